@@ -1,0 +1,82 @@
+"""Gymnasium environments for multi-turn LLM agents: forkable, deterministic, replayable. Importing registers every id."""
+
+from typing import TYPE_CHECKING, Any
+
+from agent_envs.core import Episode, Outcome, Task, TurnEnv, TurnWrapper, register_companions
+from agent_envs.errors import (
+    AgentEnvsError,
+    DataMissing,
+    EnvFault,
+    MissingExtra,
+    ReplayMismatch,
+    Unsolvable,
+    UsageError,
+)
+from agent_envs.messages import Message, ToolCall, ToolResult
+from agent_envs.policies import Policy, Reply, Request
+from agent_envs.registry import env_ids, make_vec, register_all, spec_json
+from agent_envs.rewards import Reward, RewardSpec, Term
+from agent_envs.rollout import EpisodeResult, replay, run_episode, solve
+from agent_envs.runner import Planned, run_many
+from agent_envs.snapshot import Snapshot, fork, register_snapshot, restore, snapshot
+from agent_envs.spaces import Utterance
+from agent_envs.trajectory import Trajectory, TrajectoryTree, Turn
+
+if TYPE_CHECKING:
+    from agent_envs.checker import check_turn_env
+
+__all__ = [
+    "AgentEnvsError",
+    "DataMissing",
+    "EnvFault",
+    "Episode",
+    "EpisodeResult",
+    "Message",
+    "MissingExtra",
+    "Outcome",
+    "Planned",
+    "Policy",
+    "ReplayMismatch",
+    "Reply",
+    "Request",
+    "Reward",
+    "RewardSpec",
+    "Snapshot",
+    "Task",
+    "Term",
+    "ToolCall",
+    "ToolResult",
+    "Trajectory",
+    "TrajectoryTree",
+    "Turn",
+    "TurnEnv",
+    "TurnWrapper",
+    "Unsolvable",
+    "UsageError",
+    "Utterance",
+    "check_turn_env",
+    "env_ids",
+    "fork",
+    "make_vec",
+    "register_companions",
+    "register_snapshot",
+    "replay",
+    "restore",
+    "run_episode",
+    "run_many",
+    "snapshot",
+    "solve",
+    "spec_json",
+]
+__version__ = "0.1.0.dev0"
+
+register_all()
+
+
+def __getattr__(name: str) -> Any:
+    """Import the checker at its first use: it needs more of the package than an environment does."""
+    if name == "check_turn_env":
+        from agent_envs.checker import check_turn_env
+
+        return check_turn_env
+    raise AttributeError(f"module 'agent_envs' has no attribute {name!r}")

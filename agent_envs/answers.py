@@ -1,0 +1,85 @@
+"""Comparing answers: one copy for environments, baselines and the leaderboard."""
+
+import re
+import string
+from collections import Counter
+from collections.abc import Iterable
+from fractions import Fraction
+
+_PUNCTUATION = str.maketrans("", "", string.punctuation)
+_ARTICLES = re.compile(r"\b(a|an|the)\b")
+_NUMBER = re.compile(r"[-+]?(\d[\d,]*\.?\d*|\.\d+)([eE][-+]?\d{1,3})?")
+
+
+def normalise_answer(text: str) -> str:
+    """Return the form in which answers are compared: SQuAD's, as Search-R1 uses it (arXiv 2503.09516, qa_em.py).
+
+    Lower case, ASCII punctuation removed, articles replaced by a space, white space folded. Curly quotes and dashes
+    outside ASCII survive, as they do in the published scores.
+    """
+    lowered = text.lower().translate(_PUNCTUATION)
+    return " ".join(_ARTICLES.sub(" ", lowered).split())
+
+
+def exact_match(prediction: str, golds: Iterable[str]) -> bool:
+    """Return whether the prediction equals any gold answer after normalisation.
+
+    A gold that normalises to nothing ("The") is compared as it stands, in lower case: otherwise an empty answer would
+    match it. An empty prediction matches nothing.
+    """
+    wanted = normalise_answer(prediction)
+    for gold in golds:
+        normal = normalise_answer(gold)
+        if normal:
+            if normal == wanted:
+                return True
+        elif gold.strip() and gold.strip().lower() == prediction.strip().lower():
+            return True
+    return False
+
+
+def contains_answer(text: str, golds: Iterable[str]) -> bool:
+    """Return whether any normalised gold answer is a run of whole words in the normalised text."""
+    words = f" {normalise_answer(text)} "
+    return any(normal and f" {normal} " in words for normal in map(normalise_answer, golds))
+
+
+def contains_answer_characters(text: str, golds: Iterable[str]) -> bool:
+    """Return whether a gold is a character substring, as Search-R1's retrieval check has it: "no" is in "Monaco"."""
+    normal = normalise_answer(text)
+    return any(normalise_answer(gold) in normal for gold in golds)
+
+
+def token_f1(prediction: str, golds: Iterable[str]) -> float:
+    """Return the best F1 of the bags of normalised words over the golds, in [0, 1]; empty against anything is 0."""
+    words = Counter(normalise_answer(prediction).split())
+    best = 0.0
+    for gold in golds:
+        target = Counter(normalise_answer(gold).split())
+        shared = sum((words & target).values())
+        if shared:
+            best = max(best, 2 * shared / (sum(words.values()) + sum(target.values())))
+    return best
+
+
+def parse_number(text: str) -> Fraction | None:
+    """Return the exact value of "1,234.5", "-3/4", "$20", "12%" (as 12) or "1e-3"; None for anything else.
+
+    Texts above 400 characters are no numbers, which bounds the work on hostile input.
+    """
+    trimmed = text.strip().strip("$%").strip().rstrip(".")
+    if len(trimmed) > 400 or not trimmed.isascii():
+        return None
+    parts = trimmed.split("/")
+    if len(parts) > 2 or not all(_NUMBER.fullmatch(part.strip()) for part in parts):
+        return None
+    values = [Fraction(part.strip().replace(",", "")) for part in parts]
+    if len(values) == 1:
+        return values[0]
+    return values[0] / values[1] if values[1] else None
+
+
+def numeric_equal(prediction: str, gold: str, tolerance: Fraction | float = 0) -> bool:
+    """Return whether both texts are numbers that differ by at most `tolerance` (absolute)."""
+    left, right = parse_number(prediction), parse_number(gold)
+    return left is not None and right is not None and abs(left - right) <= Fraction(tolerance)

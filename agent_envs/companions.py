@@ -1,0 +1,40 @@
+"""Solver, sampler and heuristic of an environment class, by name: what `solve`, the built-in agents and the checker use."""
+
+from collections.abc import Callable
+from importlib import import_module
+from typing import Any
+
+import gymnasium as gym
+
+from agent_envs.errors import UsageError
+
+Companion = str | Callable[..., Any]
+_COMPANIONS: dict[tuple[str, str], Companion] = {}
+
+
+def register_companions(env_class: str | type, **companions: Companion) -> None:
+    """Name the companions of an environment class, each a callable or "module:name" (imported at use).
+
+    Args:
+        env_class: the class or "module:Class".
+        companions: `solver(env) -> action`, the best next action as the episode stands (it may read the task's gold and
+            scenario, and acts through the same actions as anyone); `sampler(env, rng) -> action`, a random legal action
+            (`rng` is a `random.Random`); `heuristic(request) -> action`, a simple honest policy that sees a `Request` only.
+    """
+    name = env_class if isinstance(env_class, str) else f"{env_class.__module__}:{env_class.__qualname__}"
+    for kind, companion in companions.items():
+        if kind not in ("solver", "sampler", "heuristic"):
+            raise UsageError(f"register_companions({name}): {kind!r} is none of solver, sampler, heuristic")
+        _COMPANIONS[name, kind] = companion
+
+
+def companion(env: gym.Env[Any, Any], kind: str) -> Callable[..., Any] | None:
+    """Return the companion of an environment's class or of its nearest ancestor that has one."""
+    for cls in type(env.unwrapped).__mro__:
+        found = _COMPANIONS.get((f"{cls.__module__}:{cls.__qualname__}", kind))
+        if isinstance(found, str):
+            module, _, name = found.partition(":")
+            return getattr(import_module(module), name)  # type: ignore[no-any-return]
+        if found is not None:
+            return found
+    return None

@@ -1,0 +1,284 @@
+"""The turn contract: read this first.
+
+An environment is a `gymnasium.Env` whose step is one turn of a policy: text in (or the id of an expanded action), text out.
+All that changes in an episode is one immutable `Episode`; snapshot, restore, fork and replay follow from that.
+
+A subclass sets `source`, `reward_spec`, `max_turns` (and, where it has them, `tools`, `stop`, `answer_tags`) in its
+constructor, whose arguments are keyword-only and JSON-able, and overrides at most four methods:
+
+    _begin(task, key) -> (state, messages)      the first state and what the policy is shown
+    _advance(episode, action) -> Outcome        one turn; never raises on any text
+    _extras(episode) -> dict                    further info keys (prefill, active, action_mask)
+    _picture(episode) -> str                    the svg rendering, where the family has a picture
+
+`register_companions` names the solver, the sampler of legal actions and the heuristic of a class, so that `solve`, the
+built-in agents and `check_turn_env` work on environments of other packages too. Errors are drawn in `errors.py`.
+"""
+
+import inspect
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, NoReturn
+
+import gymnasium as gym
+from gymnasium.utils import RecordConstructorArgs
+
+from agent_envs.canonical import digest, plain_value, state_type
+from agent_envs.companions import companion, register_companions
+from agent_envs.errors import UsageError
+from agent_envs.messages import Message, ToolResult, text_of
+from agent_envs.protocol import Parsed
+from agent_envs.rewards import RewardSpec
+from agent_envs.spaces import Utterance
+from agent_envs.trajectory import Header, Task, TaskSource, Trajectory, Turn, transcript
+
+__all__ = [
+    "INFO_KEYS", "Episode", "InfoKey", "Outcome", "Task", "TaskSource", "TurnEnv", "TurnWrapper", "companion",
+    "register_companions",
+]  # fmt: skip
+MAX_ACTION_CHARACTERS = 1_000_000
+RESET_OPTIONS = ("task", "split", "episode_key")
+
+
+@dataclass(frozen=True)
+class InfoKey:
+    """When an info key is there (`always`, `reset`, `step`, `end`, `some` environments) and its one type."""
+
+    when: str
+    type: type
+    doc: str
+
+
+INFO_KEYS: dict[str, InfoKey] = {
+    "task_id": InfoKey("always", str, "id of the task"),
+    "turn": InfoKey("always", int, "turns taken, 0 at reset"),
+    "turns_left": InfoKey("always", int, "turns that may still be taken, the coming one included"),
+    "messages": InfoKey("always", list, "chat messages: the new ones (`append`) or the whole context (`replace`)"),
+    "context": InfoKey("always", str, "`append`: the conversation grows; `replace`: the messages are the context now"),
+    "prefill": InfoKey("always", str, "text that the next turn must start with; added where it is absent"),
+    "stop": InfoKey("always", list, "stop strings for the sampler, kept in the text"),
+    "events": InfoKey("always", list, "parse and tool errors of the last turn, in words"),
+    "tools": InfoKey("reset", list, "schemas of native tools; empty where the protocol is in the prompt"),
+    "reward_terms": InfoKey("step", dict, "name -> share of this step's reward; they sum to it"),
+    "success": InfoKey("end", bool, "whether the task was solved"),
+    "active": InfoKey("some", str, "ExpA: the active environment"),
+    "action_mask": InfoKey(
+        "some", object, "ExpA: which expanded actions are legal, a numpy bool array of fixed length"
+    ),
+}
+
+
+@state_type
+@dataclass(frozen=True, slots=True)
+class Episode:
+    """All that changes in an episode. `state` is the family's own immutable value."""
+
+    task: Task
+    seed: int
+    key: str
+    branch: str
+    prompt: tuple[Message, ...]
+    state: Any
+    turns: tuple[Turn, ...] = ()
+    success: bool = False
+
+    @property
+    def over(self) -> bool:
+        """Whether it has ended."""
+        return bool(self.turns) and (self.turns[-1].terminated or self.turns[-1].truncated)
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What a family makes of one action. `terminated` is the task's end, `truncated` a limit's."""
+
+    state: Any
+    parsed: Parsed | None
+    observation: tuple[Message, ...] = ()
+    results: tuple[ToolResult, ...] = ()
+    events: tuple[str, ...] = ()
+    terminated: bool = False
+    truncated: bool = False
+    success: bool = False
+
+
+class TurnEnv(gym.Env[str, Any]):
+    """Base of every environment here; see the module's text for what a subclass gives."""
+
+    metadata: ClassVar[dict[str, Any]] = {"render_modes": ["ansi"], "render_fps": 1}  # type: ignore[misc]
+    source: TaskSource
+    reward_spec: RewardSpec
+    max_turns: int
+    tools: tuple[Mapping[str, Any], ...] = ()
+    stop: tuple[str, ...] = ()
+    answer_tags: tuple[str, str] = ("", "")
+    context = "append"
+    render_mode: str | None = None
+    arguments: dict[str, Any]
+    planted_text = ""  # the checker's bait: appended to every tool-authored message before rewards see the turn
+    _episode: Episode | None = None
+    _digest = ""
+
+    def __new__(cls, *args: Any, **kwargs: Any) -> "TurnEnv":
+        """Record the constructor's arguments, defaults included: they are part of the spec digest."""
+        env = super().__new__(cls)
+        bound = inspect.signature(cls.__init__).bind(env, *args, **kwargs)
+        bound.apply_defaults()
+        env.arguments = {k: v for k, v in list(bound.arguments.items())[1:] if k != "render_mode"}
+        env.action_space, env.observation_space = Utterance(), Utterance()
+        return env
+
+    @property
+    def env_id(self) -> str:
+        """The registered id, or `module:Class`."""
+        return self.spec.id if self.spec else f"{type(self).__module__}:{type(self).__qualname__}"
+
+    @property
+    def spec_digest(self) -> str:
+        """sha256 over id, arguments, reward declaration and the digest of outside data."""
+        if not self._digest:
+            plain = {name: plain_value(value) for name, value in self.arguments.items()}
+            self._digest = digest([self.env_id, plain, self.reward_spec.digest, self.source.digest])
+        return self._digest
+
+    @property
+    def episode(self) -> Episode:
+        """The current episode."""
+        return self._episode or self._refuse("no episode yet", "call reset() first")
+
+    @property
+    def trajectory(self) -> Trajectory:
+        """The episode so far as a trajectory, task included."""
+        return self._trajectory(self.episode)
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[str, dict[str, Any]]:
+        """Start an episode.
+
+        Args:
+            seed: seeds `np_random`, which only picks the task.
+            options: `task` (index, id, or a Task), `split`, `episode_key` (keys every outside sample).
+        """
+        super().reset(seed=seed)
+        options = options or {}
+        for name in options:
+            if name not in RESET_OPTIONS:
+                self._refuse(f"unknown reset option {name!r}", f"the options are {', '.join(RESET_OPTIONS)}")
+        task = self._pick(options.get("task"), options.get("split", self.source.splits[0]))
+        seed = -1 if seed is None else seed
+        key = options.get("episode_key") or digest([self.spec_digest, task.split, task.id, seed])[:16]
+        state, messages = self._begin(task, key)
+        episode = self._episode = Episode(task, seed, key, "", messages, state)
+        return text_of(messages), self._info(episode) | {"tools": [dict(tool) for tool in self.tools]}
+
+    def step(self, action: Any) -> tuple[str, float, bool, bool, dict[str, Any]]:
+        """Take one turn; see the class of the environment for what an action is."""
+        episode = self.episode
+        if episode.over:
+            self._refuse("the episode is over", "call reset() before the next step")
+        action, notes = self._read(action)
+        outcome = self._advance(episode, action)
+        index = len(episode.turns) + 1
+        truncated = not outcome.terminated and (outcome.truncated or index >= self.max_turns)
+        observation = self._plant(outcome.observation) if self.planted_text else outcome.observation
+        draft = Turn(
+            index, f"{episode.key}/{episode.branch}", action, outcome.parsed, observation, outcome.results, 0.0, (),
+            outcome.terminated, truncated, notes + outcome.events,
+        )  # fmt: skip
+        reward = self.reward_spec(self._trajectory(episode, draft))
+        turn = Turn(
+            index, draft.origin, action, outcome.parsed, observation, outcome.results, reward.total, reward.terms,
+            outcome.terminated, truncated, draft.events,
+        )  # fmt: skip
+        self._episode = episode = Episode(
+            episode.task, episode.seed, episode.key, episode.branch, episode.prompt, outcome.state,
+            (*episode.turns, turn), outcome.success,
+        )  # fmt: skip
+        info = self._info(episode) | {"reward_terms": dict(reward.terms)}
+        if outcome.terminated or truncated:
+            info["success"] = outcome.success
+        return text_of(observation), reward.total, outcome.terminated, truncated, info
+
+    def render(self) -> str | None:  # type: ignore[override]
+        """Return the transcript (`ansi`) or the picture (`svg`) of the episode so far."""
+        if self.render_mode == "svg":
+            return self._picture(self.episode)
+        return transcript(self.episode.prompt, self.episode.turns) if self.render_mode == "ansi" else None
+
+    def _begin(self, task: Task, key: str) -> tuple[Any, tuple[Message, ...]]:
+        raise NotImplementedError(f"{type(self).__name__} must override _begin(task, key)")
+
+    def _advance(self, episode: Episode, action: Any) -> Outcome:
+        raise NotImplementedError(f"{type(self).__name__} must override _advance(episode, action)")
+
+    def _extras(self, episode: Episode) -> dict[str, Any]:
+        return {}
+
+    def _picture(self, episode: Episode) -> str:
+        return self._refuse("this environment has no picture", 'make it with render_mode="ansi"')
+
+    def _read(self, action: Any) -> tuple[Any, tuple[str, ...]]:
+        if not isinstance(action, str):
+            self._refuse(f"step() got a {type(action).__name__}", "an action is a str, the whole text of the turn")
+        notes: tuple[str, ...] = ()
+        if len(action) > MAX_ACTION_CHARACTERS:
+            notes += (f"action cut to {MAX_ACTION_CHARACTERS} of {len(action)} characters",)
+            action = action[:MAX_ACTION_CHARACTERS]
+        if not action.isascii():
+            clean = action.encode("utf-8", "replace").decode("utf-8")
+            if clean != action:
+                action, notes = clean, (*notes, "lone surrogates replaced by ?")
+        return action, notes
+
+    def _info(self, episode: Episode) -> dict[str, Any]:
+        turns = episode.turns
+        left = 0 if episode.over else self.max_turns - len(turns)
+        shown = turns[-1].observation if turns else episode.prompt
+        return {
+            "task_id": episode.task.id, "turn": len(turns), "turns_left": left,
+            "messages": [message.as_dict() for message in shown], "context": self.context, "prefill": "",
+            "stop": list(self.stop), "events": list(turns[-1].events) if turns else [], **self._extras(episode),
+        }  # fmt: skip
+
+    def _trajectory(self, episode: Episode, *draft: Turn) -> Trajectory:
+        task = episode.task
+        header = Header(
+            self.env_id, self.spec_digest, task.id, task.split, task.digest, episode.seed, episode.key, episode.branch
+        )
+        return Trajectory(header, episode.prompt, (*episode.turns, *draft), task, episode.success)
+
+    def _pick(self, task: int | str | Task | None, split: str) -> Task:
+        if isinstance(task, Task):
+            return task
+        if split not in self.source.splits:
+            self._refuse(f"no split {split!r} of {self.source.name}", f"the splits are {', '.join(self.source.splits)}")
+        key = int(self.np_random.integers(self.source.size(split))) if task is None else task
+        try:
+            return self.source.get(split, key)
+        except (KeyError, IndexError):
+            self._refuse(
+                f"no task {key!r} in split {split!r}", f"it has {self.source.size(split)} tasks; give an index or id"
+            )
+
+    def _plant(self, messages: tuple[Message, ...]) -> tuple[Message, ...]:
+        bait = self.planted_text
+        return tuple(replace(m, content=m.content + bait) if m.author == "tool" else m for m in messages)
+
+    def _refuse(self, what: str, fix: str) -> NoReturn:
+        raise UsageError(f"{self.env_id}: {what}; {fix}")
+
+
+class TurnWrapper(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
+    """Base of our wrappers: constructor arguments travel in the spec, and `state` (immutable) in snapshots."""
+
+    state: Any = None
+
+    def __init__(self, env: gym.Env[Any, Any], **arguments: Any) -> None:
+        """Record the arguments under their names."""
+        RecordConstructorArgs.__init__(self, **arguments)
+        gym.Wrapper.__init__(self, env)
+
+    def turn_env(self) -> TurnEnv:
+        """Return the TurnEnv at the core of the stack."""
+        if not isinstance(self.unwrapped, TurnEnv):
+            raise UsageError(f"{type(self).__name__} wraps a TurnEnv, and {self.unwrapped!r} is none")
+        return self.unwrapped

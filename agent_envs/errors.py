@@ -1,0 +1,53 @@
+"""The errors of the package, in one small tree.
+
+AgentEnvsError
+├── UsageError       a programmer's mistake: unknown argument, task or id; step out of order
+├── DataMissing      a data set that is not on this machine: what, where, and the command that gets it
+├── MissingExtra     an optional package that is not installed: the exact pip line
+├── Unsolvable       nothing can be gained any more from this episode
+├── ReplayMismatch   a recorded episode that this installation does not reproduce
+└── EnvFault         infrastructure failed (a retriever, judge or user model): never a reward
+"""
+
+
+class AgentEnvsError(Exception):
+    """Base of everything this package raises on purpose."""
+
+
+class UsageError(AgentEnvsError, ValueError):
+    """A call that no environment can honour; the message names the id, the argument and the fix."""
+
+
+class DataMissing(AgentEnvsError, FileNotFoundError):
+    """A named data set is not there; the message says what was looked for, where, and how to get it."""
+
+
+class MissingExtra(AgentEnvsError, ImportError):
+    """An optional package is missing."""
+
+    def __init__(self, package: str, extra: str, purpose: str) -> None:
+        """Name the package, the extra that brings it and what needs it."""
+        super().__init__(f'{purpose} needs {package}: pip install "agent-envs[{extra}]"')
+
+
+class Unsolvable(AgentEnvsError):
+    """The episode is over, or no sequence of actions can still gain anything."""
+
+
+class ReplayMismatch(AgentEnvsError):
+    """Replaying a record gave something else; the message names the turn and the field."""
+
+
+class EnvFault(AgentEnvsError):
+    """An outside service failed. Not a failure of the policy: such an episode has no reward.
+
+    Attributes:
+        cause: one line that says what failed.
+        retryable: whether the same call may succeed later.
+    """
+
+    def __init__(self, cause: str, retryable: bool = True) -> None:
+        """Keep the cause and whether a retry makes sense."""
+        super().__init__(cause)
+        self.cause = cause
+        self.retryable = retryable

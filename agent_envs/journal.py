@@ -1,0 +1,104 @@
+"""Append-only JSONL that survives a kill.
+
+Every line is `{"row": ..., "sha": first 16 hex digits of the sha256 of the row's canonical JSON}`. A torn or damaged last
+line is dropped when the journal is opened for writing; damage anywhere else is refused, naming the line.
+"""
+
+import fcntl
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from types import TracebackType
+from typing import IO, Any
+
+from agent_envs.canonical import canonical_json, sha256_text
+from agent_envs.errors import UsageError
+
+
+class Journal:
+    """One file, one writer at a time (an advisory lock), any number of readers."""
+
+    def __init__(self, path: Path) -> None:
+        """Open for appending; the file and its folder are made where missing.
+
+        Raises:
+            UsageError: another process is writing it, or it is damaged before its last line.
+        """
+        self.path = path
+        path.parent.mkdir(parents=True, exist_ok=True)
+        self._file: IO[bytes] = path.open("ab")
+        try:
+            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            self._file.close()
+            raise UsageError(f"{path} is being written by another process; wait for it or use another folder") from None
+        try:
+            self._file.truncate(_sound_length(path))
+        except UsageError:
+            self._file.close()
+            raise
+
+    def append(self, row: Any) -> None:
+        """Write one row and hand it to the operating system before returning."""
+        text = canonical_json(row)
+        self._file.write(f'{{"row":{text},"sha":"{sha256_text(text)[:16]}"}}\n'.encode("utf-8", "backslashreplace"))
+        self._file.flush()
+
+    def close(self) -> None:
+        """Put everything on disk and release the file."""
+        if not self._file.closed:
+            self._file.flush()
+            os.fsync(self._file.fileno())
+            self._file.close()
+
+    def __enter__(self) -> "Journal":
+        """Return the journal."""
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
+        """Close it."""
+        self.close()
+
+
+def read_journal(path: Path) -> Iterator[Any]:
+    """Yield the rows of a journal; a torn or damaged last line is left out.
+
+    Raises:
+        UsageError: a line before the last is damaged.
+    """
+    for row, _ in _rows(path):
+        yield row
+
+
+def _sound_length(path: Path) -> int:
+    length = 0
+    for _, end in _rows(path):
+        length = end
+    return length
+
+
+def _rows(path: Path) -> Iterator[tuple[Any, int]]:
+    if not path.exists():
+        return
+    size = path.stat().st_size
+    end = 0
+    with path.open("rb") as file:
+        for number, line in enumerate(file, start=1):
+            end += len(line)
+            row = _sound_row(line)
+            if row is not None:
+                yield row[0], end
+            elif end < size:
+                raise UsageError(f"{path}: line {number} is damaged, and more lines follow; restore it from a copy")
+
+
+def _sound_row(line: bytes) -> tuple[Any] | None:
+    if not line.endswith(b"\n"):
+        return None
+    try:
+        outer = json.loads(line)
+        sound = outer["sha"] == sha256_text(canonical_json(outer["row"]))[:16]
+        return (outer["row"],) if sound else None
+    except (ValueError, KeyError, TypeError, RecursionError):
+        return None

@@ -1,0 +1,110 @@
+"""What a policy is, what it is asked, and the agents that every environment has built in.
+
+A policy acts on requests and never sees an environment; the built-in solver does (`needs_env`), and its runs are marked.
+"""
+
+import random
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import gymnasium as gym
+
+from agent_envs.core import TurnEnv, companion
+from agent_envs.errors import UsageError
+
+
+@dataclass(frozen=True)
+class Request:
+    """What a policy is asked in one turn: the whole context as chat messages, and how to sample.
+
+    `seed` is derived from the episode key and the turn, so that sampling does not depend on concurrency.
+    """
+
+    episode_key: str
+    turn: int
+    messages: Sequence[dict[str, Any]]
+    tools: Sequence[dict[str, Any]] = ()
+    prefill: str = ""
+    stop: Sequence[str] = ()
+    seed: int = 0
+    max_tokens: int = 1024
+
+
+@dataclass(frozen=True)
+class Reply:
+    """What it does: a text or an expanded action, with tokens where an engine knows them."""
+
+    action: str | int
+    token_ids: tuple[int, ...] = ()
+    logprobs: tuple[float, ...] = ()
+    entropies: tuple[float, ...] = ()
+    usage: dict[str, int] = field(default_factory=dict)
+
+
+class Policy(Protocol):
+    """An agent. `batch` = 1: called from every worker thread with one request at a time.
+
+    Optional attributes: `needs_env` (then `begin(env)` returns the policy of one episode), `can_prefill` (default True).
+    """
+
+    name: str
+    batch: int
+
+    def act(self, requests: Sequence[Request]) -> Sequence[Reply]:
+        """Return one reply a request.
+
+        Raises:
+            EnvFault: the service behind the policy failed.
+        """
+        ...
+
+
+class CompanionPolicy:
+    """A built-in agent: `random`, `solver` or `heuristic`, from the companions of the environment's class."""
+
+    batch = 1
+
+    def __init__(self, kind: str, env: gym.Env[Any, Any] | None = None) -> None:
+        """Take the kind; `begin` binds it to an episode's environment."""
+        self.name = kind
+        self.needs_env = True
+        self._env = env
+        if env is not None:
+            found = companion(env, "sampler" if kind == "random" else kind)
+            if found is None:
+                raise UsageError(f"{core_of(env).env_id}: no {kind} agent; register_companions(cls, ...) names one")
+            self._function: Callable[..., str | int] = found
+
+    def begin(self, env: gym.Env[Any, Any]) -> "CompanionPolicy":
+        """Return this agent for one episode of `env`."""
+        return CompanionPolicy(self.name, env)
+
+    def act(self, requests: Sequence[Request]) -> Sequence[Reply]:
+        """Return the companion's action for each request."""
+        return [Reply(self._action(request)) for request in requests]
+
+    def _action(self, request: Request) -> str | int:
+        if self.name == "solver":
+            return self._function(self._env)
+        if self.name == "random":
+            return self._function(self._env, random.Random(f"random:{request.seed}"))
+        return self._function(request)
+
+
+class NullPolicy:
+    """Says nothing, ever: the floor below the floor."""
+
+    name = "null"
+    batch = 1
+
+    def act(self, requests: Sequence[Request]) -> Sequence[Reply]:
+        """Return empty texts."""
+        return [Reply("") for _ in requests]
+
+
+def core_of(env: gym.Env[Any, Any]) -> TurnEnv:
+    """Return the TurnEnv at the core of a wrapper stack."""
+    if not isinstance(env.unwrapped, TurnEnv):
+        raise UsageError(f"this needs a TurnEnv at the core, not {env.unwrapped!r}")
+    return env.unwrapped

@@ -1,0 +1,119 @@
+"""The one table of environments. It names classes by string and imports none of them."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import gymnasium as gym
+
+from agent_envs.canonical import stays_here
+from agent_envs.core import TurnEnv
+from agent_envs.errors import UsageError
+
+NAMESPACE = "agent_envs"
+
+
+@dataclass(frozen=True)
+class Row:
+    """One id.
+
+    Attributes:
+        name: without namespace and version.
+        entry: "module:Class".
+        summary: one line for the tables.
+        variants: argument -> the values that have a golden replay of their own, embedded data only.
+        outside: the same for values that need outside data; their goldens hold digests and are checked where it is.
+        extra: the pip extra it needs, "" for none.
+    """
+
+    name: str
+    entry: str
+    summary: str
+    variants: dict[str, tuple[Any, ...]] = field(default_factory=dict)
+    outside: dict[str, tuple[Any, ...]] = field(default_factory=dict)
+    extra: str = ""
+    version: int = 0
+
+    @property
+    def id(self) -> str:
+        """The full id."""
+        return f"{NAMESPACE}/{self.name}-v{self.version}"
+
+    @property
+    def family(self) -> str:
+        """The package that holds it."""
+        return self.entry.split(".")[1]
+
+
+TABLE: tuple[Row, ...] = (
+    Row(
+        "SearchQA",
+        "agent_envs.search_qa.env:SearchQA",
+        "Multi-hop questions answered by searching a corpus, in Search-R1's protocol.",
+        variants={
+            "tasks": ("world",),
+            "retriever": ("bm25", "random", "empty", "oracle"),
+            "reward": ("em", "em_format", "f1"),
+            "observation_format": ("search_r1", "skyrl_json"),
+            "vocabulary": ("open", "closed"),
+        },
+        outside={"tasks": ("nq", "triviaqa", "popqa", "hotpotqa", "2wiki", "musique", "bamboogle", "nq+hotpotqa")},
+    ),
+)
+
+
+def env_ids() -> list[str]:
+    """Return the full ids of all environments, in the order of the table."""
+    return [row.id for row in TABLE]
+
+
+def row_of(env_id: str) -> Row:
+    """Return the row of an id, with or without namespace and version.
+
+    Raises:
+        KeyError: there is none; the message lists the ids.
+    """
+    for row in TABLE:
+        if env_id in (row.id, row.name, row.id.removeprefix(f"{NAMESPACE}/")):
+            return row
+    raise KeyError(f"no environment {env_id!r}; the ids are {', '.join(env_ids())}")
+
+
+def register_all() -> None:
+    """Register every row with Gymnasium; a second call changes nothing."""
+    for row in TABLE:
+        if row.id not in gym.registry:
+            gym.register(id=row.id, entry_point=row.entry)
+
+
+def make_vec(env_id: str, num_envs: int = 1, vectorization_mode: str = "sync", **kwargs: Any) -> Any:
+    """Make a vector environment, as `gymnasium.make_vec`, with shared memory off where strings could not travel in it.
+
+    Args:
+        env_id: an id of ours.
+        num_envs: how many copies.
+        vectorization_mode: `sync` or `async`.
+        kwargs: arguments of the environment; `vector_kwargs` go to Gymnasium.
+    """
+    vector_kwargs = dict(kwargs.pop("vector_kwargs", {}))
+    if vectorization_mode == "async":
+        vector_kwargs.setdefault("shared_memory", False)
+    return gym.make_vec(env_id, num_envs, vectorization_mode, vector_kwargs=vector_kwargs, **kwargs)
+
+
+def spec_json(env: gym.Env[Any, Any]) -> str:
+    """Return the JSON text that makes this very stack again: `gymnasium.make(EnvSpec.from_json(text))`.
+
+    Raises:
+        UsageError: it was not made by `gymnasium.make`, or an argument cannot travel; the message names it.
+    """
+    core = env.unwrapped
+    if env.spec is None:
+        raise UsageError(
+            f"{core}: no spec; make it with gymnasium.make(id, ...), then spec_json knows how to repeat it"
+        )
+    stuck = [name for name, value in core.arguments.items() if stays_here(value)] if isinstance(core, TurnEnv) else []
+    for wrapper in env.spec.additional_wrappers:
+        stuck += [f"{wrapper.name}({name})" for name, value in (wrapper.kwargs or {}).items() if stays_here(value)]
+    if stuck:
+        raise UsageError(f"{env.spec.id}: {', '.join(stuck)} cannot travel as JSON; name the collaborator by a string")
+    return env.spec.to_json()

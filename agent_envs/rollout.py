@@ -1,0 +1,188 @@
+"""A policy meets an environment: one episode, its replay, and solving."""
+
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import gymnasium as gym
+
+from agent_envs.canonical import digest
+from agent_envs.core import TurnEnv
+from agent_envs.errors import ReplayMismatch, Unsolvable
+from agent_envs.messages import Message
+from agent_envs.policies import CompanionPolicy, Policy, Reply, Request, core_of
+from agent_envs.snapshot import fork
+from agent_envs.trajectory import Task, Trajectory, Turn
+
+
+@dataclass(frozen=True)
+class EpisodeResult:
+    """A finished episode. With `fault` set there is no reward in it for training or analysis."""
+
+    trajectory: Trajectory
+    status: str
+    fault: str = ""
+    usage: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def success(self) -> bool:
+        """Whether the task was solved."""
+        return self.trajectory.success
+
+
+def run_episode(
+    env: gym.Env[Any, Any],
+    policy: Policy,
+    *,
+    seed: int | None = None,
+    task: int | str | Task | None = None,
+    split: str | None = None,
+    episode_key: str | None = None,
+) -> EpisodeResult:
+    """Play one episode from a reset to its end and return the record of what the policy saw and did.
+
+    Raises:
+        EnvFault: an outside service failed; what was played is lost, and the episode may be tried again.
+    """
+    core = core_of(env)
+    given = {"task": task, "split": split, "episode_key": episode_key}
+    _, info = env.reset(seed=seed, options={name: value for name, value in given.items() if value is not None})
+    actor: Policy = policy.begin(env) if getattr(policy, "needs_env", False) else policy  # type: ignore[attr-defined]
+    prompt = _shown(info, core.episode.prompt)
+    context = list(info["messages"])
+    tools: list[dict[str, Any]] = info["tools"]
+    turns: list[Turn] = []
+    usage: dict[str, int] = {}
+    over, success = False, False
+    while not over:
+        request = _request(core.episode.key, len(turns) + 1, context, tools, info, getattr(policy, "can_prefill", True))
+        reply = actor.act([request])[0]
+        _, reward, terminated, truncated, info = env.step(reply.action)
+        over = terminated or truncated
+        turn = _record(core, reply, float(reward), terminated, truncated, info)
+        turns.append(turn)
+        success = bool(info.get("success", False))
+        context = _grown(context, turn, info)
+        for name, count in reply.usage.items():
+            usage[name] = usage.get(name, 0) + count
+    trajectory = Trajectory(core.trajectory.header, prompt, tuple(turns), core.episode.task, success)
+    return EpisodeResult(trajectory, "terminated" if turns[-1].terminated else "truncated", usage=usage)
+
+
+def turn_seed(episode_key: str, turn: int) -> int:
+    """Return the sampling seed of a turn, in [0, 2**31)."""
+    return int(digest([episode_key, turn])[:8], 16) >> 1
+
+
+def _request(
+    key: str,
+    turn: int,
+    context: list[dict[str, Any]],
+    tools: list[dict[str, Any]],
+    info: dict[str, Any],
+    prefills: bool,
+) -> Request:
+    messages = [dict(message) for message in context]
+    prefill = info["prefill"]
+    if prefill and not prefills:
+        messages[-1]["content"] += f"\n\nBegin your reply with {prefill}"
+        prefill = ""
+    return Request(key, turn, messages, tools, prefill, tuple(info["stop"]), turn_seed(key, turn))
+
+
+def _record(
+    core: TurnEnv, reply: Reply, reward: float, terminated: bool, truncated: bool, info: dict[str, Any]
+) -> Turn:
+    inner = core.episode.turns[-1]
+    return replace(
+        inner,
+        observation=_shown(info, inner.observation),
+        reward=reward,
+        terms=tuple(info["reward_terms"].items()),
+        terminated=terminated,
+        truncated=truncated,
+        events=tuple(info["events"]),
+        context=info["context"],
+        token_ids=reply.token_ids,
+        logprobs=reply.logprobs,
+        entropies=reply.entropies,
+    )
+
+
+def _shown(info: dict[str, Any], written: tuple[Message, ...]) -> tuple[Message, ...]:
+    """Return the messages that the policy was shown, with authors where the environment wrote them as they stand."""
+    known = {(message.role, message.content): message for message in written}
+    rows = []
+    for row in info["messages"]:
+        plain = Message(row["role"], row["content"], "policy" if row["role"] == "assistant" else "environment")
+        rows.append(known.get((row["role"], row["content"]), plain))
+    return tuple(rows)
+
+
+def _grown(context: list[dict[str, Any]], turn: Turn, info: dict[str, Any]) -> list[dict[str, Any]]:
+    if info["context"] == "replace":
+        return list(info["messages"])
+    return [*context, {"role": "assistant", "content": str(turn.action)}, *info["messages"]]
+
+
+def replay(env: gym.Env[Any, Any], trajectory: Trajectory) -> Trajectory:
+    """Step a recorded trajectory's actions again and return the new record.
+
+    Raises:
+        ReplayMismatch: something differs; the message names the turn and the field.
+    """
+    head = trajectory.header
+    core = core_of(env)
+    options = {"task": head.task_id, "split": head.split, "episode_key": head.episode_key}
+    _, info = env.reset(seed=None if head.seed < 0 else head.seed, options=options)
+    fresh = core.trajectory
+    _compare("reset", "spec_digest", head.spec_digest, fresh.header.spec_digest)
+    _compare("reset", "task_digest", head.task_digest, fresh.header.task_digest)
+    _compare("reset", "prompt", trajectory.prompt, _shown(info, core.episode.prompt))
+    turns: list[Turn] = []
+    for old in trajectory.turns:
+        _, reward, terminated, truncated, info = env.step(old.action)
+        new = _record(core, Reply(old.action), float(reward), terminated, truncated, info)
+        for name in (
+            "action",
+            "parsed",
+            "observation",
+            "results",
+            "reward",
+            "terms",
+            "terminated",
+            "truncated",
+            "events",
+        ):
+            _compare(f"turn {old.index}", name, getattr(old, name), getattr(new, name))
+        turns.append(new)
+    _compare("end", "success", trajectory.success, bool(info.get("success", False)))
+    return replace(fresh, turns=tuple(turns), success=trajectory.success)
+
+
+def _compare(where: str, name: str, old: Any, new: Any) -> None:
+    if old != new:
+        raise ReplayMismatch(f"{where}: {name} was {str(old)[:300]!r}, and is {str(new)[:300]!r}")
+
+
+def solve(env: gym.Env[Any, Any]) -> list[str | int]:
+    """Return actions that solve the episode as it stands, or the best still reachable. The environment is not stepped.
+
+    Raises:
+        Unsolvable: the episode is over, or the solver gains nothing any more.
+        UsageError: the class has no solver.
+    """
+    if core_of(env).episode.over:
+        raise Unsolvable(f"{core_of(env).env_id}: the episode is over")
+    twin = fork(env)
+    solver = CompanionPolicy("solver", twin)
+    actions: list[str | int] = []
+    gained, over, info = 0.0, False, dict[str, Any]()
+    while not over:
+        action = solver.act([Request("", len(actions) + 1, ())])[0].action
+        _, reward, terminated, truncated, info = twin.step(action)
+        actions.append(action)
+        gained += float(reward)
+        over = terminated or truncated
+    if not info.get("success", False) and gained <= 0:
+        raise Unsolvable(f"{core_of(env).env_id}: nothing can be gained any more in task {info['task_id']}")
+    return actions

@@ -1,0 +1,128 @@
+"""Many episodes: a plan, a pool of threads, and a journal that a killed run resumes from."""
+
+import threading
+from collections.abc import Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import gymnasium as gym
+from gymnasium.envs.registration import EnvSpec
+
+from agent_envs.canonical import digest
+from agent_envs.errors import EnvFault, UsageError
+from agent_envs.journal import Journal, read_journal
+from agent_envs.policies import Policy, core_of
+from agent_envs.rollout import EpisodeResult, run_episode
+from agent_envs.trajectory import Header, Trajectory
+
+RUN_SCHEMA = "agent-envs/run@1"
+FAULT_ATTEMPTS = 3
+
+
+@dataclass(frozen=True)
+class Planned:
+    """One planned episode: the spec as JSON (see `spec_json`), the task, and the seed."""
+
+    key: str
+    spec: str
+    task: int | str
+    split: str
+    seed: int
+    trial: int = 0
+
+
+class _Worker(threading.local):
+    """Environments of one thread, by spec: made once, used for many episodes."""
+
+    def __init__(self) -> None:
+        self.envs: dict[str, gym.Env[Any, Any]] = {}
+
+    def env(self, spec: str) -> gym.Env[Any, Any]:
+        if spec not in self.envs:
+            self.envs[spec] = gym.make(EnvSpec.from_json(spec))
+        return self.envs[spec]
+
+
+def run_many(
+    plan: Sequence[Planned], policy: Policy, *, concurrency: int = 1, journal: Path | None = None
+) -> Iterator[tuple[Planned, EpisodeResult]]:
+    """Play a plan and yield each episode as it finishes; those already in the journal come first.
+
+    Each finished episode is in the journal before it is yielded. A journal of another plan or policy is refused. An episode
+    whose service fails is tried 3 times, then yielded with status `fault`.
+
+    Raises:
+        UsageError: the journal belongs to another configuration, or keys repeat.
+    """
+    if len({item.key for item in plan}) != len(plan):
+        raise UsageError("run_many: episode keys repeat in the plan")
+    head = {"schema": RUN_SCHEMA, "policy": policy.name, "plan": digest([vars(item) for item in plan])}
+    finished = _resume(journal, head) if journal else {}
+    for item in plan:
+        if item.key in finished:
+            yield item, finished[item.key]
+    left = [item for item in plan if item.key not in finished]
+    log = Journal(journal) if journal else None
+    try:
+        if log is not None and log.path.stat().st_size == 0:
+            log.append(head)
+        for item, result in _played(left, policy, concurrency):
+            if log is not None:
+                log.append(_result_row(item, result))
+            yield item, result
+    finally:
+        if log is not None:
+            log.close()
+
+
+def _played(plan: list[Planned], policy: Policy, concurrency: int) -> Iterator[tuple[Planned, EpisodeResult]]:
+    worker = _Worker()
+    with ThreadPoolExecutor(max_workers=concurrency) as pool:
+        waiting = iter(plan)
+        running: dict[Future[EpisodeResult], Planned] = {}
+        try:
+            while True:
+                # Twice the workers in flight keeps them busy and bounds what is held.
+                while len(running) < 2 * concurrency and (item := next(waiting, None)) is not None:
+                    running[pool.submit(_play, worker, item, policy)] = item
+                if not running:
+                    return
+                for future in wait(running, return_when=FIRST_COMPLETED).done:
+                    yield running.pop(future), future.result()
+        finally:
+            for future in running:
+                future.cancel()
+
+
+def _play(worker: _Worker, item: Planned, policy: Policy) -> EpisodeResult:
+    env = worker.env(item.spec)
+    for attempt in range(1, FAULT_ATTEMPTS + 1):
+        try:
+            return run_episode(env, policy, seed=item.seed, task=item.task, split=item.split, episode_key=item.key)
+        except EnvFault as fault:
+            if fault.retryable and attempt < FAULT_ATTEMPTS:
+                continue
+            core = core_of(env)
+            header = Header(core.env_id, core.spec_digest, str(item.task), item.split, "", item.seed, item.key)
+            return EpisodeResult(Trajectory(header, (), ()), "fault", fault.cause)
+    raise AssertionError("unreachable: the last attempt returns")
+
+
+def _result_row(item: Planned, result: EpisodeResult) -> dict[str, Any]:
+    row = {"key": item.key, "status": result.status, "fault": result.fault, "usage": result.usage}
+    return row | {"trial": item.trial, "trajectory": result.trajectory.to_json()}
+
+
+def _resume(journal: Path, head: dict[str, Any]) -> dict[str, EpisodeResult]:
+    rows = read_journal(journal)
+    first = next(rows, None)
+    if first is not None and first != head:
+        changed = ", ".join(name for name in head if first.get(name) != head[name])
+        raise UsageError(f"{journal} was written with another {changed}: use another folder, or the same settings")
+    return {
+        row["key"]: EpisodeResult(Trajectory.from_json(row["trajectory"]), row["status"], row["fault"], row["usage"])
+        for row in rows
+        if row["status"] != "fault"
+    }

@@ -1,0 +1,10 @@
+"""Search QA: multi-hop questions answered by searching a corpus."""
+
+from agent_envs.core import register_companions
+
+register_companions(
+    "agent_envs.search_qa.env:SearchQA",
+    solver="agent_envs.search_qa.solver:next_action",
+    sampler="agent_envs.search_qa.solver:random_action",
+    heuristic="agent_envs.search_qa.heuristic:search_once_and_guess",
+)

@@ -1,0 +1,204 @@
+"""The Search QA environment."""
+
+import json
+from dataclasses import dataclass
+from importlib.resources import files
+from string import Template
+from typing import Any
+
+from agent_envs.answers import exact_match
+from agent_envs.canonical import state_type
+from agent_envs.core import Episode, Outcome, Task, TurnEnv
+from agent_envs.documents import Retriever
+from agent_envs.errors import UsageError
+from agent_envs.messages import Message, ToolResult
+from agent_envs.protocol import Answer, Call, Malformed, TagProtocol
+from agent_envs.retrieval.build import make_retriever
+from agent_envs.search_qa.observations import FORMATS, explain, information
+from agent_envs.search_qa.scoring import make_reward
+from agent_envs.search_qa.tasks import QuestionSource, Scenario, WorldSource, published
+from agent_envs.sources.world import WorldConfig
+
+_PROMPT = Template(files(__package__).joinpath("prompt.md").read_text(encoding="utf-8").strip())
+_PROTOCOL = TagProtocol(tools={"search": ("search", "query")})
+_UNANSWERABLE = " Where the documents do not hold the answer, answer <answer> unknown </answer>."
+
+
+@state_type
+@dataclass(frozen=True, slots=True)
+class SearchState:
+    """How many searches were carried out."""
+
+    searches: int = 0
+
+
+class SearchQA(TurnEnv):
+    """Answer a question by searching a corpus of passages.
+
+    Description:
+        The agentic search setting of Search-R1 (arXiv 2503.09516), which VEG also trains and tests on. The policy thinks,
+        searches, reads what came back, and answers. One turn is one generation of the policy.
+
+    Task sources:
+        `tasks="world"` (default) asks about generated worlds of people, places, works and organisations: nothing to
+        download, unlimited, and unseen by any model; train, dev and test worlds are disjoint. `nq`, `triviaqa`, `popqa`,
+        `hotpotqa`, `2wiki`, `musique`, `bamboogle` and the papers' training mixture `nq+hotpotqa` are read from the folder
+        that `AGENT_ENVS_DATA` names, or from what `agent-envs data get` fetched. A path to a file of questions works too.
+        Scores hold for one corpus only: its sha256 is part of every task's identity.
+
+    Action:
+        Text. `<search>query</search>` or `<answer>text</answer>`; the first complete tag counts, an unclosed last tag counts
+        as closed, everything else is free. `info["stop"]` holds the stop strings.
+
+    Observation:
+        After a search, the passages between `<information>` tags, as `search_r1` (raw text, default) or `skyrl_json` (a
+        JSON text). A turn without an action gets a text that says what to write. Bodies are cut at `max_observation_chars`
+        characters, and say so.
+
+    Tools:
+        `search(query)`, through the tag. The results' passage ids are typed results of the turn.
+
+    Reward:
+        `em` (default): 1 for an exact match after normalisation. `em_format`: every outcome of Search-R1 v0.3 (correct 1, or
+        0.8 in a broken format; wrong 0.2 in a sound format, else 0.1; none 0), with the released rule `retrieval_score`
+        switched off by default. `f1`: word overlap. Only text that the policy wrote counts: a gold answer in a retrieved
+        passage earns nothing.
+
+    Episode end:
+        Terminated by an answer. Truncated, with reward 0, after `max_generations` turns without one. A search beyond
+        `max_searches`, or in the last turn, is not carried out and explained. Papers count differently: SkyRL's and VEG's
+        "n turns" are max_generations=n, max_searches=n-1; Search-R1's max_turns=B is max_generations=B+1, max_searches=B.
+
+    Info:
+        The common keys; no others.
+
+    Arguments:
+        tasks: `world`, a data set's name, or a file.
+        retriever: `bm25` (default), or an ablation: `random`, `empty`, `oracle` (the supporting passages first).
+        reward: `em`, `em_format` or `f1`.
+        observation_format: `search_r1` or `skyrl_json`.
+        max_generations: turns in an episode, >= 1.
+        max_searches: searches that are carried out, >= 0.
+        top_k: passages a search, 1 to 100.
+        max_observation_chars: cut of an observation's body, >= 1.
+        retrieval_score: bonus of the released rule in `em_format`, 0 to 0.8.
+        world: knobs of the generated worlds, see `agent_envs.sources.world.WorldConfig`.
+        corpus: of published questions: `auto`, a name, or a file.
+
+    Version history:
+        v0: first version.
+    """
+
+    stop = _PROTOCOL.stop
+    answer_tags = ("<answer>", "</answer>")
+    source: QuestionSource
+
+    def __init__(
+        self,
+        *,
+        tasks: str = "world",
+        retriever: str = "bm25",
+        reward: str = "em",
+        observation_format: str = "search_r1",
+        max_generations: int = 6,
+        max_searches: int = 5,
+        top_k: int = 3,
+        max_observation_chars: int = 2000,
+        retrieval_score: float = 0.0,
+        world: dict[str, Any] | None = None,
+        corpus: str = "auto",
+        render_mode: str | None = None,
+    ) -> None:
+        """Set up the source, the reward and the limits; see the class for the arguments.
+
+        Raises:
+            UsageError: an argument is out of its range; the message names it.
+            DataMissing: the data set or corpus is not on this machine.
+        """
+        self.render_mode = render_mode
+        if observation_format not in FORMATS:
+            raise UsageError(
+                f"SearchQA: observation_format={observation_format!r}; the formats are {', '.join(FORMATS)}"
+            )
+        limits = {"max_generations": (1, max_generations), "max_searches": (0, max_searches), "top_k": (1, top_k)}
+        for name, (least, value) in {**limits, "max_observation_chars": (1, max_observation_chars)}.items():
+            if isinstance(value, bool) or not isinstance(value, int) or value < least:
+                raise UsageError(f"SearchQA: {name}={value!r}; give a whole number >= {least}")
+        if top_k > 100:
+            raise UsageError(f"SearchQA: top_k={top_k}; give at most 100")
+        self.source = _source(tasks, world, corpus)
+        self.max_turns, self.max_searches, self.top_k = max_generations, max_searches, top_k
+        self._format, self._cut = observation_format, max_observation_chars
+        self._retriever_name = retriever
+        self._retriever: tuple[str, Retriever] | None = None
+        self.reward_spec = make_reward(reward, retrieval_score, self.source.corpus)
+
+    def _begin(self, task: Task, key: str) -> tuple[SearchState, tuple[Message, ...]]:
+        self._retriever_of(task)
+        prompt = _PROMPT.substitute(
+            question=task.question,
+            max_searches=self.max_searches,
+            max_generations=self.max_turns,
+            unanswerable="" if self.source.answerable else _UNANSWERABLE,
+        )
+        return SearchState(), (Message("user", prompt, "environment"),)
+
+    def _advance(self, episode: Episode, action: str) -> Outcome:
+        parsed = _PROTOCOL.parse(action)
+        if isinstance(parsed, Answer):
+            success = exact_match(parsed.text, episode.task.gold)
+            return Outcome(episode.state, parsed, terminated=True, success=success)
+        if isinstance(parsed, Call):
+            return self._search(episode, parsed)
+        reason = parsed.reason if isinstance(parsed, Malformed) else "no action found"
+        text = (
+            "Your turn held no action. Write <search>your query</search> to look something up, "
+            "or <answer>your answer</answer> to finish."
+        )
+        return Outcome(episode.state, parsed, (_told(text),), events=(f"malformed: {reason}",))
+
+    def _search(self, episode: Episode, call: Call) -> Outcome:
+        query = json.loads(call.calls[0].arguments)["query"]
+        state: SearchState = episode.state
+        if len(episode.turns) + 1 >= self.max_turns:
+            return _refused(episode, call, "no turn is left to use a search: the episode ends without an answer")
+        if state.searches >= self.max_searches:
+            return _refused(
+                episode, call, f"all {self.max_searches} searches are used: answer with <answer>your answer</answer>"
+            )
+        if not query:
+            return _refused(episode, call, "the query is empty: write what to look for between <search> and </search>")
+        scenario = episode.task.hidden
+        support = scenario.support if isinstance(scenario, Scenario) else ()
+        hits = self._retriever_of(episode.task).search(query, self.top_k, support=support, seed=episode.key)
+        text = information(hits, self._format, self._cut)
+        result = ToolResult("call_0", "search", text, ids=tuple([hit.passage.id for hit in hits]))
+        return Outcome(SearchState(state.searches + 1), call, (Message("user", text, "tool"),), (result,))
+
+    def _retriever_of(self, task: Task) -> Retriever:
+        corpus = self.source.corpus(task)
+        # Rebound as a whole, so that a fork, which shares it until then, is never touched.
+        if self._retriever is None or self._retriever[0] != corpus.digest:
+            self._retriever = (corpus.digest, make_retriever(self._retriever_name, corpus))
+        return self._retriever[1]
+
+
+def _source(tasks: str, world: dict[str, Any] | None, corpus: str) -> QuestionSource:
+    if tasks != "world":
+        if world is not None:
+            raise UsageError(f"SearchQA: world={world!r} has no meaning with tasks={tasks!r}; leave it out")
+        return published(tasks, corpus)
+    try:
+        return WorldSource(WorldConfig(**(world or {})))
+    except TypeError as error:
+        raise UsageError(f"SearchQA: world={world!r}: {error}") from error
+
+
+def _told(text: str) -> Message:
+    return Message("user", explain(text), "environment")
+
+
+def _refused(episode: Episode, call: Call, why: str) -> Outcome:
+    result = ToolResult("call_0", "search", why, error=True)
+    text = f"No search was carried out: {why}."
+    return Outcome(episode.state, call, (_told(text),), (result,), events=(f"search refused: {why}",))

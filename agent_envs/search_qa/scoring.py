@@ -1,0 +1,121 @@
+"""The reward specs of Search QA, by name. All of them read the policy's own turns and typed results only.
+
+`em` is Search-R1's outcome reward (arXiv 2503.09516, section 3.3). `em_format` has every outcome of its v0.3 release
+(qa_em_format.py): correct 1, or 0.8 in a broken format; wrong 0.2 in a sound format, 0.1 in a broken one; no answer 0.
+"""
+
+import re
+from collections.abc import Callable
+
+from agent_envs.answers import contains_answer_characters, exact_match, token_f1
+from agent_envs.documents import Corpus
+from agent_envs.errors import UsageError
+from agent_envs.protocol import Answer, Call
+from agent_envs.rewards import RewardSpec, Term
+from agent_envs.trajectory import Task, Trajectory
+
+STRUCTURE_SCORE = 0.2  # structure_format_score of the v0.3 launch script
+FINAL_SCORE = 0.1  # final_format_score of the same script
+REWARDS = ("em", "em_format", "f1")
+_TAG = re.compile(r"</?(?:think|search|information|answer)>")
+
+
+def make_reward(name: str, retrieval_score: float, corpus_of: Callable[[Task], Corpus]) -> RewardSpec:
+    """Return a reward spec.
+
+    Args:
+        name: `em`, `em_format` or `f1`.
+        retrieval_score: the released rule's bonus for a wrong or missing answer in a sound format when a retrieved passage
+            holds a gold answer; 0 switches it off, as the release does.
+        corpus_of: finds the corpus of a task, to read retrieved passages by id.
+    """
+    if name == "em":
+        term = Term("exact_match", 0.0, 1.0, "1 if the answer equals a gold answer after normalisation", _exact)
+        return RewardSpec("em", (term,), (0.0, 1.0))
+    if name == "f1":
+        term = Term("f1", 0.0, 1.0, "best F1 of the answer's words against a gold answer", _f1)
+        return RewardSpec("f1", (term,), (0.0, 1.0))
+    if name != "em_format":
+        raise UsageError(f"SearchQA: reward={name!r} is unknown; the rewards are {', '.join(REWARDS)}")
+    if not 0 <= retrieval_score <= 1 - STRUCTURE_SCORE:
+        raise UsageError(
+            f"SearchQA: retrieval_score={retrieval_score!r}; give a number from 0 to {1 - STRUCTURE_SCORE}"
+        )
+    terms = [
+        Term("exact_match", 0.0, 1.0, "1 if the answer equals a gold answer after normalisation", _exact),
+        Term(
+            "format",
+            -STRUCTURE_SCORE,
+            STRUCTURE_SCORE,
+            "-0.2 correct but broken; 0.2 wrong but sound; 0.1 both",
+            _format,
+        ),
+    ]
+    if retrieval_score:
+        terms.append(
+            Term(
+                "retrieval_score", 0.0, retrieval_score,
+                "released rule: wrong, sound, and a gold answer stands in a passage that was retrieved",
+                lambda trajectory: retrieval_score * _retrieved(trajectory, corpus_of),
+            )
+        )  # fmt: skip
+    return RewardSpec("em_format", tuple(terms), (0.0, 1.0))
+
+
+def sound_format(trajectory: Trajectory) -> bool:
+    """Return whether every turn is think then search, and the last think then answer, with only white space between."""
+    turns = trajectory.turns
+    if not isinstance(turns[-1].parsed, Answer):
+        return False
+    kinds = ["search"] * (len(turns) - 1) + ["answer"]
+    return all(_sound_turn(str(turn.action), kind) for turn, kind in zip(turns, kinds, strict=True))
+
+
+def _sound_turn(text: str, kind: str) -> bool:
+    tags = _TAG.findall(text)
+    wanted = ["<think>", "</think>", f"<{kind}>", f"</{kind}>"]
+    if tags not in (wanted, wanted[:3]):  # a server may have cut the stop string
+        return False
+    parts = _TAG.split(text)
+    return not any(parts[place].strip() for place in (0, 2, 4) if place < len(parts))
+
+
+def _answer(trajectory: Trajectory) -> str | None:
+    parsed = trajectory.turns[-1].parsed
+    return parsed.text if isinstance(parsed, Answer) else None
+
+
+def _gold(trajectory: Trajectory) -> tuple[str, ...]:
+    assert trajectory.task is not None
+    return trajectory.task.gold
+
+
+def _exact(trajectory: Trajectory) -> float:
+    answer = _answer(trajectory)
+    return float(answer is not None and exact_match(answer, _gold(trajectory)))
+
+
+def _f1(trajectory: Trajectory) -> float:
+    answer = _answer(trajectory)
+    return 0.0 if answer is None else token_f1(answer, _gold(trajectory))
+
+
+def _format(trajectory: Trajectory) -> float:
+    if _answer(trajectory) is None:
+        return 0.0
+    sound = sound_format(trajectory)
+    if _exact(trajectory):
+        return 0.0 if sound else -STRUCTURE_SCORE
+    return STRUCTURE_SCORE if sound else FINAL_SCORE
+
+
+def _retrieved(trajectory: Trajectory, corpus_of: Callable[[Task], Corpus]) -> bool:
+    if _answer(trajectory) is None or _exact(trajectory) or not sound_format(trajectory):
+        return False
+    assert trajectory.task is not None
+    corpus = corpus_of(trajectory.task)
+    ids = {
+        i for turn in trajectory.turns if isinstance(turn.parsed, Call) for result in turn.results for i in result.ids
+    }
+    gold = _gold(trajectory)
+    return any(contains_answer_characters(corpus[corpus.row(i)].text, gold) for i in sorted(ids))

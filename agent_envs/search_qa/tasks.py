@@ -1,0 +1,177 @@
+"""Where questions come from: the embedded fact world, or published data sets over a corpus."""
+
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from typing import Any, Protocol
+
+from agent_envs.canonical import digest, state_type
+from agent_envs.documents import Corpus
+from agent_envs.sources.catalogue import available_splits, load_corpus, load_questions
+from agent_envs.sources.readers import Question
+from agent_envs.sources.world import World, WorldConfig, get_world
+from agent_envs.trajectory import Task
+
+WORLDS = 32
+
+
+@state_type
+@dataclass(frozen=True, slots=True)
+class Scenario:
+    """What only the solver and the oracle retriever know: the supporting passages, and a query for each hop."""
+
+    support: tuple[str, ...]
+    queries: tuple[str, ...]
+
+
+class QuestionSource(Protocol):
+    """A task source that also knows which corpus a task is searched in."""
+
+    name: str
+    splits: tuple[str, ...]
+    digest: str
+    answerable: bool
+
+    def size(self, split: str) -> int:
+        """Return how many tasks a random draw is over."""
+        ...
+
+    def get(self, split: str, key: int | str) -> Task:
+        """Return a task by index or id; KeyError where there is none."""
+        ...
+
+    def corpus(self, task: Task) -> Corpus:
+        """Return the corpus of a task."""
+        ...
+
+
+class WorldSource:
+    """Questions over generated worlds: unlimited, and disjoint between splits.
+
+    Index i lies in world i % 32 of the first 32 worlds (so that few tasks already span many worlds), and beyond those in
+    the next 32. A task's id is `world-SPLIT-WORLD-ITEM`.
+    """
+
+    name = "world"
+    splits = ("train", "dev", "test")
+    digest = ""
+
+    def __init__(self, config: WorldConfig) -> None:
+        """Take the knobs of the worlds."""
+        self.config = config
+        self.answerable = not config.unanswerable
+
+    def size(self, split: str) -> int:
+        """Return the number of tasks in the first 32 worlds; larger indices are tasks too."""
+        return WORLDS * self.config.questions_per_world
+
+    def get(self, split: str, key: int | str) -> Task:
+        """Return a task by index >= 0 or by id."""
+        if isinstance(key, str):
+            place = key.removeprefix(f"world-{split}-").split("-")
+            if len(place) != 2 or not all(part.isascii() and part.isdigit() and len(part) < 10 for part in place):
+                raise KeyError(key)
+            world, item = int(place[0]), int(place[1])
+            if key != f"world-{split}-{world}-{item}":
+                raise KeyError(key)
+        elif key < 0:
+            raise KeyError(key)
+        else:
+            block, place_in_block = divmod(key, self.size(split))
+            item, column = divmod(place_in_block, WORLDS)
+            world = block * WORLDS + column
+        tasks = _world_tasks(self.config, split, world)
+        if isinstance(key, str) and item >= len(tasks):
+            raise KeyError(key)
+        return tasks[item % len(tasks)]
+
+    def corpus(self, task: Task) -> Corpus:
+        """Return the passages of the task's world."""
+        _, split, world = task.data
+        return get_world(self.config, split, world).corpus
+
+
+@lru_cache(maxsize=64)
+def _world_tasks(config: WorldConfig, split: str, index: int) -> tuple[Task, ...]:
+    world: World = get_world(config, split, index)
+    cluster = f"world-{split}-{index}"
+    return tuple(
+        Task(
+            id=f"{cluster}-{item}",
+            split=split,
+            question=question.text,
+            gold=question.answers,
+            cluster=cluster,
+            data=(f"{question.kind}-{question.hops}", split, index),
+            hidden=Scenario(question.support, tuple(step.query for step in question.steps)),
+        )
+        for item, question in enumerate(world.questions)
+    )
+
+
+class PublishedSource:
+    """A published data set, or a file of one, over a corpus of passages."""
+
+    answerable = True
+
+    def __init__(self, name: str, corpus: str) -> None:
+        """Find the data set.
+
+        Raises:
+            DataMissing: it is not on this machine; the message names the places and the command that gets it.
+        """
+        self.name = name
+        self.splits = available_splits(name)
+        self._corpus = load_corpus(corpus)
+        self._rows: dict[str, tuple[tuple[Question, ...], dict[str, int]]] = {}
+
+    @cached_property
+    def digest(self) -> str:
+        """sha256 over the corpus and all questions: the tasks' identity."""
+        rows = [[row.id, row.text, list(row.answers)] for split in self.splits for row in self._split(split)[0]]
+        return digest([self._corpus.digest, rows])
+
+    def size(self, split: str) -> int:
+        """Return the number of questions of a split."""
+        return len(self._split(split)[0])
+
+    def get(self, split: str, key: int | str) -> Task:
+        """Return a task by index or id."""
+        rows, index = self._split(split)
+        row = rows[index[key] if isinstance(key, str) else _checked(key, len(rows))]
+        labels = tuple((name, value) for name, value in row.labels)
+        question = row.text if row.text.endswith("?") else f"{row.text}?"
+        return Task(
+            id=row.id,
+            split=split,
+            question=question,
+            gold=row.answers,
+            cluster=row.id,
+            data=(row.dataset, self._corpus.digest, labels),
+            hidden=Scenario(row.support, (question,)),
+        )
+
+    def corpus(self, task: Task) -> Corpus:
+        """Return the one corpus."""
+        return self._corpus
+
+    def _split(self, split: str) -> tuple[tuple[Question, ...], dict[str, int]]:
+        if split not in self._rows:
+            rows = load_questions(self.name, split)
+            self._rows[split] = (rows, {row.id: place for place, row in enumerate(rows)})
+        return self._rows[split]
+
+    def __deepcopy__(self, memo: Any) -> "PublishedSource":
+        """Questions are never written, so a copy of an environment shares them."""
+        return self
+
+
+def _checked(key: int, size: int) -> int:
+    if not 0 <= key < size:
+        raise KeyError(key)
+    return key
+
+
+@lru_cache(maxsize=16)
+def published(name: str, corpus: str) -> PublishedSource:
+    """Return the source of a name, shared by the environments of a process."""
+    return PublishedSource(name, corpus)

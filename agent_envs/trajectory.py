@@ -1,0 +1,243 @@
+"""Tasks, turns, trajectories and trees of them: what rewards read, what is stored, what trainers learn from.
+
+A tree stores each turn once. Its root is the reset observation of one (environment, task, seed); a node is a turn; a
+trajectory is a path from the root to a leaf. Turns carry the id of their origin (episode key and branch), so forks share
+the turns before the fork and nothing else: nodes merge by id, never by equal text.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field, fields, replace
+from functools import cached_property
+from typing import Any, Protocol
+
+from agent_envs.canonical import decode_state, digest, encode_state, state_type
+from agent_envs.errors import UsageError
+from agent_envs.messages import Message, ToolResult
+from agent_envs.protocol import Parsed
+
+SCHEMA = "agent-envs/trajectory@1"
+
+
+@state_type
+@dataclass(frozen=True)
+class Task:
+    """One problem. `gold` and `hidden` never reach an observation or info before the end of the episode.
+
+    Attributes:
+        id: unique within a source's split.
+        split: train, dev or test.
+        question: what the policy is asked.
+        gold: accepted answers.
+        cluster: tasks of one cluster are not independent (one world, one document); statistics use it.
+        data: public content of the family (immutable, see `canonical.encode_state`).
+        hidden: the scenario: what a solver or a simulated user may know and the policy may not.
+    """
+
+    id: str
+    split: str
+    question: str
+    gold: tuple[str, ...] = field(default=(), repr=False)
+    cluster: str = ""
+    data: Any = ()
+    hidden: Any = field(default=(), repr=False)
+
+    @cached_property
+    def digest(self) -> str:
+        """sha256 of the task's content, gold and scenario included."""
+        return digest(encode_state(replace(self)))
+
+
+class TaskSource(Protocol):
+    """A family's tasks with random access.
+
+    `digest` names outside data that the tasks rest on ("" for generated tasks).
+    """
+
+    name: str
+    splits: tuple[str, ...]
+    digest: str
+
+    def size(self, split: str) -> int:
+        """Return how many tasks a reset without `task` draws from; a generator accepts larger indices."""
+        ...
+
+    def get(self, split: str, key: int | str) -> Task:
+        """Return the task of an index or id; raises KeyError where there is none."""
+        ...
+
+
+@state_type
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """One action of the policy and what came back. The record of truth for rewards.
+
+    Attributes:
+        index: from 1.
+        origin: episode key and branch under which the turn was taken; with `index` it names the tree node.
+        action: the text as parsed (prefill included), or the id of an expanded action.
+        parsed: the typed action; None for an expanded action.
+        observation: messages that the environment showed after it.
+        results: typed tool results, in order.
+        reward, terms: the reward of this step and its named terms.
+        events: parse and tool errors, in words.
+        context: `append`: the observation grows the conversation; `replace`: it is the whole context from here on.
+        token_ids, logprobs, entropies, sampled: of the turn, where an engine gave them; `sampled` marks the policy's.
+    """
+
+    index: int
+    origin: str
+    action: str | int
+    parsed: Parsed | None
+    observation: tuple[Message, ...]
+    results: tuple[ToolResult, ...] = ()
+    reward: float = 0.0
+    terms: tuple[tuple[str, float], ...] = ()
+    terminated: bool = False
+    truncated: bool = False
+    events: tuple[str, ...] = ()
+    context: str = "append"
+    token_ids: tuple[int, ...] = ()
+    logprobs: tuple[float, ...] = ()
+    entropies: tuple[float, ...] = ()
+    sampled: tuple[bool, ...] = ()
+
+    @property
+    def node(self) -> str:
+        """The id of this turn's tree node."""
+        return f"{self.origin}:{self.index}"
+
+
+@state_type
+@dataclass(frozen=True, slots=True)
+class Header:
+    """Which episode a trajectory belongs to."""
+
+    env_id: str
+    spec_digest: str
+    task_id: str
+    split: str
+    task_digest: str
+    seed: int
+    episode_key: str
+    branch: str = ""
+
+
+@state_type
+@dataclass(frozen=True, slots=True)
+class Trajectory:
+    """A path: header, the messages of the reset, and the turns. `task` is there while the episode lives, not in files."""
+
+    header: Header
+    prompt: tuple[Message, ...]
+    turns: tuple[Turn, ...]
+    task: Task | None = field(default=None, repr=False)
+    success: bool = False
+
+    @property
+    def total_reward(self) -> float:
+        """The undiscounted sum of rewards."""
+        return sum(turn.reward for turn in self.turns)
+
+    @property
+    def last(self) -> Turn:
+        """The newest turn."""
+        return self.turns[-1]
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the row that is stored: everything but the task's content."""
+        return {"schema": SCHEMA, **encode_state(replace(self, task=None))}
+
+    @classmethod
+    def from_json(cls, row: dict[str, Any]) -> "Trajectory":
+        """Read a row of `to_json`.
+
+        Raises:
+            UsageError: another schema.
+        """
+        if row.get("schema") != SCHEMA:
+            raise UsageError(f"trajectory row has schema {row.get('schema')!r}; this version reads {SCHEMA}")
+        value = decode_state({key: item for key, item in row.items() if key != "schema"})
+        if not isinstance(value, cls):
+            raise UsageError(f"trajectory row holds a {type(value).__name__}")
+        return value
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """A turn in its tree; `parent` is "" below the root."""
+
+    turn: Turn
+    parent: str
+
+
+class TrajectoryTree:
+    """All trajectories of one (environment, task, seed), each turn stored once."""
+
+    def __init__(self, header: Header, prompt: tuple[Message, ...]) -> None:
+        """Start with the root."""
+        self.root = replace(header, episode_key="", branch="")
+        self.prompt = prompt
+        self.nodes: dict[str, Node] = {}
+        self._leaves: dict[str, tuple[Header, bool]] = {}
+
+    def add(self, trajectory: Trajectory) -> None:
+        """Merge a trajectory.
+
+        Raises:
+            UsageError: it starts elsewhere, or reuses a node id for another turn (fork with `branch=` to avoid that).
+        """
+        if replace(trajectory.header, episode_key="", branch="") != self.root or trajectory.prompt != self.prompt:
+            raise UsageError(f"trajectory of {trajectory.header.task_id} does not start at this tree's root")
+        new = {}
+        parent = ""
+        for turn in trajectory.turns:
+            node = Node(turn, parent)
+            if self.nodes.get(turn.node, node) != node:
+                raise UsageError(
+                    f"node {turn.node} already holds another turn: fork(env, branch=NAME) keeps them apart"
+                )
+            new[turn.node] = node
+            parent = turn.node
+        self.nodes.update(new)
+        self._leaves[parent] = (trajectory.header, trajectory.success)
+
+    def children(self, node: str = "") -> list[str]:
+        """Return the ids of the turns after a node, in the order of their adding."""
+        return [name for name, item in self.nodes.items() if item.parent == node]
+
+    def paths(self) -> Iterator[Trajectory]:
+        """Yield every trajectory that was added, in order."""
+        for leaf, (header, success) in self._leaves.items():
+            turns: list[Turn] = []
+            name = leaf
+            while name:
+                turns.append(self.nodes[name].turn)
+                name = self.nodes[name].parent
+            yield Trajectory(header, self.prompt, tuple(reversed(turns)), success=success)
+
+
+def segments(trajectory: Trajectory) -> Iterator[tuple[tuple[Message, ...], tuple[Turn, ...]]]:
+    """Yield (context at the start, turns taken in it): a new segment starts where an observation replaces the context."""
+    start, turns = trajectory.prompt, list[Turn]()
+    for turn in trajectory.turns:
+        turns.append(turn)
+        if turn.context == "replace":
+            yield start, tuple(turns)
+            start, turns = turn.observation, []
+    if turns:
+        yield start, tuple(turns)
+
+
+def turn_fields() -> tuple[str, ...]:
+    """Return the names of a turn's stored fields: the schema in words."""
+    return tuple(item.name for item in fields(Turn))
+
+
+def transcript(prompt: tuple[Message, ...], turns: tuple[Turn, ...]) -> str:
+    """Return an episode as plain text, one paragraph a message, authors named."""
+    parts = [f"[{message.author}] {message.content}" for message in prompt]
+    for turn in turns:
+        parts.append(f"[policy, turn {turn.index}] {turn.action}")
+        parts += [f"[{message.author}] {message.content.strip()}" for message in turn.observation]
+        parts.append(f"(reward {turn.reward:g})")
+    return "\n\n".join(parts)
