@@ -116,15 +116,18 @@ class TurnEnv(gym.Env[str, Any]):
     render_mode: str | None = None
     arguments: dict[str, Any]
     planted_text = ""  # the checker's bait: appended to every tool-authored message before rewards see the turn
+    _chosen: dict[str, Any]
     _episode: Episode | None = None
     _digest = ""
 
     def __new__(cls, *args: Any, **kwargs: Any) -> "TurnEnv":
-        """Record the constructor's arguments, defaults included: they are part of the spec digest."""
+        """Record the constructor's arguments, and which of them differ from their defaults."""
         env = super().__new__(cls)
-        bound = inspect.signature(cls.__init__).bind(env, *args, **kwargs)
+        signature = inspect.signature(cls.__init__)
+        bound = signature.bind(env, *args, **kwargs)
         bound.apply_defaults()
         env.arguments = {k: v for k, v in list(bound.arguments.items())[1:] if k != "render_mode"}
+        env._chosen = {k: v for k, v in env.arguments.items() if v != signature.parameters[k].default}
         env.action_space, env.observation_space = Utterance(), Utterance()
         return env
 
@@ -135,9 +138,9 @@ class TurnEnv(gym.Env[str, Any]):
 
     @property
     def spec_digest(self) -> str:
-        """sha256 over id, arguments, reward declaration and the digest of outside data."""
+        """sha256 over id, arguments that are not defaults, the reward's declaration and the digest of outside data."""
         if not self._digest:
-            plain = {name: plain_value(value) for name, value in self.arguments.items()}
+            plain = {name: plain_value(value) for name, value in self._chosen.items()}
             self._digest = digest([self.env_id, plain, self.reward_spec.digest, self.source.digest])
         return self._digest
 

@@ -79,9 +79,15 @@ def _set_state(wrapper: TurnWrapper, state: Any) -> None:
     wrapper.state = state
 
 
+def _no_more_checks(wrapper: Any) -> None:
+    """Gymnasium's passive checks compare the first steps with the reset before them: in mid-episode they are over."""
+    wrapper.checked_reset = wrapper.checked_step = wrapper.checked_data_reuse = True
+    wrapper._previous_data = None
+
+
 _WRAPPERS: dict[type, tuple[Get, Set]] = {
     OrderEnforcing: _attributes("_has_reset"),
-    PassiveEnvChecker: _attributes("checked_reset", "checked_step", "checked_render", "close_called"),
+    PassiveEnvChecker: (lambda wrapper: (), lambda wrapper, state: _no_more_checks(wrapper)),
     TimeLimit: _attributes("_elapsed_steps"),
     RecordEpisodeStatistics: _attributes(
         "episode_count", "episode_start_time", "episode_returns", "episode_lengths",

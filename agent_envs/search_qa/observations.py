@@ -14,6 +14,8 @@ def information(hits: Sequence[Hit], observation_format: str, max_characters: in
     `search_r1`: raw text, `Doc 1(Title: "...") ...` a line. `skyrl_json`: the JSON text of {"result": "Doc 1: ..."}, line
     breaks and non-ASCII escaped, as SkyRL's search environment sends it. A body over `max_characters` is cut, and says so.
     """
+    if not hits:
+        return "\n\n<information>No document matches this query.</information>\n\n"
     if observation_format == "search_r1":
         rows = (f'Doc {n}(Title: "{h.passage.title}") {h.passage.text}\n' for n, h in enumerate(hits, start=1))
         return f"\n\n<information>{_cut(''.join(rows), max_characters)}</information>\n\n"

@@ -121,6 +121,8 @@ class PublishedSource:
         """
         self.name = name
         self.splits = available_splits(name)
+        if not self.splits:
+            load_questions(name, "test")  # says what is missing, and how to get it
         self._corpus = load_corpus(corpus)
         self._rows: dict[str, tuple[tuple[Question, ...], dict[str, int]]] = {}
 

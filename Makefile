@@ -1,0 +1,43 @@
+# The two commands: make demo, make test. Each builds .venv where it is missing and needs nothing done before it.
+PYTHON ?= python3
+VENV ?= .venv
+PY := $(VENV)/bin/python
+READY := $(VENV)/.ready
+# Real data where it lies beside the checkout; set AGENT_ENVS_DATA to use a folder elsewhere.
+export AGENT_ENVS_DATA ?= $(if $(wildcard ../shared/data),$(abspath ../shared/data))
+
+.PHONY: demo test test-heavy lint golden docs bench clean
+
+demo: $(READY)
+	$(PY) -m benchmarks.demo
+
+test: lint
+	$(PY) -m pytest -q -n 2 -m "not heavy"
+
+test-heavy: $(READY)
+	$(PY) -m pytest -q -m heavy
+
+lint: $(READY)
+	$(VENV)/bin/ruff check .
+	$(VENV)/bin/ruff format --check .
+	$(VENV)/bin/mypy
+	$(VENV)/bin/lint-imports
+
+# Record the golden replays again: only after a change that was meant to move scores (see CHANGELOG, Scores).
+golden: $(READY)
+	$(PY) -m tests.golden
+
+docs: $(READY)
+	$(PY) -m docs.generate
+
+bench: $(READY)
+	$(PY) -m benchmarks.steps --out benchmarks/results/steps.json
+	$(PY) benchmarks/retrieval.py --data "$(AGENT_ENVS_DATA)" --out benchmarks/results/retrieval.json
+
+clean:
+	rm -rf $(VENV) demo runs build dist *.egg-info
+
+$(READY): pyproject.toml
+	$(PYTHON) -m venv $(VENV)
+	$(PY) -m pip install --quiet --disable-pip-version-check -e ".[dev]"
+	touch $@

@@ -1,0 +1,5 @@
+"""`python -m agent_envs` is `agent-envs`."""
+
+from agent_envs.cli import main
+
+main()

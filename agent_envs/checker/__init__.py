@@ -1,0 +1,69 @@
+"""The contract test, for our environments and anyone's: `check_turn_env(id_or_env)`, `agent-envs check`.
+
+Every check has a name; a report says which passed, which failed and why, and which could not be made.
+"""
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import gymnasium as gym
+
+from agent_envs.checker.contract import CONTRACT_CHECKS
+from agent_envs.checker.forks import FORK_CHECKS
+from agent_envs.checker.honesty import HONESTY_CHECKS
+from agent_envs.checker.hostile import check_hostile_text
+from agent_envs.checker.subject import Check, CheckFailed, CheckSkipped, Report, Subject
+
+__all__ = ["CHECKS", "Check", "Report", "check_turn_env"]
+
+CHECKS: dict[str, Callable[[Subject], str]] = {
+    **CONTRACT_CHECKS,
+    **FORK_CHECKS,
+    **HONESTY_CHECKS,
+    "hostile text": check_hostile_text,
+}
+
+
+def check_turn_env(
+    env: str | gym.Env[Any, Any],
+    *,
+    tasks: int = 8,
+    hostile: int = 10_000,
+    split: str | None = None,
+    progress: Callable[[str], None] | None = None,
+    **arguments: Any,
+) -> Report:
+    """Run every check of the contract on an environment.
+
+    Args:
+        env: a registered id, or an environment (made by `gymnasium.make`, or a bare TurnEnv whose arguments are JSON-able).
+        tasks: how many tasks of the split are played.
+        hostile: how many hostile strings are thrown at it.
+        split: which split; by default `test`, else the last one.
+        progress: called with the name of each check before it runs.
+        arguments: passed to `gymnasium.make` when `env` is an id.
+
+    Returns:
+        A report; `report.ok` is False if any check failed.
+
+    Raises:
+        UsageError: `env` is no TurnEnv, or cannot be made again.
+    """
+    subject = Subject.of(env, tasks=tasks, hostile=hostile, split=split, **arguments)
+    rows = []
+    for name, check in CHECKS.items():
+        if progress is not None:
+            progress(name)
+        started = time.perf_counter()
+        status = "passed"
+        try:
+            detail = check(subject)
+        except CheckFailed as failure:
+            status, detail = "failed", str(failure)
+        except CheckSkipped as reason:
+            status, detail = "skipped", str(reason)
+        except Exception as error:  # noqa: BLE001 - a third party's environment may raise anything: that is a finding
+            status, detail = "failed", f"raised {type(error).__name__}: {error}"
+        rows.append(Check(name, status, detail, time.perf_counter() - started))
+    return Report(subject.env_id, tuple(rows))

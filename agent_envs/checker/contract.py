@@ -1,0 +1,201 @@
+"""Spaces, determinism, info, rewards, refusals, isolation: what any caller may rely on."""
+
+import random
+import threading
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from gymnasium.utils.env_checker import check_env
+
+from agent_envs.checker.processes import run_child
+from agent_envs.checker.subject import CheckFailed, Subject, play
+from agent_envs.core import INFO_KEYS, InfoKey
+from agent_envs.errors import UsageError
+from agent_envs.policies import core_of
+
+
+def check_spaces(subject: Subject) -> str:
+    """Gymnasium's own checker passes without a warning."""
+    env = subject.make().unwrapped
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        check_env(env, skip_render_check=env.render_mode is None)
+    if caught:
+        raise CheckFailed(f"check_env warns: {caught[0].message}")
+    return "gymnasium's check_env, no warning"
+
+
+def check_determinism(subject: Subject) -> str:
+    """Equal starts and actions give equal results, in one environment and in two."""
+    one, two = subject.make(), subject.make()
+    for script in subject.scripts():
+        first = play(one, script)
+        _same(first, play(one, script), f"task {script.task}, the same environment again")
+        _same(first, play(two, script), f"task {script.task}, a second environment")
+    return f"{subject.tasks} episodes, twice in one environment and once in another"
+
+
+def check_processes(subject: Subject) -> str:
+    """Fresh processes with two PYTHONHASHSEEDs give the same results."""
+    scripts = subject.scripts()
+    env = subject.make()
+    here = [play(env, script) for script in scripts]
+    for hash_seed in ("0", "4242"):
+        there = run_child(subject, {"play": scripts}, hash_seed)["play"]
+        for script, mine, other in zip(scripts, here, there, strict=True):
+            _same(mine, other, f"task {script.task}, a process with PYTHONHASHSEED={hash_seed}")
+    return f"{len(scripts)} episodes in two fresh processes"
+
+
+def check_info(subject: Subject) -> str:
+    """Info has the documented keys with their types, `success` at the end only, and fresh messages."""
+    env = subject.make()
+    count = 0
+    for script in subject.scripts():
+        observation, info = subject.reset(env, script.task, script.seed)
+        _check_info(observation, info, "reset")
+        info["messages"].clear()
+        for number, action in enumerate(script.actions, start=1):
+            observation, _, terminated, truncated, info = env.step(action)
+            _check_info(observation, info, "end" if terminated or truncated else "step")
+            if info["turn"] != number:
+                raise CheckFailed(f"info['turn'] is {info['turn']} after {number} turns")
+            count += 1
+            for message in info["messages"]:
+                message["content"] = "overwritten by the caller"
+    return f"{count} steps; keys, types and moments as core.INFO_KEYS says"
+
+
+def _check_info(observation: Any, info: dict[str, Any], moment: str) -> None:
+    if not isinstance(observation, str):
+        raise CheckFailed(f"the observation at {moment} is a {type(observation).__name__}, not a str")
+    wanted = {"reset": ("always", "reset"), "step": ("always", "step"), "end": ("always", "step", "end")}[moment]
+    for name, key in INFO_KEYS.items():
+        if key.when in wanted and name not in info:
+            raise CheckFailed(f"info lacks {name!r} at {moment}")
+    for name, value in info.items():
+        known = INFO_KEYS.get(name)
+        if known is None or known.when not in (*wanted, "some"):
+            raise CheckFailed(f"info has {name!r} at {moment}, which core.INFO_KEYS does not document there")
+        if not _fits(value, known):
+            raise CheckFailed(f"info[{name!r}] is a {type(value).__name__}, documented as {known.type.__name__}")
+    for message in info["messages"]:
+        if not (isinstance(message.get("role"), str) and isinstance(message.get("content"), str)):
+            raise CheckFailed(f"a message without role and content: {message}")
+
+
+def _fits(value: Any, key: InfoKey) -> bool:
+    return isinstance(value, np.ndarray) if key.type is object else type(value) is key.type
+
+
+def check_rewards(subject: Subject) -> str:
+    """Rewards lie in the declared bounds, equal the sum of the declared terms, and so do returns."""
+    env = subject.make()
+    spec = core_of(env).reward_spec
+    for script in subject.scripts():
+        subject.reset(env, script.task, script.seed)
+        total = 0.0
+        for action in script.actions:
+            _, reward, _, _, info = env.step(action)
+            terms = info["reward_terms"]
+            if list(terms) != [term.name for term in spec.terms]:
+                raise CheckFailed(f"terms {list(terms)}, declared {[term.name for term in spec.terms]}")
+            if abs(sum(terms.values()) - reward) > 1e-9 or not spec.low - 1e-9 <= reward <= spec.high + 1e-9:
+                raise CheckFailed(f"reward {reward} with terms {terms}, declared in [{spec.low}, {spec.high}]")
+            total += float(reward)
+        if not spec.episode[0] - 1e-9 <= total <= spec.episode[1] + 1e-9:
+            raise CheckFailed(f"return {total}, declared in {spec.episode}")
+    return f"spec {spec.name}: step in [{spec.low:g}, {spec.high:g}], return in {list(spec.episode)}"
+
+
+def check_refusals(subject: Subject) -> str:
+    """A step before reset or after the end, and unknown options, raise an error that names the environment."""
+    env = subject.make()
+    core = core_of(env)
+    script = subject.scripts()[0]
+    _refused(lambda: core.step(""), subject.env_id, "step before reset")
+    play(env, script)
+    _refused(lambda: env.step(script.actions[-1]), subject.env_id, "step after the end")
+    _refused(lambda: env.reset(options={"tusk": 1}), subject.env_id, "an unknown reset option")
+    _refused(lambda: env.reset(options={"split": "no such split"}), subject.env_id, "an unknown split")
+    _refused(lambda: env.reset(options={"task": "no such task"}), subject.env_id, "an unknown task")
+    subject.reset(env, 0)
+    _refused(lambda: core.step(None), subject.env_id, "an action of type None")
+    return "before reset, after the end, unknown option, split, task, action type"
+
+
+def _refused(call: Callable[[], Any], env_id: str, what: str) -> None:
+    try:
+        call()
+    except UsageError as error:
+        if env_id not in str(error):
+            raise CheckFailed(f"{what}: the error does not name the environment: {error}") from error
+        return
+    raise CheckFailed(f"{what} was not refused")
+
+
+def check_global_state(subject: Subject) -> str:
+    """The global generators of `random` and numpy are untouched."""
+    scripts = subject.scripts()
+    python_state, numpy_state = random.getstate(), np.random.get_state(legacy=False)
+    env = subject.make()
+    for script in scripts:
+        play(env, script)
+    if random.getstate() != python_state or str(np.random.get_state(legacy=False)) != str(numpy_state):
+        raise CheckFailed("playing changed the global random state")
+    return "random and numpy.random as they were"
+
+
+def check_interleaving(subject: Subject) -> str:
+    """Interleaved and threaded environments give what serial ones give."""
+    scripts = subject.scripts()[:4]
+    serial = [play(subject.make(), script) for script in scripts]
+    envs = [subject.make() for _ in scripts]
+    mixed: list[list[str]] = [play(e, _first(s)) for e, s in zip(envs, scripts, strict=True)]
+    for turn in range(1, max(len(script.actions) for script in scripts)):
+        for env, script, digests in zip(envs, scripts, mixed, strict=True):
+            if turn < len(script.actions):
+                digests += play(env, _upto(script, turn + 1), start=turn)
+    threaded: list[list[str]] = [[] for _ in scripts]
+    envs = [subject.make() for _ in scripts]
+
+    def work(place: int) -> None:
+        threaded[place] = play(envs[place], scripts[place])
+
+    threads = [threading.Thread(target=work, args=(place,)) for place in range(len(scripts))]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    for script, alone, woven, beside in zip(scripts, serial, mixed, threaded, strict=True):
+        _same(alone, woven, f"task {script.task}, interleaved")
+        _same(alone, beside, f"task {script.task}, in a thread")
+    return f"{len(scripts)} environments, step by step and in threads"
+
+
+def _upto(script: Any, turns: int) -> Any:
+    return type(script)(script.seed, script.task, script.split, script.actions[:turns])
+
+
+def _first(script: Any) -> Any:
+    return _upto(script, 1)
+
+
+def _same(one: list[str], two: list[str], where: str) -> None:
+    if one != two:
+        turn = next((n for n, (a, b) in enumerate(zip(one, two, strict=False)) if a != b), min(len(one), len(two)))
+        raise CheckFailed(f"{where}: differs at turn {turn}")
+
+
+CONTRACT_CHECKS: dict[str, Callable[[Subject], str]] = {
+    "spaces": check_spaces,
+    "determinism": check_determinism,
+    "fresh processes": check_processes,
+    "info": check_info,
+    "rewards": check_rewards,
+    "refusals": check_refusals,
+    "global state": check_global_state,
+    "interleaving and threads": check_interleaving,
+}

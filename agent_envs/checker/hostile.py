@@ -1,0 +1,93 @@
+"""Text that policies, or people who attack them, may produce: it never raises and never hangs."""
+
+import contextlib
+import random
+import signal
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+from agent_envs.checker.subject import CheckFailed, Subject
+from agent_envs.policies import core_of
+
+SECONDS_A_STEP = 30.0
+_TAGS = ("<search>", "</search>", "<answer>", "</answer>", "<think>", "</think>", "<information>", "</information>",
+         "<tool_call>", "</tool_call>", "ACTION:", "THINK:", '{"name": ', '"arguments": {', "}", "[", "]]")  # fmt: skip
+_ODD = ("\x00", "\x1b[31m", "\u202e", "\ud800", "\udfff", "\U0001f600", "\u0301", "\ufeff", "\r\n", "\t", "\\", '"', "'",
+        "${x}", "{{7*7}}", "%s", "../", "a", "0", "-1e999", "NaN", " ", "<", ">")  # fmt: skip
+
+
+def hostile_strings(count: int) -> Iterator[str]:
+    """Yield `count` strings: the edge cases, some of 1 MB and one above the cap, then mixtures of tags and odd text."""
+    million = 1_000_000
+    fixed = [
+        "",
+        " ",
+        "\n",
+        "\x00",
+        "\ud800",
+        "<search>",
+        "<answer>",
+        "</answer>",
+        "<answer></answer>",
+        "<search></search>",
+    ]
+    fixed += [(tag * (million // len(tag) + 1))[:million] for tag in _TAGS[:10]]
+    fixed += ["[" * million, '{"a":' * (million // 5), "<search>" + "\ud800" * million, "\U0001f600" * million]
+    fixed += [
+        "<answer>" + "9" * million,
+        "<search>" + "a " * (million // 2),
+        "<search>" * 50_000 + "</answer>" * 50_000,
+    ]
+    fixed += ["x" * (million + 17)]
+    yield from fixed[:count]
+    rng = random.Random("hostile")
+    for _ in range(count - len(fixed)):
+        parts = [rng.choice(_TAGS if rng.random() < 0.5 else _ODD) * rng.choice((1, 1, 1, 2, 50))]
+        while rng.random() < 0.85:
+            parts.append(rng.choice(_TAGS if rng.random() < 0.5 else _ODD) * rng.choice((1, 1, 1, 2, 50)))
+            if rng.random() < 0.2:
+                parts.append("".join(chr(rng.randrange(0x110000)) for _ in range(rng.randrange(20))))
+        yield "".join(parts)
+
+
+def check_hostile_text(subject: Subject) -> str:
+    """10,000 hostile strings: every step returns text and a reward within its bounds."""
+    env = subject.make()
+    spec = core_of(env).reward_spec
+    over, count = True, 0
+    for number, text in enumerate(hostile_strings(subject.hostile)):
+        if over:
+            subject.reset(env, number % max(subject.tasks, 1))
+        with _deadline(f"string {number} ({len(text)} characters, {text[:40]!r}...)"):
+            try:
+                observation, reward, terminated, truncated, _ = env.step(text)
+                observation.encode("utf-8")
+            except CheckFailed:
+                raise
+            except Exception as error:
+                raise CheckFailed(f"string {number}, {text[:60]!r}: {type(error).__name__}: {error}") from error
+        if not spec.low - 1e-9 <= float(reward) <= spec.high + 1e-9:
+            raise CheckFailed(f"string {number}, {text[:60]!r}: reward {reward}")
+        over = terminated or truncated
+        count += 1
+    return f"{count} strings"
+
+
+@contextlib.contextmanager
+def _deadline(what: str) -> Iterator[None]:
+    """Interrupt a step that hangs, where this thread can receive signals."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def late(number: int, frame: Any) -> None:
+        raise CheckFailed(f"{what} took more than {SECONDS_A_STEP:g} seconds")
+
+    before = signal.signal(signal.SIGALRM, late)
+    signal.setitimer(signal.ITIMER_REAL, SECONDS_A_STEP)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)

@@ -1,0 +1,269 @@
+"""The command line: `agent-envs list | show | play | check | eval | data`. Heavy imports wait for the verb that needs them."""
+
+import json
+import os
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from agent_envs.errors import AgentEnvsError
+
+app = typer.Typer(
+    help="Gymnasium environments for multi-turn LLM agents. Start with: agent-envs eval SearchQA --agent random -n 20",
+    no_args_is_help=True,
+    add_completion=False,
+)
+data_app = typer.Typer(help="Published data sets: what there is, where it lies, and how to get it.", no_args_is_help=True)
+app.add_typer(data_app, name="data")
+
+EnvId = Annotated[str, typer.Argument(help="An id, with or without agent_envs/ and -v0: SearchQA.")]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+Arguments = Annotated[
+    list[str] | None, typer.Option("--arg", help="An argument of the environment: --arg retriever=oracle. Repeatable.")
+]
+
+
+def main() -> None:
+    """Run the command line. Exit codes: 0 ok, 1 a check failed, 2 wrong usage or missing data, 3 a partial run."""
+    try:
+        app()
+    except AgentEnvsError as error:
+        print(f"agent-envs: {error}", file=sys.stderr)
+        sys.exit(2)
+    except BrokenPipeError:
+        # The reader (head, say) is gone; Python would complain once more while it closes standard output.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(0)
+
+
+@app.command("list")
+def list_ids(as_json: Json = False) -> None:
+    """List the environments."""
+    from agent_envs.registry import TABLE
+
+    rows = [{"id": row.id, "family": row.family, "summary": row.summary, "extra": row.extra} for row in TABLE]
+    _print(rows, as_json, lambda: _table("Environments", ["id", "family", "what"], [[r["id"], r["family"], r["summary"]] for r in rows]))
+
+
+@app.command()
+def show(env_id: EnvId, as_json: Json = False, arg: Arguments = None) -> None:
+    """Show an environment's page, its reward, its tools and an example episode."""
+    import inspect
+
+    from agent_envs.policies import CompanionPolicy, core_of
+    from agent_envs.rollout import run_episode
+    from agent_envs.trajectory import transcript
+
+    env = _make(env_id, arg)
+    core = core_of(env)
+    result = run_episode(env, CompanionPolicy("solver"), seed=0, task=0)
+    page = {
+        "id": core.env_id,
+        "page": inspect.getdoc(type(core)),
+        "splits": {split: core.source.size(split) for split in core.source.splits},
+        "reward": core.reward_spec.describe(),
+        "tools": [dict(tool) for tool in core.tools],
+        "stop": list(core.stop),
+        "example": transcript(result.trajectory.prompt, result.trajectory.turns),
+    }
+
+    def text() -> None:
+        print(f"{page['id']}\n\n{page['page']}\n\nReward as declared: {json.dumps(page['reward'], indent=2)}\n")
+        print(f"Splits: {page['splits']}\n\nAn episode of the solver:\n\n{page['example']}")
+
+    _print(page, as_json, text)
+
+
+@app.command()
+def play(env_id: EnvId, task: int = 0, split: str = "", arg: Arguments = None) -> None:
+    """Play an episode yourself: read, type a turn, end it with an empty line."""
+    env = _make(env_id, arg)
+    options: dict[str, Any] = {"task": task, **({"split": split} if split else {})}
+    observation, info = env.reset(seed=0, options=options)
+    over = False
+    while not over:
+        print(f"\n{observation}\n\n--- turn {info['turn'] + 1}, {info['turns_left']} left; end with an empty line ---")
+        lines = []
+        while (line := sys.stdin.readline()) not in ("", "\n"):
+            lines.append(line)
+        if not lines and line == "":
+            print("no more input; bye")
+            return
+        observation, reward, terminated, truncated, info = env.step("".join(lines).rstrip("\n"))
+        over = terminated or truncated
+        print(f"reward {reward:g} {info['reward_terms']} {'; '.join(info['events'])}")
+    print(f"\n{observation}\nThe episode is over: {'solved' if info['success'] else 'not solved'}.")
+
+
+@app.command()
+def check(
+    env_ids: Annotated[list[str] | None, typer.Argument(help="Ids; module:Class works for an environment of yours.")] = None,
+    all_ids: Annotated[bool, typer.Option("--all", help="Every registered id.")] = False,
+    tasks: int = 8,
+    hostile: Annotated[int, typer.Option(help="How many hostile strings.")] = 10_000,
+    as_json: Json = False,
+    arg: Arguments = None,
+) -> None:
+    """Test environments against the contract; exit code 1 if a check fails."""
+    from agent_envs.checker import check_turn_env
+    from agent_envs.errors import MissingExtra, UsageError
+    from agent_envs.registry import env_ids as registered
+
+    names = registered() if all_ids else list(env_ids or [])
+    if not names:
+        raise UsageError("check: name an id, or --all")
+    reports, missing = [], []
+    for name in names:
+        try:
+            env = _subject(name, arg)
+        except MissingExtra as reason:
+            missing.append(f"{name}: {reason}")
+            continue
+        tell = None if as_json else lambda what, name=name: print(f"{name}: {what} ...", file=sys.stderr)
+        reports.append(check_turn_env(env, tasks=tasks, hostile=hostile, progress=tell))
+
+    def text() -> None:
+        print("\n\n".join(report.text() for report in reports))
+        for line in missing:
+            print(f"skipped {line}")
+
+    _print({"reports": [report.to_json() for report in reports], "skipped": missing}, as_json, text)
+    if not all(report.ok for report in reports):
+        raise typer.Exit(1)
+
+
+@app.command("eval")
+def evaluate_agent(
+    env_id: EnvId,
+    agent: Annotated[str, typer.Option(help="random, heuristic, solver, null, or module:Class of your own.")] = "random",
+    tasks: Annotated[str, typer.Option(help="The environment's task source: world, hotpotqa, ...")] = "",
+    split: Annotated[str, typer.Option(help="Default: test, else dev; the output says which.")] = "",
+    limit: Annotated[int | None, typer.Option("-n", help="Only the first N tasks: a smoke run.")] = None,
+    trials: Annotated[int, typer.Option(help="Episodes a task.")] = 1,
+    concurrency: Annotated[int, typer.Option(help="Worker threads.")] = 1,
+    out: Annotated[Path | None, typer.Option(help="Folder of the run; the same command goes on after a kill.")] = None,
+    as_json: Json = False,
+    arg: Arguments = None,
+) -> None:
+    """Evaluate an agent; prints success with its 95 % interval."""
+    from agent_envs.evaluation.agents import make_agent
+    from agent_envs.evaluation.evaluate import RunConfig, evaluate
+    from agent_envs.evaluation.progress import progress_bar
+
+    arguments = _arguments(arg) | ({"tasks": tasks} if tasks else {})
+    config = RunConfig(env_id, arguments, agent, split, limit, trials)
+    folder = out or Path("runs") / f"{time.strftime('%Y%m%d-%H%M%S')}-{env_id.split('/')[-1]}-{agent.replace(':', '.')}"
+    try:
+        with progress_bar(f"{env_id} {agent}", quiet=as_json) as progress:
+            summary = evaluate(config, make_agent(agent), concurrency=concurrency, folder=folder, progress=progress)
+    except KeyboardInterrupt:
+        print(f"stopped; finished episodes are in {folder}: the same command with --out {folder} goes on", file=sys.stderr)
+        raise typer.Exit(3) from None
+
+    def text() -> None:
+        print(f"{summary.env_id} {agent} on {summary.split}: success {summary.success.text()}, faults {summary.faults}")
+        print(f"mean return {summary.mean_return:.3f}, turns {summary.mean_turns:.2f}, "
+              f"turns with an event {100 * summary.malformed_share:.1f} %")  # fmt: skip
+        print(f"run: {folder}")
+
+    _print({**summary.to_json(), "run": str(folder)}, as_json, text)
+    if summary.faults:
+        raise typer.Exit(3)
+
+
+@data_app.command("list")
+def data_list(as_json: Json = False) -> None:
+    """List data sets and corpora: published splits, licence, and what is on this machine."""
+    from agent_envs.sources.listing import data_rows
+
+    rows = data_rows()
+    heads = ["name", "title", "domain", "published", "here", "licence"]
+    _print(rows, as_json, lambda: _table("Data sets and corpora", heads, [[row[head] for head in heads] for row in rows]))
+
+
+@data_app.command("get")
+def data_get(name: str, split: str = "", source: Annotated[str, typer.Option(help="hub or official")] = "hub") -> None:
+    """Download a data set's split, or a corpus, and print where it is."""
+    from agent_envs.evaluation.progress import byte_bar
+    from agent_envs.sources.download import get
+
+    with byte_bar(name) as progress:
+        path = get(name, split, progress, source=source)
+    print(path)
+
+
+@data_app.command("path")
+def data_path(name: str, split: str = "") -> None:
+    """Print the files that an environment would read for a name."""
+    from agent_envs.sources.listing import data_paths
+
+    for path in data_paths(name, split):
+        print(path)
+
+
+def _make(env_id: str, arguments: list[str] | None) -> Any:
+    import gymnasium as gym
+
+    from agent_envs.errors import UsageError
+    from agent_envs.registry import row_of
+
+    try:
+        row = row_of(env_id)
+    except KeyError as error:
+        raise UsageError(error.args[0]) from None
+    return gym.make(row.id, **_arguments(arguments))
+
+
+def _subject(name: str, arguments: list[str] | None) -> Any:
+    """Return the environment of an id, or of `module:Class`."""
+    from importlib import import_module
+
+    from agent_envs.errors import UsageError
+
+    module, colon, cls = name.partition(":")
+    if not colon:
+        return _make(name, arguments)
+    sys.path.insert(0, "")
+    try:
+        return getattr(import_module(module), cls)(**_arguments(arguments))
+    except (ImportError, AttributeError) as error:
+        raise UsageError(f"check {name}: {error}") from error
+
+
+def _arguments(pairs: list[str] | None) -> dict[str, Any]:
+    from agent_envs.errors import UsageError
+
+    values: dict[str, Any] = {}
+    for pair in pairs or []:
+        name, equals, text = pair.partition("=")
+        if not equals:
+            raise UsageError(f"--arg {pair}: write NAME=VALUE")
+        try:
+            values[name] = json.loads(text)
+        except ValueError:
+            values[name] = text
+    return values
+
+
+def _print(value: Any, as_json: bool, text: Callable[[], None]) -> None:
+    if as_json:
+        print(json.dumps(value, indent=2, ensure_ascii=False))
+    else:
+        text()
+
+
+def _table(title: str, heads: list[str], rows: list[list[str]]) -> None:
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(title=title)
+    for head in heads:
+        table.add_column(head, overflow="fold")
+    for row in rows:
+        table.add_row(*(Text(str(cell)) for cell in row))
+    Console().print(table)

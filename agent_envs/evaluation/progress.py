@@ -1,0 +1,60 @@
+"""Progress of long work: a bar on a terminal, a plain line now and then elsewhere, nothing when JSON is asked for."""
+
+import contextlib
+import sys
+import time
+from collections.abc import Callable, Iterator
+
+LINE_SECONDS = 10.0
+
+
+@contextlib.contextmanager
+def progress_bar(title: str, quiet: bool = False) -> Iterator[Callable[[int, int, float], None] | None]:
+    """Yield a callback for (finished, planned, successes so far), or None when quiet."""
+    if quiet:
+        yield None
+        return
+
+    def words(finished: int, planned: int, wins: float) -> str:
+        return f"{title}: {finished}/{planned}, {100 * wins / max(finished, 1):.1f} % solved so far"
+
+    if not sys.stderr.isatty():
+        yield _lines(words)
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=Console(stderr=True)) as bar:
+        task = bar.add_task(title, total=None)
+        yield lambda finished, planned, wins: bar.update(
+            task, completed=finished, total=planned, description=f"{title} {100 * wins / max(finished, 1):.0f} %"
+        )
+
+
+@contextlib.contextmanager
+def byte_bar(title: str) -> Iterator[Callable[[int, int], None]]:
+    """Yield a callback for (bytes so far, bytes in all or -1)."""
+    if not sys.stderr.isatty():
+        report = _lines(lambda so_far, total, _: f"{title}: {so_far:,} of {total:,} bytes" if total > 0 else f"{so_far:,} bytes")
+        yield lambda so_far, total: report(so_far, total, 0)
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TransferSpeedColumn
+
+    columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TransferSpeedColumn())
+    with Progress(*columns, console=Console(stderr=True)) as bar:
+        task = bar.add_task(title, total=None)
+        yield lambda so_far, total: bar.update(task, completed=so_far, total=total if total > 0 else None)
+
+
+def _lines(words: Callable[[int, int, float], str]) -> Callable[[int, int, float], None]:
+    last = time.monotonic()
+
+    def report(finished: int, planned: int, wins: float) -> None:
+        nonlocal last
+        if finished == planned or time.monotonic() - last >= LINE_SECONDS:
+            last = time.monotonic()
+            print(words(finished, planned, wins), file=sys.stderr, flush=True)
+
+    return report

@@ -1,0 +1,1 @@
+"""Where tasks and documents come from: generators that families share, and readers for published data sets."""

@@ -1,0 +1,139 @@
+"""Names for a fictional world: coined from syllables without end, or combined from a fixed closed list."""
+
+import random
+from itertools import product
+
+_ONSETS = "b br d dr f fl g gr h j k kl l m n p pr r s sk st t th tr v vr w z".split()
+_OPEN = tuple(onset + vowel for onset, vowel in product(_ONSETS, "a e i o u ae ei ia".split()))
+_SHUT = tuple(
+    onset + vowel + coda for onset, vowel, coda in product(_ONSETS, "aeiou", "l ld m n nd r rn s sk th x".split())
+)
+
+# Two parts of fixed length each, so that no closed name lies inside another one.
+GIVEN = tuple(
+    map("".join, product("Al Be Ca Do El Fa Gi Ho".split(), "bert dina lric mara nora rian tilo vena".split()))
+)
+SURNAMES = tuple(
+    map("".join, product("Ash Bor Cro Del Fen Hal Kes Mor Tav".split(), "ber den kin low man rick sel ton vik".split()))
+)
+CITIES = tuple(
+    map(
+        "".join,
+        product(
+            "Ar Bel Cor Dun Es Gal Il Kar Lor Nor Ost Vel".split(),
+            "bury dale gard holm ima mere ona port stad thal uma wick".split(),
+        ),
+    )
+)
+ADJECTIVES = (
+    "amber ancient bitter blue broken burning crimson distant endless fading forgotten frozen gentle gilded golden "
+    "hidden hollow iron ivory lonely lost narrow pale patient quiet restless scarlet secret silent silver sleeping "
+    "solemn stolen tender velvet wandering"
+).split()
+NOUNS = (
+    "anchor bell bridge candle canyon cathedral clock compass crown door empire feather ferry flame forest fountain "
+    "garden gate harbour horizon island kingdom ladder lantern letter lighthouse map mirror mountain orchard palace "
+    "pearl pilgrim river rose sail shadow shore snow sparrow storm summer thunder tower valley window winter wolf"
+).split()
+COMPANY_SUFFIXES = {
+    "publishing house": ("Press", "Books", "Publishing"),
+    "record label": ("Records", "Music", "Sound"),
+    "trading company": ("Mills", "Motors", "Steel", "Shipping", "Textiles"),
+}
+UNIVERSITY_SUFFIXES = ("University", "College", "Academy", "Institute")
+MUSEUM_SUFFIXES = ("Museum", "Gallery", "Collection")
+REGION_SUFFIXES = ("Vale", "Coast", "Highlands", "Plains", "Marches", "Lowlands", "Peninsula", "Hills")
+
+
+def name_words() -> list[str]:
+    """Return every word that a name of a closed world can hold."""
+    suffixes = [word for words in COMPANY_SUFFIXES.values() for word in words]
+    words = [*GIVEN, *SURNAMES, *CITIES, *ADJECTIVES, *NOUNS, *suffixes]
+    return ["The", *words, *UNIVERSITY_SUFFIXES, *MUSEUM_SUFFIXES, *REGION_SUFFIXES]
+
+
+class Namer:
+    """Draws names that are unique as whole names and share parts as often as `sharing` says."""
+
+    def __init__(self, rng: random.Random, closed: bool, sharing: float) -> None:
+        """Start a world's names; `sharing` lies between 0 and 1."""
+        self._rng = rng
+        self._closed = closed
+        self._sharing = sharing
+        self._taken: set[str] = set()
+        self._given: list[str] = []
+        self._surnames: list[str] = []
+        self._titles: dict[str, str] = {}
+        self._towns: list[str] = []
+        self._namesakes: list[str] = []
+        if closed:
+            self._towns = rng.sample(CITIES, len(CITIES))
+
+    def _coin(self, syllables: int) -> str:
+        """Return a new word of 2 or 3 syllables."""
+        rng = self._rng
+        start = "".join(rng.choices(_OPEN, k=syllables - 1))
+        return (start + _SHUT[int(rng.random() * len(_SHUT))]).capitalize()
+
+    def _word(self, pool: tuple[str, ...], syllables: int) -> str:
+        return self._rng.choice(pool) if self._closed else self._coin(syllables)
+
+    def _claim(self, name: str) -> bool:
+        if name in self._taken:
+            return False
+        self._taken.add(name)
+        return True
+
+    def person(self) -> str:
+        """Return a full name; given names and surnames recur."""
+        rng = self._rng
+        while True:
+            old = bool(self._given) and rng.random() < 0.4 * self._sharing
+            given = rng.choice(self._given) if old else self._word(GIVEN, 2)
+            kin = bool(self._surnames) and rng.random() < 0.5 * self._sharing
+            surname = rng.choice(self._surnames) if kin else self._word(SURNAMES, 3)
+            if self._claim(f"{given} {surname}"):
+                self._given.append(given)
+                self._surnames.append(surname)
+                return f"{given} {surname}"
+
+    def city(self) -> str:
+        """Return a city's name, one word."""
+        while True:
+            name = self._towns.pop() if self._closed else self._coin(3)
+            if self._claim(name):
+                self._namesakes.append(name)
+                return name
+
+    def title(self, medium: str) -> str:
+        """Return a work's title, unique within its medium; some are shared with one other medium."""
+        rng = self._rng
+        if rng.random() < 0.4 * self._sharing:
+            shared = next((title for title, owner in self._titles.items() if owner != medium), "")
+            if shared:
+                del self._titles[shared]
+                return shared
+        while True:
+            adjective, noun = rng.choice(ADJECTIVES).capitalize(), rng.choice(NOUNS).capitalize()
+            if self._closed:
+                name = f"The {adjective} {noun}"
+            else:
+                pattern = rng.choice(("The {a} {c}", "{n} of {c}", "{c} {n}", "{a} {c}"))
+                name = pattern.format(a=adjective, n=noun, c=self._coin(2))
+            if self._claim(name):
+                self._titles[name] = medium
+                return name
+
+    def organisation(self, suffix: str, namesake: bool = True) -> str:
+        """Return a name that ends in `suffix`; some start with a surname or (`namesake`) with a city's name."""
+        rng = self._rng
+        while True:
+            draw = rng.random()
+            if namesake and self._namesakes and draw < 0.5 * self._sharing:
+                stem = self._namesakes.pop(int(rng.random() * len(self._namesakes)))
+            elif self._surnames and draw < 0.7 * self._sharing:
+                stem = rng.choice(self._surnames)
+            else:
+                stem = self._word(SURNAMES, 3)
+            if self._claim(f"{stem} {suffix}"):
+                return f"{stem} {suffix}"

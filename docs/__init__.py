@@ -1,0 +1,1 @@
+"""Generated pages and their generator: `python -m docs.generate`."""

@@ -1,0 +1,91 @@
+"""Golden replays: what every id, and every named value of its enumerated arguments, gave when it was recorded.
+
+`python -m tests.golden` records them again. Embedded variants keep whole trajectories; variants on outside data keep digests
+only, and are checked where the data is.
+"""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import gymnasium as gym
+
+import agent_envs
+from agent_envs.canonical import canonical_json, digest
+from agent_envs.policies import CompanionPolicy
+from agent_envs.registry import TABLE, Row, row_of
+from agent_envs.trajectory import Trajectory
+
+FOLDER = Path(__file__).parent
+# Arguments that have a meaning only together with another one.
+BESIDE = {"vocabulary": lambda value: {"world": {"vocabulary": value, "short": value == "closed"}}}
+POLICIES = ("solver", "heuristic", "random", "random")
+
+
+def variants(row: Row, outside: bool) -> Iterator[dict[str, Any]]:
+    """Yield the arguments of each variant of an id, the defaults first."""
+    if not outside:
+        yield {}
+    for name, values in (row.outside if outside else row.variants).items():
+        for value in values:
+            yield BESIDE[name](value) if name in BESIDE else {name: value}
+
+
+def play(row: Row, arguments: dict[str, Any]) -> list[Trajectory]:
+    """Return the trajectories of the built-in policies on the first tasks of the last split but train."""
+    env = gym.make(row.id, **arguments)
+    splits = env.unwrapped.source.splits
+    split = "test" if "test" in splits else splits[-1]
+    return [
+        agent_envs.run_episode(env, CompanionPolicy(kind), seed=task, task=task, split=split, episode_key=f"golden-{task}").trajectory
+        for task, kind in enumerate(POLICIES)
+    ]
+
+
+def core_row(trajectory: Trajectory) -> dict[str, Any]:
+    """Return what a golden compares: everything but the spec digest, which a new argument may move without any score."""
+    row = trajectory.to_json()
+    row["header"] = {key: value for key, value in row["header"].items() if key != "spec_digest"}
+    return row
+
+
+def path_of(env_id: str) -> Path:
+    """Return the golden file of an id."""
+    return FOLDER / f"{env_id.split('/')[-1]}.jsonl"
+
+
+def load(env_id: str) -> dict[str, dict[str, Any]]:
+    """Return the recorded rows of an id, by the canonical text of the variant's arguments."""
+    lines = path_of(env_id).read_text(encoding="utf-8").splitlines()
+    return {canonical_json(row["arguments"]): row for row in map(json.loads, lines)}
+
+
+def differences(old: Any, new: Any, where: str = "") -> Iterator[str]:
+    """Yield the places where two JSON values differ, in words."""
+    if isinstance(old, dict) and isinstance(new, dict):
+        for key in sorted(set(old) | set(new)):
+            yield from differences(old.get(key), new.get(key), f"{where}.{key}")
+    elif isinstance(old, list) and isinstance(new, list) and len(old) == len(new):
+        for place, (one, two) in enumerate(zip(old, new, strict=True)):
+            yield from differences(one, two, f"{where}[{place}]")
+    elif old != new:
+        yield f"{where}: was {str(old)[:200]!r}, is {str(new)[:200]!r}"
+
+
+def record(row: Row, with_data: bool) -> None:
+    """Write the golden file of an id; digests of outside variants are kept where the data is not here."""
+    lines = []
+    for arguments in variants(row, outside=False):
+        lines.append({"arguments": arguments, "trajectories": [core_row(item) for item in play(row, arguments)]})
+    known = load(row.id) if path_of(row.id).exists() else {}
+    for arguments in variants(row, outside=True):
+        if with_data:
+            lines.append({"arguments": arguments, "digest": digest([core_row(item) for item in play(row, arguments)])})
+        elif canonical_json(arguments) in known:
+            lines.append(known[canonical_json(arguments)])
+    text = "".join(canonical_json(line) + "\n" for line in lines)
+    path_of(row.id).write_text(text, encoding="utf-8")
+
+
+__all__ = ["TABLE", "core_row", "differences", "load", "path_of", "play", "record", "row_of", "variants"]

@@ -1,0 +1,88 @@
+"""The ablations: random, empty, oracle; and retrievers by name."""
+
+import copy
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agent_envs.documents import MemoryCorpus, Passage
+from agent_envs.errors import UsageError
+from agent_envs.retrieval.ablations import EmptyRetriever, OracleRetriever, RandomRetriever
+from agent_envs.retrieval.bm25 import BM25Retriever
+from agent_envs.retrieval.build import RETRIEVERS, make_retriever
+
+TEXTS = ["red fox", "grey owl", "red owl", "blue whale", "red red fox", "green frog"]
+CORPUS = MemoryCorpus(Passage(f"p{row}", "", text) for row, text in enumerate(TEXTS))
+
+
+def ids(hits: tuple) -> list[str]:  # type: ignore[type-arg]
+    return [hit.passage.id for hit in hits]
+
+
+@given(st.text(), st.text(), st.integers(1, 9))
+def test_random_draws_distinct_passages_and_a_smaller_k_gives_a_prefix(query: str, seed: str, top_k: int) -> None:
+    retriever = RandomRetriever(CORPUS)
+    hits = retriever.search(query, top_k, seed=seed, support=("p0",))
+    assert len(set(ids(hits))) == len(hits) == min(top_k, len(CORPUS))
+    assert hits == retriever.search(query, 9, seed=seed)[:top_k]
+
+
+def test_random_depends_on_seed_and_query_and_on_nothing_else() -> None:
+    corpus = MemoryCorpus(Passage(f"p{row}", "", "") for row in range(1_000))
+    first = ids(RandomRetriever(corpus).search("query", 5, seed="a"))
+    assert first == ids(RandomRetriever(corpus).search("query", 5, seed="a", support=("p1",)))
+    assert first == ["p756", "p281", "p859", "p607", "p789"]
+    assert first != ids(RandomRetriever(corpus).search("query", 5, seed="b"))
+    assert first != ids(RandomRetriever(corpus).search("other", 5, seed="a"))
+
+
+def test_random_reaches_every_passage_in_every_place() -> None:
+    retriever = RandomRetriever(CORPUS)
+    seen = {(place, key) for n in range(400) for place, key in enumerate(ids(retriever.search(str(n), 6)))}
+    assert len(seen) == 36
+
+
+def test_random_takes_hostile_text_and_an_empty_corpus() -> None:
+    assert len(RandomRetriever(CORPUS).search("\ud800" * 100_000, 3, seed="\udfff")) == 3
+    assert RandomRetriever(MemoryCorpus([])).search("query", 3) == ()
+
+
+def test_empty_finds_nothing() -> None:
+    assert EmptyRetriever().search("red fox", 3, support=("p0",), seed="a") == ()
+
+
+def test_oracle_shows_support_first_then_the_rest_without_repeats() -> None:
+    bm25 = BM25Retriever(CORPUS)
+    oracle = OracleRetriever(CORPUS, bm25)
+    assert ids(bm25.search("red fox", 3)) == ["p0", "p4", "p2"]
+    hits = oracle.search("red fox", 4, support=("p3", "p0"))
+    assert ids(hits) == ["p3", "p0", "p4", "p2"]
+    assert all(first.score > second.score for first, second in zip(hits, hits[1:], strict=False))
+    assert ids(oracle.search("red fox", 1, support=("p3", "p0"))) == ["p3"]
+    assert ids(oracle.search("nowhere", 3, support=("p3", "p3"))) == ["p3"]
+    assert oracle.search("red fox", 3) == bm25.search("red fox", 3)
+
+
+def test_oracle_says_which_support_is_missing() -> None:
+    with pytest.raises(UsageError, match="p99"):
+        OracleRetriever(CORPUS, EmptyRetriever()).search("red fox", 3, support=("p99",))
+
+
+def test_bm25_does_not_read_support_or_seed() -> None:
+    bm25 = BM25Retriever(CORPUS)
+    assert bm25.search("red fox", 3, support=("p3",), seed="a") == bm25.search("red fox", 3)
+
+
+@pytest.mark.parametrize("name", RETRIEVERS)
+def test_retrievers_by_name(name: str) -> None:
+    retriever = make_retriever(name, CORPUS)
+    assert retriever.name == name
+    assert copy.deepcopy(retriever) is retriever
+    assert len(retriever.search("red", 2)) == (0 if name == "empty" else 2)
+    assert retriever.search("red", 0) == ()
+
+
+def test_an_unknown_name_lists_the_known_ones() -> None:
+    with pytest.raises(UsageError, match="bm25, random, empty, oracle"):
+        make_retriever("google", CORPUS)

@@ -1,0 +1,67 @@
+"""The contract over the whole registry, and over the named values of the arguments."""
+
+import gymnasium as gym
+import pytest
+
+import agent_envs
+from agent_envs.registry import TABLE
+from tests.golden import variants
+
+IDS = agent_envs.env_ids()
+
+
+@pytest.mark.parametrize("env_id", IDS)
+def test_contract(env_id):
+    report = agent_envs.check_turn_env(env_id)
+    assert report.ok, report.text()
+    assert not [check for check in report.checks if check.status == "skipped"], report.text()
+
+
+@pytest.mark.parametrize(
+    ("env_id", "arguments"),
+    [(row.id, arguments) for row in TABLE for arguments in variants(row, outside=False) if arguments],
+    ids=str,
+)
+def test_contract_of_variants(env_id, arguments):
+    report = agent_envs.check_turn_env(env_id, tasks=4, hostile=200, **arguments)
+    assert report.ok, report.text()
+
+
+@pytest.mark.parametrize("env_id", IDS)
+def test_spec_travels_with_our_wrappers(env_id):
+    from agent_envs.wrappers import ForcedAnswer, Memory, TurnLimit
+
+    env = Memory(ForcedAnswer(TurnLimit(gym.make(env_id), turns=4), turns=3), turns=1)
+    again = gym.make(gym.envs.registration.EnvSpec.from_json(agent_envs.spec_json(env)))
+    assert again.spec == env.spec
+    actions = ["<search>a</search>", "nothing", "the last word"]
+    for one in (env, again):
+        one.reset(seed=5)
+    for action in actions:
+        assert one_step(env, action) == one_step(again, action)
+
+
+def one_step(env, action):
+    observation, reward, terminated, truncated, info = env.step(action)
+    return observation, reward, terminated, truncated, info
+
+
+@pytest.mark.parametrize("env_id", IDS)
+def test_ansi_rendering_tells_the_episode(env_id):
+    env = gym.make(env_id, render_mode="ansi")
+    env.reset(seed=0)
+    env.step("a turn of mine")
+    assert "a turn of mine" in env.render()
+
+
+@pytest.mark.parametrize("env_id", IDS)
+def test_vector_environments(env_id):
+    for mode in ("sync", "async"):
+        envs = agent_envs.make_vec(env_id, 2, mode)
+        try:
+            observations, _ = envs.reset(seed=3)
+            observations, rewards, *_ = envs.step(("one", "two"))
+            assert len(observations) == len(rewards) == 2
+            assert all(isinstance(text, str) for text in observations)
+        finally:
+            envs.close()

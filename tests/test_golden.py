@@ -1,0 +1,49 @@
+"""An id is a promise: what was recorded comes out again, turn for turn."""
+
+import os
+
+import gymnasium as gym
+import pytest
+
+import agent_envs
+from agent_envs.canonical import canonical_json, digest
+from agent_envs.registry import TABLE, row_of
+from agent_envs.trajectory import Trajectory
+from tests.golden import core_row, differences, load, play, variants
+
+CASES = [(row.id, arguments) for row in TABLE for arguments in variants(row, outside=False)]
+OUTSIDE = [(row.id, arguments) for row in TABLE for arguments in variants(row, outside=True)]
+FIX = "a moved score needs a new version of the id, or (before the first release) make golden and a line under Scores"
+
+
+@pytest.mark.parametrize(("env_id", "arguments"), CASES, ids=lambda value: canonical_json(value))
+def test_golden_replay(env_id, arguments):
+    rows = load(env_id)
+    assert canonical_json(arguments) in rows, f"{env_id} {arguments} has no golden replay: make golden records it"
+    recorded = rows[canonical_json(arguments)]["trajectories"]
+    moved = list(differences(recorded, [core_row(item) for item in play(row_of(env_id), arguments)]))
+    assert not moved, f"{env_id} {arguments} moved:\n" + "\n".join(moved[:5]) + f"\n{FIX}"
+
+
+@pytest.mark.parametrize("env_id", [row.id for row in TABLE])
+def test_recorded_actions_replay_by_the_public_function(env_id):
+    row = load(env_id)[canonical_json({})]["trajectories"][0]
+    env = gym.make(env_id)
+    row["header"]["spec_digest"] = env.unwrapped.spec_digest
+    recorded = Trajectory.from_json(row)
+    assert agent_envs.replay(env, recorded).total_reward == recorded.total_reward == 1.0
+
+
+def test_a_moved_score_fails_and_says_what_moved():
+    rows = load("agent_envs/SearchQA-v0")[canonical_json({})]["trajectories"]
+    moved = list(differences(rows, [{**rows[0], "success": not rows[0]["success"]}, *rows[1:]]))
+    assert moved == ["[0].success: was 'True', is 'False'"]
+
+
+@pytest.mark.skipif(not os.environ.get("AGENT_ENVS_DATA"), reason="AGENT_ENVS_DATA names no data folder")
+@pytest.mark.parametrize(("env_id", "arguments"), OUTSIDE, ids=lambda value: canonical_json(value))
+def test_golden_digest_on_real_data(env_id, arguments):
+    rows = load(env_id)
+    assert canonical_json(arguments) in rows, f"{env_id} {arguments} has no golden digest: make golden records it"
+    found = digest([core_row(item) for item in play(row_of(env_id), arguments)])
+    assert found == rows[canonical_json(arguments)]["digest"], f"{env_id} {arguments} moved; {FIX}"
