@@ -58,7 +58,7 @@ def encode_state(value: Any) -> Any:
         return value if -_SAFE_INTEGER <= value <= _SAFE_INTEGER else {"$int": str(value)}
     if isinstance(value, tuple):
         return {"$tuple": [encode_state(item) for item in value]}
-    if type(value).__name__ in _TYPES and _TYPES[type(value).__name__] is type(value):
+    if dataclasses.is_dataclass(value) and _TYPES.get(type(value).__name__) is type(value):
         fields = {field.name: encode_state(getattr(value, field.name)) for field in dataclasses.fields(value)}
         return {"$type": type(value).__name__, **fields}
     if isinstance(value, dict) and not any(not isinstance(key, str) or key.startswith("$") for key in value):

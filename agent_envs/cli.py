@@ -5,6 +5,7 @@ import os
 import sys
 import time
 from collections.abc import Callable
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -17,8 +18,18 @@ app = typer.Typer(
     no_args_is_help=True,
     add_completion=False,
 )
-data_app = typer.Typer(help="Published data sets: what there is, where it lies, and how to get it.", no_args_is_help=True)
+data_app = typer.Typer(
+    help="Published data sets: what there is, where it lies, and how to get it.", no_args_is_help=True
+)
 app.add_typer(data_app, name="data")
+
+
+class Source(StrEnum):
+    """Where a data set is downloaded from."""
+
+    hub = "hub"
+    official = "official"
+
 
 EnvId = Annotated[str, typer.Argument(help="An id, with or without agent_envs/ and -v0: SearchQA.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
@@ -46,7 +57,8 @@ def list_ids(as_json: Json = False) -> None:
     from agent_envs.registry import TABLE
 
     rows = [{"id": row.id, "family": row.family, "summary": row.summary, "extra": row.extra} for row in TABLE]
-    _print(rows, as_json, lambda: _table("Environments", ["id", "family", "what"], [[r["id"], r["family"], r["summary"]] for r in rows]))
+    cells = [[row["id"], row["family"], row["summary"]] for row in rows]
+    _print(rows, as_json, lambda: _table("Environments", ["id", "family", "what"], cells))
 
 
 @app.command()
@@ -101,9 +113,11 @@ def play(env_id: EnvId, task: int = 0, split: str = "", arg: Arguments = None) -
 
 @app.command()
 def check(
-    env_ids: Annotated[list[str] | None, typer.Argument(help="Ids; module:Class works for an environment of yours.")] = None,
+    env_ids: Annotated[
+        list[str] | None, typer.Argument(help="Ids; module:Class works for an environment of yours.")
+    ] = None,
     all_ids: Annotated[bool, typer.Option("--all", help="Every registered id.")] = False,
-    tasks: int = 8,
+    episodes: Annotated[int, typer.Option("-n", help="How many tasks are played.")] = 8,
     hostile: Annotated[int, typer.Option(help="How many hostile strings.")] = 10_000,
     as_json: Json = False,
     arg: Arguments = None,
@@ -124,7 +138,7 @@ def check(
             missing.append(f"{name}: {reason}")
             continue
         tell = None if as_json else lambda what, name=name: print(f"{name}: {what} ...", file=sys.stderr)
-        reports.append(check_turn_env(env, tasks=tasks, hostile=hostile, progress=tell))
+        reports.append(check_turn_env(env, episodes=episodes, hostile=hostile, progress=tell))
 
     def text() -> None:
         print("\n\n".join(report.text() for report in reports))
@@ -139,7 +153,9 @@ def check(
 @app.command("eval")
 def evaluate_agent(
     env_id: EnvId,
-    agent: Annotated[str, typer.Option(help="random, heuristic, solver, null, or module:Class of your own.")] = "random",
+    agent: Annotated[
+        str, typer.Option(help="random, heuristic, solver, null, or module:Class of your own.")
+    ] = "random",
     tasks: Annotated[str, typer.Option(help="The environment's task source: world, hotpotqa, ...")] = "",
     split: Annotated[str, typer.Option(help="Default: test, else dev; the output says which.")] = "",
     limit: Annotated[int | None, typer.Option("-n", help="Only the first N tasks: a smoke run.")] = None,
@@ -161,7 +177,9 @@ def evaluate_agent(
         with progress_bar(f"{env_id} {agent}", quiet=as_json) as progress:
             summary = evaluate(config, make_agent(agent), concurrency=concurrency, folder=folder, progress=progress)
     except KeyboardInterrupt:
-        print(f"stopped; finished episodes are in {folder}: the same command with --out {folder} goes on", file=sys.stderr)
+        print(
+            f"stopped; finished episodes are in {folder}: the same command with --out {folder} goes on", file=sys.stderr
+        )
         raise typer.Exit(3) from None
 
     def text() -> None:
@@ -182,17 +200,21 @@ def data_list(as_json: Json = False) -> None:
 
     rows = data_rows()
     heads = ["name", "title", "domain", "published", "here", "licence"]
-    _print(rows, as_json, lambda: _table("Data sets and corpora", heads, [[row[head] for head in heads] for row in rows]))
+    _print(
+        rows, as_json, lambda: _table("Data sets and corpora", heads, [[row[head] for head in heads] for row in rows])
+    )
 
 
 @data_app.command("get")
-def data_get(name: str, split: str = "", source: Annotated[str, typer.Option(help="hub or official")] = "hub") -> None:
+def data_get(
+    name: str, split: str = "", source: Annotated[Source, typer.Option(help="Where from.")] = Source.hub
+) -> None:
     """Download a data set's split, or a corpus, and print where it is."""
     from agent_envs.evaluation.progress import byte_bar
     from agent_envs.sources.download import get
 
     with byte_bar(name) as progress:
-        path = get(name, split, progress, source=source)
+        path = get(name, split, progress, source=source.value)
     print(path)
 
 

@@ -17,26 +17,25 @@ built-in agents and `check_turn_env` work on environments of other packages too.
 
 import inspect
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, ClassVar, NoReturn
 
 import gymnasium as gym
 from gymnasium.utils import RecordConstructorArgs
 
-from agent_envs.canonical import digest, plain_value, state_type
+from agent_envs.canonical import digest, plain_value
 from agent_envs.companions import companion, register_companions
+from agent_envs.episode import Episode, Outcome, extended, legal_text, planted
 from agent_envs.errors import UsageError
-from agent_envs.messages import Message, ToolResult, text_of
-from agent_envs.protocol import Parsed
+from agent_envs.messages import Message, text_of
 from agent_envs.rewards import RewardSpec
 from agent_envs.spaces import Utterance
-from agent_envs.trajectory import Header, Task, TaskSource, Trajectory, Turn, transcript
+from agent_envs.trajectory import Header, Task, TaskSource, Trajectory, transcript
 
 __all__ = [
     "INFO_KEYS", "Episode", "InfoKey", "Outcome", "Task", "TaskSource", "TurnEnv", "TurnWrapper", "companion",
     "register_companions",
 ]  # fmt: skip
-MAX_ACTION_CHARACTERS = 1_000_000
 RESET_OPTIONS = ("task", "split", "episode_key")
 
 
@@ -68,40 +67,6 @@ INFO_KEYS: dict[str, InfoKey] = {
 }
 
 
-@state_type
-@dataclass(frozen=True, slots=True)
-class Episode:
-    """All that changes in an episode. `state` is the family's own immutable value."""
-
-    task: Task
-    seed: int
-    key: str
-    branch: str
-    prompt: tuple[Message, ...]
-    state: Any
-    turns: tuple[Turn, ...] = ()
-    success: bool = False
-
-    @property
-    def over(self) -> bool:
-        """Whether it has ended."""
-        return bool(self.turns) and (self.turns[-1].terminated or self.turns[-1].truncated)
-
-
-@dataclass(frozen=True, slots=True)
-class Outcome:
-    """What a family makes of one action. `terminated` is the task's end, `truncated` a limit's."""
-
-    state: Any
-    parsed: Parsed | None
-    observation: tuple[Message, ...] = ()
-    results: tuple[ToolResult, ...] = ()
-    events: tuple[str, ...] = ()
-    terminated: bool = False
-    truncated: bool = False
-    success: bool = False
-
-
 class TurnEnv(gym.Env[str, Any]):
     """Base of every environment here; see the module's text for what a subclass gives."""
 
@@ -123,11 +88,7 @@ class TurnEnv(gym.Env[str, Any]):
     def __new__(cls, *args: Any, **kwargs: Any) -> "TurnEnv":
         """Record the constructor's arguments, and which of them differ from their defaults."""
         env = super().__new__(cls)
-        signature = inspect.signature(cls.__init__)
-        bound = signature.bind(env, *args, **kwargs)
-        bound.apply_defaults()
-        env.arguments = {k: v for k, v in list(bound.arguments.items())[1:] if k != "render_mode"}
-        env._chosen = {k: v for k, v in env.arguments.items() if v != signature.parameters[k].default}
+        env.arguments, env._chosen = _constructor_arguments(env, args, kwargs)
         env.action_space, env.observation_space = Utterance(), Utterance()
         return env
 
@@ -152,7 +113,7 @@ class TurnEnv(gym.Env[str, Any]):
     @property
     def trajectory(self) -> Trajectory:
         """The episode so far as a trajectory, task included."""
-        return self._trajectory(self.episode)
+        return self.episode.trajectory()
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[str, dict[str, Any]]:
         """Start an episode.
@@ -167,41 +128,29 @@ class TurnEnv(gym.Env[str, Any]):
             if name not in RESET_OPTIONS:
                 self._refuse(f"unknown reset option {name!r}", f"the options are {', '.join(RESET_OPTIONS)}")
         task = self._pick(options.get("task"), options.get("split", self.source.splits[0]))
-        seed = -1 if seed is None else seed
+        seed = -1 if seed is None else int(seed)
         key = options.get("episode_key") or digest([self.spec_digest, task.split, task.id, seed])[:16]
         state, messages = self._begin(task, key)
-        episode = self._episode = Episode(task, seed, key, "", messages, state)
-        return text_of(messages), self._info(episode) | {"tools": [dict(tool) for tool in self.tools]}
+        header = Header(self.env_id, self.spec_digest, task.id, task.split, task.digest, seed, key)
+        episode = self._episode = Episode(task, header, messages, state)
+        return text_of(messages), _info(self, episode) | {"tools": [dict(tool) for tool in self.tools]}
 
     def step(self, action: Any) -> tuple[str, float, bool, bool, dict[str, Any]]:
         """Take one turn; see the class of the environment for what an action is."""
-        episode = self.episode
-        if episode.over:
+        if self.episode.over:
             self._refuse("the episode is over", "call reset() before the next step")
         action, notes = self._read(action)
-        outcome = self._advance(episode, action)
-        index = len(episode.turns) + 1
-        truncated = not outcome.terminated and (outcome.truncated or index >= self.max_turns)
-        observation = self._plant(outcome.observation) if self.planted_text else outcome.observation
-        draft = Turn(
-            index, f"{episode.key}/{episode.branch}", action, outcome.parsed, observation, outcome.results, 0.0, (),
-            outcome.terminated, truncated, notes + outcome.events,
-        )  # fmt: skip
-        reward = self.reward_spec(self._trajectory(episode, draft))
-        turn = Turn(
-            index, draft.origin, action, outcome.parsed, observation, outcome.results, reward.total, reward.terms,
-            outcome.terminated, truncated, draft.events,
-        )  # fmt: skip
-        self._episode = episode = Episode(
-            episode.task, episode.seed, episode.key, episode.branch, episode.prompt, outcome.state,
-            (*episode.turns, turn), outcome.success,
-        )  # fmt: skip
-        info = self._info(episode) | {"reward_terms": dict(reward.terms)}
-        if outcome.terminated or truncated:
-            info["success"] = outcome.success
-        return text_of(observation), reward.total, outcome.terminated, truncated, info
+        outcome = self._advance(self.episode, action)
+        if self.planted_text:
+            outcome = planted(outcome, self.planted_text)
+        episode = self._episode = extended(self.episode, action, outcome, self.reward_spec, self.max_turns, notes)
+        turn = episode.turns[-1]
+        info = _info(self, episode) | {"reward_terms": dict(turn.terms)}
+        if episode.over:
+            info["success"] = episode.success
+        return text_of(turn.observation), turn.reward, turn.terminated, turn.truncated, info
 
-    def render(self) -> str | None:  # type: ignore[override]
+    def render(self) -> str | None:
         """Return the transcript (`ansi`) or the picture (`svg`) of the episode so far."""
         if self.render_mode == "svg":
             return self._picture(self.episode)
@@ -222,49 +171,21 @@ class TurnEnv(gym.Env[str, Any]):
     def _read(self, action: Any) -> tuple[Any, tuple[str, ...]]:
         if not isinstance(action, str):
             self._refuse(f"step() got a {type(action).__name__}", "an action is a str, the whole text of the turn")
-        notes: tuple[str, ...] = ()
-        if len(action) > MAX_ACTION_CHARACTERS:
-            notes += (f"action cut to {MAX_ACTION_CHARACTERS} of {len(action)} characters",)
-            action = action[:MAX_ACTION_CHARACTERS]
-        if not action.isascii():
-            clean = action.encode("utf-8", "replace").decode("utf-8")
-            if clean != action:
-                action, notes = clean, (*notes, "lone surrogates replaced by ?")
-        return action, notes
-
-    def _info(self, episode: Episode) -> dict[str, Any]:
-        turns = episode.turns
-        left = 0 if episode.over else self.max_turns - len(turns)
-        shown = turns[-1].observation if turns else episode.prompt
-        return {
-            "task_id": episode.task.id, "turn": len(turns), "turns_left": left,
-            "messages": [message.as_dict() for message in shown], "context": self.context, "prefill": "",
-            "stop": list(self.stop), "events": list(turns[-1].events) if turns else [], **self._extras(episode),
-        }  # fmt: skip
-
-    def _trajectory(self, episode: Episode, *draft: Turn) -> Trajectory:
-        task = episode.task
-        header = Header(
-            self.env_id, self.spec_digest, task.id, task.split, task.digest, episode.seed, episode.key, episode.branch
-        )
-        return Trajectory(header, episode.prompt, (*episode.turns, *draft), task, episode.success)
+        return legal_text(action)
 
     def _pick(self, task: int | str | Task | None, split: str) -> Task:
         if isinstance(task, Task):
             return task
         if split not in self.source.splits:
             self._refuse(f"no split {split!r} of {self.source.name}", f"the splits are {', '.join(self.source.splits)}")
-        key = int(self.np_random.integers(self.source.size(split))) if task is None else task
+        drawn = self.np_random.integers(self.source.size(split)) if task is None else task
+        key = drawn if isinstance(drawn, str) else int(drawn)
         try:
             return self.source.get(split, key)
         except (KeyError, IndexError):
             self._refuse(
                 f"no task {key!r} in split {split!r}", f"it has {self.source.size(split)} tasks; give an index or id"
             )
-
-    def _plant(self, messages: tuple[Message, ...]) -> tuple[Message, ...]:
-        bait = self.planted_text
-        return tuple(replace(m, content=m.content + bait) if m.author == "tool" else m for m in messages)
 
     def _refuse(self, what: str, fix: str) -> NoReturn:
         raise UsageError(f"{self.env_id}: {what}; {fix}")
@@ -285,3 +206,30 @@ class TurnWrapper(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         if not isinstance(self.unwrapped, TurnEnv):
             raise UsageError(f"{type(self).__name__} wraps a TurnEnv, and {self.unwrapped!r} is none")
         return self.unwrapped
+
+
+def _constructor_arguments(
+    env: TurnEnv, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return all constructor arguments with their values, and those that are not the defaults."""
+    signature = inspect.signature(type(env).__init__)
+    bound = signature.bind(env, *args, **kwargs)
+    bound.apply_defaults()
+    given = {name: value for name, value in list(bound.arguments.items())[1:] if name != "render_mode"}
+    return given, {name: value for name, value in given.items() if value != signature.parameters[name].default}
+
+
+def _info(env: TurnEnv, episode: Episode) -> dict[str, Any]:
+    turns = episode.turns
+    shown = turns[-1].observation if turns else episode.prompt
+    return {
+        "task_id": episode.task.id,
+        "turn": len(turns),
+        "turns_left": 0 if episode.over else env.max_turns - len(turns),
+        "messages": [message.as_dict() for message in shown],
+        "context": env.context,
+        "prefill": "",
+        "stop": list(env.stop),
+        "events": list(turns[-1].events) if turns else [],
+        **env._extras(episode),
+    }

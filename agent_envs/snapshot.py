@@ -159,8 +159,9 @@ def fork(env: E, branch: str = "") -> E:
     twin.action_space, twin.observation_space = _space(core.action_space), _space(core.observation_space)
     twin.np_random = _generator(core.np_random.bit_generator.state)
     if branch and core._episode is not None:
-        path = f"{core._episode.branch}.{branch}" if core._episode.branch else branch
-        twin._episode = replace(core._episode, branch=path)
+        header = core._episode.header
+        path = f"{header.branch}.{branch}" if header.branch else branch
+        twin._episode = replace(core._episode, header=replace(header, branch=path))
     return twin  # type: ignore[no-any-return]
 
 

@@ -48,14 +48,22 @@ class Task:
 
 
 class TaskSource(Protocol):
-    """A family's tasks with random access.
+    """A family's tasks with random access."""
 
-    `digest` names outside data that the tasks rest on ("" for generated tasks).
-    """
+    @property
+    def name(self) -> str:
+        """The source's name."""
+        ...
 
-    name: str
-    splits: tuple[str, ...]
-    digest: str
+    @property
+    def splits(self) -> tuple[str, ...]:
+        """The splits, the default of a reset first."""
+        ...
+
+    @property
+    def digest(self) -> str:
+        """What outside data the tasks rest on; "" for generated tasks."""
+        ...
 
     def size(self, split: str) -> int:
         """Return how many tasks a reset without `task` draws from; a generator accepts larger indices."""
@@ -120,6 +128,11 @@ class Header:
     seed: int
     episode_key: str
     branch: str = ""
+
+    @property
+    def origin(self) -> str:
+        """Episode key and branch: what names the turns taken under this header."""
+        return f"{self.episode_key}/{self.branch}"
 
 
 @state_type

@@ -9,9 +9,10 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
+from agent_envs.evaluation.page import Bar, Cell, Page, Table, Transcript, write_page
+
 from agent_envs.evaluation.agents import make_agent
 from agent_envs.evaluation.evaluate import RunConfig, Summary, evaluate
-from agent_envs.evaluation.page import Bar, Cell, Page, Table, Transcript, write_page
 from agent_envs.evaluation.progress import progress_bar
 from agent_envs.registry import TABLE
 from agent_envs.rollout import EpisodeResult
@@ -68,8 +69,8 @@ def page_of(rows: list[Row], seconds: float) -> Page:
         ))  # fmt: skip
     heads = ("environment", "split", "agent", "success (95 % interval)", "", "turns", "turns with an event", "faults", "", "")
     intro = (
-        f"Built-in agents over every environment family, {time.strftime('%Y-%m-%d')}, {seconds:.0f} seconds. Random is the floor, "
-        "the solver the ceiling (it reads the task's gold and acts through the same actions); the heuristic searches for the "
+        f"Built-in agents over every environment family, {time.strftime('%Y-%m-%d')}, {seconds:.0f} seconds. "
+        "Random is the floor, the solver the ceiling (it reads the task's gold and acts through the same actions); the heuristic searches for the "
         "question and answers with a span of what came back. Intervals are 95 % and clustered by world."
     )
     return Page("agent-envs demo", intro, (Table("Success", heads, tuple(cells)),), (), tuple(transcripts))

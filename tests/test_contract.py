@@ -23,7 +23,7 @@ def test_contract(env_id):
     ids=str,
 )
 def test_contract_of_variants(env_id, arguments):
-    report = agent_envs.check_turn_env(env_id, tasks=4, hostile=200, **arguments)
+    report = agent_envs.check_turn_env(env_id, episodes=4, hostile=200, **arguments)
     assert report.ok, report.text()
 
 

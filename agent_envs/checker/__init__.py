@@ -28,7 +28,7 @@ CHECKS: dict[str, Callable[[Subject], str]] = {
 def check_turn_env(
     env: str | gym.Env[Any, Any],
     *,
-    tasks: int = 8,
+    episodes: int = 8,
     hostile: int = 10_000,
     split: str | None = None,
     progress: Callable[[str], None] | None = None,
@@ -38,7 +38,7 @@ def check_turn_env(
 
     Args:
         env: a registered id, or an environment (made by `gymnasium.make`, or a bare TurnEnv whose arguments are JSON-able).
-        tasks: how many tasks of the split are played.
+        episodes: how many tasks of the split are played.
         hostile: how many hostile strings are thrown at it.
         split: which split; by default `test`, else the last one.
         progress: called with the name of each check before it runs.
@@ -50,7 +50,7 @@ def check_turn_env(
     Raises:
         UsageError: `env` is no TurnEnv, or cannot be made again.
     """
-    subject = Subject.of(env, tasks=tasks, hostile=hostile, split=split, **arguments)
+    subject = Subject.of(env, arguments, tasks=episodes, hostile=hostile, split=split)
     rows = []
     for name, check in CHECKS.items():
         if progress is not None:

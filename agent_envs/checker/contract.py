@@ -98,13 +98,14 @@ def check_rewards(subject: Subject) -> str:
         subject.reset(env, script.task, script.seed)
         total = 0.0
         for action in script.actions:
-            _, reward, _, _, info = env.step(action)
+            _, given, _, _, info = env.step(action)
+            reward = float(given)
             terms = info["reward_terms"]
             if list(terms) != [term.name for term in spec.terms]:
                 raise CheckFailed(f"terms {list(terms)}, declared {[term.name for term in spec.terms]}")
             if abs(sum(terms.values()) - reward) > 1e-9 or not spec.low - 1e-9 <= reward <= spec.high + 1e-9:
                 raise CheckFailed(f"reward {reward} with terms {terms}, declared in [{spec.low}, {spec.high}]")
-            total += float(reward)
+            total += reward
         if not spec.episode[0] - 1e-9 <= total <= spec.episode[1] + 1e-9:
             raise CheckFailed(f"return {total}, declared in {spec.episode}")
     return f"spec {spec.name}: step in [{spec.low:g}, {spec.high:g}], return in {list(spec.episode)}"

@@ -82,7 +82,7 @@ class Subject:
 
     @classmethod
     def of(
-        cls, env: str | gym.Env[Any, Any], *, tasks: int, hostile: int, split: str | None, **arguments: Any
+        cls, env: str | gym.Env[Any, Any], arguments: dict[str, Any], *, tasks: int, hostile: int, split: str | None
     ) -> "Subject":
         """Find out how to make the environment again."""
         if isinstance(env, str):

@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import gymnasium as gym
+from agent_envs.evaluation.statistics import Rate, mean_interval, success_rate
 
 from agent_envs.canonical import canonical_json, digest
 from agent_envs.errors import UsageError
-from agent_envs.evaluation.statistics import Rate, mean_interval, success_rate
 from agent_envs.policies import Policy, core_of
 from agent_envs.registry import row_of, spec_json
 from agent_envs.rollout import EpisodeResult
@@ -162,6 +162,8 @@ def _claim(folder: Path, config: RunConfig) -> None:
     text = canonical_json(asdict(config))
     if path.exists() and (old := path.read_text(encoding="utf-8").strip()) != text:
         before, now = json.loads(old), json.loads(text)
-        changed = ", ".join(f"{name} ({before.get(name)!r} -> {now[name]!r})" for name in now if before.get(name) != now[name])
+        changed = ", ".join(
+            f"{name} ({before.get(name)!r} -> {now[name]!r})" for name in now if before.get(name) != now[name]
+        )
         raise UsageError(f"{folder} holds a run with another {changed}: choose another --out")
     path.write_text(text + "\n", encoding="utf-8")

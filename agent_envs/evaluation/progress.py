@@ -36,7 +36,7 @@ def progress_bar(title: str, quiet: bool = False) -> Iterator[Callable[[int, int
 def byte_bar(title: str) -> Iterator[Callable[[int, int], None]]:
     """Yield a callback for (bytes so far, bytes in all or -1)."""
     if not sys.stderr.isatty():
-        report = _lines(lambda so_far, total, _: f"{title}: {so_far:,} of {total:,} bytes" if total > 0 else f"{so_far:,} bytes")
+        report = _lines(lambda so_far, total, _: f"{title}: {so_far:,} bytes" + (f" of {total:,}" if total > 0 else ""))
         yield lambda so_far, total: report(so_far, total, 0)
         return
     from rich.console import Console

@@ -5,7 +5,6 @@ from collections.abc import Sequence
 
 from agent_envs.canonical import sha256_text
 from agent_envs.documents import Corpus, Hit, Retriever
-from agent_envs.errors import UsageError
 
 
 class RandomRetriever:
@@ -60,25 +59,19 @@ class OracleRetriever:
         self.wrapped = wrapped
 
     def search(self, query: str, top_k: int, *, support: Sequence[str] = (), seed: str = "") -> tuple[Hit, ...]:
-        """Return the supporting passages, scored above all others, then the wrapped hits that are not among them.
-
-        Raises:
-            UsageError: a supporting id is not in the corpus.
-        """
+        """Return the supporting passages that the corpus has, scored above all others, then the wrapped hits beside them."""
         found = self.wrapped.search(query, top_k, seed=seed)
-        gold = list(dict.fromkeys(support))
+        rows = {key: row for key in support if (row := self._row(key)) is not None}
         best = found[0].score if found else 0.0
-        hits = [Hit(self.corpus[self._row(key)], best + len(gold) - place) for place, key in enumerate(gold)]
-        hits += [hit for hit in found if hit.passage.id not in gold]
+        hits = [Hit(self.corpus[row], best + len(rows) - place) for place, row in enumerate(rows.values())]
+        hits += [hit for hit in found if hit.passage.id not in rows]
         return tuple(hits[: max(top_k, 0)])
 
-    def _row(self, passage_id: str) -> int:
+    def _row(self, passage_id: str) -> int | None:
         try:
             return self.corpus.row(passage_id)
         except KeyError:
-            raise UsageError(
-                f"supporting passage {passage_id!r} is not in the corpus, so retriever='oracle' cannot show it"
-            ) from None
+            return None
 
     def __deepcopy__(self, memo: object) -> "OracleRetriever":
         """Nothing here is ever written, so a copy of an environment shares it."""

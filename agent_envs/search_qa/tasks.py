@@ -9,7 +9,7 @@ from agent_envs.documents import Corpus
 from agent_envs.sources.catalogue import available_splits, load_corpus, load_questions
 from agent_envs.sources.readers import Question
 from agent_envs.sources.world import World, WorldConfig, get_world
-from agent_envs.trajectory import Task
+from agent_envs.trajectory import Task, TaskSource
 
 WORLDS = 32
 
@@ -23,21 +23,10 @@ class Scenario:
     queries: tuple[str, ...]
 
 
-class QuestionSource(Protocol):
+class QuestionSource(TaskSource, Protocol):
     """A task source that also knows which corpus a task is searched in."""
 
-    name: str
-    splits: tuple[str, ...]
-    digest: str
     answerable: bool
-
-    def size(self, split: str) -> int:
-        """Return how many tasks a random draw is over."""
-        ...
-
-    def get(self, split: str, key: int | str) -> Task:
-        """Return a task by index or id; KeyError where there is none."""
-        ...
 
     def corpus(self, task: Task) -> Corpus:
         """Return the corpus of a task."""

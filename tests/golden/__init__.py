@@ -37,10 +37,12 @@ def play(row: Row, arguments: dict[str, Any]) -> list[Trajectory]:
     env = gym.make(row.id, **arguments)
     splits = env.unwrapped.source.splits
     split = "test" if "test" in splits else splits[-1]
-    return [
-        agent_envs.run_episode(env, CompanionPolicy(kind), seed=task, task=task, split=split, episode_key=f"golden-{task}").trajectory
-        for task, kind in enumerate(POLICIES)
-    ]
+    records = []
+    for task, kind in enumerate(POLICIES):
+        key = f"golden-{task}"
+        result = agent_envs.run_episode(env, CompanionPolicy(kind), seed=task, task=task, split=split, episode_key=key)
+        records.append(result.trajectory)
+    return records
 
 
 def core_row(trajectory: Trajectory) -> dict[str, Any]:

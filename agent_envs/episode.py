@@ -1,0 +1,87 @@
+"""An episode as one immutable value, and how a turn extends it."""
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+from agent_envs.canonical import state_type
+from agent_envs.messages import Message, ToolResult
+from agent_envs.protocol import Parsed
+from agent_envs.rewards import RewardSpec
+from agent_envs.trajectory import Header, Task, Trajectory, Turn
+
+MAX_ACTION_CHARACTERS = 1_000_000
+
+
+@state_type
+@dataclass(frozen=True, slots=True)
+class Episode:
+    """All that changes in an episode. `state` is the family's own immutable value."""
+
+    task: Task
+    header: Header
+    prompt: tuple[Message, ...]
+    state: Any
+    turns: tuple[Turn, ...] = ()
+    success: bool = False
+
+    @property
+    def key(self) -> str:
+        """The episode key, under which outside samples are drawn."""
+        return self.header.episode_key
+
+    def trajectory(self, *draft: Turn) -> Trajectory:
+        """Return the episode so far, and a turn that is being taken, as a trajectory with its task."""
+        return Trajectory(self.header, self.prompt, (*self.turns, *draft), self.task, self.success)
+
+    @property
+    def over(self) -> bool:
+        """Whether it has ended."""
+        return bool(self.turns) and (self.turns[-1].terminated or self.turns[-1].truncated)
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What a family makes of one action. `terminated` is the task's end, `truncated` a limit's."""
+
+    state: Any
+    parsed: Parsed | None
+    observation: tuple[Message, ...] = ()
+    results: tuple[ToolResult, ...] = ()
+    events: tuple[str, ...] = ()
+    terminated: bool = False
+    truncated: bool = False
+    success: bool = False
+
+
+def extended(
+    episode: Episode, action: Any, outcome: Outcome, spec: RewardSpec, max_turns: int, notes: tuple[str, ...]
+) -> Episode:
+    """Return the episode with one more turn, rewarded; truncated when it was the last of `max_turns`."""
+    index = len(episode.turns) + 1
+    ended = (outcome.terminated, not outcome.terminated and (outcome.truncated or index >= max_turns))
+    head = (index, episode.header.origin, action, outcome.parsed, outcome.observation, outcome.results)
+    events = notes + outcome.events
+    reward = spec(episode.trajectory(Turn(*head, 0.0, (), *ended, events)))
+    turn = Turn(*head, reward.total, reward.terms, *ended, events)
+    turns = (*episode.turns, turn)
+    return Episode(episode.task, episode.header, episode.prompt, outcome.state, turns, outcome.success)
+
+
+def legal_text(text: str) -> tuple[str, tuple[str, ...]]:
+    """Return the text that is parsed and recorded, and what was changed: the length is capped, lone surrogates replaced."""
+    notes: tuple[str, ...] = ()
+    if len(text) > MAX_ACTION_CHARACTERS:
+        notes += (f"action cut to {MAX_ACTION_CHARACTERS} of {len(text)} characters",)
+        text = text[:MAX_ACTION_CHARACTERS]
+    if not text.isascii():
+        clean = text.encode("utf-8", "replace").decode("utf-8")
+        if clean != text:
+            text, notes = clean, (*notes, "lone surrogates replaced by ?")
+    return text, notes
+
+
+def planted(outcome: Outcome, bait: str) -> Outcome:
+    """Return an outcome with a bait behind every tool-authored text: the checker's test that rewards do not read it."""
+    shown = (replace(m, content=m.content + bait) if m.author == "tool" else m for m in outcome.observation)
+    results = tuple(replace(result, content=result.content + bait) for result in outcome.results)
+    return replace(outcome, observation=tuple(shown), results=results)

@@ -1,0 +1,107 @@
+"""What the README and the pages say is what happens."""
+
+import re
+import shlex
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from agent_envs.core import INFO_KEYS
+from agent_envs.registry import TABLE
+
+ROOT = Path(__file__).parent.parent
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+BLOCKS = re.findall(r"```(\w*)\n(.*?)```", README, flags=re.S)
+PYTHON = [text for language, text in BLOCKS if language == "python"]
+COMMANDS = [line for language, text in BLOCKS if language == "console" for line in text.splitlines() if line.strip()]
+HEADINGS = ("Description", "Task sources", "Action", "Observation", "Tools", "Reward", "Episode end", "Info", "Arguments",
+            "Version history")  # fmt: skip
+
+
+def test_every_block_is_of_a_kind_that_is_checked():
+    assert {language for language, _ in BLOCKS} == {"python", "console", ""}
+    assert len(PYTHON) == 2
+    assert len(COMMANDS) == 7
+
+
+@pytest.mark.parametrize("block", PYTHON, ids=["fifteen lines", "adding an environment"])
+def test_python_blocks_run(block, tmp_path):
+    (tmp_path / "block.py").write_text(block, encoding="utf-8")
+    ran = subprocess.run([sys.executable, "block.py"], cwd=tmp_path, capture_output=True, text=True, timeout=300, check=False)
+    assert ran.returncode == 0, ran.stderr
+    assert "failed" not in ran.stdout
+    assert "True" in ran.stdout or "passed  solver" in ran.stdout
+
+
+@pytest.mark.parametrize("command", [line for line in COMMANDS if line.startswith("agent-envs")])
+def test_commands_run(command, tmp_path):
+    arguments = shlex.split(command)[1:]
+    ran = subprocess.run(
+        [sys.executable, "-m", "agent_envs", *arguments], cwd=tmp_path, capture_output=True, text=True, timeout=300, check=False
+    )
+    assert ran.returncode == 0, ran.stderr
+    assert ran.stdout.strip()
+
+
+def test_make_targets_exist():
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    named = {line.split()[1] for line in COMMANDS if line.startswith("make ")} | set(re.findall(r"`make (\w+)`", README))
+    assert named >= {"demo", "test", "golden"}
+    for target in named:
+        assert re.search(rf"^{target}:", makefile, flags=re.M), target
+
+
+def test_links_and_the_annotated_tree_are_true():
+    for link in re.findall(r"\]\(([^)#:]+)\)", README):
+        assert (ROOT / link).exists(), link
+    tree = next(text for language, text in BLOCKS if language == "" and text.startswith("agent_envs/"))
+    package, _, rest = tree.partition("tests/")
+    named = set(re.findall(r"(\w+(?:\.py|/))", package)) - {"agent_envs/"}
+    folder = ROOT / "agent_envs"
+    for name in named:
+        assert (folder / name).exists(), name
+    real = {path.name for path in folder.glob("*.py")} | {f"{path.parent.name}/" for path in folder.glob("*/__init__.py")}
+    assert real - named == {"__init__.py", "__main__.py"}
+    assert all((ROOT / name).is_dir() for name in ("tests", *re.findall(r"^(\w+)/", rest, flags=re.M)))
+
+
+def test_generated_pages_are_current():
+    ran = subprocess.run([sys.executable, "-m", "docs.generate", "--check"], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert ran.returncode == 0, f"run make docs: {ran.stdout}"
+
+
+@pytest.mark.parametrize("row", TABLE, ids=lambda row: row.name)
+def test_pages_have_the_ten_headings(row):
+    page = (ROOT / "docs" / "environments" / f"{row.name}.md").read_text(encoding="utf-8")
+    found = re.findall(r"^## (.+)$", page, flags=re.M)
+    assert tuple(found[: len(HEADINGS)]) == HEADINGS
+    arguments = page.partition("## Arguments")[2].partition("## ")[0]
+    import gymnasium as gym
+
+    named = set(re.findall(r"^- `(\w+)`", arguments, flags=re.M))
+    assert named == set(gym.make(row.id).unwrapped.arguments)
+
+
+def test_info_keys_are_documented():
+    assert all(key.doc and key.when in ("always", "reset", "step", "end", "some") for key in INFO_KEYS.values())
+
+
+def test_the_packages_that_were_asked_for_are_declared():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    lines = [*project["dependencies"], *(line for lines in project["optional-dependencies"].values() for line in lines)]
+    declared = {re.split(r"[<>=!\[; ]", line)[0].lower() for line in lines}
+    wanted = {"gymnasium", "pettingzoo", "torch", "transformers", "vllm", "anthropic", "rank-bm25", "sentence-transformers",
+              "faiss-cpu", "numpy", "pytest", "hypothesis"}  # fmt: skip
+    assert wanted <= declared
+
+
+def test_each_dependency_says_why_it_is_there():
+    text = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+    section = text.partition("dependencies = [")[2].partition("]")[0]
+    for line in section.strip().splitlines():
+        assert "#" in line, line
+    assert "## Unreleased" in (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+    assert "### Scores" in (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
