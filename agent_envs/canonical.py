@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 
 _TYPES: dict[str, type] = {}
 _SAFE_INTEGER = 2**53
+_ENCODER = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
 T = TypeVar("T", bound=type)
 
 
@@ -24,7 +25,7 @@ def canonical_json(value: Any) -> str:
         TypeError: the value holds something that JSON has no form for.
         ValueError: it holds NaN or an infinity.
     """
-    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+    return _ENCODER.encode(value)
 
 
 def sha256_text(text: str) -> str:

@@ -168,7 +168,7 @@ def evaluate_agent(
     """Evaluate an agent; prints success with its 95 % interval."""
     from agent_envs.evaluation.agents import make_agent
     from agent_envs.evaluation.evaluate import RunConfig, evaluate
-    from agent_envs.evaluation.progress import progress_bar
+    from agent_envs.progress import progress_bar
 
     arguments = _arguments(arg) | ({"tasks": tasks} if tasks else {})
     config = RunConfig(env_id, arguments, agent, split, limit, trials)
@@ -210,7 +210,7 @@ def data_get(
     name: str, split: str = "", source: Annotated[Source, typer.Option(help="Where from.")] = Source.hub
 ) -> None:
     """Download a data set's split, or a corpus, and print where it is."""
-    from agent_envs.evaluation.progress import byte_bar
+    from agent_envs.progress import byte_bar
     from agent_envs.sources.download import get
 
     with byte_bar(name) as progress:

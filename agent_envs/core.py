@@ -101,8 +101,8 @@ class TurnEnv(gym.Env[str, Any]):
     def spec_digest(self) -> str:
         """sha256 over id, arguments that are not defaults, the reward's declaration and the digest of outside data."""
         if not self._digest:
-            plain = {name: plain_value(value) for name, value in self._chosen.items()}
-            self._digest = digest([self.env_id, plain, self.reward_spec.digest, self.source.digest])
+            parts = [self.env_id, plain_value(self._chosen), self.reward_spec.digest, self.source.digest]
+            self._digest = digest(parts)
         return self._digest
 
     @property
@@ -178,14 +178,12 @@ class TurnEnv(gym.Env[str, Any]):
             return task
         if split not in self.source.splits:
             self._refuse(f"no split {split!r} of {self.source.name}", f"the splits are {', '.join(self.source.splits)}")
-        drawn = self.np_random.integers(self.source.size(split)) if task is None else task
-        key = drawn if isinstance(drawn, str) else int(drawn)
+        size = self.source.size(split)
+        drawn = self.np_random.integers(size) if task is None else task
         try:
-            return self.source.get(split, key)
+            return self.source.get(split, drawn if isinstance(drawn, str) else int(drawn))
         except (KeyError, IndexError):
-            self._refuse(
-                f"no task {key!r} in split {split!r}", f"it has {self.source.size(split)} tasks; give an index or id"
-            )
+            self._refuse(f"no task {task!r} in split {split!r}", f"it has {size} tasks; give an index or id")
 
     def _refuse(self, what: str, fix: str) -> NoReturn:
         raise UsageError(f"{self.env_id}: {what}; {fix}")

@@ -45,7 +45,8 @@ class Reply:
 class Policy(Protocol):
     """An agent. `batch` = 1: called from every worker thread with one request at a time.
 
-    Optional attributes: `needs_env` (then `begin(env)` returns the policy of one episode), `can_prefill` (default True).
+    Optional attributes: `needs_env` (then `begin(env)` returns the policy of one episode), `privileged` (it reads the gold:
+    its runs are marked), `can_prefill` (default True).
     """
 
     name: str
@@ -69,6 +70,7 @@ class CompanionPolicy:
         """Take the kind; `begin` binds it to an episode's environment."""
         self.name = kind
         self.needs_env = True
+        self.privileged = kind == "solver"
         self._env = env
         if env is not None:
             found = companion(env, "sampler" if kind == "random" else kind)

@@ -58,7 +58,13 @@ def run_many(
     """
     if len({item.key for item in plan}) != len(plan):
         raise UsageError("run_many: episode keys repeat in the plan")
-    head = {"schema": RUN_SCHEMA, "policy": policy.name, "plan": digest([vars(item) for item in plan])}
+    privileged = getattr(policy, "privileged", False)
+    head = {
+        "schema": RUN_SCHEMA,
+        "policy": policy.name,
+        "privileged": privileged,
+        "plan": digest([vars(item) for item in plan]),
+    }
     finished = _resume(journal, head) if journal else {}
     for item in plan:
         if item.key in finished:

@@ -13,7 +13,7 @@ from agent_envs.evaluation.page import Bar, Cell, Page, Table, Transcript, write
 
 from agent_envs.evaluation.agents import make_agent
 from agent_envs.evaluation.evaluate import RunConfig, Summary, evaluate
-from agent_envs.evaluation.progress import progress_bar
+from agent_envs.progress import progress_bar
 from agent_envs.registry import TABLE
 from agent_envs.rollout import EpisodeResult
 

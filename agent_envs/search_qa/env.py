@@ -12,8 +12,9 @@ from agent_envs.core import Episode, Outcome, Task, TurnEnv
 from agent_envs.documents import Retriever
 from agent_envs.errors import UsageError
 from agent_envs.messages import Message, ToolResult
+from agent_envs.progress import stage_lines
 from agent_envs.protocol import Answer, Call, Malformed, TagProtocol
-from agent_envs.retrieval.build import make_retriever
+from agent_envs.retrieval.build import RETRIEVERS, make_retriever
 from agent_envs.search_qa.observations import FORMATS, explain, information
 from agent_envs.search_qa.scoring import make_reward
 from agent_envs.search_qa.tasks import QuestionSource, Scenario, WorldSource, published
@@ -21,6 +22,7 @@ from agent_envs.sources.world import WorldConfig
 
 _PROMPT = Template(files(__package__).joinpath("prompt.md").read_text(encoding="utf-8").strip())
 _PROTOCOL = TagProtocol(tools={"search": ("search", "query")})
+SILENT_BUILD = 5_000  # passages; a larger index takes seconds, and says so
 _UNANSWERABLE = " Where the documents do not hold the answer, answer <answer> unknown </answer>."
 
 
@@ -120,6 +122,8 @@ class SearchQA(TurnEnv):
             raise UsageError(
                 f"SearchQA: observation_format={observation_format!r}; the formats are {', '.join(FORMATS)}"
             )
+        if retriever not in RETRIEVERS:
+            raise UsageError(f"SearchQA: retriever={retriever!r}; the retrievers are {', '.join(RETRIEVERS)}")
         limits = {"max_generations": (1, max_generations), "max_searches": (0, max_searches), "top_k": (1, top_k)}
         for name, (least, value) in {**limits, "max_observation_chars": (1, max_observation_chars)}.items():
             if isinstance(value, bool) or not isinstance(value, int) or value < least:
@@ -179,15 +183,21 @@ class SearchQA(TurnEnv):
         corpus = self.source.corpus(task)
         # Rebound as a whole, so that a fork, which shares it until then, is never touched.
         if self._retriever is None or self._retriever[0] != corpus.digest:
-            self._retriever = (corpus.digest, make_retriever(self._retriever_name, corpus))
+            progress = stage_lines("BM25 index") if len(corpus) > SILENT_BUILD else None
+            self._retriever = (corpus.digest, make_retriever(self._retriever_name, corpus, progress=progress))
         return self._retriever[1]
 
 
 def _source(tasks: str, world: dict[str, Any] | None, corpus: str) -> QuestionSource:
+    for name, value in (("tasks", tasks), ("corpus", corpus)):
+        if not isinstance(value, str):
+            raise UsageError(f"SearchQA: {name}={value!r}; give a name or a path as text")
     if tasks != "world":
         if world is not None:
             raise UsageError(f"SearchQA: world={world!r} has no meaning with tasks={tasks!r}; leave it out")
         return published(tasks, corpus)
+    if corpus != "auto":
+        raise UsageError(f"SearchQA: corpus={corpus!r} has no meaning with tasks='world'; leave it out")
     try:
         return WorldSource(WorldConfig(**(world or {})))
     except TypeError as error:

@@ -14,13 +14,12 @@ def information(hits: Sequence[Hit], observation_format: str, max_characters: in
     `search_r1`: raw text, `Doc 1(Title: "...") ...` a line. `skyrl_json`: the JSON text of {"result": "Doc 1: ..."}, line
     breaks and non-ASCII escaped, as SkyRL's search environment sends it. A body over `max_characters` is cut, and says so.
     """
-    if not hits:
-        return "\n\n<information>No document matches this query.</information>\n\n"
+    nothing = "" if hits else "No document matches this query."
     if observation_format == "search_r1":
         rows = (f'Doc {n}(Title: "{h.passage.title}") {h.passage.text}\n' for n, h in enumerate(hits, start=1))
-        return f"\n\n<information>{_cut(''.join(rows), max_characters)}</information>\n\n"
+        return f"\n\n<information>{nothing or _cut(''.join(rows), max_characters)}</information>\n\n"
     rows = (f'Doc {n}: "{h.passage.title}"\n{h.passage.text}\n' for n, h in enumerate(hits, start=1))
-    body = json.dumps({"result": _cut("".join(rows), max_characters)})
+    body = json.dumps({"result": nothing or _cut("".join(rows), max_characters)})
     return f"\n<information>{body}</information>\n"
 
 

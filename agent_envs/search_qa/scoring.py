@@ -29,15 +29,17 @@ def make_reward(name: str, retrieval_score: float, corpus_of: Callable[[Task], C
             holds a gold answer; 0 switches it off, as the release does.
         corpus_of: finds the corpus of a task, to read retrieved passages by id.
     """
+    if name not in REWARDS:
+        raise UsageError(f"SearchQA: reward={name!r} is unknown; the rewards are {', '.join(REWARDS)}")
+    if retrieval_score and name != "em_format":
+        raise UsageError(f"SearchQA: retrieval_score={retrieval_score!r} has no meaning with reward={name!r}")
     if name == "em":
         term = Term("exact_match", 0.0, 1.0, "1 if the answer equals a gold answer after normalisation", _exact)
         return RewardSpec("em", (term,), (0.0, 1.0))
     if name == "f1":
         term = Term("f1", 0.0, 1.0, "best F1 of the answer's words against a gold answer", _f1)
         return RewardSpec("f1", (term,), (0.0, 1.0))
-    if name != "em_format":
-        raise UsageError(f"SearchQA: reward={name!r} is unknown; the rewards are {', '.join(REWARDS)}")
-    if not 0 <= retrieval_score <= 1 - STRUCTURE_SCORE:
+    if type(retrieval_score) not in (int, float) or not 0 <= retrieval_score <= 1 - STRUCTURE_SCORE:
         raise UsageError(
             f"SearchQA: retrieval_score={retrieval_score!r}; give a number from 0 to {1 - STRUCTURE_SCORE}"
         )

@@ -4,6 +4,7 @@ import contextlib
 import sys
 import time
 from collections.abc import Callable, Iterator
+from typing import Any
 
 LINE_SECONDS = 10.0
 
@@ -48,13 +49,28 @@ def byte_bar(title: str) -> Iterator[Callable[[int, int], None]]:
         yield lambda so_far, total: bar.update(task, completed=so_far, total=total if total > 0 else None)
 
 
-def _lines(words: Callable[[int, int, float], str]) -> Callable[[int, int, float], None]:
+def stage_lines(title: str) -> Callable[[str, float], None]:
+    """Return a callback for (stage, fraction of it): a line that is rewritten on a terminal, plain lines elsewhere."""
+    report = _lines(lambda percent, _, stage: f"{title}: {stage} {percent} %", seconds=2.0)
+
+    def tell(stage: str, fraction: float) -> None:
+        if sys.stderr.isatty():
+            print(
+                f"\r{title}: {stage} {100 * fraction:.0f} %\x1b[K", end="\n" if fraction >= 1 else "", file=sys.stderr
+            )
+        else:
+            report(int(100 * fraction), -1, stage)
+
+    return tell
+
+
+def _lines(words: Callable[[int, int, Any], str], seconds: float = LINE_SECONDS) -> Callable[[int, int, Any], None]:
     last = time.monotonic()
 
-    def report(finished: int, planned: int, wins: float) -> None:
+    def report(finished: int, planned: int, more: Any) -> None:
         nonlocal last
-        if finished == planned or time.monotonic() - last >= LINE_SECONDS:
+        if finished == planned or time.monotonic() - last >= seconds:
             last = time.monotonic()
-            print(words(finished, planned, wins), file=sys.stderr, flush=True)
+            print(words(finished, planned, more), file=sys.stderr, flush=True)
 
     return report
