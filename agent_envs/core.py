@@ -15,6 +15,7 @@ constructor, whose arguments are keyword-only and JSON-able, and overrides at mo
 built-in agents and `check_turn_env` work on environments of other packages too. Errors are drawn in `errors.py`.
 """
 
+import copy
 import inspect
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -133,7 +134,7 @@ class TurnEnv(gym.Env[str, Any]):
         state, messages = self._begin(task, key)
         header = Header(self.env_id, self.spec_digest, task.id, task.split, task.digest, seed, key)
         episode = self._episode = Episode(task, header, messages, state)
-        return text_of(messages), _info(self, episode) | {"tools": [dict(tool) for tool in self.tools]}
+        return text_of(messages), _info(self, episode) | {"tools": copy.deepcopy(list(self.tools))}
 
     def step(self, action: Any) -> tuple[str, float, bool, bool, dict[str, Any]]:
         """Take one turn; see the class of the environment for what an action is."""
@@ -211,10 +212,13 @@ def _constructor_arguments(
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return all constructor arguments with their values, and those that are not the defaults."""
     signature = inspect.signature(type(env).__init__)
-    bound = signature.bind(env, *args, **kwargs)
+    # A copy is made without arguments; where a required one is missing, __init__ says so.
+    bound = signature.bind_partial(env, *args, **kwargs)
     bound.apply_defaults()
     given = {name: value for name, value in list(bound.arguments.items())[1:] if name != "render_mode"}
-    return given, {name: value for name, value in given.items() if value != signature.parameters[name].default}
+    defaults = {name: plain_value(parameter.default) for name, parameter in signature.parameters.items()}
+    # In their JSON form, because a tuple that travelled in a spec comes back as a list.
+    return given, {name: value for name, value in given.items() if plain_value(value) != defaults[name]}
 
 
 def _info(env: TurnEnv, episode: Episode) -> dict[str, Any]:

@@ -70,6 +70,7 @@ def extended(
 def legal_text(text: str) -> tuple[str, tuple[str, ...]]:
     """Return the text that is parsed and recorded, and what was changed: the length is capped, lone surrogates replaced."""
     notes: tuple[str, ...] = ()
+    text = str(text)
     if len(text) > MAX_ACTION_CHARACTERS:
         notes += (f"action cut to {MAX_ACTION_CHARACTERS} of {len(text)} characters",)
         text = text[:MAX_ACTION_CHARACTERS]

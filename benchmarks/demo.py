@@ -67,7 +67,18 @@ def page_of(rows: list[Row], seconds: float) -> Page:
             f"{summary.env_id.split('/')[-1]} {row.source}", summary.split, summary.agent, rate.text(), bar,
             f"{summary.mean_turns:.2f}", f"{100 * summary.malformed_share:.1f} %", str(summary.faults), *links,
         ))  # fmt: skip
-    heads = ("environment", "split", "agent", "success (95 % interval)", "", "turns", "turns with an event", "faults", "", "")
+    heads = (
+        "environment",
+        "split",
+        "agent",
+        "success (95 % interval)",
+        "",
+        "turns",
+        "turns with an event",
+        "faults",
+        "",
+        "",
+    )
     intro = (
         f"Built-in agents over every environment family, {time.strftime('%Y-%m-%d')}, {seconds:.0f} seconds. "
         "Random is the floor, the solver the ceiling (it reads the task's gold and acts through the same actions); the heuristic searches for the "
@@ -88,7 +99,9 @@ def main() -> None:
         name = f"{row.summary.env_id} {row.source}"
         print(f"{name:36}{row.summary.split:6}{row.summary.agent:11}{row.summary.success.text()}")
     if not os.environ.get("AGENT_ENVS_DATA"):
-        print("AGENT_ENVS_DATA names no data folder: real questions were left out (agent-envs data list tells what there is)")
+        print(
+            "AGENT_ENVS_DATA names no data folder: real questions were left out (agent-envs data list tells what there is)"
+        )
     path = options.out / "index.html"
     options.out.mkdir(parents=True, exist_ok=True)
     write_page(path, page_of(rows, time.monotonic() - started))

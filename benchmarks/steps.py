@@ -146,7 +146,9 @@ def main() -> None:
         "snapshot_microseconds": snapshots(),
     }
     for name, row in rows.items():
-        print(f"{name:12}{row['steps_per_cpu_second']:>10,} steps per CPU-second, ours with retrieval is {row['ours/this']} x")
+        print(
+            f"{name:12}{row['steps_per_cpu_second']:>10,} steps per CPU-second, ours with retrieval is {row['ours/this']} x"
+        )
     print(f"microseconds: {report['snapshot_microseconds']}")
     if options.out:
         options.out.write_text(json.dumps(report, indent=2) + "\n", encoding="utf-8")

@@ -75,7 +75,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--check", action="store_true", help="write nothing; exit 1 if a page is stale")
     check = parser.parse_args().check
-    stale = [path for path, text in generated().items() if not path.exists() or path.read_text(encoding="utf-8") != text]
+    stale = [
+        path for path, text in generated().items() if not path.exists() or path.read_text(encoding="utf-8") != text
+    ]
     for path in stale:
         print(f"{'stale' if check else 'wrote'}: {path.relative_to(ROOT)}")
         if not check:

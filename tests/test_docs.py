@@ -30,7 +30,9 @@ def test_every_block_is_of_a_kind_that_is_checked():
 @pytest.mark.parametrize("block", PYTHON, ids=["fifteen lines", "adding an environment"])
 def test_python_blocks_run(block, tmp_path):
     (tmp_path / "block.py").write_text(block, encoding="utf-8")
-    ran = subprocess.run([sys.executable, "block.py"], cwd=tmp_path, capture_output=True, text=True, timeout=300, check=False)
+    ran = subprocess.run(
+        [sys.executable, "block.py"], cwd=tmp_path, capture_output=True, text=True, timeout=300, check=False
+    )
     assert ran.returncode == 0, ran.stderr
     assert "failed" not in ran.stdout
     assert "True" in ran.stdout or "passed  solver" in ran.stdout
@@ -40,7 +42,12 @@ def test_python_blocks_run(block, tmp_path):
 def test_commands_run(command, tmp_path):
     arguments = shlex.split(command)[1:]
     ran = subprocess.run(
-        [sys.executable, "-m", "agent_envs", *arguments], cwd=tmp_path, capture_output=True, text=True, timeout=300, check=False
+        [sys.executable, "-m", "agent_envs", *arguments],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
     )
     assert ran.returncode == 0, ran.stderr
     assert ran.stdout.strip()
@@ -48,7 +55,9 @@ def test_commands_run(command, tmp_path):
 
 def test_make_targets_exist():
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
-    named = {line.split()[1] for line in COMMANDS if line.startswith("make ")} | set(re.findall(r"`make (\w+)`", README))
+    named = {line.split()[1] for line in COMMANDS if line.startswith("make ")} | set(
+        re.findall(r"`make (\w+)`", README)
+    )
     assert named >= {"demo", "test", "golden"}
     for target in named:
         assert re.search(rf"^{target}:", makefile, flags=re.M), target
@@ -63,13 +72,17 @@ def test_links_and_the_annotated_tree_are_true():
     folder = ROOT / "agent_envs"
     for name in named:
         assert (folder / name).exists(), name
-    real = {path.name for path in folder.glob("*.py")} | {f"{path.parent.name}/" for path in folder.glob("*/__init__.py")}
+    real = {path.name for path in folder.glob("*.py")} | {
+        f"{path.parent.name}/" for path in folder.glob("*/__init__.py")
+    }
     assert real - named == {"__init__.py", "__main__.py"}
     assert all((ROOT / name).is_dir() for name in ("tests", *re.findall(r"^(\w+)/", rest, flags=re.M)))
 
 
 def test_generated_pages_are_current():
-    ran = subprocess.run([sys.executable, "-m", "docs.generate", "--check"], cwd=ROOT, capture_output=True, text=True, check=False)
+    ran = subprocess.run(
+        [sys.executable, "-m", "docs.generate", "--check"], cwd=ROOT, capture_output=True, text=True, check=False
+    )
     assert ran.returncode == 0, f"run make docs: {ran.stdout}"
 
 

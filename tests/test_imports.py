@@ -4,7 +4,19 @@ import json
 import subprocess
 import sys
 
-HEAVY = ("torch", "transformers", "vllm", "pydantic", "typer", "rich", "jinja2", "httpx", "bm25s", "pettingzoo", "anthropic")
+HEAVY = (
+    "torch",
+    "transformers",
+    "vllm",
+    "pydantic",
+    "typer",
+    "rich",
+    "jinja2",
+    "httpx",
+    "bm25s",
+    "pettingzoo",
+    "anthropic",
+)
 
 
 def run(code):
@@ -30,4 +42,3 @@ env.reset(seed=0); env.step("<search>a</search>")
 print(json.dumps([m for m in ("torch", "transformers", "vllm") if m in sys.modules]))
 """
     assert run(code) == []
-

@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import gymnasium as gym
-from agent_envs.evaluation.statistics import Rate, mean_interval, success_rate
 
 from agent_envs.canonical import canonical_json, digest
 from agent_envs.errors import UsageError
+from agent_envs.evaluation.statistics import Rate, mean_interval, success_rate
 from agent_envs.policies import Policy, core_of
 from agent_envs.registry import row_of, spec_json
 from agent_envs.rollout import EpisodeResult

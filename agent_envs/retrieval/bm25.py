@@ -168,7 +168,7 @@ def _bm25s_matrix(columns: list[list[int]], terms: dict[str, int], settings: BM2
     import bm25s
 
     # float64: with float32, numpy 1 and numpy 2 promote bm25s' formulas differently
-    engine = bm25s.BM25(k1=settings.k1, b=settings.b, delta=1.0, method=settings.method, dtype="float64")
+    engine = bm25s.BM25(k1=settings.k1, b=settings.b, method=settings.method, dtype="float64")
     engine.index((columns, terms), create_empty_token=False, show_progress=False)
     matrix: dict[str, Any] = engine.scores
     return matrix

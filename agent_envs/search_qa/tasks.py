@@ -6,7 +6,9 @@ from typing import Any, Protocol
 
 from agent_envs.canonical import digest, state_type
 from agent_envs.documents import Corpus
-from agent_envs.sources.catalogue import available_splits, load_corpus, load_questions
+from agent_envs.sources.catalogue import load_corpus, load_questions, present_splits
+from agent_envs.sources.corpora import FileCorpus
+from agent_envs.sources.listing import data_paths
 from agent_envs.sources.readers import Question
 from agent_envs.sources.world import World, WorldConfig, get_world
 from agent_envs.trajectory import Task, TaskSource
@@ -102,17 +104,15 @@ class PublishedSource:
 
     answerable = True
 
-    def __init__(self, name: str, corpus: str) -> None:
-        """Find the data set.
+    def __init__(self, name: str, corpus: FileCorpus) -> None:
+        """Find the data set's splits.
 
         Raises:
             DataMissing: it is not on this machine; the message names the places and the command that gets it.
         """
         self.name = name
-        self.splits = available_splits(name)
-        if not self.splits:
-            load_questions(name, "test")  # says what is missing, and how to get it
-        self._corpus = load_corpus(corpus)
+        self.splits = present_splits(name)
+        self._corpus = corpus
         self._rows: dict[str, tuple[tuple[Question, ...], dict[str, int]]] = {}
 
     @cached_property
@@ -162,7 +162,19 @@ def _checked(key: int, size: int) -> int:
     return key
 
 
-@lru_cache(maxsize=16)
 def published(name: str, corpus: str) -> PublishedSource:
-    """Return the source of a name, shared by the environments of a process."""
+    """Return the source of a name, shared by the environments of a process while its files stay as they are.
+
+    Raises:
+        DataMissing: the questions or the corpus are not on this machine.
+        UsageError: an unknown name.
+    """
+    states = [(str(path.absolute()), path.stat()) for path in data_paths(name, "")]
+    key = tuple((place, state.st_size, state.st_mtime_ns) for place, state in states)
+    return _published(name, load_corpus(corpus), key)
+
+
+@lru_cache(maxsize=16)
+def _published(name: str, corpus: FileCorpus, files: tuple[tuple[str, int, int], ...]) -> PublishedSource:
+    """Make a source once for each state of its files, which are an argument only to be part of the key."""
     return PublishedSource(name, corpus)

@@ -30,6 +30,7 @@ __all__ = [
     "find_questions",
     "load_corpus",
     "load_questions",
+    "present_splits",
 ]
 
 DATA_FOLDER_VARIABLE = "AGENT_ENVS_DATA"
@@ -159,6 +160,21 @@ def available_splits(name: str) -> tuple[str, ...]:
         return SPLITS
     row = dataset(name)
     return tuple(split for split in SPLITS if any(place.path.is_file() for place in _places(row, split)))
+
+
+def present_splits(name: str) -> tuple[str, ...]:
+    """Return `available_splits(name)`, and at least one.
+
+    Raises:
+        DataMissing: there is none; the message names a split that is published, and the command that gets it.
+    """
+    if found := available_splits(name):
+        return found
+    members = MIXTURES[name].members if name in MIXTURES else (name,)
+    wanted = next(split for split in reversed(SPLITS) if all(split in dataset(member).splits for member in members))
+    for member in members:
+        find_questions(member, wanted)
+    raise AssertionError(f"{name}: {wanted} came to be while it was looked for")
 
 
 @lru_cache(maxsize=64)

@@ -11,6 +11,7 @@ from agent_envs.sources.catalogue import (
     find_corpus,
     find_questions,
     load_questions,
+    present_splits,
 )
 
 
@@ -40,7 +41,7 @@ def data_paths(name: str, split: str) -> list[Path]:
     if name in CORPORA or name == "auto":
         return [find_corpus(name)]
     members = MIXTURES[name].members if name in MIXTURES else (name,)
-    splits = (split,) if split else available_splits(name) or ("test",)
+    splits = (split,) if split else present_splits(name)
     return [find_questions(member, part) for member in members for part in splits]
 
 

@@ -11,6 +11,7 @@ import threading
 from collections import Counter
 from collections.abc import Callable
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -20,6 +21,7 @@ from agent_envs.documents import MemoryCorpus, Passage
 from agent_envs.errors import UsageError
 from agent_envs.retrieval import bm25
 from agent_envs.retrieval.bm25 import BM25Index, BM25Retriever, BM25Settings, build_files, get_index, tokenize
+from agent_envs.retrieval.index_files import IndexFiles
 
 WORDS = [f"w{number}" for number in range(12)]
 
@@ -119,6 +121,14 @@ def test_three_are_a_prefix_of_ten(texts: list[str], query: str) -> None:
     index = index_of(texts)
     ten_rows, ten_scores = index.top(query, 10)
     assert index.top(query, 3) == (ten_rows[:3], ten_scores[:3])
+
+
+def test_scores_that_agree_when_rounded_are_ties() -> None:
+    scores = np.array([1.0, 1.0 + 2**-23, 0.5, 1e-7], dtype=np.float32)
+    files = IndexFiles(4, scores, np.arange(4, dtype=np.int32), np.array([0, 4]), ["fox"])
+    index = BM25Index(BM25Settings(), files)
+    assert index.top("fox", 1) == ([0], [1.0])
+    assert index.top("fox", 4) == ([0, 1, 2], [1.0, 1.0, 0.5])
 
 
 def test_repeated_terms_count_as_often_as_they_occur() -> None:
