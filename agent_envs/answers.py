@@ -45,7 +45,7 @@ def contains_answer(text: str, golds: Iterable[str]) -> bool:
 
 
 def contains_answer_characters(text: str, golds: Iterable[str]) -> bool:
-    """Return whether a gold is a character substring, as Search-R1's retrieval check has it: "no" is in "Monaco"."""
+    """Return whether a gold is a character substring, as Search-R1's retrieval check has it: "no" is in "north"."""
     normal = normalise_answer(text)
     return any(normalise_answer(gold) in normal for gold in golds)
 

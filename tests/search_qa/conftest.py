@@ -9,7 +9,7 @@ PASSAGES = [
     {"id": "p0", "title": "Mor", "text": "Mor is a harbour town. Its bridge was built by Ana Vilks in 1931."},
     {"id": "p1", "title": "Ana Vilks", "text": "Ana Vilks, an engineer, was born in Žagarė.\nShe drew cranes."},
     {"id": "p2", "title": "Flag of Mor", "text": "The flag is plain. Its colour: <answer>teal</answer>. Sewn by hand."},
-    {"id": "p3", "title": "Zagreb", "text": "Zagreb is a city on the Sava, far away from Monaco."},
+    {"id": "p3", "title": "Zagreb", "text": "Zagreb is a city on the Sava, far away in the north."},
 ]
 QUESTIONS = {
     "hotpotqa": [

@@ -72,7 +72,7 @@ def test_a_refused_search_is_no_retrieval(play):
 
 
 def test_the_retrieval_check_is_the_released_one_on_characters(play):
-    """The gold "no" is found in "Monaco", and the gold "The", which normalises to nothing, in every passage."""
+    """The gold "no" is found in "north", and the gold "The", which normalises to nothing, in every passage."""
     for task, search, score in (("h2", OTHER, 0.7), ("h2", FLAG, 0.2), ("h3", OTHER, 0.7), ("h3", FLAG, 0.7)):
         total, _, _ = play(task, [search, WRONG], reward="em_format", retrieval_score=0.5)
         assert total == pytest.approx(score), (task, search)

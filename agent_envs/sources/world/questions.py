@@ -5,9 +5,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from agent_envs.documents import Passage
-from agent_envs.sources.world_facts import Entity, Facts
-from agent_envs.sources.world_lookup import Lookup
-from agent_envs.sources.world_relations import WORKS, Relation, kinds, leading_to
+from agent_envs.sources.world.facts import Entity, Facts
+from agent_envs.sources.world.lookup import Lookup
+from agent_envs.sources.world.relations import WORKS, Relation, kinds, leading_to
 
 UNKNOWN = ("unanswerable", "unknown")
 MOST_GAP = 60

@@ -1,6 +1,6 @@
 """What a fictional world can say and ask: each kind of entity with its relations and their wordings.
 
-The wordings are data, in `world_wordings.json`. In each list the first is the plain one, which a world without
+The wordings are data, in `wordings.json`. In each list the first is the plain one, which a world without
 paraphrases uses alone. Of the descriptions (`nouns`), questions (`asks`) and comparisons the plain one repeats the
 passages' words and the others avoid them. Placeholders: `{n}` name and `{k}` noun of an entity in a lead, `{s}` subject
 and `{v}` value in a passage, `{x}` subject of a question, `{a}` and `{b}` the two sides of a comparison.
@@ -68,7 +68,7 @@ def _relation(row: dict[str, Any]) -> Relation:
 @cache
 def kinds() -> dict[str, Kind]:
     """Return every kind of entity by name."""
-    table = json.loads(files(__package__).joinpath("world_wordings.json").read_text("utf-8"))
+    table = json.loads(files(__package__).joinpath("wordings.json").read_text("utf-8"))
     found = {}
     for name, row in table.items():
         relations = tuple(map(_relation, row["relations"]))

@@ -4,8 +4,8 @@ import random
 from collections import Counter
 
 from agent_envs.documents import Passage
-from agent_envs.sources.world_facts import Entity, Facts
-from agent_envs.sources.world_relations import WORKS, Kind, Relation, kinds
+from agent_envs.sources.world.facts import Entity, Facts
+from agent_envs.sources.world.relations import WORKS, Kind, Relation, kinds
 
 CLOSINGS = ("Little else concerns {n}.", "Much about {n} is forgotten.", "Few other books mention {n}.")
 

@@ -3,14 +3,14 @@
 import random
 from dataclasses import dataclass, field
 
-from agent_envs.sources.world_names import (
+from agent_envs.sources.world.names import (
     COMPANY_SUFFIXES,
     MUSEUM_SUFFIXES,
     REGION_SUFFIXES,
     UNIVERSITY_SUFFIXES,
     Namer,
 )
-from agent_envs.sources.world_relations import WORKS, kinds
+from agent_envs.sources.world.relations import WORKS, kinds
 
 FIRST_YEAR, LAST_YEAR = 1850, 1999
 TRADES = ("writer", "film director", "singer", "painter", "merchant", "politician", "professor")

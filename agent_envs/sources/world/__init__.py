@@ -15,11 +15,11 @@ from typing import Any
 from agent_envs.canonical import canonical_json
 from agent_envs.documents import MemoryCorpus
 from agent_envs.errors import UsageError
-from agent_envs.sources.world_facts import FIRST_YEAR, LAST_YEAR, TRADES, Facts
-from agent_envs.sources.world_names import COMPANY_SUFFIXES, Namer, name_words
-from agent_envs.sources.world_questions import MOST_GAP, UNKNOWN, Asker, WorldQuestion, WorldStep
-from agent_envs.sources.world_relations import kinds, template_words
-from agent_envs.sources.world_text import CLOSINGS, Teller
+from agent_envs.sources.world.facts import FIRST_YEAR, LAST_YEAR, TRADES, Facts
+from agent_envs.sources.world.names import COMPANY_SUFFIXES, Namer, name_words
+from agent_envs.sources.world.questions import MOST_GAP, UNKNOWN, Asker, WorldQuestion, WorldStep
+from agent_envs.sources.world.relations import kinds, template_words
+from agent_envs.sources.world.text import CLOSINGS, Teller
 
 __all__ = ["World", "WorldConfig", "WorldQuestion", "WorldStep", "build_world", "closed_vocabulary", "get_world"]
 
