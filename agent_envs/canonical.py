@@ -57,7 +57,7 @@ def encode_state(value: Any) -> Any:
         return value
     if isinstance(value, int):
         return value if -_SAFE_INTEGER <= value <= _SAFE_INTEGER else {"$int": str(value)}
-    if isinstance(value, tuple):
+    if type(value) is tuple:
         return {"$tuple": [encode_state(item) for item in value]}
     if dataclasses.is_dataclass(value) and _TYPES.get(type(value).__name__) is type(value):
         fields = {field.name: encode_state(getattr(value, field.name)) for field in dataclasses.fields(value)}
@@ -75,6 +75,13 @@ def decode_state(value: Any) -> Any:
     Raises:
         ValueError: a type name that is not registered, or a malformed mark.
     """
+    try:
+        return _decoded(value)
+    except TypeError as error:
+        raise ValueError(f"stored state is malformed: {error}") from error
+
+
+def _decoded(value: Any) -> Any:
     if not isinstance(value, dict):
         if isinstance(value, list):
             raise ValueError("stored state holds a bare list")
@@ -82,13 +89,13 @@ def decode_state(value: Any) -> Any:
     if "$int" in value:
         return int(value["$int"])
     if "$tuple" in value:
-        return tuple(decode_state(item) for item in value["$tuple"])
+        return tuple(_decoded(item) for item in value["$tuple"])
     if "$type" not in value:
-        return {key: decode_state(item) for key, item in value.items()}
+        return {key: _decoded(item) for key, item in value.items()}
     cls = _TYPES.get(value["$type"])
     if cls is None:
         raise ValueError(f"stored state names an unknown type: {value['$type']!r}")
-    return cls(**{key: decode_state(item) for key, item in value.items() if key != "$type"})
+    return cls(**{key: _decoded(item) for key, item in value.items() if key != "$type"})
 
 
 def plain_value(value: Any) -> Any:
@@ -104,4 +111,6 @@ def plain_value(value: Any) -> Any:
 
 def stays_here(value: Any) -> bool:
     """Return whether an argument holds an object that JSON cannot carry."""
-    return '{"object":' in canonical_json(plain_value(value))
+    if isinstance(value, list | tuple | dict):
+        return any(stays_here(item) for item in (value.values() if isinstance(value, dict) else value))
+    return not (value is None or isinstance(value, bool | int | float | str))

@@ -32,6 +32,7 @@ class Source(StrEnum):
 
 
 EnvId = Annotated[str, typer.Argument(help="An id, with or without agent_envs/ and -v0: SearchQA.")]
+DataName = Annotated[str, typer.Argument(help="A name of `agent-envs data list`: hotpotqa, wiki-18.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Arguments = Annotated[
     list[str] | None, typer.Option("--arg", help="An argument of the environment: --arg retriever=oracle. Repeatable.")
@@ -91,7 +92,12 @@ def show(env_id: EnvId, as_json: Json = False, arg: Arguments = None) -> None:
 
 
 @app.command()
-def play(env_id: EnvId, task: int = 0, split: str = "", arg: Arguments = None) -> None:
+def play(
+    env_id: EnvId,
+    task: Annotated[int, typer.Option(help="Index of the task in its split.")] = 0,
+    split: Annotated[str, typer.Option(help="Default: the first split that `show` lists.")] = "",
+    arg: Arguments = None,
+) -> None:
     """Play an episode yourself: read, type a turn, end it with an empty line."""
     env = _make(env_id, arg)
     options: dict[str, Any] = {"task": task, **({"split": split} if split else {})}
@@ -117,8 +123,8 @@ def check(
         list[str] | None, typer.Argument(help="Ids; module:Class works for an environment of yours.")
     ] = None,
     all_ids: Annotated[bool, typer.Option("--all", help="Every registered id.")] = False,
-    episodes: Annotated[int, typer.Option("-n", help="How many tasks are played.")] = 8,
-    hostile: Annotated[int, typer.Option(help="How many hostile strings.")] = 10_000,
+    episodes: Annotated[int, typer.Option("-n", min=1, help="How many tasks are played.")] = 8,
+    hostile: Annotated[int, typer.Option(min=0, help="How many hostile strings.")] = 10_000,
     as_json: Json = False,
     arg: Arguments = None,
 ) -> None:
@@ -158,9 +164,9 @@ def evaluate_agent(
     ] = "random",
     tasks: Annotated[str, typer.Option(help="The environment's task source: world, hotpotqa, ...")] = "",
     split: Annotated[str, typer.Option(help="Default: test, else dev; the output says which.")] = "",
-    limit: Annotated[int | None, typer.Option("-n", help="Only the first N tasks: a smoke run.")] = None,
-    trials: Annotated[int, typer.Option(help="Episodes a task.")] = 1,
-    concurrency: Annotated[int, typer.Option(help="Worker threads.")] = 1,
+    limit: Annotated[int | None, typer.Option("-n", min=1, help="Only the first N tasks: a smoke run.")] = None,
+    trials: Annotated[int, typer.Option(min=1, help="Episodes a task.")] = 1,
+    concurrency: Annotated[int, typer.Option(min=1, help="Worker threads.")] = 1,
     out: Annotated[Path | None, typer.Option(help="Folder of the run; the same command goes on after a kill.")] = None,
     as_json: Json = False,
     arg: Arguments = None,
@@ -207,7 +213,9 @@ def data_list(as_json: Json = False) -> None:
 
 @data_app.command("get")
 def data_get(
-    name: str, split: str = "", source: Annotated[Source, typer.Option(help="Where from.")] = Source.hub
+    name: DataName,
+    split: Annotated[str, typer.Option(help="train, dev or test; a corpus has none.")] = "",
+    source: Annotated[Source, typer.Option(help="Where from.")] = Source.hub,
 ) -> None:
     """Download a data set's split, or a corpus, and print where it is."""
     from agent_envs.progress import byte_bar
@@ -219,7 +227,9 @@ def data_get(
 
 
 @data_app.command("path")
-def data_path(name: str, split: str = "") -> None:
+def data_path(
+    name: DataName, split: Annotated[str, typer.Option(help="train, dev or test; default: every one here.")] = ""
+) -> None:
     """Print the files that an environment would read for a name."""
     from agent_envs.sources.listing import data_paths
 
@@ -230,14 +240,9 @@ def data_path(name: str, split: str = "") -> None:
 def _make(env_id: str, arguments: list[str] | None) -> Any:
     import gymnasium as gym
 
-    from agent_envs.errors import UsageError
     from agent_envs.registry import row_of
 
-    try:
-        row = row_of(env_id)
-    except KeyError as error:
-        raise UsageError(error.args[0]) from None
-    return gym.make(row.id, **_arguments(arguments))
+    return gym.make(row_of(env_id).id, **_arguments(arguments))
 
 
 def _subject(name: str, arguments: list[str] | None) -> Any:
@@ -252,7 +257,7 @@ def _subject(name: str, arguments: list[str] | None) -> Any:
     sys.path.insert(0, "")
     try:
         return getattr(import_module(module), cls)(**_arguments(arguments))
-    except (ImportError, AttributeError) as error:
+    except (ImportError, AttributeError, TypeError, ValueError) as error:
         raise UsageError(f"check {name}: {error}") from error
 
 

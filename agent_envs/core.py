@@ -19,6 +19,7 @@ import copy
 import inspect
 from collections.abc import Mapping
 from dataclasses import dataclass
+from operator import index
 from typing import Any, ClassVar, NoReturn
 
 import gymnasium as gym
@@ -182,9 +183,11 @@ class TurnEnv(gym.Env[str, Any]):
         size = self.source.size(split)
         drawn = self.np_random.integers(size) if task is None else task
         try:
-            return self.source.get(split, drawn if isinstance(drawn, str) else int(drawn))
+            if isinstance(drawn, str) or hasattr(drawn, "__index__"):
+                return self.source.get(split, drawn if isinstance(drawn, str) else index(drawn))
         except (KeyError, IndexError):
-            self._refuse(f"no task {task!r} in split {split!r}", f"it has {size} tasks; give an index or id")
+            pass
+        self._refuse(f"no task {task!r} in split {split!r}", f"it has {size} tasks; give an index or id")
 
     def _refuse(self, what: str, fix: str) -> NoReturn:
         raise UsageError(f"{self.env_id}: {what}; {fix}")
@@ -212,8 +215,12 @@ def _constructor_arguments(
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return all constructor arguments with their values, and those that are not the defaults."""
     signature = inspect.signature(type(env).__init__)
-    # A copy is made without arguments; where a required one is missing, __init__ says so.
-    bound = signature.bind_partial(env, *args, **kwargs)
+    try:
+        # A copy is made without arguments; where a required one is missing, __init__ says so.
+        bound = signature.bind_partial(env, *args, **kwargs)
+    except TypeError as error:
+        known = ", ".join(list(signature.parameters)[1:])
+        raise UsageError(f"{type(env).__qualname__}: {error}; the arguments are {known}") from None
     bound.apply_defaults()
     given = {name: value for name, value in list(bound.arguments.items())[1:] if name != "render_mode"}
     defaults = {name: plain_value(parameter.default) for name, parameter in signature.parameters.items()}

@@ -60,9 +60,11 @@ def extended(
     index = len(episode.turns) + 1
     ended = (outcome.terminated, not outcome.terminated and (outcome.truncated or index >= max_turns))
     head = (index, episode.header.origin, action, outcome.parsed, outcome.observation, outcome.results)
-    events = notes + outcome.events
-    reward = spec(episode.trajectory(Turn(*head, 0.0, (), *ended, events)))
-    turn = Turn(*head, reward.total, reward.terms, *ended, events)
+    turn = Turn(*head, 0.0, (), *ended, notes + outcome.events)
+    reward = spec(episode.trajectory(turn))
+    # Nobody but the reward has seen this turn yet, so it may still be completed; a second one would cost microseconds.
+    object.__setattr__(turn, "reward", reward.total)
+    object.__setattr__(turn, "terms", reward.terms)
     turns = (*episode.turns, turn)
     return Episode(episode.task, episode.header, episode.prompt, outcome.state, turns, outcome.success)
 

@@ -6,6 +6,7 @@ that equal starts draw independent samples and a replay finds each one again. A 
 digest of the request alone.
 """
 
+import json
 import random
 import threading
 import time
@@ -68,12 +69,13 @@ class ExternalPort:
         self._backend, self._wait = backend, wait
         self._deadline_seconds, self._max_bytes = deadline_seconds, max_bytes
         self._lock = threading.Lock()
-        self._recorded: dict[str, Any] = {}
+        # As JSON texts, so that a caller who changes a response changes nobody else's.
+        self._recorded: dict[str, str] = {}
         self._journal: Journal | None = None
         if store is not None and mode == "record":
             self._journal = Journal(store)
-        if store is not None:
-            self._recorded = {row["key"]: row["response"] for row in read_journal(store)}
+        if store is not None and mode != "live":
+            self._recorded = {row["key"]: canonical_json(row["response"]) for row in read_journal(store)}
 
     def key(self, request: Any, site: CallSite) -> str:
         """Return the digest under which this call is stored."""
@@ -89,13 +91,16 @@ class ExternalPort:
         key = self.key(request, site)
         with self._lock:
             if key in self._recorded:
-                return self._recorded[key]
+                return json.loads(self._recorded[key])
         if self.mode == "replay":
             raise EnvFault(f"{self.name}: no recording for request {digest(request)[:12]} at {site}", retryable=False)
-        response = self._attempt(request, key)
+        text = self._attempt(request, key)
+        response = json.loads(text)
         if self._journal is not None:
             with self._lock:
-                self._recorded[key] = response
+                if key in self._recorded:  # another thread asked the same meanwhile: its answer is the recorded one
+                    return json.loads(self._recorded[key])
+                self._recorded[key] = text
                 self._journal.append({"key": key, "port": self.name, "request": request, "response": response})
         return response
 
@@ -104,7 +109,7 @@ class ExternalPort:
         if self._journal is not None:
             self._journal.close()
 
-    def _attempt(self, request: Any, key: str) -> Any:
+    def _attempt(self, request: Any, key: str) -> str:
         assert self._backend is not None
         jitter = random.Random(key)
         started = time.monotonic()
@@ -119,7 +124,8 @@ class ExternalPort:
                     raise EnvFault(why, fault.retryable) from fault
                 self._wait(pause)
             else:
-                if len(canonical_json(response).encode("utf-8", "surrogatepass")) > self._max_bytes:
+                text = canonical_json(response)
+                if len(text.encode("utf-8", "surrogatepass")) > self._max_bytes:
                     raise EnvFault(f"{self.name}: the response is larger than {self._max_bytes} bytes", retryable=False)
-                return response
+                return text
         raise AssertionError("unreachable: the last attempt returns or raises")

@@ -42,7 +42,7 @@ class Journal:
     def append(self, row: Any) -> None:
         """Write one row and hand it to the operating system before returning."""
         text = canonical_json(row)
-        self._file.write(f'{{"row":{text},"sha":"{sha256_text(text)[:16]}"}}\n'.encode("utf-8", "backslashreplace"))
+        self._file.write(f'{{"row":{text},"sha":"{sha256_text(text)[:16]}"}}\n'.encode("utf-8", "surrogatepass"))
         self._file.flush()
 
     def close(self) -> None:

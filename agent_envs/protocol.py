@@ -112,9 +112,10 @@ class ToolCallProtocol:
 
     @staticmethod
     def render(calls: Sequence[ToolCall]) -> str:
-        """Return the canonical text of calls."""
+        r"""Return the canonical text of calls; a closing tag inside a JSON string is written `<\/tool_call>`."""
         rows = (f'{{"name": {json.dumps(call.name)}, "arguments": {call.arguments}}}' for call in calls)
-        return "\n".join(f"<tool_call>\n{row}\n</tool_call>" for row in rows)
+        safe = (row.replace("</tool_call>", "<\\/tool_call>") for row in rows)
+        return "\n".join(f"<tool_call>\n{row}\n</tool_call>" for row in safe)
 
     def parse(self, text: str) -> Parsed:
         """Return the calls of the text in order; Malformed if any is not a JSON call; Say if there is none."""

@@ -70,12 +70,12 @@ def row_of(env_id: str) -> Row:
     """Return the row of an id, with or without namespace and version.
 
     Raises:
-        KeyError: there is none; the message lists the ids.
+        UsageError: there is none; the message lists the ids.
     """
     for row in TABLE:
         if env_id in (row.id, row.name, row.id.removeprefix(f"{NAMESPACE}/")):
             return row
-    raise KeyError(f"no environment {env_id!r}; the ids are {', '.join(env_ids())}")
+    raise UsageError(f"no environment {env_id!r}; the ids are {', '.join(env_ids())}")
 
 
 def register_all() -> None:

@@ -60,7 +60,10 @@ class Snapshot:
             raise UsageError(f"these bytes are no snapshot: {type(error).__name__}") from error
         if not sound:
             raise UsageError(f"the snapshot is damaged, or of another format than {FORMAT}")
-        return cls(**decode_state(outer["body"]))
+        try:
+            return cls(**decode_state(outer["body"]))
+        except (ValueError, TypeError) as error:
+            raise UsageError(f"the snapshot cannot be read here: {error}") from error
 
 
 def _attributes(*names: str) -> tuple[Get, Set]:

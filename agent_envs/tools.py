@@ -3,7 +3,7 @@
 import inspect
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, get_args, get_origin, get_type_hints
 
 from agent_envs.errors import UsageError
@@ -83,7 +83,9 @@ class Toolkit:
             result = found.function(**arguments)
         except ToolError as error:
             return self._error(call, str(error))
-        return result if isinstance(result, ToolResult) else ToolResult(call.id, call.name, result)
+        if isinstance(result, ToolResult):
+            return replace(result, call_id=call.id, name=call.name)
+        return ToolResult(call.id, call.name, result)
 
     @staticmethod
     def _error(call: ToolCall, text: str) -> ToolResult:

@@ -9,10 +9,9 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from agent_envs.evaluation.page import Bar, Cell, Page, Table, Transcript, write_page
-
 from agent_envs.evaluation.agents import make_agent
 from agent_envs.evaluation.evaluate import RunConfig, Summary, evaluate
+from agent_envs.evaluation.page import Bar, Cell, Page, Table, Transcript, write_page
 from agent_envs.progress import progress_bar
 from agent_envs.registry import TABLE
 from agent_envs.rollout import EpisodeResult
@@ -67,22 +66,13 @@ def page_of(rows: list[Row], seconds: float) -> Page:
             f"{summary.env_id.split('/')[-1]} {row.source}", summary.split, summary.agent, rate.text(), bar,
             f"{summary.mean_turns:.2f}", f"{100 * summary.malformed_share:.1f} %", str(summary.faults), *links,
         ))  # fmt: skip
-    heads = (
-        "environment",
-        "split",
-        "agent",
-        "success (95 % interval)",
-        "",
-        "turns",
-        "turns with an event",
-        "faults",
-        "",
-        "",
-    )
+    heads = ("environment", "split", "agent", "success (95 % interval)", "", "turns", "turns with an event", "faults",
+             "episodes", "")  # fmt: skip
     intro = (
         f"Built-in agents over every environment family, {time.strftime('%Y-%m-%d')}, {seconds:.0f} seconds. "
-        "Random is the floor, the solver the ceiling (it reads the task's gold and acts through the same actions); the heuristic searches for the "
-        "question and answers with a span of what came back. Intervals are 95 % and clustered by world."
+        "Random is the floor, the solver the ceiling (it reads the task's gold and acts through the same actions); "
+        "the heuristic searches for the question and answers with a span of what came back. "
+        "Intervals are 95 % and clustered by world."
     )
     return Page("agent-envs demo", intro, (Table("Success", heads, tuple(cells)),), (), tuple(transcripts))
 
@@ -90,7 +80,7 @@ def page_of(rows: list[Row], seconds: float) -> Page:
 def main() -> None:
     """Run the demo and print where its page is."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--tasks", type=int, default=200, help="tasks a run (default 200)")
+    parser.add_argument("--tasks", type=int, default=300, help="tasks a run (default 300)")
     parser.add_argument("--out", type=Path, default=Path("demo"), help="folder of the page (default demo/)")
     options = parser.parse_args()
     started = time.monotonic()

@@ -59,7 +59,7 @@ def test_refusals_name_the_argument():
     assert "'validation'" in refusal(lambda: env.reset(options={"split": "validation"}))
     text = refusal(lambda: env.reset(options={"task": "nowhere", "split": "dev"}))
     assert "'nowhere'" in text and "'dev'" in text
-    with pytest.raises(TypeError, match=r"unexpected keyword argument 'torns'.*toy/Guess-v0"):
+    with pytest.raises(UsageError, match=r"Guess.*torns.*turns, offer_tools"):
         gym.make(ID, torns=3)
 
 

@@ -4,7 +4,7 @@ import contextlib
 import random
 import signal
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from agent_envs.checker.subject import CheckFailed, Subject
@@ -17,8 +17,14 @@ _ODD = ("\x00", "\x1b[31m", "\u202e", "\ud800", "\udfff", "\U0001f600", "\u0301"
         "${x}", "{{7*7}}", "%s", "../", "a", "0", "-1e999", "NaN", " ", "<", ">")  # fmt: skip
 
 
-def hostile_strings(count: int) -> Iterator[str]:
-    """Yield `count` strings: the edge cases, some of 1 MB and one above the cap, then mixtures of tags and odd text."""
+def hostile_strings(count: int, own_tags: Iterable[str] = ()) -> Iterator[str]:
+    """Yield `count` strings: the edge cases, some of 1 MB and one above the cap, then mixtures of tags and odd text.
+
+    Args:
+        count: how many.
+        own_tags: tags of the environment under test, mixed in with those of the known protocols.
+    """
+    tags = (*_TAGS, *(tag for tag in dict.fromkeys(own_tags) if tag and tag not in _TAGS))
     million = 1_000_000
     fixed = [
         "",
@@ -43,9 +49,9 @@ def hostile_strings(count: int) -> Iterator[str]:
     yield from fixed[:count]
     rng = random.Random("hostile")
     for _ in range(count - len(fixed)):
-        parts = [rng.choice(_TAGS if rng.random() < 0.5 else _ODD) * rng.choice((1, 1, 1, 2, 50))]
+        parts = [rng.choice(tags if rng.random() < 0.5 else _ODD) * rng.choice((1, 1, 1, 2, 50))]
         while rng.random() < 0.85:
-            parts.append(rng.choice(_TAGS if rng.random() < 0.5 else _ODD) * rng.choice((1, 1, 1, 2, 50)))
+            parts.append(rng.choice(tags if rng.random() < 0.5 else _ODD) * rng.choice((1, 1, 1, 2, 50)))
             if rng.random() < 0.2:
                 parts.append("".join(chr(rng.randrange(0x110000)) for _ in range(rng.randrange(20))))
         yield "".join(parts)
@@ -54,9 +60,12 @@ def hostile_strings(count: int) -> Iterator[str]:
 def check_hostile_text(subject: Subject) -> str:
     """10,000 hostile strings: every step returns text and a reward within its bounds."""
     env = subject.make()
-    spec = core_of(env).reward_spec
     over, count = True, 0
-    for number, text in enumerate(hostile_strings(subject.hostile)):
+    core = core_of(env)
+    spec = core.reward_spec
+    closing = (*core.stop, *core.answer_tags)
+    own_tags = (*closing, *(tag.replace("</", "<", 1) for tag in closing))
+    for number, text in enumerate(hostile_strings(subject.hostile, own_tags)):
         if over:
             subject.reset(env, number % max(subject.tasks, 1))
         with _deadline(f"string {number} ({len(text)} characters, {text[:40]!r}...)"):

@@ -30,7 +30,7 @@ def make_agent(name: str) -> Policy:
         sys.path.insert(0, "")
     try:
         policy: Policy = getattr(import_module(module), attribute)()
-    except (ImportError, AttributeError) as error:
+    except (ImportError, AttributeError, TypeError, ValueError) as error:
         raise UsageError(f"agent {name!r} cannot be made: {error}") from error
     if not callable(getattr(policy, "act", None)) or not isinstance(getattr(policy, "name", None), str):
         raise UsageError(f"agent {name!r} is no Policy: it needs name, batch and act(requests)")

@@ -1,6 +1,7 @@
 """From an id and an agent to numbers with intervals: the plan of a run, the run, and its summary."""
 
 import json
+import math
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -15,6 +16,7 @@ from agent_envs.policies import Policy, core_of
 from agent_envs.registry import row_of, spec_json
 from agent_envs.rollout import EpisodeResult
 from agent_envs.runner import Planned, run_many
+from agent_envs.sources.corpora import write_atomically
 
 Progress = Callable[[int, int, float], None]
 
@@ -48,9 +50,10 @@ class Summary:
     smoke: bool
 
     def to_json(self) -> dict[str, Any]:
-        """Return plain data; `success` is a number and `interval` its bounds."""
+        """Return plain data; `success` is a number and `interval` its bounds. Infinite bounds, which JSON lacks, are None."""
         row = asdict(self)
         rate = row.pop("success")
+        row["return_interval"] = [bound if math.isfinite(bound) else None for bound in self.return_interval]
         return {**row, "success": rate["value"], "interval": [rate["low"], rate["high"]], "tasks": rate["tasks"]}
 
 
@@ -60,14 +63,16 @@ def make_plan(config: RunConfig) -> tuple[list[Planned], dict[str, str]]:
     core = core_of(env)
     split = choose_split(config, core.source.splits)
     size = core.source.size(split)
-    if config.limit is not None and config.limit < 1:
-        raise UsageError(f"-n {config.limit}: give a number of tasks >= 1")
+    if (config.limit is not None and config.limit < 1) or config.trials < 1:
+        raise UsageError(f"limit={config.limit} and trials={config.trials}: give numbers >= 1")
     spec = spec_json(env)
-    plan, clusters = [], {}
+    plan, clusters = [], dict[str, str]()
     for index in range(size if config.limit is None else min(config.limit, size)):
         task = core.source.get(split, index)
         for trial in range(config.trials):
             key = digest([core.spec_digest, split, task.id, trial])[:16]
+            if key in clusters:  # a generated world with fewer questions than asked for repeats them
+                continue
             plan.append(Planned(key, spec, task.id, split, int(key[:8], 16) >> 1, trial))
             clusters[key] = task.cluster or task.id
     return plan, clusters
@@ -118,7 +123,8 @@ def evaluate(
             progress(len(values), len(plan), wins)
     summary = summarise(config, [values[item.key] for item in plan], clusters)
     if folder is not None:
-        (folder / "results.json").write_text(json.dumps(summary.to_json(), indent=2) + "\n", encoding="utf-8")
+        text = json.dumps(summary.to_json(), indent=2) + "\n"
+        write_atomically(folder / "results.json", lambda file: file.write(text.encode()))
     return summary
 
 
@@ -157,13 +163,17 @@ def _light(result: EpisodeResult) -> EpisodeResult:
 
 
 def _claim(folder: Path, config: RunConfig) -> None:
-    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UsageError(f"{folder} cannot be the folder of a run: {error}") from error
     path = folder / "config.json"
     text = canonical_json(asdict(config))
-    if path.exists() and (old := path.read_text(encoding="utf-8").strip()) != text:
+    if not path.exists():
+        write_atomically(path, lambda file: file.write(f"{text}\n".encode()))
+    elif (old := path.read_text(encoding="utf-8").strip()) != text:
         before, now = json.loads(old), json.loads(text)
         changed = ", ".join(
             f"{name} ({before.get(name)!r} -> {now[name]!r})" for name in now if before.get(name) != now[name]
         )
         raise UsageError(f"{folder} holds a run with another {changed}: choose another --out")
-    path.write_text(text + "\n", encoding="utf-8")

@@ -132,6 +132,12 @@ class SearchQA(TurnEnv):
             raise UsageError(f"SearchQA: top_k={top_k}; give at most 100")
         self.source = _source(tasks, world, corpus)
         self.max_turns, self.max_searches, self.top_k = max_generations, max_searches, top_k
+        before, _, after = _PROMPT.safe_substitute(
+            max_searches=max_searches,
+            max_generations=max_generations,
+            unanswerable="" if self.source.answerable else _UNANSWERABLE,
+        ).partition("$question")
+        self._prompt = (before, after)
         self._format, self._cut = observation_format, max_observation_chars
         self._retriever_name = retriever
         self._retriever: tuple[str, Retriever] | None = None
@@ -139,13 +145,8 @@ class SearchQA(TurnEnv):
 
     def _begin(self, task: Task, key: str) -> tuple[SearchState, tuple[Message, ...]]:
         self._retriever_of(task)
-        prompt = _PROMPT.substitute(
-            question=task.question,
-            max_searches=self.max_searches,
-            max_generations=self.max_turns,
-            unanswerable="" if self.source.answerable else _UNANSWERABLE,
-        )
-        return SearchState(), (Message("user", prompt, "environment"),)
+        before, after = self._prompt
+        return SearchState(), (Message("user", f"{before}{task.question}{after}", "environment"),)
 
     def _advance(self, episode: Episode, action: str) -> Outcome:
         parsed = _PROTOCOL.parse(action)

@@ -20,7 +20,8 @@ def search_once_and_guess(request: Request) -> str:
     if len(request.messages) == 1 and not request.prefill:
         return f"<think>I look for the question itself.</think>\n<search>{question}</search>"
     shown = str(request.messages[-1]["content"])
-    return f"<think>This span fits best.</think>\n<answer>{guess(question, shown)}</answer>"
+    thought = "" if request.prefill else "<think>This span fits best.</think>\n"
+    return f"{thought}<answer>{guess(question, shown)}</answer>"
 
 
 def guess(question: str, shown: str) -> str:

@@ -7,6 +7,7 @@ from agent_envs.answers import exact_match, token_f1
 from agent_envs.core import TurnEnv
 from agent_envs.search_qa.env import SearchQA, SearchState
 from agent_envs.search_qa.tasks import Scenario
+from agent_envs.wrappers.turns import allowance
 
 _WORD = re.compile(r"\w[\w'-]*")
 
@@ -18,13 +19,14 @@ def next_action(env: TurnEnv) -> str:
     episode = core.episode
     state: SearchState = episode.state
     queries = episode.task.hidden.queries if isinstance(episode.task.hidden, Scenario) else ()
-    left = core.max_turns - len(episode.turns)
+    left, prefill = allowance(env)
     if state.searches < min(len(queries), core.max_searches) and left > 1:
         query = queries[state.searches]
         return f"<think>Fact {state.searches + 1} of {len(queries)} is missing.</think>\n<search>{query}</search>"
     gold = episode.task.gold
     best = max(gold, key=lambda text: (exact_match(text, gold), token_f1(text, gold)), default="")
-    return f"<think>Every fact is known.</think>\n<answer>{best}</answer>"
+    thought = "" if prefill else "<think>Every fact is known.</think>\n"
+    return f"{thought}<answer>{best}</answer>"
 
 
 def random_action(env: TurnEnv, rng: random.Random) -> str:

@@ -4,8 +4,25 @@ from typing import Any
 
 import gymnasium as gym
 
-from agent_envs.core import TurnWrapper
+from agent_envs.core import TurnEnv, TurnWrapper
 from agent_envs.errors import UsageError
+
+
+def allowance(env: gym.Env[Any, Any]) -> tuple[int, str]:
+    """Return how many turns a stack still allows and the prefill of the coming one: what info says, for a solver."""
+    left, prefill = 0, ""
+    limits = []
+    while isinstance(env, gym.Wrapper):
+        if isinstance(env, TurnLimit):
+            limits.append(env)
+        env = env.env
+    if isinstance(env, TurnEnv):
+        left = env.max_turns - len(env.episode.turns)
+    for limit in reversed(limits):
+        left = min(left, limit.turns - limit.state[0])
+        if isinstance(limit, ForcedAnswer) and left == 1:
+            prefill = limit.turn_env().answer_tags[0]
+    return left, prefill
 
 
 class TurnLimit(TurnWrapper):
@@ -67,7 +84,7 @@ class ForcedAnswer(TurnLimit):
 
     def _prepare(self, action: Any) -> Any:
         opening, closing = self.turn_env().answer_tags
-        if self.state[0] + 1 < self.turns or not isinstance(action, str):
+        if allowance(self)[0] > 1 or not isinstance(action, str):
             return action
         text = action if action.lstrip().startswith(opening) else opening + action
         return text if closing in text else text + closing

@@ -1,0 +1,161 @@
+"""Charts as inline SVG: a rate with its interval, and curves with bands. Numbers only, so nothing from data is markup.
+
+Titles, axis labels and legends are HTML around the drawing (page.html); colours are classes of its style sheet.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import groupby
+
+Point = tuple[float, float, float | None, float | None]
+
+COLOURS = 6
+BAR_WIDTH, BAR_HEIGHT, BAR_EDGE = 150, 20, 7
+WIDTH, HEIGHT = 640, 300
+LEFT, RIGHT, TOP, BOTTOM = 60, 28, 10, 32
+UNITS = ((1e9, 1e9, "G"), (1e6, 1e6, "M"), (1e4, 1e3, "k"))  # from, size, name
+MOST_DOTS = 40
+GREATEST = 1e150  # beyond it differences overflow
+
+
+@dataclass(frozen=True, slots=True)
+class Bar:
+    """A rate in [0, 1] and its interval."""
+
+    value: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True, slots=True)
+class Curve:
+    """Lines over a common axis: `series` holds (name, points), a point is (x, y, low or None, high or None)."""
+
+    caption: str
+    x_label: str
+    y_label: str
+    series: tuple[tuple[str, tuple[Point, ...]], ...]
+
+
+def bar_svg(bar: Bar) -> str:
+    """Return a point and its interval on an axis from 0 to 1."""
+    middle = BAR_HEIGHT // 2
+    parts = [f'<line class="grid" x1="{_n(_along(0))}" y1="{middle}" x2="{_n(_along(1))}" y2="{middle}"/>']
+    for at in map(_n, map(_along, (0.0, 0.5, 1.0))):
+        parts.append(f'<line class="grid" x1="{at}" y1="{middle - 6}" x2="{at}" y2="{middle + 6}"/>')
+    label = "no value"
+    if all(map(math.isfinite, (bar.value, bar.low, bar.high))):
+        label = f"{bar.value:.3f}, interval {bar.low:.3f} to {bar.high:.3f}"
+        low, value, high = (_n(_along(at)) for at in (bar.low, bar.value, bar.high))
+        parts.append(f'<line class="span" x1="{low}" y1="{middle}" x2="{high}" y2="{middle}"/>')
+        parts.append(f'<circle class="mark" cx="{value}" cy="{middle}" r="4"/>')
+    head = f'<svg class="bar" role="img" aria-label="{label}" viewBox="0 0 {BAR_WIDTH} {BAR_HEIGHT}"'
+    return f'{head} width="{BAR_WIDTH}" height="{BAR_HEIGHT}">{"".join(parts)}</svg>'
+
+
+def curve_svg(curve: Curve) -> str:
+    """Return axes with ticks, and for each series its band, its line and, where points are few, its dots."""
+    series = [[point for point in points if _drawable(point)] for _, points in curve.series]
+    xs = [point[0] for points in series for point in points]
+    ys = [value for points in series for point in points for value in point[1:] if value is not None]
+    x_ticks, y_ticks = _ticks(xs or [0.0], whole=False), _ticks(ys or [0.0], whole=True)
+    x_range = (min(xs), max(xs)) if xs and max(xs) > min(xs) else (x_ticks[0], x_ticks[-1])
+    frame = _Frame(x_range, (y_ticks[0], y_ticks[-1]))
+    parts = [_axes(frame, x_ticks, y_ticks)]
+    parts += [_band(frame, points, number) for number, points in enumerate(series)]
+    parts += [_line(frame, points, number) for number, points in enumerate(series)]
+    label = f"{len(series)} curves, {sum(map(len, series))} points"
+    head = f'<svg class="plot" role="img" aria-label="{label}" viewBox="0 0 {WIDTH} {HEIGHT}"'
+    return f"{head}>{''.join(parts)}</svg>"
+
+
+def swatch_svg(number: int) -> str:
+    """Return the legend's sample of a series."""
+    line = f'<line class="line c{number % COLOURS}" x1="1" y1="5" x2="19" y2="5"/>'
+    return f'<svg class="swatch" aria-hidden="true" viewBox="0 0 20 10" width="20" height="10">{line}</svg>'
+
+
+@dataclass(frozen=True, slots=True)
+class _Frame:
+    x_range: tuple[float, float]
+    y_range: tuple[float, float]
+
+    def x(self, value: float) -> str:
+        low, high = self.x_range
+        return _n(LEFT + (WIDTH - LEFT - RIGHT) * (value - low) / (high - low))
+
+    def y(self, value: float) -> str:
+        low, high = self.y_range
+        return _n(HEIGHT - BOTTOM - (HEIGHT - TOP - BOTTOM) * (value - low) / (high - low))
+
+
+def _axes(frame: _Frame, x_ticks: Sequence[float], y_ticks: Sequence[float]) -> str:
+    parts = []
+    for tick, label in _labels(y_ticks):
+        at = frame.y(tick)
+        kind = "axis" if tick == y_ticks[0] else "grid"
+        parts.append(f'<line class="{kind}" x1="{LEFT}" y1="{at}" x2="{WIDTH - RIGHT}" y2="{at}"/>')
+        parts.append(f'<text x="{LEFT - 8}" y="{at}" dy="4" text-anchor="end">{label}</text>')
+    low, high = frame.x_range
+    floor = HEIGHT - BOTTOM
+    for tick, label in _labels(x_ticks):
+        if low <= tick <= high:
+            at = frame.x(tick)
+            parts.append(f'<line class="axis" x1="{at}" y1="{floor}" x2="{at}" y2="{floor + 5}"/>')
+            parts.append(f'<text x="{at}" y="{floor + 20}" text-anchor="middle">{label}</text>')
+    return "".join(parts)
+
+
+def _band(frame: _Frame, points: Sequence[Point], number: int) -> str:
+    parts = []
+    for bounded, run in groupby(points, key=lambda point: point[2] is not None and point[3] is not None):
+        if bounded:
+            part = list(run)
+            lower = [f"{frame.x(x)},{frame.y(low)}" for x, _, low, _ in part if low is not None]
+            upper = [f"{frame.x(x)},{frame.y(high)}" for x, _, _, high in part if high is not None]
+            parts.append(f'<polygon class="band c{number % COLOURS}" points="{" ".join(lower + upper[::-1])}"/>')
+    return "".join(parts)
+
+
+def _line(frame: _Frame, points: Sequence[Point], number: int) -> str:
+    colour = f"c{number % COLOURS}"
+    places = [(frame.x(point[0]), frame.y(point[1])) for point in points]
+    path = " ".join(f"{x},{y}" for x, y in places)
+    parts = [f'<polyline class="line {colour}" points="{path}"/>'] if len(places) > 1 else []
+    if len(places) <= MOST_DOTS:
+        parts += [f'<circle class="dot {colour}" cx="{x}" cy="{y}" r="2.5"/>' for x, y in places]
+    return "".join(parts)
+
+
+def _ticks(values: Sequence[float], whole: bool) -> list[float]:
+    """Return four to nine round numbers around the values; `whole`: they enclose them, and start at 0 where that is near."""
+    low, high = min(values), max(values)
+    if high - low <= 1e-9 * max(abs(low), abs(high), 1e-100):
+        low, high = (low - abs(low) / 2, high + abs(high) / 2) if abs(low) > 1e-100 else (0.0, 1.0)
+    if whole and 0 < low < 0.6 * high:
+        low = 0.0
+    rough = (high - low) / 6
+    power = 10.0 ** math.floor(math.log10(rough))
+    step = next(factor * power for factor in (1, 2, 5, 10, 20) if factor * power >= rough * (1 - 1e-9))
+    first, last = math.floor(low / step + 1e-9), math.ceil(high / step - 1e-9)
+    return [number * step for number in range(first, last + 1)]
+
+
+def _drawable(point: Point) -> bool:
+    return all(value is None or abs(value) < GREATEST for value in point)
+
+
+def _along(rate: float) -> float:
+    return BAR_EDGE + (BAR_WIDTH - 2 * BAR_EDGE) * min(max(rate, 0.0), 1.0)
+
+
+def _labels(ticks: Sequence[float]) -> list[tuple[float, str]]:
+    """Return (tick, its text); one unit serves the whole axis."""
+    greatest = max(map(abs, ticks))
+    size, unit = next(((size, name) for least, size, name in UNITS if greatest >= least), (1.0, ""))
+    return [(tick, f"{tick / size + 0.0:.9g}{unit if tick else ''}") for tick in ticks]
+
+
+def _n(value: float) -> str:
+    return f"{value:.2f}".rstrip("0").rstrip(".")

@@ -1,0 +1,85 @@
+"""Declared rewards: bounds, sums, declarations."""
+
+import math
+from dataclasses import replace
+
+import gymnasium as gym
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from agent_envs import Reward, RewardSpec, Term
+from tests.toy import ID, REWARD
+
+
+def trajectory(*actions):
+    env = gym.make(ID)
+    env.reset(seed=0)
+    for action in actions:
+        env.step(action)
+    return env.unwrapped.trajectory
+
+
+def spec(*terms):
+    return RewardSpec("r", tuple(Term(f"t{i}", *term) for i, term in enumerate(terms)), episode=(0.0, 1.0))
+
+
+@pytest.mark.parametrize("value", [-0.001, 1.001, math.nan, math.inf, -math.inf, 2])
+def test_a_term_outside_its_bounds_is_an_error_that_names_it(value):
+    with pytest.raises(AssertionError, match=r"reward term t1 gave .*outside \[0.0, 1.0\]"):
+        spec((0.0, 1.0, "", lambda _: 0.0), (0.0, 1.0, "", lambda _: value))(trajectory("a"))
+
+
+@given(st.lists(st.floats(0.0, 1.0), max_size=5))
+def test_terms_sum_to_the_total(values):
+    given_spec = spec(*((0.0, 1.0, "", lambda _, value=value: value) for value in values))
+    reward = given_spec(trajectory("a"))
+    assert reward.total == sum(value for _, value in reward.terms)
+    assert [value for _, value in reward.terms] == values
+    assert given_spec.low <= reward.total <= given_spec.high
+
+
+def test_bounds_are_included_and_whole_numbers_become_floats():
+    reward = spec((0.0, 1.0, "", lambda _: True), (0.0, 1.0, "", lambda _: 0))(trajectory("a"))
+    assert reward == Reward(1.0, (("t0", 1.0), ("t1", 0.0)))
+    assert all(type(value) is float for _, value in reward.terms) and type(reward.total) is float
+
+
+def test_a_spec_without_terms_gives_nothing():
+    assert spec()(trajectory("a")) == Reward(0.0, ())
+
+
+def test_a_term_reads_the_trajectory_up_to_the_newest_turn():
+    turns = []
+    spec((0.0, 1.0, "", lambda seen: turns.append(len(seen.turns)) or 0.0))(trajectory("a", "b", "c"))
+    assert turns == [3]
+
+
+def test_the_declaration_is_public_and_its_digest_follows_it():
+    assert REWARD.describe() == {
+        "name": "guess",
+        "terms": [
+            {"name": "correct", "low": 0.0, "high": 1.0, "doc": "1 for the number"},
+            {"name": "cost", "low": -0.0625, "high": 0.0, "doc": "each hint costs a sixteenth"},
+        ],
+        "step": [-0.0625, 1.0],
+        "episode": [-1.0, 1.0],
+    }
+    assert replace(REWARD, name="other").digest != REWARD.digest != replace(REWARD, episode=(-2.0, 1.0)).digest
+    assert replace(REWARD).digest == REWARD.digest
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.lists(st.sampled_from(["<compare>5</compare>", "<luck>x</luck>", "x", "<answer>4</answer>"]), max_size=9))
+def test_an_episode_stays_in_the_declared_bounds(actions):
+    env = gym.make(ID)
+    env.reset(seed=0)
+    total = 0.0
+    for action in actions:
+        _, reward, terminated, truncated, _ = env.step(action)
+        assert REWARD.low <= reward <= REWARD.high
+        total += reward
+        if terminated or truncated:
+            break
+    assert REWARD.episode[0] <= total <= REWARD.episode[1]
+    assert env.unwrapped.trajectory.total_reward == total
