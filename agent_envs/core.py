@@ -203,6 +203,11 @@ class TurnWrapper(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         RecordConstructorArgs.__init__(self, **arguments)
         gym.Wrapper.__init__(self, env)
 
+    @property
+    def over(self) -> bool:
+        """Whether this wrapper has ended the episode, although the environment has not."""
+        return False
+
     def turn_env(self) -> TurnEnv:
         """Return the TurnEnv at the core of the stack."""
         if not isinstance(self.unwrapped, TurnEnv):

@@ -10,6 +10,8 @@ from agent_envs.rewards import RewardSpec
 from agent_envs.trajectory import Header, Task, Trajectory, Turn
 
 MAX_ACTION_CHARACTERS = 1_000_000
+_CUT = f"action cut to {MAX_ACTION_CHARACTERS} of "
+_REPLACED = "lone surrogates replaced by ?"
 
 
 @state_type
@@ -74,13 +76,18 @@ def legal_text(text: str) -> tuple[str, tuple[str, ...]]:
     notes: tuple[str, ...] = ()
     text = str(text)
     if len(text) > MAX_ACTION_CHARACTERS:
-        notes += (f"action cut to {MAX_ACTION_CHARACTERS} of {len(text)} characters",)
+        notes += (f"{_CUT}{len(text)} characters",)
         text = text[:MAX_ACTION_CHARACTERS]
     if not text.isascii():
         clean = text.encode("utf-8", "replace").decode("utf-8")
         if clean != text:
-            text, notes = clean, (*notes, "lone surrogates replaced by ?")
+            text, notes = clean, (*notes, _REPLACED)
     return text, notes
+
+
+def border_notes(events: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the events that `legal_text` wrote: stepping the recorded text again repeats all events but these."""
+    return tuple(event for event in events if event == _REPLACED or event.startswith(_CUT))
 
 
 def planted(outcome: Outcome, bait: str) -> Outcome:

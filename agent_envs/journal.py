@@ -4,9 +4,9 @@ Every line is `{"row": ..., "sha": first 16 hex digits of the sha256 of the row'
 line is dropped when the journal is opened for writing; damage anywhere else is refused, naming the line.
 """
 
-import fcntl
 import json
 import os
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from types import TracebackType
@@ -17,7 +17,7 @@ from agent_envs.errors import UsageError
 
 
 class Journal:
-    """One file, one writer at a time (an advisory lock), any number of readers."""
+    """One file, one writer at a time (`try_lock`), any number of readers."""
 
     def __init__(self, path: Path) -> None:
         """Open for appending; the file and its folder are made where missing.
@@ -28,11 +28,9 @@ class Journal:
         self.path = path
         path.parent.mkdir(parents=True, exist_ok=True)
         self._file: IO[bytes] = path.open("ab")
-        try:
-            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
+        if not try_lock(self._file):
             self._file.close()
-            raise UsageError(f"{path} is being written by another process; wait for it or use another folder") from None
+            raise UsageError(f"{path} is being written by another process; wait for it or use another folder")
         try:
             self._file.truncate(_sound_length(path))
         except UsageError:
@@ -59,6 +57,19 @@ class Journal:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
         """Close it."""
         self.close()
+
+
+def try_lock(file: IO[bytes]) -> bool:
+    """Take the advisory lock of an open file for its lifetime; False if another process holds it. Windows has none."""
+    if sys.platform == "win32":
+        return True
+    import fcntl
+
+    try:
+        fcntl.flock(file.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
 
 
 def read_journal(path: Path) -> Iterator[Any]:

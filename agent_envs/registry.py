@@ -113,6 +113,8 @@ def spec_json(env: gym.Env[Any, Any]) -> str:
         )
     stuck = [name for name, value in core.arguments.items() if stays_here(value)] if isinstance(core, TurnEnv) else []
     for wrapper in env.spec.additional_wrappers:
+        if wrapper.kwargs is None:
+            stuck.append(f"{wrapper.name} (it must be a gymnasium.utils.RecordConstructorArgs)")
         stuck += [f"{wrapper.name}({name})" for name, value in (wrapper.kwargs or {}).items() if stays_here(value)]
     if stuck:
         raise UsageError(f"{env.spec.id}: {', '.join(stuck)} cannot travel as JSON; name the collaborator by a string")

@@ -6,7 +6,8 @@ from typing import Any
 import gymnasium as gym
 
 from agent_envs.canonical import digest
-from agent_envs.core import TurnEnv
+from agent_envs.core import TurnEnv, TurnWrapper
+from agent_envs.episode import border_notes
 from agent_envs.errors import ReplayMismatch, Unsolvable
 from agent_envs.messages import Message
 from agent_envs.policies import CompanionPolicy, Policy, Reply, Request, core_of
@@ -140,8 +141,11 @@ def replay(env: gym.Env[Any, Any], trajectory: Trajectory) -> Trajectory:
     _compare("reset", "prompt", trajectory.prompt, _shown(info, core.episode.prompt))
     turns: list[Turn] = []
     for old in trajectory.turns:
+        if turns and (turns[-1].terminated or turns[-1].truncated):
+            raise ReplayMismatch(f"turn {old.index}: the episode ended before it, in turn {turns[-1].index}")
         _, reward, terminated, truncated, info = env.step(old.action)
         new = _record(core, Reply(old.action), float(reward), terminated, truncated, info)
+        new = replace(new, events=border_notes(old.events) + new.events)
         for name in (
             "action",
             "parsed",
@@ -164,6 +168,14 @@ def _compare(where: str, name: str, old: Any, new: Any) -> None:
         raise ReplayMismatch(f"{where}: {name} was {str(old)[:300]!r}, and is {str(new)[:300]!r}")
 
 
+def _over(env: gym.Env[Any, Any]) -> bool:
+    over = core_of(env).episode.over
+    while isinstance(env, gym.Wrapper):
+        over = over or (isinstance(env, TurnWrapper) and env.over)
+        env = env.env
+    return over
+
+
 def solve(env: gym.Env[Any, Any]) -> list[str | int]:
     """Return actions that solve the episode as it stands, or the best still reachable. The environment is not stepped.
 
@@ -171,7 +183,7 @@ def solve(env: gym.Env[Any, Any]) -> list[str | int]:
         Unsolvable: the episode is over, or the solver gains nothing any more.
         UsageError: the class has no solver.
     """
-    if core_of(env).episode.over:
+    if _over(env):
         raise Unsolvable(f"{core_of(env).env_id}: the episode is over")
     twin = fork(env)
     solver = CompanionPolicy("solver", twin)

@@ -3,7 +3,7 @@
 import threading
 from collections.abc import Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -95,7 +95,9 @@ def _played(plan: list[Planned], policy: Policy, concurrency: int) -> Iterator[t
                     running[pool.submit(_play, worker, item, policy)] = item
                 if not running:
                     return
-                for future in wait(running, return_when=FIRST_COMPLETED).done:
+                finished = wait(running, return_when=FIRST_COMPLETED).done
+                # In the plan's order, because a set has none that repeats.
+                for future in [future for future in running if future in finished]:
                     yield running.pop(future), future.result()
         finally:
             for future in running:
@@ -106,7 +108,9 @@ def _play(worker: _Worker, item: Planned, policy: Policy) -> EpisodeResult:
     env = worker.env(item.spec)
     for attempt in range(1, FAULT_ATTEMPTS + 1):
         try:
-            return run_episode(env, policy, seed=item.seed, task=item.task, split=item.split, episode_key=item.key)
+            played = run_episode(env, policy, seed=item.seed, task=item.task, split=item.split, episode_key=item.key)
+            # Without the task's content, as the journal gives an episode back.
+            return replace(played, trajectory=replace(played.trajectory, task=None))
         except EnvFault as fault:
             if fault.retryable and attempt < FAULT_ATTEMPTS:
                 continue
@@ -123,9 +127,10 @@ def _result_row(item: Planned, result: EpisodeResult) -> dict[str, Any]:
 
 def _resume(journal: Path, head: dict[str, Any]) -> dict[str, EpisodeResult]:
     rows = read_journal(journal)
-    first = next(rows, None)
-    if first is not None and first != head:
-        changed = ", ".join(name for name in head if first.get(name) != head[name])
+    first = next(rows, head)
+    if first != head:
+        old = first if isinstance(first, dict) else {}
+        changed = ", ".join(name for name in head if old.get(name) != head[name])
         raise UsageError(f"{journal} was written with another {changed}: use another folder, or the same settings")
     return {
         row["key"]: EpisodeResult(Trajectory.from_json(row["trajectory"]), row["status"], row["fault"], row["usage"])

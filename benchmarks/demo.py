@@ -52,7 +52,8 @@ def runs(tasks: int) -> list[Row]:
 
 def page_of(rows: list[Row], seconds: float) -> Page:
     """Return the page of the demo."""
-    cells, transcripts = [], []
+    cells: list[tuple[str | Cell | Bar, ...]] = []
+    transcripts: list[Transcript] = []
     for number, row in enumerate(rows):
         summary, rate = row.summary, row.summary.success
         links = []
@@ -60,7 +61,9 @@ def page_of(rows: list[Row], seconds: float) -> Page:
             anchor = f"e{number}-{place}"
             links.append(Cell("ab"[place], href=f"#{anchor}"))
             name = f"{row.source}, {summary.agent}: {result.trajectory.header.task_id}"
-            transcripts.append(Transcript(anchor, name, (("split", summary.split),), result.trajectory))
+            gold = result.trajectory.task.gold if result.trajectory.task else ()
+            meta = (("split", summary.split), ("gold answers", "; ".join(gold)))
+            transcripts.append(Transcript(anchor, name, meta, result.trajectory))
         bar = Bar(rate.value, rate.low, rate.high)
         cells.append((
             f"{summary.env_id.split('/')[-1]} {row.source}", summary.split, summary.agent, rate.text(), bar,

@@ -273,3 +273,12 @@ def test_a_solver_that_gains_nothing_says_so():
     env.reset(seed=0)
     with pytest.raises(Unsolvable, match="nothing can be gained.*train-"):
         solve(env)
+
+
+def test_an_over_long_action_replays_as_it_was_parsed():
+    long = "x" * 1_000_000 + "<answer>1</answer>"
+    played = run_episode(gym.make(ID), Scripted([long, "<answer>1</answer>"]), seed=0).trajectory
+    assert played.turns[0].events[0].startswith("action cut")
+    assert replay(gym.make(ID), played).turns[0].events == played.turns[0].events
+    with pytest.raises(ReplayMismatch, match="turn 1: events"):
+        replay(gym.make(ID), spoil(played, 0, events=("something else", *played.turns[0].events)))

@@ -3,7 +3,6 @@
 import ipaddress
 import json
 import os
-import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -13,6 +12,7 @@ from typing import Any, BinaryIO
 import httpx
 
 from agent_envs.errors import EnvFault, UsageError
+from agent_envs.journal import try_lock
 from agent_envs.sources.corpora import Progress, write_atomically
 
 RETRIES = 5
@@ -36,17 +36,6 @@ def check_url(url: str) -> None:
         raise UsageError(f"{url}: only https, and http to this machine, are downloaded from")
 
 
-def _lock(file: BinaryIO, part: Path) -> None:
-    if sys.platform == "win32":
-        return
-    import fcntl
-
-    try:
-        fcntl.flock(file.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        raise EnvFault(f"another process is writing {part}: wait for it, then run this again") from None
-
-
 class Transfer:
     """One file on its way into a `.part` file, with a `.part.json` that says what the part is a part of."""
 
@@ -65,7 +54,8 @@ class Transfer:
         """Complete the part, going on where an earlier run stopped; an EnvFault says how to resume."""
         try:
             with self.part.open("ab") as file, httpx.Client(timeout=TIMEOUT_SECONDS) as client:
-                _lock(file, self.part)
+                if not try_lock(file):
+                    raise EnvFault(f"another process is writing {self.part}: wait for it, then run this again")
                 self._attempts(file, client)
         except EnvFault as fault:
             if not fault.retryable and not self.part.stat().st_size:

@@ -40,6 +40,11 @@ class TurnLimit(TurnWrapper):
         self.turns = turns
         self.state: tuple[int, bool] = (0, True)
 
+    @property
+    def over(self) -> bool:
+        """Whether the episode has ended."""
+        return self.state[1]
+
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
         """Reset and count from 0."""
         observation, info = self.env.reset(seed=seed, options=options)

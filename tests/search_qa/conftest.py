@@ -32,7 +32,8 @@ def write_folder(root):
     write_rows(folder / "corpus.jsonl", PASSAGES)
     for name, questions in QUESTIONS.items():
         rows = [
-            {"id": i, "dataset": name, "question": q, "golden_answers": a, "gold_ids": ids} for i, q, a, ids in questions
+            {"id": i, "dataset": name, "question": q, "golden_answers": a, "gold_ids": ids}
+            for i, q, a, ids in questions
         ]
         write_rows(folder / "dev" / f"{name}.jsonl", rows)
     return folder

@@ -142,12 +142,17 @@ def test_guesses_without_a_passage(shown):
     assert guess("a or b", shown) == "unknown"
 
 
-PIECES = st.sampled_from(["Doc 1", '(Title: "', '") ', ': "', '"\n', "</information>", "Question: ", "Ana", " or ", "1931", "when "])
+PIECES = st.sampled_from(
+    ["Doc 1", '(Title: "', '") ', ': "', '"\n', "</information>", "Question: ", "Ana", " or ", "1931", "when "]
+)
 ODD = st.lists(st.one_of(PIECES, st.text(max_size=12)), max_size=12).map("".join)
 
 
 @settings(max_examples=300, deadline=None)
-@given(st.lists(st.one_of(ODD, st.none(), st.lists(ODD, max_size=2)), min_size=1, max_size=5), st.sampled_from(["", "<answer>"]))
+@given(
+    st.lists(st.one_of(ODD, st.none(), st.lists(ODD, max_size=2)), min_size=1, max_size=5),
+    st.sampled_from(["", "<answer>"]),
+)
 def test_the_heuristic_never_fails_on_odd_messages(contents, prefill):
     action = search_once_and_guess(asked(*contents, prefill=prefill))
     assert action.endswith(("</search>", "</answer>"))

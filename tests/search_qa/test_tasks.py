@@ -129,7 +129,13 @@ def test_a_task_is_its_content(small):
     assert source(tasks="hotpotqa").get("dev", "h1").digest == before.digest
     digests = {before.digest}
     for fields in ({"golden_answers": ["blue"]}, {"question": "What colour?"}, {"gold_ids": ["p0"]}):
-        row = {"id": "h1", "dataset": "hotpotqa", "question": before.question, "golden_answers": ["teal"], "gold_ids": ["p2"]}
+        row = {
+            "id": "h1",
+            "dataset": "hotpotqa",
+            "question": before.question,
+            "golden_answers": ["teal"],
+            "gold_ids": ["p2"],
+        }
         write_rows(small / "dev" / "hotpotqa.jsonl", [{**row, **fields}])
         digests.add(source(tasks="hotpotqa").get("dev", "h1").digest)
     assert len(digests) == 4

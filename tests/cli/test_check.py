@@ -1,0 +1,46 @@
+"""`agent-envs check`: sound environments pass, and each broken promise is found under its name."""
+
+import pytest
+
+from tests.cli.conftest import strict
+
+
+def test_check_passes_ours_and_a_strangers(run):
+    code, out, _ = run("check", "SearchQA", "-n", "2", "--hostile", "50")
+    assert code == 0 and "failed" not in out and "hidden gold" in out
+    code, out, _ = run("check", "tests.toy:Guess", "-n", "2", "--hostile", "50", "--json", "--arg", "turns=4")
+    (report,) = strict(out)["reports"]
+    assert code == 0 and report["ok"] and report["env_id"] == "tests.toy:Guess"
+    assert {check["status"] for check in report["checks"]} == {"passed"}
+
+
+@pytest.mark.parametrize(
+    ("name", "check"),
+    [
+        ("ReadsObservations", "planted answers"),
+        ("ReadsResults", "planted answers"),
+        ("LeaksGold", "hidden gold"),
+        ("LeaksScenarioLate", "hidden gold"),
+        ("SharesState", "forks"),
+        ("DrawsGlobally", "global state"),
+        ("CountsHashes", "fresh processes"),
+        ("RaisesOnOddText", "hostile text"),
+        ("AddsInfo", "info"),
+        ("LiesAboutBounds", "rewards"),
+        ("CannotBeSolved", "solver"),
+        ("PaysSilence", "solver"),
+    ],
+)
+def test_check_catches_what_is_broken(run, name, check):
+    code, out, _ = run("check", f"tests.broken:{name}", "-n", "2", "--hostile", "250", "--json")
+    (report,) = strict(out)["reports"]
+    failed = {row["name"]: row["detail"] for row in report["checks"] if row["status"] == "failed"}
+    assert code == 1 and not report["ok"]
+    assert failed.get(check)
+
+
+def test_check_tells_in_words(run):
+    code, out, err = run("check", "tests.broken:LeaksGold", "-n", "1", "--hostile", "5")
+    assert code == 1
+    assert any(line.startswith("failed") and "hidden gold" in line for line in out.splitlines())
+    assert "hidden gold ..." in err

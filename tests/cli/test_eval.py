@@ -1,0 +1,137 @@
+"""`agent-envs eval`: numbers that others can read, and runs that survive a kill."""
+
+import os
+import subprocess
+import sys
+import time
+
+import pytest
+
+from tests.cli.conftest import ROOT, shell, strict
+
+
+def test_eval_prints_a_rate_with_its_interval(run, tmp_path):
+    out_folder = tmp_path / "run"
+    command = ("eval", "SearchQA", "--agent", "random", "-n", "5", "--out", out_folder, "--json")
+    code, out, err = run(*command)
+    first = strict(out)
+    assert code == 0 and err == ""
+    assert isinstance(first["success"], float) and first["faults"] == 0 and first["smoke"] is True
+    low, high = first["interval"]
+    assert 0 <= low <= first["success"] <= high <= 1 and low < high
+    assert (first["split"], first["episodes"], first["tasks"], first["agent"]) == ("test", 5, 5, "random")
+    assert first["run"] == str(out_folder)
+    assert {path.name for path in out_folder.iterdir()} >= {"config.json", "journal.jsonl", "results.json"}
+    results = strict((out_folder / "results.json").read_text())
+    assert {**results, "run": str(out_folder)} == first
+    before = (out_folder / "journal.jsonl").read_bytes()
+    assert len(before.splitlines()) == 6
+    code, out, _ = run(*command)
+    assert code == 0 and strict(out) == first
+    assert (out_folder / "journal.jsonl").read_bytes() == before
+    for more in (["--agent", "null"], ["-n", "6"], ["--arg", "top_k=1"], ["--split", "dev"]):
+        code, out, err = run(*command, *more)
+        assert code == 2 and out == "" and str(out_folder) in err and "another" in err
+    assert (out_folder / "journal.jsonl").read_bytes() == before
+
+
+def test_eval_in_words(run, agents):
+    code, out, err = run("eval", "SearchQA", "--agent", "solver", "-n", "3", "--split", "dev")
+    assert code == 0 and "success 100.0 % [" in out and "on dev" in out
+    assert "3/3, 100.0 % solved" in err
+    (folder,) = (agents / "runs").iterdir()
+    assert str(folder.relative_to(agents)) in out and (folder / "results.json").exists()
+
+
+def test_eval_of_one_task_prints_json_that_others_can_read(run, tmp_path):
+    code, out, _ = run("eval", "SearchQA", "--agent", "null", "-n", "1", "--out", tmp_path / "r", "--json")
+    row = strict(out)
+    assert code == 0 and row["interval"] == [0.0, 1.0] and row["return_interval"] == [None, None]
+    strict((tmp_path / "r" / "results.json").read_text())
+
+
+def test_eval_with_arguments_and_trials(run, tmp_path):
+    common = ("--agent", "heuristic", "-n", "40", "--json")
+    oracle = strict(run("eval", "SearchQA", "--arg", "retriever=oracle", *common, "--out", tmp_path / "a")[1])
+    empty = strict(run("eval", "SearchQA", "--arg", "retriever=empty", *common, "--out", tmp_path / "b")[1])
+    assert oracle["success"] > empty["success"]
+    knobs = '{"hops": [1], "questions_per_world": 4}'
+    row = strict(
+        run("eval", "SearchQA", "--arg", f"world={knobs}", "--trials", "2", "--concurrency", "3", "--json", "--agent", "solver",
+            "--out", tmp_path / "c")[1]
+    )  # fmt: skip
+    assert (row["success"], row["episodes"], row["tasks"], row["smoke"]) == (1.0, 256, 128, False)
+
+
+def test_eval_of_worlds_with_fewer_questions_than_asked_for(run, tmp_path):
+    knobs = '{"passages": 40, "questions_per_world": 40, "unanswerable": 1.0, "hops": [1]}'
+    code, out, err = run(
+        "eval", "SearchQA", "--agent", "solver", "--arg", f"world={knobs}", "--json", "--out", tmp_path / "r"
+    )
+    row = strict(out)
+    assert code == 0 and 32 < row["tasks"] < 32 * 40 and row["episodes"] == row["tasks"] and row["success"] == 1.0
+
+
+def test_eval_of_an_agent_from_the_working_directory(agents):
+    ran = shell("eval", "SearchQA", "--agent", "cli_agents:Slow", "-n", "3", "--json", cwd=agents)
+    row = strict(ran.stdout)
+    assert ran.returncode == 0 and row["agent"] == "cli_agents:Slow" and row["mean_turns"] == 2.0
+
+
+def test_faults_are_no_successes_and_a_partial_run(run, agents):
+    command = ("eval", "SearchQA", "--agent", "cli_agents:Faulty", "-n", "60", "--json", "--out", "r")
+    code, out, _ = run(*command)
+    row = strict(out)
+    assert code == 3 and 0 < row["faults"] < 60 and row["episodes"] == 60
+    code, out, _ = run(*command)
+    assert code == 3 and strict(out)["faults"] == row["faults"]
+
+
+@pytest.mark.parametrize("concurrency", [1, 3])
+def test_a_killed_run_goes_on_to_the_same_numbers(agents, concurrency):
+    folder = agents / "killed"
+    journal = folder / "journal.jsonl"
+    command = (
+        "eval",
+        "SearchQA",
+        "--agent",
+        "cli_agents:Slow",
+        "-n",
+        "60",
+        "--json",
+        "--concurrency",
+        str(concurrency),
+    )
+    environment = {**os.environ, "SLOW": "0.03", "PYTHONPATH": str(ROOT)}
+    process = subprocess.Popen(
+        [sys.executable, "-m", "agent_envs", *command, "--out", str(folder)], cwd=agents, env=environment,
+        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+    )  # fmt: skip
+    try:
+        deadline = time.monotonic() + 60
+        while not (journal.exists() and journal.read_bytes().count(b"\n") > 6):
+            assert time.monotonic() < deadline and process.poll() is None
+            time.sleep(0.01)
+    finally:
+        process.kill()
+        process.wait()
+    with journal.open("ab") as file:
+        file.write(b'{"row": {"torn')
+    kept = [line for line in journal.read_bytes().split(b"\n") if line][:-1]
+    assert 6 < len(kept) < 61 and not (folder / "results.json").exists()
+    resumed = shell(*command, "--out", folder, cwd=agents)
+    whole = shell(*command, "--out", agents / "whole", cwd=agents)
+    assert resumed.returncode == whole.returncode == 0
+    assert journal.read_bytes().split(b"\n")[: len(kept)] == kept
+    assert journal.read_bytes().count(b"\n") == 61
+    assert {**strict(resumed.stdout), "run": ""} == {**strict(whole.stdout), "run": ""}
+
+
+def test_two_writers_of_one_run_are_kept_apart(run, agents):
+    from agent_envs.journal import Journal
+
+    command = ("eval", "SearchQA", "--agent", "null", "-n", "2", "--json", "--out", "r")
+    with Journal(agents / "r" / "journal.jsonl"):
+        code, out, err = run(*command)
+        assert code == 2 and out == "" and "another process" in err
+    assert run(*command)[0] == 0

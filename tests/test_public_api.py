@@ -1,0 +1,59 @@
+"""The public names: pinned, so that a change of them is a decision."""
+
+import types
+
+import pytest
+
+import agent_envs
+
+PINNED = [
+    "AgentEnvsError", "DataMissing", "EnvFault", "Episode", "EpisodeResult", "Message", "MissingExtra", "Outcome",
+    "Planned", "Policy", "ReplayMismatch", "Reply", "Request", "Reward", "RewardSpec", "Snapshot", "Task", "Term",
+    "ToolCall", "ToolResult", "Trajectory", "TrajectoryTree", "Turn", "TurnEnv", "TurnWrapper", "Unsolvable",
+    "UsageError", "Utterance", "check_turn_env", "env_ids", "fork", "make_vec", "register_companions",
+    "register_snapshot", "replay", "restore", "run_episode", "run_many", "snapshot", "solve", "spec_json",
+]  # fmt: skip
+
+
+def test_the_public_names_are_pinned():
+    assert agent_envs.__all__ == PINNED == sorted(PINNED)
+
+
+def test_every_public_name_is_there_and_documented():
+    for name in PINNED:
+        assert getattr(agent_envs, name).__doc__, name
+
+
+def test_nothing_else_of_the_package_is_public():
+    internal = {"TYPE_CHECKING", "Any", "register_all"}
+    names = {
+        name
+        for name, value in vars(agent_envs).items()
+        if not name.startswith("_") and not isinstance(value, types.ModuleType)
+    }
+    assert names - internal - {"check_turn_env"} == set(PINNED) - {"check_turn_env"} - (
+        {"snapshot"} if isinstance(agent_envs.snapshot, types.ModuleType) else set()
+    )
+
+
+def test_snapshot_is_the_function_whatever_was_imported():
+    import agent_envs.snapshot
+
+    assert callable(agent_envs.snapshot)
+
+
+def test_an_unknown_name_is_an_attribute_error():
+    with pytest.raises(AttributeError, match="nothing_like_it"):
+        agent_envs.nothing_like_it  # noqa: B018
+
+
+def test_errors_are_one_tree_and_also_what_python_calls_them():
+    for error in (
+        agent_envs.DataMissing, agent_envs.EnvFault, agent_envs.MissingExtra, agent_envs.ReplayMismatch,
+        agent_envs.Unsolvable, agent_envs.UsageError,
+    ):  # fmt: skip
+        assert issubclass(error, agent_envs.AgentEnvsError)
+    assert issubclass(agent_envs.UsageError, ValueError) and issubclass(agent_envs.MissingExtra, ImportError)
+    assert issubclass(agent_envs.DataMissing, FileNotFoundError)
+    assert not issubclass(agent_envs.EnvFault, ValueError)
+    assert 'pip install "agent-envs[legal]"' in str(agent_envs.MissingExtra("faiss", "legal", "semantic search"))
