@@ -1,7 +1,6 @@
 """The command line: `agent-envs list | show | play | check | eval | data`. Heavy imports wait for the verb that needs them."""
 
 import json
-import os
 import sys
 import time
 from collections.abc import Callable
@@ -46,10 +45,6 @@ def main() -> None:
     except AgentEnvsError as error:
         print(f"agent-envs: {error}", file=sys.stderr)
         sys.exit(2)
-    except BrokenPipeError:
-        # The reader (head, say) is gone; Python would complain once more while it closes standard output.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(0)
 
 
 @app.command("list")

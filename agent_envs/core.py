@@ -25,7 +25,7 @@ from typing import Any, ClassVar, NoReturn
 import gymnasium as gym
 from gymnasium.utils import RecordConstructorArgs
 
-from agent_envs.canonical import digest, plain_value
+from agent_envs.canonical import canonical_json, digest, plain_value
 from agent_envs.companions import companion, register_companions
 from agent_envs.episode import Episode, Outcome, extended, legal_text, planted
 from agent_envs.errors import UsageError
@@ -125,13 +125,10 @@ class TurnEnv(gym.Env[str, Any]):
             options: `task` (index, id, or a Task), `split`, `episode_key` (keys every outside sample).
         """
         super().reset(seed=seed)
-        options = options or {}
-        for name in options:
-            if name not in RESET_OPTIONS:
-                self._refuse(f"unknown reset option {name!r}", f"the options are {', '.join(RESET_OPTIONS)}")
+        options = _checked(self, options or {})
         task = self._pick(options.get("task"), options.get("split", self.source.splits[0]))
         seed = -1 if seed is None else int(seed)
-        key = options.get("episode_key") or digest([self.spec_digest, task.split, task.id, seed])[:16]
+        key = options.get("episode_key", digest([self.spec_digest, task.split, task.id, seed])[:16])
         state, messages = self._begin(task, key)
         header = Header(self.env_id, self.spec_digest, task.id, task.split, task.digest, seed, key)
         episode = self._episode = Episode(task, header, messages, state)
@@ -202,6 +199,7 @@ class TurnWrapper(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         """Record the arguments under their names."""
         RecordConstructorArgs.__init__(self, **arguments)
         gym.Wrapper.__init__(self, env)
+        self.label = f"{type(self).__name__}({canonical_json(plain_value(arguments))})"
 
     @property
     def over(self) -> bool:
@@ -213,6 +211,16 @@ class TurnWrapper(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         if not isinstance(self.unwrapped, TurnEnv):
             raise UsageError(f"{type(self).__name__} wraps a TurnEnv, and {self.unwrapped!r} is none")
         return self.unwrapped
+
+
+def _checked(env: TurnEnv, options: dict[str, Any]) -> dict[str, Any]:
+    for name in options:
+        if name not in RESET_OPTIONS:
+            env._refuse(f"unknown reset option {name!r}", f"the options are {', '.join(RESET_OPTIONS)}")
+    key = options.get("episode_key", "default")
+    if not isinstance(key, str) or not key:
+        env._refuse(f"episode_key={key!r}", "give a text that is not empty, or leave it out")
+    return options
 
 
 def _constructor_arguments(

@@ -6,13 +6,16 @@ from typing import Any
 import gymnasium as gym
 
 from agent_envs.canonical import digest
-from agent_envs.core import TurnEnv, TurnWrapper
+from agent_envs.core import Episode, TurnEnv, TurnWrapper
 from agent_envs.episode import border_notes
 from agent_envs.errors import ReplayMismatch, Unsolvable
 from agent_envs.messages import Message
 from agent_envs.policies import CompanionPolicy, Policy, Reply, Request, core_of
 from agent_envs.snapshot import fork
 from agent_envs.trajectory import Task, Trajectory, Turn
+
+_REPLAYED = ("index", "action", "parsed", "observation", "results", "reward", "terms", "terminated", "truncated", "events",
+             "context")  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -48,7 +51,7 @@ def run_episode(
     given = {"task": task, "split": split, "episode_key": episode_key}
     _, info = env.reset(seed=seed, options={name: value for name, value in given.items() if value is not None})
     actor: Policy = policy.begin(env) if getattr(policy, "needs_env", False) else policy  # type: ignore[attr-defined]
-    prompt = _shown(info, core.episode.prompt)
+    prompt = _shown(info, core.episode)
     context = list(info["messages"])
     tools: list[dict[str, Any]] = info["tools"]
     turns: list[Turn] = []
@@ -96,7 +99,7 @@ def _record(
     inner = core.episode.turns[-1]
     return replace(
         inner,
-        observation=_shown(info, inner.observation),
+        observation=_shown(info, core.episode),
         reward=reward,
         terms=tuple(info["reward_terms"].items()),
         terminated=terminated,
@@ -109,9 +112,11 @@ def _record(
     )
 
 
-def _shown(info: dict[str, Any], written: tuple[Message, ...]) -> tuple[Message, ...]:
+def _shown(info: dict[str, Any], episode: Episode) -> tuple[Message, ...]:
     """Return the messages that the policy was shown, with authors where the environment wrote them as they stand."""
-    known = {(message.role, message.content): message for message in written}
+    turns = episode.turns if info["context"] == "replace" else episode.turns[-1:]
+    written = () if turns and info["context"] == "append" else episode.prompt
+    known = {(m.role, m.content): m for m in (*written, *(m for turn in turns for m in turn.observation))}
     rows = []
     for row in info["messages"]:
         plain = Message(row["role"], row["content"], "policy" if row["role"] == "assistant" else "environment")
@@ -138,7 +143,7 @@ def replay(env: gym.Env[Any, Any], trajectory: Trajectory) -> Trajectory:
     fresh = core.trajectory
     _compare("reset", "spec_digest", head.spec_digest, fresh.header.spec_digest)
     _compare("reset", "task_digest", head.task_digest, fresh.header.task_digest)
-    _compare("reset", "prompt", trajectory.prompt, _shown(info, core.episode.prompt))
+    _compare("reset", "prompt", trajectory.prompt, _shown(info, core.episode))
     turns: list[Turn] = []
     for old in trajectory.turns:
         if turns and (turns[-1].terminated or turns[-1].truncated):
@@ -146,17 +151,7 @@ def replay(env: gym.Env[Any, Any], trajectory: Trajectory) -> Trajectory:
         _, reward, terminated, truncated, info = env.step(old.action)
         new = _record(core, Reply(old.action), float(reward), terminated, truncated, info)
         new = replace(new, events=border_notes(old.events) + new.events)
-        for name in (
-            "action",
-            "parsed",
-            "observation",
-            "results",
-            "reward",
-            "terms",
-            "terminated",
-            "truncated",
-            "events",
-        ):
+        for name in _REPLAYED:
             _compare(f"turn {old.index}", name, getattr(old, name), getattr(new, name))
         turns.append(new)
     _compare("end", "success", trajectory.success, bool(info.get("success", False)))

@@ -65,15 +65,14 @@ def run_many(
         "privileged": privileged,
         "plan": digest([vars(item) for item in plan]),
     }
-    finished = _resume(journal, head) if journal else {}
-    for item in plan:
-        if item.key in finished:
-            yield item, finished[item.key]
-    left = [item for item in plan if item.key not in finished]
+    # The lock comes before the reading, so that a second process cannot play the same episodes.
     log = Journal(journal) if journal else None
     try:
-        if log is not None and log.path.stat().st_size == 0:
-            log.append(head)
+        finished = _resume(log, head) if log else {}
+        for item in plan:
+            if item.key in finished:
+                yield item, finished[item.key]
+        left = [item for item in plan if item.key not in finished]
         for item, result in _played(left, policy, concurrency):
             if log is not None:
                 log.append(_result_row(item, result))
@@ -125,13 +124,15 @@ def _result_row(item: Planned, result: EpisodeResult) -> dict[str, Any]:
     return row | {"trial": item.trial, "trajectory": result.trajectory.to_json()}
 
 
-def _resume(journal: Path, head: dict[str, Any]) -> dict[str, EpisodeResult]:
-    rows = read_journal(journal)
-    first = next(rows, head)
+def _resume(log: Journal, head: dict[str, Any]) -> dict[str, EpisodeResult]:
+    rows = read_journal(log.path)
+    if log.path.stat().st_size == 0:
+        log.append(head)
+    first = next(rows)
     if first != head:
         old = first if isinstance(first, dict) else {}
         changed = ", ".join(name for name in head if old.get(name) != head[name])
-        raise UsageError(f"{journal} was written with another {changed}: use another folder, or the same settings")
+        raise UsageError(f"{log.path} was written with another {changed}: use another folder, or the same settings")
     return {
         row["key"]: EpisodeResult(Trajectory.from_json(row["trajectory"]), row["status"], row["fault"], row["usage"])
         for row in rows

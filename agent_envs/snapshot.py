@@ -7,6 +7,7 @@ ours (`TurnWrapper`) or be registered with `register_snapshot`.
 
 import copy
 import json
+import re
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -23,12 +24,13 @@ from agent_envs.errors import UsageError
 FORMAT = "agent-envs/snapshot@1"
 Get = Callable[[Any], Any]
 Set = Callable[[Any, Any], None]
+_BRANCH = re.compile(r"[A-Za-z0-9_-]+")
 E = TypeVar("E", bound=gym.Env[Any, Any])
 
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """A moment of an environment and its wrappers; `layers` from the outermost wrapper in."""
+    """A moment of an environment and its wrappers; `layers`, from the outermost wrapper in, are (label, state)."""
 
     spec_digest: str
     episode: Episode | None
@@ -113,7 +115,7 @@ def snapshot(env: gym.Env[Any, Any]) -> Snapshot:
     """
     layers = []
     while isinstance(env, gym.Wrapper):
-        layers.append((type(env).__name__, env.state if isinstance(env, TurnWrapper) else _access(env)[0](env)))
+        layers.append((_label(env), env.state if isinstance(env, TurnWrapper) else _access(env)[0](env)))
         env = env.env
     core = _core(env)
     return Snapshot(core.spec_digest, core._episode, core.np_random.bit_generator.state, tuple(layers))
@@ -130,7 +132,7 @@ def restore(env: gym.Env[Any, Any], moment: Snapshot) -> None:
         stack.append(env)
         env = env.env
     core = _core(env)
-    names = [type(wrapper).__name__ for wrapper in stack]
+    names = [_label(wrapper) for wrapper in stack]
     if core.spec_digest != moment.spec_digest or names != [name for name, _ in moment.layers]:
         raise UsageError(
             f"{core.env_id}: the snapshot is of another environment, other arguments or other wrappers; "
@@ -161,11 +163,17 @@ def fork(env: E, branch: str = "") -> E:
     twin = _shallow(core)
     twin.action_space, twin.observation_space = _space(core.action_space), _space(core.observation_space)
     twin.np_random = _generator(core.np_random.bit_generator.state)
+    if branch and not _BRANCH.fullmatch(branch):
+        raise UsageError(f"{core.env_id}: fork(branch={branch!r}); a branch is named with letters, digits, - and _")
     if branch and core._episode is not None:
         header = core._episode.header
         path = f"{header.branch}.{branch}" if header.branch else branch
         twin._episode = replace(core._episode, header=replace(header, branch=path))
     return twin  # type: ignore[no-any-return]
+
+
+def _label(wrapper: gym.Wrapper[Any, Any, Any, Any]) -> str:
+    return wrapper.label if isinstance(wrapper, TurnWrapper) else type(wrapper).__name__
 
 
 def _access(wrapper: gym.Wrapper[Any, Any, Any, Any]) -> tuple[Get, Set]:

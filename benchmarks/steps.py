@@ -157,7 +157,9 @@ def main() -> None:
         print(
             f"{name:12}{row['steps_per_cpu_second']:>10,} steps per CPU-second, ours with retrieval is {row['ours/this']} x"
         )
-    print(f"microseconds: {report['snapshot_microseconds']}; import agent_envs: {report['import_cpu_seconds']} CPU-seconds")
+    print(
+        f"microseconds: {report['snapshot_microseconds']}; import agent_envs: {report['import_cpu_seconds']} CPU-seconds"
+    )
     if options.out:
         options.out.write_text(json.dumps(report, indent=2) + "\n", encoding="utf-8")
 

@@ -255,3 +255,9 @@ def test_a_task_that_is_neither_index_nor_id_is_refused(task):
 
 def test_a_numpy_index_is_an_index():
     assert gym.make(ID).unwrapped.reset(options={"task": np.int64(4)})[1]["task_id"] == "train-4"
+
+
+@pytest.mark.parametrize("key", ["", 0, None, b"k"])
+def test_an_episode_key_is_a_text(key):
+    with pytest.raises(UsageError, match="episode_key"):
+        gym.make(ID).reset(options={"episode_key": key})

@@ -228,3 +228,12 @@ def test_a_privileged_agent_is_marked_in_the_journal(tmp_path):
     list(run_many(planned(1), CompanionPolicy("heuristic"), journal=tmp_path / "h"))
     marks = [json.loads((tmp_path / name).read_text().splitlines()[0])["row"]["privileged"] for name in "sh"]
     assert marks == [True, False]
+
+
+def test_a_second_process_cannot_play_the_same_journal(tmp_path):
+    path = tmp_path / "journal.jsonl"
+    running = run_many(planned(3), Lines(), journal=path)
+    next(running)
+    with pytest.raises(UsageError, match="another process"):
+        next(run_many(planned(3), Lines(), journal=path))
+    assert len(list(running)) == 2

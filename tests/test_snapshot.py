@@ -253,3 +253,19 @@ def test_closing_a_fork_leaves_the_original_open(recwarn):
     assert env.step("a")[4]["turn"] == 1
     env.close()
     assert not recwarn
+
+
+@pytest.mark.parametrize("name", ["a.b", "a/b", "a:1", " ", "é"])
+def test_a_branch_name_that_could_collide_is_refused(name):
+    env = gym.make(ID)
+    env.reset(seed=0)
+    with pytest.raises(UsageError, match="branch="):
+        fork(env, branch=name)
+
+
+def test_a_snapshot_of_another_wrapper_argument_is_refused():
+    three, five = TurnLimit(gym.make(ID), turns=3), TurnLimit(gym.make(ID), turns=5)
+    three.reset(seed=0)
+    five.reset(seed=0)
+    with pytest.raises(UsageError, match="other wrappers"):
+        restore(five, snapshot(three))

@@ -90,6 +90,11 @@ class Subject:
         elif arguments:
             raise UsageError(f"check_turn_env: arguments {sorted(arguments)} go with an id, not with an environment")
         core = core_of(env)
+        for name in ("source", "reward_spec", "max_turns"):
+            if not hasattr(core, name):
+                raise UsageError(
+                    f"check_turn_env: {core.env_id} sets no {name} in its constructor, as every TurnEnv does"
+                )
         recipe: dict[str, Any] = {"module": type(core).__module__}
         if env.spec is not None:
             recipe["spec"] = spec_json(env)

@@ -141,7 +141,7 @@ class SearchQA(TurnEnv):
         self._format, self._cut = observation_format, max_observation_chars
         self._retriever_name = retriever
         self._retriever: tuple[str, Retriever] | None = None
-        self.reward_spec = make_reward(reward, retrieval_score, self.source.corpus)
+        self.reward_spec = make_reward(reward, retrieval_score)
 
     def _begin(self, task: Task, key: str) -> tuple[SearchState, tuple[Message, ...]]:
         self._retriever_of(task)

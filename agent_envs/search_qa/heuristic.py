@@ -11,7 +11,9 @@ _DOCUMENT = re.compile(
 _SPAN = re.compile(r"[A-Z][\w'-]+(?: (?:of |the |de |von )?[A-Z][\w'-]+)*")
 _YEAR = re.compile(r"\b1\d{3}\b|\b20\d{2}\b")
 _NUMBER = re.compile(r"\b\d[\d,.]*\b")
-_STARTERS = frozenset("The A An In It He She They This That His Her Its When Where Who What Which After Before".split())
+_STARTERS = frozenset(
+    "The A An In It He She They This That His Her Its When Where Who What Which After Before Of Between Did Is Was".split()
+)
 
 
 def search_once_and_guess(request: Request) -> str:
@@ -40,7 +42,7 @@ def guess(question: str, shown: str) -> str:
 
 
 def _choice(question: str, shown: str) -> str:
-    options = [span for span in _SPAN.findall(question)[1:] if span not in _STARTERS]
+    options = [span for span in _SPAN.findall(question) if span not in _STARTERS]
     return max(options, key=shown.count, default="unknown")
 
 

@@ -1,18 +1,16 @@
-"""The reward specs of Search QA, by name. All of them read the policy's own turns and typed results only.
+"""The reward specs of Search QA, by name. All read the policy's own turns only, but for one released rule, off by default.
 
 `em` is Search-R1's outcome reward (arXiv 2503.09516, section 3.3). `em_format` has every outcome of its v0.3 release
 (qa_em_format.py): correct 1, or 0.8 in a broken format; wrong 0.2 in a sound format, 0.1 in a broken one; no answer 0.
 """
 
 import re
-from collections.abc import Callable
 
 from agent_envs.answers import contains_answer_characters, exact_match, token_f1
-from agent_envs.documents import Corpus
 from agent_envs.errors import UsageError
-from agent_envs.protocol import Answer, Call
+from agent_envs.protocol import Answer
 from agent_envs.rewards import RewardSpec, Term
-from agent_envs.trajectory import Task, Trajectory
+from agent_envs.trajectory import Trajectory
 
 STRUCTURE_SCORE = 0.2  # structure_format_score of the v0.3 launch script
 FINAL_SCORE = 0.1  # final_format_score of the same script
@@ -20,14 +18,13 @@ REWARDS = ("em", "em_format", "f1")
 _TAG = re.compile(r"</?(?:think|search|information|answer)>")
 
 
-def make_reward(name: str, retrieval_score: float, corpus_of: Callable[[Task], Corpus]) -> RewardSpec:
+def make_reward(name: str, retrieval_score: float) -> RewardSpec:
     """Return a reward spec.
 
     Args:
         name: `em`, `em_format` or `f1`.
-        retrieval_score: the released rule's bonus for a wrong or missing answer in a sound format when a retrieved passage
-            holds a gold answer; 0 switches it off, as the release does.
-        corpus_of: finds the corpus of a task, to read retrieved passages by id.
+        retrieval_score: the released rule's bonus for a wrong answer in a sound format when the text of a search result
+            holds a gold answer as a run of characters; 0 switches it off, as the release does.
     """
     if name not in REWARDS:
         raise UsageError(f"SearchQA: reward={name!r} is unknown; the rewards are {', '.join(REWARDS)}")
@@ -58,7 +55,7 @@ def make_reward(name: str, retrieval_score: float, corpus_of: Callable[[Task], C
             Term(
                 "retrieval_score", 0.0, retrieval_score,
                 "released rule: wrong, sound, and a gold answer stands in a passage that was retrieved",
-                lambda trajectory: retrieval_score * _retrieved(trajectory, corpus_of),
+                lambda trajectory: retrieval_score * _retrieved(trajectory),
             )
         )  # fmt: skip
     return RewardSpec("em_format", tuple(terms), (0.0, 1.0))
@@ -111,13 +108,8 @@ def _format(trajectory: Trajectory) -> float:
     return STRUCTURE_SCORE if sound else FINAL_SCORE
 
 
-def _retrieved(trajectory: Trajectory, corpus_of: Callable[[Task], Corpus]) -> bool:
+def _retrieved(trajectory: Trajectory) -> bool:
     if _answer(trajectory) is None or _exact(trajectory) or not sound_format(trajectory):
         return False
-    assert trajectory.task is not None
-    corpus = corpus_of(trajectory.task)
-    ids = {
-        i for turn in trajectory.turns if isinstance(turn.parsed, Call) for result in turn.results for i in result.ids
-    }
-    gold = _gold(trajectory)
-    return any(contains_answer_characters(corpus[corpus.row(i)].text, gold) for i in sorted(ids))
+    results = (result for turn in trajectory.turns for result in turn.results if not result.error)
+    return any(contains_answer_characters(result.content, _gold(trajectory)) for result in results)

@@ -76,9 +76,10 @@ class TurnLimit(TurnWrapper):
 class ForcedAnswer(TurnLimit):
     """Let the policy act for `turns` - 1 turns; the last turn is an answer, whatever it says.
 
-    In that turn `info["prefill"]` is the environment's opening answer tag and no tool is offered; the text gets the tag
-    in front where it is absent, and the closing tag behind, so that nothing else in it counts as an action. Turn-restricted
-    evaluation, as in the legal search paper (arXiv 2510.24126), for turns >= 1.
+    In that turn `info["prefill"]` is the environment's opening answer tag and no tool is offered. The text gets the tag in
+    front where it is absent and the closing tag behind, so that nothing else in it counts as an action; where the tag stands
+    later, what precedes it is dropped, as a prefill would have kept it from being said. Turn-restricted evaluation, as in the
+    legal search paper (arXiv 2510.24126), for turns >= 1.
     """
 
     def __init__(self, env: gym.Env[Any, Any], turns: int) -> None:
@@ -91,7 +92,7 @@ class ForcedAnswer(TurnLimit):
         opening, closing = self.turn_env().answer_tags
         if allowance(self)[0] > 1 or not isinstance(action, str):
             return action
-        text = action if action.lstrip().startswith(opening) else opening + action
+        text = opening + action.partition(opening)[2] if opening in action else opening + action
         return text if closing in text else text + closing
 
     def _mark(self, info: dict[str, Any]) -> dict[str, Any]:

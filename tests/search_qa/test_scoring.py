@@ -181,12 +181,12 @@ def test_pitfalls_of_exact_match(play, task, answer, score):
 
 def test_declared_bounds_and_names(small):
     for name in REWARDS:
-        spec = make_reward(name, 0.0, lambda task: None)
+        spec = make_reward(name, 0.0)
         assert spec.name == name and spec.episode == (0.0, 1.0)
         assert [term.name for term in spec.terms][-1] != "retrieval_score"
-    with_bonus = make_reward("em_format", 0.8, lambda task: None)
+    with_bonus = make_reward("em_format", 0.8)
     assert [(term.name, term.high) for term in with_bonus.terms][-1] == ("retrieval_score", 0.8)
-    assert with_bonus.digest != make_reward("em_format", 0.0, lambda task: None).digest
+    assert with_bonus.digest != make_reward("em_format", 0.0).digest
 
 
 def test_text_that_only_the_environment_wrote_is_not_read():
@@ -203,7 +203,7 @@ def test_text_that_only_the_environment_wrote_is_not_read():
         return Trajectory(header, (Message("user", bait, "environment"),), (turn,), task)
 
     for name in REWARDS:
-        spec = make_reward(name, 0.0, lambda task: None)
+        spec = make_reward(name, 0.0)
         silent = spec(last(None, "")).total
         wrong = spec(last(Answer("red"), "<answer>red</answer>")).total
         assert silent == 0.0

@@ -110,3 +110,9 @@ def test_a_policy_sees_the_replaced_context_and_the_record_replays():
     stored = Trajectory.from_json(result.trajectory.to_json())
     assert replay(Memory(gym.make(ID), turns=1), stored).turns == stored.turns
     assert len(list(segments(stored))) == 3
+
+
+def test_older_tool_text_keeps_its_author_in_the_record():
+    result = run_episode(Memory(gym.make(ID), turns=2), Chatty(), seed=0)
+    shown = result.trajectory.turns[1].observation
+    assert [(message.role, message.author) for message in shown if message.author == "tool"] == [("user", "tool")] * 2
