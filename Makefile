@@ -4,7 +4,9 @@ VENV ?= .venv
 PY := $(VENV)/bin/python
 READY := $(VENV)/.ready
 # Real data where it lies beside the checkout; set AGENT_ENVS_DATA to use a folder elsewhere.
-export AGENT_ENVS_DATA ?= $(if $(wildcard ../shared/data),$(abspath ../shared/data))
+ifneq ($(wildcard ../shared/data),)
+export AGENT_ENVS_DATA ?= $(abspath ../shared/data)
+endif
 
 .PHONY: demo test test-heavy lint golden docs bench clean
 
