@@ -9,9 +9,12 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
+import gymnasium as gym
+
 from agent_envs.evaluation.agents import make_agent
 from agent_envs.evaluation.evaluate import RunConfig, Summary, evaluate
 from agent_envs.evaluation.page import Bar, Cell, Page, Table, Transcript, write_page
+from agent_envs.policies import core_of
 from agent_envs.progress import progress_bar
 from agent_envs.registry import TABLE
 from agent_envs.rollout import EpisodeResult
@@ -28,6 +31,7 @@ class Row:
     source: str
     summary: Summary
     shown: tuple[EpisodeResult, ...]
+    gold: tuple[tuple[str, ...], ...]
 
 
 def runs(tasks: int) -> list[Row]:
@@ -46,8 +50,13 @@ def runs(tasks: int) -> list[Row]:
 
                 with progress_bar(f"{entry.name} {source} {agent}") as progress:
                     summary = evaluate(config, make_agent(agent), progress=progress, keep=keep)
-                rows.append(Row(source, summary, tuple(shown)))
+                rows.append(Row(source, summary, tuple(shown), tuple(_gold(config, result) for result in shown)))
     return rows
+
+
+def _gold(config: RunConfig, result: EpisodeResult) -> tuple[str, ...]:
+    source = core_of(gym.make(config.env_id, **config.arguments)).source
+    return source.get(result.trajectory.header.split, result.trajectory.header.task_id).gold
 
 
 def page_of(rows: list[Row], seconds: float) -> Page:
@@ -61,8 +70,7 @@ def page_of(rows: list[Row], seconds: float) -> Page:
             anchor = f"e{number}-{place}"
             links.append(Cell("ab"[place], href=f"#{anchor}"))
             name = f"{row.source}, {summary.agent}: {result.trajectory.header.task_id}"
-            gold = result.trajectory.task.gold if result.trajectory.task else ()
-            meta = (("split", summary.split), ("gold answers", "; ".join(gold)))
+            meta = (("split", summary.split), ("gold answers", "; ".join(row.gold[place])))
             transcripts.append(Transcript(anchor, name, meta, result.trajectory))
         bar = Bar(rate.value, rate.low, rate.high)
         cells.append((
