@@ -16,7 +16,7 @@ from agent_envs.messages import Message, ToolCall, ToolResult
 from agent_envs.policies import Policy, Reply, Request
 from agent_envs.registry import env_ids, make_vec, register_all, spec_json
 from agent_envs.rewards import Reward, RewardSpec, Term
-from agent_envs.rollout import EpisodeResult, replay, run_episode, solve
+from agent_envs.rollout import EpisodeResult, record_turn, replay, run_episode, solve
 from agent_envs.runner import Planned, run_many
 from agent_envs.snapshot import Snapshot, fork, register_snapshot, restore, snapshot
 from agent_envs.spaces import Utterance
@@ -58,6 +58,7 @@ __all__ = [
     "env_ids",
     "fork",
     "make_vec",
+    "record_turn",
     "register_companions",
     "register_snapshot",
     "replay",

@@ -1,37 +1,35 @@
 """The command line: `agent-envs list | show | play | check | eval | data`. Heavy imports wait for the verb that needs them."""
 
+import contextlib
+import itertools
 import json
+import os
+import signal
 import sys
 import time
-from collections.abc import Callable
-from enum import StrEnum
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
+from agent_envs.cli_data import data_app
 from agent_envs.errors import AgentEnvsError
+from agent_envs.printing import print_result, print_table
 
 app = typer.Typer(
     help="Gymnasium environments for multi-turn LLM agents. Start with: agent-envs eval SearchQA --agent random -n 20",
     no_args_is_help=True,
     add_completion=False,
-)
-data_app = typer.Typer(
-    help="Published data sets: what there is, where it lies, and how to get it.", no_args_is_help=True
+    pretty_exceptions_enable=False,
 )
 app.add_typer(data_app, name="data")
 
 
-class Source(StrEnum):
-    """Where a data set is downloaded from."""
-
-    hub = "hub"
-    official = "official"
-
-
-EnvId = Annotated[str, typer.Argument(help="An id, with or without agent_envs/ and -v0: SearchQA.")]
-DataName = Annotated[str, typer.Argument(help="A name of `agent-envs data list`: hotpotqa, wiki-18.")]
+EnvId = Annotated[
+    str,
+    typer.Argument(help="An id, with or without agent_envs/ and -v0: SearchQA; or module:namespace/Name-v0 of yours."),
+]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Arguments = Annotated[
     list[str] | None, typer.Option("--arg", help="An argument of the environment: --arg retriever=oracle. Repeatable.")
@@ -47,6 +45,18 @@ def main() -> None:
         sys.exit(2)
 
 
+@app.callback()
+def options(
+    version: Annotated[bool, typer.Option("--version", help="Print the version.", is_eager=True)] = False,
+) -> None:
+    """Hold the options that belong to no verb."""
+    if version:
+        from agent_envs import __version__
+
+        print(f"agent-envs {__version__}")
+        raise typer.Exit
+
+
 @app.command("list")
 def list_ids(as_json: Json = False) -> None:
     """List the environments."""
@@ -54,7 +64,7 @@ def list_ids(as_json: Json = False) -> None:
 
     rows = [{"id": row.id, "family": row.family, "summary": row.summary, "extra": row.extra} for row in TABLE]
     cells = [[row["id"], row["family"], row["summary"]] for row in rows]
-    _print(rows, as_json, lambda: _table("Environments", ["id", "family", "what"], cells))
+    print_result(rows, as_json, lambda: print_table("Environments", ["id", "family", "what"], cells))
 
 
 @app.command()
@@ -83,7 +93,7 @@ def show(env_id: EnvId, as_json: Json = False, arg: Arguments = None) -> None:
         print(f"{page['id']}\n\n{page['page']}\n\nReward as declared: {json.dumps(page['reward'], indent=2)}\n")
         print(f"Splits: {page['splits']}\n\nAn episode of the solver:\n\n{page['example']}")
 
-    _print(page, as_json, text)
+    print_result(page, as_json, text)
 
 
 @app.command()
@@ -146,7 +156,7 @@ def check(
         for line in missing:
             print(f"skipped {line}")
 
-    _print({"reports": [report.to_json() for report in reports], "skipped": missing}, as_json, text)
+    print_result({"reports": [report.to_json() for report in reports], "skipped": missing}, as_json, text)
     if not all(report.ok for report in reports):
         raise typer.Exit(1)
 
@@ -173,71 +183,64 @@ def evaluate_agent(
 
     arguments = _arguments(arg) | ({"tasks": tasks} if tasks else {})
     config = RunConfig(env_id, arguments, agent, split, limit, trials)
-    folder = out or Path("runs") / f"{time.strftime('%Y%m%d-%H%M%S')}-{env_id.split('/')[-1]}-{agent.replace(':', '.')}"
+    policy = make_agent(agent)
+    sys.path.insert(0, "")
+    folder = out or _new_folder(f"{env_id.split('/')[-1]}-{tasks or 'default'}-{agent.replace(':', '.')}")
+    finished = False
     try:
-        with progress_bar(f"{env_id} {agent}", quiet=as_json) as progress:
-            summary = evaluate(config, make_agent(agent), concurrency=concurrency, folder=folder, progress=progress)
+        with _two_interrupts(), progress_bar(f"{env_id} {agent}", quiet=as_json) as progress:
+            summary = evaluate(config, policy, concurrency=concurrency, folder=folder, progress=progress)
+        finished = True
     except KeyboardInterrupt:
-        print(
-            f"stopped; finished episodes are in {folder}: the same command with --out {folder} goes on", file=sys.stderr
-        )
         raise typer.Exit(3) from None
+    finally:
+        if not finished and (folder / "journal.jsonl").exists():
+            again = f"the same command with --out {folder} goes on"
+            print(f"stopped; finished episodes are in {folder}: {again}", file=sys.stderr)
 
     def text() -> None:
         print(f"{summary.env_id} {agent} on {summary.split}: success {summary.success.text()}, faults {summary.faults}")
         print(f"mean return {summary.mean_return:.3f}, turns {summary.mean_turns:.2f}, "
               f"turns with an event {100 * summary.malformed_share:.1f} %")  # fmt: skip
+        for cause, count in summary.fault_causes.items():
+            print(f"fault, {count} times: {cause}")
         print(f"run: {folder}")
 
-    _print({**summary.to_json(), "run": str(folder)}, as_json, text)
+    print_result({**summary.to_json(), "run": str(folder)}, as_json, text)
     if summary.faults:
         raise typer.Exit(3)
-
-
-@data_app.command("list")
-def data_list(as_json: Json = False) -> None:
-    """List data sets and corpora: published splits, licence, and what is on this machine."""
-    from agent_envs.sources.listing import data_rows
-
-    rows = data_rows()
-    heads = ["name", "title", "domain", "published", "here", "licence"]
-    _print(
-        rows, as_json, lambda: _table("Data sets and corpora", heads, [[row[head] for head in heads] for row in rows])
-    )
-
-
-@data_app.command("get")
-def data_get(
-    name: DataName,
-    split: Annotated[str, typer.Option(help="train, dev or test; a corpus has none.")] = "",
-    source: Annotated[Source, typer.Option(help="Where from.")] = Source.hub,
-) -> None:
-    """Download a data set's split, or a corpus, and print where it is."""
-    from agent_envs.progress import byte_bar
-    from agent_envs.sources.download import get
-
-    with byte_bar(name) as progress:
-        path = get(name, split, progress, source=source.value)
-    print(path)
-
-
-@data_app.command("path")
-def data_path(
-    name: DataName, split: Annotated[str, typer.Option(help="train, dev or test; default: every one here.")] = ""
-) -> None:
-    """Print the files that an environment would read for a name."""
-    from agent_envs.sources.listing import data_paths
-
-    for path in data_paths(name, split):
-        print(path)
 
 
 def _make(env_id: str, arguments: list[str] | None) -> Any:
     import gymnasium as gym
 
-    from agent_envs.registry import row_of
+    from agent_envs.registry import full_id
 
-    return gym.make(row_of(env_id).id, **_arguments(arguments))
+    sys.path.insert(0, "")
+    return gym.make(full_id(env_id), **_arguments(arguments))
+
+
+def _new_folder(name: str) -> Path:
+    """Return a folder under runs/ that no earlier run has."""
+    stem = Path("runs") / f"{time.strftime('%Y%m%d-%H%M%S')}-{name}"
+    numbered = (stem.with_name(f"{stem.name}-{number}") for number in itertools.count(2))
+    return next(folder for folder in itertools.chain([stem], numbered) if not folder.exists())
+
+
+@contextlib.contextmanager
+def _two_interrupts() -> Iterator[None]:
+    """Let the first Ctrl-C finish what runs, and say so; the second leaves at once."""
+
+    def interrupted(number: int, frame: Any) -> None:
+        signal.signal(signal.SIGINT, lambda *_: os._exit(130))
+        print("stopping: running episodes finish first; Ctrl-C again leaves at once", file=sys.stderr)
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGINT, interrupted)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def _subject(name: str, arguments: list[str] | None) -> Any:
@@ -247,7 +250,7 @@ def _subject(name: str, arguments: list[str] | None) -> Any:
     from agent_envs.errors import UsageError
 
     module, colon, cls = name.partition(":")
-    if not colon:
+    if not colon or not cls.isidentifier():
         return _make(name, arguments)
     sys.path.insert(0, "")
     try:
@@ -269,23 +272,3 @@ def _arguments(pairs: list[str] | None) -> dict[str, Any]:
         except ValueError:
             values[name] = text
     return values
-
-
-def _print(value: Any, as_json: bool, text: Callable[[], None]) -> None:
-    if as_json:
-        print(json.dumps(value, indent=2, ensure_ascii=False))
-    else:
-        text()
-
-
-def _table(title: str, heads: list[str], rows: list[list[str]]) -> None:
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
-
-    table = Table(title=title)
-    for head in heads:
-        table.add_column(head, overflow="fold")
-    for row in rows:
-        table.add_row(*(Text(str(cell)) for cell in row))
-    Console().print(table)

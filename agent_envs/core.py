@@ -180,11 +180,10 @@ class TurnEnv(gym.Env[str, Any]):
         size = self.source.size(split)
         drawn = self.np_random.integers(size) if task is None else task
         try:
-            if isinstance(drawn, str) or hasattr(drawn, "__index__"):
-                return self.source.get(split, drawn if isinstance(drawn, str) else index(drawn))
-        except (KeyError, IndexError):
-            pass
-        self._refuse(f"no task {task!r} in split {split!r}", f"it has {size} tasks; give an index or id")
+            return self.source.get(split, drawn if isinstance(drawn, str) else index(drawn))
+        except (KeyError, IndexError, TypeError) as error:
+            why = f"no task {task!r} in split {split!r} ({type(error).__name__}: {error})"
+            raise UsageError(f"{self.env_id}: {why}; it has {size} tasks, named by index or id") from error
 
     def _refuse(self, what: str, fix: str) -> NoReturn:
         raise UsageError(f"{self.env_id}: {what}; {fix}")

@@ -1,6 +1,7 @@
 """The one table of environments. It names classes by string and imports none of them."""
 
 from dataclasses import dataclass, field
+from importlib import import_module
 from typing import Any
 
 import gymnasium as gym
@@ -76,6 +77,25 @@ def row_of(env_id: str) -> Row:
         if env_id in (row.id, row.name, row.id.removeprefix(f"{NAMESPACE}/")):
             return row
     raise UsageError(f"no environment {env_id!r}; the ids are {', '.join(env_ids())}")
+
+
+def full_id(name: str) -> str:
+    """Return what `gymnasium.make` takes: an id of ours by its short name, or anyone's registered id.
+
+    Args:
+        name: `SearchQA`, a full id, or `module:namespace/Name-v0`, whose module is imported and registers it.
+
+    Raises:
+        UsageError: there is none; the message lists our ids.
+    """
+    module, colon, rest = name.partition(":")
+    if colon:
+        try:
+            import_module(module)
+        except ImportError as error:
+            raise UsageError(f"{name}: module {module!r} cannot be imported: {error}") from error
+        name = rest
+    return name if name in gym.registry else row_of(name).id
 
 
 def register_all() -> None:

@@ -6,9 +6,9 @@ from typing import Any
 import gymnasium as gym
 
 from agent_envs.canonical import digest
-from agent_envs.core import Episode, TurnEnv, TurnWrapper
+from agent_envs.core import Episode, TurnWrapper
 from agent_envs.episode import border_notes
-from agent_envs.errors import ReplayMismatch, Unsolvable
+from agent_envs.errors import ReplayMismatch, Unsolvable, UsageError
 from agent_envs.messages import Message
 from agent_envs.policies import CompanionPolicy, Policy, Reply, Request, core_of
 from agent_envs.snapshot import fork
@@ -59,10 +59,10 @@ def run_episode(
     over, success = False, False
     while not over:
         request = _request(core.episode.key, len(turns) + 1, context, tools, info, getattr(policy, "can_prefill", True))
-        reply = actor.act([request])[0]
-        _, reward, terminated, truncated, info = env.step(reply.action)
-        over = terminated or truncated
-        turn = _record(core, reply, float(reward), terminated, truncated, info)
+        reply = _reply(actor, request)
+        step = env.step(reply.action)
+        turn, info = record_turn(env, step, reply), step[4]
+        over = turn.terminated or turn.truncated
         turns.append(turn)
         success = bool(info.get("success", False))
         context = _grown(context, turn, info)
@@ -70,6 +70,14 @@ def run_episode(
             usage[name] = usage.get(name, 0) + count
     trajectory = Trajectory(core.trajectory.header, prompt, tuple(turns), core.episode.task, success)
     return EpisodeResult(trajectory, "terminated" if turns[-1].terminated else "truncated", usage=usage)
+
+
+def _reply(policy: Policy, request: Request) -> Reply:
+    replies = policy.act([request])
+    if len(replies) != 1 or not isinstance(replies[0], Reply):
+        kinds = ", ".join(type(reply).__name__ for reply in replies) or "nothing"
+        raise UsageError(f"agent {policy.name}: act() returned {kinds}; it returns one Reply(action) a request")
+    return replies[0]
 
 
 def turn_seed(episode_key: str, turn: int) -> int:
@@ -93,14 +101,21 @@ def _request(
     return Request(key, turn, messages, tools, prefill, tuple(info["stop"]), turn_seed(key, turn))
 
 
-def _record(
-    core: TurnEnv, reply: Reply, reward: float, terminated: bool, truncated: bool, info: dict[str, Any]
-) -> Turn:
-    inner = core.episode.turns[-1]
+def record_turn(env: gym.Env[Any, Any], step: tuple[Any, ...], reply: Reply | None = None) -> Turn:
+    """Return the turn that a step just took, as the policy lived it: for loops of your own.
+
+    Args:
+        env: the stack that was stepped; wrappers may have changed what was shown or where the episode ended.
+        step: what `env.step(...)` returned.
+        reply: tokens, logprobs and entropies of the policy, where there are any.
+    """
+    _, reward, terminated, truncated, info = step
+    core = core_of(env)
+    reply = reply or Reply("")
     return replace(
-        inner,
+        core.episode.turns[-1],
         observation=_shown(info, core.episode),
-        reward=reward,
+        reward=float(reward),
         terms=tuple(info["reward_terms"].items()),
         terminated=terminated,
         truncated=truncated,
@@ -148,8 +163,8 @@ def replay(env: gym.Env[Any, Any], trajectory: Trajectory) -> Trajectory:
     for old in trajectory.turns:
         if turns and (turns[-1].terminated or turns[-1].truncated):
             raise ReplayMismatch(f"turn {old.index}: the episode ended before it, in turn {turns[-1].index}")
-        _, reward, terminated, truncated, info = env.step(old.action)
-        new = _record(core, Reply(old.action), float(reward), terminated, truncated, info)
+        step = env.step(old.action)
+        new, info = record_turn(env, step), step[4]
         new = replace(new, events=border_notes(old.events) + new.events)
         for name in _REPLAYED:
             _compare(f"turn {old.index}", name, getattr(old, name), getattr(new, name))

@@ -51,13 +51,18 @@ def run_many(
     """Play a plan and yield each episode as it finishes; those already in the journal come first.
 
     Each finished episode is in the journal before it is yielded. A journal of another plan or policy is refused. An episode
-    whose service fails is tried 3 times, then yielded with status `fault`.
+    whose service fails is tried 3 times, then yielded with status `fault`. An interrupt lets running episodes finish, and they
+    are kept.
 
     Raises:
         UsageError: the journal belongs to another configuration, or keys repeat.
     """
     if len({item.key for item in plan}) != len(plan):
         raise UsageError("run_many: episode keys repeat in the plan")
+    if getattr(policy, "batch", 1) != 1:
+        raise UsageError(
+            f"run_many: agent {policy.name} has batch={policy.batch}; this version calls with one request: batch=1"
+        )
     privileged = getattr(policy, "privileged", False)
     head = {
         "schema": RUN_SCHEMA,
@@ -98,6 +103,12 @@ def _played(plan: list[Planned], policy: Policy, concurrency: int) -> Iterator[t
                 # In the plan's order, because a set has none that repeats.
                 for future in [future for future in running if future in finished]:
                     yield running.pop(future), future.result()
+        except KeyboardInterrupt:
+            # What is being played is finished and kept; what has not begun is left for a later run.
+            begun = [future for future in running if not future.cancel()]
+            for future in begun:
+                yield running[future], future.result()
+            raise
         finally:
             for future in running:
                 future.cancel()

@@ -205,9 +205,14 @@ class TrajectoryTree:
         parent = ""
         for turn in trajectory.turns:
             node = Node(turn, parent)
-            if self.nodes.get(turn.node, node) != node:
+            held = self.nodes.get(turn.node, node)
+            if held != node:
+                names = [
+                    item.name for item in fields(Turn) if getattr(held.turn, item.name) != getattr(turn, item.name)
+                ]
                 raise UsageError(
-                    f"node {turn.node} already holds another turn: fork(env, branch=NAME) keeps them apart"
+                    f"node {turn.node} already holds a turn with another {', '.join(names) or 'parent'}: give each start "
+                    "an episode_key of its own (reset option), each fork a branch, and record a shared turn once"
                 )
             new[turn.node] = node
             parent = turn.node

@@ -10,7 +10,7 @@ PINNED = [
     "AgentEnvsError", "DataMissing", "EnvFault", "Episode", "EpisodeResult", "Message", "MissingExtra", "Outcome",
     "Planned", "Policy", "ReplayMismatch", "Reply", "Request", "Reward", "RewardSpec", "Snapshot", "Task", "Term",
     "ToolCall", "ToolResult", "Trajectory", "TrajectoryTree", "Turn", "TurnEnv", "TurnWrapper", "Unsolvable",
-    "UsageError", "Utterance", "check_turn_env", "env_ids", "fork", "make_vec", "register_companions",
+    "UsageError", "Utterance", "check_turn_env", "env_ids", "fork", "make_vec", "record_turn", "register_companions",
     "register_snapshot", "replay", "restore", "run_episode", "run_many", "snapshot", "solve", "spec_json",
 ]  # fmt: skip
 

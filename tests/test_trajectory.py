@@ -158,7 +158,7 @@ def test_a_node_id_with_another_turn_is_refused_and_the_tree_is_kept():
     unnamed = fork(env)
     tree = tree_of(played(env, "one"))
     before = dict(tree.nodes)
-    with pytest.raises(UsageError, match=r"k0/:2 already holds another turn.*branch"):
+    with pytest.raises(UsageError, match=r"k0/:2 already holds a turn with another action.*episode_key.*branch"):
         tree.add(played(unnamed, "two", "three"))
     assert tree.nodes == before and len(list(tree.paths())) == 1
 

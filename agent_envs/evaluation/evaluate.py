@@ -2,6 +2,7 @@
 
 import json
 import math
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -13,7 +14,7 @@ from agent_envs.canonical import canonical_json, digest
 from agent_envs.errors import UsageError
 from agent_envs.evaluation.statistics import Rate, mean_interval, success_rate
 from agent_envs.policies import Policy, core_of
-from agent_envs.registry import row_of, spec_json
+from agent_envs.registry import full_id, spec_json
 from agent_envs.rollout import EpisodeResult
 from agent_envs.runner import Planned, run_many
 from agent_envs.sources.corpora import write_atomically
@@ -48,6 +49,7 @@ class Summary:
     mean_turns: float
     malformed_share: float
     smoke: bool
+    fault_causes: dict[str, int]
 
     def to_json(self) -> dict[str, Any]:
         """Return plain data; `success` is a number and `interval` its bounds. Infinite bounds, which JSON lacks, are None."""
@@ -59,7 +61,7 @@ class Summary:
 
 def make_plan(config: RunConfig) -> tuple[list[Planned], dict[str, str]]:
     """Return the planned episodes, and the cluster of each episode key. Keys and seeds are derived, never drawn."""
-    env = gym.make(row_of(config.env_id).id, **config.arguments)
+    env = gym.make(full_id(config.env_id), **config.arguments)
     core = core_of(env)
     split = choose_split(config, core.source.splits)
     size = core.source.size(split)
@@ -136,7 +138,7 @@ def summarise(config: RunConfig, rows: list[tuple[Planned, EpisodeResult]], clus
     returns = [result.trajectory.total_reward for _, result in sound] or [0.0]
     turns = [turn for _, result in sound for turn in result.trajectory.turns]
     return Summary(
-        env_id=row_of(config.env_id).id,
+        env_id=full_id(config.env_id),
         agent=config.agent,
         split=rows[0][0].split,
         success=rate,
@@ -147,6 +149,7 @@ def summarise(config: RunConfig, rows: list[tuple[Planned, EpisodeResult]], clus
         mean_turns=len(turns) / max(len(sound), 1),
         malformed_share=sum(turn.events != () for turn in turns) / max(len(turns), 1),
         smoke=config.limit is not None,
+        fault_causes=dict(Counter(result.fault for _, result in rows if result.status == "fault").most_common(5)),
     )
 
 

@@ -33,8 +33,12 @@ class Rate:
     clusters: int
 
     def text(self) -> str:
-        """Return the rate in per cent, its interval and the number of trials: `62.0 % [55.1, 68.4] (n=200)`."""
-        return f"{100 * self.value:.1f} % [{100 * self.low:.1f}, {100 * self.high:.1f}] (n={self.trials})"
+        """Return the rate in per cent, its interval, the number of trials, and of clusters where those are fewer.
+
+        For example `62.0 % [55.1, 68.4] (n=200 in 50 clusters)`.
+        """
+        within = f" in {self.clusters} clusters" if self.clusters < self.trials else ""
+        return f"{100 * self.value:.1f} % [{100 * self.low:.1f}, {100 * self.high:.1f}] (n={self.trials}{within})"
 
 
 def success_rate(

@@ -142,7 +142,7 @@ def find_questions(name: str, split: str) -> Path:
 
     Args:
         name: a data set of the catalogue, or the path of a question file.
-        split: train, dev or test; for a path it only labels the questions.
+        split: train, dev or test; a path is a test split.
 
     Raises:
         DataMissing: it is not on this machine; the message names every place looked at and the command that gets it.
@@ -157,7 +157,7 @@ def available_splits(name: str) -> tuple[str, ...]:
         common = [available_splits(member) for member in MIXTURES[name].members]
         return tuple(split for split in SPLITS if all(split in found for found in common))
     if _as_path(name, ENDINGS):
-        return SPLITS
+        return ("test",)
     row = dataset(name)
     return tuple(split for split in SPLITS if any(place.path.is_file() for place in _places(row, split)))
 

@@ -35,6 +35,9 @@ def write_atomically(path: Path, write: Callable[[BinaryIO], object]) -> None:
     try:
         with os.fdopen(handle, "wb") as file:
             write(file)
+        mask = os.umask(0)
+        os.umask(mask)
+        os.chmod(name, 0o666 & ~mask)  # a temporary file is its maker's alone; this one is as any other
         os.replace(name, path)
     except BaseException:
         os.unlink(name)

@@ -110,10 +110,13 @@ def table(path: Path) -> Iterator[Row]:
     lines = _lines(path)
     # PopQA publishes tabs and Bamboogle commas, each also found under the other ending: the header line decides.
     header = next(lines, "")
-    names = next(csv.reader([header], delimiter="\t" if "\t" in header else ","), [])
-    reader = csv.DictReader(lines, names, delimiter="\t" if "\t" in header else ",")
+    delimiter = "\t" if "\t" in header else ","
+    number = 0
     try:
+        names = next(csv.reader([header], delimiter=delimiter), [])
+        reader = csv.DictReader(lines, names, delimiter=delimiter)
         for fields in reader:
-            yield Row(f"{path}, line {reader.line_num + 1}", fields)
+            number = reader.line_num
+            yield Row(f"{path}, line {number + 1}", fields)
     except csv.Error as error:
-        raise UsageError(f"{path}, line {reader.line_num + 1}: {error}") from None
+        raise UsageError(f"{path}, after line {number}: {error}") from None

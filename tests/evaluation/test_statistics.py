@@ -125,7 +125,7 @@ def test_coverage_is_near_nominal() -> None:
 
 
 def test_text() -> None:
-    assert Rate(0.62, 0.5512, 0.6839, 50, 200, 50).text() == "62.0 % [55.1, 68.4] (n=200)"
+    assert Rate(0.62, 0.5512, 0.6839, 50, 200, 50).text() == "62.0 % [55.1, 68.4] (n=200 in 50 clusters)"
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,63 @@
+"""`agent-envs data list | get | path`: published data sets."""
+
+from enum import StrEnum
+from typing import Annotated
+
+import typer
+
+from agent_envs.printing import print_result, print_table
+
+data_app = typer.Typer(
+    help="Published data sets: what there is, where it lies, and how to get it.", no_args_is_help=True
+)
+
+
+class Source(StrEnum):
+    """Where a data set is downloaded from."""
+
+    hub = "hub"
+    official = "official"
+
+
+DataName = Annotated[str, typer.Argument(help="A name of `agent-envs data list`: hotpotqa, wiki-18.")]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+
+
+@data_app.command("list")
+def data_list(as_json: Json = False) -> None:
+    """List data sets and corpora: published splits, licence, and what is on this machine."""
+    from agent_envs.sources.listing import data_rows
+
+    rows = data_rows()
+    heads = ["name", "title", "domain", "published", "here", "licence"]
+    print_result(
+        rows,
+        as_json,
+        lambda: print_table("Data sets and corpora", heads, [[row[head] for head in heads] for row in rows]),
+    )
+
+
+@data_app.command("get")
+def data_get(
+    name: DataName,
+    split: Annotated[str, typer.Option(help="train, dev or test; a corpus has none.")] = "",
+    source: Annotated[Source, typer.Option(help="Where from.")] = Source.hub,
+) -> None:
+    """Download a data set's split, or a corpus, and print where it is."""
+    from agent_envs.progress import byte_bar
+    from agent_envs.sources.download import get
+
+    with byte_bar(name) as progress:
+        path = get(name, split, progress, source=source.value)
+    print(path)
+
+
+@data_app.command("path")
+def data_path(
+    name: DataName, split: Annotated[str, typer.Option(help="train, dev or test; default: every one here.")] = ""
+) -> None:
+    """Print the files that an environment would read for a name."""
+    from agent_envs.sources.listing import data_paths
+
+    for path in data_paths(name, split):
+        print(path)
