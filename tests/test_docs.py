@@ -1,5 +1,6 @@
 """What the README and the pages say is what happens."""
 
+import json
 import re
 import shlex
 import subprocess
@@ -16,6 +17,7 @@ ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 BLOCKS = re.findall(r"```(\w*)\n(.*?)```", README, flags=re.S)
 PYTHON = [text for language, text in BLOCKS if language == "python"]
+GUIDE = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "guide.md").read_text(encoding="utf-8"), flags=re.S)
 COMMANDS = [line for language, text in BLOCKS if language == "console" for line in text.splitlines() if line.strip()]
 HEADINGS = ("Description", "Task sources", "Action", "Observation", "Tools", "Reward", "Episode end", "Info", "Arguments",
             "Version history")  # fmt: skip
@@ -23,19 +25,39 @@ HEADINGS = ("Description", "Task sources", "Action", "Observation", "Tools", "Re
 
 def test_every_block_is_of_a_kind_that_is_checked():
     assert {language for language, _ in BLOCKS} == {"python", "console", ""}
-    assert len(PYTHON) == 2
+    assert len(PYTHON) == len(GUIDE) == 3
     assert len(COMMANDS) == 7
 
 
-@pytest.mark.parametrize("block", PYTHON, ids=["fifteen lines", "adding an environment"])
+@pytest.mark.parametrize("block", [*PYTHON, *GUIDE], ids=lambda block: block.strip().splitlines()[0][:40])
 def test_python_blocks_run(block, tmp_path):
     (tmp_path / "block.py").write_text(block, encoding="utf-8")
     ran = subprocess.run(
-        [sys.executable, "block.py"], cwd=tmp_path, capture_output=True, text=True, timeout=300, check=False
+        [sys.executable, "-W", "error", "block.py"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
     )
     assert ran.returncode == 0, ran.stderr
     assert "failed" not in ran.stdout
-    assert "True" in ran.stdout or "passed  solver" in ran.stdout
+
+
+def test_the_readmes_claims_come_true(tmp_path):
+    (tmp_path / "fifteen.py").write_text(PYTHON[0], encoding="utf-8")
+    (tmp_path / "echo.py").write_text(PYTHON[1], encoding="utf-8")
+    (tmp_path / "capitals.py").write_text(PYTHON[2], encoding="utf-8")
+
+    def run(*command):
+        return subprocess.run(
+            [sys.executable, *command], cwd=tmp_path, capture_output=True, text=True, check=True
+        ).stdout
+
+    assert run("fifteen.py").startswith("1.0 True")
+    assert "passed  solver" in run("capitals.py")
+    summary = json.loads(run("-m", "agent_envs", "eval", "SearchQA", "--agent", "echo:Echo", "-n", "3", "--json"))
+    assert summary["success"] == 0.0 and summary["mean_turns"] == 2.0 and summary["faults"] == 0
 
 
 @pytest.mark.parametrize("command", [line for line in COMMANDS if line.startswith("agent-envs")])

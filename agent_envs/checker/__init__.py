@@ -4,7 +4,9 @@ Every check has a name; a report says which passed, which failed and why, and wh
 """
 
 import time
+import traceback
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import gymnasium as gym
@@ -64,6 +66,13 @@ def check_turn_env(
         except CheckSkipped as reason:
             status, detail = "skipped", str(reason)
         except Exception as error:  # noqa: BLE001 - a third party's environment may raise anything: that is a finding
-            status, detail = "failed", f"raised {type(error).__name__}: {error}"
+            status, detail = "failed", f"raised {type(error).__name__}: {error}{_place(error)}"
         rows.append(Check(name, status, detail, time.perf_counter() - started))
     return Report(subject.env_id, tuple(rows))
+
+
+def _place(error: BaseException) -> str:
+    """Return where an error came from: the deepest frame outside this package, " (file:line)"."""
+    ours = str(Path(__file__).parents[1])
+    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if not frame.filename.startswith(ours)]
+    return f" ({frames[-1].filename}:{frames[-1].lineno})" if frames else ""

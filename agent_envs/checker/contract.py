@@ -13,7 +13,8 @@ from agent_envs.checker.processes import run_child
 from agent_envs.checker.subject import CheckFailed, Subject, play
 from agent_envs.core import INFO_KEYS, InfoKey
 from agent_envs.errors import UsageError
-from agent_envs.policies import core_of
+from agent_envs.policies import CompanionPolicy, core_of
+from agent_envs.rollout import replay, run_episode
 
 
 def check_spaces(subject: Subject) -> str:
@@ -47,6 +48,22 @@ def check_processes(subject: Subject) -> str:
         for script, mine, other in zip(scripts, here, there, strict=True):
             _same(mine, other, f"task {script.task}, a process with PYTHONHASHSEED={hash_seed}")
     return f"{len(scripts)} episodes in two fresh processes"
+
+
+def check_tasks(subject: Subject) -> str:
+    """Tasks come by index and by id alike, ids are unique, and a recorded episode replays by its task's id."""
+    env = subject.make()
+    source = core_of(env).source
+    tasks = [source.get(subject.split, place) for place in range(subject.tasks)]
+    for place, task in enumerate(tasks):
+        if source.get(subject.split, task.id) != task or task.split != subject.split:
+            raise CheckFailed(f"get({subject.split!r}, {task.id!r}) is not get({subject.split!r}, {place})")
+    if len({task.id for task in tasks}) != len(tasks):
+        raise CheckFailed("two tasks of a split have one id")
+    for place in range(subject.tasks):
+        record = run_episode(env, CompanionPolicy("random"), seed=place, task=place, split=subject.split).trajectory
+        replay(subject.make(), type(record).from_json(record.to_json()))
+    return f"{len(tasks)} tasks by index and by id; their episodes replay from JSON"
 
 
 def check_info(subject: Subject) -> str:
@@ -194,6 +211,7 @@ CONTRACT_CHECKS: dict[str, Callable[[Subject], str]] = {
     "spaces": check_spaces,
     "determinism": check_determinism,
     "fresh processes": check_processes,
+    "tasks and replay": check_tasks,
     "info": check_info,
     "rewards": check_rewards,
     "refusals": check_refusals,

@@ -102,6 +102,11 @@ class Subject:
             recipe |= {"class": type(core).__qualname__, "arguments": core.arguments}
         else:
             raise UsageError(f"check_turn_env: {core.env_id} cannot be made again; make it with gymnasium.make")
+        if companion(env, "sampler") is None:
+            raise UsageError(
+                f"check_turn_env: {core.env_id} has no sampler of legal actions, which the checks play with: "
+                "agent_envs.register_companions(YourEnv, sampler=..., solver=...)"
+            )
         splits = core.source.splits
         chosen = split or ("test" if "test" in splits else splits[-1])
         count = min(tasks, core.source.size(chosen))
@@ -133,8 +138,7 @@ class Subject:
     def sample(self, env: gym.Env[Any, Any], rng: random.Random) -> Any:
         """Return a random legal action."""
         sampler = companion(env, "sampler")
-        if sampler is None:
-            raise CheckSkipped("no sampler: register_companions(cls, sampler=...) gives one")
+        assert sampler is not None
         return sampler(env, rng)
 
     def lasting_action(self, env: gym.Env[Any, Any], rng: random.Random) -> Any:
