@@ -1,5 +1,7 @@
 """`agent-envs data list | get | path`: published data sets."""
 
+import os
+import sys
 from enum import StrEnum
 from typing import Annotated
 
@@ -29,6 +31,9 @@ def data_list(as_json: Json = False) -> None:
     from agent_envs.sources.listing import data_rows
 
     rows = data_rows()
+    folder = os.environ.get("AGENT_ENVS_DATA")
+    if folder and not os.path.isdir(folder):
+        print(f"AGENT_ENVS_DATA names {folder}, which is no folder", file=sys.stderr)
     heads = ["name", "title", "domain", "published", "here", "licence"]
     print_result(
         rows,

@@ -38,8 +38,8 @@ class SearchQA(TurnEnv):
     """Answer a question by searching a corpus of passages.
 
     Description:
-        The agentic search setting of Search-R1 (arXiv 2503.09516), which VEG also trains and tests on. The policy thinks,
-        searches, reads what came back, and answers. One turn is one generation of the policy.
+        The agentic search setting of Search-R1 (arXiv 2503.09516), on which VEG (verbal epsilon-greedy) is trained and
+        tested. The policy thinks, searches, reads what came back, and answers. One turn is one generation of the policy.
 
     Task sources:
         `tasks="world"` (default) asks about generated worlds of people, places, works and organisations: nothing to

@@ -223,7 +223,9 @@ def find_corpus(name: str = "auto") -> Path:
         command = f"Get it: agent-envs data get {name}"
     else:
         path = Path(folder or "") / _SUBFOLDER / "corpus.jsonl"
-        command = f"Set {DATA_FOLDER_VARIABLE} to the data folder, or name wiki-18 or a file of your own"
+        command = (
+            f"Set {DATA_FOLDER_VARIABLE} to the data folder, or give corpus=wiki-18 or corpus=/path/to/passages.jsonl"
+        )
     if path.is_file() and (file is not None or folder):
         return path
     raise _missing(f"corpus {name}", [str(path)] if file is not None or folder else [], command)

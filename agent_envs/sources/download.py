@@ -200,4 +200,5 @@ def get(
         if file.split == split and bool(file.url) == (source == "official"):
             return _fetch(name, file, progress)
     kinds = ", ".join(f"{file.split} ({'official' if file.url else 'hub'})" for file in row.files)
-    raise UsageError(f"{name} has no split {split!r} from source {source!r}; published: {kinds}")
+    asked = f"has no split {split!r} from source {source!r}" if split else "is several files: name one with --split"
+    raise UsageError(f"{name} {asked}; published: {kinds}")
