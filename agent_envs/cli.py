@@ -15,7 +15,7 @@ import typer
 
 from agent_envs.cli_data import data_app
 from agent_envs.errors import AgentEnvsError
-from agent_envs.printing import print_result, print_table
+from agent_envs.printing import print_result, print_table, show
 
 app = typer.Typer(
     help="Gymnasium environments for multi-turn LLM agents. Start with: agent-envs eval SearchQA --agent random -n 20",
@@ -41,7 +41,7 @@ def main() -> None:
     try:
         app()
     except AgentEnvsError as error:
-        print(f"agent-envs: {error}", file=sys.stderr)
+        show(f"agent-envs: {error}", file=sys.stderr)
         sys.exit(2)
 
 
@@ -53,7 +53,7 @@ def options(
     if version:
         from agent_envs import __version__
 
-        print(f"agent-envs {__version__}")
+        show(f"agent-envs {__version__}")
         raise typer.Exit
 
 
@@ -67,8 +67,8 @@ def list_ids(as_json: Json = False) -> None:
     print_result(rows, as_json, lambda: print_table("Environments", ["id", "family", "what"], cells))
 
 
-@app.command()
-def show(env_id: EnvId, as_json: Json = False, arg: Arguments = None) -> None:
+@app.command("show")
+def show_page(env_id: EnvId, as_json: Json = False, arg: Arguments = None) -> None:
     """Show an environment's page, its reward, its tools and an example episode."""
     import inspect
 
@@ -90,8 +90,8 @@ def show(env_id: EnvId, as_json: Json = False, arg: Arguments = None) -> None:
     }
 
     def text() -> None:
-        print(f"{page['id']}\n\n{page['page']}\n\nReward as declared: {json.dumps(page['reward'], indent=2)}\n")
-        print(f"Splits: {page['splits']}\n\nAn episode of the solver:\n\n{page['example']}")
+        show(f"{page['id']}\n\n{page['page']}\n\nReward as declared: {json.dumps(page['reward'], indent=2)}\n")
+        show(f"Splits: {page['splits']}\n\nAn episode of the solver:\n\n{page['example']}")
 
     print_result(page, as_json, text)
 
@@ -109,17 +109,17 @@ def play(
     observation, info = env.reset(seed=0, options=options)
     over = False
     while not over:
-        print(f"\n{observation}\n\n--- turn {info['turn'] + 1}, {info['turns_left']} left; end with an empty line ---")
+        show(f"\n{observation}\n\n--- turn {info['turn'] + 1}, {info['turns_left']} left; end with an empty line ---")
         lines = []
         while (line := sys.stdin.readline()) not in ("", "\n"):
             lines.append(line)
         if not lines and line == "":
-            print("no more input; bye")
+            show("no more input; bye")
             return
         observation, reward, terminated, truncated, info = env.step("".join(lines).rstrip("\n"))
         over = terminated or truncated
-        print(f"reward {reward:g} {info['reward_terms']} {'; '.join(info['events'])}")
-    print(f"\n{observation}\nThe episode is over: {'solved' if info['success'] else 'not solved'}.")
+        show(f"reward {reward:g} {info['reward_terms']} {'; '.join(info['events'])}")
+    show(f"\n{observation}\nThe episode is over: {'solved' if info['success'] else 'not solved'}.")
 
 
 @app.command()
@@ -148,13 +148,13 @@ def check(
         except MissingExtra as reason:
             missing.append(f"{name}: {reason}")
             continue
-        tell = None if as_json else lambda what, name=name: print(f"{name}: {what} ...", file=sys.stderr)
+        tell = None if as_json else lambda what, name=name: show(f"{name}: {what} ...", file=sys.stderr)
         reports.append(check_turn_env(env, episodes=episodes, hostile=hostile, progress=tell))
 
     def text() -> None:
-        print("\n\n".join(report.text() for report in reports))
+        show("\n\n".join(report.text() for report in reports))
         for line in missing:
-            print(f"skipped {line}")
+            show(f"skipped {line}")
 
     print_result({"reports": [report.to_json() for report in reports], "skipped": missing}, as_json, text)
     if not all(report.ok for report in reports):
@@ -196,15 +196,15 @@ def evaluate_agent(
     finally:
         if not finished and (folder / "journal.jsonl").exists():
             again = f"the same command with --out {folder} goes on"
-            print(f"stopped; finished episodes are in {folder}: {again}", file=sys.stderr)
+            show(f"stopped; finished episodes are in {folder}: {again}", file=sys.stderr)
 
     def text() -> None:
-        print(f"{summary.env_id} {agent} on {summary.split}: success {summary.success.text()}, faults {summary.faults}")
-        print(f"mean return {summary.mean_return:.3f}, turns {summary.mean_turns:.2f}, "
+        show(f"{summary.env_id} {agent} on {summary.split}: success {summary.success.text()}, faults {summary.faults}")
+        show(f"mean return {summary.mean_return:.3f}, turns {summary.mean_turns:.2f}, "
               f"turns with an event {100 * summary.malformed_share:.1f} %")  # fmt: skip
         for cause, count in summary.fault_causes.items():
-            print(f"fault, {count} times: {cause}")
-        print(f"run: {folder}")
+            show(f"fault, {count} times: {cause}")
+        show(f"run: {folder}")
 
     print_result({**summary.to_json(), "run": str(folder)}, as_json, text)
     if summary.faults:
@@ -233,7 +233,7 @@ def _two_interrupts() -> Iterator[None]:
 
     def interrupted(number: int, frame: Any) -> None:
         signal.signal(signal.SIGINT, lambda *_: os._exit(130))
-        print("stopping: running episodes finish first; Ctrl-C again leaves at once", file=sys.stderr)
+        show("stopping: running episodes finish first; Ctrl-C again leaves at once", file=sys.stderr)
         raise KeyboardInterrupt
 
     before = signal.signal(signal.SIGINT, interrupted)

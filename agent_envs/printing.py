@@ -1,14 +1,34 @@
-"""Printing for people and for programs."""
+"""Printing for people and for programs. What models and strangers wrote passes `visible` before anybody sees it."""
 
 import json
+import re
+import sys
 from collections.abc import Callable
-from typing import Any
+from typing import IO, Any
+
+_CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ufdd0-\ufdef\ufffe\uffff]")
+_HIDING = re.compile("[\u061c\u200b\u200e\u200f\u202a-\u202e\u2060-\u2069\ufeff\U000e0000-\U000e007f]")
+_SURROGATE = re.compile("[\ud800-\udfff]")
+MAX_CHARACTERS = 200_000
+
+
+def visible(text: str) -> str:
+    """Return a text as it may be shown: bounded, without control characters, with characters that hide text named."""
+    if len(text) > MAX_CHARACTERS:
+        text = f"{text[:MAX_CHARACTERS]} [cut here: {len(text):,} characters in all, {MAX_CHARACTERS:,} shown]"
+    text = _SURROGATE.sub("\ufffd", _CONTROL.sub("", text))
+    return _HIDING.sub(lambda found: f"⟨U+{ord(found.group()):04X}⟩", text)
+
+
+def show(text: str, file: IO[str] | None = None) -> None:
+    """Print a text; escape sequences and hidden characters do not reach the terminal."""
+    print(visible(text), file=file or sys.stdout, flush=True)
 
 
 def print_result(value: Any, as_json: bool, text: Callable[[], None]) -> None:
     """Print a value as JSON, or call what prints it as text."""
     if as_json:
-        print(json.dumps(value, indent=2, ensure_ascii=False))
+        print(json.dumps(value, indent=2))
     else:
         text()
 
@@ -23,5 +43,5 @@ def print_table(title: str, heads: list[str], rows: list[list[str]]) -> None:
     for head in heads:
         table.add_column(head, overflow="fold")
     for row in rows:
-        table.add_row(*(Text(str(cell)) for cell in row))
+        table.add_row(*(Text(visible(str(cell))) for cell in row))
     Console().print(table)

@@ -18,11 +18,11 @@ from markupsafe import Markup
 
 from agent_envs.errors import UsageError
 from agent_envs.evaluation.charts import Bar, Curve, bar_svg, curve_svg, swatch_svg
+from agent_envs.printing import MAX_CHARACTERS, visible
 from agent_envs.trajectory import Trajectory
 
 __all__ = ["Bar", "Cell", "Curve", "Page", "Table", "Transcript", "visible", "write_page"]
 
-MAX_CHARACTERS = 200_000
 FOLD = 1_200
 FOLD_SLACK = 200
 LANES = ("environment", "policy", "tool", "user", "feedback")
@@ -33,10 +33,7 @@ _NUMBER = re.compile(r"[-+−]?[0-9][0-9.,]*(e[-+]?[0-9]+)?( ?%)?")
 _NAMES = "|".join(TAGS)
 # A tag ends at its closing tag, or where the next one opens: an unclosed <think> does not swallow the <answer>.
 _TAGGED = re.compile(rf"<({_NAMES})>.*?(?:</\1>|(?=<(?:{_NAMES})>)|\Z)", re.DOTALL)
-_CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ufdd0-\ufdef\ufffe\uffff]")
-_SURROGATE = re.compile("[\ud800-\udfff]")
 # Bidirectional controls, zero-width characters that join nothing, and tag characters: they hide or reorder text.
-_HIDING = re.compile("[\u061c\u200b\u200e\u200f\u202a-\u202e\u2060-\u2069\ufeff\U000e0000-\U000e007f]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,14 +98,6 @@ def write_page(path: Path, page: Page) -> None:
     html = _template().render(page=page)
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(html.encode("utf-8"))
-
-
-def visible(text: str) -> str:
-    """Return a text as it may be shown: bounded, without control characters, with characters that hide text named."""
-    if len(text) > MAX_CHARACTERS:
-        text = f"{text[:MAX_CHARACTERS]} [cut here: {len(text):,} characters in all, {MAX_CHARACTERS:,} shown]"
-    text = _SURROGATE.sub("\ufffd", _CONTROL.sub("", text))
-    return _HIDING.sub(lambda found: f"⟨U+{ord(found.group()):04X}⟩", text)
 
 
 def passage(value: str | int, highlight: bool = False) -> Passage:

@@ -213,3 +213,13 @@ def test_data_path(run, tmp_path, monkeypatch):
     monkeypatch.delenv("AGENT_ENVS_DATA")
     code, _, err = run("data", "path", "hotpotqa")
     assert code == 2 and "AGENT_ENVS_DATA (not set)" in err and "agent-envs data get hotpotqa --split dev" in err
+
+
+def test_escape_sequences_do_not_reach_the_terminal(capsys):
+    from agent_envs.printing import print_table, show
+
+    show("\x1b]0;owned\x07\x1b[2Jred\u202etxt")
+    print_table("t", ["head"], [["\x1b[31mcell"]])
+    out = capsys.readouterr().out
+    assert "\x1b" not in out and "\x07" not in out and "\u202e" not in out
+    assert "owned" in out and "red" in out and "cell" in out

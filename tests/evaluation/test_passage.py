@@ -3,7 +3,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent_envs.evaluation.page import passage, visible
+from agent_envs.evaluation.page import passage
+from agent_envs.printing import visible
 
 
 def test_long_observations_are_folded() -> None:
