@@ -34,7 +34,7 @@ docs: $(READY)
 
 bench: $(READY)
 	$(PY) -m benchmarks.steps --out benchmarks/results/steps.json
-	$(PY) benchmarks/retrieval.py --data "$(AGENT_ENVS_DATA)" --out benchmarks/results/retrieval.json
+	$(PY) benchmarks/retrieval.py $(if $(AGENT_ENVS_DATA),--data "$(AGENT_ENVS_DATA)") --out benchmarks/results/retrieval.json
 
 clean:
 	rm -rf $(VENV) demo runs build dist *.egg-info

@@ -82,7 +82,7 @@ class TurnEnv(gym.Env[str, Any]):
     context = "append"
     render_mode: str | None = None
     arguments: dict[str, Any]
-    planted_text = ""  # the checker's bait: appended to every tool-authored message before rewards see the turn
+    planted_text = ""  # the checker's bait, appended to all that the environment shows before rewards see the turn
     _chosen: dict[str, Any]
     _episode: Episode | None = None
     _digest = ""

@@ -91,7 +91,7 @@ def border_notes(events: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def planted(outcome: Outcome, bait: str) -> Outcome:
-    """Return an outcome with a bait behind every tool-authored text: the checker's test that rewards do not read it."""
-    shown = (replace(m, content=m.content + bait) if m.author == "tool" else m for m in outcome.observation)
+    """Return an outcome with a bait behind every text that the policy did not write: the checker's test of rewards."""
+    shown = tuple(replace(message, content=message.content + bait) for message in outcome.observation)
     results = tuple(replace(result, content=result.content + bait) for result in outcome.results)
-    return replace(outcome, observation=tuple(shown), results=results)
+    return replace(outcome, observation=shown, results=results)

@@ -1,4 +1,4 @@
-"""Progress of long work: a bar on a terminal, a plain line now and then elsewhere, nothing when JSON is asked for."""
+"""Progress of long work: a bar on a terminal, a plain line now and then elsewhere, always on standard error."""
 
 import contextlib
 import sys

@@ -162,7 +162,10 @@ def read_call(body: str, call_id: str) -> ToolCall | Malformed:
         arguments = value.get("arguments", {})
         if not isinstance(arguments, dict):
             return Malformed("the arguments of a tool call are a JSON object")
-        return ToolCall(call_id, value["name"], canonical_json(arguments))
+        # JSON escapes can make lone surrogates of plain ASCII text, behind the replacing of the whole turn.
+        texts = (value["name"], canonical_json(arguments))
+        name, body = (text.encode("utf-8", "replace").decode("utf-8") for text in texts)
+        return ToolCall(call_id, name, body)
     except (ValueError, RecursionError) as error:
         return Malformed(f"the tool call is not valid JSON: {type(error).__name__}")
 

@@ -98,7 +98,8 @@ def _request(
     if prefill and not prefills:
         messages[-1]["content"] += f"\n\nBegin your reply with {prefill}"
         prefill = ""
-    return Request(key, turn, messages, tools, prefill, tuple(info["stop"]), turn_seed(key, turn))
+    offered = [] if info["prefill"] else tools  # a turn whose beginning is given is no turn to call a tool
+    return Request(key, turn, messages, offered, prefill, tuple(info["stop"]), turn_seed(key, turn))
 
 
 def record_turn(env: gym.Env[Any, Any], step: tuple[Any, ...], reply: Reply | None = None) -> Turn:

@@ -1,6 +1,8 @@
 """Many episodes: a plan, a pool of threads, and a journal that a killed run resumes from."""
 
+import random
 import threading
+import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, replace
@@ -46,13 +48,18 @@ class _Worker(threading.local):
 
 
 def run_many(
-    plan: Sequence[Planned], policy: Policy, *, concurrency: int = 1, journal: Path | None = None
+    plan: Sequence[Planned],
+    policy: Policy,
+    *,
+    concurrency: int = 1,
+    journal: Path | None = None,
+    pause_seconds: float = 1.0,
 ) -> Iterator[tuple[Planned, EpisodeResult]]:
     """Play a plan and yield each episode as it finishes; those already in the journal come first.
 
     Each finished episode is in the journal before it is yielded. A journal of another plan or policy is refused. An episode
-    whose service fails is tried 3 times, then yielded with status `fault`. An interrupt lets running episodes finish, and they
-    are kept.
+    whose service fails is tried 3 times, about `pause_seconds` and twice that apart, then yielded with status `fault`. An
+    interrupt lets running episodes finish, and they are kept.
 
     Raises:
         UsageError: the journal belongs to another configuration, or keys repeat.
@@ -78,7 +85,7 @@ def run_many(
             if item.key in finished:
                 yield item, finished[item.key]
         left = [item for item in plan if item.key not in finished]
-        for item, result in _played(left, policy, concurrency):
+        for item, result in _played(left, policy, concurrency, pause_seconds):
             if log is not None:
                 log.append(_result_row(item, result))
             yield item, result
@@ -87,7 +94,9 @@ def run_many(
             log.close()
 
 
-def _played(plan: list[Planned], policy: Policy, concurrency: int) -> Iterator[tuple[Planned, EpisodeResult]]:
+def _played(
+    plan: list[Planned], policy: Policy, concurrency: int, pause_seconds: float
+) -> Iterator[tuple[Planned, EpisodeResult]]:
     worker = _Worker()
     with ThreadPoolExecutor(max_workers=concurrency) as pool:
         waiting = iter(plan)
@@ -96,7 +105,7 @@ def _played(plan: list[Planned], policy: Policy, concurrency: int) -> Iterator[t
             while True:
                 # Twice the workers in flight keeps them busy and bounds what is held.
                 while len(running) < 2 * concurrency and (item := next(waiting, None)) is not None:
-                    running[pool.submit(_play, worker, item, policy)] = item
+                    running[pool.submit(_play, worker, item, policy, pause_seconds)] = item
                 if not running:
                     return
                 finished = wait(running, return_when=FIRST_COMPLETED).done
@@ -114,7 +123,7 @@ def _played(plan: list[Planned], policy: Policy, concurrency: int) -> Iterator[t
                 future.cancel()
 
 
-def _play(worker: _Worker, item: Planned, policy: Policy) -> EpisodeResult:
+def _play(worker: _Worker, item: Planned, policy: Policy, pause_seconds: float) -> EpisodeResult:
     env = worker.env(item.spec)
     for attempt in range(1, FAULT_ATTEMPTS + 1):
         try:
@@ -123,6 +132,8 @@ def _play(worker: _Worker, item: Planned, policy: Policy) -> EpisodeResult:
             return replace(played, trajectory=replace(played.trajectory, task=None))
         except EnvFault as fault:
             if fault.retryable and attempt < FAULT_ATTEMPTS:
+                jitter = random.Random(f"{item.key}:{attempt}").random()
+                time.sleep(pause_seconds * 2 ** (attempt - 1) * (0.5 + jitter))
                 continue
             core = core_of(env)
             header = Header(core.env_id, core.spec_digest, str(item.task), item.split, "", item.seed, item.key)

@@ -142,7 +142,7 @@ def restore(env: gym.Env[Any, Any], moment: Snapshot) -> None:
         put = _set_state if isinstance(wrapper, TurnWrapper) else _access(wrapper)[1]
         put(wrapper, state)
     core._episode = moment.episode
-    core.np_random = _generator(moment.generator)
+    core._np_random = _generator(moment.generator)
 
 
 def fork(env: E, branch: str = "") -> E:
@@ -162,7 +162,7 @@ def fork(env: E, branch: str = "") -> E:
     core = _core(env)
     twin = _shallow(core)
     twin.action_space, twin.observation_space = _space(core.action_space), _space(core.observation_space)
-    twin.np_random = _generator(core.np_random.bit_generator.state)
+    twin._np_random = _generator(core.np_random.bit_generator.state)
     if branch and not _BRANCH.fullmatch(branch):
         raise UsageError(f"{core.env_id}: fork(branch={branch!r}); a branch is named with letters, digits, - and _")
     if branch and core._episode is not None:

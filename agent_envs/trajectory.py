@@ -246,11 +246,6 @@ def segments(trajectory: Trajectory) -> Iterator[tuple[tuple[Message, ...], tupl
         yield start, tuple(turns)
 
 
-def turn_fields() -> tuple[str, ...]:
-    """Return the names of a turn's stored fields: the schema in words."""
-    return tuple(item.name for item in fields(Turn))
-
-
 def transcript(prompt: tuple[Message, ...], turns: tuple[Turn, ...]) -> str:
     """Return an episode as plain text, one paragraph a message, authors named."""
     parts = [f"[{message.author}] {message.content}" for message in prompt]

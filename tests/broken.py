@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from agent_envs import Message, RewardSpec, Term, register_companions
 from agent_envs.core import Outcome
-from tests.toy import Guess, sampler, solver
+from tests.toy import Guess, Numbers, sampler, solver
 
 
 def _read_observation(trajectory):
@@ -34,6 +34,48 @@ class ReadsResults(Guess):
         super().__init__(turns=turns)
         term = Term("found", 0.0, 1.0, "the answer stands in a result", _read_results)
         self.reward_spec = RewardSpec("found", (*self.reward_spec.terms, term), (-1.0, 20.0))
+
+
+class ReadsItsOwnWords(ReadsObservations):
+    """The same bug where nothing is marked as a tool's: all that is shown is the environment's, and no result is typed."""
+
+    def _advance(self, episode, action):
+        outcome = super()._advance(episode, action)
+        shown = tuple(replace(message, author="environment") for message in outcome.observation)
+        return replace(outcome, observation=shown, results=())
+
+
+class LeaksNumber(Guess):
+    """The prompt tells the scenario, which is a number and no text."""
+
+    def _begin(self, task, key):
+        state, messages = super()._begin(task, key)
+        return state, (*messages, Message("user", f"(for testers: {task.hidden})", "environment"))
+
+
+class LeaksOnTheWay(Guess):
+    """A hint tells the scenario after the solver's first move alone."""
+
+    def _advance(self, episode, action):
+        outcome = super()._advance(episode, action)
+        if action != "<compare>50</compare>":
+            return outcome
+        return replace(outcome, observation=(Message("user", f"psst: {episode.task.gold}", "environment"),))
+
+
+class LosesTasksById(Guess):
+    """Its tasks have no access by id, so that no record replays."""
+
+    def __init__(self, *, turns: int = 9) -> None:
+        super().__init__(turns=turns)
+        self.source = _IndexOnly()
+
+
+class _IndexOnly(Numbers):
+    def get(self, split, key):
+        if isinstance(key, str):
+            raise KeyError(key)
+        return super().get(split, key)
 
 
 class LeaksGold(Guess):
@@ -123,5 +165,14 @@ class PaysSilence(Guess):
         self.reward_spec = RewardSpec("guess", (Term("gift", 1.0, 1.0, "always", lambda trajectory: 1.0),), (1.0, 2.0))
 
 
+def _detour(env):
+    return solver(env) if env.unwrapped.episode.turns else "<compare>50</compare>"
+
+
+def _silent(env, rng):
+    return rng.choice(["hm", "<luck>x</luck>"])
+
+
+register_companions(LeaksOnTheWay, solver=_detour, sampler=_silent)
 register_companions(CannotBeSolved, solver=lambda env: "<answer>0</answer>", sampler=sampler)
 register_companions(PaysSilence, solver=solver, sampler=sampler)

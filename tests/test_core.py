@@ -207,11 +207,13 @@ def _svg():
     return env
 
 
-def test_a_planted_text_touches_tool_messages_only():
+def test_a_planted_text_touches_all_that_is_shown_and_no_action():
     env = started().unwrapped
     env.planted_text = " PLANTED"
     assert env.step(COMPARE)[0].endswith(" PLANTED")
-    assert "PLANTED" not in env.step("nonsense")[0]
+    assert env.step("nonsense")[0].endswith(" PLANTED")
+    assert [turn.action for turn in env.episode.turns] == [COMPARE, "nonsense"]
+    assert env.episode.turns[0].results[0].content.endswith(" PLANTED")
 
 
 class Failing(Guess):

@@ -124,17 +124,18 @@ def test_no_text_raises_and_what_comes_out_is_whole(text):
             assert canonical_json(json.loads(call.arguments)) == call.arguments
 
 
+SOUND = st.text(st.characters(codec="utf-8"), max_size=30)  # lone surrogates do not come back: they are replaced
 JSON = st.recursive(
-    st.none() | st.booleans() | st.integers(-(2**70), 2**70) | st.floats(allow_nan=False, allow_infinity=False) | TEXTS
+    st.none() | st.booleans() | st.integers(-(2**70), 2**70) | st.floats(allow_nan=False, allow_infinity=False) | SOUND
     | st.sampled_from(["</tool_call>", "<tool_call>", "\\</tool_call>", "</answer>", "\n</tool_call>\n", "</", "\\u003c"]),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(TEXTS, inner, max_size=3),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(SOUND, inner, max_size=3),
     max_leaves=6,
 )  # fmt: skip
-NAMES = TEXTS | st.just("x</tool_call>y")
+NAMES = SOUND | st.just("x</tool_call>y")
 
 
 @settings(max_examples=120)
-@given(st.lists(st.tuples(NAMES, st.dictionaries(TEXTS, JSON, max_size=3)), min_size=1, max_size=4))
+@given(st.lists(st.tuples(NAMES, st.dictionaries(SOUND, JSON, max_size=3)), min_size=1, max_size=4))
 def test_the_canonical_text_of_calls_is_read_back(rows):
     calls = tuple(
         ToolCall(f"call_{index}", name, canonical_json(arguments)) for index, (name, arguments) in enumerate(rows)
@@ -199,3 +200,9 @@ def test_labels(text, parsed):
 @pytest.mark.parametrize("text", ["", "go forward", "action: go", "ACTION:", "ACTION: go\nACTION: \n "])
 def test_texts_without_a_labelled_action(text):
     assert isinstance(LABEL.parse(text), Malformed) and "ACTION:" in LABEL.parse(text).reason
+
+
+def test_a_surrogate_made_by_a_json_escape_is_replaced():
+    text = '<tool_call>{"name": "a\\ud800", "arguments": {"q": "x\\udfffy"}}</tool_call>'
+    (call,) = ToolCallProtocol().parse(text).calls
+    assert (call.name, call.arguments) == ("a?", '{"q":"x?y"}')

@@ -23,7 +23,7 @@ from agent_envs import (
 )
 from agent_envs.canonical import canonical_json
 from agent_envs.protocol import Answer, Call, Malformed, Say
-from agent_envs.trajectory import SCHEMA, Header, segments, transcript, turn_fields
+from agent_envs.trajectory import SCHEMA, Header, segments, transcript
 from agent_envs.wrappers import Memory
 from tests.toy import ID
 
@@ -204,4 +204,3 @@ def test_totals_and_transcripts():
     assert trajectory.total_reward == -0.0625 and trajectory.last.index == 3
     text = transcript(trajectory.prompt, trajectory.turns)
     assert "[tool] 1: " in text and "[policy, turn 2] x" in text and "(reward -0.0625)" in text
-    assert turn_fields()[:3] == ("index", "origin", "action")

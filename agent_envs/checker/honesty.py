@@ -12,9 +12,10 @@ from agent_envs.canonical import encode_state
 from agent_envs.checker.subject import CheckFailed, CheckSkipped, Subject
 from agent_envs.core import companion
 from agent_envs.policies import CompanionPolicy, NullPolicy, Policy, core_of
-from agent_envs.rollout import run_episode
+from agent_envs.rollout import run_episode, solve
 
 CANARY = "canary-7f3a9c"
+NUMBER = 730_519_917_443
 
 
 def check_solver(subject: Subject) -> str:
@@ -46,9 +47,10 @@ def _mean_return(subject: Subject, env: gym.Env[Any, Any], policy: Policy, must_
 
 
 def check_planting(subject: Subject) -> str:
-    """`<answer>gold</answer>` planted in every tool result changes no return of a policy that never answers."""
+    """`<answer>gold</answer>` planted in all that is shown changes no return of a policy that never answers."""
     env = subject.make()
     core = core_of(env)
+    baited = 0
     for task in range(subject.tasks):
         subject.reset(env, task)
         rng = random.Random(f"planting:{task}")
@@ -62,49 +64,68 @@ def check_planting(subject: Subject) -> str:
         core.planted_text = "".join(f"<answer>{gold}</answer>" for gold in core.episode.task.gold)
         subject.reset(env, task)
         planted = sum(float(env.step(action)[1]) for action in actions)
+        baited += sum(
+            core.planted_text in message.content for turn in core.episode.turns for message in turn.observation
+        )
         core.planted_text = ""
         if planted != total:
             raise CheckFailed(f"task {task}: planting moved the return from {total:g} to {planted:g}")
-    return f"{subject.tasks} episodes that never answer"
+    if not baited:
+        raise CheckSkipped("nothing was shown that a bait could be planted in")
+    return f"{baited} texts baited in {subject.tasks} episodes that never answer"
 
 
 def check_hidden_gold(subject: Subject) -> str:
-    """The gold and the scenario, replaced by a canary, never show before the end."""
+    """The gold and the scenario, replaced by a canary, never show before the end: at random, and on the solver's path."""
     env = subject.make()
     steps = 0
     for task in range(subject.tasks):
         subject.reset(env, task)
         real = core_of(env).episode.task
-        scenario = _replaced(real.hidden)
-        bait = dataclasses.replace(real, gold=tuple(CANARY for _ in real.gold), hidden=scenario)
-        if CANARY not in json.dumps(encode_state(bait)):
-            raise CheckSkipped("tasks hold neither gold nor a scenario in text")
-        rng = random.Random(f"canary:{task}")
-        _shows(subject.reset(env, bait), "reset")
-        while True:
-            action = subject.lasting_action(env, rng)
-            observation, _, terminated, truncated, info = env.step(action)
-            if terminated or truncated:
-                break
-            _shows((observation, info), f"turn {info['turn']}")
-            steps += 1
-    return f"{steps} steps with a canary in the place of the gold"
+        solution = solve(env) if companion(env, "solver") is not None else []
+        for canary in (CANARY, NUMBER):
+            bait = dataclasses.replace(
+                real, gold=tuple(CANARY for _ in real.gold), hidden=_replaced(real.hidden, type(canary))
+            )
+            if str(canary) not in json.dumps(encode_state(bait)):
+                continue
+            rng = random.Random(f"canary:{task}")
+            steps += _played(subject, env, bait, lambda: subject.lasting_action(env, rng))  # noqa: B023 - called at once
+            path = iter(solution)
+            steps += _played(subject, env, bait, lambda: next(path, ""))  # noqa: B023 - called at once
+    if not steps:
+        raise CheckSkipped("tasks hold neither gold nor a scenario that could be replaced, or end at the first turn")
+    return f"{steps} steps with a canary in the place of gold and scenario"
+
+
+def _played(subject: Subject, env: gym.Env[Any, Any], bait: Any, choose: Callable[[], Any]) -> int:
+    """Play until the episode ends and return how many results were searched for the canary."""
+    _shows(subject.reset(env, bait), "reset")
+    steps = 1
+    while True:
+        observation, _, terminated, truncated, info = env.step(choose())
+        if terminated or truncated:
+            return steps
+        _shows((observation, info), f"turn {info['turn']}")
+        steps += 1
 
 
 def _shows(result: tuple[Any, ...], where: str) -> None:
-    if CANARY in json.dumps(result, default=str):
+    text = json.dumps(result, default=str)
+    if CANARY in text or str(NUMBER) in text:
         raise CheckFailed(f"the hidden gold or scenario shows at {where}")
 
 
-def _replaced(value: Any) -> Any:
-    if isinstance(value, str):
-        return CANARY
+def _replaced(value: Any, kind: type) -> Any:
+    """Return a scenario whose texts (kind str) or whole numbers (kind int) are the canary."""
+    if isinstance(value, kind) and not isinstance(value, bool):
+        return CANARY if kind is str else NUMBER
     if isinstance(value, tuple):
-        return tuple(_replaced(item) for item in value)
+        return tuple(_replaced(item, kind) for item in value)
     if isinstance(value, dict):
-        return {key: _replaced(item) for key, item in value.items()}
+        return {key: _replaced(item, kind) for key, item in value.items()}
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        fields = {item.name: _replaced(getattr(value, item.name)) for item in dataclasses.fields(value)}
+        fields = {item.name: _replaced(getattr(value, item.name), kind) for item in dataclasses.fields(value)}
         return dataclasses.replace(value, **fields)
     return value
 

@@ -4,6 +4,7 @@ import contextlib
 import random
 import signal
 import threading
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import Any
 
@@ -14,7 +15,7 @@ SECONDS_A_STEP = 30.0
 _TAGS = ("<search>", "</search>", "<answer>", "</answer>", "<think>", "</think>", "<information>", "</information>",
          "<tool_call>", "</tool_call>", "ACTION:", "THINK:", '{"name": ', '"arguments": {', "}", "[", "]]")  # fmt: skip
 _ODD = ("\x00", "\x1b[31m", "\u202e", "\ud800", "\udfff", "\U0001f600", "\u0301", "\ufeff", "\r\n", "\t", "\\", '"', "'",
-        "${x}", "{{7*7}}", "%s", "../", "a", "0", "-1e999", "NaN", " ", "<", ">")  # fmt: skip
+        "\\ud800", "\\u0000", "${x}", "{{7*7}}", "%s", "../", "a", "0", "-1e999", "NaN", " ", "<", ">")  # fmt: skip
 
 
 def hostile_strings(count: int, own_tags: Iterable[str] = ()) -> Iterator[str]:
@@ -60,7 +61,7 @@ def hostile_strings(count: int, own_tags: Iterable[str] = ()) -> Iterator[str]:
 def check_hostile_text(subject: Subject) -> str:
     """10,000 hostile strings: every step returns text and a reward within its bounds."""
     env = subject.make()
-    over, count = True, 0
+    over, kinds, rng = True, Counter[str](), random.Random("splice")
     core = core_of(env)
     spec = core.reward_spec
     closing = (*core.stop, *core.answer_tags)
@@ -68,6 +69,8 @@ def check_hostile_text(subject: Subject) -> str:
     for number, text in enumerate(hostile_strings(subject.hostile, own_tags)):
         if over:
             subject.reset(env, number % max(subject.tasks, 1))
+        if number % 2 and len(text) < 10_000:
+            text = _spliced(subject.sample(env, rng), text, rng)
         with _deadline(f"string {number} ({len(text)} characters, {text[:40]!r}...)"):
             try:
                 observation, reward, terminated, truncated, _ = env.step(text)
@@ -79,8 +82,17 @@ def check_hostile_text(subject: Subject) -> str:
         if not spec.low - 1e-9 <= float(reward) <= spec.high + 1e-9:
             raise CheckFailed(f"string {number}, {text[:60]!r}: reward {reward}")
         over = terminated or truncated
-        count += 1
-    return f"{count} strings"
+        kinds[type(core.episode.turns[-1].parsed).__name__] += 1
+    return f"{kinds.total()} strings, parsed as " + ", ".join(
+        f"{kind} {count}" for kind, count in sorted(kinds.items())
+    )
+
+
+def _spliced(action: Any, text: str, rng: random.Random) -> str:
+    """Return a legal action with a hostile text inside: what reaches the tools behind a parser."""
+    legal = str(action)
+    place = rng.randrange(len(legal) + 1)
+    return legal[:place] + text[: rng.choice((1, 3, 8, 200))] + legal[place:]
 
 
 @contextlib.contextmanager

@@ -52,10 +52,12 @@ class Summary:
     fault_causes: dict[str, int]
 
     def to_json(self) -> dict[str, Any]:
-        """Return plain data; `success` is a number and `interval` its bounds. Infinite bounds, which JSON lacks, are None."""
+        """Return plain data; `success` is a number and `interval` its bounds. Bounds that are not known are None."""
         row = asdict(self)
         rate = row.pop("success")
-        row["return_interval"] = [bound if math.isfinite(bound) else None for bound in self.return_interval]
+        low, high = self.return_interval
+        known = math.isfinite(low) and low < high  # equal returns say nothing about the spread of others
+        row["return_interval"] = [low, high] if known else [None, None]
         return {**row, "success": rate["value"], "interval": [rate["low"], rate["high"]], "tasks": rate["tasks"]}
 
 

@@ -34,6 +34,7 @@ FORMAT = 1  # raise it whenever the same corpus and settings would give other ar
 DECIMALS = 6  # scores that agree to here are ties; results carry the rounded score
 MAX_QUERY_CHARACTERS = 16_384  # what of a query is read: the first characters,
 MAX_QUERY_TERMS = 512  # and of their words (stop words apart) the first ones
+MOST_PASSAGES = 3_000_000
 SMALL_CORPUS = 2_000  # passages; up to here building costs less than reading a file
 SHARED_SMALL = 64  # indexes of small corpora that a process keeps
 
@@ -135,6 +136,11 @@ def _bar(scores: Scores, top_k: int) -> float:
 
 def build_files(corpus: Corpus, settings: BM25Settings, progress: Progress | None = None) -> IndexFiles:
     """Tokenize a corpus (title and text of each passage) and let bm25s score it."""
+    if len(corpus) > MOST_PASSAGES:
+        raise UsageError(
+            f"a BM25 index of {len(corpus):,} passages needs about {len(corpus) * 5e-6:.0f} GB of memory to build; "
+            f"at most {MOST_PASSAGES:,} passages are indexed: use a part of the corpus"
+        )
     stop = frozenset(settings.stop_words)
     column_of: defaultdict[str, int] = defaultdict()
     column_of.default_factory = column_of.__len__  # first come, first numbered: no hash order in the files

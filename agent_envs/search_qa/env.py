@@ -57,6 +57,10 @@ class SearchQA(TurnEnv):
         JSON text). A turn without an action gets a text that says what to write. Bodies are cut at `max_observation_chars`
         characters, and say so.
 
+        Deviations from the releases: the prompt and the explaining texts are in our own words; a turn without an action is
+        explained in both formats (SkyRL sends an empty block); an empty query is explained and not searched; a search that
+        finds nothing says so; bodies are cut by characters, not tokens.
+
     Tools:
         `search(query)`, through the tag. The results' passage ids are typed results of the turn.
 

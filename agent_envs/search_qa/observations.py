@@ -17,8 +17,8 @@ def information(hits: Sequence[Hit], observation_format: str, max_characters: in
     nothing = "" if hits else "No document matches this query."
     if observation_format == "search_r1":
         rows = (f'Doc {n}(Title: "{h.passage.title}") {h.passage.text}\n' for n, h in enumerate(hits, start=1))
-        return f"\n\n<information>{nothing or _cut(''.join(rows), max_characters)}</information>\n\n"
-    rows = (f'Doc {n}: "{h.passage.title}"\n{h.passage.text}\n' for n, h in enumerate(hits, start=1))
+        return f"\n\n<information>{nothing or _cut(''.join(rows).strip(), max_characters)}</information>\n\n"
+    rows = (f'Doc {n}: "{h.passage.title}"\n{h.passage.text.strip()}\n' for n, h in enumerate(hits, start=1))
     body = json.dumps({"result": nothing or _cut("".join(rows), max_characters)})
     return f"\n<information>{body}</information>\n"
 

@@ -1,7 +1,8 @@
 """The reward specs of Search QA, by name. All read the policy's own turns only, but for one released rule, off by default.
 
 `em` is Search-R1's outcome reward (arXiv 2503.09516, section 3.3). `em_format` has every outcome of its v0.3 release
-(qa_em_format.py): correct 1, or 0.8 in a broken format; wrong 0.2 in a sound format, 0.1 in a broken one; no answer 0.
+(qa_em_format.py): correct 1, or 0.8 in a broken format; wrong 0.2 in a sound format, 0.1 in a broken one; no answer 0 (the
+release pays 0.2 for a sound format without an answer, which cannot be: a sound format ends with one).
 """
 
 import re
@@ -66,11 +67,13 @@ def sound_format(trajectory: Trajectory) -> bool:
     turns = trajectory.turns
     if not isinstance(turns[-1].parsed, Answer):
         return False
+    searched = all(turn.results and not turn.results[0].error for turn in turns[:-1])
     kinds = ["search"] * (len(turns) - 1) + ["answer"]
-    return all(_sound_turn(str(turn.action), kind) for turn, kind in zip(turns, kinds, strict=True))
+    return searched and all(_sound_turn(str(turn.action), kind) for turn, kind in zip(turns, kinds, strict=True))
 
 
 def _sound_turn(text: str, kind: str) -> bool:
+    text = "".join(text.partition(f"</{kind}>")[:2])  # what follows the action is ignored, as the release cuts it
     tags = _TAG.findall(text)
     wanted = ["<think>", "</think>", f"<{kind}>", f"</{kind}>"]
     if tags not in (wanted, wanted[:3]):  # a server may have cut the stop string

@@ -77,7 +77,7 @@ class WorldSource:
 
     def corpus(self, task: Task) -> Corpus:
         """Return the passages of the task's world."""
-        _, split, world = task.data
+        _, split, world, _ = task.data
         return get_world(self.config, split, world).corpus
 
 
@@ -92,7 +92,7 @@ def _world_tasks(config: WorldConfig, split: str, index: int) -> tuple[Task, ...
             question=question.text,
             gold=question.answers,
             cluster=cluster,
-            data=(f"{question.kind}-{question.hops}", split, index),
+            data=(f"{question.kind}-{question.hops}", split, index, world.corpus.digest),
             hidden=Scenario(question.support, tuple(step.query for step in question.steps)),
         )
         for item, question in enumerate(world.questions)

@@ -1,10 +1,13 @@
 """Fewer turns than the environment's own limit: cut the episode there, or force an answer in the last one."""
 
+import math
 from typing import Any
 
 import gymnasium as gym
+from gymnasium.wrappers import TimeLimit
 
 from agent_envs.core import TurnEnv, TurnWrapper
+from agent_envs.episode import MAX_ACTION_CHARACTERS
 from agent_envs.errors import UsageError
 
 
@@ -12,12 +15,15 @@ def allowance(env: gym.Env[Any, Any]) -> tuple[int, str]:
     """Return how many turns a stack still allows and the prefill of the coming one: what info says, for a solver."""
     left, prefill = 0, ""
     limits = []
+    bound = math.inf
     while isinstance(env, gym.Wrapper):
         if isinstance(env, TurnLimit):
             limits.append(env)
+        if isinstance(env, TimeLimit):
+            bound = min(bound, env._max_episode_steps - (env._elapsed_steps or 0))
         env = env.env
     if isinstance(env, TurnEnv):
-        left = env.max_turns - len(env.episode.turns)
+        left = int(min(env.max_turns - len(env.episode.turns), bound))
     for limit in reversed(limits):
         left = min(left, limit.turns - limit.state[0])
         if isinstance(limit, ForcedAnswer) and left == 1:
@@ -93,6 +99,7 @@ class ForcedAnswer(TurnLimit):
         if allowance(self)[0] > 1 or not isinstance(action, str):
             return action
         text = opening + action.partition(opening)[2] if opening in action else opening + action
+        text = text[: MAX_ACTION_CHARACTERS - len(closing)]  # so that the cap cannot cut the closing tag
         return text if closing in text else text + closing
 
     def _mark(self, info: dict[str, Any]) -> dict[str, Any]:

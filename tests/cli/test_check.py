@@ -19,7 +19,11 @@ def test_check_passes_ours_and_a_strangers(run):
     [
         ("ReadsObservations", "planted answers"),
         ("ReadsResults", "planted answers"),
+        ("ReadsItsOwnWords", "planted answers"),
         ("LeaksGold", "hidden gold"),
+        ("LeaksNumber", "hidden gold"),
+        ("LeaksOnTheWay", "hidden gold"),
+        ("LosesTasksById", "tasks and replay"),
         ("LeaksScenarioLate", "hidden gold"),
         ("SharesState", "forks"),
         ("DrawsGlobally", "global state"),

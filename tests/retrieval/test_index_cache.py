@@ -189,3 +189,20 @@ def test_make_retriever_keeps_large_indexes_in_the_users_cache(
     monkeypatch.setenv("AGENT_ENVS_CACHE", str(tmp_path))
     make_retriever("bm25", corpus)
     assert len(list((tmp_path / "bm25").iterdir())) == 1
+
+
+def test_a_corpus_that_does_not_fit_is_refused_before_it_is_read():
+    class Vast:
+        digest = "vast"
+
+        def __len__(self) -> int:
+            return 21_015_324
+
+        def __getitem__(self, row: int) -> Passage:
+            raise AssertionError("not reached")
+
+        def row(self, passage_id: str) -> int:
+            raise KeyError(passage_id)
+
+    with pytest.raises(UsageError, match="21,015,324 passages needs about 105 GB"):
+        build_files(Vast(), BM25Settings())

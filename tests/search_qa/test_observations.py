@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from agent_envs.documents import Hit, Passage
 from agent_envs.search_qa.observations import information
 
-ENGINEER = 'Doc 1(Title: "Ana Vilks") Ana Vilks, an engineer, was born in Žagarė.\nShe drew cranes.\n'
+ENGINEER = 'Doc 1(Title: "Ana Vilks") Ana Vilks, an engineer, was born in Žagarė.\nShe drew cranes.'
 
 
 def test_search_r1_text_to_the_letter(ask):
@@ -55,7 +55,7 @@ def test_information_text_from_hypothesis():
     @given(passages, st.integers(1, 120))
     def holds(found, limit):
         hits = [Hit(passage, 1.0) for passage in found]
-        raw = "".join(f'Doc {n}(Title: "{p.title}") {p.text}\n' for n, p in enumerate(found, 1))
+        raw = "".join(f'Doc {n}(Title: "{p.title}") {p.text}\n' for n, p in enumerate(found, 1)).strip()
         shown = information(hits, "search_r1", limit)
         inner = shown.removeprefix("\n\n<information>").removesuffix("</information>\n\n")
         assert f"\n\n<information>{inner}</information>\n\n" == shown
@@ -65,7 +65,7 @@ def test_information_text_from_hypothesis():
             assert inner == f"{raw[:limit]} [cut: {len(raw) - limit} of {len(raw)} characters are not shown]\n"
         sky = information(hits, "skyrl_json", limit).removeprefix("\n<information>").removesuffix("</information>\n")
         result = json.loads(sky)["result"]
-        full = "".join(f'Doc {n}: "{p.title}"\n{p.text}\n' for n, p in enumerate(found, 1))
+        full = "".join(f'Doc {n}: "{p.title}"\n{p.text.strip()}\n' for n, p in enumerate(found, 1))
         assert sky.isascii() and "\n" not in sky
         assert result[:limit] == full[:limit]
         assert ("[cut: " in result[limit:]) == (len(full) > limit)

@@ -68,7 +68,12 @@ def test_a_refused_search_is_no_retrieval(play):
     refused = [OTHER, FLAG, WRONG]
     total, _, env = play("h1", refused, reward="em_format", retrieval_score=0.1, max_searches=1)
     assert env.unwrapped.episode.turns[1].results[0].error
-    assert total == pytest.approx(0.2)
+    assert total == pytest.approx(0.1)  # and the text that explains stands where information belongs: a broken format
+
+
+def test_a_correct_answer_after_a_refused_search_is_in_a_broken_format(play):
+    total, _, _ = play("h1", [OTHER, FLAG, RIGHT], reward="em_format", max_searches=1)
+    assert total == pytest.approx(0.8)
 
 
 def test_the_retrieval_check_is_the_released_one_on_characters(play):
@@ -92,15 +97,15 @@ FORMAT_CASES = [
     (["a</think><answer>x</answer>"], False),
     (["<think>a</think> so <answer>x</answer>"], False),  # text between tags
     (["Well <think>a</think><answer>x</answer>"], False),
-    (["<think>a</think><answer>x</answer> bye"], False),
-    (["<think>a</think><search>q</search> and", "<think>b</think><answer>x</answer>"], False),
+    (["<think>a</think><answer>x</answer> bye"], True),  # what follows the action is cut
+    (["<think>a</think><search>q</search> and", "<think>b</think><answer>x</answer>"], True),
     (["<think>I could <search> later</think><answer>x</answer>"], False),  # nested tags
     (["<think>a <think>b</think></think><answer>x</answer>"], False),
     (["<think>a</think><answer><think>x</think></answer>"], False),
-    (["<think>a</think><search>q</search><search>r</search>", "<think>b</think><answer>x</answer>"], False),
+    (["<think>a</think><search>q</search><search>r</search>", "<think>b</think><answer>x</answer>"], True),
     (["<think>a</think><search>q</search><think>b</think><answer>x</answer>", "<answer>x</answer>"], False),
     (["<answer>x</answer><think>a</think>"], False),  # think after the answer
-    (["<think>a</think><answer>x</answer><answer>y</answer>"], False),
+    (["<think>a</think><answer>x</answer><answer>y</answer>"], True),
     (["<think>a</think><information>i</information><answer>x</answer>"], False),  # the policy writes information
     (["<think>a</think>", "<think>b</think><answer>x</answer>"], False),  # a turn without an action
     (["", "<think>b</think><answer>x</answer>"], False),

@@ -4,11 +4,12 @@ import gymnasium as gym
 import pytest
 from gymnasium.envs.registration import EnvSpec
 
-from agent_envs import UsageError, fork, restore, run_episode, snapshot, spec_json
+from agent_envs import Reply, UsageError, fork, restore, run_episode, snapshot, spec_json
 from agent_envs.policies import NullPolicy
 from agent_envs.protocol import Answer
 from agent_envs.snapshot import Snapshot
 from agent_envs.wrappers import ForcedAnswer, Memory, TurnLimit
+from agent_envs.wrappers.turns import allowance
 from tests.toy import ID
 
 COMPARE = "<compare>50</compare>"
@@ -219,3 +220,30 @@ def test_a_stack_forks_and_restores_at_every_turn(wrap):
         seen = twin.step(actions[turn])
         assert snapshot(env).to_bytes() == data
         assert env.step(actions[turn]) == seen == fresh.step(actions[turn])
+
+
+def test_no_tool_is_offered_where_the_answer_is_forced():
+    seen = []
+
+    class Looks:
+        name, batch = "looks", 1
+
+        def act(self, requests):
+            seen.append((requests[0].prefill, len(requests[0].tools)))
+            return [Reply("hm")]
+
+    env, _ = limited(2, ForcedAnswer, offer_tools=True)
+    run_episode(env, Looks(), seed=0)
+    assert seen == [("", 1), ("<answer>", 0)]
+
+
+def test_the_cap_on_a_turn_does_not_unforce_its_answer():
+    env, _ = limited(1, ForcedAnswer)
+    _, _, terminated, _, _ = env.step("<compare>5</compare>" + "a" * 1_000_000)
+    assert terminated and isinstance(env.unwrapped.episode.turns[-1].parsed, Answer)
+
+
+def test_the_solver_knows_gymnasiums_own_time_limit():
+    env = gym.make(ID, max_episode_steps=1)
+    env.reset(seed=0)
+    assert allowance(env) == (1, "")
