@@ -142,5 +142,7 @@ def test_every_line_is_readable_by_itself_and_carries_its_digest(tmp_path):
 
 def test_closing_twice_is_fine(tmp_path):
     journal = Journal(tmp_path / "j")
+    journal.append({"a": 1})
     journal.close()
     journal.close()
+    assert list(read_journal(tmp_path / "j")) == [{"a": 1}]
