@@ -8,7 +8,7 @@ ifneq ($(wildcard ../shared/data),)
 export AGENT_ENVS_DATA ?= $(abspath ../shared/data)
 endif
 
-.PHONY: demo test test-heavy lint golden docs bench clean
+.PHONY: demo test test-heavy lint golden suites docs bench kill-test fault-matrix coverage scaling ablations clean
 
 demo: $(READY)
 	$(PY) -m benchmarks.demo
@@ -29,11 +29,32 @@ lint: $(READY)
 golden: $(READY)
 	$(PY) -m tests.golden
 
+# Write the shipped suites again: after a change of tasks, rewards or families, with the same line in CHANGELOG.
+suites: $(READY)
+	$(PY) -m agent_envs.evaluation.shipped
+
 docs: $(READY)
 	$(PY) -m docs.generate
 
+# What evaluation promises, one command each; every one exits with 1 where the promise is broken.
+kill-test: $(READY)
+	$(PY) -m benchmarks.kills --kills 50
+
+fault-matrix: $(READY)
+	$(PY) -m benchmarks.faults
+
+coverage: $(READY)
+	$(PY) -m benchmarks.coverage --out benchmarks/results/coverage.json
+
+scaling: $(READY)
+	$(PY) -m benchmarks.scaling --out benchmarks/results/scaling.json
+
+ablations: $(READY)
+	$(PY) -m benchmarks.ablations --out benchmarks/results/ablations.json
+
 bench: $(READY)
 	$(PY) -m benchmarks.steps --out benchmarks/results/steps.json
+	$(PY) -m benchmarks.runner --out benchmarks/results/runner.json
 	$(PY) benchmarks/retrieval.py $(if $(AGENT_ENVS_DATA),--data "$(AGENT_ENVS_DATA)") --out benchmarks/results/retrieval.json
 
 clean:

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 from agent_envs.core import Episode, Outcome, Task, TurnEnv, TurnWrapper, register_companions
 from agent_envs.errors import (
     AgentEnvsError,
+    BudgetSpent,
     DataMissing,
     EnvFault,
     MissingExtra,
@@ -17,16 +18,18 @@ from agent_envs.policies import Policy, Reply, Request
 from agent_envs.registry import env_ids, make_vec, register_all, spec_json
 from agent_envs.rewards import Reward, RewardSpec, Term
 from agent_envs.rollout import EpisodeResult, record_turn, replay, run_episode, solve
-from agent_envs.runner import Planned, run_many
+from agent_envs.runner import Planned, RunLog, run_many
 from agent_envs.snapshot import Snapshot, fork, register_snapshot, restore, snapshot
 from agent_envs.spaces import Utterance
 from agent_envs.trajectory import Trajectory, TrajectoryTree, Turn
+from agent_envs.version import VERSION
 
 if TYPE_CHECKING:
     from agent_envs.checker import check_turn_env
 
 __all__ = [
     "AgentEnvsError",
+    "BudgetSpent",
     "DataMissing",
     "EnvFault",
     "Episode",
@@ -41,6 +44,7 @@ __all__ = [
     "Request",
     "Reward",
     "RewardSpec",
+    "RunLog",
     "Snapshot",
     "Task",
     "Term",
@@ -69,7 +73,7 @@ __all__ = [
     "solve",
     "spec_json",
 ]
-__version__ = "0.1.0.dev0"
+__version__ = VERSION
 
 register_all()
 

@@ -1,19 +1,16 @@
-"""The command line: `agent-envs list | show | play | check | eval | data`. Heavy imports wait for the verb that needs them."""
+"""The command line; `agent-envs --help` lists the verbs. Heavy imports wait for the verb that needs them."""
 
-import contextlib
-import itertools
 import json
-import os
-import signal
 import sys
-import time
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from agent_envs.cli_data import data_app
+from agent_envs.cli_eval import evaluate_agent
+from agent_envs.cli_options import Arguments, EnvId, Json, named_values
+from agent_envs.cli_runs import compare, pack, report, view
+from agent_envs.cli_serve import serve_retriever
 from agent_envs.errors import AgentEnvsError
 from agent_envs.printing import print_result, print_table, show
 
@@ -24,16 +21,10 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 app.add_typer(data_app, name="data")
-
-
-EnvId = Annotated[
-    str,
-    typer.Argument(help="An id, with or without agent_envs/ and -v0: SearchQA; or module:namespace/Name-v0 of yours."),
-]
-Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
-Arguments = Annotated[
-    list[str] | None, typer.Option("--arg", help="An argument of the environment: --arg retriever=oracle. Repeatable.")
-]
+app.command("eval")(evaluate_agent)
+for verb in (report, compare, view, pack):
+    app.command(verb.__name__)(verb)
+app.command("serve-retriever")(serve_retriever)
 
 
 def main() -> None:
@@ -161,86 +152,13 @@ def check(
         raise typer.Exit(1)
 
 
-@app.command("eval")
-def evaluate_agent(
-    env_id: EnvId,
-    agent: Annotated[
-        str, typer.Option(help="random, heuristic, solver, null, or module:Class of your own.")
-    ] = "random",
-    tasks: Annotated[str, typer.Option(help="The environment's task source: world, hotpotqa, ...")] = "",
-    split: Annotated[str, typer.Option(help="Default: test, else dev; the output says which.")] = "",
-    limit: Annotated[int | None, typer.Option("-n", min=1, help="Only the first N tasks: a smoke run.")] = None,
-    trials: Annotated[int, typer.Option(min=1, help="Episodes a task.")] = 1,
-    concurrency: Annotated[int, typer.Option(min=1, help="Worker threads.")] = 1,
-    out: Annotated[Path | None, typer.Option(help="Folder of the run; the same command goes on after a kill.")] = None,
-    as_json: Json = False,
-    arg: Arguments = None,
-) -> None:
-    """Evaluate an agent; prints success with its 95 % interval."""
-    from agent_envs.evaluation.agents import make_agent
-    from agent_envs.evaluation.evaluate import RunConfig, evaluate
-    from agent_envs.progress import progress_bar
-
-    arguments = _arguments(arg) | ({"tasks": tasks} if tasks else {})
-    config = RunConfig(env_id, arguments, agent, split, limit, trials)
-    policy = make_agent(agent)
-    sys.path.insert(0, "")
-    folder = out or _new_folder(f"{env_id.split('/')[-1]}-{tasks or 'default'}-{agent.replace(':', '.')}")
-    finished = False
-    try:
-        with _two_interrupts(), progress_bar(f"{env_id} {agent}", quiet=as_json) as progress:
-            summary = evaluate(config, policy, concurrency=concurrency, folder=folder, progress=progress)
-        finished = True
-    except KeyboardInterrupt:
-        raise typer.Exit(3) from None
-    finally:
-        if not finished and (folder / "journal.jsonl").exists():
-            again = f"the same command with --out {folder} goes on"
-            show(f"stopped; finished episodes are in {folder}: {again}", file=sys.stderr)
-
-    def text() -> None:
-        show(f"{summary.env_id} {agent} on {summary.split}: success {summary.success.text()}, faults {summary.faults}")
-        show(f"mean return {summary.mean_return:.3f}, turns {summary.mean_turns:.2f}, "
-              f"turns with an event {100 * summary.malformed_share:.1f} %")  # fmt: skip
-        for cause, count in summary.fault_causes.items():
-            show(f"fault, {count} times: {cause}")
-        show(f"run: {folder}")
-
-    print_result({**summary.to_json(), "run": str(folder)}, as_json, text)
-    if summary.faults:
-        raise typer.Exit(3)
-
-
 def _make(env_id: str, arguments: list[str] | None) -> Any:
     import gymnasium as gym
 
     from agent_envs.registry import full_id
 
     sys.path.insert(0, "")
-    return gym.make(full_id(env_id), **_arguments(arguments))
-
-
-def _new_folder(name: str) -> Path:
-    """Return a folder under runs/ that no earlier run has."""
-    stem = Path("runs") / f"{time.strftime('%Y%m%d-%H%M%S')}-{name}"
-    numbered = (stem.with_name(f"{stem.name}-{number}") for number in itertools.count(2))
-    return next(folder for folder in itertools.chain([stem], numbered) if not folder.exists())
-
-
-@contextlib.contextmanager
-def _two_interrupts() -> Iterator[None]:
-    """Let the first Ctrl-C finish what runs, and say so; the second leaves at once."""
-
-    def interrupted(number: int, frame: Any) -> None:
-        signal.signal(signal.SIGINT, lambda *_: os._exit(130))
-        show("stopping: running episodes finish first; Ctrl-C again leaves at once", file=sys.stderr)
-        raise KeyboardInterrupt
-
-    before = signal.signal(signal.SIGINT, interrupted)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, before)
+    return gym.make(full_id(env_id), **named_values(arguments, "--arg"))
 
 
 def _subject(name: str, arguments: list[str] | None) -> Any:
@@ -254,21 +172,6 @@ def _subject(name: str, arguments: list[str] | None) -> Any:
         return _make(name, arguments)
     sys.path.insert(0, "")
     try:
-        return getattr(import_module(module), cls)(**_arguments(arguments))
+        return getattr(import_module(module), cls)(**named_values(arguments, "--arg"))
     except (ImportError, AttributeError, TypeError, ValueError) as error:
         raise UsageError(f"check {name}: {error}") from error
-
-
-def _arguments(pairs: list[str] | None) -> dict[str, Any]:
-    from agent_envs.errors import UsageError
-
-    values: dict[str, Any] = {}
-    for pair in pairs or []:
-        name, equals, text = pair.partition("=")
-        if not equals:
-            raise UsageError(f"--arg {pair}: write NAME=VALUE")
-        try:
-            values[name] = json.loads(text)
-        except ValueError:
-            values[name] = text
-    return values

@@ -29,6 +29,7 @@ from agent_envs.canonical import canonical_json, digest, plain_value
 from agent_envs.companions import companion, register_companions
 from agent_envs.episode import Episode, Outcome, extended, legal_text, planted
 from agent_envs.errors import UsageError
+from agent_envs.external import Recording
 from agent_envs.messages import Message, text_of
 from agent_envs.rewards import RewardSpec
 from agent_envs.spaces import Utterance
@@ -82,6 +83,7 @@ class TurnEnv(gym.Env[str, Any]):
     context = "append"
     render_mode: str | None = None
     arguments: dict[str, Any]
+    recording: Recording | None = None  # of outside services; a runner sets it before the reset
     planted_text = ""  # the checker's bait, appended to all that the environment shows before rewards see the turn
     _chosen: dict[str, Any]
     _episode: Episode | None = None

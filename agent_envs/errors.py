@@ -6,6 +6,7 @@ AgentEnvsError
 ├── MissingExtra     an optional package that is not installed: the exact pip line
 ├── Unsolvable       nothing can be gained any more from this episode
 ├── ReplayMismatch   a recorded episode that this installation does not reproduce
+├── BudgetSpent      the run's cost limit is reached: no further call is paid for
 └── EnvFault         infrastructure failed (a retriever, judge or user model): never a reward
 """
 
@@ -38,16 +39,22 @@ class ReplayMismatch(AgentEnvsError):
     """Replaying a record gave something else; the message names the turn and the field."""
 
 
+class BudgetSpent(AgentEnvsError):
+    """The run's cost limit is reached; the message names the limit and what was spent. Finished episodes stand."""
+
+
 class EnvFault(AgentEnvsError):
     """An outside service failed. Not a failure of the policy: such an episode has no reward.
 
     Attributes:
         cause: one line that says what failed.
         retryable: whether the same call may succeed later.
+        wait_seconds: how long the service asked to be left alone (`Retry-After`); 0 if it did not say.
     """
 
-    def __init__(self, cause: str, retryable: bool = True) -> None:
-        """Keep the cause and whether a retry makes sense."""
+    def __init__(self, cause: str, retryable: bool = True, wait_seconds: float = 0.0) -> None:
+        """Keep the cause, whether a retry makes sense, and after how long."""
         super().__init__(cause)
         self.cause = cause
         self.retryable = retryable
+        self.wait_seconds = wait_seconds

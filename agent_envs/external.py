@@ -1,9 +1,9 @@
-"""The port to everything outside: live, record or replay, with attempts, a deadline and faults.
+"""The port to everything outside: live, recorded or replayed, with attempts, a deadline and faults.
 
-A service (an LLM user, a judge, a web search) is a function from a JSON request to a JSON response. The port stands before
-it and keys each call by (port, digest of the request, episode key, branch, ordinal of that request in the episode), so
-that equal starts draw independent samples and a replay finds each one again. A deterministic service is keyed by the
-digest of the request alone.
+A service (an LLM user, a judge, a web search) is a function from a JSON request and the seconds it may take to a JSON
+response. The port stands before it and keys each call by (port, digest of the request, episode key, branch, ordinal of that
+request in the episode), so that equal starts draw independent samples and a replay finds each one again. A deterministic
+service is keyed by the digest of the request alone. All ports of a run share one `Recording`; without one they are live.
 """
 
 import json
@@ -13,15 +13,17 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from types import TracebackType
 from typing import Any, Literal
 
 from agent_envs.canonical import canonical_json, digest, state_type
 from agent_envs.errors import EnvFault, UsageError
 from agent_envs.journal import Journal, read_journal
 
-Backend = Callable[[Any], Any]
-Mode = Literal["live", "record", "replay"]
+Backend = Callable[[Any, float], Any]
 MAX_ATTEMPTS = 5
+FIRST_PAUSE_SECONDS = 1.0
+LONGEST_ASKED_PAUSE_SECONDS = 60.0
 
 
 @state_type
@@ -34,48 +36,101 @@ class CallSite:
     ordinal: int = 0
 
 
+class Recording:
+    """What outside services answered: one file for all ports of a run, safe to use from many threads."""
+
+    def __init__(self, path: Path, mode: Literal["record", "replay"]) -> None:
+        """Read the file; `record` also opens it for appending, and makes it where it is missing.
+
+        Raises:
+            UsageError: another process is recording into it, it is damaged, or there is nothing to replay.
+        """
+        if mode not in ("record", "replay"):
+            raise UsageError(f'Recording({str(path)!r}): mode={mode!r}; the modes are "record" and "replay"')
+        if mode == "replay" and not path.is_file():
+            raise UsageError(f"{path}: no recording to replay; record one first")
+        self.path, self.mode = path, mode
+        self._lock = threading.Lock()
+        self._journal = Journal(path) if mode == "record" else None
+        # As JSON texts, so that a caller who changes an answer changes nobody else's.
+        self._texts: dict[str, str] = {row["key"]: canonical_json(row["response"]) for row in read_journal(path)}
+
+    def __contains__(self, key: object) -> bool:
+        """Return whether an answer is recorded under this key (`find` cannot tell a recorded null from none)."""
+        with self._lock:
+            return key in self._texts
+
+    def find(self, key: str) -> Any | None:
+        """Return a fresh copy of the answer that is recorded under this key, or None."""
+        with self._lock:
+            text = self._texts.get(key)
+        return None if text is None else json.loads(text)
+
+    def keep(self, key: str, port: str, request: Any, response: Any) -> Any:
+        """Record an answer and return a copy of what is recorded: another thread's, if that was first."""
+        with self._lock:
+            text = self._texts.get(key)
+            if text is None:
+                if self._journal is None:
+                    raise UsageError(f'{self.path} is open for replay; open it with mode="record" to record')
+                text = canonical_json(response)
+                self._journal.append({"key": key, "port": port, "request": request, "response": response})
+                self._texts[key] = text
+        return json.loads(text)
+
+    def close(self) -> None:
+        """Put everything on disk and release the file."""
+        with self._lock:
+            if self._journal is not None:
+                self._journal.close()
+
+    def __enter__(self) -> "Recording":
+        """Return the recording."""
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
+        """Close it."""
+        self.close()
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> "Recording":
+        """Return the recording itself: it stands for one open file."""
+        return self
+
+
 class ExternalPort:
-    """One outside service under a name."""
+    """One outside service under a name. `recording` may be set until the first call."""
 
     def __init__(
         self,
         name: str,
         backend: Backend | None = None,
         *,
-        mode: Mode = "live",
-        store: Path | None = None,
+        recording: Recording | None = None,
         deterministic: bool = False,
-        deadline_seconds: float = 60.0,
+        deadline_seconds: float = 120.0,
+        attempt_seconds: float = 60.0,
         max_bytes: int = 4_000_000,
         wait: Callable[[float], None] = time.sleep,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """Set up the port.
 
         Args:
             name: part of every key.
-            backend: the service; not needed for replay. It raises EnvFault(cause, retryable) when it fails.
-            mode: `live` calls; `record` calls and appends to the store; `replay` reads the store and never calls.
-            store: the journal of recordings, for `record` and `replay`.
+            backend: the service, `(request, seconds) -> response`; not needed for replay. It raises EnvFault when it fails.
+            recording: where answers are recorded or replayed; without one every call is live.
             deterministic: key by the request alone (a judge at temperature 0).
-            deadline_seconds: over all attempts of one call.
+            deadline_seconds: over all attempts of one call and the waits between them.
+            attempt_seconds: the most that one attempt is given.
             max_bytes: cap on a response's canonical JSON, in bytes.
             wait: how to sleep between attempts.
+            clock: the seconds that the deadline is held against.
         """
-        if mode != "replay" and backend is None:
-            raise UsageError(f"ExternalPort({name!r}): mode={mode!r} needs a backend")
-        if mode != "live" and store is None:
-            raise UsageError(f"ExternalPort({name!r}): mode={mode!r} needs store=PATH")
-        self.name, self.mode, self.deterministic = name, mode, deterministic
-        self._backend, self._wait = backend, wait
-        self._deadline_seconds, self._max_bytes = deadline_seconds, max_bytes
-        self._lock = threading.Lock()
-        # As JSON texts, so that a caller who changes a response changes nobody else's.
-        self._recorded: dict[str, str] = {}
-        self._journal: Journal | None = None
-        if store is not None and mode == "record":
-            self._journal = Journal(store)
-        if store is not None and mode != "live":
-            self._recorded = {row["key"]: canonical_json(row["response"]) for row in read_journal(store)}
+        self.name, self.deterministic, self.recording = name, deterministic, recording
+        self._backend, self._wait, self._clock = backend, wait, clock
+        self._deadline_seconds, self._attempt_seconds, self._max_bytes = deadline_seconds, attempt_seconds, max_bytes
+        if backend is None and (recording is None or recording.mode == "record"):
+            raise UsageError(f"ExternalPort({name!r}) needs a backend, or a recording to replay")
 
     def key(self, request: Any, site: CallSite) -> str:
         """Return the digest under which this call is stored."""
@@ -83,49 +138,60 @@ class ExternalPort:
         return digest([self.name, digest(request), *place])
 
     def call(self, request: Any, site: CallSite) -> Any:
-        """Return the service's response.
+        """Return the service's response: the recorded one where there is one.
 
         Raises:
             EnvFault: the service failed for good, its answer was too large, or a replay has no recording.
         """
-        key = self.key(request, site)
-        with self._lock:
-            if key in self._recorded:
-                return json.loads(self._recorded[key])
-        if self.mode == "replay":
+        key, recording = self.key(request, site), self.recording
+        if recording is None:
+            return self._attempt(request, key)
+        if key in recording:
+            return recording.find(key)
+        if recording.mode == "replay":
             raise EnvFault(f"{self.name}: no recording for request {digest(request)[:12]} at {site}", retryable=False)
-        text = self._attempt(request, key)
-        response = json.loads(text)
-        if self._journal is not None:
-            with self._lock:
-                if key in self._recorded:  # another thread asked the same meanwhile: its answer is the recorded one
-                    return json.loads(self._recorded[key])
-                self._recorded[key] = text
-                self._journal.append({"key": key, "port": self.name, "request": request, "response": response})
-        return response
+        return recording.keep(key, self.name, request, self._attempt(request, key))
 
     def close(self) -> None:
-        """Close the store."""
-        if self._journal is not None:
-            self._journal.close()
+        """Close the service, if it can be closed; the recording belongs to the run."""
+        close = getattr(self._backend, "close", None)
+        if close is not None:
+            close()
 
-    def _attempt(self, request: Any, key: str) -> str:
-        assert self._backend is not None
+    def _attempt(self, request: Any, key: str) -> Any:
+        if self._backend is None:
+            raise UsageError(f"ExternalPort({self.name!r}) was made for replay and has no backend to call")
         jitter = random.Random(key)
-        started = time.monotonic()
+        ends = self._clock() + self._deadline_seconds
+        late = f"; another would start after the deadline of {self._deadline_seconds:g} s"
+        seconds = min(self._attempt_seconds, self._deadline_seconds)
         for attempt in range(1, MAX_ATTEMPTS + 1):
             try:
-                response = self._backend(request)
+                return self._checked(self._backend(request, seconds))
             except EnvFault as fault:
-                pause = 0.5 * 2 ** (attempt - 1) * (0.5 + jitter.random())
-                late = time.monotonic() + pause - started > self._deadline_seconds
-                if not fault.retryable or attempt == MAX_ATTEMPTS or late:
-                    why = f"{self.name}: {fault.cause} (attempt {attempt} of {MAX_ATTEMPTS})"
-                    raise EnvFault(why, fault.retryable) from fault
+                if not fault.retryable or attempt == MAX_ATTEMPTS:
+                    raise self._final(fault, attempt) from fault
+                # Full jitter; where the service named a time, on top of it, so that callers do not come back at once.
+                pause = jitter.uniform(0.0, FIRST_PAUSE_SECONDS * 2 ** (attempt - 1))
+                pause += min(max(fault.wait_seconds, 0.0), LONGEST_ASKED_PAUSE_SECONDS)
+                if self._clock() + pause >= ends:
+                    raise self._final(fault, attempt, late) from fault
                 self._wait(pause)
-            else:
-                text = canonical_json(response)
-                if len(text.encode("utf-8", "surrogatepass")) > self._max_bytes:
-                    raise EnvFault(f"{self.name}: the response is larger than {self._max_bytes} bytes", retryable=False)
-                return text
+                seconds = min(self._attempt_seconds, ends - self._clock())
+                if seconds <= 0.0:  # it slept for longer than it was asked to
+                    raise self._final(fault, attempt, late) from fault
         raise AssertionError("unreachable: the last attempt returns or raises")
+
+    def _final(self, fault: EnvFault, attempt: int, late: str = "") -> EnvFault:
+        cause = fault.cause.removeprefix(f"{self.name}: ")
+        why = f"{self.name}: {cause} (attempt {attempt} of {MAX_ATTEMPTS}{late})"
+        return EnvFault(why, fault.retryable, fault.wait_seconds)
+
+    def _checked(self, response: Any) -> Any:
+        try:
+            text = canonical_json(response)
+        except RecursionError:
+            raise EnvFault("the response is nested too deeply") from None
+        if len(text.encode("utf-8", "surrogatepass")) > self._max_bytes:
+            raise EnvFault(f"the response is larger than {self._max_bytes} bytes", retryable=False)
+        return json.loads(text)

@@ -20,12 +20,24 @@ _REPLAYED = ("index", "action", "parsed", "observation", "results", "reward", "t
 
 @dataclass(frozen=True)
 class EpisodeResult:
-    """A finished episode. With `fault` set there is no reward in it for training or analysis."""
+    """A finished episode. With `fault` set there is no reward in it for training or analysis.
+
+    Attributes:
+        trajectory: what was seen and done.
+        status: `terminated`, `truncated`, `fault` or `budget`.
+        fault: what failed, where it stayed.
+        usage: tokens by name, over all attempts at the episode.
+        attempts: what failed in attempts before this one.
+        seconds: wall time of all attempts; `agent_seconds` is the policy's part. They are no part of equality.
+    """
 
     trajectory: Trajectory
     status: str
     fault: str = ""
     usage: dict[str, int] = field(default_factory=dict)
+    attempts: tuple[str, ...] = field(default=(), compare=False)
+    seconds: float = field(default=0.0, compare=False)
+    agent_seconds: float = field(default=0.0, compare=False)
 
     @property
     def success(self) -> bool:

@@ -5,6 +5,7 @@ trajectory is a path from the root to a leaf. Turns carry the id of their origin
 the turns before the fork and nothing else: nodes merge by id, never by equal text.
 """
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
@@ -148,8 +149,8 @@ class Trajectory:
 
     @property
     def total_reward(self) -> float:
-        """The undiscounted sum of rewards."""
-        return sum(turn.reward for turn in self.turns)
+        """The undiscounted sum of rewards, rounded once: the same on every version of Python."""
+        return math.fsum(turn.reward for turn in self.turns)
 
     @property
     def last(self) -> Turn:

@@ -1,112 +1,155 @@
-"""`make demo`: a keyless evaluation over every family, and a page with its table, its plot and its transcripts.
+"""`make demo`: a keyless evaluation over every family, and a page with its tables, its plot and its transcripts.
 
-Random, heuristic and solver agents play generated tasks, and real questions where AGENT_ENVS_DATA names the data.
+Random, heuristic and solver agents play generated tasks, and real questions where AGENT_ENVS_DATA names the data. Every row is
+a run as `agent-envs eval` makes it, with its own pages as `agent-envs view` writes them.
 """
 
 import argparse
 import os
+import shutil
 import time
 from dataclasses import dataclass
 from pathlib import Path
 
-import gymnasium as gym
-
-from agent_envs.evaluation.agents import make_agent
-from agent_envs.evaluation.evaluate import RunConfig, Summary, evaluate
-from agent_envs.evaluation.page import Bar, Cell, Page, Table, Transcript, write_page
-from agent_envs.policies import core_of
+from agent_envs.evaluation.compare import compare_entries
+from agent_envs.evaluation.evaluate import Result, evaluate
+from agent_envs.evaluation.page import Bar, Cell, Curve, Page, Table, render
+from agent_envs.evaluation.plan import Choice, adhoc_suite
+from agent_envs.evaluation.run_folder import Settings, open_run
+from agent_envs.evaluation.view import write_view
 from agent_envs.progress import progress_bar
 from agent_envs.registry import TABLE
-from agent_envs.rollout import EpisodeResult
 
 AGENTS = ("random", "heuristic", "solver")
 REAL = {"SearchQA": ("hotpotqa", "popqa", "musique")}
-TRANSCRIPTS_A_RUN = 2
+TRANSCRIPTS_A_RUN = 12
+TURN_LIMITS = (1, 2, 3, 4, 6)
+ABLATIONS = ("bm25", "random", "empty", "oracle")
 
 
 @dataclass(frozen=True)
 class Row:
-    """One line of the demo's table, and the episodes that it shows."""
+    """One run of the demo: its name, its result and its folder."""
 
-    source: str
-    summary: Summary
-    shown: tuple[EpisodeResult, ...]
-    gold: tuple[tuple[str, ...], ...]
-
-
-def runs(tasks: int) -> list[Row]:
-    """Play everything and return the rows of the table."""
-    with_data = bool(os.environ.get("AGENT_ENVS_DATA"))
-    rows = []
-    for entry in TABLE:
-        for source in ("world", *(REAL.get(entry.name, ()) if with_data else ())):
-            for agent in AGENTS:
-                config = RunConfig(entry.id, {"tasks": source}, agent, limit=tasks)
-                shown: list[EpisodeResult] = []
-
-                def keep(result: EpisodeResult, shown: list[EpisodeResult] = shown) -> None:
-                    if len(shown) < TRANSCRIPTS_A_RUN:
-                        shown.append(result)
-
-                with progress_bar(f"{entry.name} {source} {agent}") as progress:
-                    summary = evaluate(config, make_agent(agent), progress=progress, keep=keep)
-                rows.append(Row(source, summary, tuple(shown), tuple(_gold(config, result) for result in shown)))
-    return rows
+    name: str
+    result: Result
+    folder: Path
 
 
-def _gold(config: RunConfig, result: EpisodeResult) -> tuple[str, ...]:
-    source = core_of(gym.make(config.env_id, **config.arguments)).source
-    return source.get(result.trajectory.header.split, result.trajectory.header.task_id).gold
+def play(out: Path, name: str, choice: Choice, agent: str) -> Row:
+    """Play a run, and write its pages."""
+    name = name.lower()
+    folder = out / "runs" / name
+    with progress_bar(f"{name}") as progress:
+        result = evaluate(adhoc_suite(choice), Settings(agent, smoke=True), folder=folder, progress=progress)
+    write_view(folder, out / name, most=TRANSCRIPTS_A_RUN)
+    return Row(name, result, folder)
 
 
-def page_of(rows: list[Row], seconds: float) -> Page:
-    """Return the page of the demo."""
+def sources(name: str) -> tuple[str, ...]:
+    """Return the task sources that the demo plays of an environment."""
+    return ("world", *(REAL.get(name, ()) if os.environ.get("AGENT_ENVS_DATA") else ()))
+
+
+def success_table(rows: list[Row]) -> Table:
+    """Return one line a run, which links to its pages."""
     cells: list[tuple[str | Cell | Bar, ...]] = []
-    transcripts: list[Transcript] = []
-    for number, row in enumerate(rows):
-        summary, rate = row.summary, row.summary.success
-        links = []
-        for place, result in enumerate(row.shown):
-            anchor = f"e{number}-{place}"
-            links.append(Cell("ab"[place], href=f"#{anchor}"))
-            name = f"{row.source}, {summary.agent}: {result.trajectory.header.task_id}"
-            meta = (("split", summary.split), ("gold answers", "; ".join(row.gold[place])))
-            transcripts.append(Transcript(anchor, name, meta, result.trajectory))
-        bar = Bar(rate.value, rate.low, rate.high)
+    for row in rows:
+        item = row.result.summaries[0]
+        _, source, agent = row.name.split("-")
+        rate = item.success
         cells.append((
-            f"{summary.env_id.split('/')[-1]} {row.source}", summary.split, summary.agent, rate.text(), bar,
-            f"{summary.mean_turns:.2f}", f"{100 * summary.malformed_share:.1f} %", str(summary.faults), *links,
+            f"{item.env_id.split('/')[-1]} {source}", item.split, Cell(agent, f"{row.name}/index.html"), rate.text(),
+            Bar(rate.value, rate.low, rate.high), f"{item.mean_turns:.2f}", f"{item.mean_calls:.2f}",
+            str(item.faults),
         ))  # fmt: skip
-    heads = ("environment", "split", "agent", "success (95 % interval)", "", "turns", "turns with an event", "faults",
-             "episodes", "")  # fmt: skip
-    intro = (
-        f"Built-in agents over every environment family, {time.strftime('%Y-%m-%d')}, {seconds:.0f} seconds. "
-        "Random is the floor, the solver the ceiling (it reads the task's gold and acts through the same actions); "
-        "the heuristic searches for the question and answers with a span of what came back. "
-        "Intervals are 95 % and clustered by world."
+    heads = (
+        "environment",
+        "split",
+        "agent",
+        "success (95 % interval)",
+        "",
+        "turns",
+        "searches",
+        "faults",
     )
-    return Page("agent-envs demo", intro, (Table("Success", heads, tuple(cells)),), (), tuple(transcripts))
+    return Table("Success", heads, tuple(cells))
+
+
+def ablation_table(row: Row) -> Table:
+    """Return what each retriever is worth to the heuristic agent."""
+    contrasts, _ = compare_entries(open_run(row.folder))
+    cells: list[tuple[str | Cell | Bar, ...]] = []
+    for item, contrast in zip(row.result.summaries, [None, *contrasts], strict=True):
+        rate, difference, verdict = item.success, "", ""
+        if contrast is not None:
+            pair = contrast.paired
+            difference = f"{100 * pair.difference:+.1f} [{100 * pair.low:+.1f}, {100 * pair.high:+.1f}]"
+            verdict = "better" if "better" in contrast.verdict and pair.difference > 0 else contrast.verdict
+            verdict = "worse" if "better" in contrast.verdict and pair.difference < 0 else verdict
+        name = item.entry.removeprefix("retriever=")
+        cells.append(
+            (
+                Cell(name, f"{row.name}/index.html"),
+                rate.text(),
+                Bar(rate.value, rate.low, rate.high),
+                difference,
+                verdict,
+            )
+        )
+    heads = ("retriever", "success (95 % interval)", "", "minus bm25, points", "")
+    note = "The heuristic agent on the same questions; differences are paired by question, Holm-corrected."
+    return Table("Retriever ablations", heads, tuple(cells), note)
+
+
+def turn_curve(row: Row) -> Curve:
+    """Return success over turn limits, the last turn a forced answer."""
+    points = tuple(
+        (float(item.turn_limit or 0), 100 * item.success.value, 100 * item.success.low, 100 * item.success.high)
+        for item in row.result.summaries
+    )
+    return Curve(
+        "Success over turn limits", "turns allowed, the last a forced answer", "success, %", (("heuristic", points),)
+    )
 
 
 def main() -> None:
     """Run the demo and print where its page is."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--tasks", type=int, default=300, help="tasks a run (default 300)")
-    parser.add_argument("--out", type=Path, default=Path("demo"), help="folder of the page (default demo/)")
+    parser.add_argument("--out", type=Path, default=Path("demo"), help="folder of the pages (default demo/)")
     options = parser.parse_args()
-    started = time.monotonic()
-    rows = runs(options.tasks)
+    started, out = time.monotonic(), options.out
+    shutil.rmtree(out / "runs", ignore_errors=True)  # an earlier demo's, whose numbers may be another version's
+    rows = [
+        play(out, f"{entry.name}-{source}-{agent}", Choice(entry.id, {"tasks": source}, limit=options.tasks), agent)
+        for entry in TABLE
+        for source in sources(entry.name)
+        for agent in AGENTS
+    ]
+    source = sources("SearchQA")[-2 if len(sources("SearchQA")) > 1 else 0]
+    sweep = Choice("SearchQA", {"tasks": source}, limit=options.tasks, sweep=("retriever", ABLATIONS))
+    ablations = play(out, f"SearchQA-{source}-retrievers", sweep, "heuristic")
+    limits = play(
+        out, "SearchQA-world-limits", Choice("SearchQA", limit=options.tasks, turn_limits=TURN_LIMITS), "heuristic"
+    )
+    intro = (
+        f"Built-in agents over every family, {time.strftime('%Y-%m-%d')}, {time.monotonic() - started:.0f} seconds. "
+        "Random is the floor, the solver the ceiling (it reads the task's gold and acts through the same actions); "
+        "the heuristic searches for the question and answers with a span of what came back. "
+        "Intervals are 95 % and clustered by world. An agent's name leads to its run, with transcripts."
+    )
+    tables = (success_table(rows), ablation_table(ablations))
+    page = out / "index.html"
+    page.write_bytes(render(Page("agent-envs demo", intro, tables, (turn_curve(limits),))))
     for row in rows:
-        name = f"{row.summary.env_id} {row.source}"
-        print(f"{name:36}{row.summary.split:6}{row.summary.agent:11}{row.summary.success.text()}")
+        item = row.result.summaries[0]
+        print(f"{row.name:36}{item.split:6}{item.success.text()}")
     if not os.environ.get("AGENT_ENVS_DATA"):
         print(
             "AGENT_ENVS_DATA names no data folder: real questions were left out (agent-envs data list tells what there is)"
         )
-    path = options.out / "index.html"
-    options.out.mkdir(parents=True, exist_ok=True)
-    write_page(path, page_of(rows, time.monotonic() - started))
-    print(path.resolve())
+    print(page.resolve())
 
 
 if __name__ == "__main__":

@@ -17,6 +17,7 @@ ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 BLOCKS = re.findall(r"```(\w*)\n(.*?)```", README, flags=re.S)
 PYTHON = [text for language, text in BLOCKS if language == "python"]
+EVALUATION = (ROOT / "docs" / "evaluation.md").read_text(encoding="utf-8")
 GUIDE = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "guide.md").read_text(encoding="utf-8"), flags=re.S)
 COMMANDS = [line for language, text in BLOCKS if language == "console" for line in text.splitlines() if line.strip()]
 HEADINGS = ("Description", "Task sources", "Action", "Observation", "Tools", "Reward", "Episode end", "Info", "Arguments",
@@ -26,7 +27,7 @@ HEADINGS = ("Description", "Task sources", "Action", "Observation", "Tools", "Re
 def test_every_block_is_of_a_kind_that_is_checked():
     assert {language for language, _ in BLOCKS} == {"python", "console", ""}
     assert len(PYTHON) == len(GUIDE) == 3
-    assert len(COMMANDS) == 7
+    assert len(COMMANDS) == 12
 
 
 @pytest.mark.parametrize("block", [*PYTHON, *GUIDE], ids=lambda block: block.strip().splitlines()[0][:40])
@@ -60,19 +61,22 @@ def test_the_readmes_claims_come_true(tmp_path):
     assert summary["success"] == 0.0 and summary["mean_turns"] == 2.0 and summary["faults"] == 0
 
 
-@pytest.mark.parametrize("command", [line for line in COMMANDS if line.startswith("agent-envs")])
-def test_commands_run(command, tmp_path):
-    arguments = shlex.split(command)[1:]
-    ran = subprocess.run(
-        [sys.executable, "-m", "agent_envs", *arguments],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
-    assert ran.returncode == 0, ran.stderr
-    assert ran.stdout.strip()
+@pytest.mark.parametrize("page", [README, EVALUATION], ids=["README", "evaluation"])
+def test_commands_run_in_their_order(page, tmp_path):
+    blocks = re.findall(r"```console\n(.*?)```", page, flags=re.S)
+    commands = [line for block in blocks for line in block.splitlines() if line.startswith("agent-envs")]
+    assert len(commands) >= 5
+    for command in commands:
+        ran = subprocess.run(
+            [sys.executable, "-m", "agent_envs", *shlex.split(command)[1:]],
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            timeout=300,
+            check=False,
+        )
+        assert ran.returncode == 0, f"{command}: {ran.stderr}"
+        assert ran.stdout.strip(), command
 
 
 def test_make_targets_exist():
@@ -86,8 +90,9 @@ def test_make_targets_exist():
 
 
 def test_links_and_the_annotated_tree_are_true():
-    for link in re.findall(r"\]\(([^)#:]+)\)", README):
-        assert (ROOT / link).exists(), link
+    for page in (ROOT / "README.md", *(ROOT / "docs").glob("*.md"), ROOT / "benchmarks" / "README.md"):
+        for link in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", page.read_text(encoding="utf-8")):
+            assert (page.parent / link).exists(), f"{page.name}: {link}"
     tree = next(text for language, text in BLOCKS if language == "" and text.startswith("agent_envs/"))
     package, _, rest = tree.partition("tests/")
     named = set(re.findall(r"(\w+(?:\.py|/))", package)) - {"agent_envs/"}

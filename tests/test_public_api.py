@@ -7,8 +7,9 @@ import pytest
 import agent_envs
 
 PINNED = [
-    "AgentEnvsError", "DataMissing", "EnvFault", "Episode", "EpisodeResult", "Message", "MissingExtra", "Outcome",
-    "Planned", "Policy", "ReplayMismatch", "Reply", "Request", "Reward", "RewardSpec", "Snapshot", "Task", "Term",
+    "AgentEnvsError", "BudgetSpent", "DataMissing", "EnvFault", "Episode", "EpisodeResult", "Message", "MissingExtra",
+    "Outcome",
+    "Planned", "Policy", "ReplayMismatch", "Reply", "Request", "Reward", "RewardSpec", "RunLog", "Snapshot", "Task", "Term",
     "ToolCall", "ToolResult", "Trajectory", "TrajectoryTree", "Turn", "TurnEnv", "TurnWrapper", "Unsolvable",
     "UsageError", "Utterance", "check_turn_env", "env_ids", "fork", "make_vec", "record_turn", "register_companions",
     "register_snapshot", "replay", "restore", "run_episode", "run_many", "snapshot", "solve", "spec_json",
@@ -25,7 +26,7 @@ def test_every_public_name_is_there_and_documented():
 
 
 def test_nothing_else_of_the_package_is_public():
-    internal = {"TYPE_CHECKING", "Any", "register_all"}
+    internal = {"TYPE_CHECKING", "VERSION", "Any", "register_all"}
     names = {
         name
         for name, value in vars(agent_envs).items()

@@ -1,184 +1,165 @@
-"""From an id and an agent to numbers with intervals: the plan of a run, the run, and its summary."""
+"""From a suite and an agent to numbers with intervals: the run, its resumption and its result."""
 
-import json
-import math
-from collections import Counter
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import gymnasium as gym
-
-from agent_envs.canonical import canonical_json, digest
 from agent_envs.errors import UsageError
-from agent_envs.evaluation.statistics import Rate, mean_interval, success_rate
-from agent_envs.policies import Policy, core_of
-from agent_envs.registry import full_id, spec_json
-from agent_envs.rollout import EpisodeResult
+from agent_envs.evaluation.agents import make_agent
+from agent_envs.evaluation.episodes import EpisodeNumbers, missing
+from agent_envs.evaluation.plan import plan_of
+from agent_envs.evaluation.prices import Limited, Price, Purse, cost_of, load_prices
+from agent_envs.evaluation.run_folder import Played, Run, Settings, claim, open_run, same_identity, save_results
+from agent_envs.evaluation.statistics import Rate
+from agent_envs.evaluation.suite import Suite
+from agent_envs.evaluation.summary import Summary, score_of, summarise
+from agent_envs.external import Recording
+from agent_envs.journal import read_journal
+from agent_envs.policies import Policy
 from agent_envs.runner import Planned, run_many
-from agent_envs.sources.corpora import write_atomically
 
 Progress = Callable[[int, int, float], None]
+Keep = Callable[[Played], None]
 
 
 @dataclass(frozen=True)
-class RunConfig:
-    """What is evaluated. `arguments` are the environment's; `limit` (None: the whole split) makes a smoke run."""
+class Result:
+    """What a run came to. `score` is None for a suite whose mean says nothing, such as a sweep."""
 
-    env_id: str
-    arguments: dict[str, Any]
-    agent: str
-    split: str = ""
-    limit: int | None = None
-    trials: int = 1
-
-
-@dataclass(frozen=True)
-class Summary:
-    """The numbers of a run. Rates are over the planned episodes: one that ended in a fault counts as no success."""
-
-    env_id: str
-    agent: str
-    split: str
-    success: Rate
-    mean_return: float
-    return_interval: tuple[float, float]
-    episodes: int
-    faults: int
-    mean_turns: float
-    malformed_share: float
-    smoke: bool
-    fault_causes: dict[str, int]
+    suite: Suite
+    settings: Settings
+    summaries: tuple[Summary, ...]
+    score: Rate | None
+    complete: bool
 
     def to_json(self) -> dict[str, Any]:
-        """Return plain data; `success` is a number and `interval` its bounds. Bounds that are not known are None."""
-        row = asdict(self)
-        rate = row.pop("success")
-        low, high = self.return_interval
-        known = math.isfinite(low) and low < high  # equal returns say nothing about the spread of others
-        row["return_interval"] = [low, high] if known else [None, None]
-        return {**row, "success": rate["value"], "interval": [rate["low"], rate["high"]], "tasks": rate["tasks"]}
-
-
-def make_plan(config: RunConfig) -> tuple[list[Planned], dict[str, str]]:
-    """Return the planned episodes, and the cluster of each episode key. Keys and seeds are derived, never drawn."""
-    env = gym.make(full_id(config.env_id), **config.arguments)
-    core = core_of(env)
-    split = choose_split(config, core.source.splits)
-    size = core.source.size(split)
-    if (config.limit is not None and config.limit < 1) or config.trials < 1:
-        raise UsageError(f"limit={config.limit} and trials={config.trials}: give numbers >= 1")
-    spec = spec_json(env)
-    plan, clusters = [], dict[str, str]()
-    for index in range(size if config.limit is None else min(config.limit, size)):
-        task = core.source.get(split, index)
-        for trial in range(config.trials):
-            key = digest([core.spec_digest, split, task.id, trial])[:16]
-            if key in clusters:  # a generated world with fewer questions than asked for repeats them
-                continue
-            plan.append(Planned(key, spec, task.id, split, int(key[:8], 16) >> 1, trial))
-            clusters[key] = task.cluster or task.id
-    return plan, clusters
-
-
-def choose_split(config: RunConfig, splits: tuple[str, ...]) -> str:
-    """Return the split of a run: the one asked for, else test, else dev, else the last there is."""
-    if config.split and config.split not in splits:
-        raise UsageError(f"{config.env_id}: no split {config.split!r}; the splits are {', '.join(splits)}")
-    return config.split or next((name for name in ("test", "dev") if name in splits), splits[-1])
+        """Return plain data: one entry flat, several under `entries`, with the suite's score where it has one."""
+        head = {"suite": self.suite.name, "suite_digest": self.suite.digest(), "agent": self.settings.agent,
+                "trials": self.suite.trials, "smoke": self.settings.smoke, "complete": self.complete}  # fmt: skip
+        rows = [summary.to_json() for summary in self.summaries]
+        if len(rows) == 1:
+            return {**head, **rows[0]}
+        if self.score is not None:
+            head |= {"success": self.score.value, "interval": [self.score.low, self.score.high]}
+        return {**head, "entries": rows}
 
 
 def evaluate(
-    config: RunConfig,
-    policy: Policy,
+    suite: Suite,
+    settings: Settings,
     *,
-    concurrency: int = 1,
+    policy: Policy | None = None,
     folder: Path | None = None,
     progress: Progress | None = None,
-    keep: Callable[[EpisodeResult], None] | None = None,
-) -> Summary:
-    """Play a plan and summarise it.
+    keep: Keep | None = None,
+) -> Result:
+    """Play a suite and return its numbers.
 
     Args:
-        config: what is evaluated.
-        policy: who plays.
-        concurrency: worker threads.
-        folder: where `config.json`, `journal.jsonl` and `results.json` go; a killed run goes on from there when it is
-            started again with the same settings.
+        suite: what is played.
+        settings: who plays and how.
+        policy: the agent itself, where `settings.agent` is only its name.
+        folder: where the run is kept; a killed one goes on from there. None: nothing is kept.
         progress: called with (finished, planned, successes so far).
         keep: called with each finished episode, in the order of finishing.
 
     Raises:
-        UsageError: the folder holds a run of another configuration.
+        UsageError: the folder holds a run of another configuration, or the suite is another one here.
     """
-    plan, clusters = make_plan(config)
-    if folder is not None:
-        _claim(folder, config)
-    values: dict[str, tuple[Planned, EpisodeResult]] = {}
-    wins = 0
-    journal = folder / "journal.jsonl" if folder else None
-    for item, result in run_many(plan, policy, concurrency=concurrency, journal=journal):
-        values[item.key] = (item, _light(result))
-        wins += result.success
-        if keep is not None:
-            keep(result)
-        if progress is not None:
-            progress(len(values), len(plan), wins)
-    summary = summarise(config, [values[item.key] for item in plan], clusters)
-    if folder is not None:
-        text = json.dumps(summary.to_json(), indent=2) + "\n"
-        write_atomically(folder / "results.json", lambda file: file.write(text.encode()))
-    return summary
+    cast = _cast(settings, policy)  # what cannot be is refused before there is a folder
+    plan = plan_of(suite)
+    run = claim(folder, suite, settings) if folder is not None else None
+    return _play(suite, plan, cast, run, _Watch(progress, keep))
 
 
-def summarise(config: RunConfig, rows: list[tuple[Planned, EpisodeResult]], clusters: dict[str, str]) -> Summary:
-    """Return the numbers of finished episodes."""
-    names = [clusters[item.key] for item, _ in rows]
-    rate = success_rate([float(result.success) for _, result in rows], [str(item.task) for item, _ in rows], names)
-    sound = [(name, result) for name, (_, result) in zip(names, rows, strict=True) if result.status != "fault"]
-    returns = [result.trajectory.total_reward for _, result in sound] or [0.0]
-    turns = [turn for _, result in sound for turn in result.trajectory.turns]
-    return Summary(
-        env_id=full_id(config.env_id),
-        agent=config.agent,
-        split=rows[0][0].split,
-        success=rate,
-        mean_return=sum(returns) / len(returns),
-        return_interval=mean_interval(returns, [name for name, _ in sound] or ["none"]),
-        episodes=len(rows),
-        faults=len(rows) - len(sound),
-        mean_turns=len(turns) / max(len(sound), 1),
-        malformed_share=sum(turn.events != () for turn in turns) / max(len(turns), 1),
-        smoke=config.limit is not None,
-        fault_causes=dict(Counter(result.fault for _, result in rows if result.status == "fault").most_common(5)),
-    )
+def resume(folder: Path, progress: Progress | None = None) -> Result:
+    """Go on with the run of a folder, as it was begun.
+
+    Raises:
+        UsageError: there is none, or something that it rests on has changed; the message names it.
+    """
+    run = open_run(folder)
+    same_identity(run)
+    return _play(run.suite, plan_of(run.suite), _cast(run.config.settings(), None), run, _Watch(progress, None))
 
 
-def _light(result: EpisodeResult) -> EpisodeResult:
-    """Return a result without its texts, so that a run holds numbers and not transcripts."""
-    trajectory = result.trajectory
-    turns = tuple(
-        type(turn)(turn.index, "", "", None, (), (), turn.reward, (), turn.terminated, turn.truncated, turn.events)
-        for turn in trajectory.turns
-    )
-    return EpisodeResult(
-        type(trajectory)(trajectory.header, (), turns, None, trajectory.success), result.status, result.fault
-    )
+@dataclass(frozen=True)
+class _Watch:
+    progress: Progress | None
+    keep: Keep | None
 
 
-def _claim(folder: Path, config: RunConfig) -> None:
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise UsageError(f"{folder} cannot be the folder of a run: {error}") from error
-    path = folder / "config.json"
-    text = canonical_json(asdict(config))
-    if not path.exists():
-        write_atomically(path, lambda file: file.write(f"{text}\n".encode()))
-    elif (old := path.read_text(encoding="utf-8").strip()) != text:
-        before, now = json.loads(old), json.loads(text)
-        changed = ", ".join(
-            f"{name} ({before.get(name)!r} -> {now[name]!r})" for name in now if before.get(name) != now[name]
+@dataclass(frozen=True)
+class _Cast:
+    settings: Settings
+    actor: Policy
+    price: Price | None
+
+
+def _cast(settings: Settings, policy: Policy | None) -> _Cast:
+    price = load_prices(Path(settings.prices) if settings.prices else None).price(settings.agent)
+    if settings.max_cost_usd is not None and settings.max_cost_usd <= 0:
+        raise UsageError(f"--max-cost {settings.max_cost_usd}: give US dollars > 0")
+    if settings.max_cost_usd is not None and price is None:
+        raise UsageError(
+            f"--max-cost: no price is known for agent {settings.agent!r}; give a table with --prices FILE "
+            '({"schema": "agent-envs/prices@1", "date": ..., "source": ..., "models": {NAME: {"input": ..., "output": ...}}})'
         )
-        raise UsageError(f"{folder} holds a run with another {changed}: choose another --out")
+    return _Cast(settings, policy or make_agent(settings.agent, **settings.agent_options), price)
+
+
+def _play(suite: Suite, plan: list[Planned], cast: _Cast, run: Run | None, watch: _Watch) -> Result:
+    settings, actor, price = cast.settings, cast.actor, cast.price
+    if settings.max_cost_usd is not None and price is not None:
+        actor = Limited(actor, _purse(price, settings.max_cost_usd, run))
+    places = {key: (entry, cluster, trial) for key, entry, _, cluster, trial in suite.episodes()}
+    found: dict[str, EpisodeNumbers] = {}
+    wins = 0
+    with ExitStack() as stack:
+        log = None
+        if run is not None:
+            log = replace(run.log(), recording=stack.enter_context(Recording(run.externals, "record")))
+        for item, result in run_many(plan, actor, concurrency=settings.concurrency, journal=log):
+            played = Played(item.key, *places[item.key], result)
+            found[item.key] = played.numbers()
+            wins += found[item.key].success
+            if watch.keep is not None:
+                watch.keep(played)
+            if watch.progress is not None:
+                watch.progress(len(found), len(plan), wins)
+    if run is not None and len(found) < len(plan):
+        numbers = run.numbers()  # with those that an earlier part of the run had to leave
+    else:
+        numbers = [
+            found.get(key) or missing(entry, task, cluster, trial)
+            for key, entry, task, cluster, trial in suite.episodes()
+        ]
+    outcome = result_from(suite, settings, numbers, price)
+    if run is not None:
+        if run.externals.stat().st_size == 0:
+            run.externals.unlink()
+        save_results(run, outcome.to_json())
+    return outcome
+
+
+def result_from(suite: Suite, settings: Settings, numbers: list[EpisodeNumbers], price: Price | None) -> Result:
+    """Return the result of planned episodes as numbers, in the order of the suite."""
+    costs = [_cost(item, price) for item in numbers]
+    summaries = summarise(suite, numbers, costs)
+    complete = all(item.played for item in numbers)
+    return Result(suite, settings, summaries, score_of(suite, summaries), complete)
+
+
+def _cost(item: EpisodeNumbers, price: Price | None) -> float | None:
+    if price is not None:
+        return cost_of(price, item.usage)
+    return None if item.usage else 0.0
+
+
+def _purse(price: Price, most_usd: float, run: Run | None) -> Purse:
+    purse = Purse(price, most_usd)
+    for row in read_journal(run.log().path) if run is not None else ():
+        purse.pay(row.get("usage", {}))
+    return purse

@@ -1,4 +1,4 @@
-"""One HTML file that needs nothing else: tables, curves and transcripts. No script, no network, the same bytes each time.
+"""One HTML file that needs nothing else: facts, tables, curves, transcripts. No script, no network, equal bytes each time.
 
 What stands in a page was written by models and strangers. Every value passes `visible` and Jinja2's autoescaping, only the
 drawings of `charts` (numbers) are markup, and a content security policy forbids everything but the one style sheet.
@@ -7,149 +7,192 @@ drawings of `charts` (numbers) are markup, and a content security policy forbids
 import base64
 import hashlib
 import re
-from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
+from jinja2 import Environment, PackageLoader, StrictUndefined, pass_context
+from jinja2.runtime import Context
 from markupsafe import Markup
 
 from agent_envs.errors import UsageError
 from agent_envs.evaluation.charts import Bar, Curve, bar_svg, curve_svg, swatch_svg
+from agent_envs.evaluation.passage import passage
 from agent_envs.printing import MAX_CHARACTERS, visible
 from agent_envs.trajectory import Trajectory
 
-__all__ = ["Bar", "Cell", "Curve", "Page", "Table", "Transcript", "visible", "write_page"]
+__all__ = ["Bar", "Cell", "Curve", "Drawn", "Page", "Table", "Transcript", "draw", "render", "visible", "write_page"]
 
-FOLD = 1_200
-FOLD_SLACK = 200
 LANES = ("environment", "policy", "tool", "user", "feedback")
-TAGS = {"think": "think", "search": "call", "tool_call": "call", "answer": "answer"}
+TONES = ("", "good", "bad", "odd")
+# (characters of a text, turns) of a transcript that must fit into fewer bytes; without any turns where none of them does.
+SHORTER = ((20_000, 1_000), (4_000, 400), (1_000, 200), (300, 60))
 
 _ANCHOR = re.compile(r"[A-Za-z][A-Za-z0-9_.-]{0,79}")
+_LINK = re.compile(r"((?:\.\./)?(?:[a-z0-9_-]{1,80}/)?[a-z0-9_-]{1,80}\.html)?(?:#([A-Za-z][A-Za-z0-9_.-]{0,89}))?")
 _NUMBER = re.compile(r"[-+−]?[0-9][0-9.,]*(e[-+]?[0-9]+)?( ?%)?")
-_NAMES = "|".join(TAGS)
-# A tag ends at its closing tag, or where the next one opens: an unclosed <think> does not swallow the <answer>.
-_TAGGED = re.compile(rf"<({_NAMES})>.*?(?:</\1>|(?=<(?:{_NAMES})>)|\Z)", re.DOTALL)
-# Bidirectional controls, zero-width characters that join nothing, and tag characters: they hide or reorder text.
 
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """A table cell that links to an anchor of the page (`#e1`, or `#e1-t2` for a turn)."""
+    """A table cell that links, or is a badge with a tone (`good`, `bad`, `odd`).
+
+    A link leads to an anchor of the page (`#e1`, or `#e1-t2` for a turn), or to a page of the same site
+    (`pages/0001.html#e1`).
+    """
 
     text: str
     href: str = ""
+    tone: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """A table; a row may be shorter than the headers."""
+    """A table; a row may be shorter than the headers, and a first cell that repeats the one above is left out."""
 
     caption: str
     headers: tuple[str, ...]
     rows: tuple[tuple[str | Cell | Bar, ...], ...]
+    note: str = ""
+    anchor: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Transcript:
-    """An episode to read. Its turns are at `#ANCHOR-t1`, `#ANCHOR-t2`, ..."""
+    """An episode to read. Its turns are at `#ANCHOR-t1`, `#ANCHOR-t2`, ...
+
+    `outcome` is its badge; without one it says success or failure, as the environment did.
+    """
 
     anchor: str
     title: str
     meta: tuple[tuple[str, str], ...]
     trajectory: Trajectory
     note: str = ""
+    outcome: Cell | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Drawn:
+    """A transcript as HTML, made by `draw`, and what the list of its page tells of it."""
+
+    anchors: tuple[str, ...]
+    title: str
+    outcome: Cell
+    reward: float
+    turns: int
+    html: Markup
 
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """What a page shows, from top to bottom. A blank line in `intro` starts a paragraph."""
+    """What a page shows, from top to bottom. A blank line in `intro` starts a paragraph; `links` stand above and below."""
 
     title: str
     intro: str
     tables: tuple[Table, ...] = ()
     curves: tuple[Curve, ...] = ()
-    transcripts: tuple[Transcript, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Passage:
-    """A text in pieces of (kind, text): those shown, those folded away, and what was cut off.
-
-    `folded_size` counts the characters folded, `size` those of the whole text where some were cut off (else 0).
-    """
-
-    shown: tuple[tuple[str, str], ...]
-    folded: tuple[tuple[str, str], ...]
-    folded_size: int
-    size: int
+    transcripts: tuple[Transcript | Drawn, ...] = ()
+    facts: tuple[tuple[str, str], ...] = ()
+    notes: tuple[str, ...] = ()
+    links: tuple[Cell, ...] = ()
 
 
 def write_page(path: Path, page: Page) -> None:
-    """Write a page as one HTML file.
+    """Write a page that links to no other as one HTML file.
 
     Raises:
         UsageError: an anchor is malformed or taken, a link has no target, or a row is longer than its headers.
     """
-    _check(page)
-    html = _template().render(page=page)
+    html = render(page)
+    for cell in _links(page):
+        if not cell.href.startswith("#"):
+            raise UsageError(f"page: {cell.href[:80]!r} links to no anchor of the page")
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes(html.encode("utf-8"))
+    path.write_bytes(html)
 
 
-def passage(value: str | int, highlight: bool = False) -> Passage:
-    """Return a message's text in pieces: bounded, folded where it is long, action tags apart with `highlight`."""
-    whole = str(value).strip("\n")
-    text = whole[:MAX_CHARACTERS]
-    cut = len(text)
-    if cut > FOLD + FOLD_SLACK:
-        space = max(text.rfind(mark, FOLD - FOLD_SLACK, FOLD) for mark in " \n")
-        cut = space + 1 if space >= 0 else FOLD
-    pieces = list(_tagged(text)) if highlight else [("", text)]
-    shown, folded, at = [], [], 0
-    for kind, piece in pieces:
-        head, tail = piece[: max(cut - at, 0)], piece[max(cut - at, 0) :]
-        shown += [(kind, head)] if head else []
-        folded += [(kind, tail)] if tail else []
-        at += len(piece)
-    return Passage(tuple(shown), tuple(folded), len(text) - cut, len(whole) if len(whole) > len(text) else 0)
+def render(page: Page) -> bytes:
+    """Return the bytes of a page. That its links to other pages lead somewhere is for `site` to see to.
+
+    Raises:
+        UsageError: as `write_page`.
+    """
+    _check(page)
+    drawn = [item if isinstance(item, Drawn) else draw(item) for item in page.transcripts]
+    html: str = _template("page.html").render(page=page, drawn=drawn, most=MAX_CHARACTERS)
+    return html.encode("utf-8")
 
 
-def _tagged(text: str) -> Iterable[tuple[str, str]]:
-    at = 0
-    for found in _TAGGED.finditer(text):
-        if found.start() > at:
-            yield "", text[at : found.start()]
-        yield TAGS[found.group(1)], found.group()
-        at = found.end()
-    if at < len(text):
-        yield "", text[at:]
+def draw(item: Transcript, most_bytes: int | None = None) -> Drawn:
+    """Return a transcript as HTML; where it would be larger than `most_bytes`, its texts and its turns are cut, and it says so.
+
+    Raises:
+        UsageError: its anchor is malformed.
+    """
+    if not _ANCHOR.fullmatch(item.anchor):
+        raise UsageError(f"page: anchor {item.anchor[:80]!r} is no name of letters, digits, '.', '_' and '-'")
+    play = item.trajectory
+    everything = (MAX_CHARACTERS, len(play.turns))
+    for characters, turns in (everything, *(() if most_bytes is None else (*SHORTER, (300, 0)))):
+        shown = [*enumerate(play.turns, 1)]
+        if len(shown) > turns:
+            shown = shown[: turns // 2] + shown[len(shown) - turns // 2 :]
+        html = _template("transcript.html").render(
+            item=item, badge_cell=_outcome(item), shown=shown, left_out=len(play.turns) - len(shown), most=characters
+        )
+        if most_bytes is None or len(html.encode("utf-8")) <= most_bytes:
+            break
+    anchors = (item.anchor, f"{item.anchor}-t0", *(f"{item.anchor}-t{number}" for number, _ in shown))
+    # The template escaped every value; this is the one place where HTML made elsewhere enters a page.
+    return Drawn(anchors, item.title, _outcome(item), play.total_reward, len(play.turns), Markup(html))
+
+
+def anchors_of(page: Page) -> list[str]:
+    """Return the anchors that a page offers."""
+    names = ["top", "episodes", *(table.anchor for table in page.tables if table.anchor)]
+    for item in page.transcripts:
+        if isinstance(item, Drawn):
+            names += item.anchors
+        else:
+            names += [item.anchor, *(f"{item.anchor}-t{number}" for number in range(len(item.trajectory.turns) + 1))]
+    return names
+
+
+def links_of(page: Page) -> list[tuple[str, str]]:
+    """Return (page, anchor) of every link, "" for this page and for the top of a page."""
+    found = [_LINK.fullmatch(cell.href) for cell in _links(page)]
+    return [(match[1] or "", match[2] or "") for match in found if match]
+
+
+def _links(page: Page) -> list[Cell]:
+    cells = [cell for table in page.tables for row in table.rows for cell in row if isinstance(cell, Cell)]
+    return [cell for cell in (*page.links, *cells) if cell.href]
 
 
 def _check(page: Page) -> None:
-    anchors = ["top", "episodes"]
-    for item in page.transcripts:
-        if not _ANCHOR.fullmatch(item.anchor):
-            raise UsageError(f"page: anchor {item.anchor[:80]!r} is no name of letters, digits, '.', '_' and '-'")
-        anchors += [item.anchor, *(f"{item.anchor}-t{number}" for number in range(len(item.trajectory.turns) + 1))]
+    anchors = anchors_of(page)
     taken = set(anchors)
     if len(taken) < len(anchors):
         double = next(name for place, name in enumerate(anchors) if name in anchors[:place])
         raise UsageError(f"page: anchor {double!r} is used twice")
     for table in page.tables:
+        if table.anchor and not _ANCHOR.fullmatch(table.anchor):
+            raise UsageError(f"page: anchor {table.anchor[:80]!r} is no name of letters, digits, '.', '_' and '-'")
         for row in table.rows:
             if len(row) > len(table.headers):
                 raise UsageError(f"page: a row of {len(row)} cells under {len(table.headers)} headers")
-            for cell in row:
-                if isinstance(cell, Cell) and cell.href and not (cell.href[0] == "#" and cell.href[1:] in taken):
-                    raise UsageError(f"page: {cell.href[:80]!r} links to no anchor of the page")
+            if any(isinstance(cell, Cell) and cell.tone not in TONES for cell in row):
+                raise UsageError(f"page: the tones of a cell are {', '.join(TONES[1:])}")
+    for cell in _links(page):
+        match = _LINK.fullmatch(cell.href)
+        if match is None or (not match[1] and match[2] not in taken):
+            raise UsageError(f"page: {cell.href[:80]!r} links to no anchor of the page")
 
 
 @lru_cache(maxsize=1)
-def _template() -> Any:
+def _environment() -> Environment:
     environment = Environment(
         loader=PackageLoader("agent_envs", "evaluation"),
         autoescape=True,
@@ -167,11 +210,28 @@ def _template() -> Any:
         swatch=lambda number: Markup(swatch_svg(number)),
         paragraphs=lambda text: [part for part in re.split(r"\n\s*\n", text[: 2 * MAX_CHARACTERS]) if part.strip()],
     )
-    return environment.get_template("page.html")
+    return environment
 
 
-def _finalize(value: Any) -> Any:
-    return value if isinstance(value, Markup) else visible(str(value))
+def _template(name: str) -> Any:
+    return _environment().get_template(name)
+
+
+@pass_context
+def _finalize(context: Context, value: Any) -> Any:
+    if isinstance(value, Markup):
+        return value
+    text = str(value)
+    most = context["most"]
+    if most < len(text) <= MAX_CHARACTERS:
+        text = f"{text[:most]} [cut here: {len(text):,} characters in all, {most:,} shown]"
+    return visible(text)
+
+
+def _outcome(item: Transcript) -> Cell:
+    if item.outcome is not None:
+        return item.outcome
+    return Cell("success", tone="good") if item.trajectory.success else Cell("failure", tone="bad")
 
 
 def _style_digest(style: str) -> str:
@@ -179,7 +239,7 @@ def _style_digest(style: str) -> str:
 
 
 def _kind(cell: str | Cell | Bar) -> str:
-    return {Cell: "link", Bar: "bar"}.get(type(cell), "text")
+    return {Cell: "cell", Bar: "bar"}.get(type(cell), "text")
 
 
 def _numeric(table: Table, column: int) -> bool:

@@ -1,4 +1,4 @@
-"""Numbers with intervals: success rates, mean returns, pass^k and pass@k.
+"""Numbers with intervals: success rates, suites' scores, mean returns, pass^k and pass@k.
 
 Trials of one task are not independent, and neither are tasks of one cluster (one world, one document). Standard errors are
 therefore clustered, with the C/(C-1) correction (Miller 2024, arXiv 2411.00640, appendix A), and the interval of a rate is
@@ -6,19 +6,17 @@ Wilson's at the effective sample size that such an error implies: it never shrin
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
-from statistics import NormalDist
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from agent_envs.errors import UsageError
+from agent_envs.evaluation.student import t_quantile
 
 FLAT_VARIANCE = 1e-24  # squared standard errors below this are rounding noise around zero
-LARGE_DF = 100_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,21 +53,56 @@ def success_rate(
     Raises:
         UsageError: nothing to average, lengths differ, a value is outside [0, 1], or a task lies in two clusters.
     """
-    numbers = _numbers(values, level, tasks=tasks, clusters=tasks if clusters is None else clusters)
-    if numbers.min() < 0 or numbers.max() > 1:
-        raise UsageError("success_rate: every value lies in [0, 1]; mean_interval takes unbounded ones")
-    _, task_of = np.unique(np.asarray(tasks, dtype=object).astype(str), return_inverse=True)
-    means = np.bincount(task_of, weights=numbers) / np.bincount(task_of)
-    homes: dict[int, str] = {}
-    for task, cluster in zip(task_of.tolist(), tasks if clusters is None else clusters, strict=True):
-        if homes.setdefault(task, cluster) != cluster:
-            raise UsageError(f"success_rate: a task lies in two clusters, {homes[task]!r} and {cluster!r}")
+    numbers, home = _by_task(values, tasks, level, clusters)
+    means = np.bincount(home, weights=numbers) / np.bincount(home)
+    return _rate(means, _homes(home, tasks if clusters is None else clusters), level, len(numbers), len(numbers))
+
+
+def weighted_rate(rates: Sequence[Rate], weights: Sequence[float]) -> Rate:
+    """Return the weighted mean of independent rates: a suite's score.
+
+    The interval is MOVER's ("method of variance estimates recovery": Zou and Donner, Statistics in Medicine 27, 2008,
+    1693-1702): each bound lies sqrt(sum w^2 d^2) from the value, d the distances of the rates' own bounds on that side.
+    So it is a point only where every one of them is, and keeps their level. Weights are taken relative to their sum.
+
+    Raises:
+        UsageError: no rates, other numbers of weights and rates, or weights that are negative, infinite or all 0.
+    """
+    shares = _numbers(weights, rates=rates)
+    if shares.min() < 0 or shares.sum() <= 0:
+        raise UsageError("weighted_rate: weights are not negative, and not all 0")
+    shares = shares / shares.max()
+    shares /= shares.sum()
+    values, lows, highs = (np.array([getattr(rate, name) for rate in rates]) for name in ("value", "low", "high"))
+    value = min(max(float(shares @ values), 0.0), 1.0)
+    low, high = value - math.hypot(*(shares * (values - lows))), value + math.hypot(*(shares * (highs - values)))
+    counts = (sum(getattr(rate, name) for rate in rates) for name in ("tasks", "trials", "clusters"))
+    return Rate(value, max(0.0, low), min(1.0, high), *counts)
+
+
+def rerun_interval(values: Sequence[float], tasks: Sequence[str], level: float = 0.95) -> tuple[float, float]:
+    """Return the interval of the rate on these very tasks, were they run again: noise of trials alone.
+
+    Its squared error is the mean over tasks of (variance of the trials / trials) over the number of tasks; Wilson's
+    interval at the effective sample size. It reaches at least 1 - (1 - level)^(1 / trials) to each side: that much may
+    be wrong where no task's trials disagreed (the rule of three).
+
+    Raises:
+        UsageError: a task has one trial only, or what `success_rate` refuses.
+    """
+    numbers, home = _by_task(values, tasks, level)
+    trials = np.bincount(home)
+    if trials.min() < 2:
+        raise UsageError("rerun_interval: every task needs at least 2 trials")
+    means = np.bincount(home, weights=numbers) / trials
+    spread = np.bincount(home, weights=(numbers - means[home]) ** 2) / (trials - 1)
+    variance = float((spread / trials).sum()) / len(trials) ** 2
     value = min(max(float(means.mean()), 0.0), 1.0)
-    variance, count = _clustered_variance(means, [homes[task] for task in range(len(means))])
-    low, high = 0.0, 1.0
-    if count > 1:
-        low, high = _wilson(value, _effective(value, variance, count, len(numbers)), _two_sided(level, count))
-    return Rate(value, low, high, len(means), len(numbers), count)
+    reach = 1 - (1 - level) ** (1 / len(numbers))
+    low, high = value, value
+    if variance > FLAT_VARIANCE and 0 < value < 1:
+        low, high = _wilson(value, value * (1 - value) / variance, _two_sided(level, len(numbers) - len(trials) + 1))
+    return max(0.0, min(low, value - reach)), min(1.0, max(high, value + reach))
 
 
 def mean_interval(values: Sequence[float], clusters: Sequence[str], level: float = 0.95) -> tuple[float, float]:
@@ -82,17 +115,42 @@ def mean_interval(values: Sequence[float], clusters: Sequence[str], level: float
     """
     numbers = _numbers(values, level, clusters=clusters)
     mean = float(numbers.mean())
-    variance, count = _clustered_variance(numbers, clusters)
+    variance, count = clustered_variance(numbers, clusters)
     if count == 1:
         return -math.inf, math.inf
     half = _two_sided(level, count) * math.sqrt(variance)
     return mean - half, mean + half
 
 
+def pass_hat_rate(
+    values: Sequence[float], tasks: Sequence[str], k: int, clusters: Sequence[str] | None = None, level: float = 0.95
+) -> Rate:
+    """Return pass^k over tasks, the mean of `pass_hat_k`, with the interval of `success_rate` (the same for k = 1).
+
+    Args:
+        values: 1 or 0 a trial.
+        tasks: the task of each trial.
+        k: how many trials must all succeed.
+        clusters: the cluster of each trial; None: every task is its own.
+        level: the nominal coverage.
+
+    Raises:
+        UsageError: a value other than 0 and 1, k above the trials of some task, or what `success_rate` refuses.
+    """
+    return _over_tasks(pass_hat_k, values, tasks, k, clusters, level)
+
+
+def pass_at_rate(
+    values: Sequence[float], tasks: Sequence[str], k: int, clusters: Sequence[str] | None = None, level: float = 0.95
+) -> Rate:
+    """Return pass@k over tasks, the mean of `pass_at_k`; otherwise as `pass_hat_rate`."""
+    return _over_tasks(pass_at_k, values, tasks, k, clusters, level)
+
+
 def pass_hat_k(successes: int, trials: int, k: int) -> float:
     """Return the unbiased estimate of pass^k of one task, C(c, k) / C(n, k): the chance that k new trials all succeed.
 
-    Average it over tasks, or pass it to `success_rate` as one value a task.
+    `pass_hat_rate` averages it over tasks.
 
     Raises:
         UsageError: more successes than trials, or k outside 1..trials.
@@ -111,36 +169,15 @@ def pass_at_k(successes: int, trials: int, k: int) -> float:
     return 1.0 - math.comb(trials - successes, k) / math.comb(trials, k)
 
 
-@lru_cache(maxsize=256)
-def t_quantile(p: float, df: float) -> float:
-    """Return the p-quantile of Student's t with `df` degrees of freedom.
-
-    Raises:
-        UsageError: p outside (0, 1), or df not positive.
-    """
-    if not 0 < p < 1 or not df > 0:
-        raise UsageError(f"t_quantile: p in (0, 1) and df > 0, not p={p}, df={df}")
-    if p == 0.5:
-        return 0.0
-    if df > LARGE_DF:
-        z = NormalDist().inv_cdf(p)
-        return z + (z**3 + z) / (4 * df)  # Fisher and Cornish's first term; the second is below 1e-9 here
-    tail = min(p, 1 - p)
-    low, high = 0.0, 1.0
-    while _upper_tail(high, df) > tail:
-        low, high = high, 2 * high
-    while high - low > 1e-13 * high:
-        middle = (low + high) / 2
-        if middle in (low, high):
-            break
-        if _upper_tail(middle, df) > tail:
-            low = middle
-        else:
-            high = middle
-    return math.copysign((low + high) / 2, p - 0.5)
+def clustered_variance(values: NDArray[np.float64], clusters: Sequence[str]) -> tuple[float, int]:
+    """Return the squared standard error of the mean, and the number of clusters."""
+    names, home = np.unique(np.asarray(clusters, dtype=object).astype(str), return_inverse=True)
+    count = len(names)
+    sums = np.bincount(home, weights=values - values.mean())
+    return float((sums**2).sum()) / len(values) ** 2 * count / max(count - 1, 1), count
 
 
-def _numbers(values: Sequence[float], level: float, **labels: Sequence[str]) -> NDArray[np.float64]:
+def _numbers(values: Sequence[float], level: float = 0.95, **labels: Sequence[Any]) -> NDArray[np.float64]:
     numbers = np.asarray(values, dtype=np.float64)
     if numbers.ndim != 1 or not numbers.size:
         raise UsageError("statistics: give at least one value")
@@ -154,19 +191,57 @@ def _numbers(values: Sequence[float], level: float, **labels: Sequence[str]) -> 
     return numbers
 
 
-def _clustered_variance(values: NDArray[Any], clusters: Sequence[str]) -> tuple[float, int]:
-    """Return the squared standard error of the mean, and the number of clusters."""
-    names, home = np.unique(np.asarray(clusters, dtype=object).astype(str), return_inverse=True)
-    count = len(names)
-    sums = np.bincount(home, weights=values - values.mean())
-    return float((sums**2).sum()) / len(values) ** 2 * count / max(count - 1, 1), count
+def _by_task(
+    values: Sequence[float], tasks: Sequence[str], level: float, clusters: Sequence[str] | None = None
+) -> tuple[NDArray[np.float64], NDArray[np.intp]]:
+    """Return the checked numbers, and which task each belongs to."""
+    numbers = _numbers(values, level, tasks=tasks, clusters=tasks if clusters is None else clusters)
+    if numbers.min() < 0 or numbers.max() > 1:
+        raise UsageError("success_rate: every value lies in [0, 1]; mean_interval takes unbounded ones")
+    return numbers, np.unique(np.asarray(tasks, dtype=object).astype(str), return_inverse=True)[1]
 
 
-def _effective(value: float, variance: float, clusters: int, trials: int) -> float:
+def _homes(task_of: NDArray[np.intp], clusters: Sequence[str]) -> list[str]:
+    """Return the cluster of each task."""
+    homes: dict[int, str] = {}
+    for task, cluster in zip(task_of.tolist(), clusters, strict=True):
+        if homes.setdefault(task, cluster) != cluster:
+            raise UsageError(f"success_rate: a task lies in two clusters, {homes[task]!r} and {cluster!r}")
+    return [homes[task] for task in range(len(homes))]
+
+
+def _over_tasks(
+    estimate: Callable[[int, int, int], float], values: Sequence[float], tasks: Sequence[str], k: int,
+    clusters: Sequence[str] | None, level: float,
+) -> Rate:  # fmt: skip
+    numbers, home = _by_task(values, tasks, level, clusters)
+    if not np.isin(numbers, (0.0, 1.0)).all():
+        raise UsageError("pass^k and pass@k: every value is 1 (success) or 0")
+    trials, wins = np.bincount(home).tolist(), np.bincount(home, weights=numbers).tolist()
+    if not 1 <= k <= min(trials):
+        raise UsageError(
+            f"pass^k and pass@k: k={k}, but a task has {min(trials)} trials; 1 <= k <= trials of every task"
+        )
+    means = np.array([estimate(int(won), tried, k) for won, tried in zip(wins, trials, strict=True)])
+    labels = _homes(home, tasks if clusters is None else clusters)
+    return _rate(means, labels, level, len(numbers), sum(tried // k for tried in trials))
+
+
+def _rate(means: NDArray[np.float64], clusters: Sequence[str], level: float, trials: int, most: int) -> Rate:
+    """Return the rate over tasks; `most` bounds its effective sample size, so that luck cannot make trials out of nothing."""
+    value = min(max(float(means.mean()), 0.0), 1.0)
+    variance, count = clustered_variance(means, clusters)
+    low, high = 0.0, 1.0
+    if count > 1:
+        low, high = _wilson(value, _effective(value, variance, count, most), _two_sided(level, count))
+    return Rate(value, low, high, len(means), trials, count)
+
+
+def _effective(value: float, variance: float, clusters: int, most: int) -> float:
     """Return how many independent trials would give this standard error."""
     if variance < FLAT_VARIANCE or value in (0.0, 1.0):
         return float(clusters)
-    return min(max(value * (1 - value) / variance, 1.0), float(trials))
+    return min(max(value * (1 - value) / variance, 1.0), float(most))
 
 
 def _wilson(value: float, n: float, z: float) -> tuple[float, float]:
@@ -185,34 +260,3 @@ def _check_counts(successes: int, trials: int, k: int) -> None:
         raise UsageError(
             f"pass^k and pass@k: 0 <= successes <= trials and 1 <= k <= trials, not {successes}, {trials}, {k}"
         )
-
-
-def _upper_tail(t: float, df: float) -> float:
-    """Return P(T > t) for t >= 0: half the regularised incomplete beta function at df / (df + t^2)."""
-    a, b, x, mirrored = df / 2, 0.5, df / (df + t * t), False
-    y = t * t / (df + t * t)
-    if x > (a + 1) / (a + b + 2):
-        a, b, x, y, mirrored = b, a, y, x, True
-    if x == 0:
-        return 0.5 if mirrored else 0.0
-    front = math.exp(a * math.log(x) + b * math.log(y) + math.lgamma(a + b) - math.lgamma(a) - math.lgamma(b)) / a
-    beta = front * _beta_fraction(a, b, x)
-    return 0.5 * (1 - beta if mirrored else beta)
-
-
-def _beta_fraction(a: float, b: float, x: float) -> float:
-    """Return the continued fraction of the incomplete beta function (DLMF 8.17.22), by Steed's forward recurrence."""
-    total = term = d = 1.0
-    for m in range(1, 20_000):
-        half, odd = divmod(m - 1, 2)
-        if odd:
-            k = half + 1
-            ratio = k * (b - k) * x / ((a + 2 * k - 1) * (a + 2 * k))
-        else:
-            ratio = -(a + half) * (a + b + half) * x / ((a + 2 * half) * (a + 2 * half + 1))
-        d = 1 / (1 + ratio * d)
-        term *= d - 1
-        total += term
-        if abs(term) < 1e-16 * abs(total):
-            break
-    return total

@@ -1,1 +1,1 @@
-"""Retrievers: BM25 over any corpus, and the ablations that tell retrieval from reasoning."""
+"""Retrievers: BM25 in memory or on disk, search servers, and the ablations that tell retrieval from reasoning."""

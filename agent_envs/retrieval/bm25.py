@@ -2,11 +2,11 @@
 
 bm25s builds a sparse matrix of scores, one column a term; a query adds up the columns of its terms with numpy. They
 are computed in float64, kept in float32 and added in float64. Such a sum is exact for practically every query, so that
-neither the order of its terms nor the version of numpy shows, and documents that tie on paper tie here.
+neither the order of its terms nor the version of numpy shows, and documents that tie on paper tie here. The method okapi
+gives rank-bm25's scores, which are kept in float64, as theirs are.
 """
 
 import re
-import threading
 from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
@@ -20,6 +20,8 @@ from agent_envs.canonical import digest
 from agent_envs.documents import Corpus, Hit
 from agent_envs.errors import UsageError
 from agent_envs.retrieval.index_files import IndexFiles, load_index, save_index
+from agent_envs.retrieval.okapi import reweigh
+from agent_envs.retrieval.sharing import Shelf, shared_index
 
 Progress: TypeAlias = Callable[[str, float], None]
 Scores: TypeAlias = NDArray[np.float64]
@@ -29,7 +31,7 @@ STOP_WORDS = tuple(
     "a an and are as at be been by did do does for from had has have in is it its of on or that the to was were what "
     "which who with".split()
 )
-METHODS = ("lucene", "robertson", "atire", "bm25+")
+METHODS = ("lucene", "robertson", "atire", "bm25+", "okapi")
 FORMAT = 1  # raise it whenever the same corpus and settings would give other arrays
 DECIMALS = 6  # scores that agree to here are ties; results carry the rounded score
 MAX_QUERY_CHARACTERS = 16_384  # what of a query is read: the first characters,
@@ -68,6 +70,14 @@ def tokenize(text: str, stop_words: Sequence[str] | frozenset[str] = STOP_WORDS)
     return [word for word in _WORD.findall(text.lower()) if word not in stop]
 
 
+def query_terms(query: str, stop_words: Sequence[str] | frozenset[str] = STOP_WORDS) -> dict[str, int]:
+    """Return the terms of a query that count, in order of appearance, and how often each occurs."""
+    counts: dict[str, int] = {}
+    for term in tokenize(query[:MAX_QUERY_CHARACTERS], stop_words)[:MAX_QUERY_TERMS]:
+        counts[term] = counts.get(term, 0) + 1
+    return counts
+
+
 class BM25Index:
     """Scores of every term in every document, as the columns of a sparse matrix. Read-only, so threads may share it."""
 
@@ -85,28 +95,20 @@ class BM25Index:
 
     def terms(self, query: str) -> dict[str, int]:
         """Return the terms of a query that count, in order of appearance, and how often each occurs."""
-        counts: dict[str, int] = {}
-        for term in tokenize(query[:MAX_QUERY_CHARACTERS], self._stop)[:MAX_QUERY_TERMS]:
-            counts[term] = counts.get(term, 0) + 1
-        return counts
+        return query_terms(query, self._stop)
+
+    def scores(self, query: str) -> Scores | None:
+        """Return the score of every document, or None where no document holds any of the terms."""
+        return self._add_columns(self.terms(query))
 
     def top(self, query: str, top_k: int) -> tuple[list[int], list[float]]:
         """Return the rows and scores of the best documents, by falling score and then rising row.
 
         Documents whose rounded score is 0 are left out, so that there may be fewer than `top_k`.
         """
-        scores = self._add_columns(self.terms(query))
-        if scores is None or top_k < 1:
-            return [], []
-        rows = np.flatnonzero(scores >= max(_bar(scores, top_k) - 1 / _SCALE, 0.5 / _SCALE))
-        ranks = np.rint(scores[rows] * _SCALE)
-        order = np.argsort(-ranks, kind="stable")[:top_k]
-        best = ranks[order]
-        kept = int(np.count_nonzero(best))
-        return rows[order[:kept]].tolist(), (best[:kept] / _SCALE).tolist()
+        return best_rows(self.scores(query), top_k)
 
     def _add_columns(self, counts: dict[str, int]) -> Scores | None:
-        """Return the score of every document, or None where no document holds any of the terms."""
         columns = [(self._column_of[term], count) for term, count in counts.items() if term in self._column_of]
         if not columns:
             return None
@@ -118,6 +120,18 @@ class BM25Index:
                 values = values.astype(np.float64) * count
             scores[self._rows[start:end].astype(np.intp, copy=False)] += values  # int32 indices are twice as slow
         return scores
+
+
+def best_rows(scores: Scores | None, top_k: int) -> tuple[list[int], list[float]]:
+    """Return the rows and rounded scores of the best documents whose rounded score is above 0, ties by rising row."""
+    if scores is None or top_k < 1:
+        return [], []
+    rows = np.flatnonzero(scores >= max(_bar(scores, top_k) - 1 / _SCALE, 0.5 / _SCALE))
+    ranks = np.rint(scores[rows] * _SCALE)
+    order = np.argsort(-ranks, kind="stable")[:top_k]
+    best = ranks[order]
+    kept = int(np.count_nonzero(best))
+    return rows[order[:kept]].tolist(), (best[:kept] / _SCALE).tolist()
 
 
 def _bar(scores: Scores, top_k: int) -> float:
@@ -139,7 +153,7 @@ def build_files(corpus: Corpus, settings: BM25Settings, progress: Progress | Non
     if len(corpus) > MOST_PASSAGES:
         raise UsageError(
             f"a BM25 index of {len(corpus):,} passages needs about {len(corpus) * 5e-6:.0f} GB of memory to build; "
-            f"at most {MOST_PASSAGES:,} passages are indexed: use a part of the corpus"
+            f'at most {MOST_PASSAGES:,} are indexed. Use retriever="tantivy", whose index is built and kept on disk'
         )
     stop = frozenset(settings.stop_words)
     column_of: defaultdict[str, int] = defaultdict()
@@ -163,7 +177,7 @@ def build_files(corpus: Corpus, settings: BM25Settings, progress: Progress | Non
         progress("score", 1.0)
     return IndexFiles(
         documents=len(corpus),
-        scores=matrix["data"].astype(np.float32),
+        scores=matrix["data"].astype(np.float64 if settings.method == "okapi" else np.float32),
         rows=matrix["indices"].astype(np.int32),
         starts=matrix["indptr"].astype(np.int64),
         terms=list(terms),
@@ -174,23 +188,18 @@ def _bm25s_matrix(columns: list[list[int]], terms: dict[str, int], settings: BM2
     import bm25s
 
     # float64: with float32, numpy 1 and numpy 2 promote bm25s' formulas differently
-    engine = bm25s.BM25(k1=settings.k1, b=settings.b, method=settings.method, dtype="float64")
+    okapi = settings.method == "okapi"
+    method = {"method": "atire", "idf_method": "lucene"} if okapi else {"method": settings.method}
+    engine = bm25s.BM25(k1=settings.k1, b=settings.b, dtype="float64", **method)
     engine.index((columns, terms), create_empty_token=False, show_progress=False)
     matrix: dict[str, Any] = engine.scores
+    if okapi:
+        reweigh(matrix, len(columns))
     return matrix
 
 
-class _Shared:
-    """One index that threads wait for while the first of them builds it."""
-
-    def __init__(self) -> None:
-        self.lock = threading.Lock()
-        self.index: BM25Index | None = None
-
-
-_TABLE_LOCK = threading.Lock()
-_SMALL: OrderedDict[tuple[str, BM25Settings], _Shared] = OrderedDict()
-_LARGE: dict[tuple[str, BM25Settings], _Shared] = {}
+_SMALL: Shelf[BM25Index] = OrderedDict()
+_LARGE: Shelf[BM25Index] = OrderedDict()
 
 
 def get_index(
@@ -205,19 +214,13 @@ def get_index(
     by the corpus, the settings and our format; a damaged one is built again.
     """
     settings = settings or BM25Settings()
+    small = len(corpus) <= SMALL_CORPUS
+
+    def build() -> BM25Index:
+        return BM25Index(settings, _files(corpus, settings, cache_dir, progress))
+
     key = (corpus.digest, settings)
-    with _TABLE_LOCK:
-        if len(corpus) > SMALL_CORPUS:
-            shared = _LARGE.setdefault(key, _Shared())
-        else:
-            shared = _SMALL.setdefault(key, _Shared())
-            _SMALL.move_to_end(key)
-            while len(_SMALL) > SHARED_SMALL:
-                _SMALL.popitem(last=False)
-    with shared.lock:
-        if shared.index is None:
-            shared.index = BM25Index(settings, _files(corpus, settings, cache_dir, progress))
-        return shared.index
+    return shared_index(_SMALL if small else _LARGE, key, build, SHARED_SMALL if small else None)
 
 
 def _files(corpus: Corpus, settings: BM25Settings, cache_dir: Path | None, progress: Progress | None) -> IndexFiles:
@@ -237,9 +240,7 @@ def _files(corpus: Corpus, settings: BM25Settings, cache_dir: Path | None, progr
 
 
 class BM25Retriever:
-    """BM25 as a retriever; copies of an environment share it."""
-
-    name = "bm25"
+    """BM25 as a retriever, named `bm25_okapi` with the method okapi; copies of an environment share it."""
 
     def __init__(
         self,
@@ -250,6 +251,7 @@ class BM25Retriever:
         progress: Progress | None = None,
     ) -> None:
         """Build or load the index of the corpus (see `get_index`)."""
+        self.name = "bm25_okapi" if settings is not None and settings.method == "okapi" else "bm25"
         self.corpus = corpus
         self.index = get_index(corpus, settings, cache_dir, progress)
 

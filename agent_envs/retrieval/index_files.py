@@ -1,4 +1,4 @@
-"""The files of a BM25 index: a folder of arrays that is written whole or not at all, checked and mapped when read."""
+"""The files of an index: a folder that is written whole or not at all, and checked when read; BM25's is mapped arrays."""
 
 import contextlib
 import hashlib
@@ -6,6 +6,8 @@ import json
 import os
 import shutil
 import tempfile
+import time
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,10 +17,14 @@ from numpy.typing import NDArray
 
 from agent_envs.canonical import canonical_json
 from agent_envs.errors import UsageError
+from agent_envs.journal import try_lock
 
 ARRAYS = ("scores", "rows", "starts")
 VOCABULARY = "vocabulary.json"
 MANIFEST = "manifest.json"
+BUILDING = ".building-"
+STALE_SECONDS = 24 * 3600.0  # an unfinished folder of that age belongs to a build that was killed
+LOCK_POLL_SECONDS = 0.2
 _CHECKED = (*(f"{name}.npy" for name in ARRAYS), VOCABULARY)
 
 
@@ -27,7 +33,7 @@ class IndexFiles:
     """A sparse matrix by columns: term j scores `scores[starts[j]:starts[j + 1]]` in documents `rows[...]`."""
 
     documents: int
-    scores: NDArray[np.float32]  # (postings,)
+    scores: NDArray[np.floating[Any]]  # (postings,)
     rows: NDArray[np.int32]  # (postings,)
     starts: NDArray[np.int64]  # (terms + 1,)
     terms: list[str]
@@ -35,14 +41,14 @@ class IndexFiles:
 
 def load_index(folder: Path) -> IndexFiles | None:
     """Return the index of a folder with its arrays mapped into memory; None where it is missing or damaged."""
+    manifest = read_manifest(folder)
     try:
-        manifest = json.loads((folder / MANIFEST).read_text("utf-8"))
-        if any(manifest["files"][name] != _fingerprint(folder / name) for name in _CHECKED):
+        if manifest is None or not manifest["files"].keys() >= set(_CHECKED):
             return None
         arrays = {name: _map_array(folder / f"{name}.npy") for name in ARRAYS}
         terms = json.loads((folder / VOCABULARY).read_text("utf-8"))
         return IndexFiles(documents=manifest["documents"], terms=terms, **arrays)
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+    except (OSError, ValueError, KeyError, TypeError):
         return None
 
 
@@ -52,36 +58,94 @@ def save_index(files: IndexFiles, folder: Path) -> IndexFiles:
     Raises:
         UsageError: the folder cannot be written.
     """
+    install_folder(folder, lambda temporary: _write(files, temporary), lambda place: load_index(place) is not None)
+    return load_index(folder) or files
+
+
+def read_manifest(folder: Path) -> dict[str, Any] | None:
+    """Return the manifest of a folder if every file is as it says; None where one is missing or damaged."""
+    try:
+        manifest: dict[str, Any] = json.loads((folder / MANIFEST).read_text("utf-8"))
+        if any(written != _fingerprint(folder / name) for name, written in manifest["files"].items()):
+            return None
+        return manifest
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return None
+
+
+def install_folder(folder: Path, write: Callable[[Path], dict[str, Any]], good: Callable[[Path], bool]) -> None:
+    """Put a folder in its place whole, or leave the good one that another process put there first.
+
+    Args:
+        folder: the place.
+        write: fills an empty folder and returns what its manifest says beside the files; names in `.lock` are no part.
+        good: whether what lies in the place already can be used.
+
+    Raises:
+        UsageError: the folder cannot be written.
+    """
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
-        temporary = Path(tempfile.mkdtemp(prefix=".building-", dir=folder.parent))
+        _sweep(folder.parent)
+        temporary = Path(tempfile.mkdtemp(prefix=BUILDING, dir=folder.parent))
         try:
-            _write(files, temporary)
-            _install(temporary, folder)
+            temporary.chmod(0o755)  # mkdtemp's 0700 would hide a shared cache from other users
+            manifest = write(temporary)
+            names = sorted(path.name for path in temporary.iterdir() if path.suffix != ".lock")
+            manifest = {**manifest, "files": {name: _fingerprint(temporary / name) for name in names}}
+            (temporary / MANIFEST).write_text(canonical_json(manifest), "utf-8")
+            _install(temporary, folder, good)
         finally:
             shutil.rmtree(temporary, ignore_errors=True)
     except OSError as error:
         raise UsageError(
             f"cannot write the index cache {folder.parent} ({error}): set AGENT_ENVS_CACHE to a writable folder"
         ) from error
-    return load_index(folder) or files
 
 
-def _write(files: IndexFiles, folder: Path) -> None:
-    folder.chmod(0o755)  # mkdtemp's 0700 would hide a shared cache from other users
+@contextlib.contextmanager
+def building_alone(folder: Path, waiting: Callable[[], object] = lambda: None) -> Iterator[None]:
+    """Keep other processes from building the same folder meanwhile; `waiting` is called once if one does already.
+
+    Raises:
+        UsageError: the cache cannot be written.
+    """
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        lock = (folder.parent / f".{folder.name}.lock").open("ab")
+    except OSError as error:
+        raise UsageError(
+            f"cannot write the index cache {folder.parent} ({error}): set AGENT_ENVS_CACHE to a writable folder"
+        ) from error
+    with lock:
+        if not try_lock(lock):
+            waiting()
+            while not try_lock(lock):
+                time.sleep(LOCK_POLL_SECONDS)
+        yield
+
+
+def _sweep(parent: Path) -> None:
+    """Remove what builds that were killed left behind."""
+    for path in parent.glob(f"{BUILDING}*"):
+        with contextlib.suppress(OSError):  # another process sweeps, too
+            if time.time() - path.stat().st_mtime > STALE_SECONDS:
+                shutil.rmtree(path, ignore_errors=True)
+
+
+def _write(files: IndexFiles, folder: Path) -> dict[str, Any]:
     for name in ARRAYS:
         np.save(folder / f"{name}.npy", getattr(files, name))
     (folder / VOCABULARY).write_text(json.dumps(files.terms), "utf-8")
-    manifest = {"documents": files.documents, "files": {name: _fingerprint(folder / name) for name in _CHECKED}}
-    (folder / MANIFEST).write_text(canonical_json(manifest), "utf-8")
+    return {"documents": files.documents}
 
 
-def _install(temporary: Path, folder: Path) -> None:
+def _install(temporary: Path, folder: Path, good: Callable[[Path], bool]) -> None:
     """Move a complete folder into its place; a good one that another process put there first stays."""
     try:
         os.rename(temporary, folder)
     except OSError:
-        if load_index(folder) is not None:
+        if good(folder):
             return
         with tempfile.TemporaryDirectory(prefix=".damaged-", dir=folder.parent, ignore_cleanup_errors=True) as aside:
             # where these fail, another process is replacing the same damaged folder: its copy is as good

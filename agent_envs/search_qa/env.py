@@ -11,10 +11,12 @@ from agent_envs.canonical import state_type
 from agent_envs.core import Episode, Outcome, Task, TurnEnv
 from agent_envs.documents import Retriever
 from agent_envs.errors import UsageError
+from agent_envs.external import Recording
 from agent_envs.messages import Message, ToolResult
 from agent_envs.progress import stage_lines
 from agent_envs.protocol import Answer, Call, Malformed, TagProtocol
-from agent_envs.retrieval.build import RETRIEVERS, make_retriever
+from agent_envs.retrieval.build import REMOTE_FORMS, RETRIEVERS, make_retriever
+from agent_envs.retrieval.remote import split_name
 from agent_envs.search_qa.observations import FORMATS, explain, information
 from agent_envs.search_qa.scoring import make_reward
 from agent_envs.search_qa.tasks import QuestionSource, Scenario, WorldSource, published
@@ -46,7 +48,8 @@ class SearchQA(TurnEnv):
         download, unlimited, and unseen by any model; train, dev and test worlds are disjoint. `nq`, `triviaqa`, `popqa`,
         `hotpotqa`, `2wiki`, `musique`, `bamboogle` and the papers' training mixture `nq+hotpotqa` are read from the folder
         that `AGENT_ENVS_DATA` names, or from what `agent-envs data get` fetched. A path to a file of questions works too.
-        Scores hold for one corpus only: its sha256 is part of every task's identity.
+        Scores hold for one corpus only: its sha256 is part of every task's identity; where a server searches a corpus of its
+        own, the identity says that it is outside, and no passage is read on this machine.
 
     Action:
         Text. `<search>query</search>` or `<answer>text</answer>`; the first complete tag counts, an unclosed last tag counts
@@ -80,7 +83,10 @@ class SearchQA(TurnEnv):
 
     Arguments:
         tasks: `world`, a data set's name, or a file.
-        retriever: `bm25` (default), or an ablation: `random`, `empty`, `oracle` (the supporting passages first).
+        retriever: `bm25` (default); `bm25_okapi`, `rank_bm25` or `tantivy`; an ablation: `random`, `empty`, `oracle` (the
+            supporting passages first); or a server: `search_r1@URL` or `skyrl@URL`, asked as Search-R1's and SkyRL's clients
+            ask (a URL without a path gets `/retrieve`, AGENT_ENVS_RETRIEVER_TOKEN holds its token, if it has one). A server
+            that fails is an EnvFault and no reward. `agent-envs serve-retriever` is such a server.
         reward: `em`, `em_format` or `f1`.
         observation_format: `search_r1` or `skyrl_json`.
         max_generations: turns in an episode, >= 1.
@@ -89,7 +95,7 @@ class SearchQA(TurnEnv):
         max_observation_chars: cut of an observation's body, >= 1.
         retrieval_score: bonus of the released rule in `em_format`, 0 to 0.8.
         world: knobs of the generated worlds, see `agent_envs.sources.world.WorldConfig`.
-        corpus: of published questions: `auto`, a name, or a file.
+        corpus: of published questions: `auto`, a name, or a file. A server has its own: then `auto`.
 
     Version history:
         v0: first version.
@@ -126,15 +132,17 @@ class SearchQA(TurnEnv):
             raise UsageError(
                 f"SearchQA: observation_format={observation_format!r}; the formats are {', '.join(FORMATS)}"
             )
-        if retriever not in RETRIEVERS:
-            raise UsageError(f"SearchQA: retriever={retriever!r}; the retrievers are {', '.join(RETRIEVERS)}")
+        remote = isinstance(retriever, str) and split_name(retriever) is not None
+        if not remote and retriever not in RETRIEVERS:
+            known = ", ".join((*RETRIEVERS, *REMOTE_FORMS))
+            raise UsageError(f"SearchQA: retriever={retriever!r}; the retrievers are {known}")
         limits = {"max_generations": (1, max_generations), "max_searches": (0, max_searches), "top_k": (1, top_k)}
         for name, (least, value) in {**limits, "max_observation_chars": (1, max_observation_chars)}.items():
             if isinstance(value, bool) or not isinstance(value, int) or value < least:
                 raise UsageError(f"SearchQA: {name}={value!r}; give a whole number >= {least}")
         if top_k > 100:
             raise UsageError(f"SearchQA: top_k={top_k}; give at most 100")
-        self.source = _source(tasks, world, corpus)
+        self.source = _source(tasks, world, corpus, remote)
         self.max_turns, self.max_searches, self.top_k = max_generations, max_searches, top_k
         before, _, after = _PROMPT.safe_substitute(
             max_searches=max_searches,
@@ -144,7 +152,8 @@ class SearchQA(TurnEnv):
         self._prompt = (before, after)
         self._format, self._cut = observation_format, max_observation_chars
         self._retriever_name = retriever
-        self._retriever: tuple[str, Retriever] | None = None
+        self._remote = remote
+        self._retriever: tuple[str, Retriever, Recording | None] | None = None
         self.reward_spec = make_reward(reward, retrieval_score)
 
     def _begin(self, task: Task, key: str) -> tuple[SearchState, tuple[Message, ...]]:
@@ -184,27 +193,39 @@ class SearchQA(TurnEnv):
         result = ToolResult("call_0", "search", text, ids=tuple([hit.passage.id for hit in hits]))
         return Outcome(SearchState(state.searches + 1), call, (Message("user", text, "tool"),), (result,))
 
+    @property
+    def live_service(self) -> str:
+        """The outside service that a search would call now; "" where it is in process, or replayed."""
+        replayed = self.recording is not None and self.recording.mode == "replay"
+        return self._retriever_name if self._remote and not replayed else ""
+
     def _retriever_of(self, task: Task) -> Retriever:
-        corpus = self.source.corpus(task)
-        # Rebound as a whole, so that a fork, which shares it until then, is never touched.
-        if self._retriever is None or self._retriever[0] != corpus.digest:
-            progress = stage_lines("BM25 index") if len(corpus) > SILENT_BUILD else None
-            self._retriever = (corpus.digest, make_retriever(self._retriever_name, corpus, progress=progress))
-        return self._retriever[1]
+        corpus, recording = self.source.corpus(task), self.recording
+        wanted = "" if corpus is None else corpus.digest
+        made = self._retriever
+        if made is None or made[0] != wanted or made[2] is not recording:
+            large = corpus is not None and len(corpus) > SILENT_BUILD
+            progress = stage_lines(f"{self._retriever_name} index") if large else None
+            retriever = make_retriever(self._retriever_name, corpus, progress=progress, recording=recording)
+            # Rebound as a whole, so that a fork, which shares it until then, is never touched.
+            made = self._retriever = (wanted, retriever, recording)
+        return made[1]
 
 
-def _source(tasks: str, world: dict[str, Any] | None, corpus: str) -> QuestionSource:
+def _source(tasks: str, world: dict[str, Any] | None, corpus: str, remote: bool) -> QuestionSource:
     for name, value in (("tasks", tasks), ("corpus", corpus)):
         if not isinstance(value, str):
             raise UsageError(f"SearchQA: {name}={value!r}; give a name or a path as text")
+    if remote and corpus != "auto":
+        raise UsageError(f"SearchQA: corpus={corpus!r} has no meaning with a server, which has its own; leave it out")
     if tasks != "world":
         if world is not None:
             raise UsageError(f"SearchQA: world={world!r} has no meaning with tasks={tasks!r}; leave it out")
-        return published(tasks, corpus)
+        return published(tasks, None if remote else corpus)
     if corpus != "auto":
         raise UsageError(f"SearchQA: corpus={corpus!r} has no meaning with tasks='world'; leave it out")
     try:
-        return WorldSource(WorldConfig(**(world or {})))
+        return WorldSource(WorldConfig(**(world or {})), remote)
     except TypeError as error:
         raise UsageError(f"SearchQA: world={world!r}: {error}") from error
 

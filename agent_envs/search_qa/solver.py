@@ -5,6 +5,7 @@ import re
 
 from agent_envs.answers import exact_match, token_f1
 from agent_envs.core import TurnEnv
+from agent_envs.errors import UsageError
 from agent_envs.search_qa.env import SearchQA, SearchState
 from agent_envs.search_qa.tasks import Scenario
 from agent_envs.wrappers.turns import allowance
@@ -16,6 +17,10 @@ def next_action(env: TurnEnv) -> str:
     """Return the next search of the task's chain, or the answer once the chain, the searches or the turns are used up."""
     core = env.unwrapped
     assert isinstance(core, SearchQA)
+    if core.live_service:
+        raise UsageError(
+            f"{core.env_id}: the solver does not call the live service {core.live_service}; replay a recording of it"
+        )
     episode = core.episode
     state: SearchState = episode.state
     queries = episode.task.hidden.queries if isinstance(episode.task.hidden, Scenario) else ()

@@ -14,6 +14,7 @@ from agent_envs.sources.world import World, WorldConfig, get_world
 from agent_envs.trajectory import Task, TaskSource
 
 WORLDS = 32
+OUTSIDE = "outside"  # in place of a corpus's digest, where a server searches a corpus of its own
 
 
 @state_type
@@ -30,8 +31,8 @@ class QuestionSource(TaskSource, Protocol):
 
     answerable: bool
 
-    def corpus(self, task: Task) -> Corpus:
-        """Return the corpus of a task."""
+    def corpus(self, task: Task) -> Corpus | None:
+        """Return the corpus of a task; None where it is outside."""
         ...
 
 
@@ -46,9 +47,9 @@ class WorldSource:
     splits = ("train", "dev", "test")
     digest = ""
 
-    def __init__(self, config: WorldConfig) -> None:
-        """Take the knobs of the worlds."""
-        self.config = config
+    def __init__(self, config: WorldConfig, outside: bool = False) -> None:
+        """Take the knobs of the worlds, and whether their passages are searched outside."""
+        self.config, self._outside = config, outside
         self.answerable = not config.unanswerable
 
     def size(self, split: str) -> int:
@@ -70,20 +71,23 @@ class WorldSource:
             block, place_in_block = divmod(key, self.size(split))
             item, column = divmod(place_in_block, WORLDS)
             world = block * WORLDS + column
-        tasks = _world_tasks(self.config, split, world)
+        tasks = _world_tasks(self.config, split, world, self._outside)
         if isinstance(key, str) and item >= len(tasks):
             raise KeyError(key)
         return tasks[item % len(tasks)]
 
-    def corpus(self, task: Task) -> Corpus:
-        """Return the passages of the task's world."""
+    def corpus(self, task: Task) -> Corpus | None:
+        """Return the passages of the task's world; None where they are outside."""
+        if self._outside:
+            return None
         _, split, world, _ = task.data
         return get_world(self.config, split, world).corpus
 
 
 @lru_cache(maxsize=64)
-def _world_tasks(config: WorldConfig, split: str, index: int) -> tuple[Task, ...]:
+def _world_tasks(config: WorldConfig, split: str, index: int, outside: bool) -> tuple[Task, ...]:
     world: World = get_world(config, split, index)
+    searched = OUTSIDE if outside else world.corpus.digest
     cluster = f"world-{split}-{index}"
     return tuple(
         Task(
@@ -92,7 +96,7 @@ def _world_tasks(config: WorldConfig, split: str, index: int) -> tuple[Task, ...
             question=question.text,
             gold=question.answers,
             cluster=cluster,
-            data=(f"{question.kind}-{question.hops}", split, index, world.corpus.digest),
+            data=(f"{question.kind}-{question.hops}", split, index, searched),
             hidden=Scenario(question.support, tuple(step.query for step in question.steps)),
         )
         for item, question in enumerate(world.questions)
@@ -100,11 +104,11 @@ def _world_tasks(config: WorldConfig, split: str, index: int) -> tuple[Task, ...
 
 
 class PublishedSource:
-    """A published data set, or a file of one, over a corpus of passages."""
+    """A published data set, or a file of one, over a corpus of passages or over one that is outside (None)."""
 
     answerable = True
 
-    def __init__(self, name: str, corpus: FileCorpus) -> None:
+    def __init__(self, name: str, corpus: FileCorpus | None) -> None:
         """Find the data set's splits.
 
         Raises:
@@ -113,13 +117,14 @@ class PublishedSource:
         self.name = name
         self.splits = present_splits(name)
         self._corpus = corpus
+        self._searched = OUTSIDE if corpus is None else corpus.digest
         self._rows: dict[str, tuple[tuple[Question, ...], dict[str, int]]] = {}
 
     @cached_property
     def digest(self) -> str:
         """sha256 over the corpus and all questions: the tasks' identity."""
         rows = [[row.id, row.text, list(row.answers)] for split in self.splits for row in self._split(split)[0]]
-        return digest([self._corpus.digest, rows])
+        return digest([self._searched, rows])
 
     def size(self, split: str) -> int:
         """Return the number of questions of a split."""
@@ -137,12 +142,12 @@ class PublishedSource:
             question=question,
             gold=row.answers,
             cluster=row.id,
-            data=(row.dataset, self._corpus.digest, labels),
+            data=(row.dataset, self._searched, labels),
             hidden=Scenario(row.support, (question,)),
         )
 
-    def corpus(self, task: Task) -> Corpus:
-        """Return the one corpus."""
+    def corpus(self, task: Task) -> Corpus | None:
+        """Return the one corpus; None where it is outside."""
         return self._corpus
 
     def _split(self, split: str) -> tuple[tuple[Question, ...], dict[str, int]]:
@@ -162,8 +167,10 @@ def _checked(key: int, size: int) -> int:
     return key
 
 
-def published(name: str, corpus: str) -> PublishedSource:
+def published(name: str, corpus: str | None) -> PublishedSource:
     """Return the source of a name, shared by the environments of a process while its files stay as they are.
+
+    A corpus of None is outside: no passage is read here.
 
     Raises:
         DataMissing: the questions or the corpus are not on this machine.
@@ -171,10 +178,10 @@ def published(name: str, corpus: str) -> PublishedSource:
     """
     states = [(str(path.absolute()), path.stat()) for path in data_paths(name, "")]
     key = tuple((place, state.st_size, state.st_mtime_ns) for place, state in states)
-    return _published(name, load_corpus(corpus), key)
+    return _published(name, None if corpus is None else load_corpus(corpus), key)
 
 
 @lru_cache(maxsize=16)
-def _published(name: str, corpus: FileCorpus, files: tuple[tuple[str, int, int], ...]) -> PublishedSource:
+def _published(name: str, corpus: FileCorpus | None, files: tuple[tuple[str, int, int], ...]) -> PublishedSource:
     """Make a source once for each state of its files, which are an argument only to be part of the key."""
     return PublishedSource(name, corpus)

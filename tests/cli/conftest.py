@@ -41,6 +41,9 @@ class NoPolicy:
 '''
 
 
+UNTIMED = {"run": "", "seconds": 0.0, "agent_seconds": 0.0}
+
+
 def strict(text):
     """Parse JSON as other languages do: without NaN and Infinity."""
 

@@ -1,20 +1,29 @@
-"""From a configuration to a plan, from a plan to numbers: derived keys, splits, and rates that can be checked by hand."""
+"""From a suite to numbers: rates that can be checked by hand, and runs that go on."""
 
 import json
 import math
-import subprocess
-import sys
+from dataclasses import replace
 
 import pytest
 
 from agent_envs.errors import EnvFault, UsageError
-from agent_envs.evaluation.evaluate import RunConfig, choose_split, evaluate, make_plan, summarise
+from agent_envs.evaluation.episodes import FAILURES, missing, numbers_of
+from agent_envs.evaluation.evaluate import evaluate, result_from, resume
+from agent_envs.evaluation.plan import Choice, adhoc_suite, plan_of
+from agent_envs.evaluation.run_folder import Settings, open_run
+from agent_envs.evaluation.suite import Entry, Suite
+from agent_envs.messages import ToolCall, ToolResult
 from agent_envs.policies import CompanionPolicy, NullPolicy, Reply
+from agent_envs.protocol import Answer, Call, Malformed
 from agent_envs.rollout import EpisodeResult
-from agent_envs.runner import Planned
 from agent_envs.trajectory import Header, Trajectory, Turn
 
 SMALL = {"world": {"passages": 60, "questions_per_world": 2}}
+HEX = "0" * 64
+
+
+def small(**more):
+    return adhoc_suite(Choice(**{"env_id": "SearchQA", "arguments": SMALL, "limit": 8, **more}))
 
 
 class Counting(NullPolicy):
@@ -27,179 +36,281 @@ class Counting(NullPolicy):
     def act(self, requests):
         self.turns += len(requests)
         if requests[0].episode_key in self.faulty:
-            raise EnvFault("no model")
-        return [Reply("", usage={"tokens": 3}) for _ in requests]
+            raise EnvFault("no model", retryable=False)
+        return [Reply("", usage={"input": 3}) for _ in requests]
 
 
-def test_keys_and_seeds_are_derived():
-    config = RunConfig("SearchQA", SMALL, "null", limit=6, trials=2)
-    plan, clusters = make_plan(config)
-    again, _ = make_plan(config)
-    assert plan == again
-    assert len(plan) == 12 and len({item.key for item in plan}) == 12
-    assert [item.trial for item in plan] == [0, 1] * 6
-    assert all(
-        len(item.key) == 16 and 0 <= item.seed < 2**31 and item.seed == int(item.key[:8], 16) >> 1 for item in plan
-    )
-    assert [item.task for item in plan[::2]] == [f"world-test-{world}-0" for world in range(6)]
-    assert clusters == {item.key: item.task.rsplit("-", 1)[0] for item in plan}
+def entry_of(*tasks):
+    return Entry(label="e", env_id="x/E-v0", arguments={}, spec_digest=HEX, split="dev",
+                 tasks=tuple((task, HEX, cluster) for task, cluster in tasks))  # fmt: skip
 
 
-def test_the_plan_is_the_same_in_other_processes():
-    code = (
-        "import json, sys; from agent_envs.evaluation.evaluate import *; "
-        "plan, _ = make_plan(RunConfig('SearchQA', json.loads(sys.argv[1]), 'x', limit=3)); "
-        "print(json.dumps([vars(item) for item in plan]))"
-    )
-    plan, _ = make_plan(RunConfig("SearchQA", SMALL, "null", limit=3))
-    ran = subprocess.run([sys.executable, "-c", code, json.dumps(SMALL)], capture_output=True, text=True, check=True)
-    assert json.loads(ran.stdout) == [vars(item) for item in plan]
+def turn(index, reward=0.0, action="", parsed=None, **more):
+    return Turn(index, "o", action, parsed, (), reward=reward, **more)
 
 
-def test_keys_depend_on_what_is_played_and_not_on_who_plays():
-    def keys(**changes):
-        return [
-            item.key
-            for item in make_plan(RunConfig(**{"env_id": "SearchQA", "arguments": SMALL, "agent": "a", **changes}))[0]
-        ]
-
-    whole = keys()
-    assert len(whole) == 64 and keys(limit=5) == whole[:5] and keys(limit=1000) == whole
-    assert keys(agent="b") == whole and keys(env_id="agent_envs/SearchQA-v0") == whole
-    assert keys(trials=2)[::2] == whole
-    for changes in ({"split": "dev"}, {"arguments": {**SMALL, "top_k": 1}}, {"arguments": {}}):
-        assert not set(keys(limit=9, **changes)) & set(whole)
-    assert keys(limit=9, arguments={**SMALL, "top_k": 3}) == whole[:9]  # the default, said aloud
+def played(task, rewards, success, status="terminated", turns=None, usage=None):
+    turns = turns or tuple(turn(at, value, parsed=Answer("x")) for at, value in enumerate(rewards, 1))
+    trajectory = Trajectory(Header("e", "", task, "dev", "", 0, "k"), (), turns, None, success)
+    return EpisodeResult(trajectory, status, "it is out" if status == "fault" else "", usage or {})
 
 
-def test_the_split():
-    config = RunConfig("SearchQA", {}, "null")
-    assert choose_split(config, ("train", "dev", "test")) == "test"
-    assert choose_split(config, ("train", "dev")) == "dev"
-    assert choose_split(config, ("a", "b")) == "b"
-    assert choose_split(RunConfig("SearchQA", {}, "null", "train"), ("train", "dev")) == "train"
-    with pytest.raises(UsageError, match="SearchQA: no split 'test'; the splits are train, dev"):
-        choose_split(RunConfig("SearchQA", {}, "null", "test"), ("train", "dev"))
-
-
-@pytest.mark.parametrize(
-    "changes", [{"limit": 0}, {"limit": -1}, {"trials": 0}, {"env_id": "nope"}, {"arguments": {"tusk": 1}}], ids=str
-)
-def test_plans_that_cannot_be(changes):
-    with pytest.raises(UsageError):
-        make_plan(RunConfig(**{"env_id": "SearchQA", "arguments": {}, "agent": "null", **changes}))
-
-
-def test_a_world_with_fewer_questions_is_played_once():
-    config = RunConfig(
-        "SearchQA", {"world": {"passages": 40, "questions_per_world": 30, "unanswerable": 1.0, "hops": [1]}}, "x"
-    )
-    plan, _ = make_plan(config)
-    assert 32 < len(plan) < 32 * 30
-    assert len({item.task for item in plan}) == len({item.key for item in plan}) == len(plan)
-
-
-def row(task, trial, cluster, rewards, success, status="terminated", events=()):
-    key = f"{task}.{trial}"
-    turns = tuple(Turn(i, "o", "", None, (), (), value, (), events=events) for i, value in enumerate(rewards, 1))
-    header = Header("e", "", task, "dev", "", 0, key)
-    result = EpisodeResult(Trajectory(header, (), turns, None, success), status, "out" if status == "fault" else "")
-    return Planned(key, "", task, "dev", 0, trial), result, cluster
-
-
-def summary_of(*rows, limit=None):
-    config = RunConfig("SearchQA", {}, "someone", limit=limit)
-    return summarise(config, [(item, result) for item, result, _ in rows], {item.key: name for item, _, name in rows})
+def summary_of(rows, trials=1, **settings):
+    """rows: (task, cluster, trial, result or None for an episode that was not played)."""
+    entry = entry_of(*{(task, cluster): None for task, cluster, _, _ in rows})
+    suite = Suite(id="s", version="1.0", trials=trials, entries=(entry,))
+    numbers = [
+        numbers_of(entry, cluster, trial, result) if result else missing(entry, task, cluster, trial)
+        for task, cluster, trial, result in rows
+    ]
+    return result_from(suite, Settings("someone", **settings), numbers, None)
 
 
 def test_numbers_by_hand():
     found = summary_of(
-        row("a", 0, "w1", [0.0, 1.0], True),
-        row("a", 1, "w1", [0.0, 0.0, 0.5], False, events=("malformed",)),
-        row("b", 0, "w2", [0.25], False),
-        row("b", 1, "w2", [1.0], True),
-        row("c", 0, "w3", [0.0], False),
-        row("c", 1, "w3", [0.0, 0.0], False, "truncated"),
+        [
+            ("a", "w1", 0, played("a", [0.0, 1.0], True)),
+            ("a", "w1", 1, played("a", [0.0, 0.0, 0.5], False)),
+            ("b", "w2", 0, played("b", [0.25], False)),
+            ("b", "w2", 1, played("b", [1.0], True)),
+            ("c", "w3", 0, played("c", [0.0], False)),
+            ("c", "w3", 1, played("c", [0.0, 0.0], False, "truncated")),
+        ],
+        trials=2,
     )
-    assert (found.env_id, found.agent, found.split) == ("agent_envs/SearchQA-v0", "someone", "dev")
-    assert (found.episodes, found.faults, found.smoke) == (6, 0, False)
-    assert found.success.value == pytest.approx((0.5 + 0.5 + 0) / 3)
-    assert (found.success.tasks, found.success.trials, found.success.clusters) == (3, 6, 3)
-    assert 0 <= found.success.low < found.success.value < found.success.high <= 1
-    assert found.mean_return == pytest.approx((1.0 + 0.5 + 0.25 + 1.0 + 0 + 0) / 6)
-    low, high = found.return_interval
-    assert low < found.mean_return < high
-    assert found.mean_turns == pytest.approx((2 + 3 + 1 + 1 + 1 + 2) / 6)
-    assert found.malformed_share == pytest.approx(3 / 10)
-    assert summary_of(row("a", 0, "w", [1.0], True), limit=1).smoke is True
+    (summary,) = found.summaries
+    assert found.complete and found.score == summary.success
+    assert summary.success.value == pytest.approx((0.5 + 0.5 + 0) / 3)
+    assert (summary.success.tasks, summary.success.trials, summary.success.clusters) == (3, 6, 3)
+    assert 0 <= summary.success.low < summary.success.value < summary.success.high <= 1
+    assert summary.pass_hat[1].value == summary.pass_at[1].value == pytest.approx(1 / 3)
+    assert summary.pass_hat[2].value == 0 and summary.pass_at[2].value == pytest.approx(2 / 3)
+    assert summary.mean_return == pytest.approx((1.0 + 0.5 + 0.25 + 1.0 + 0 + 0) / 6)
+    low, high = summary.return_interval
+    assert low < summary.mean_return < high
+    assert summary.mean_turns == pytest.approx((2 + 3 + 1 + 1 + 1 + 2) / 6) and summary.valid_actions == 1
+    assert summary.outcomes == {"no answer": 1, "solved": 2, "wrong answer": 3}
 
 
-def test_a_fault_is_no_success_and_has_no_return():
+def test_what_was_not_played_counts_in_the_denominator_and_nowhere_else():
     found = summary_of(
-        row("a", 0, "w1", [1.0], True), row("b", 0, "w2", [], False, "fault"), row("c", 0, "w3", [0.5, 0.0], False)
+        [
+            ("a", "w1", 0, played("a", [1.0], True)),
+            ("b", "w2", 0, played("b", [], False, "fault")),
+            ("c", "w3", 0, played("c", [0.5, 0.0], False)),
+            ("d", "w4", 0, None),
+        ]
     )
-    assert (found.episodes, found.faults) == (3, 1)
-    assert found.success.value == pytest.approx(1 / 3) and found.success.trials == 3
-    assert found.mean_return == pytest.approx(0.75)
-    assert found.mean_turns == pytest.approx(1.5)
-    nothing = summary_of(row("a", 0, "w1", [], False, "fault"), row("b", 0, "w2", [], False, "fault"))
-    assert (nothing.success.value, nothing.faults, nothing.mean_return, nothing.mean_turns) == (0.0, 2, 0.0, 0.0)
+    (summary,) = found.summaries
+    assert (summary.episodes, summary.faults, summary.unplayed, found.complete) == (4, 1, 1, False)
+    assert summary.success.value == pytest.approx(1 / 4) and summary.success.trials == 4
+    assert summary.mean_return == pytest.approx(0.75) and summary.mean_turns == pytest.approx(1.5)
+    assert summary.fault_causes == {"it is out": 1} and len(summary.warnings()) == 2
+    nothing = summary_of([("a", "w1", 0, played("a", [], False, "fault")), ("b", "w2", 0, None)]).summaries[0]
+    assert (nothing.success.value, nothing.faults, nothing.mean_return, nothing.mean_turns) == (0.0, 1, 0.0, 0.0)
+
+
+def test_three_survivors_of_a_hundred_are_three_per_cent():
+    rows = [(f"t{i}", f"t{i}", 0, played(f"t{i}", [1.0], True) if i < 3 else None) for i in range(100)]
+    assert summary_of(rows).summaries[0].success.value == pytest.approx(0.03)
+
+
+def test_an_episode_as_numbers():
+    call = Call((ToolCall("call_0", "search", '{"query":"four"}'),))
+    good = (ToolResult("call_0", "search", "text", ids=("p",)),)
+    bad = (ToolResult("call_0", "search", "no", error=True),)
+    turns = (
+        turn(1, action="think <search>four</search>", parsed=call, results=good),
+        turn(2, action="?", parsed=Malformed("nothing"), events=("malformed",)),
+        turn(3, action="<search>four</search>", parsed=call, results=bad, events=("refused",)),
+        turn(4, 0.5, action="<answer>x</answer>", parsed=Answer("x"), terminated=True),
+    )
+    entry = entry_of(("a", "w"))
+    found = numbers_of(entry, "w", 1, played("a", [], False, turns=turns, usage={"input": 5}))
+    assert (found.turns, found.valid, found.calls, found.total_reward) == (4, 2, 1, 0.5)
+    assert found.prose == (27 - 4) + 1 + (21 - 4) + (18 - 1)
+    assert (found.outcome, found.trial, found.cluster, found.usage) == ("wrong answer", 1, "w", {"input": 5})
+
+
+def test_outcomes():
+    entry = entry_of(("a", "w"))
+
+    def outcome(status, success=False, turns=None):
+        return numbers_of(entry, "w", 0, played("a", [1.0], success, status, turns)).outcome
+
+    lost = tuple(turn(at, parsed=Malformed("nothing"), events=("malformed",)) for at in (1, 2))
+    assert outcome("terminated", True) == "solved" and outcome("truncated", True) == "solved"
+    assert outcome("terminated") == "wrong answer" and outcome("truncated") == "no answer"
+    assert outcome("truncated", turns=lost) == "unreadable"
+    assert outcome("terminated", turns=(turn(1, parsed=Call(())),)) == "not achieved"
+    assert outcome("fault") == "fault" and outcome("budget") == "budget"
+    assert missing(entry, "a", "w", 0).outcome == "missing"
+    assert not numbers_of(entry, "w", 0, played("a", [1.0], True, "fault")).success  # a fault is never a success
+    named = {"solved", "wrong answer", "no answer", "unreadable", "not achieved", "fault", "budget", "missing"}
+    assert set(FAILURES) == named
+
+
+def test_few_valid_actions_are_told():
+    lost = (turn(1, parsed=Malformed("nothing"), events=("malformed",)), turn(2, parsed=Answer("x")))
+    (summary,) = summary_of([("a", "w", 0, played("a", [], False, turns=lost))]).summaries
+    assert summary.valid_actions == 0.5
+    assert any("50.0 % of the turns held a valid action" in line for line in summary.warnings())
 
 
 def test_clusters_widen_the_interval():
-    apart = summary_of(*(row(f"t{i}", 0, f"w{i}", [float(i % 2)], i % 4 < 2) for i in range(40)))
-    together = summary_of(*(row(f"t{i}", 0, f"w{i % 4}", [float(i % 2)], i % 4 < 2) for i in range(40)))
-    assert apart.success.value == together.success.value == 0.5
-    assert together.success.high - together.success.low > apart.success.high - apart.success.low
+    def width(clusters):
+        rows = [(f"t{i}", f"w{i % clusters}", 0, played(f"t{i}", [1.0], i % 4 < 2)) for i in range(40)]
+        rate = summary_of(rows).summaries[0].success
+        return rate.high - rate.low
+
+    assert width(4) > width(40)
 
 
 def test_json_is_plain_and_strict():
-    found = summary_of(row("a", 0, "w", [1.0], True))
-    plain = found.to_json()
-    assert json.loads(json.dumps(plain, allow_nan=False)) == plain
-    assert plain["success"] == 1.0 and plain["interval"] == [found.success.low, found.success.high]
-    assert plain["return_interval"] == [None, None] and not any(map(math.isfinite, found.return_interval))
-    assert plain["tasks"] == 1
+    row = summary_of([("a", "w", 0, played("a", [1.0], True))]).to_json()
+    assert json.loads(json.dumps(row, allow_nan=False)) == row
+    low, high = row["interval"]
+    assert row["success"] == 1.0 and 0 <= low < high == 1.0
+    assert row["return_interval"] == [None, None] and row["tasks"] == 1 and row["suite"] == "s@1.0"
 
 
-def test_evaluate_counts_faults_and_plays_them_again(tmp_path):
-    config = RunConfig("SearchQA", SMALL, "null", limit=8)
-    plan, _ = make_plan(config)
+def test_faults_are_counted_and_played_again(tmp_path):
+    suite = small()
+    plan = plan_of(suite)
     out = Counting(faulty=[plan[2].key, plan[5].key])
-    first = evaluate(config, out, folder=tmp_path / "r")
-    assert (first.faults, first.episodes, first.success.trials) == (2, 8, 8)
-    assert out.turns == 6 * 6 + 2 * 3  # a fault is tried three times
+    first = evaluate(suite, Settings("null"), policy=out, folder=tmp_path / "r")
+    assert (first.summaries[0].faults, first.summaries[0].success.trials, first.complete) == (2, 8, False)
+    assert out.turns == 6 * 6 + 2
     well = Counting()
-    second = evaluate(config, well, folder=tmp_path / "r")
-    assert (second.faults, second.episodes) == (0, 8) and well.turns == 2 * 6
+    second = evaluate(suite, Settings("null"), policy=well, folder=tmp_path / "r")
+    assert second.complete and well.turns == 2 * 6
     third = Counting()
-    assert evaluate(config, third, folder=tmp_path / "r") == second and third.turns == 0
-    assert evaluate(config, Counting()) == second
+    again = evaluate(suite, Settings("null"), policy=third, folder=tmp_path / "r")
+    assert third.turns == 0 and untimed(again) == untimed(second)
+    assert untimed(evaluate(suite, Settings("null"), policy=Counting())) == untimed(second)
 
 
-def test_progress_and_keep_see_every_episode_once(tmp_path):
-    config = RunConfig("SearchQA", SMALL, "solver", limit=5, trials=2)
+def untimed(result):
+    return [replace(item, seconds=0.0, agent_seconds=0.0) for item in result.summaries]
+
+
+def test_progress_and_keep_see_every_episode_once():
+    suite = small(limit=5, trials=2)
     ticks, kept = [], []
-    found = evaluate(
-        config, CompanionPolicy("solver"), concurrency=2, progress=lambda *tick: ticks.append(tick), keep=kept.append
-    )
+    settings = Settings("solver", concurrency=2)
+    found = evaluate(suite, settings, progress=lambda *tick: ticks.append(tick), keep=kept.append)
     assert [tick[0] for tick in ticks] == list(range(1, 11)) and {tick[1] for tick in ticks} == {10}
     assert ticks[-1] == (10, 10, 10)
-    assert {result.trajectory.header.episode_key for result in kept} == {item.key for item in make_plan(config)[0]}
-    assert all(result.trajectory.prompt for result in kept)
-    assert found.success.value == 1.0 and found.success.tasks == 5
+    assert {item.key for item in kept} == {item.key for item in plan_of(suite)}
+    assert all(item.result.trajectory.prompt for item in kept) and found.summaries[0].success.value == 1.0
 
 
-def test_concurrency_changes_nothing(tmp_path):
-    config = RunConfig("SearchQA", SMALL, "random", limit=20)
-    assert evaluate(config, CompanionPolicy("random")) == evaluate(config, CompanionPolicy("random"), concurrency=4)
+@pytest.mark.parametrize("agent", ["random", "heuristic"])
+def test_concurrency_changes_nothing(agent):
+    suite = small(limit=40)
+    one, many = (evaluate(suite, Settings(agent, concurrency=count)) for count in (1, 64))
+    assert untimed(one) == untimed(many)
+
+
+def test_turn_limits_force_an_answer_and_matter():
+    found = evaluate(small(limit=16, turn_limits=(1, 2, 6)), Settings("heuristic"))
+    one, two, six = found.summaries
+    assert (one.mean_turns, two.mean_turns) == (1.0, 2.0) and six.mean_turns <= 6
+    assert one.mean_calls == 0 and two.mean_calls == 1 and found.score is None
+    assert "no answer" not in one.outcomes and one.turn_limit == 1
+    solver = evaluate(small(limit=16, turn_limits=(1, 6)), Settings("solver")).summaries
+    assert solver[1].success.value == 1.0
+
+
+def test_a_sweep_tells_its_values_apart():
+    found = evaluate(small(limit=48, arguments={}, sweep=("retriever", ("oracle", "empty"))), Settings("heuristic"))
+    oracle, empty = found.summaries
+    assert oracle.success.value > empty.success.value and empty.entry == "retriever=empty"
+    row = found.to_json()
+    assert [item["entry"] for item in row["entries"]] == [oracle.entry, empty.entry] and "success" not in row
 
 
 def test_a_folder_holds_one_configuration(tmp_path):
     folder = tmp_path / "r"
-    evaluate(RunConfig("SearchQA", SMALL, "null", limit=2), NullPolicy(), folder=folder)
-    with pytest.raises(UsageError, match=r"limit \(2 -> 3\).*choose another --out"):
-        evaluate(RunConfig("SearchQA", SMALL, "null", limit=3), NullPolicy(), folder=folder)
-    with pytest.raises(UsageError, match="another policy"):
-        evaluate(RunConfig("SearchQA", SMALL, "null", limit=2), CompanionPolicy("random"), folder=folder)
-    assert json.loads((folder / "config.json").read_text())["limit"] == 2
+    evaluate(small(limit=2), Settings("null"), folder=folder)
+    before = {path.name: path.read_bytes() for path in folder.iterdir() if path.is_file()}
+    cases = [
+        (small(limit=3), Settings("null"), r"entries\[0\].tasks \(2 -> 3 of them\)"),
+        (small(limit=2, trials=2), Settings("null"), r"trials \(1 -> 2\)"),
+        (small(limit=2, arguments={**SMALL, "top_k": 1}), Settings("null"), r"arguments.top_k \(None -> 1\)"),
+        (small(limit=2), Settings("random"), r"agent \('null' -> 'random'\)"),
+        (small(limit=2), Settings("null", smoke=True), r"smoke \(False -> True\)"),
+    ]
+    for suite, settings, what in cases:
+        with pytest.raises(UsageError, match=rf"{what}.*choose another --out"):
+            evaluate(suite, settings, folder=folder)
+    assert {path.name: path.read_bytes() for path in folder.iterdir() if path.is_file()} == before
+    evaluate(small(limit=2), Settings("null", concurrency=4), folder=folder)  # how it is played may change
+
+
+def test_resume_needs_nothing_else(tmp_path):
+    suite = small(limit=8)
+    whole = evaluate(suite, Settings("random", concurrency=2), folder=tmp_path / "whole")
+    folder = tmp_path / "part"
+    evaluate(suite, Settings("random", concurrency=2), folder=folder)
+    journal = folder / "journal.jsonl"
+    lines = journal.read_bytes().splitlines(keepends=True)
+    journal.write_bytes(b"".join(lines[:4]) + lines[4][:40])
+    (folder / "results.json").unlink()
+    assert sum(item.played for item in open_run(folder).numbers()) == 3
+    assert untimed(resume(folder)) == untimed(whole) and (folder / "results.json").exists()
+    assert journal.read_bytes().startswith(b"".join(lines[:4]))
+
+
+def edited(folder, name, old, new):
+    path = folder / name
+    text = path.read_text(encoding="utf-8")
+    assert text.count(old) >= 1
+    path.write_text(text.replace(old, new, 1), encoding="utf-8")
+
+
+TAMPERED = {
+    "the agent": ("config.json", '"agent":"random"', '"agent":"null"', "identity|policy"),
+    "an option": ("config.json", '"agent_options":{}', '"agent_options":{"a":1}', "agent_options.a|unknown option a"),
+    "the package": ("config.json", '"package":"', '"package":"9.', "package"),
+    "a smoke mark": ("config.json", '"smoke":false', '"smoke":true', "smoke"),
+    "trials": ("suite.json", '"trials":1', '"trials":2', "suite.json was changed since the run began"),
+    "an unknown key": ("config.json", '"prices":', '"price":', "config.json: price"),
+    "the suite's digest": ("config.json", '"suite_digest":"', '"suite_digest":"z', "suite_digest"),
+}
+
+
+@pytest.mark.parametrize("name", TAMPERED)
+def test_resume_refuses_what_was_changed_and_names_it(name, tmp_path):
+    file, old, new, what = TAMPERED[name]
+    folder = tmp_path / "r"
+    evaluate(small(limit=2), Settings("random"), folder=folder)
+    edited(folder, file, old, new)
+    with pytest.raises(UsageError, match=what):
+        resume(folder)
+
+
+def test_resume_refuses_an_agent_whose_code_changed(tmp_path, monkeypatch):
+    module = tmp_path / "some_agent.py"
+    module.write_text("from agent_envs.policies import NullPolicy\nclass Agent(NullPolicy): pass\n")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    evaluate(small(limit=2), Settings("some_agent:Agent"), folder=tmp_path / "r")
+    assert resume(tmp_path / "r").complete
+    module.write_text(module.read_text() + "\n# thinks harder now\n")
+    with pytest.raises(UsageError, match=r"cannot go on: agent_code \('.* since it began"):
+        resume(tmp_path / "r")
+
+
+@pytest.mark.parametrize("folder", ["nowhere", "empty"])
+def test_a_folder_without_a_run(folder, tmp_path):
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(UsageError, match="is no folder of a run"):
+        resume(tmp_path / folder)
+
+
+def test_a_privileged_run_is_marked_in_its_journal(tmp_path):
+    evaluate(small(limit=1), Settings("solver"), policy=CompanionPolicy("solver"), folder=tmp_path / "r")
+    head = json.loads((tmp_path / "r" / "journal.jsonl").read_text().splitlines()[0])["row"]
+    assert head["privileged"] is True and head["identity"]["agent"] == "solver"
+    assert not math.isnan(head["identity"]["smoke"])

@@ -24,22 +24,10 @@ from agent_envs.evaluation.page import (
     Transcript,
     write_page,
 )
-from agent_envs.messages import Message, ToolCall, ToolResult
 from agent_envs.policies import CompanionPolicy
-from agent_envs.trajectory import Header, Trajectory, Turn
+from tests.hostile_texts import MARKUP, episode
 
 VOID = {"meta", "br", "hr", "img", "input", "link"}
-HOSTILE = [
-    "</script><script>alert(1)</script>",
-    '"><img src=x onerror=alert(1)>',
-    "' onmouseover='alert(1)",
-    "</style><style>*{display:none}</style>",
-    "</td></table></details><h1>forged</h1><!--",
-    "{{ 7 * 7 }}{% raw %}{# gone #}",
-    "&lt;b&gt; &#60;b&#62; &amp;amp;",
-    "]]><svg onload=alert(1)/>",
-    "javascript:alert(1)",
-]
 
 
 class Reader(HTMLParser):
@@ -79,30 +67,6 @@ class Reader(HTMLParser):
         return [(tag, tuple(attrs)) for tag, attrs in self.elements]
 
 
-def trajectory(text: Callable[[str], str]) -> Trajectory:
-    """An episode with `text` applied to every field that holds text."""
-    header = Header(text("env"), "d" * 64, text("task"), text("split"), "e" * 64, 7, "key")
-    prompt = (Message("system", text("be brief"), "environment"), Message("user", text("who?"), "user"))
-    shown = (
-        Message("tool", text("found"), "tool", (), "call_0"),
-        Message("user", text("go on"), text("feedback")),  # type: ignore[arg-type]
-        Message("assistant", "", "user", (ToolCall("c", text("lookup"), text("{}")),)),
-    )
-    first = Turn(
-        index=1,
-        origin="key",
-        action=text("first"),
-        parsed=None,
-        observation=shown,
-        results=(ToolResult("c", text("lookup"), text("x"), True), ToolResult("c", text("search"), "", False, ("d1",))),
-        reward=-0.25,
-        terms=((text("format"), -0.25),),
-        events=(text("malformed"),),
-    )
-    last = Turn(2, "key", 17, None, (), reward=1.0, terminated=True, context="replace")
-    return Trajectory(header, prompt, (first, last), success=True)
-
-
 def page(text: Callable[[str], str] = str) -> Page:
     """A page with `text` applied to every text in it."""
     table = Table(
@@ -112,7 +76,7 @@ def page(text: Callable[[str], str] = str) -> Page:
     )
     series = ((text("one"), ((0.0, 0.5, 0.4, 0.6), (1.0, 0.7, 0.6, 0.8))), (text("two"), ((0.0, 0.1, None, None),)))
     curve = Curve(text("curve"), text("steps"), text("success"), series)
-    play = Transcript("e1", text("episode"), ((text("agent"), text("solver")),), trajectory(text), text("note"))
+    play = Transcript("e1", text("episode"), ((text("agent"), text("solver")),), episode(text), text("note"))
     return Page(text("title"), text("intro"), (table,), (curve,), (play,))
 
 
@@ -121,7 +85,7 @@ def rendered(folder: Path, value: Page) -> str:
     return (folder / "index.html").read_bytes().decode("utf-8")
 
 
-@pytest.mark.parametrize("payload", HOSTILE)
+@pytest.mark.parametrize("payload", MARKUP.values(), ids=MARKUP)
 def test_hostile_text_is_text(tmp_path: Path, payload: str) -> None:
     harmless = Reader(rendered(tmp_path, page(lambda word: word + "x" * len(payload))))
     hostile = Reader(rendered(tmp_path, page(lambda word: word + payload)))
@@ -130,7 +94,7 @@ def test_hostile_text_is_text(tmp_path: Path, payload: str) -> None:
 
 
 def test_no_script_no_handler_no_inline_style_no_address(tmp_path: Path) -> None:
-    reader = Reader(rendered(tmp_path, page(lambda word: word + "".join(HOSTILE))))
+    reader = Reader(rendered(tmp_path, page(lambda word: word + "".join(MARKUP.values()))))
     for tag, attributes in reader.elements:
         assert tag not in ("script", "iframe", "img", "object", "embed", "link", "base", "form")
         for name in attributes:
@@ -172,7 +136,7 @@ def test_links_lead_to_anchors_and_anchors_are_unique(tmp_path: Path) -> None:
 def test_bad_anchors_are_refused(tmp_path: Path, anchor: str) -> None:
     with pytest.raises(UsageError, match="anchor"):
         write_page(
-            tmp_path / "x.html", replace(page(), tables=(), transcripts=(Transcript(anchor, "", (), trajectory(str)),))
+            tmp_path / "x.html", replace(page(), tables=(), transcripts=(Transcript(anchor, "", (), episode(str)),))
         )
     assert not (tmp_path / "x.html").exists()
 
@@ -204,7 +168,7 @@ def test_equal_pages_are_equal_bytes(tmp_path: Path) -> None:
 def test_empty_pages_and_empty_parts(tmp_path: Path) -> None:
     bare = Reader(rendered(tmp_path, Page("t", "")))
     assert "article" not in [tag for tag, _ in bare.elements]
-    idle = replace(trajectory(str), turns=(), prompt=())
+    idle = replace(episode(str), turns=(), prompt=())
     parts = Page(
         "t",
         "",
@@ -241,7 +205,7 @@ def test_folding_makes_a_details_element(tmp_path: Path) -> None:
 
 
 def test_marks_are_spans_around_escaped_text(tmp_path: Path) -> None:
-    play = trajectory(str)
+    play = episode(str)
     turn = replace(play.turns[0], action="<think><img onerror=x></think>")
     html = rendered(tmp_path, Page("t", "", transcripts=(Transcript("e", "", (), replace(play, turns=(turn,))),)))
     assert '<span class="think">&lt;think&gt;&lt;img onerror=x&gt;&lt;/think&gt;</span>' in html
@@ -256,9 +220,9 @@ def test_what_a_transcript_tells(tmp_path: Path) -> None:
         assert word in text
     for author in ("environment", "policy", "tool", "user", "feedback"):
         assert f'class="lane {author}"' in html
-    assert '<span class="badge yes">success</span>' in html
-    failed = replace(trajectory(str), success=False)
-    assert '<span class="badge no">failure</span>' in rendered(
+    assert '<span class="badge good">success</span>' in html
+    failed = replace(episode(str), success=False)
+    assert '<span class="badge bad">failure</span>' in rendered(
         tmp_path, Page("t", "", (), (), (Transcript("a", "", (), failed),))
     )
 

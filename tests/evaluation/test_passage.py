@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent_envs.evaluation.page import passage
+from agent_envs.evaluation.passage import passage
 from agent_envs.printing import visible
 
 

@@ -9,39 +9,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent_envs.errors import UsageError
-from agent_envs.evaluation.statistics import Rate, mean_interval, pass_at_k, pass_hat_k, success_rate, t_quantile
-
-# Student's t as printed in statistics textbooks: (p, df) -> quantile.
-TABLE = {
-    (0.75, 1): 1.000000, (0.95, 1): 6.313752, (0.975, 1): 12.706205, (0.995, 1): 63.656741,
-    (0.95, 2): 2.919986, (0.975, 2): 4.302653, (0.975, 3): 3.182446, (0.975, 4): 2.776445,
-    (0.9, 5): 1.475884, (0.975, 5): 2.570582, (0.975, 9): 2.262157, (0.995, 10): 3.169273,
-    (0.975, 19): 2.093024, (0.975, 29): 2.045230, (0.975, 30): 2.042272, (0.95, 49): 1.676551,
-    (0.975, 49): 2.009575, (0.975, 99): 1.984217, (0.9995, 100): 3.390491, (0.975, 120): 1.979930,
-}  # fmt: skip
-
-
-@pytest.mark.parametrize(("where", "value"), TABLE.items())
-def test_t_quantile_agrees_with_the_table(where: tuple[float, int], value: float) -> None:
-    assert t_quantile(*where) == pytest.approx(value, abs=1e-6)
-    assert t_quantile(1 - where[0], where[1]) == pytest.approx(-value, abs=1e-6)
-
-
-def test_t_quantile_has_closed_forms_at_one_and_two_degrees() -> None:
-    for p in (1e-6, 0.01, 0.3, 0.5, 0.500001, 0.8, 0.9999, 1 - 1e-6):
-        assert t_quantile(p, 1) == pytest.approx(math.tan(math.pi * (p - 0.5)), rel=1e-6, abs=1e-9)
-        assert t_quantile(p, 2) == pytest.approx((2 * p - 1) / math.sqrt(2 * p * (1 - p)), rel=1e-6, abs=1e-9)
-
-
-def test_t_quantile_reaches_the_normal_without_a_jump() -> None:
-    assert t_quantile(0.975, 10**9) == pytest.approx(1.959963985, abs=1e-8)
-    assert t_quantile(0.999, 100_000) == pytest.approx(t_quantile(0.999, 100_001), abs=1e-8)
-
-
-@pytest.mark.parametrize(("p", "df"), [(0, 5), (1, 5), (0.5, 0), (0.9, -1), (math.nan, 5), (0.9, math.nan)])
-def test_t_quantile_refuses_what_has_none(p: float, df: float) -> None:
-    with pytest.raises(UsageError):
-        t_quantile(p, df)
+from agent_envs.evaluation.statistics import (
+    Rate,
+    mean_interval,
+    pass_at_k,
+    pass_at_rate,
+    pass_hat_k,
+    pass_hat_rate,
+    rerun_interval,
+    success_rate,
+    weighted_rate,
+)
+from benchmarks.coverage import cover
+from benchmarks.coverage_cases import Case, cases
 
 
 def test_one_trial_a_task_is_wilson_with_t() -> None:
@@ -124,6 +104,19 @@ def test_coverage_is_near_nominal() -> None:
     assert 0.92 <= hits / 400 <= 0.99
 
 
+@pytest.mark.parametrize("case", [case for case in cases("quick") if case.gated], ids=lambda case: case.name)
+def test_coverage_of_the_benchmarks_rates(case: Case) -> None:
+    ours = cover(case, 400, "quick")["ours"]["coverage"]
+    assert 0.917 <= ours <= 0.995  # three standard errors of 400 simulations below 95 %
+
+
+def test_coverage_with_clusters_of_tasks_where_pooling_fails() -> None:
+    case = next(case for case in cases("quick") if case.name == "20 clusters of 5, x 4")
+    row = cover(case, 400, "quick")
+    assert 0.917 <= row["ours"]["coverage"] <= 0.995
+    assert row["naive"]["coverage"] < 0.65
+
+
 def test_text() -> None:
     assert Rate(0.62, 0.5512, 0.6839, 50, 200, 50).text() == "62.0 % [55.1, 68.4] (n=200 in 50 clusters)"
 
@@ -189,3 +182,105 @@ def test_the_order_of_trials_does_not_matter(rows: list[tuple[float, int]]) -> N
     rates = [success_rate([value for value, _ in part], [str(task) for _, task in part]) for part in (rows, rows[::-1])]
     assert rates[0].low == pytest.approx(rates[1].low, abs=1e-9)
     assert rates[0].high == pytest.approx(rates[1].high, abs=1e-9)
+
+
+RATES = st.lists(
+    st.tuples(st.floats(0, 1), st.floats(0, 0.5), st.floats(0.001, 0.5)).map(
+        lambda row: Rate(row[0], max(0.0, row[0] - row[1]), min(1.0, row[0] + row[2]), 10, 40, 10)
+    ),
+    min_size=1,
+    max_size=6,
+)
+
+
+@given(RATES, st.data())
+def test_a_weighted_rate_holds_its_value_and_scales_its_weights(rates: list[Rate], data: st.DataObject) -> None:
+    weights = data.draw(st.lists(st.floats(0.01, 100), min_size=len(rates), max_size=len(rates)))
+    rate, scaled = weighted_rate(rates, weights), weighted_rate(rates, [7 * weight for weight in weights])
+    assert 0 <= rate.low <= rate.value <= rate.high <= 1
+    assert rate.value == pytest.approx(sum(r.value * w for r, w in zip(rates, weights, strict=True)) / sum(weights))
+    assert (scaled.value, scaled.low, scaled.high) == pytest.approx((rate.value, rate.low, rate.high))
+    assert (rate.tasks, rate.trials, rate.clusters) == (10 * len(rates), 40 * len(rates), 10 * len(rates))
+
+
+def test_a_weighted_rate_is_movers() -> None:
+    # By hand: 2/3 and 1/3; low .6 - sqrt((2/3 * .1)^2 + (1/3 * .1)^2), high .6 + sqrt((2/3 * .2)^2 + (1/3 * .3)^2).
+    rate = weighted_rate([Rate(0.7, 0.6, 0.9, 5, 20, 4), Rate(0.4, 0.3, 0.7, 3, 3, 3)], [2, 1])
+    assert (rate.value, rate.low, rate.high) == pytest.approx((0.6, 0.525464, 0.766667), abs=1e-6)
+    assert (rate.tasks, rate.trials, rate.clusters) == (8, 23, 7)
+
+
+@pytest.mark.parametrize("value", [0.0, 1.0])
+def test_a_suite_of_nothing_but_zeros_or_ones_is_no_point(value: float) -> None:
+    part = success_rate([value] * 40, [str(n // 4) for n in range(40)])
+    rate = weighted_rate([part] * 4, [1] * 4)
+    assert rate.value == value
+    assert 0.05 < rate.high - rate.low < part.high - part.low
+
+
+@pytest.mark.parametrize(("count", "weights"), [(0, []), (2, [1]), (2, [1, -1]), (2, [0, 0]), (1, [math.inf])])
+def test_weighted_rate_refuses(count: int, weights: list[float]) -> None:
+    with pytest.raises(UsageError):
+        weighted_rate([Rate(0.5, 0.4, 0.6, 1, 1, 1)] * count, weights)
+
+
+def test_pass_rates_average_the_unbiased_estimates() -> None:
+    values, tasks = [1, 1, 1, 0, 0, 1, 0, 0], list("aaaabbbb")
+    hat, at = pass_hat_rate(values, tasks, 2), pass_at_rate(values, tasks, 2)
+    assert (hat.value, at.value) == (pytest.approx(0.25), pytest.approx(0.75))  # (3/6 + 0/6) / 2, (6/6 + 3/6) / 2
+    assert (hat.tasks, hat.trials, hat.clusters) == (2, 8, 2)
+    assert pass_hat_rate(values, tasks, 1) == pass_at_rate(values, tasks, 1) == success_rate(values, tasks)
+    assert pass_hat_rate(values, tasks, 2, ["w"] * 8).clusters == 1
+
+
+def test_like_tasks_do_not_make_pass_rates_surer_than_disjoint_groups_of_trials_could() -> None:
+    # Ten tasks of 4 trials hold 20 disjoint pairs; the spread of these estimates alone would claim 224.
+    values = [1.0, 1.0, 1.0, 0.0] * 9 + [1.0, 1.0, 0.0, 0.0]
+    rate = pass_hat_rate(values, [str(n // 4) for n in range(40)], 2)
+    value, spread = (9 * 3 / 6 + 1 / 6) / 10, 2.262157**2 / 20
+    half = math.sqrt(value * (1 - value) * spread + spread**2 / 4) / (1 + spread)
+    assert (rate.value, rate.high - rate.low) == pytest.approx((value, 2 * half), abs=1e-6)
+
+
+@given(st.lists(st.lists(st.booleans(), min_size=2, max_size=5), min_size=1, max_size=12), st.integers(1, 2))
+def test_pass_rates_hold_their_values_and_never_give_a_point(table: list[list[bool]], k: int) -> None:
+    rows = [(float(value), str(task)) for task, trials in enumerate(table) for value in trials]
+    values, tasks = [value for value, _ in rows], [task for _, task in rows]
+    hat, at = pass_hat_rate(values, tasks, k), pass_at_rate(values, tasks, k)
+    assert hat.value <= success_rate(values, tasks).value + 1e-12 <= at.value + 2e-12
+    for rate in (hat, at):
+        assert 0 <= rate.low <= rate.value <= rate.high <= 1
+        assert rate.low < rate.high
+
+
+@pytest.mark.parametrize(("values", "k"), [([1, 0, 1], 2), ([1, 0, 1], 0), ([0.5, 1, 1], 1)])
+def test_pass_rates_refuse_k_above_the_fewest_trials_and_other_values(values: list[float], k: int) -> None:
+    for rate in (pass_hat_rate, pass_at_rate):
+        with pytest.raises(UsageError):
+            rate(values, ["a", "a", "b"], k)
+
+
+def test_the_rerun_interval_knows_trial_noise_alone() -> None:
+    # Half of the tasks always succeed, half never: other tasks would differ, these would not.
+    tasks = [str(n // 4) for n in range(80)]
+    split = [float(n // 4 % 2) for n in range(80)]
+    assert rerun_interval(split, tasks) == pytest.approx((0.5 - 0.036754, 0.5 + 0.036754), abs=1e-6)  # 1 - .05^(1/80)
+    # All noise between trials: s^2 = 1/3 a task, so se^2 = 20 * (1/3) / (4 * 20^2) and n = .25 / se^2 = 60, 60 df.
+    low, high = rerun_interval([float(n % 2) for n in range(80)], tasks)
+    half = 2.000298 / math.sqrt(60) * 0.5 / math.sqrt(1 + 2.000298**2 / 60)
+    assert (low, high) == pytest.approx((0.5 - half, 0.5 + half), abs=1e-6)
+
+
+@given(st.lists(st.lists(st.floats(0, 1), min_size=2, max_size=5), min_size=1, max_size=12))
+def test_the_rerun_interval_holds_the_value_and_is_no_point(table: list[list[float]]) -> None:
+    rows = [(value, str(task)) for task, trials in enumerate(table) for value in trials]
+    values, tasks = [value for value, _ in rows], [task for _, task in rows]
+    low, high = rerun_interval(values, tasks)
+    assert 0 <= low <= success_rate(values, tasks).value <= high <= 1
+    assert low < high
+    assert rerun_interval(values[::-1], tasks[::-1]) == pytest.approx((low, high), abs=1e-9)
+
+
+def test_the_rerun_interval_needs_two_trials_of_every_task() -> None:
+    with pytest.raises(UsageError, match="2 trials"):
+        rerun_interval([1, 0, 1], ["a", "a", "b"])

@@ -11,6 +11,7 @@ from agent_envs.errors import UsageError
 from agent_envs.retrieval.ablations import EmptyRetriever, OracleRetriever, RandomRetriever
 from agent_envs.retrieval.bm25 import BM25Retriever
 from agent_envs.retrieval.build import RETRIEVERS, make_retriever
+from agent_envs.retrieval.remote import RemoteRetriever
 
 TEXTS = ["red fox", "grey owl", "red owl", "blue whale", "red red fox", "green frog"]
 CORPUS = MemoryCorpus(Passage(f"p{row}", "", text) for row, text in enumerate(TEXTS))
@@ -79,10 +80,28 @@ def test_retrievers_by_name(name: str) -> None:
     retriever = make_retriever(name, CORPUS)
     assert retriever.name == name
     assert copy.deepcopy(retriever) is retriever
-    assert len(retriever.search("red", 2)) == (0 if name == "empty" else 2)
-    assert retriever.search("red", 0) == ()
+    assert len(retriever.search("fox owl", 2)) == (0 if name == "empty" else 2)
+    assert retriever.search("fox", 0) == ()
 
 
-def test_an_unknown_name_lists_the_known_ones() -> None:
-    with pytest.raises(UsageError, match="bm25, random, empty, oracle"):
-        make_retriever("google", CORPUS)
+@pytest.mark.parametrize("name", ["google", "", "bing@http://localhost:1", "bm25@http://localhost:1"])
+def test_an_unknown_name_lists_the_known_ones(name: str) -> None:
+    known = "bm25, bm25_okapi, rank_bm25, tantivy, random, empty, oracle, search_r1@URL, skyrl@URL"
+    with pytest.raises(UsageError, match=known):
+        make_retriever(name, CORPUS)
+
+
+@pytest.mark.parametrize("name", RETRIEVERS)
+def test_only_servers_and_nothing_at_all_do_without_a_corpus(name: str) -> None:
+    if name == "empty":
+        assert make_retriever(name, None).search("fox", 3) == ()
+        return
+    with pytest.raises(UsageError, match=f"{name}.*needs a corpus"):
+        make_retriever(name, None)
+
+
+@pytest.mark.parametrize("style", ["search_r1", "skyrl"])
+def test_a_server_needs_no_corpus_and_a_whole_url(style: str) -> None:
+    assert isinstance(make_retriever(f"{style}@http://127.0.0.1:1/retrieve", None), RemoteRetriever)
+    with pytest.raises(UsageError, match=style):
+        make_retriever(f"{style}@", None)

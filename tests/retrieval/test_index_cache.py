@@ -5,6 +5,8 @@ import os
 import random
 import subprocess
 import sys
+import time
+from collections import OrderedDict
 from pathlib import Path
 
 import numpy as np
@@ -36,7 +38,7 @@ def truth(corpus: MemoryCorpus) -> list[object]:
 
 @pytest.fixture(autouse=True)
 def fresh_process(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bm25, "_LARGE", {})
+    monkeypatch.setattr(bm25, "_LARGE", OrderedDict())
 
 
 class Stages(list[str]):
@@ -128,6 +130,29 @@ def test_a_good_folder_that_came_first_stays(corpus: MemoryCorpus, tmp_path: Pat
     assert [path.name for path in tmp_path.iterdir()] == ["index"]
 
 
+def test_a_build_sweeps_what_killed_builds_left_a_day_ago(corpus: MemoryCorpus, tmp_path: Path) -> None:
+    for name, hours in (("old", 25), ("young", 23)):
+        leftover = tmp_path / "bm25" / f".building-{name}"
+        leftover.mkdir(parents=True)
+        (leftover / "scores.npy").write_bytes(b"half")
+        then = time.time() - hours * 3600
+        os.utime(leftover, (then, then))
+    get_index(corpus, cache_dir=tmp_path)
+    assert sorted(path.name for path in (tmp_path / "bm25").glob(".building-*")) == [".building-young"]
+
+
+def test_okapi_has_files_of_its_own_in_double_precision(corpus: MemoryCorpus, tmp_path: Path) -> None:
+    settings = BM25Settings(method="okapi")
+    built = BM25Index(settings, build_files(corpus, settings))
+    truth = [built.top(query, 10) for query in QUERIES]
+    for _ in range(2):
+        bm25._LARGE.clear()
+        index = get_index(corpus, settings, tmp_path)
+        assert [index.top(query, 10) for query in QUERIES] == truth
+    (folder,) = (tmp_path / "bm25").iterdir()
+    assert load_index(folder).scores.dtype == np.float64  # type: ignore[union-attr]
+
+
 def test_a_cache_that_cannot_be_written_names_the_variable(corpus: MemoryCorpus, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("not a folder")
     with pytest.raises(UsageError, match="AGENT_ENVS_CACHE"):
@@ -204,5 +229,5 @@ def test_a_corpus_that_does_not_fit_is_refused_before_it_is_read():
         def row(self, passage_id: str) -> int:
             raise KeyError(passage_id)
 
-    with pytest.raises(UsageError, match="21,015,324 passages needs about 105 GB"):
+    with pytest.raises(UsageError, match='21,015,324 passages needs about 105 GB.*retriever="tantivy"'):
         build_files(Vast(), BM25Settings())

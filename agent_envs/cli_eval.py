@@ -1,0 +1,217 @@
+"""The verb `eval`: one environment, a sweep, turn limits or a suite; and going on with a run that was stopped."""
+
+import contextlib
+import itertools
+import json
+import os
+import signal
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from agent_envs.cli_options import AgentArguments, Arguments, Json, named_values
+from agent_envs.errors import UsageError
+from agent_envs.printing import print_result, print_table, show
+
+if TYPE_CHECKING:
+    from agent_envs.evaluation.evaluate import Result
+    from agent_envs.evaluation.suite import Suite
+
+
+def evaluate_agent(
+    context: typer.Context,
+    env_id: Annotated[str, typer.Argument(help="An id: SearchQA; or module:namespace/Name-v0. Not with --suite.")] = "",
+    agent: Annotated[
+        str,
+        typer.Option(
+            help="random, heuristic, solver, null; openai:MODEL@URL, openai:MODEL, anthropic:MODEL; or module:Class."
+        ),
+    ] = "random",
+    tasks: Annotated[str, typer.Option(help="The environment's task source: world, hotpotqa, ...")] = "",
+    split: Annotated[str, typer.Option(help="Default: test, else dev; the output says which.")] = "",
+    limit: Annotated[int | None, typer.Option("-n", min=1, help="Only the first N tasks: a smoke run.")] = None,
+    trials: Annotated[
+        int | None, typer.Option(min=1, help="Episodes a task (default 1); a suite says its own.")
+    ] = None,
+    suite: Annotated[str, typer.Option(help="A suite by name or file: core.")] = "",
+    sweep: Annotated[str, typer.Option(help="Over values of an argument: retriever=bm25,random,empty,oracle.")] = "",
+    turn_limits: Annotated[str, typer.Option(help="Over turn limits, the last turn a forced answer: 1,2,4.")] = "",
+    concurrency: Annotated[int, typer.Option(min=1, help="Episodes at a time.")] = 1,
+    max_cost: Annotated[float | None, typer.Option(help="US dollars: no call begins once they are spent.")] = None,
+    prices: Annotated[Path | None, typer.Option(help="A table of prices of yours.")] = None,
+    out: Annotated[Path | None, typer.Option(help="Folder of the run (default: runs/TIME-NAME).")] = None,
+    pack: Annotated[Path | None, typer.Option(help="Write the submission here when the run is complete.")] = None,
+    resume: Annotated[
+        Path | None, typer.Option(help="Go on with the run of this folder; nothing else is given.")
+    ] = None,
+    as_json: Json = False,
+    arg: Arguments = None,
+    agent_arg: AgentArguments = None,
+) -> None:
+    """Evaluate an agent; prints success with its 95 % interval. Exit code 3: faults, or not all was played.
+
+    A run is stopped by Ctrl-C, a kill or --max-cost without a loss: `agent-envs eval --resume RUN` goes on.
+    """
+    from agent_envs.evaluation.evaluate import evaluate
+    from agent_envs.evaluation.evaluate import resume as go_on
+    from agent_envs.evaluation.run_folder import Settings
+
+    if "" not in sys.path:
+        sys.path.insert(0, "")
+    if resume is not None:
+        _alone(context)
+        _finish(lambda progress: go_on(resume, progress), resume, str(resume), as_json)
+        return
+    choice = (env_id, named_values(arg, "--arg"), tasks, split, trials, sweep, turn_limits)
+    chosen = _suite(suite, limit, choice)
+    settings = Settings(
+        agent, named_values(agent_arg, "--agent-arg"), concurrency, max_cost, str(prices) if prices else "",
+        limit is not None, str(pack) if pack else "",
+    )  # fmt: skip
+    if pack is not None and limit is not None:
+        raise UsageError("--pack: a run with -n is a smoke run and cannot be packed; leave -n out")
+    name = (suite or f"{env_id.split('/')[-1]}-{tasks or 'default'}").replace("/", ".")
+    folder = out or _new_folder(f"{name}-{agent.partition('@')[0].replace(':', '.').replace('/', '.')}")
+    title = f"{suite or env_id} {agent}"
+    _finish(lambda progress: evaluate(chosen, settings, folder=folder, progress=progress), folder, title, as_json)
+
+
+def _suite(name: str, limit: int | None, choice: tuple[Any, ...]) -> "Suite":
+    from agent_envs.evaluation.plan import Choice, adhoc_suite, limited
+    from agent_envs.evaluation.suite import load_suite
+
+    env_id, arguments, tasks, split, trials, sweep, turn_limits = choice
+    if name:
+        if any(choice):
+            raise UsageError(
+                "--suite names environments, tasks and trials itself: leave out the id, --arg, --tasks, --split, --trials, "
+                "--sweep and --turn-limits"
+            )
+        return limited(load_suite(name), limit)
+    if not env_id:
+        raise UsageError("eval: name an id (agent-envs list), --suite NAME, or --resume RUN")
+    arguments |= {"tasks": tasks} if tasks else {}
+    return adhoc_suite(Choice(env_id, arguments, split, limit, trials or 1, _sweep(sweep), _turn_limits(turn_limits)))
+
+
+def _sweep(text: str) -> tuple[str, tuple[Any, ...]] | None:
+    if not text:
+        return None
+    name, equals, values = text.partition("=")
+    found = tuple(_value(part) for part in values.split(",") if part)
+    if not equals or not name or not found:
+        raise UsageError(f"--sweep {text}: write NAME=VALUE,VALUE,...")
+    return name, found
+
+
+def _value(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text
+
+
+def _turn_limits(text: str) -> tuple[int, ...]:
+    parts = [part.strip() for part in text.split(",") if part.strip()]
+    if not all(part.isascii() and part.isdigit() and 0 < int(part) < 10_000 for part in parts):
+        raise UsageError(f"--turn-limits {text}: write whole numbers >= 1, as 1,2,4")
+    return tuple(int(part) for part in parts)
+
+
+def _alone(context: typer.Context) -> None:
+    """Refuse anything beside --resume: a run goes on as it was begun."""
+    sources = {name: context.get_parameter_source(name) for name in context.params}
+    given = [name for name, source in sources.items() if source is not None and source.name == "COMMANDLINE"]
+    more = [f"--{name.replace('_', '-')}" for name in given if name not in ("resume", "as_json")]
+    if more:
+        raise UsageError(f"--resume goes on with a run as it was begun: leave out {', '.join(more)}")
+
+
+def _finish(play: Callable[[Any], "Result"], folder: Path, title: str, as_json: bool) -> None:
+    from agent_envs.progress import progress_bar
+
+    finished = False
+    try:
+        with _two_interrupts(), progress_bar(title, quiet=as_json) as progress:
+            result = play(progress)
+        finished = True
+    except KeyboardInterrupt:
+        raise typer.Exit(3) from None
+    finally:
+        if not finished and (folder / "journal.jsonl").exists():
+            again = f"agent-envs eval --resume {folder}"
+            show(f"stopped; finished episodes are in {folder}: {again} goes on", file=sys.stderr)
+    print_result({**result.to_json(), "run": str(folder)}, as_json, lambda: _tell(result, folder))
+    if not result.complete:
+        raise typer.Exit(3)
+    _packed(result, folder)
+
+
+def _packed(result: "Result", folder: Path) -> None:
+    if not result.settings.pack:
+        return
+    from agent_envs.cli_options import told_of_pack
+    from agent_envs.evaluation.pack import pack_run
+
+    target = Path(result.settings.pack)
+    told_of_pack(target, pack_run(folder, target))
+
+
+def _tell(result: "Result", folder: Path) -> None:
+    if len(result.summaries) == 1:
+        item = result.summaries[0]
+        show(
+            f"{item.entry} {result.settings.agent} on {item.split}: success {item.success.text()}, faults {item.faults}"
+        )
+        show(
+            f"mean return {item.mean_return:.3f}, turns {item.mean_turns:.2f}, valid actions "
+            f"{100 * item.valid_actions:.1f} %"
+        )
+    else:
+        rows = [
+            [item.entry, item.split, item.success.text(), f"{item.mean_return:.3f}", f"{item.mean_turns:.2f}",
+             f"{item.mean_calls:.2f}", f"{100 * item.valid_actions:.1f} %", str(item.faults)]
+            for item in result.summaries
+        ]  # fmt: skip
+        heads = ["entry", "split", "success (95 % interval)", "return", "turns", "calls", "valid", "faults"]
+        print_table(f"{result.suite.name}, {result.settings.agent}", heads, rows)
+        if result.score is not None:
+            show(f"score {result.score.text()}")
+    for item in result.summaries:
+        for line in item.warnings():
+            show(f"note: {line}")
+        for cause, count in item.fault_causes.items():
+            show(f"fault, {count} times: {cause}")
+    costs = [item.cost_usd for item in result.summaries]
+    if any(costs) and None not in costs:
+        show(f"cost {sum(cost for cost in costs if cost is not None):.4f} USD")
+    if not result.complete:
+        show(f"not complete: agent-envs eval --resume {folder} plays what is left")
+    show(f"run: {folder}")
+
+
+def _new_folder(name: str) -> Path:
+    """Return a folder under runs/ that no earlier run has."""
+    stem = Path("runs") / f"{time.strftime('%Y%m%d-%H%M%S')}-{name[:80]}"
+    numbered = (stem.with_name(f"{stem.name}-{number}") for number in itertools.count(2))
+    return next(folder for folder in itertools.chain([stem], numbered) if not folder.exists())
+
+
+@contextlib.contextmanager
+def _two_interrupts() -> Iterator[None]:
+    """Let the first Ctrl-C finish what runs, and say so; the second leaves at once."""
+
+    def interrupted(number: int, frame: Any) -> None:
+        signal.signal(signal.SIGINT, lambda *_: os._exit(130))
+        show("stopping: running episodes finish first; Ctrl-C again leaves at once", file=sys.stderr)
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGINT, interrupted)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)

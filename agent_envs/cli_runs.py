@@ -1,0 +1,110 @@
+"""The verbs that read runs: `report`, `compare`, `view` and `pack`."""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from agent_envs.cli_options import Json, told_of_pack
+from agent_envs.errors import UsageError
+from agent_envs.printing import print_result, print_table, show
+
+RunFolder = Annotated[Path, typer.Argument(help="Folder of a run, as `eval` printed it.")]
+
+
+def report(
+    run: RunFolder,
+    markdown: Annotated[bool, typer.Option("--markdown", help="Print Markdown.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Tell what a run came to: success, trials, behaviour, how episodes ended, and what the design could detect."""
+    from agent_envs.evaluation.report import report_on
+    from agent_envs.evaluation.run_folder import open_run
+
+    found = report_on(open_run(run))
+
+    def text() -> None:
+        if markdown:
+            show(found.markdown().rstrip("\n"))
+            return
+        show(found.title)
+        for grid in found.grids:
+            print_table(grid.caption, list(grid.heads), [list(row) for row in grid.rows])
+        for note in found.notes:
+            show(f"note: {note}")
+
+    print_result(found.to_json(), as_json, text)
+
+
+def compare(
+    run: RunFolder,
+    other: Annotated[Path | None, typer.Argument(help="A second run. Without it: the entries of a sweep.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Compare two agents task by task, or the entries of one sweep with its first. Differences are second minus first."""
+    from agent_envs.evaluation.compare import compare_entries, compare_runs
+    from agent_envs.evaluation.run_folder import open_run
+
+    first = open_run(run)
+    contrasts, notes = compare_entries(first) if other is None else compare_runs(first, open_run(other))
+
+    def text() -> None:
+        heads = ["entry", "first", "second", "difference (95 % interval)", "p", "p, Holm", "detectable", "verdict"]
+        rows = []
+        for item in contrasts:
+            pair = item.paired
+            rows.append([
+                item.entry, f"{item.first} {item.rates[0].text()}", f"{item.second} {item.rates[1].text()}",
+                f"{100 * pair.difference:+.1f} points [{100 * pair.low:+.1f}, {100 * pair.high:+.1f}]",
+                f"{pair.p_value:.4f}", f"{item.adjusted:.4f}", f"{100 * pair.detectable:.1f} points", item.verdict,
+            ])  # fmt: skip
+        print_table(f"Paired by task: {contrasts[0].paired.method}", heads, rows)
+        for note in notes:
+            show(f"note: {note}")
+
+    print_result({"contrasts": [item.to_json() for item in contrasts], "notes": notes}, as_json, text)
+
+
+def view(
+    run: RunFolder,
+    out: Annotated[Path | None, typer.Option(help="Folder of the pages (default: RUN/view).")] = None,
+    most: Annotated[int | None, typer.Option("-n", min=1, help="At most N transcripts.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Write a run's transcripts as static pages, and print the path of the first."""
+    from agent_envs.evaluation.view import write_view
+    from agent_envs.progress import progress_bar
+
+    with progress_bar(f"pages of {run}", quiet=as_json) as progress:
+        index = write_view(run, out or run / "view", most=most, progress=progress)
+    print_result({"index": str(index)}, as_json, lambda: show(str(index)))
+
+
+def pack(
+    run: Annotated[Path | None, typer.Argument(help="Folder of a run, as `eval` printed it.")] = None,
+    target: Annotated[Path | None, typer.Argument(help="A new or empty folder for the submission.")] = None,
+    about: Annotated[
+        Path | None, typer.Option(help="JSON with what only you know: submitter, models, training.")
+    ] = None,
+    template: Annotated[
+        bool, typer.Option("--template", help="Print such a file to fill in, and pack nothing.")
+    ] = False,
+    incomplete: Annotated[bool, typer.Option("--incomplete", help="Pack although not all was played.")] = False,
+    allow: Annotated[
+        list[str] | None, typer.Option(help="Let a kind of find of the secret scan pass; a refusal names the kind.")
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Pack a run as a submission; see docs/submission.md for what is in it."""
+    from agent_envs.evaluation.pack import pack_run
+    from agent_envs.evaluation.provenance import about_template
+
+    if template:
+        show(about_template().rstrip("\n"))
+        return
+    if run is None or target is None:
+        raise UsageError("pack: name the folder of a run and a folder for the submission, or --template")
+    name = pack_run(run, target, about, incomplete=incomplete, allow=tuple(allow or ()))
+    row: dict[str, Any] = {"submission": name, "folder": str(target)}
+    print_result(row, as_json, lambda: show(name))
+    told_of_pack(target, name)

@@ -1,0 +1,144 @@
+"""From what a person asks for to a suite, and from a suite to the episodes that are played."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import gymnasium as gym
+
+from agent_envs.canonical import canonical_json
+from agent_envs.core import TurnEnv
+from agent_envs.errors import UsageError
+from agent_envs.evaluation.suite import ADHOC, Entry, Suite, seed_of
+from agent_envs.policies import core_of
+from agent_envs.registry import NAMESPACE, full_id, spec_json
+from agent_envs.runner import Planned
+from agent_envs.wrappers.turns import ForcedAnswer, TurnLimit
+
+
+@dataclass(frozen=True)
+class Choice:
+    """What a person asks for: one environment, over the values of one argument or over turn limits where these are given.
+
+    Attributes:
+        env_id: an id, short or full.
+        arguments: of the environment.
+        split: "" for test, else dev, else the last there is.
+        limit: only the first tasks; None for the whole split.
+        trials: episodes a task.
+        sweep: (argument, its values), or None.
+        turn_limits: turns in an episode, the last of them a forced answer.
+    """
+
+    env_id: str
+    arguments: dict[str, Any] = field(default_factory=dict)
+    split: str = ""
+    limit: int | None = None
+    trials: int = 1
+    sweep: tuple[str, tuple[Any, ...]] | None = None
+    turn_limits: tuple[int, ...] = ()
+
+
+def adhoc_suite(choice: Choice) -> Suite:
+    """Return the suite of a choice; it is unscored where it has several entries, as their mean says nothing.
+
+    Raises:
+        UsageError: the environment, the split or a number cannot be.
+    """
+    if (choice.limit is not None and choice.limit < 1) or choice.trials < 1:
+        raise UsageError(f"limit={choice.limit} and trials={choice.trials}: give numbers >= 1")
+    if len(set(choice.turn_limits)) < len(choice.turn_limits):
+        raise UsageError(f"turn limits {choice.turn_limits}: each one once")
+    entries = tuple(_entries(choice))
+    return Suite(id=ADHOC, version="0.0", scored=len(entries) == 1, trials=choice.trials, entries=entries)
+
+
+def _entries(choice: Choice) -> Iterator[Entry]:
+    name, values = choice.sweep or ("", (None,))
+    for value in values:
+        arguments = {**choice.arguments, **({name: value} if name else {})}
+        env = gym.make(full_id(choice.env_id), **arguments)
+        core = core_of(env)
+        split = choose_split(choice, core.source.splits)
+        label = [f"{name}={value if isinstance(value, str) else canonical_json(value)}"] if name else []
+        tasks = tasks_of(core, split, choice.limit)
+        for turns in choice.turn_limits or (None,):
+            parts = label if turns is None else [*label, f"turns={turns}"]
+            yield Entry(
+                label=" ".join(parts) or core.env_id.removeprefix(f"{NAMESPACE}/"),
+                env_id=core.env_id,
+                arguments=arguments,
+                spec_digest=core.spec_digest,
+                split=split,
+                turn_limit=turns,
+                tasks=tasks,
+            )
+
+
+def limited(suite: Suite, limit: int | None) -> Suite:
+    """Return a suite with the first `limit` tasks of each entry only; the same suite for None."""
+    if limit is None:
+        return suite
+    entries = tuple(entry.model_copy(update={"tasks": entry.tasks[:limit]}) for entry in suite.entries)
+    return suite.model_copy(update={"entries": entries})
+
+
+def choose_split(choice: Choice, splits: tuple[str, ...]) -> str:
+    """Return the split of a choice: the one asked for, else test, else dev, else the last there is."""
+    if choice.split and choice.split not in splits:
+        raise UsageError(f"{choice.env_id}: no split {choice.split!r}; the splits are {', '.join(splits)}")
+    return choice.split or next((name for name in ("test", "dev") if name in splits), splits[-1])
+
+
+def tasks_of(core: TurnEnv, split: str, limit: int | None) -> tuple[tuple[str, str, str], ...]:
+    """Return (id, digest, cluster) of the first `limit` tasks of a split, or of all."""
+    size = core.source.size(split)
+    rows: dict[str, tuple[str, str, str]] = {}
+    for index in range(size if limit is None else min(limit, size)):
+        task = core.source.get(split, index)
+        # A generated world with fewer questions than asked for repeats them.
+        rows.setdefault(task.id, (task.id, task.digest, task.cluster or task.id))
+    return tuple(rows.values())
+
+
+def plan_of(suite: Suite) -> list[Planned]:
+    """Return the planned episodes of a suite.
+
+    Raises:
+        UsageError: an environment or a task is another one here than where the suite was written.
+    """
+    specs = {}
+    for entry in suite.entries:
+        env = entry_env(entry)
+        core = core_of(env)
+        where = f"suite {suite.name}, {entry.label}"
+        if core.spec_digest != entry.spec_digest:
+            raise UsageError(
+                f"{where}: {entry.env_id} is another environment here (spec digest {entry.spec_digest[:12]} -> "
+                f"{core.spec_digest[:12]}): its data, its reward or its arguments changed"
+            )
+        for name, content, _ in entry.tasks:
+            try:
+                here = core.source.get(entry.split, name).digest
+            except KeyError:
+                raise UsageError(f"{where}: there is no task {name!r} in split {entry.split!r} here") from None
+            if here != content:
+                raise UsageError(f"{where}: task {name!r} has another content here ({content[:12]} -> {here[:12]})")
+        specs[entry.label] = spec_json(env)
+    return [
+        Planned(key, specs[entry.label], task, entry.split, seed_of(key), trial)
+        for key, entry, task, _, trial in suite.episodes()
+    ]
+
+
+def entry_env(entry: Entry) -> gym.Env[Any, Any]:
+    """Return the environment of an entry, its turn limit around it."""
+    arguments: dict[str, Any] = dict(entry.arguments)
+    try:
+        env = gym.make(full_id(entry.env_id), **arguments)
+    except TypeError as error:
+        raise UsageError(f"{entry.env_id}: {error}") from error
+    if entry.turn_limit is None:
+        return env
+    forces = core_of(env).answer_tags[0]
+    return ForcedAnswer(env, turns=entry.turn_limit) if forces else TurnLimit(env, turns=entry.turn_limit)

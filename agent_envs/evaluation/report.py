@@ -1,0 +1,144 @@
+"""`report`: what a run came to, as tables for a terminal, for Markdown and for pages."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from agent_envs.evaluation.episodes import FAILURES, EpisodeNumbers
+from agent_envs.evaluation.evaluate import Result, result_from
+from agent_envs.evaluation.paired import minimum_detectable
+from agent_envs.evaluation.prices import load_prices
+from agent_envs.evaluation.run_folder import Run
+from agent_envs.evaluation.statistics import rerun_interval
+from agent_envs.evaluation.summary import Summary
+from agent_envs.printing import visible
+
+
+@dataclass(frozen=True)
+class Grid:
+    """A table of texts."""
+
+    caption: str
+    heads: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+
+
+@dataclass(frozen=True)
+class Report:
+    """The tables of a run, and notes that a reader must see."""
+
+    title: str
+    grids: tuple[Grid, ...]
+    notes: tuple[str, ...]
+
+    def markdown(self) -> str:
+        """Return the report as Markdown; what strangers wrote is escaped."""
+        parts = [f"# {_cell(self.title)}"]
+        for grid in self.grids:
+            head = " | ".join(map(_cell, grid.heads))
+            rule = " | ".join("---" for _ in grid.heads)
+            rows = "\n".join(f"| {' | '.join(map(_cell, row))} |" for row in grid.rows)
+            parts.append(f"## {_cell(grid.caption)}\n\n| {head} |\n| {rule} |\n{rows}")
+        parts += [f"- {_cell(note)}" for note in self.notes]
+        return "\n\n".join(parts) + "\n"
+
+    def to_json(self) -> dict[str, Any]:
+        """Return plain data."""
+        tables = [{"caption": grid.caption, "heads": grid.heads, "rows": grid.rows} for grid in self.grids]
+        return {"title": self.title, "tables": tables, "notes": list(self.notes)}
+
+
+def result_of_run(run: Run) -> tuple[Result, list[EpisodeNumbers]]:
+    """Return the result of a run as its journal has it now, and the numbers behind it."""
+    settings = run.config.settings()
+    numbers = run.numbers()
+    price = load_prices(Path(settings.prices) if settings.prices else None).price(settings.agent)
+    return result_from(run.suite, settings, numbers, price), numbers
+
+
+def report_on(run: Run) -> Report:
+    """Return the report on a run, finished or not."""
+    result, numbers = result_of_run(run)
+    items = result.summaries
+    grids = [_success(result), _behaviour(items), _outcomes(items)]
+    if result.suite.trials > 1:
+        grids.insert(1, _trials(items, numbers))
+    notes = [line for item in items for line in item.warnings()]
+    for item in items:
+        notes += [f"{item.entry}: fault, {count} times: {cause}" for cause, count in item.fault_causes.items()]
+        notes += _detectable(item, [row for row in numbers if row.entry == item.entry])
+    if result.settings.smoke:
+        notes.append("a smoke run: only a part of the tasks was planned (-n); it cannot be packed or ranked")
+    title = f"{result.suite.name}, {result.settings.agent}"
+    return Report(title, tuple(grids), tuple(notes))
+
+
+def _success(result: Result) -> Grid:
+    heads = ("entry", "split", "success (95 % interval)", "tasks x trials", "mean return", "cost, USD")
+    rows = [
+        (
+            item.entry, item.split, item.success.text(), f"{item.success.tasks} x {result.suite.trials}",
+            f"{item.mean_return:.3f}", "not known" if item.cost_usd is None else f"{item.cost_usd:.4f}",
+        )
+        for item in result.summaries
+    ]  # fmt: skip
+    if result.score is not None and len(result.summaries) > 1:
+        rows.append(("suite", "", result.score.text(), "", "", ""))
+    return Grid("Success", heads, tuple(rows))
+
+
+def _trials(items: Sequence[Summary], numbers: Sequence[EpisodeNumbers]) -> Grid:
+    ks = sorted({k for item in items for k in item.pass_hat if k > 1})
+    heads = ("entry", *(f"pass^{k}" for k in ks), *(f"pass@{k}" for k in ks), "the same tasks again")
+    rows = []
+    for item in items:
+        mine = [row for row in numbers if row.entry == item.entry]
+        low, high = rerun_interval([float(row.success) for row in mine], [row.task for row in mine])
+        rates = [table[k].text() if k in table else "" for table in (item.pass_hat, item.pass_at) for k in ks]
+        rows.append((item.entry, *rates, f"[{100 * low:.1f}, {100 * high:.1f}] %"))
+    return Grid("Trials: all of k succeed (pass^k), any of k succeeds (pass@k)", heads, tuple(rows))
+
+
+def _behaviour(items: Sequence[Summary]) -> Grid:
+    heads = ("entry", "valid actions", "turns", "tool calls", "characters beside the action, a turn", "tokens in", "tokens out",
+             "agent s a turn")  # fmt: skip
+    rows = []
+    for item in items:
+        episodes = max(item.episodes - item.unplayed, 1)
+        turns = max(item.mean_turns * episodes, 1)
+        tokens = [f"{item.usage[name] / episodes:.0f}" if name in item.usage else "" for name in ("input", "output")]
+        rows.append((
+            item.entry, f"{100 * item.valid_actions:.1f} %", f"{item.mean_turns:.2f}", f"{item.mean_calls:.2f}",
+            f"{item.mean_prose:.0f}", *tokens, f"{item.agent_seconds / turns:.4f}",
+        ))  # fmt: skip
+    return Grid("Behaviour, means over the episodes that ended", heads, tuple(rows))
+
+
+def _outcomes(items: Sequence[Summary]) -> Grid:
+    kinds = [kind for kind in FAILURES if any(item.outcomes.get(kind) for item in items)]
+    heads = ("entry", *kinds, "retried after a fault")
+    rows = [(item.entry, *(str(item.outcomes.get(kind, 0)) for kind in kinds), str(item.retried)) for item in items]
+    return Grid("How the episodes ended", heads, tuple(rows))
+
+
+def _detectable(item: Summary, rows: Sequence[EpisodeNumbers]) -> list[str]:
+    if item.success.clusters < 2:
+        return [f"{item.entry}: one cluster of tasks says nothing about others; no difference can be detected"]
+    smallest = minimum_detectable(
+        [float(row.success) for row in rows], [row.task for row in rows], [row.cluster for row in rows]
+    )
+    return [
+        f"{item.entry}: a difference to another agent below about {100 * smallest:.0f} points would probably go unseen "
+        "(80 % power, paired test at 5 %, outcomes of the two agents uncorrelated)"
+    ]
+
+
+_MARKS = str.maketrans({
+    **{mark: f"\\{mark}" for mark in "\\|*_`[]#!~"}, "<": "&lt;", ">": "&gt;", "&": "&amp;", "\n": " ",
+})  # fmt: skip
+
+
+def _cell(text: str) -> str:
+    """Return a text that Markdown shows as it is."""
+    return visible(str(text)).translate(_MARKS)

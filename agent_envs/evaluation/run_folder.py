@@ -1,0 +1,262 @@
+"""The folder of a run: its settings, its suite, its journal, what outside services said, and its results.
+
+config.json      who plays, and everything that must stay equal when a killed run goes on
+suite.json       what is played
+journal.jsonl    every finished episode, appended as it finishes
+externals.jsonl  what outside services answered to the environments, where there are any
+results.json     the numbers; they can be computed again from the rest
+"""
+
+import hashlib
+import json
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from dataclasses import field as dataclass_field
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, JsonValue, ValidationError
+
+from agent_envs.canonical import canonical_json
+from agent_envs.errors import UsageError
+from agent_envs.evaluation.episodes import EpisodeNumbers, missing, numbers_of
+from agent_envs.evaluation.suite import Entry, Hex, Strict, Suite, changes, named_changes, read_suite, suite_text
+from agent_envs.journal import read_journal
+from agent_envs.rollout import EpisodeResult
+from agent_envs.runner import RunLog, result_of
+from agent_envs.sources.corpora import write_atomically
+from agent_envs.version import VERSION
+
+CONFIG_SCHEMA: Literal["agent-envs/config@1"] = "agent-envs/config@1"
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How a suite is played.
+
+    Attributes:
+        agent: its name, see `agents.make_agent`.
+        agent_options: its arguments.
+        concurrency: episodes at a time.
+        max_cost_usd: no call begins once this much is spent; None for no limit.
+        prices: path of a table of prices; "" for the one that comes with the package.
+        smoke: only a part of a split: such a run cannot be packed.
+        pack: folder that the submission is written to when the run is complete; "" for none.
+    """
+
+    agent: str
+    agent_options: dict[str, Any] = dataclass_field(default_factory=dict)
+    concurrency: int = 1
+    max_cost_usd: float | None = None
+    prices: str = ""
+    smoke: bool = False
+    pack: str = ""
+
+
+class Identity(Strict):
+    """What must not change between the parts of one run."""
+
+    agent: str
+    agent_options: dict[str, JsonValue]
+    agent_code: str
+    package: str
+    suite: str
+    suite_digest: Hex
+    smoke: bool
+
+
+class Config(Strict):
+    """`config.json`."""
+
+    format: Annotated[Literal["agent-envs/config@1"], Field(alias="schema")] = CONFIG_SCHEMA
+    identity: Identity
+    concurrency: Annotated[int, Field(ge=1)]
+    max_cost_usd: float | None
+    prices: str
+    pack: str
+
+    def settings(self) -> Settings:
+        """Return the settings that were given."""
+        known = self.identity
+        return Settings(
+            known.agent,
+            dict(known.agent_options),
+            self.concurrency,
+            self.max_cost_usd,
+            self.prices,
+            known.smoke,
+            self.pack,
+        )
+
+
+@dataclass(frozen=True)
+class Played:
+    """An episode of a run, with its place in the suite."""
+
+    key: str
+    entry: Entry
+    cluster: str
+    trial: int
+    result: EpisodeResult
+
+    def numbers(self) -> EpisodeNumbers:
+        """Return what counts of it."""
+        return numbers_of(self.entry, self.cluster, self.trial, self.result)
+
+
+class Run:
+    """A run that lies in a folder."""
+
+    def __init__(self, folder: Path, config: Config, suite: Suite) -> None:
+        """Take what `open_run` or `claim` read."""
+        self.folder, self.config, self.suite = folder, config, suite
+
+    @property
+    def agent(self) -> str:
+        """The agent's name."""
+        return self.config.identity.agent
+
+    @property
+    def externals(self) -> Path:
+        """Where outside services are recorded."""
+        return self.folder / "externals.jsonl"
+
+    def log(self) -> RunLog:
+        """Return the journal, bound to the identity of the run."""
+        return RunLog(self.folder / "journal.jsonl", {"identity": self.config.identity.model_dump(mode="json")})
+
+    def rows(self) -> Iterator[Played]:
+        """Yield the finished episodes in the order of the journal, then those that only a fault or the budget ended.
+
+        Raises:
+            UsageError: the journal belongs to another configuration, or holds what was not planned.
+        """
+        path = self.folder / "journal.jsonl"
+        places = {key: (entry, cluster, trial) for key, entry, _, cluster, trial in self.suite.episodes()}
+        journal = read_journal(path)
+        head = next(journal, None)
+        identity = self.config.identity.model_dump(mode="json")
+        if isinstance(head, dict) and head.get("identity") != identity:
+            raise UsageError(f"{path} was written with another {named_changes(head.get('identity'), identity)}")
+        unfinished: dict[str, Played] = {}
+        for row in journal:
+            if row["key"] not in places:
+                raise UsageError(f"{path}: episode {row['key']} is not planned")
+            played = Played(row["key"], *places[row["key"]], result_of(row))
+            if played.result.trajectory.turns:
+                unfinished.pop(played.key, None)
+                yield played
+            else:
+                unfinished[played.key] = played
+        yield from unfinished.values()
+
+    def numbers(self) -> list[EpisodeNumbers]:
+        """Return the numbers of every planned episode, in the order of the suite; those that were not played too."""
+        found = {played.key: played.numbers() for played in self.rows()}
+        return [
+            found.get(key) or missing(entry, task, cluster, trial)
+            for key, entry, task, cluster, trial in self.suite.episodes()
+        ]
+
+
+def identity_of(suite: Suite, settings: Settings) -> Identity:
+    """Return what must stay equal of a suite and settings in this installation."""
+    return Identity(
+        agent=settings.agent,
+        agent_options=settings.agent_options,
+        agent_code=agent_code(settings.agent),
+        package=VERSION,
+        suite=suite.name,
+        suite_digest=suite.digest(),
+        smoke=settings.smoke,
+    )
+
+
+def agent_code(name: str) -> str:
+    """Return the sha256 of the file that holds the class of a `module:Class` agent; "" for other agents."""
+    module, colon, attribute = name.partition(":")
+    if not colon or not attribute.isidentifier() or module in ("openai", "anthropic"):
+        return ""
+    if "" not in sys.path:
+        sys.path.insert(0, "")
+    try:
+        spec = find_spec(module)
+    except (ImportError, ValueError):
+        return ""
+    if spec is None or not spec.origin or not Path(spec.origin).is_file():
+        return ""
+    return hashlib.sha256(Path(spec.origin).read_bytes()).hexdigest()
+
+
+def claim(folder: Path, suite: Suite, settings: Settings) -> Run:
+    """Return the run of a folder, which is made where it is missing.
+
+    Raises:
+        UsageError: the folder cannot be made, or holds a run of another configuration; the message names what differs.
+    """
+    identity = identity_of(suite, settings)
+    config = Config(
+        identity=identity, concurrency=settings.concurrency, max_cost_usd=settings.max_cost_usd,
+        prices=settings.prices, pack=settings.pack,
+    )  # fmt: skip
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UsageError(f"{folder} cannot be the folder of a run: {error}") from error
+    if (folder / "config.json").exists():
+        old = open_run(folder)
+        what = changes(old.suite.to_json(), suite.to_json())
+        what += changes(old.config.identity.model_dump(mode="json"), identity.model_dump(mode="json"))
+        if what:
+            more = f" and {len(what) - 3} more" if len(what) > 3 else ""
+            raise UsageError(f"{folder} holds a run with another {', '.join(what[:3])}{more}: choose another --out")
+    else:
+        _write(folder / "suite.json", suite_text(suite))
+    _write(folder / "config.json", canonical_json(config.model_dump(mode="json")) + "\n")
+    return Run(folder, config, suite)
+
+
+def open_run(folder: Path) -> Run:
+    """Return the run that lies in a folder.
+
+    Raises:
+        UsageError: there is none, or its parts do not belong together.
+    """
+    paths = [folder / "config.json", folder / "suite.json"]
+    if not all(path.is_file() for path in paths):
+        raise UsageError(f"{folder} is no folder of a run: it has no config.json and suite.json (eval --out makes one)")
+    try:
+        config = Config.model_validate_json(paths[0].read_text(encoding="utf-8"))
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        raise UsageError(f"{paths[0]}: {'.'.join(map(str, first['loc']))}: {first['msg']}") from None
+    suite = read_suite(paths[1].read_text(encoding="utf-8"), str(paths[1]))
+    if suite.digest() != config.identity.suite_digest:
+        raise UsageError(
+            f"{paths[1]} was changed since the run began: its digest is {suite.digest()[:12]}, "
+            f"and config.json says {config.identity.suite_digest[:12]}"
+        )
+    return Run(folder, config, suite)
+
+
+def same_identity(run: Run) -> None:
+    """Refuse to go on with a run whose agent or package is another one now.
+
+    Raises:
+        UsageError: the message names what changed.
+    """
+    now = identity_of(run.suite, run.config.settings())
+    what = named_changes(run.config.identity.model_dump(mode="json"), now.model_dump(mode="json"))
+    if what:
+        raise UsageError(f"{run.folder} cannot go on: {what} since it began; start a new run")
+
+
+def _write(path: Path, text: str) -> None:
+    write_atomically(path, lambda file: file.write(text.encode()))
+
+
+def save_results(run: Run, row: dict[str, Any]) -> None:
+    """Write `results.json`."""
+    _write(run.folder / "results.json", json.dumps(row, indent=2) + "\n")

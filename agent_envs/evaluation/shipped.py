@@ -1,0 +1,48 @@
+"""`make suites`: writes the suites that come with the package. Frozen from the first release on; before it they may change.
+
+`core` covers every family: its version is 1.N for N families, and each family's entry weighs the same.
+"""
+
+from pathlib import Path
+
+import gymnasium as gym
+
+from agent_envs.evaluation.plan import tasks_of
+from agent_envs.evaluation.suite import Entry, Suite, suite_text
+from agent_envs.policies import core_of
+from agent_envs.registry import NAMESPACE, TABLE
+from agent_envs.sources.corpora import write_atomically
+
+TASKS = 128
+TRIALS = 4
+FOLDER = Path(__file__).parent / "suites"
+
+
+def core_suite() -> Suite:
+    """Return `core`: the first environment of each family with its default arguments, 128 test tasks, 4 trials."""
+    first = {row.family: row for row in reversed(TABLE)}
+    entries = []
+    for row in sorted(first.values(), key=TABLE.index):
+        core = core_of(gym.make(row.id))
+        entries.append(
+            Entry(
+                label=row.id.removeprefix(f"{NAMESPACE}/"),
+                env_id=row.id,
+                arguments={},
+                spec_digest=core.spec_digest,
+                split="test",
+                tasks=tasks_of(core, "test", TASKS),
+            )
+        )
+    return Suite(id="core", version=f"1.{len(entries)}", trials=TRIALS, entries=tuple(entries))
+
+
+def main() -> None:
+    """Write the files."""
+    text = suite_text(core_suite())
+    write_atomically(FOLDER / "core.json", lambda file: file.write(text.encode()))
+    print(FOLDER / "core.json")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,80 @@
+"""inspect_ai as a peer of benchmarks/runner.py: one JSON line with what an evaluation cost.
+
+Runs in a virtual environment that has inspect-ai. The model needs no network: it waits for the latency and returns a fixed
+text with explicit token counts. Logging is as lean as inspect_ai's own issue tracker recommends for large runs.
+"""
+
+import argparse
+import asyncio
+import json
+import resource
+import tempfile
+import time
+
+
+def rss_mb() -> float:
+    """Return the peak resident set of this process."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--episodes", type=int, default=1000)
+    parser.add_argument("--turns", type=int, default=4)
+    parser.add_argument("--concurrency", type=int, default=64)
+    parser.add_argument("--latency", type=float, default=0.0, help="seconds a call")
+    options = parser.parse_args()
+    began = time.process_time()
+
+    import inspect_ai
+    from inspect_ai import Task
+    from inspect_ai.dataset import MemoryDataset, Sample
+    from inspect_ai.model import ModelAPI, ModelOutput, ModelUsage, modelapi
+    from inspect_ai.scorer import match
+    from inspect_ai.solver import solver
+
+    @modelapi(name="fake")
+    class Fake(ModelAPI):
+        """Answers after the latency."""
+
+        async def generate(self, input, tools, tool_choice, config):
+            if options.latency:
+                await asyncio.sleep(options.latency)
+            output = ModelOutput.from_content(self.model_name, "forty-two")
+            output.usage = ModelUsage(input_tokens=100, output_tokens=10, total_tokens=110)
+            return output
+
+        def max_connections(self):
+            return options.concurrency
+
+    @solver
+    def turns():
+        async def solve(state, generate):
+            for _ in range(options.turns):
+                state = await generate(state)
+            return state
+
+        return solve
+
+    imported, before = time.process_time() - began, rss_mb()
+    samples = [Sample(input=f"question {number}", target="forty-two") for number in range(options.episodes)]
+    started, cpu = time.perf_counter(), time.process_time()
+    with tempfile.TemporaryDirectory() as folder:
+        (log,) = inspect_ai.eval(
+            Task(dataset=MemoryDataset(samples), solver=turns(), scorer=match()),
+            model="fake/fake", log_dir=folder, display="none", max_connections=options.concurrency,
+            max_samples=options.concurrency, log_realtime=False, log_model_api=False, score_display=False,
+        )  # fmt: skip
+        assert log.status == "success", log.error
+    cpu, wall = time.process_time() - cpu, time.perf_counter() - started
+    row = {
+        "peer": "inspect_ai", "version": inspect_ai.__version__, "episodes": options.episodes,
+        "turns": options.episodes * options.turns, "cpu_seconds": cpu, "cpu_seconds_total": cpu + imported,
+        "wall_seconds": wall, "peak_rss_mb": rss_mb(), "rss_after_import_mb": before,
+    }  # fmt: skip
+    print(json.dumps(row))
+
+
+if __name__ == "__main__":
+    main()
