@@ -25,7 +25,7 @@ def bm25():
 
 @pytest.fixture(scope="module")
 def url(bm25):
-    with running_server(bm25, CORPUS, max_body=4_000) as url:
+    with running_server(bm25, CORPUS, max_body=40_000) as url:
         yield url
 
 

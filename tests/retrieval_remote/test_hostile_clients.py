@@ -30,8 +30,8 @@ HOSTILE = {
     "topk true": (b'{"query": "a", "topk": true}', 400, "1 to 100"),
     "topk half": (b'{"query": "a", "topk": 1.5}', 400, "1 to 100"),
     "scores": (b'{"query": "a", "return_scores": "yes"}', 400, "return_scores"),
-    "many": (json.dumps({"queries": [""] * 257}).encode(), 400, "at most 256"),
-    "large": (b" " * 4_001, 413, "4000 bytes"),
+    "many": (json.dumps({"queries": [""] * 4_097}).encode(), 400, "at most 4096"),
+    "large": (b" " * 40_001, 413, "40000 bytes"),
 }  # fmt: skip
 
 
