@@ -155,7 +155,7 @@ def _packed(result: "Result", folder: Path) -> None:
     if not result.settings.pack:
         return
     from agent_envs.cli_options import told_of_pack
-    from agent_envs.evaluation.pack import pack_run
+    from agent_envs.evaluation.submission.pack import pack_run
 
     target = Path(result.settings.pack)
     told_of_pack(target, pack_run(folder, target))

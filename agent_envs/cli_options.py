@@ -44,7 +44,7 @@ def named_values(pairs: list[str] | None, option: str) -> dict[str, Any]:
 
 def told_of_pack(target: Path, name: str) -> None:
     """Say on standard error what was packed, and what only a person can add."""
-    from agent_envs.evaluation.provenance import unanswered
+    from agent_envs.evaluation.submission.provenance import unanswered
 
     show(f"packed: {target}, submission {name}", file=sys.stderr)
     if missing := unanswered(target):

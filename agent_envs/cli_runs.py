@@ -96,8 +96,8 @@ def pack(
     as_json: Json = False,
 ) -> None:
     """Pack a run as a submission; see docs/submission.md for what is in it."""
-    from agent_envs.evaluation.pack import pack_run
-    from agent_envs.evaluation.provenance import about_template
+    from agent_envs.evaluation.submission.pack import pack_run
+    from agent_envs.evaluation.submission.provenance import about_template
 
     if template:
         show(about_template().rstrip("\n"))

@@ -16,9 +16,9 @@ from typing import Any
 
 from agent_envs.evaluation.compare import compare_entries
 from agent_envs.evaluation.evaluate import evaluate
-from agent_envs.evaluation.paired import Paired
 from agent_envs.evaluation.plan import Choice, adhoc_suite
 from agent_envs.evaluation.run_folder import Settings, open_run
+from agent_envs.evaluation.statistics.paired import Paired
 from agent_envs.printing import print_table
 from agent_envs.progress import progress_bar
 

@@ -5,8 +5,8 @@ from pathlib import Path
 
 from pydantic import BaseModel
 
-from agent_envs.evaluation.episode_rows import AttemptRow, EpisodeRow, ExternalRow
-from agent_envs.evaluation.submission import Manifest, Submission
+from agent_envs.evaluation.submission.episode_rows import AttemptRow, EpisodeRow, ExternalRow
+from agent_envs.evaluation.submission.models import Manifest, Submission
 from agent_envs.evaluation.suite import Suite
 
 FOLDER = Path(__file__).parent / "schemas"

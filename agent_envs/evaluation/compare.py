@@ -6,9 +6,9 @@ from typing import Any
 
 from agent_envs.errors import UsageError
 from agent_envs.evaluation.episodes import EpisodeNumbers
-from agent_envs.evaluation.paired import Paired, compare_paired, holm
 from agent_envs.evaluation.run_folder import Run
-from agent_envs.evaluation.statistics import Rate, success_rate
+from agent_envs.evaluation.statistics.paired import Paired, compare_paired, holm
+from agent_envs.evaluation.statistics.rates import Rate, success_rate
 from agent_envs.evaluation.suite import Entry, named_changes
 
 

@@ -12,7 +12,7 @@ from agent_envs.evaluation.episodes import EpisodeNumbers, missing
 from agent_envs.evaluation.plan import plan_of
 from agent_envs.evaluation.prices import Limited, Price, Purse, cost_of, load_prices
 from agent_envs.evaluation.run_folder import Played, Run, Settings, claim, open_run, same_identity, save_results
-from agent_envs.evaluation.statistics import Rate
+from agent_envs.evaluation.statistics.rates import Rate
 from agent_envs.evaluation.suite import Suite
 from agent_envs.evaluation.summary import Summary, score_of, summarise
 from agent_envs.external import Recording

@@ -7,10 +7,10 @@ from typing import Any
 
 from agent_envs.evaluation.episodes import FAILURES, EpisodeNumbers
 from agent_envs.evaluation.evaluate import Result, result_from
-from agent_envs.evaluation.paired import minimum_detectable
 from agent_envs.evaluation.prices import load_prices
 from agent_envs.evaluation.run_folder import Run
-from agent_envs.evaluation.statistics import rerun_interval
+from agent_envs.evaluation.statistics.paired import minimum_detectable
+from agent_envs.evaluation.statistics.rates import rerun_interval
 from agent_envs.evaluation.summary import Summary
 from agent_envs.printing import visible
 

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from agent_envs.evaluation.episodes import EpisodeNumbers
-from agent_envs.evaluation.statistics import (
+from agent_envs.evaluation.statistics.rates import (
     Rate,
     mean_interval,
     pass_at_rate,

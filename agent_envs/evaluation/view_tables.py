@@ -8,7 +8,7 @@ from agent_envs.evaluation.episodes import FAILURES, UNPLAYED, EpisodeNumbers
 from agent_envs.evaluation.evaluate import Result
 from agent_envs.evaluation.page import Bar, Cell, Table
 from agent_envs.evaluation.run_folder import Run
-from agent_envs.evaluation.statistics import Rate
+from agent_envs.evaluation.statistics.rates import Rate
 from agent_envs.evaluation.suite import ADHOC, Suite
 from agent_envs.evaluation.summary import Summary
 

@@ -10,7 +10,7 @@ from typing import IO
 from pydantic import ValidationError
 
 from agent_envs.errors import UsageError
-from agent_envs.evaluation.episode_rows import EpisodeRow, chain_of, row_text
+from agent_envs.evaluation.submission.episode_rows import EpisodeRow, chain_of, row_text
 
 MOST_ROWS = 2_000
 MOST_SHARD_BYTES = 32_000_000

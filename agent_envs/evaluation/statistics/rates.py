@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from agent_envs.errors import UsageError
-from agent_envs.evaluation.student import t_quantile
+from agent_envs.evaluation.statistics.student import t_quantile
 
 FLAT_VARIANCE = 1e-24  # squared standard errors below this are rounding noise around zero
 

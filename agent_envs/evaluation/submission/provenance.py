@@ -15,8 +15,7 @@ from agent_envs.canonical import digest
 from agent_envs.errors import UsageError
 from agent_envs.evaluation.prices import load_prices
 from agent_envs.evaluation.run_folder import Run
-from agent_envs.evaluation.shards import first_fault
-from agent_envs.evaluation.submission import (
+from agent_envs.evaluation.submission.models import (
     MOST_META_BYTES,
     AgentInfo,
     Commit,
@@ -33,6 +32,7 @@ from agent_envs.evaluation.submission import (
     Training,
     Url,
 )
+from agent_envs.evaluation.submission.shards import first_fault
 from agent_envs.evaluation.suite import Strict
 
 _SERVICES = ("openai", "anthropic")

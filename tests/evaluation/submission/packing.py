@@ -4,7 +4,7 @@ from agent_envs.errors import EnvFault
 from agent_envs.evaluation.agents import make_agent
 from agent_envs.evaluation.plan import Choice, adhoc_suite, plan_of
 from agent_envs.evaluation.run_folder import Played, Settings, claim
-from agent_envs.evaluation.shards import read_episode_rows
+from agent_envs.evaluation.submission.shards import read_episode_rows
 from agent_envs.evaluation.suite import Entry, seed_of
 from agent_envs.messages import Message, ToolCall
 from agent_envs.policies import NullPolicy, Reply

@@ -6,9 +6,9 @@ import pytest
 
 from agent_envs.canonical import canonical_json
 from agent_envs.errors import UsageError
-from agent_envs.evaluation.pack import pack_run
-from agent_envs.evaluation.secrets_scan import KINDS, SecretScan, kinds_in
-from tests.evaluation.packing import Saying, assert_nothing_left, play, small_suite
+from agent_envs.evaluation.submission.pack import pack_run
+from agent_envs.evaluation.submission.secrets_scan import KINDS, SecretScan, kinds_in
+from tests.evaluation.submission.packing import Saying, assert_nothing_left, play, small_suite
 
 
 @pytest.fixture(scope="module")

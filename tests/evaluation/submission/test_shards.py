@@ -5,9 +5,9 @@ import gzip
 import pytest
 
 from agent_envs.errors import UsageError
-from agent_envs.evaluation.episode_rows import row_of, row_text
-from agent_envs.evaluation.shards import MOST_RATIO, MOST_ROWS, ShardWriter, read_episode_rows, read_lines
-from tests.evaluation.packing import synthetic
+from agent_envs.evaluation.submission.episode_rows import row_of, row_text
+from agent_envs.evaluation.submission.shards import MOST_RATIO, MOST_ROWS, ShardWriter, read_episode_rows, read_lines
+from tests.evaluation.submission.packing import synthetic
 
 
 def test_shards_are_bounded_and_denser_ones_are_stored_plain(tmp_path):
@@ -33,13 +33,13 @@ def test_shards_are_bounded_and_denser_ones_are_stored_plain(tmp_path):
 @pytest.mark.parametrize(
     "data, message",
     [
-        (gzip.compress(b"x" * 5_000_000 + b"\n"), "more rows or bytes"),
-        (gzip.compress(b"\n" * (MOST_ROWS + 1), compresslevel=0), "more rows or bytes"),
-        (gzip.compress(b"x" * 16_000_001 + b"\n", compresslevel=0), "more rows or bytes"),
-        (gzip.compress((b"x" * 8_000_000 + b"\n") * 4, compresslevel=0), "more rows or bytes"),
-        (gzip.compress(b"{}"), "has no end"),
-        (gzip.compress(b"{}\n")[:-5], "no sound gzip"),
-        (gzip.compress(b"{}\n")[:-8] + b"\0" * 8, "no sound gzip"),
+        (gzip.compress(b"x" * 5_000_000 + b"\n", mtime=0), "more rows or bytes"),
+        (gzip.compress(b"\n" * (MOST_ROWS + 1), compresslevel=0, mtime=0), "more rows or bytes"),
+        (gzip.compress(b"x" * 16_000_001 + b"\n", compresslevel=0, mtime=0), "more rows or bytes"),
+        (gzip.compress((b"x" * 8_000_000 + b"\n") * 4, compresslevel=0, mtime=0), "more rows or bytes"),
+        (gzip.compress(b"{}", mtime=0), "has no end"),
+        (gzip.compress(b"{}\n", mtime=0)[:-5], "no sound gzip"),
+        (gzip.compress(b"{}\n", mtime=0)[:-8] + b"\0" * 8, "no sound gzip"),
         (b"{}\n", "no sound gzip"),
         (b"\0" * 40_000_000, "more than a shard"),
     ],
@@ -69,7 +69,7 @@ def test_lines_that_are_no_rows_are_refused(change, message, tmp_path):
     changed = change(text)
     assert (changed == text) == (not message)
     path = tmp_path / "0000.jsonl.gz"
-    path.write_bytes(gzip.compress(f"{text}\n{changed}\n".encode()))
+    path.write_bytes(gzip.compress(f"{text}\n{changed}\n".encode(), mtime=0))
     if not message:
         assert len(list(read_episode_rows(path))) == 2
         return

@@ -14,12 +14,19 @@ from typing import IO
 from pydantic import ValidationError
 
 from agent_envs.errors import UsageError
-from agent_envs.evaluation.episode_rows import AttemptRow, ExternalRow, row_of, row_text
-from agent_envs.evaluation.provenance import read_about, submission_of
 from agent_envs.evaluation.run_folder import Played, Run, open_run
-from agent_envs.evaluation.secrets_scan import SecretScan
-from agent_envs.evaluation.shards import ShardWriter, file_sha256, first_fault
-from agent_envs.evaluation.submission import MOST_META_BYTES, FileRow, Manifest, Submission, entry_folders, file_text
+from agent_envs.evaluation.submission.episode_rows import AttemptRow, ExternalRow, row_of, row_text
+from agent_envs.evaluation.submission.models import (
+    MOST_META_BYTES,
+    FileRow,
+    Manifest,
+    Submission,
+    entry_folders,
+    file_text,
+)
+from agent_envs.evaluation.submission.provenance import read_about, submission_of
+from agent_envs.evaluation.submission.secrets_scan import SecretScan
+from agent_envs.evaluation.submission.shards import ShardWriter, file_sha256, first_fault
 from agent_envs.evaluation.suite import Entry, Suite, seed_of, suite_text
 from agent_envs.journal import read_journal
 from agent_envs.rollout import EpisodeResult

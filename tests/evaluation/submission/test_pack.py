@@ -14,7 +14,9 @@ import pytest
 
 from agent_envs.episode import border_notes
 from agent_envs.errors import UsageError
-from agent_envs.evaluation.episode_rows import (
+from agent_envs.evaluation.plan import entry_env
+from agent_envs.evaluation.run_folder import open_run
+from agent_envs.evaluation.submission.episode_rows import (
     AttemptRow,
     ExternalRow,
     chain_of,
@@ -22,16 +24,14 @@ from agent_envs.evaluation.episode_rows import (
     row_of,
     turn_row,
 )
-from agent_envs.evaluation.pack import pack_run
-from agent_envs.evaluation.plan import entry_env
-from agent_envs.evaluation.provenance import about_template, unanswered
-from agent_envs.evaluation.run_folder import open_run
-from agent_envs.evaluation.shards import read_episode_rows, read_lines
-from agent_envs.evaluation.submission import Manifest, Submission
+from agent_envs.evaluation.submission.models import Manifest, Submission
+from agent_envs.evaluation.submission.pack import pack_run
+from agent_envs.evaluation.submission.provenance import about_template, unanswered
+from agent_envs.evaluation.submission.shards import read_episode_rows, read_lines
 from agent_envs.evaluation.suite import read_suite, seed_of
 from agent_envs.external import Recording
 from agent_envs.rollout import record_turn
-from tests.evaluation.packing import Saying, files_of, play, rows_of, small_suite
+from tests.evaluation.submission.packing import Saying, files_of, play, rows_of, small_suite
 
 
 @pytest.fixture(scope="module")
@@ -226,7 +226,7 @@ def test_a_submission_can_be_read_like_any_other_directory(run_folder, tmp_path)
 
 def test_the_example_of_the_page_runs(run_folder, tmp_path):
     shutil.copytree(run_folder, tmp_path / "RUN")
-    page = (Path(__file__).parents[2] / "docs" / "submission.md").read_text(encoding="utf-8")
+    page = (Path(__file__).parents[3] / "docs" / "submission.md").read_text(encoding="utf-8")
     (block,) = re.findall(r"```python\n(.*?)```", page, flags=re.S)
     (tmp_path / "block.py").write_text(block, encoding="utf-8")
     ran = subprocess.run([sys.executable, "block.py"], cwd=tmp_path, capture_output=True, text=True, check=True)

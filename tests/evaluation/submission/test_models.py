@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from agent_envs.evaluation.episode_rows import (
+from agent_envs.evaluation.submission.episode_rows import (
     EnvRef,
     EpisodeRow,
     ResultRow,
@@ -20,12 +20,12 @@ from agent_envs.evaluation.episode_rows import (
     row_of,
     row_text,
 )
-from agent_envs.evaluation.provenance import About, about_template
-from agent_envs.evaluation.submission import AgentInfo, FileRow, Manifest, Submitter, entry_folders
+from agent_envs.evaluation.submission.models import AgentInfo, FileRow, Manifest, Submitter, entry_folders
+from agent_envs.evaluation.submission.provenance import About, about_template
 from agent_envs.evaluation.suite import Entry, Suite
 from agent_envs.messages import Message
 from docs.schemas import MODELS, schemas
-from tests.evaluation.packing import synthetic
+from tests.evaluation.submission.packing import synthetic
 
 HEX = st.text("0123456789abcdef", min_size=64, max_size=64)
 TEXT = st.text(st.characters(exclude_categories=("Cs",)), max_size=30)

@@ -1,0 +1,1 @@
+"""What a person submits: the format, packing a run into it, and reading it back."""
