@@ -173,12 +173,12 @@ def _tell(result: "Result", folder: Path) -> None:
         )
     else:
         rows = [
-            [item.entry, item.split, item.success.text(), f"{item.mean_return:.3f}", f"{item.mean_turns:.2f}",
-             f"{item.mean_calls:.2f}", f"{100 * item.valid_actions:.1f} %", str(item.faults)]
+            [item.entry, item.success.text(), f"{item.mean_turns:.2f}", f"{item.mean_calls:.2f}",
+             f"{100 * item.valid_actions:.1f} %", str(item.faults)]
             for item in result.summaries
         ]  # fmt: skip
-        heads = ["entry", "split", "success (95 % interval)", "return", "turns", "calls", "valid", "faults"]
-        print_table(f"{result.suite.name}, {result.settings.agent}", heads, rows)
+        title = f"{result.settings.agent} on {', '.join(sorted({item.split for item in result.summaries}))}"
+        print_table(title, ["entry", "success (95 % interval)", "turns", "calls", "valid", "faults"], rows)
         if result.score is not None:
             show(f"score {result.score.text()}")
     for item in result.summaries:

@@ -49,16 +49,16 @@ def compare(
     contrasts, notes = compare_entries(first) if other is None else compare_runs(first, open_run(other))
 
     def text() -> None:
-        heads = ["entry", "first", "second", "difference (95 % interval)", "p", "p, Holm", "detectable", "verdict"]
-        rows = []
+        show(f"paired by task: {contrasts[0].paired.method}")
         for item in contrasts:
-            pair = item.paired
-            rows.append([
-                item.entry, f"{item.first} {item.rates[0].text()}", f"{item.second} {item.rates[1].text()}",
-                f"{100 * pair.difference:+.1f} points [{100 * pair.low:+.1f}, {100 * pair.high:+.1f}]",
-                f"{pair.p_value:.4f}", f"{item.adjusted:.4f}", f"{100 * pair.detectable:.1f} points", item.verdict,
-            ])  # fmt: skip
-        print_table(f"Paired by task: {contrasts[0].paired.method}", heads, rows)
+            pair, (one, two) = item.paired, item.rates
+            show(f"\n{item.entry}: {item.verdict}")
+            show(f"  first   {item.first}: {one.text()}\n  second  {item.second}: {two.text()}")
+            show(
+                f"  second minus first {100 * pair.difference:+.1f} points [{100 * pair.low:+.1f}, {100 * pair.high:+.1f}], "
+                f"p {pair.p_value:.4f}, after Holm {item.adjusted:.4f}"
+            )
+            show(f"  differences below about {100 * pair.detectable:.1f} points would probably go unseen (80 % power)")
         for note in notes:
             show(f"note: {note}")
 

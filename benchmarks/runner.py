@@ -60,12 +60,14 @@ def ours(episodes: int) -> dict[str, Any]:
     from agent_envs.evaluation.plan import Choice, adhoc_suite
     from agent_envs.evaluation.run_folder import Settings
 
+    # What is imported at first use is no cost of an episode; the peers' scripts warm up in the same way.
+    evaluate(adhoc_suite(Choice("SearchQA", limit=1)), Settings("instant"), policy=Instant())
     before = rss_mb()
     trials = -(-episodes // 1280)
     started, cpu = time.perf_counter(), time.process_time()
     with tempfile.TemporaryDirectory() as folder:
         suite = adhoc_suite(Choice("SearchQA", limit=min(episodes, 1280), trials=trials))
-        settings = Settings("instant", concurrency=4)
+        settings = Settings("instant", concurrency=CONCURRENCY)
         result = evaluate(suite, settings, policy=Instant(), folder=Path(folder) / "run")
     summary = result.summaries[0]
     return {
@@ -78,6 +80,23 @@ def ours(episodes: int) -> dict[str, Any]:
 def rss_mb() -> float:
     """Return the peak resident set of this process."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+
+
+def inspect_pace() -> list[dict[str, Any]]:
+    """Return how near to the ideal rate inspect_ai comes with the same model, where it is installed."""
+    python = VENVS / "inspect" / "bin" / "python"
+    if not python.exists():
+        return []
+    latency = ["--latency", str(LATENCY_SECONDS), "--turns", str(TURNS), "--concurrency", str(CONCURRENCY)]
+    command = [str(python), "benchmarks/peers/inspect_run.py", "--episodes", str(EPISODES), *latency]
+    rows = []
+    for _ in range(ROUNDS):
+        ran = subprocess.run(command, capture_output=True, text=True, check=True)
+        rows.append(json.loads(ran.stdout.splitlines()[-1]))
+    row = sorted(rows, key=lambda row: row["wall_seconds"])[ROUNDS // 2]
+    ideal = row["turns"] / CONCURRENCY * LATENCY_SECONDS
+    shares = {"ideal_seconds": ideal, "share_of_ideal": ideal / row["wall_seconds"]}
+    return [{**row, **shares, "rounds": [round(ideal / one["wall_seconds"], 3) for one in rows]}]
 
 
 def cells(episodes: int) -> list[dict[str, Any]]:
@@ -111,6 +130,7 @@ def main() -> None:
         return
     paces = [median_pace(Slow(), CONCURRENCY, CONCURRENCY)]
     paces += [median_pace(Engine(batch), CONCURRENCY, batch) for batch in (CONCURRENCY // 2, CONCURRENCY)]
+    paces += inspect_pace()
     for row in paces:
         print(json.dumps(row), file=sys.stderr, flush=True)
     found = {

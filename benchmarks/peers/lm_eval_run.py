@@ -47,6 +47,9 @@ def main() -> None:
         folder = Path(name)
         os.environ["HF_HOME"] = name
         import lm_eval
+        import lm_eval.evaluator  # this and the models import torch at use: import, not evaluation
+        import lm_eval.models.dummy
+        import torch  # noqa: F401
         from lm_eval.loggers import EvaluationTracker
         from lm_eval.tasks import TaskManager
 
@@ -67,6 +70,7 @@ def main() -> None:
         cpu, wall = time.process_time() - cpu, time.perf_counter() - started
     row = {
         "peer": "lm_eval", "version": lm_eval.__version__, "episodes": options.episodes, "turns": options.episodes,
+        "turns_per_episode": 1,
         "cpu_seconds": cpu, "cpu_seconds_total": cpu + imported, "wall_seconds": wall, "peak_rss_mb": rss_mb(),
         "rss_after_import_mb": before,
     }  # fmt: skip

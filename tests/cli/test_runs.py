@@ -63,7 +63,7 @@ def test_sweeps_and_turn_limits_print_a_table(run, tmp_path):
     )
     assert code == 0 and "turns=1" in out and "turns=2" in out
     code, out, _ = run("compare", tmp_path / "t")
-    assert code == 0 and "points [" in out and "detectable" in out
+    assert code == 0 and "points [" in out and "80 % power" in out
     code, out, _ = run("eval", "SearchQA", "-n", "4", "--sweep", "top_k=1,3", "--json", "--out", tmp_path / "s")
     assert [row["entry"] for row in strict(out)["entries"]] == ["top_k=1", "top_k=3"]
 
