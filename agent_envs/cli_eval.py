@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from agent_envs.cli_options import AgentArguments, Arguments, Json, named_values
-from agent_envs.errors import UsageError
+from agent_envs.errors import AgentEnvsError, UsageError
 from agent_envs.printing import print_result, print_table, show
 
 if TYPE_CHECKING:
@@ -141,6 +141,9 @@ def _finish(play: Callable[[Any], "Result"], folder: Path, title: str, as_json: 
         finished = True
     except KeyboardInterrupt:
         raise typer.Exit(3) from None
+    except AgentEnvsError:
+        finished = True  # refused, and says why
+        raise
     finally:
         if not finished and (folder / "journal.jsonl").exists():
             again = f"agent-envs eval --resume {folder}"

@@ -4,6 +4,7 @@ Every line is `{"row": ..., "sha": first 16 hex digits of the sha256 of the row'
 line is dropped when the journal is opened for writing; damage anywhere else is refused, naming the line.
 """
 
+import contextlib
 import json
 import os
 import sys
@@ -13,7 +14,7 @@ from types import TracebackType
 from typing import IO, Any
 
 from agent_envs.canonical import canonical_json, sha256_text
-from agent_envs.errors import UsageError
+from agent_envs.errors import AgentEnvsError, UsageError
 
 
 class Journal:
@@ -38,17 +39,30 @@ class Journal:
             raise
 
     def append(self, row: Any) -> None:
-        """Write one row and hand it to the operating system before returning."""
+        """Write one row and hand it to the operating system before returning.
+
+        Raises:
+            AgentEnvsError: it cannot be written (a full disk); the rows before it are kept.
+        """
         text = canonical_json(row)
-        self._file.write(f'{{"row":{text},"sha":"{sha256_text(text)[:16]}"}}\n'.encode("utf-8", "surrogatepass"))
-        self._file.flush()
+        with self._told():
+            self._file.write(f'{{"row":{text},"sha":"{sha256_text(text)[:16]}"}}\n'.encode("utf-8", "surrogatepass"))
+            self._file.flush()
 
     def close(self) -> None:
         """Put everything on disk and release the file."""
         if not self._file.closed:
-            self._file.flush()
-            os.fsync(self._file.fileno())
-            self._file.close()
+            with self._told(), self._file:
+                self._file.flush()
+                os.fsync(self._file.fileno())
+
+    @contextlib.contextmanager
+    def _told(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            why = f"{self.path} cannot be written: {error.strerror or error}"
+            raise AgentEnvsError(f"{why}; the rows before this one are kept, so make room and go on") from error
 
     def __enter__(self) -> "Journal":
         """Return the journal."""

@@ -146,3 +146,37 @@ def test_closing_twice_is_fine(tmp_path):
     journal.close()
     journal.close()
     assert list(read_journal(tmp_path / "j")) == [{"a": 1}]
+
+
+FULL = """
+import resource, signal, sys
+from pathlib import Path
+from agent_envs.errors import AgentEnvsError
+from agent_envs.journal import Journal, read_journal
+
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+resource.setrlimit(resource.RLIMIT_FSIZE, (1000, resource.RLIM_INFINITY))
+path, written = Path(sys.argv[1]), 0
+try:
+    with Journal(path) as journal:
+        while True:
+            journal.append({"number": written, "text": "x" * 50})
+            written += 1
+except AgentEnvsError as error:
+    print(error)
+assert [row["number"] for row in read_journal(path)] == list(range(written))
+resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+with Journal(path) as journal:
+    journal.append({"number": written})
+print(written, [row["number"] for row in read_journal(path)] == list(range(written + 1)))
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="the limit is one of Unix")
+def test_a_full_disk_loses_nothing_that_was_written(tmp_path):
+    ran = subprocess.run([sys.executable, "-c", FULL, str(tmp_path / "j")], capture_output=True, text=True, check=False)
+    assert ran.returncode == 0, ran.stderr
+    told, counts = ran.stdout.splitlines()
+    assert "cannot be written: File too large" in told and "make room" in told
+    count, whole = counts.split()
+    assert int(count) >= 5 and whole == "True"
