@@ -1,0 +1,153 @@
+"""The pages of a run in a real browser: a hostile run gives no dialog, no request and no message, and the pages work.
+
+Needs Chromium (Debian's) and playwright from the dev extra, without its own browsers. Skips where there is no Chromium, unless
+CI_HAS_CHROMIUM=1 says that there is one.
+"""
+
+import os
+import re
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from agent_envs.evaluation.view import write_view
+from tests.hostile_texts import EVERYTHING, HOSTILE, hostile_run, plain_row, plain_suite, write_run
+
+CHROMIUM = shutil.which("chromium")
+PROMISED = os.environ.get("CI_HAS_CHROMIUM") == "1"
+LOOKS = {"light": ("light", 1280), "dark": ("dark", 1280), "phone": ("light", 360)}
+pytestmark = [
+    pytest.mark.heavy,
+    pytest.mark.skipif(CHROMIUM is None and not PROMISED, reason="Chromium is not installed"),
+]
+
+
+@pytest.fixture(scope="module")
+def browser():
+    from playwright.sync_api import sync_playwright
+
+    assert CHROMIUM, "CI_HAS_CHROMIUM=1, and there is no chromium"
+    with sync_playwright() as driver:
+        running = driver.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        yield running
+        running.close()
+
+
+@pytest.fixture(scope="module")
+def hostile(tmp_path_factory) -> Path:
+    folder = tmp_path_factory.mktemp("hostile")
+    texts = {name: text[:3_000] for name, text in EVERYTHING.items()}
+    return write_view(hostile_run(folder / "run", texts).folder, folder / "view").parent
+
+
+@pytest.fixture(scope="module")
+def plain(tmp_path_factory) -> Path:
+    folder = tmp_path_factory.mktemp("plain")
+    suite = plain_suite(tasks=60)
+    rows = (
+        plain_row(key, entry, task, success=task[-1] in "02468", text="word " * 2_000)
+        for key, entry, task, _, _ in suite.episodes()
+    )
+    return write_view(write_run(folder / "run", suite, rows).folder, folder / "view").parent
+
+
+@contextmanager
+def opened(browser, look: str) -> Iterator[tuple[object, list[str]]]:
+    """A page, and everything that it did which a page of ours must not do."""
+    scheme, width = LOOKS[look]
+    context = browser.new_context(color_scheme=scheme, viewport={"width": width, "height": 800})
+    page, wrong = context.new_page(), []
+    page.on("dialog", lambda dialog: (wrong.append(f"dialog {dialog.message}"), dialog.dismiss()))
+    page.on("console", lambda message: wrong.append(f"console {message.text}"))
+    page.on("pageerror", lambda error: wrong.append(f"error {error}"))
+    page.on("popup", lambda popup: wrong.append(f"popup {popup.url}"))
+
+    def requested(request):
+        if not re.fullmatch(r"file:///[^?#]*\.html(#[\w-]*)?", request.url) or request.resource_type != "document":
+            wrong.append(f"request {request.resource_type} {request.url[:80]}")
+
+    page.on("request", requested)
+    yield page, wrong
+    context.close()
+
+
+@pytest.mark.parametrize("look", LOOKS)
+def test_a_hostile_run_is_only_text(browser, hostile, look):
+    files = sorted(hostile.rglob("*.html"))
+    assert len(files) >= 2
+    with opened(browser, look) as (page, wrong):
+        for file in files:
+            page.goto(file.as_uri())
+            assert page.evaluate("document.querySelectorAll('script, img, iframe, form, input, svg[onload], base').length") == 0
+            assert page.evaluate("[...document.querySelectorAll('meta[http-equiv]')].length") == 1
+            assert page.evaluate("document.scrollingElement.scrollWidth <= window.innerWidth"), f"{file.name} is too wide"
+            for fold in page.locator("details > summary").all()[:20]:
+                fold.click()
+            page.mouse.move(200, 300)
+            page.keyboard.press("Tab")
+            page.keyboard.press("Tab")
+            assert page.url.startswith("file://")
+        assert wrong == []
+
+
+def test_hostile_texts_are_shown_as_they_are(browser, hostile):
+    with opened(browser, "light") as (page, wrong):
+        shown = ""
+        for file in sorted(hostile.rglob("*.html")):
+            page.goto(file.as_uri())
+            shown += page.evaluate("document.body.textContent")
+        for name in ("script", "attribute", "template", "markdown", "frame", "right_to_left", "emoji"):
+            assert HOSTILE[name] in shown, name
+        assert "49" not in re.findall(r"\{\{ 7 \* 7 \}\}|(?<=first)49", shown)
+        assert wrong == []
+
+
+@pytest.mark.parametrize("look", LOOKS)
+def test_deep_links_folds_and_ways_between_pages(browser, plain, look):
+    with opened(browser, look) as (page, wrong):
+        page.goto((plain / "index.html").as_uri())
+        assert page.title() == "nobody on entry 0" or "nobody" in page.title()
+        page.locator("a[href^='pages/0002.html#']").first.click()
+        assert "/pages/0002.html#e" in page.url
+        page.get_by_role("link", name="previous page").first.click()
+        page.get_by_role("link", name="index").first.click()
+        assert page.url.endswith("/index.html")
+        first = page.locator("a[href^='pages/0001.html#']").nth(30).get_attribute("href")
+        page.goto(f"{(plain / 'index.html').parent.as_uri()}/{first}-t1")
+        turn = page.locator(f"[id='{first.partition('#')[2]}-t1']")
+        assert 0 <= turn.bounding_box()["y"] < 400
+        fold = turn.locator("details").first
+        assert not fold.evaluate("node => node.open")
+        fold.locator("summary").click()
+        assert fold.evaluate("node => node.open") and fold.locator(".text").first.is_visible()
+        assert page.evaluate("document.scrollingElement.scrollWidth <= window.innerWidth")
+        assert wrong == []
+
+
+def test_light_and_dark_differ_and_can_be_read(browser, plain):
+    found = {}
+    for look in ("light", "dark"):
+        with opened(browser, look) as (page, wrong):
+            page.goto((plain / "pages" / "0001.html").as_uri())
+            colour = "node => getComputedStyle(node).color.match(/[0-9.]+/g).slice(0, 3).map(Number)"
+            paper = page.locator("body").evaluate(colour.replace(".color.", ".backgroundColor."))
+            texts = [page.locator(where).first.evaluate(colour) for where in ("body", ".intro", "a", ".who", "dt", "summary")]
+            found[look] = (tuple(paper), tuple(map(tuple, texts)))
+            assert all(contrast(text, paper) >= 4.5 for text in texts), (look, texts)
+            assert wrong == []
+    assert found["light"][0] != found["dark"][0] and found["light"][1] != found["dark"][1]
+
+
+def contrast(one, other) -> float:
+    """The contrast of two sRGB colours as WCAG 2 defines it, 1 to 21."""
+
+    def light(colour):
+        parts = [value / 255 for value in colour]
+        parts = [value / 12.92 if value <= 0.04045 else ((value + 0.055) / 1.055) ** 2.4 for value in parts]
+        return 0.2126 * parts[0] + 0.7152 * parts[1] + 0.0722 * parts[2]
+
+    high, low = sorted((light(one), light(other)), reverse=True)
+    return (high + 0.05) / (low + 0.05)
