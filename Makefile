@@ -36,7 +36,7 @@ suites: $(READY)
 docs: $(READY)
 	$(PY) -m docs.generate
 
-# What evaluation promises, one command each; every one exits with 1 where the promise is broken.
+# What evaluation promises and what it measures, one command each; the first three exit with 1 where a promise is broken.
 kill-test: $(READY)
 	$(PY) -m benchmarks.kills --kills 50
 

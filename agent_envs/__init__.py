@@ -18,7 +18,8 @@ from agent_envs.policies import Policy, Reply, Request
 from agent_envs.registry import env_ids, make_vec, register_all, spec_json
 from agent_envs.rewards import Reward, RewardSpec, Term
 from agent_envs.rollout import EpisodeResult, record_turn, replay, run_episode, solve
-from agent_envs.runner import Planned, RunLog, run_many
+from agent_envs.run_journal import Planned, RunLog
+from agent_envs.runner import run_many
 from agent_envs.snapshot import Snapshot, fork, register_snapshot, restore, snapshot
 from agent_envs.spaces import Utterance
 from agent_envs.trajectory import Trajectory, TrajectoryTree, Turn

@@ -54,7 +54,8 @@ def evaluate_agent(
 ) -> None:
     """Evaluate an agent; prints success with its 95 % interval. Exit code 3: faults, or not all was played.
 
-    A run is stopped by Ctrl-C, a kill or --max-cost without a loss: `agent-envs eval --resume RUN` goes on.
+    A run is stopped by Ctrl-C or a kill without a loss: `agent-envs eval --resume RUN` goes on. After --max-cost, the same
+    command with --out RUN and a larger --max-cost does.
     """
     from agent_envs.evaluation.evaluate import evaluate
     from agent_envs.evaluation.evaluate import resume as go_on
@@ -70,10 +71,12 @@ def evaluate_agent(
     chosen = _suite(suite, limit, choice)
     settings = Settings(
         agent, named_values(agent_arg, "--agent-arg"), concurrency, max_cost, str(prices) if prices else "",
-        limit is not None, str(pack) if pack else "",
+        limit is not None, str(pack.absolute()) if pack else "",
     )  # fmt: skip
     if pack is not None and limit is not None:
         raise UsageError("--pack: a run with -n is a smoke run and cannot be packed; leave -n out")
+    if pack is not None and pack.exists() and any(pack.iterdir()):
+        raise UsageError(f"--pack {pack}: the folder is not empty; name a new one")
     name = (suite or f"{env_id.split('/')[-1]}-{tasks or 'default'}").replace("/", ".")
     folder = out or _new_folder(f"{name}-{agent.partition('@')[0].replace(':', '.').replace('/', '.')}")
     title = f"{suite or env_id} {agent}"
@@ -161,6 +164,9 @@ def _packed(result: "Result", folder: Path) -> None:
     from agent_envs.evaluation.submission.pack import pack_run
 
     target = Path(result.settings.pack)
+    if target.exists() and any(target.iterdir()):
+        show(f"{target} is there already, and stays as it is", file=sys.stderr)
+        return
     told_of_pack(target, pack_run(folder, target))
 
 
@@ -171,8 +177,8 @@ def _tell(result: "Result", folder: Path) -> None:
             f"{item.entry} {result.settings.agent} on {item.split}: success {item.success.text()}, faults {item.faults}"
         )
         show(
-            f"mean return {item.mean_return:.3f}, turns {item.mean_turns:.2f}, valid actions "
-            f"{100 * item.valid_actions:.1f} %"
+            f"mean return {item.mean_return:.3f}, turns {item.mean_turns:.2f}, "
+            f"{100 * item.valid_actions:.1f} % of the turns with a valid action"
         )
     else:
         rows = [
@@ -192,7 +198,9 @@ def _tell(result: "Result", folder: Path) -> None:
     costs = [item.cost_usd for item in result.summaries]
     if any(costs) and None not in costs:
         show(f"cost {sum(cost for cost in costs if cost is not None):.4f} USD")
-    if not result.complete:
+    if not result.complete and result.settings.max_cost_usd and any(item.unplayed for item in result.summaries):
+        show(f"--max-cost is spent: the same command with --out {folder} and a larger --max-cost plays what is left")
+    elif not result.complete:
         show(f"not complete: agent-envs eval --resume {folder} plays what is left")
     show(f"run: {folder}")
 

@@ -50,6 +50,7 @@ class EnvFault(AgentEnvsError):
         cause: one line that says what failed.
         retryable: whether the same call may succeed later.
         wait_seconds: how long the service asked to be left alone (`Retry-After`); 0 if it did not say.
+        usage: tokens by name that were billed nevertheless.
     """
 
     def __init__(self, cause: str, retryable: bool = True, wait_seconds: float = 0.0) -> None:
@@ -58,3 +59,4 @@ class EnvFault(AgentEnvsError):
         self.cause = cause
         self.retryable = retryable
         self.wait_seconds = wait_seconds
+        self.usage: dict[str, int] = {}

@@ -10,7 +10,8 @@ import json
 import random
 import threading
 import time
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -18,7 +19,7 @@ from typing import Any, Literal
 
 from agent_envs.canonical import canonical_json, digest, state_type
 from agent_envs.errors import EnvFault, UsageError
-from agent_envs.journal import Journal, read_journal
+from agent_envs.journal import Journal, read_places, read_row
 
 Backend = Callable[[Any, float], Any]
 MAX_ATTEMPTS = 5
@@ -52,31 +53,32 @@ class Recording:
         self.path, self.mode = path, mode
         self._lock = threading.Lock()
         self._journal = Journal(path) if mode == "record" else None
-        # As JSON texts, so that a caller who changes an answer changes nobody else's.
-        self._texts: dict[str, str] = {row["key"]: canonical_json(row["response"]) for row in read_journal(path)}
+        # Where the answers stand, because a long run's are too many to hold.
+        self._places: dict[str, int] = {row["key"]: start for row, start in read_places(path)}
 
     def __contains__(self, key: object) -> bool:
         """Return whether an answer is recorded under this key (`find` cannot tell a recorded null from none)."""
         with self._lock:
-            return key in self._texts
+            return key in self._places
 
     def find(self, key: str) -> Any | None:
         """Return a fresh copy of the answer that is recorded under this key, or None."""
         with self._lock:
-            text = self._texts.get(key)
-        return None if text is None else json.loads(text)
+            return self._answer(self._places[key]) if key in self._places else None
 
     def keep(self, key: str, port: str, request: Any, response: Any) -> Any:
         """Record an answer and return a copy of what is recorded: another thread's, if that was first."""
         with self._lock:
-            text = self._texts.get(key)
-            if text is None:
+            if key not in self._places:
                 if self._journal is None:
                     raise UsageError(f'{self.path} is open for replay; open it with mode="record" to record')
-                text = canonical_json(response)
-                self._journal.append({"key": key, "port": port, "request": request, "response": response})
-                self._texts[key] = text
-        return json.loads(text)
+                row = {"key": key, "port": port, "request": request, "response": response}
+                self._places[key] = self._journal.append(row)
+            return self._answer(self._places[key])
+
+    def _answer(self, start: int) -> Any:
+        with self.path.open("rb") as file:
+            return read_row(file, start)["response"]
 
     def close(self) -> None:
         """Put everything on disk and release the file."""
@@ -165,10 +167,13 @@ class ExternalPort:
         ends = self._clock() + self._deadline_seconds
         late = f"; another would start after the deadline of {self._deadline_seconds:g} s"
         seconds = min(self._attempt_seconds, self._deadline_seconds)
+        wasted: Counter[str] = Counter()
         for attempt in range(1, MAX_ATTEMPTS + 1):
             try:
-                return self._checked(self._backend(request, seconds))
+                return self._checked(self._with_waste(self._backend(request, seconds), wasted))
             except EnvFault as fault:
+                wasted.update(fault.usage)
+                fault.usage = dict(wasted)
                 if not fault.retryable or attempt == MAX_ATTEMPTS:
                     raise self._final(fault, attempt) from fault
                 # Full jitter; where the service named a time, on top of it, so that callers do not come back at once.
@@ -182,10 +187,16 @@ class ExternalPort:
                     raise self._final(fault, attempt, late) from fault
         raise AssertionError("unreachable: the last attempt returns or raises")
 
+    def _with_waste(self, response: Any, wasted: Mapping[str, int]) -> Any:
+        """Return the response with what failed attempts cost; only chat models count that."""
+        return response
+
     def _final(self, fault: EnvFault, attempt: int, late: str = "") -> EnvFault:
         cause = fault.cause.removeprefix(f"{self.name}: ")
         why = f"{self.name}: {cause} (attempt {attempt} of {MAX_ATTEMPTS}{late})"
-        return EnvFault(why, fault.retryable, fault.wait_seconds)
+        final = EnvFault(why, fault.retryable, fault.wait_seconds)
+        final.usage = fault.usage
+        return final
 
     def _checked(self, response: Any) -> Any:
         try:

@@ -73,6 +73,15 @@ class Gatherer:
         self._thread.join()
 
     def _run(self) -> None:
+        try:
+            self._answer()
+        except BaseException as error:  # noqa: BLE001 - whoever still waits must hear of it
+            with self._changed:
+                left, self._asked = self._asked, []
+            for _, future in left:
+                future.set_exception(error)
+
+    def _answer(self) -> None:
         while batch := self._next():
             started = time.monotonic()
             try:

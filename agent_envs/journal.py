@@ -38,16 +38,18 @@ class Journal:
             self._file.close()
             raise
 
-    def append(self, row: Any) -> None:
-        """Write one row and hand it to the operating system before returning.
+    def append(self, row: Any) -> int:
+        """Write one row, hand it to the operating system, and return the byte at which its line begins.
 
         Raises:
             AgentEnvsError: it cannot be written (a full disk); the rows before it are kept.
         """
         text = canonical_json(row)
+        line = f'{{"row":{text},"sha":"{sha256_text(text)[:16]}"}}\n'.encode("utf-8", "surrogatepass")
         with self._told():
-            self._file.write(f'{{"row":{text},"sha":"{sha256_text(text)[:16]}"}}\n'.encode("utf-8", "surrogatepass"))
+            self._file.write(line)
             self._file.flush()
+            return self._file.tell() - len(line)
 
     def close(self) -> None:
         """Put everything on disk and release the file."""
@@ -94,6 +96,27 @@ def read_journal(path: Path) -> Iterator[Any]:
     """
     for row, _ in _rows(path):
         yield row
+
+
+def read_places(path: Path) -> Iterator[tuple[Any, int]]:
+    """Yield the rows of a journal, each with the byte at which its line begins; otherwise as `read_journal`."""
+    start = 0
+    for row, end in _rows(path):
+        yield row, start
+        start = end
+
+
+def read_row(file: IO[bytes], start: int) -> Any:
+    """Return the row whose line begins at a byte of an open journal.
+
+    Raises:
+        UsageError: there is no sound row.
+    """
+    file.seek(start)
+    row = _sound_row(file.readline())
+    if row is None:
+        raise UsageError(f"{file.name}: the row at byte {start} is damaged")
+    return row[0]
 
 
 def _sound_length(path: Path) -> int:

@@ -64,8 +64,8 @@ def survive(folder: Path, kills: int, rng: random.Random) -> tuple[int, list[str
     run, diary = folder / "run", folder / "diary"
     journal = run / "journal.jsonl"
     wrong: list[str] = []
-    done = 0
-    while done < kills:
+    killed = 0
+    while killed < kills:
         resumed = run.joinpath("config.json").exists() and journal.exists()
         command = (
             [sys.executable, "-m", "agent_envs", "eval", "--resume", str(run), "--json"]
@@ -85,18 +85,18 @@ def survive(folder: Path, kills: int, rng: random.Random) -> tuple[int, list[str
         except subprocess.TimeoutExpired:
             os.killpg(process.pid, signal.SIGKILL)
             process.communicate()
-            done += 1
+            killed += 1
         else:
             if process.returncode:
                 wrong.append(f"{command[3:6]} ended with {process.returncode}: {err.decode()[-300:]}")
-                return done, wrong
+                return killed, wrong
             break
         if not (journal.exists() or not whole) or (journal.exists() and not journal.read_bytes().startswith(whole)):
             wrong.append("a row that was in the journal is gone")
         again = {line.split()[0] for line in diary.read_text(encoding="utf-8").splitlines()} & known
         if again:
             wrong.append(f"finished episodes were played again: {sorted(again)[:3]}")
-    return done, wrong
+    return killed, wrong
 
 
 def numbers(row: dict[str, Any]) -> dict[str, Any]:

@@ -141,7 +141,7 @@ def write_run(
         agent=agent, agent_options=options or {}, agent_code="", package="0.0.0", suite=suite.name,
         suite_digest=suite.digest(), smoke=True,
     )  # fmt: skip
-    config = Config(identity=identity, concurrency=1, max_cost_usd=None, prices="", pack="")
+    config = Config(identity=identity, concurrency=1, max_cost_usd=None, price=None, prices_date="2026-01-01", pack="")
     folder.mkdir(parents=True)
     (folder / "config.json").write_text(canonical_json(config.model_dump(mode="json")) + "\n", encoding="utf-8")
     (folder / "suite.json").write_text(suite_text(suite), encoding="utf-8")

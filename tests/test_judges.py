@@ -13,7 +13,8 @@ from agent_envs.external import CallSite, Recording
 from agent_envs.judges import MAX_ANSWER_CHARACTERS, ExactJudge, ModelJudge, Verdict
 from agent_envs.policies import Reply
 from agent_envs.protocol import Answer
-from agent_envs.runner import Planned, run_many
+from agent_envs.run_journal import Planned
+from agent_envs.runner import run_many
 from tests.chat.faulty import ENDLESS, FAULTS, PERMANENT, FaultyServer
 from tests.chat.wire import AnthropicWire, OpenAIWire, Said
 

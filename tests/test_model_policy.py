@@ -18,7 +18,8 @@ from agent_envs.protocol import Call, Malformed, Say, ToolCallProtocol
 from agent_envs.registry import spec_json
 from agent_envs.rewards import RewardSpec, Term
 from agent_envs.rollout import run_episode
-from agent_envs.runner import Planned, run_many
+from agent_envs.run_journal import Planned
+from agent_envs.runner import run_many
 from agent_envs.tools import Toolkit, tool
 from tests.chat.faulty import ENDLESS, FAULTS, PERMANENT, FaultyServer
 from tests.chat.wire import AnthropicWire, OpenAIWire, Said

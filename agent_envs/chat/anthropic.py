@@ -106,7 +106,21 @@ class AnthropicChat(HttpChat):
         reason = member(answer, "stop_reason", str) or ""
         if reason == "stop_sequence" and met in request.stop:
             text += met or ""  # our environments keep stop strings
-        return ChatReply(clean(text), tuple(calls), _usage(answer), reason)
+        return ChatReply(clean(text), tuple(calls), self.usage(answer), reason)
+
+    def usage(self, answer: Any) -> dict[str, int]:
+        """Return the tokens that an answer counts, by name."""
+        usage = member(answer, "usage", dict)
+        cached = count(usage, "cache_read_input_tokens")
+        written = count(usage, "cache_creation_input_tokens")
+        return {
+            "input": count(usage, "input_tokens") + cached + written,
+            "output": count(usage, "output_tokens"),
+            "cached": cached,
+            "cache_write": written,
+            "reasoning": count(usage, "output_tokens_details", "thinking_tokens"),
+            "calls": 1,
+        }
 
     def _field(self, block: dict[str, Any], name: str, answer: Any) -> str:
         found = member(block, name, str)
@@ -144,17 +158,3 @@ def _blocks(turn: Spoken) -> list[dict[str, Any]]:
         for call in turn.calls
     ]
     return [*texts, *uses]
-
-
-def _usage(answer: Any) -> dict[str, int]:
-    usage = member(answer, "usage", dict)
-    cached = count(usage, "cache_read_input_tokens")
-    written = count(usage, "cache_creation_input_tokens")
-    return {
-        "input": count(usage, "input_tokens") + cached + written,
-        "output": count(usage, "output_tokens"),
-        "cached": cached,
-        "cache_write": written,
-        "reasoning": count(usage, "output_tokens_details", "thinking_tokens"),
-        "calls": 1,
-    }

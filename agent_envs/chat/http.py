@@ -67,12 +67,21 @@ class HttpChat:
         sent = {name: value for name, value in body.items() if value is not None}
         try:
             answer = self._client.json("POST", self.url, seconds=seconds, headers=self.headers(sent), json=sent)
-            return self.read(answer, request)
+            return self._read(answer, request)
         except EnvFault as fault:
             if not self._key or self._key not in fault.cause:
                 raise
             # A server may quote the key that it refused.
-            raise EnvFault(fault.cause.replace(self._key, "(key)"), fault.retryable, fault.wait_seconds) from None
+            hidden = EnvFault(fault.cause.replace(self._key, "(key)"), fault.retryable, fault.wait_seconds)
+            hidden.usage = fault.usage
+            raise hidden from None
+
+    def _read(self, answer: Any, request: ChatRequest) -> ChatReply:
+        try:
+            return self.read(answer, request)
+        except EnvFault as fault:
+            fault.usage = self.usage(answer)  # an answer of no use costs what a good one does
+            raise
 
     def body(self, request: ChatRequest) -> dict[str, Any]:
         """Return the JSON body of a request; fields that are None are not sent."""
@@ -84,6 +93,10 @@ class HttpChat:
 
     def read(self, answer: Any, request: ChatRequest) -> ChatReply:
         """Return the reply that an answer holds."""
+        raise NotImplementedError
+
+    def usage(self, answer: Any) -> dict[str, int]:
+        """Return the tokens that an answer counts, by name; 0 where it does not."""
         raise NotImplementedError
 
     def malformed(self, what: str, answer: Any) -> EnvFault:

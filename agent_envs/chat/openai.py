@@ -98,7 +98,19 @@ class OpenAIChat(HttpChat):
                 calls.append(call)
             else:
                 text = f"{text}\n{call}" if text else call
-        return ChatReply(clean(text), tuple(calls), _usage(answer), member(choices[0], "finish_reason", str) or "")
+        return ChatReply(clean(text), tuple(calls), self.usage(answer), member(choices[0], "finish_reason", str) or "")
+
+    def usage(self, answer: Any) -> dict[str, int]:
+        """Return the tokens that an answer counts, by name."""
+        usage = member(answer, "usage", dict)
+        return {
+            "input": count(usage, "prompt_tokens"),
+            "output": count(usage, "completion_tokens"),
+            "cached": count(usage, "prompt_tokens_details", "cached_tokens"),
+            "cache_write": count(usage, "prompt_tokens_details", "cache_write_tokens"),
+            "reasoning": count(usage, "completion_tokens_details", "reasoning_tokens"),
+            "calls": 1,
+        }
 
     def _text(self, message: dict[str, Any], answer: Any) -> str:
         content = message.get("content")
@@ -131,15 +143,3 @@ def _met_stop(choice: dict[str, Any], request: ChatRequest) -> str:
         if met and met in request.stop and text is not None and not text.endswith(met):
             return met
     return ""
-
-
-def _usage(answer: Any) -> dict[str, int]:
-    usage = member(answer, "usage", dict)
-    return {
-        "input": count(usage, "prompt_tokens"),
-        "output": count(usage, "completion_tokens"),
-        "cached": count(usage, "prompt_tokens_details", "cached_tokens"),
-        "cache_write": count(usage, "prompt_tokens_details", "cache_write_tokens"),
-        "reasoning": count(usage, "completion_tokens_details", "reasoning_tokens"),
-        "calls": 1,
-    }

@@ -1,7 +1,8 @@
 """Chat models behind the port: attempts, deadlines, recordings."""
 
 import time
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from agent_envs.canonical import digest
@@ -11,9 +12,12 @@ from agent_envs.external import CallSite, ExternalPort, Recording
 
 
 class ChatPort(ExternalPort):
-    """A port to a chat model."""
+    """A port to a chat model. A reply's usage holds what failed attempts at it were billed."""
 
     takes_temperature = True
+
+    def _with_waste(self, response: Any, wasted: Mapping[str, int]) -> Any:
+        return {**response, "usage": dict(Counter(response["usage"]) + Counter(wasted))} if wasted else response
 
 
 class _Backend:

@@ -60,7 +60,7 @@ def compare_runs(first: Run, second: Run) -> tuple[list[Contrast], list[str]]:
         notes.append(f"the suites differ in {what}: this compares two settings on the same tasks, not two agents alone")
     numbers = (_by_entry(first.numbers()), _by_entry(second.numbers()))
     drafts = [_contrast(one, names, (numbers[0][one.label], numbers[1][other.label])) for one, other in pairs]
-    return _adjusted(drafts), notes + _played(numbers)
+    return _adjusted(drafts), notes + _left_out(numbers)
 
 
 def compare_entries(run: Run) -> tuple[list[Contrast], list[str]]:
@@ -80,7 +80,7 @@ def compare_entries(run: Run) -> tuple[list[Contrast], list[str]]:
     drafts = [
         _contrast(other, (base.label, other.label), (numbers[base.label], numbers[other.label])) for other in others
     ]
-    return _adjusted(drafts), _played((numbers,))
+    return _adjusted(drafts), _left_out((numbers,))
 
 
 def _by_entry(numbers: Sequence[EpisodeNumbers]) -> dict[str, list[EpisodeNumbers]]:
@@ -93,11 +93,16 @@ def _by_entry(numbers: Sequence[EpisodeNumbers]) -> dict[str, list[EpisodeNumber
 def _contrast(
     entry: Entry, names: tuple[str, str], sides: tuple[list[EpisodeNumbers], list[EpisodeNumbers]]
 ) -> Contrast:
-    clusters = {task: cluster for task, _, cluster in entry.tasks}
-    paired = compare_paired(_by_task(sides[0]), _by_task(sides[1]), clusters)
+    """Compare over the tasks that both sides played to the end: a fault is no failure of an agent."""
+    lacking = {item.task for side in sides for item in side if not item.played}
+    kept = [[item for item in side if item.task not in lacking] for side in sides]
+    if not kept[0]:
+        raise UsageError(f"{entry.label}: no task was played to its end by both; finish the runs with eval --resume")
+    clusters = {task: cluster for task, _, cluster in entry.tasks if task not in lacking}
+    paired = compare_paired(_by_task(kept[0]), _by_task(kept[1]), clusters)
     rates = tuple(
         success_rate([float(i.success) for i in side], [i.task for i in side], [i.cluster for i in side])
-        for side in sides
+        for side in kept
     )
     return Contrast(entry.label, *names, (rates[0], rates[1]), paired, paired.p_value)
 
@@ -117,6 +122,8 @@ def _adjusted(drafts: list[Contrast]) -> list[Contrast]:
     ]
 
 
-def _played(sides: Sequence[Mapping[str, Sequence[EpisodeNumbers]]]) -> list[str]:
-    left_out = sum(not item.played for side in sides for items in side.values() for item in items)
-    return [f"{left_out} planned episodes were not played or ended in a fault; they count 0"] if left_out else []
+def _left_out(sides: Sequence[Mapping[str, Sequence[EpisodeNumbers]]]) -> list[str]:
+    lacking = {
+        (entry, item.task) for side in sides for entry, items in side.items() for item in items if not item.played
+    }
+    return [f"{len(lacking)} tasks are left out: not every episode of theirs came to its end"] if lacking else []

@@ -1,7 +1,7 @@
 """From a suite and an agent to numbers with intervals: the run, its resumption and its result."""
 
 from collections.abc import Callable
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,8 @@ from agent_envs.evaluation.summary import Summary, score_of, summarise
 from agent_envs.external import Recording
 from agent_envs.journal import read_journal
 from agent_envs.policies import Policy
-from agent_envs.runner import Planned, run_many
+from agent_envs.run_journal import Planned
+from agent_envs.runner import run_many
 
 Progress = Callable[[int, int, float], None]
 Keep = Callable[[Played], None]
@@ -82,7 +83,8 @@ def resume(folder: Path, progress: Progress | None = None) -> Result:
     """
     run = open_run(folder)
     same_identity(run)
-    return _play(run.suite, plan_of(run.suite), _cast(run.config.settings(), None), run, _Watch(progress, None))
+    cast = replace(_cast(run.config.settings(), None, run.config.price), price=run.config.price)
+    return _play(run.suite, plan_of(run.suite), cast, run, _Watch(progress, None))
 
 
 @dataclass(frozen=True)
@@ -98,8 +100,8 @@ class _Cast:
     price: Price | None
 
 
-def _cast(settings: Settings, policy: Policy | None) -> _Cast:
-    price = load_prices(Path(settings.prices) if settings.prices else None).price(settings.agent)
+def _cast(settings: Settings, policy: Policy | None, price: Price | None = None) -> _Cast:
+    price = price or load_prices(Path(settings.prices) if settings.prices else None).price(settings.agent)
     if settings.max_cost_usd is not None and settings.max_cost_usd <= 0:
         raise UsageError(f"--max-cost {settings.max_cost_usd}: give US dollars > 0")
     if settings.max_cost_usd is not None and price is None:
@@ -117,11 +119,13 @@ def _play(suite: Suite, plan: list[Planned], cast: _Cast, run: Run | None, watch
     places = {key: (entry, cluster, trial) for key, entry, _, cluster, trial in suite.episodes()}
     found: dict[str, EpisodeNumbers] = {}
     wins = 0
+    earlier = run is not None and run.has_unfinished()
     with ExitStack() as stack:
         log = None
         if run is not None:
             log = replace(run.log(), recording=stack.enter_context(Recording(run.externals, "record")))
-        for item, result in run_many(plan, actor, concurrency=settings.concurrency, journal=log):
+        episodes = stack.enter_context(closing(run_many(plan, actor, concurrency=settings.concurrency, journal=log)))
+        for item, result in episodes:
             played = Played(item.key, *places[item.key], result)
             found[item.key] = played.numbers()
             wins += found[item.key].success
@@ -129,8 +133,8 @@ def _play(suite: Suite, plan: list[Planned], cast: _Cast, run: Run | None, watch
                 watch.keep(played)
             if watch.progress is not None:
                 watch.progress(len(found), len(plan), wins)
-    if run is not None and len(found) < len(plan):
-        numbers = run.numbers()  # with those that an earlier part of the run had to leave
+    if run is not None and (earlier or len(found) < len(plan)):
+        numbers = run.numbers()  # with what earlier parts of the run spent and had to leave
     else:
         numbers = [
             found.get(key) or missing(entry, task, cluster, trial)
@@ -150,6 +154,12 @@ def result_from(suite: Suite, settings: Settings, numbers: list[EpisodeNumbers],
     summaries = summarise(suite, numbers, costs)
     complete = all(item.played for item in numbers)
     return Result(suite, settings, summaries, score_of(suite, summaries), complete)
+
+
+def result_of_run(run: Run) -> tuple[Result, list[EpisodeNumbers]]:
+    """Return the result of a run as its journal has it now, and the numbers behind it."""
+    numbers = run.numbers()
+    return result_from(run.suite, run.config.settings(), numbers, run.config.price), numbers
 
 
 def _cost(item: EpisodeNumbers, price: Price | None) -> float | None:

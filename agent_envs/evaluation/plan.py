@@ -12,7 +12,7 @@ from agent_envs.errors import UsageError
 from agent_envs.evaluation.suite import ADHOC, Entry, Suite, seed_of
 from agent_envs.policies import core_of
 from agent_envs.registry import NAMESPACE, full_id, spec_json
-from agent_envs.runner import Planned
+from agent_envs.run_journal import Planned
 from agent_envs.wrappers.turns import ForcedAnswer, TurnLimit
 
 

@@ -13,7 +13,7 @@ from typing import Annotated, Any, Literal
 import gymnasium as gym
 from pydantic import Field, ValidationError
 
-from agent_envs.errors import BudgetSpent, UsageError
+from agent_envs.errors import BudgetSpent, EnvFault, UsageError
 from agent_envs.evaluation.suite import Strict
 from agent_envs.policies import Policy, Reply, Request
 
@@ -53,12 +53,13 @@ def load_prices(path: Path | None = None) -> PriceTable:
     Raises:
         UsageError: the file is no table of prices.
     """
+    text: str | bytes
     if path is None:
         text = files("agent_envs.evaluation").joinpath("prices.json").read_text(encoding="utf-8")
     elif not path.is_file():
         raise UsageError(f"--prices {path}: there is no such file")
     else:
-        text = path.read_text(encoding="utf-8")
+        text = path.read_bytes()
     try:
         return PriceTable.model_validate_json(text)
     except ValidationError as error:
@@ -114,7 +115,15 @@ class Limited:
     def act(self, requests: Sequence[Request]) -> Sequence[Reply]:
         """Ask the policy, and pay for its replies."""
         self._purse.check()
-        replies = self._policy.act(requests)
+        try:
+            replies = self._policy.act(requests)
+        except EnvFault as fault:
+            self._purse.pay(fault.usage)
+            raise
         for reply in replies:
+            if not (reply.usage.get("input") or reply.usage.get("output")):
+                raise UsageError(
+                    f"agent {self.name}: a reply counts no tokens, so --max-cost cannot hold: leave it out"
+                )
             self._purse.pay(reply.usage)
         return replies

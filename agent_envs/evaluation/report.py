@@ -2,12 +2,10 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from agent_envs.evaluation.episodes import FAILURES, EpisodeNumbers
-from agent_envs.evaluation.evaluate import Result, result_from
-from agent_envs.evaluation.prices import load_prices
+from agent_envs.evaluation.evaluate import Result, result_of_run
 from agent_envs.evaluation.run_folder import Run
 from agent_envs.evaluation.statistics.paired import minimum_detectable
 from agent_envs.evaluation.statistics.rates import rerun_interval
@@ -49,19 +47,11 @@ class Report:
         return {"title": self.title, "tables": tables, "notes": list(self.notes)}
 
 
-def result_of_run(run: Run) -> tuple[Result, list[EpisodeNumbers]]:
-    """Return the result of a run as its journal has it now, and the numbers behind it."""
-    settings = run.config.settings()
-    numbers = run.numbers()
-    price = load_prices(Path(settings.prices) if settings.prices else None).price(settings.agent)
-    return result_from(run.suite, settings, numbers, price), numbers
-
-
 def report_on(run: Run) -> Report:
     """Return the report on a run, finished or not."""
     result, numbers = result_of_run(run)
     items = result.summaries
-    grids = [_success(result), _behaviour(items), _outcomes(items)]
+    grids = [_success(result), _behaviour(items, numbers), _outcomes(items)]
     if result.suite.trials > 1:
         grids.insert(1, _trials(items, numbers))
     notes = [line for item in items for line in item.warnings()]
@@ -100,17 +90,19 @@ def _trials(items: Sequence[Summary], numbers: Sequence[EpisodeNumbers]) -> Grid
     return Grid("Trials: all of k succeed (pass^k), any of k succeeds (pass@k)", heads, tuple(rows))
 
 
-def _behaviour(items: Sequence[Summary]) -> Grid:
+def _behaviour(items: Sequence[Summary], numbers: Sequence[EpisodeNumbers]) -> Grid:
     heads = ("entry", "valid actions", "turns", "tool calls", "characters beside the action, a turn", "tokens in", "tokens out",
              "agent s a turn")  # fmt: skip
     rows = []
     for item in items:
-        episodes = max(item.episodes - item.unplayed, 1)
-        turns = max(item.mean_turns * episodes, 1)
-        tokens = [f"{item.usage[name] / episodes:.0f}" if name in item.usage else "" for name in ("input", "output")]
+        ended = [row for row in numbers if row.entry == item.entry and row.played]
+        turns, valid = sum(row.turns for row in ended), sum(row.valid for row in ended)
+        tokens = [sum(row.usage.get(name, 0) for row in ended) for name in ("input", "output")]
         rows.append((
-            item.entry, f"{100 * item.valid_actions:.1f} %", f"{item.mean_turns:.2f}", f"{item.mean_calls:.2f}",
-            f"{item.mean_prose:.0f}", *tokens, f"{item.agent_seconds / turns:.4f}",
+            item.entry, f"{100 * item.valid_actions:.1f} % ({valid} of {turns})", f"{item.mean_turns:.2f}",
+            f"{item.mean_calls:.2f}", f"{item.mean_prose:.0f}",
+            *(f"{count / len(ended):.0f}" if count else "" for count in tokens),
+            f"{sum(row.agent_seconds for row in ended) / max(turns, 1):.4f}",
         ))  # fmt: skip
     return Grid("Behaviour, means over the episodes that ended", heads, tuple(rows))
 

@@ -10,8 +10,9 @@ results.json     the numbers; they can be computed again from the rest
 import hashlib
 import json
 import sys
+from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from dataclasses import field as dataclass_field
 from importlib.util import find_spec
 from pathlib import Path
@@ -22,10 +23,11 @@ from pydantic import Field, JsonValue, ValidationError
 from agent_envs.canonical import canonical_json
 from agent_envs.errors import UsageError
 from agent_envs.evaluation.episodes import EpisodeNumbers, missing, numbers_of
+from agent_envs.evaluation.prices import Price, load_prices
 from agent_envs.evaluation.suite import Entry, Hex, Strict, Suite, changes, named_changes, read_suite, suite_text
-from agent_envs.journal import read_journal
+from agent_envs.journal import Journal, read_journal
 from agent_envs.rollout import EpisodeResult
-from agent_envs.runner import RunLog, result_of
+from agent_envs.run_journal import UNFINISHED, RunLog, result_of
 from agent_envs.sources.corpora import write_atomically
 from agent_envs.version import VERSION
 
@@ -74,7 +76,8 @@ class Config(Strict):
     identity: Identity
     concurrency: Annotated[int, Field(ge=1)]
     max_cost_usd: float | None
-    prices: str
+    price: Price | None
+    prices_date: str
     pack: str
 
     def settings(self) -> Settings:
@@ -85,7 +88,7 @@ class Config(Strict):
             dict(known.agent_options),
             self.concurrency,
             self.max_cost_usd,
-            self.prices,
+            "",
             known.smoke,
             self.pack,
         )
@@ -141,16 +144,23 @@ class Run:
         if isinstance(head, dict) and head.get("identity") != identity:
             raise UsageError(f"{path} was written with another {named_changes(head.get('identity'), identity)}")
         unfinished: dict[str, Played] = {}
+        finished: set[str] = set()
         for row in journal:
-            if row["key"] not in places:
-                raise UsageError(f"{path}: episode {row['key']} is not planned")
-            played = Played(row["key"], *places[row["key"]], result_of(row))
-            if played.result.trajectory.turns:
-                unfinished.pop(played.key, None)
-                yield played
+            key, result = result_of(row, path)
+            if key not in places or key in finished:
+                raise UsageError(f"{path}: episode {key} is {'there twice' if key in finished else 'not planned'}")
+            played = Played(key, *places[key], _together(unfinished.pop(key, None), result))
+            if result.status in UNFINISHED:
+                unfinished[key] = played
             else:
-                unfinished[played.key] = played
+                finished.add(key)
+                yield played
         yield from unfinished.values()
+
+    def has_unfinished(self) -> bool:
+        """Return whether the journal holds episodes that a fault or the budget ended."""
+        path = self.folder / "journal.jsonl"
+        return any(isinstance(row, dict) and row.get("status") in UNFINISHED for row in read_journal(path))
 
     def numbers(self) -> list[EpisodeNumbers]:
         """Return the numbers of every planned episode, in the order of the suite; those that were not played too."""
@@ -159,6 +169,21 @@ class Run:
             found.get(key) or missing(entry, task, cluster, trial)
             for key, entry, task, cluster, trial in self.suite.episodes()
         ]
+
+
+def _together(before: Played | None, result: EpisodeResult) -> EpisodeResult:
+    """Return a result with what earlier parts of the run spent on its episode."""
+    if before is None:
+        return result
+    old = before.result
+    causes = (*old.attempts, old.fault) if old.status == "fault" else old.attempts
+    return replace(
+        result,
+        usage=dict(Counter(old.usage) + Counter(result.usage)),
+        attempts=(*causes, *result.attempts),
+        seconds=old.seconds + result.seconds,
+        agent_seconds=old.agent_seconds + result.agent_seconds,
+    )
 
 
 def identity_of(suite: Suite, settings: Settings) -> Identity:
@@ -197,9 +222,10 @@ def claim(folder: Path, suite: Suite, settings: Settings) -> Run:
         UsageError: the folder cannot be made, or holds a run of another configuration; the message names what differs.
     """
     identity = identity_of(suite, settings)
+    table = load_prices(Path(settings.prices) if settings.prices else None)
     config = Config(
         identity=identity, concurrency=settings.concurrency, max_cost_usd=settings.max_cost_usd,
-        prices=settings.prices, pack=settings.pack,
+        price=table.price(settings.agent), prices_date=table.date, pack=settings.pack,
     )  # fmt: skip
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -212,6 +238,7 @@ def claim(folder: Path, suite: Suite, settings: Settings) -> Run:
         if what:
             more = f" and {len(what) - 3} more" if len(what) > 3 else ""
             raise UsageError(f"{folder} holds a run with another {', '.join(what[:3])}{more}: choose another --out")
+        Journal(folder / "journal.jsonl").close()  # refuses while another process plays this run
     else:
         _write(folder / "suite.json", suite_text(suite))
     _write(folder / "config.json", canonical_json(config.model_dump(mode="json")) + "\n")
@@ -228,11 +255,11 @@ def open_run(folder: Path) -> Run:
     if not all(path.is_file() for path in paths):
         raise UsageError(f"{folder} is no folder of a run: it has no config.json and suite.json (eval --out makes one)")
     try:
-        config = Config.model_validate_json(paths[0].read_text(encoding="utf-8"))
+        config = Config.model_validate_json(paths[0].read_bytes())
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
         raise UsageError(f"{paths[0]}: {'.'.join(map(str, first['loc']))}: {first['msg']}") from None
-    suite = read_suite(paths[1].read_text(encoding="utf-8"), str(paths[1]))
+    suite = read_suite(paths[1].read_bytes(), str(paths[1]))
     if suite.digest() != config.identity.suite_digest:
         raise UsageError(
             f"{paths[1]} was changed since the run began: its digest is {suite.digest()[:12]}, "

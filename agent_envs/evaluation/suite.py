@@ -116,7 +116,7 @@ def seed_of(key: str) -> int:
     return int(key[:8], 16) >> 1
 
 
-def read_suite(text: str, where: str) -> Suite:
+def read_suite(text: str | bytes, where: str) -> Suite:
     """Return the suite of a JSON text.
 
     Raises:

@@ -16,7 +16,6 @@ from agent_envs.evaluation.episodes import EpisodeNumbers, missing
 from agent_envs.evaluation.evaluate import Result, result_from
 from agent_envs.evaluation.gold import GoldAnswers
 from agent_envs.evaluation.page import Cell, Drawn, Page, Table, Transcript, draw
-from agent_envs.evaluation.prices import load_prices
 from agent_envs.evaluation.run_folder import Run, open_run
 from agent_envs.evaluation.site import Site
 from agent_envs.evaluation.view_tables import (
@@ -31,7 +30,7 @@ from agent_envs.evaluation.view_tables import (
     usage_text,
 )
 from agent_envs.rollout import EpisodeResult
-from agent_envs.runner import result_of
+from agent_envs.run_journal import result_of
 
 Progress = Callable[[int, int, float], None]
 
@@ -61,7 +60,7 @@ class _Shelf:
         self._file, self._places = file, dict[str, tuple[int, int]]()
 
     def put(self, key: str, result: EpisodeResult) -> None:
-        row = {**{name: getattr(result, name) for name in ("status", "fault", "usage", "attempts", "seconds")},
+        row = {"key": key, **{name: getattr(result, name) for name in ("status", "fault", "usage", "attempts", "seconds")},
                "agent_seconds": result.agent_seconds, "trajectory": result.trajectory.to_json()}  # fmt: skip
         data = json.dumps(row).encode("ascii")
         self._places[key] = (self._file.tell(), len(data))
@@ -70,7 +69,7 @@ class _Shelf:
     def take(self, key: str) -> EpisodeResult:
         start, length = self._places[key]
         self._file.seek(start)
-        return result_of(json.loads(self._file.read(length)))
+        return result_of(json.loads(self._file.read(length)), Path(str(self._file.name)))[1]
 
 
 def write_view(folder: Path, target: Path, *, most: int | None = None, progress: Progress | None = None) -> Path:
@@ -220,17 +219,12 @@ def _ways(number: int, last: bool) -> tuple[Cell, ...]:
 
 
 def _result(run: Run, episodes: list[_Episode]) -> Result:
-    settings = run.config.settings()
     found = {item.key: item.numbers for item in episodes}
     numbers = [
         found.get(key) or missing(entry, task, cluster, trial)
         for key, entry, task, cluster, trial in run.suite.episodes()
     ]
-    try:
-        price = load_prices(Path(settings.prices) if settings.prices else None).price(settings.agent)
-    except UsageError:  # the table of prices lay on another machine
-        price = None
-    return result_from(run.suite, settings, numbers, price)
+    return result_from(run.suite, run.config.settings(), numbers, run.config.price)
 
 
 def _write_index(run: Run, site: Site, rows: list[Shown], result: Result, notes: tuple[str, ...]) -> Path:

@@ -5,11 +5,11 @@ import threading
 
 import pytest
 
-from agent_envs import BudgetSpent, Reply, UsageError
-from agent_envs.evaluation.evaluate import evaluate, resume
+from agent_envs import BudgetSpent, EnvFault, Reply, UsageError
+from agent_envs.evaluation.evaluate import evaluate, result_of_run, resume
 from agent_envs.evaluation.plan import Choice, adhoc_suite
 from agent_envs.evaluation.prices import Limited, Price, PriceTable, Purse, cost_of, load_prices
-from agent_envs.evaluation.run_folder import Settings
+from agent_envs.evaluation.run_folder import Settings, open_run
 from agent_envs.policies import CompanionPolicy
 from benchmarks.agents import Instant
 
@@ -95,7 +95,9 @@ def test_a_run_stops_at_its_limit_and_says_what_was_not_played(tmp_path):
     more = Settings("instant", max_cost_usd=2.0, prices=settings.prices)
     whole = evaluate(suite, more, policy=Instant(), folder=tmp_path / "run")
     assert whole.complete and whole.summaries[0].outcomes == {"wrong answer": 10}
-    assert whole.summaries[0].cost_usd == pytest.approx(0.80)
+    assert whole.summaries[0].cost_usd == pytest.approx(0.86)  # with the three turns that were cut short
+    report, _ = result_of_run(open_run(tmp_path / "run"))
+    assert report.summaries[0].cost_usd == pytest.approx(0.86)
 
 
 def test_a_limit_without_a_price_is_refused(tmp_path):
@@ -118,3 +120,36 @@ def test_a_cost_that_is_not_known_is_not_zero(tmp_path):
     assert evaluate(suite, Settings("free"), policy=Free()).summaries[0].cost_usd == 0.0
     with pytest.raises(UsageError, match="agent 'instant'"):
         resume(tmp_path / "r")  # the name alone does not make this agent again
+
+
+def test_a_price_stays_with_its_run(tmp_path):
+    suite = adhoc_suite(Choice("SearchQA", limit=2))
+    path = table(tmp_path, "benchmarks.agents:Instant")
+    settings = Settings("benchmarks.agents:Instant", prices=str(path))
+    found = evaluate(suite, settings, folder=tmp_path / "r")
+    assert found.summaries[0].cost_usd == pytest.approx(0.16)
+    path.unlink()
+    assert resume(tmp_path / "r").summaries[0].cost_usd == pytest.approx(0.16)
+
+
+def test_replies_that_count_nothing_cannot_be_limited(tmp_path):
+    class Silent(Instant):
+        def act(self, requests):
+            return [Reply("", usage={"calls": 1})]
+
+    suite = adhoc_suite(Choice("SearchQA", limit=2))
+    with pytest.raises(UsageError, match="a reply counts no tokens, so --max-cost cannot hold"):
+        evaluate(suite, Settings("instant", max_cost_usd=1.0, prices=str(table(tmp_path))), policy=Silent())
+
+
+def test_what_a_fault_cost_is_paid(tmp_path):
+    class Broken(Instant):
+        def act(self, requests):
+            fault = EnvFault("an answer of no use")
+            fault.usage = {"input": 100, "output": 10}
+            raise fault
+
+    suite = adhoc_suite(Choice("SearchQA", limit=1))
+    settings = Settings("instant", max_cost_usd=1.0, prices=str(table(tmp_path)))
+    found = evaluate(suite, settings, policy=Broken(), folder=tmp_path / "r")
+    assert found.summaries[0].faults == 1 and found.summaries[0].cost_usd == pytest.approx(3 * 0.02)

@@ -81,9 +81,14 @@ def test_a_hostile_run_is_only_text(browser, hostile, look):
     with opened(browser, look) as (page, wrong):
         for file in files:
             page.goto(file.as_uri())
-            assert page.evaluate("document.querySelectorAll('script, img, iframe, form, input, svg[onload], base').length") == 0
+            assert (
+                page.evaluate("document.querySelectorAll('script, img, iframe, form, input, svg[onload], base').length")
+                == 0
+            )
             assert page.evaluate("[...document.querySelectorAll('meta[http-equiv]')].length") == 1
-            assert page.evaluate("document.scrollingElement.scrollWidth <= window.innerWidth"), f"{file.name} is too wide"
+            assert page.evaluate("document.scrollingElement.scrollWidth <= window.innerWidth"), (
+                f"{file.name} is too wide"
+            )
             for fold in page.locator("details > summary").all()[:20]:
                 fold.click()
             page.mouse.move(200, 300)
@@ -134,7 +139,9 @@ def test_light_and_dark_differ_and_can_be_read(browser, plain):
             page.goto((plain / "pages" / "0001.html").as_uri())
             colour = "node => getComputedStyle(node).color.match(/[0-9.]+/g).slice(0, 3).map(Number)"
             paper = page.locator("body").evaluate(colour.replace(".color.", ".backgroundColor."))
-            texts = [page.locator(where).first.evaluate(colour) for where in ("body", ".intro", "a", ".who", "dt", "summary")]
+            texts = [
+                page.locator(where).first.evaluate(colour) for where in ("body", ".intro", "a", ".who", "dt", "summary")
+            ]
             found[look] = (tuple(paper), tuple(map(tuple, texts)))
             assert all(contrast(text, paper) >= 4.5 for text in texts), (look, texts)
             assert wrong == []

@@ -13,7 +13,6 @@ from pydantic import Field, ValidationError
 
 from agent_envs.canonical import digest
 from agent_envs.errors import UsageError
-from agent_envs.evaluation.prices import load_prices
 from agent_envs.evaluation.run_folder import Run
 from agent_envs.evaluation.submission.models import (
     MOST_META_BYTES,
@@ -159,11 +158,10 @@ def _models(agent: str, options: dict[str, Any]) -> tuple[ModelInfo, ...]:
 
 
 def _prices(run: Run, agent: str, models: tuple[ModelInfo, ...]) -> Prices:
-    table = load_prices(Path(run.config.prices) if run.config.prices else None)
-    found = table.price(agent)
-    if found is None:
+    if run.config.price is None:
         return Prices(date="", models={})
-    return Prices(date=table.date, models={models[0].name if models else _public_name(agent): found})
+    name = models[0].name if models else _public_name(agent)
+    return Prices(date=run.config.prices_date, models={name: run.config.price})
 
 
 def _harness(package: str, commit: str) -> Harness:
