@@ -12,7 +12,7 @@ from concurrent.futures import Future
 from types import TracebackType
 
 from agent_envs.errors import UsageError
-from agent_envs.policies import Policy, Reply, Request
+from agent_envs.policies import Policy, Reply, Request, checked_replies
 
 SHORTEST_WAIT_SECONDS = 0.005
 WAIT_SHARE = 0.25
@@ -85,11 +85,8 @@ class Gatherer:
         while batch := self._next():
             started = time.monotonic()
             try:
-                replies = list(self._policy.act([request for request, _ in batch]))
-                if len(replies) != len(batch):
-                    raise UsageError(
-                        f"agent {self.name}: act() returned {len(replies)} replies to {len(batch)} requests"
-                    )
+                given = self._policy.act([request for request, _ in batch])
+                replies = checked_replies(self.name, given, len(batch))
             except BaseException as error:  # noqa: BLE001 - every waiting episode gets it, and raises it
                 for _, future in batch:
                     future.set_exception(error)

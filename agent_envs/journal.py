@@ -28,12 +28,17 @@ class Journal:
         """
         self.path = path
         path.parent.mkdir(parents=True, exist_ok=True)
+        if path.is_symlink():
+            raise UsageError(f"{path} is a link; a journal is a file of its own")
         self._file: IO[bytes] = path.open("ab")
         if not try_lock(self._file):
             self._file.close()
             raise UsageError(f"{path} is being written by another process; wait for it or use another folder")
         try:
-            self._file.truncate(_sound_length(path))
+            sound = _sound_length(path)
+            if sound == 0 and not _may_be_torn(path):
+                raise UsageError(f"{path} is no journal; name another file")
+            self._file.truncate(sound)
         except UsageError:
             self._file.close()
             raise
@@ -117,6 +122,14 @@ def read_row(file: IO[bytes], start: int) -> Any:
     if row is None:
         raise UsageError(f"{file.name}: the row at byte {start} is damaged")
     return row[0]
+
+
+def _may_be_torn(path: Path) -> bool:
+    """Return whether a file without a sound row may be a journal whose first row was torn, and not somebody's file."""
+    start = b'{"row":'
+    with path.open("rb") as file:
+        found = file.read(len(start))
+    return start.startswith(found)
 
 
 def _sound_length(path: Path) -> int:

@@ -3,8 +3,9 @@
 A policy acts on requests and never sees an environment; the built-in solver does (`needs_env`), and its runs are marked.
 """
 
+import math
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -12,6 +13,8 @@ import gymnasium as gym
 
 from agent_envs.core import TurnEnv, companion
 from agent_envs.errors import UsageError
+
+MOST_COUNT = 10**12
 
 
 @dataclass(frozen=True)
@@ -59,6 +62,26 @@ class Policy(Protocol):
             EnvFault: the service behind the policy failed.
         """
         ...
+
+
+def checked_replies(name: str, replies: Any, count: int) -> list[Reply]:
+    """Return what `act` gave back as a list.
+
+    Raises:
+        UsageError: it is not one Reply a request, or a Reply holds what cannot be kept; the message names the agent.
+    """
+    found = list(replies) if isinstance(replies, Iterable) else []
+    if len(found) != count or not all(isinstance(reply, Reply) for reply in found):
+        kinds = ", ".join(type(reply).__name__ for reply in found[:5]) or type(replies).__name__
+        raise UsageError(f"agent {name}: act() returned {kinds}; it returns one Reply(action) a request")
+    for reply in found:
+        numbers = (*reply.logprobs, *reply.entropies)
+        if not all(isinstance(number, int | float) and math.isfinite(number) for number in numbers):
+            raise UsageError(f"agent {name}: logprobs and entropies are finite numbers; give a floor in place of -inf")
+        usage = reply.usage
+        if not isinstance(usage, dict) or not all(type(n) is int and 0 <= n <= MOST_COUNT for n in usage.values()):
+            raise UsageError(f"agent {name}: usage is a dict of whole numbers from 0 to 10**12, not {str(usage)[:100]}")
+    return found
 
 
 class CompanionPolicy:

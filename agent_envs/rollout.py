@@ -8,9 +8,9 @@ import gymnasium as gym
 from agent_envs.canonical import digest
 from agent_envs.core import Episode, TurnWrapper
 from agent_envs.episode import border_notes
-from agent_envs.errors import ReplayMismatch, Unsolvable, UsageError
+from agent_envs.errors import ReplayMismatch, Unsolvable
 from agent_envs.messages import Message
-from agent_envs.policies import CompanionPolicy, Policy, Reply, Request, core_of
+from agent_envs.policies import CompanionPolicy, Policy, Reply, Request, checked_replies, core_of
 from agent_envs.snapshot import fork
 from agent_envs.trajectory import Task, Trajectory, Turn
 
@@ -71,7 +71,7 @@ def run_episode(
     over, success = False, False
     while not over:
         request = _request(core.episode.key, len(turns) + 1, context, tools, info, getattr(policy, "can_prefill", True))
-        reply = _reply(actor, request)
+        reply = checked_replies(actor.name, actor.act([request]), 1)[0]
         step = env.step(reply.action)
         turn, info = record_turn(env, step, reply), step[4]
         over = turn.terminated or turn.truncated
@@ -82,14 +82,6 @@ def run_episode(
             usage[name] = usage.get(name, 0) + count
     trajectory = Trajectory(core.trajectory.header, prompt, tuple(turns), core.episode.task, success)
     return EpisodeResult(trajectory, "terminated" if turns[-1].terminated else "truncated", usage=usage)
-
-
-def _reply(policy: Policy, request: Request) -> Reply:
-    replies = policy.act([request])
-    if len(replies) != 1 or not isinstance(replies[0], Reply):
-        kinds = ", ".join(type(reply).__name__ for reply in replies) or "nothing"
-        raise UsageError(f"agent {policy.name}: act() returned {kinds}; it returns one Reply(action) a request")
-    return replies[0]
 
 
 def turn_seed(episode_key: str, turn: int) -> int:

@@ -18,7 +18,7 @@ from agent_envs.canonical import digest
 from agent_envs.errors import BudgetSpent, EnvFault, UsageError
 from agent_envs.external import Recording
 from agent_envs.gathering import Gatherer
-from agent_envs.policies import Policy, Reply, Request, core_of
+from agent_envs.policies import Policy, Reply, Request, checked_replies, core_of
 from agent_envs.rollout import EpisodeResult, run_episode
 from agent_envs.run_journal import Planned, RunJournal, RunLog
 from agent_envs.trajectory import Header, Trajectory
@@ -61,14 +61,14 @@ class _Metered:
     def act(self, requests: Sequence[Request]) -> Sequence[Reply]:
         started = time.perf_counter()
         try:
-            replies = self._actor.act(requests)
+            replies = checked_replies(self.name, self._actor.act(requests), len(requests))
         except EnvFault as fault:
             self._count(fault.usage)
             raise
         finally:
             self.seconds += time.perf_counter() - started
         for reply in replies:
-            self._count(getattr(reply, "usage", {}))
+            self._count(reply.usage)
         return replies
 
     def _count(self, usage: Mapping[str, int]) -> None:
@@ -125,6 +125,8 @@ def run_many(
             if key in finished or key not in planned:
                 why = "there twice" if key in finished else "not planned"
                 raise UsageError(f"{log and log.path}: episode {key} is {why}")
+            if result.trajectory.header.episode_key != key:
+                raise UsageError(f"{log and log.path}: the row of episode {key} holds another episode")
             finished.add(key)
             yield planned[key], result
         left = [item for item in plan if item.key not in finished]

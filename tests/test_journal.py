@@ -180,3 +180,25 @@ def test_a_full_disk_loses_nothing_that_was_written(tmp_path):
     assert "cannot be written: File too large" in told and "make room" in told
     count, whole = counts.split()
     assert int(count) >= 5 and whole == "True"
+
+
+@pytest.mark.parametrize("text", ['{"a": "precious"}\n', "precious", '{"rows": 1}\n', "[1]\n", "\x00" * 20])
+def test_somebodys_file_is_refused_and_kept(text, tmp_path):
+    path = tmp_path / "one.json"
+    path.write_text(text)
+    with pytest.raises(UsageError, match="is no journal"):
+        Journal(path)
+    assert path.read_text() == text
+    link = tmp_path / "link"
+    link.symlink_to(path)
+    with pytest.raises(UsageError, match="is a link"):
+        Journal(link)
+
+
+@pytest.mark.parametrize("torn", ["", "{", '{"row":', '{"row":{"n'])
+def test_a_first_row_that_was_torn_is_dropped(torn, tmp_path):
+    path = tmp_path / "j"
+    path.write_text(torn)
+    with Journal(path) as journal:
+        journal.append(1)
+    assert list(read_journal(path)) == [1]

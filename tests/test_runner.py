@@ -287,3 +287,42 @@ def test_a_bug_in_one_episode_loses_no_other(tmp_path):
         list(run_many(planned(40), policy, concurrency=8, journal=tmp_path / "j"))
     kept = [row["key"] for row in read_journal(tmp_path / "j") if "key" in row]
     assert sorted(kept) == sorted(policy.ended)
+
+
+WRONG = {
+    "nothing": None,
+    "a text": "x",
+    "no reply": ["x"],
+    "two": [Reply("x"), Reply("y")],
+    "no usage": [Reply("x", usage=None)],
+    "a negative count": [Reply("x", usage={"input": -1})],
+    "a fraction": [Reply("x", usage={"input": 0.5})],
+    "a huge count": [Reply("x", usage={"input": 10**400})],
+    "minus infinity": [Reply("x", logprobs=(float("-inf"),))],
+    "nan": [Reply("x", entropies=(float("nan"),))],
+}
+
+
+@pytest.mark.parametrize("batch", [1, 4])
+@pytest.mark.parametrize("name", WRONG)
+def test_what_an_agent_gives_back_wrongly_is_named(name, batch):
+    class Wrong(Lines):
+        def act(self, requests):
+            return WRONG[name]
+
+    policy = Wrong()
+    policy.batch = batch
+    with pytest.raises(UsageError, match="agent lines: "):
+        list(run_many(planned(1), policy, concurrency=2))
+
+
+def test_rows_that_were_swapped_are_refused(tmp_path):
+    path = tmp_path / "j"
+    list(run_many(planned(2), Lines(), journal=path))
+    head, one, two = read_journal(path)
+    path.unlink()
+    with Journal(path) as journal:
+        for row in (head, {**one, "trajectory": two["trajectory"]}, two):
+            journal.append(row)
+    with pytest.raises(UsageError, match="holds another episode"):
+        list(run_many(planned(2), Lines(), journal=path))

@@ -9,6 +9,7 @@ from agent_envs.chat.options import ChatOptions
 from agent_envs.errors import EnvFault, UsageError
 from agent_envs.transport import HttpClient
 
+MOST_TOKENS = 10**9  # a count beyond it is a server's mistake
 T = TypeVar("T")
 
 
@@ -102,7 +103,9 @@ class HttpChat:
     def malformed(self, what: str, answer: Any) -> EnvFault:
         """Return the fault of an answer that is JSON of another form; some servers put an error there."""
         error = answer.get("error") if isinstance(answer, dict) else None
-        told = f": {str(error)[:200]}" if error else ""
+        # Hidden before it is cut, because a key that is cut would not be found.
+        text = str(error).replace(self._key, "(key)") if self._key else str(error)
+        told = f": {text[:200]}" if error else ""
         return EnvFault(f"{self.name}: the answer {what}{told}")
 
     def close(self) -> None:
@@ -121,7 +124,7 @@ def count(value: Any, *names: str) -> int:
     for name in names[:-1]:
         value = member(value, name, dict)
     found = member(value, names[-1], int)
-    return found if found is not None and not isinstance(found, bool) and found > 0 else 0
+    return min(found, MOST_TOKENS) if found is not None and not isinstance(found, bool) and found > 0 else 0
 
 
 def base_url(url: str, endings: tuple[str, ...], model: str) -> str:

@@ -138,17 +138,22 @@ class Run:
         """
         path = self.folder / "journal.jsonl"
         places = {key: (entry, cluster, trial) for key, entry, _, cluster, trial in self.suite.episodes()}
+        tasks = {key: task for key, _, task, _, _ in self.suite.episodes()}
         journal = read_journal(path)
         head = next(journal, None)
         identity = self.config.identity.model_dump(mode="json")
-        if isinstance(head, dict) and head.get("identity") != identity:
-            raise UsageError(f"{path} was written with another {named_changes(head.get('identity'), identity)}")
+        if head is not None and (not isinstance(head, dict) or head.get("identity") != identity):
+            known = head.get("identity") if isinstance(head, dict) else head
+            raise UsageError(f"{path} was written with another {named_changes(known, identity) or 'head'}")
         unfinished: dict[str, Played] = {}
         finished: set[str] = set()
         for row in journal:
             key, result = result_of(row, path)
             if key not in places or key in finished:
                 raise UsageError(f"{path}: episode {key} is {'there twice' if key in finished else 'not planned'}")
+            header = result.trajectory.header
+            if (header.episode_key, header.task_id) != (key, tasks[key]):
+                raise UsageError(f"{path}: the row of episode {key} holds episode {header.episode_key}")
             played = Played(key, *places[key], _together(unfinished.pop(key, None), result))
             if result.status in UNFINISHED:
                 unfinished[key] = played

@@ -28,6 +28,9 @@ class Site:
         self._wanted: dict[tuple[str, str], str] = {}
         try:
             folder.mkdir(parents=True, exist_ok=True)
+            # A run that somebody sent may hold links that lead anywhere.
+            if folder.is_symlink() or self._marker.is_symlink():
+                raise UsageError(f"{folder} is a link, or holds one in place of a list of pages: choose another folder")
             empty = next(folder.iterdir(), None) is None
         except OSError as error:
             raise UsageError(f"{folder} cannot hold pages: {error}") from error
@@ -44,7 +47,7 @@ class Site:
         path = self.folder / name
         if not _NAME.fullmatch(name):
             raise UsageError(f"site: {name[:80]!r} is no name of a page")
-        if path.is_symlink() or path.exists():
+        if path.parent.is_symlink() or path.is_symlink() or path.exists():
             raise UsageError(
                 f"{path} is there already and no page of an earlier view: move it, or choose another folder"
             )
@@ -57,7 +60,8 @@ class Site:
         with self._marker.open("a", encoding="ascii") as file_list:
             file_list.write(f"{name}\n")
         path.parent.mkdir(exist_ok=True)
-        path.write_bytes(html)
+        with path.open("xb") as written:  # which follows no link
+            written.write(html)
         return path
 
     def check(self) -> None:

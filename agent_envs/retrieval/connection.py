@@ -4,6 +4,7 @@ import contextlib
 import hmac
 import io
 import json
+import re
 import socket
 import time
 from http import HTTPStatus
@@ -77,7 +78,10 @@ class Connection(BaseHTTPRequestHandler):
         with contextlib.suppress(*_GONE):
             sound = self._head()
         if sound:
-            self._unread = "Transfer-Encoding" in self.headers or self.headers.get("Content-Length", "0") != "0"
+            lengths = self.headers.get_all("Content-Length", ["0"])
+            # What follows such a head could be read as another request, so that the connection ends with this one.
+            odd = bool(self.headers.defects) or any(name != name.strip() or " " in name for name in self.headers)
+            self._unread = odd or "Transfer-Encoding" in self.headers or lengths != ["0"]
             self._respond()
 
     def handle_expect_100(self) -> bool:
@@ -191,5 +195,5 @@ class Connection(BaseHTTPRequestHandler):
 
 
 def _host_name(value: str) -> str:
-    value = value.strip().lower()
-    return value[1:].partition("]")[0] if value.startswith("[") else value.partition(":")[0]
+    found = re.fullmatch(r"(?:\[([^\[\]]*)\]|([^\[\]:]*))(?::[0-9]*)?", value.strip().lower())
+    return "" if found is None else found[1] or found[2] or ""

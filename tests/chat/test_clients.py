@@ -221,3 +221,22 @@ def test_requests_and_replies_have_a_json_form():
     assert ChatRequest.from_json(json.loads(json.dumps(asked.to_json()))) == asked
     reply = ChatReply("x", (ToolCall("a", "find", "{}"),), {"input": 1}, "stop")
     assert ChatReply.from_json(json.loads(json.dumps(reply.to_json()))) == reply
+
+
+def test_a_key_that_stands_where_a_text_is_cut_is_hidden_whole(serve):
+    key = "sk-0123456789-SECRET"
+    for padding in range(180, 202):
+        value = {"error": "z" * padding + key}
+        model = OpenAIChat(
+            "m", serve(lambda path, headers, body, value=value: (200, {}, json.dumps(value).encode())), api_key=key
+        )
+        with pytest.raises(EnvFault) as caught:
+            model.complete(ChatRequest([{"role": "user", "content": "hi"}]))
+        assert "sk-01" not in str(caught.value)
+
+
+def test_counts_beyond_reason_are_bounded(serve):
+    answer = {"choices": [{"message": {"content": "x"}}], "usage": {"prompt_tokens": 10**400, "completion_tokens": -5}}
+    model = OpenAIChat("m", serve(lambda path, headers, body: (200, {}, json.dumps(answer).encode())), api_key="k")
+    usage = model.complete(ChatRequest([{"role": "user", "content": "hi"}])).usage
+    assert usage["input"] == 10**9 and usage["output"] == 0

@@ -309,3 +309,22 @@ def test_a_page_imports_no_module_that_a_run_names() -> None:
     golds = GoldAnswers()
     assert golds.of(entry, Header("e", "d", "t", "s", "e" * 64, 1, "k")) == ()
     assert "not registered" in golds.notes["x"]
+
+
+def test_links_in_a_strangers_run_are_not_followed(tmp_path: Path) -> None:
+    run, victim, elsewhere = plain_run(tmp_path / "run", 3), tmp_path / "victim.txt", tmp_path / "elsewhere"
+    victim.write_text("precious")
+    elsewhere.mkdir()
+    (run / "view").mkdir()
+    (run / "view" / MARKER).symlink_to(victim)
+    with pytest.raises(UsageError, match="link"):
+        write_view(run, run / "view")
+    (run / "view" / MARKER).unlink()
+    (run / "view" / MARKER).write_text("")
+    (run / "view" / "pages").symlink_to(elsewhere)
+    with pytest.raises(UsageError, match="is there already"):
+        write_view(run, run / "view")
+    (run / "other").symlink_to(elsewhere)
+    with pytest.raises(UsageError, match="link"):
+        write_view(run, run / "other")
+    assert victim.read_text() == "precious" and list(elsewhere.iterdir()) == []
