@@ -61,7 +61,6 @@ def success_table(rows: list[Row]) -> Table:
         cells.append((
             f"{item.env_id.split('/')[-1]} {source}", item.split, Cell(agent, f"{row.name}/index.html"), rate.text(),
             Bar(rate.value, rate.low, rate.high), f"{item.mean_turns:.2f}", f"{item.mean_calls:.2f}",
-            str(item.faults),
         ))  # fmt: skip
     heads = (
         "environment",
@@ -99,7 +98,7 @@ def ablation_table(row: Row) -> Table:
         )
     heads = ("retriever", "success (95 % interval)", "", "minus bm25, points", "")
     note = "The heuristic agent on the same questions; differences are paired by question, Holm-corrected."
-    return Table("Retriever ablations", heads, tuple(cells), note)
+    return Table(f"Retriever ablations, {row.name.split('-')[1]}", heads, tuple(cells), note)
 
 
 def turn_curve(row: Row) -> Curve:
@@ -109,7 +108,10 @@ def turn_curve(row: Row) -> Curve:
         for item in row.result.summaries
     )
     return Curve(
-        "Success over turn limits", "turns allowed, the last a forced answer", "success, %", (("heuristic", points),)
+        "Success over turn limits, world",
+        "turns allowed, the last a forced answer",
+        "success, %",
+        (("heuristic", points),),
     )
 
 
@@ -137,7 +139,8 @@ def main() -> None:
         f"Built-in agents over every family, {time.strftime('%Y-%m-%d')}, {time.monotonic() - started:.0f} seconds. "
         "Random is the floor, the solver the ceiling (it reads the task's gold and acts through the same actions); "
         "the heuristic searches for the question and answers with a span of what came back. "
-        "Intervals are 95 % and clustered by world. An agent's name leads to its run, with transcripts."
+        "Intervals are 95 % and clustered by world. An agent's name leads to its run, with transcripts. "
+        f"{sum(item.faults for row in rows for item in row.result.summaries)} episodes ended in a fault."
     )
     tables = (success_table(rows), ablation_table(ablations))
     page = out / "index.html"
