@@ -62,16 +62,7 @@ def success_table(rows: list[Row]) -> Table:
             f"{item.env_id.split('/')[-1]} {source}", item.split, Cell(agent, f"{row.name}/index.html"), rate.text(),
             Bar(rate.value, rate.low, rate.high), f"{item.mean_turns:.2f}", f"{item.mean_calls:.2f}",
         ))  # fmt: skip
-    heads = (
-        "environment",
-        "split",
-        "agent",
-        "success (95 % interval)",
-        "",
-        "turns",
-        "searches",
-        "faults",
-    )
+    heads = ("environment", "split", "agent", "success (95 % interval)", "", "turns", "searches")
     return Table("Success", heads, tuple(cells))
 
 
