@@ -6,6 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
+from agent_envs.cli_bench import bench
 from agent_envs.cli_data import data_app
 from agent_envs.cli_eval import evaluate_agent
 from agent_envs.cli_options import Arguments, EnvId, Json, named_values
@@ -25,6 +26,7 @@ app.command("eval")(evaluate_agent)
 for verb in (report, compare, view, pack):
     app.command(verb.__name__)(verb)
 app.command("serve-retriever")(serve_retriever)
+app.command("bench")(bench)
 
 
 def main() -> None:

@@ -59,6 +59,8 @@ def compare(
                 f"p {pair.p_value:.4f}, after Holm {item.adjusted:.4f}"
             )
             show(f"  differences below about {100 * pair.detectable:.1f} points would probably go unseen (80 % power)")
+            for name, metric in item.metrics.items():
+                show(f"  {name}: {metric.text()}")
         for note in notes:
             show(f"note: {note}")
 

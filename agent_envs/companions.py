@@ -1,4 +1,4 @@
-"""Solver, sampler and heuristic of an environment class, by name: what `solve`, the built-in agents and the checker use."""
+"""Companions of an environment class, by name: its built-in agents, and what reports tell of its episodes beside success."""
 
 from collections.abc import Callable
 from importlib import import_module
@@ -9,6 +9,7 @@ import gymnasium as gym
 from agent_envs.errors import UsageError
 
 Companion = str | Callable[..., Any]
+KINDS = ("solver", "sampler", "heuristic", "labels", "metrics")
 _COMPANIONS: dict[tuple[str, str], Companion] = {}
 
 
@@ -19,18 +20,25 @@ def register_companions(env_class: str | type, **companions: Companion) -> None:
         env_class: the class or "module:Class".
         companions: `solver(env) -> action`, the best next action as the episode stands (it may read the task's gold and
             scenario, and acts through the same actions as anyone); `sampler(env, rng) -> action`, a random legal action
-            (`rng` is a `random.Random`); `heuristic(request) -> action`, a simple honest policy that sees a `Request` only.
+            (`rng` is a `random.Random`); `heuristic(request) -> action`, a simple honest policy that sees a `Request` only;
+            `labels(task) -> {name: text}`, the strata that a task belongs to, such as `{"size": "4"}`, from the task alone;
+            `metrics(trajectory) -> {name: number}`, finite numbers of an episode that came to its end, its task included.
     """
     name = env_class if isinstance(env_class, str) else f"{env_class.__module__}:{env_class.__qualname__}"
     for kind, companion in companions.items():
-        if kind not in ("solver", "sampler", "heuristic"):
-            raise UsageError(f"register_companions({name}): {kind!r} is none of solver, sampler, heuristic")
+        if kind not in KINDS:
+            raise UsageError(f"register_companions({name}): {kind!r} is none of {', '.join(KINDS)}")
         _COMPANIONS[name, kind] = companion
 
 
 def companion(env: gym.Env[Any, Any], kind: str) -> Callable[..., Any] | None:
     """Return the companion of an environment's class or of its nearest ancestor that has one."""
-    for cls in type(env.unwrapped).__mro__:
+    return companion_of(type(env.unwrapped), kind)
+
+
+def companion_of(env_class: type, kind: str) -> Callable[..., Any] | None:
+    """Return the companion of a class or of its nearest ancestor that has one."""
+    for cls in env_class.__mro__:
         found = _COMPANIONS.get((f"{cls.__module__}:{cls.__qualname__}", kind))
         if isinstance(found, str):
             module, _, name = found.partition(":")

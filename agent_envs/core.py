@@ -237,9 +237,12 @@ def _constructor_arguments(
         raise UsageError(f"{type(env).__qualname__}: {error}; the arguments are {known}") from None
     bound.apply_defaults()
     given = {name: value for name, value in list(bound.arguments.items())[1:] if name != "render_mode"}
+    for name, parameter in signature.parameters.items():
+        if parameter.kind is inspect.Parameter.VAR_KEYWORD:  # a subclass that hands its arguments on
+            given |= {key: value for key, value in given.pop(name).items() if key != "render_mode"}
     defaults = {name: plain_value(parameter.default) for name, parameter in signature.parameters.items()}
     # In their JSON form, because a tuple that travelled in a spec comes back as a list.
-    return given, {name: value for name, value in given.items() if plain_value(value) != defaults[name]}
+    return given, {name: value for name, value in given.items() if plain_value(value) != defaults.get(name, ...)}
 
 
 def _info(env: TurnEnv, episode: Episode) -> dict[str, Any]:

@@ -1,14 +1,16 @@
 """From a policy's text to a typed action: Say, Call, Answer or Malformed. Never raises, and linear in the text's length.
 
-Three protocols serve every environment: tags (`<search>...</search>`), JSON tool calls inside `<tool_call>` tags, and a
-label (`ACTION: ...`). An unclosed last action tag counts as closed (servers cut the stop string); the first complete
-action tag wins, and what follows it stays in the record and is ignored.
+Four protocols serve every environment: tags (`<search>...</search>`), tags with a marked answer (`#### 42`), JSON tool calls
+inside `<tool_call>` tags, and a label (`ACTION: ...`). An unclosed last action tag counts as closed (servers cut the stop
+string); the first complete action tag wins, and what follows it stays in the record and is ignored.
 """
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from functools import lru_cache
+from typing import Any, NamedTuple
 
 from agent_envs.canonical import canonical_json, state_type
 from agent_envs.messages import ToolCall
@@ -70,33 +72,95 @@ class TagProtocol:
 
     def parse(self, text: str) -> Parsed:
         """Return the first complete action of the text, else its last unclosed one, else Malformed."""
-        best: tuple[int, str, str] | None = None
-        opened: tuple[int, str, str] | None = None
-        for name in (*self.tools, self.answer):
-            opening = f"<{name}>"
-            # If the first opening tag has no closing tag after it, no later one has: one search a name is enough.
-            start = text.find(opening)
-            if start < 0:
-                continue
-            end = text.find(f"</{name}>", start)
-            if end >= 0:
-                if best is None or start < best[0]:
-                    best = (start, name, text[start + len(opening) : end])
-            else:
-                last = text.rfind(opening)
-                if opened is None or last > opened[0]:
-                    opened = (last, name, text[last + len(opening) :])
-        found = best or opened
+        found = _first_tag(text, (*self.tools, self.answer))
         if found is None:
             names = " or ".join(f"<{name}>...</{name}>" for name in (*self.tools, self.answer))
             return Malformed(f"no action found: write {names}")
-        return self._action(found[1], found[2].strip())
+        return self._action(found.name, found.body)
 
     def _action(self, name: str, body: str) -> Parsed:
         if name == self.answer:
             return Answer(body)
-        tool, argument = self.tools[name]
-        return Call((ToolCall("call_0", tool, canonical_json({argument: body})),))
+        return _tag_call(self.tools[name], body)
+
+
+@dataclass(frozen=True)
+class MarkedAnswerProtocol:
+    """Tool calls are tags; the answer stands behind a mark at a line's end, as GSM8K writes it (`#### 42`).
+
+    An answer begins with a digit, behind signs, brackets, a point or a dollar sign; "after the ####." is no answer. The last
+    answer of a turn counts, unless a complete tool tag stands before the first.
+
+    Attributes:
+        tools: tag name -> (tool name, the argument that receives the tag's text).
+        mark: what stands before the answer.
+    """
+
+    tools: Mapping[str, tuple[str, str]]
+    mark: str = "####"
+
+    @property
+    def stop(self) -> tuple[str, ...]:
+        """Stop strings for a sampler: the closing tags of tools; an answer ends where the turn does."""
+        return tuple(f"</{name}>" for name in self.tools)
+
+    def parse(self, text: str) -> Parsed:
+        """Return the first complete call, else the last answer, else the last unclosed call, else Malformed."""
+        found = _first_tag(text, tuple(self.tools))
+        place, answer = marked_answer(text, self.mark)
+        if found is not None and (place < 0 or (found.complete and found.start < place)):
+            return _tag_call(self.tools[found.name], found.body)
+        if place >= 0:
+            return Answer(answer)
+        names = " or ".join(f"<{name}>...</{name}>" for name in self.tools)
+        return Malformed(f"no action found: write {names}, or the answer after {self.mark}")
+
+
+def marked_answer(text: str, mark: str = "####") -> tuple[int, str]:
+    """Return where the first answer behind a mark stands, and the text of the last one; (-1, "") without any."""
+    first, last = -1, ""
+    for found in _marked(mark).finditer(text):
+        first, last = (found.start() if first < 0 else first), found[1]
+    return first, last.strip()
+
+
+@lru_cache(maxsize=8)
+def _marked(mark: str) -> re.Pattern[str]:
+    # Possessive repeats: no backtracking, so a megabyte of signs stays linear.
+    return re.compile(re.escape(mark) + r"([-+($ \t]*+\.?[0-9][^\n]{0,2000})")
+
+
+class _Tag(NamedTuple):
+    start: int
+    name: str
+    body: str
+    complete: bool
+
+
+def _first_tag(text: str, names: Sequence[str]) -> _Tag | None:
+    """Return the first complete tag of the names, else the last unclosed one."""
+    best: _Tag | None = None
+    opened: _Tag | None = None
+    for name in names:
+        opening = f"<{name}>"
+        # If the first opening tag has no closing tag after it, no later one has: one search a name is enough.
+        start = text.find(opening)
+        if start < 0:
+            continue
+        end = text.find(f"</{name}>", start)
+        if end >= 0:
+            if best is None or start < best.start:
+                best = _Tag(start, name, text[start + len(opening) : end].strip(), True)
+        else:
+            last = text.rfind(opening)
+            if opened is None or last > opened.start:
+                opened = _Tag(last, name, text[last + len(opening) :].strip(), False)
+    return best or opened
+
+
+def _tag_call(tool: tuple[str, str], body: str) -> Call:
+    name, argument = tool
+    return Call((ToolCall("call_0", name, canonical_json({argument: body})),))
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,6 @@
 """The one table of environments. It names classes by string and imports none of them."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from importlib import import_module
 from typing import Any
 
@@ -24,6 +24,7 @@ class Row:
         variants: argument -> the values that have a golden replay of their own, embedded data only.
         outside: the same for values that need outside data; their goldens hold digests and are checked where it is.
         extra: the pip extra it needs, "" for none.
+        twin: of an id with expanded actions, the name of the same tasks as text; "" of text ids.
     """
 
     name: str
@@ -33,6 +34,7 @@ class Row:
     outside: dict[str, tuple[Any, ...]] = field(default_factory=dict)
     extra: str = ""
     version: int = 0
+    twin: str = ""
 
     @property
     def id(self) -> str:
@@ -43,6 +45,20 @@ class Row:
     def family(self) -> str:
         """The package that holds it."""
         return self.entry.split(".")[1]
+
+
+_CALCULATOR = {"reward": ("em", "numeric", "em_format", "released"), "env_prompt": (True, False)}
+_SORTING = {"reward": ("fixed", "released", "paper", "success"), "env_prompt": (True, False)}
+
+
+def with_twins(*rows: Row) -> tuple[Row, ...]:
+    """Return rows of the ExpA family, each followed by its twin with expanded actions: the class named `...ExpA`."""
+    twins = []
+    for row in rows:
+        entry = row.entry.replace(".calc_env:", ".calc_expanded:") + "ExpA"
+        summary = row.summary.replace("as text", "with expanded actions")
+        twins.append(replace(row, name=f"{row.name}ExpA", entry=entry, summary=summary, twin=row.name))
+    return tuple(row for pair in zip(rows, twins, strict=True) for row in pair)
 
 
 TABLE: tuple[Row, ...] = (
@@ -58,6 +74,52 @@ TABLE: tuple[Row, ...] = (
             "vocabulary": ("open", "closed"),
         },
         outside={"tasks": ("nq", "triviaqa", "popqa", "hotpotqa", "2wiki", "musique", "bamboogle", "nq+hotpotqa")},
+    ),
+    *with_twins(
+        Row(
+            "Arithmetic",
+            "agent_envs.expa.calc_env:Arithmetic",
+            "Arithmetic, some of it in words, with a calculator, as text.",
+            variants={"labels": ("tree", "released"), **_CALCULATOR},
+        ),
+        Row(
+            "Countdown",
+            "agent_envs.expa.calc_env:Countdown",
+            "Make a target out of given numbers, with a calculator, as text.",
+            variants={"targets": ("any", "integers", "natural"), **_CALCULATOR},
+        ),
+        Row(
+            "Count",
+            "agent_envs.expa.calc_env:Count",
+            "Count a digit or a symbol in a sequence, as text.",
+            variants={"sequences": ("digits", "symbols"), **_CALCULATOR},
+        ),
+        Row(
+            "GSM8KScaled",
+            "agent_envs.expa.calc_env:GSM8KScaled",
+            "Word problems with large numbers, with a calculator, as text.",
+            variants={"tasks": ("generated",), **_CALCULATOR},
+            outside={"tasks": ("gsm8k",)},
+        ),
+        Row(
+            "CalcBench",
+            "agent_envs.expa.calc_env:CalcBench",
+            "The mixture of the four calculator tasks, as text.",
+            variants={"tasks": ("generated",), **_CALCULATOR},
+            outside={"tasks": ("gsm8k",)},
+        ),
+        Row(
+            "Sort",
+            "agent_envs.expa.sort_env:Sort",
+            "Sort items by hidden numbers with compare and swap, as text.",
+            variants={"directions": ("both", "ascending", "descending"), **_SORTING},
+        ),
+        Row(
+            "Order",
+            "agent_envs.expa.sort_env:Order",
+            "Bring items into a told order by swaps, as text: the curriculum before Sort.",
+            variants={"directions": ("both", "ascending", "descending"), **_SORTING},
+        ),
     ),
 )
 

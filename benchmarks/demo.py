@@ -11,17 +11,22 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
+import gymnasium as gym
+
+from agent_envs.core import companion
 from agent_envs.evaluation.compare import compare_entries
 from agent_envs.evaluation.evaluate import Result, evaluate
 from agent_envs.evaluation.page import Bar, Cell, Curve, Page, Table, render
 from agent_envs.evaluation.plan import Choice, adhoc_suite
 from agent_envs.evaluation.run_folder import Settings, open_run
 from agent_envs.evaluation.view import write_view
+from agent_envs.policies import core_of
 from agent_envs.progress import progress_bar
-from agent_envs.registry import TABLE
+from agent_envs.registry import NAMESPACE, TABLE
 
 AGENTS = ("random", "heuristic", "solver")
-REAL = {"SearchQA": ("hotpotqa", "popqa", "musique")}
+GENERATED = "generated"
+REAL = {"SearchQA": ("hotpotqa", "popqa", "musique"), "GSM8KScaled": ("gsm8k",)}
 TRANSCRIPTS_A_RUN = 12
 TURN_LIMITS = (1, 2, 3, 4, 6)
 ABLATIONS = ("bm25", "random", "empty", "oracle")
@@ -47,8 +52,22 @@ def play(out: Path, name: str, choice: Choice, agent: str) -> Row:
 
 
 def sources(name: str) -> tuple[str, ...]:
-    """Return the task sources that the demo plays of an environment."""
-    return ("world", *(REAL.get(name, ()) if os.environ.get("AGENT_ENVS_DATA") else ()))
+    """Return the task sources that the demo plays of an environment: its default, and real data where there is any."""
+    core = core_of(gym.make(f"{NAMESPACE}/{name}-v0"))
+    real = REAL.get(name.removesuffix("ExpA"), ()) if os.environ.get("AGENT_ENVS_DATA") else ()
+    return (core.arguments.get("tasks", GENERATED), *real)
+
+
+def choice_of(name: str, source: str, tasks: int) -> Choice:
+    """Return the plan of one run of the demo."""
+    return Choice(f"{NAMESPACE}/{name}-v0", {} if source == GENERATED else {"tasks": source}, limit=tasks)
+
+
+def agents(name: str) -> tuple[str, ...]:
+    """Return the built-in agents that an environment has."""
+    env = gym.make(f"{NAMESPACE}/{name}-v0")
+    kinds = {"random": "sampler", "heuristic": "heuristic", "solver": "solver"}
+    return tuple(agent for agent in AGENTS if companion(env, kinds[agent]) is not None)
 
 
 def success_table(rows: list[Row]) -> Table:
@@ -62,7 +81,7 @@ def success_table(rows: list[Row]) -> Table:
             f"{item.env_id.split('/')[-1]} {source}", item.split, Cell(agent, f"{row.name}/index.html"), rate.text(),
             Bar(rate.value, rate.low, rate.high), f"{item.mean_turns:.2f}", f"{item.mean_calls:.2f}",
         ))  # fmt: skip
-    heads = ("environment", "split", "agent", "success (95 % interval)", "", "turns", "searches")
+    heads = ("environment", "split", "agent", "success (95 % interval)", "", "turns", "calls")
     return Table("Success", heads, tuple(cells))
 
 
@@ -115,10 +134,10 @@ def main() -> None:
     started, out = time.monotonic(), options.out
     shutil.rmtree(out / "runs", ignore_errors=True)  # an earlier demo's, whose numbers may be another version's
     rows = [
-        play(out, f"{entry.name}-{source}-{agent}", Choice(entry.id, {"tasks": source}, limit=options.tasks), agent)
+        play(out, f"{entry.name}-{source}-{agent}", choice_of(entry.name, source, options.tasks), agent)
         for entry in TABLE
         for source in sources(entry.name)
-        for agent in AGENTS
+        for agent in agents(entry.name)
     ]
     source = sources("SearchQA")[-2 if len(sources("SearchQA")) > 1 else 0]
     sweep = Choice("SearchQA", {"tasks": source}, limit=options.tasks, sweep=("retriever", ABLATIONS))

@@ -31,7 +31,7 @@ def test_recorded_actions_replay_by_the_public_function(env_id):
     env = gym.make(env_id)
     row["header"]["spec_digest"] = env.unwrapped.spec_digest
     recorded = Trajectory.from_json(row)
-    assert agent_envs.replay(env, recorded).total_reward == recorded.total_reward == 1.0
+    assert agent_envs.replay(env, recorded).total_reward == recorded.total_reward > 0.5 and recorded.success
 
 
 def test_a_moved_score_fails_and_says_what_moved():

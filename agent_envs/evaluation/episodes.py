@@ -2,6 +2,7 @@
 
 import json
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from agent_envs.evaluation.suite import Entry
@@ -42,6 +43,8 @@ class EpisodeNumbers:
         seconds, agent_seconds: wall time, and the policy's part of it.
         attempts: how many attempts failed before this one.
         fault: what failed.
+        labels: of its task, as the family names them.
+        metrics: of the episode, as the family counts them; none where it was not played to its end.
     """
 
     entry: str
@@ -61,6 +64,8 @@ class EpisodeNumbers:
     agent_seconds: float = 0.0
     attempts: int = 0
     fault: str = ""
+    labels: Mapping[str, str] = field(default_factory=dict)
+    metrics: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def played(self) -> bool:

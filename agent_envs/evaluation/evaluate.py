@@ -8,7 +8,8 @@ from typing import Any
 
 from agent_envs.errors import UsageError
 from agent_envs.evaluation.agents import make_agent
-from agent_envs.evaluation.episodes import EpisodeNumbers, missing
+from agent_envs.evaluation.episodes import EpisodeNumbers
+from agent_envs.evaluation.measures import Measures
 from agent_envs.evaluation.plan import plan_of
 from agent_envs.evaluation.prices import Limited, Price, Purse, cost_of, load_prices
 from agent_envs.evaluation.run_folder import Played, Run, Settings, claim, open_run, same_identity, save_results
@@ -118,6 +119,7 @@ def _play(suite: Suite, plan: list[Planned], cast: _Cast, run: Run | None, watch
         actor = Limited(actor, _purse(price, settings.max_cost_usd, run))
     places = {key: (entry, cluster, trial) for key, entry, _, cluster, trial in suite.episodes()}
     found: dict[str, EpisodeNumbers] = {}
+    measures = Measures()
     wins = 0
     earlier = run is not None and run.has_unfinished()
     with ExitStack() as stack:
@@ -127,19 +129,16 @@ def _play(suite: Suite, plan: list[Planned], cast: _Cast, run: Run | None, watch
         episodes = stack.enter_context(closing(run_many(plan, actor, concurrency=settings.concurrency, journal=log)))
         for item, result in episodes:
             played = Played(item.key, *places[item.key], result)
-            found[item.key] = played.numbers()
+            found[item.key] = played.numbers(measures)
             wins += found[item.key].success
             if watch.keep is not None:
                 watch.keep(played)
             if watch.progress is not None:
                 watch.progress(len(found), len(plan), wins)
     if run is not None and (earlier or len(found) < len(plan)):
-        numbers = run.numbers()  # with what earlier parts of the run spent and had to leave
+        numbers = run.numbers(measures)  # with what earlier parts of the run spent and had to leave
     else:
-        numbers = [
-            found.get(key) or missing(entry, task, cluster, trial)
-            for key, entry, task, cluster, trial in suite.episodes()
-        ]
+        numbers = measures.planned(suite, found)
     outcome = result_from(suite, settings, numbers, price)
     if run is not None:
         if run.externals.stat().st_size == 0:
@@ -156,9 +155,9 @@ def result_from(suite: Suite, settings: Settings, numbers: list[EpisodeNumbers],
     return Result(suite, settings, summaries, score_of(suite, summaries), complete)
 
 
-def result_of_run(run: Run) -> tuple[Result, list[EpisodeNumbers]]:
+def result_of_run(run: Run, measures: Measures | None = None) -> tuple[Result, list[EpisodeNumbers]]:
     """Return the result of a run as its journal has it now, and the numbers behind it."""
-    numbers = run.numbers()
+    numbers = run.numbers(measures)
     return result_from(run.suite, run.config.settings(), numbers, run.config.price), numbers
 
 

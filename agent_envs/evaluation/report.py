@@ -1,14 +1,16 @@
 """`report`: what a run came to, as tables for a terminal, for Markdown and for pages."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from agent_envs.evaluation.episodes import FAILURES, EpisodeNumbers
 from agent_envs.evaluation.evaluate import Result, result_of_run
+from agent_envs.evaluation.measures import Measures
 from agent_envs.evaluation.run_folder import Run
 from agent_envs.evaluation.statistics.paired import minimum_detectable
 from agent_envs.evaluation.statistics.rates import rerun_interval
+from agent_envs.evaluation.strata import Spread, figure
 from agent_envs.evaluation.summary import Summary
 from agent_envs.printing import visible
 
@@ -24,11 +26,15 @@ class Grid:
 
 @dataclass(frozen=True)
 class Report:
-    """The tables of a run, and notes that a reader must see."""
+    """The tables of a run, and notes that a reader must see.
+
+    `told` holds, as plain data, what families tell beside success: entry -> `strata` and `metrics`.
+    """
 
     title: str
     grids: tuple[Grid, ...]
     notes: tuple[str, ...]
+    told: dict[str, dict[str, Any]] = field(default_factory=dict)
 
     def markdown(self) -> str:
         """Return the report as Markdown; what strangers wrote is escaped."""
@@ -44,24 +50,84 @@ class Report:
     def to_json(self) -> dict[str, Any]:
         """Return plain data."""
         tables = [{"caption": grid.caption, "heads": grid.heads, "rows": grid.rows} for grid in self.grids]
-        return {"title": self.title, "tables": tables, "notes": list(self.notes)}
+        parts = {
+            name: {entry: table[name] for entry, table in self.told.items() if name in table}
+            for name in ("strata", "metrics")
+        }
+        filled = {name: table for name, table in parts.items() if table}
+        return {"title": self.title, "tables": tables, "notes": list(self.notes), **filled}
 
 
 def report_on(run: Run) -> Report:
     """Return the report on a run, finished or not."""
-    result, numbers = result_of_run(run)
+    measures = Measures()
+    result, numbers = result_of_run(run, measures)
     items = result.summaries
     grids = [_success(result), _behaviour(items, numbers), _outcomes(items)]
     if result.suite.trials > 1:
         grids.insert(1, _trials(items, numbers))
+    grids += family_grids(items)
     notes = [line for item in items for line in item.warnings()]
     for item in items:
         notes += [f"{item.entry}: fault, {count} times: {cause}" for cause, count in item.fault_causes.items()]
         notes += _detectable(item, [row for row in numbers if row.entry == item.entry])
     if result.settings.smoke:
         notes.append("a smoke run: only a part of the tasks was planned (-n); it cannot be packed or ranked")
+    notes += measures.notes.values()
     title = f"{result.suite.name}, {result.settings.agent}"
-    return Report(title, tuple(grids), tuple(notes))
+    return Report(title, tuple(grids), tuple(notes), {item.entry: item.told() for item in items})
+
+
+def family_grids(items: Sequence[Summary]) -> list[Grid]:
+    """Return what families tell beside success: success by each label of tasks, metrics, and metrics by each label."""
+    labels = list(dict.fromkeys(label for item in items for label in item.strata))
+    grids = [_strata(items, label) for label in labels]
+    if any(item.metrics for item in items):
+        grids += [_metrics(items), *(_metrics_by(items, label) for label in labels)]
+    return [grid for grid in grids if grid.rows]
+
+
+def _strata(items: Sequence[Summary], label: str) -> Grid:
+    rows = [
+        (
+            item.entry, row.value, str(row.success.tasks), row.success.text(),
+            "" if row.mean_return is None else f"{row.mean_return:.3f}",
+        )
+        for item in items
+        for row in item.strata.get(label, ())
+    ]  # fmt: skip
+    return Grid(f"Success by {label}", ("entry", label, "tasks", "success (95 % interval)", "mean return"), tuple(rows))
+
+
+def _metrics(items: Sequence[Summary]) -> Grid:
+    rows = [
+        (
+            item.entry, name, _mean(metric.played), str(metric.played.episodes),
+            _mean(metric.solved), str(metric.solved.episodes),
+            *map(figure, (metric.solved.p10, metric.solved.median, metric.solved.p90)),
+        )
+        for item in items
+        for name, metric in item.metrics.items()
+    ]  # fmt: skip
+    heads = ("entry", "metric", "mean (95 % interval)", "ended", "mean, solved (95 % interval)", "solved", "p10, solved",
+             "median, solved", "p90, solved")  # fmt: skip
+    return Grid("Metrics of all episodes that ended, and of the solved", heads, tuple(rows))
+
+
+def _metrics_by(items: Sequence[Summary], label: str) -> Grid:
+    found = [(item.entry, row) for item in items for row in item.strata.get(label, ()) if row.metrics]
+    names = list(dict.fromkeys(name for _, row in found for name in row.metrics))
+    rows = [
+        (entry, row.value, str(row.ended), *(figure(row.metrics.get(name)) for name in names)) for entry, row in found
+    ]
+    return Grid(
+        f"Metrics by {label}, means over the episodes that ended", ("entry", label, "ended", *names), tuple(rows)
+    )
+
+
+def _mean(spread: Spread) -> str:
+    low, high = spread.interval
+    return figure(spread.mean) + ("" if low is None else f" [{figure(low)}, {figure(high)}]")
 
 
 def _success(result: Result) -> Grid:

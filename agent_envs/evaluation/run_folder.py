@@ -22,7 +22,8 @@ from pydantic import Field, JsonValue, ValidationError
 
 from agent_envs.canonical import canonical_json
 from agent_envs.errors import UsageError
-from agent_envs.evaluation.episodes import EpisodeNumbers, missing, numbers_of
+from agent_envs.evaluation.episodes import EpisodeNumbers, numbers_of
+from agent_envs.evaluation.measures import Measures
 from agent_envs.evaluation.prices import Price, load_prices
 from agent_envs.evaluation.suite import Entry, Hex, Strict, Suite, changes, named_changes, read_suite, suite_text
 from agent_envs.journal import Journal, read_journal
@@ -104,9 +105,10 @@ class Played:
     trial: int
     result: EpisodeResult
 
-    def numbers(self) -> EpisodeNumbers:
-        """Return what counts of it."""
-        return numbers_of(self.entry, self.cluster, self.trial, self.result)
+    def numbers(self, measures: Measures) -> EpisodeNumbers:
+        """Return what counts of it, labels and metrics included."""
+        numbers = numbers_of(self.entry, self.cluster, self.trial, self.result)
+        return measures.told(self.entry, numbers, self.result.trajectory)
 
 
 class Run:
@@ -167,13 +169,10 @@ class Run:
         path = self.folder / "journal.jsonl"
         return any(isinstance(row, dict) and row.get("status") in UNFINISHED for row in read_journal(path))
 
-    def numbers(self) -> list[EpisodeNumbers]:
+    def numbers(self, measures: Measures | None = None) -> list[EpisodeNumbers]:
         """Return the numbers of every planned episode, in the order of the suite; those that were not played too."""
-        found = {played.key: played.numbers() for played in self.rows()}
-        return [
-            found.get(key) or missing(entry, task, cluster, trial)
-            for key, entry, task, cluster, trial in self.suite.episodes()
-        ]
+        measures = measures or Measures()
+        return measures.planned(self.suite, {played.key: played.numbers(measures) for played in self.rows()})
 
 
 def _together(before: Played | None, result: EpisodeResult) -> EpisodeResult:

@@ -1,8 +1,9 @@
 """`make suites`: writes the suites that come with the package. Frozen from the first release on; before it they may change.
 
-`core` covers every family: its version is 1.N for N families, and each family's entry weighs the same.
+`core` covers every id that text can play: its version is 1.N for N entries, and each family weighs the same.
 """
 
+from collections import Counter
 from pathlib import Path
 
 import gymnasium as gym
@@ -19,10 +20,11 @@ FOLDER = Path(__file__).parent / "suites"
 
 
 def core_suite() -> Suite:
-    """Return `core`: the first environment of each family with its default arguments, 128 test tasks, 4 trials."""
-    first = {row.family: row for row in reversed(TABLE)}
+    """Return `core`: every text id with its default arguments, 128 test tasks, 4 trials."""
+    rows = [row for row in TABLE if not row.twin]
+    members = Counter(row.family for row in rows)
     entries = []
-    for row in sorted(first.values(), key=TABLE.index):
+    for row in rows:
         core = core_of(gym.make(row.id))
         entries.append(
             Entry(
@@ -31,6 +33,7 @@ def core_suite() -> Suite:
                 arguments={},
                 spec_digest=core.spec_digest,
                 split="test",
+                weight=1 / members[row.family],
                 tasks=tasks_of(core, "test", TASKS),
             )
         )

@@ -15,6 +15,7 @@ from agent_envs.evaluation.statistics.rates import (
     success_rate,
     weighted_rate,
 )
+from agent_envs.evaluation.strata import Metric, Stratum, metrics_of, strata_of
 from agent_envs.evaluation.suite import Entry, Suite
 
 FEW_VALID = 0.95
@@ -25,7 +26,8 @@ POWERS = (1, 2, 4, 8, 16, 32, 64)  # the k of pass^k and pass@k, up to the numbe
 class Summary:
     """The numbers of one entry. Planned episodes that were not played count as no success, and are told.
 
-    Means of turns, calls and characters are over the episodes that came to an end.
+    Means of turns, calls and characters are over the episodes that came to an end. `strata` (by label) and `metrics` are what
+    the environment's family tells beside success, and are empty for those that tell nothing.
     """
 
     entry: str
@@ -49,6 +51,8 @@ class Summary:
     cost_usd: float | None
     seconds: float
     agent_seconds: float
+    strata: dict[str, tuple[Stratum, ...]]
+    metrics: dict[str, Metric]
 
     @property
     def faults(self) -> int:
@@ -63,6 +67,7 @@ class Summary:
     def to_json(self) -> dict[str, Any]:
         """Return plain data; `success` is a number and `interval` its bounds. Bounds that are not known are None."""
         row = asdict(self)
+        del row["strata"], row["metrics"]
         rate = row.pop("success")
         low, high = self.return_interval
         known = math.isfinite(low) and low < high  # equal returns say nothing about the spread of others
@@ -75,7 +80,13 @@ class Summary:
             "faults": self.faults,
             "unplayed": self.unplayed,
         }
-        return {"success": rate["value"], "interval": [rate["low"], rate["high"]], **row, **counts}
+        return {"success": rate["value"], "interval": [rate["low"], rate["high"]], **row, **counts, **self.told()}
+
+    def told(self) -> dict[str, Any]:
+        """Return the strata and the metrics as plain data; without the one that there is none of."""
+        strata = {name: [item.to_json() for item in rows] for name, rows in self.strata.items()}
+        metrics = {name: item.to_json() for name, item in self.metrics.items()}
+        return {name: table for name, table in (("strata", strata), ("metrics", metrics)) if table}
 
     def warnings(self) -> list[str]:
         """Return what a reader of these numbers must know."""
@@ -144,4 +155,6 @@ def _summary(entry: Entry, trials: int, rows: list[tuple[EpisodeNumbers, float |
         cost_usd=None if None in costs else math.fsum(cost for cost in costs if cost is not None),
         seconds=math.fsum(item.seconds for item in items),
         agent_seconds=math.fsum(item.agent_seconds for item in items),
+        strata=strata_of(items),
+        metrics=metrics_of(items),
     )

@@ -12,9 +12,10 @@ from pathlib import Path
 from typing import IO
 
 from agent_envs.errors import UsageError
-from agent_envs.evaluation.episodes import EpisodeNumbers, missing
+from agent_envs.evaluation.episodes import EpisodeNumbers
 from agent_envs.evaluation.evaluate import Result, result_from
 from agent_envs.evaluation.gold import GoldAnswers
+from agent_envs.evaluation.measures import Measures
 from agent_envs.evaluation.page import Cell, Drawn, Page, Table, Transcript, draw
 from agent_envs.evaluation.run_folder import Run, open_run
 from agent_envs.evaluation.site import Site
@@ -90,23 +91,27 @@ def write_view(folder: Path, target: Path, *, most: int | None = None, progress:
     site = Site(target)
     with tempfile.TemporaryFile(dir=target) as file:
         shelf = _Shelf(file)
-        episodes = _ordered(_read(run, shelf))
+        measures = Measures()
+        episodes = _ordered(_read(run, shelf, measures))
         chosen = _chosen(episodes, most)
         golds = GoldAnswers()
         links = _write_transcripts(run, site, _transcripts(run, shelf, chosen, golds, progress), len(chosen))
     rows = [Shown(item.entry, item.numbers, links.get(item.place, "")) for item in episodes]
-    index = _write_index(run, site, rows, _result(run, episodes), (*_left_out(episodes, chosen), *golds.notes.values()))
+    result = _result(run, episodes, measures)
+    notes = (*_left_out(episodes, chosen), *golds.notes.values(), *measures.notes.values())
+    index = _write_index(run, site, rows, result, notes)
     site.check()
     return index
 
 
-def _read(run: Run, shelf: _Shelf) -> list[_Episode]:
+def _read(run: Run, shelf: _Shelf, measures: Measures) -> list[_Episode]:
     labels = {entry.label: number for number, entry in enumerate(run.suite.entries)}
     places = {key: place for place, (key, *_) in enumerate(run.suite.episodes(), 1)}
     found: dict[str, _Episode] = {}
     for played in run.rows():
         shelf.put(played.key, played.result)
-        found[played.key] = _Episode(played.key, places[played.key], labels[played.entry.label], played.numbers())
+        numbers = played.numbers(measures)
+        found[played.key] = _Episode(played.key, places[played.key], labels[played.entry.label], numbers)
     return list(found.values())
 
 
@@ -218,12 +223,8 @@ def _ways(number: int, last: bool) -> tuple[Cell, ...]:
     return tuple(ways)
 
 
-def _result(run: Run, episodes: list[_Episode]) -> Result:
-    found = {item.key: item.numbers for item in episodes}
-    numbers = [
-        found.get(key) or missing(entry, task, cluster, trial)
-        for key, entry, task, cluster, trial in run.suite.episodes()
-    ]
+def _result(run: Run, episodes: list[_Episode], measures: Measures) -> Result:
+    numbers = measures.planned(run.suite, {item.key: item.numbers for item in episodes})
     return result_from(run.suite, run.config.settings(), numbers, run.config.price)
 
 

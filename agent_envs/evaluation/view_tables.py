@@ -7,6 +7,7 @@ from agent_envs.canonical import canonical_json
 from agent_envs.evaluation.episodes import FAILURES, UNPLAYED, EpisodeNumbers
 from agent_envs.evaluation.evaluate import Result
 from agent_envs.evaluation.page import Bar, Cell, Table
+from agent_envs.evaluation.report import family_grids
 from agent_envs.evaluation.run_folder import Run
 from agent_envs.evaluation.statistics.rates import Rate
 from agent_envs.evaluation.suite import ADHOC, Suite
@@ -85,7 +86,8 @@ def summary_tables(suite: Suite, result: Result, places: Mapping[int, str]) -> l
     tables = [_success(result, places)]
     if suite.trials > 1:
         tables.append(_trials(items))
-    return [*tables, _outcomes(items), _played(suite)]
+    told = [Table(grid.caption, grid.heads, grid.rows) for grid in family_grids(items)]
+    return [*tables, _outcomes(items), *told, _played(suite)]
 
 
 def episode_tables(suite: Suite, rows: Sequence[Shown]) -> list[Table]:

@@ -15,22 +15,25 @@ from typing import NamedTuple
 from agent_envs.cache import cache_dir
 from agent_envs.errors import DataMissing, UsageError
 from agent_envs.sources.corpora import FileCorpus, write_atomically
-from agent_envs.sources.published import CORPORA, DATASETS, MIXTURES, SPLITS, DataSet, Published
+from agent_envs.sources.published import CORPORA, DATASETS, MIXTURES, PROBLEMS, SPLITS, DataSet, Published
 from agent_envs.sources.readers import ENDINGS, Question, read_file
 
 __all__ = [
     "CORPORA",
     "DATASETS",
     "MIXTURES",
+    "PROBLEMS",
     "SPLITS",
     "available_splits",
     "cache_dir",
     "dataset",
     "find_corpus",
+    "find_problems",
     "find_questions",
     "load_corpus",
     "load_questions",
     "present_splits",
+    "problem_splits",
 ]
 
 DATA_FOLDER_VARIABLE = "AGENT_ENVS_DATA"
@@ -48,7 +51,8 @@ class _Place(NamedTuple):
 def download_path(name: str, file: Published) -> Path:
     """Return where a published file is put. Each has a folder of its own, and so its own `sha256.json`."""
     folder = (file.split or "corpus") + ("-official" if file.url else "")
-    return cache_dir() / _SUBFOLDER / name / folder / file.path
+    family = () if name in PROBLEMS else (_SUBFOLDER,)
+    return cache_dir().joinpath(*family, name, folder, file.path)
 
 
 def recorded_sha256(path: Path) -> str | None:
@@ -202,6 +206,41 @@ def load_questions(name: str, split: str) -> tuple[Question, ...]:
     place = _find(name, split)
     state = place.path.stat()
     return _load(place, name, split, state.st_size, state.st_mtime_ns)
+
+
+def _problem_places(name: str, split: str) -> list[Path]:
+    folder = os.environ.get(DATA_FOLDER_VARIABLE)
+    files = [file for file in PROBLEMS[name].files if file.split == split]
+    mine = [Path(folder) / name / file.path for file in files] if folder else []
+    return mine + [download_path(name, file) for file in files]
+
+
+def problem_splits(name: str) -> tuple[str, ...]:
+    """Return the splits of a problem set that are on this machine."""
+    return tuple(split for split in SPLITS if any(path.is_file() for path in _problem_places(name, split)))
+
+
+def find_problems(name: str, split: str) -> Path:
+    """Return the file of a problem set's split: first in the folder named by AGENT_ENVS_DATA, then in the cache.
+
+    Raises:
+        DataMissing: it is not on this machine; the message names every place looked at and the command that gets it.
+        UsageError: an unknown name or split, or a file that is not the published one.
+    """
+    if name not in PROBLEMS:
+        raise UsageError(f"problem set {name!r} is unknown; known: {', '.join(PROBLEMS)}")
+    published = {file.split: file for file in PROBLEMS[name].files}
+    if split not in published:
+        raise UsageError(f"{name} has no split {split!r}; published: {', '.join(published)}")
+    places = _problem_places(name, split)
+    for path in places:
+        if path.is_file():
+            actual, expected = sha256_of(path), published[split].sha256
+            if expected not in (None, actual):
+                raise UsageError(f"{path} is not the published file: sha256 {actual}, expected {expected}")
+            return path
+    command = f"Get it: agent-envs data get {name} --split {split}"
+    raise _missing(f"{name}, split {split},", [str(path) for path in places], command)
 
 
 def find_corpus(name: str = "auto") -> Path:

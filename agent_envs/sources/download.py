@@ -17,6 +17,7 @@ from agent_envs.errors import AgentEnvsError, EnvFault, MissingExtra, UsageError
 from agent_envs.sources.catalogue import (
     CORPORA,
     MIXTURES,
+    PROBLEMS,
     dataset,
     download_path,
     record_sha256,
@@ -185,20 +186,21 @@ def get(
     What is there and intact is not transferred again; what is there and damaged is replaced.
 
     Args:
-        name: a data set, mixture or corpus of the catalogue.
+        name: a data set, mixture, problem set or corpus of the catalogue.
         split: train, dev or test; not read for a corpus.
         progress: called with the bytes so far and the total (the hub's client shows a bar of its own instead).
-        source: the collection on the hub, or the authors' own file where its address is known.
+        source: the collection on the hub, or the authors' own file where its address is known; a problem set has but
+            one source, and this is not read.
     """
     if name in CORPORA:
         return _get_corpus(name, progress)
     if name in MIXTURES:
         paths = [get(member, split, progress, source=source) for member in MIXTURES[name].members]
         return Path(os.path.commonpath([cache_dir(), *paths]))
-    row = dataset(name)
-    for file in row.files:
-        if file.split == split and bool(file.url) == (source == "official"):
+    files = PROBLEMS[name].files if name in PROBLEMS else dataset(name).files
+    for file in files:
+        if file.split == split and (name in PROBLEMS or bool(file.url) == (source == "official")):
             return _fetch(name, file, progress)
-    kinds = ", ".join(f"{file.split} ({'official' if file.url else 'hub'})" for file in row.files)
+    kinds = ", ".join(f"{file.split} ({'official' if file.url else 'hub'})" for file in files)
     asked = f"has no split {split!r} from source {source!r}" if split else "is several files: name one with --split"
     raise UsageError(f"{name} {asked}; published: {kinds}")

@@ -7,22 +7,29 @@ from agent_envs.sources.catalogue import (
     CORPORA,
     DATASETS,
     MIXTURES,
+    PROBLEMS,
     available_splits,
     find_corpus,
+    find_problems,
     find_questions,
     load_questions,
     present_splits,
+    problem_splits,
 )
+from agent_envs.sources.published import Published
+from agent_envs.sources.rows import json_lines
 
 
 def data_rows() -> list[dict[str, str]]:
-    """Return a row a data set, mixture and corpus; nothing is fetched."""
+    """Return a row a data set, mixture, problem set and corpus; nothing is fetched."""
     rows = []
     for name, row in DATASETS.items():
-        published = ", ".join(f"{file.split} {file.rows:,}" if file.rows else file.split for file in row.files)
-        rows.append(_row(name, row.title, row.domain, published, _here(name), row.licence))
+        rows.append(_row(name, row.title, row.domain, _published(row.files), _here(name), row.licence))
     for name, mixture in MIXTURES.items():
         rows.append(_row(name, mixture.title, "in", " + ".join(mixture.members), _here(name), "of its members"))
+    for name, problems in PROBLEMS.items():
+        here = ", ".join(f"{split} {_count(name, split):,}" for split in problem_splits(name)) or "no"
+        rows.append(_row(name, problems.title, "maths", _published(problems.files), here, problems.licence))
     for name, corpus in CORPORA.items():
         try:
             here = str(find_corpus(name))
@@ -33,16 +40,27 @@ def data_rows() -> list[dict[str, str]]:
 
 
 def data_paths(name: str, split: str) -> list[Path]:
-    """Return the files of a data set's split, a mixture's split, or a corpus.
+    """Return the files of a data set's split, a mixture's split, a problem set's split, or a corpus.
 
     Raises:
         DataMissing: not on this machine.
     """
     if name in CORPORA or name == "auto":
         return [find_corpus(name)]
+    if name in PROBLEMS:
+        parts = (split,) if split else problem_splits(name) or ("test",)
+        return [find_problems(name, part) for part in parts]
     members = MIXTURES[name].members if name in MIXTURES else (name,)
     splits = (split,) if split else present_splits(name)
     return [find_questions(member, part) for member in members for part in splits]
+
+
+def _published(files: tuple[Published, ...]) -> str:
+    return ", ".join(f"{file.split} {file.rows:,}" if file.rows else file.split for file in files)
+
+
+def _count(name: str, split: str) -> int:
+    return sum(1 for _ in json_lines(find_problems(name, split)))
 
 
 def _here(name: str) -> str:

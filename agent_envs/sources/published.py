@@ -1,4 +1,4 @@
-"""The table of the catalogue: published question sets and corpora, with licence, origin and size.
+"""The table of the catalogue: published question sets, problem sets and corpora, with licence, origin and size.
 
 A row states only what is known; `None` is "not known here".
 """
@@ -12,6 +12,10 @@ _HUB = "RUC-NLPIR/FlashRAG_datasets"
 # The revision at which the hub's listing was seen with the corrected MuSiQue; PopQA was uploaded anew after it, and for
 # HotpotQA no listing was seen, so these two follow the branch.
 _PINNED = "75bdaa3721499234214733eeb7d3da3dd2405250"
+_GSM8K_FILES = (
+    "https://raw.githubusercontent.com/openai/grade-school-math/"
+    "3101c7d5072418e28b9008a6636bde82a006892c/grade_school_math/data/"
+)
 _NQ_OPEN_DEV = (
     "https://raw.githubusercontent.com/google-research-datasets/natural-questions/"
     "a7d6452c0905c7772e9fbbb9a20b5fcab07c668f/nq_open/NQ-open.dev.jsonl"
@@ -62,6 +66,17 @@ class DataSet:
     def splits(self) -> tuple[str, ...]:
         """The published splits."""
         return tuple(split for split in SPLITS if any(file.split == split for file in self.files))
+
+
+@dataclass(frozen=True, slots=True)
+class ProblemSet:
+    """A set of problems whose answers are calculated, in files of its own kind."""
+
+    name: str
+    title: str
+    licence: str
+    citation: str
+    files: tuple[Published, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +148,19 @@ _BAMBOOGLE = DataSet(
     "out", (Published("test", "bamboogle/test.jsonl", 125),), "bamboogle",
 )  # fmt: skip
 
+_GSM8K = ProblemSet(
+    "gsm8k", "GSM8K, grade-school word problems", "MIT",
+    "Cobbe et al., Training Verifiers to Solve Math Word Problems, 2021",
+    (
+        Published("train", "train.jsonl", 7_473, repo="", revision="", url=_GSM8K_FILES + "train.jsonl",
+                  sha256="17f347dc51477c50d4efb83959dbb7c56297aba886e5544ee2aaed3024813465", max_bytes=10_000_000),
+        Published("test", "test.jsonl", 1_319, repo="", revision="", url=_GSM8K_FILES + "test.jsonl",
+                  sha256="3730d312f6e3440559ace48831e51066acaca737f6eabec99bccb9e4b3c39d14", max_bytes=10_000_000),
+    ),
+)  # fmt: skip
+
 DATASETS = {row.name: row for row in (_NQ, _TRIVIAQA, _POPQA, _HOTPOTQA, _2WIKI, _MUSIQUE, _BAMBOOGLE)}
+PROBLEMS = {"gsm8k": _GSM8K}
 MIXTURES = {"nq+hotpotqa": Mixture("nq+hotpotqa", "the training mixture of Search-R1 and VEG", ("nq", "hotpotqa"))}
 CORPORA = {
     "sample": CorpusRow(

@@ -13,6 +13,7 @@ import gymnasium as gym
 
 import agent_envs
 from agent_envs.canonical import canonical_json, digest
+from agent_envs.core import companion
 from agent_envs.policies import CompanionPolicy
 from agent_envs.registry import TABLE, Row, row_of
 from agent_envs.trajectory import Trajectory
@@ -38,7 +39,9 @@ def play(row: Row, arguments: dict[str, Any]) -> list[Trajectory]:
     splits = env.unwrapped.source.splits
     split = "test" if "test" in splits else splits[-1]
     records = []
+    has_heuristic = companion(env, "heuristic") is not None
     for task, kind in enumerate(POLICIES):
+        kind = "random" if kind == "heuristic" and not has_heuristic else kind
         key = f"golden-{task}"
         result = agent_envs.run_episode(env, CompanionPolicy(kind), seed=task, task=task, split=split, episode_key=key)
         records.append(result.trajectory)

@@ -1,0 +1,95 @@
+"""What both faces of a task share: the tasks, the prompt, the external environments, the reward, and when it is solved."""
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from string import Template
+from typing import Any
+
+from agent_envs.errors import UsageError
+from agent_envs.expa.actions import ExternalEnvironment
+from agent_envs.messages import Message
+from agent_envs.protocol import Answer, Say
+from agent_envs.rewards import RewardSpec
+from agent_envs.trajectory import Task, TaskSource, Trajectory
+
+TEXT, EXPANDED = "text", "expanded"
+
+
+@dataclass(frozen=True)
+class Problem:
+    """A kind of task, whichever face it is played on.
+
+    Attributes:
+        source: its tasks.
+        environments: the external environments, in the order of their routing actions.
+        reward: the declared reward; it reads typed turns and not the face.
+        solved: whether a finished trajectory, its task included, solves the task.
+        world: the latent state of the external environments at the start of a task.
+        opening: the messages of a reset.
+    """
+
+    source: TaskSource
+    environments: tuple[ExternalEnvironment, ...]
+    reward: RewardSpec
+    solved: Callable[[Trajectory], bool]
+    world: Callable[[Task], Any]
+    opening: Callable[[Task], tuple[Message, ...]]
+
+
+def said(trajectory: Trajectory) -> str:
+    """Return what the policy wrote as language: the last turn on the text face, all text on the expanded one.
+
+    What environments appended is left out and leaves a line break, so that no number runs across it.
+    """
+    if isinstance(trajectory.last.parsed, Answer):
+        return str(trajectory.last.action)
+    parts = [str(turn.action) if isinstance(turn.parsed, Say) else "\n" for turn in trajectory.turns]
+    return "".join(parts)
+
+
+def ended(trajectory: Trajectory) -> bool:
+    """Return whether the newest turn is the episode's last."""
+    return trajectory.last.terminated or trajectory.last.truncated
+
+
+def task_of(trajectory: Trajectory) -> Task:
+    """Return the task, which is there while an episode lives."""
+    assert trajectory.task is not None
+    return trajectory.task
+
+
+@cache
+def sections(name: str) -> dict[str, Template]:
+    """Return the parts of a file beside this one by their headings; what stands before the first heading is for readers."""
+    text = files(__package__).joinpath(name).read_text(encoding="utf-8")
+    parts = re.split(r"^## (.+)$", text, flags=re.M)[1:]
+    return {head.strip(): Template(body.strip()) for head, body in zip(parts[::2], parts[1::2], strict=True)}
+
+
+def opening(system: str, user: str) -> tuple[Message, ...]:
+    """Return the messages of a reset: the instructions, then the question."""
+    return Message("system", system, "environment"), Message("user", user, "environment")
+
+
+def checked_face(face: str) -> str:
+    """Return `text` or `expanded`."""
+    if face not in (TEXT, EXPANDED):
+        raise UsageError(f"face={face!r}; the faces are {TEXT} and {EXPANDED}")
+    return face
+
+
+def checked_count(env: str, name: str, value: Any, least: int = 1) -> int:
+    """Return a whole number of at least `least`, or raise a UsageError that names the argument."""
+    if isinstance(value, bool) or not isinstance(value, int) or value < least:
+        raise UsageError(f"{env}: {name}={value!r}; give a whole number >= {least}")
+    return value
+
+
+def checked_flag(env: str, name: str, value: Any) -> bool:
+    """Return True or False, or raise a UsageError that names the argument."""
+    if not isinstance(value, bool):
+        raise UsageError(f"{env}: {name}={value!r}; give True or False")
+    return value
