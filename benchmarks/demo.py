@@ -20,6 +20,8 @@ from agent_envs.evaluation.page import Bar, Cell, Curve, Page, Table, render
 from agent_envs.evaluation.plan import Choice, adhoc_suite
 from agent_envs.evaluation.run_folder import Settings, open_run
 from agent_envs.evaluation.view import write_view
+from agent_envs.expa.sorting_algorithms import ALGORITHMS, able_sizes, exact, mean_reward
+from agent_envs.expa.sorting_rewards import fixed, released
 from agent_envs.policies import core_of
 from agent_envs.progress import progress_bar
 from agent_envs.registry import NAMESPACE, TABLE
@@ -111,6 +113,22 @@ def ablation_table(row: Row) -> Table:
     return Table(f"Retriever ablations, {row.name.split('-')[1]}", heads, tuple(cells), note)
 
 
+def sorting_table() -> Table:
+    """Return what the reference algorithms need for Sort-4, exactly, and what each reward pays them."""
+    cells: list[tuple[str | Cell | Bar, ...]] = []
+    for name in ALGORITHMS:
+        if 4 in able_sizes(name):
+            row = exact(name, 4)
+            paid = (mean_reward(name, 4, formula) for formula in (fixed, released))
+            cells.append((
+                name, f"{float(row.mean_compares):.4f}", str(row.max_compares), f"{float(row.mean_swaps):.4f}",
+                str(row.max_swaps), *(f"{value:.4f}" for value in paid),
+            ))  # fmt: skip
+    heads = ("algorithm", "comparisons", "at worst", "swaps", "at worst", "reward: fixed", "reward: released")
+    note = "Means over all 24 permutations, ascending. The released reward pays padded play more than optimal play."
+    return Table("Sort-4, exactly", heads, tuple(cells), note)
+
+
 def turn_curve(row: Row) -> Curve:
     """Return success over turn limits, the last turn a forced answer."""
     points = tuple(
@@ -148,11 +166,11 @@ def main() -> None:
     intro = (
         f"Built-in agents over every family, {time.strftime('%Y-%m-%d')}, {time.monotonic() - started:.0f} seconds. "
         "Random is the floor, the solver the ceiling (it reads the task's gold and acts through the same actions); "
-        "the heuristic searches for the question and answers with a span of what came back. "
-        "Intervals are 95 % and clustered by world. An agent's name leads to its run, with transcripts. "
+        "the heuristic of search searches for the question and answers with a span of what came back. "
+        "Intervals are 95 % and clustered by world, document or equal content. An agent's name leads to its run, with transcripts. "
         f"{sum(item.faults for row in rows for item in row.result.summaries)} episodes ended in a fault."
     )
-    tables = (success_table(rows), ablation_table(ablations))
+    tables = (success_table(rows), sorting_table(), ablation_table(ablations))
     page = out / "index.html"
     page.write_bytes(render(Page("agent-envs demo", intro, tables, (turn_curve(limits),))))
     for row in rows:

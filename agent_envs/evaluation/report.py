@@ -79,8 +79,11 @@ def report_on(run: Run) -> Report:
 
 
 def family_grids(items: Sequence[Summary]) -> list[Grid]:
-    """Return what families tell beside success: success by each label of tasks, metrics, and metrics by each label."""
-    labels = list(dict.fromkeys(label for item in items for label in item.strata))
+    """Return what families tell beside success: success by each label of tasks, metrics, and metrics by each label.
+
+    A label with one value only would repeat the table of all tasks, and has none.
+    """
+    labels = list(dict.fromkeys(label for item in items for label, rows in item.strata.items() if len(rows) > 1))
     grids = [_strata(items, label) for label in labels]
     if any(item.metrics for item in items):
         grids += [_metrics(items), *(_metrics_by(items, label) for label in labels)]

@@ -38,9 +38,9 @@ class Sort(TagEnv):
     Reward:
         `fixed` (default): 0.5 for a sorted arrangement, and up to 0.5 that falls strictly with every comparison and swap;
         optimal play is its one maximum in expectation. `released` (also `paper`, which states no formula of its own): the
-        released code's efficiency, which drops to 0 below ceil(log2 n!) comparisons and so punishes optimal play: in the
-        mean over all Sort-4 tasks it pays the optimal tree 0.833, EARL* 0.722, six comparisons always 0.917, and the
-        optimal tree padded from 4 to 5 comparisons 1.0 (`agent-envs bench sorting` prints them beside `fixed`).
+        released code's efficiency, which drops to 0 below ceil(log2 n!) comparisons and so punishes optimal play of 3 and 4
+        items: in the mean over all Sort-4 tasks it pays the optimal tree 0.833, EARL* 0.722, six comparisons always 0.917,
+        and the optimal tree padded from 4 to 5 comparisons 1.0 (`agent-envs bench sorting` prints them beside `fixed`).
         `success`: 1 if sorted. Wrong order pays 0 everywhere. Calls that were carried out count, on both faces alike: the
         release gave its text baselines no efficiency signal, and counted a comparison when it was begun.
 

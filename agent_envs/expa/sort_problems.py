@@ -8,8 +8,8 @@ from agent_envs.messages import Message
 from agent_envs.trajectory import Task, TaskSource
 
 TOOLS = {"sort": ("compare", "swap"), "order": ("swap",), "compare": ("compare",)}
-MAX_ACTIONS = 128  # expanded face: the optimal Sort-5 takes at most 34, the released network of Sort-8 fewer than 128
-MAX_GENERATIONS = 40
+MAX_ACTIONS = 128  # expanded face: optimal play of Sort-5 takes at most 34, of Sort-8 fewer than 80
+MAX_GENERATIONS = 40  # text face: at most 12 and 27
 
 
 def sort_problem(env: str, source: TaskSource, *, items: int, expanded: bool, reward: str, env_prompt: bool) -> Problem:

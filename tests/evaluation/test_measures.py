@@ -79,7 +79,8 @@ def metrics(trajectory):
 
 
 def hostile(subject):
-    return {EVIL: EVIL, **MARKUP, "all": "".join(HOSTILE.values())}
+    mark = "" if subject is None else subject.id  # a label with one value only has no table
+    return {name: text + mark for name, text in {EVIL: EVIL, **MARKUP, "all": "".join(HOSTILE.values())}.items()}
 
 
 register_companions(Told, labels=labels, metrics="tests.evaluation.test_measures:metrics")
