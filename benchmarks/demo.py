@@ -165,9 +165,10 @@ def main() -> None:
     )
     intro = (
         f"Built-in agents over every family, {time.strftime('%Y-%m-%d')}, {time.monotonic() - started:.0f} seconds. "
-        "Random is the floor, the solver the ceiling (it reads the task's gold and acts through the same actions); "
+        "Random is the floor, the solver the ceiling (it may read the task's gold, and acts through the same actions); "
         "the heuristic of search searches for the question and answers with a span of what came back. "
-        "Intervals are 95 % and clustered by world, document or equal content. An agent's name leads to its run, with transcripts. "
+        "Intervals are 95 % and clustered by world, document or equal content. "
+        "An agent's name leads to its run, with transcripts. "
         f"{sum(item.faults for row in rows for item in row.result.summaries)} episodes ended in a fault."
     )
     tables = (success_table(rows), sorting_table(), ablation_table(ablations))
