@@ -64,6 +64,7 @@ def list_ids(as_json: Json = False) -> None:
 def show_page(env_id: EnvId, as_json: Json = False, arg: Arguments = None) -> None:
     """Show an environment's page, its reward, its tools and an example episode."""
     import inspect
+    from dataclasses import asdict
 
     from agent_envs.policies import CompanionPolicy, core_of
     from agent_envs.rollout import run_episode
@@ -72,18 +73,23 @@ def show_page(env_id: EnvId, as_json: Json = False, arg: Arguments = None) -> No
     env = _make(env_id, arg)
     core = core_of(env)
     result = run_episode(env, CompanionPolicy("solver"), seed=0, task=0)
-    page = {
+    page: dict[str, Any] = {
         "id": core.env_id,
         "page": inspect.getdoc(type(core)),
         "splits": {split: core.source.size(split) for split in core.source.splits},
         "reward": core.reward_spec.describe(),
         "tools": [dict(tool) for tool in core.tools],
         "stop": list(core.stop),
+        "expanded_actions": [asdict(action) for action in getattr(core, "expanded_actions", ())],
         "example": transcript(result.trajectory.prompt, result.trajectory.turns),
     }
 
     def text() -> None:
         show(f"{page['id']}\n\n{page['page']}\n\nReward as declared: {json.dumps(page['reward'], indent=2)}\n")
+        rows = [[str(row[key]) for key in ("id", "name", "desc", "kind")] + [", ".join(row["environments"])]
+                for row in page["expanded_actions"]]  # fmt: skip
+        if rows:
+            print_table("Expanded actions", ["id", "name", "appends", "kind", "legal in"], rows)
         show(f"Splits: {page['splits']}\n\nAn episode of the solver:\n\n{page['example']}")
 
     print_result(page, as_json, text)
@@ -96,23 +102,45 @@ def play(
     split: Annotated[str, typer.Option(help="Default: the first split that `show` lists.")] = "",
     arg: Arguments = None,
 ) -> None:
-    """Play an episode yourself: read, type a turn, end it with an empty line."""
+    """Play an episode yourself: read, type a turn, end it with an empty line. Expanded actions are typed as /name or /id."""
     env = _make(env_id, arg)
+    actions = {action.name: action.id for action in getattr(env.unwrapped, "expanded_actions", ())}
     options: dict[str, Any] = {"task": task, **({"split": split} if split else {})}
     observation, info = env.reset(seed=0, options=options)
     over = False
     while not over:
         show(f"\n{observation}\n\n--- turn {info['turn'] + 1}, {info['turns_left']} left; end with an empty line ---")
+        if actions:
+            legal = " ".join(f"/{name}" for name, number in actions.items() if info["action_mask"][number])
+            show(f"in {info['active']}: {legal}{', or text' if info['active'] == 'language' else ''}")
         lines = []
         while (line := sys.stdin.readline()) not in ("", "\n"):
             lines.append(line)
         if not lines and line == "":
             show("no more input; bye")
             return
-        observation, reward, terminated, truncated, info = env.step("".join(lines).rstrip("\n"))
-        over = terminated or truncated
-        show(f"reward {reward:g} {info['reward_terms']} {'; '.join(info['events'])}")
+        for action in _typed("".join(lines).rstrip("\n"), actions):
+            observation, reward, terminated, truncated, info = env.step(action)
+            over = terminated or truncated
+            if info["events"] or over or not actions:
+                show(f"reward {reward:g} {info['reward_terms']} {'; '.join(info['events'])}")
+            if over:
+                break
+        if actions:
+            observation = env.unwrapped.history
     show(f"\n{observation}\nThe episode is over: {'solved' if info['success'] else 'not solved'}.")
+
+
+def _typed(text: str, actions: dict[str, int]) -> list[str | int]:
+    """Return what a person typed as actions: words that begin with / name expanded actions, anything else is one text."""
+    words = text.split()
+    if not actions or not words or not all(word.startswith("/") and len(word) > 1 for word in words):
+        return [text]
+    names = [word[1:] for word in words]
+    return [
+        int(name) if name.isascii() and name.isdigit() and name not in actions else actions.get(name, -1)
+        for name in names
+    ]
 
 
 @app.command()

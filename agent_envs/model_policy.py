@@ -18,6 +18,7 @@ class ChatPolicy:
 
     batch = 1
     can_prefill = False
+    text_only = True
 
     def __init__(
         self,

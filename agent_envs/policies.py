@@ -10,6 +10,8 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import gymnasium as gym
+import numpy as np
+from gymnasium.spaces import OneOf
 
 from agent_envs.core import TurnEnv, companion
 from agent_envs.errors import UsageError
@@ -49,7 +51,7 @@ class Policy(Protocol):
     """An agent. `batch` = 1: called from every worker thread with one request at a time.
 
     Optional attributes: `needs_env` (then `begin(env)` returns the policy of one episode), `privileged` (it reads the gold:
-    its runs are marked), `can_prefill` (default True).
+    its runs are marked), `can_prefill` (default True), `text_only` (it cannot choose expanded actions; default False).
     """
 
     name: str
@@ -75,6 +77,9 @@ def checked_replies(name: str, replies: Any, count: int) -> list[Reply]:
         kinds = ", ".join(type(reply).__name__ for reply in found[:5]) or type(replies).__name__
         raise UsageError(f"agent {name}: act() returned {kinds}; it returns one Reply(action) a request")
     for reply in found:
+        if isinstance(reply.action, bool) or not isinstance(reply.action, str | int | np.integer):
+            kind = type(reply.action).__name__
+            raise UsageError(f"agent {name}: an action is a text or the id of an expanded action, not a {kind}")
         numbers = (*reply.logprobs, *reply.entropies)
         if not all(isinstance(number, int | float) and math.isfinite(number) for number in numbers):
             raise UsageError(f"agent {name}: logprobs and entropies are finite numbers; give a floor in place of -inf")
@@ -82,6 +87,18 @@ def checked_replies(name: str, replies: Any, count: int) -> list[Reply]:
         if not isinstance(usage, dict) or not all(type(n) is int and 0 <= n <= MOST_COUNT for n in usage.values()):
             raise UsageError(f"agent {name}: usage is a dict of whole numbers from 0 to 10**12, not {str(usage)[:100]}")
     return found
+
+
+def check_actions(policy: Policy, core: TurnEnv) -> None:
+    """Refuse a policy that only writes text where expanded actions are needed.
+
+    Raises:
+        UsageError: the message names the environment, and the same tasks as text where they have an id.
+    """
+    if getattr(policy, "text_only", False) and isinstance(core.action_space, OneOf):
+        twin = core.env_id.replace("ExpA-", "-")
+        hint = f"; the same tasks as text are {twin}" if twin != core.env_id and twin in gym.registry else ""
+        raise UsageError(f"{core.env_id} takes expanded actions, which agent {policy.name} cannot choose{hint}")
 
 
 class CompanionPolicy:

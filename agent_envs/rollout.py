@@ -10,7 +10,16 @@ from agent_envs.core import Episode, TurnWrapper
 from agent_envs.episode import border_notes
 from agent_envs.errors import ReplayMismatch, Unsolvable
 from agent_envs.messages import Message
-from agent_envs.policies import CompanionPolicy, Policy, Reply, Request, checked_replies, core_of
+from agent_envs.policies import (
+    CompanionPolicy,
+    Policy,
+    Reply,
+    Request,
+    check_actions,
+    checked_replies,
+    core_of,
+)
+from agent_envs.protocol import Say
 from agent_envs.snapshot import fork
 from agent_envs.trajectory import Task, Trajectory, Turn
 
@@ -60,6 +69,7 @@ def run_episode(
         EnvFault: an outside service failed; what was played is lost, and the episode may be tried again.
     """
     core = core_of(env)
+    check_actions(policy, core)
     given = {"task": task, "split": split, "episode_key": episode_key}
     _, info = env.reset(seed=seed, options={name: value for name, value in given.items() if value is not None})
     actor: Policy = policy.begin(env) if getattr(policy, "needs_env", False) else policy  # type: ignore[attr-defined]
@@ -147,7 +157,14 @@ def _shown(info: dict[str, Any], episode: Episode) -> tuple[Message, ...]:
 def _grown(context: list[dict[str, Any]], turn: Turn, info: dict[str, Any]) -> list[dict[str, Any]]:
     if info["context"] == "replace":
         return list(info["messages"])
-    return [*context, {"role": "assistant", "content": str(turn.action)}, *info["messages"]]
+    if "action_mask" not in info:
+        return [*context, {"role": "assistant", "content": str(turn.action)}, *info["messages"]]
+    # Expanded actions: one growing text of the assistant, in which what actions append follows what the policy wrote.
+    said = turn.action if isinstance(turn.action, str) and isinstance(turn.parsed, Say) else ""
+    text = "".join((said, *(message["content"] for message in info["messages"])))
+    if context[-1]["role"] == "assistant":
+        return [*context[:-1], {"role": "assistant", "content": context[-1]["content"] + text}]
+    return [*context, {"role": "assistant", "content": text}] if text else context
 
 
 def replay(env: gym.Env[Any, Any], trajectory: Trajectory) -> Trajectory:

@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 
 import gymnasium as gym
 import numpy as np
+from gymnasium.spaces import OneOf
 from gymnasium.wrappers import OrderEnforcing, PassiveEnvChecker, RecordEpisodeStatistics, TimeLimit
 
 from agent_envs.canonical import canonical_json, decode_state, digest, encode_state
@@ -197,7 +198,12 @@ def _shallow(thing: Any) -> Any:
 
 
 def _space(space: gym.Space[Any]) -> gym.Space[Any]:
-    return copy.copy(space) if space._np_random is None else copy.deepcopy(space)
+    if space._np_random is not None:
+        return copy.deepcopy(space)
+    twin = copy.copy(space)
+    if isinstance(twin, OneOf):  # its parts have generators of their own
+        twin.spaces = tuple(map(_space, twin.spaces))
+    return twin
 
 
 def _generator(state: Any) -> np.random.Generator:

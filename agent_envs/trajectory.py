@@ -247,11 +247,47 @@ def segments(trajectory: Trajectory) -> Iterator[tuple[tuple[Message, ...], tupl
         yield start, tuple(turns)
 
 
-def transcript(prompt: tuple[Message, ...], turns: tuple[Turn, ...]) -> str:
-    """Return an episode as plain text, one paragraph a message, authors named."""
-    parts = [f"[{message.author}] {message.content}" for message in prompt]
+def stretches(turns: tuple[Turn, ...]) -> list[tuple[Turn, ...]]:
+    """Return turns as they are shown together: one by one, but with expanded actions up to a reward, an event or the end.
+
+    With expanded actions a turn may be one button, and what it appends belongs to one growing text.
+    """
+    if not any(isinstance(turn.action, int) for turn in turns):
+        return [(turn,) for turn in turns]
+    found, together = [], list[Turn]()
     for turn in turns:
-        parts.append(f"[policy, turn {turn.index}] {turn.action}")
-        parts += [f"[{message.author}] {message.content.strip()}" for message in turn.observation]
-        parts.append(f"(reward {turn.reward:g})")
+        together.append(turn)
+        if turn.reward or turn.events or turn is turns[-1]:
+            found.append(tuple(together))
+            together = []
+    return found
+
+
+def transcript(prompt: tuple[Message, ...], turns: tuple[Turn, ...]) -> str:
+    """Return an episode as plain text, one paragraph a message, authors named.
+
+    What expanded actions append stands between double angle brackets in the policy's own text.
+    """
+    parts = [f"[{message.author}] {message.content}" for message in prompt]
+    for together in stretches(turns):
+        last = together[-1]
+        if len(together) == 1 and isinstance(last.action, str):
+            parts.append(f"[policy, turn {last.index}] {last.action}")
+            parts += [f"[{message.author}] {message.content.strip()}" for message in last.observation]
+        else:
+            span = f"turns {together[0].index} to {last.index}" if len(together) > 1 else f"turn {last.index}"
+            parts.append(f"[policy, {span}] {_as_one_text(together)}")
+        parts.append(f"(reward {last.reward:g})")
     return "\n\n".join(parts)
+
+
+def _as_one_text(turns: tuple[Turn, ...]) -> str:
+    pieces = []
+    for turn in turns:
+        appended = "".join(message.content for message in turn.observation)
+        if isinstance(turn.action, str):
+            pieces.append(turn.action)
+        elif not appended:
+            appended = f"[action {turn.action}]"
+        pieces.append(f"\u27ea{appended}\u27eb" if appended else "")
+    return "".join(pieces).replace("\u27eb\u27ea", "")

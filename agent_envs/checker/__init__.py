@@ -12,6 +12,7 @@ from typing import Any
 import gymnasium as gym
 
 from agent_envs.checker.contract import CONTRACT_CHECKS
+from agent_envs.checker.expanded import EXPANDED_CHECKS
 from agent_envs.checker.forks import FORK_CHECKS
 from agent_envs.checker.honesty import HONESTY_CHECKS
 from agent_envs.checker.hostile import check_hostile_text
@@ -22,6 +23,7 @@ __all__ = ["CHECKS", "Check", "Report", "check_turn_env"]
 CHECKS: dict[str, Callable[[Subject], str]] = {
     **CONTRACT_CHECKS,
     **FORK_CHECKS,
+    **EXPANDED_CHECKS,
     **HONESTY_CHECKS,
     "hostile text": check_hostile_text,
 }

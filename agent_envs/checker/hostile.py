@@ -8,10 +8,12 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+from agent_envs.checker.expanded import UNKNOWN_IDS, takes_ids
 from agent_envs.checker.subject import CheckFailed, Subject
 from agent_envs.policies import core_of
 
 SECONDS_A_STEP = 30.0
+IDS = 0.4  # of the steps, where there are expanded actions
 _TAGS = ("<search>", "</search>", "<answer>", "</answer>", "<think>", "</think>", "<information>", "</information>",
          "<tool_call>", "</tool_call>", "ACTION:", "THINK:", '{"name": ', '"arguments": {', "}", "[", "]]")  # fmt: skip
 _ODD = ("\x00", "\x1b[31m", "\u202e", "\ud800", "\udfff", "\U0001f600", "\u0301", "\ufeff", "\r\n", "\t", "\\", '"', "'",
@@ -59,7 +61,7 @@ def hostile_strings(count: int, own_tags: Iterable[str] = ()) -> Iterator[str]:
 
 
 def check_hostile_text(subject: Subject) -> str:
-    """10,000 hostile strings: every step returns text and a reward within its bounds."""
+    """10,000 hostile strings (and ids, where there are expanded actions): each step returns text and a bounded reward."""
     env = subject.make()
     over, kinds, rng = True, Counter[str](), random.Random("splice")
     core = core_of(env)
@@ -71,9 +73,10 @@ def check_hostile_text(subject: Subject) -> str:
             subject.reset(env, number % max(subject.tasks, 1))
         if number % 2 and len(text) < 10_000:
             text = _spliced(subject.sample(env, rng), text, rng)
+        action = _instead(subject, env, rng) if takes_ids(core) and rng.random() < IDS else text
         with _deadline(f"string {number} ({len(text)} characters, {text[:40]!r}...)"):
             try:
-                observation, reward, terminated, truncated, _ = env.step(text)
+                observation, reward, terminated, truncated, _ = env.step(action)
                 observation.encode("utf-8")
             except CheckFailed:
                 raise
@@ -86,6 +89,11 @@ def check_hostile_text(subject: Subject) -> str:
     return f"{kinds.total()} strings, parsed as " + ", ".join(
         f"{kind} {count}" for kind, count in sorted(kinds.items())
     )
+
+
+def _instead(subject: Subject, env: Any, rng: random.Random) -> Any:
+    """Return a legal action, so that hostile text meets every active environment too, or an id that is none."""
+    return rng.choice(UNKNOWN_IDS) if rng.random() < 0.2 else subject.sample(env, rng)
 
 
 def _spliced(action: Any, text: str, rng: random.Random) -> str:

@@ -10,7 +10,7 @@ from agent_envs.errors import UsageError
 from agent_envs.evaluation.agents import make_agent
 from agent_envs.evaluation.episodes import EpisodeNumbers
 from agent_envs.evaluation.measures import Measures
-from agent_envs.evaluation.plan import plan_of
+from agent_envs.evaluation.plan import entry_env, plan_of
 from agent_envs.evaluation.prices import Limited, Price, Purse, cost_of, load_prices
 from agent_envs.evaluation.run_folder import Played, Run, Settings, claim, open_run, same_identity, save_results
 from agent_envs.evaluation.statistics.rates import Rate
@@ -18,7 +18,7 @@ from agent_envs.evaluation.suite import Suite
 from agent_envs.evaluation.summary import Summary, score_of, summarise
 from agent_envs.external import Recording
 from agent_envs.journal import read_journal
-from agent_envs.policies import Policy
+from agent_envs.policies import Policy, check_actions, core_of
 from agent_envs.run_journal import Planned
 from agent_envs.runner import run_many
 
@@ -71,6 +71,8 @@ def evaluate(
         UsageError: the folder holds a run of another configuration, or the suite is another one here.
     """
     cast = _cast(settings, policy)  # what cannot be is refused before there is a folder
+    for entry in suite.entries:
+        check_actions(cast.actor, core_of(entry_env(entry)))
     plan = plan_of(suite)
     run = claim(folder, suite, settings) if folder is not None else None
     return _play(suite, plan, cast, run, _Watch(progress, keep))

@@ -18,9 +18,9 @@ from markupsafe import Markup
 
 from agent_envs.errors import UsageError
 from agent_envs.evaluation.charts import Bar, Curve, bar_svg, curve_svg, swatch_svg
-from agent_envs.evaluation.passage import passage
+from agent_envs.evaluation.passage import appended, passage
 from agent_envs.printing import MAX_CHARACTERS, visible
-from agent_envs.trajectory import Trajectory
+from agent_envs.trajectory import Trajectory, stretches
 
 __all__ = ["Bar", "Cell", "Curve", "Drawn", "Page", "Table", "Transcript", "draw", "render", "visible", "write_page"]
 
@@ -140,7 +140,12 @@ def draw(item: Transcript, most_bytes: int | None = None) -> Drawn:
         if len(shown) > turns:
             shown = shown[: turns // 2] + shown[len(shown) - turns // 2 :]
         html = _template("transcript.html").render(
-            item=item, badge_cell=_outcome(item), shown=shown, left_out=len(play.turns) - len(shown), most=characters
+            item=item,
+            badge_cell=_outcome(item),
+            shown=shown,
+            groups=stretches(tuple(turn for _, turn in shown)),
+            left_out=len(play.turns) - len(shown),
+            most=characters,
         )
         if most_bytes is None or len(html.encode("utf-8")) <= most_bytes:
             break
@@ -202,7 +207,9 @@ def _environment() -> Environment:
         keep_trailing_newline=True,
         finalize=_finalize,
     )
-    environment.globals.update(passage=passage, numeric=_numeric, reward=_reward, lane=_lane, kind=_kind)
+    environment.globals.update(
+        passage=passage, appended=appended, numeric=_numeric, reward=_reward, lane=_lane, kind=_kind
+    )
     environment.filters.update(
         digest=_style_digest,
         bar=lambda bar: Markup(bar_svg(bar)),

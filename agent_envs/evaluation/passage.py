@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from agent_envs.printing import MAX_CHARACTERS
+from agent_envs.trajectory import Turn
 
 FOLD = 1_200
 FOLD_SLACK = 200
@@ -42,6 +43,21 @@ def passage(value: str | int, highlight: bool = False, most: int = MAX_CHARACTER
         folded += [(kind, tail)] if tail else []
         at += len(piece)
     return Passage(tuple(shown), tuple(folded), len(text) - cut, len(whole) if len(whole) > len(text) else 0)
+
+
+def appended(turn: Turn) -> list[tuple[str, str]]:
+    """Return what a turn adds to one growing text, in pieces of (kind, text): what was written, appended, and found."""
+    text = "".join(message.content for message in turn.observation)
+    if isinstance(turn.action, str):
+        pieces = [("", turn.action)]
+    else:
+        pieces = [] if text else [("call", f"[action {turn.action}]")]
+    kind = "event" if turn.events and not turn.results else "call"
+    for result in turn.results:
+        before, found, after = text.rpartition(result.content)
+        pieces += [(kind, before), ("answer", found)]
+        text = after
+    return [(kind, piece) for kind, piece in (*pieces, ("" if turn.results else kind, text)) if piece]
 
 
 def _fold(text: str) -> int:

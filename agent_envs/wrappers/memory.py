@@ -36,7 +36,9 @@ class Memory(TurnWrapper):
         observation, reward, terminated, truncated, info = self.env.step(action)
         opening, exchanges = self.state
         said = self.turn_env().episode.turns[-1].action
-        exchange = (("assistant", str(said)), *_pairs(info["messages"]))
+        # What an expanded action says is the text that it appends, which follows as the environment's message.
+        own = ("assistant", said) if isinstance(said, str) else ("", "")
+        exchange = (own, *_pairs(info["messages"]))
         # The newest observation answers the newest turn, so `turns` past turns need one exchange more.
         self.state = (opening, (*exchanges, exchange)[-(self.turns + 1) :])
         return observation, reward, terminated, truncated, self._rebuild(info)
@@ -47,7 +49,7 @@ class Memory(TurnWrapper):
         if len(kept) > self.turns:
             kept[0] = kept[0][1:]
         rows = (*opening, *(pair for exchange in kept for pair in exchange))
-        info["messages"] = [{"role": role, "content": content} for role, content in rows]
+        info["messages"] = [{"role": role, "content": content} for role, content in rows if role]
         info["context"] = "replace"
         return info
 
