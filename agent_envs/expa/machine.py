@@ -4,7 +4,7 @@ The global state is (history, active environment, latent state). The history is 
 the policy wrote, and what expanded actions appended (`observation` = desc(action) + result). It is kept as turns.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from operator import index
 from typing import Any
 
@@ -29,7 +29,6 @@ from agent_envs.expa.problem import Problem
 from agent_envs.messages import Message, ToolResult
 from agent_envs.protocol import Malformed, Say
 from agent_envs.spaces import Utterance
-from agent_envs.trajectory import Turn
 
 UNKNOWN = -1  # how an integer that is no expanded action is recorded, whatever its size
 
@@ -113,20 +112,7 @@ class ExpandedActionEnv(TurnEnv):
 
     def _advance(self, episode: Episode, action: str | int) -> Outcome:
         outcome = self._written(episode, action) if isinstance(action, str) else self._acted(episode, action)
-        last = len(episode.turns) + 1 >= self.max_turns
-        if not outcome.terminated and not last:
-            return outcome
-        # Judged as it stands also where the limit ends it, as the release does.
-        head = (
-            len(episode.turns) + 1,
-            episode.header.origin,
-            action,
-            outcome.parsed,
-            outcome.observation,
-            outcome.results,
-        )
-        turn = Turn(*head, terminated=outcome.terminated, truncated=not outcome.terminated)
-        return replace(outcome, success=self.problem.solved(episode.trajectory(turn)))
+        return self.problem.judged(episode, action, outcome, self.max_turns)
 
     def _written(self, episode: Episode, text: str) -> Outcome:
         state: ExpandedState = episode.state

@@ -2,18 +2,19 @@
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from importlib.resources import files
 from string import Template
 from typing import Any
 
+from agent_envs.core import Episode, Outcome
 from agent_envs.errors import UsageError
 from agent_envs.expa.actions import ExternalEnvironment
 from agent_envs.messages import Message
 from agent_envs.protocol import Answer, Say
 from agent_envs.rewards import RewardSpec
-from agent_envs.trajectory import Task, TaskSource, Trajectory
+from agent_envs.trajectory import Task, TaskSource, Trajectory, Turn
 
 TEXT, EXPANDED = "text", "expanded"
 
@@ -37,6 +38,15 @@ class Problem:
     solved: Callable[[Trajectory], bool]
     world: Callable[[Task], Any]
     opening: Callable[[Task], tuple[Message, ...]]
+
+    def judged(self, episode: Episode, action: str | int, outcome: Outcome, max_turns: int) -> Outcome:
+        """Return the outcome of an action, judged if it ends the episode; also where the limit ends it, as the release does."""
+        index = len(episode.turns) + 1
+        if not outcome.terminated and index < max_turns:
+            return outcome
+        head = (index, episode.header.origin, action, outcome.parsed, outcome.observation, outcome.results)
+        turn = Turn(*head, terminated=outcome.terminated, truncated=not outcome.terminated)
+        return replace(outcome, success=self.solved(episode.trajectory(turn)))
 
 
 def said(trajectory: Trajectory) -> str:

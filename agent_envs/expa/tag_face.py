@@ -1,7 +1,7 @@
 """The same tasks as text: tool calls are tag pairs, and the result comes back between result tags (the Prompt baselines)."""
 
 import json
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from agent_envs.canonical import state_type
 from agent_envs.core import Episode, Outcome, Task, TurnEnv
@@ -9,7 +9,6 @@ from agent_envs.expa.actions import Latent, Refusal
 from agent_envs.expa.problem import Problem
 from agent_envs.messages import Message, ToolResult
 from agent_envs.protocol import Answer, Call, Malformed, MarkedAnswerProtocol, TagProtocol
-from agent_envs.trajectory import Turn
 
 MAX_RESULT_CHARACTERS = 2000
 
@@ -57,11 +56,7 @@ class TagEnv(TurnEnv):
             assert isinstance(parsed, Malformed)
             told = Message("user", f"Your turn held no action: {parsed.reason}.", "environment")
             outcome = Outcome(episode.state, parsed, (told,), events=(f"malformed: {parsed.reason}",))
-        if not outcome.terminated and len(episode.turns) + 1 < self.max_turns:
-            return outcome
-        head = (len(episode.turns) + 1, episode.header.origin, action, parsed, outcome.observation, outcome.results)
-        turn = Turn(*head, terminated=outcome.terminated, truncated=not outcome.terminated)
-        return replace(outcome, success=self.problem.solved(episode.trajectory(turn)))
+        return self.problem.judged(episode, action, outcome, self.max_turns)
 
     def _called(self, state: TagState, call: Call) -> Outcome:
         name = call.calls[0].name
