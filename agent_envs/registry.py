@@ -96,14 +96,14 @@ TABLE: tuple[Row, ...] = (
         ),
         Row(
             "GSM8KScaled",
-            "agent_envs.expa.calc_env:GSM8KScaled",
+            "agent_envs.expa.word_problem_env:GSM8KScaled",
             "Word problems with large numbers, with a calculator, as text.",
             variants={"tasks": ("generated",), **_CALCULATOR},
             outside={"tasks": ("gsm8k",)},
         ),
         Row(
             "CalcBench",
-            "agent_envs.expa.calc_env:CalcBench",
+            "agent_envs.expa.word_problem_env:CalcBench",
             "The mixture of the four calculator tasks, as text.",
             variants={"tasks": ("generated",), **_CALCULATOR},
             outside={"tasks": ("gsm8k",)},

@@ -1,4 +1,4 @@
-"""The calculator tasks with expanded actions: arithmetic, Countdown, counting, scaled word problems, and their mixture."""
+"""The calculator tasks with expanded actions: arithmetic, Countdown and counting."""
 
 from typing import Literal
 
@@ -6,7 +6,6 @@ from agent_envs.expa.arithmetic import ArithmeticSource
 from agent_envs.expa.calc_problems import MAX_ACTIONS, CalculatorExpanded
 from agent_envs.expa.count import CountSource
 from agent_envs.expa.countdown import CountdownSource
-from agent_envs.expa.word_problems import calc_bench_source, scaled_source
 
 
 class ArithmeticExpA(CalculatorExpanded):
@@ -183,110 +182,4 @@ class CountExpA(CalculatorExpanded):
         """Set up the tasks and the reward; see the class for the arguments."""
         self.render_mode = render_mode
         source = CountSource(sequences=sequences, length=length, words=words)
-        self.play_tasks(source, max_actions, reward=reward, env_prompt=env_prompt, decimal_point=decimal_point)
-
-
-class GSM8KScaledExpA(CalculatorExpanded):
-    """Solve word problems with large numbers, with a calculator, with expanded actions.
-
-    Description:
-        The tasks of `GSM8KScaled` in the expanded action space of EARL (arXiv 2510.07581, Algorithm 1): language is one
-        environment, the calculator another, entered by a routing action; what actions append reads as text.
-
-    Task sources:
-        Those of `GSM8KScaled`.
-
-    Action:
-        $action_expanded
-
-    Observation:
-        $observation_expanded
-
-    Tools:
-        $tools
-
-    Reward:
-        $reward
-
-    Episode end:
-        $end_expanded
-
-    Info:
-        $info_expanded
-
-    Arguments:
-        tasks: `generated` or `gsm8k`.
-        digits: most digits of a number, 2 to 9.
-        $arguments_expanded
-
-    Version history:
-        v0: first version.
-    """
-
-    def __init__(
-        self,
-        *,
-        tasks: str = "generated",
-        digits: int = 6,
-        reward: str = "em",
-        env_prompt: bool = True,
-        decimal_point: bool = True,
-        max_actions: int = MAX_ACTIONS,
-        render_mode: str | None = None,
-    ) -> None:
-        """Set up the tasks and the reward; see the class for the arguments."""
-        self.render_mode = render_mode
-        source = scaled_source(tasks, digits)
-        self.play_tasks(source, max_actions, reward=reward, env_prompt=env_prompt, decimal_point=decimal_point)
-
-
-class CalcBenchExpA(CalculatorExpanded):
-    """The mixture of the four calculator tasks on which EARL trains and tests, with expanded actions.
-
-    Description:
-        The tasks of `CalcBench` in the expanded action space of EARL (arXiv 2510.07581, Algorithm 1): language is one
-        environment, the calculator another, entered by a routing action; what actions append reads as text.
-
-    Task sources:
-        Those of `CalcBench`.
-
-    Action:
-        $action_expanded
-
-    Observation:
-        $observation_expanded
-
-    Tools:
-        $tools
-
-    Reward:
-        $reward
-
-    Episode end:
-        $end_expanded
-
-    Info:
-        $info_expanded
-
-    Arguments:
-        tasks: `generated`, or `gsm8k` for word problems out of GSM8K.
-        $arguments_expanded
-
-    Version history:
-        v0: first version.
-    """
-
-    def __init__(
-        self,
-        *,
-        tasks: str = "generated",
-        reward: str = "em",
-        env_prompt: bool = True,
-        decimal_point: bool = True,
-        max_actions: int = MAX_ACTIONS,
-        render_mode: str | None = None,
-    ) -> None:
-        """Set up the tasks and the reward; see the class for the arguments."""
-        self.render_mode = render_mode
-        source = calc_bench_source(tasks)
         self.play_tasks(source, max_actions, reward=reward, env_prompt=env_prompt, decimal_point=decimal_point)
