@@ -2,6 +2,7 @@
 
 import json
 import sys
+from itertools import groupby
 from typing import Annotated, Any
 
 import typer
@@ -102,7 +103,10 @@ def play(
     split: Annotated[str, typer.Option(help="Default: the first split that `show` lists.")] = "",
     arg: Arguments = None,
 ) -> None:
-    """Play an episode yourself: read, type a turn, end it with an empty line. Expanded actions are typed as /name or /id."""
+    """Play an episode yourself: read, type a turn, end it with an empty line.
+
+    With expanded actions a line of /names or /ids takes these at once; any other text needs its empty line.
+    """
     env = _make(env_id, arg)
     actions = {action.name: action.id for action in getattr(env.unwrapped, "expanded_actions", ())}
     options: dict[str, Any] = {"task": task, **({"split": split} if split else {})}
@@ -113,13 +117,11 @@ def play(
         if actions:
             legal = " ".join(f"/{name}" for name, number in actions.items() if info["action_mask"][number])
             show(f"in {info['active']}: {legal}{', or text' if info['active'] == 'language' else ''}")
-        lines = []
-        while (line := sys.stdin.readline()) not in ("", "\n"):
-            lines.append(line)
-        if not lines and line == "":
+        typed = _read_turn(at_once=bool(actions))
+        if typed is None:
             show("no more input; bye")
             return
-        for action in _typed("".join(lines).rstrip("\n"), actions):
+        for action in _typed(typed, actions):
             observation, reward, terminated, truncated, info = env.step(action)
             over = terminated or truncated
             if info["events"] or over or not actions:
@@ -131,16 +133,37 @@ def play(
     show(f"\n{observation}\nThe episode is over: {'solved' if info['success'] else 'not solved'}.")
 
 
+def _read_turn(at_once: bool) -> str | None:
+    """Return what a person types up to an empty line, None at the end of the input; a line of actions ends it `at_once`."""
+    lines = []
+    while (line := sys.stdin.readline()) not in ("", "\n"):
+        lines.append(line)
+        if at_once and _names_actions(line):
+            break
+    return "".join(lines).rstrip("\n") if lines or line else None
+
+
 def _typed(text: str, actions: dict[str, int]) -> list[str | int]:
-    """Return what a person typed as actions: words that begin with / name expanded actions, anything else is one text."""
-    words = text.split()
-    if not actions or not words or not all(word.startswith("/") and len(word) > 1 for word in words):
-        return [text]
-    names = [word[1:] for word in words]
-    return [
-        int(name) if name.isascii() and name.isdigit() and name not in actions else actions.get(name, -1)
-        for name in names
-    ]
+    """Return what a person typed as actions: in a line of words that all begin with / each is an expanded action.
+
+    A name goes before an id (`/7` may be a calculator's button). Other lines are text, those that follow one another as one.
+    """
+    if not actions or not text:
+        return [] if actions else [text]  # an empty line behind a line of actions is no turn
+    typed: list[str | int] = []
+    for named, lines in groupby(text.split("\n"), key=_names_actions):
+        if not named:
+            typed.append("\n".join(lines))
+            continue
+        names = [word[1:] for line in lines for word in line.split()]
+        numbers = {name: int(name) for name in names if name.isascii() and name.isdigit() and len(name) < 10}
+        typed += [actions.get(name, numbers.get(name, -1)) for name in names]
+    return typed
+
+
+def _names_actions(line: str) -> bool:
+    words = line.split()
+    return bool(words) and all(word.startswith("/") and len(word) > 1 for word in words)
 
 
 @app.command()

@@ -48,7 +48,7 @@ def bench(
 
 
 def _sorting(sizes: list[int], as_json: bool) -> None:
-    from agent_envs.expa.sorting_algorithms import strata
+    from agent_envs.expa.sorting.algorithms import strata
 
     rows = _sorting_rows(sizes)
     found = {n: strata(n) for n in sizes}
@@ -68,8 +68,8 @@ def _sorting(sizes: list[int], as_json: bool) -> None:
 def _sorting_rows(sizes: list[int]) -> list[dict[str, Any]]:
     from dataclasses import asdict
 
-    from agent_envs.expa.sorting_algorithms import ALGORITHMS, able_sizes, exact, mean_reward
-    from agent_envs.expa.sorting_rewards import fixed, released
+    from agent_envs.expa.sorting.algorithms import ALGORITHMS, able_sizes, exact, mean_reward
+    from agent_envs.expa.sorting.rewards import fixed, released
 
     return [
         {

@@ -6,7 +6,7 @@ A policy acts on requests and never sees an environment; the built-in solver doe
 import math
 import random
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 import gymnasium as gym
@@ -67,7 +67,7 @@ class Policy(Protocol):
 
 
 def checked_replies(name: str, replies: Any, count: int) -> list[Reply]:
-    """Return what `act` gave back as a list.
+    """Return what `act` gave back as a list, numpy's integers made plain.
 
     Raises:
         UsageError: it is not one Reply a request, or a Reply holds what cannot be kept; the message names the agent.
@@ -86,7 +86,7 @@ def checked_replies(name: str, replies: Any, count: int) -> list[Reply]:
         usage = reply.usage
         if not isinstance(usage, dict) or not all(type(n) is int and 0 <= n <= MOST_COUNT for n in usage.values()):
             raise UsageError(f"agent {name}: usage is a dict of whole numbers from 0 to 10**12, not {str(usage)[:100]}")
-    return found
+    return [reply if isinstance(reply.action, str) else replace(reply, action=int(reply.action)) for reply in found]
 
 
 def check_actions(policy: Policy, core: TurnEnv) -> None:

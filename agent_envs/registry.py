@@ -47,7 +47,8 @@ class Row:
         return self.entry.split(".")[1]
 
 
-_CALCULATOR = {"reward": ("em", "numeric", "em_format", "released"), "env_prompt": (True, False)}
+_CALCULATOR = {"reward": ("em", "numeric", "em_format", "released"), "env_prompt": (True, False),
+               "decimal_point": (True, False)}  # fmt: skip
 _SORTING = {"reward": ("fixed", "released", "paper", "success"), "env_prompt": (True, False)}
 
 
@@ -55,7 +56,7 @@ def with_twins(*rows: Row) -> tuple[Row, ...]:
     """Return rows of the ExpA family, each followed by its twin with expanded actions: the class named `...ExpA`."""
     twins = []
     for row in rows:
-        entry = row.entry.replace(".calc_env:", ".calc_expanded:") + "ExpA"
+        entry = row.entry.replace("calculator.env:", "calculator.env_expanded:") + "ExpA"
         summary = row.summary.replace("as text", "with expanded actions")
         twins.append(replace(row, name=f"{row.name}ExpA", entry=entry, summary=summary, twin=row.name))
     return tuple(row for pair in zip(rows, twins, strict=True) for row in pair)
@@ -78,45 +79,45 @@ TABLE: tuple[Row, ...] = (
     *with_twins(
         Row(
             "Arithmetic",
-            "agent_envs.expa.calc_env:Arithmetic",
+            "agent_envs.expa.calculator.env:Arithmetic",
             "Arithmetic, some of it in words, with a calculator, as text.",
             variants={"labels": ("tree", "released"), **_CALCULATOR},
         ),
         Row(
             "Countdown",
-            "agent_envs.expa.calc_env:Countdown",
+            "agent_envs.expa.calculator.env:Countdown",
             "Make a target out of given numbers, with a calculator, as text.",
             variants={"targets": ("any", "integers", "natural"), **_CALCULATOR},
         ),
         Row(
             "Count",
-            "agent_envs.expa.calc_env:Count",
+            "agent_envs.expa.calculator.env:Count",
             "Count a digit or a symbol in a sequence, as text.",
             variants={"sequences": ("digits", "symbols"), **_CALCULATOR},
         ),
         Row(
             "GSM8KScaled",
-            "agent_envs.expa.word_problem_env:GSM8KScaled",
+            "agent_envs.expa.calculator.env_mixture:GSM8KScaled",
             "Word problems with large numbers, with a calculator, as text.",
             variants={"tasks": ("generated",), **_CALCULATOR},
             outside={"tasks": ("gsm8k",)},
         ),
         Row(
             "CalcBench",
-            "agent_envs.expa.word_problem_env:CalcBench",
+            "agent_envs.expa.calculator.env_mixture:CalcBench",
             "The mixture of the four calculator tasks, as text.",
             variants={"tasks": ("generated",), **_CALCULATOR},
             outside={"tasks": ("gsm8k",)},
         ),
         Row(
             "Sort",
-            "agent_envs.expa.sort_env:Sort",
+            "agent_envs.expa.sorting.env:Sort",
             "Sort items by hidden numbers with compare and swap, as text.",
             variants={"directions": ("both", "ascending", "descending"), **_SORTING},
         ),
         Row(
             "Order",
-            "agent_envs.expa.sort_env:Order",
+            "agent_envs.expa.sorting.env:Order",
             "Bring items into a told order by swaps, as text: the curriculum before Sort.",
             variants={"directions": ("both", "ascending", "descending"), **_SORTING},
         ),

@@ -155,16 +155,26 @@ def _shown(info: dict[str, Any], episode: Episode) -> tuple[Message, ...]:
 
 
 def _grown(context: list[dict[str, Any]], turn: Turn, info: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return the context of the next turn. With expanded actions it ends in one growing text of the assistant."""
+    expanded = "action_mask" in info
     if info["context"] == "replace":
-        return list(info["messages"])
-    if "action_mask" not in info:
+        return _joined(info["messages"]) if expanded else list(info["messages"])
+    if not expanded:
         return [*context, {"role": "assistant", "content": str(turn.action)}, *info["messages"]]
-    # Expanded actions: one growing text of the assistant, in which what actions append follows what the policy wrote.
+    # What an expanded action says is what it appends; text that was refused is no part of the history.
     said = turn.action if isinstance(turn.action, str) and isinstance(turn.parsed, Say) else ""
-    text = "".join((said, *(message["content"] for message in info["messages"])))
-    if context[-1]["role"] == "assistant":
-        return [*context[:-1], {"role": "assistant", "content": context[-1]["content"] + text}]
-    return [*context, {"role": "assistant", "content": text}] if text else context
+    return _joined([*context, {"role": "assistant", "content": said}, *info["messages"]])
+
+
+def _joined(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return messages with those of the assistant that follow one another made one, and without empty ones of it."""
+    joined: list[dict[str, Any]] = []
+    for row in rows:
+        if joined and row["role"] == joined[-1]["role"] == "assistant":
+            joined[-1] = {**joined[-1], "content": joined[-1]["content"] + row["content"]}
+        else:
+            joined.append(row)
+    return [row for row in joined if row["content"] or row["role"] != "assistant"]
 
 
 def replay(env: gym.Env[Any, Any], trajectory: Trajectory) -> Trajectory:

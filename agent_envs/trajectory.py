@@ -9,6 +9,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
+from itertools import groupby
 from typing import Any, Protocol
 
 from agent_envs.canonical import decode_state, digest, encode_state, state_type
@@ -248,7 +249,7 @@ def segments(trajectory: Trajectory) -> Iterator[tuple[tuple[Message, ...], tupl
 
 
 def stretches(turns: tuple[Turn, ...]) -> list[tuple[Turn, ...]]:
-    """Return turns as they are shown together: one by one, but with expanded actions up to a reward, an event or the end.
+    """Return turns as they are shown together: one by one, but with expanded actions up to a reward or the end.
 
     With expanded actions a turn may be one button, and what it appends belongs to one growing text.
     """
@@ -257,7 +258,7 @@ def stretches(turns: tuple[Turn, ...]) -> list[tuple[Turn, ...]]:
     found, together = [], list[Turn]()
     for turn in turns:
         together.append(turn)
-        if turn.reward or turn.events or turn is turns[-1]:
+        if any((turn.reward, *dict(turn.terms).values())) or turn is turns[-1]:
             found.append(tuple(together))
             together = []
     return found
@@ -266,28 +267,32 @@ def stretches(turns: tuple[Turn, ...]) -> list[tuple[Turn, ...]]:
 def transcript(prompt: tuple[Message, ...], turns: tuple[Turn, ...]) -> str:
     """Return an episode as plain text, one paragraph a message, authors named.
 
-    What expanded actions append stands between double angle brackets in the policy's own text.
+    With expanded actions a paragraph is a stretch of one growing text, and what actions appended stands between ⟪ and ⟫;
+    where somebody wrote these two characters, they are shown by their names, so that nothing looks like an action but actions.
     """
     parts = [f"[{message.author}] {message.content}" for message in prompt]
+    expanded = any(isinstance(turn.action, int) for turn in turns)
     for together in stretches(turns):
         last = together[-1]
-        if len(together) == 1 and isinstance(last.action, str):
-            parts.append(f"[policy, turn {last.index}] {last.action}")
-            parts += [f"[{message.author}] {message.content.strip()}" for message in last.observation]
-        else:
+        if expanded:
             span = f"turns {together[0].index} to {last.index}" if len(together) > 1 else f"turn {last.index}"
             parts.append(f"[policy, {span}] {_as_one_text(together)}")
+        else:
+            parts.append(f"[policy, turn {last.index}] {last.action}")
+            parts += [f"[{message.author}] {message.content.strip()}" for message in last.observation]
         parts.append(f"(reward {last.reward:g})")
     return "\n\n".join(parts)
 
 
 def _as_one_text(turns: tuple[Turn, ...]) -> str:
-    pieces = []
+    pieces = list[tuple[bool, str]]()
     for turn in turns:
         appended = "".join(message.content for message in turn.observation)
         if isinstance(turn.action, str):
-            pieces.append(turn.action)
-        elif not appended:
-            appended = f"[action {turn.action}]"
-        pieces.append(f"\u27ea{appended}\u27eb" if appended else "")
-    return "".join(pieces).replace("\u27eb\u27ea", "")
+            pieces.append((False, turn.action))
+        pieces.append((True, appended if appended or isinstance(turn.action, str) else f"[action {turn.action}]"))
+    text = ""
+    for marked, group in groupby((piece for piece in pieces if piece[1]), key=lambda piece: piece[0]):
+        run = "".join(piece for _, piece in group).replace("⟪", "\\u27ea").replace("⟫", "\\u27eb")
+        text += f"⟪{run}⟫" if marked else run
+    return text

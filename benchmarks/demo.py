@@ -20,8 +20,8 @@ from agent_envs.evaluation.page import Bar, Cell, Curve, Page, Table, render
 from agent_envs.evaluation.plan import Choice, adhoc_suite
 from agent_envs.evaluation.run_folder import Settings, open_run
 from agent_envs.evaluation.view import write_view
-from agent_envs.expa.sorting_algorithms import ALGORITHMS, able_sizes, exact, mean_reward
-from agent_envs.expa.sorting_rewards import fixed, released
+from agent_envs.expa.sorting.algorithms import ALGORITHMS, able_sizes, exact, mean_reward
+from agent_envs.expa.sorting.rewards import fixed, released
 from agent_envs.policies import core_of
 from agent_envs.progress import progress_bar
 from agent_envs.registry import NAMESPACE, TABLE

@@ -3,11 +3,16 @@
 Every engine plays episodes of three searches and an answer in a process of its own; the rounds alternate, and the figure is
 the median of the rounds, each the best of five windows of a second. The peers' search is a stub that returns a constant, ours
 searches 300 passages. Snapshot costs are measured in the same run. Peers are installed into `.venv-peers/NAME` where missing.
+
+In the same rounds every ExpA id plays, on both faces, what the solver and what random legal play did in 24 test tasks: actions
+are recorded first, so that only the environment is measured. These rows have no peer: the calculator and countdown tasks that
+the peers have are single turns, without a tool.
 """
 
 import argparse
 import json
 import platform
+import random
 import statistics
 import subprocess
 import sys
@@ -17,10 +22,17 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-PEERS = {
-    "gem": ("benchmarks/peers/gem_search.py", ["gem-llm==0.1.0", "datasets", "requests"]),
-    "skyrl-gym": ("benchmarks/peers/skyrl_search.py", ["skyrl-gym==0.4.0"]),
+PEERS = {"gem": "benchmarks/peers/gem_search.py", "skyrl-gym": "benchmarks/peers/skyrl_search.py"}
+PACKAGES = {  # of each virtual environment, in the order of their installation
+    "gem": [["gem-llm==0.1.0", "datasets", "requests"]],
+    "skyrl-gym": [["skyrl-gym==0.4.0"]],
+    "reasoning-gym": [["reasoning-gym==0.1.25"]],
+    "sb3": [["torch==2.13.0"], ["sb3-contrib==2.9.2"]],  # torch by name first: its CPU build
 }
+EXPA = [f"{name}{face}" for name in ("Arithmetic", "Countdown", "Count", "GSM8KScaled", "CalcBench", "Sort", "Order")
+        for face in ("", "ExpA")]  # fmt: skip
+EXPA_TASKS, EXPA_SECONDS = 24, 0.3
+Plan = list[tuple[int, list[Any]]]  # a task's index, and the actions of an episode of it
 
 
 def ours(with_stub: bool) -> float:
@@ -65,9 +77,9 @@ def _stub_retrieval(env: Any) -> None:
     env.unwrapped._retriever_of = lambda task: Stub()
 
 
-def _rate(window: Callable[[], int]) -> float:
+def _rate(window: Callable[[], int], seconds: float = 1.0) -> float:
     started, steps = time.process_time(), 0
-    while time.process_time() - started < 1.0:
+    while time.process_time() - started < seconds:
         steps += window()
     return steps / (time.process_time() - started)
 
@@ -76,12 +88,19 @@ def snapshots() -> dict[str, float]:
     """Return microseconds of CPU for snapshot, fork, restore and bytes, in mid-episode behind gymnasium's make-stack."""
     import gymnasium as gym
 
-    import agent_envs
+    import agent_envs  # noqa: F401 - registers the ids
 
     env = gym.make("agent_envs/SearchQA-v0")
     env.reset(seed=0)
     for _ in range(3):
         env.step("<search>a city</search>")
+    return snapshot_costs(env, 500)
+
+
+def snapshot_costs(env: Any, repeats: int) -> dict[str, float]:
+    """Return microseconds of CPU for snapshot, fork, restore and bytes of the moment that an environment is in."""
+    import agent_envs
+
     moment = agent_envs.snapshot(env)
     calls = {
         "snapshot": lambda: agent_envs.snapshot(env),
@@ -94,11 +113,74 @@ def snapshots() -> dict[str, float]:
         best = float("inf")
         for _ in range(5):
             started = time.process_time()
-            for _ in range(500):
+            for _ in range(repeats):
                 call()
-            best = min(best, (time.process_time() - started) / 500)
+            best = min(best, (time.process_time() - started) / repeats)
         costs[name] = round(best * 1e6, 1)
     return costs
+
+
+def expa() -> dict[str, dict[str, Any]]:
+    """Return, for each ExpA id, the steps per CPU-second of solver and random play, and what a snapshot costs in mid-episode."""
+    import gymnasium as gym
+
+    import agent_envs  # noqa: F401 - registers the ids
+
+    rows: dict[str, dict[str, Any]] = {}
+    for name in EXPA:
+        env = gym.make(f"agent_envs/{name}-v0")
+        row: dict[str, Any] = {}
+        for player in ("solver", "random"):
+            plan = recorded(env, player)
+            row[player] = max(_rate(lambda plan=plan: replay(env, plan), EXPA_SECONDS) for _ in range(3))  # type: ignore[misc]
+            row[f"{player}_steps_an_episode"] = round(sum(len(actions) for _, actions in plan) / len(plan), 1)
+        task, actions = max(recorded(env, "solver"), key=lambda episode: len(episode[1]))
+        half = len(actions) // 2
+        replay(env, [(task, actions[:half])])
+        rows[name] = row | {"snapshot_turns": half, "snapshot_microseconds": snapshot_costs(env, 100)}
+    return rows
+
+
+def recorded(env: Any, player: str) -> Plan:
+    """Return what the solver or random legal play does in the first test tasks."""
+    from agent_envs.core import companion
+
+    act = companion(env, {"solver": "solver", "random": "sampler"}[player])
+    assert act is not None
+    plan: Plan = []
+    for task in range(EXPA_TASKS):
+        env.reset(options={"task": task, "split": "test"})
+        actions: list[Any] = []
+        done, rng = False, random.Random(f"steps {task}")
+        while not done:
+            actions.append(act(env) if player == "solver" else act(env, rng))
+            _, _, terminated, truncated, _ = env.step(actions[-1])
+            done = terminated or truncated
+        plan.append((task, actions))
+    return plan
+
+
+def replay(env: Any, plan: Plan) -> int:
+    """Play recorded actions and return how many there were."""
+    steps = 0
+    for task, actions in plan:
+        env.reset(options={"task": task, "split": "test"})
+        for action in actions:
+            env.step(action)
+        steps += len(actions)
+    return steps
+
+
+def expa_medians(rounds: list[dict[str, dict[str, Any]]]) -> dict[str, dict[str, Any]]:
+    """Return each id's row: medians over the rounds of the rates, and the least costs."""
+    rows = {}
+    for name, row in rounds[0].items():
+        found = [one[name] for one in rounds]
+        rates = {player: round(statistics.median(each[player] for each in found)) for player in ("solver", "random")}
+        costs = [each["snapshot_microseconds"] for each in found]
+        least = {cost: min(each[cost] for each in costs) for cost in costs[0]}
+        rows[name] = row | rates | {"snapshot_microseconds": least}
+    return rows
 
 
 def import_seconds() -> float:
@@ -113,8 +195,15 @@ def peer_python(name: str) -> str:
     folder = Path(".venv-peers") / name
     if not (folder / "bin" / "python").exists():
         subprocess.run([sys.executable, "-m", "venv", str(folder)], check=True)
-        subprocess.run([str(folder / "bin" / "pip"), "install", "--quiet", *PEERS[name][1]], check=True)
+        for packages in PACKAGES[name]:
+            subprocess.run([str(folder / "bin" / "pip"), "install", "--quiet", *packages], check=True)
     return str(folder / "bin" / "python")
+
+
+def measured(command: list[str]) -> Any:
+    """Return what a process printed as JSON in its last line."""
+    out = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    return json.loads(out.splitlines()[-1])
 
 
 def main() -> None:
@@ -122,19 +211,24 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--out", type=Path, help="also write the figures as JSON")
-    parser.add_argument("--engine", choices=["ours", "ours-stub"], help=argparse.SUPPRESS)
+    parser.add_argument("--engine", choices=["ours", "ours-stub", "expa"], help=argparse.SUPPRESS)
     options = parser.parse_args()
+    if options.engine == "expa":
+        print(json.dumps(expa()))
+        return
     if options.engine:
         print(json.dumps({"steps_per_cpu_second": ours(options.engine == "ours-stub")}))
         return
     commands = {name: [sys.executable, "-m", "benchmarks.steps", "--engine", name] for name in ("ours", "ours-stub")}
-    commands |= {name: [peer_python(name), script] for name, (script, _) in PEERS.items()}
+    commands |= {name: [peer_python(name), script] for name, script in PEERS.items()}
     rates: dict[str, list[float]] = {name: [] for name in commands}
+    expa_rounds: list[dict[str, dict[str, Any]]] = []
     for number in range(options.rounds):
         for name, command in commands.items():
             print(f"round {number + 1}/{options.rounds}: {name}", file=sys.stderr)
-            out = subprocess.run(command, check=True, capture_output=True, text=True).stdout
-            rates[name].append(json.loads(out.splitlines()[-1])["steps_per_cpu_second"])
+            rates[name].append(measured(command)["steps_per_cpu_second"])
+        print(f"round {number + 1}/{options.rounds}: ExpA", file=sys.stderr)
+        expa_rounds.append(measured([sys.executable, "-m", "benchmarks.steps", "--engine", "expa"]))
     median = {name: statistics.median(values) for name, values in rates.items()}
     rows = {
         name: {
@@ -152,6 +246,7 @@ def main() -> None:
         "rows": rows,
         "snapshot_microseconds": snapshots(),
         "import_cpu_seconds": import_seconds(),
+        "expa": expa_medians(expa_rounds),
     }
     for name, row in rows.items():
         print(
@@ -160,6 +255,11 @@ def main() -> None:
     print(
         f"microseconds: {report['snapshot_microseconds']}; import agent_envs: {report['import_cpu_seconds']} CPU-seconds"
     )
+    for name, row in report["expa"].items():
+        costs = ", ".join(f"{cost} {value}" for cost, value in row["snapshot_microseconds"].items())
+        print(
+            f"{name:16} solver {row['solver']:>8,} random {row['random']:>8,}; at turn {row['snapshot_turns']}: {costs}"
+        )
     if options.out:
         options.out.write_text(json.dumps(report, indent=2) + "\n", encoding="utf-8")
 

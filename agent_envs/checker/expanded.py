@@ -14,7 +14,7 @@ from agent_envs.protocol import Malformed
 from agent_envs.snapshot import fork
 
 MOST_STEPS = 24
-UNKNOWN_IDS = (-1, 10**6, 2**70, -(2**70))
+UNKNOWN_IDS = (-1, -7, 10**6, 2**70, -(2**70), np.int64(-1), np.int64(10**6))
 
 
 def takes_ids(core: TurnEnv) -> int:
@@ -25,35 +25,48 @@ def takes_ids(core: TurnEnv) -> int:
     return next((int(part.n) for part in space.spaces if isinstance(part, Discrete)), 0)
 
 
+def hostile_id(count: int, rng: random.Random) -> Any:
+    """Return an integer that is no expanded action of `count`, or one in a numpy type, which may or may not be legal."""
+    return rng.choice((*UNKNOWN_IDS, count, np.int64(count), np.uint8(0), np.int32(rng.randrange(count))))
+
+
 def check_expanded_actions(subject: Subject) -> str:
     """Illegal ids never raise and never change the state; legal ones are never refused; 0 is `end`, then come routes."""
     env = subject.make()
     core = core_of(env)
     count = takes_ids(core)
+    _check_table(core, count)
     if not count:
         return "none: it takes text alone"
-    kinds = [action.kind for action in getattr(core, "expanded_actions", ())]
-    if len(kinds) != count or kinds[0] != "end" or kinds != sorted(kinds, key=("end", "route", "act").index):
-        raise CheckFailed(
-            f"expanded_actions are of the kinds {kinds}: one `end`, then routes, then acts, {count} in all"
-        )
     refused = 0
     for task in range(subject.tasks):
         _, info = subject.reset(env, task)
         rng = random.Random(f"expanded:{task}")
         for _ in range(MOST_STEPS):
             mask = _mask(info, count)
-            refused += _refusals(env, [*UNKNOWN_IDS, *map(int, np.flatnonzero(~mask))])
+            refused += _refusals(env, [*UNKNOWN_IDS, count, *map(int, np.flatnonzero(~mask))])
             legal = [int(number) for number in np.flatnonzero(mask)]
-            action = rng.choice(legal[1:] or legal if legal[0] == 0 else legal)
-            _, _, terminated, truncated, info = env.step(action)
-            if isinstance(core.episode.turns[-1].parsed, Malformed):
-                raise CheckFailed(
-                    f"task {task}: action {action} is legal by the mask, and was refused: {info['events']}"
-                )
+            for number in legal:
+                _accepted(env, number, f"task {task}: action {number}")
+            _check_text(env, info["active"])
+            *_, terminated, truncated, info = env.step(rng.choice([number for number in legal if number] or legal))
             if terminated or truncated:
                 break
     return f"{count} actions; {refused} illegal ids explained"
+
+
+def _check_table(core: TurnEnv, count: int) -> None:
+    table = getattr(core, "expanded_actions", ())
+    if [action.id for action in table] != list(range(count)):
+        raise CheckFailed(
+            f"expanded_actions have the ids {[action.id for action in table]}; the space has {count}, from 0"
+        )
+    kinds = [action.kind for action in table]
+    places = [("end", "route", "act").index(kind) if kind in ("end", "route", "act") else -1 for kind in kinds]
+    if count and (kinds.count("end") != 1 or kinds[0] != "end" or places != sorted(places)):
+        raise CheckFailed(f"expanded_actions are of the kinds {kinds}: first one `end`, then `route`, then `act`")
+    if len({action.name for action in table}) != count:
+        raise CheckFailed("two expanded actions have one name")
 
 
 def _mask(info: dict[str, Any], count: int) -> Any:
@@ -65,16 +78,35 @@ def _mask(info: dict[str, Any], count: int) -> Any:
     return mask
 
 
-def _refusals(env: Any, numbers: list[int]) -> int:
+def _moment(env: Any) -> Any:
+    """Return what an illegal action must leave alone: where the episode stands, without counters that it may keep."""
+    state = core_of(env).episode.state
+    return (state.active, state.latent) if hasattr(state, "active") and hasattr(state, "latent") else state
+
+
+def _refusals(env: Any, numbers: list[Any]) -> int:
     for number in numbers:
         twin = fork(env)
-        before = core_of(twin).episode.state
         observation, _, terminated, _, info = twin.step(number)
-        if core_of(twin).episode.state != before or terminated:
+        if _moment(twin) != _moment(env) or terminated:
             raise CheckFailed(f"illegal action {number} changed the state")
         if not observation or not info["events"]:
             raise CheckFailed(f"illegal action {number} was not explained, or not counted among the events")
     return len(numbers)
+
+
+def _accepted(env: Any, number: int, what: str) -> None:
+    twin = fork(env)
+    info = twin.step(number)[4]
+    if isinstance(core_of(twin).episode.turns[-1].parsed, Malformed):
+        raise CheckFailed(f"{what} is legal by the mask, and was refused: {info['events']}")
+
+
+def _check_text(env: Any, active: str) -> None:
+    """Text never moves an environment, and never ends an episode."""
+    twin = fork(env)
+    if twin.step(" a text")[2] or _moment(twin) != _moment(env):
+        raise CheckFailed(f"text written in {active} changed the state, or ended the episode")
 
 
 EXPANDED_CHECKS: dict[str, Callable[[Subject], str]] = {"expanded actions": check_expanded_actions}

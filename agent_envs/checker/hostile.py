@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from agent_envs.checker.expanded import UNKNOWN_IDS, takes_ids
+from agent_envs.checker.expanded import hostile_id, takes_ids
 from agent_envs.checker.subject import CheckFailed, Subject
 from agent_envs.policies import core_of
 
@@ -65,7 +65,7 @@ def check_hostile_text(subject: Subject) -> str:
     env = subject.make()
     over, kinds, rng = True, Counter[str](), random.Random("splice")
     core = core_of(env)
-    spec = core.reward_spec
+    spec, ids = core.reward_spec, takes_ids(core)
     closing = (*core.stop, *core.answer_tags)
     own_tags = (*closing, *(tag.replace("</", "<", 1) for tag in closing))
     for number, text in enumerate(hostile_strings(subject.hostile, own_tags)):
@@ -73,17 +73,18 @@ def check_hostile_text(subject: Subject) -> str:
             subject.reset(env, number % max(subject.tasks, 1))
         if number % 2 and len(text) < 10_000:
             text = _spliced(subject.sample(env, rng), text, rng)
-        action = _instead(subject, env, rng) if takes_ids(core) and rng.random() < IDS else text
-        with _deadline(f"string {number} ({len(text)} characters, {text[:40]!r}...)"):
+        action = _instead(subject, env, ids, rng) if ids and rng.random() < IDS else text
+        what = f"string {number}, {text[:60]!r}" if action is text else f"step {number}, action {action!r}"
+        with _deadline(f"{what}... ({len(text)} characters)" if action is text else what):
             try:
                 observation, reward, terminated, truncated, _ = env.step(action)
                 observation.encode("utf-8")
             except CheckFailed:
                 raise
             except Exception as error:
-                raise CheckFailed(f"string {number}, {text[:60]!r}: {type(error).__name__}: {error}") from error
+                raise CheckFailed(f"{what}: {type(error).__name__}: {error}") from error
         if not spec.low - 1e-9 <= float(reward) <= spec.high + 1e-9:
-            raise CheckFailed(f"string {number}, {text[:60]!r}: reward {reward}")
+            raise CheckFailed(f"{what}: reward {reward}")
         over = terminated or truncated
         kinds[type(core.episode.turns[-1].parsed).__name__] += 1
     return f"{kinds.total()} strings, parsed as " + ", ".join(
@@ -91,9 +92,9 @@ def check_hostile_text(subject: Subject) -> str:
     )
 
 
-def _instead(subject: Subject, env: Any, rng: random.Random) -> Any:
-    """Return a legal action, so that hostile text meets every active environment too, or an id that is none."""
-    return rng.choice(UNKNOWN_IDS) if rng.random() < 0.2 else subject.sample(env, rng)
+def _instead(subject: Subject, env: Any, ids: int, rng: random.Random) -> Any:
+    """Return a legal action, so that hostile text meets every active environment too, or a hostile integer."""
+    return hostile_id(ids, rng) if rng.random() < 0.3 else subject.sample(env, rng)
 
 
 def _spliced(action: Any, text: str, rng: random.Random) -> str:

@@ -139,7 +139,8 @@ class Subject:
         """Return a random legal action."""
         sampler = companion(env, "sampler")
         assert sampler is not None
-        return sampler(env, rng)
+        action = sampler(env, rng)
+        return int(action) if isinstance(action, np.integer) else action  # scripts travel as JSON
 
     def lasting_action(self, env: gym.Env[Any, Any], rng: random.Random) -> Any:
         """Return a random legal action that does not terminate the episode, or "" where sixteen draws all do."""

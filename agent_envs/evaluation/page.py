@@ -9,6 +9,7 @@ import hashlib
 import re
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -18,9 +19,9 @@ from markupsafe import Markup
 
 from agent_envs.errors import UsageError
 from agent_envs.evaluation.charts import Bar, Curve, bar_svg, curve_svg, swatch_svg
-from agent_envs.evaluation.passage import appended, passage
+from agent_envs.evaluation.passage import passage, stretch
 from agent_envs.printing import MAX_CHARACTERS, visible
-from agent_envs.trajectory import Trajectory, stretches
+from agent_envs.trajectory import Trajectory, Turn, stretches
 
 __all__ = ["Bar", "Cell", "Curve", "Drawn", "Page", "Table", "Transcript", "draw", "render", "visible", "write_page"]
 
@@ -136,22 +137,34 @@ def draw(item: Transcript, most_bytes: int | None = None) -> Drawn:
     play = item.trajectory
     everything = (MAX_CHARACTERS, len(play.turns))
     for characters, turns in (everything, *(() if most_bytes is None else (*SHORTER, (300, 0)))):
-        shown = [*enumerate(play.turns, 1)]
-        if len(shown) > turns:
-            shown = shown[: turns // 2] + shown[len(shown) - turns // 2 :]
+        left_out = len(play.turns) - turns // 2 * 2 if len(play.turns) > turns else 0
+        groups = _groups(play, turns // 2, left_out)
         html = _template("transcript.html").render(
             item=item,
             badge_cell=_outcome(item),
-            shown=shown,
-            groups=stretches(tuple(turn for _, turn in shown)),
-            left_out=len(play.turns) - len(shown),
+            groups=groups,
+            left_out=left_out,
+            cut=turns // 2,
             most=characters,
         )
         if most_bytes is None or len(html.encode("utf-8")) <= most_bytes:
             break
-    anchors = (item.anchor, f"{item.anchor}-t0", *(f"{item.anchor}-t{number}" for number, _ in shown))
+    numbers = [0, *(number for group in groups for number, _ in group)]
+    anchors = (item.anchor, *(f"{item.anchor}-t{number}" for number in numbers))
     # The template escaped every value; this is the one place where HTML made elsewhere enters a page.
     return Drawn(anchors, item.title, _outcome(item), play.total_reward, len(play.turns), Markup(html))
+
+
+def _groups(play: Trajectory, cut: int, left_out: int) -> list[list[tuple[int, Turn]]]:
+    """Return numbered turns as they are shown together; behind turn `cut`, `left_out` turns are missing."""
+    groups: list[list[tuple[int, Turn]]] = []
+    numbers = count(1)
+    for together in stretches(play.turns):
+        rows = [(next(numbers), turn) for turn in together]
+        first = [row for row in rows if row[0] <= cut] if left_out else rows
+        last = [row for row in rows if row[0] > cut + left_out] if left_out else []
+        groups += [part for part in (first, last) if part]
+    return groups
 
 
 def anchors_of(page: Page) -> list[str]:
@@ -208,7 +221,7 @@ def _environment() -> Environment:
         finalize=_finalize,
     )
     environment.globals.update(
-        passage=passage, appended=appended, numeric=_numeric, reward=_reward, lane=_lane, kind=_kind
+        passage=passage, stretch=stretch, numeric=_numeric, reward=_reward, lane=_lane, kind=_kind
     )
     environment.filters.update(
         digest=_style_digest,

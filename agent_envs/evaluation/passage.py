@@ -1,10 +1,12 @@
 """What a message shows on a page: a bounded text, folded where it is long, with the policy's action tags told apart."""
 
 import re
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 
 from agent_envs.printing import MAX_CHARACTERS
+from agent_envs.protocol import Malformed
 from agent_envs.trajectory import Turn
 
 FOLD = 1_200
@@ -30,34 +32,93 @@ class Passage:
     size: int
 
 
+@dataclass(frozen=True, slots=True)
+class Step:
+    """What one action added to a growing text, in pieces of (kind, text); `fresh` is False where a fold cut it in two."""
+
+    number: int
+    action: str | int
+    pieces: tuple[tuple[str, str], ...]
+    fresh: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Stretch:
+    """Consecutive turns as one text: the steps shown, those folded away, and the number of characters folded.
+
+    `notes` are (kind, text): what finished calls and events there were, each once, with how often.
+    """
+
+    shown: tuple[Step, ...]
+    folded: tuple[Step, ...]
+    folded_size: int
+    notes: tuple[tuple[str, str], ...]
+
+
 def passage(value: str | int, highlight: bool = False, most: int = MAX_CHARACTERS) -> Passage:
     """Return a message's text in pieces: at most `most` characters, and action tags apart with `highlight`."""
     whole = str(value).strip("\n")
     text = whole[:most]
     cut = _fold(text)
-    pieces = list(_tagged(text)) if highlight else [("", text)]
+    shown, folded = _split(_tagged(text) if highlight else [("", text)], cut)
+    return Passage(shown, folded, len(text) - cut, len(whole) if len(whole) > len(text) else 0)
+
+
+def stretch(turns: Sequence[tuple[int, Turn]], most: int = MAX_CHARACTERS) -> Stretch:
+    """Return numbered turns of an episode with expanded actions as one text; at most `most` characters of each turn."""
+    steps = [Step(number, turn.action, _added(turn, most)) for number, turn in turns]
+    text = "".join(piece for step in steps for _, piece in step.pieces)
+    cut = _fold(text)
+    shown, folded = list[Step](), list[Step]()
+    left = cut
+    for step in steps:
+        head, tail = _split(step.pieces, max(left, 0))
+        if head or not (tail or folded):
+            shown.append(replace(step, pieces=head))
+        if tail or not shown or shown[-1].number != step.number:
+            folded.append(replace(step, pieces=tail, fresh=not head))
+        left -= sum(len(piece) for _, piece in step.pieces)
+    return Stretch(tuple(shown), tuple(folded), len(text) - cut, tuple(_notes([turn for _, turn in turns])))
+
+
+def _added(turn: Turn, most: int) -> tuple[tuple[str, str], ...]:
+    """Return what a turn adds: what was written, what the action appended, what was found, and refusals, each of a kind."""
+    text = "".join(message.content for message in turn.observation)
+    kind = "event" if isinstance(turn.parsed, Malformed) else "call"
+    pieces: list[tuple[str, str]] = []
+    for result in reversed(turn.results):
+        before, found, after = text.rpartition(result.content) if result.content else (text, "", "")
+        pieces = [("error" if result.error else "answer", found), (kind if after.strip() else "", after), *pieces]
+        text = before
+    pieces.insert(0, (kind, text))
+    if isinstance(turn.action, str):
+        pieces.insert(0, ("", turn.action))
+    elif not turn.observation:
+        pieces.insert(0, ("call", f"[action {turn.action}]"))
+    size = sum(len(piece) for _, piece in pieces)
+    kept = _split(pieces, most)[0]
+    return kept if size <= most else (*kept, ("event", f" [cut here: {size:,} characters in all] "))
+
+
+def _notes(turns: Sequence[Turn]) -> Iterator[tuple[str, str]]:
+    calls = Counter((result.name, result.error) for turn in turns for result in turn.results)
+    for (name, error), count in calls.items():
+        yield "error" if error else "", f"{name}: {count} call{'s' if count > 1 else ''}{' failed' if error else ''}"
+    for event, count in Counter(event for turn in turns for event in turn.events).items():
+        yield "event", f"{event} \u00d7{count}" if count > 1 else event
+
+
+def _split(
+    pieces: Iterable[tuple[str, str]], cut: int
+) -> tuple[tuple[tuple[str, str], ...], tuple[tuple[str, str], ...]]:
+    """Return pieces up to a place in their text, and the rest; without empty ones."""
     shown, folded, at = [], [], 0
     for kind, piece in pieces:
         head, tail = piece[: max(cut - at, 0)], piece[max(cut - at, 0) :]
         shown += [(kind, head)] if head else []
         folded += [(kind, tail)] if tail else []
         at += len(piece)
-    return Passage(tuple(shown), tuple(folded), len(text) - cut, len(whole) if len(whole) > len(text) else 0)
-
-
-def appended(turn: Turn) -> list[tuple[str, str]]:
-    """Return what a turn adds to one growing text, in pieces of (kind, text): what was written, appended, and found."""
-    text = "".join(message.content for message in turn.observation)
-    if isinstance(turn.action, str):
-        pieces = [("", turn.action)]
-    else:
-        pieces = [] if text else [("call", f"[action {turn.action}]")]
-    kind = "event" if turn.events and not turn.results else "call"
-    for result in turn.results:
-        before, found, after = text.rpartition(result.content)
-        pieces += [(kind, before), ("answer", found)]
-        text = after
-    return [(kind, piece) for kind, piece in (*pieces, ("" if turn.results else kind, text)) if piece]
+    return tuple(shown), tuple(folded)
 
 
 def _fold(text: str) -> int:

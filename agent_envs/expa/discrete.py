@@ -10,11 +10,11 @@ from agent_envs.core import TurnWrapper
 from agent_envs.errors import UsageError
 from agent_envs.expa.actions import LANGUAGE
 from agent_envs.expa.machine import ExpandedActionEnv, ExpandedState
-from agent_envs.expa.solver import known_relations
-from agent_envs.expa.sort_scoring import arrangement
-from agent_envs.expa.sorting import SYMBOLS, PairEnvironment
-from agent_envs.expa.sorting_knowledge import closure
-from agent_envs.expa.sorting_tasks import SortData
+from agent_envs.expa.sorting.environments import SYMBOLS, PairEnvironment
+from agent_envs.expa.sorting.knowledge import closure
+from agent_envs.expa.sorting.scoring import arrangement
+from agent_envs.expa.sorting.solver import known_relations
+from agent_envs.expa.sorting.tasks import SortData
 
 
 class DiscreteActions(TurnWrapper):
@@ -24,7 +24,7 @@ class DiscreteActions(TurnWrapper):
     item is known to be smaller, -1 larger, 0 unknown; conclusions included), which item stands where (m * m), which items the
     task has (m), the first operand of an open call (m), the active environment (one of language and the environments), whether
     the wanted order is descending (1), and the share of actions left (1). `info` stays as it is; `action_masks()` returns the
-    mask under the name that sb3-contrib's MaskablePPO asks for. Text cannot be written: the kinds `sort` and `order` need none.
+    mask under the name that sb3-contrib's MaskablePPO asks for. Text cannot be written, which sorting and ordering do without.
     """
 
     def __init__(self, env: gym.Env[Any, Any]) -> None:
@@ -55,6 +55,12 @@ class DiscreteActions(TurnWrapper):
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
         """Reset and return the numeric observation."""
         _, info = self.env.reset(seed=seed, options=options)
+        core = self._core
+        if core.episode.task.data.kind == "compare":
+            raise UsageError(
+                f"DiscreteActions: task {core.episode.task.id} of {core.env_id} is answered in words; make it with "
+                "compare_percent=0"
+            )
         return self._seen(), info
 
     def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:

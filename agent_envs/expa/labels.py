@@ -1,11 +1,12 @@
 """What reports tell beside success: strata of tasks, and counts of an episode."""
 
+from agent_envs.expa.calculator.metrics import calculator_metrics
 from agent_envs.expa.generated import CalcData
-from agent_envs.expa.metrics import calculator_metrics
-from agent_envs.expa.sort_scoring import calls
-from agent_envs.expa.sorting_tasks import SortData
-from agent_envs.expa.sorting_tasks import labels as sorting_labels
-from agent_envs.trajectory import Task, Trajectory
+from agent_envs.expa.sorting.scoring import calls
+from agent_envs.expa.sorting.tasks import SortData
+from agent_envs.expa.sorting.tasks import labels as sorting_labels
+from agent_envs.protocol import Malformed
+from agent_envs.trajectory import Task, Trajectory, Turn
 
 _SAID_OF = {
     "arithmetic": "wording",
@@ -25,15 +26,30 @@ def labels_of(task: Task) -> dict[str, str]:
 
 
 def metrics_of(trajectory: Trajectory) -> dict[str, float]:
-    """Return the counts of an episode, the same on both faces."""
+    """Return the counts of an episode, the same on both faces: what the tasks count, and what all do.
+
+    - refused actions: turns without a legal or readable action, and calls that came back with an error.
+    - response characters: what the policy wrote, tags included, and what its expanded actions appended, results left out.
+    """
     assert trajectory.task is not None
-    if not isinstance(trajectory.task.data, SortData):
-        return calculator_metrics(trajectory)
-    illegal = sum(any(event.startswith("illegal action") for event in turn.events) for turn in trajectory.turns)
-    characters = sum(len(turn.action) if isinstance(turn.action, str) else 1 for turn in trajectory.turns)
-    return {
-        "comparisons": float(calls(trajectory, "compare")),
-        "swaps": float(calls(trajectory, "swap")),
-        "illegal actions": float(illegal),
-        "response characters": float(characters),
+    if isinstance(trajectory.task.data, SortData):
+        counts = {"comparisons": float(calls(trajectory, "compare")), "swaps": float(calls(trajectory, "swap"))}
+    else:
+        counts = calculator_metrics(trajectory)
+    return counts | {
+        "refused actions": float(sum(map(_refused, trajectory.turns))),
+        "response characters": float(sum(map(_characters, trajectory.turns))),
     }
+
+
+def _refused(turn: Turn) -> bool:
+    return isinstance(turn.parsed, Malformed) or any(result.error for result in turn.results)
+
+
+def _characters(turn: Turn) -> int:
+    if isinstance(turn.action, str):
+        return len(turn.action)
+    if isinstance(turn.parsed, Malformed):
+        return 0
+    appended = sum(len(message.content) for message in turn.observation)
+    return appended - sum(len(result.content) for result in turn.results)

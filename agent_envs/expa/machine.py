@@ -4,7 +4,7 @@ The global state is (history, active environment, latent state). The history is 
 the policy wrote, and what expanded actions appended (`observation` = desc(action) + result). It is kept as turns.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from operator import index
 from typing import Any
 
@@ -61,6 +61,7 @@ class ExpandedActionEnv(TurnEnv):
 
     def route_to(self, *environments: ExternalEnvironment) -> None:
         """Make these the external environments; their order fixes the ids of the expanded actions."""
+        self.problem = replace(self.problem, environments=environments)
         self.environments = environments
         self.expanded_actions = expanded_actions(environments)
         self.action_space = OneOf((Utterance(), Discrete(len(self.expanded_actions))))
@@ -87,6 +88,10 @@ class ExpandedActionEnv(TurnEnv):
             routes = enumerate(self.environments, start=1)
             return (END, *(place for place, environment in routes if environment.available(state.latent)))
         return tuple(sorted(self._ids[name] for name in self._named[state.active].legal(state.latent)))
+
+    def id_of(self, name: str) -> int:
+        """Return the id of the expanded action of a name."""
+        return next(action.id for action in self.expanded_actions if action.name == name)
 
     def _begin(self, task: Task, key: str) -> tuple[ExpandedState, tuple[Message, ...]]:
         return ExpandedState(LANGUAGE, Latent(self.problem.world(task))), self.problem.opening(task)
@@ -148,9 +153,11 @@ class ExpandedActionEnv(TurnEnv):
         return Outcome(ExpandedState(LANGUAGE, Latent(latent.world)), None, shown, (result,), events)
 
     def _refused(self, state: ExpandedState, why: str) -> Outcome:
-        names = [self.expanded_actions[number].name for number in self.legal_actions()]
-        free = "text, " if state.active == LANGUAGE else ""
-        told = f"\n[{why}; legal now: {free}{' '.join(names)}]\n"
+        told = f"\n[{why}]\n"
+        if self.problem.described:
+            names = [self.expanded_actions[number].name for number in self.legal_actions()]
+            free = "text, " if state.active == LANGUAGE else ""
+            told = f"\n[{why}; legal now: {free}{' '.join(names)}]\n"
         return Outcome(state, Malformed(why), (_appended(told, "environment"),), events=(f"illegal action: {why}",))
 
     def _extras(self, episode: Episode) -> dict[str, Any]:

@@ -30,6 +30,8 @@ class Problem:
         solved: whether a finished trajectory, its task included, solves the task.
         world: the latent state of the external environments at the start of a task.
         opening: the messages of a reset.
+        finish: how an episode is brought to its end, in words for the text face.
+        described: whether the prompt describes the environments; where it does not, refusals do not name their actions.
     """
 
     source: TaskSource
@@ -38,6 +40,8 @@ class Problem:
     solved: Callable[[Trajectory], bool]
     world: Callable[[Task], Any]
     opening: Callable[[Task], tuple[Message, ...]]
+    finish: str
+    described: bool = True
 
     def judged(self, episode: Episode, action: str | int, outcome: Outcome, max_turns: int) -> Outcome:
         """Return the outcome of an action, judged if it ends the episode; also where the limit ends it, as the release does."""
@@ -82,13 +86,6 @@ def sections(name: str) -> dict[str, Template]:
 def opening(system: str, user: str) -> tuple[Message, ...]:
     """Return the messages of a reset: the instructions, then the question."""
     return Message("system", system, "environment"), Message("user", user, "environment")
-
-
-def checked_face(face: str) -> str:
-    """Return `text` or `expanded`."""
-    if face not in (TEXT, EXPANDED):
-        raise UsageError(f"face={face!r}; the faces are {TEXT} and {EXPANDED}")
-    return face
 
 
 def checked_count(env: str, name: str, value: Any, least: int = 1) -> int:

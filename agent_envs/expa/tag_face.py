@@ -1,11 +1,11 @@
 """The same tasks as text: tool calls are tag pairs, and the result comes back between result tags (the Prompt baselines)."""
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from agent_envs.canonical import state_type
 from agent_envs.core import Episode, Outcome, Task, TurnEnv
-from agent_envs.expa.actions import Latent, Refusal
+from agent_envs.expa.actions import ExternalEnvironment, Latent, Refusal
 from agent_envs.expa.problem import Problem
 from agent_envs.messages import Message, ToolResult
 from agent_envs.protocol import Answer, Call, Malformed, MarkedAnswerProtocol, TagProtocol
@@ -35,13 +35,18 @@ class TagEnv(TurnEnv):
             max_generations: limit on turns.
             mark: what stands before the answer; "" for `<answer>` tags.
         """
-        self.problem = problem
+        self.problem, self._mark = problem, mark
         self.source, self.reward_spec, self.max_turns = problem.source, problem.reward, max_generations
-        tools = {environment.name: (environment.name, "text") for environment in problem.environments}
-        self._protocol = MarkedAnswerProtocol(tools, mark) if mark else TagProtocol(tools)
-        self.stop = self._protocol.stop
         self.answer_tags = (f"{mark} ", "") if mark else ("<answer>", "</answer>")
-        self._named = {environment.name: environment for environment in problem.environments}
+        self.route_to(*problem.environments)
+
+    def route_to(self, *environments: ExternalEnvironment) -> None:
+        """Make these the external environments; each has a tag of its name."""
+        self.problem = replace(self.problem, environments=environments)
+        tools = {environment.name: (environment.name, "text") for environment in environments}
+        self._protocol = MarkedAnswerProtocol(tools, self._mark) if self._mark else TagProtocol(tools)
+        self.stop = self._protocol.stop
+        self._named = {environment.name: environment for environment in environments}
 
     def _begin(self, task: Task, key: str) -> tuple[TagState, tuple[Message, ...]]:
         return TagState(Latent(self.problem.world(task))), self.problem.opening(task)
@@ -54,9 +59,12 @@ class TagEnv(TurnEnv):
             outcome = self._called(episode.state, parsed)
         else:
             assert isinstance(parsed, Malformed)
-            told = Message("user", f"Your turn held no action: {parsed.reason}.", "environment")
+            told = Message("user", f"Your turn held no action: {self._explained(parsed)}.", "environment")
             outcome = Outcome(episode.state, parsed, (told,), events=(f"malformed: {parsed.reason}",))
         return self.problem.judged(episode, action, outcome, self.max_turns)
+
+    def _explained(self, parsed: Malformed) -> str:
+        return parsed.reason if self.problem.described else f"finish with {self.problem.finish}"
 
     def _called(self, state: TagState, call: Call) -> Outcome:
         name = call.calls[0].name

@@ -207,16 +207,17 @@ class _Numbers:
             self._write(f"{q}*{n}", q * n)
             op, m = "+", q * n
         if op == "n-":
-            self._write(f"{n}-{q}", n - q)
+            self._write(f"{n}-{q}", n - q, n)
         elif op == "*":
             self._write(f"{q}*{m}", q * m)
         elif op == "/":
             self._write(f"{q}/{m}", q // m)
         else:
-            self._write(f"{q}{op}{m}", q + m if op == "+" else q - m)
+            self._write(f"{q}{op}{m}", q + m if op == "+" else q - m, q if op == "-" else 0)
 
-    def _write(self, step: str, result: int) -> None:
-        if not 0 < result < RESULT_LIMIT:
+    def _write(self, step: str, result: int, taken_from: int = 0) -> None:
+        """Write down a step. A difference keeps a tenth of what it is taken from: else many answers would be 1."""
+        if not 1 < result < RESULT_LIMIT or 10 * result < taken_from:
             raise _NoNumbers
         self.steps.append(step)
         self.quantity = result

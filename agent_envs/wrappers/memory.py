@@ -6,6 +6,7 @@ import gymnasium as gym
 
 from agent_envs.core import TurnWrapper
 from agent_envs.errors import UsageError
+from agent_envs.protocol import Malformed
 
 
 class Memory(TurnWrapper):
@@ -35,9 +36,11 @@ class Memory(TurnWrapper):
         """Take a turn and rebuild the context."""
         observation, reward, terminated, truncated, info = self.env.step(action)
         opening, exchanges = self.state
-        said = self.turn_env().episode.turns[-1].action
+        turn = self.turn_env().episode.turns[-1]
+        own = ("assistant", str(turn.action))
         # What an expanded action says is the text that it appends, which follows as the environment's message.
-        own = ("assistant", said) if isinstance(said, str) else ("", "")
+        if isinstance(turn.action, int) or ("action_mask" in info and isinstance(turn.parsed, Malformed)):
+            own = ("", "")
         exchange = (own, *_pairs(info["messages"]))
         # The newest observation answers the newest turn, so `turns` past turns need one exchange more.
         self.state = (opening, (*exchanges, exchange)[-(self.turns + 1) :])

@@ -5,8 +5,8 @@ import pytest
 from agent_envs.errors import UsageError
 from agent_envs.expa import ExternalEnvironment, Latent, expanded_vocabulary
 from agent_envs.expa.actions import expanded_actions
-from agent_envs.expa.calculator import Calculator
-from agent_envs.expa.sorting import Compare, Swap
+from agent_envs.expa.calculator.calculator import Calculator
+from agent_envs.expa.sorting.environments import Compare, Swap
 
 
 class Words:

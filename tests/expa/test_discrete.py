@@ -97,6 +97,18 @@ def test_gymnasium_accepts_it_and_its_spec_travels():
     assert isinstance(again, DiscreteActions) and again.action_space == env.action_space
 
 
+def test_tasks_that_are_answered_in_words_are_refused():
+    env = DiscreteActions(gym.make("agent_envs/OrderExpA-v0"))
+    source = env.unwrapped.source
+    words = next(index for index in range(400) if source.get("train", index).data.kind == "compare")
+    with pytest.raises(
+        UsageError, match=f"order-train-{words} of .*OrderExpA-v0 is answered in words; .*compare_percent=0"
+    ):
+        env.reset(options={"task": words, "split": "train"})
+    plain = gym.make("agent_envs/OrderExpA-v0", compare_percent=0).unwrapped.source
+    assert {plain.get("train", index).data.kind for index in range(400)} == {"order"}
+
+
 def test_what_has_no_numbers_is_refused():
     with pytest.raises(UsageError, match=r"Sort-v0 has no expanded actions; use its twin with ExpA"):
         DiscreteActions(gym.make("agent_envs/Sort-v0"))

@@ -1,25 +1,27 @@
 """Expanded actions outside their family: requests, runs, wrappers, forks, pages, the command line, the checker."""
 
-import io
+import copy
 import json
+import pickle
+import warnings
 
 import gymnasium as gym
 import numpy as np
 import pytest
+from gymnasium.utils.env_checker import check_env
+from gymnasium.wrappers import PassiveEnvChecker
 
 import agent_envs
-from agent_envs import Reply, UsageError, check_turn_env, fork, run_episode
+from agent_envs import Reply, UsageError, fork, run_episode
 from agent_envs.evaluation.agents import make_agent
 from agent_envs.evaluation.evaluate import evaluate, resume
 from agent_envs.evaluation.plan import Choice, adhoc_suite
 from agent_envs.evaluation.run_folder import Settings, open_run
-from agent_envs.evaluation.view import write_view
-from agent_envs.expa.sort_env import SortExpA
+from agent_envs.expa.sorting.env import SortExpA
 from agent_envs.model_policy import ChatPolicy
-from agent_envs.policies import CompanionPolicy, checked_replies
-from agent_envs.trajectory import Trajectory, stretches, transcript
+from agent_envs.policies import checked_replies
+from agent_envs.trajectory import Trajectory
 from agent_envs.wrappers import ForcedAnswer, Memory, TurnLimit
-from tests.evaluation.test_page import Reader
 
 SORT = "agent_envs/SortExpA-v0"
 ACTIONS = ["Let me see:", 1, 3, 4, " hm", 2, "no text here", 3, 5, 0]
@@ -101,7 +103,8 @@ def test_agents_that_only_write_are_refused_before_anything_is_made(tmp_path):
 def test_replies_hold_a_text_or_an_id(action):
     with pytest.raises(UsageError, match="agent mine: an action is a text or the id"):
         checked_replies("mine", [Reply(action)], 1)
-    assert checked_replies("mine", [Reply(np.int64(3)), Reply("x"), Reply(2)], 3)
+    kept = checked_replies("mine", [Reply(np.int64(3)), Reply("x"), Reply(2)], 3)
+    assert [reply.action for reply in kept] == [3, "x", 2] and type(kept[0].action) is int
 
 
 def test_memory_keeps_what_actions_append():
@@ -111,8 +114,32 @@ def test_memory_keeps_what_actions_append():
     assert shown[0] == [("assistant", "So")]
     assert shown[1] == [("assistant", "So"), ("assistant", " compare")]
     assert shown[2] == [("assistant", " compare"), ("assistant", " A and")], "two turns back, and no further"
+    shown = env.step("refused, as it is no action of compare")[4]["messages"][2:]
+    assert shown[-1]["content"].startswith("\n[text cannot") and not any("refused" in m["content"] for m in shown)
     env.step(4)
     assert env.env.unwrapped.episode.state.active == "language"
+
+
+def test_a_request_joins_what_a_memory_leaves():
+    policy = Scripted()
+    run_episode(Memory(gym.make(SORT, size=3), turns=3), policy, seed=0, task=0, split="test")
+    roles = [[message["role"] for message in seen] for seen in policy.seen]
+    assert roles == [["system", "user"]] + [["system", "user", "assistant"]] * 9
+    assert policy.seen[3][-1]["content"] == "Let me see: compare A and"
+    content = policy.seen[5][-1]["content"]
+    assert content.startswith(" compare A and B: A ") and content.endswith(" hm"), "of `Let me see:` nothing is left"
+
+
+def test_a_text_agent_is_told_of_no_twin_where_there_is_none():
+    gym.register("agent_envs/LonelyExpA-v0", entry_point=SortExpA)
+    try:
+        with pytest.raises(UsageError, match="LonelyExpA-v0 takes expanded actions, which agent mute cannot choose$"):
+            policy = Scripted()
+            policy.name, policy.text_only = "mute", True
+            run_episode(gym.make("agent_envs/LonelyExpA-v0"), policy, seed=0)
+    finally:
+        gym.registry.pop("agent_envs/LonelyExpA-v0")
+    assert not policy.seen
 
 
 def test_turn_limits_count_actions_and_no_answer_can_be_forced():
@@ -136,121 +163,32 @@ def test_a_fork_has_spaces_of_its_own():
     assert [env.action_space.sample() for _ in range(20)] == drawn, "sampling in the fork moved nothing here"
 
 
-def test_a_transcript_is_one_text_with_what_was_appended_apart():
-    _, _, result = played()
-    turns = result.trajectory.turns
-    assert [len(group) for group in stretches(turns)] == [7, 3], "an illegal action ends a stretch, and so does the end"
-    text = transcript(result.trajectory.prompt, turns)
-    assert "[policy, turns 1 to 7] Let me see:⟪ compare A and B: A " in text
-    assert " hm⟪ swap⟫no text here⟪\n[text cannot" in text and "⟪ A and C => C, B, A\n[action 0]⟫" in text
-    assert text.count("(reward ") == 2
-    plain = run_episode(gym.make("agent_envs/Sort-v0"), CompanionPolicy("solver"), seed=0).trajectory
-    assert all(len(group) == 1 for group in stretches(plain.turns))
+@pytest.mark.parametrize("mode", ["sync", "async"])
+def test_vectors_take_ids_samples_and_text(mode):
+    envs = agent_envs.make_vec(SORT, 3, mode, size=3)
+    try:
+        envs.reset(seed=3)
+        assert envs.step(("one", 1, np.int64(2)))[0] == ("", " compare", " swap")
+        observations, _, _, _, info = envs.step(((1, np.int64(1)), (0, "x"), -1))
+        assert observations[0] == " compare" and "text cannot be written" in observations[1]
+        assert "no such action" in observations[2] and list(info["active"]) == ["compare", "compare", "swap"]
+        assert info["action_mask"].shape == (3, 6) and info["action_mask"].dtype == bool
+        assert len(envs.step(envs.action_space.sample())[0]) == 3
+    finally:
+        envs.close()
 
 
-def test_pages_show_a_stretch_as_one_text(tmp_path):
-    evaluate(adhoc_suite(Choice("SortExpA", limit=3)), Settings("solver", smoke=True), folder=tmp_path / "run")
-    write_view(tmp_path / "run", tmp_path / "view")
-    html = next((tmp_path / "view" / "pages").glob("*.html")).read_text(encoding="utf-8")
-    text = Reader(html).text
-    assert "Turns 1 to " in text and " compare A and B: A " in text and "Turn 2\n" not in text
-    assert 'title="turn 1, expanded action 1"' in html and html.count('<section class="turn"') == 3 * 2
-    assert "Success by least swaps" in Reader((tmp_path / "view" / "index.html").read_text(encoding="utf-8")).text
-
-
-def test_hostile_text_on_a_page_stays_text(tmp_path):
-    class Evil:
-        name, batch = "evil", 1
-
-        def act(self, requests):
-            turn = requests[0].turn
-            return [Reply((1, 3, "<script>alert(1)</script>", 4, "<img src=x onerror=1>", 0)[turn - 1])]
-
-    suite = adhoc_suite(Choice("SortExpA", limit=1))
-    evaluate(suite, Settings("evil", smoke=True), policy=Evil(), folder=tmp_path / "run")
-    write_view(tmp_path / "run", tmp_path / "view")
-    html = next((tmp_path / "view" / "pages").glob("*.html")).read_text(encoding="utf-8")
-    assert "<script" not in html and "<img" not in html and "&lt;script&gt;alert(1)" in html
-
-
-def test_play_takes_names_ids_and_text(monkeypatch, capsys):
-    from agent_envs.cli import play
-
-    typed = "Which?\n\n/compare /A /B\n\n/2\n\n/nonsense /7 /A /B\n\n/end now\n\n/end\n\n"
-    monkeypatch.setattr("sys.stdin", io.StringIO(typed))
-    play("SortExpA", task=0, split="test", arg=["size=3"])
-    shown = capsys.readouterr().out
-    assert "in language: /end /compare /swap, or text" in shown and "in swap: /A /B /C" in shown
-    assert "there is no such action inside swap" in shown and "Which? compare A and B: A " in shown
-    assert "/end now" in shown, "a line that is not all names is text"
-    assert "The episode is over: " in shown
-
-
-def test_show_lists_the_expanded_actions(capsys):
-    from agent_envs.cli import show_page
-
-    show_page("SortExpA", as_json=True, arg=["size=2"])
-    page = json.loads(capsys.readouterr().out)
-    assert [row["name"] for row in page["expanded_actions"]] == ["end", "compare", "swap", "A", "B"]
-    show_page("Sort", as_json=True, arg=None)
-    assert json.loads(capsys.readouterr().out)["expanded_actions"] == []
-
-
-class MasksTooMuch(SortExpA):
-    """Its mask forbids what is legal."""
-
-    def _extras(self, episode):
-        extras = super()._extras(episode)
-        extras["action_mask"][3:] = False
-        return extras
-
-
-class MasksNothing(SortExpA):
-    """Its mask allows what is refused."""
-
-    def _extras(self, episode):
-        extras = super()._extras(episode)
-        extras["action_mask"][:] = True
-        return extras
-
-
-class MovesOnIllegal(SortExpA):
-    """An illegal action enters an environment."""
-
-    def _refused(self, state, why):
-        from dataclasses import replace
-
-        return replace(super()._refused(state, why), state=replace(state, active="compare"))
-
-
-class KeepsQuiet(SortExpA):
-    """An illegal action is not explained."""
-
-    def _refused(self, state, why):
-        from dataclasses import replace
-
-        return replace(super()._refused(state, why), events=())
-
-
-class EndsLast(SortExpA):
-    """Its ids are in another order than they must be."""
-
-    def route_to(self, *environments):
-        super().route_to(*environments)
-        self.expanded_actions = self.expanded_actions[::-1]
-
-
-class RaisesOnIds(SortExpA):
-    """An id beyond the table raises."""
-
-    def _read(self, action):
-        if isinstance(action, int) and not 0 <= action < 8:
-            raise IndexError(action)
-        return super()._read(action)
-
-
-@pytest.mark.parametrize("cls", [MasksTooMuch, MasksNothing, MovesOnIllegal, KeepsQuiet, EndsLast, RaisesOnIds])
-def test_the_checker_finds_each_broken_promise(cls):
-    report = check_turn_env(cls(), episodes=2, hostile=50)
-    failed = {check.name for check in report.checks if check.status == "failed"}
-    assert "expanded actions" in failed, report.text()
+def test_spaces_copy_pickle_and_pass_gymnasiums_checks():
+    space = gym.make(SORT).action_space
+    for twin in (copy.deepcopy(space), pickle.loads(pickle.dumps(space))):
+        assert twin == space
+        twin.seed(3), space.seed(3)
+        samples = [twin.sample() for _ in range(5)]
+        assert samples == [space.sample() for _ in range(5)] and all(space.contains(sample) for sample in samples)
+    env = PassiveEnvChecker(SortExpA(size=3))
+    env.reset(seed=1)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        check_env(SortExpA(size=3), skip_render_check=True)
+        for action in ("x", 1, np.int64(3), (1, np.int64(4)), -1):
+            assert env.step(action)[2:4] == (False, False)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 import agent_envs
 from agent_envs.errors import UsageError
 from agent_envs.expa import ExternalEnvironment, Latent
-from agent_envs.expa.sort_env import SortExpA
+from agent_envs.expa.sorting.env import Sort, SortExpA
 
 CALC = "agent_envs/ArithmeticExpA-v0"
 SORT = "agent_envs/SortExpA-v0"
@@ -216,4 +216,21 @@ def test_a_third_environment_joins_the_same_machine():
 
 def test_a_third_environment_passes_the_contract():
     report = agent_envs.check_turn_env(SortWithCheck(), episodes=3, hostile=300)
+    assert report.ok, report.text()
+
+
+class SortWithCheckAsText(Sort):
+    def __init__(self, **arguments):
+        super().__init__(**arguments)
+        self.route_to(*self.problem.environments, Check("ABCDE"))
+
+
+def test_the_same_class_serves_the_text_face():
+    env = SortWithCheckAsText()
+    env.reset(seed=0, options={"task": 0, "split": "test"})
+    smallest = "ABCDE"[env.episode.task.hidden.index(0)]
+    assert env.step(f"<check>{smallest} even</check>")[0] == "<result> yes </result>"
+    assert "</check>" in env.stop and env.episode.turns[-1].results[0].ids == (smallest, "even")
+    assert env.step("<check>even</check>")[0].startswith("<result> Error: 'even' cannot stand there")
+    report = agent_envs.check_turn_env(SortWithCheckAsText(), episodes=3, hostile=300)
     assert report.ok, report.text()

@@ -5,7 +5,7 @@ import pytest
 
 from agent_envs.errors import UsageError
 from agent_envs.expa.generated import CalcData, Derivation
-from agent_envs.expa.sorting_tasks import SortData
+from agent_envs.expa.sorting.tasks import SortData
 from agent_envs.trajectory import Task
 
 
@@ -55,6 +55,8 @@ def paid(task, text, env="Arithmetic", **arguments):
         ("#### 1.2.3", "42", 0, 0, 0),
         ("42", "42", 0, 0, 0),
         ("####  42", "42", 1, 1, 0),
+        ("####\n42", "42", 0, 0, 0),
+        ("#### ,42", "42", 0, 0, 0),
     ],
 )
 def test_number_answers(text, gold, em, numeric, released):
@@ -70,6 +72,7 @@ def test_number_answers(text, gold, em, numeric, released):
         ("#### (8-2)*(1+3)", 1, 1),
         ("#### (3+1)*(8-2)", 1, 1),
         ("#### (8-2)*(1+3) = 24", 0, 1),
+        ("#### (8-2)*(1+3) = 999", 0, 0),
         ("#### (8-2)*(1+3)*1", 0, 0),
         ("#### 24", 0, 0),
         ("#### 8*3*1", 0, 0),
@@ -88,7 +91,8 @@ def test_released_countdown_reads_the_first_mark_and_forgives_a_hundred_thousand
     two = "#### (8-2)*(1+3)\n#### 8"
     assert paid(countdown_task(), two, "Countdown", reward="released")[0] == 1
     assert paid(countdown_task(), two, "Countdown")[0] == 0
-    close = countdown_task("24.000001")
+    close = countdown_task("24.000005")
+    assert paid(countdown_task("24.00005"), "#### (8-2)*(1+3)", "Countdown", reward="released")[0] == 0
     assert paid(close, "#### (8-2)*(1+3)", "Countdown", reward="released")[0] == 1
     assert paid(close, "#### (8-2)*(1+3)", "Countdown")[0] == 0
 
@@ -180,6 +184,37 @@ def test_compare_tasks_are_answered(answer, right):
     expanded = play("OrderExpA", task, [1, 3, 4, f"<answer>{answer}</answer>", 0])
     assert text.episode.success == expanded.episode.success == right
     assert text.trajectory.total_reward == expanded.trajectory.total_reward
+
+
+def test_the_limit_judges_the_arrangement_on_the_text_face_too():
+    task = sort_task((1, 0, 2))
+    core = play("Sort", task, ["hm", "<swap>A, B</swap>"], max_generations=2)
+    assert core.episode.turns[-1].truncated and core.episode.success and core.trajectory.total_reward > 0.5
+    assert not play("Sort", task, ["<swap>A, B</swap>", "<swap>A, B</swap>"], max_generations=2).episode.success
+
+
+def test_compare_answers_are_the_last_complete_ones_and_a_guess_is_paid_as_one():
+    task = sort_task((1, 0), kind="compare", gold="A > B")
+    said = "<answer>A < B</answer> no, <answer>A > B</answer> as I wrote in <answer>"
+    assert play("OrderExpA", task, [1, 3, 4, said, 0]).episode.success
+    right = "<answer>A > B</answer>"
+    best = play("Order", task, ["<compare>A, B</compare>", right]).trajectory.total_reward
+    guess = play("Order", task, [right]).trajectory.total_reward
+    dummy = play("Order", task, ["<compare>A, A</compare>", right]).trajectory.total_reward
+    assert best == 1 > guess == dummy
+
+
+@pytest.mark.parametrize(("answer", "right"), [("4,2", False), ("1,234", True), ("12,34", False), ("1,2,3,4", False)])
+def test_commas_stand_between_thousands(answer, right):
+    assert paid(number_task("1234" if "3" in answer else "42"), f"#### {answer}")[0] == right
+
+
+def test_bounds_are_those_of_the_formulas():
+    for name in ("Arithmetic", "Countdown", "Sort", "Order"):
+        rewards = ("fixed", "released", "success") if name in ("Sort", "Order") else ("em", "numeric", "released")
+        for reward in rewards:
+            spec = gym.make(f"agent_envs/{name}-v0", reward=reward).unwrapped.reward_spec
+            assert spec.episode == (0.0, 1.0) and (spec.low, spec.high) == (0.0, 1.0)
 
 
 def test_unknown_rewards_name_the_known_ones():

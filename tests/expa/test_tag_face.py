@@ -113,5 +113,6 @@ def test_an_unclosed_call_yields_to_an_answer():
 @pytest.mark.parametrize(
     "text", ["####" * 250_000, "#### " + "(" * 1_000_000, "#### 1\n" * 150_000, "<calculator>" * 80_000]
 )
-def test_hostile_marks_stay_linear(text):
-    PROTOCOL.parse(text)
+def test_hostile_marks_are_read_and_stay_linear(text):
+    kind = {"<": "Call", "1": "Answer"}.get("<" if text[0] == "<" else text[5], "Malformed")
+    assert type(PROTOCOL.parse(text)).__name__ == kind
