@@ -13,7 +13,7 @@ from gymnasium.spaces import Discrete, OneOf
 
 from agent_envs.canonical import state_type
 from agent_envs.core import Episode, Outcome, Task, TurnEnv
-from agent_envs.episode import legal_text
+from agent_envs.episode import MAX_ACTION_CHARACTERS, legal_text
 from agent_envs.expa.actions import (
     END,
     LANGUAGE,
@@ -36,10 +36,11 @@ UNKNOWN = -1  # how an integer that is no expanded action is recorded, whatever 
 @state_type
 @dataclass(frozen=True, slots=True)
 class ExpandedState:
-    """The active environment and the latent state; the history is the episode's turns."""
+    """The active environment, the latent state, and how many characters were written; the history is the episode's turns."""
 
     active: str
     latent: Latent
+    written: int = 0
 
 
 class ExpandedActionEnv(TurnEnv):
@@ -121,9 +122,12 @@ class ExpandedActionEnv(TurnEnv):
 
     def _written(self, episode: Episode, text: str) -> Outcome:
         state: ExpandedState = episode.state
-        if state.active == LANGUAGE:
-            return Outcome(state, Say(text))
-        return self._refused(state, f"text cannot be written inside {state.active}")
+        if state.active != LANGUAGE:
+            return self._refused(state, f"text cannot be written inside {state.active}")
+        written = state.written + len(text)
+        if written > MAX_ACTION_CHARACTERS:
+            return self._refused(state, f"the text would be longer than {MAX_ACTION_CHARACTERS} characters in all")
+        return Outcome(replace(state, written=written), Say(text))
 
     def _acted(self, episode: Episode, action: int) -> Outcome:
         state: ExpandedState = episode.state
@@ -136,21 +140,19 @@ class ExpandedActionEnv(TurnEnv):
         if chosen.kind == "end":
             return Outcome(state, None, terminated=True)
         if chosen.kind == "route":
-            return Outcome(
-                ExpandedState(chosen.name, Latent(state.latent.world)), None, (_appended(chosen.desc, "environment"),)
-            )
+            entered = replace(state, active=chosen.name, latent=Latent(state.latent.world))
+            return Outcome(entered, None, (_appended(chosen.desc, "environment"),))
         environment = self._named[state.active]
         observation, latent, left = environment.step(state.latent, chosen.name)
         if not left:
-            return Outcome(
-                ExpandedState(state.active, latent), None, (_appended(chosen.desc + observation, "environment"),)
-            )
+            shown = (_appended(chosen.desc + observation, "environment"),)
+            return Outcome(replace(state, latent=latent), None, shown)
         content = observation.strip().lstrip(":=>").strip()
         trace = environment.trace((*state.latent.keyed, chosen.name))
         result = ToolResult("call_0", environment.name, content, isinstance(observation, Refusal), trace)
         shown = (_appended(chosen.desc + observation, "tool"),)
         events = (f"{environment.name}: {content}",) if result.error else ()
-        return Outcome(ExpandedState(LANGUAGE, Latent(latent.world)), None, shown, (result,), events)
+        return Outcome(replace(state, active=LANGUAGE, latent=Latent(latent.world)), None, shown, (result,), events)
 
     def _refused(self, state: ExpandedState, why: str) -> Outcome:
         told = f"\n[{why}]\n"

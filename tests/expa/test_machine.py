@@ -90,6 +90,15 @@ def test_text_inside_an_environment_is_illegal_and_no_part_of_the_history():
     assert env.step(number(env, "B"))[4]["active"] == "language", "the call goes on where it was"
 
 
+def test_the_language_of_an_episode_is_bounded():
+    env = make(CALC)
+    for _ in range(4):
+        assert not env.step("x" * 250_000)[4]["events"]
+    observation, *_, info = env.step("y")
+    assert "longer than 1000000 characters in all" in observation and info["events"]
+    assert env.step(1)[4]["active"] == "calculator", "actions go on"
+
+
 def test_end_is_not_legal_inside_an_environment():
     env = make(size=2)
     env.step(number(env, "compare"))
