@@ -34,6 +34,7 @@ class Gatherer:
         self.name = policy.name
         self.privileged = getattr(policy, "privileged", False)
         self.can_prefill = getattr(policy, "can_prefill", True)
+        self.text_only = getattr(policy, "text_only", False)
         self._policy = policy
         self._asked: list[tuple[Request, Future[Reply]]] = []
         self._since = 0.0

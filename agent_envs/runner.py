@@ -50,6 +50,7 @@ class _Metered:
         self.name = policy.name
         self.needs_env = getattr(policy, "needs_env", False)
         self.can_prefill = getattr(policy, "can_prefill", True)
+        self.text_only = getattr(policy, "text_only", False)
         self.usage: dict[str, int] = {}
         self.seconds = 0.0
         self._policy = self._actor = policy

@@ -17,6 +17,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from importlib.metadata import version
 from math import factorial
 from pathlib import Path
@@ -27,15 +28,14 @@ import gymnasium as gym
 from benchmarks.learning_chart import chart_svg
 from benchmarks.steps import peer_python
 
-SEEDS = (0, 1, 2)
 ROLLOUT, ENVIRONMENTS = 2048, 8  # steps between two updates, in so many environments
-WAYS = {  # the share of ordering tasks, and whether the end of the budget is an end
-    "order first": (0.2, True),
-    "sort only": (0.0, True),
-    "order first, budget as truncation": (0.2, False),
+WAYS = {  # the share of ordering tasks, whether the end of the budget is an end, and the seeds
+    "order first": (0.2, True, (0, 1, 2)),
+    "sort only": (0.0, True, (0, 1, 2)),
+    "order first, budget as truncation": (0.2, False, (0,)),
 }
 CASES: dict[int, dict[str, Any]] = {
-    3: {"directions": "both", "max_actions": 40, "rollouts": 120, "every": 6, "ways": tuple(WAYS)},
+    3: {"directions": "both", "max_actions": 40, "rollouts": 160, "every": 8, "ways": tuple(WAYS)},
     4: {"directions": "ascending", "max_actions": 60, "rollouts": 480, "every": 16, "ways": ("order first",)},
 }
 SETTINGS = {"gamma": 1.0, "gae_lambda": 0.95, "batch_size": 256, "n_epochs": 6}
@@ -113,7 +113,7 @@ def train(size: int, way: str, seed: int) -> dict[str, Any]:
     from stable_baselines3.common.vec_env import DummyVecEnv
 
     torch.set_num_threads(1)
-    (share, ends), case = WAYS[way], CASES[size]
+    (share, ends, _), case = WAYS[way], CASES[size]
     rollouts, view = case["rollouts"], make_view("Sort", size, True)
     tasks, curve, ordering = every_task(view, size), [], round(rollouts * share)
     started = time.process_time()
@@ -157,6 +157,7 @@ def main() -> None:
     """Train every way with every seed, print the table, write the figures and the chart."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--sizes", type=int, nargs="+", choices=sorted(CASES), default=[3])
+    parser.add_argument("--jobs", type=int, default=1, help="how many trainings at a time, each on one thread")
     parser.add_argument("--out", type=Path, help="write the figures as JSON, and the chart of Sort-3 as SVG beside it")
     parser.add_argument("--worker", nargs=3, metavar=("SIZE", "WAY", "SEED"), help=argparse.SUPPRESS)
     options = parser.parse_args()
@@ -166,9 +167,13 @@ def main() -> None:
         return
     results: dict[str, Any] = {}
     for size in options.sizes:
-        runs = {way: [train_apart(size, way, seed) for seed in SEEDS] for way in CASES[size]["ways"]}
-        versions = [run.pop("versions") for rows in runs.values() for run in rows][0]
-        results[f"Sort-{size}"] = {"case": CASES[size], "optimum": optimum(size), "runs": runs}
+        wanted = [(size, way, seed) for way in CASES[size]["ways"] for seed in WAYS[way][2]]
+        with ThreadPoolExecutor(options.jobs) as pool:
+            rows = list(pool.map(train_apart, *zip(*wanted, strict=True)))
+        runs = {way: [row for row, (_, its, _) in zip(rows, wanted, strict=True) if its == way] for way in WAYS}
+        versions = [row.pop("versions") for row in rows][0]
+        taught = {way: found for way, found in runs.items() if found}
+        results[f"Sort-{size}"] = {"case": CASES[size], "optimum": optimum(size), "runs": taught}
     for name, result in results.items():
         print(table(name, result))
     if options.out:

@@ -121,24 +121,29 @@ def snapshot_costs(env: Any, repeats: int) -> dict[str, float]:
 
 
 def expa() -> dict[str, dict[str, Any]]:
-    """Return, for each ExpA id, the steps per CPU-second of solver and random play, and what a snapshot costs in mid-episode."""
+    """Return, for each ExpA id, steps per CPU-second of solver and random play, and what a snapshot costs in mid-episode."""
     import gymnasium as gym
 
     import agent_envs  # noqa: F401 - registers the ids
 
-    rows: dict[str, dict[str, Any]] = {}
-    for name in EXPA:
-        env = gym.make(f"agent_envs/{name}-v0")
-        row: dict[str, Any] = {}
-        for player in ("solver", "random"):
-            plan = recorded(env, player)
-            row[player] = max(_rate(lambda plan=plan: replay(env, plan), EXPA_SECONDS) for _ in range(3))  # type: ignore[misc]
-            row[f"{player}_steps_an_episode"] = round(sum(len(actions) for _, actions in plan) / len(plan), 1)
-        task, actions = max(recorded(env, "solver"), key=lambda episode: len(episode[1]))
-        half = len(actions) // 2
-        replay(env, [(task, actions[:half])])
-        rows[name] = row | {"snapshot_turns": half, "snapshot_microseconds": snapshot_costs(env, 100)}
-    return rows
+    return {name: expa_row(gym.make(f"agent_envs/{name}-v0")) for name in EXPA}
+
+
+def expa_row(env: Any) -> dict[str, Any]:
+    """Return the row of one id; the snapshot is taken halfway through the solver's longest episode."""
+    row: dict[str, Any] = {}
+    for player in ("random", "solver"):
+        plan = recorded(env, player)
+
+        def window(plan: Plan = plan) -> int:
+            return replay(env, plan)
+
+        row[player] = max(_rate(window, EXPA_SECONDS) for _ in range(3))
+        row[f"{player}_steps_an_episode"] = round(sum(len(actions) for _, actions in plan) / len(plan), 1)
+    task, actions = max(plan, key=lambda episode: len(episode[1]))
+    half = len(actions) // 2
+    replay(env, [(task, actions[:half])])
+    return row | {"snapshot_turns": half, "snapshot_microseconds": snapshot_costs(env, 100)}
 
 
 def recorded(env: Any, player: str) -> Plan:

@@ -105,6 +105,7 @@ class Limited:
         self.name, self.batch = policy.name, policy.batch
         self.privileged = getattr(policy, "privileged", False)
         self.can_prefill = getattr(policy, "can_prefill", True)
+        self.text_only = getattr(policy, "text_only", False)
         self.needs_env = getattr(policy, "needs_env", False)
         self._policy, self._purse = policy, purse
 

@@ -99,6 +99,23 @@ def test_agents_that_only_write_are_refused_before_anything_is_made(tmp_path):
         run_episode(gym.make(SORT), agent, seed=0)
 
 
+@pytest.mark.parametrize("batch", [1, 4])
+def test_run_many_refuses_them_too(batch):
+    class Writer:
+        name, text_only, asked = "writer", True, 0
+
+        def act(self, requests):
+            self.asked += 1
+            return [Reply("x") for _ in requests]
+
+    writer = Writer()
+    writer.batch = batch
+    plan = [agent_envs.Planned("k", agent_envs.spec_json(gym.make(SORT)), "sort-test-0", "test", 0)]
+    with pytest.raises(UsageError, match="SortExpA-v0 takes expanded actions, which agent writer cannot choose"):
+        list(agent_envs.run_many(plan, writer, concurrency=1))
+    assert not writer.asked
+
+
 @pytest.mark.parametrize("action", [None, True, np.True_, 1.0, b"x", ["a"]])
 def test_replies_hold_a_text_or_an_id(action):
     with pytest.raises(UsageError, match="agent mine: an action is a text or the id"):
