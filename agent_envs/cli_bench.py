@@ -59,7 +59,9 @@ def _sorting(sizes: list[int], as_json: bool) -> None:
         counts = [[str(least), *(str(found[n].get(least, "")) for n in sizes)] for least in range(max(sizes))]
         heads = ["fewest swaps", *(f"{n} items" for n in sizes)]
         print_table("Permutations by the fewest swaps that sort them", heads, counts)
-        show("An agent's own figures: agent-envs eval Sort --agent AGENT, then agent-envs report on its run.")
+        show(
+            "They play too: agent-envs eval Sort --agent agent_envs.expa.sorting.agent:SortingAgent --agent-arg algorithm=merge"
+        )
 
     by_swaps = {str(n): {str(least): count for least, count in row.items()} for n, row in found.items()}
     print_result({"bench": "sorting", "rows": [_plain(row) for row in rows], "strata": by_swaps}, as_json, text)

@@ -48,7 +48,7 @@ def _panel(result: dict[str, Any], figure: str, title: str, unit: str, ticks: Se
         return LEFT + steps / most * (right - LEFT)
 
     def y(value: float) -> float:
-        return floor - min(value, ticks[-1]) / ticks[-1] * (floor - TOP)
+        return float(floor - min(value, ticks[-1]) / ticks[-1] * (floor - TOP))
 
     def path(points: Sequence[tuple[float, float]], kind: str) -> str:
         return f'<path class="{kind}" d="M' + "L".join(f"{x(a):.1f} {y(b):.1f}" for a, b in points) + '"/>'

@@ -230,10 +230,12 @@ def test_what_nobody_can_send_is_an_error_of_the_caller_and_shows_no_key(client)
 @pytest.mark.parametrize(
     "value, low, high",
     [("0", 0, 0), ("2.5", 2.5, 2.5), ("-3", 0, 0), ("soon", 0, 0), ("inf", 0, 0), ("9" * 400, 0, 0), ("", 0, 0),
-     (email.utils.formatdate(time.time() + 3000, usegmt=True), 2000, 3001), ("Wed, 21 Oct 2015 07:28:00 GMT", 0, 0),
+     ("in 3000 s", 2000, 3001), ("Wed, 21 Oct 2015 07:28:00 GMT", 0, 0),
      ("Wed, 99 Foo 2015", 0, 0)],
 )  # fmt: skip
 def test_retry_after_in_both_forms(client, value, low, high):
+    if value == "in 3000 s":  # made here: a test's name must not hold the time
+        value = email.utils.formatdate(time.time() + 3000, usegmt=True)
     with FaultServer(faults={0: "rate_limit"}, retry_after=value) as server:
         assert low <= fault_of(client, server, seconds=10).wait_seconds <= high
 

@@ -118,6 +118,13 @@ def expanded_actions(environments: Sequence[ExternalEnvironment]) -> tuple[Expan
     Raises:
         UsageError: two environments have one name, or one action name has two descriptions.
     """
+    for environment in environments:
+        missing = [name for name in ("name", "desc", "actions", "legal", "step") if not hasattr(environment, name)]
+        if missing or not isinstance(environment, ExternalEnvironment):
+            lacks = (
+                f"lacks {', '.join(missing)}" if missing else "is no subclass of agent_envs.expa.ExternalEnvironment"
+            )
+            raise UsageError(f"external environment {type(environment).__name__} {lacks}")
     found = [ExpandedAction(END, "end", "", (LANGUAGE,), "end")]
     for environment in environments:
         found.append(ExpandedAction(len(found), environment.name, environment.desc, (LANGUAGE,), "route"))
@@ -178,6 +185,10 @@ def expanded_vocabulary(
     if eos is None:
         raise UsageError(
             "expanded_vocabulary: the tokenizer has no eos_token_id; give end_id, the id that `end` maps to"
+        )
+    if first_id <= int(eos) < first_id + len(actions) - 1:
+        raise UsageError(
+            f"expanded_vocabulary: first_id={first_id} gives an action the id {eos} of `end`; begin elsewhere"
         )
     rows = [VocabularyRow(END, int(eos), int(eos), (int(eos),))]
     for place, action in enumerate(actions[1:]):

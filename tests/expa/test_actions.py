@@ -51,6 +51,16 @@ def test_two_descriptions_or_names_of_one_thing_are_refused():
         expanded_actions((Compare(2), Compare(3)))
 
 
+def test_an_environment_that_lacks_a_part_is_told_which():
+    class Dice(ExternalEnvironment):
+        actions = {"roll": " roll"}
+
+    with pytest.raises(UsageError, match="external environment Dice lacks name, desc"):
+        expanded_actions((Dice(),))
+    with pytest.raises(UsageError, match="external environment Words lacks name, desc, actions, legal, step"):
+        expanded_actions((Words(),))
+
+
 def test_vocabulary_rows_start_from_the_first_token_of_the_description():
     tokenizer = Words()
     actions = expanded_actions((Compare(2), Swap(2)))
@@ -69,6 +79,8 @@ def test_vocabulary_needs_an_end_and_tokens():
     assert expanded_vocabulary(lambda text: [5], 10, actions, end_id=3)[0].token_id == 3
     with pytest.raises(UsageError, match="eos_token_id"):
         expanded_vocabulary(lambda text: [5], 10, actions)
+    with pytest.raises(UsageError, match="first_id=3 gives an action the id 3 of `end`"):
+        expanded_vocabulary(lambda text: [5], 3, actions, end_id=3)
     with pytest.raises(UsageError, match="no token"):
         expanded_vocabulary(lambda text: [], 10, actions, end_id=3)
 
