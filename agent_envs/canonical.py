@@ -94,7 +94,9 @@ def _decoded(value: Any) -> Any:
         return {key: _decoded(item) for key, item in value.items()}
     cls = _TYPES.get(value["$type"])
     if cls is None:
-        raise ValueError(f"stored state names an unknown type: {value['$type']!r}")
+        raise ValueError(
+            f"stored state names an unknown type: {value['$type']!r}; make its environment first, which brings its types"
+        )
     return cls(**{key: _decoded(item) for key, item in value.items() if key != "$type"})
 
 

@@ -1,5 +1,6 @@
 """The command line; `agent-envs --help` lists the verbs. Heavy imports wait for the verb that needs them."""
 
+import io
 import json
 import sys
 from itertools import groupby
@@ -32,6 +33,9 @@ app.command("bench")(bench)
 
 def main() -> None:
     """Run the command line. Exit codes: 0 ok, 1 a check failed, 2 wrong usage or missing data, 3 a partial run."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):  # a terminal that knows ASCII only still gets every line
+            stream.reconfigure(errors="backslashreplace")
     try:
         app()
     except AgentEnvsError as error:

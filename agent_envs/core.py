@@ -180,6 +180,8 @@ class TurnEnv(gym.Env[str, Any]):
         if split not in self.source.splits:
             self._refuse(f"no split {split!r} of {self.source.name}", f"the splits are {', '.join(self.source.splits)}")
         size = self.source.size(split)
+        if isinstance(task, int) and abs(task) >= 2**63:
+            self._refuse(f"task is an integer of {task.bit_length()} bits", "name a task by index or id")
         drawn = self.np_random.integers(size) if task is None else task
         try:
             return self.source.get(split, drawn if isinstance(drawn, str) else index(drawn))

@@ -10,7 +10,7 @@ from agent_envs.rewards import RewardSpec
 from agent_envs.trajectory import Header, Task, Trajectory, Turn
 
 MAX_ACTION_CHARACTERS = 1_000_000
-_CUT = f"action cut to {MAX_ACTION_CHARACTERS} of "
+_CUT = "action cut to "
 _REPLACED = "lone surrogates replaced by ?"
 
 
@@ -73,11 +73,7 @@ def extended(
 
 def legal_text(text: str) -> tuple[str, tuple[str, ...]]:
     """Return the text that is parsed and recorded, and what was changed: the length is capped, lone surrogates replaced."""
-    notes: tuple[str, ...] = ()
-    text = str(text)
-    if len(text) > MAX_ACTION_CHARACTERS:
-        notes += (f"{_CUT}{len(text)} characters",)
-        text = text[:MAX_ACTION_CHARACTERS]
+    text, notes = cut_text(str(text), MAX_ACTION_CHARACTERS)
     if not text.isascii():
         clean = text.encode("utf-8", "replace").decode("utf-8")
         if clean != text:
@@ -85,8 +81,13 @@ def legal_text(text: str) -> tuple[str, tuple[str, ...]]:
     return text, notes
 
 
+def cut_text(text: str, most: int) -> tuple[str, tuple[str, ...]]:
+    """Return at most so many characters of a text, and the note that says so where it was cut."""
+    return (text, ()) if len(text) <= most else (text[:most], (f"{_CUT}{most} of {len(text)} characters",))
+
+
 def border_notes(events: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the events that `legal_text` wrote: stepping the recorded text again repeats all events but these."""
+    """Return the events that `legal_text` and `cut_text` wrote: the recorded text, stepped again, repeats all but these."""
     return tuple(event for event in events if event == _REPLACED or event.startswith(_CUT))
 
 

@@ -174,6 +174,8 @@ class Trajectory:
         value = decode_state({key: item for key, item in row.items() if key != "schema"})
         if not isinstance(value, cls):
             raise UsageError(f"trajectory row holds a {type(value).__name__}")
+        if value.task is not None:
+            raise UsageError("trajectory row holds a task; rows never do, the task is its source's to give")
         return value
 
 

@@ -32,9 +32,9 @@ from benchmarks.steps import peer_python
 
 ROLLOUT, ENVIRONMENTS = 2048, 8  # steps between two updates, in so many environments
 WAYS = {  # how many of the environments play ordering tasks, whether the end of the budget is an end, and the seeds
-    "with ordering tasks": (2, True, (0, 1, 2)),
-    "sorting alone": (0, True, (0, 1)),
-    "budget as truncation": (2, False, (0,)),
+    "with ordering tasks": (2, True, (20, 21, 22)),
+    "sorting alone": (0, True, (20, 21)),
+    "budget as truncation": (2, False, (20,)),
 }
 CASES: dict[int, dict[str, Any]] = {
     3: {"directions": "both", "max_actions": 40, "rollouts": 160, "every": 8, "ways": tuple(WAYS)},

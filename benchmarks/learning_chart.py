@@ -45,7 +45,7 @@ def _panel(result: dict[str, Any], figure: str, title: str, unit: str, ticks: Se
     right, floor = WIDTH - RIGHT, HEIGHT - BOTTOM
 
     def x(steps: float) -> float:
-        return LEFT + steps / most * (right - LEFT)
+        return float(LEFT + steps / most * (right - LEFT))
 
     def y(value: float) -> float:
         return float(floor - min(value, ticks[-1]) / ticks[-1] * (floor - TOP))

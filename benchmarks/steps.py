@@ -243,7 +243,7 @@ def main() -> None:
         }
         for name, value in median.items()
     }
-    report = {
+    report: dict[str, Any] = {
         "command": "python -m benchmarks.steps",
         "python": platform.python_version(),
         "numpy": version("numpy"),

@@ -15,6 +15,7 @@ from agent_envs.errors import UsageError
 
 LANGUAGE = "language"
 END = 0
+MAX_CALL_CHARACTERS = 1000
 
 
 @state_type
@@ -72,6 +73,8 @@ class ExternalEnvironment:
 
     def call(self, state: Latent, text: str) -> tuple[str, Latent, tuple[str, ...]]:
         """Play a tag's text as actions and return (observation, new state, trace); a Refusal leaves the state as it was."""
+        if len(text) > MAX_CALL_CHARACTERS:
+            return Refusal(f"Error: the call is longer than {MAX_CALL_CHARACTERS} characters"), state, ()
         names = self._spelled(text)
         state_now, observation, left = Latent(state.world), "", False
         for name in names:
@@ -88,7 +91,7 @@ class ExternalEnvironment:
 
     def _spelled(self, text: str) -> list[str]:
         """Return the words of a text as action names; unknown words stay as they are."""
-        return [word for word in re.split(r"[\s,]+", text[:1000].strip()) if word and word != "and"]
+        return [word for word in re.split(r"[\s,]+", text.strip()) if word and word != "and"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,4 +211,4 @@ def _encoded(tokenizer: Any, text: str) -> tuple[int, ...]:
 
 
 def _short(text: str) -> str:
-    return repr(text if len(text) <= 40 else text[:40] + "...")
+    return ascii(text if len(text) <= 40 else text[:40] + "...")  # repr differs between versions of Python

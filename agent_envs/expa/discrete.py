@@ -1,5 +1,6 @@
 """A view for classic reinforcement learning: decisions only, with a mask and numbers to see."""
 
+from operator import index
 from typing import Any
 
 import gymnasium as gym
@@ -65,7 +66,13 @@ class DiscreteActions(TurnWrapper):
 
     def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
         """Take the expanded action of that id."""
-        _, reward, terminated, truncated, info = self.env.step(int(action))
+        try:
+            number = index(action)
+        except TypeError:
+            raise UsageError(
+                f"DiscreteActions: step() got a {type(action).__name__}; an action is a whole number"
+            ) from None
+        _, reward, terminated, truncated, info = self.env.step(number)
         return self._seen(), reward, terminated, truncated, info
 
     def action_masks(self) -> np.ndarray[Any, Any]:

@@ -77,8 +77,8 @@ class GeneratedSource:
         if split not in self._sizes:
             raise KeyError(split)
         if not isinstance(key, str):
-            if isinstance(key, bool) or key < 0:
-                raise KeyError(key)
+            if isinstance(key, bool) or not 0 <= key < 10**_MOST_DIGITS:
+                raise KeyError(shown(key))
             return self.build(split, int(key), f"{self.name}-{split}-{key}")
         digits = key.removeprefix(f"{self.name}-{split}-")
         sound = digits.isascii() and digits.isdigit() and len(digits) <= _MOST_DIGITS
@@ -101,24 +101,34 @@ def text_bucket(text: str) -> int:
     return crc32(text.encode()) % len(SPLITS)
 
 
+def shown(value: Any) -> str:
+    """Return a wrong argument as a message shows it: never long, and for every value."""
+    if isinstance(value, int) and abs(value) >= 10**40:
+        return f"an integer of {value.bit_length()} bits"
+    text = repr(value)
+    return text if len(text) <= 80 else text[:80] + "..."
+
+
 def checked_range(source: str, argument: str, value: Any, low: int, high: int) -> int:
     """Return a whole number from low to high, or raise a UsageError that names the argument."""
     if type(value) is not int or not low <= value <= high:
-        raise UsageError(f"{source}: {argument}={value!r} is not possible; give a whole number from {low} to {high}")
+        raise UsageError(
+            f"{source}: {argument}={shown(value)} is not possible; give a whole number from {low} to {high}"
+        )
     return value
 
 
 def checked_portion(source: str, argument: str, value: Any) -> float:
     """Return a number from 0 to 1, or raise a UsageError that names the argument."""
     if type(value) not in (int, float) or not 0 <= value <= 1:
-        raise UsageError(f"{source}: {argument}={value!r} is not possible; give a number from 0 to 1")
+        raise UsageError(f"{source}: {argument}={shown(value)} is not possible; give a number from 0 to 1")
     return float(value)
 
 
 def checked_choice(source: str, argument: str, value: Any, choices: tuple[str, ...]) -> str:
     """Return one of the choices, or raise a UsageError that names the argument."""
-    if value not in choices:
-        raise UsageError(f"{source}: {argument}={value!r} is unknown; use {' or '.join(choices)}")
+    if not isinstance(value, str) or value not in choices:
+        raise UsageError(f"{source}: {argument}={shown(value)} is unknown; use {' or '.join(choices)}")
     return str(value)
 
 

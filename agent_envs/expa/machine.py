@@ -13,7 +13,7 @@ from gymnasium.spaces import Discrete, OneOf
 
 from agent_envs.canonical import state_type
 from agent_envs.core import Episode, Outcome, Task, TurnEnv
-from agent_envs.episode import MAX_ACTION_CHARACTERS, legal_text
+from agent_envs.episode import MAX_ACTION_CHARACTERS, cut_text, legal_text
 from agent_envs.expa.actions import (
     END,
     LANGUAGE,
@@ -30,6 +30,7 @@ from agent_envs.messages import Message, ToolResult
 from agent_envs.protocol import Malformed, Say
 from agent_envs.spaces import Utterance
 
+MAX_REFUSED_CHARACTERS = 1000
 UNKNOWN = -1  # how an integer that is no expanded action is recorded, whatever its size
 
 
@@ -98,12 +99,22 @@ class ExpandedActionEnv(TurnEnv):
         return ExpandedState(LANGUAGE, Latent(self.problem.world(task))), self.problem.opening(task)
 
     def _read(self, action: Any) -> tuple[str | int, tuple[str, ...]]:
-        if isinstance(action, tuple) and len(action) == 2 and action[0] in (0, 1):
+        if (
+            isinstance(action, tuple)
+            and len(action) == 2
+            and type(action[0]) in (int, np.int64)
+            and action[0] in (0, 1)
+        ):
             wanted = str if action[0] == 0 else (int, np.integer)
             if isinstance(action[1], wanted) and not isinstance(action[1], bool):
                 action = action[1]
         if isinstance(action, str):
-            return legal_text(action)
+            text, notes = legal_text(action)
+            state: ExpandedState = self.episode.state
+            # Text that will be refused is kept short, and the language of an episode as long as one action may be.
+            most = MAX_ACTION_CHARACTERS - state.written if state.active == LANGUAGE else MAX_REFUSED_CHARACTERS
+            text, cut = cut_text(text, most)
+            return text, notes + cut
         try:
             number = index(action)
         except TypeError:
@@ -124,10 +135,7 @@ class ExpandedActionEnv(TurnEnv):
         state: ExpandedState = episode.state
         if state.active != LANGUAGE:
             return self._refused(state, f"text cannot be written inside {state.active}")
-        written = state.written + len(text)
-        if written > MAX_ACTION_CHARACTERS:
-            return self._refused(state, f"the text would be longer than {MAX_ACTION_CHARACTERS} characters in all")
-        return Outcome(replace(state, written=written), Say(text))
+        return Outcome(replace(state, written=state.written + len(text)), Say(text))
 
     def _acted(self, episode: Episode, action: int) -> Outcome:
         state: ExpandedState = episode.state

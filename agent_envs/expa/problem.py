@@ -11,12 +11,14 @@ from typing import Any
 from agent_envs.core import Episode, Outcome
 from agent_envs.errors import UsageError
 from agent_envs.expa.actions import ExternalEnvironment
+from agent_envs.expa.generated import checked_range, shown
 from agent_envs.messages import Message
 from agent_envs.protocol import Answer, Say
 from agent_envs.rewards import RewardSpec
 from agent_envs.trajectory import Task, TaskSource, Trajectory, Turn
 
 TEXT, EXPANDED = "text", "expanded"
+MAX_LIMIT = 10**6
 
 
 @dataclass(frozen=True)
@@ -88,15 +90,13 @@ def opening(system: str, user: str) -> tuple[Message, ...]:
     return Message("system", system, "environment"), Message("user", user, "environment")
 
 
-def checked_count(env: str, name: str, value: Any, least: int = 1) -> int:
-    """Return a whole number of at least `least`, or raise a UsageError that names the argument."""
-    if isinstance(value, bool) or not isinstance(value, int) or value < least:
-        raise UsageError(f"{env}: {name}={value!r}; give a whole number >= {least}")
-    return value
+def checked_limit(env: str, name: str, value: Any) -> int:
+    """Return a limit on turns or actions, 1 to a million, or raise a UsageError that names the argument."""
+    return checked_range(env, name, value, 1, MAX_LIMIT)
 
 
 def checked_flag(env: str, name: str, value: Any) -> bool:
     """Return True or False, or raise a UsageError that names the argument."""
     if not isinstance(value, bool):
-        raise UsageError(f"{env}: {name}={value!r}; give True or False")
+        raise UsageError(f"{env}: {name}={shown(value)}; give True or False")
     return value

@@ -17,6 +17,7 @@ def serving(*arguments):
     process = subprocess.Popen(
         [sys.executable, "-m", "agent_envs", "serve-retriever", "--port", "0", "--json", *arguments],
         cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env={**os.environ, "PYTHONPATH": str(ROOT)},
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # a shell's background jobs ignore it
     )  # fmt: skip
     try:
         yield process, json.loads(process.stdout.readline())["url"]

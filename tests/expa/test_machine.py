@@ -1,5 +1,7 @@
 """The episode machine: history, active environment, masks, illegal actions, and a third environment in a few lines."""
 
+import random
+
 import gymnasium as gym
 import numpy as np
 import pytest
@@ -92,11 +94,15 @@ def test_text_inside_an_environment_is_illegal_and_no_part_of_the_history():
 
 def test_the_language_of_an_episode_is_bounded():
     env = make(CALC)
-    for _ in range(4):
-        assert not env.step("x" * 250_000)[4]["events"]
-    observation, *_, info = env.step("y")
-    assert "longer than 1000000 characters in all" in observation and info["events"]
+    for _ in range(3):
+        assert not env.step("x" * 300_000)[4]["events"]
+    assert env.step("y" * 150_000)[4]["events"] == ["action cut to 100000 of 150000 characters"]
+    assert env.step("z")[4]["events"] == ["action cut to 0 of 1 characters"] and len(env.history) == 1_000_000
     assert env.step(1)[4]["active"] == "calculator", "actions go on"
+    env.step("w" * 1_000_000)
+    assert len(env.episode.turns[-1].action) == 1000, "what is refused is not kept whole"
+    recorded = type(env.trajectory).from_json(env.trajectory.to_json())
+    assert agent_envs.replay(make(CALC), recorded).turns == recorded.turns
 
 
 def test_end_is_not_legal_inside_an_environment():
@@ -243,3 +249,17 @@ def test_the_same_class_serves_the_text_face():
     assert env.step("<check>even</check>")[0].startswith("<result> Error: 'even' cannot stand there")
     report = agent_envs.check_turn_env(SortWithCheckAsText(), episodes=3, hostile=300)
     assert report.ok, report.text()
+
+
+@pytest.mark.parametrize("name", ["Arithmetic", "Countdown", "Count", "GSM8KScaled", "Sort", "Order"])
+def test_the_solver_goes_on_from_anywhere(name):
+    env = gym.make(f"agent_envs/{name}ExpA-v0").unwrapped
+    for task in range(25):
+        env.reset(seed=task, options={"task": task, "split": "test"})
+        rng = random.Random(f"anywhere:{task}")
+        for _ in range(rng.randint(1, 20)):
+            env.step(rng.choice([number for number in env.legal_actions() if number]))
+        for action in agent_envs.solve(env):
+            assert isinstance(action, str) or action in env.legal_actions()
+            env.step(action)
+        assert env.episode.success, task

@@ -65,9 +65,17 @@ def _hallucinated(calls: list[ToolResult], data: CalcData) -> tuple[int, int]:
             unknown += sum(operand not in known for operand in operands)
             not_given += sum(operand not in given for operand in operands)
             if not result.error:
-                value = abs(evaluate(expression))
-                known |= {value, round(value, 3)}  # half to even, as it was shown
+                known |= _value(expression)
     return unknown, not_given
+
+
+def _value(expression: str) -> set[Fraction]:
+    """Return an expression's value, exactly and as it was shown (half to even); none of a stranger's row without one."""
+    try:
+        value = abs(evaluate(expression))
+    except ExpressionError:
+        return set()
+    return {value, round(value, 3)}
 
 
 def _numbers(text: str) -> tuple[Fraction, ...]:

@@ -6,7 +6,7 @@ from agent_envs.expa.calculator.calculator import Calculator
 from agent_envs.expa.calculator.scoring import MARK, calc_solved, make_calc_reward
 from agent_envs.expa.generated import CalcData
 from agent_envs.expa.machine import ExpandedActionEnv
-from agent_envs.expa.problem import EXPANDED, TEXT, Problem, checked_count, checked_flag, opening, sections
+from agent_envs.expa.problem import EXPANDED, TEXT, Problem, checked_flag, checked_limit, opening, sections
 from agent_envs.expa.tag_face import TagEnv
 from agent_envs.messages import Message
 from agent_envs.trajectory import Task, TaskSource
@@ -60,7 +60,7 @@ class CalculatorText(TagEnv):
     def play_tasks(self, source: TaskSource, max_generations: int, **choices: Any) -> None:
         """Play a source; `choices` are `reward`, `env_prompt` and `decimal_point`."""
         name = type(self).__name__
-        checked_count(name, "max_generations", max_generations)
+        checked_limit(name, "max_generations", max_generations)
         self.play_problem(calc_problem(name, source, expanded=False, **choices), max_generations, MARK)
 
 
@@ -75,7 +75,7 @@ class CalculatorExpanded(ExpandedActionEnv):
     def play_tasks(self, source: TaskSource, max_actions: int, **choices: Any) -> None:
         """Play a source; `choices` are `reward`, `env_prompt` and `decimal_point`."""
         name = type(self).__name__
-        checked_count(name, "max_actions", max_actions)
+        checked_limit(name, "max_actions", max_actions)
         self.play_problem(calc_problem(name, source, expanded=True, **choices), max_actions)
 
 

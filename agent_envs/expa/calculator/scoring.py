@@ -10,7 +10,7 @@ from fractions import Fraction
 from agent_envs.answers import parse_number
 from agent_envs.errors import UsageError
 from agent_envs.expa.calculator.countdown import check
-from agent_envs.expa.generated import CalcData
+from agent_envs.expa.generated import CalcData, shown
 from agent_envs.expa.problem import ended, said, task_of
 from agent_envs.protocol import marked_answer
 from agent_envs.rewards import RewardSpec, Term
@@ -37,8 +37,8 @@ def make_calc_reward(env: str, name: str) -> RewardSpec:
     Raises:
         UsageError: there is none of that name.
     """
-    if name not in CALC_REWARDS:
-        raise UsageError(f"{env}: reward={name!r} is unknown; the rewards are {', '.join(CALC_REWARDS)}")
+    if not isinstance(name, str) or name not in CALC_REWARDS:
+        raise UsageError(f"{env}: reward={shown(name)} is unknown; the rewards are {', '.join(CALC_REWARDS)}")
     if name == "numeric":
         doc = "1 if the answer behind the last #### has the value of the task's answer, however it is written"
         return RewardSpec(name, (_last_only("numeric", doc, _numeric),), (0.0, 1.0))

@@ -58,15 +58,16 @@ def _written_calculation(trajectory: Trajectory, left: int, prefill: str) -> str
 def _keyed_calculation(core: ExpandedActionEnv, left: int) -> str | int:
     state: ExpandedState = core.episode.state
     trajectory = core.trajectory
-    step = _pending(trajectory)
-    if state.active != LANGUAGE:
-        keyed = "".join(state.latent.keyed)
-        name = (step + "=")[len(keyed)] if step.startswith(keyed) else finish(state.latent.keyed)
-        return core.id_of(name)
     calculator = core.environments[0]
     assert isinstance(calculator, Calculator)
-    # Opening, the keys, closing; then two more actions for the answer and the end.
-    if step and left >= len(step) + 4 and keyable(step, "." in calculator.actions):
+    step = _pending(trajectory)
+    keyed = "".join(state.latent.keyed)
+    # What is left of the keys, and closing; then two more actions for the answer and the end.
+    fits = left >= len(step) - len(keyed) + 3 and keyable(step, "." in calculator.actions)
+    if state.active != LANGUAGE:
+        on_the_way = step and fits and step.startswith(keyed)
+        return core.id_of((step + "=")[len(keyed)] if on_the_way else finish(state.latent.keyed))
+    if step and fits and left >= len(step) + 4:
         return 1
     answer = _answer(trajectory)
     if trajectory.turns and marked_answer(said(trajectory))[1] == answer.removeprefix(MARK).strip():

@@ -1,6 +1,6 @@
 """Word problems with scaled numbers as tasks: generated ones, and GSM8K's traceable items with new numbers."""
 
-from functools import cached_property
+from functools import lru_cache
 from typing import Literal
 
 from agent_envs.canonical import digest
@@ -19,7 +19,7 @@ from agent_envs.expa.generated import (
     stream,
     text_bucket,
 )
-from agent_envs.sources.catalogue import problem_splits
+from agent_envs.sources.chains import Chain
 from agent_envs.sources.gsm8k import load_gsm8k
 from agent_envs.sources.rescaling import rescale
 from agent_envs.sources.word_problems import WordProblem, word_problem
@@ -64,16 +64,11 @@ class RescaledSource(GeneratedSource):
             DataMissing: GSM8K is not on this machine; the message has the command that gets it.
         """
         self.digits = checked_range(KIND, "digits", digits, 2, 9)
-        self.splits = problem_splits("gsm8k") or ("train", "test")
+        self.splits = ("train", "test")  # both: a task must not change its split with the files that are there
         chains = {split: load_gsm8k(split) for split in self.splits}
         self._chains = chains
+        self.digest = _digest(tuple(chains.values()))
         super().__init__("gsm8k_rescaled", {split: RESCALINGS * len(rows) for split, rows in chains.items()})
-
-    @cached_property
-    def digest(self) -> str:  # type: ignore[override]
-        """sha256 over the questions and chains that the tasks are made of."""
-        rows = [[chain.id, chain.question, str(chain.trees)] for rows in self._chains.values() for chain in rows]
-        return digest(rows)
 
     def build(self, split: str, index: int, task_id: str) -> Task:
         """Rescale an item."""
@@ -86,6 +81,12 @@ class RescaledSource(GeneratedSource):
                 break
             problem = rescale(chain, rng, self.digits)
         return _task(problem, task_id, split, chain.id)
+
+
+@lru_cache(maxsize=4)
+def _digest(chains: tuple[tuple[Chain, ...], ...]) -> str:
+    """Return the sha256 over the questions and chains that tasks are made of."""
+    return digest([[chain.id, chain.question, str(chain.trees)] for rows in chains for chain in rows])
 
 
 def scaled_source(tasks: str, digits: int = 6, min_steps: int = 2, max_steps: int = 6) -> GeneratedSource:

@@ -1,7 +1,7 @@
 """Sorting and ordering, as text and with expanded actions."""
 
 from agent_envs.expa.machine import ExpandedActionEnv
-from agent_envs.expa.problem import checked_count
+from agent_envs.expa.problem import checked_limit
 from agent_envs.expa.sorting.problems import MAX_ACTIONS, MAX_GENERATIONS, sort_problem
 from agent_envs.expa.sorting.tasks import OrderSource, SortSource
 from agent_envs.expa.tag_face import TagEnv
@@ -78,7 +78,7 @@ class Sort(TagEnv):
             UsageError: an argument is out of its range; the message names it.
         """
         self.render_mode = render_mode
-        checked_count("Sort", "max_generations", max_generations)
+        checked_limit("Sort", "max_generations", max_generations)
         source = SortSource(size=size, directions=directions)
         problem = sort_problem("Sort", source, items=source.items, expanded=False, reward=reward, env_prompt=env_prompt)
         self.play_problem(problem, max_generations)
@@ -147,7 +147,7 @@ class SortExpA(ExpandedActionEnv):
             UsageError: an argument is out of its range; the message names it.
         """
         self.render_mode = render_mode
-        checked_count("SortExpA", "max_actions", max_actions)
+        checked_limit("SortExpA", "max_actions", max_actions)
         source = SortSource(size=size, directions=directions)
         problem = sort_problem(
             "SortExpA", source, items=source.items, expanded=True, reward=reward, env_prompt=env_prompt
@@ -219,7 +219,7 @@ class Order(TagEnv):
             UsageError: an argument is out of its range; the message names it.
         """
         self.render_mode = render_mode
-        checked_count("Order", "max_generations", max_generations)
+        checked_limit("Order", "max_generations", max_generations)
         source = OrderSource(size=size, directions=directions, compare_percent=compare_percent)
         problem = sort_problem(
             "Order", source, items=source.items, expanded=False, reward=reward, env_prompt=env_prompt
@@ -288,7 +288,7 @@ class OrderExpA(ExpandedActionEnv):
             UsageError: an argument is out of its range; the message names it.
         """
         self.render_mode = render_mode
-        checked_count("OrderExpA", "max_actions", max_actions)
+        checked_limit("OrderExpA", "max_actions", max_actions)
         source = OrderSource(size=size, directions=directions, compare_percent=compare_percent)
         problem = sort_problem(
             "OrderExpA", source, items=source.items, expanded=True, reward=reward, env_prompt=env_prompt

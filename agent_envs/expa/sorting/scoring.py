@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable
 
 from agent_envs.errors import UsageError
+from agent_envs.expa.generated import shown
 from agent_envs.expa.problem import ended, said, task_of
 from agent_envs.expa.sorting.environments import SYMBOLS
 from agent_envs.expa.sorting.knowledge import least_swaps
@@ -71,8 +72,8 @@ def make_sort_reward(env: str, name: str) -> RewardSpec:
     Raises:
         UsageError: there is none of that name.
     """
-    if name not in SORT_REWARDS:
-        raise UsageError(f"{env}: reward={name!r} is unknown; the rewards are {', '.join(SORT_REWARDS)}")
+    if not isinstance(name, str) or name not in SORT_REWARDS:
+        raise UsageError(f"{env}: reward={shown(name)} is unknown; the rewards are {', '.join(SORT_REWARDS)}")
     if name == "success":
         term = Term("solved", 0.0, 1.0, "1 if the task is solved", lambda trajectory: float(sort_solved(trajectory)))
         return RewardSpec(name, (term,), (0.0, 1.0))

@@ -1,11 +1,13 @@
 """Word problems as tasks: splits, ids, clusters, recomputed answers, and Calc-Bench over either source."""
 
 import os
+import shutil
 from fractions import Fraction
+from pathlib import Path
 
 import pytest
 
-from agent_envs.errors import UsageError
+from agent_envs.errors import DataMissing, UsageError
 from agent_envs.expa.calculator.word_problems import (
     RESCALINGS,
     SIZES,
@@ -79,6 +81,17 @@ def test_calc_bench_takes_either_source_of_word_problems():
     made, real = calc_bench_source("generated"), calc_bench_source("gsm8k")
     assert not made.digest and real.digest
     kinds = [real.get("test", index).id.split("-")[0] for index in range(300)]
-    assert {"arithmetic", "countdown", "gsm8k", "count"} == set(kinds)
+    assert {"arithmetic", "countdown", "gsm8k_rescaled", "count"} == set(kinds)
     assert {real.get("dev", index).data.kind for index in range(100)} == {"arithmetic", "countdown", "count"}
     assert real.get("train", real.get("train", 3).id) == real.get("train", 3)
+
+
+@NEEDS_DATA
+def test_a_part_of_gsm8k_is_not_taken_for_the_whole(tmp_path, monkeypatch):
+    whole = Path(os.environ["AGENT_ENVS_DATA"]) / "gsm8k" / "test.jsonl"
+    (tmp_path / "gsm8k").mkdir()
+    shutil.copy(whole, tmp_path / "gsm8k" / "test.jsonl")
+    monkeypatch.setenv("AGENT_ENVS_DATA", str(tmp_path))
+    monkeypatch.setenv("AGENT_ENVS_CACHE", str(tmp_path / "cache"))
+    with pytest.raises(DataMissing, match="gsm8k, split train"):
+        scaled_source("gsm8k")
