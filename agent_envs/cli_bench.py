@@ -13,13 +13,11 @@ from agent_envs.printing import print_result, print_table, show
 _MOST = 6  # items: 720 permutations for each algorithm and direction
 _DEFAULT = (2, 3, 4, 5)
 _HEADS = {
-    "items": "items",
     "algorithm": "algorithm",
-    "direction": "direction",
     "mean_compares": "compares",
-    "max_compares": "at worst",
+    "max_compares": "most",
     "mean_swaps": "swaps",
-    "max_swaps": "at worst",
+    "max_swaps": "most",
     "all_sorted": "sorts",
     "released": "released",
     "fixed": "fixed",
@@ -39,8 +37,10 @@ def bench(
     sorting: what algorithms need and earn, over all permutations of the items.
     A row tells an algorithm's comparisons and swaps, in the mean and at worst,
     whether it sorts every permutation, and what the rewards `released` and
-    `fixed` pay it in the mean. No plan has lower means than `optimal`. `fixed`
-    pays it most; `released` can pay it less than plans that compare more.
+    `fixed` pay it in the mean. No plan has lower means than `optimal`, which is
+    computed up to 5 items. `fixed` pays it most; `released` can pay it less
+    than plans that compare more. network-4 is the paper's "GCC"; earl-star is
+    its Algorithm 2 with conclusions drawn, and as printed.
     """
     if name not in _BENCHES:
         raise UsageError(f"bench {name}: there is none of that name; the benches are {', '.join(_BENCHES)}")
@@ -54,8 +54,9 @@ def _sorting(sizes: list[int], as_json: bool) -> None:
     found = {n: strata(n) for n in sizes}
 
     def text() -> None:
-        cells = [[_cell(row[key]) for key in _HEADS] for row in _told_together(rows)]
-        print_table("Sorting: exact means over all permutations", list(_HEADS.values()), cells)
+        for n in sizes:
+            cells = [[_cell(row[key]) for key in _HEADS] for row in _told_together(rows) if row["items"] == n]
+            print_table(f"Sort-{n}: exact means over all permutations", list(_HEADS.values()), cells)
         counts = [[str(least), *(str(found[n].get(least, "")) for n in sizes)] for least in range(max(sizes))]
         heads = ["fewest swaps", *(f"{n} items" for n in sizes)]
         print_table("Permutations by the fewest swaps that sort them", heads, counts)
@@ -90,11 +91,13 @@ def _sorting_rows(sizes: list[int]) -> list[dict[str, Any]]:
 
 
 def _told_together(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return one row where both directions have the same figures."""
+    """Return one row where both directions have the same figures, else both, named."""
     told = []
     for up, down in zip(rows[::2], rows[1::2], strict=True):
         alike = {**up, "direction": ""} == {**down, "direction": ""}
-        told += [{**up, "direction": "both"}] if alike else [up, down]
+        told += (
+            [up] if alike else [{**row, "algorithm": f"{row['algorithm']}, {row['direction']}"} for row in (up, down)]
+        )
     return told
 
 
