@@ -54,6 +54,7 @@ ablations: $(READY)
 
 bench: $(READY)
 	$(PY) -m benchmarks.steps --out benchmarks/results/steps.json
+	$(PY) -m benchmarks.generation --out benchmarks/results/generation.json
 	$(PY) -m benchmarks.runner --out benchmarks/results/runner.json
 	$(PY) benchmarks/retrieval.py $(if $(AGENT_ENVS_DATA),--data "$(AGENT_ENVS_DATA)") --out benchmarks/results/retrieval.json
 

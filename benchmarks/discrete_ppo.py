@@ -6,7 +6,7 @@ One size, three ways to train, the same number of steps each: with ordering task
 of the paper's curriculum) in a quarter of the environments, sorting alone, and with ordering tasks and the end of the action
 budget left to sb3 as a truncation. That end is part of these tasks: the arrangement is judged there and the observation shows
 what is left. sb3 adds the value of the last observation to the reward of a truncated step, so that never ending seems to pay
-more and more; `BudgetEnds` reports an end. Settings were chosen on other seeds than those that are reported.
+more and more; `BudgetEnds` reports an end. The reported seeds are fresh: none was used to choose the settings.
 The training runs on one torch thread in `.venv-peers/sb3`, which is made where it is missing.
 """
 

@@ -8,8 +8,8 @@ from benchmarks.scaling_chart import BOTTOM, HEIGHT, LEFT, RIGHT, STYLE, TOP, WI
 
 PANELS = (
     ("success", "Tasks solved", "share", (0, 0.25, 0.5, 0.75, 1)),
-    ("comparisons", "Comparisons", "mean of an episode", (0, 2, 4, 6, 8, 10, 12)),
-    ("swaps", "Swaps", "mean of an episode", (0, 2, 4, 6, 8, 10, 12)),
+    ("comparisons", "Comparisons", "mean of an episode", (0, 2, 4, 6, 8, 10, 12, 14)),
+    ("swaps", "Swaps", "mean of an episode", (0, 2, 4, 6, 8, 10, 12, 14)),
 )
 MORE_STYLE = """.seed { stroke-width: 1; opacity: .35 } .best { fill: none; stroke: #6e7781; stroke-dasharray: 5 4 }
 """
@@ -60,7 +60,9 @@ def _panel(result: dict[str, Any], figure: str, title: str, unit: str, ticks: Se
         parts.append(f'<text x="{LEFT - 6}" y="{y(tick) + 4:.1f}" text-anchor="end">{tick:g}</text>')
     for steps in range(0, most + 1, 100_000):
         parts.append(f'<path class="axis" d="M{x(steps):.1f} {floor}v5"/>')
-        parts.append(f'<text x="{x(steps):.1f}" y="{floor + 18}" text-anchor="middle">{steps // 1000}k</text>')
+        parts.append(
+            f'<text x="{x(steps):.1f}" y="{floor + 18}" text-anchor="middle">{f"{steps // 1000}k" if steps else 0}</text>'
+        )
     parts.append(f'<text x="{(LEFT + right) / 2}" y="{HEIGHT - 8}" text-anchor="middle">training steps</text>')
     middle = (TOP + floor) / 2
     parts.append(f'<text transform="translate(14 {middle}) rotate(-90)" text-anchor="middle">{unit}</text>')
