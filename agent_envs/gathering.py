@@ -2,7 +2,8 @@
 
 Worker threads play episodes against `Gatherer`, which looks like a policy of batch 1. One thread collects what they ask and
 calls the engine: as soon as a batch is full, or every episode that is being played waits for it, or the engine has been free
-for a quarter of the last call's time since the first request (a call of 50 ms is worth 12 ms of waiting for more).
+for a quarter of the last call's time since the first request (a call of 50 ms is worth 12 ms of waiting for more). A policy
+that is `patient` is called by the first two rules alone: its batches do not depend on the machine's load.
 """
 
 import threading
@@ -35,6 +36,7 @@ class Gatherer:
         self.privileged = getattr(policy, "privileged", False)
         self.can_prefill = getattr(policy, "can_prefill", True)
         self.text_only = getattr(policy, "text_only", False)
+        self._patient = getattr(policy, "patient", False)
         self._policy = policy
         self._asked: list[tuple[Request, Future[Reply]]] = []
         self._since = 0.0
@@ -50,6 +52,12 @@ class Gatherer:
         """Count an episode less: no batch waits for it any more."""
         with self._changed:
             self._left -= 1
+            self._changed.notify()
+
+    def hurry(self) -> None:
+        """Be patient no longer: the run is ending, and not every planned episode will ask."""
+        with self._changed:
+            self._patient = False
             self._changed.notify()
 
     def act(self, requests: Sequence[Request]) -> Sequence[Reply]:
@@ -105,7 +113,7 @@ class Gatherer:
                 if self._closing and not self._asked:
                     return []
                 left = self._since + self._wait_seconds - time.monotonic() if self._asked else None
-                self._changed.wait(left)
+                self._changed.wait(None if self._patient else left)
             batch = self._asked[: self._policy.batch]
             del self._asked[: self._policy.batch]
             return batch
@@ -113,4 +121,5 @@ class Gatherer:
     def _ready(self) -> bool:
         count = len(self._asked)
         full = count >= min(self._policy.batch, self._concurrency, self._left)  # nobody else can ask
-        return count > 0 and (full or time.monotonic() >= self._since + self._wait_seconds)
+        waited = not self._patient and time.monotonic() >= self._since + self._wait_seconds
+        return count > 0 and (full or waited)

@@ -38,20 +38,25 @@ class Request:
 
 @dataclass(frozen=True)
 class Reply:
-    """What it does: a text or an expanded action, with tokens where an engine knows them."""
+    """What it does: a text or an expanded action, with tokens where an engine knows them.
+
+    `sampled` says which of the tokens the policy drew, where some were given (a prefill); empty for all of them.
+    """
 
     action: str | int
     token_ids: tuple[int, ...] = ()
     logprobs: tuple[float, ...] = ()
     entropies: tuple[float, ...] = ()
     usage: dict[str, int] = field(default_factory=dict)
+    sampled: tuple[bool, ...] = ()
 
 
 class Policy(Protocol):
     """An agent. `batch` = 1: called from every worker thread with one request at a time.
 
     Optional attributes: `needs_env` (then `begin(env)` returns the policy of one episode), `privileged` (it reads the gold:
-    its runs are marked), `can_prefill` (default True), `text_only` (it cannot choose expanded actions; default False).
+    its runs are marked), `can_prefill` (default True), `text_only` (it cannot choose expanded actions; default False),
+    `patient` (a batch waits for every episode that is being played, so that batches are the same in every run; default False).
     """
 
     name: str
@@ -83,6 +88,8 @@ def checked_replies(name: str, replies: Any, count: int) -> list[Reply]:
         numbers = (*reply.logprobs, *reply.entropies)
         if not all(isinstance(number, int | float) and math.isfinite(number) for number in numbers):
             raise UsageError(f"agent {name}: logprobs and entropies are finite numbers; give a floor in place of -inf")
+        if reply.sampled and len(reply.sampled) != len(reply.token_ids):
+            raise UsageError(f"agent {name}: sampled has one entry for each of token_ids, or none at all")
         usage = reply.usage
         if not isinstance(usage, dict) or not all(type(n) is int and 0 <= n <= MOST_COUNT for n in usage.values()):
             raise UsageError(f"agent {name}: usage is a dict of whole numbers from 0 to 10**12, not {str(usage)[:100]}")

@@ -139,6 +139,7 @@ def record_turn(env: gym.Env[Any, Any], step: tuple[Any, ...], reply: Reply | No
         token_ids=reply.token_ids,
         logprobs=reply.logprobs,
         entropies=reply.entropies,
+        sampled=reply.sampled,
     )
 
 

@@ -163,12 +163,16 @@ def _played(
                 item, result = running.pop(future), future.result()
                 if result.status == "budget":
                     waiting = iter(())
+                    if gatherer is not None:
+                        gatherer.hurry()
                     if not result.usage:
                         continue  # it had not begun to ask
                 yield item, result
         finally:
             for future in running:
                 future.cancel()
+            if gatherer is not None:
+                gatherer.hurry()
 
 
 def _play(worker: "_Worker", item: Planned, policy: Policy) -> EpisodeResult:

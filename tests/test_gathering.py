@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from agent_envs import EnvFault, Reply, UsageError, run_many
+from agent_envs import BudgetSpent, EnvFault, Reply, UsageError, run_many
 from agent_envs.gathering import Gatherer
 from agent_envs.policies import CompanionPolicy, Request
 from tests.test_runner import Lines, planned, results
@@ -102,3 +102,55 @@ def test_requests_that_come_late_are_not_waited_for_long():
             [request, replace(request, seed=1)]
         )  # two of three ask: the batch goes out without the third
         assert len(replies) == 2 and policy.sizes == [2]
+
+
+class Patient(Batched):
+    """Waits for every episode that is being played."""
+
+    patient = True
+
+
+def test_the_batches_of_a_patient_policy_do_not_depend_on_the_load():
+    runs = []
+    for pause in (0.0, 0.003):
+        batches = []
+
+        class Slow(Patient):
+            def act(self, requests, pause=pause, batches=batches):
+                batches.append(sorted((request.episode_key, request.turn) for request in requests))
+                return super().act(requests)
+
+        policy = Slow(8, seconds=pause)
+        assert results(run_many(planned(20), policy, concurrency=8)) == results(run_many(planned(20), Lines()))
+        runs.append(batches)
+    assert runs[0] == runs[1] and len(runs[0][0]) == 8
+
+
+@pytest.mark.parametrize("leave_after", [0, 1, 5])
+def test_a_patient_policy_does_not_wait_for_episodes_that_are_cancelled(leave_after):
+    run = run_many(planned(40), Patient(4), concurrency=4)
+    for _ in range(leave_after):
+        next(run)
+    run.close()
+
+
+def test_a_patient_policy_does_not_wait_for_episodes_after_the_budget():
+    class Spent(Patient):
+        def act(self, requests):
+            if len(self.sizes) > 2:
+                raise BudgetSpent("enough")
+            return super().act(requests)
+
+    found = list(run_many(planned(40), Spent(4), concurrency=4))
+    assert len(found) < 40
+
+
+def test_a_patient_policy_ends_with_a_bug():
+    class Wrong(Patient):
+        def act(self, requests):
+            if len(self.sizes) > 1:
+                raise ZeroDivisionError("a bug")
+            return super().act(requests)
+
+    with pytest.raises(ZeroDivisionError):
+        list(run_many(planned(40), Wrong(4), concurrency=4))
