@@ -3,12 +3,15 @@ PYTHON ?= python3
 VENV ?= .venv
 PY := $(VENV)/bin/python
 READY := $(VENV)/.ready
+# torch comes first and by name, from the index that suits the machine (README: the CPU one, the GPU one).
+TORCH ?= torch==2.13.0
+TORCH_INDEX ?=
 # Real data where it lies beside the checkout; set AGENT_ENVS_DATA to use a folder elsewhere.
 ifneq ($(wildcard ../shared/data),)
 export AGENT_ENVS_DATA ?= $(abspath ../shared/data)
 endif
 
-.PHONY: demo test test-heavy lint golden suites docs bench kill-test fault-matrix coverage scaling ablations clean
+.PHONY: demo test test-heavy lint golden suites docs bench kill-test fault-matrix coverage scaling ablations learn clean
 
 demo: $(READY)
 	$(PY) -m benchmarks.demo
@@ -16,7 +19,7 @@ demo: $(READY)
 test: lint
 	$(PY) -m pytest -q -n 2 -m "not heavy"
 
-test-heavy: $(READY)
+test-heavy: $(READY) .venv-vllm/.ready
 	$(PY) -m pytest -q -m heavy
 
 lint: $(READY)
@@ -49,6 +52,10 @@ coverage: $(READY)
 scaling: $(READY)
 	$(PY) -m benchmarks.scaling --out benchmarks/results/scaling.json
 
+# Do the reference trainers learn? Three seeds a preset on one torch thread each: an hour or more.
+learn: $(READY)
+	$(PY) -m benchmarks.learn --out benchmarks/results/learn.json
+
 ablations: $(READY)
 	$(PY) -m benchmarks.ablations --out benchmarks/results/ablations.json
 
@@ -59,9 +66,14 @@ bench: $(READY)
 	$(PY) benchmarks/retrieval.py $(if $(AGENT_ENVS_DATA),--data "$(AGENT_ENVS_DATA)") --out benchmarks/results/retrieval.json
 
 clean:
-	rm -rf $(VENV) demo runs build dist *.egg-info
+	rm -rf $(VENV) .venv-vllm demo runs build dist *.egg-info
 
 $(READY): pyproject.toml
 	$(PYTHON) -m venv $(VENV)
+	$(PY) -m pip install --quiet --disable-pip-version-check $(if $(TORCH_INDEX),--index-url $(TORCH_INDEX)) "$(TORCH)"
 	$(PY) -m pip install --quiet --disable-pip-version-check -e ".[dev]"
 	touch $@
+
+# vLLM's community build for CPUs, in an environment of its own: tests only.
+.venv-vllm/.ready: pyproject.toml trainers/vllm_venv.sh
+	PYTHON=$(PYTHON) sh trainers/vllm_venv.sh .venv-vllm

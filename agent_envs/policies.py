@@ -23,7 +23,9 @@ MOST_COUNT = 10**12
 class Request:
     """What a policy is asked in one turn: the whole context as chat messages, and how to sample.
 
-    `seed` is derived from the episode key and the turn, so that sampling does not depend on concurrency.
+    `seed` is derived from the episode key and the turn, so that sampling does not depend on concurrency. `context` is
+    `append` where the messages are those of the turn before, the policy's action and what followed, and `replace` where an
+    observation replaced them all.
     """
 
     episode_key: str
@@ -34,6 +36,7 @@ class Request:
     stop: Sequence[str] = ()
     seed: int = 0
     max_tokens: int = 1024
+    context: str = "append"
 
 
 @dataclass(frozen=True)

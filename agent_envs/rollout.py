@@ -113,7 +113,8 @@ def _request(
         messages[-1]["content"] += f"\n\nBegin your reply with {prefill}"
         prefill = ""
     offered = [] if info["prefill"] else tools  # a turn whose beginning is given is no turn to call a tool
-    return Request(key, turn, messages, offered, prefill, tuple(info["stop"]), turn_seed(key, turn))
+    seed = turn_seed(key, turn)
+    return Request(key, turn, messages, offered, prefill, tuple(info["stop"]), seed, context=info["context"])
 
 
 def record_turn(env: gym.Env[Any, Any], step: tuple[Any, ...], reply: Reply | None = None) -> Turn:

@@ -94,16 +94,46 @@ def test_links_and_the_annotated_tree_are_true():
         for link in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", page.read_text(encoding="utf-8")):
             assert (page.parent / link).exists(), f"{page.name}: {link}"
     tree = next(text for language, text in BLOCKS if language == "" and text.startswith("agent_envs/"))
-    package, _, rest = tree.partition("tests/")
-    named = set(re.findall(r"(\w+(?:\.py|/))", package)) - {"agent_envs/"}
-    folder = ROOT / "agent_envs"
-    for name in named:
-        assert (folder / name).exists(), name
-    real = {path.name for path in folder.glob("*.py")} | {
-        f"{path.parent.name}/" for path in folder.glob("*/__init__.py")
-    }
-    assert real - named == {"__init__.py", "__main__.py"}
+    packages, _, rest = tree.partition("tests/")
+    for package, text in zip(("agent_envs", "trainers"), packages.split("\ntrainers/"), strict=True):
+        named = set(re.findall(r"(\w+(?:\.py|/))", text.split("\n", 1)[1]))
+        folder = ROOT / package
+        for name in named:
+            assert (folder / name).exists(), name
+        real = {path.name for path in folder.glob("*.py")} | {
+            f"{path.parent.name}/" for path in folder.glob("*/__init__.py")
+        }
+        assert real - named <= {"__init__.py", "__main__.py"}
     assert all((ROOT / name).is_dir() for name in ("tests", *re.findall(r"^(\w+)/", rest, flags=re.M)))
+
+
+TRAINING = (ROOT / "docs" / "training.md").read_text(encoding="utf-8")
+TRAIN_LINES = [line.partition("  #")[0].split(" --out ")[0].strip() for line in (README + TRAINING).splitlines()
+               if line.startswith("python -m trainers.")]  # fmt: skip
+
+
+def test_the_training_commands_are_understood(tmp_path):
+    """Each is read as it stands; tests/trainers runs the small ones to their end."""
+    pytest.importorskip("torch")
+    from trainers.command_line import parse
+    from trainers.grpo import GRPOSettings
+    from trainers.sft import SFTSettings
+
+    kinds = {"grpo": GRPOSettings, "sft": SFTSettings}
+    read = 0
+    for number, line in enumerate(TRAIN_LINES):
+        _, _, module, *words = shlex.split(line)
+        program = module.removeprefix("trainers.")
+        if words not in (["--help"], ["--resume", "runs/grpo"]):
+            parse(kinds[program], [*words, "--out", str(tmp_path / str(number))], program=program)
+            read += 1
+    assert read >= 4
+
+
+def test_every_preset_is_in_the_page():
+    from_files = {path.stem for path in (ROOT / "trainers" / "presets").glob("*/*.toml")}
+    table = TRAINING.partition("## Presets")[2].partition("\n## ")[0]
+    assert from_files == set(re.findall(r"`([\w.-]+)`", table.partition("|---")[2]))
 
 
 def test_generated_pages_are_current():

@@ -93,7 +93,7 @@ def numbers_of(entry: Entry, cluster: str, trial: int, result: EpisodeResult) ->
         success=success,
         total_reward=trajectory.total_reward,
         turns=len(turns),
-        valid=sum(map(_valid, turns)),
+        valid=sum(map(valid_turn, turns)),
         calls=sum(not item.error for turn in turns for item in turn.results),
         prose=sum(map(_prose, turns)),
         usage=result.usage,
@@ -109,7 +109,8 @@ def tool_calls(trajectory: Trajectory) -> Counter[str]:
     return Counter(item.name for turn in trajectory.turns for item in turn.results if not item.error)
 
 
-def _valid(turn: Turn) -> bool:
+def valid_turn(turn: Turn) -> bool:
+    """Return whether an action was readable and carried out as meant."""
     return not turn.events and not isinstance(turn.parsed, Malformed) and not any(item.error for item in turn.results)
 
 
@@ -120,7 +121,7 @@ def _outcome(result: EpisodeResult, success: bool) -> str:
         return "solved"
     turns = result.trajectory.turns
     if result.status == "truncated":
-        return "unreadable" if 2 * sum(map(_valid, turns)) <= len(turns) else "no answer"
+        return "unreadable" if 2 * sum(map(valid_turn, turns)) <= len(turns) else "no answer"
     return "wrong answer" if isinstance(turns[-1].parsed, Answer) else "not achieved"
 
 

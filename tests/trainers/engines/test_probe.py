@@ -1,0 +1,63 @@
+"""The probe finds an engine that samples from other weights than the trainer's."""
+
+import copy
+
+import pytest
+import torch
+
+from agent_envs.errors import UsageError
+from trainers.engines import Probe, StaleWeights, check_sync, probe_logprobs
+
+PROBE = Probe([[1, 2, 3, 4, 5], [7, 3], range(10)])
+
+
+def test_logprobs_of_the_probe_are_those_of_its_tokens(tiny_model):
+    model = tiny_model()
+    found = probe_logprobs(model, PROBE)
+    assert [len(row) for row in found] == [4, 1, 9]
+    logits = model(torch.tensor([[1, 2, 3]])).logits.detach()[0, -1].double()
+    assert found[0][2] == pytest.approx((logits[4] - logits.logsumexp(-1)).item(), abs=1e-5)
+
+
+def test_equal_weights_pass_and_the_difference_is_returned(tiny_model):
+    model = tiny_model()
+    expected = probe_logprobs(model, PROBE)
+    found = probe_logprobs(copy.deepcopy(model), PROBE)
+    assert check_sync(found, expected, 1e-3) < 1e-5
+    found[0][1] += 5e-4
+    assert check_sync(found, expected, 1e-3) == pytest.approx(5e-4, abs=1e-5)
+
+
+def test_a_model_of_which_only_the_head_is_stale_is_found(tiny_model):
+    trained = tiny_model(tie_word_embeddings=False)
+    engine = copy.deepcopy(trained)
+    with torch.no_grad():
+        for parameter in trained.parameters():
+            parameter.add_(0.05 * torch.randn_like(parameter))
+    fresh = {name: tensor for name, tensor in trained.state_dict().items() if name != "lm_head.weight"}
+    engine.load_state_dict(fresh, strict=False)
+    expected = probe_logprobs(trained, PROBE)
+    with pytest.raises(StaleWeights, match="tie_word_embeddings=false, or train with LoRA"):
+        check_sync(probe_logprobs(engine, PROBE), expected, 1e-3)
+    engine.lm_head.load_state_dict(trained.lm_head.state_dict())
+    assert check_sync(probe_logprobs(engine, PROBE), expected, 1e-3) < 1e-5
+
+
+def test_numbers_that_are_none_are_stale():
+    with pytest.raises(StaleWeights, match="nan"):
+        check_sync([[float("nan"), -1.0]], [[-1.0, -1.0]], 1e-3)
+
+
+def test_another_probe_is_refused():
+    with pytest.raises(UsageError, match="not of the same probe"):
+        check_sync([[-1.0]], [[-1.0, -2.0]], 1e-3)
+    with pytest.raises(UsageError, match="two tokens"):
+        Probe([[1, 2], [3]])
+    with pytest.raises(UsageError, match="at least one"):
+        Probe([])
+
+
+def test_training_mode_is_what_it_was(tiny_model):
+    model = tiny_model().train()
+    probe_logprobs(model, PROBE)
+    assert model.training

@@ -1,0 +1,37 @@
+"""A tiny policy for an environment: what the tests of sampling and of the algorithms play with."""
+
+import json
+from functools import lru_cache
+
+from trainers.contracts import Sampling
+from trainers.engines import HFEngine
+from trainers.sampling import EnginePolicy, environment_spec
+from trainers.tiny import environment_tokenizer, tiny_model
+from trainers.tokens import ChatTokenizer
+
+WORLD = {
+    "vocabulary": "closed",
+    "short": True,
+    "paraphrase": False,
+    "hops": [1, 2],
+    "kinds": ["bridge"],
+    "passages": 60,
+}
+SEARCH = {"top_k": 1, "max_generations": 3, "world": WORLD}
+
+
+@lru_cache(maxsize=16)
+def chat_for(name, arguments="{}"):
+    """Return the tokens of an environment's conversations."""
+    return ChatTokenizer(environment_tokenizer(name, plays=12, **json.loads(arguments)).tokenizer, "chatml")
+
+
+def player(name, arguments=None, *, temperature=1.0, seed=0, **limits):
+    """Return a policy of random weights, its model, its tokenizer, and the spec of the environment."""
+    arguments = arguments or {}
+    chat = chat_for(name, json.dumps(arguments, sort_keys=True))
+    model = tiny_model(chat.tokenizer, "tiny", seed=seed)
+    engine = HFEngine(model, chat.tokenizer, eos_ids=chat.end_ids)
+    limits = {"max_new_tokens": 12, "max_context": 512, "batch": 16} | limits
+    policy = EnginePolicy(engine, chat, Sampling(temperature), **limits)
+    return policy, model, chat, environment_spec(name, arguments)

@@ -1,0 +1,77 @@
+"""Every row once, little padding, never more than the budget."""
+
+import dataclasses
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agent_envs.errors import UsageError
+from trainers.batching import Row, micro_batches
+from trainers.contracts import TokenSequence
+
+PAD = 7
+
+
+def row(length, first=10):
+    ids = tuple(range(first, first + length))
+    return Row(
+        TokenSequence(ids, ((False,) + (True,) * length)[:length], (0.0,) * length, (0,) * length), (0.0,) * length
+    )
+
+
+@given(st.lists(st.integers(1, 40), max_size=30), st.integers(1, 100))
+def test_every_row_is_in_exactly_one_micro_batch_within_the_budget(lengths, budget):
+    batches = list(micro_batches([row(length) for length in lengths], budget, PAD))
+    assert sorted(index for batch in batches for index in batch.rows) == list(range(len(lengths)))
+    for batch in batches:
+        assert batch.ids.numel() <= budget or len(batch.rows) == 1
+        for place, index in enumerate(batch.rows):
+            length = lengths[index]
+            assert batch.ids[place].tolist() == list(range(10, 10 + length)) + [PAD] * (batch.ids.shape[1] - length)
+            assert batch.attention[place].tolist() == [1] * length + [0] * (batch.ids.shape[1] - length)
+            assert not batch.trained[place, length:].any()
+
+
+def test_rows_of_like_length_share_a_micro_batch_and_the_longest_come_first():
+    batches = list(micro_batches([row(n) for n in (2, 9, 3, 10, 2)], 20, PAD))
+    assert [batch.rows for batch in batches] == [(3, 1), (2, 0, 4)]
+    assert [tuple(batch.ids.shape) for batch in batches] == [(2, 10), (3, 3)]
+
+
+def test_tensors_hold_what_the_row_held():
+    sequence = TokenSequence((4, 5, 6), (False, True, True), (0.0, -0.5, -1.5), (0, 1, 2))
+    (batch,) = micro_batches([Row(sequence, (0.0, 2.0, -1.0), (0.0, -0.25, -1.25)), row(4)][:1], 8, PAD)
+    assert batch.trained.tolist() == [[False, True, True]]
+    assert batch.old_logprobs.tolist() == [[0.0, -0.5, -1.5]]
+    assert batch.advantages.tolist() == [[0.0, 2.0, -1.0]]
+    assert batch.reference_logprobs.tolist() == [[0.0, -0.25, -1.25]]
+    assert batch.turns.tolist() == [[0, 1, 2]]
+    assert (batch.ids.dtype, batch.trained.dtype, batch.advantages.dtype) == (torch.long, torch.bool, torch.float32)
+
+
+def test_without_a_reference_its_logprobs_are_0_of_the_same_shape():
+    (batch,) = micro_batches([row(3), row(2)], 8, PAD)
+    assert batch.reference_logprobs.tolist() == [[0.0] * 3] * 2
+    moved = batch.to("cpu")
+    assert moved.rows == batch.rows and torch.equal(moved.turns, batch.turns)
+
+
+GOOD = row(3)
+
+
+@pytest.mark.parametrize(
+    ("rows", "budget", "says"),
+    [
+        ([GOOD], 0, "token_budget"),
+        ([row(0)], 5, "no tokens"),
+        ([dataclasses.replace(GOOD, advantages=(0.0,))], 5, "advantages"),
+        ([GOOD, dataclasses.replace(GOOD, reference_logprobs=(0.0,) * 3)], 5, "all rows or for none"),
+        ([Row(TokenSequence((1, 2), (True, True), (0.0, 0.0), (1, 1)), (0.0, 0.0))], 5, "first token"),
+        ([Row(TokenSequence((1, 2), (False, False), (0.0, 0.0), (0, 0)), (0.0, 1.0))], 5, "not trained"),
+    ],
+)
+def test_rows_that_do_not_fit_together_are_refused(rows, budget, says):
+    with pytest.raises(UsageError, match=says):
+        list(micro_batches(rows, budget, PAD))

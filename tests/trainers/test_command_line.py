@@ -1,0 +1,94 @@
+"""Presets, options, and runs that go on."""
+
+import json
+from dataclasses import asdict, replace
+
+import pytest
+
+from agent_envs import UsageError
+from agent_envs.registry import full_id
+from trainers.command_line import load_preset, parse, preset_names, read_settings, write_settings
+from trainers.grpo import GRPOSettings
+from trainers.sft import SFTSettings, flaws_of
+
+TRAINERS = {"grpo": GRPOSettings, "sft": SFTSettings}
+PRESETS = [(program, name) for program in TRAINERS for name in preset_names(program)]
+
+
+def test_the_presets_that_were_asked_for_are_there():
+    asked = {"tiny-searchqa", "searchqa-qwen2.5-3b", "searchqa-qwen2.5-7b", "r1-qwen2.5-3b"}
+    assert asked <= set(preset_names("grpo")) and {"sft-direct", "rejection-sampling"} <= set(preset_names("sft"))
+
+
+@pytest.mark.parametrize("program, name", PRESETS)
+def test_every_preset_loads_and_names_an_environment_and_sound_arguments(program, name):
+    settings = load_preset(TRAINERS[program], program, name)
+    assert full_id(settings.env.id) and isinstance(json.loads(settings.env.arguments), dict)
+    assert settings != replace(TRAINERS[program](), preset=name)
+    if program == "grpo":
+        flaws_of(settings.warm_start.flaws)
+
+
+def test_the_papers_numbers():
+    """VEG: 350 steps of 512 prompts and 5 samples, 2 turns; the rest is its base, SkyRL's recipe."""
+    for size in ("3b", "7b"):
+        settings = load_preset(GRPOSettings, "grpo", f"searchqa-qwen2.5-{size}")
+        assert (settings.steps, settings.tasks_per_step, settings.group_size) == (350, 512, 5)
+        assert json.loads(settings.env.arguments)["max_generations"] == 2
+        assert (settings.optim.learning_rate, settings.optim.max_grad_norm, settings.beta) == (1e-6, 0.5, 0.001)
+        assert settings.model.name == f"Qwen/Qwen2.5-{size.upper()}-Instruct"
+
+
+def test_options_change_a_preset(tmp_path):
+    words = ["--preset", "tiny-searchqa", "--seed", "7", "--optim.learning-rate", "0.5", "--out", str(tmp_path / "r")]
+    settings, out = parse(GRPOSettings, words, program="grpo")
+    preset = load_preset(GRPOSettings, "grpo", "tiny-searchqa")
+    optim = replace(preset.optim, learning_rate=0.5)
+    assert settings == replace(preset, seed=7, optim=optim, out=str(tmp_path / "r")) and out == tmp_path / "r"
+    assert read_settings(GRPOSettings, out) == settings
+
+
+def test_a_run_goes_on_with_its_own_settings_alone(tmp_path):
+    settings = replace(GRPOSettings(), seed=3)
+    write_settings(settings, tmp_path)
+    assert parse(GRPOSettings, ["--resume", str(tmp_path)], program="grpo") == (settings, tmp_path)
+    with pytest.raises(UsageError, match="takes nothing else"):
+        parse(GRPOSettings, ["--resume", str(tmp_path), "--seed", "4"], program="grpo")
+    with pytest.raises(UsageError, match="go on with --resume"):
+        parse(GRPOSettings, ["--out", str(tmp_path)], program="grpo")
+    with pytest.raises(UsageError, match="holds no run"):
+        parse(GRPOSettings, ["--resume", str(tmp_path / "nothing")], program="grpo")
+
+
+@pytest.mark.parametrize(
+    "text, message",
+    [
+        ("steps = 'many'", "steps='many': int is needed"),
+        ("stepz = 3", "no setting stepz"),
+        ("loss = 'mean'", "loss='mean': one of 'token_mean'"),
+        ("[env]\nname = 'Sort'", "no setting name"),
+        ("env = 3", "a table of settings is needed"),
+        ("steps = ", "Invalid value"),
+    ],
+)
+def test_a_wrong_preset_says_what_is_wrong(tmp_path, text, message):
+    path = tmp_path / "mine.toml"
+    path.write_text(text)
+    with pytest.raises(UsageError, match=message):
+        load_preset(GRPOSettings, "grpo", str(path))
+
+
+def test_an_unknown_preset_names_the_known_ones():
+    with pytest.raises(UsageError, match="no preset 'tiny'; there are .*tiny-searchqa"):
+        parse(GRPOSettings, ["--preset", "tiny"], program="grpo")
+    with pytest.raises(UsageError, match="--preset needs a name"):
+        parse(GRPOSettings, ["--preset"], program="grpo")
+
+
+def test_help_teaches_every_setting(capsys):
+    with pytest.raises(SystemExit) as end:
+        parse(GRPOSettings, ["--help"], program="grpo")
+    told = capsys.readouterr().out
+    assert end.value.code == 0 and "--group-size" in told and "--optim.learning-rate" in told
+    assert "episodes of each (G)" in told and "after the warm-up" in told
+    assert len(asdict(GRPOSettings())) > 20

@@ -1,0 +1,106 @@
+"""Imitation: of solvers, of direct answers, of the model's own successes, of recorded episodes."""
+
+import json
+from dataclasses import replace
+from types import SimpleNamespace
+
+import gymnasium as gym
+import pytest
+
+from agent_envs import UsageError, run_episode
+from agent_envs.journal import Journal
+from agent_envs.policies import CompanionPolicy
+from tests.trainers.players import SEARCH, chat_for
+from trainers import sft
+from trainers.command_line import parse
+from trainers.demonstrations import SEARCH_FLAWS, Flaws
+from trainers.sft import SFTSettings, direct_answers, everything, flaws_of, recorded, rows_of, train
+from trainers.training.metrics import read_metrics
+from trainers.training_run import open_run
+
+SMALL = [
+    "--env.id", "Order", "--env.arguments", '{"size": 2, "max_generations": 3}', "--model.name", "tiny:tiny",
+    "--sampling.max-new-tokens", "12", "--sampling.batch", "16", "--rows-per-step", "16", "--steps", "12", "--episodes", "32",
+    "--optim.learning-rate", "0.003", "--evaluation.every", "0", "--evaluation.test-tasks", "8",
+]  # fmt: skip
+
+
+def run(out, *words):
+    settings, folder = parse(SFTSettings, [*SMALL, *words, "--out", str(out)], program="sft")
+    with open_run(settings, folder, settings.steps) as opened:
+        return train(settings, opened)
+
+
+def test_a_solver_is_learnt(tmp_path):
+    result = run(tmp_path / "solver", "--steps", "40")
+    assert result["before"]["success"] == 0.0 and result["after"]["success"] >= 0.75
+    losses = [row["loss"] for row in read_metrics(tmp_path / "solver" / "metrics.jsonl")]
+    assert losses[-1] < 0.2 * losses[0]
+
+
+def test_the_models_own_successes_are_kept_and_journaled(tmp_path):
+    run(tmp_path / "solver", "--steps", "25")
+    model = ["--model.name", str(tmp_path / "solver" / "model")]
+    run(tmp_path / "own", "--data", "rejection", "--episodes", "6", "--samples-per-task", "5", "--steps", "2", *model)
+    rows = [json.loads(line) for line in (tmp_path / "own" / "rejection.jsonl").read_text().splitlines()]
+    assert sum("trajectory" in str(row) for row in rows) == 30
+    with pytest.raises(UsageError, match="rejection sampling kept none"):
+        run(tmp_path / "none", "--data", "rejection", "--episodes", "2", "--samples-per-task", "1")  # random weights
+
+
+def test_direct_answers_are_right_at_once():
+    env = gym.make("agent_envs:agent_envs/SearchQA-v0", **{**SEARCH, "max_generations": 1})
+    found = list(direct_answers(env, "train", 5))
+    assert len(found) == 5
+    for episode in found:
+        (turn,) = episode.turns
+        assert episode.success and turn.action == f"<answer>{episode.task.gold[0]}</answer>"
+    sums = list(direct_answers(gym.make("agent_envs:agent_envs/Arithmetic-v0"), "train", 5))
+    assert len(sums) == 5 and all(len(episode.turns) == 1 for episode in sums)
+    env.unwrapped.answer_tags = ("", "")
+    with pytest.raises(UsageError, match="an answer has no tags"):
+        list(direct_answers(env, "train", 1))
+
+
+def test_recorded_episodes_are_imitated_as_text(tmp_path):
+    env = gym.make("agent_envs:agent_envs/SearchQA-v0", **SEARCH)
+    played = [
+        run_episode(env, CompanionPolicy(kind), seed=n, task=n).trajectory
+        for n in range(3)
+        for kind in ("solver", "random")
+    ]
+    journal = Journal(tmp_path / "played.jsonl")
+    for episode in played:
+        foreign = tuple(replace(turn, token_ids=(1, 2), logprobs=(-1.0, -1.0)) for turn in episode.turns)
+        journal.append(replace(episode, turns=foreign).to_json())
+    journal.close()
+    found = list(recorded(tmp_path / "played.jsonl"))
+    assert len(found) == 3 == sum(episode.success for episode in played)
+    assert not any(turn.token_ids for episode in found for turn in episode.turns)
+
+
+def test_only_actions_are_trained_unless_all_is_asked_for():
+    chat = chat_for("SearchQA", json.dumps(SEARCH, sort_keys=True))
+    env = gym.make("agent_envs:agent_envs/SearchQA-v0", **SEARCH)
+    episode = run_episode(env, CompanionPolicy("solver"), seed=0, task=0).trajectory
+    run = SimpleNamespace(chat=chat, tools=())
+    (row,), (whole,) = rows_of([episode], run, "actions"), rows_of([episode], run, "all")
+    written = [token for token, kept in zip(row.sequence.ids, row.sequence.trained, strict=True) if kept]
+    wanted = [token for turn in episode.turns for token in (*chat.tokenizer.encode(turn.action), *chat.end_ids)]
+    assert chat.decode(written) == "".join(str(turn.action) for turn in episode.turns)
+    assert written.count(chat.end_ids[0]) == len(episode.turns) and len(written) == len(wanted)
+    assert whole.sequence == everything(row.sequence) and sum(whole.sequence.trained) == len(whole.sequence.ids) - 1
+
+
+def test_flaws_by_name_and_by_chance():
+    assert flaws_of("none") == Flaws() and flaws_of("search") is SEARCH_FLAWS
+    assert flaws_of('{"early": 0.5}') == Flaws(early=0.5)
+    for text in ("many", '{"lazy": 1}', '{"early": 2}'):
+        with pytest.raises(UsageError):
+            flaws_of(text)
+
+
+def test_an_unknown_source_is_named(tmp_path):
+    with pytest.raises(UsageError, match="data='magic': solver, direct, rejection"):
+        run(tmp_path / "x", "--data", "magic")
+    assert sft.NAMED_FLAWS.keys() == {"none", "search", "tools"}

@@ -1,0 +1,183 @@
+"""Whole runs, from the command line to result.json: learning curves that survive a kill, evaluations that never choose."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from trainers.command_line import parse
+from trainers.grpo import GRPOSettings, train
+from trainers.training.metrics import read_metrics
+from trainers.training_run import open_run
+
+SMALL = [
+    "--env.id", "Order", "--env.arguments", '{"size": 2, "max_generations": 3}', "--model.name", "tiny:tiny",
+    "--warm-start.demonstrations", "40", "--warm-start.steps", "6", "--warm-start.rows-per-step", "20",
+    "--warm-start.optim.learning-rate", "0.003", "--sampling.max-new-tokens", "12", "--sampling.batch", "16",
+    "--sampling.eval-temperature", "1", "--tasks-per-step", "4", "--group-size", "4", "--optim.learning-rate", "0.0005",
+    "--evaluation.every", "2", "--evaluation.tasks", "8", "--evaluation.test-tasks", "8", "--log.checkpoint-every", "1",
+]  # fmt: skip
+UNTIMED = ("step_time", "cpu_seconds")
+
+
+def run(out, *words, steps=4):
+    settings, folder = parse(GRPOSettings, [*SMALL, "--steps", str(steps), *words, "--out", str(out)], program="grpo")
+    with open_run(settings, folder, steps) as opened:
+        return train(settings, opened)
+
+
+def curve(out):
+    rows = read_metrics(Path(out) / "metrics.jsonl")
+    return [{name: value for name, value in row.items() if not name.startswith(UNTIMED)} for row in rows]
+
+
+def test_a_trained_model_is_trained_on(whole, tmp_path):
+    out, _ = whole
+    result = run(tmp_path / "more", "--model.name", str(out / "model"), "--warm-start.demonstrations", "0", steps=1)
+    assert result["before"]["success"] == whole[1]["after"]["success"]  # the same weights, tokens and draws
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
+    out = tmp_path_factory.mktemp("whole") / "run"
+    return out, run(out)
+
+
+def test_the_result_holds_what_was_asked_for(whole):
+    out, result = whole
+    assert json.loads((out / "result.json").read_text()) == result
+    assert {"before", "after", "steps", "sampled_tokens", "cpu_seconds"} <= set(result)
+    for side in ("before", "after"):
+        low, high = result[side]["interval"]
+        assert 0 <= low <= result[side]["success"] <= high <= 1 and result[side]["tasks"] == 8
+    assert result["steps"] == 4 and result["sampled_tokens"] > 100 and result["cpu_seconds"] > 1
+    rows = curve(out)
+    assert [row["step"] for row in rows] == [1, 2, 3, 4] and rows[-1]["num_tokens"] == result["sampled_tokens"]
+    assert all(row["drift"] == 0 for row in rows) and [("eval/success" in row) for row in rows] == [False, True] * 2
+    assert (out / "curves.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_the_model_that_is_written_is_one_that_transformers_loads(whole):
+    from transformers import AutoModelForCausalLM, PreTrainedTokenizerFast
+
+    out, _ = whole
+    model = AutoModelForCausalLM.from_pretrained(out / "model")
+    tokenizer = PreTrainedTokenizerFast.from_pretrained(out / "model")
+    last = sorted((out / "checkpoints").glob("step-*"))[-1]
+    weights = load_file(last / "weights.safetensors")
+    assert all(torch.equal(weights[name], value) for name, value in model.named_parameters())
+    assert tokenizer.chat_template and tokenizer.decode(tokenizer.encode("ascending order")) == "ascending order"
+
+
+def test_the_same_seed_gives_the_same_curve_and_another_does_not(whole, tmp_path):
+    out, result = whole
+    run(tmp_path / "again")
+    assert curve(tmp_path / "again") == curve(out)
+    run(tmp_path / "other", "--seed", "1", steps=2)
+    assert curve(tmp_path / "other") != curve(out)[:2]
+
+
+def test_a_killed_run_goes_on_to_the_same_curve(whole, tmp_path):
+    """SIGKILL in the middle of a step, twice, at moments that differ; then --resume and nothing else."""
+    out, result = whole
+    place = tmp_path / "killed"
+    words = [sys.executable, "-m", "trainers.grpo", *SMALL, "--steps", "4", "--out", str(place)]
+    quiet = {"env": {**os.environ, "OMP_NUM_THREADS": "1"}, "stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+    for wanted in ("step-00000001", "step-00000003"):
+        process = subprocess.Popen(words, **quiet)
+        limit = time.monotonic() + 240
+        while not (place / "checkpoints" / wanted).exists():
+            assert process.poll() is None and time.monotonic() < limit
+            time.sleep(0.01)
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+        words = [sys.executable, "-m", "trainers.grpo", "--resume", str(place)]
+    assert not (place / "result.json").exists()
+    subprocess.run(words, check=True, **quiet)
+    assert curve(place) == curve(out)
+    found = json.loads((place / "result.json").read_text())
+    assert {**found, "cpu_seconds": 0} == {**result, "cpu_seconds": 0}
+
+
+def test_the_best_is_chosen_on_the_evaluation_split(tmp_path, monkeypatch):
+    """The evaluation likes step 2 best; the test split would have liked another, and is not asked."""
+    import trainers.training_run as module
+
+    asked = []
+    honest = module.measure
+
+    def measured(policy, spec, split, count, key):
+        found = honest(policy, spec, split, count, key)
+        asked.append(split)
+        liked = {"dev": [0.9, 0.1], "test": [0.0, 1.0]}[split][min(1, asked.count(split) - 1)]
+        rate = type(found.rate)(liked, liked, liked, 8, 8, 8)
+        return type(found)(rate, found.successes, found.clusters, found.means, found.faults)
+
+    monkeypatch.setattr(module, "measure", measured)
+    run(tmp_path / "best", "--evaluation.keep-best")
+    best = load_file(next((tmp_path / "best" / "checkpoints").glob("best-00000002")) / "weights.safetensors")
+    final = load_file(tmp_path / "best" / "model" / "model.safetensors")
+    last = load_file(tmp_path / "best" / "checkpoints" / "step-00000004" / "weights.safetensors")
+    assert all(torch.equal(best[name], final[name]) for name in best)
+    assert any(not torch.equal(best[name], last[name]) for name in best)
+    assert asked == ["test", "dev", "dev", "test"]
+
+
+def test_a_reference_model_is_the_one_of_the_beginning_also_after_a_resume(tmp_path):
+    """With a KL term the curve must go on too: the reference is the model after the warm start, not the resumed one."""
+    words = ["--beta", "0.05", "--optim.learning-rate", "0.003"]
+    run(tmp_path / "whole", *words, steps=3)
+    assert curve(tmp_path / "whole")[-1]["kl"] > 0
+    settings, folder = parse(
+        GRPOSettings, [*SMALL, *words, "--steps", "3", "--out", str(tmp_path / "cut")], program="grpo"
+    )
+    with pytest.raises(KeyboardInterrupt), open_run(settings, folder, 3) as opened:
+        end_step = opened.end_step
+
+        def interrupted(stats, groups=()):
+            end_step(stats, groups)
+            if opened.step == 2:
+                raise KeyboardInterrupt
+
+        opened.end_step = interrupted
+        train(settings, opened)
+    settings, folder = parse(GRPOSettings, ["--resume", str(tmp_path / "cut")], program="grpo")
+    with open_run(settings, folder, 3) as opened:
+        assert opened.step == 2 and not opened.fresh
+        train(settings, opened)
+    assert curve(tmp_path / "cut") == curve(tmp_path / "whole")
+
+
+def test_two_processes_train_as_one_does(whole, tmp_path):
+    """Each plays half of the groups; rewards, losses and weights are those of one process up to rounding."""
+    out, _ = whole
+    words = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2", "-m", "trainers.grpo", *SMALL]
+    command = [sys.executable, *words, "--steps", "2", "--out", str(tmp_path / "two")]
+    quiet = {**os.environ, "OMP_NUM_THREADS": "1"}
+    subprocess.run(command, check=True, env=quiet, stdout=subprocess.DEVNULL, timeout=400)
+    one, two = curve(out)[:2], curve(tmp_path / "two")
+    for alone, together in zip(one, two, strict=True):
+        for name in (
+            "reward",
+            "success",
+            "grad_norm",
+            "entropy",
+            "learning_rate",
+            "frac_reward_zero_std",
+            "num_tokens",
+        ):
+            assert together[name] == pytest.approx(alone[name], rel=1e-4, abs=1e-6), name
+    weights = [
+        load_file(place / "checkpoints" / "step-00000002" / "weights.safetensors") for place in (tmp_path / "two",)
+    ]
+    again = tmp_path / "one"
+    run(again, steps=2)
+    alone = load_file(again / "checkpoints" / "step-00000002" / "weights.safetensors")
+    assert all(torch.allclose(weights[0][name], alone[name], atol=1e-4) for name in alone)

@@ -1,0 +1,136 @@
+"""What is said of templates, and what is done about it."""
+
+import pytest
+
+from agent_envs.errors import UsageError
+from tests.trainers.tokens.toys import TEMPLATES, bpe
+from trainers.tokens import ChatTokenizer, check_template
+
+REASONS = {
+    "strips thoughts": "thinking is stripped",
+    "opens with a thought": "earlier turns are written anew",
+    "rewrites calls": "tool calls are rewritten",
+    "moves the system": "the system prompt is dropped",
+    "trims": "white space",
+}
+
+
+@pytest.mark.parametrize("name", ["chatml", "qwen", "llama"])
+def test_our_templates_only_append(name):
+    report = check_template(bpe(name), name)
+    assert report.append_only and report.reasons == ()
+    assert report.takes_tools and not report.folded and not report.alternates and not report.objects
+    assert report.notes == ()
+
+
+@pytest.mark.parametrize("name", sorted(REASONS))
+def test_templates_that_rewrite_are_named_with_the_reason(name):
+    report = check_template(bpe(), TEMPLATES[name])
+    assert not report.append_only
+    assert any(REASONS[name] in reason for reason in report.reasons), report.reasons
+
+
+def test_a_template_that_strips_thoughts_is_blamed_for_nothing_else():
+    report = check_template(bpe(), TEMPLATES["strips thoughts"])
+    changed = "the text of 2 messages changes when a message of role user follows"
+    assert report.reasons == (f"thinking is stripped from earlier turns: {changed}",)
+
+
+@pytest.mark.parametrize("name", ["has no system", "has no tool", "alternates", "writes a date", "has no prompt"])
+def test_templates_that_refuse_or_add_something_still_only_append(name):
+    report = check_template(bpe(), TEMPLATES[name])
+    assert report.append_only, report.reasons
+    assert any("calls in fields" in note for note in report.notes)
+
+
+def test_a_date_is_noted_and_does_not_move():
+    report = check_template(bpe(), TEMPLATES["writes a date"])
+    assert any("2024-07-26" in note for note in report.notes)
+    chat = ChatTokenizer(bpe(), TEMPLATES["writes a date"])
+    assert "system\n26 Jul 2024<" in chat.tokenizer.decode(chat.open([{"role": "user", "content": "one"}]).ids)
+
+
+@pytest.mark.parametrize(
+    ("name", "folded"),
+    [
+        ("has no system", ("system", "later system")),
+        ("has no tool", ("tool",)),
+        ("alternates", None),
+        ("collects the system", ("later system",)),
+    ],
+)
+def test_roles_that_are_refused_become_the_users(name, folded):
+    chat = ChatTokenizer(bpe(), TEMPLATES[name])
+    expected = ("system", "later system", "tool") if folded is None else folded
+    assert chat.report.folded == expected
+    assert chat.report.alternates == (name == "alternates")
+    assert sum("folded into the user's" in note for note in chat.report.notes) == len(expected)
+    start = [{"role": "system", "content": "zero"}, {"role": "user", "content": "one"}]
+    conversation = chat.open(start)
+    conversation.sampled(chat.end_ids, [-1.0], 1)
+    conversation.observe([{"role": "tool", "content": "two"}, {"role": "system", "content": "three"}])
+    text = chat.tokenizer.decode(conversation.ids)
+    assert all(text.count(said) == 1 for said in ("zero", "one", "two", "three"))
+    if "system" in expected:
+        assert "<|im_start|>user\nzero\n\none<|im_end|>" in text
+    if name == "alternates":
+        assert "<|im_start|>user\ntwo\n\nthree<|im_end|>" in text
+        assert text.count("<|im_start|>user") == 2
+    if name == "collects the system":
+        assert "<|im_start|>tool\ntwo<|im_end|>\n<|im_start|>user\nthree<|im_end|>" in text
+    if name == "has no tool":
+        assert "<|im_start|>user\ntwo<|im_end|>\n<|im_start|>system\nthree<|im_end|>" in text
+
+
+def test_messages_of_users_stay_apart_where_nothing_was_folded():
+    chat = ChatTokenizer(bpe(), "chatml")
+    text = chat.tokenizer.decode(
+        chat.open([{"role": "user", "content": "one"}, {"role": "user", "content": "two"}]).ids
+    )
+    assert text.startswith("<|im_start|>user\none<|im_end|>\n<|im_start|>user\ntwo<|im_end|>")
+
+
+def test_calls_with_json_texts_are_objects_where_a_template_would_quote_them_twice():
+    chat = ChatTokenizer(bpe(), TEMPLATES["rewrites calls"])
+    assert chat.report.objects
+    call = {"id": "call_0", "type": "function", "function": {"name": "seek", "arguments": '{"goal":"the town"}'}}
+    rows = [
+        {"role": "user", "content": "one"},
+        {"role": "assistant", "content": None, "tool_calls": [call]},
+        {"role": "user", "content": "two"},
+    ]
+    assert '[CALL]seek{"goal": "the town"}<|im_end|>' in chat.tokenizer.decode(chat.open(rows).ids)
+
+
+def test_generation_marks_of_templates_are_left_out():
+    report = check_template(bpe(), TEMPLATES["marks what is generated"])
+    assert not any("thinking" in reason or "white" in reason for reason in report.reasons)
+
+
+@pytest.mark.parametrize(
+    ("template", "problem"),
+    [
+        ("auto", "give chatml"),
+        ("mistake", "give chatml"),
+        ("{% for %}", "no jinja"),
+        ("{{ raise_exception('never') }}", "never"),
+        ("{{ 'always this' }}", "leaves out"),
+        ("{{ messages.__class__.__mro__ }}", "refuses"),
+    ],
+)
+def test_templates_that_cannot_serve_are_refused_in_one_line(template, problem):
+    with pytest.raises(UsageError, match=problem):
+        check_template(bpe(), template)
+
+
+def test_the_tokenizers_own_template_is_the_default():
+    tokenizer = bpe()
+    tokenizer.chat_template = TEMPLATES["trims"]
+    assert ChatTokenizer(tokenizer).template == TEMPLATES["trims"]
+
+
+def test_without_anything_that_closes_a_turn_there_is_no_conversation():
+    tokenizer = bpe()
+    tokenizer.eos_token = None
+    with pytest.raises(UsageError, match="nothing closes a turn"):
+        ChatTokenizer(tokenizer, TEMPLATES["has no end"])

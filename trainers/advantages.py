@@ -1,0 +1,223 @@
+"""From rewards to advantages: group-relative, per episode and per turn, and which groups and tokens are trained on.
+
+Pure functions on tensors. A row is an episode (or one of its segments); rows of one group began in the same state. `groups`
+names each row's group by any hashable; None puts all rows into one. Sums run in float64, results have the dtype of the
+rewards. A group whose rewards are all equal, or that has one row only, gets advantages of exactly 0.
+docs/formulas.md has every formula, its source, and what other libraries do.
+"""
+
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+
+from agent_envs.errors import UsageError
+
+Groups = Sequence[Hashable] | torch.Tensor | None
+Scale = Literal["group_std", "batch_std", "none"]
+Baseline = Literal["mean", "leave_one_out"]
+TurnBaseline = Literal["leave_one_out", "leave_one_out_reached", "per_index"]
+
+
+def group_advantages(
+    rewards: torch.Tensor,
+    groups: Groups = None,
+    scale: Scale = "group_std",
+    baseline: Baseline = "mean",
+    eps: float = 1e-4,
+) -> torch.Tensor:
+    """Return each row's reward against those of its group.
+
+    `mean` over `group_std` is GRPO (arXiv 2402.03300, section 4.1.2), `mean` over `none` Dr. GRPO (arXiv 2503.20783,
+    section 3), `leave_one_out` over `none` RLOO (arXiv 2402.14740, its RLOO estimator). Only the last has exactly the policy
+    gradient as its expectation; with `mean` it is (G - 1) / G of it; a division by the sample's own std bends its direction.
+
+    Args:
+        rewards: of whole episodes (rows,).
+        groups: the group of each row.
+        scale: `group_std` divides by std + eps of the group, `batch_std` by that of all rewards together; ddof = 1.
+        baseline: `mean` of the group, or the mean of the group's other rows.
+        eps: added to the std; 1e-4 as in TRL (verl: 1e-6).
+
+    Returns:
+        Advantages (rows,).
+    """
+    if scale not in ("group_std", "batch_std", "none"):
+        raise UsageError(f"scale={scale!r}: group_std, batch_std or none")
+    values = rewards.double()  # (rows,)
+    members = _members(groups, len(values), values.device)
+    sizes = members.sizes()
+    centred = values - members.total(values) / sizes
+    if baseline == "leave_one_out":
+        advantages = centred * sizes / (sizes - 1).clamp(min=1)
+    elif baseline == "mean":
+        advantages = centred
+    else:
+        raise UsageError(f"baseline={baseline!r}: mean or leave_one_out")
+    if scale == "group_std":
+        advantages = advantages / ((members.total(centred**2) / (sizes - 1).clamp(min=1)).sqrt() + eps)
+    elif scale == "batch_std" and len(values) > 1:
+        advantages = advantages / (values.std() + eps)
+    return torch.where(members.constant(values), 0.0, advantages).to(rewards.dtype)
+
+
+def pad_turns(rewards: Sequence[Sequence[float]]) -> tuple[torch.Tensor, torch.Tensor]:
+    """Lay the turns of episodes out as a table.
+
+    Returns:
+        Rewards in float64 (rows, turns), 0 after an episode's end, and which turns were reached (rows, turns).
+    """
+    length = max((len(row) for row in rewards), default=0)
+    table = [[*row, *[0.0] * (length - len(row))] for row in rewards]
+    reached = [[True] * len(row) + [False] * (length - len(row)) for row in rewards]
+    shape = (len(rewards), length)
+    return (
+        torch.tensor(table, dtype=torch.float64).reshape(shape),
+        torch.tensor(reached, dtype=torch.bool).reshape(shape),
+    )
+
+
+def returns_to_go(rewards: torch.Tensor, gamma_turn: float = 1.0) -> torch.Tensor:
+    """Return what each turn still earns: G_t = r_t + gamma_turn * G_{t+1}.
+
+    Args:
+        rewards: of turns (rows, turns), 0 after an episode's end.
+        gamma_turn: the discount from one turn to the next; 1 for none.
+
+    Returns:
+        Returns-to-go (rows, turns).
+    """
+    returns = torch.zeros_like(rewards)  # (rows, turns)
+    ahead = rewards.new_zeros(len(rewards))  # (rows,)
+    for turn in reversed(range(rewards.shape[1])):
+        ahead = rewards[:, turn] + gamma_turn * ahead
+        returns[:, turn] = ahead
+    return returns
+
+
+def turn_advantages(
+    rewards: torch.Tensor,
+    reached: torch.Tensor,
+    groups: Groups = None,
+    gamma_turn: float = 1.0,
+    baseline: TurnBaseline = "leave_one_out",
+    eps: float = 1e-4,
+) -> torch.Tensor:
+    """Return the advantage of each turn: what it still earns against what the group's other episodes do from there.
+
+    A baseline leaves the expected gradient alone only if it does not depend on what the episode itself does from that turn on.
+    Both leave-one-out forms keep to that, so with gamma_turn = 1 their expectation is exactly the policy gradient, however
+    the policy chooses its number of turns; with gamma_turn < 1 it is so once turn t is weighted by gamma_turn ** (t - 1).
+
+    `per_index` normalises each turn's reward over the episodes that reached that turn, then adds up what follows (MT-GRPO,
+    arXiv 2505.11821, carried over to any number of turns). How many means an episode pays depends on when it chooses to end:
+    that is a hidden price on every further turn (verl issue 7244). It is here to be compared with.
+
+    Args:
+        rewards: of turns (rows, turns).
+        reached: which turns each episode has (rows, turns).
+        groups: the group of each row.
+        gamma_turn: the discount from one turn to the next.
+        baseline: `leave_one_out` counts an episode that ended earlier as earning 0; `leave_one_out_reached` averages only
+            others that reached the turn (0 where none did); `per_index` is biased.
+        eps: added to the std; `per_index` only.
+
+    Returns:
+        Advantages (rows, turns), 0 where not reached.
+    """
+    earned = torch.where(reached, rewards, 0.0).double()  # (rows, turns)
+    members = _members(groups, len(earned), earned.device)
+    if baseline == "per_index":
+        advantages = returns_to_go(_standardised(earned, reached, members, eps), gamma_turn)
+    elif baseline in ("leave_one_out", "leave_one_out_reached"):
+        returns = returns_to_go(earned, gamma_turn)
+        counted = reached if baseline == "leave_one_out_reached" else torch.ones_like(reached)
+        others = members.total(counted.double()) - counted.double()
+        advantages = returns - (members.total(returns) - returns) / others.clamp(min=1)
+        advantages = torch.where(members.constant(returns), 0.0, advantages)
+    else:
+        raise UsageError(f"baseline={baseline!r}: leave_one_out, leave_one_out_reached or per_index")
+    return torch.where(reached, advantages, 0.0).to(rewards.dtype)
+
+
+def token_advantages(advantages: torch.Tensor, turns: torch.Tensor) -> torch.Tensor:
+    """Give each token the advantage of its turn.
+
+    Args:
+        advantages: of turns (rows, turns).
+        turns: the turn, from 1, that a trained token belongs to; 0 elsewhere (rows, tokens).
+
+    Returns:
+        Advantages (rows, tokens), 0 where the turn is 0.
+    """
+    return torch.cat([advantages.new_zeros(len(advantages), 1), advantages], dim=1).gather(1, turns)
+
+
+def groups_with_signal(rewards: torch.Tensor, groups: Groups = None) -> torch.Tensor:
+    """Return which rows belong to a group whose rewards differ: DAPO's dynamic sampling (arXiv 2503.14476, section 3.2).
+
+    The others have advantages of 0; dropping them, and sampling more in their place, keeps the effective batch size. For
+    rewards of turns pass the table (rows, turns): a difference at any turn counts.
+    """
+    constant = _members(groups, len(rewards), rewards.device).constant(rewards.double())
+    return ~(constant if rewards.dim() == 1 else constant.all(dim=1))  # (rows,)
+
+
+def overlong_filter(trained: torch.Tensor, truncated: torch.Tensor) -> torch.Tensor:
+    """Return `trained` without the tokens of truncated rows: DAPO's overlong filtering (arXiv 2503.14476, section 3.4).
+
+    Their rewards stay in the baselines of their groups; apply this after the advantages.
+
+    Args:
+        trained: which tokens carry a gradient (rows, tokens).
+        truncated: which rows were cut off rather than ended (rows,).
+    """
+    return trained & ~truncated[:, None]
+
+
+@dataclass(frozen=True)
+class _Members:
+    """Who is with whom: the number of each row's group."""
+
+    index: torch.Tensor  # (rows,)
+    count: int
+
+    def total(self, values: torch.Tensor) -> torch.Tensor:
+        """Return for each row the sum over its group (rows, ...)."""
+        sums = values.new_zeros((self.count, *values.shape[1:])).index_add_(0, self.index, values)
+        return sums[self.index]
+
+    def sizes(self) -> torch.Tensor:
+        """Return for each row how many rows its group has (rows,)."""
+        return torch.bincount(self.index, minlength=self.count).double()[self.index]
+
+    def constant(self, values: torch.Tensor, counted: torch.Tensor | None = None) -> torch.Tensor:
+        """Return where all (counted) rows of the group hold one value (rows, ...); exact, unlike a std of 0."""
+        counted = torch.ones_like(values, dtype=torch.bool) if counted is None else counted
+        return self._highest(values, counted) == -self._highest(-values, counted)
+
+    def _highest(self, values: torch.Tensor, counted: torch.Tensor) -> torch.Tensor:
+        lowest = values.new_full((self.count, *values.shape[1:]), -torch.inf)
+        index = self.index.reshape(-1, *[1] * (values.dim() - 1)).expand_as(values)
+        filled = torch.where(counted, values, -torch.inf)
+        return lowest.scatter_reduce_(0, index, filled, "amax")[self.index]
+
+
+def _members(groups: Groups, rows: int, device: torch.device) -> _Members:
+    if isinstance(groups, torch.Tensor):
+        groups = groups.tolist()  # tensors hash by identity
+    names = [0] * rows if groups is None else list(groups)
+    if len(names) != rows:
+        raise UsageError(f"groups: {len(names)} for {rows} rows")
+    numbers: dict[Hashable, int] = {}
+    index = [numbers.setdefault(name, len(numbers)) for name in names]
+    return _Members(torch.tensor(index, dtype=torch.long, device=device), len(numbers))
+
+
+def _standardised(rewards: torch.Tensor, reached: torch.Tensor, members: _Members, eps: float) -> torch.Tensor:
+    """Return z-scores among the rows of a group that reached a turn (rows, turns); 0 for a row alone there."""
+    counts = members.total(reached.double())
+    centred = torch.where(reached, rewards - members.total(rewards) / counts.clamp(min=1), 0.0)
+    std = (members.total(centred**2) / (counts - 1).clamp(min=1)).sqrt()
+    return torch.where(members.constant(rewards, reached), 0.0, centred / (std + eps))

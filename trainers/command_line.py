@@ -1,0 +1,148 @@
+"""A trainer's command line: presets from files, every setting an option, runs that go on where they were killed."""
+
+import dataclasses
+import json
+import os
+import sys
+import tomllib
+import types
+import typing
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+
+from agent_envs.errors import UsageError
+
+S = TypeVar("S")
+
+PRESETS = Path(__file__).with_name("presets")
+SETTINGS_FILE = "settings.json"
+
+
+def parse(kind: type[S], argv: Sequence[str] | None = None, *, program: str) -> tuple[S, Path]:
+    """Read a trainer's command line.
+
+    `--preset NAME` starts from `trainers/presets/PROGRAM/NAME.toml`, or from a file; every other option changes one setting.
+    `--resume DIR` takes nothing else: the settings are those that the run began with.
+
+    Args:
+        kind: the trainer's dataclass; it has the fields `preset` and `out`.
+        argv: None for the process's own.
+        program: the trainer's name.
+
+    Returns:
+        The settings and the folder of the run.
+
+    Raises:
+        UsageError: no such preset, a setting in it that does not exist, or `--out` names a folder that holds a run.
+    """
+    import tyro
+
+    words = list(sys.argv[1:] if argv is None else argv)
+    if "--resume" in words:
+        if len(words) != 2 or words[0] != "--resume":
+            raise UsageError(
+                f"{program}: --resume DIR takes nothing else: a run goes on with the settings it began with"
+            )
+        return read_settings(kind, Path(words[1])), Path(words[1])
+    default = load_preset(kind, program, _preset_of(words, program))
+    settings = tyro.cli(
+        kind, args=words, default=default, prog=f"python -m trainers.{program}", description=kind.__doc__
+    )
+    out = Path(settings.out)  # type: ignore[attr-defined]
+    if os.environ.get("RANK", "0") != "0":  # the first process of several looks after the folder
+        return settings, out
+    if (out / SETTINGS_FILE).exists():
+        raise UsageError(f"{out} holds a run: go on with --resume {out}, or name another folder with --out")
+    write_settings(settings, out)
+    return settings, out
+
+
+def load_preset(kind: type[S], program: str, name: str) -> S:
+    """Return the settings of a preset; "" for the defaults.
+
+    Raises:
+        UsageError: no such preset, or it names a setting that does not exist.
+    """
+    if not name:
+        return kind()
+    path = Path(name) if name.endswith(".toml") else PRESETS / program / f"{name}.toml"
+    if not path.is_file():
+        known = ", ".join(preset_names(program))
+        raise UsageError(f"{program}: no preset {name!r}; there are {known}, or give a .toml file")
+    try:
+        table = tomllib.loads(path.read_text(encoding="utf-8"))
+    except tomllib.TOMLDecodeError as error:
+        raise UsageError(f"{path}: {error}") from None
+    return _built(kind, {"preset": name, **table}, str(path))
+
+
+def preset_names(program: str) -> list[str]:
+    """Return the names of a trainer's presets."""
+    return sorted(path.stem for path in (PRESETS / program).glob("*.toml"))
+
+
+def write_settings(settings: Any, out: Path) -> None:
+    """Write a run's settings into its folder."""
+    out.mkdir(parents=True, exist_ok=True)
+    part = out / f"{SETTINGS_FILE}.part"
+    part.write_text(json.dumps(dataclasses.asdict(settings), indent=1, sort_keys=True) + "\n", encoding="utf-8")
+    part.replace(out / SETTINGS_FILE)
+
+
+def read_settings(kind: type[S], out: Path) -> S:
+    """Read what `write_settings` wrote.
+
+    Raises:
+        UsageError: there is no run, or another trainer's.
+    """
+    path = out / SETTINGS_FILE
+    try:
+        table = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise UsageError(f"{out} holds no run to go on with: {error}") from None
+    return _built(kind, table, str(path))
+
+
+def _preset_of(words: Sequence[str], program: str) -> str:
+    for place, word in enumerate(words):
+        if word == "--preset":
+            if place + 1 == len(words):
+                raise UsageError(f"{program}: --preset needs a name: {', '.join(preset_names(program))}")
+            return words[place + 1]
+        if word.startswith("--preset="):
+            return word.removeprefix("--preset=")
+    return ""
+
+
+def _built(kind: Any, table: Any, where: str) -> Any:
+    """Return a dataclass from nested tables, its defaults where they are silent."""
+    if not isinstance(table, dict):
+        raise UsageError(f"{where}: a table of settings is needed, not {table!r}")
+    hints = typing.get_type_hints(kind)
+    unknown = sorted(set(table) - set(hints))
+    if unknown:
+        raise UsageError(f"{where}: no setting {', '.join(unknown)}; the settings are {', '.join(hints)}")
+    return kind(**{name: _value(hints[name], value, f"{where}: {name}") for name, value in table.items()})
+
+
+def _value(hint: Any, value: Any, where: str) -> Any:
+    if dataclasses.is_dataclass(hint):
+        return _built(hint, value, where)
+    origin, parts = typing.get_origin(hint), typing.get_args(hint)
+    if origin is tuple:
+        inner = parts[0] if parts else Any
+        return tuple(_value(inner, item, where) for item in value)
+    if origin is typing.Literal:
+        if value not in parts:
+            raise UsageError(f"{where}={value!r}: one of {', '.join(map(repr, parts))}")
+        return value
+    if origin in (typing.Union, types.UnionType):
+        return None if value is None else _value(parts[0], value, where)
+    if hint is str and isinstance(value, dict):  # arguments of environments are JSON texts, and tables in a preset
+        return json.dumps(value, sort_keys=True)
+    if hint is float and type(value) is int:
+        return float(value)
+    if isinstance(hint, type) and type(value) is not hint:
+        raise UsageError(f"{where}={value!r}: {hint.__name__} is needed")
+    return value

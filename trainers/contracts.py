@@ -1,0 +1,89 @@
+"""What crosses between the parts of a trainer: token sequences, what an engine is asked, and what it gives back."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+
+@dataclass(frozen=True, slots=True)
+class TokenSequence:
+    """A conversation as the model saw it: one row of a batch. All tuples have one entry a token.
+
+    Attributes:
+        ids: token ids.
+        trained: which tokens the policy sampled (or a demonstration wrote): the only ones that carry a gradient.
+        logprobs: of trained tokens under the policy that sampled them; 0 elsewhere, and in demonstrations.
+        turns: the index of the turn (from 1) that a trained token belongs to; 0 elsewhere.
+    """
+
+    ids: tuple[int, ...]
+    trained: tuple[bool, ...]
+    logprobs: tuple[float, ...]
+    turns: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Sampling:
+    """How tokens are drawn.
+
+    Attributes:
+        temperature: > 0; 0 takes the likeliest token (its logprob is then of temperature 1).
+        top_k: draw among so many likeliest tokens; 0 for all.
+        top_p: draw among the fewest tokens that hold this much probability.
+    """
+
+    temperature: float = 1.0
+    top_k: int = 0
+    top_p: float = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Prefix:
+    """One row that an engine goes on from.
+
+    Attributes:
+        ids: the whole context as tokens.
+        max_new_tokens: how many tokens may follow.
+        stop: generation ends with the token that completes one of these texts; the text stays.
+        seed: of this row's samples; they do not depend on what else is in the batch (up to float rounding).
+        session: names a conversation whose cache is kept for the next call, which goes on from it; "" keeps nothing.
+        allowed_ids: the only tokens that may be drawn; None for all.
+    """
+
+    ids: tuple[int, ...]
+    max_new_tokens: int
+    stop: tuple[str, ...] = ()
+    seed: int = 0
+    session: str = ""
+    allowed_ids: tuple[int, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Generated:
+    """What followed: one entry a token in each tuple.
+
+    Attributes:
+        ids: new tokens, an end-of-turn token included where one was drawn.
+        logprobs: under the distribution that was sampled from (temperature, top-k, top-p, allowed ids).
+        entropies: of that distribution, in nats.
+        finish: "eos", "stop" or "length".
+    """
+
+    ids: tuple[int, ...]
+    logprobs: tuple[float, ...]
+    entropies: tuple[float, ...]
+    finish: str
+
+
+class Engine(Protocol):
+    """Tokens in, tokens out. `batch` is how many rows it takes at a time."""
+
+    batch: int
+
+    def generate(self, prefixes: Sequence[Prefix], sampling: Sampling) -> list[Generated]:
+        """Return what follows each prefix."""
+        ...
+
+    def forget(self) -> None:
+        """Drop all kept caches: after every change of weights, and between batches of episodes."""
+        ...

@@ -1,0 +1,134 @@
+"""Keys and values of a batch in one preallocated tensor, written in place; and those that sessions keep between calls.
+
+All rows write to the same columns at a time, whatever their lengths: a row has holes where others are longer, and the
+attention mask hides them. So a step's write is one slice, and what the model reads is a view.
+"""
+
+from collections import OrderedDict
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from transformers import PretrainedConfig
+from transformers.cache_utils import Cache, DynamicCache
+
+from agent_envs.errors import UsageError
+
+_ATTENTION = ("sdpa", "eager")
+# With these the keys of early tokens change as the sequence grows: kept ones would be of another angle.
+_MOVING_ROPE = ("dynamic", "longrope")
+
+
+def check_cacheable(config: PretrainedConfig) -> None:
+    """Refuse models whose keys and values are not one growing list of tokens in each layer."""
+    kinds = {type(layer).__name__ for layer in DynamicCache(config=config).layers} - {"DynamicLayer"}
+    if kinds:
+        raise UsageError(
+            f"HFEngine keeps full attention only; {config.model_type} has cache layers of type "
+            f"{', '.join(sorted(kinds))} (sliding windows, recurrent states or shared layers): use VLLMEngine"
+        )
+    implementation = config._attn_implementation
+    if implementation not in _ATTENTION:
+        raise UsageError(f'attn_implementation="{implementation}": load the model with "sdpa" or "eager" for HFEngine')
+    rope = getattr(config, "rope_parameters", None) or getattr(config, "rope_scaling", None) or {}
+    if rope.get("rope_type") in _MOVING_ROPE:
+        raise UsageError(f'rope_type="{rope["rope_type"]}" turns earlier tokens as a sequence grows: use VLLMEngine')
+
+
+class SlotCache(Cache):
+    """The keys and values of every layer, as one tensor.
+
+    Attributes:
+        states: keys (even) and values (odd) of each layer, (2 * layers, rows, heads, columns, dim); None before the
+            first write.
+    """
+
+    def __init__(self, layers: int, columns: int, states: torch.Tensor | None = None) -> None:
+        """Make room for so many columns at the first write, or stand on given states."""
+        super().__init__(layers=[])
+        self.states = states
+        self._depth = layers
+        self._columns = columns
+        self._start = self._stop = 0
+        self._written: tuple[torch.Tensor, ...] = ()
+        self._seen: tuple[torch.Tensor, ...] = ()
+
+    def aim(self, start: int, stop: int) -> None:
+        """Say which columns the next forward pass writes; it then attends to all columns before `stop`."""
+        self._start, self._stop = start, stop
+        if self.states is not None:
+            self._written = self.states[:, :, :, start:stop].unbind(0)
+            self._seen = self.states[:, :, :, :stop].unbind(0)
+
+    def update(
+        self, key_states: torch.Tensor, value_states: torch.Tensor, layer_idx: int, *args: Any, **kwargs: Any
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """Write a layer's new keys and values, and return views of all of them."""
+        if self.states is None:
+            self._allocate(key_states, value_states)
+        at = 2 * layer_idx
+        self._written[at].copy_(key_states)
+        self._written[at + 1].copy_(value_states)
+        return self._seen[at], self._seen[at + 1]
+
+    def _allocate(self, keys: torch.Tensor, values: torch.Tensor) -> None:
+        rows, heads, _, dim = keys.shape
+        if keys.shape != values.shape:
+            raise UsageError(f"keys {tuple(keys.shape)} and values {tuple(values.shape)} differ: use VLLMEngine")
+        self.states = keys.new_empty(2 * self._depth, rows, heads, self._columns, dim)
+        self.aim(self._start, self._stop)
+
+    def get_seq_length(self, layer_idx: int = 0) -> int:
+        """How many columns the model has before the ones it now writes."""
+        return self._start
+
+    def get_mask_sizes(self, query_length: int, layer_idx: int) -> tuple[int, int]:
+        """How many columns the model sees, and the first of them."""
+        return self._stop, 0
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """What is kept of a conversation.
+
+    Attributes:
+        ids: the tokens whose keys and values are here: all but the one drawn last.
+        states: (2 * layers, heads, tokens, dim).
+    """
+
+    ids: tuple[int, ...]
+    states: torch.Tensor
+
+
+class SessionStore:
+    """Kept conversations by name; the least recently used go first once they hold more than `limit` tokens."""
+
+    def __init__(self, limit: int) -> None:
+        """Keep nothing yet, and never more than `limit` tokens."""
+        self.limit = limit
+        self.tokens = 0
+        self._kept: OrderedDict[str, Kept] = OrderedDict()
+
+    def get(self, name: str) -> Kept | None:
+        """What is kept under a name."""
+        if name in self._kept:
+            self._kept.move_to_end(name)
+        return self._kept.get(name)
+
+    def put(self, name: str, kept: Kept) -> None:
+        """Keep a conversation in place of what its name had."""
+        self.drop(name)
+        self._kept[name] = kept
+        self.tokens += len(kept.ids)
+        while self.tokens > self.limit:
+            self.drop(next(iter(self._kept)))
+
+    def drop(self, name: str) -> None:
+        """Keep a name no longer."""
+        kept = self._kept.pop(name, None)
+        self.tokens -= len(kept.ids) if kept else 0
+
+    def clear(self) -> None:
+        """Keep nothing."""
+        self._kept.clear()
+        self.tokens = 0

@@ -1,0 +1,197 @@
+"""From prefixes to a batch that is ready to decode: what is kept is loaded, what is shared is computed once."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+
+from trainers.contracts import Prefix
+from trainers.engines.kv_cache import Kept, SlotCache
+
+_TOKENS_A_PASS = 16_384  # bounds activations, and the mask of a pass
+_PADDING = 32  # rows whose new tokens differ by less share a pass, though one is twice as long
+
+
+@dataclass(slots=True)
+class Row:
+    """One prefix on its way to its end.
+
+    Attributes:
+        prefix: what it goes on from.
+        limit: how many tokens may follow.
+        kept: of its conversation, which the prefix extends; None where all of it is new.
+        ids: drawn so far; `logprobs` and `entropies` follow in batches.
+        finish: why it ended.
+        old: where its kept tokens lie in the batch: columns from, to.
+        new: the first column of its new tokens; they run to the end of the prefix, and drawn ones follow.
+    """
+
+    prefix: Prefix
+    limit: int
+    kept: Kept | None
+    ids: list[int] = field(default_factory=list)
+    logprobs: list[float] = field(default_factory=list)
+    entropies: list[float] = field(default_factory=list)
+    finish: str = "length"
+    old: tuple[int, int] = (0, 0)
+    new: int = 0
+
+    @property
+    def kept_length(self) -> int:
+        """How many tokens need no pass: one is always left, whose logits the first draw needs."""
+        return min(len(self.kept.ids), len(self.prefix.ids) - 1) if self.kept else 0
+
+    @property
+    def fresh(self) -> tuple[int, ...]:
+        """The tokens that need a pass."""
+        return self.prefix.ids[self.kept_length :]
+
+
+@dataclass(frozen=True, slots=True)
+class Filled:
+    """A batch after its prefixes.
+
+    Attributes:
+        states: keys and values, (2 * layers, rows, heads, columns, dim); after the prefixes there is room for more.
+        logits: of the next token, (rows, vocabulary).
+        valid: which columns of the prefixes hold a row's tokens, (rows, columns) of bool, on the CPU.
+        computed: how many tokens went through the model, padding not counted.
+    """
+
+    states: torch.Tensor
+    logits: torch.Tensor
+    valid: torch.Tensor
+    computed: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Pass:
+    """Rows that go through the model together: their kept tokens end at one column, their new ones at another."""
+
+    sources: list[Row]
+    kept_width: int
+    fresh_width: int
+
+    @property
+    def width(self) -> int:
+        return self.kept_width + self.fresh_width
+
+
+def prefill(model: Any, rows: Sequence[Row], layers: int, room: int) -> Filled:
+    """Run the new tokens of all rows through the model, equal prefixes once, and lay the batch out.
+
+    Args:
+        model: a causal language model in evaluation mode.
+        rows: the batch; each is told which columns are its own.
+        layers: how many the model has.
+        room: columns to leave for tokens that follow.
+    """
+    members: dict[object, list[int]] = {}
+    for index, row in enumerate(rows):
+        members.setdefault(index if row.kept else row.prefix.ids, []).append(index)
+    sources = {id(rows[indices[0]]): indices for indices in members.values()}
+    passes = list(_passes([rows[indices[0]] for indices in members.values()]))
+    columns = max(each.width for each in passes)
+    valid = torch.zeros(len(rows), columns, dtype=torch.bool)
+    states = logits = torch.empty(0)
+    for each in passes:
+        part, part_logits = _run(model, each, layers)
+        if each is passes[0]:
+            shape = (part.shape[0], len(rows), part.shape[2], columns + room, part.shape[4])
+            states = part.new_empty(shape)
+            logits = part_logits.new_empty(len(rows), part_logits.shape[-1])
+        copies = [(at, index) for at, row in enumerate(each.sources) for index in sources[id(row)]]
+        source = torch.tensor([at for at, _ in copies], device=states.device)
+        target = torch.tensor([index for _, index in copies], device=states.device)
+        # Holes must hold numbers: a NaN there would survive its weight of 0.
+        states[:, target, :, : columns - each.width] = 0
+        states[:, target, :, columns - each.width : columns] = part[:, source]
+        logits[target] = part_logits[source]
+        for _, index in copies:
+            _place(rows[index], each, columns, valid[index])
+    return Filled(states, logits, valid, sum(len(row.fresh) for each in passes for row in each.sources))
+
+
+def _passes(sources: list[Row]) -> Iterator[_Pass]:
+    """Split rows so that padding, and the tokens of one pass, stay within bounds: longest first."""
+    group: list[Row] = []
+    for row in sorted(sources, key=lambda row: -len(row.fresh)):
+        widest = len(group[0].fresh) if group else 0
+        if group and (widest * (len(group) + 1) > _TOKENS_A_PASS or 2 * len(row.fresh) < widest - _PADDING):
+            yield _pass(group)
+            group = []
+        group.append(row)
+    yield _pass(group)
+
+
+def _pass(group: list[Row]) -> _Pass:
+    return _Pass(group, max(row.kept_length for row in group), len(group[0].fresh))
+
+
+def _place(row: Row, each: _Pass, columns: int, valid: torch.Tensor) -> None:
+    border = columns - each.fresh_width
+    row.old = (border - row.kept_length, border)
+    row.new = columns - len(row.fresh)
+    valid[row.old[0] : row.old[1]] = True
+    valid[row.new :] = True
+
+
+def _run(model: Any, each: _Pass, layers: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """One pass of the model: states (2 * layers, rows, heads, columns, dim) and logits (rows, vocabulary)."""
+    count, kept_width, fresh_width = len(each.sources), each.kept_width, each.fresh_width
+    ids = torch.zeros(count, fresh_width, dtype=torch.long)
+    positions = torch.zeros(count, fresh_width, dtype=torch.long)
+    valid = torch.zeros(count, each.width, dtype=torch.bool)
+    for at, row in enumerate(each.sources):
+        fresh, length = row.fresh, row.kept_length
+        ids[at, fresh_width - len(fresh) :] = torch.tensor(fresh)
+        positions[at, fresh_width - len(fresh) :] = torch.arange(length, length + len(fresh))
+        valid[at, kept_width - length : kept_width] = True
+        valid[at, each.width - len(fresh) :] = True
+    cache = SlotCache(layers, each.width, _kept_states(each))
+    cache.aim(kept_width, each.width)
+    device = model.device
+    dtype = cache.states.dtype if cache.states is not None else model.dtype
+    causal = not kept_width and bool(valid.all())
+    output = model(
+        input_ids=ids.to(device),
+        attention_mask=None if causal else prefill_mask(valid.to(device), fresh_width, dtype),
+        position_ids=positions.to(device),
+        past_key_values=cache,
+        use_cache=True,
+        logits_to_keep=1,
+    )
+    assert cache.states is not None
+    return cache.states, output.logits[:, -1]
+
+
+def _kept_states(each: _Pass) -> torch.Tensor | None:
+    """Room for a pass with the kept tokens in it, each row's ending at the same column; None where nothing is kept."""
+    found = next((row.kept for row in each.sources if row.kept), None)
+    if found is None:
+        return None
+    depth, heads, _, dim = found.states.shape
+    states = found.states.new_empty(depth, len(each.sources), heads, each.width, dim)
+    for at, row in enumerate(each.sources):
+        start = each.kept_width - row.kept_length
+        states[:, at, :, :start] = 0
+        if row.kept:
+            states[:, at, :, start : each.kept_width] = row.kept.states[:, :, : row.kept_length]
+    return states
+
+
+def prefill_mask(valid: torch.Tensor, fresh_width: int, dtype: torch.dtype) -> torch.Tensor:
+    """What each new column attends to, as what is added to scores: (rows, 1, fresh columns, columns).
+
+    A padded column attends to itself alone, so that its keys and values stay numbers.
+    """
+    columns = torch.arange(valid.shape[1], device=valid.device)
+    queries = columns[-fresh_width:, None]
+    seen = valid[:, None, :] & (columns <= queries) | (columns == queries)  # (rows, fresh columns, columns)
+    return additive(seen, dtype).unsqueeze(1)
+
+
+def additive(seen: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+    """0 where something is seen and minus infinity where not."""
+    return torch.zeros(seen.shape, dtype=dtype, device=seen.device).masked_fill_(~seen, float("-inf"))

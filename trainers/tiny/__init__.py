@@ -1,0 +1,17 @@
+"""Tiny models and their tokenizers, made here from nothing: what trainers are tested on, and shown to learn with, on a CPU.
+
+A word-level tokenizer takes its words from an environment's own texts. A word and the space before it are one token, and
+the same token where no space stands before it (a mark, mostly fused with what precedes, says so), so that a name has one
+embedding wherever it stands and copying is easy to learn. Texts that never change, the instructions of a prompt above all,
+are single tokens. Whatever is in no vocabulary is spelled in bytes: every text comes back as it was, except for the two
+characters that serve as marks.
+"""
+
+from trainers.tiny.fitting import ChosenTokenizer, environment_tokenizer, spread_task, texts_of
+from trainers.tiny.models import SIZES, tiny_model
+from trainers.tiny.tokenizers import END, JOINED, PAD, SPACE, START, byte_tokenizer, word_tokenizer
+
+__all__ = [
+    "END", "JOINED", "PAD", "SIZES", "SPACE", "START", "ChosenTokenizer", "byte_tokenizer", "environment_tokenizer",
+    "spread_task", "texts_of", "tiny_model", "word_tokenizer",
+]  # fmt: skip

@@ -1,0 +1,166 @@
+"""A tokenizer fitted to an environment: from what its built-in agents see and say on training tasks."""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import gymnasium as gym
+from transformers import PreTrainedTokenizerFast
+
+from agent_envs.errors import UsageError
+from agent_envs.policies import CompanionPolicy, core_of
+from agent_envs.registry import full_id
+from agent_envs.rollout import run_episode
+from agent_envs.trajectory import TaskSource, Trajectory
+from trainers.tiny.tokenizers import byte_tokenizer, pieces_of, word_tokenizer
+
+STRETCH = 256
+COVERED = {"words": 0.999, "digits": 0.9}
+
+
+@dataclass(frozen=True)
+class ChosenTokenizer:
+    """A tokenizer for an environment, and why it is this one.
+
+    Attributes:
+        tokenizer: ready for a model.
+        kind: `words` (numbers are words), `digits` (words, and numbers digit by digit) or `bytes`.
+        coverage: the share of words on held-out tasks that are single tokens, by kind that was tried.
+        phrases: the constant texts that are single tokens.
+    """
+
+    tokenizer: PreTrainedTokenizerFast
+    kind: str
+    coverage: dict[str, float]
+    phrases: tuple[str, ...] = ()
+
+
+def environment_tokenizer(env_id: str, *, plays: int = 2048, **arguments: Any) -> ChosenTokenizer:
+    """Return a tokenizer for an environment, from what its solver and its random agent see and say on training tasks.
+
+    Numbers are words where held-out tasks bring no new words, digits where they bring few, and where they bring many
+    the tokenizer is one of bytes.
+
+    Args:
+        env_id: an id of `agent_envs`, or any registered one whose class has a solver and a sampler.
+        plays: how many training tasks each of the two plays.
+        arguments: of the environment.
+
+    Raises:
+        UsageError: the environment takes expanded actions: it has no text of its own to learn words from.
+    """
+    env = gym.make(full_id(env_id), **arguments)
+    solved = [_play(env, "solver", "train", task) for task in range(plays)]
+    strayed = [_play(env, "random", "train", task) for task in range(plays // 4)]
+    held_out = [_play(env, "solver", _held_out(env), task) for task in range(64)]
+    texts = [text for trajectory in (*solved, *strayed) for text in texts_of(trajectory)]
+    fresh = [text for trajectory in held_out for text in texts_of(trajectory)]
+    coverage: dict[str, float] = {}
+    for kind, least in COVERED.items():
+        base = word_tokenizer(texts, digits=kind == "digits")
+        coverage[kind] = _coverage(base, fresh)
+        if coverage[kind] >= least:
+            phrases = tuple(_constant_texts(base, solved[:256]))
+            tokenizer = word_tokenizer(texts, phrases=phrases, digits=kind == "digits")
+            return ChosenTokenizer(tokenizer, kind, coverage, phrases)
+    return ChosenTokenizer(byte_tokenizer(), "bytes", coverage)
+
+
+def spread_task(source: TaskSource, split: str, number: int) -> int:
+    """Return the index of the `number`-th task when few are taken of each stretch: words come from many worlds so.
+
+    A source without end is asked beyond its size, where its next tasks lie; one that ends starts again.
+    """
+    size = source.size(split)
+    stretch = min(STRETCH, size)
+    index = number // stretch * size + number % stretch
+    try:
+        source.get(split, index)
+    except (KeyError, IndexError):
+        return number % size
+    return index
+
+
+def texts_of(trajectory: Trajectory) -> list[str]:
+    """Return what an episode shows and says, message by message and action by action.
+
+    Raises:
+        UsageError: an action is an expanded one, which is no text.
+    """
+    texts = [message.content for message in trajectory.prompt]
+    for turn in trajectory.turns:
+        if not isinstance(turn.action, str):
+            raise UsageError(f"{trajectory.header.env_id}: action {turn.action} is no text; use the same tasks as text")
+        texts += [turn.action, *(message.content for message in turn.observation)]
+    return texts
+
+
+def _play(env: gym.Env[Any, Any], kind: str, split: str, number: int) -> Trajectory:
+    task = spread_task(core_of(env).source, split, number)
+    return run_episode(env, CompanionPolicy(kind), seed=number, split=split, task=task).trajectory
+
+
+def _held_out(env: gym.Env[Any, Any]) -> str:
+    splits = core_of(env).source.splits
+    return "dev" if "dev" in splits else splits[-1]
+
+
+def _coverage(tokenizer: PreTrainedTokenizerFast, texts: Sequence[str]) -> float:
+    """Return the share of pieces that are single tokens."""
+    known = tokenizer.get_vocab()
+    pieces = [piece for text in texts for piece in pieces_of(tokenizer, text)]
+    return sum(piece in known for piece in pieces) / len(pieces)
+
+
+def _constant_texts(base: PreTrainedTokenizerFast, plays: Sequence[Trajectory]) -> list[str]:
+    """Return what all prompts share, and what goes on the same way wherever it begins in observations and in actions."""
+    pieces = partial(pieces_of, base)
+    longest = max(len(play.prompt) for play in plays)
+    prompts = [[play.prompt[place].content for play in plays if len(play.prompt) > place] for place in range(longest)]
+    turns = [turn for play in plays for turn in play.turns]
+    shown = [message.content for turn in turns for message in turn.observation]
+    found = [run for group in prompts for run in shared_runs([pieces(text) for text in group])]
+    found += settled_runs([pieces(text) for text in shown])
+    found += settled_runs([pieces(str(turn.action)) for turn in turns])
+    return [base.backend_tokenizer.decoder.decode(list(run)) for run in dict.fromkeys(found)]
+
+
+def shared_runs(rows: Sequence[Sequence[str]], shortest: int = 3) -> list[tuple[str, ...]]:
+    """Return the runs of pieces that every row holds, as long as they can be, in the order of the first row."""
+    joined = ["\0" + "\0".join(row) + "\0" for row in rows]
+    first, found, start = rows[0], list[tuple[str, ...]](), 0
+    while start < len(first):
+        stop = start
+        while stop < len(first) and all("\0" + "\0".join(first[start : stop + 1]) + "\0" in row for row in joined):
+            stop += 1
+        if stop - start >= shortest:
+            found.append(tuple(first[start:stop]))
+        start = max(stop, start + 1)
+    return list(dict.fromkeys(found))
+
+
+def settled_runs(rows: Sequence[Sequence[str]], share: float = 0.05, sure: float = 0.98) -> list[tuple[str, ...]]:
+    """Return the runs that follow their first piece almost always (`sure`), so that no choice lies inside of one.
+
+    A piece begins a run only if it stands in this share of the rows.
+    """
+    places: dict[str, list[tuple[int, int]]] = {}
+    for number, row in enumerate(rows):
+        for place, piece in enumerate(row):
+            places.setdefault(piece, []).append((number, place))
+    found = []
+    for piece, held in places.items():
+        run = [piece]
+        while held and len({number for number, _ in held}) >= max(5, share * len(rows)):
+            nexts = Counter(rows[number][place + 1] for number, place in held if place + 1 < len(rows[number]))
+            likely, count = nexts.most_common(1)[0] if nexts else ("", 0)
+            if count < sure * len(held):
+                break
+            run.append(likely)
+            held = [(n, p + 1) for n, p in held if p + 1 < len(rows[n]) and rows[n][p + 1] == likely]
+        if len(run) > 1:
+            found.append(tuple(run))
+    joined = ["\0" + "\0".join(run) + "\0" for run in found]
+    return [run for run, text in zip(found, joined, strict=True) if sum(text in other for other in joined) == 1]

@@ -1,0 +1,290 @@
+"""Conversations as tokens: what was sampled stays as it was sampled, everything else is encoded once, on entry."""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import lru_cache
+from typing import Any
+
+from transformers import PreTrainedTokenizerBase
+
+from agent_envs.errors import UsageError
+from agent_envs.messages import Message
+from agent_envs.trajectory import Trajectory, Turn, segments
+from trainers.contracts import TokenSequence
+from trainers.tokens.checking import examine
+from trainers.tokens.codec import Codec
+from trainers.tokens.control import control_tokens
+from trainers.tokens.pieces import Pieces
+from trainers.tokens.rendering import Rows, find_template, with_objects
+
+Messages = Sequence[Message | Mapping[str, Any]]
+_KEPT_PIECES = 512
+
+
+class ChatTokenizer:
+    """A tokenizer and a chat template, for conversations that only grow.
+
+    No template can rewrite what has been said: see `TemplateReport`. Texts in messages cannot become control tokens: where
+    one spells `<|im_end|>` or the like, a space breaks it up.
+
+    Attributes:
+        tokenizer: of the model.
+        template: the jinja text.
+        end_ids: the token that closes a turn of the assistant: an engine's end of sequence.
+        pad_id: fills batches up.
+        report: what the template does to messages.
+        control: the tokens that no message can spell, and that are no part of an action's text.
+        codec: encodes and decodes pieces.
+    """
+
+    def __init__(self, tokenizer: PreTrainedTokenizerBase, template: str = "auto") -> None:
+        """Take a tokenizer and a template.
+
+        Args:
+            tokenizer: of the model.
+            template: "auto" for the tokenizer's own, "chatml", "qwen", "llama", or a jinja text.
+
+        Raises:
+            UsageError: there is no template, or it cannot write a plain conversation, or nothing closes a turn.
+        """
+        found = find_template(tokenizer, template)
+        self.tokenizer = tokenizer
+        self.template = found.source
+        self.report = examine(found)
+        self._pieces = Pieces(found, self.report)
+        asked: Rows = [{"role": "user", "content": "?"}]
+        frame = (
+            self._pieces.opening([{"role": "system", "content": "!"}, *asked])
+            + self._pieces.after(asked)
+            + self._pieces.closing()
+        )
+        self.control = control_tokens(tokenizer, frame)
+        self.codec = Codec(tokenizer, self.control)
+        self._lead, self.end_ids = self._ending()
+        # Some templates close the last turn of all by another token than the others.
+        closes = self.end_ids[0] in self.codec.rendered(self._pieces.closing())
+        self._head = self._head_of(self._pieces.after(asked)) if closes else ()
+        self.pad_id = self.end_ids[0] if tokenizer.pad_token_id is None else int(tokenizer.pad_token_id)
+        self._rendered = lru_cache(maxsize=_KEPT_PIECES)(self._render)
+
+    def open(self, messages: Messages, tools: Sequence[Mapping[str, Any]] = ()) -> "Conversation":
+        """Return a conversation that stands where the assistant speaks; a last message of the assistant is gone on with.
+
+        Raises:
+            UsageError: the template refuses the messages.
+        """
+        conversation = Conversation(self)
+        rows, broken = self.cleaned(messages)
+        schemas, more = self.control.neutralise_all(list(tools))
+        conversation.neutralised = broken + more
+        conversation.given(self._rendered("opening", _key(rows, schemas)))
+        return conversation
+
+    def sequences(self, trajectory: Trajectory, tools: Sequence[Mapping[str, Any]] = ()) -> list[TokenSequence]:
+        """Return a recorded episode as it was played, one sequence for each context.
+
+        Turns with tokens keep them; the others are demonstrations.
+
+        Args:
+            trajectory: the record.
+            tools: the schemas that the policy was shown in every opening.
+        """
+        found = []
+        for start, turns in segments(trajectory):
+            conversation = self.open(start, tools)
+            for before, turn in zip((None, *turns), turns, strict=False):
+                if before is not None:
+                    conversation.observe(before.observation)
+                conversation.record(turn)
+            found.append(conversation.sequence())
+        return found
+
+    def decode(self, ids: Sequence[int]) -> str:
+        """Return the text of tokens, every space as it is, without control tokens."""
+        return self.codec.decode(ids)
+
+    def cleaned(self, messages: Messages) -> tuple[Rows, int]:
+        """Return messages as plain dicts without control tokens in their texts, and how many were broken up."""
+        rows: Rows = []
+        broken = 0
+        for message in messages:
+            row = dict(message.as_dict() if isinstance(message, Message) else message)
+            # Calls are read before they are cleaned: an escape in a JSON text can spell what the text does not.
+            plain = with_objects(row) if self.report.objects else row
+            clean, count = self.control.neutralise_all({**plain, "content": plain.get("content") or ""})
+            rows.append({**clean, "role": row["role"]})
+            broken += count
+        return rows, broken
+
+    def following(self, messages: Rows, *, closed: bool) -> tuple[int, ...]:
+        """Return the tokens after a turn: its end unless it is `closed`, messages, and the beginning of the next turn."""
+        ids = self._rendered("after", _key(messages, []))
+        return ids[len(self._head) :] if closed and ids[: len(self._head)] == self._head else ids
+
+    def demonstration(self, text: str, *, close: bool) -> tuple[int, ...]:
+        """Return a turn as the model should write it."""
+        ids = self.codec.encode(text)
+        return (*ids, *self._lead, *self.end_ids) if close else ids
+
+    def _render(self, kind: str, key: str) -> tuple[int, ...]:
+        messages, tools = json.loads(key)
+        text = self._pieces.after(messages) if kind == "after" else self._pieces.opening(messages, tools)
+        return self.codec.rendered(text)
+
+    def _ending(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """Return what a template writes between the assistant's words and the token that closes its turn, and that token."""
+        head = self._head_of(self._pieces.closing())
+        if head:
+            return head[:-1], head[-1:]
+        eos = self.tokenizer.eos_token_id
+        if not isinstance(eos, int):
+            raise UsageError(
+                "nothing closes a turn: the template writes no control token, and the tokenizer has no eos_token"
+            )
+        note = "no control token closes a turn: eos_token does where the policy writes it, and only there"
+        self.report = replace(self.report, notes=(*self.report.notes, note))
+        return (), (eos,)
+
+    def _head_of(self, text: str) -> tuple[int, ...]:
+        """Return the tokens of a piece up to its first control token; none without any."""
+        ids = self.codec.rendered(text)
+        place = next((place for place, number in enumerate(ids) if number in self.control.texts), -1)
+        return ids[: place + 1]
+
+
+class Conversation:
+    """One growing row of tokens. What is in never changes; the lists are for reading.
+
+    Attributes:
+        ids: the tokens.
+        trained: which of them the policy sampled, or a demonstration wrote.
+        logprobs: of trained tokens; 0 elsewhere.
+        turns: the turn of trained tokens, from 1; 0 elsewhere.
+        neutralised: how many control tokens were spelled by texts, and broken up.
+    """
+
+    def __init__(self, chat: ChatTokenizer) -> None:
+        """Start with nothing; `ChatTokenizer.open` starts with messages."""
+        self.ids: list[int] = []
+        self.trained: list[bool] = []
+        self.logprobs: list[float] = []
+        self.turns: list[int] = []
+        self.neutralised = 0
+        self._chat = chat
+        self._closed = False
+
+    def given(self, ids: Sequence[int]) -> tuple[int, ...]:
+        """Append tokens that nobody sampled, and return them."""
+        self._extend(ids, [False] * len(ids), [0.0] * len(ids), 0)
+        return tuple(ids)
+
+    def prefill(self, text: str) -> tuple[int, ...]:
+        """Append the beginning of the policy's turn, which it is given, and return its tokens.
+
+        Raises:
+            UsageError: the turn is closed.
+        """
+        self._speaking()
+        return self.given(self._encoded(text))
+
+    def sampled(self, ids: Sequence[int], logprobs: Sequence[float], turn: int) -> None:
+        """Append what the policy sampled, the token that closes its turn included where it sampled it.
+
+        Raises:
+            UsageError: the turn is closed, or there is not one logprob a token.
+        """
+        self._spoken(ids, [True] * len(ids), logprobs, turn)
+
+    def demonstrated(self, text: str, turn: int, *, close: bool = True) -> None:
+        """Append what a policy should write: the text and, with `close`, the token that closes the turn.
+
+        Raises:
+            UsageError: the turn is closed.
+        """
+        broken_up, count = self._chat.control.neutralise(text)
+        self.neutralised += count
+        ids = self._chat.demonstration(broken_up, close=close)
+        self.sampled(ids, [0.0] * len(ids), turn)
+
+    def observe(self, messages: Messages) -> None:
+        """Close the assistant's turn where it did not, append messages, and begin its next turn.
+
+        Messages of the assistant are text of its turn, and it goes on behind them: so histories grow where actions append.
+
+        Raises:
+            UsageError: the template refuses the messages.
+        """
+        rows, broken = self._chat.cleaned(messages)
+        self.neutralised += broken
+        waiting: Rows = []
+        for row in rows:
+            if row["role"] != "assistant":
+                waiting.append(row)
+                continue
+            if waiting or self._closed:
+                self._next_turn(waiting)
+                waiting = []
+            self.given(self._chat.codec.encode(row["content"]))
+        if waiting or not rows:
+            self._next_turn(waiting)
+
+    def record(self, turn: Turn) -> None:
+        """Append a recorded turn: its tokens if it has them, else its text as a demonstration.
+
+        Raises:
+            UsageError: its masks or logprobs are not one a token.
+        """
+        ids = turn.token_ids
+        if not ids:
+            if isinstance(turn.action, str):  # an expanded action is what it appends: that is in the observation
+                goes_on = bool(turn.observation) and turn.observation[0].role == "assistant"
+                self.demonstrated(turn.action, turn.index, close=not goes_on)
+            return
+        self._spoken(ids, turn.sampled or [True] * len(ids), turn.logprobs or [0.0] * len(ids), turn.index)
+
+    def sequence(self) -> TokenSequence:
+        """Return the tokens so far."""
+        return TokenSequence(tuple(self.ids), tuple(self.trained), tuple(self.logprobs), tuple(self.turns))
+
+    def _next_turn(self, rows: Rows) -> None:
+        self.given(self._chat.following(rows, closed=self._closed))
+        self._closed = False
+
+    def _spoken(self, ids: Sequence[int], trained: Sequence[bool], logprobs: Sequence[float], turn: int) -> None:
+        self._speaking()
+        self._extend(ids, trained, logprobs, turn)
+        self._closed = bool(ids) and ids[-1] == self._chat.end_ids[0]
+
+    def _encoded(self, text: str) -> tuple[int, ...]:
+        broken_up, count = self._chat.control.neutralise(text)
+        self.neutralised += count
+        return self._chat.codec.encode(broken_up)
+
+    def _speaking(self) -> None:
+        if self._closed:
+            raise UsageError("the turn is closed: observe() what followed it before the policy speaks again")
+
+    def _extend(self, ids: Sequence[int], trained: Sequence[bool], logprobs: Sequence[float], turn: int) -> None:
+        if not len(ids) == len(trained) == len(logprobs):
+            raise UsageError(f"{len(ids)} tokens came with {len(trained)} marks and {len(logprobs)} logprobs")
+        self.ids += ids
+        self.trained += trained
+        self.logprobs += [value if mine else 0.0 for value, mine in zip(logprobs, trained, strict=True)]
+        self.turns += [turn if mine else 0 for mine in trained]
+
+
+def drift(played: TokenSequence, rebuilt: TokenSequence) -> int:
+    """Return how many tokens two records of one conversation do not share, from the first difference on: 0 is right."""
+    ours, theirs = (
+        list(zip(played.ids, played.trained, strict=True)),
+        list(zip(rebuilt.ids, rebuilt.trained, strict=True)),
+    )
+    same = 0
+    while same < min(len(ours), len(theirs)) and ours[same] == theirs[same]:
+        same += 1
+    return max(len(ours), len(theirs)) - same
+
+
+def _key(messages: Rows, tools: Sequence[Any]) -> str:
+    return json.dumps([messages, tools], ensure_ascii=False)

@@ -1,0 +1,75 @@
+"""Control tokens: what a chat template builds turns with, and what no message may smuggle in as text."""
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from transformers import PreTrainedTokenizerBase
+
+_BRACKETED = re.compile(r"[<\[{|｜].+[>\]}|｜]", re.DOTALL)
+_TAG = re.compile(r"</?[a-z_]+>")
+_WORDS = re.compile(r"</?(?:think|tool_call|tool_response|tools)>")  # policies and prompts write these
+
+
+class ControlTokens:
+    """The tokens of a template's frame and the special tokens of a tokenizer.
+
+    Attributes:
+        texts: id -> text.
+    """
+
+    def __init__(self, texts: Mapping[int, str]) -> None:
+        """Take the tokens."""
+        self.texts = dict(texts)
+        longest_first = sorted(set(texts.values()), key=lambda text: (-len(text), text))
+        pattern = "|".join(re.escape(text) for text in longest_first)
+        # A normaliser of the tokenizer may fold case before it looks for them.
+        self._pattern = re.compile(pattern or r"(?!)", re.IGNORECASE)
+
+    def neutralise(self, text: str) -> tuple[str, int]:
+        """Return a text in which no control token is spelled, and how many were broken up by a space."""
+        text = text if text.isascii() else text.encode("utf-8", "replace").decode("utf-8")
+        broken = 0
+        while True:  # a space can end one token's text and complete another's
+            text, found = self._pattern.subn(_break, text)
+            if not found:
+                return text, broken
+            broken += found
+
+    def neutralise_all(self, value: Any) -> tuple[Any, int]:
+        """Return a JSON-like value with every text in it neutralised, names included; and how many were broken up."""
+        if isinstance(value, str):
+            return self.neutralise(value)
+        if isinstance(value, Mapping):
+            names, values = self.neutralise_all(list(value)), self.neutralise_all(list(value.values()))
+            return dict(zip(names[0], values[0], strict=True)), names[1] + values[1]
+        if isinstance(value, list | tuple):
+            items = [self.neutralise_all(item) for item in value]
+            return [item[0] for item in items], sum(item[1] for item in items)
+        return value, 0
+
+
+def _break(found: re.Match[str]) -> str:
+    text = found[0]
+    return f"{text[0]} {text[1:]}" if len(text) > 1 else " "
+
+
+def control_tokens(tokenizer: PreTrainedTokenizerBase, frame: str) -> ControlTokens:
+    """Return the control tokens of a tokenizer under a template.
+
+    They are the tokens that the tokenizer names (end of sequence, padding, ...), its special tokens but for plain XML-like
+    tags, and the bracketed added tokens in the frame. Tags in which policies think and call tools are words, not control.
+
+    Args:
+        tokenizer: whose tokens.
+        frame: what the template writes around the contents of a conversation.
+    """
+    named = {text for text in tokenizer.special_tokens_map.values() if isinstance(text, str)}
+    found: dict[int, str] = {}
+    for number, token in tokenizer.added_tokens_decoder.items():
+        text = token.content
+        framing = bool(_BRACKETED.fullmatch(text)) and text in frame
+        special = token.special and not _TAG.fullmatch(text)
+        if text in named or ((framing or special) and not _WORDS.fullmatch(text)):
+            found[int(number)] = text
+    return ControlTokens({number: text for number, text in found.items() if not text.isspace()})

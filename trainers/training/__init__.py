@@ -1,0 +1,1 @@
+"""What every trainer shares around its loss: models, the forward pass, the optimiser, checkpoints, metrics, curves."""

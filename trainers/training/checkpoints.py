@@ -1,0 +1,213 @@
+"""Checkpoints that a kill cannot break, and from which a run goes on exactly.
+
+A checkpoint `step-00000012/` holds `weights.safetensors` (what is trained: all weights, or the adapter), `optimiser.pt`
+and `rng.pt` (read with `weights_only=True`), and `state.json`: the step, the trainer's own state, the sha256 of the other
+files and of itself. `best-00000010/` holds weights and `state.json` alone.
+"""
+
+import hashlib
+import json
+import math
+import random
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from agent_envs.canonical import digest
+from agent_envs.errors import UsageError
+from trainers.training.folders import PART, remove_folder, whole_folder
+from trainers.training.optimise import Optimiser
+
+_WEIGHTS, _OPTIMISER, _RNG, _STATE = "weights.safetensors", "optimiser.pt", "rng.pt", "state.json"
+
+
+@dataclass(frozen=True, slots=True)
+class Saved:
+    """A sound checkpoint on disk.
+
+    Attributes:
+        path: its folder.
+        step: of the trainer, when it was saved.
+        state: the trainer's own, as JSON has it.
+        metric: of a best checkpoint: what it was chosen by; NaN otherwise.
+    """
+
+    path: Path
+    step: int
+    state: dict[str, Any]
+    metric: float = math.nan
+
+
+class Checkpoints:
+    """The checkpoints of one run. One process writes them; the others of a distributed run only load."""
+
+    def __init__(self, folder: Path, keep: int = 2, best_within_steps: int = 0) -> None:
+        """Nothing is touched yet.
+
+        Args:
+            folder: theirs alone.
+            keep: how many of the last stay.
+            best_within_steps: only up to this step may a checkpoint be the best; 0 for all.
+        """
+        if keep < 1:
+            raise UsageError(f"keep={keep}: at least one checkpoint must stay to go on from")
+        self.folder = folder
+        self.keep = keep
+        self.best_within_steps = best_within_steps
+
+    def save(self, step: int, model: torch.nn.Module, optimiser: Optimiser, state: dict[str, Any]) -> Path:
+        """Write a checkpoint whole, then delete those that are too old.
+
+        Raises:
+            AgentEnvsError: it cannot be written; the others stand.
+        """
+        path = self.folder / f"step-{step:08d}"
+        with whole_folder(path) as part:
+            _write_weights(model, part)
+            torch.save(optimiser.state_dict(), part / _OPTIMISER)
+            torch.save(_random_state(), part / _RNG)
+            _write_state(part, {"step": step, "state": state})
+        self._prune()
+        return path
+
+    def latest(self) -> Saved | None:
+        """Return the last sound checkpoint; what is damaged is skipped, with a line on standard error."""
+        return next(self._sound("step-"), None)
+
+    def load(self, model: torch.nn.Module, optimiser: Optimiser) -> Saved | None:
+        """Put model, optimiser and torch's and Python's random generators where the last sound checkpoint left them.
+
+        Returns:
+            The checkpoint; None where there is none and the run starts at its beginning.
+
+        Raises:
+            UsageError: it is of another model.
+        """
+        saved = self.latest()
+        if saved is not None:
+            load_weights(model, saved.path)
+            optimiser.load_state_dict(torch.load(saved.path / _OPTIMISER, map_location="cpu", weights_only=True))
+            _set_random_state(torch.load(saved.path / _RNG, map_location="cpu", weights_only=True))
+        return saved
+
+    def keep_best(self, step: int, validation: float, model: torch.nn.Module) -> bool:
+        """Keep the weights of a step if no earlier one had so high a metric; return whether they were kept.
+
+        Args:
+            step: beyond `best_within_steps` nothing is kept.
+            validation: measured on the validation split. The test split never chooses.
+            model: whose weights are kept.
+        """
+        if math.isnan(validation) or 0 < self.best_within_steps < step:
+            return False
+        best = self.best()
+        if best is not None and best.metric >= validation:
+            return False
+        with whole_folder(self.folder / f"best-{step:08d}") as part:
+            _write_weights(model, part)
+            _write_state(part, {"step": step, "state": {}, "metric": validation})
+        self._prune()
+        return True
+
+    def best(self) -> Saved | None:
+        """Return the best checkpoint; of equals the earliest."""
+        return max(self._sound("best-"), key=lambda saved: (saved.metric, -saved.step), default=None)
+
+    def load_best(self, model: torch.nn.Module) -> Saved | None:
+        """Give a model the weights of the best checkpoint and return it; None, and nothing changes, where none is."""
+        best = self.best()
+        if best is not None:
+            load_weights(model, best.path)
+        return best
+
+    def _folders(self, prefix: str) -> list[Path]:
+        """Return folders of checkpoints, the last first."""
+        found = [path for path in self.folder.glob(f"{prefix}*") if path.name.removeprefix(prefix).isdigit()]
+        return sorted(found, key=lambda path: path.name, reverse=True)
+
+    def _sound(self, prefix: str) -> Iterator[Saved]:
+        for path in self._folders(prefix):
+            try:
+                yield _checked(path)
+            except (OSError, ValueError, KeyError, TypeError) as error:
+                print(f"checkpoint {path} is damaged and skipped: {error}", file=sys.stderr)
+
+    def _prune(self) -> None:
+        best = self.best()
+        old = [path for path in self._folders("best-") if best is not None and path != best.path]
+        for path in [*self._folders("step-")[self.keep :], *old, *self.folder.glob(f"*{PART}")]:
+            remove_folder(path)
+
+
+def load_weights(model: torch.nn.Module, folder: Path) -> None:
+    """Give a model the trained weights of a checkpoint.
+
+    Raises:
+        UsageError: it is of another model.
+    """
+    from safetensors.torch import load_file
+
+    stored = load_file(folder / _WEIGHTS)
+    wanted = _trained(model)
+    odd = sorted(stored.keys() ^ wanted.keys())
+    odd += [name for name, weight in wanted.items() if name in stored and stored[name].shape != weight.shape]
+    if odd:
+        raise UsageError(f"{folder} is of another model: {odd[0]} differs, and {len(odd) - 1} more; use its settings")
+    with torch.no_grad():
+        for name, weight in wanted.items():
+            weight.copy_(stored[name])
+
+
+def _trained(model: torch.nn.Module) -> dict[str, torch.Tensor]:
+    """Return the parameters that train, each once (tied weights have one name)."""
+    return {name: parameter for name, parameter in model.named_parameters() if parameter.requires_grad}
+
+
+def _write_weights(model: torch.nn.Module, folder: Path) -> None:
+    from safetensors.torch import save_file
+
+    save_file({name: weight.detach().contiguous() for name, weight in _trained(model).items()}, folder / _WEIGHTS)
+
+
+def _write_state(folder: Path, content: dict[str, Any]) -> None:
+    """Write `state.json` last: it vouches for the files that are there by then."""
+    content = {**content, "files": {path.name: _sha256(path) for path in sorted(folder.iterdir())}}
+    text = json.dumps({**content, "sha256": digest(content)}, indent=1)
+    (folder / _STATE).write_text(text + "\n", encoding="utf-8")
+
+
+def _checked(path: Path) -> Saved:
+    """Return a checkpoint whose files are what `state.json` says.
+
+    Raises:
+        ValueError: they are not; OSError, KeyError and TypeError where something is missing.
+    """
+    content = json.loads((path / _STATE).read_text(encoding="utf-8"))
+    if content.pop("sha256") != digest(content):
+        raise ValueError(f"{_STATE} is not what was written")
+    for name, sha in content["files"].items():
+        if _sha256(path / name) != sha:
+            raise ValueError(f"{name} is not what was written")
+    return Saved(path, int(content["step"]), dict(content["state"]), float(content.get("metric", math.nan)))
+
+
+def _sha256(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _random_state() -> dict[str, Any]:
+    cuda = torch.cuda.get_rng_state_all() if torch.cuda.is_available() else []
+    return {"torch": torch.get_rng_state(), "cuda": cuda, "python": random.getstate()}
+
+
+def _set_random_state(state: dict[str, Any]) -> None:
+    torch.set_rng_state(state["torch"])
+    if state["cuda"] and torch.cuda.is_available():
+        torch.cuda.set_rng_state_all(state["cuda"])
+    version, words, gauss = state["python"]
+    random.setstate((version, tuple(words), gauss))

@@ -1,0 +1,153 @@
+"""Logprobs and entropies of the trained tokens alone, without ever holding the logits of a whole batch."""
+
+import weakref
+from typing import Any
+
+import torch
+from torch.nn import functional
+from torch.utils.checkpoint import checkpoint
+
+from agent_envs.errors import UsageError
+from trainers.batching import MicroBatch
+
+LOGITS_AT_ONCE = 2**26  # 256 MB in float32
+LOGITS_KEPT = 2**23  # 32 MB: keeping so few for the backward pass is cheaper than computing them twice
+
+_LINEAR_HEADS: weakref.WeakSet[Any] = weakref.WeakSet()  # models that were tried and found plain
+
+
+def token_logprobs(
+    model: torch.nn.Module,
+    micro: MicroBatch,
+    temperature: float = 1.0,
+    *,
+    with_entropy: bool = True,
+    entropy_grad: bool = False,
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return logprobs and entropies (nats) of the trained tokens, each (batch, tokens), exactly 0 elsewhere.
+
+    The decoder runs once over all tokens; the head only where a trained token is predicted, in chunks whose logits are
+    computed again in the backward pass. Padding is on the right, so causal attention needs no mask. Mixed precision is
+    the caller's: `with accelerator.autocast(): ...`; the softmax is at least float32 whatever the model's type.
+
+    Args:
+        model: a causal language model of transformers, bare or inside peft, accelerate, DDP or torch.compile.
+        micro: on the model's device.
+        temperature: that the tokens were sampled at.
+        with_entropy: False leaves the entropies 0.
+        entropy_grad: let gradients through the entropies (an entropy bonus); they are detached otherwise.
+
+    Raises:
+        UsageError: the model's head does more than a linear layer.
+    """
+    if temperature <= 0:
+        raise UsageError(f"temperature={temperature}: tokens of a greedy policy have the logprobs of temperature 1")
+    bare = bare_model(model)
+    _check_head(bare)
+    hidden = _decoder(bare)(input_ids=micro.ids, use_cache=False).last_hidden_state  # (batch, tokens, width)
+    predicted = micro.trained[:, 1:]  # (batch, tokens - 1)
+    states = hidden[:, :-1][predicted]  # (trained, width)
+    targets = micro.ids[:, 1:][predicted]  # (trained,)
+    head = _Head(bare.get_output_embeddings(), temperature, with_entropy, entropy_grad)
+    logprobs, entropies = head.in_chunks(states, targets)
+    return _scattered(logprobs, micro.trained), _scattered(entropies, micro.trained)
+
+
+def bare_model(model: torch.nn.Module) -> Any:
+    """Return the transformers model inside what accelerate, DDP, torch.compile and peft put around it."""
+    from accelerate.utils import extract_model_from_parallel
+
+    bare: Any = extract_model_from_parallel(model, keep_torch_compile=False)
+    if hasattr(bare, "peft_config"):
+        if any(getattr(config, "is_prompt_learning", False) for config in bare.peft_config.values()):
+            raise UsageError("prompt tuning puts tokens of its own before the text; train with LoRA or full weights")
+        bare = bare.get_base_model()
+    return bare
+
+
+def _decoder(bare: Any) -> Any:
+    decoder = bare.get_decoder()
+    if decoder is None or decoder is bare:
+        raise UsageError(f"{type(bare).__name__} has no decoder under its head; use a causal language model")
+    return decoder
+
+
+def _check_head(bare: Any) -> None:
+    """Refuse a model that does anything between its decoder and its logits but one linear layer.
+
+    Names in configurations (soft caps, multipliers) differ from model to model, so the model is tried: it must hand its
+    decoder's states to the head as they are, and give back as they are logits that a hook puts in the head's place.
+    """
+    if bare in _LINEAR_HEADS:
+        return
+    linear = bare.get_output_embeddings()
+    if linear is None:
+        raise UsageError(f"{type(bare).__name__} has no head that predicts tokens; use a causal language model")
+    seen: dict[str, torch.Tensor] = {}
+
+    def decoded(module: Any, inputs: Any, output: Any) -> None:
+        seen["states"] = output.last_hidden_state
+
+    def headed(module: Any, inputs: tuple[torch.Tensor, ...], output: torch.Tensor) -> torch.Tensor:
+        seen["input"] = inputs[0]
+        ramp = torch.linspace(-100.0, 100.0, output.numel(), dtype=output.dtype, device=output.device)
+        seen["logits"] = ramp.view_as(output)
+        return seen["logits"]
+
+    hooks = (_decoder(bare).register_forward_hook(decoded), linear.register_forward_hook(headed))
+    try:
+        with torch.no_grad():
+            ids = torch.zeros((1, 2), dtype=torch.long, device=bare.device)
+            logits = bare(input_ids=ids, use_cache=False).logits
+    finally:
+        for hook in hooks:
+            hook.remove()
+    plain = torch.equal(logits.float(), seen["logits"].float()) and torch.equal(seen["input"], seen["states"])
+    if not plain:
+        raise UsageError(
+            f"{type(bare).__name__} does more than a linear layer after its decoder (a soft cap or a scale): "
+            "its logprobs would be wrong here; use another model"
+        )
+    _LINEAR_HEADS.add(bare)
+
+
+def _scattered(values: torch.Tensor, trained: torch.Tensor) -> torch.Tensor:
+    """Put (trained,) values at their places in zeros of (batch, tokens)."""
+    first = torch.zeros_like(trained[:, :1])
+    places = torch.cat([first, trained[:, 1:]], dim=1)
+    return torch.zeros(trained.shape, dtype=values.dtype, device=values.device).masked_scatter(places, values)
+
+
+class _Head:
+    """The linear head and the softmax over it, a chunk of positions at a time."""
+
+    def __init__(self, linear: Any, temperature: float, with_entropy: bool, entropy_grad: bool) -> None:
+        self.linear = linear
+        self.temperature = temperature
+        self.with_entropy = with_entropy
+        self.entropy_grad = entropy_grad
+
+    def in_chunks(self, states: torch.Tensor, targets: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """Return (trained,) logprobs and entropies of targets predicted from (trained, width) states."""
+        vocabulary = self.linear.weight.shape[0]
+        kept = states.shape[0] * vocabulary <= LOGITS_KEPT or not torch.is_grad_enabled()
+        size = max(1, LOGITS_AT_ONCE // vocabulary)
+        results = []
+        for part, wanted in zip(torch.split(states, size), torch.split(targets, size), strict=True):
+            again = (self.chunk, part, wanted)
+            results.append(self.chunk(part, wanted) if kept else checkpoint(*again, use_reentrant=False))
+        logprobs, entropies = zip(*results, strict=True)
+        return torch.cat(logprobs), torch.cat(entropies)
+
+    def chunk(self, states: torch.Tensor, targets: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """Return the logprobs and entropies of one chunk."""
+        logits = self.linear(states)  # (chunk, vocabulary)
+        logits = logits.to(torch.promote_types(logits.dtype, torch.float32))
+        if self.temperature != 1.0:
+            logits = logits / self.temperature
+        log_probabilities = functional.log_softmax(logits, dim=-1)  # (chunk, vocabulary)
+        logprobs = log_probabilities.gather(-1, targets.unsqueeze(-1)).squeeze(-1)  # (chunk,)
+        if not self.with_entropy:
+            return logprobs, torch.zeros_like(logprobs)
+        with torch.set_grad_enabled(self.entropy_grad and torch.is_grad_enabled()):
+            return logprobs, -(log_probabilities.exp() * log_probabilities).sum(dim=-1)

@@ -1,0 +1,189 @@
+"""Metrics of training: rows in a file, and by flag TensorBoard, trackio and Weights & Biases; a live table.
+
+Names are TRL's: `reward`, `reward_std`, `frac_reward_zero_std`, `entropy`, `clip_ratio/*`, `completions/*`, `tools/*`,
+`num_tokens`, `grad_norm`, `step_time`, `kl`, `learning_rate`, `loss`; those of evaluations begin with `eval/`. A metric
+`x` with an interval has `x_low` and `x_high` beside it.
+"""
+
+import math
+import sys
+from collections import deque
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from agent_envs.errors import MissingExtra, UsageError
+from agent_envs.journal import Journal, read_journal
+from agent_envs.printing import show
+from trainers.settings import LogSettings
+
+FILE = "metrics.jsonl"
+SHOWN = ("reward", "eval/success", "loss", "kl", "entropy", "completions/mean_length", "grad_norm", "step_time")
+_LIVE_ROWS = 12
+
+Sink = Callable[[int, dict[str, float]], None]
+
+
+class Metrics:
+    """Where a run's metrics go. In a distributed run only the first process has one that writes."""
+
+    def __init__(
+        self,
+        folder: Path,
+        settings: LogSettings | None = None,
+        *,
+        total_steps: int = 0,
+        shown: tuple[str, ...] = SHOWN,
+        quiet: bool = False,
+        enabled: bool = True,
+    ) -> None:
+        """Open what the settings name; a run that goes on appends.
+
+        Args:
+            folder: of the run; rows go to `metrics.jsonl` in it.
+            settings: what is written beside the file.
+            total_steps: for the table's title; 0 if unknown.
+            shown: which metrics the table has, where they are there.
+            quiet: no table and no lines.
+            enabled: False writes and shows nothing.
+
+        Raises:
+            UsageError: trackio or wandb is asked for and not installed, or another process writes the file.
+        """
+        self._closers: list[Callable[[], None]] = []
+        self._sinks: list[Sink] = []
+        if not enabled:
+            return
+        settings = settings or LogSettings()
+        services = [name for name in ("trackio", "wandb") if getattr(settings, name)]
+        opened = [_service(name, getattr(settings, name), folder) for name in services]
+        journal = Journal(folder / FILE)
+        self._add(lambda step, metrics: _append(journal, step, metrics), journal.close)
+        for sink, closer in opened:
+            self._add(sink, closer)
+        if settings.tensorboard:
+            self._add(*_tensorboard(folder / "tensorboard"))
+        if not quiet:
+            self._add(*_console(total_steps, shown))
+
+    def log(self, step: int, metrics: Mapping[str, float]) -> None:
+        """Write the metrics of a step. A step may be written several times: later values of a name replace earlier ones.
+
+        Raises:
+            AgentEnvsError: they cannot be written (a full disk).
+        """
+        plain = {name: float(value) for name, value in metrics.items()}
+        for sink in self._sinks:
+            sink(step, plain)
+
+    def close(self) -> None:
+        """Put everything on disk; a second call does nothing."""
+        while self._closers:
+            self._closers.pop()()
+        self._sinks.clear()
+
+    def _add(self, sink: Sink, closer: Callable[[], None]) -> None:
+        self._sinks.append(sink)
+        self._closers.append(closer)
+
+    def __enter__(self) -> "Metrics":
+        """Return the metrics."""
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
+        """Close them."""
+        self.close()
+
+
+def read_metrics(path: Path) -> list[dict[str, float]]:
+    """Return one row a step, in order, each with its `step`; of what was written twice (after a resume) the last counts.
+
+    Values that were no finite numbers are left out.
+    """
+    rows: dict[int, dict[str, float]] = {}
+    for row in read_journal(path):
+        values = {name: value for name, value in row["metrics"].items() if value is not None}
+        rows[row["step"]] = {**rows.get(row["step"], {}), **values}
+    return [{"step": step, **rows[step]} for step in sorted(rows)]
+
+
+def _append(journal: Journal, step: int, metrics: dict[str, float]) -> None:
+    finite = {name: value if math.isfinite(value) else None for name, value in metrics.items()}
+    journal.append({"step": step, "metrics": finite})
+
+
+def _tensorboard(folder: Path) -> tuple[Sink, Callable[[], None]]:
+    try:
+        from torch.utils.tensorboard import SummaryWriter
+    except ImportError as error:
+        raise MissingExtra("tensorboard", "train", "--log.tensorboard") from error
+    writers: list[Any] = []
+
+    def sink(step: int, metrics: dict[str, float]) -> None:
+        if not writers:  # what a killed run wrote of this step and later ones is hidden
+            writers.append(SummaryWriter(str(folder), purge_step=step))
+        for name, value in metrics.items():
+            writers[0].add_scalar(name, value, step)
+
+    def close() -> None:
+        for writer in writers:
+            writer.close()
+
+    return sink, close
+
+
+def _service(name: str, project: str, folder: Path) -> tuple[Sink, Callable[[], None]]:
+    """Return how trackio or wandb is written to: both have the same three calls."""
+    import importlib
+
+    try:
+        module: Any = importlib.import_module(name)
+    except ImportError as error:
+        raise UsageError(f"--log.{name} needs {name}: pip install {name}") from error
+    module.init(project=project, name=folder.name)
+    return lambda step, metrics: module.log(metrics, step=step), lambda: module.finish()
+
+
+def _console(total_steps: int, shown: tuple[str, ...]) -> tuple[Sink, Callable[[], None]]:
+    return _live_table(total_steps, shown) if sys.stderr.isatty() else (_lines(total_steps, shown), lambda: None)
+
+
+def _lines(total_steps: int, shown: tuple[str, ...]) -> Sink:
+    def sink(step: int, metrics: dict[str, float]) -> None:
+        cells = [f"{name} {metrics[name]:.4g}" for name in shown if name in metrics]
+        show(f"step {step}{f'/{total_steps}' if total_steps else ''}: {', '.join(cells)}", file=sys.stderr)
+
+    return sink
+
+
+def _live_table(total_steps: int, shown: tuple[str, ...]) -> tuple[Sink, Callable[[], None]]:
+    from rich.console import Console
+    from rich.live import Live
+
+    rows: deque[tuple[int, dict[str, float]]] = deque(maxlen=_LIVE_ROWS)
+    live = Live(console=Console(stderr=True), auto_refresh=False)
+    live.start()
+
+    def sink(step: int, metrics: dict[str, float]) -> None:
+        if rows and rows[-1][0] == step:
+            metrics = {**rows.pop()[1], **metrics}
+        rows.append((step, metrics))
+        live.update(metrics_table(list(rows), total_steps, shown), refresh=True)
+
+    return sink, live.stop
+
+
+def metrics_table(rows: list[tuple[int, dict[str, float]]], total_steps: int, shown: tuple[str, ...]) -> Any:
+    """Return a rich table of steps, with those of the shown metrics that some step has."""
+    from rich.box import SIMPLE_HEAD
+    from rich.table import Table
+
+    columns = [name for name in shown if any(name in metrics for _, metrics in rows)]
+    title = f"step {rows[-1][0]} of {total_steps}" if total_steps else f"step {rows[-1][0]}"
+    table = Table(title=title, title_justify="left", box=SIMPLE_HEAD)
+    for head in ("step", *columns):
+        table.add_column(head, justify="right", overflow="fold")
+    for step, metrics in rows:
+        table.add_row(str(step), *(f"{metrics[name]:.4g}" if name in metrics else "" for name in columns))
+    return table

@@ -1,0 +1,185 @@
+"""Models and tokenizers in and out: whole or with LoRA, a frozen reference, folders that transformers and vLLM load."""
+
+import contextlib
+import copy
+import importlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from agent_envs.errors import MissingExtra, UsageError
+from trainers.batching import MicroBatch
+from trainers.settings import ModelSettings
+from trainers.training.folders import whole_folder
+from trainers.training.forward import bare_model, token_logprobs
+
+_DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16}
+
+
+def compute_dtype(settings: ModelSettings) -> torch.dtype:
+    """Return the type that the forward pass computes in.
+
+    Raises:
+        UsageError: the settings name another than float32, bfloat16 and auto.
+    """
+    if settings.dtype == "auto":
+        return torch.bfloat16 if torch.cuda.is_available() and torch.cuda.is_bf16_supported() else torch.float32
+    if settings.dtype not in _DTYPES:
+        raise UsageError(f"dtype={settings.dtype!r}: one of auto, {', '.join(_DTYPES)}")
+    return _DTYPES[settings.dtype]
+
+
+def make_accelerator(settings: ModelSettings) -> Any:
+    """Return accelerate's Accelerator: a GPU where there is one, bfloat16 as mixed precision.
+
+    The model is moved to `accelerator.device` and not prepared: see `optimise` for how processes work together. A trainer
+    ends with `accelerator.end_training()`.
+    """
+    if torch.distributed.is_available():
+        # This module keeps the process group of its first import in default arguments. Imported later, by an optimiser,
+        # it would keep the group's threads running into the interpreter's end, where they abort the process.
+        importlib.import_module("torch.distributed.nn.functional")
+    from accelerate import Accelerator
+
+    mixed = "bf16" if compute_dtype(settings) == torch.bfloat16 else "no"
+    return Accelerator(cpu=not torch.cuda.is_available(), mixed_precision=mixed)
+
+
+def load_model(settings: ModelSettings, device: torch.device | str = "cpu", seed: int = 0) -> tuple[Any, Any]:
+    """Return a model ready to train and its tokenizer.
+
+    Weights that train are float32, whatever the forward pass computes in; under LoRA the frozen ones have its type. A
+    folder with a LoRA adapter is merged into its model first, so that a new adapter and a reference start from there.
+
+    Args:
+        settings: name or folder, types, LoRA, checkpointing.
+        device: where the model goes.
+        seed: of a new adapter's weights.
+
+    Raises:
+        UsageError: there is no such model, or LoRA does not find its targets.
+    """
+    frozen, computed = settings.lora_rank > 0, compute_dtype(settings)
+    try:
+        model = _pretrained(settings, computed if frozen else torch.float32)
+        tokenizer = _tokenizer(settings.name)
+    except OSError as error:
+        first = str(error).strip().splitlines()[0]
+        raise UsageError(f"{settings.name!r} is no folder with a model, nor one that the hub gives: {first}") from error
+    if frozen:
+        model = _with_lora(model, settings, seed)
+    if settings.gradient_checkpointing:
+        _checkpoint_gradients(model, frozen)
+    return model.to(device).train(), tokenizer
+
+
+def _pretrained(settings: ModelSettings, dtype: torch.dtype) -> Any:
+    from transformers import AutoModelForCausalLM
+
+    adapter = Path(settings.name) / "adapter_config.json"
+    name = _base_of(settings.name) if adapter.is_file() else settings.name
+    model: Any = AutoModelForCausalLM.from_pretrained(name, dtype=dtype, attn_implementation=settings.attention)
+    if adapter.is_file():
+        model = _peft().PeftModel.from_pretrained(model, settings.name).merge_and_unload()
+    return model
+
+
+def _base_of(adapter: str) -> str:
+    return str(_peft().PeftConfig.from_pretrained(adapter).base_model_name_or_path)
+
+
+def _tokenizer(name: str) -> Any:
+    from transformers import AutoTokenizer, PreTrainedTokenizerFast
+    from transformers.models.auto.tokenization_auto import get_tokenizer_config
+
+    # Auto would take a tokenizer of one's own, beside a model of Qwen's kind, for Qwen's, and lose its words.
+    own = get_tokenizer_config(name).get("tokenizer_class") == "TokenizersBackend"
+    return (PreTrainedTokenizerFast if own else AutoTokenizer).from_pretrained(name)
+
+
+def _peft() -> Any:
+    try:
+        import peft
+    except ImportError as error:
+        raise MissingExtra("peft", "train", "LoRA") from error
+    return peft
+
+
+def _with_lora(model: Any, settings: ModelSettings, seed: int) -> Any:
+    peft = _peft()
+    targets = list(settings.lora_targets) or "all-linear"
+    config = peft.LoraConfig(
+        r=settings.lora_rank, lora_alpha=settings.lora_alpha, target_modules=targets, task_type="CAUSAL_LM"
+    )
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        try:
+            return peft.get_peft_model(model, config)
+        except ValueError as error:
+            raise UsageError(f"lora_targets={settings.lora_targets}: {error}") from error
+
+
+def _checkpoint_gradients(model: Any, frozen: bool) -> None:
+    bare = bare_model(model)
+    if frozen:
+        bare.enable_input_require_grads()
+    if hasattr(bare, "activation_checkpointing_enable"):
+        bare.activation_checkpointing_enable()
+    else:
+        bare.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": False})
+
+
+class ReferenceModel:
+    """The policy as it was in the beginning: what a KL term compares with.
+
+    With LoRA it is the model with its adapter off, and costs no memory; otherwise a frozen copy. Make it before a
+    checkpoint is loaded into the model.
+    """
+
+    def __init__(self, model: torch.nn.Module) -> None:
+        """Copy the model if it has no adapter that could be switched off."""
+        self._adapted: Any = model if hasattr(model, "disable_adapter") else None
+        self._copy = None if self._adapted is not None else copy.deepcopy(model).eval().requires_grad_(False)
+
+    def logprobs(self, micro: MicroBatch, temperature: float = 1.0) -> torch.Tensor:
+        """Return the reference's logprobs of trained tokens, (batch, tokens), 0 elsewhere, without a gradient."""
+        with torch.no_grad(), self._model() as model:
+            return token_logprobs(model, micro, temperature, with_entropy=False)[0]
+
+    @contextlib.contextmanager
+    def _model(self) -> Iterator[Any]:
+        if self._adapted is None:
+            yield self._copy
+            return
+        training = self._adapted.training
+        self._adapted.eval()
+        try:
+            with self._adapted.disable_adapter():
+                yield self._adapted
+        finally:
+            self._adapted.train(training)
+
+
+def save_model(
+    model: torch.nn.Module, tokenizer: Any, folder: Path, *, merge: bool = False, template: str = ""
+) -> None:
+    """Write a folder that transformers and vLLM load: safetensors, configuration, tokenizer with its chat template.
+
+    Args:
+        model: with LoRA, its adapter alone is written (it names its base model).
+        tokenizer: of the model.
+        folder: replaced whole if it is there.
+        merge: write a whole model that has the adapter's change in its weights.
+        template: the chat template that was trained with; empty for the tokenizer's own.
+    """
+    unwrapped: Any = model
+    if merge and hasattr(model, "merge_and_unload"):
+        unwrapped = copy.deepcopy(model).merge_and_unload()  # type: ignore[operator]
+    words = copy.deepcopy(tokenizer)
+    if template:
+        words.chat_template = template
+    with whole_folder(folder) as part:
+        unwrapped.save_pretrained(part)
+        words.save_pretrained(part)
