@@ -1,12 +1,16 @@
 """`make demo`: a keyless evaluation over every family, and a page with its tables, its plot and its transcripts.
 
 Random, heuristic and solver agents play generated tasks, and real questions where AGENT_ENVS_DATA names the data. Every row is
-a run as `agent-envs eval` makes it, with its own pages as `agent-envs view` writes them.
+a run as `agent-envs eval` makes it, with its own pages as `agent-envs view` writes them. The smallest reference trainer learns
+on the way.
 """
 
 import argparse
+import json
 import os
 import shutil
+import subprocess
+import sys
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,6 +29,7 @@ from agent_envs.expa.sorting.rewards import fixed, released
 from agent_envs.policies import core_of
 from agent_envs.progress import progress_bar
 from agent_envs.registry import NAMESPACE, TABLE
+from trainers.training.metrics import read_metrics
 
 AGENTS = ("random", "heuristic", "solver")
 GENERATED = "generated"
@@ -143,6 +148,20 @@ def turn_curve(row: Row) -> Curve:
     )
 
 
+def training_curve(out: Path) -> Curve:
+    """Train the smallest preset, about a minute on one core, and return its success on held-out tasks over the steps."""
+    folder = out / "runs" / "training"
+    command = [sys.executable, "-m", "trainers.grpo", "--preset", "tiny-minute", "--out", str(folder)]
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+    before = json.loads((folder / "result.json").read_text(encoding="utf-8"))["before"]
+    told = [row for row in read_metrics(folder / "metrics.jsonl") if "eval/success" in row]
+    points = [(0.0, before["success"], *before["interval"])]
+    points += [(row["step"], row["eval/success"], row["eval/success_low"], row["eval/success_high"]) for row in told]
+    scaled = tuple((float(step), 100 * value, 100 * low, 100 * high) for step, value, low, high in points)
+    title = "GRPO on Order, a model made from nothing (step 0: after imitating a solver that errs)"
+    return Curve(title, "steps of reinforcement", "success on held-out tasks, %", (("tiny-minute", scaled),))
+
+
 def main() -> None:
     """Run the demo and print where its page is."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -171,9 +190,10 @@ def main() -> None:
         "An agent's name leads to its run, with transcripts. "
         f"{sum(item.faults for row in rows for item in row.result.summaries)} episodes ended in a fault."
     )
+    learnt = training_curve(out)
     tables = (success_table(rows), sorting_table(), ablation_table(ablations))
     page = out / "index.html"
-    page.write_bytes(render(Page("agent-envs demo", intro, tables, (turn_curve(limits),))))
+    page.write_bytes(render(Page("agent-envs demo", intro, tables, (turn_curve(limits), learnt))))
     for row in rows:
         item = row.result.summaries[0]
         print(f"{row.name:36}{item.split:6}{item.success.text()}")

@@ -4,8 +4,9 @@
 
 Each seed is the command that a user would type, `python -m trainers.grpo --preset tiny-searchqa --seed 0 --out DIR`, in a
 process of its own. A seed that ended is not run again, and one that was killed goes on from its last checkpoint. The figures
-are those of its result.json: success on held-out tasks before reinforcement (after the warm start) and after, each with its
-interval, and the paired gain; every CPU-second is counted, the tokenizer, the warm start and the evaluations included.
+are those of its result.json: success on tasks of the test split before reinforcement (after the warm start) and after, each
+with its interval, and the paired gain. The test tasks of tiny-sort are the twelve that it trains on; the others' are new.
+Every CPU-second is counted: the tokenizer, the warm start and the evaluations are in it.
 """
 
 import argparse

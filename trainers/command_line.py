@@ -1,5 +1,6 @@
 """A trainer's command line: presets from files, every setting an option, runs that go on where they were killed."""
 
+import contextlib
 import dataclasses
 import json
 import os
@@ -7,11 +8,11 @@ import sys
 import tomllib
 import types
 import typing
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
-from agent_envs.errors import UsageError
+from agent_envs.errors import AgentEnvsError, UsageError
 
 S = TypeVar("S")
 
@@ -39,6 +40,7 @@ def parse(kind: type[S], argv: Sequence[str] | None = None, *, program: str) -> 
     import tyro
 
     words = list(sys.argv[1:] if argv is None else argv)
+    words = [part for word in words for part in (word.split("=", 1) if word.startswith("--resume=") else [word])]
     if "--resume" in words:
         if len(words) != 2 or words[0] != "--resume":
             raise UsageError(
@@ -52,10 +54,20 @@ def parse(kind: type[S], argv: Sequence[str] | None = None, *, program: str) -> 
     out = Path(settings.out)  # type: ignore[attr-defined]
     if os.environ.get("RANK", "0") != "0":  # the first process of several looks after the folder
         return settings, out
-    if (out / SETTINGS_FILE).exists():
+    if (out / SETTINGS_FILE).exists() and (out / "checkpoints").exists():
         raise UsageError(f"{out} holds a run: go on with --resume {out}, or name another folder with --out")
     write_settings(settings, out)
     return settings, out
+
+
+@contextlib.contextmanager
+def one_line_errors(program: str) -> Iterator[None]:
+    """End the process with one line and exit code 2 where a user's mistake or a run's trouble is the reason."""
+    try:
+        yield
+    except (AgentEnvsError, FloatingPointError) as error:
+        print(f"{program}: {error}", file=sys.stderr)
+        raise SystemExit(2) from error
 
 
 def load_preset(kind: type[S], program: str, name: str) -> S:
@@ -72,7 +84,7 @@ def load_preset(kind: type[S], program: str, name: str) -> S:
         raise UsageError(f"{program}: no preset {name!r}; there are {known}, or give a .toml file")
     try:
         table = tomllib.loads(path.read_text(encoding="utf-8"))
-    except tomllib.TOMLDecodeError as error:
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise UsageError(f"{path}: {error}") from None
     return _built(kind, {"preset": name, **table}, str(path))
 
@@ -84,7 +96,10 @@ def preset_names(program: str) -> list[str]:
 
 def write_settings(settings: Any, out: Path) -> None:
     """Write a run's settings into its folder."""
-    out.mkdir(parents=True, exist_ok=True)
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UsageError(f"--out {out}: {error.strerror}") from error
     part = out / f"{SETTINGS_FILE}.part"
     part.write_text(json.dumps(dataclasses.asdict(settings), indent=1, sort_keys=True) + "\n", encoding="utf-8")
     part.replace(out / SETTINGS_FILE)
@@ -131,8 +146,10 @@ def _value(hint: Any, value: Any, where: str) -> Any:
         return _built(hint, value, where)
     origin, parts = typing.get_origin(hint), typing.get_args(hint)
     if origin is tuple:
-        inner = parts[0] if parts else Any
-        return tuple(_value(inner, item, where) for item in value)
+        fixed = len(parts) if ... not in parts else None
+        if not isinstance(value, list) or fixed not in (None, len(value)):
+            raise UsageError(f"{where}={value!r}: a list {f'of {fixed} ' if fixed else ''}is needed")
+        return tuple(_value(parts[0], item, where) for item in value)
     if origin is typing.Literal:
         if value not in parts:
             raise UsageError(f"{where}={value!r}: one of {', '.join(map(repr, parts))}")

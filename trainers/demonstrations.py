@@ -55,7 +55,7 @@ class Flaws:
             UsageError: one is negative, or they sum to more than 1.
         """
         chances = [getattr(self, kind) for kind in KINDS]
-        if min(chances) < 0 or sum(chances) > 1 + 1e-9:
+        if not all(0 <= chance <= 1 for chance in chances) or sum(chances) > 1 + 1e-9:
             raise UsageError(f"Flaws: chances are >= 0 and sum to at most 1, not {chances}")
 
     def draw(self, rng: random.Random) -> str:

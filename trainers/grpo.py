@@ -6,29 +6,37 @@ One step: play G episodes of each of P tasks; an episode's advantage is its rewa
 on the tokens that the policy sampled, with PPO's clip, in micro-batches. Reads from top to bottom; formulas are in
 `advantages.py` and `losses.py`, each with its source, and docs/grpo.md numbers the details that move results.
 
-Deviations from the paper (DeepSeekMath, arXiv 2402.03300, section 4.1):
+Deviations from the paper (DeepSeekMath, arXiv 2402.03300, section 4.1; details in docs/grpo.md):
  1. Outcome supervision alone (4.1.2); no reward model, and no iterated reference model (its algorithm 1, line 2): the
     reference stays the model that the run began with.
  2. An episode has many turns: tokens of observations, prefills and chat templates are in the context and never in the loss.
  3. `--loss token_mean` (DAPO) is the default, not the mean of a row's mean; `--beta` is 0, so there is no reference model.
  4. Episodes that an outside fault ended have no reward: they leave their group.
  5. One gradient step a batch of episodes unless `--epochs` or `--minibatches` say otherwise; with one, every ratio is 1.
-From Search-R1's released trainer (a verl fork): no rolling window that cuts the prompt off on the left; a conversation that
-fills `max_context` ends instead. Its v0.1 mixed up group indices; groups here are the children of one tree's root.
+    Minibatches are whole groups as far as they divide.
+ 6. Group std with ddof 1, plus 1e-4; flat groups stay in the denominator of the loss unless `--drop-flat-groups`.
+ 7. The KL term is not weighted by the importance weights of `--correction`; with LoRA the reference is the base model.
+ 8. `--credit turn` leaves out the weight gamma_turn^(t-1) of turn t.
+From the released Search QA trainers (Search-R1, a verl fork, and SkyRL): no rolling window that cuts the prompt off on the
+left; a conversation that fills `max_context` (generation included) ends instead. Observations are messages of a chat, not
+text inside one assistant turn; prompts are in our own words, and observations are cut by characters. Search-R1's v0.1 mixed
+up group indices; groups here are the children of one tree's root.
 """
 
-import random
+import itertools
 import time
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
 import torch
 
+from agent_envs.errors import UsageError
 from trainers import advantages as adv
 from trainers import losses
 from trainers.batching import MicroBatch, Row, micro_batches
-from trainers.command_line import parse
-from trainers.measuring import group_stats
+from trainers.command_line import one_line_errors, parse
+from trainers.measuring import group_stats, mean_by_name
+from trainers.rescoring import corrected, reference_of, with_reference
 from trainers.sampling import Group, plan_groups, play_groups, tasks_of_step
 from trainers.settings import (
     EnvironmentSettings,
@@ -38,8 +46,10 @@ from trainers.settings import (
     OptimSettings,
     SamplingSettings,
     WarmStartSettings,
+    at_least_one,
+    check_seed,
 )
-from trainers.sft import warm_start
+from trainers.sft import flaws_of, warm_start
 from trainers.training.forward import token_logprobs
 from trainers.training_run import TrainingRun, open_run
 
@@ -55,18 +65,19 @@ class GRPOSettings:
         steps: of playing and training.
         tasks_per_step: groups (P); over all processes.
         group_size: episodes of each (G).
-        scale: of advantages: by the group's std (GRPO), the batch's, or none (Dr. GRPO).
-        baseline: the group's mean, or that of the others (RLOO).
+        scale: of `credit=episode`: by the group's std (GRPO), the batch's, or none (Dr. GRPO).
+        baseline: of `credit=episode`: the group's mean, or that of the others (RLOO).
         credit: one advantage an episode, or one a turn, from rewards of turns.
         turn_baseline: of `credit=turn`.
         gamma_turn: discount from turn to turn; `credit=turn` only.
         policy_loss: PPO's clip on token ratios, on sequence ratios (GSPO), CISPO, or none (reinforce).
-        eps_low: clip below 1.
+        eps_low: clip below 1; CISPO has none.
         eps_high: clip above 1 (DAPO: 0.28).
         dual_clip: c of dual-clip PPO; 0 for none.
-        loss: how tokens are averaged: token_mean (DAPO), sequence_mean (GRPO), dr_grpo.
+        loss: how tokens are averaged: token_mean (DAPO), sequence_mean (GRPO, GSPO), or dr_grpo, a sum over the constant
+            sampling.max_context.
         beta: weight of the KL to the model that the run began with; 0 keeps no such model.
-        kl: its estimator.
+        kl: its estimator; in the reward k1 has the right gradient.
         kl_in: the loss, or the reward (of the token's turn).
         entropy: weight of the entropy bonus.
         drop_flat_groups: leave out groups whose rewards are all equal (DAPO's dynamic sampling, without sampling more).
@@ -111,32 +122,48 @@ class GRPOSettings:
     minibatches: int = 1
     token_budget: int = 16384
 
+    def __post_init__(self) -> None:
+        """Refuse what no other part would, with a UsageError."""
+        check_seed(self.seed)
+        flaws_of(self.warm_start.flaws)
+        at_least_one(self, "", "steps", "tasks_per_step", "epochs", "minibatches", "token_budget")
+        for name in ("eps_low", "eps_high", "dual_clip", "beta", "entropy", "gamma_turn"):
+            if not 0 <= getattr(self, name) < 1e6:
+                raise UsageError(f"{name}={getattr(self, name)}: give a number >= 0")
+        if self.group_size < 2:
+            raise UsageError(f"group_size={self.group_size}: advantages are relative to a group of at least 2")
+        if self.beta and self.model.lora_rank and self.warm_start.demonstrations:
+            raise UsageError(
+                "beta with LoRA compares with the base model, which had no warm start: leave one of them out"
+            )
+
 
 def train(settings: GRPOSettings, run: TrainingRun) -> dict[str, object]:
     """Train from where the run stands to its last step and return what is written to OUT/result.json."""
+    run.check_shares(settings.tasks_per_step, settings.scale)
     if run.fresh:
         warm_start(settings.warm_start, run, settings.seed)
         run.begin()
+    reference = reference_of(run) if settings.beta else None
     while run.step < settings.steps:
         started, cpu = time.perf_counter(), time.process_time()
-        # 1. Play. The same groups on every resume; each process plays its share of them.
+        # 1. Play. Every resume plays the same groups, every process its share of them.
         tasks = tasks_of_step(run.step, settings.tasks_per_step, run.train_size, settings.seed)
         plan = plan_groups(run.spec, settings.env.train_split, tasks, settings.group_size, run.key("train"))
         groups = play_groups(run.share(plan, together=settings.group_size), run.policy)
-        stats = group_stats(groups)
-        stats["cpu_seconds/sampling"] = time.process_time() - cpu
+        stats = group_stats(groups) | {"cpu_seconds/sampling": time.process_time() - cpu}
         # 2. Rewards become advantages, episodes become rows of tokens.
         rows, owners = bare_rows(groups)
         if settings.beta:
-            rows = run.with_reference(rows, settings.token_budget)
+            rows = with_reference(rows, run, reference, settings.token_budget)
+        if settings.correction != "off":
+            rows, gap = corrected(rows, run, settings.correction, settings.token_budget)
+            stats |= gap
         rows, signal = with_advantages(rows, owners, groups, settings)
         stats["frac_reward_zero_std"] = 1 - signal
-        if settings.correction != "off":
-            rows = corrected(rows, run, settings, stats)
         # 3. Gradient steps.
-        for epoch in range(settings.epochs):
-            for part in minibatches(rows, settings, run.key(f"epoch {epoch}")):
-                stats |= update(part, run, settings)
+        told = [update(part, run, settings) for _ in range(settings.epochs) for part in minibatches(rows, settings)]
+        stats |= mean_by_name(told) | {"tokens": sum(len(row.sequence.ids) for row in rows)}
         run.weights_changed()
         # 4. What it was like: metrics, an evaluation when it is due, a checkpoint.
         stats["step_time"], stats["cpu_seconds/step"] = time.perf_counter() - started, time.process_time() - cpu
@@ -145,13 +172,14 @@ def train(settings: GRPOSettings, run: TrainingRun) -> dict[str, object]:
 
 
 def bare_rows(groups: list[Group]) -> tuple[list[Row], list[int]]:
-    """Return the token sequences of all episodes as rows without advantages, and the episode of each.
+    """Return the token sequences of all episodes as rows whose advantages are weights of 1, and the episode of each.
 
     An episode is one row, or several where its context was replaced on the way.
     """
     episodes = [sequences for group in groups for sequences in group.sequences]
     owned = [(sequence, owner) for owner, sequences in enumerate(episodes) for sequence in sequences]
-    return [Row(sequence, (0.0,) * len(sequence.ids)) for sequence, _ in owned], [owner for _, owner in owned]
+    rows = [Row(sequence, tuple(map(float, sequence.trained))) for sequence, _ in owned]
+    return rows, [owner for _, owner in owned]
 
 
 def with_advantages(
@@ -161,22 +189,23 @@ def with_advantages(
     episodes = [result.trajectory for group in groups for result in group.results]
     names = [number for number, group in enumerate(groups) for _ in group.results]
     rewards, reached = adv.pad_turns([[turn.reward for turn in episode.turns] for episode in episodes])
+    by_turn = settings.credit == "turn"
+    signal = adv.groups_with_signal(rewards if by_turn else rewards.sum(dim=1), names)  # (episodes,)
     if settings.beta and settings.kl_in == "reward":
         rewards = rewards + penalties(rows, owners, rewards, settings)
-    if settings.credit == "turn":
+    if by_turn:
         found = adv.turn_advantages(rewards, reached, names, settings.gamma_turn, settings.turn_baseline)
     else:
-        totals = rewards.double().sum(dim=1)  # (episodes,)
-        whole = adv.group_advantages(totals, names, settings.scale, settings.baseline)
+        whole = adv.group_advantages(rewards.sum(dim=1), names, settings.scale, settings.baseline)
         found = whole[:, None].expand_as(rewards)  # (episodes, turns)
-    signal = adv.groups_with_signal(rewards if settings.credit == "turn" else totals, names)  # (episodes,)
     trained = []
     for row, owner in zip(rows, owners, strict=True):
         truncated = settings.drop_truncated and episodes[owner].last.truncated
         if truncated or (settings.drop_flat_groups and not signal[owner]):
             continue
         shares = [0.0, *found[owner].tolist()]  # turn 0 is what the policy did not sample
-        trained.append(replace(row, advantages=tuple(shares[turn] for turn in row.sequence.turns)))
+        weighed = zip(row.advantages, row.sequence.turns, strict=True)
+        trained.append(replace(row, advantages=tuple(weight * shares[turn] for weight, turn in weighed)))
     flat = {name for name, kept in zip(names, signal.tolist(), strict=True) if not kept}
     return trained, 1 - len(flat) / len(groups)
 
@@ -189,55 +218,35 @@ def penalties(rows: list[Row], owners: list[int], rewards: torch.Tensor, setting
         lists = (sequence.logprobs, row.reference_logprobs, sequence.trained)
         taken = losses.kl_penalty(*(torch.tensor([values]) for values in lists), settings.beta, settings.kl)
         turns = torch.tensor([sequence.turns])  # (1, tokens)
-        table[owner].index_add_(0, turns[turns > 0] - 1, taken[turns > 0])
+        table[owner].index_add_(0, turns[turns > 0] - 1, taken[turns > 0].to(table.dtype))
     return table
 
 
-def corrected(rows: list[Row], run: TrainingRun, settings: GRPOSettings, stats: dict[str, float]) -> list[Row]:
-    """Return rows whose logprobs are the trainer's own, weighed for how far the sampling engine is from it.
-
-    A weight on a token's loss is a weight on its advantage: every policy loss here is linear in it.
-    """
-    found = list(rows)
-    for micro in micro_batches(rows, settings.token_budget, run.chat.pad_id):
-        micro = micro.to(run.device)
-        with torch.no_grad(), run.accelerator.autocast():
-            logprobs, _ = token_logprobs(run.model, micro, run.temperature, with_entropy=False)
-        weights, metrics = losses.engine_weights(logprobs, micro.old_logprobs, micro.trained, settings.correction)
-        for place, own, advantages in zip(micro.rows, logprobs, micro.advantages * weights, strict=True):
-            length = len(rows[place].sequence.ids)
-            sequence = replace(rows[place].sequence, logprobs=tuple(own[:length].tolist()))
-            found[place] = replace(rows[place], sequence=sequence, advantages=tuple(advantages[:length].tolist()))
-        for name, value in metrics.items():
-            stats[name] = max(stats.get(name, 0.0), float(value))  # the worst micro-batch
-    return found
-
-
-def minibatches(rows: list[Row], settings: GRPOSettings, key: str) -> list[list[Row]]:
-    """Return the rows in as many parts as there are gradient steps an epoch, shuffled where it is more than one."""
-    if settings.minibatches == 1:
-        return [rows]
-    order = random.Random(key).sample(range(len(rows)), len(rows))
-    return [[rows[place] for place in order[part :: settings.minibatches]] for part in range(settings.minibatches)]
+def minibatches(rows: list[Row], settings: GRPOSettings) -> list[list[Row]]:
+    """Return the rows in as many parts as there are gradient steps an epoch; groups stay together, tasks came at random."""
+    cuts = [len(rows) * part // settings.minibatches for part in range(settings.minibatches + 1)]
+    return [rows[start:stop] for start, stop in itertools.pairwise(cuts)]
 
 
 def update(rows: list[Row], run: TrainingRun, settings: GRPOSettings) -> dict[str, float]:
     """Take one gradient step on rows and return its metrics. Denominators are those of all processes together."""
     tokens, count = (int(number) for number in run.sums([sum(sum(row.sequence.trained) for row in rows), len(rows)]))
-    if tokens == 0:
-        return {}
-    totals: dict[str, float] = {}
+    rate = run.optimiser.learning_rate
+    if tokens == 0:  # no group has a signal: nothing moves
+        return {"learning_rate": rate}
+    totals: dict[str, float] = {"loss": 0.0}
     for micro in micro_batches(rows, settings.token_budget, run.chat.pad_id):
         micro = micro.to(run.device)
         with run.accelerator.autocast():
             logprobs, entropies = token_logprobs(run.model, micro, run.temperature, entropy_grad=settings.entropy != 0)
         by_token, metrics = token_losses(logprobs, entropies, micro, settings)
-        run.accelerator.backward(mean_loss(by_token, micro.trained, tokens, count, settings))
+        loss = mean_loss(by_token, micro.trained, tokens, count, settings)
+        run.accelerator.backward(loss)
+        totals["loss"] += float(loss.detach()) * tokens
         for name, value in metrics.items():
             totals[name] = totals.get(name, 0.0) + float(value) * int(micro.trained.sum())
-    stats = {name: value / tokens for name, value in zip(totals, run.sums(list(totals.values())), strict=True)}
-    learning_rate = run.optimiser.learning_rate
-    return stats | {"learning_rate": learning_rate, "grad_norm": run.optimiser.step(run.accelerator)}
+    stats = {name: value / tokens for name, value in run.sums_by_name(totals).items()}
+    return stats | {"learning_rate": rate, "grad_norm": run.optimiser.step(run.accelerator)}
 
 
 def token_losses(
@@ -245,15 +254,13 @@ def token_losses(
 ) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
     """Return the loss of each token (batch, tokens), and means over the trained ones."""
     log_ratio = losses.log_ratios(logprobs, micro.old_logprobs, micro.trained)
-    if settings.policy_loss == "gspo":
-        ratios = losses.sequence_log_ratios(log_ratio, micro.trained).exp()
-    else:
-        ratios = log_ratio.exp()
-    clip = (settings.eps_low, settings.eps_high)
+    of_rows = settings.policy_loss == "gspo"
+    ratios = (losses.sequence_log_ratios(log_ratio, micro.trained) if of_rows else log_ratio).exp()
+    clip = settings.eps_low, settings.eps_high
     if settings.policy_loss == "reinforce":
         found = losses.reinforce(logprobs, micro.advantages)
     elif settings.policy_loss == "cispo":
-        found = losses.cispo(logprobs, ratios, micro.advantages, *clip)
+        found = losses.cispo(logprobs, ratios, micro.advantages, eps_high=settings.eps_high)
     else:
         found = losses.ppo_clip(ratios, micro.advantages, *clip, settings.dual_clip or None)
     metrics = losses.ratio_metrics(log_ratio.detach(), ratios.detach(), micro.advantages, micro.trained, *clip)
@@ -278,14 +285,15 @@ def mean_loss(
         return losses.token_mean(by_token, trained, tokens)
     if settings.loss == "sequence_mean":
         return losses.sequence_mean(by_token, trained, rows)
-    return losses.dr_grpo(by_token, trained, rows, settings.sampling.max_new_tokens)
+    return losses.dr_grpo(by_token, trained, rows, settings.sampling.max_context)
 
 
 def main() -> None:
     """Run the command line."""
-    settings, out = parse(GRPOSettings, program="grpo")
-    with open_run(settings, out, settings.steps * settings.epochs * settings.minibatches) as run:
-        train(settings, run)
+    with one_line_errors("grpo"):
+        settings, out = parse(GRPOSettings, program="grpo")
+        with open_run(settings, out, settings.steps * settings.epochs * settings.minibatches) as run:
+            train(settings, run)
 
 
 if __name__ == "__main__":

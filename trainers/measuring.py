@@ -14,7 +14,7 @@ from agent_envs.evaluation.statistics.paired import compare_paired
 from agent_envs.evaluation.statistics.rates import Rate, success_rate
 from agent_envs.policies import core_of
 from agent_envs.trajectory import Trajectory
-from trainers.sampling import EnginePolicy, Group, plan_groups, play_groups
+from trainers.sampling import EnginePolicy, Group, plan_groups, play_groups, tasks_of_step
 
 
 @dataclass(frozen=True)
@@ -52,13 +52,13 @@ class Measurement:
 
 
 def measure(policy: EnginePolicy, spec: str, split: str, count: int, key: str) -> Measurement:
-    """Play the first `count` tasks of a split once each.
+    """Play `count` tasks of a split once each, always the same ones, drawn from all of it.
 
     Args:
         policy: who plays.
         spec: of the environment.
         split: of its tasks.
-        count: no more than the split has.
+        count: at most; a split may have fewer.
         key: names the draws: equal keys, equal samples.
 
     Raises:
@@ -68,7 +68,8 @@ def measure(policy: EnginePolicy, spec: str, split: str, count: int, key: str) -
     if split not in core.source.splits:
         raise UsageError(f"{core.env_id}: no split {split!r}; the splits are {', '.join(core.source.splits)}")
     count = min(count, core.source.size(split))
-    groups = play_groups(plan_groups(spec, split, range(count), 1, key), policy)
+    tasks = tasks_of_step(0, count, core.source.size(split), seed=0)
+    groups = play_groups(plan_groups(spec, split, tasks, 1, key), policy)
     successes = {group.results[0].trajectory.header.task_id: float(group.results[0].success) for group in groups}
     clusters = {task: core.source.get(split, task).cluster or task for task in successes}
     return Measurement(_rate(successes, clusters), successes, clusters, episode_means(groups), count - len(groups))
@@ -98,17 +99,32 @@ def episode_means(groups: Sequence[Group]) -> dict[str, float]:
         "turns": _mean([len(episode.turns) for episode in episodes]),
         "valid_actions": _mean([valid_turn(turn) for turn in turns]),
         "completions/mean_length": _mean(tokens),
-        "completions/truncated": _mean([_truncated(episode) for episode in episodes]),
+        "completions/min_length": min(tokens, default=0),
+        "completions/max_length": max(tokens, default=0),
+        "completions/clipped_ratio": _mean([episode.last.truncated for episode in episodes]),
+        "tools/call_frequency": _mean([sum(call.values()) for call in calls]),
         **{f"tools/{name}": _mean([call[name] for call in calls]) for name in names},
+        **_terms(episodes),
     }
 
 
-def _truncated(episode: Trajectory) -> bool:
-    return episode.last.truncated
+def _terms(episodes: Sequence[Trajectory]) -> dict[str, float]:
+    """Return the mean of each named term of the reward, under TRL's names."""
+    totals: dict[str, float] = {}
+    for turn in (turn for episode in episodes for turn in episode.turns):
+        for name, value in turn.terms:
+            totals[name] = totals.get(name, 0.0) + value
+    return {f"rewards/{name}/mean": total / len(episodes) for name, total in totals.items()}
 
 
 def _mean(values: Sequence[float]) -> float:
     return sum(values) / max(1, len(values))
+
+
+def mean_by_name(rows: Sequence[dict[str, float]]) -> dict[str, float]:
+    """Return the mean of each number over the rows that have it."""
+    names = dict.fromkeys(name for row in rows for name in row)
+    return {name: _mean([row[name] for row in rows if name in row]) for name in names}
 
 
 def group_stats(groups: Sequence[Group]) -> dict[str, float]:

@@ -23,6 +23,9 @@ from agent_envs.runner import run_many
 from agent_envs.trajectory import Trajectory, TrajectoryTree
 from trainers.contracts import Engine, Prefix, Sampling, TokenSequence
 from trainers.tokens import ChatTokenizer, Conversation
+from trainers.tokens import drift as drifted
+
+NOTHING = TokenSequence((), (), (), ())
 
 
 class EnginePolicy:
@@ -104,7 +107,7 @@ class EnginePolicy:
         conversation = talk.conversations[-1]
         given = conversation.prefill(request.prefill) if request.prefill else ()
         room = self._max_context - len(conversation.ids)
-        budget = max(0, min(self._max_new_tokens, request.max_tokens, room))
+        budget = max(0, min(self._max_new_tokens, room))
         session = f"{request.episode_key}#{len(talk.conversations)}"
         prefix = Prefix(tuple(conversation.ids), budget, tuple(request.stop), request.seed, session)
         return _Turn(talk, prefix, given, request.prefill, request.turn)
@@ -156,7 +159,7 @@ class Group:
         tree: all turns.
         results: of the episodes that were played to their end; faults are left out.
         sequences: the tokens of each result, without what follows the last sampled token.
-        drift: sequences that the record could not rebuild exactly; 0, or there is a bug.
+        drift: tokens that the record could not rebuild exactly; 0, or there is a bug.
         faults: episodes that an outside fault ended: they have no reward.
     """
 
@@ -223,7 +226,7 @@ def _group(results: Sequence[EpisodeResult], policy: EnginePolicy) -> Group:
         tree.add(result.trajectory)
         rebuilt = [trimmed(sequence) for sequence in policy.rebuilt(result.trajectory)]
         sampled = [trimmed(sequence) for sequence in policy.sequences(result.trajectory.header.episode_key)]
-        drift += sum(one != other for one, other in itertools.zip_longest(rebuilt, sampled))
+        drift += sum(drifted(*pair) for pair in itertools.zip_longest(sampled, rebuilt, fillvalue=NOTHING))
         sequences.append(tuple(sequence for sequence in sampled if any(sequence.trained)))
     return Group(tree, played, tuple(sequences), drift, len(results) - len(played))
 

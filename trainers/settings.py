@@ -1,7 +1,31 @@
 """Settings that trainers share."""
 
+import math
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Any, Literal
+
+from agent_envs.errors import UsageError
+
+
+def check_seed(seed: int) -> None:
+    """Check that a seed is one that every generator takes.
+
+    Raises:
+        UsageError: it is not.
+    """
+    if not 0 <= seed < 2**31:
+        raise UsageError(f"seed={seed}: give a whole number from 0 to 2**31 - 1")
+
+
+def at_least_one(settings: Any, prefix: str, *names: str) -> None:
+    """Check that settings are whole numbers >= 1.
+
+    Raises:
+        UsageError: one is not; the message names it.
+    """
+    for name in names:
+        if getattr(settings, name) < 1:
+            raise UsageError(f"{prefix}{name}={getattr(settings, name)}: give a whole number >= 1")
 
 
 @dataclass(frozen=True)
@@ -35,7 +59,7 @@ class OptimSettings:
         learning_rate: after the warm-up.
         betas: of AdamW.
         weight_decay: of matrices.
-        warmup_steps: linear from 0.
+        warmup_steps: gradient steps over which the rate rises in equal parts.
         schedule: after the warm-up; linear and cosine end at 0.
         max_grad_norm: gradients are scaled down to this norm; 0 for no clipping.
     """
@@ -47,6 +71,19 @@ class OptimSettings:
     schedule: Literal["constant", "linear", "cosine"] = "constant"
     max_grad_norm: float = 1.0
 
+    def __post_init__(self) -> None:
+        """Check the numbers.
+
+        Raises:
+            UsageError: one is out of its range.
+        """
+        if not 0 <= self.learning_rate < 10:
+            raise UsageError(f"optim.learning_rate={self.learning_rate}: a number from 0 to 10")
+        if not (0 <= self.weight_decay < math.inf and 0 <= self.max_grad_norm < math.inf and self.warmup_steps >= 0):
+            raise UsageError("optim.weight_decay, optim.max_grad_norm and optim.warmup_steps are >= 0")
+        if len(self.betas) != 2 or not all(0 <= beta < 1 for beta in self.betas):
+            raise UsageError(f"optim.betas={self.betas}: two numbers in [0, 1)")
+
 
 @dataclass(frozen=True)
 class EnvironmentSettings:
@@ -55,6 +92,7 @@ class EnvironmentSettings:
     Attributes:
         id: of the environment; `SearchQA` is short for `agent_envs/SearchQA-v0`.
         arguments: of the environment, as a JSON object.
+        test_arguments: what is different on the test split (other data, say), as a JSON object.
         train_split: tasks to learn on.
         eval_split: tasks that choose: the best checkpoint, and what is printed on the way.
         test_split: tasks that measure, before and after, and nothing else.
@@ -62,6 +100,7 @@ class EnvironmentSettings:
 
     id: str = "SearchQA"
     arguments: str = "{}"
+    test_arguments: str = "{}"
     train_split: str = "train"
     eval_split: str = "dev"
     test_split: str = "test"
@@ -73,25 +112,41 @@ class SamplingSettings:
 
     Attributes:
         engine: "hf" (transformers, exact logprobs, the trained model itself) or "vllm".
-        temperature: in training.
+        temperature: in training, which draws among all tokens: else ratios would not be those of the policy.
         eval_temperature: in evaluation; 0 takes the likeliest token.
-        top_k: 0 for all tokens.
-        top_p: 1 for all tokens.
+        eval_top_k: in evaluation; 0 for all tokens.
+        eval_top_p: in evaluation; 1 for all tokens.
         max_new_tokens: a turn.
         max_context: tokens of a conversation; a policy that has used them up says nothing more.
         batch: rows that the engine takes at a time, and episodes that are played at a time.
         template: the chat template: "auto" (the tokenizer's), "chatml", "qwen", "llama", or a jinja text.
+        sync_tolerance: of vLLM's logprobs after a sync; 0 for 1e-3 in float32 and 0.2 in bfloat16.
+        memory_share: of the GPU's memory that vLLM takes.
     """
 
     engine: Literal["hf", "vllm"] = "hf"
     temperature: float = 1.0
     eval_temperature: float = 0.0
-    top_k: int = 0
-    top_p: float = 1.0
+    eval_top_k: int = 0
+    eval_top_p: float = 1.0
     max_new_tokens: int = 512
     max_context: int = 4096
     batch: int = 64
     template: str = "auto"
+    sync_tolerance: float = 0.0
+    memory_share: float = 0.4
+
+    def __post_init__(self) -> None:
+        """Check the numbers.
+
+        Raises:
+            UsageError: one is out of its range.
+        """
+        at_least_one(self, "sampling.", "max_new_tokens", "max_context", "batch")
+        if not 1e-3 <= self.temperature < math.inf or not 0 <= self.eval_temperature < math.inf:
+            raise UsageError("sampling.temperature must be > 0 (1e-3 at least); sampling.eval_temperature may be 0")
+        if self.eval_top_k < 0 or not 0 < self.eval_top_p <= 1:
+            raise UsageError("sampling.eval_top_k is >= 0, sampling.eval_top_p above 0 and at most 1")
 
 
 @dataclass(frozen=True)
@@ -103,7 +158,7 @@ class EvalSettings:
         tasks: of the evaluation split.
         test_tasks: of the test split, before the first step and after the last.
         keep_best: end with the weights of the best evaluation (never of the best test).
-        best_within_steps: only evaluations up to this step compete; 0 for all.
+        best_within_steps: with keep_best, only evaluations up to this step compete; 0 for all.
     """
 
     every: int = 10
@@ -111,6 +166,19 @@ class EvalSettings:
     test_tasks: int = 256
     keep_best: bool = False
     best_within_steps: int = 0
+
+    def __post_init__(self) -> None:
+        """Refuse what would be ignored.
+
+        Raises:
+            UsageError: settings that contradict each other.
+        """
+        if min(self.every, self.tasks, self.test_tasks, self.best_within_steps) < 0:
+            raise UsageError("evaluation.every, tasks, test_tasks and best_within_steps are >= 0")
+        if self.keep_best and not (self.every and self.tasks):
+            raise UsageError("evaluation.keep_best needs evaluations: set evaluation.every and evaluation.tasks")
+        if self.best_within_steps and not self.keep_best:
+            raise UsageError("evaluation.best_within_steps has no meaning without evaluation.keep_best")
 
 
 @dataclass(frozen=True)
@@ -123,7 +191,8 @@ class LogSettings:
         wandb: name of a Weights & Biases project; empty for none.
         checkpoint_every: steps between checkpoints; 0 for the last step alone.
         keep_checkpoints: how many of them stay.
-        episodes: keep every training episode with its tokens in OUT/episodes.jsonl.
+        episodes: keep every training episode with its tokens in OUT/episodes-PROCESS.jsonl; of a step that was played twice,
+            after a kill, the later rows count.
     """
 
     tensorboard: bool = False
@@ -132,6 +201,16 @@ class LogSettings:
     checkpoint_every: int = 10
     keep_checkpoints: int = 2
     episodes: bool = False
+
+    def __post_init__(self) -> None:
+        """Check the numbers.
+
+        Raises:
+            UsageError: one is out of its range.
+        """
+        if self.checkpoint_every < 0:
+            raise UsageError(f"log.checkpoint_every={self.checkpoint_every}: give a whole number >= 0")
+        at_least_one(self, "log.", "keep_checkpoints")
 
 
 @dataclass(frozen=True)
@@ -155,3 +234,13 @@ class WarmStartSettings:
     token_budget: int = 16384
     train_on: Literal["actions", "all"] = "actions"
     optim: OptimSettings = field(default_factory=OptimSettings)
+
+    def __post_init__(self) -> None:
+        """Check the numbers.
+
+        Raises:
+            UsageError: one is out of its range.
+        """
+        if self.demonstrations < 0 or self.steps < 0:
+            raise UsageError("warm_start.demonstrations and warm_start.steps are >= 0")
+        at_least_one(self, "warm_start.", "rows_per_step", "token_budget")

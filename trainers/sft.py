@@ -11,8 +11,9 @@ Deviations from Search-R1 (arXiv 2503.09516, section 4 and appendix): it trains 
 with verl's and its own scripts; learning rates and epochs of these baselines are not published, ours are in the presets.
 """
 
+import contextlib
 import json
-import random
+import sys
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -22,19 +23,17 @@ from typing import Literal
 import gymnasium as gym
 
 from agent_envs.errors import UsageError
-from agent_envs.journal import read_journal
+from agent_envs.journal import Journal, read_journal
 from agent_envs.policies import Reply, Request, core_of
 from agent_envs.progress import stage_lines
 from agent_envs.rollout import run_episode
-from agent_envs.run_journal import RunLog
-from agent_envs.runner import run_many
 from agent_envs.trajectory import Trajectory
 from trainers import losses
 from trainers.batching import Row, micro_batches
-from trainers.command_line import parse
+from trainers.command_line import one_line_errors, parse
 from trainers.contracts import TokenSequence
 from trainers.demonstrations import SEARCH_FLAWS, TOOL_FLAWS, Flaws, demonstrations
-from trainers.sampling import plan_groups, tasks_of_step, trimmed
+from trainers.sampling import plan_groups, play_groups, tasks_of_step, trimmed
 from trainers.settings import (
     EnvironmentSettings,
     EvalSettings,
@@ -43,6 +42,8 @@ from trainers.settings import (
     OptimSettings,
     SamplingSettings,
     WarmStartSettings,
+    at_least_one,
+    check_seed,
 )
 from trainers.training.forward import token_logprobs
 from trainers.training.optimise import Optimiser
@@ -87,9 +88,24 @@ class SFTSettings:
     rows_per_step: int = 64
     token_budget: int = 16384
 
+    def __post_init__(self) -> None:
+        """Check the numbers.
+
+        Raises:
+            UsageError: one is out of its range.
+        """
+        check_seed(self.seed)
+        flaws_of(self.flaws)
+        if self.data.endswith(".jsonl") and not Path(self.data).is_file():
+            raise UsageError(f"data={self.data!r}: there is no such file")
+        if not self.data.endswith(".jsonl") and self.data not in ("solver", "direct", "rejection"):
+            raise UsageError(f"data={self.data!r}: solver, direct, rejection, or a .jsonl file of episodes")
+        at_least_one(self, "", "steps", "episodes", "samples_per_task", "rows_per_step", "token_budget")
+
 
 def train(settings: SFTSettings, run: TrainingRun) -> dict[str, object]:
     """Imitate from where the run stands to its last step and return what is written to OUT/result.json."""
+    run.check_shares(settings.rows_per_step)
     if run.fresh:
         run.begin()
     rows = rows_of(list(episodes_of(settings, run)), run, settings.train_on)
@@ -107,7 +123,8 @@ def warm_start(settings: WarmStartSettings, run: TrainingRun, seed: int) -> None
     """Imitate demonstrations before another trainer's first step, with an optimiser of its own."""
     if settings.demonstrations == 0:
         return
-    shown = demonstrations(run.environment(), settings.demonstrations, flaws_of(settings.flaws), seed=seed)
+    flaws, env = flaws_of(settings.flaws), run.environment()
+    shown = demonstrations(env, settings.demonstrations, flaws, split=run.train_split, seed=seed)
     rows = rows_of(list(shown), run, settings.train_on)
     optimiser = Optimiser(run.model, settings.optim, settings.steps)
     told = stage_lines("warm start")
@@ -130,8 +147,8 @@ def imitation_step(rows: Sequence[Row], run: TrainingRun, optimiser: Optimiser, 
         run.accelerator.backward(loss)
         total += float(loss.detach())
     rate = optimiser.learning_rate
-    norm = optimiser.step(run.accelerator)
-    return {"loss": run.sums([total])[0], "num_tokens": tokens, "learning_rate": rate, "grad_norm": norm}
+    stats = {"loss": run.sums([total])[0], "tokens": sum(len(row.sequence.ids) for row in rows)}
+    return stats | {"learning_rate": rate, "grad_norm": optimiser.step(run.accelerator)}
 
 
 def rows_of(episodes: Sequence[Trajectory], run: TrainingRun, train_on: str) -> list[Row]:
@@ -143,8 +160,15 @@ def rows_of(episodes: Sequence[Trajectory], run: TrainingRun, train_on: str) -> 
     sequences = [trimmed(seq) for episode in episodes for seq in run.chat.sequences(episode, run.tools)]
     if train_on == "all":
         sequences = [everything(sequence) for sequence in sequences]
+    fitting = [sequence for sequence in sequences if len(sequence.ids) <= run.max_context]
+    if len(fitting) < len(sequences):
+        left = len(sequences) - len(fitting)
+        print(f"{left} episodes are longer than sampling.max_context={run.max_context} and left out", file=sys.stderr)
+    sequences = fitting
     if not sequences:
-        raise UsageError("there are no episodes to imitate: rejection sampling kept none, or the file is empty")
+        raise UsageError(
+            "there are no episodes to imitate: rejection sampling kept none, the file is empty, or all are too long"
+        )
     return [Row(sequence, (0.0,) * len(sequence.ids)) for sequence in sequences]
 
 
@@ -157,15 +181,15 @@ def episodes_of(settings: SFTSettings, run: TrainingRun) -> Iterator[Trajectory]
     """Yield the episodes that are imitated."""
     if settings.data == "solver":
         flaws = flaws_of(settings.flaws)
-        yield from demonstrations(run.environment(), settings.episodes, flaws, seed=settings.seed)
+        yield from demonstrations(
+            run.environment(), settings.episodes, flaws, split=run.train_split, seed=settings.seed
+        )
     elif settings.data == "direct":
         yield from direct_answers(run.environment(), settings.env.train_split, settings.episodes)
     elif settings.data == "rejection":
         yield from accepted(settings, run)
-    elif settings.data.endswith(".jsonl"):
-        yield from recorded(Path(settings.data))
     else:
-        raise UsageError(f"data={settings.data!r}: solver, direct, rejection, or a .jsonl file of episodes")
+        yield from recorded(Path(settings.data))
 
 
 def flaws_of(text: str) -> Flaws:
@@ -218,34 +242,43 @@ def direct_answers(env: gym.Env, split: str, count: int) -> Iterator[Trajectory]
 
 
 def accepted(settings: SFTSettings, run: TrainingRun) -> Iterator[Trajectory]:
-    """Yield the model's own episodes that solved their task. They are journaled: a killed run goes on.
+    """Yield the model's own episodes that solved their task, from the weights of step 0, kept in OUT/accepted.jsonl.
+
+    A run that was killed while it collected goes on with the next tasks; later the file is what is imitated.
 
     Raises:
-        UsageError: there are several processes.
+        UsageError: there are several processes, or the file of a run that has begun to learn is not whole.
     """
     if run.accelerator.num_processes > 1:
         raise UsageError(
-            "rejection sampling plays in one process; then train in many on its file: --data .../rejection.jsonl"
+            "rejection sampling plays in one process; then train in many on its file: --data .../accepted.jsonl"
         )
-    tasks = random.Random(f"rejection:{settings.seed}").sample(
-        range(run.train_size), min(settings.episodes, run.train_size)
-    )
-    plan = plan_groups(
-        run.spec, settings.env.train_split, tasks, settings.samples_per_task, f"{settings.seed}/rejection"
-    )
-    log = RunLog(run.out / "rejection.jsonl", {"weights": "of step 0"})
-    played = {
-        item.key: result for item, result in run_many(plan, run.policy, concurrency=run.policy.batch, journal=log)
-    }
-    run.policy.forget()
-    yield from (played[item.key].trajectory for item in plan if played[item.key].success)
+    path, tasks = run.out / "accepted.jsonl", min(settings.episodes, run.train_size)
+    order = tasks_of_step(0, tasks, run.train_size, settings.seed)
+    chunk = max(1, run.policy.batch // settings.samples_per_task)
+    seen = max((row["tasks"] for row in read_journal(path)), default=0) if path.exists() else 0
+    if run.step and seen < tasks:
+        raise UsageError(
+            f"{path} holds {seen} of {tasks} tasks, and the weights that sampled them have changed: start anew"
+        )
+    with contextlib.closing(Journal(path)) as journal:
+        for start in range(seen, tasks, chunk):
+            some, key = order[start : start + chunk], f"{settings.seed}/rejection/{start}"
+            groups = play_groups(
+                plan_groups(run.spec, run.train_split, some, settings.samples_per_task, key), run.policy
+            )
+            solved = [result.trajectory.to_json() for group in groups for result in group.results if result.success]
+            journal.append({"tasks": start + len(some), "solved": solved})
+    yield from (Trajectory.from_json(body) for row in read_journal(path) for body in row["solved"])
 
 
 def recorded(path: Path) -> Iterator[Trajectory]:
     """Yield the solved episodes of a file: rows of `Trajectory.to_json`, or a run's journal."""
     for row in read_journal(path):
-        body = row.get("trajectory", row) if isinstance(row, dict) else row
-        if isinstance(body, dict) and "turns" in body:
+        bodies = row.get("solved", [row.get("trajectory", row)]) if isinstance(row, dict) else []
+        for body in bodies:
+            if not isinstance(body, dict) or "turns" not in body:
+                continue  # the head of a journal
             episode = Trajectory.from_json(body)
             if episode.success:
                 # As text: the tokens may be another model's.
@@ -255,9 +288,10 @@ def recorded(path: Path) -> Iterator[Trajectory]:
 
 def main() -> None:
     """Run the command line."""
-    settings, out = parse(SFTSettings, program="sft")
-    with open_run(settings, out, settings.steps) as run:
-        train(settings, run)
+    with one_line_errors("sft"):
+        settings, out = parse(SFTSettings, program="sft")
+        with open_run(settings, out, settings.steps) as run:
+            train(settings, run)
 
 
 if __name__ == "__main__":

@@ -5,58 +5,35 @@ trained model under model/, and result.json.
 """
 
 import contextlib
-import copy
+import ctypes
 import json
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 import gymnasium as gym
 import torch
+from accelerate.utils import gather_object
 from gymnasium.envs.registration import EnvSpec
 
+from agent_envs.canonical import digest
 from agent_envs.errors import UsageError
 from agent_envs.journal import Journal
 from agent_envs.policies import core_of
-from trainers.batching import Row, micro_batches
-from trainers.contracts import Engine, Sampling
-from trainers.engines import HFEngine
+from trainers.assembling import Settings, environment_specs, made_engine, made_model, made_policies
 from trainers.measuring import Measurement, gain, measure
-from trainers.sampling import EnginePolicy, Group, environment_spec
-from trainers.settings import (
-    EnvironmentSettings,
-    EvalSettings,
-    LogSettings,
-    ModelSettings,
-    OptimSettings,
-    SamplingSettings,
-)
-from trainers.tiny import environment_tokenizer, tiny_model
-from trainers.tokens import ChatTokenizer
-from trainers.training.checkpoints import Checkpoints, load_weights
+from trainers.sampling import Group
+from trainers.training.checkpoints import Checkpoints
 from trainers.training.curves import plot_curves
 from trainers.training.metrics import FILE as METRICS_FILE
 from trainers.training.metrics import Metrics, read_metrics
-from trainers.training.models import ReferenceModel, load_model, make_accelerator, save_model
+from trainers.training.models import make_accelerator, save_model
 from trainers.training.optimise import Optimiser, global_sums, same_weights
 
-TINY = "tiny:"
 T = TypeVar("T")
-
-
-class Settings(Protocol):
-    """What every trainer's settings hold."""
-
-    seed: int
-    steps: int
-    env: EnvironmentSettings
-    model: ModelSettings
-    sampling: SamplingSettings
-    optim: OptimSettings
-    evaluation: EvalSettings
-    log: LogSettings
+M_ARENA_MAX = -8  # of glibc's malloc.h
+COUNTS = ("drift", "faults", "edited")  # summed over processes; of `/max` the largest counts; the rest is averaged
 
 
 class TrainingRun:
@@ -75,7 +52,9 @@ class TrainingRun:
         optimiser: of the model.
         spec: of the environment, as JSON.
         tools: schemas that the policy is shown.
-        train_size: how many tasks the training split has.
+        train_split: of the environment.
+        train_size: how many tasks that split has.
+        max_context: tokens of a conversation.
         temperature: at which logprobs are computed: that of sampling.
     """
 
@@ -86,38 +65,39 @@ class TrainingRun:
             UsageError: a setting does not fit; the message names it.
         """
         self.out, self._settings = out, settings
-        if settings.sampling.temperature <= 0:
-            raise UsageError("sampling.temperature: training samples need one > 0; eval_temperature may be 0")
+        self.spec, self._test_spec = environment_specs(settings)
+        self.train_split = settings.env.train_split
         self.accelerator = make_accelerator(settings.model)
         self.device = self.accelerator.device
         if self.device.type == "cpu":
             torch.set_num_threads(1)  # two were seven times slower on busy machines
-        arguments = json.loads(settings.env.arguments)
-        self.spec = environment_spec(settings.env.id, arguments)
+        _use_few_arenas()
         env = self.environment()
-        source = core_of(env).source
-        self.train_size = source.size(settings.env.train_split)
-        _, info = env.reset(seed=0, options={"split": settings.env.train_split, "task": 0})
+        self.train_size = core_of(env).source.size(self.train_split)
+        _, info = env.reset(seed=0, options={"split": self.train_split, "task": 0})
         self.tools = tuple(info["tools"])
-        self.model, tokenizer = _model(settings, arguments, self.device)
+        self.model, self.chat = made_model(settings, self.accelerator)
         same_weights(self.model, self.accelerator)
-        default = "chatml" if settings.model.name.startswith(TINY) else "auto"
-        wanted = settings.sampling.template
-        self.chat = ChatTokenizer(tokenizer, default if wanted == "auto" else wanted)
         self.temperature = settings.sampling.temperature
-        self.engine = self._engine()
-        draw = Sampling(self.temperature, settings.sampling.top_k, settings.sampling.top_p)
-        self.policy = self._policy(draw, "training")
-        self._judged = self._policy(replace(draw, temperature=settings.sampling.eval_temperature), "evaluation")
+        self.max_context = settings.sampling.max_context
+        self.engine = made_engine(settings, self.bare, self.chat, self.accelerator, out)
+        self.policy, self._judged = made_policies(
+            settings, self.bare, self.engine, self.chat, self.accelerator.autocast
+        )
         self.optimiser = Optimiser(self.model, settings.optim, updates)
         self._checkpoints = Checkpoints(
             out / "checkpoints", settings.log.keep_checkpoints, settings.evaluation.best_within_steps
         )
         self._start = Checkpoints(out / "checkpoints" / "start")
-        self._reference: ReferenceModel | None = None
-        self.step, self._state = 0, {"cpu_seconds": 0.0, "sampled_tokens": 0, "before": None}
+        self.step, self._state = 0, {"cpu_seconds": 0.0, "sampled_tokens": 0, "num_tokens": 0, "before": None}
         self.fresh = not self._resume()
+        self.weights_changed()
         self._metrics = Metrics(out, settings.log, total_steps=settings.steps, enabled=self.accelerator.is_main_process)
+
+    @property
+    def bare(self) -> Any:
+        """The model without what accelerate may have put around it."""
+        return self.accelerator.unwrap_model(self.model)
 
     def environment(self) -> gym.Env[Any, Any]:
         """Return a new environment of the run's kind."""
@@ -126,10 +106,27 @@ class TrainingRun:
     def begin(self) -> None:
         """Keep the weights that training starts from, measure them on the test split, and write the first checkpoint."""
         if self.accelerator.is_main_process:
-            self._start.keep_best(0, 0.0, self.accelerator.unwrap_model(self.model))
-        measured = self._measure(self._settings.env.test_split, self._settings.evaluation.test_tasks, "test")
+            self._start.keep_best(0, 0.0, self.bare)
+        measured = self._measure_test()
         self._state["before"] = measured and measured.as_json()
         self._save()
+
+    def start_of_training(self) -> Path | None:
+        """Return the folder of the weights that training started from."""
+        found = self._start.best()
+        return found and found.path
+
+    def check_shares(self, tasks: int, scale: str = "none") -> None:
+        """Refuse what several processes would not compute as one does.
+
+        Raises:
+            UsageError: the tasks of a step cannot be shared evenly, or a scale would be each process's own.
+        """
+        count = self.accelerator.num_processes
+        if tasks % count:
+            raise UsageError(f"{tasks} tasks or rows a step do not share evenly among {count} processes")
+        if count > 1 and scale == "batch_std":
+            raise UsageError("scale=batch_std is the std of all rewards of a step: it works in one process")
 
     def share(self, items: Sequence[T], together: int = 1) -> list[T]:
         """Return this process's part of a step's rows, or of its episodes, of which so many in a row stay together."""
@@ -142,32 +139,28 @@ class TrainingRun:
 
     def sums(self, values: Sequence[float]) -> list[float]:
         """Return numbers summed over processes."""
-        return global_sums(self.accelerator, torch.tensor(values, dtype=torch.float64)).tolist()
+        return global_sums(self.accelerator, torch.tensor(values, dtype=torch.float64, device=self.device)).tolist()
 
-    def with_reference(self, rows: Sequence[Row], token_budget: int) -> list[Row]:
-        """Return rows with their tokens' logprobs under the model that the run began with."""
-        if self._reference is None:
-            self._reference = self._started_from()
-        found = list(rows)
-        for micro in micro_batches(rows, token_budget, self.chat.pad_id):
-            with self.accelerator.autocast():
-                logprobs = self._reference.logprobs(micro.to(self.device), self.temperature)
-            for place, row in zip(micro.rows, logprobs.tolist(), strict=True):
-                length = len(rows[place].sequence.ids)
-                found[place] = replace(rows[place], reference_logprobs=tuple(row[:length]))
-        return found
+    def sums_by_name(self, values: Mapping[str, float]) -> dict[str, float]:
+        """Return numbers summed over processes by name; a process may lack some."""
+        everyone = gather_object([dict(values)])
+        names = list(dict.fromkeys(name for found in everyone for name in found))
+        return {name: sum(found.get(name, 0.0) for found in everyone) for name in names}
 
     def weights_changed(self) -> None:
         """Tell the engine: caches are dropped; a copy of the weights is brought up to date, and checked."""
         if hasattr(self.engine, "sync"):
-            self._gap = self.engine.sync(self.accelerator.unwrap_model(self.model))
+            with self.accelerator.autocast():
+                self._gap = self.engine.sync(self.bare)
         self.engine.forget()
 
     def end_step(self, stats: Mapping[str, float], groups: Sequence[Group] = ()) -> None:
         """Count the step, evaluate and save where that is due, and tell what it was like."""
         self.step += 1
         every, last = self._settings.evaluation.every, self.step >= self._settings.steps
-        told = self._averaged(stats) | {"num_tokens": self._sampled_tokens()}
+        self._state["num_tokens"] += self.sums([stats.get("tokens", 0.0)])[0]
+        told = self._together({**stats, "edited": self.policy.edited})
+        told |= {"num_tokens": self._state["num_tokens"], "sampled_tokens": self._sampled_tokens()}
         if hasattr(self.engine, "sync"):
             told["engine/probe_gap"] = self._gap
         if every and (self.step % every == 0 or last):
@@ -181,10 +174,10 @@ class TrainingRun:
 
     def finish(self) -> dict[str, Any]:
         """Measure on the test split; write the model, the curves and result.json, print it and return it."""
-        settings, bare = self._settings, self.accelerator.unwrap_model(self.model)
-        if settings.evaluation.keep_best and self._checkpoints.load_best(bare):
+        settings = self._settings
+        if settings.evaluation.keep_best and self._checkpoints.load_best(self.bare):
             self.weights_changed()
-        after = self._measure(settings.env.test_split, settings.evaluation.test_tasks, "test")
+        after = self._measure_test()
         before = self._state["before"] and Measurement.from_json(self._state["before"])
         result = {
             "env": settings.env.id,
@@ -197,7 +190,7 @@ class TrainingRun:
             "cpu_seconds": round(self._cpu_seconds(), 1),
         }
         if self.accelerator.is_main_process:
-            save_model(bare, self.chat.tokenizer, self.out / "model", template=self.chat.template)
+            save_model(self.bare, self.chat.tokenizer, self.out / "model", template=self.chat.template)
             part = self.out / "result.json.part"
             part.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
             part.replace(self.out / "result.json")
@@ -213,76 +206,25 @@ class TrainingRun:
             self.engine.close()
         self.accelerator.end_training()
 
-    def _engine(self) -> Engine:
-        sampling, bare = self._settings.sampling, self.accelerator.unwrap_model(self.model)
-        if sampling.engine == "hf":
-            return HFEngine(bare, self.chat.tokenizer, batch=sampling.batch, eos_ids=self._ends())
-        from trainers.engines import VLLMEngine
+    def _measure_test(self) -> Measurement | None:
+        settings = self._settings
+        return self._measure(self._test_spec, settings.env.test_split, settings.evaluation.test_tasks, "test")
 
-        folder = self.out / "engine"
-        lora = self._settings.model.lora_rank
-        if lora == 0:
-            save_model(bare, self.chat.tokenizer, folder, template=self.chat.template)
-        else:
-            self.chat.tokenizer.save_pretrained(folder)
-        engine = VLLMEngine(
-            self._settings.model.name if lora else folder,
-            tokenizer=folder,
-            batch=sampling.batch,
-            eos_ids=self._ends(),
-            max_length=sampling.max_context,
-            lora_rank=lora,
-        )
-        self._gap = engine.sync(bare)
-        return engine
-
-    def _ends(self) -> list[int]:
-        """Return the tokens that end a turn: the template's, and the model's own."""
-        own = getattr(self.accelerator.unwrap_model(self.model).generation_config, "eos_token_id", None)
-        found = own if isinstance(own, list) else [own, self.chat.tokenizer.eos_token_id]
-        return sorted({*self.chat.end_ids, *(number for number in found if number is not None)})
-
-    def _policy(self, sampling: Sampling, name: str) -> EnginePolicy:
-        wanted = self._settings.sampling
-        longest = getattr(
-            self.accelerator.unwrap_model(self.model).config, "max_position_embeddings", wanted.max_context
-        )
-        return EnginePolicy(
-            self.engine,
-            self.chat,
-            sampling,
-            name=name,
-            max_new_tokens=wanted.max_new_tokens,
-            max_context=min(wanted.max_context, longest),
-            batch=wanted.batch,
-            within=self.accelerator.autocast,
-        )
-
-    def _started_from(self) -> ReferenceModel:
-        """Return the model that the run began with."""
-        bare = self.accelerator.unwrap_model(self.model)
-        start = self._start.best()
-        if self.step == 0 or self._settings.model.lora_rank or start is None:
-            return ReferenceModel(bare)
-        first = copy.deepcopy(bare)
-        load_weights(first, start.path)
-        return ReferenceModel(first)
-
-    def _measure(self, split: str, tasks: int, name: str) -> Measurement | None:
+    def _measure(self, spec: str, split: str, tasks: int, name: str) -> Measurement | None:
         """Measure on the first process alone; None on the others, and where there is nothing to measure on."""
         found = None
         if tasks and self.accelerator.is_main_process:
-            found = measure(self._judged, self.spec, split, tasks, f"{self._settings.seed}/{name}")
+            found = measure(self._judged, spec, split, tasks, f"{self._settings.seed}/{name}")
         self.accelerator.wait_for_everyone()
         return found
 
     def _evaluate(self) -> dict[str, float]:
         settings = self._settings
-        measured = self._measure(settings.env.eval_split, settings.evaluation.tasks, "eval")
+        measured = self._measure(self.spec, settings.env.eval_split, settings.evaluation.tasks, "eval")
         if measured is None:
             return {}
         if settings.evaluation.keep_best:
-            self._checkpoints.keep_best(self.step, measured.rate.value, self.accelerator.unwrap_model(self.model))
+            self._checkpoints.keep_best(self.step, measured.rate.value, self.bare)
         numbers = {
             "success": measured.rate.value,
             "success_low": measured.rate.low,
@@ -291,10 +233,16 @@ class TrainingRun:
         }
         return {f"eval/{name}": value for name, value in numbers.items()}
 
-    def _averaged(self, stats: Mapping[str, float]) -> dict[str, float]:
-        """Return means over processes, which have equal shares."""
-        found = self.sums([float(value) for value in stats.values()])
-        return {name: value / self.accelerator.num_processes for name, value in zip(stats, found, strict=True)}
+    def _together(self, stats: Mapping[str, float]) -> dict[str, float]:
+        """Return a step's numbers over all processes, which have equal shares."""
+        everyone = gather_object([{name: float(value) for name, value in stats.items()}])
+        names = list(dict.fromkeys(name for found in everyone for name in found))
+        told = {}
+        for name in names:
+            values = [found.get(name, 0.0) for found in everyone]
+            whole = max(values) if name.endswith("/max") else sum(values)
+            told[name] = whole if name in COUNTS or name.endswith("/max") else whole / len(everyone)
+        return told
 
     def _sampled_tokens(self) -> int:
         return int(self._state["sampled_tokens"] + self.sums([self.policy.sampled_tokens])[0])
@@ -303,17 +251,28 @@ class TrainingRun:
         return float(self._state["cpu_seconds"]) + self.sums([time.process_time()])[0]
 
     def _save(self) -> None:
-        state = {**self._state, "sampled_tokens": self._sampled_tokens(), "cpu_seconds": self._cpu_seconds()}
+        state = {
+            **self._state,
+            "tokenizer": self._tokenizer_digest(),
+            "sampled_tokens": self._sampled_tokens(),
+            "cpu_seconds": self._cpu_seconds(),
+        }
         if self.accelerator.is_main_process:
-            self._checkpoints.save(self.step, self.accelerator.unwrap_model(self.model), self.optimiser, state)
+            self._checkpoints.save(self.step, self.bare, self.optimiser, state)
         self.accelerator.wait_for_everyone()
 
+    def _tokenizer_digest(self) -> str:
+        return digest([sorted(self.chat.tokenizer.get_vocab().items()), self.chat.template])
+
     def _resume(self) -> bool:
-        saved = self._checkpoints.load(self.accelerator.unwrap_model(self.model), self.optimiser)
+        saved = self._checkpoints.load(self.bare, self.optimiser)
         if saved is None:
             return False
+        if saved.state["tokenizer"] != self._tokenizer_digest():
+            raise UsageError(
+                f"{saved.path} was trained with another tokenizer or chat template: its weights do not fit"
+            )
         self.step, self._state = saved.step, dict(saved.state)
-        self.weights_changed()
         return True
 
     def _keep_episodes(self, groups: Sequence[Group]) -> None:
@@ -324,14 +283,10 @@ class TrainingRun:
                     journal.append({"step": self.step, "trajectory": result.trajectory.to_json()})
 
 
-def _model(settings: Settings, arguments: dict[str, Any], device: torch.device) -> tuple[Any, Any]:
-    """Return the model and its tokenizer; a tiny one is made here, for the environment."""
-    name = settings.model.name
-    if not name.startswith(TINY):
-        return load_model(settings.model, device, settings.seed)
-    tokenizer = environment_tokenizer(settings.env.id, **arguments).tokenizer
-    tied = settings.sampling.engine != "vllm"  # its build for CPUs cannot reload a head that is the embedding
-    return tiny_model(tokenizer, name.removeprefix(TINY), seed=settings.seed, tied=tied).to(device), tokenizer
+def _use_few_arenas() -> None:
+    """Let glibc share memory between threads: episodes play in many short-lived ones, and each would keep some."""
+    with contextlib.suppress(OSError, AttributeError):  # another C library
+        ctypes.CDLL(None).mallopt(M_ARENA_MAX, 2)
 
 
 @contextlib.contextmanager

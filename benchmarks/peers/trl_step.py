@@ -101,7 +101,6 @@ def call(tokenizer: Any, ids: list[int], prefix: Any = None, tools: Any = None) 
 def trainer_of(cell: dict[str, Any]) -> GRPOTrainer:
     """Return the trainer of a cell."""
     tokenizer = AutoTokenizer.from_pretrained(cell["model"])
-    dtype = torch.bfloat16 if cell.get("bfloat16") else torch.float32
     model = AutoModelForCausalLM.from_pretrained(cell["model"], dtype=torch.float32)
     more: dict[str, Any] = {}
     if cell["turns"] > 1:
@@ -129,7 +128,7 @@ def trainer_of(cell: dict[str, Any]) -> GRPOTrainer:
         save_strategy="no",
         disable_tqdm=True,
         use_cpu=not torch.cuda.is_available(),
-        bf16=dtype == torch.bfloat16,
+        bf16=cell["dtype"] == "bfloat16",
     )
     data = Dataset.from_list([{"prompt": [{"role": "user", "content": text}]} for text in cell["prompts"]])
     return GRPOTrainer(

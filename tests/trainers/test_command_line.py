@@ -51,6 +51,8 @@ def test_options_change_a_preset(tmp_path):
 def test_a_run_goes_on_with_its_own_settings_alone(tmp_path):
     settings = replace(GRPOSettings(), seed=3)
     write_settings(settings, tmp_path)
+    (tmp_path / "checkpoints").mkdir()
+    assert parse(GRPOSettings, [f"--resume={tmp_path}"], program="grpo") == (settings, tmp_path)
     assert parse(GRPOSettings, ["--resume", str(tmp_path)], program="grpo") == (settings, tmp_path)
     with pytest.raises(UsageError, match="takes nothing else"):
         parse(GRPOSettings, ["--resume", str(tmp_path), "--seed", "4"], program="grpo")

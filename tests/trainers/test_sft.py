@@ -8,7 +8,7 @@ import gymnasium as gym
 import pytest
 
 from agent_envs import UsageError, run_episode
-from agent_envs.journal import Journal
+from agent_envs.journal import Journal, read_journal
 from agent_envs.policies import CompanionPolicy
 from tests.trainers.players import SEARCH, chat_for
 from trainers import sft
@@ -41,9 +41,11 @@ def test_a_solver_is_learnt(tmp_path):
 def test_the_models_own_successes_are_kept_and_journaled(tmp_path):
     run(tmp_path / "solver", "--steps", "25")
     model = ["--model.name", str(tmp_path / "solver" / "model")]
-    run(tmp_path / "own", "--data", "rejection", "--episodes", "6", "--samples-per-task", "5", "--steps", "2", *model)
-    rows = [json.loads(line) for line in (tmp_path / "own" / "rejection.jsonl").read_text().splitlines()]
-    assert sum("trajectory" in str(row) for row in rows) == 30
+    words = ["--data", "rejection", "--episodes", "6", "--samples-per-task", "5", "--steps", "2", *model]
+    run(tmp_path / "own", *words)
+    rows = list(read_journal(tmp_path / "own" / "accepted.jsonl"))
+    assert [row["tasks"] for row in rows] == [3, 6] and 0 < sum(len(row["solved"]) for row in rows) <= 30
+    assert len(list(recorded(tmp_path / "own" / "accepted.jsonl"))) == sum(len(row["solved"]) for row in rows)
     with pytest.raises(UsageError, match="rejection sampling kept none"):
         run(tmp_path / "none", "--data", "rejection", "--episodes", "2", "--samples-per-task", "1")  # random weights
 
@@ -83,7 +85,7 @@ def test_only_actions_are_trained_unless_all_is_asked_for():
     chat = chat_for("SearchQA", json.dumps(SEARCH, sort_keys=True))
     env = gym.make("agent_envs:agent_envs/SearchQA-v0", **SEARCH)
     episode = run_episode(env, CompanionPolicy("solver"), seed=0, task=0).trajectory
-    run = SimpleNamespace(chat=chat, tools=())
+    run = SimpleNamespace(chat=chat, tools=())  # all that rows are made with
     (row,), (whole,) = rows_of([episode], run, "actions"), rows_of([episode], run, "all")
     written = [token for token, kept in zip(row.sequence.ids, row.sequence.trained, strict=True) if kept]
     wanted = [token for turn in episode.turns for token in (*chat.tokenizer.encode(turn.action), *chat.end_ids)]

@@ -13,7 +13,7 @@ import torch
 from safetensors.torch import load_file
 
 from trainers.command_line import parse
-from trainers.grpo import GRPOSettings, train
+from trainers.grpo import GRPOSettings, main, train
 from trainers.training.metrics import read_metrics
 from trainers.training_run import open_run
 
@@ -59,7 +59,7 @@ def test_the_result_holds_what_was_asked_for(whole):
         assert 0 <= low <= result[side]["success"] <= high <= 1 and result[side]["tasks"] == 8
     assert result["steps"] == 4 and result["sampled_tokens"] > 100 and result["cpu_seconds"] > 1
     rows = curve(out)
-    assert [row["step"] for row in rows] == [1, 2, 3, 4] and rows[-1]["num_tokens"] == result["sampled_tokens"]
+    assert [row["step"] for row in rows] == [1, 2, 3, 4] and rows[-1]["sampled_tokens"] == result["sampled_tokens"]
     assert all(row["drift"] == 0 for row in rows) and [("eval/success" in row) for row in rows] == [False, True] * 2
     assert (out / "curves.png").read_bytes().startswith(b"\x89PNG")
 
@@ -181,3 +181,73 @@ def test_two_processes_train_as_one_does(whole, tmp_path):
     run(again, steps=2)
     alone = load_file(again / "checkpoints" / "step-00000002" / "weights.safetensors")
     assert all(torch.allclose(weights[0][name], alone[name], atol=1e-4) for name in alone)
+
+
+WAYS = {
+    "turn credit": ["--credit", "turn", "--gamma-turn", "0.9"],
+    "several updates": ["--epochs", "2", "--minibatches", "2"],
+    "correction": ["--correction", "sequence_mask"],
+    "KL in the reward": ["--beta", "0.1", "--kl-in", "reward", "--kl", "k1", "--drop-flat-groups"],
+    "Dr. GRPO": ["--loss", "dr_grpo", "--scale", "none", "--baseline", "leave_one_out"],
+    "DAPO": ["--eps-high", "0.28", "--drop-flat-groups", "--drop-truncated", "--entropy", "0.01"],
+    "GSPO": ["--policy-loss", "gspo", "--loss", "sequence_mean", "--eps-low", "0.0003", "--eps-high", "0.0004"],
+    "CISPO": ["--policy-loss", "cispo", "--dual-clip", "0"],
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_every_way_to_train_takes_a_step(tmp_path, way):
+    few = ["--evaluation.every", "0", "--evaluation.test-tasks", "0", "--log.episodes"]
+    result = run(tmp_path / "way", *WAYS[way], *few, steps=2)
+    rows = curve(tmp_path / "way")
+    assert len(rows) == 2 and all(row["drift"] == 0 and row["edited"] == 0 for row in rows)
+    assert any(row.get("grad_norm", 0) > 0 for row in rows) and result["before"] is None
+    assert (tmp_path / "way" / "episodes-0.jsonl").stat().st_size > 0
+    if way == "correction":
+        assert rows[0]["sampling/sampling_logp_difference/max"] < 1e-4  # one model, two code paths
+    if way == "KL in the reward":
+        assert 0 <= rows[0]["frac_reward_zero_std"] <= 1 and rows[0]["kl"] == pytest.approx(0, abs=1e-6)
+
+
+def test_lora_trains_an_adapter_alone_and_its_run_goes_on(whole, tmp_path):
+    out, _ = whole
+    words = [
+        "--model.name",
+        str(out / "model"),
+        "--model.lora-rank",
+        "4",
+        "--warm-start.demonstrations",
+        "0",
+        "--beta",
+        "0.02",
+    ]
+    run(tmp_path / "lora", *words, "--optim.learning-rate", "0.01", steps=2)
+    weights = load_file(tmp_path / "lora" / "checkpoints" / "step-00000002" / "weights.safetensors")
+    assert weights and all("lora_" in name for name in weights)
+    assert (tmp_path / "lora" / "model" / "adapter_config.json").exists()
+    assert curve(tmp_path / "lora")[1]["kl"] > 0
+
+
+@pytest.mark.parametrize(
+    "words, message",
+    [
+        (["--model.lora-rank", "4"], "tiny models are trained whole"),
+        (["--env.test-split", "exam"], "has no split 'exam'"),
+        (["--env.arguments", "[1]"], "a JSON object of arguments is needed"),
+        (["--env.arguments", "{"], "is no JSON"),
+        (["--env.eval-split", "test", "--evaluation.keep-best"], "would choose on env.test_split"),
+        (["--evaluation.every", "0", "--evaluation.keep-best"], "keep_best needs evaluations"),
+        (["--group-size", "1"], "group_size=1"),
+        (["--sampling.temperature", "0"], "sampling.temperature must be > 0"),
+        (["--minibatches", "0"], "minibatches=0"),
+        (["--model.name", "tiny:huge"], "size='huge'"),
+        (["--env.id", "SortExpA"], "SortExpA"),
+        (["--env.id", "Nothing"], "Nothing"),
+    ],
+)
+def test_what_does_not_fit_is_refused_in_one_line(tmp_path, words, message, monkeypatch, capsys):
+    monkeypatch.setattr(sys, "argv", ["grpo", *SMALL, *words, "--out", str(tmp_path / "run")])
+    with pytest.raises(SystemExit) as end:
+        main()
+    told = " ".join(capsys.readouterr().err.replace("│", " ").split())
+    assert end.value.code == 2 and message in told and "Traceback" not in told

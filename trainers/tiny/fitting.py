@@ -94,7 +94,7 @@ def texts_of(trajectory: Trajectory) -> list[str]:
         if not isinstance(turn.action, str):
             raise UsageError(f"{trajectory.header.env_id}: action {turn.action} is no text; use the same tasks as text")
         texts += [turn.action, *(message.content for message in turn.observation)]
-    return texts
+    return [text.encode("utf-8", "replace").decode("utf-8") for text in texts]
 
 
 def _play(env: gym.Env[Any, Any], kind: str, split: str, number: int) -> Trajectory:

@@ -5,6 +5,7 @@ and `rng.pt` (read with `weights_only=True`), and `state.json`: the step, the tr
 files and of itself. `best-00000010/` holds weights and `state.json` alone.
 """
 
+import contextlib
 import hashlib
 import json
 import math
@@ -85,9 +86,15 @@ class Checkpoints:
             The checkpoint; None where there is none and the run starts at its beginning.
 
         Raises:
-            UsageError: it is of another model.
+            UsageError: it is of another model, or none of those that are there is sound.
         """
         saved = self.latest()
+        damaged = [path for path in self._folders("step-") if saved is None or path.name > saved.path.name]
+        if saved is None and damaged:
+            raise UsageError(f"{self.folder}: all checkpoints are damaged; begin a new run in another folder")
+        for path in damaged:  # or they would be kept in place of sound ones
+            with contextlib.suppress(FileNotFoundError):  # another process was first
+                path.rename(path.with_name(f"{path.name}.damaged"))
         if saved is not None:
             load_weights(model, saved.path)
             optimiser.load_state_dict(torch.load(saved.path / _OPTIMISER, map_location="cpu", weights_only=True))
@@ -133,7 +140,7 @@ class Checkpoints:
         for path in self._folders(prefix):
             try:
                 yield _checked(path)
-            except (OSError, ValueError, KeyError, TypeError) as error:
+            except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
                 print(f"checkpoint {path} is damaged and skipped: {error}", file=sys.stderr)
 
     def _prune(self) -> None:
@@ -187,6 +194,8 @@ def _checked(path: Path) -> Saved:
         ValueError: they are not; OSError, KeyError and TypeError where something is missing.
     """
     content = json.loads((path / _STATE).read_text(encoding="utf-8"))
+    if not isinstance(content, dict):
+        raise ValueError(f"{_STATE} holds no object")
     if content.pop("sha256") != digest(content):
         raise ValueError(f"{_STATE} is not what was written")
     for name, sha in content["files"].items():

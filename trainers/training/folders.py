@@ -7,6 +7,8 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+from safetensors import SafetensorError
+
 from agent_envs.errors import AgentEnvsError
 
 PART = ".part"
@@ -33,8 +35,10 @@ def whole_folder(path: Path) -> Iterator[Path]:
         part.rename(path)
         _sync(path.parent)
         remove_folder(old)
-    except OSError as error:
-        raise AgentEnvsError(f"{path} cannot be written: {error.strerror or error}") from error
+    except (OSError, RuntimeError, SafetensorError) as error:  # torch and safetensors have their own for a full disk
+        with contextlib.suppress(OSError):
+            remove_folder(part)
+        raise AgentEnvsError(f"{path} cannot be written: {getattr(error, 'strerror', None) or error}") from error
 
 
 def remove_folder(path: Path) -> None:

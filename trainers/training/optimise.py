@@ -14,6 +14,7 @@ import torch
 from agent_envs.errors import AgentEnvsError
 from trainers.settings import OptimSettings
 
+GOING_BACK = "lower the learning rate in the run's settings.json, delete checkpoints that went wrong, and resume"
 _BUCKET = 2**25  # numbers summed over processes at a time: 128 MB in float32
 
 
@@ -60,12 +61,13 @@ class Optimiser:
         norm = float(torch.nn.utils.clip_grad_norm_(self.parameters, self.settings.max_grad_norm or math.inf))
         if not math.isfinite(norm):
             raise AgentEnvsError(
-                f"update {self.steps + 1}: the norm of the gradient is {norm}, training has diverged; "
-                "go back to a checkpoint with a lower learning rate"
+                f"update {self.steps + 1}: the norm of the gradient is {norm}, training has diverged; {GOING_BACK}"
             )
         for group in self.adamw.param_groups:
             group["lr"] = self.learning_rate
         self.adamw.step()
+        if not all(bool(parameter.isfinite().all()) for parameter in self.parameters):
+            raise AgentEnvsError(f"update {self.steps + 1}: weights are not finite any more; {GOING_BACK}")
         self.adamw.zero_grad(set_to_none=True)
         self.steps += 1
         return norm

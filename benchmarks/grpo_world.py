@@ -1,0 +1,226 @@
+"""What GRPO steps are measured on: turns of a fixed number of tokens, and our side of the measurement.
+
+An episode is a prompt, turns of the policy, and a constant text between them; the reward is a share of letters. The peer plays
+the same from the same folder of weights: see `benchmarks/peers/trl_step.py`.
+"""
+
+import json
+import resource
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import gymnasium as gym
+
+from agent_envs import Message, RewardSpec, Task, Term, TurnEnv
+from agent_envs.core import Episode, Outcome
+from agent_envs.trajectory import Trajectory
+
+TASKS = 64
+WRAPPING = 19  # tokens that the template puts around a prompt
+CLOSING = 2  # the end of a turn and the line break behind it
+TEMPLATE = (
+    "{% for message in messages %}{{ '<|im_start|>' + message.role + '\\n' + (message.content or '') }}"
+    "{% for call in message.tool_calls or [] %}{{ call.function.name + ' ' + (call.function.arguments | tojson) }}{% endfor %}"
+    "{{ '<|im_end|>\\n' }}{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\\n' }}{% endif %}"
+)
+
+
+@dataclass(frozen=True)
+class Shape:
+    """What is played: a prompt of so many tokens, so many turns, so many tokens sampled in each, and shown between them.
+
+    `target` is of TRL's CPU-seconds over ours.
+    """
+
+    prompt: int
+    turns: int
+    sampled: int
+    shown: int
+    target: float
+
+
+class Prompts:
+    """The prompts of a shape as tasks."""
+
+    name, splits, digest = "prompts", ("train",), ""
+
+    def __init__(self, tokens: int) -> None:
+        self._texts = prompts(tokens)
+
+    def size(self, split: str) -> int:
+        """Return how many there are."""
+        return len(self._texts)
+
+    def get(self, split: str, key: int | str) -> Task:
+        """Return one by its index or id."""
+        number = int(str(key).rpartition("-")[2])
+        return Task(f"{split}-{number}", split, self._texts[number])
+
+
+def _share(trajectory: Trajectory) -> float:
+    last, said = trajectory.last, str(trajectory.last.action)
+    return said.count("a") / max(1, len(said)) if last.terminated else 0.0
+
+
+class World(TurnEnv):
+    """Shows the same text after every turn but the last; rewards the share of the letter a in the last."""
+
+    reward_spec = RewardSpec("letters", (Term("a", 0.0, 1.0, "share of the letter a", _share),), (0.0, 1.0))
+
+    def __init__(self, *, prompt: int, turns: int, shown: int) -> None:
+        self.source, self.max_turns, self.shown = Prompts(prompt), turns, shown
+
+    def _begin(self, task: Task, key: str) -> tuple[None, tuple[Message, ...]]:
+        return None, (Message("user", task.question, "environment"),)
+
+    def _advance(self, episode: Episode, action: str) -> Outcome:
+        if len(episode.turns) + 1 == self.max_turns:
+            return Outcome(None, None, terminated=True)
+        return Outcome(None, None, (Message("user", text(self.shown), "tool"),))
+
+
+def prompts(tokens: int) -> list[str]:
+    """Return the texts that make prompts of so many tokens, each different at its end."""
+    return [text(tokens - WRAPPING - 4) + f" {number:03d}" for number in range(TASKS)]
+
+
+def text(length: int) -> str:
+    """Return a text of so many characters."""
+    return ("It is what it is. " * length)[:length]
+
+
+def save_model(config: dict[str, Any], folder: Path) -> None:
+    """Write what both sides load: a byte-level tokenizer, and a Qwen2 model with random weights.
+
+    A configuration with a larger vocabulary than bytes need gets names for the rest, which no text is ever encoded into.
+    """
+    import torch
+    from tokenizers import Tokenizer, decoders, models, pre_tokenizers
+    from transformers import PreTrainedTokenizerFast, Qwen2Config, Qwen2ForCausalLM
+
+    special = ["<|endoftext|>", "<|im_start|>", "<|im_end|>", "<tool_call>", "</tool_call>"]
+    known = [*special, *sorted(pre_tokenizers.ByteLevel.alphabet())]
+    known += [f"word{number}" for number in range(len(known), config.get("vocab_size", 0))]
+    backend = Tokenizer(models.BPE(vocab={piece: place for place, piece in enumerate(known)}, merges=[]))
+    backend.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
+    backend.decoder = decoders.ByteLevel()
+    backend.add_special_tokens(special)
+    fast: Any = PreTrainedTokenizerFast
+    tokenizer = fast(tokenizer_object=backend, eos_token="<|im_end|>", pad_token="<|endoftext|>")
+    tokenizer.chat_template = TEMPLATE
+    torch.manual_seed(0)
+    ends = {"eos_token_id": tokenizer.eos_token_id, "pad_token_id": tokenizer.pad_token_id, "bos_token_id": None}
+    sizes = {"vocab_size": len(known), "max_position_embeddings": 2048, "tie_word_embeddings": True}
+    Qwen2ForCausalLM(Qwen2Config(**{**sizes, **ends, **config})).save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+
+
+def settings_of(cell: dict[str, Any]) -> Any:
+    """Return the trainer's settings for a cell."""
+    from trainers import settings as parts
+    from trainers.grpo import GRPOSettings
+
+    arguments = json.dumps({name: cell[name] for name in ("prompt", "turns", "shown")})
+    length = (
+        cell["prompt"] + cell["turns"] * cell["sampled"] + (cell["turns"] - 1) * (cell["shown"] + WRAPPING + CLOSING)
+    )
+    return GRPOSettings(
+        env=parts.EnvironmentSettings(id="benchmarks/World-v0", arguments=arguments),
+        model=parts.ModelSettings(
+            name=cell["model"], dtype=cell["dtype"], gradient_checkpointing=cell["checkpointing"]
+        ),
+        sampling=parts.SamplingSettings(max_new_tokens=cell["sampled"], max_context=2048),
+        optim=parts.OptimSettings(learning_rate=1e-5),
+        evaluation=parts.EvalSettings(every=0, tasks=0, test_tasks=0),
+        log=parts.LogSettings(checkpoint_every=0),
+        steps=cell["steps"],
+        tasks_per_step=cell["groups"],
+        group_size=cell["group_size"],
+        token_budget=cell["micro_rows"] * length if "micro_rows" in cell else GRPOSettings.token_budget,
+    )
+
+
+def measure(cell: dict[str, Any]) -> dict[str, Any]:
+    """Train for a few steps and return what they cost; the first step is not counted."""
+    from trainers.grpo import train
+    from trainers.training_run import open_run
+
+    gym.register(id="benchmarks/World-v0", entry_point="benchmarks.grpo_world:World")
+    settings = settings_of(cell)
+    marks: list[dict[str, float]] = []
+    with tempfile.TemporaryDirectory() as folder, open_run(settings, Path(folder) / "run", cell["steps"]) as run:
+        run.engine.eos_ids = frozenset()  # type: ignore[attr-defined]
+        told = run.end_step
+        print(f"before training: {peak_mb():.0f} MB", file=sys.stderr)
+
+        def end_step(stats: Any, groups: Any = ()) -> None:
+            played = [sequence for group in groups for episode in group.sequences for sequence in episode]
+            mark = {"end": clock(), "generation": stats["cpu_seconds/sampling"], "peak_mb": peak_mb()}
+            mark["sampled"] = sum(sum(sequence.trained) for sequence in played)
+            mark["tokens"] = sum(len(sequence.ids) for sequence in played)
+            marks.append(mark)
+            told(stats, groups)
+
+        run.end_step = end_step  # type: ignore[method-assign]
+        train(settings, run)
+    steps = [after["end"] - before["end"] for before, after in zip(marks, marks[1:], strict=False)]
+    return {
+        "step": statistics.median(steps),
+        "steps": steps,
+        "generation": statistics.median(mark["generation"] for mark in marks[1:]),
+        "sampled": statistics.mean(mark["sampled"] for mark in marks[1:]),
+        "tokens": statistics.mean(mark["tokens"] for mark in marks[1:]),
+        "peak_mb": marks[-1]["peak_mb"],
+        "versions": {name: version(name) for name in ("torch", "transformers", "accelerate", "numpy")},
+    }
+
+
+def measured(command: list[str]) -> dict[str, Any]:
+    """Return what a process printed as JSON in its last line.
+
+    Raises:
+        SystemExit: it failed; with the end of what it said.
+    """
+    ran = subprocess.run(command, capture_output=True, text=True, check=False)
+    if ran.returncode:
+        raise SystemExit(f"{' '.join(command)} failed:\n{ran.stderr[-3000:]}")
+    found: dict[str, Any] = json.loads(ran.stdout.splitlines()[-1])
+    return found
+
+
+def clock() -> float:
+    """Return CPU-seconds, or seconds where a GPU does the work."""
+    import torch
+
+    if not torch.cuda.is_available():
+        return time.process_time()
+    torch.cuda.synchronize()
+    return time.perf_counter()
+
+
+def peak_mb() -> float:
+    """Return the peak of this process's memory, or of the GPU's where there is one."""
+    import torch
+
+    if torch.cuda.is_available():
+        return torch.cuda.max_memory_allocated() / 2**20
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+
+
+def main() -> None:
+    """Measure the cell that a JSON file describes, or write a model: CONFIGURATION FOLDER."""
+    if len(sys.argv) == 3:
+        save_model(json.loads(sys.argv[1]), Path(sys.argv[2]))
+    else:
+        print(json.dumps(measure(json.loads(Path(sys.argv[1]).read_text("utf-8")))))
+
+
+if __name__ == "__main__":
+    main()

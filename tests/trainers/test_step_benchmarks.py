@@ -1,0 +1,97 @@
+"""The benchmarks of a GRPO step: the work is what they say it is, and unequal work is refused. No figures."""
+
+import json
+import subprocess
+import sys
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from transformers import AutoTokenizer
+
+from benchmarks.gpu_step import CONFIG, PARAMETERS, use
+from benchmarks.grpo_step import OURS, compared, table
+from benchmarks.grpo_world import CLOSING, WRAPPING, Shape, measured, prompts, save_model, text
+
+ROOT = Path(__file__).parent.parent.parent
+SMALL = {
+    "hidden_size": 32,
+    "intermediate_size": 32,
+    "num_hidden_layers": 1,
+    "num_attention_heads": 2,
+    "num_key_value_heads": 1,
+}
+
+
+def test_a_cell_plays_and_trains_on_as_many_tokens_as_its_shape_says(tmp_path: Path, monkeypatch: Any) -> None:
+    shape = Shape(prompt=30, turns=3, sampled=5, shown=11, target=1.0)
+    save_model(SMALL, tmp_path)
+    cell = asdict(shape) | {"model": str(tmp_path), "groups": 2, "group_size": 3, "steps": 2}
+    (tmp_path / "cell.json").write_text(json.dumps(cell | {"checkpointing": False, "dtype": "float32"}), "utf-8")
+    monkeypatch.chdir(ROOT)
+    found = measured([*OURS, str(tmp_path / "cell.json")])
+    row = 30 + 3 * 5 + 2 * (CLOSING + WRAPPING + 11)
+    assert found["sampled"] == 6 * 3 * 5
+    assert abs(found["tokens"] - 6 * row) <= 6 * 2  # an end token drawn by chance needs no closing one
+    assert len(found["steps"]) == 1
+
+
+def test_prompts_have_the_length_that_is_asked_for_and_differ(tmp_path: Path) -> None:
+    save_model(SMALL | {"vocab_size": 300}, tmp_path)
+    tokenizer = AutoTokenizer.from_pretrained(tmp_path)
+    assert len(tokenizer) == 300
+    found = {tuple(opening(tokenizer, said)) for said in prompts(40)}
+    assert {len(ids) for ids in found} == {40}
+    assert len(found) == len(prompts(40))
+    assert len(text(7)) == 7
+
+
+def opening(tokenizer: Any, said: str) -> list[int]:
+    """The tokens of a prompt."""
+    messages = [{"role": "user", "content": said}]
+    return tokenizer.apply_chat_template(messages, add_generation_prompt=True, return_dict=False)
+
+
+def cell_of(step: float, tokens: float = 100.0) -> dict[str, Any]:
+    """A measurement."""
+    return {
+        "step": step,
+        "steps": [step],
+        "generation": step / 2,
+        "sampled": 50,
+        "tokens": tokens,
+        "peak_mb": 100 * step,
+        "load": 1.0,
+    }
+
+
+def test_ratios_are_those_of_rounds_and_targets_are_told() -> None:
+    rounds = [{"ours": cell_of(1.0), "trl": cell_of(2.0)}, {"ours": cell_of(2.0), "trl": cell_of(6.0)}]
+    found = compared(rounds, Shape(1, 1, 1, 1, target=2.6))
+    assert found["sides"]["trl"]["cpu/ours"] == 2.5  # not 4 / 1.5
+    assert found["reached"] == {"cpu": False, "memory": True}
+    assert "missed in cpu" in table({"a row": found})
+
+
+def test_unequal_work_is_no_comparison() -> None:
+    with pytest.raises(SystemExit, match="not equal work"):
+        compared([{"ours": cell_of(1.0), "trl": cell_of(2.0, tokens=102)}], Shape(1, 1, 1, 1, 1.0))
+
+
+def test_the_use_of_a_gpu_counts_every_token_four_times_forward() -> None:
+    short = use({"tokens": 64.0, "step": 1.0}, rows=64, peak_tflops=1e-12)
+    assert short == pytest.approx(8 * PARAMETERS * 64, rel=1e-4)
+    long = use({"tokens": 64.0 * 8192, "step": 1.0}, rows=64, peak_tflops=1e-12) / 8192
+    assert long / short - 1 == pytest.approx(4 * 36 * CONFIG["hidden_size"] * 4096 / (2 * PARAMETERS), rel=1e-3)
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
+def test_without_a_gpu_its_benchmark_refuses_in_one_line() -> None:
+    ran = subprocess.run(
+        [sys.executable, "-m", "benchmarks.gpu_step"], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert ran.returncode == 1
+    assert ran.stderr.count("\n") == 1
+    assert "no GPU" in ran.stderr

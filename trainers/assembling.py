@@ -1,0 +1,149 @@
+"""From settings to parts: the model and its tokenizer, the engine that samples from it, the policy that plays with both."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Protocol
+
+import gymnasium as gym
+from gymnasium.envs.registration import EnvSpec
+
+from agent_envs.errors import UsageError
+from agent_envs.policies import core_of
+from trainers.contracts import Engine, Sampling
+from trainers.engines import HFEngine
+from trainers.sampling import EnginePolicy, environment_spec
+from trainers.settings import (
+    EnvironmentSettings,
+    EvalSettings,
+    LogSettings,
+    ModelSettings,
+    OptimSettings,
+    SamplingSettings,
+)
+from trainers.tiny import environment_tokenizer, tiny_model
+from trainers.tokens import ChatTokenizer
+from trainers.training.models import compute_dtype, load_model, save_model
+
+TINY = "tiny:"
+TOLERANCES = {"float32": 1e-3, "bfloat16": 0.2}  # of an engine's logprobs after a sync
+
+
+class Settings(Protocol):
+    """What every trainer's settings hold."""
+
+    seed: int
+    steps: int
+    env: EnvironmentSettings
+    model: ModelSettings
+    sampling: SamplingSettings
+    optim: OptimSettings
+    evaluation: EvalSettings
+    log: LogSettings
+
+
+def environment_specs(settings: Settings) -> tuple[str, str]:
+    """Return the specs of the environment that is trained on and of the one that measures before and after.
+
+    Raises:
+        UsageError: arguments are no JSON object, a split does not exist, or the best would be chosen on the test split.
+    """
+    env, evaluation = settings.env, settings.evaluation
+    own, other = (_object(getattr(env, name), f"env.{name}") for name in ("arguments", "test_arguments"))
+    specs = environment_spec(env.id, own), environment_spec(env.id, {**own, **other})
+    if evaluation.keep_best and not other and env.eval_split == env.test_split:
+        raise UsageError(
+            f"evaluation.keep_best would choose on env.test_split={env.test_split!r}: choose on another split"
+        )
+    wanted = [(specs[0], env.train_split)]
+    wanted += [(specs[0], env.eval_split)] if evaluation.every and evaluation.tasks else []
+    wanted += [(specs[1], env.test_split)] if evaluation.test_tasks else []
+    for spec, split in wanted:
+        core = core_of(gym.make(EnvSpec.from_json(spec)))
+        if split not in core.source.splits:
+            has = ", ".join(core.source.splits)
+            raise UsageError(f"{env.id}: {core.source.name} has no split {split!r}, but {has}; see env.test_arguments")
+    return specs
+
+
+def made_model(settings: Settings, accelerator: Any) -> tuple[Any, ChatTokenizer]:
+    """Return the model on its device and the tokenizer of its conversations; `tiny:SIZE` is made here, from nothing.
+
+    Raises:
+        UsageError: no such model, or a tiny one is to have an adapter.
+    """
+    name, wanted = settings.model.name, settings.sampling.template
+    if not name.startswith(TINY):
+        model, tokenizer = load_model(settings.model, accelerator.device, settings.seed)
+        return model, ChatTokenizer(tokenizer, wanted)
+    if settings.model.lora_rank or settings.model.gradient_checkpointing:
+        raise UsageError(f"model.name={name!r}: tiny models are trained whole, without LoRA and checkpointing")
+    tokenizer = environment_tokenizer(settings.env.id, **json.loads(settings.env.arguments)).tokenizer
+    tied = settings.sampling.engine != "vllm"  # its build for CPUs cannot reload a head that is the embedding
+    model = tiny_model(tokenizer, name.removeprefix(TINY), seed=settings.seed, tied=tied)
+    return model.to(accelerator.device), ChatTokenizer(tokenizer, "chatml" if wanted == "auto" else wanted)
+
+
+def made_engine(settings: Settings, model: Any, chat: ChatTokenizer, accelerator: Any, out: Path) -> Engine:
+    """Return the engine; vLLM's is not synced yet.
+
+    Raises:
+        UsageError: vLLM in several processes.
+    """
+    sampling, lora = settings.sampling, settings.model.lora_rank
+    own = getattr(model.generation_config, "eos_token_id", None)
+    found = own if isinstance(own, list) else [own, chat.tokenizer.eos_token_id]
+    ends = sorted({*chat.end_ids, *(number for number in found if number is not None)})
+    if sampling.engine == "hf":
+        return HFEngine(model, chat.tokenizer, batch=sampling.batch, eos_ids=ends)
+    if accelerator.num_processes > 1:
+        raise UsageError("sampling.engine=vllm works in one process here; with several use hf")
+    from trainers.engines import VLLMEngine
+
+    folder = out / "engine"
+    if lora:
+        chat.tokenizer.save_pretrained(folder)
+    else:
+        save_model(model, chat.tokenizer, folder, template=chat.template)
+    dtype = str(compute_dtype(settings.model)).removeprefix("torch.")
+    return VLLMEngine(
+        settings.model.name if lora else folder,
+        tokenizer=folder,
+        batch=sampling.batch,
+        eos_ids=ends,
+        max_length=sampling.max_context,
+        lora_rank=lora,
+        dtype=dtype,
+        tolerance=sampling.sync_tolerance or TOLERANCES[dtype],
+        memory_share=sampling.memory_share,
+    )
+
+
+def made_policies(
+    settings: Settings, model: Any, engine: Engine, chat: ChatTokenizer, within: Any
+) -> tuple[EnginePolicy, EnginePolicy]:
+    """Return the policy that plays training episodes, and the one that is measured."""
+    wanted = settings.sampling
+    training = Sampling(wanted.temperature)
+    judged = replace(training, temperature=wanted.eval_temperature, top_k=wanted.eval_top_k, top_p=wanted.eval_top_p)
+    longest = getattr(model.config, "max_position_embeddings", wanted.max_context)
+    limits: dict[str, Any] = {
+        "max_new_tokens": wanted.max_new_tokens,
+        "max_context": min(wanted.max_context, longest),
+        "batch": wanted.batch,
+        "within": within,
+    }
+    return (
+        EnginePolicy(engine, chat, training, name="training", **limits),
+        EnginePolicy(engine, chat, judged, name="evaluation", **limits),
+    )
+
+
+def _object(text: str, name: str) -> dict[str, Any]:
+    try:
+        found = json.loads(text)
+    except ValueError as error:
+        raise UsageError(f"{name}={text!r} is no JSON: {error}") from None
+    if not isinstance(found, dict):
+        raise UsageError(f"{name}={text!r}: a JSON object of arguments is needed")
+    return found

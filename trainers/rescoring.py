@@ -1,0 +1,59 @@
+"""What a model says of tokens that were sampled before: a frozen reference, and the trainer's own view of an engine's."""
+
+import copy
+from collections.abc import Sequence
+from dataclasses import replace
+
+import torch
+
+from trainers import losses
+from trainers.batching import Row, micro_batches
+from trainers.training.checkpoints import load_weights
+from trainers.training.forward import token_logprobs
+from trainers.training.models import ReferenceModel
+from trainers.training_run import TrainingRun
+
+
+def reference_of(run: TrainingRun) -> ReferenceModel:
+    """Return the model that a run began with, after any warm start; with LoRA, its base."""
+    bare, start = run.bare, run.start_of_training()
+    if run.step == 0 or start is None or hasattr(bare, "disable_adapter"):
+        return ReferenceModel(bare)
+    first = copy.deepcopy(bare)
+    load_weights(first, start)
+    return ReferenceModel(first)
+
+
+def with_reference(rows: Sequence[Row], run: TrainingRun, reference: ReferenceModel, token_budget: int) -> list[Row]:
+    """Return rows with their tokens' logprobs under a reference model."""
+    found = list(rows)
+    for micro in micro_batches(rows, token_budget, run.chat.pad_id):
+        with run.accelerator.autocast():
+            logprobs = reference.logprobs(micro.to(run.device), run.temperature)
+        for place, row in zip(micro.rows, logprobs.tolist(), strict=True):
+            found[place] = replace(rows[place], reference_logprobs=tuple(row[: len(rows[place].sequence.ids)]))
+    return found
+
+
+def corrected(
+    rows: Sequence[Row], run: TrainingRun, correction: losses.Correction, token_budget: int
+) -> tuple[list[Row], dict[str, float]]:
+    """Return rows whose logprobs are the trainer's own, with weights for how far the sampling engine is from it.
+
+    A weight on a token's loss is a weight on its advantage, and is kept in its place: every policy loss is linear in it.
+    Metrics are those of the worst micro-batch.
+    """
+    found, worst = list(rows), dict[str, float]()
+    for micro in micro_batches(rows, token_budget, run.chat.pad_id):
+        micro = micro.to(run.device)
+        with torch.no_grad(), run.accelerator.autocast():
+            logprobs, _ = token_logprobs(run.model, micro, run.temperature, with_entropy=False)
+        weights, metrics = losses.engine_weights(logprobs, micro.old_logprobs, micro.trained, correction)
+        for place, own, weight in zip(micro.rows, logprobs, weights, strict=True):
+            length = len(rows[place].sequence.ids)
+            sequence = replace(rows[place].sequence, logprobs=tuple(own[:length].tolist()))
+            found[place] = replace(rows[place], sequence=sequence, advantages=tuple(weight[:length].tolist()))
+        for name, value in metrics.items():
+            told = f"{name.removesuffix('/mean').removesuffix('/max')}/max"
+            worst[told] = max(worst.get(told, 0.0), float(value))
+    return found, worst
