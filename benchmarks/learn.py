@@ -22,7 +22,7 @@ from typing import Any
 
 PRESETS = ("tiny-searchqa", "tiny-sort", "tiny-calcbench")
 SEEDS = (0, 1, 2)
-PANELS = ("success", "eval/success", "reward", "valid_actions", "turns", "entropy")
+PANELS = ("success", "eval/success", "reward", "valid_actions", "tools/call_frequency", "entropy")
 
 
 def train(preset: str, seed: int, folder: Path) -> dict[str, Any]:
