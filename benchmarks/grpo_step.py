@@ -20,6 +20,7 @@ import argparse
 import json
 import os
 import platform
+import shlex
 import statistics
 import subprocess
 import sys
@@ -143,7 +144,7 @@ def compare(options: argparse.Namespace) -> None:
     os.environ |= {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"}
     rows: dict[str, dict[str, Any]] = {}
     versions: dict[str, Any] = {}
-    command = "python -m benchmarks.grpo_step " + " ".join(sys.argv[1:])
+    command = shlex.join(["python", "-m", "benchmarks.grpo_step", *sys.argv[1:]])
     for size in options.sizes:
         with tempfile.TemporaryDirectory() as folder:
             # In a process of its own: a child's peak memory begins with that of its parent.

@@ -141,19 +141,6 @@ def turn_advantages(
     return torch.where(reached, advantages, 0.0).to(rewards.dtype)
 
 
-def token_advantages(advantages: torch.Tensor, turns: torch.Tensor) -> torch.Tensor:
-    """Give each token the advantage of its turn.
-
-    Args:
-        advantages: of turns (rows, turns).
-        turns: the turn, from 1, that a trained token belongs to; 0 elsewhere (rows, tokens).
-
-    Returns:
-        Advantages (rows, tokens), 0 where the turn is 0.
-    """
-    return torch.cat([advantages.new_zeros(len(advantages), 1), advantages], dim=1).gather(1, turns)
-
-
 def groups_with_signal(rewards: torch.Tensor, groups: Groups = None) -> torch.Tensor:
     """Return which rows belong to a group whose rewards differ: DAPO's dynamic sampling (arXiv 2503.14476, section 3.2).
 
@@ -162,18 +149,6 @@ def groups_with_signal(rewards: torch.Tensor, groups: Groups = None) -> torch.Te
     """
     constant = _members(groups, len(rewards), rewards.device).constant(rewards.double())
     return ~(constant if rewards.dim() == 1 else constant.all(dim=1))  # (rows,)
-
-
-def overlong_filter(trained: torch.Tensor, truncated: torch.Tensor) -> torch.Tensor:
-    """Return `trained` without the tokens of truncated rows: DAPO's overlong filtering (arXiv 2503.14476, section 3.4).
-
-    Their rewards stay in the baselines of their groups; apply this after the advantages.
-
-    Args:
-        trained: which tokens carry a gradient (rows, tokens).
-        truncated: which rows were cut off rather than ended (rows,).
-    """
-    return trained & ~truncated[:, None]
 
 
 @dataclass(frozen=True)

@@ -144,23 +144,10 @@ def test_one_turn_episodes_are_the_leave_one_out_of_their_rewards():
     close(ours[:, 0], advantages.group_advantages(rewards[:, 0], None, "none", "leave_one_out"))
 
 
-def test_tokens_get_the_advantage_of_their_turn():
-    ours = advantages.token_advantages(
-        torch.tensor([[0.5, -1.0], [2.0, 0.0]]), torch.tensor([[0, 1, 1, 0, 2], [1, 0, 0, 0, 0]])
-    )
-    assert ours.tolist() == [[0.0, 0.5, 0.5, 0.0, -1.0], [2.0, 0.0, 0.0, 0.0, 0.0]]
-
-
 def test_signal_in_turns_counts_where_returns_are_equal():
     rewards = torch.tensor([[1.0, 0.0], [0.0, 1.0], [1.0, 1.0], [1.0, 1.0]])
     assert advantages.groups_with_signal(rewards, [5, 5, 6, 6]).tolist() == [True, True, False, False]
     assert not advantages.groups_with_signal(rewards.sum(dim=1), [5, 5, 6, 6]).any()
-
-
-def test_truncated_rows_train_no_token():
-    trained = torch.tensor([[False, True, True], [True, False, True]])
-    ours = advantages.overlong_filter(trained, torch.tensor([True, False]))
-    assert ours.tolist() == [[False, False, False], [True, False, True]]
 
 
 def test_unknown_names_and_wrong_lengths_are_refused():

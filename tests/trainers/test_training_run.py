@@ -183,6 +183,16 @@ def test_two_processes_train_as_one_does(whole, tmp_path):
     assert all(torch.allclose(weights[0][name], alone[name], atol=1e-4) for name in alone)
 
 
+def test_a_process_without_rows_does_not_hold_the_others_up(tmp_path):
+    """One group each; where it is flat, its process has nothing to train on, and other tools were called."""
+    words = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2", "-m", "trainers.grpo", *SMALL]
+    words += ["--tasks-per-step", "2", "--group-size", "2", "--drop-flat-groups"]
+    command = [sys.executable, *words, "--steps", "6", "--out", str(tmp_path / "two")]
+    quiet = {**os.environ, "OMP_NUM_THREADS": "1"}
+    subprocess.run(command, check=True, env=quiet, stdout=subprocess.DEVNULL, timeout=300)
+    assert any(0 < row["frac_reward_zero_std"] < 1 for row in curve(tmp_path / "two"))
+
+
 WAYS = {
     "turn credit": ["--credit", "turn", "--gamma-turn", "0.9"],
     "several updates": ["--epochs", "2", "--minibatches", "2"],

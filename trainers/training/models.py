@@ -4,6 +4,7 @@ import contextlib
 import copy
 import importlib
 from collections.abc import Iterator
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -42,9 +43,12 @@ def make_accelerator(settings: ModelSettings) -> Any:
         # it would keep the group's threads running into the interpreter's end, where they abort the process.
         importlib.import_module("torch.distributed.nn.functional")
     from accelerate import Accelerator
+    from accelerate.utils import InitProcessGroupKwargs
 
     mixed = "bf16" if compute_dtype(settings) == torch.bfloat16 else "no"
-    return Accelerator(cpu=not torch.cuda.is_available(), mixed_precision=mixed)
+    # The others wait while the first process measures, for longer than torch's ten minutes.
+    patient = InitProcessGroupKwargs(timeout=timedelta(days=1))
+    return Accelerator(cpu=not torch.cuda.is_available(), mixed_precision=mixed, kwargs_handlers=[patient])
 
 
 def load_model(settings: ModelSettings, device: torch.device | str = "cpu", seed: int = 0) -> tuple[Any, Any]:
