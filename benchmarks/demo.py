@@ -158,7 +158,7 @@ def training_curve(out: Path) -> Curve:
     points = [(0.0, before["success"], *before["interval"])]
     points += [(row["step"], row["eval/success"], row["eval/success_low"], row["eval/success_high"]) for row in told]
     scaled = tuple((float(step), 100 * value, 100 * low, 100 * high) for step, value, low, high in points)
-    title = "GRPO on Order, a model made from nothing (step 0: after imitating a solver that errs)"
+    title = "GRPO on small worlds of SearchQA, a model made from nothing (step 0: after imitating a solver that errs)"
     return Curve(title, "steps of reinforcement", "success on held-out tasks, %", (("tiny-minute", scaled),))
 
 

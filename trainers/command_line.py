@@ -43,13 +43,11 @@ def parse(kind: type[S], argv: Sequence[str] | None = None, *, program: str) -> 
     words = [part for word in words for part in (word.split("=", 1) if word.startswith("--resume=") else [word])]
     if "--resume" in words:
         if len(words) != 2 or words[0] != "--resume":
-            raise UsageError(
-                f"{program}: --resume DIR takes nothing else: a run goes on with the settings it began with"
-            )
+            raise UsageError("--resume DIR takes nothing else: a run goes on with the settings it began with")
         return read_settings(kind, Path(words[1])), Path(words[1])
     default = load_preset(kind, program, _preset_of(words, program))
     settings = tyro.cli(
-        kind, args=words, default=default, prog=f"python -m trainers.{program}", description=kind.__doc__
+        kind, args=words, default=default, prog=f"python -m trainers.{program}", description=teaching(kind, program)
     )
     out = Path(settings.out)  # type: ignore[attr-defined]
     if os.environ.get("RANK", "0") != "0":  # the first process of several looks after the folder
@@ -65,9 +63,24 @@ def one_line_errors(program: str) -> Iterator[None]:
     """End the process with one line and exit code 2 where a user's mistake or a run's trouble is the reason."""
     try:
         yield
+    except KeyboardInterrupt:
+        print(f"{program}: stopped; go on with python -m trainers.{program} --resume DIR", file=sys.stderr)
+        raise SystemExit(130) from None
     except (AgentEnvsError, FloatingPointError) as error:
         print(f"{program}: {error}", file=sys.stderr)
         raise SystemExit(2) from error
+
+
+def teaching(kind: type, program: str) -> str:
+    """Return what `--help` begins with: what the trainer is, how it is run, and where to read on."""
+    first = (kind.__doc__ or "").partition("\n")[0]
+    name = next(name for name in ("tiny-minute", "tiny-searchqa", "") if name in (*preset_names(program), ""))
+    return (
+        f"{first}\n\nStart here: python -m trainers.{program} --preset {name} --seed 0 --out runs/{program}. "
+        f"After a kill: python -m trainers.{program} --resume runs/{program}. "
+        f"Presets: {', '.join(preset_names(program))}. Defaults below are bare ones; a preset sets what it needs. "
+        f"docs/training.md and the head of trainers/{program}.py tell more."
+    )
 
 
 def load_preset(kind: type[S], program: str, name: str) -> S:
@@ -81,7 +94,7 @@ def load_preset(kind: type[S], program: str, name: str) -> S:
     path = Path(name) if name.endswith(".toml") else PRESETS / program / f"{name}.toml"
     if not path.is_file():
         known = ", ".join(preset_names(program))
-        raise UsageError(f"{program}: no preset {name!r}; there are {known}, or give a .toml file")
+        raise UsageError(f"no preset {name!r}; there are {known}, or give a .toml file")
     try:
         table = tomllib.loads(path.read_text(encoding="utf-8"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
@@ -123,7 +136,7 @@ def _preset_of(words: Sequence[str], program: str) -> str:
     for place, word in enumerate(words):
         if word == "--preset":
             if place + 1 == len(words):
-                raise UsageError(f"{program}: --preset needs a name: {', '.join(preset_names(program))}")
+                raise UsageError(f"--preset needs a name: {', '.join(preset_names(program))}")
             return words[place + 1]
         if word.startswith("--preset="):
             return word.removeprefix("--preset=")

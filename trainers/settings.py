@@ -33,7 +33,7 @@ class ModelSettings:
     """Which model is trained and how.
 
     Attributes:
-        name: of a model on the hub, or its folder.
+        name: of a model on the hub, its folder, or `tiny:SIZE` for one made from nothing (tiny, 1m, 3m, 10m).
         dtype: of the forward pass: "float32", "bfloat16", or "auto" (bfloat16 on a GPU, float32 on a CPU).
         lora_rank: 0 trains all weights.
         lora_alpha: LoRA's scale times its rank.
@@ -90,7 +90,7 @@ class EnvironmentSettings:
     """What is played.
 
     Attributes:
-        id: of the environment; `SearchQA` is short for `agent_envs/SearchQA-v0`.
+        id: of the environment: `SearchQA`, `agent_envs/SearchQA-v0`, or anyone's `module:namespace/Name-v0`.
         arguments: of the environment, as a JSON object.
         test_arguments: what is different on the test split (other data, say), as a JSON object.
         train_split: tasks to learn on.

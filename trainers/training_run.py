@@ -7,6 +7,7 @@ trained model under model/, and result.json.
 import contextlib
 import ctypes
 import json
+import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -117,11 +118,7 @@ class TrainingRun:
         return found and found.path
 
     def check_shares(self, tasks: int, scale: str = "none") -> None:
-        """Refuse what several processes would not compute as one does.
-
-        Raises:
-            UsageError: the tasks of a step cannot be shared evenly, or a scale would be each process's own.
-        """
+        """Refuse, with a UsageError, what several processes would not compute as one does."""
         count = self.accelerator.num_processes
         if tasks % count:
             raise UsageError(f"{tasks} tasks or rows a step do not share evenly among {count} processes")
@@ -195,6 +192,9 @@ class TrainingRun:
             part.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
             part.replace(self.out / "result.json")
             print(json.dumps(result))
+            if before and after:
+                told = f"success on {settings.env.test_split}: {before.rate.text()} -> {after.rate.text()}"
+                print(f"{told}; {self.out / 'curves.png'}, {self.out / 'model'}", file=sys.stderr)
             plot_curves([read_metrics(self.out / METRICS_FILE)], self.out / "curves.png")
         self.accelerator.wait_for_everyone()
         return result
