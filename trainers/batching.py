@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields
+from itertools import chain
 
 import torch
 
@@ -36,6 +37,9 @@ class MicroBatch:
         advantages: of trained tokens.
         reference_logprobs: of trained tokens under the reference model; 0 where the rows have none.
         turns: the turn (from 1) that a trained token belongs to; 0 elsewhere.
+        targets: what was chosen at each token: the token itself, but at expanded actions, whose ids are beyond the vocabulary.
+        legal: which expanded actions were legal at a trained token, `end` first, which stands for the vocabulary as well;
+            without expanded actions there are none.
         rows: the index of each row among those given to `micro_batches`.
     """
 
@@ -46,6 +50,8 @@ class MicroBatch:
     advantages: torch.Tensor  # (batch, tokens)
     reference_logprobs: torch.Tensor  # (batch, tokens)
     turns: torch.Tensor  # (batch, tokens)
+    targets: torch.Tensor  # (batch, tokens)
+    legal: torch.Tensor  # (batch, tokens, actions)
     rows: tuple[int, ...]
 
     def to(self, device: torch.device | str) -> "MicroBatch":
@@ -57,7 +63,8 @@ class MicroBatch:
 def micro_batches(rows: Sequence[Row], token_budget: int, pad_id: int) -> Iterator[MicroBatch]:
     """Yield every row in exactly one micro-batch, the longest rows first.
 
-    Rows of like length go together, so little is padded, and a budget that does not fit the memory fails at once.
+    Rows of like length go together, so little is padded, and a budget that does not fit the memory fails at once. Rows of
+    one prompt go together where computing it once saves more than they then have of padding.
 
     Args:
         rows: what to train on.
@@ -71,14 +78,37 @@ def micro_batches(rows: Sequence[Row], token_budget: int, pad_id: int) -> Iterat
         raise UsageError(f"token_budget={token_budget}: a micro-batch needs room for at least 1 token")
     for index, row in enumerate(rows):
         _check(index, row, with_reference=bool(rows[0].reference_logprobs))
-    order = sorted(range(len(rows)), key=lambda index: (-len(rows[index].sequence.ids), index))
-    start = 0
-    while start < len(order):
-        longest = len(rows[order[start]].sequence.ids)
-        count = max(1, token_budget // longest)
-        chosen = order[start : start + count]
-        yield _padded([rows[index] for index in chosen], tuple(chosen), pad_id)
-        start += count
+    chosen: list[int] = []
+    longest = 0
+    for index in _ordered(rows):
+        length = len(rows[index].sequence.ids)
+        if chosen and max(longest, length) * (len(chosen) + 1) > token_budget:
+            yield _padded([rows[place] for place in chosen], tuple(chosen), pad_id)
+            chosen, longest = [], 0
+        chosen.append(index)
+        longest = max(longest, length)
+    if chosen:
+        yield _padded([rows[place] for place in chosen], tuple(chosen), pad_id)
+
+
+def _ordered(rows: Sequence[Row]) -> list[int]:
+    """Indices of rows, the longest first, each with those that it shares a prompt with, if that is worth the padding."""
+    lengths = [len(row.sequence.ids) for row in rows]
+    families: dict[tuple[int, ...], list[int]] = {}
+    for index in sorted(range(len(rows)), key=lambda index: (-lengths[index], index)):
+        families.setdefault(_prompt(rows[index].sequence), []).append(index)
+    parts: list[list[int]] = []
+    for prompt, members in families.items():
+        padding = sum(lengths[members[0]] - lengths[index] for index in members)
+        together = (len(members) - 1) * len(prompt) > padding
+        parts += [members] if together else [[index] for index in members]
+    parts.sort(key=lambda part: (-lengths[part[0]], part[0]))
+    return [index for part in parts for index in part]
+
+
+def _prompt(sequence: TokenSequence) -> tuple[int, ...]:
+    """The tokens before the first trained one."""
+    return sequence.ids[: sequence.trained.index(True)] if True in sequence.trained else sequence.ids
 
 
 def _check(index: int, row: Row, with_reference: bool) -> None:
@@ -90,8 +120,11 @@ def _check(index: int, row: Row, with_reference: bool) -> None:
         raise UsageError(f"row {index}: reference_logprobs must be given for all rows or for none")
     columns: list[tuple[float, ...]] = [sequence.trained, sequence.logprobs, sequence.turns, row.advantages]
     columns += [row.reference_logprobs] if with_reference else []
+    columns += [sequence.targets] if sequence.targets else []
     if any(len(column) != length for column in columns):
         raise UsageError(f"row {index}: its {length} ids need as many entries in trained, logprobs, turns, advantages")
+    if len(sequence.legal) not in (0, length) or bool(sequence.legal) != bool(sequence.targets):
+        raise UsageError(f"row {index}: targets and legal actions go together, one entry a token")
     if sequence.trained[0]:
         raise UsageError(f"row {index}: the first token cannot be trained, nothing predicts it")
     if any(advantage != 0 and not kept for advantage, kept in zip(row.advantages, sequence.trained, strict=True)):
@@ -99,8 +132,8 @@ def _check(index: int, row: Row, with_reference: bool) -> None:
 
 
 def _padded(rows: list[Row], indices: tuple[int, ...], pad_id: int) -> MicroBatch:
-    length = len(rows[0].sequence.ids)
     sequences = [row.sequence for row in rows]
+    length = max(len(sequence.ids) for sequence in sequences)
 
     def column(values: list[tuple[float, ...]], fill: float, dtype: torch.dtype) -> torch.Tensor:
         return torch.tensor([(*value, *[fill] * (length - len(value))) for value in values], dtype=dtype)
@@ -113,5 +146,23 @@ def _padded(rows: list[Row], indices: tuple[int, ...], pad_id: int) -> MicroBatc
         advantages=column([row.advantages for row in rows], 0.0, torch.float32),
         reference_logprobs=column([row.reference_logprobs for row in rows], 0.0, torch.float32),
         turns=column([sequence.turns for sequence in sequences], 0, torch.long),
+        targets=column([sequence.targets or sequence.ids for sequence in sequences], pad_id, torch.long),
+        legal=_legal(sequences, length),
         rows=indices,
     )
+
+
+def _legal(sequences: Sequence[TokenSequence], length: int) -> torch.Tensor:
+    """Which expanded actions were legal, (rows, tokens, actions): as many as any row knows."""
+    numbers = [number for sequence in sequences for number in set(chain.from_iterable(set(sequence.legal)))]
+    table = torch.zeros(len(sequences), length, max(numbers, default=-1) + 1, dtype=torch.bool)
+    places: dict[tuple[int, ...], list[tuple[int, int]]] = {}
+    for row, sequence in enumerate(sequences):
+        for place, legal in enumerate(sequence.legal):
+            if legal:
+                places.setdefault(legal, []).append((row, place))
+    for legal, found in places.items():  # few sets, many places
+        rows, columns = torch.tensor(found).T
+        for number in legal:
+            table[rows, columns, number] = True
+    return table

@@ -113,10 +113,7 @@ def kl_estimate(
     """Estimate KL(pi || reference) at each token sampled from pi (Schulman, Approximating KL divergence, 2020).
 
     With d = log(reference / pi): k1 = -d has the right mean and a high variance, k2 = d^2 / 2 is biased, k3 = exp(d) - 1 - d
-    has the right mean and is never negative. d is clamped to +-20.
-
-    Returns:
-        Estimates, 0 where not trained (batch, tokens).
+    has the right mean and is never negative. d is clamped to +-20. Estimates are 0 where not trained (batch, tokens).
     """
     log_ratio = log_ratios(reference_logprobs, logprobs, trained)
     if estimator == "k1":
@@ -276,15 +273,18 @@ def ratio_metrics(
     eps_low: float = 0.2,
     eps_high: float = 0.2,
 ) -> dict[str, torch.Tensor]:
-    """Return the shares of trained tokens whose gradient the clip took away, and k3 of KL(pi_old || pi).
+    """Return the shares of trained tokens, and of rows' the extreme, whose gradient the clip took; k3 of KL(pi_old || pi).
 
     `log_ratio` is of tokens, from `log_ratios`; `ratios` is what the loss clipped, of tokens or of sequences.
     """
     low = (ratios < 1 - eps_low) & (advantages < 0)
     high = (ratios > 1 + eps_high) & (advantages > 0)
+    by_row = [(side & trained).sum(dim=1) / trained.sum(dim=1) for side in (low, high)]  # (batch,), NaN without tokens
     return {
         "clip_ratio/low_mean": _mean(low.to(ratios.dtype), trained),
         "clip_ratio/high_mean": _mean(high.to(ratios.dtype), trained),
+        "clip_ratio/low_min": by_row[0].nan_to_num(1.0).min(),
+        "clip_ratio/high_max": by_row[1].nan_to_num(0.0).max(),
         "clip_ratio/region_mean": _mean((low | high).to(ratios.dtype), trained),
         "approx_kl": _mean(torch.expm1(log_ratio) - log_ratio, trained),
     }

@@ -2,19 +2,21 @@
 
 import statistics
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import gymnasium as gym
 from gymnasium.envs.registration import EnvSpec
 
+from agent_envs.companions import companion
 from agent_envs.errors import UsageError
 from agent_envs.evaluation.episodes import tool_calls, valid_turn
 from agent_envs.evaluation.statistics.paired import compare_paired
 from agent_envs.evaluation.statistics.rates import Rate, success_rate
 from agent_envs.policies import core_of
 from agent_envs.trajectory import Trajectory
-from trainers.sampling import EnginePolicy, Group, plan_groups, play_groups, tasks_of_step
+from trainers.sampling import Group, Player, plan_groups, play_groups, tasks_of_step
+from trainers.training.pooling import Ratio
 
 
 @dataclass(frozen=True)
@@ -27,6 +29,7 @@ class Measurement:
         clusters: by task id.
         means: reward, turns, searches and other tool calls, share of valid actions, sampled tokens: per episode.
         faults: tasks that an outside fault left out.
+        kinds: of tasks, by task id, where the environment tells several apart.
     """
 
     rate: Rate
@@ -34,16 +37,21 @@ class Measurement:
     clusters: dict[str, str]
     means: dict[str, float]
     faults: int
+    kinds: dict[str, str] = field(default_factory=dict)
 
     def summary(self) -> dict[str, object]:
         """Return the numbers for a result file."""
         rate = self.rate
-        head = {"success": rate.value, "interval": [rate.low, rate.high], "tasks": rate.tasks}
-        return {**head, "clusters": rate.clusters, **self.means, "faults": self.faults}
+        told = {**_numbers(rate), "clusters": rate.clusters, **self.means, "faults": self.faults}
+        parts = {}
+        for kind in sorted(set(self.kinds.values())):
+            successes = {task: value for task, value in self.successes.items() if self.kinds[task] == kind}
+            parts[kind] = _numbers(_rate(successes, self.clusters))
+        return {**told, "kinds": parts} if len(parts) > 1 else told
 
     def as_json(self) -> dict[str, Any]:
         """Return everything that `from_json` needs."""
-        return {name: getattr(self, name) for name in ("successes", "clusters", "means", "faults")}
+        return {name: getattr(self, name) for name in ("successes", "clusters", "means", "faults", "kinds")}
 
     @classmethod
     def from_json(cls, row: dict[str, Any]) -> "Measurement":
@@ -51,7 +59,7 @@ class Measurement:
         return cls(_rate(row["successes"], row["clusters"]), **row)
 
 
-def measure(policy: EnginePolicy, spec: str, split: str, count: int, key: str) -> Measurement:
+def measure(policy: Player, spec: str, split: str, count: int, key: str) -> Measurement:
     """Play `count` tasks of a split once each, always the same ones, drawn from all of it.
 
     Args:
@@ -72,7 +80,14 @@ def measure(policy: EnginePolicy, spec: str, split: str, count: int, key: str) -
     groups = play_groups(plan_groups(spec, split, tasks, 1, key), policy)
     successes = {group.results[0].trajectory.header.task_id: float(group.results[0].success) for group in groups}
     clusters = {task: core.source.get(split, task).cluster or task for task in successes}
-    return Measurement(_rate(successes, clusters), successes, clusters, episode_means(groups), count - len(groups))
+    labels = companion(core, "labels") or (lambda task: {})
+    kinds = {task: labels(core.source.get(split, task)).get("task", "") for task in successes}
+    found = _rate(successes, clusters), successes, clusters, episode_means(groups), count - len(groups)
+    return Measurement(*found, kinds if len(set(kinds.values())) > 1 else {})
+
+
+def _numbers(rate: Rate) -> dict[str, object]:
+    return {"success": rate.value, "interval": [rate.low, rate.high], "tasks": rate.tasks}
 
 
 def _rate(successes: dict[str, float], clusters: dict[str, str]) -> Rate:
@@ -93,11 +108,11 @@ def episode_means(groups: Sequence[Group]) -> dict[str, float]:
     turns = [turn for episode in episodes for turn in episode.turns]
     calls = [tool_calls(episode) for episode in episodes]
     names = sorted({name for call in calls for name in call})
-    tokens = [sum(map(sum, (sequence.trained for sequence in row))) for group in groups for row in group.sequences]
+    tokens = _sampled_tokens(groups)
     return {
         "reward": _mean([episode.total_reward for episode in episodes]),
         "turns": _mean([len(episode.turns) for episode in episodes]),
-        "valid_actions": _mean([valid_turn(turn) for turn in turns]),
+        "valid_actions": Ratio(sum(valid_turn(turn) for turn in turns), len(turns)),
         "completions/mean_length": _mean(tokens),
         "completions/min_length": min(tokens, default=0),
         "completions/max_length": max(tokens, default=0),
@@ -106,6 +121,24 @@ def episode_means(groups: Sequence[Group]) -> dict[str, float]:
         **{f"tools/{name}": _mean([call[name] for call in calls]) for name in names},
         **_terms(episodes),
     }
+
+
+def _outcomes(groups: Sequence[Group]) -> dict[str, float]:
+    """Return TRL's numbers of the episodes that no limit ended, without extremes where there are none, and of tools."""
+    episodes = [result.trajectory for group in groups for result in group.results]
+    pairs = zip(_sampled_tokens(groups), episodes, strict=True)
+    lengths = [tokens for tokens, episode in pairs if not episode.last.truncated]
+    results = [result for episode in episodes for turn in episode.turns for result in turn.results]
+    extremes = {"min": min(lengths), "max": max(lengths)} if lengths else {}
+    return {
+        "completions/mean_terminated_length": Ratio(sum(lengths), len(lengths)),
+        **{f"completions/{name}_terminated_length": value for name, value in extremes.items()},
+        "tools/failure_frequency": Ratio(sum(bool(result.error) for result in results), len(results)),
+    }
+
+
+def _sampled_tokens(groups: Sequence[Group]) -> list[int]:
+    return [sum(map(sum, (sequence.trained for sequence in row))) for group in groups for row in group.sequences]
 
 
 def _terms(episodes: Sequence[Trajectory]) -> dict[str, float]:
@@ -121,18 +154,13 @@ def _mean(values: Sequence[float]) -> float:
     return sum(values) / max(1, len(values))
 
 
-def mean_by_name(rows: Sequence[dict[str, float]]) -> dict[str, float]:
-    """Return the mean of each number over the rows that have it."""
-    names = dict.fromkeys(name for row in rows for name in row)
-    return {name: _mean([row[name] for row in rows if name in row]) for name in names}
-
-
 def group_stats(groups: Sequence[Group]) -> dict[str, float]:
     """Return what a training step's log says of its episodes."""
     results = [result for group in groups for result in group.results]
     rewards = [result.trajectory.total_reward for result in results]
     return {
         **episode_means(groups),
+        **_outcomes(groups),
         "success": _mean([result.success for result in results]),
         "reward_std": statistics.stdev(rewards) if len(rewards) > 1 else 0.0,
         "drift": sum(group.drift for group in groups),

@@ -188,9 +188,16 @@ def ratio_metrics(log_ratio, ratios, advantages, trained, eps_low, eps_high):
         high += ratios[i, t] > 1 + eps_high and advantages[i, t] > 0
         divergences.append(math.exp(log_ratio[i, t]) - 1 - log_ratio[i, t])
     count = max(len(divergences), 1)
+    lows, highs = [], []
+    for i in sorted({i for i, _ in rows_and_tokens(trained)}):
+        places = [t for row, t in rows_and_tokens(trained) if row == i]
+        lows.append(mean([float(ratios[i, t] < 1 - eps_low and advantages[i, t] < 0) for t in places]))
+        highs.append(mean([float(ratios[i, t] > 1 + eps_high and advantages[i, t] > 0) for t in places]))
     return {
         "clip_ratio/low_mean": low / count,
         "clip_ratio/high_mean": high / count,
+        "clip_ratio/low_min": min(lows, default=1.0),
+        "clip_ratio/high_max": max(highs, default=0.0),
         "clip_ratio/region_mean": (low + high) / count,
         "approx_kl": sum(divergences) / count,
     }

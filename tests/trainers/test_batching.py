@@ -75,3 +75,17 @@ GOOD = row(3)
 def test_rows_that_do_not_fit_together_are_refused(rows, budget, says):
     with pytest.raises(UsageError, match=says):
         list(micro_batches(rows, budget, PAD))
+
+
+def prompted(prompt, length):
+    """A row of a prompt of so many tokens, and so many trained ones after it."""
+    ids, mask = prompt + tuple(range(length)), (False,) * len(prompt) + (True,) * length
+    return Row(TokenSequence(ids, mask, (0.0,) * len(ids), (0,) * len(ids)), (0.0,) * len(ids))
+
+
+def test_rows_of_one_prompt_go_together_where_that_saves_more_than_it_pads():
+    first, second = tuple(range(100, 120)), tuple(range(200, 220))
+    rows = [prompted(first, 9), prompted(second, 8), prompted(first, 2), prompted(second, 7)]
+    assert [batch.rows for batch in micro_batches(rows, 60, PAD)] == [(0, 2), (1, 3)]
+    rows = [prompted(first[:3], 9), prompted(second[:3], 8), prompted(first[:3], 2), prompted(second[:3], 7)]
+    assert [batch.rows for batch in micro_batches(rows, 24, PAD)] == [(0, 1), (3, 2)]

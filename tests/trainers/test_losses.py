@@ -135,6 +135,18 @@ def test_hand_worked_ratio_metrics():
     close(ours["approx_kl"], 0.0511421)
 
 
+def test_hand_worked_extremes_of_rows():
+    # of four rows one has no trained token; shares clipped low 1/2, 0, 1, and high 0, 1/2, 0: a mean over tokens hides both
+    trained = torch.tensor([[True, True], [True, True], [False, False], [True, False]])
+    ratios, signs = torch.tensor([[0.5, 1], [1, 2], [0.5, 9], [0.5, 9]]), torch.tensor([[-1.0, 1.0]] * 4)
+    ours = losses.ratio_metrics(ratios.log(), ratios, signs, trained)
+    assert (float(ours["clip_ratio/low_min"]), float(ours["clip_ratio/high_max"])) == (0.0, 0.5)
+    first = losses.ratio_metrics(ratios[:1].log(), ratios[:1], signs[:1], trained[:1])
+    assert (float(first["clip_ratio/low_min"]), float(first["clip_ratio/high_max"])) == (0.5, 0.0)
+    none = losses.ratio_metrics(ratios.log(), ratios, signs, torch.zeros_like(trained))
+    assert (float(none["clip_ratio/low_min"]), float(none["clip_ratio/high_max"])) == (1.0, 0.0)  # change no extreme
+
+
 # ---- KL
 
 

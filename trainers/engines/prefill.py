@@ -8,6 +8,7 @@ import torch
 
 from trainers.contracts import Prefix
 from trainers.engines.kv_cache import Kept, SlotCache
+from trainers.engines.modes import last_mlp, only_at
 
 _TOKENS_A_PASS = 16_384  # bounds activations, and the mask of a pass
 _PADDING = 32  # rows whose new tokens differ by less share a pass, though one is twice as long
@@ -94,6 +95,12 @@ def prefill(model: Any, rows: Sequence[Row], layers: int, room: int) -> Filled:
     passes = list(_passes([rows[indices[0]] for indices in members.values()]))
     columns = max(each.width for each in passes)
     valid = torch.zeros(len(rows), columns, dtype=torch.bool)
+    if len(passes) == 1 and list(map(id, passes[0].sources)) == list(map(id, rows)):
+        # The pass is the batch: it writes where the batch goes on, and nothing is copied.
+        states, logits = _run(model, passes[0], layers, room)
+        for index, row in enumerate(rows):
+            _place(row, passes[0], columns, valid[index])
+        return Filled(states, logits, valid, sum(len(row.fresh) for row in rows))
     states = logits = torch.empty(0)
     for each in passes:
         part, part_logits = _run(model, each, layers)
@@ -137,8 +144,8 @@ def _place(row: Row, each: _Pass, columns: int, valid: torch.Tensor) -> None:
     valid[row.new :] = True
 
 
-def _run(model: Any, each: _Pass, layers: int) -> tuple[torch.Tensor, torch.Tensor]:
-    """One pass of the model: states (2 * layers, rows, heads, columns, dim) and logits (rows, vocabulary)."""
+def _run(model: Any, each: _Pass, layers: int, room: int = 0) -> tuple[torch.Tensor, torch.Tensor]:
+    """One pass of the model: states (2 * layers, rows, heads, columns + room, dim) and logits (rows, vocabulary)."""
     count, kept_width, fresh_width = len(each.sources), each.kept_width, each.fresh_width
     ids = torch.zeros(count, fresh_width, dtype=torch.long)
     positions = torch.zeros(count, fresh_width, dtype=torch.long)
@@ -149,30 +156,32 @@ def _run(model: Any, each: _Pass, layers: int) -> tuple[torch.Tensor, torch.Tens
         positions[at, fresh_width - len(fresh) :] = torch.arange(length, length + len(fresh))
         valid[at, kept_width - length : kept_width] = True
         valid[at, each.width - len(fresh) :] = True
-    cache = SlotCache(layers, each.width, _kept_states(each))
+    cache = SlotCache(layers, each.width + room, _kept_states(each, room))
     cache.aim(kept_width, each.width)
     device = model.device
     dtype = cache.states.dtype if cache.states is not None else model.dtype
     causal = not kept_width and bool(valid.all())
-    output = model(
-        input_ids=ids.to(device),
-        attention_mask=None if causal else prefill_mask(valid.to(device), fresh_width, dtype),
-        position_ids=positions.to(device),
-        past_key_values=cache,
-        use_cache=True,
-        logits_to_keep=1,
-    )
+    ends = torch.arange(fresh_width - 1, count * fresh_width, fresh_width, device=device)
+    with only_at(last_mlp(model.get_decoder(), layers), ends):
+        output = model(
+            input_ids=ids.to(device),
+            attention_mask=None if causal else prefill_mask(valid.to(device), fresh_width, dtype),
+            position_ids=positions.to(device),
+            past_key_values=cache,
+            use_cache=True,
+            logits_to_keep=1,
+        )
     assert cache.states is not None
     return cache.states, output.logits[:, -1]
 
 
-def _kept_states(each: _Pass) -> torch.Tensor | None:
+def _kept_states(each: _Pass, room: int) -> torch.Tensor | None:
     """Room for a pass with the kept tokens in it, each row's ending at the same column; None where nothing is kept."""
     found = next((row.kept for row in each.sources if row.kept), None)
     if found is None:
         return None
     depth, heads, _, dim = found.states.shape
-    states = found.states.new_empty(depth, len(each.sources), heads, each.width, dim)
+    states = found.states.new_empty(depth, len(each.sources), heads, each.width + room, dim)
     for at, row in enumerate(each.sources):
         start = each.kept_width - row.kept_length
         states[:, at, :, :start] = 0

@@ -1,7 +1,7 @@
 """A tokenizer fitted to an environment: from what its built-in agents see and say on training tasks."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -9,8 +9,8 @@ from typing import Any
 import gymnasium as gym
 from transformers import PreTrainedTokenizerFast
 
-from agent_envs.errors import UsageError
 from agent_envs.policies import CompanionPolicy, core_of
+from agent_envs.progress import stage_lines
 from agent_envs.registry import full_id
 from agent_envs.rollout import run_episode
 from agent_envs.trajectory import TaskSource, Trajectory
@@ -47,25 +47,38 @@ def environment_tokenizer(env_id: str, *, plays: int = 2048, **arguments: Any) -
         env_id: an id of `agent_envs`, or any registered one whose class has a solver and a sampler.
         plays: how many training tasks each of the two plays.
         arguments: of the environment.
-
-    Raises:
-        UsageError: the environment takes expanded actions: it has no text of its own to learn words from.
     """
     env = gym.make(full_id(env_id), **arguments)
-    solved = [_play(env, "solver", "train", task) for task in range(plays)]
-    strayed = [_play(env, "random", "train", task) for task in range(plays // 4)]
+    told = stage_lines(f"tokenizer for {env_id}")
+    solved, strayed = _training_plays(env, plays, told)
     held_out = [_play(env, "solver", _held_out(env), task) for task in range(64)]
-    texts = [text for trajectory in (*solved, *strayed) for text in texts_of(trajectory)]
+    texts = dict.fromkeys(text for trajectory in (*solved, *strayed) for text in texts_of(trajectory))
     fresh = [text for trajectory in held_out for text in texts_of(trajectory)]
     coverage: dict[str, float] = {}
-    for kind, least in COVERED.items():
+    for number, (kind, least) in enumerate(COVERED.items()):
+        told(f"vocabulary, {kind}", number / len(COVERED))
         base = word_tokenizer(texts, digits=kind == "digits")
         coverage[kind] = _coverage(base, fresh)
         if coverage[kind] >= least:
             phrases = tuple(_constant_texts(base, solved[:256]))
             tokenizer = word_tokenizer(texts, phrases=phrases, digits=kind == "digits")
+            told(f"vocabulary, {kind}", 1.0)
             return ChosenTokenizer(tokenizer, kind, coverage, phrases)
+    told("vocabulary, bytes", 1.0)
     return ChosenTokenizer(byte_tokenizer(), "bytes", coverage)
+
+
+def _training_plays(
+    env: gym.Env[Any, Any], plays: int, told: Callable[[str, float], None]
+) -> tuple[list[Trajectory], list[Trajectory]]:
+    """Return what the solver and the random agent played; side by side, since the worlds of neighbours are kept."""
+    solved, strayed = [], []
+    for task in range(plays):
+        solved.append(_play(env, "solver", "train", task))
+        if task < plays // 4:
+            strayed.append(_play(env, "random", "train", task))
+        told("playing", (task + 1) / plays)
+    return solved, strayed
 
 
 def spread_task(source: TaskSource, split: str, number: int) -> int:
@@ -84,16 +97,11 @@ def spread_task(source: TaskSource, split: str, number: int) -> int:
 
 
 def texts_of(trajectory: Trajectory) -> list[str]:
-    """Return what an episode shows and says, message by message and action by action.
-
-    Raises:
-        UsageError: an action is an expanded one, which is no text.
-    """
+    """Return what an episode shows and says, message by message and text by text; expanded actions are what they append."""
     texts = [message.content for message in trajectory.prompt]
     for turn in trajectory.turns:
-        if not isinstance(turn.action, str):
-            raise UsageError(f"{trajectory.header.env_id}: action {turn.action} is no text; use the same tasks as text")
-        texts += [turn.action, *(message.content for message in turn.observation)]
+        said = [turn.action] if isinstance(turn.action, str) else []
+        texts += [*said, *(message.content for message in turn.observation)]
     return [text.encode("utf-8", "replace").decode("utf-8") for text in texts]
 
 
@@ -123,7 +131,7 @@ def _constant_texts(base: PreTrainedTokenizerFast, plays: Sequence[Trajectory]) 
     shown = [message.content for turn in turns for message in turn.observation]
     found = [run for group in prompts for run in shared_runs([pieces(text) for text in group])]
     found += settled_runs([pieces(text) for text in shown])
-    found += settled_runs([pieces(str(turn.action)) for turn in turns])
+    found += settled_runs([pieces(turn.action) for turn in turns if isinstance(turn.action, str)])
     return [base.backend_tokenizer.decoder.decode(list(run)) for run in dict.fromkeys(found)]
 
 

@@ -1,7 +1,12 @@
-"""Qwen2 models of a few hundred thousand weights, from nothing."""
+"""Models of a few hundred thousand weights, from nothing: Qwen2's equations, in a folder of Llama's kind.
+
+Beside a model of Qwen's kind `AutoTokenizer` takes any tokenizer for Qwen's; beside one of Llama's kind it reads what is there.
+"""
+
+from typing import Any
 
 import torch
-from transformers import PreTrainedTokenizerFast, Qwen2Config, Qwen2ForCausalLM
+from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast, Qwen2Config, Qwen2ForCausalLM
 
 from agent_envs.errors import UsageError
 from trainers.tiny.tokenizers import CONTEXT
@@ -22,8 +27,8 @@ def tiny_model(
     seed: int = 0,
     tied: bool = False,
     theta: float = 10_000.0,
-) -> Qwen2ForCausalLM:
-    """Return a Qwen2 model with random weights, the same ones for the same arguments; the global generator stays as it is.
+) -> LlamaForCausalLM:
+    """Return a model with random weights, the same ones for the same arguments; the global generator stays as it is.
 
     The weights start where names are easy to copy: every head looks for tokens like its own and passes on what it finds
     (queries and keys start equal, outputs as transposed orthogonal values; after the mimetic initialisation of arXiv
@@ -42,25 +47,34 @@ def tiny_model(
     if size not in SIZES:
         raise UsageError(f"tiny_model: size={size!r}; the sizes are {', '.join(SIZES)}")
     hidden, layers, heads, width = SIZES[size]
-    config = Qwen2Config(
-        vocab_size=len(tokenizer),
-        hidden_size=hidden,
-        intermediate_size=width,
-        num_hidden_layers=layers,
-        num_attention_heads=heads,
-        num_key_value_heads=heads,
-        max_position_embeddings=CONTEXT,
-        rope_parameters={"rope_type": "default", "rope_theta": theta},
-        initializer_range=hidden**-0.5 / 2,
-        tie_word_embeddings=tied,
-        bos_token_id=None,
-        eos_token_id=tokenizer.eos_token_id,
-        pad_token_id=tokenizer.pad_token_id,
-    )
+    shape: dict[str, Any] = {
+        "vocab_size": len(tokenizer),
+        "hidden_size": hidden,
+        "intermediate_size": width,
+        "num_hidden_layers": layers,
+        "num_attention_heads": heads,
+        "num_key_value_heads": heads,
+        "max_position_embeddings": CONTEXT,
+        "rope_parameters": {"rope_type": "default", "rope_theta": theta},
+        "initializer_range": hidden**-0.5 / 2,
+        "tie_word_embeddings": tied,
+        "bos_token_id": None,
+        "eos_token_id": tokenizer.eos_token_id,
+        "pad_token_id": tokenizer.pad_token_id,
+    }
+    return _drawn(shape, seed)
+
+
+def _drawn(shape: dict[str, Any], seed: int) -> LlamaForCausalLM:
+    """Return Qwen2's model of a seed under Llama's name."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        model = Qwen2ForCausalLM(config)
-        _start_as_copier(model)
+        drawn = Qwen2ForCausalLM(Qwen2Config(**shape))
+        _start_as_copier(drawn)
+        model = LlamaForCausalLM(LlamaConfig(**shape, attention_bias=True))
+    model.load_state_dict(drawn.state_dict(), strict=False)
+    for layer in model.model.layers:
+        layer.self_attn.o_proj.bias.requires_grad_(False)  # Qwen2 has none, Llama all four or no bias: it stays 0
     return model
 
 

@@ -3,7 +3,6 @@
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import lru_cache
 from typing import Any
 
 from transformers import PreTrainedTokenizerBase
@@ -16,10 +15,11 @@ from trainers.tokens.checking import examine
 from trainers.tokens.codec import Codec
 from trainers.tokens.control import control_tokens
 from trainers.tokens.pieces import Pieces
+from trainers.tokens.remembered import Remembered
 from trainers.tokens.rendering import Rows, find_template, with_objects
 
 Messages = Sequence[Message | Mapping[str, Any]]
-_KEPT_PIECES = 512
+_KEPT_CHARACTERS = 2_000_000  # of rendered pieces: they and their tokens take a hundred megabytes at most
 
 
 class ChatTokenizer:
@@ -66,7 +66,12 @@ class ChatTokenizer:
         closes = self.end_ids[0] in self.codec.rendered(self._pieces.closing())
         self._head = self._head_of(self._pieces.after(asked)) if closes else ()
         self.pad_id = self.end_ids[0] if tokenizer.pad_token_id is None else int(tokenizer.pad_token_id)
-        self._rendered = lru_cache(maxsize=_KEPT_PIECES)(self._render)
+        self._rendered = Remembered(self._render, _KEPT_CHARACTERS)
+
+    @property
+    def kept_characters(self) -> int:
+        """How much is kept of what was rendered."""
+        return self._rendered.characters
 
     def open(self, messages: Messages, tools: Sequence[Mapping[str, Any]] = ()) -> "Conversation":
         """Return a conversation that stands where the assistant speaks; a last message of the assistant is gone on with.

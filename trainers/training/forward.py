@@ -1,7 +1,7 @@
 """Logprobs and entropies of the trained tokens alone, without ever holding the logits of a whole batch."""
 
 import weakref
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch.nn import functional
@@ -9,11 +9,27 @@ from torch.utils.checkpoint import checkpoint
 
 from agent_envs.errors import UsageError
 from trainers.batching import MicroBatch
+from trainers.expa_head import ExpandedHead, head_of
+from trainers.training.packing import packable, packed, packed_states
 
 LOGITS_AT_ONCE = 2**26  # 256 MB in float32
 LOGITS_KEPT = 2**23  # 32 MB: keeping so few for the backward pass is cheaper than computing them twice
 
 _LINEAR_HEADS: weakref.WeakSet[Any] = weakref.WeakSet()  # models that were tried and found plain
+
+
+class TokenScores(NamedTuple):
+    """What a model says of the trained tokens; each (batch, tokens), exactly 0 elsewhere.
+
+    Attributes:
+        logprobs: of what was chosen, over all that was legal.
+        entropies: of these distributions, in nats.
+        vocabulary_logprobs: of tokens, over the vocabulary alone; 0 where an expanded action was chosen.
+    """
+
+    logprobs: torch.Tensor
+    entropies: torch.Tensor
+    vocabulary_logprobs: torch.Tensor
 
 
 def token_logprobs(
@@ -24,7 +40,20 @@ def token_logprobs(
     with_entropy: bool = True,
     entropy_grad: bool = False,
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return logprobs and entropies (nats) of the trained tokens, each (batch, tokens), exactly 0 elsewhere.
+    """Return the logprobs and entropies of `token_scores`."""
+    scores = token_scores(model, micro, temperature, with_entropy=with_entropy, entropy_grad=entropy_grad)
+    return scores.logprobs, scores.entropies
+
+
+def token_scores(
+    model: torch.nn.Module,
+    micro: MicroBatch,
+    temperature: float = 1.0,
+    *,
+    with_entropy: bool = True,
+    entropy_grad: bool = False,
+) -> TokenScores:
+    """Return logprobs and entropies (nats) of the trained tokens.
 
     The decoder runs once over all tokens; the head only where a trained token is predicted, in chunks whose logits are
     computed again in the backward pass. Padding is on the right, so causal attention needs no mask. Mixed precision is
@@ -44,13 +73,27 @@ def token_logprobs(
         raise UsageError(f"temperature={temperature}: tokens of a greedy policy have the logprobs of temperature 1")
     bare = bare_model(model)
     _check_head(bare)
-    hidden = _decoder(bare)(input_ids=micro.ids, use_cache=False).last_hidden_state  # (batch, tokens, width)
     predicted = micro.trained[:, 1:]  # (batch, tokens - 1)
-    states = hidden[:, :-1][predicted]  # (trained, width)
-    targets = micro.ids[:, 1:][predicted]  # (trained,)
+    decoder = _decoder(bare)
+    if packable(bare, decoder):
+        packing = packed(micro.ids, micro.attention, micro.trained)
+        states = packed_states(bare, decoder, packing)[packing.places[:, :-1][predicted]]  # (trained, width)
+    else:
+        hidden = decoder(input_ids=micro.ids, use_cache=False).last_hidden_state  # (batch, tokens, width)
+        states = hidden[:, :-1][predicted]  # (trained, width)
+    targets = micro.targets[:, 1:][predicted]  # (trained,)
     head = _Head(bare.get_output_embeddings(), temperature, with_entropy, entropy_grad)
-    logprobs, entropies = head.in_chunks(states, targets)
-    return _scattered(logprobs, micro.trained), _scattered(entropies, micro.trained)
+    if micro.legal.shape[-1]:
+        head.expanded = _expanded(model)
+    scores = head.in_chunks(states, targets, micro.legal[:, 1:][predicted])
+    return TokenScores(*(_scattered(values, micro.trained) for values in scores))
+
+
+def _expanded(model: torch.nn.Module) -> ExpandedHead:
+    head = head_of(model)
+    if head is None:
+        raise UsageError(f"{type(model).__name__} has no expanded head, and a row has expanded actions")
+    return head
 
 
 def bare_model(model: torch.nn.Module) -> Any:
@@ -119,28 +162,31 @@ def _scattered(values: torch.Tensor, trained: torch.Tensor) -> torch.Tensor:
 
 
 class _Head:
-    """The linear head and the softmax over it, a chunk of positions at a time."""
+    """The linear head and the softmax over it, a chunk of positions at a time; with expanded actions, theirs beside it."""
 
     def __init__(self, linear: Any, temperature: float, with_entropy: bool, entropy_grad: bool) -> None:
         self.linear = linear
         self.temperature = temperature
         self.with_entropy = with_entropy
         self.entropy_grad = entropy_grad
+        self.expanded: ExpandedHead | None = None
 
-    def in_chunks(self, states: torch.Tensor, targets: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        """Return (trained,) logprobs and entropies of targets predicted from (trained, width) states."""
+    def in_chunks(self, states: torch.Tensor, targets: torch.Tensor, legal: torch.Tensor) -> list[torch.Tensor]:
+        """Return the scores of (trained,) targets that are predicted from (trained, width) states."""
         vocabulary = self.linear.weight.shape[0]
         kept = states.shape[0] * vocabulary <= LOGITS_KEPT or not torch.is_grad_enabled()
         size = max(1, LOGITS_AT_ONCE // vocabulary)
         results = []
-        for part, wanted in zip(torch.split(states, size), torch.split(targets, size), strict=True):
-            again = (self.chunk, part, wanted)
-            results.append(self.chunk(part, wanted) if kept else checkpoint(*again, use_reentrant=False))
-        logprobs, entropies = zip(*results, strict=True)
-        return torch.cat(logprobs), torch.cat(entropies)
+        for part in zip(*(torch.split(each, size) for each in (states, targets, legal)), strict=True):
+            results.append(self.chunk(*part) if kept else checkpoint(self.chunk, *part, use_reentrant=False))
+        return [torch.cat(parts) for parts in zip(*results, strict=True)]
 
-    def chunk(self, states: torch.Tensor, targets: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        """Return the logprobs and entropies of one chunk."""
+    def chunk(self, states: torch.Tensor, targets: torch.Tensor, legal: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        """Return the scores of one chunk."""
+        if self.expanded is not None:
+            table = functional.pad(legal, (0, len(self.expanded.rows) - legal.shape[1]))
+            how = {"temperature": self.temperature, "with_entropy": self.with_entropy}
+            return self.expanded.score(states, self.linear, targets, table, entropy_grad=self.entropy_grad, **how)
         logits = self.linear(states)  # (chunk, vocabulary)
         logits = logits.to(torch.promote_types(logits.dtype, torch.float32))
         if self.temperature != 1.0:
@@ -148,6 +194,6 @@ class _Head:
         log_probabilities = functional.log_softmax(logits, dim=-1)  # (chunk, vocabulary)
         logprobs = log_probabilities.gather(-1, targets.unsqueeze(-1)).squeeze(-1)  # (chunk,)
         if not self.with_entropy:
-            return logprobs, torch.zeros_like(logprobs)
+            return logprobs, torch.zeros_like(logprobs), logprobs
         with torch.set_grad_enabled(self.entropy_grad and torch.is_grad_enabled()):
-            return logprobs, -(log_probabilities.exp() * log_probabilities).sum(dim=-1)
+            return logprobs, -(log_probabilities.exp() * log_probabilities).sum(dim=-1), logprobs

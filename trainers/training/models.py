@@ -3,6 +3,7 @@
 import contextlib
 import copy
 import importlib
+import json
 from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
@@ -12,10 +13,12 @@ import torch
 
 from agent_envs.errors import MissingExtra, UsageError
 from trainers.batching import MicroBatch
+from trainers.expa_head import head_of, save_head
 from trainers.settings import ModelSettings
 from trainers.training.folders import whole_folder
-from trainers.training.forward import bare_model, token_logprobs
+from trainers.training.forward import TokenScores, bare_model, token_scores
 
+_OWN = ("TokenizersBackend", "PreTrainedTokenizerFast")  # a tokenizer of nobody's kind, in transformers 5 and 4
 _DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16}
 
 
@@ -99,7 +102,7 @@ def _tokenizer(name: str) -> Any:
     from transformers.models.auto.tokenization_auto import get_tokenizer_config
 
     # Auto would take a tokenizer of one's own, beside a model of Qwen's kind, for Qwen's, and lose its words.
-    own = get_tokenizer_config(name).get("tokenizer_class") == "TokenizersBackend"
+    own = get_tokenizer_config(name).get("tokenizer_class") in _OWN
     return (PreTrainedTokenizerFast if own else AutoTokenizer).from_pretrained(name)
 
 
@@ -147,10 +150,10 @@ class ReferenceModel:
         self._adapted: Any = model if hasattr(model, "disable_adapter") else None
         self._copy = None if self._adapted is not None else copy.deepcopy(model).eval().requires_grad_(False)
 
-    def logprobs(self, micro: MicroBatch, temperature: float = 1.0) -> torch.Tensor:
-        """Return the reference's logprobs of trained tokens, (batch, tokens), 0 elsewhere, without a gradient."""
+    def scores(self, micro: MicroBatch, temperature: float = 1.0) -> TokenScores:
+        """Return what the reference says of the trained tokens, without a gradient, and without entropies."""
         with torch.no_grad(), self._model() as model:
-            return token_logprobs(model, micro, temperature, with_entropy=False)[0]
+            return token_scores(model, micro, temperature, with_entropy=False)
 
     @contextlib.contextmanager
     def _model(self) -> Iterator[Any]:
@@ -186,4 +189,16 @@ def save_model(
         words.chat_template = template
     with whole_folder(folder) as part:
         unwrapped.save_pretrained(part)
+        if head_of(model) is not None:
+            save_head(model, part)
         words.save_pretrained(part)
+        _name_for_all(part / "tokenizer_config.json")
+
+
+def _name_for_all(path: Path) -> None:
+    """Name a tokenizer of nobody's kind as transformers 4 does: 5 knows those names as well, and 4 no others."""
+    config = json.loads(path.read_text(encoding="utf-8"))
+    if config.get("tokenizer_class") == _OWN[0]:
+        config["tokenizer_class"] = _OWN[1]
+        config["additional_special_tokens"] = config.pop("extra_special_tokens", [])
+        path.write_text(json.dumps(config, indent=2, ensure_ascii=False, sort_keys=True) + "\n", encoding="utf-8")

@@ -7,6 +7,7 @@ from agent_envs.errors import UsageError
 from trainers.batching import micro_batches
 from trainers.training import forward
 from trainers.training.forward import bare_model, token_logprobs
+from trainers.training.packing import packed
 
 
 @pytest.fixture
@@ -82,8 +83,10 @@ def test_no_gradient_reaches_positions_that_predict_untrained_tokens(model, micr
     kept[0].retain_grad()
     (logprobs.sum() + entropies.sum()).backward()
     (states,) = kept
-    predicts = torch.cat([micro.trained[:, 1:], torch.zeros(len(micro.rows), 1, dtype=torch.bool)], 1)
-    size = states.grad.abs().sum(-1)
+    places = packed(micro.ids, micro.attention, micro.trained).places
+    predicts = torch.zeros(states.shape[1], dtype=torch.bool)
+    predicts[places[:, :-1][micro.trained[:, 1:]]] = True
+    size = states.grad.abs().sum(-1)[0]
     assert (size[~predicts] == 0).all()
     assert (size[predicts] > 0).all()
 

@@ -8,6 +8,8 @@ import torch
 from agent_envs.errors import UsageError
 from trainers.batching import micro_batches
 from trainers.settings import ModelSettings, OptimSettings
+from trainers.tiny import END, PAD, START, byte_tokenizer, word_tokenizer
+from trainers.tiny import tiny_model as made_from_nothing
 from trainers.training.forward import token_logprobs
 from trainers.training.models import ReferenceModel, compute_dtype, load_model, make_accelerator, save_model
 from trainers.training.optimise import Optimiser
@@ -45,17 +47,39 @@ def update(model, micro):
         optimiser.step()
 
 
-def test_a_saved_folder_is_what_transformers_loads(folder, tiny_model, micro):
+@pytest.mark.parametrize("own", [word_tokenizer(["Who wrote the book 12?"], phrases=["the book"]), byte_tokenizer()])
+def test_a_saved_folder_is_what_transformers_loads(own, micro, tmp_path):
+    """By the classes that everyone uses: vLLM's server and other trainers are told nothing of our tokenizer's class."""
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
-    loaded = AutoModelForCausalLM.from_pretrained(folder)
-    assert torch.equal(token_logprobs(loaded, micro)[0], token_logprobs(tiny_model(), micro)[0])
-    tokenizer = AutoTokenizer.from_pretrained(folder)
-    said = [{"role": "user", "content": "w3 w4"}]
-    assert tokenizer.apply_chat_template(said, tokenize=False) == "w3 w4"
-    names = {path.name for path in folder.iterdir()}
+    model = trained_on_all_but_a_bias(made_from_nothing(own, seed=3))
+    save_model(model, own, tmp_path / "model", template=TEMPLATE)
+    loaded = AutoModelForCausalLM.from_pretrained(tmp_path / "model")
+    assert torch.equal(token_logprobs(loaded, micro)[0], token_logprobs(model, micro)[0])
+    tokenizer = AutoTokenizer.from_pretrained(tmp_path / "model")
+    for text in ("Who wrote the book", f"{START}user\nWho 12?{END}\n", "bookish é 日本 \x00 \n\n", "", PAD):
+        ids = own.encode(text)
+        assert tokenizer.encode(text) == ids, text
+        for skipped in (False, True):
+            assert tokenizer.decode(ids, skip_special_tokens=skipped) == own.decode(ids, skip_special_tokens=skipped)
+    assert len(tokenizer) == len(own) and set(tokenizer.all_special_ids) == {0, 1, 2}
+    assert (tokenizer.eos_token_id, tokenizer.pad_token_id) == (own.eos_token_id, own.pad_token_id)
+    said = [{"role": "user", "content": "Who wrote"}]
+    assert tokenizer.apply_chat_template(said, tokenize=False) == "Who wrote"
+    names = {path.name for path in (tmp_path / "model").iterdir()}
     assert {"model.safetensors", "config.json", "tokenizer.json", "chat_template.jinja"} <= names
-    assert json.loads((folder / "config.json").read_text())["architectures"] == ["Qwen2ForCausalLM"]
+    # What transformers 4 has a name for.
+    written = json.loads((tmp_path / "model" / "tokenizer_config.json").read_text())
+    assert written["tokenizer_class"] == "PreTrainedTokenizerFast" and "extra_special_tokens" not in written
+
+
+def trained_on_all_but_a_bias(model):
+    """Move every weight that trains, so that what is loaded cannot be what another class would start with."""
+    with torch.no_grad():
+        for parameter in model.parameters():
+            if parameter.requires_grad:
+                parameter.add_(0.1 * torch.randn(parameter.shape, generator=torch.Generator().manual_seed(0)))
+    return model
 
 
 def test_saving_replaces_the_folder_and_leaves_nothing_beside_it(folder, tiny_model, tokenizer):
@@ -89,12 +113,12 @@ def test_the_reference_stays_what_the_model_was(folder, micro, rank):
     model, _ = load_model(ModelSettings(name=str(folder), lora_rank=rank))
     reference = ReferenceModel(model)
     before = token_logprobs(model, micro)[0].detach()
-    assert torch.equal(reference.logprobs(micro), before)
+    assert torch.equal(reference.scores(micro).logprobs, before)
     update(model, micro)
     after = token_logprobs(model, micro)[0]
     assert not torch.allclose(after, before, atol=1e-2)
-    assert torch.equal(reference.logprobs(micro), before)
-    assert not reference.logprobs(micro).requires_grad
+    assert torch.equal(reference.scores(micro).logprobs, before)
+    assert not reference.scores(micro).logprobs.requires_grad
     assert torch.equal(token_logprobs(model, micro)[0], after), "asking the reference leaves the policy as it is"
     assert model.training
 
@@ -112,7 +136,7 @@ def test_an_adapter_is_saved_alone_or_merged_and_both_load_as_the_policy(folder,
         again, _ = load_model(ModelSettings(name=str(tmp_path / name)))
         assert torch.allclose(token_logprobs(again, micro)[0], wanted, atol=1e-5), name
     fresh, _ = load_model(ModelSettings(name=str(tmp_path / "adapter"), lora_rank=2))
-    assert torch.allclose(ReferenceModel(fresh).logprobs(micro), wanted, atol=1e-5), "a new adapter starts from there"
+    assert torch.allclose(ReferenceModel(fresh).scores(micro).logprobs, wanted, atol=1e-5), "a new adapter starts from there"
 
 
 @pytest.mark.parametrize("rank", [0, 2])

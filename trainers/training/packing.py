@@ -1,0 +1,191 @@
+"""Every token of a micro-batch once: rows that begin alike share the computation of their beginning, padding has none.
+
+What a causal model makes of a token depends on the tokens up to it. So rows that begin with the same tokens (a prompt, and
+what a group of episodes has in common after it) have the same states there, and one copy serves them all; gradients that
+reach it from several rows add up. The model gets the distinct tokens as one row, each with its position; all of it but
+attention acts on tokens one by one. Attention lays the rows out again, as they were.
+
+The last layer is read where a trained token is predicted, and nowhere else: there alone it attends, and has its
+feed-forward part computed.
+"""
+
+import weakref
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch.nn import functional
+from transformers.integrations.sdpa_attention import sdpa_attention_forward
+from transformers.modeling_utils import AttentionInterface
+
+from agent_envs.errors import UsageError
+from trainers.engines.kv_cache import check_cacheable
+from trainers.engines.modes import evaluating, last_mlp, only_at
+
+NAME = "agent_envs_packed"
+# Arguments of attention that change what is attended to, or how.
+_UNKNOWN = ("sliding_window", "softcap", "s_aux", "position_bias")
+
+_TRIED: weakref.WeakKeyDictionary[Any, bool] = weakref.WeakKeyDictionary()  # models, and whether packing is exact
+
+
+@dataclass(frozen=True, slots=True)
+class Packing:
+    """Where padded rows have their tokens among the distinct ones.
+
+    Attributes:
+        ids: of the distinct tokens.
+        positions: of each in its rows.
+        places: which distinct token each token is; 0 in the padding.
+        homes: where each distinct token is found first, among all rows * tokens.
+        read: the distinct tokens that predict a trained one.
+        queries: which tokens of a row are these, filled up with 0; None where the last layer attends from all.
+        filled: which entries of `queries` count, row after row in the order of `read`.
+    """
+
+    ids: torch.Tensor  # (1, distinct)
+    positions: torch.Tensor  # (1, distinct)
+    places: torch.Tensor  # (rows, tokens)
+    homes: torch.Tensor  # (distinct,)
+    read: torch.Tensor  # (read,)
+    queries: torch.Tensor | None  # (rows, widest)
+    filled: torch.Tensor  # (rows, widest)
+
+
+def packed(ids: torch.Tensor, attention: torch.Tensor, trained: torch.Tensor) -> Packing:
+    """Find the distinct tokens of rows that are padded on the right, each tensor (rows, tokens)."""
+    rows, lengths = ids.cpu().numpy(), attention.sum(dim=1).tolist()
+    places = np.zeros(rows.shape, np.int64)
+    homes: list[np.ndarray[Any, Any]] = []
+    count, before = 0, -1
+    # In this order the longest beginning that a row shares with any earlier one it shares with the one before it.
+    for row in sorted(range(len(rows)), key=lambda row: rows[row, : lengths[row]].tobytes()):
+        shared = _alike(rows[before], rows[row], min(lengths[before], lengths[row])) if before >= 0 else 0
+        fresh = lengths[row] - shared
+        places[row, :shared] = places[before, :shared]
+        places[row, shared : lengths[row]] = np.arange(count, count + fresh)
+        homes.append(row * rows.shape[1] + np.arange(shared, lengths[row]))
+        count, before = count + fresh, row
+    home = torch.from_numpy(np.concatenate(homes)).to(ids.device)
+    place = torch.from_numpy(places).to(ids.device)
+    read, queries, filled = _read(place, home, trained)
+    positions = home.remainder(ids.shape[1]).unsqueeze(0)
+    return Packing(ids.flatten()[home].unsqueeze(0), positions, place, home, read, queries, filled)
+
+
+def _alike(one: "np.ndarray[Any, Any]", other: "np.ndarray[Any, Any]", length: int) -> int:
+    """How many tokens two rows have in common at their beginning."""
+    differ = np.flatnonzero(one[:length] != other[:length])
+    return int(differ[0]) if len(differ) else length
+
+
+def _read(
+    places: torch.Tensor, homes: torch.Tensor, trained: torch.Tensor
+) -> tuple[torch.Tensor, torch.Tensor | None, torch.Tensor]:
+    """Which distinct tokens predict trained ones, and where rows have them."""
+    wanted = torch.zeros(homes.shape[0], dtype=torch.bool, device=homes.device)
+    wanted[places[:, :-1][trained[:, 1:]]] = True
+    found = torch.zeros(places.numel(), dtype=torch.bool, device=homes.device)
+    found[homes[wanted]] = True
+    found = found.view(places.shape)  # (rows, tokens)
+    counts = found.sum(dim=1)  # (rows,)
+    widest = int(counts.max())
+    filled = torch.arange(widest, device=homes.device) < counts.unsqueeze(1)  # (rows, widest)
+    if not 0 < 2 * widest < places.shape[1]:  # attention without a mask is then cheaper
+        return places[found], None, filled
+    queries = torch.zeros(filled.shape, dtype=torch.long, device=homes.device)
+    queries[filled] = found.nonzero()[:, 1]
+    return places[found], queries, filled
+
+
+def packed_states(bare: Any, decoder: Any, packing: Packing) -> torch.Tensor:
+    """Return the decoder's states of the distinct tokens, (distinct, width); they are right where `packing.read` says.
+
+    Ask `packable` first.
+    """
+    config = bare.config.get_text_config(decoder=True)
+    before = config._attn_implementation
+    config._attn_implementation = NAME
+    try:
+        with only_at(last_mlp(decoder, config.num_hidden_layers), packing.read):
+            output = decoder(input_ids=packing.ids, position_ids=packing.positions, packing=packing, use_cache=False)
+    finally:
+        config._attn_implementation = before
+    states: torch.Tensor = output.last_hidden_state
+    return states.squeeze(0)
+
+
+def attend(
+    module: Any,
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    attention_mask: torch.Tensor | None,
+    packing: Packing,
+    **options: Any,
+) -> tuple[torch.Tensor, None]:
+    """Attention over rows whose queries, keys and values are packed, each (1, heads, distinct, dim)."""
+    refused = [name for name in _UNKNOWN if options.get(name) is not None]
+    if refused:
+        raise UsageError(f"{type(module).__name__} attends with {refused[0]}, which packed rows do not have")
+    settings = {name: options[name] for name in ("dropout", "scaling") if name in options}
+    places, last = packing.places, module.layer_idx == module.config.num_hidden_layers - 1
+    keys, values = _rows(key, places), _rows(value, places)
+    if packing.queries is None or not last:
+        found, _ = sdpa_attention_forward(module, _rows(query, places), keys, values, None, **settings)
+        return functional.embedding(packing.homes, found.flatten(0, 1).flatten(1)).view(1, -1, *found.shape[2:]), None
+    queries = _rows(query, places.gather(1, packing.queries))  # (rows, heads, widest, dim)
+    seen = torch.arange(places.shape[1], device=places.device) <= packing.queries.unsqueeze(-1)
+    found, _ = sdpa_attention_forward(module, queries, keys, values, seen.unsqueeze(1), **settings)
+    whole = found.new_zeros(packing.homes.shape[0], *found.shape[2:])  # (distinct, heads, dim)
+    return whole.index_copy(0, packing.read, found[packing.filled]).unsqueeze(0), None
+
+
+AttentionInterface.register(NAME, attend)
+
+
+def _rows(states: torch.Tensor, places: torch.Tensor) -> torch.Tensor:
+    """(1, heads, distinct, dim) to (rows, heads, tokens, dim)."""
+    table = states.squeeze(0).transpose(0, 1)  # (distinct, heads, dim)
+    # The backward pass of an embedding adds whole rows up; that of an index adds number by number.
+    return functional.embedding(places, table.flatten(1)).view(*places.shape, *table.shape[1:]).transpose(1, 2)
+
+
+def packable(bare: Any, decoder: Any) -> bool:
+    """Whether packed rows give what padded ones do: tried once a model, since names in configurations differ.
+
+    Gradient checkpointing runs layers again after `packed_states` has returned, where they would attend otherwise.
+    """
+    if torch.is_grad_enabled() and decoder.training and _checkpoints(decoder):
+        return False
+    config = bare.config.get_text_config(decoder=True)
+    if config._attn_implementation != "sdpa" or not getattr(bare, "_supports_attention_backend", False):
+        return False
+    if bare not in _TRIED:
+        try:
+            check_cacheable(config)
+            _TRIED[bare] = _exact(bare, decoder)
+        except (UsageError, TypeError):  # TypeError: the model hands attention no arguments of ours
+            _TRIED[bare] = False
+    return _TRIED[bare]
+
+
+def _checkpoints(decoder: Any) -> bool:
+    return any(getattr(module, "gradient_checkpointing", False) for module in decoder.modules())
+
+
+def _exact(bare: Any, decoder: Any) -> bool:
+    ids = torch.tensor([[1, 2, 3, 4, 5, 6], [1, 2, 3, 5, 4, 2], [1, 2, 0, 0, 0, 0]], device=bare.device)
+    attention = torch.tensor([[1] * 6, [1] * 6, [1, 1, 0, 0, 0, 0]], device=bare.device)
+    trained = torch.zeros_like(ids, dtype=torch.bool)
+    trained[:2, 4:] = True
+    close = True
+    for wanted in (trained, attention.bool()):
+        packing = packed(ids, attention, wanted)
+        with torch.no_grad(), evaluating(bare), torch.autocast(bare.device.type, enabled=False):
+            expected = decoder(input_ids=ids, use_cache=False).last_hidden_state.flatten(0, 1)[packing.homes]
+            found = packed_states(bare, decoder, packing)
+        gap = (found - expected)[packing.read].abs().max()
+        close = close and bool(gap <= torch.finfo(expected.dtype).eps ** 0.5 * expected.abs().max())
+    return close
