@@ -55,6 +55,7 @@ scaling: $(READY)
 # Do the reference trainers learn? Three seeds a preset on one torch thread each: an hour or more.
 learn: $(READY)
 	$(PY) -m benchmarks.learn --out benchmarks/results/learn.json
+	$(PY) -m benchmarks.earl_learn --out benchmarks/results/earl.json
 
 ablations: $(READY)
 	$(PY) -m benchmarks.ablations --out benchmarks/results/ablations.json

@@ -108,7 +108,8 @@ def test_links_and_the_annotated_tree_are_true():
 
 
 TRAINING = (ROOT / "docs" / "training.md").read_text(encoding="utf-8")
-TRAIN_LINES = [line.partition("  #")[0].split(" --out ")[0].strip() for line in (README + TRAINING).splitlines()
+EARL = (ROOT / "docs" / "earl.md").read_text(encoding="utf-8")
+TRAIN_LINES = [line.partition("  #")[0].split(" --out ")[0].strip() for line in (README + TRAINING + EARL).splitlines()
                if line.startswith("python -m trainers.")]  # fmt: skip
 
 
@@ -116,15 +117,19 @@ def test_the_training_commands_are_understood(tmp_path):
     """Each is read as it stands; tests/trainers runs the small ones to their end."""
     pytest.importorskip("torch")
     from trainers.command_line import parse
+    from trainers.earl import EARLSettings
     from trainers.grpo import GRPOSettings
     from trainers.sft import SFTSettings
+    from trainers.sweeps import sweep_names
 
-    kinds = {"grpo": GRPOSettings, "sft": SFTSettings}
+    kinds = {"grpo": GRPOSettings, "sft": SFTSettings, "earl": EARLSettings}
     read = 0
     for number, line in enumerate(TRAIN_LINES):
         _, _, module, *words = shlex.split(line)
         program = module.removeprefix("trainers.")
-        if words not in (["--help"], ["--resume", "runs/grpo"]):
+        if "--sweep" in words:
+            assert words[1] in sweep_names(program)
+        elif words[0] not in ("--help", "--resume", "--extract"):
             parse(kinds[program], [*words, "--out", str(tmp_path / str(number))], program=program)
             read += 1
     assert read >= 4

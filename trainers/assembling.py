@@ -8,11 +8,17 @@ from typing import Any, Protocol
 import gymnasium as gym
 from gymnasium.envs.registration import EnvSpec
 
+from agent_envs.core import TurnEnv
 from agent_envs.errors import UsageError
+from agent_envs.expa import ExpandedActionEnv
 from agent_envs.policies import core_of
 from trainers.contracts import Engine, Sampling
+from trainers.engine_policy import EnginePolicy
 from trainers.engines import HFEngine
-from trainers.sampling import EnginePolicy, environment_spec
+from trainers.expa_head import attach_head, head_is_in, head_of, language_model, load_head
+from trainers.expanded.player import ExpandedPlayer
+from trainers.expanded.sequences import vocabulary_rows
+from trainers.sampling import Player, environment_spec
 from trainers.settings import (
     EnvironmentSettings,
     EvalSettings,
@@ -59,11 +65,43 @@ def environment_specs(settings: Settings) -> tuple[str, str]:
     wanted += [(specs[0], env.eval_split)] if evaluation.every and evaluation.tasks else []
     wanted += [(specs[1], env.test_split)] if evaluation.test_tasks else []
     for spec, split in wanted:
-        core = core_of(gym.make(EnvSpec.from_json(spec)))
-        if split not in core.source.splits:
-            has = ", ".join(core.source.splits)
-            raise UsageError(f"{env.id}: {core.source.name} has no split {split!r}, but {has}; see env.test_arguments")
+        _check_split(env.id, spec, split)
     return specs
+
+
+def environment(name: str, arguments: str) -> tuple[str, TurnEnv]:
+    """Return the spec of an environment as JSON, and one of its kind.
+
+    Raises:
+        UsageError: arguments are no JSON object, or it does not take them.
+    """
+    spec = environment_spec(name, _object(arguments, f"arguments of {name}"))
+    return spec, core_of(gym.make(EnvSpec.from_json(spec)))
+
+
+def further_tests(settings: Settings) -> dict[str, tuple[str, str]]:
+    """Return the spec and the split of each of `env.tests`, by name.
+
+    Raises:
+        UsageError: these are no JSON objects, a split does not exist, or the best would be chosen on it.
+    """
+    env, found = settings.env, dict[str, tuple[str, str]]()
+    own = _object(env.arguments, "env.arguments")
+    for name, arguments in _object(env.tests, "env.tests").items():
+        theirs = _object(json.dumps(arguments), f"env.tests: {name}")
+        split = str(theirs.pop("split", env.test_split))
+        if settings.evaluation.keep_best and split == env.eval_split:
+            raise UsageError(f"evaluation.keep_best chooses on {split!r}, where env.tests would measure {name}")
+        found[name] = environment_spec(env.id, {**own, **theirs}), split
+        _check_split(env.id, *found[name])
+    return found
+
+
+def _check_split(env_id: str, spec: str, split: str) -> None:
+    source = core_of(gym.make(EnvSpec.from_json(spec))).source
+    if split not in source.splits:
+        has = ", ".join(source.splits)
+        raise UsageError(f"{env_id}: {source.name} has no split {split!r}, but {has}; see env.test_arguments")
 
 
 def made_model(settings: Settings, accelerator: Any) -> tuple[Any, ChatTokenizer]:
@@ -84,11 +122,23 @@ def made_model(settings: Settings, accelerator: Any) -> tuple[Any, ChatTokenizer
     return model.to(accelerator.device), ChatTokenizer(tokenizer, "chatml" if wanted == "auto" else wanted)
 
 
+def with_expanded_head(settings: Settings, model: Any, chat: ChatTokenizer, env: gym.Env[Any, Any]) -> None:
+    """Give a model the output rows of an environment's expanded actions, if it has any: a folder's, or new ones."""
+    if not isinstance(core_of(env), ExpandedActionEnv):
+        return
+    folder = Path(settings.model.name)
+    if head_is_in(folder):
+        load_head(model, folder)
+        return
+    width = language_model(model).get_output_embeddings().weight.shape[0]
+    attach_head(model, vocabulary_rows(env, chat, width), settings.model.expanded_start)
+
+
 def made_engine(settings: Settings, model: Any, chat: ChatTokenizer, accelerator: Any, out: Path) -> Engine:
     """Return the engine; vLLM's is not synced yet.
 
     Raises:
-        UsageError: vLLM in several processes.
+        UsageError: vLLM in several processes, or for expanded actions.
     """
     sampling, lora = settings.sampling, settings.model.lora_rank
     own = getattr(model.generation_config, "eos_token_id", None)
@@ -96,6 +146,8 @@ def made_engine(settings: Settings, model: Any, chat: ChatTokenizer, accelerator
     ends = sorted({*chat.end_ids, *(number for number in found if number is not None)})
     if sampling.engine == "hf":
         return HFEngine(model, chat.tokenizer, batch=sampling.batch, eos_ids=ends)
+    if head_of(model) is not None:
+        raise UsageError("sampling.engine=vllm samples text alone; expanded actions are played with hf")
     if accelerator.num_processes > 1:
         raise UsageError("sampling.engine=vllm works in one process here; with several use hf")
     from trainers.engines import VLLMEngine
@@ -121,7 +173,7 @@ def made_engine(settings: Settings, model: Any, chat: ChatTokenizer, accelerator
 
 def made_policies(
     settings: Settings, model: Any, engine: Engine, chat: ChatTokenizer, within: Any
-) -> tuple[EnginePolicy, EnginePolicy]:
+) -> tuple[Player, Player]:
     """Return the policy that plays training episodes, and the one that is measured."""
     wanted = settings.sampling
     training = Sampling(wanted.temperature)
@@ -133,10 +185,12 @@ def made_policies(
         "batch": wanted.batch,
         "within": within,
     }
-    return (
-        EnginePolicy(engine, chat, training, name="training", **limits),
-        EnginePolicy(engine, chat, judged, name="evaluation", **limits),
-    )
+    named = (("training", training), ("evaluation", judged))
+    if head_of(model) is not None:
+        players = [ExpandedPlayer(model, chat, drawn, name=name, **limits) for name, drawn in named]
+        return players[0], players[1]
+    policies = [EnginePolicy(engine, chat, drawn, name=name, **limits) for name, drawn in named]
+    return policies[0], policies[1]
 
 
 def _object(text: str, name: str) -> dict[str, Any]:

@@ -17,17 +17,18 @@ from agent_envs.errors import AgentEnvsError, UsageError
 S = TypeVar("S")
 
 PRESETS = Path(__file__).with_name("presets")
-SETTINGS_FILE = "settings.json"
+SETTINGS_FILE, RESULT_FILE = "settings.json", "result.json"
 
 
 def parse(kind: type[S], argv: Sequence[str] | None = None, *, program: str) -> tuple[S, Path]:
     """Read a trainer's command line.
 
     `--preset NAME` starts from `trainers/presets/PROGRAM/NAME.toml`, or from a file; every other option changes one setting.
-    `--resume DIR` takes nothing else: the settings are those that the run began with.
+    `--resume DIR` takes nothing else: the settings are those that the run began with. A run that is finished prints its
+    result again, and the process ends.
 
     Args:
-        kind: the trainer's dataclass; it has the fields `preset` and `out`.
+        kind: the trainer's dataclass; it has the fields `preset`, `out` and `steps`.
         argv: None for the process's own.
         program: the trainer's name.
 
@@ -44,7 +45,9 @@ def parse(kind: type[S], argv: Sequence[str] | None = None, *, program: str) -> 
     if "--resume" in words:
         if len(words) != 2 or words[0] != "--resume":
             raise UsageError("--resume DIR takes nothing else: a run goes on with the settings it began with")
-        return read_settings(kind, Path(words[1])), Path(words[1])
+        settings, out = read_settings(kind, Path(words[1])), Path(words[1])
+        _tell_if_finished(out, settings.steps)  # type: ignore[attr-defined]
+        return settings, out
     default = load_preset(kind, program, _preset_of(words, program))
     settings = tyro.cli(
         kind, args=words, default=default, prog=f"python -m trainers.{program}", description=teaching(kind, program)
@@ -56,6 +59,25 @@ def parse(kind: type[S], argv: Sequence[str] | None = None, *, program: str) -> 
         raise UsageError(f"{out} holds a run: go on with --resume {out}, or name another folder with --out")
     write_settings(settings, out)
     return settings, out
+
+
+def option(words: list[str], name: str) -> str:
+    """Take an option and its value out of the words of a command line and return the value; "" where it is not given.
+
+    Raises:
+        UsageError: it has no value.
+    """
+    for place, word in enumerate(words):
+        if word == name:
+            if place + 1 == len(words):
+                raise UsageError(f"{name} needs a value")
+            value = words[place + 1]
+            del words[place : place + 2]
+            return value
+        if word.startswith(f"{name}="):
+            del words[place]
+            return word.removeprefix(f"{name}=")
+    return ""
 
 
 @contextlib.contextmanager
@@ -74,7 +96,9 @@ def one_line_errors(program: str) -> Iterator[None]:
 def teaching(kind: type, program: str) -> str:
     """Return what `--help` begins with: what the trainer is, how it is run, and where to read on."""
     first = (kind.__doc__ or "").partition("\n")[0]
-    name = next(name for name in ("tiny-minute", "tiny-searchqa", "") if name in (*preset_names(program), ""))
+    name = next(
+        name for name in ("tiny-minute", "tiny-sort4", "tiny-searchqa", "") if name in (*preset_names(program), "")
+    )
     return (
         f"{first}\n\nStart here: python -m trainers.{program} --preset {name} --seed 0 --out runs/{program}. "
         f"After a kill: python -m trainers.{program} --resume runs/{program}. "
@@ -95,11 +119,29 @@ def load_preset(kind: type[S], program: str, name: str) -> S:
     if not path.is_file():
         known = ", ".join(preset_names(program))
         raise UsageError(f"no preset {name!r}; there are {known}, or give a .toml file")
+    return _built(kind, {**_read_table(path), "preset": name}, str(path))
+
+
+def _read_table(path: Path, above: Sequence[Path] = ()) -> dict[str, Any]:
+    """Return a preset's settings, on top of those of the preset that it `extends`, a file beside it."""
     try:
         table = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, OSError) as error:
         raise UsageError(f"{path}: {error}") from None
-    return _built(kind, {"preset": name, **table}, str(path))
+    base, seen = table.pop("extends", ""), (*above, path)
+    if not base:
+        return table
+    below = path.with_name(f"{base}.toml")
+    if below in seen:
+        raise UsageError(f"{path}: extends={base!r}, which extends this one")
+    if not below.is_file():
+        raise UsageError(f"{path}: extends={base!r}: there is no {below.name} beside it")
+    return _merged(_read_table(below, seen), table)
+
+
+def _merged(below: dict[str, Any], above: dict[str, Any]) -> dict[str, Any]:
+    inner = {name: _merged(below[name], value) for name, value in above.items() if isinstance(below.get(name), dict)}
+    return {**below, **above, **inner}
 
 
 def preset_names(program: str) -> list[str]:
@@ -132,15 +174,38 @@ def read_settings(kind: type[S], out: Path) -> S:
     return _built(kind, table, str(path))
 
 
+def write_result(result: dict[str, Any], out: Path) -> None:
+    """Write what a run came to, as the last of its files."""
+    part = out / f"{RESULT_FILE}.part"
+    part.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
+    part.replace(out / RESULT_FILE)
+
+
+def _tell_if_finished(out: Path, steps: int) -> None:
+    """End the process, with the result once more, where a run has all its steps and its result behind it."""
+    try:
+        result = json.loads((out / RESULT_FILE).read_text(encoding="utf-8"))
+        finished = result["planned_steps"] >= steps
+    except (OSError, ValueError, KeyError, TypeError):  # a run that goes on writes it anew
+        return
+    if finished:
+        if os.environ.get("RANK", "0") == "0":
+            more = f"raise steps in {SETTINGS_FILE} to go on, delete {RESULT_FILE} to measure again"
+            print(f"{out} is finished, after {result['steps']} steps; {more}", file=sys.stderr)
+            print(json.dumps(result))
+        raise SystemExit(0)
+
+
 def _preset_of(words: Sequence[str], program: str) -> str:
+    found = ""  # the last one counts, as of every option
     for place, word in enumerate(words):
         if word == "--preset":
             if place + 1 == len(words):
                 raise UsageError(f"--preset needs a name: {', '.join(preset_names(program))}")
-            return words[place + 1]
-        if word.startswith("--preset="):
-            return word.removeprefix("--preset=")
-    return ""
+            found = words[place + 1]
+        elif word.startswith("--preset="):
+            found = word.removeprefix("--preset=")
+    return found
 
 
 def _built(kind: Any, table: Any, where: str) -> Any:

@@ -14,12 +14,18 @@ class TokenSequence:
         trained: which tokens the policy sampled (or a demonstration wrote): the only ones that carry a gradient.
         logprobs: of trained tokens under the policy that sampled them; 0 elsewhere, and in demonstrations.
         turns: the index of the turn (from 1) that a trained token belongs to; 0 elsewhere.
+        targets: what was chosen at each trained token, where that is not always the token itself: an expanded action has an
+            id beyond the vocabulary, and the first token of its description stands in `ids`. Empty: `ids`.
+        legal: the numbers of the expanded actions that were legal at each trained token, () elsewhere. Where 0 (`end`, the
+            end-of-sequence token) is among them the vocabulary was open as well. Empty: there are no expanded actions.
     """
 
     ids: tuple[int, ...]
     trained: tuple[bool, ...]
     logprobs: tuple[float, ...]
     turns: tuple[int, ...]
+    targets: tuple[int, ...] = ()
+    legal: tuple[tuple[int, ...], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

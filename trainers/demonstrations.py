@@ -17,6 +17,7 @@ from agent_envs.policies import CompanionPolicy, Reply, Request, core_of
 from agent_envs.rollout import run_episode, solve
 from agent_envs.trajectory import Trajectory
 from agent_envs.wrappers.turns import allowance
+from trainers.guesses import guess
 from trainers.tiny import spread_task
 
 KINDS = ("early", "hasty", "astray", "repeated", "malformed", "sampled")
@@ -35,6 +36,7 @@ class Flaws:
         repeated: the action of the turn before once more; nothing in the first turn.
         malformed: the right action without its tags.
         sampled: an action of the environment's sampler.
+        silent: no share of a turn: in every episode, the chance that no tool is used and a guess is written at once.
         keep_plan: after a detour go on with the actions planned at the reset, where the solver counts what was done and
             would skip some; an episode that runs out of turns so ends with another task's answer. For environments
             whose actions only look things up.
@@ -46,6 +48,7 @@ class Flaws:
     repeated: float = 0.0
     malformed: float = 0.0
     sampled: float = 0.0
+    silent: float = 0.0
     keep_plan: bool = False
 
     def __post_init__(self) -> None:
@@ -57,6 +60,8 @@ class Flaws:
         chances = [getattr(self, kind) for kind in KINDS]
         if not all(0 <= chance <= 1 for chance in chances) or sum(chances) > 1 + 1e-9:
             raise UsageError(f"Flaws: chances are >= 0 and sum to at most 1, not {chances}")
+        if not 0 <= self.silent <= 1:
+            raise UsageError(f"Flaws: silent={self.silent}: give a chance from 0 to 1")
 
     def draw(self, rng: random.Random) -> str:
         """Return the flaw of a turn, "" for none."""
@@ -137,11 +142,16 @@ class _Demonstrator:
         self._solver = CompanionPolicy("solver", env)
         self._sampler = CompanionPolicy("random", env) if policy.flaws.sampled else None
         self._plan = [str(action) for action in solve(env)] if policy.flaws.keep_plan else []
+        rng = random.Random(f"silent:{policy.seed}:{self._core.episode.key}")
+        silent = rng.random() < policy.flaws.silent
+        self._guess = guess(self._core.episode.task.data, rng).strip() if silent else ""
 
     def act(self, requests: Sequence[Request]) -> Sequence[Reply]:
         return [Reply(self._action(request)) for request in requests]
 
     def _action(self, request: Request) -> str:
+        if self._guess:
+            return self._guess
         left, _ = allowance(self._env)
         flaw = self._flaws.draw(self._rng)
         if flaw:

@@ -35,7 +35,8 @@ from trainers import advantages as adv
 from trainers import losses
 from trainers.batching import MicroBatch, Row, micro_batches
 from trainers.command_line import one_line_errors, parse
-from trainers.measuring import group_stats, mean_by_name
+from trainers.episode_sources import check_flaws
+from trainers.measuring import group_stats
 from trainers.rescoring import corrected, reference_of, with_reference
 from trainers.sampling import Group, plan_groups, play_groups, tasks_of_step
 from trainers.settings import (
@@ -49,8 +50,9 @@ from trainers.settings import (
     at_least_one,
     check_seed,
 )
-from trainers.sft import flaws_of, warm_start
+from trainers.sft import warm_start
 from trainers.training.forward import token_logprobs
+from trainers.training.pooling import add_up, averages, mean_by_name
 from trainers.training_run import TrainingRun, open_run
 
 
@@ -120,12 +122,12 @@ class GRPOSettings:
     correction: losses.Correction = "off"
     epochs: int = 1
     minibatches: int = 1
-    token_budget: int = 16384
+    token_budget: int = 4096
 
     def __post_init__(self) -> None:
         """Refuse what no other part would, with a UsageError."""
         check_seed(self.seed)
-        flaws_of(self.warm_start.flaws)
+        check_flaws(self.warm_start.flaws, self.env.id)
         at_least_one(self, "", "steps", "tasks_per_step", "epochs", "minibatches", "token_budget")
         for name in ("eps_low", "eps_high", "dual_clip", "beta", "entropy", "gamma_turn"):
             if not 0 <= getattr(self, name) < 1e6:
@@ -231,9 +233,9 @@ def minibatches(rows: list[Row], settings: GRPOSettings) -> list[list[Row]]:
 def update(rows: list[Row], run: TrainingRun, settings: GRPOSettings) -> dict[str, float]:
     """Take one gradient step on rows and return its metrics. Denominators are those of all processes together."""
     tokens, count = (int(number) for number in run.sums([sum(sum(row.sequence.trained) for row in rows), len(rows)]))
-    rate = run.optimiser.learning_rate
+    told = {"learning_rate": run.optimiser.learning_rate}
     if tokens == 0:  # no group has a signal: nothing moves
-        return {"learning_rate": rate}
+        return told
     totals: dict[str, float] = {"loss": 0.0}
     for micro in micro_batches(rows, settings.token_budget, run.chat.pad_id):
         micro = micro.to(run.device)
@@ -243,10 +245,8 @@ def update(rows: list[Row], run: TrainingRun, settings: GRPOSettings) -> dict[st
         loss = mean_loss(by_token, micro.trained, tokens, count, settings)
         run.accelerator.backward(loss)
         totals["loss"] += float(loss.detach()) * tokens
-        for name, value in metrics.items():
-            totals[name] = totals.get(name, 0.0) + float(value) * int(micro.trained.sum())
-    stats = {name: value / tokens for name, value in run.sums_by_name(totals).items()}
-    return stats | {"learning_rate": rate, "grad_norm": run.optimiser.step(run.accelerator)}
+        add_up(totals, metrics, int(micro.trained.sum()))
+    return told | averages(run.sums_by_name(totals), tokens) | {"grad_norm": run.optimiser.step(run.accelerator)}
 
 
 def token_losses(

@@ -24,12 +24,15 @@ def reference_of(run: TrainingRun) -> ReferenceModel:
     return ReferenceModel(first)
 
 
-def with_reference(rows: Sequence[Row], run: TrainingRun, reference: ReferenceModel, token_budget: int) -> list[Row]:
-    """Return rows with their tokens' logprobs under a reference model."""
+def with_reference(
+    rows: Sequence[Row], run: TrainingRun, reference: ReferenceModel, token_budget: int, *, vocabulary: bool = False
+) -> list[Row]:
+    """Return rows with their tokens' logprobs under a reference model; with `vocabulary` over the vocabulary alone."""
     found = list(rows)
     for micro in micro_batches(rows, token_budget, run.chat.pad_id):
         with run.accelerator.autocast():
-            logprobs = reference.logprobs(micro.to(run.device), run.temperature)
+            scores = reference.scores(micro.to(run.device), run.temperature)
+            logprobs = scores.vocabulary_logprobs if vocabulary else scores.logprobs
         for place, row in zip(micro.rows, logprobs.tolist(), strict=True):
             found[place] = replace(rows[place], reference_logprobs=tuple(row[: len(rows[place].sequence.ids)]))
     return found

@@ -40,6 +40,8 @@ class ModelSettings:
         lora_targets: names of the adapted modules; empty for all linear layers but the head.
         gradient_checkpointing: compute activations again in the backward pass instead of keeping them.
         attention: transformers' name of the attention code.
+        expanded_start: of an expanded action's output row (ids that end in ExpA): the language head's row of the "first" token
+            of its description, or the "mean" over all of them.
     """
 
     name: str = ""
@@ -49,6 +51,7 @@ class ModelSettings:
     lora_targets: tuple[str, ...] = ()
     gradient_checkpointing: bool = False
     attention: str = "sdpa"
+    expanded_start: Literal["first", "mean"] = "first"
 
 
 @dataclass(frozen=True)
@@ -93,6 +96,8 @@ class EnvironmentSettings:
         id: of the environment: `SearchQA`, `agent_envs/SearchQA-v0`, or anyone's `module:namespace/Name-v0`.
         arguments: of the environment, as a JSON object.
         test_arguments: what is different on the test split (other data, say), as a JSON object.
+        tests: further tests of the trained model: such an object for each name, as a JSON object; a `split` in it is what
+            is played instead of the test_split.
         train_split: tasks to learn on.
         eval_split: tasks that choose: the best checkpoint, and what is printed on the way.
         test_split: tasks that measure, before and after, and nothing else.
@@ -101,9 +106,34 @@ class EnvironmentSettings:
     id: str = "SearchQA"
     arguments: str = "{}"
     test_arguments: str = "{}"
+    tests: str = "{}"
     train_split: str = "train"
     eval_split: str = "dev"
     test_split: str = "test"
+
+
+@dataclass(frozen=True)
+class CurriculumSettings:
+    """What is played first, in place of the environment: easier tasks with the same actions.
+
+    Attributes:
+        steps: for how many; 0 for no curriculum.
+        id: of the environment.
+        arguments: of the environment, as a JSON object.
+    """
+
+    steps: int = 0
+    id: str = ""
+    arguments: str = "{}"
+
+    def __post_init__(self) -> None:
+        """Check that it is whole.
+
+        Raises:
+            UsageError: steps without an environment, or the other way round.
+        """
+        if self.steps < 0 or bool(self.steps) != bool(self.id):
+            raise UsageError("curriculum.steps and curriculum.id go together; 0 and nothing for no curriculum")
 
 
 @dataclass(frozen=True)
@@ -116,7 +146,7 @@ class SamplingSettings:
         eval_temperature: in evaluation; 0 takes the likeliest token.
         eval_top_k: in evaluation; 0 for all tokens.
         eval_top_p: in evaluation; 1 for all tokens.
-        max_new_tokens: a turn.
+        max_new_tokens: a turn; with expanded actions the whole episode, with what they append.
         max_context: tokens of a conversation; a policy that has used them up says nothing more.
         batch: rows that the engine takes at a time, and episodes that are played at a time.
         template: the chat template: "auto" (the tokenizer's), "chatml", "qwen", "llama", or a jinja text.
@@ -231,7 +261,7 @@ class WarmStartSettings:
     flaws: str = "none"
     steps: int = 200
     rows_per_step: int = 64
-    token_budget: int = 16384
+    token_budget: int = 4096
     train_on: Literal["actions", "all"] = "actions"
     optim: OptimSettings = field(default_factory=OptimSettings)
 

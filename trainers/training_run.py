@@ -9,21 +9,31 @@ import ctypes
 import json
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
 import gymnasium as gym
 import torch
-from accelerate.utils import gather_object
 from gymnasium.envs.registration import EnvSpec
 
 from agent_envs.canonical import digest
 from agent_envs.errors import UsageError
 from agent_envs.journal import Journal
 from agent_envs.policies import core_of
-from trainers.assembling import Settings, environment_specs, made_engine, made_model, made_policies
-from trainers.measuring import Measurement, gain, measure
+from agent_envs.trajectory import Trajectory
+from trainers.assembling import (
+    Settings,
+    environment_specs,
+    made_engine,
+    made_model,
+    made_policies,
+    with_expanded_head,
+)
+from trainers.command_line import write_result
+from trainers.contracts import TokenSequence
+from trainers.examining import Examiner, curve_points
+from trainers.measuring import Measurement, gain
 from trainers.sampling import Group
 from trainers.training.checkpoints import Checkpoints
 from trainers.training.curves import plot_curves
@@ -31,10 +41,10 @@ from trainers.training.metrics import FILE as METRICS_FILE
 from trainers.training.metrics import Metrics, read_metrics
 from trainers.training.models import make_accelerator, save_model
 from trainers.training.optimise import Optimiser, global_sums, same_weights
+from trainers.training.pooling import means_of_processes, sums_of_processes
 
 T = TypeVar("T")
 M_ARENA_MAX = -8  # of glibc's malloc.h
-COUNTS = ("drift", "faults", "edited")  # summed over processes; of `/max` the largest counts; the rest is averaged
 
 
 class TrainingRun:
@@ -50,6 +60,8 @@ class TrainingRun:
         chat: tokens of conversations.
         engine: samples; it shares the model, or has a copy that `weights_changed` keeps up.
         policy: plays training episodes.
+        judged: plays as it is measured: greedily, say.
+        memory: what an algorithm keeps over a kill, as plain JSON; it is part of every checkpoint.
         optimiser: of the model.
         spec: of the environment, as JSON.
         tools: schemas that the policy is shown.
@@ -66,7 +78,7 @@ class TrainingRun:
             UsageError: a setting does not fit; the message names it.
         """
         self.out, self._settings = out, settings
-        self.spec, self._test_spec = environment_specs(settings)
+        self.spec = environment_specs(settings)[0]
         self.train_split = settings.env.train_split
         self.accelerator = make_accelerator(settings.model)
         self.device = self.accelerator.device
@@ -78,20 +90,22 @@ class TrainingRun:
         _, info = env.reset(seed=0, options={"split": self.train_split, "task": 0})
         self.tools = tuple(info["tools"])
         self.model, self.chat = made_model(settings, self.accelerator)
+        with_expanded_head(settings, self.model, self.chat, env)
         same_weights(self.model, self.accelerator)
         self.temperature = settings.sampling.temperature
         self.max_context = settings.sampling.max_context
         self.engine = made_engine(settings, self.bare, self.chat, self.accelerator, out)
-        self.policy, self._judged = made_policies(
-            settings, self.bare, self.engine, self.chat, self.accelerator.autocast
-        )
+        self.policy, self.judged = made_policies(settings, self.bare, self.engine, self.chat, self.accelerator.autocast)
+        self._examiner = Examiner(settings, self.judged, self.accelerator)
         self.optimiser = Optimiser(self.model, settings.optim, updates)
         self._checkpoints = Checkpoints(
             out / "checkpoints", settings.log.keep_checkpoints, settings.evaluation.best_within_steps
         )
         self._start = Checkpoints(out / "checkpoints" / "start")
-        self.step, self._state = 0, {"cpu_seconds": 0.0, "sampled_tokens": 0, "num_tokens": 0, "before": None}
+        self.step, self.memory = 0, dict[str, Any]()
+        self._state = {"cpu_seconds": 0.0, "sampled_tokens": 0, "num_tokens": 0, "before": None}
         self.fresh = not self._resume()
+        self._saved_step = self.step
         self.weights_changed()
         self._metrics = Metrics(out, settings.log, total_steps=settings.steps, enabled=self.accelerator.is_main_process)
 
@@ -99,6 +113,10 @@ class TrainingRun:
     def bare(self) -> Any:
         """The model without what accelerate may have put around it."""
         return self.accelerator.unwrap_model(self.model)
+
+    def encoded(self, episode: Trajectory) -> list[TokenSequence]:
+        """Return an episode that somebody played as tokens, as the policy would have had them."""
+        return self.policy.demonstrated(episode, self.spec, self.tools)
 
     def environment(self) -> gym.Env[Any, Any]:
         """Return a new environment of the run's kind."""
@@ -108,7 +126,7 @@ class TrainingRun:
         """Keep the weights that training starts from, measure them on the test split, and write the first checkpoint."""
         if self.accelerator.is_main_process:
             self._start.keep_best(0, 0.0, self.bare)
-        measured = self._measure_test()
+        measured = self._examiner.test()
         self._state["before"] = measured and measured.as_json()
         self._save()
 
@@ -139,10 +157,8 @@ class TrainingRun:
         return global_sums(self.accelerator, torch.tensor(values, dtype=torch.float64, device=self.device)).tolist()
 
     def sums_by_name(self, values: Mapping[str, float]) -> dict[str, float]:
-        """Return numbers summed over processes by name; a process may lack some."""
-        everyone = gather_object([dict(values)])
-        names = list(dict.fromkeys(name for found in everyone for name in found))
-        return {name: sum(found.get(name, 0.0) for found in everyone) for name in names}
+        """Return numbers summed over processes by name, of smallest and largest ones the extreme; some may be lacking."""
+        return sums_of_processes(values)
 
     def weights_changed(self) -> None:
         """Tell the engine: caches are dropped; a copy of the weights is brought up to date, and checked."""
@@ -156,8 +172,9 @@ class TrainingRun:
         self.step += 1
         every, last = self._settings.evaluation.every, self.step >= self._settings.steps
         self._state["num_tokens"] += self.sums([stats.get("tokens", 0.0)])[0]
-        told = self._together({**stats, "edited": self.policy.edited})
-        told |= {"num_tokens": self._state["num_tokens"], "sampled_tokens": self._sampled_tokens()}
+        told = means_of_processes({**stats, "edited": self.policy.edited})
+        self.policy.edited = 0  # a step tells its own, so that a run that went on tells the same
+        told |= {"num_tokens": self._state["num_tokens"], "sampled_tokens": self.sampled_tokens}
         if hasattr(self.engine, "sync"):
             told["engine/probe_gap"] = self._gap
         if every and (self.step % every == 0 or last):
@@ -169,12 +186,16 @@ class TrainingRun:
         if last or (due and self.step % due == 0):
             self._save()
 
-    def finish(self) -> dict[str, Any]:
-        """Measure on the test split; write the model, the curves and result.json, print it and return it."""
+    def finish(self, more: Callable[[], dict[str, Any]] = dict) -> dict[str, Any]:
+        """Measure on the test split; write the model, the curves and result.json, print it and return it.
+
+        `more` is called when the weights are those that stay, and adds to the result.
+        """
         settings = self._settings
-        if settings.evaluation.keep_best and self._checkpoints.load_best(self.bare):
-            self.weights_changed()
-        after = self._measure_test()
+        if self._saved_step < self.step:
+            self._save()
+        self.load_best()
+        after = self._examiner.test()
         before = self._state["before"] and Measurement.from_json(self._state["before"])
         result = {
             "env": settings.env.id,
@@ -182,22 +203,28 @@ class TrainingRun:
             "before": before and before.summary(),
             "after": after and after.summary(),
             "gain": gain(before, after) if before and after else None,
+            "tests": self._examiner.further(after),
             "steps": self.step,
-            "sampled_tokens": self._sampled_tokens(),
+            "planned_steps": settings.steps,
+            "sampled_tokens": self.sampled_tokens,
             "cpu_seconds": round(self._cpu_seconds(), 1),
+            **more(),
         }
         if self.accelerator.is_main_process:
             save_model(self.bare, self.chat.tokenizer, self.out / "model", template=self.chat.template)
-            part = self.out / "result.json.part"
-            part.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
-            part.replace(self.out / "result.json")
+            plot_curves([read_metrics(self.out / METRICS_FILE)], self.out / "curves.png")
+            write_result(result, self.out)  # the last thing of all: where it is, a run is finished
             print(json.dumps(result))
             if before and after:
                 told = f"success on {settings.env.test_split}: {before.rate.text()} -> {after.rate.text()}"
                 print(f"{told}; {self.out / 'curves.png'}, {self.out / 'model'}", file=sys.stderr)
-            plot_curves([read_metrics(self.out / METRICS_FILE)], self.out / "curves.png")
         self.accelerator.wait_for_everyone()
         return result
+
+    def load_best(self) -> None:
+        """Take the weights of the best evaluation, if they are to be kept."""
+        if self._settings.evaluation.keep_best and self._checkpoints.load_best(self.bare):
+            self.weights_changed()
 
     def close(self) -> None:
         """Write what is buffered, stop the engine, and leave the other processes."""
@@ -206,45 +233,17 @@ class TrainingRun:
             self.engine.close()
         self.accelerator.end_training()
 
-    def _measure_test(self) -> Measurement | None:
-        settings = self._settings
-        return self._measure(self._test_spec, settings.env.test_split, settings.evaluation.test_tasks, "test")
-
-    def _measure(self, spec: str, split: str, tasks: int, name: str) -> Measurement | None:
-        """Measure on the first process alone; None on the others, and where there is nothing to measure on."""
-        found = None
-        if tasks and self.accelerator.is_main_process:
-            found = measure(self._judged, spec, split, tasks, f"{self._settings.seed}/{name}")
-        self.accelerator.wait_for_everyone()
-        return found
-
     def _evaluate(self) -> dict[str, float]:
-        settings = self._settings
-        measured = self._measure(self.spec, settings.env.eval_split, settings.evaluation.tasks, "eval")
+        measured = self._examiner.validation()
         if measured is None:
             return {}
-        if settings.evaluation.keep_best:
+        if self._settings.evaluation.keep_best:
             self._checkpoints.keep_best(self.step, measured.rate.value, self.bare)
-        numbers = {
-            "success": measured.rate.value,
-            "success_low": measured.rate.low,
-            "success_high": measured.rate.high,
-            **measured.means,
-        }
-        return {f"eval/{name}": value for name, value in numbers.items()}
+        return curve_points(measured)
 
-    def _together(self, stats: Mapping[str, float]) -> dict[str, float]:
-        """Return a step's numbers over all processes, which have equal shares."""
-        everyone = gather_object([{name: float(value) for name, value in stats.items()}])
-        names = list(dict.fromkeys(name for found in everyone for name in found))
-        told = {}
-        for name in names:
-            values = [found.get(name, 0.0) for found in everyone]
-            whole = max(values) if name.endswith("/max") else sum(values)
-            told[name] = whole if name in COUNTS or name.endswith("/max") else whole / len(everyone)
-        return told
-
-    def _sampled_tokens(self) -> int:
+    @property
+    def sampled_tokens(self) -> int:
+        """Tokens sampled so far for training, over all processes and all resumes."""
         return int(self._state["sampled_tokens"] + self.sums([self.policy.sampled_tokens])[0])
 
     def _cpu_seconds(self) -> float:
@@ -253,12 +252,14 @@ class TrainingRun:
     def _save(self) -> None:
         state = {
             **self._state,
+            "memory": self.memory,
             "tokenizer": self._tokenizer_digest(),
-            "sampled_tokens": self._sampled_tokens(),
+            "sampled_tokens": self.sampled_tokens,
             "cpu_seconds": self._cpu_seconds(),
         }
         if self.accelerator.is_main_process:
             self._checkpoints.save(self.step, self.bare, self.optimiser, state)
+        self._saved_step = self.step
         self.accelerator.wait_for_everyone()
 
     def _tokenizer_digest(self) -> str:
@@ -273,11 +274,11 @@ class TrainingRun:
                 f"{saved.path} was trained with another tokenizer or chat template: its weights do not fit"
             )
         self.step, self._state = saved.step, dict(saved.state)
+        self.memory = dict(saved.state.get("memory", {}))
         return True
 
     def _keep_episodes(self, groups: Sequence[Group]) -> None:
-        name = f"episodes-{self.accelerator.process_index}.jsonl"
-        with contextlib.closing(Journal(self.out / name)) as journal:
+        with contextlib.closing(Journal(self.out / f"episodes-{self.accelerator.process_index}.jsonl")) as journal:
             for group in groups:
                 for result in group.results:
                     journal.append({"step": self.step, "trajectory": result.trajectory.to_json()})

@@ -23,7 +23,20 @@ from agent_envs.evaluation.passage import passage, stretch
 from agent_envs.printing import MAX_CHARACTERS, visible
 from agent_envs.trajectory import Trajectory, Turn, stretches
 
-__all__ = ["Bar", "Cell", "Curve", "Drawn", "Page", "Table", "Transcript", "draw", "render", "visible", "write_page"]
+__all__ = [
+    "Bar",
+    "Cell",
+    "Curve",
+    "Drawn",
+    "Page",
+    "Picture",
+    "Table",
+    "Transcript",
+    "draw",
+    "render",
+    "visible",
+    "write_page",
+]
 
 LANES = ("environment", "policy", "tool", "user", "feedback")
 TONES = ("", "good", "bad", "odd")
@@ -33,6 +46,21 @@ SHORTER = ((20_000, 1_000), (4_000, 400), (1_000, 200), (300, 60))
 _ANCHOR = re.compile(r"[A-Za-z][A-Za-z0-9_.-]{0,79}")
 _LINK = re.compile(r"((?:\.\./)?(?:[a-z0-9_-]{1,80}/)?[a-z0-9_-]{1,80}\.html)?(?:#([A-Za-z][A-Za-z0-9_.-]{0,89}))?")
 _NUMBER = re.compile(r"[-+−]?[0-9][0-9.,]*(e[-+]?[0-9]+)?( ?%)?")
+
+
+@dataclass(frozen=True, slots=True)
+class Picture:
+    """A drawing of our own, as the text of an SVG. It is shown as an image: nothing in it runs or reaches outside.
+
+    Attributes:
+        caption: above it.
+        words: what it shows, for those who do not see it.
+        svg: the text.
+    """
+
+    caption: str
+    words: str
+    svg: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +126,7 @@ class Page:
     facts: tuple[tuple[str, str], ...] = ()
     notes: tuple[str, ...] = ()
     links: tuple[Cell, ...] = ()
+    pictures: tuple[Picture, ...] = ()
 
 
 def write_page(path: Path, page: Page) -> None:
@@ -227,6 +256,7 @@ def _environment() -> Environment:
         digest=_style_digest,
         bar=lambda bar: Markup(bar_svg(bar)),
         curve=lambda curve: Markup(curve_svg(curve)),
+        data=lambda picture: Markup("data:image/svg+xml;base64,") + base64.b64encode(picture.svg.encode()).decode(),
         swatch=lambda number: Markup(swatch_svg(number)),
         paragraphs=lambda text: [part for part in re.split(r"\n\s*\n", text[: 2 * MAX_CHARACTERS]) if part.strip()],
     )

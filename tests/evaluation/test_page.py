@@ -20,8 +20,10 @@ from agent_envs.evaluation.page import (
     Cell,
     Curve,
     Page,
+    Picture,
     Table,
     Transcript,
+    render,
     write_page,
 )
 from agent_envs.policies import CompanionPolicy
@@ -251,3 +253,14 @@ def test_drawings_are_well_formed(tmp_path: Path) -> None:
     assert len(drawings) == 4
     for drawing in drawings:
         ElementTree.fromstring(drawing)
+
+
+def test_a_picture_is_an_image_of_its_own():
+    """Its words are escaped, its text is data, and only a page that has one may show images."""
+    drawing = '<svg xmlns="http://www.w3.org/2000/svg"><title>x</title></svg>'
+    plain = render(Page("t", "i")).decode()
+    shown = render(Page("t", "i", pictures=(Picture('a "tree"', "<what> it is", drawing),))).decode()
+    assert "img-src" not in plain and "default-src 'none'; img-src data:; style-src" in shown
+    source = shown.partition('src="data:image/svg+xml;base64,')[2].partition('"')[0]
+    assert base64.b64decode(source).decode() == drawing
+    assert 'alt="&lt;what&gt; it is"' in shown and "a &#34;tree&#34;" in shown and "<title>x" not in shown

@@ -19,7 +19,19 @@ def make_model(dtype=torch.float32, seed=0, **overrides):
     sizes = dict(vocab_size=VOCABULARY, hidden_size=16, intermediate_size=32, max_position_embeddings=128)
     heads = dict(num_hidden_layers=2, num_attention_heads=2, num_key_value_heads=1, tie_word_embeddings=True)
     torch.manual_seed(seed)
-    return Qwen2ForCausalLM(Qwen2Config(**{**sizes, **heads, "initializer_range": 0.3, **overrides})).to(dtype)
+    model = Qwen2ForCausalLM(Qwen2Config(**{**sizes, **heads, "initializer_range": 0.3, **overrides})).to(dtype)
+    return with_exact_norms(model) if dtype == torch.float64 else model
+
+
+def with_exact_norms(model):
+    """Give a float64 model norms that compute in float64: those of transformers compute in float32, whatever comes in."""
+    for parent in list(model.modules()):
+        for name, norm in list(parent.named_children()):
+            if type(norm).__name__.endswith("RMSNorm") and not isinstance(norm, torch.nn.RMSNorm):
+                exact = torch.nn.RMSNorm(norm.weight.shape[0], norm.variance_epsilon, dtype=torch.float64)
+                exact.weight = norm.weight
+                setattr(parent, name, exact)
+    return model
 
 
 def make_rows(count, seed=0, longest=24, trained=0.5):

@@ -4,8 +4,9 @@ import json
 from functools import lru_cache
 
 from trainers.contracts import Sampling
+from trainers.engine_policy import EnginePolicy
 from trainers.engines import HFEngine
-from trainers.sampling import EnginePolicy, environment_spec
+from trainers.sampling import environment_spec
 from trainers.tiny import environment_tokenizer, tiny_model
 from trainers.tokens import ChatTokenizer
 

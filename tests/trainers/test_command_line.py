@@ -7,9 +7,11 @@ import pytest
 
 from agent_envs import UsageError
 from agent_envs.registry import full_id
+from agent_envs.sources.published import DATASETS
 from trainers.command_line import load_preset, parse, preset_names, read_settings, write_settings
+from trainers.episode_sources import flaws_of
 from trainers.grpo import GRPOSettings
-from trainers.sft import SFTSettings, flaws_of
+from trainers.sft import SFTSettings
 
 TRAINERS = {"grpo": GRPOSettings, "sft": SFTSettings}
 PRESETS = [(program, name) for program in TRAINERS for name in preset_names(program)]
@@ -37,6 +39,23 @@ def test_the_papers_numbers():
         assert json.loads(settings.env.arguments)["max_generations"] == 2
         assert (settings.optim.learning_rate, settings.optim.max_grad_norm, settings.beta) == (1e-6, 0.5, 0.001)
         assert settings.model.name == f"Qwen/Qwen2.5-{size.upper()}-Instruct"
+
+
+SEVEN = {"nq": "test", "triviaqa": "test", "popqa": "test", "hotpotqa": "dev", "2wiki": "dev", "musique": "dev",
+         "bamboogle": "test"}  # fmt: skip
+PAPERS = [("grpo", "searchqa-qwen2.5-3b"), ("grpo", "searchqa-qwen2.5-7b"), ("grpo", "r1-qwen2.5-3b"),
+          ("sft", "sft-direct"), ("sft", "rejection-sampling")]  # fmt: skip
+
+
+@pytest.mark.parametrize("program, name", PAPERS)
+def test_presets_for_the_papers_numbers_test_on_all_seven_sets(program, name):
+    env = load_preset(TRAINERS[program], program, name).env
+    tests = json.loads(env.tests)
+    assert {test: row.get("split", env.test_split) for test, row in tests.items()} == SEVEN
+    for test, row in tests.items():
+        published = DATASETS[row["tasks"]]
+        assert row["tasks"] == test and row.get("split", env.test_split) in published.splits
+        assert "test" not in published.splits or "split" not in row
 
 
 def test_options_change_a_preset(tmp_path):
@@ -85,6 +104,14 @@ def test_an_unknown_preset_names_the_known_ones():
         parse(GRPOSettings, ["--preset", "tiny"], program="grpo")
     with pytest.raises(UsageError, match="--preset needs a name"):
         parse(GRPOSettings, ["--preset"], program="grpo")
+
+
+def test_a_result_that_is_no_result_ends_no_run(tmp_path):
+    settings = replace(GRPOSettings(), steps=3)
+    write_settings(settings, tmp_path)
+    for text in ("", "{", "[]", "{}", '{"steps": null}', '{"planned_steps": 2}'):
+        (tmp_path / "result.json").write_text(text)
+        assert parse(GRPOSettings, ["--resume", str(tmp_path)], program="grpo") == (settings, tmp_path)
 
 
 def test_help_teaches_every_setting(capsys):

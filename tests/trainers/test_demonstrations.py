@@ -117,11 +117,22 @@ def test_random_actions_come_from_the_sampler():
     assert sum(item.success for item in played) < 15
 
 
+def test_a_silent_episode_is_a_guess_that_uses_no_tool():
+    played = list(demonstrations(made("Countdown"), 60, Flaws(silent=0.5)))
+    silent = [item for item in played if not any(turn.results for turn in item.turns)]
+    assert 15 < len(silent) < 45
+    assert all(item.success for item in played if item not in silent)
+    assert all(len(item.turns) == 1 and item.turns[0].action.startswith("#### ") for item in silent)
+    assert sum(item.success for item in silent) < len(silent) / 2
+
+
 def test_chances_are_checked():
     with pytest.raises(UsageError, match="at most 1"):
         Flaws(early=0.7, hasty=0.4)
     with pytest.raises(UsageError, match=">= 0"):
         Flaws(astray=-0.1)
+    with pytest.raises(UsageError, match="silent"):
+        Flaws(silent=1.5)
 
 
 def test_flaws_are_drawn_at_their_rates():

@@ -11,10 +11,10 @@ from agent_envs import UsageError, run_episode
 from agent_envs.journal import Journal, read_journal
 from agent_envs.policies import CompanionPolicy
 from tests.trainers.players import SEARCH, chat_for
-from trainers import sft
 from trainers.command_line import parse
 from trainers.demonstrations import SEARCH_FLAWS, Flaws
-from trainers.sft import SFTSettings, direct_answers, everything, flaws_of, recorded, rows_of, train
+from trainers.episode_sources import NAMED_FLAWS, direct_answers, flaws_of, recorded
+from trainers.sft import SFTSettings, everything, rows_of, train
 from trainers.training.metrics import read_metrics
 from trainers.training_run import open_run
 
@@ -86,7 +86,7 @@ def test_only_actions_are_trained_unless_all_is_asked_for():
     chat = chat_for("SearchQA", json.dumps(SEARCH, sort_keys=True))
     env = gym.make("agent_envs:agent_envs/SearchQA-v0", **SEARCH)
     episode = run_episode(env, CompanionPolicy("solver"), seed=0, task=0).trajectory
-    run = SimpleNamespace(chat=chat, tools=(), max_context=512)  # all that rows are made with
+    run = SimpleNamespace(encoded=chat.sequences, max_context=512)  # all that rows are made with
     (row,), (whole,) = rows_of([episode], run, "actions"), rows_of([episode], run, "all")
     written = [token for token, kept in zip(row.sequence.ids, row.sequence.trained, strict=True) if kept]
     wanted = [token for turn in episode.turns for token in (*chat.tokenizer.encode(turn.action), *chat.end_ids)]
@@ -113,4 +113,4 @@ def test_an_unknown_source_is_named_before_anything_is_made(tmp_path, capsys, da
     with pytest.raises(SystemExit):
         run(tmp_path / "x", "--data", data)
     assert message in " ".join(capsys.readouterr().err.replace("│", " ").split())
-    assert sft.NAMED_FLAWS.keys() == {"none", "search", "tools"} and not (tmp_path / "x").exists()
+    assert NAMED_FLAWS.keys() == {"none", "search", "tools"} and not (tmp_path / "x").exists()

@@ -65,14 +65,16 @@ def test_the_result_holds_what_was_asked_for(whole):
 
 
 def test_the_model_that_is_written_is_one_that_transformers_loads(whole):
-    from transformers import AutoModelForCausalLM, PreTrainedTokenizerFast
+    from transformers import AutoModelForCausalLM, AutoTokenizer
 
     out, _ = whole
     model = AutoModelForCausalLM.from_pretrained(out / "model")
-    tokenizer = PreTrainedTokenizerFast.from_pretrained(out / "model")
+    tokenizer = AutoTokenizer.from_pretrained(out / "model")
     last = sorted((out / "checkpoints").glob("step-*"))[-1]
     weights = load_file(last / "weights.safetensors")
-    assert all(torch.equal(weights[name], value) for name, value in model.named_parameters())
+    loaded = dict(model.named_parameters())
+    assert all(torch.equal(loaded.pop(name), value) for name, value in weights.items())
+    assert loaded and all("o_proj.bias" in name and not value.any() for name, value in loaded.items())
     assert tokenizer.chat_template and tokenizer.decode(tokenizer.encode("ascending order")) == "ascending order"
 
 
@@ -108,7 +110,7 @@ def test_a_killed_run_goes_on_to_the_same_curve(whole, tmp_path):
 
 def test_the_best_is_chosen_on_the_evaluation_split(tmp_path, monkeypatch):
     """The evaluation likes step 2 best; the test split would have liked another, and is not asked."""
-    import trainers.training_run as module
+    import trainers.examining as module
 
     asked = []
     honest = module.measure
@@ -172,6 +174,11 @@ def test_two_processes_train_as_one_does(whole, tmp_path):
             "learning_rate",
             "frac_reward_zero_std",
             "num_tokens",
+            "valid_actions",
+            "completions/min_length",
+            "completions/max_length",
+            "completions/mean_terminated_length",
+            "clip_ratio/high_max",
         ):
             assert together[name] == pytest.approx(alone[name], rel=1e-4, abs=1e-6), name
     weights = [
@@ -245,6 +252,10 @@ def test_lora_trains_an_adapter_alone_and_its_run_goes_on(whole, tmp_path):
         (["--env.test-split", "exam"], "has no split 'exam'"),
         (["--env.arguments", "[1]"], "a JSON object of arguments is needed"),
         (["--env.arguments", "{"], "is no JSON"),
+        (["--env.tests", "[1]"], "env.tests='[1]': a JSON object"),
+        (["--env.tests", '{"one": 1}'], "env.tests: one='1': a JSON object"),
+        (["--env.tests", '{"one": {"split": "exam"}}'], "has no split 'exam'"),
+        (["--env.tests", '{"one": {"split": "dev"}}', "--evaluation.keep-best"], "would measure one"),
         (["--env.eval-split", "test", "--evaluation.keep-best"], "would choose on env.test_split"),
         (["--evaluation.every", "0", "--evaluation.keep-best"], "keep_best needs evaluations"),
         (["--group-size", "1"], "group_size=1"),

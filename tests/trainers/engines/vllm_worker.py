@@ -273,7 +273,8 @@ def tied(folder):
 
 def episodes(folder):
     """Whole episodes through run_many, rebuilt from the record without drift."""
-    from trainers.sampling import EnginePolicy, environment_spec, plan_groups, play_groups
+    from trainers.engine_policy import EnginePolicy
+    from trainers.sampling import environment_spec, plan_groups, play_groups
     from trainers.tokens import ChatTokenizer
 
     tokenizer = byte_tokenizer()

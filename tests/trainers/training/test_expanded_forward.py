@@ -9,10 +9,13 @@ from agent_envs.expa import VocabularyRow
 from tests.trainers.conftest import VOCABULARY, make_model
 from trainers.batching import Row, micro_batches
 from trainers.contracts import TokenSequence
-from trainers.expa_head import attach_head, head_of
+from trainers.expa_head import attach_head, head_of, load_head
+from trainers.settings import ModelSettings
 from trainers.sft import everything
+from trainers.tiny import word_tokenizer
 from trainers.training import forward
 from trainers.training.forward import token_scores
+from trainers.training.models import load_model, save_model
 
 END = 1
 ROWS = (
@@ -166,3 +169,12 @@ def test_what_is_shown_may_be_learnt_as_well():
     assert torch.allclose(scores.logprobs[0][torch.tensor(row.sequence.trained)].double(), own, atol=1e-6)
     text = TokenSequence((1, 2, 3), (False, False, True), (0.0,) * 3, (0, 0, 1))
     assert everything(text) == TokenSequence((1, 2, 3), (False, True, True), (0.0,) * 3, (0, 0, 1))
+
+
+def test_a_merged_model_keeps_its_head(tmp_path):
+    peft = pytest.importorskip("peft")
+    model = peft.get_peft_model(make_model(), peft.LoraConfig(r=2, target_modules=["q_proj"]))
+    attach_head(model, [VocabularyRow(n, row.token_id, row.start, row.description) for n, row in enumerate(ROWS)])
+    save_model(model, word_tokenizer(["one two"]), tmp_path / "merged", merge=True)
+    again, _ = load_model(ModelSettings(name=str(tmp_path / "merged"), dtype="float32"))
+    assert torch.equal(load_head(again, tmp_path / "merged").weight, head_of(model).weight)

@@ -136,7 +136,9 @@ def test_an_adapter_is_saved_alone_or_merged_and_both_load_as_the_policy(folder,
         again, _ = load_model(ModelSettings(name=str(tmp_path / name)))
         assert torch.allclose(token_logprobs(again, micro)[0], wanted, atol=1e-5), name
     fresh, _ = load_model(ModelSettings(name=str(tmp_path / "adapter"), lora_rank=2))
-    assert torch.allclose(ReferenceModel(fresh).scores(micro).logprobs, wanted, atol=1e-5), "a new adapter starts from there"
+    assert torch.allclose(ReferenceModel(fresh).scores(micro).logprobs, wanted, atol=1e-5), (
+        "a new adapter starts from there"
+    )
 
 
 @pytest.mark.parametrize("rank", [0, 2])

@@ -1,0 +1,228 @@
+"""Does EARL learn? Tiny models on a CPU: an algorithm that sorts, CPO beside GRPO where counterfactuals fire, and Countdown.
+
+    python -m benchmarks.earl_learn --out benchmarks/results/earl.json
+
+Each run is the command that a user would type, `python -m trainers.earl --preset tiny-sort4 --seed 0 --out DIR`, in a process
+of its own, on one torch thread. A run that ended is not repeated, and one that was killed goes on from its last checkpoint.
+The figures are those of its result.json: success on tasks of the test split before reinforcement (after the warm start) and
+after, with intervals, and for sorting accuracy, comparisons and swaps over all permutations. CPU-seconds count everything: the
+tokenizer, the warm start, the evaluations. Of runs on Countdown the trained policy is played once more, for what its episodes
+looked like (the paper's Table 4).
+"""
+
+import argparse
+import json
+import math
+import os
+import platform
+import shutil
+import subprocess
+import sys
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from trainers.sweeps import read_sweep
+
+RELEASED = '{"size": 4, "directions": "ascending", "max_actions": 64, "reward": "released"}'
+SORT_PANELS = ("eval/success", "eval/tools/compare", "eval/tools/swap", "reward", "entropy", "counterfactual/share")
+CPO_PANELS = (
+    "eval/success",
+    "tools/calculator",
+    "reward",
+    "counterfactual/share",
+    "counterfactual/gain",
+    "counterfactual/rewarded",
+)
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """A command in several seeds.
+
+    Attributes:
+        name: of its folders and its picture.
+        options: of the command line, but the seed and the folder.
+        panels: of the picture.
+    """
+
+    name: str
+    options: tuple[str, ...]
+    panels: tuple[str, ...] = SORT_PANELS
+
+    def train(self, seed: int, folder: Path) -> dict[str, Any]:
+        """Run one seed to its end, or on to it, and return its result."""
+        result = folder / "result.json"
+        if not result.exists():
+            begun = (folder / "settings.json").exists() and (folder / "checkpoints").exists()
+            words = ["--resume", str(folder)] if begun else [*self.options, "--seed", str(seed), "--out", str(folder)]
+            folder.mkdir(parents=True, exist_ok=True)
+            with (folder / "log.txt").open("a", encoding="utf-8") as log:
+                command = [sys.executable, "-m", "trainers.earl", *words]
+                quiet = {**os.environ, "OMP_NUM_THREADS": "1"}
+                subprocess.run(command, check=True, env=quiet, stdout=log, stderr=subprocess.STDOUT)
+        found: dict[str, Any] = json.loads(result.read_text(encoding="utf-8"))
+        return found
+
+
+def experiments() -> dict[str, Experiment]:
+    """Return all of them by name; those of the sweep `tiny-methods` carry the names of its cells."""
+    common, cells = read_sweep("earl", "tiny-methods")
+    found = [
+        Experiment("sort4", ("--preset", "tiny-sort4")),
+        Experiment("sort4-released", ("--preset", "tiny-sort4", "--env.arguments", RELEASED)),
+        Experiment("sort4-minute", ("--preset", "tiny-sort4-minute")),
+        Experiment("sort4-optimal", ("--preset", "tiny-sort4-optimal")),
+        Experiment("sort4-both", ("--preset", "tiny-sort4-both")),
+        Experiment("sort5", ("--preset", "tiny-sort5")),
+        *(
+            Experiment(f"arithmetic-{rule}", ("--preset", "tiny-arithmetic", "--counterfactual.rule", rule), CPO_PANELS)
+            for rule in ("paper", "released", "off")
+        ),
+        *(Experiment(f"countdown-{cell.folder}", (*common, *cell.options), CPO_PANELS) for cell in cells),
+    ]
+    return {experiment.name: experiment for experiment in found}
+
+
+def folder_of(runs: Path, experiment: Experiment, seed: int) -> Path:
+    """Return where a run is kept."""
+    return runs / f"{experiment.name}-{seed}"
+
+
+def told(name: str, result: dict[str, Any]) -> str:
+    """Return one line a run."""
+    sides = [f"{100 * result[side]['success']:5.1f} % {_interval(result[side])}" for side in ("before", "after")]
+    line = f"{name:20} seed {result['seed']}: {sides[0]} -> {sides[1]}"
+    if "comparisons" in result:
+        line += f", all permutations {100 * result['accuracy']:.1f} %, "
+        line += f"{result['comparisons']:.4f} comparisons, {result['swaps']:.4f} swaps"
+    return (
+        f"{line}; {result['steps']} steps, {result['sampled_tokens']:,} tokens, {result['cpu_seconds']:.0f} CPU-seconds"
+    )
+
+
+def _interval(row: dict[str, Any]) -> str:
+    low, high = row["interval"]
+    return f"[{100 * low:.1f}, {100 * high:.1f}]"
+
+
+def fired(rows: Sequence[dict[str, float]]) -> dict[str, float]:
+    """Return how often counterfactuals were played over a whole run, and what they earned, weighted by how many there were."""
+    shares = [row.get("counterfactual/share", 0.0) for row in rows]
+    weight = math.fsum(shares)
+    means = {
+        name: math.fsum(s * row.get(f"counterfactual/{name}", 0.0) for s, row in zip(shares, rows, strict=True))
+        / (weight or 1.0)
+        for name in ("gain", "rewarded")
+    }
+    steps = sum(share > 0 for share in shares)
+    return {"share": weight / max(1, len(rows)), "steps_that_fired": steps, "steps": len(rows), **means}
+
+
+def habits(folder: Path, tasks: int = 256) -> dict[str, float]:
+    """Return the means of what a trained policy's episodes on test tasks looked like (the paper's Table 4)."""
+    from agent_envs.companions import companion
+    from agent_envs.policies import core_of
+    from agent_envs.run_journal import Planned
+    from trainers.command_line import read_settings
+    from trainers.earl import EARLSettings
+    from trainers.sampling import tasks_of_step
+    from trainers.training_run import open_run
+
+    settings = read_settings(EARLSettings, folder)
+    with open_run(settings, folder, settings.steps) as run:
+        env, split = run.environment(), settings.env.test_split
+        counted = companion(env, "metrics")
+        if counted is None:
+            return {}
+        source = core_of(env).source
+        numbers = tasks_of_step(0, tasks, source.size(split), 0)
+        tasks_by_key = {f"habits/{number}": source.get(split, number) for number in numbers}
+        plan = [Planned(key, run.spec, task.id, split, seed=0) for key, task in tasks_by_key.items()]
+        played = run.judged.play(plan)
+        rows = [counted(replace(result.trajectory, task=tasks_by_key[key])) for key, result in played.items()]
+    return {name: math.fsum(row[name] for row in rows) / len(rows) for name in rows[0]}
+
+
+def figures_of(folder: Path, result: dict[str, Any]) -> dict[str, Any]:
+    """Return what is kept of a run."""
+    from trainers.training.metrics import FILE, read_metrics
+
+    kept = (
+        "seed",
+        "before",
+        "after",
+        "gain",
+        "steps",
+        "sampled_tokens",
+        "cpu_seconds",
+        "accuracy",
+        "comparisons",
+        "swaps",
+    )
+    found = {name: result[name] for name in kept if name in result}
+    if "trees" in result:
+        found["trees"] = [{name: tree[name] for name in tree if name != "files"} for tree in result["trees"]]
+    found["counterfactuals"] = fired(read_metrics(folder / FILE))
+    if result["env"].startswith("Countdown"):
+        found["habits"] = habits(folder)
+    return found
+
+
+def draw(found: dict[str, list[Path]], chosen: Sequence[Experiment], out: Path) -> None:
+    """Draw a picture of each experiment's seeds, and copy the decision tree of the first one that sorts four items."""
+    from trainers.training.curves import plot_curves
+    from trainers.training.metrics import FILE, read_metrics
+
+    for experiment in chosen:
+        rows = [read_metrics(folder / FILE) for folder in found[experiment.name]]
+        title = " ".join(word for word in experiment.options if not word.startswith("{"))
+        plot_curves(rows, out.with_name(f"earl-{experiment.name}.png"), experiment.panels, title=title)
+    tree = found.get("sort4", [Path()])[0] / "trees" / "sort-4-ascending.svg"
+    images = Path(__file__).parents[1] / "docs" / "images"
+    if tree.exists():
+        shutil.copy(tree, images / "sort-4-tree.svg")
+
+
+def main() -> None:
+    """Train, print, write the figures, and draw the curves."""
+    known = experiments()
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--only", action="append", choices=list(known), help="default: all; may be repeated")
+    parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2], help="default: 0 1 2")
+    parser.add_argument("--runs", type=Path, default=Path("runs/earl-learn"), help="where the runs are kept")
+    parser.add_argument("--jobs", type=int, default=1, help="runs at a time, each on one core")
+    parser.add_argument("--finished", action="store_true", help="start nothing: take the runs that have ended")
+    parser.add_argument("--out", type=Path, help="write the figures here, and the curves beside it")
+    args = parser.parse_args()
+    chosen = [known[name] for name in args.only or known]
+    wanted = [(experiment, seed) for experiment in chosen for seed in args.seeds]
+    if args.finished:
+        wanted = [row for row in wanted if (folder_of(args.runs, *row) / "result.json").exists()]
+    folders = [folder_of(args.runs, *row) for row in wanted]
+    figures: dict[str, Any] = {}
+    found: dict[str, list[Path]] = {}
+    with ThreadPoolExecutor(args.jobs) as pool:
+        results = pool.map(lambda row, folder: row[0].train(row[1], folder), wanted, folders)
+        for (experiment, _), folder, result in zip(wanted, folders, results, strict=True):
+            print(told(experiment.name, result), flush=True)
+            found.setdefault(experiment.name, []).append(folder)
+            if args.out:
+                command = f"python -m trainers.earl {' '.join(experiment.options)}"
+                rows = figures.setdefault(experiment.name, {"command": command, "seeds": []})
+                rows["seeds"].append(figures_of(folder, result))
+    if args.out is None:
+        return
+    draw(found, [experiment for experiment in chosen if experiment.name in found], args.out)
+    about = {"command": "python -m benchmarks.earl_learn --out benchmarks/results/earl.json"}
+    about |= {"machine": platform.processor(), "python": platform.python_version()}
+    about |= {name: version(name) for name in ("torch", "transformers", "numpy")}
+    text = json.dumps({"about": about, "experiments": figures}, indent=1)
+    args.out.write_text(text + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

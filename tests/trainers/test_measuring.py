@@ -1,0 +1,67 @@
+"""What a step's log says of its episodes, counted once more from the recorded turns."""
+
+from dataclasses import replace
+
+from agent_envs.messages import ToolResult
+from tests.trainers.players import player
+from trainers.measuring import group_stats
+from trainers.sampling import plan_groups, play_groups
+
+
+def played():
+    policy, _, _, spec = player("Order", {"size": 2, "max_generations": 2})
+    return play_groups(plan_groups(spec, "train", [0, 1, 2], 3, "stats"), policy)
+
+
+def with_ends(groups, truncated):
+    """Return groups of which a limit ended the episodes that are named, and no others."""
+    left = iter(truncated)
+
+    def ended(result):
+        *turns, last = result.trajectory.turns
+        limited = next(left)
+        last = replace(last, truncated=limited, terminated=not limited)
+        return replace(result, trajectory=replace(result.trajectory, turns=(*turns, last)))
+
+    return [replace(group, results=tuple(map(ended, group.results))) for group in groups]
+
+
+def test_lengths_of_terminated_episodes_leave_out_those_that_a_limit_ended():
+    groups = with_ends(played(), [True, False, True, True, False, False, True, True, True])
+    sampled = [
+        sum(sum(turn.sampled or [True] * len(turn.token_ids)) for turn in result.trajectory.turns)
+        for group in groups
+        for result in group.results
+    ]
+    kept = [sampled[place] for place in (1, 4, 5)]
+    stats = group_stats(groups)
+    assert stats["completions/mean_terminated_length"] == sum(kept) / 3
+    assert stats["completions/mean_terminated_length"].count == 3
+    assert stats["completions/min_terminated_length"] == min(kept)
+    assert stats["completions/max_terminated_length"] == max(kept)
+    assert stats["completions/clipped_ratio"] == 6 / 9 and stats["completions/max_length"] == max(sampled)
+
+
+def test_where_nothing_terminated_there_is_no_shortest_length():
+    stats = group_stats(with_ends(played(), [True] * 9))
+    assert stats["completions/mean_terminated_length"] == 0.0 and stats["completions/clipped_ratio"] == 1.0
+    assert not {"completions/min_terminated_length", "completions/max_terminated_length"} & set(stats)
+
+
+def test_failures_are_a_share_of_the_calls():
+    groups = played()
+    results = [
+        [ToolResult("1", "swap", "", error=error) for error in row] for row in ([False, True], [], [True, False])
+    ]
+    left = iter(results)
+
+    def called(result):
+        first, *turns = result.trajectory.turns
+        bare = [replace(turn, results=()) for turn in turns]
+        turns = (replace(first, results=tuple(next(left, ()))), *bare)
+        return replace(result, trajectory=replace(result.trajectory, turns=turns))
+
+    groups = [replace(group, results=tuple(map(called, group.results))) for group in groups]
+    stats = group_stats(groups)
+    assert stats["tools/failure_frequency"] == 0.5 and stats["tools/failure_frequency"].count == 4
+    assert group_stats(with_ends(played()[:0], []))["tools/failure_frequency"] == 0.0

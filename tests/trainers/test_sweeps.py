@@ -1,0 +1,166 @@
+"""Sweeps: tables whose cells are runs in processes of their own, finished, killed and failing ones among them."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from agent_envs.errors import AgentEnvsError
+from trainers import earl, sweeps
+from trainers.command_line import load_preset, parse
+from trainers.earl import EARLSettings
+from trainers.sweeps import Cell, read_sweep, run_sweep, sweep_names, table_of
+
+TINY = """options = [
+    "--env.id", "SortExpA", "--env.arguments", '{"size": 2, "directions": "ascending", "max_actions": 12}',
+    "--model.name", "tiny:tiny", "--sampling.max-new-tokens", "30", "--sampling.batch", "16", "--tasks-per-step", "2",
+    "--group-size", "2", "--evaluation.every", "0", "--evaluation.test-tasks", "4", "--steps", "1",
+]
+
+[[cell]]
+row = "ExpA+CPO"
+column = "tiny"
+options = ["--counterfactual.rule", "paper"]
+
+[[cell]]
+row = "ExpA+GRPO"
+column = "tiny"
+options = []
+"""
+FOLDERS = ("expa-cpo-tiny", "expa-grpo-tiny")
+
+
+def result_of(success, kinds=None):
+    after = {"success": success, "interval": [success / 2, 1.0]}
+    if kinds:
+        after["kinds"] = {name: {"success": value, "interval": [0.0, 1.0]} for name, value in kinds.items()}
+    return {"after": after, "steps": 1, "planned_steps": 1}
+
+
+@pytest.fixture
+def presets(tmp_path, monkeypatch):
+    """Return where sweeps are looked for, with one of them."""
+    folder = tmp_path / "presets"
+    (folder / "earl" / "sweeps").mkdir(parents=True)
+    (folder / "earl" / "sweeps" / "pair.toml").write_text(TINY)
+    monkeypatch.setattr(sweeps, "PRESETS", folder)
+    return folder
+
+
+class Runs:
+    """Stands for the processes of the cells: notes their words, and writes what a finished run writes."""
+
+    def __init__(self, codes=()):
+        self.words, self.codes = [], list(codes)
+
+    def __call__(self, command, check):
+        self.words.append(command[3:])
+        code = self.codes.pop(0) if self.codes else 0
+        out = command[command.index("--resume" if "--resume" in command else "--out") + 1]
+        os.makedirs(os.path.join(out, "checkpoints"), exist_ok=True)
+        with open(os.path.join(out, "settings.json"), "w") as file:
+            file.write("{}")
+        if code == 0:
+            with open(os.path.join(out, "result.json"), "w") as file:
+                json.dump(result_of(0.25), file)
+        return subprocess.CompletedProcess(command, code)
+
+
+def test_every_cell_is_run_once_and_becomes_a_table(presets, tmp_path, monkeypatch):
+    runs = Runs()
+    monkeypatch.setattr(sweeps.subprocess, "run", runs)
+    words = ["--out", str(tmp_path / "out"), "--seed", "7"]
+    table = run_sweep("earl", "pair", words)
+    assert table.splitlines() == [
+        "| method | tiny |", "|---|---|", "| ExpA+CPO | 25.0% [12.5%, 100.0%] |", "| ExpA+GRPO | 25.0% [12.5%, 100.0%] |",
+    ]  # fmt: skip
+    assert (tmp_path / "out" / "table.md").read_text() == table + "\n"
+    rows = json.loads((tmp_path / "out" / "table.json").read_text())
+    assert [(row["row"], row["column"], row["result"]) for row in rows] == [
+        ("ExpA+CPO", "tiny", result_of(0.25)), ("ExpA+GRPO", "tiny", result_of(0.25)),
+    ]  # fmt: skip
+    assert [run[-1] for run in runs.words] == [str(tmp_path / "out" / folder) for folder in FOLDERS]
+    assert all("--seed" in run and run[run.index("--seed") + 1] == "7" for run in runs.words)
+    assert "--counterfactual.rule" in runs.words[0] and "--counterfactual.rule" not in runs.words[1]
+    assert run_sweep("earl", "pair", words) == table and len(runs.words) == 2  # all is finished
+    assert words == ["--out", str(tmp_path / "out"), "--seed", "7"]
+
+
+def test_a_failing_cell_is_reported_and_the_others_stand(presets, tmp_path, monkeypatch):
+    runs = Runs(codes=[0, 2])
+    monkeypatch.setattr(sweeps.subprocess, "run", runs)
+    words = ["--out", str(tmp_path / "out")]
+    with pytest.raises(AgentEnvsError, match=r"ExpA\+GRPO, tiny ended with exit code 2; run the same command"):
+        run_sweep("earl", "pair", words)
+    assert (tmp_path / "out" / FOLDERS[0] / "result.json").exists() and not (tmp_path / "out" / "table.md").exists()
+    run_sweep("earl", "pair", words)
+    assert [run[0] for run in runs.words[2:]] == ["--resume"]  # the failed one alone, from where it stood
+
+
+def test_an_unknown_sweep_is_one_line(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(sys, "argv", ["earl", "--sweep", "table9", "--out", str(tmp_path / "out")])
+    with pytest.raises(SystemExit) as end:
+        earl.main()
+    told = capsys.readouterr().err
+    assert end.value.code == 2 and "no sweep 'table9'; there are table1, table5" in told and "Traceback" not in told
+
+
+def test_kinds_of_tasks_are_columns():
+    cells = [Cell("one", "", ()), Cell("two", "", ())]
+    kinds = {"count": 0.25, "countdown": 0.75}, {"countdown": 0.125}
+    results = {cell: result_of(0.5, found) for cell, found in zip(cells, kinds, strict=True)}
+    assert table_of(results).splitlines() == [
+        "| method | count | countdown | overall |",
+        "|---|---|---|---|",
+        "| one | 25.0% [0.0%, 100.0%] | 75.0% [0.0%, 100.0%] | 50.0% [25.0%, 100.0%] |",
+        "| two |  | 12.5% [0.0%, 100.0%] | 50.0% [25.0%, 100.0%] |",
+    ]
+
+
+@pytest.mark.parametrize("name", sweep_names("earl"))
+def test_every_cell_has_a_folder_of_its_own_and_sound_settings(name, tmp_path):
+    common, cells = read_sweep("earl", name)
+    assert len({cell.folder for cell in cells}) == len({(cell.row, cell.column) for cell in cells}) == len(cells) > 1
+    for cell in cells:
+        words = [*common, "--seed", "3", *cell.options, "--out", str(tmp_path / cell.folder)]
+        settings, out = parse(EARLSettings, words, program="earl")
+        assert settings.preset == common[common.index("--preset") + 1] and settings.seed == 3
+        text = not settings.env.id.endswith("ExpA")
+        assert text == cell.row.startswith(("Prompt", "SFT")), cell
+        assert (settings.counterfactual.rule == "paper") == cell.row.endswith("CPO"), cell
+
+
+def test_another_preset_replaces_that_of_a_sweep(tmp_path):
+    words = ["--preset", "earl-qwen2.5-3b-instruct", "--preset", "tiny-arithmetic", "--out", str(tmp_path / "run")]
+    settings, _ = parse(EARLSettings, words, program="earl")
+    loaded = load_preset(EARLSettings, "earl", "tiny-arithmetic")
+    assert settings.preset == "tiny-arithmetic" and settings.env == loaded.env
+    settings, _ = parse(
+        EARLSettings, [*words[2:4], "--preset=tiny-sort4", "--out", str(tmp_path / "b")], program="earl"
+    )
+    assert settings.env.id == "SortExpA"
+
+
+def test_a_killed_sweep_goes_on(presets, tmp_path):
+    """SIGKILL of the sweep and its run in the second cell; the same command finishes what is left and tells the table."""
+    out = tmp_path / "out"
+    code = "import sys; from pathlib import Path; from trainers import sweeps; sweeps.PRESETS = Path(sys.argv[1]); "
+    code += "print(sweeps.run_sweep('earl', 'pair', sys.argv[2:]))"
+    command = [sys.executable, "-c", code, str(presets), "--out", str(out), "--log.checkpoint-every", "1"]
+    quiet = {"env": {**os.environ, "OMP_NUM_THREADS": "1"}, "stderr": subprocess.DEVNULL}
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, start_new_session=True, **quiet)
+    limit = time.monotonic() + 240
+    while not (out / FOLDERS[1] / "settings.json").exists():
+        assert process.poll() is None and time.monotonic() < limit
+        time.sleep(0.02)
+    os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+    first = (out / FOLDERS[0] / "result.json").stat().st_mtime_ns
+    assert not (out / FOLDERS[1] / "result.json").exists()
+    again = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True, **quiet)
+    assert again.stdout.endswith((out / "table.md").read_text()) and "| ExpA+GRPO |" in again.stdout
+    assert (out / FOLDERS[0] / "result.json").stat().st_mtime_ns == first

@@ -1,0 +1,349 @@
+"""EARL: reinforcement learning over an expanded action space, with counterfactual policy optimisation (CPO).
+
+    python -m trainers.earl --preset tiny-sort4 --seed 0 --out runs/earl
+
+One step: play G episodes of each of P tasks; where a whole group failed, play each of its episodes again from a position of
+its own at which a routing action is forced (CPO); then gradient steps with PPO's clip on what was chosen. An id that ends in
+ExpA has expanded actions, which are chosen among the tokens (arXiv 2510.07581, algorithm 1); the text face of the same task is
+for the paper's baselines. So its methods are settings:
+
+    EARL = ExpA+CPO   --env.id CountdownExpA --counterfactual.rule paper
+    ExpA+GRPO         --env.id CountdownExpA --counterfactual.rule off
+    Prompt+CPO        --env.id Countdown     --counterfactual.rule paper
+    Prompt+GRPO       --env.id Countdown     --counterfactual.rule off
+    SFT+GRPO          Prompt+GRPO after      --warm_start.demonstrations 10000
+
+Its tables are sweeps over them (`--sweep table1`, `--sweep table5`), and `--extract RUN` draws the decision tree of a policy
+that sorts. Reads from top to bottom; docs/earl.md numbers the details that move results.
+
+Deviations from the paper and its released code (`counterfactual.rule` tells which of the two is followed where they differ):
+ 1. The group test sees whole groups; the release tests what of a group lies in one process.
+ 2. The forced action is trained (`counterfactual.train_forced`), as in the release; the paper does not say.
+ 3. A group's std is unbiased, plus 1e-6, as in the release; the paper does not say.
+ 4. Tokens of descriptions and observations have no gradient, and do not count in the mean; in the release they count.
+ 5. The KL (k3, over the vocabulary's softmax, where a token was chosen: D.3 and the release) is to the model that the run began
+    with, after any warm start.
+ 6. Baselines write calls freely, and their calls count like the others': the release constrains what stands inside a tag, and
+    counts no calls of theirs.
+ 7. Rows without an advantage (groups whose rewards are equal, counterfactuals that gained nothing) are left out of the step, of
+    its mean, its KL and its entropy bonus.
+ 8. The decoder is that of transformers, in lock-step over all episodes of a batch; vLLM samples text faces only.
+"""
+
+import math
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from agent_envs.errors import UsageError
+from agent_envs.run_journal import Planned
+from trainers import losses
+from trainers.assembling import environment
+from trainers.batching import MicroBatch, Row, micro_batches
+from trainers.command_line import one_line_errors, option, parse, read_settings
+from trainers.counterfactual.interventions import Interventions
+from trainers.counterfactual.optimisation import (
+    CounterfactualSettings,
+    Encouragement,
+    counterfactual_advantages,
+    failed_groups,
+    row_of,
+)
+from trainers.counterfactual.playing import Again, played_again, routes_of
+from trainers.episode_sources import check_flaws
+from trainers.measuring import group_stats
+from trainers.rescoring import reference_of, with_reference
+from trainers.sampling import Group, plan_groups, play_groups, tasks_of_step
+from trainers.settings import (
+    CurriculumSettings,
+    EnvironmentSettings,
+    EvalSettings,
+    LogSettings,
+    ModelSettings,
+    OptimSettings,
+    SamplingSettings,
+    WarmStartSettings,
+    at_least_one,
+    check_seed,
+)
+from trainers.sft import warm_start
+from trainers.sorting_result import sorting_result
+from trainers.sweeps import run_sweep
+from trainers.training.forward import token_scores
+from trainers.training.pooling import add_up, averages, mean_by_name
+from trainers.training_run import TrainingRun, open_run
+
+
+@dataclass(frozen=True)
+class EARLSettings:
+    """EARL over an expanded action space, and the paper's baselines over text.
+
+    Attributes:
+        preset: start from these settings: a name under trainers/presets/earl, or a .toml file.
+        seed: of everything: weights, tasks, samples.
+        out: folder of the run.
+        curriculum: what is played first: ordering before sorting.
+        counterfactual: when and how episodes of failed groups are played again; rule "off" is GRPO.
+        steps: of playing and training, those of the curriculum included.
+        most_tokens: end once so many tokens and actions were sampled, those of counterfactuals included; 0 for no limit.
+        tasks_per_step: groups (P); over all processes.
+        group_size: episodes of each (G).
+        eps_low: clip below 1.
+        eps_high: clip above 1.
+        dual_clip: c of dual-clip PPO; 0 for none.
+        beta: weight of the KL to the model that the run began with; 0 keeps no such model.
+        entropy: weight of the entropy bonus in the first step.
+        entropy_end: in the last step, in between in a line; negative for no change.
+        epochs: over each batch of episodes.
+        minibatches: gradient steps an epoch.
+        token_budget: tokens of a micro-batch, padding included.
+    """
+
+    preset: str = ""
+    seed: int = 0
+    out: str = "runs/earl"
+    env: EnvironmentSettings = field(default_factory=lambda: EnvironmentSettings(id="SortExpA"))
+    model: ModelSettings = field(default_factory=ModelSettings)
+    warm_start: WarmStartSettings = field(default_factory=WarmStartSettings)
+    curriculum: CurriculumSettings = field(default_factory=CurriculumSettings)
+    counterfactual: CounterfactualSettings = field(default_factory=CounterfactualSettings)
+    sampling: SamplingSettings = field(default_factory=SamplingSettings)
+    optim: OptimSettings = field(default_factory=OptimSettings)
+    evaluation: EvalSettings = field(default_factory=EvalSettings)
+    log: LogSettings = field(default_factory=LogSettings)
+    steps: int = 100
+    most_tokens: int = 0
+    tasks_per_step: int = 8
+    group_size: int = 8
+    eps_low: float = 0.2
+    eps_high: float = 0.2
+    dual_clip: float = 3.0
+    beta: float = 0.0
+    entropy: float = 0.0
+    entropy_end: float = -1.0
+    epochs: int = 1
+    minibatches: int = 1
+    token_budget: int = 4096
+
+    def __post_init__(self) -> None:
+        """Refuse what no other part would, with a UsageError."""
+        check_seed(self.seed)
+        check_flaws(self.warm_start.flaws, self.env.id)
+        at_least_one(self, "", "steps", "tasks_per_step", "epochs", "minibatches", "token_budget")
+        for name in ("eps_low", "eps_high", "dual_clip", "beta", "entropy", "most_tokens"):
+            if not 0 <= getattr(self, name) < math.inf:
+                raise UsageError(f"{name}={getattr(self, name)}: give a number >= 0")
+        if self.group_size < 2:
+            raise UsageError(f"group_size={self.group_size}: advantages are relative to a group of at least 2")
+        if self.sampling.engine == "vllm" and (self.counterfactual.rule != "off" or "ExpA" in self.env.id):
+            raise UsageError("sampling.engine=vllm plays no expanded actions and no counterfactuals: use hf")
+        if self.beta and self.model.lora_rank and self.warm_start.demonstrations:
+            raise UsageError("beta with LoRA compares with the base model, which had no warm start: leave one out")
+
+    def entropy_in(self, step: int) -> float:
+        """Return the weight of the entropy bonus in a step (from 0)."""
+        last = self.entropy if self.entropy_end < 0 else self.entropy_end
+        return self.entropy + (last - self.entropy) * min(1.0, step / max(1, self.steps - 1))
+
+
+def train(settings: EARLSettings, run: TrainingRun) -> dict[str, Any]:
+    """Train from where the run stands to its last step and return what is written to OUT/result.json."""
+    run.check_shares(settings.tasks_per_step)
+    if run.fresh:
+        warm_start(settings.warm_start, run, settings.seed)
+        run.begin()
+    reference = reference_of(run) if settings.beta else None
+    encouraged = None
+    if settings.counterfactual.rule != "off":
+        encouraged = Encouragement(settings.counterfactual, routes_of(run.environment()), settings.seed)
+        encouraged.restore(run.memory.get("encouraged", encouraged.state()))
+    while run.step < settings.steps and not 0 < settings.most_tokens <= run.sampled_tokens:
+        started, cpu = time.perf_counter(), time.process_time()
+        # 1. Play whole groups. Every resume plays the same ones, every process its share of them.
+        spec, size = stage(settings, run)
+        tasks = tasks_of_step(run.step, settings.tasks_per_step, size, settings.seed)
+        plan = plan_groups(spec, settings.env.train_split, tasks, settings.group_size, run.key("train"))
+        groups = play_groups(run.share(plan, together=settings.group_size), run.policy, keep=True)
+        stats = group_stats(groups)
+        # 2. Play the episodes of failed groups again, each from a moment of its own at which a route is forced.
+        again: dict[str, Again] = {}
+        if encouraged:
+            route = encouraged.chosen(run.step)
+            again = counterfactuals(groups, plan, route, run, settings)
+            stats |= learn_gain(groups, again, route, encouraged, run)
+        run.policy.forget()
+        stats["cpu_seconds/sampling"] = time.process_time() - cpu
+        # 3. Rewards become advantages, episodes become rows of tokens.
+        rows, told = rows_with_advantages(groups, again, settings)
+        stats |= told
+        if reference is not None:
+            rows = with_reference(rows, run, reference, settings.token_budget, vocabulary=True)
+        # 4. Gradient steps.
+        parts = [part for _ in range(settings.epochs) for part in minibatches(rows, settings.minibatches)]
+        stats |= mean_by_name([update(part, run, settings) for part in parts])
+        run.weights_changed()
+        # 5. What it was like: metrics, an evaluation when it is due, a checkpoint.
+        stats["step_time"], stats["cpu_seconds/step"] = time.perf_counter() - started, time.process_time() - cpu
+        run.end_step(stats | {"tokens": sum(len(row.sequence.ids) for row in rows)}, groups)
+    return run.finish(lambda: sorting_result(settings, run))
+
+
+def stage(settings: EARLSettings, run: TrainingRun) -> tuple[str, int]:
+    """Return the environment of the coming step, as JSON, and how many tasks it has to train on."""
+    if run.step >= settings.curriculum.steps:
+        return run.spec, run.train_size
+    spec, core = environment(settings.curriculum.id, settings.curriculum.arguments)
+    return spec, core.source.size(settings.env.train_split)
+
+
+def rewards_of(groups: Sequence[Group]) -> tuple[list[float], list[int]]:
+    """Return the reward of every episode and the number of its group."""
+    episodes = [
+        (result.trajectory.total_reward, number) for number, group in enumerate(groups) for result in group.results
+    ]
+    return [reward for reward, _ in episodes], [number for _, number in episodes]
+
+
+def counterfactuals(
+    groups: Sequence[Group], plan: Sequence[Planned], route: str, run: TrainingRun, settings: EARLSettings
+) -> dict[str, Again]:
+    """Return the episodes of failed groups, played again with a route forced, by the keys of those that they began as."""
+    lost = failed_groups(*rewards_of(groups), settings.counterfactual.rule)
+    planned = {item.key: item for item in plan}
+    played = {
+        key: (planned[key], result)
+        for number, group in enumerate(groups)
+        for result in group.results
+        if number in lost and (key := result.trajectory.header.episode_key)
+    }
+    how = {"temperature": run.temperature, "within": run.accelerator.autocast}
+    interventions = Interventions(run.model, run.chat, settings.counterfactual, **how)
+    return played_again(run.policy, interventions, played, run.environment(), route)
+
+
+def learn_gain(
+    groups: Sequence[Group], again: dict[str, Again], route: str, encouraged: Encouragement, run: TrainingRun
+) -> dict[str, float]:
+    """Tell what a route gained, to who chooses the next one as well; over all processes."""
+    factual = {result.trajectory.header.episode_key: result for group in groups for result in group.results}
+    gained = [
+        found.result.trajectory.total_reward - factual[key].trajectory.total_reward for key, found in again.items()
+    ]
+    earned = [found.result.trajectory.total_reward > 0 for found in again.values()]
+    count, gain, won, episodes = run.sums([len(gained), math.fsum(gained), sum(earned), len(factual)])
+    if count:
+        encouraged.learn(route, gain / count)
+        run.memory["encouraged"] = encouraged.state()
+    means = {"gain": gain / max(1.0, count), "rewarded": won / max(1.0, count), "share": count / max(1.0, episodes)}
+    return {f"counterfactual/{name}": value for name, value in means.items()}
+
+
+def rows_with_advantages(
+    groups: Sequence[Group], again: dict[str, Again], settings: EARLSettings
+) -> tuple[list[Row], dict[str, float]]:
+    """Return rows with the advantages of D.2: R' - R for what was played again, group-relative ones elsewhere.
+
+    Rows follow one another as their groups do. Left out, and counted nowhere, are those of groups without a difference, whose
+    advantages are 0, and what earned the same when it was played again.
+    """
+    rewards, numbers = rewards_of(groups)
+    keys = [result.trajectory.header.episode_key for group in groups for result in group.results]
+    sequences = [found for group in groups for found in group.sequences]
+    earned = {place: again[key].result.trajectory.total_reward for place, key in enumerate(keys) if key in again}
+    found = counterfactual_advantages(rewards, numbers, earned, settings.counterfactual.rule)
+    signal = {number for number, advantage in zip(numbers, found.factual, strict=True) if advantage}
+    rows: list[Row] = []
+    for place, advantage in enumerate(found.factual):
+        if found.counterfactual.get(place):
+            rows += [row_of(sequence, found.counterfactual[place]) for sequence in again[keys[place]].sequences]
+        elif advantage is not None and numbers[place] in signal:
+            rows += [row_of(sequence, advantage) for sequence in sequences[place]]
+    flat = sum(len({result.trajectory.total_reward for result in group.results}) == 1 for group in groups)
+    return rows, {"frac_reward_zero_std": flat / len(groups)}
+
+
+def minibatches(rows: Sequence[Row], count: int) -> list[list[Row]]:
+    """Return the rows in as many parts as there are gradient steps an epoch; rows of a group follow one another."""
+    cuts = [len(rows) * part // count for part in range(count + 1)]
+    return [list(rows[start:stop]) for start, stop in zip(cuts, cuts[1:], strict=False)]
+
+
+def update(rows: Sequence[Row], run: TrainingRun, settings: EARLSettings) -> dict[str, float]:
+    """Take one gradient step on rows and return its metrics. Denominators are those of all processes together."""
+    tokens = int(run.sums([sum(sum(row.sequence.trained) for row in rows)])[0])
+    told = {"learning_rate": run.optimiser.learning_rate}
+    if tokens == 0:  # no group has a signal: nothing moves
+        return told
+    totals: dict[str, float] = {"loss": 0.0}
+    for micro in micro_batches(rows, settings.token_budget, run.chat.pad_id):
+        micro = micro.to(run.device)
+        by_token, metrics = token_losses(micro, run, settings)
+        loss = losses.token_mean(by_token, micro.trained, tokens)
+        run.accelerator.backward(loss)
+        totals["loss"] += float(loss.detach()) * tokens
+        add_up(totals, metrics, int(micro.trained.sum()))
+    return told | averages(run.sums_by_name(totals), tokens) | {"grad_norm": run.optimiser.step(run.accelerator)}
+
+
+def token_losses(
+    micro: MicroBatch, run: TrainingRun, settings: EARLSettings
+) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
+    """Return the loss of each token (batch, tokens), D.3 equation 2 and an entropy bonus, and means over the trained ones."""
+    bonus, clip = settings.entropy_in(run.step), (settings.eps_low, settings.eps_high)
+    with run.accelerator.autocast():
+        scores = token_scores(run.model, micro, run.temperature, entropy_grad=bonus > 0)
+    log_ratio = losses.log_ratios(scores.logprobs, micro.old_logprobs, micro.trained)
+    found = losses.ppo_clip(log_ratio.exp(), micro.advantages, *clip, settings.dual_clip or None)
+    ratios = log_ratio.detach(), log_ratio.detach().exp()
+    metrics = losses.ratio_metrics(*ratios, micro.advantages, micro.trained, *clip)
+    count = micro.trained.sum().clamp(min=1)
+    metrics["entropy"] = (scores.entropies.detach() * micro.trained).sum() / count
+    metrics["expanded_actions"] = (micro.trained & (micro.targets != micro.ids)).sum() / count
+    if settings.beta:
+        spoken = micro.trained & (micro.targets == micro.ids)  # a token of the vocabulary was chosen
+        compared = scores.vocabulary_logprobs, micro.reference_logprobs, spoken
+        metrics["kl"] = losses.kl_estimate(compared[0].detach(), *compared[1:], "k3").sum() / count
+        found = found + settings.beta * losses.kl_loss(*compared, "k3")
+    return found + losses.entropy_bonus(scores.entropies, bonus) if bonus else found, metrics
+
+
+def extract(folder: Path) -> None:
+    """Play a run's policy on all permutations and write its decision trees.
+
+    Raises:
+        UsageError: there is no such run, it has not learnt to sort, or it is measured with a temperature.
+    """
+    settings = read_settings(EARLSettings, folder)
+    with open_run(settings, folder, settings.steps) as run:
+        if run.fresh:
+            raise UsageError(f"{folder} has no checkpoint yet: there is nothing to draw")
+        run.load_best()
+        told = sorting_result(settings, run)
+    if not told:
+        raise UsageError(f"{folder}: {settings.env.id} is no sorting task that is played greedily; there is no tree")
+    for tree in told["trees"]:
+        figures = ", ".join(f"{name} {tree['policy'][name]:.4f}" for name in ("accuracy", "comparisons", "swaps"))
+        print(f"Sort-{tree['size']} {tree['direction']}: {figures}")
+    print(f"{folder / 'trees'}")
+
+
+def main() -> None:
+    """Run the command line."""
+    with one_line_errors("earl"):
+        words = sys.argv[1:]
+        if folder := option(words, "--extract"):
+            return extract(Path(folder))
+        if name := option(words, "--sweep"):
+            return print(run_sweep("earl", name, words))
+        settings, out = parse(EARLSettings, program="earl")
+        with open_run(settings, out, settings.steps * settings.epochs * settings.minibatches) as run:
+            train(settings, run)
+
+
+if __name__ == "__main__":
+    main()

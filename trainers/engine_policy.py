@@ -1,0 +1,201 @@
+"""A policy over an engine: tokens go in and tokens come out, and what was sampled is never encoded again."""
+
+import itertools
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from agent_envs.policies import Reply, Request
+from agent_envs.rollout import EpisodeResult
+from agent_envs.run_journal import Planned
+from agent_envs.runner import run_many
+from agent_envs.trajectory import Trajectory, Turn
+from trainers.contracts import Engine, Prefix, Sampling, TokenSequence
+from trainers.tokens import ChatTokenizer, Conversation
+
+
+@dataclass(frozen=True)
+class Lead:
+    """How an episode begins that goes on from within another one.
+
+    Attributes:
+        turns: of the other one, with their tokens: they are said again.
+        kept: the first tokens of the turn after them, as they were sampled.
+        kept_logprobs: of these.
+        forced: what follows in that turn before the policy goes on.
+        forced_logprobs: of these, under the policy.
+        train_forced: whether they carry a gradient.
+    """
+
+    turns: tuple[Turn, ...] = ()
+    kept: tuple[int, ...] = ()
+    kept_logprobs: tuple[float, ...] = ()
+    forced: tuple[int, ...] = ()
+    forced_logprobs: tuple[float, ...] = ()
+    train_forced: bool = False
+
+    @property
+    def ids(self) -> tuple[int, ...]:
+        """The tokens that the turn begins with."""
+        return (*self.kept, *self.forced)
+
+    @property
+    def logprobs(self) -> tuple[float, ...]:
+        """Of these tokens, 0 where they carry no gradient."""
+        forced = self.forced_logprobs if self.train_forced else (0.0,) * len(self.forced)
+        return (*self.kept_logprobs, *forced)
+
+
+NO_LEAD = Lead()
+
+
+class EnginePolicy:
+    """An `agent_envs` policy that samples from an engine and keeps every conversation as tokens.
+
+    Attributes:
+        sampled_tokens: drawn so far, over all episodes.
+        edited: turns whose text the environment recorded otherwise than it was sampled (lone surrogates, the length cap).
+    """
+
+    patient = True
+    can_prefill = True
+    text_only = True
+
+    def __init__(
+        self,
+        engine: Engine,
+        chat: ChatTokenizer,
+        sampling: Sampling,
+        *,
+        name: str = "engine",
+        max_new_tokens: int = 512,
+        max_context: int = 4096,
+        batch: int = 64,
+        within: Callable[[], AbstractContextManager[Any]] = nullcontext,
+    ) -> None:
+        """Take the engine, the tokenizer of conversations, how tokens are drawn, and the limits of a turn and a context.
+
+        `within` is entered around every call of the engine: mixed precision, where the engine shares a trainer's model.
+        """
+        self._within = within
+        self.name, self.batch = name, batch
+        self.sampled_tokens = self.edited = 0
+        self._engine, self._chat, self._sampling = engine, chat, sampling
+        self._max_new_tokens, self._max_context = max_new_tokens, max_context
+        self._talks: dict[str, _Talk] = {}
+        self._leads: dict[str, Lead] = {}
+
+    def play(self, plan: Sequence[Planned], leads: Mapping[str, Lead] | None = None) -> dict[str, EpisodeResult]:
+        """Play a plan and return its results by key. `leads`: how the episodes of some keys begin."""
+        self._leads |= leads or {}
+        return {item.key: result for item, result in run_many(plan, self, concurrency=self.batch)}
+
+    def act(self, requests: Sequence[Request]) -> Sequence[Reply]:
+        """Return the next turn of each episode. Rows are sorted, so that a batch is the same whoever asked first."""
+        order = sorted(range(len(requests)), key=lambda place: (requests[place].episode_key, requests[place].turn))
+        turns = [self._begin(requests[place]) for place in order]
+        asked = [turn for turn in turns if turn.prefix.max_new_tokens > 0]
+        with self._within():
+            found = self._engine.generate([turn.prefix for turn in asked], self._sampling) if asked else []
+        for turn, generated in zip(asked, found, strict=True):
+            turn.ids, turn.logprobs, turn.entropies = generated.ids, generated.logprobs, generated.entropies
+        replies: dict[int, Reply] = {place: self._end(turn) for place, turn in zip(order, turns, strict=True)}
+        return [replies[place] for place in range(len(requests))]
+
+    def sequences(self, episode_key: str) -> list[TokenSequence]:
+        """Return the tokens of an episode as they were sampled: one sequence, or more where contexts were replaced."""
+        talk = self._talks[episode_key]
+        return [conversation.sequence() for conversation in talk.conversations]
+
+    def rebuilt(self, trajectory: Trajectory) -> list[TokenSequence]:
+        """Return the same tokens made from the record alone, up to the turn for which the context had no room."""
+        spoken = tuple(itertools.takewhile(lambda turn: turn.token_ids, trajectory.turns))
+        if not spoken:
+            return []
+        return self._chat.sequences(replace(trajectory, turns=spoken), self._talks[trajectory.header.episode_key].tools)
+
+    def demonstrated(
+        self, trajectory: Trajectory, spec: str, tools: Sequence[Mapping[str, Any]] = ()
+    ) -> list[TokenSequence]:
+        """Return the tokens of an episode that somebody else played; `spec` is of no use here."""
+        return self._chat.sequences(trajectory, tools)
+
+    def forget(self) -> None:
+        """Drop all conversations, and the engine's caches."""
+        self._talks.clear()
+        self._leads.clear()
+        self._engine.forget()
+
+    def _begin(self, request: Request) -> "_Turn":
+        talk = self._talks.get(request.episode_key)
+        if talk is None or request.turn == 1:
+            talk = self._talks[request.episode_key] = _Talk(tuple(request.tools))
+            talk.conversations.append(self._chat.open(request.messages, talk.tools))
+        elif request.context == "replace":
+            talk.conversations.append(self._chat.open(request.messages, talk.tools))
+        else:
+            said, *shown = request.messages[talk.seen :]
+            self.edited += said["content"] != talk.said
+            talk.conversations[-1].observe(shown)
+        talk.seen = len(request.messages)
+        conversation = talk.conversations[-1]
+        given = conversation.prefill(request.prefill) if request.prefill else ()
+        lead = self._leads.get(request.episode_key, NO_LEAD)
+        said = lead.turns[request.turn - 1] if request.turn <= len(lead.turns) else None
+        if said is not None:
+            prefix = Prefix(tuple(conversation.ids), 0)
+            spoken = (part[len(given) :] for part in (said.token_ids, said.logprobs, said.entropies))
+            return _Turn(talk, prefix, given, request.prefill, request.turn, *spoken)
+        begun = lead if request.turn == len(lead.turns) + 1 else NO_LEAD
+        conversation.sampled(begun.kept, begun.kept_logprobs, request.turn)
+        if begun.train_forced:
+            conversation.sampled(begun.forced, begun.forced_logprobs, request.turn)
+        else:
+            conversation.given(begun.forced)
+        room = self._max_context - len(conversation.ids)
+        budget = max(0, min(self._max_new_tokens - len(begun.ids), room))
+        session = f"{request.episode_key}#{len(talk.conversations)}"
+        prefix = Prefix(tuple(conversation.ids), budget, tuple(request.stop), request.seed, session)
+        return _Turn(talk, prefix, given, request.prefill, request.turn, begun=begun)
+
+    def _end(self, turn: "_Turn") -> Reply:
+        turn.talk.conversations[-1].sampled(turn.ids, turn.logprobs, turn.number)
+        begun = turn.begun
+        text = turn.talk.said = turn.prefill + self._chat.decode((*begun.ids, *turn.ids))
+        self.sampled_tokens += len(turn.ids) if turn.prefix.max_new_tokens else 0
+        zeros = (0.0,) * len(turn.given)
+        trained = (True,) * len(begun.kept) + (begun.train_forced,) * len(begun.forced) + (True,) * len(turn.ids)
+        return Reply(
+            text,
+            token_ids=(*turn.given, *begun.ids, *turn.ids),
+            logprobs=(*zeros, *begun.logprobs, *turn.logprobs),
+            entropies=(*zeros, *(0.0,) * len(begun.ids), *turn.entropies),
+            usage={"input": len(turn.prefix.ids), "output": len(turn.ids)},
+            sampled=(*(False,) * len(turn.given), *trained) if turn.given or not all(trained) else (),
+        )
+
+
+@dataclass
+class _Talk:
+    """An episode's conversations: a new one starts where an observation replaces the context."""
+
+    tools: tuple[dict[str, object], ...]
+    conversations: list[Conversation] = field(default_factory=list)
+    seen: int = 0
+    said: str = ""
+
+
+@dataclass
+class _Turn:
+    """A turn between its request and its reply."""
+
+    talk: _Talk
+    prefix: Prefix
+    given: tuple[int, ...]
+    prefill: str
+    number: int
+    ids: tuple[int, ...] = ()
+    logprobs: tuple[float, ...] = ()
+    entropies: tuple[float, ...] = ()
+    begun: Lead = NO_LEAD

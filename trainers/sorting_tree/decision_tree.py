@@ -1,0 +1,300 @@
+"""The decision tree of a sorting policy: all that it does with n! permutations, read back from its greedy episodes.
+
+A node is a call, and two episodes share it as long as all calls before it, and what they told, were the same. A comparison is
+implied where its outcome follows from those before it (an item compared with itself, too); without them, a learned policy is
+what the paper calls EARL* (arXiv 2510.07581, Algorithm 2). What a policy writes between its calls is not looked at.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from fractions import Fraction
+from math import factorial
+from typing import Any
+
+from agent_envs.errors import UsageError
+from agent_envs.expa.sorting.environments import SYMBOLS
+from agent_envs.expa.sorting.knowledge import Pair, closure, minimal_swaps, sorted_order
+from agent_envs.expa.sorting.tasks import SortData
+from agent_envs.rollout import EpisodeResult
+from agent_envs.trajectory import Task, TaskSource, Trajectory
+
+Permutation = tuple[int, ...]
+Names = tuple[str, str]
+SIGNS = "<>="
+MOST_CALLS = 120  # of an episode: trees are walked by recursion
+
+
+@dataclass(frozen=True, slots=True)
+class End:
+    """Where episodes end: the permutations (the number of A, of B, ...) that are sorted by then, and those that are not.
+
+    `truncated`: the limit on actions ended them, and not the policy.
+    """
+
+    sorted: tuple[Permutation, ...]
+    wrong: tuple[Permutation, ...]
+    truncated: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Swap:
+    """Two items exchange their places."""
+
+    items: Names
+    then: "Node"
+
+
+@dataclass(frozen=True, slots=True)
+class Compare:
+    """Two items are compared: a branch for each answer (`<`, `>`, `=`, in this order) that some permutation gives."""
+
+    items: Names
+    branches: tuple[tuple[str, "Node"], ...]
+    implied: bool = False
+
+
+Node = End | Swap | Compare
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """What a tree costs over all permutations, exactly."""
+
+    permutations: int
+    sorted: int
+    mean_comparisons: Fraction
+    max_comparisons: int
+    mean_swaps: Fraction
+    max_swaps: int
+
+    @property
+    def accuracy(self) -> float:
+        """Share of the permutations that are sorted at the end."""
+        return self.sorted / self.permutations
+
+    def __str__(self) -> str:
+        return (
+            f"{self.sorted} of {self.permutations} permutations sorted; comparisons {float(self.mean_comparisons):.4f} "
+            f"in the mean, at most {self.max_comparisons}; swaps {float(self.mean_swaps):.4f}, at most {self.max_swaps}"
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the figures as plain numbers."""
+        return {
+            "permutations": self.permutations,
+            "sorted": self.sorted,
+            "accuracy": self.accuracy,
+            "comparisons": float(self.mean_comparisons),
+            "max_comparisons": self.max_comparisons,
+            "swaps": float(self.mean_swaps),
+            "max_swaps": self.max_swaps,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Tree:
+    """A policy's decision tree for one number of items and one direction."""
+
+    size: int
+    descending: bool
+    root: Node
+
+    @property
+    def name(self) -> str:
+        """Number of items and direction."""
+        return f"Sort-{self.size} {'descending' if self.descending else 'ascending'}"
+
+    @property
+    def figures(self) -> Figures:
+        """Accuracy, comparisons and swaps over all permutations."""
+        ends = list(_ends(self.root, 0, 0))
+        weighted = [(len(end.sorted) + len(end.wrong), *counts) for end, *counts in ends]
+        total = sum(weight for weight, _, _ in weighted)
+        return Figures(
+            permutations=total,
+            sorted=sum(len(end.sorted) for end, _, _ in ends),
+            mean_comparisons=Fraction(sum(weight * made for weight, made, _ in weighted), total),
+            max_comparisons=max(made for _, made, _ in weighted),
+            mean_swaps=Fraction(sum(weight * made for weight, _, made in weighted), total),
+            max_swaps=max(made for _, _, made in weighted),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _Play:
+    """What a tree needs of an episode: calls are (name, items, sign of a comparison)."""
+
+    values: Permutation
+    calls: tuple[tuple[str, Names, str], ...]
+    truncated: bool
+
+    def following(self, depth: int) -> str:
+        """Return the call after `depth` ones in words."""
+        if depth < len(self.calls):
+            name, (one, other), _ = self.calls[depth]
+            return f"{name} {one} {other}"
+        return "no call before the limit" if self.truncated else "end"
+
+
+def decision_trees(episodes: Iterable[EpisodeResult | Trajectory]) -> tuple[Tree, ...]:
+    """Return the tree of each number of items and direction among finished episodes, smaller and ascending ones first.
+
+    Args:
+        episodes: of sorting tasks, with their tasks, on either face: every permutation of a size and direction at least
+            once. `permutation_tasks` finds such tasks.
+
+    Raises:
+        UsageError: permutations are missing, an episode is none of a sorting task or not finished, or two episodes went
+            on in different ways after the same calls and answers: they are not those of one deterministic policy.
+    """
+    groups: dict[tuple[int, bool], list[_Play]] = defaultdict(list)
+    for episode in episodes:
+        trajectory = episode.trajectory if isinstance(episode, EpisodeResult) else episode
+        data = _sorting(trajectory)
+        groups[data.size, data.descending].append(_play(trajectory))
+    if not groups:
+        raise UsageError("decision tree: there are no episodes")
+    trees = []
+    for (size, descending), plays in sorted(groups.items()):
+        found = len({play.values for play in plays})
+        if found < factorial(size):
+            raise UsageError(
+                f"decision tree: {found} of the {factorial(size)} permutations of {size} items "
+                f"({'descending' if descending else 'ascending'}) were played; play them all"
+            )
+        root = _Grower(descending).node(plays, 0, tuple(range(size)), frozenset())
+        trees.append(Tree(size, descending, root))
+    return tuple(trees)
+
+
+def permutation_tasks(source: TaskSource, size: int, descending: bool, split: str = "test") -> tuple[Task, ...]:
+    """Return a source's first task of each permutation of `size` items in a direction, permutations in order.
+
+    Raises:
+        UsageError: the source has no such tasks.
+    """
+    found: dict[Permutation, Task] = {}
+    for index in range(2000 * factorial(size)):
+        task = source.get(split, index)
+        data = task.data
+        if isinstance(data, SortData) and (data.kind, data.size, data.descending) == ("sort", size, descending):
+            found.setdefault(tuple(task.hidden), task)
+        if len(found) == factorial(size):
+            return tuple(task for _, task in sorted(found.items()))
+    direction = "descending" if descending else "ascending"
+    raise UsageError(f"source {source.name}: {split} holds only {len(found)} permutations of {size} items, {direction}")
+
+
+def pruned(tree: Tree, fewest_swaps: bool = False) -> Tree:
+    """Return the tree without implied comparisons: the paper's EARL*.
+
+    Args:
+        tree: any policy's.
+        fewest_swaps: also arrange the items as the policy does, right or wrong, by the fewest swaps, at the end.
+    """
+    start = tuple(range(tree.size)) if fewest_swaps else None
+    return Tree(tree.size, tree.descending, _pruned(tree.root, start))
+
+
+def chain(node: Node) -> tuple[tuple[Names, ...], End | Compare]:
+    """Return the swaps that come first, and what follows them."""
+    swaps = []
+    while isinstance(node, Swap):
+        swaps.append(node.items)
+        node = node.then
+    return tuple(swaps), node
+
+
+def _sorting(trajectory: Trajectory) -> SortData:
+    data = trajectory.task.data if trajectory.task is not None else None
+    if not isinstance(data, SortData) or data.kind != "sort":
+        why = "has no task with it" if trajectory.task is None else "is of no sorting task (Sort, SortExpA)"
+        raise UsageError(f"decision tree: the episode of {trajectory.header.env_id} {why}")
+    if not trajectory.turns or not (trajectory.last.terminated or trajectory.last.truncated):
+        raise UsageError(f"decision tree: the episode of task {trajectory.header.task_id} is not finished")
+    return data
+
+
+def _play(trajectory: Trajectory) -> _Play:
+    assert trajectory.task is not None
+    calls = []
+    for turn in trajectory.turns:
+        for result in turn.results:
+            if not result.error:
+                one, other = result.ids
+                calls.append((result.name, (one, other), "" if result.name == "swap" else result.content.split()[1]))
+    if len(calls) > MOST_CALLS:
+        raise UsageError(f"decision tree: task {trajectory.header.task_id} took {len(calls)} calls, over {MOST_CALLS}")
+    return _Play(tuple(trajectory.task.hidden), tuple(calls), trajectory.last.truncated)
+
+
+@dataclass(frozen=True, slots=True)
+class _Grower:
+    """Grows the tree of a direction from episodes that agree so far."""
+
+    descending: bool
+
+    def node(self, plays: list[_Play], depth: int, order: Permutation, known: frozenset[Pair]) -> Node:
+        """Return the node after `depth` calls, which left the items in this order and told these pairs."""
+        first = plays[0]
+        for play in plays:
+            if play.following(depth) != first.following(depth):
+                raise UsageError(_disagreement(first, play, depth))
+        if depth == len(first.calls):
+            return self._end(plays, order)
+        name, items, _ = first.calls[depth]
+        one, other = (SYMBOLS.index(item) for item in items)
+        if name == "swap":
+            places = {one: other, other: one}
+            moved = tuple(places.get(item, item) for item in order)
+            return Swap(items, self.node(plays, depth + 1, moved, known))
+        branches = []
+        for sign in SIGNS:
+            told = [play for play in plays if play.calls[depth][2] == sign]
+            learnt = {"<": {(one, other)}, ">": {(other, one)}, "=": set[Pair]()}[sign]
+            if told:
+                branches.append((sign, self.node(told, depth + 1, order, closure(known | learnt))))
+        implied = one == other or not known.isdisjoint({(one, other), (other, one)})
+        return Compare(items, tuple(branches), implied)
+
+    def _end(self, plays: list[_Play], order: Permutation) -> End:
+        values = sorted({play.values for play in plays})
+        right = tuple(value for value in values if sorted_order(value, self.descending) == order)
+        return End(right, tuple(value for value in values if value not in right), plays[0].truncated)
+
+
+def _disagreement(one: _Play, other: _Play, depth: int) -> str:
+    told = [f"{name} {a} {b}" + (f": {a} {sign} {b}" if sign else "") for name, (a, b), sign in one.calls[:depth]]
+    return (
+        f"decision tree: after {', '.join(told) or 'the prompt'} one episode went on with {one.following(depth)} (numbers "
+        f"{one.values}) and another with {other.following(depth)} ({other.values}); play one policy, greedily"
+    )
+
+
+def _ends(node: Node, comparisons: int, swaps: int) -> Iterator[tuple[End, int, int]]:
+    """Yield every end with the comparisons and swaps on the way to it."""
+    if isinstance(node, End):
+        yield node, comparisons, swaps
+    elif isinstance(node, Swap):
+        yield from _ends(node.then, comparisons, swaps + 1)
+    else:
+        for _, child in node.branches:
+            yield from _ends(child, comparisons + 1, swaps)
+
+
+def _pruned(node: Node, order: Permutation | None) -> Node:
+    """Return what is left of a node; `order`: the arrangement there, if swaps are left to the end."""
+    if isinstance(node, Compare):
+        if node.implied:
+            return _pruned(node.branches[0][1], order)
+        return Compare(node.items, tuple((sign, _pruned(child, order)) for sign, child in node.branches))
+    if isinstance(node, Swap):
+        if order is None:
+            return Swap(node.items, _pruned(node.then, None))
+        one, other = (SYMBOLS.index(item) for item in node.items)
+        return _pruned(node.then, tuple({one: other, other: one}.get(item, item) for item in order))
+    left: Node = node
+    for one, other in reversed(minimal_swaps(tuple(range(len(order))), order) if order is not None else []):
+        left = Swap((SYMBOLS[one], SYMBOLS[other]), left)
+    return left
