@@ -94,6 +94,7 @@ def test_without_a_rule_it_is_grpo(sort, tmp_path):
         assert ours[0][name] == pytest.approx(theirs[0][name], rel=2e-3, abs=1e-5), name
 
 
+@pytest.mark.heavy
 def test_a_killed_run_goes_on_to_the_same_curve(sort, tmp_path):
     """SIGKILL in the middle of steps; the gains of routes, the reference and counterfactual episodes come back."""
     out, result = sort
@@ -231,6 +232,7 @@ def test_a_head_of_other_actions_is_refused(sort, tmp_path, capsys, monkeypatch)
     assert end.value.code == 2 and "not those of the model's expanded head" in told and "Traceback" not in told
 
 
+@pytest.mark.heavy
 def test_lora_trains_the_head_and_an_adapter(sort, tmp_path):
     out, _ = sort
     words = [
@@ -263,6 +265,7 @@ OTHERS = {
 }  # fmt: skip
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("program", OTHERS)
 def test_the_other_trainers_take_expanded_actions(sort, tmp_path, program):
     kind, trained, ways = OTHERS[program]
@@ -285,6 +288,7 @@ def test_direct_answers_have_no_place_among_expanded_actions(sort, tmp_path, cap
     assert end.value.code == 2 and "data=solver" in capsys.readouterr().err
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("face", ["expanded", "text"])
 def test_two_processes_train_as_one_does(sort, text_sort, tmp_path, face):
     """One group each, and in the first step one of them failed: counts, gains and weights are those of one process."""

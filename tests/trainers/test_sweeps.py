@@ -145,6 +145,7 @@ def test_another_preset_replaces_that_of_a_sweep(tmp_path):
     assert settings.env.id == "SortExpA"
 
 
+@pytest.mark.heavy
 def test_a_killed_sweep_goes_on(presets, tmp_path):
     """SIGKILL of the sweep and its run in the second cell; the same command finishes what is left and tells the table."""
     out = tmp_path / "out"
