@@ -28,11 +28,11 @@ from typing import Any
 from trainers.sweeps import read_sweep
 
 RELEASED = '{"size": 4, "directions": "ascending", "max_actions": 64, "reward": "released"}'
-SORT_PANELS = ("eval/success", "eval/tools/compare", "eval/tools/swap", "reward", "entropy", "counterfactual/share")
+SORT_PANELS = ("success", "tools/compare", "tools/swap", "reward", "entropy", "counterfactual/share")
 CPO_PANELS = (
-    "eval/success",
+    "success",
     "tools/calculator",
-    "reward",
+    "entropy",
     "counterfactual/share",
     "counterfactual/gain",
     "counterfactual/rewarded",
@@ -75,9 +75,6 @@ def experiments() -> dict[str, Experiment]:
         Experiment("sort4", ("--preset", "tiny-sort4")),
         Experiment("sort4-released", ("--preset", "tiny-sort4", "--env.arguments", RELEASED)),
         Experiment("sort4-minute", ("--preset", "tiny-sort4-minute")),
-        Experiment("sort4-optimal", ("--preset", "tiny-sort4-optimal")),
-        Experiment("sort4-both", ("--preset", "tiny-sort4-both")),
-        Experiment("sort5", ("--preset", "tiny-sort5")),
         *(
             Experiment(f"arithmetic-{rule}", ("--preset", "tiny-arithmetic", "--counterfactual.rule", rule), CPO_PANELS)
             for rule in ("paper", "released", "off")
@@ -123,7 +120,11 @@ def fired(rows: Sequence[dict[str, float]]) -> dict[str, float]:
 
 
 def habits(folder: Path, tasks: int = 256) -> dict[str, float]:
-    """Return the means of what a trained policy's episodes on test tasks looked like (the paper's Table 4)."""
+    """Return the means of what a trained policy's episodes on test tasks looked like (the paper's Table 4), kept beside it."""
+    kept = folder / "habits.json"
+    if kept.exists():
+        found: dict[str, float] = json.loads(kept.read_text(encoding="utf-8"))
+        return found
     from agent_envs.companions import companion
     from agent_envs.policies import core_of
     from agent_envs.run_journal import Planned
@@ -144,7 +145,9 @@ def habits(folder: Path, tasks: int = 256) -> dict[str, float]:
         plan = [Planned(key, run.spec, task.id, split, seed=0) for key, task in tasks_by_key.items()]
         played = run.judged.play(plan)
         rows = [counted(replace(result.trajectory, task=tasks_by_key[key])) for key, result in played.items()]
-    return {name: math.fsum(row[name] for row in rows) / len(rows) for name in rows[0]}
+    found = {name: math.fsum(row[name] for row in rows) / len(rows) for name in rows[0]}
+    kept.write_text(json.dumps(found) + "\n", encoding="utf-8")
+    return found
 
 
 def figures_of(folder: Path, result: dict[str, Any]) -> dict[str, Any]:
@@ -156,6 +159,7 @@ def figures_of(folder: Path, result: dict[str, Any]) -> dict[str, Any]:
         "before",
         "after",
         "gain",
+        "tests",
         "steps",
         "sampled_tokens",
         "cpu_seconds",
@@ -179,7 +183,7 @@ def draw(found: dict[str, list[Path]], chosen: Sequence[Experiment], out: Path) 
 
     for experiment in chosen:
         rows = [read_metrics(folder / FILE) for folder in found[experiment.name]]
-        title = " ".join(word for word in experiment.options if not word.startswith("{"))
+        title = f"EARL, tiny models: {experiment.name}"
         plot_curves(rows, out.with_name(f"earl-{experiment.name}.png"), experiment.panels, title=title)
     tree = found.get("sort4", [Path()])[0] / "trees" / "sort-4-ascending.svg"
     images = Path(__file__).parents[1] / "docs" / "images"
