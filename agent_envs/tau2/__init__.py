@@ -1,0 +1,1 @@
+"""tau2: dual-control customer service in three domains, equal to the original benchmark on recorded behaviour."""
