@@ -139,7 +139,15 @@ def agent_database(text: str) -> Database:
     Raises:
         ShapeError: a record does not fit.
     """
-    data = tomllib.loads(text)
+    return agent_records(tomllib.loads(text))
+
+
+def agent_records(data: Mapping[str, Any]) -> Database:
+    """Return the company's database of lists of records by table.
+
+    Raises:
+        ShapeError: a record does not fit.
+    """
     tables = {}
     for table, (key, shape) in _AGENT_TABLES.items():
         rows = [_dated(row, _DATETIMES.get(table, ())) for row in data.get(table, [])]
@@ -154,7 +162,15 @@ def user_database(text: str) -> Database:
     Raises:
         ShapeError: a member does not fit.
     """
-    data = tomllib.loads(text)
+    return user_records(tomllib.loads(text))
+
+
+def user_records(data: Mapping[str, Any]) -> Database:
+    """Return the user's phone and its surroundings.
+
+    Raises:
+        ShapeError: a member does not fit.
+    """
     shapes = {"device": _PHONE, "surroundings": _SURROUNDINGS}
     tables = {name: {"": shaped(data.get(name, {}), shape, f"telecom {name}")} for name, shape in shapes.items()}
     return Database("telecom user", tables, single=tables)

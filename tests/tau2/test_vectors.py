@@ -12,6 +12,13 @@ from tests.tau2.vectors import main, replay_file, vectors_in
 DATA = os.environ.get("AGENT_ENVS_DATA")
 VECTORS = Path(DATA or ".") / "tau2" / "vectors"
 pytestmark = pytest.mark.skipif(not DATA, reason="AGENT_ENVS_DATA is not set")
+EVALUATED = [
+    f"evaluated {member}"
+    for member in (
+        "reward_without_nl", "db_match", "env_reward", "env_breakdown", "env_assertions", "action_reward",
+        "action_checks", "communicate_reward", "communicate_checks", "errors",
+    )
+]  # fmt: skip
 FILES = [f"{kind}-{domain}.jsonl" for kind in ("gold", "random") for domain in ("airline", "retail", "telecom")]
 
 
@@ -21,6 +28,8 @@ def test_every_vector_agrees(name):
     assert tally.differences == []
     assert number >= 30
     assert {"content", "error flag", "exact hash", "lenient hash"} <= tally.agreed.keys()
+    if name.startswith("gold"):
+        assert set(EVALUATED) <= tally.agreed.keys()
 
 
 def _alter_content(vector):
@@ -88,6 +97,29 @@ def test_initial_actions_and_assertions_count(alter, tmp_path):
     (tmp_path / "a.jsonl").write_text(json.dumps(vector) + "\n")
     assert main([str(tmp_path)]) == 1
     assert main([str(tmp_path), "--domain", "telecom"]) == 1
+
+
+@pytest.mark.parametrize(
+    ("member", "value"),
+    [
+        ("reward_without_nl", 0.5), ("db_match", None), ("env_reward", 0.5), ("env_breakdown", {}),
+        ("env_assertions", [None]), ("action_reward", 0.5), ("action_checks", []), ("communicate_reward", 0.5),
+        ("communicate_checks", []),
+    ],
+)  # fmt: skip
+def test_evaluations_count(member, value, tmp_path, capsys):
+    vector = _changing_vector("retail")
+    vector["evaluations"]["gold_minus_last_write"][member] = value
+    (tmp_path / "a.jsonl").write_text(json.dumps(vector) + "\n")
+    assert main([str(tmp_path)]) == 1
+    assert f"  - {vector['task_id']} gold_minus_last_write: evaluated {member}" in capsys.readouterr().out
+
+
+def test_an_evaluation_of_an_unknown_trajectory_is_a_difference(tmp_path, capsys):
+    vector = _changing_vector("retail")
+    vector["evaluations"]["gold_twice"] = vector["evaluations"]["gold"]
+    (tmp_path / "a.jsonl").write_text(json.dumps(vector) + "\n")
+    assert main([str(tmp_path)]) == 1 and "gold_twice" in capsys.readouterr().out
 
 
 def test_nothing_to_replay_is_no_success(tmp_path, capsys):

@@ -14,14 +14,22 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from agent_envs.canonical import canonical_json
 from agent_envs.errors import AgentEnvsError
+from agent_envs.messages import ToolCall
 from agent_envs.tau2.database import lenient_hash, original_hash
+from agent_envs.tau2.dialogue import Line, ToolReply
+from agent_envs.tau2.evaluation import Evaluation, evaluate
+from agent_envs.tau2.floor import IDLE
 from agent_envs.tau2.official import load_domain
+from agent_envs.tau2.task_rows import Tau2Task, read_task
 from agent_envs.tau2.toolkit import FRESH, Domain, DomainState, FunctionOutcome, ToolOutcome, call, run_function
+from agent_envs.tau2.worlds import initial_world
 
 SHOWN = 5
 # Errors whose text is the original's own; of all others (Python's, pydantic's) only the flag is compared.
 EXACT_ERRORS = ("domain",)
+TRAJECTORIES = ("gold", "gold_no_text", "empty", "gold_minus_last_write", "gold_reversed")
 EXACT_TEXTS = ("Error: division by zero",)
 
 
@@ -140,8 +148,84 @@ def check_assertions(replay: Replay) -> None:
             compare_function(replay, where, outcome, assertion)
 
 
-# In order; a check may use what the ones before it left in the replay. Evaluations of gold vectors join as one more.
-CHECKS: tuple[Callable[[Replay], None], ...] = (check_init, check_steps, check_assertions)
+def check_evaluations(replay: Replay) -> None:
+    """The evaluator's word on the trajectories that gold vectors name, from nothing but the vector."""
+    recorded = replay.vector.get("evaluations", {})
+    task = vector_task(replay.vector) if recorded else None
+    for name, expected in recorded.items():
+        if name not in TRAJECTORIES:
+            replay.tally.compare("evaluated trajectory", f"{replay.name} {name}", "not known here", name)
+            continue
+        lines = trajectory(replay, task, name)
+        score = evaluate(replay.domain, task, lines, "user_stop")
+        for member, ours in evaluated(score, lines).items():
+            if member in expected:
+                replay.tally.compare(f"evaluated {member}", f"{replay.name} {name}", ours, expected[member])
+
+
+def vector_task(vector: dict[str, Any]) -> Tau2Task:
+    """The task of a gold vector: its steps are the expected actions."""
+    actions = [{**step, "action_id": str(place)} for place, step in enumerate(vector["steps"])]
+    criteria = {
+        "actions": actions,
+        "env_assertions": vector.get("env_assertions"),
+        "communicate_info": vector.get("communicate_info"),
+        "nl_assertions": [f"expectation {place}" for place in range(vector.get("n_nl_assertions", 0))],
+        "reward_basis": vector.get("reward_basis", []),
+    }
+    row = {
+        "id": vector.get("task_id", vector.get("id")),
+        "user_scenario": {"instructions": ""},
+        "initial_state": {"initialization_actions": vector["init"]},
+        "evaluation_criteria": criteria,
+    }
+    return read_task(row, vector["domain"])
+
+
+def trajectory(replay: Replay, task: Tau2Task, name: str) -> tuple[Line, ...]:
+    """One of the trajectories that are evaluated: one call a message, each with its answer, then the final text."""
+    if name == "empty":
+        return IDLE
+    steps, contents = replay.vector["steps"], {}
+    if name in ("gold", "gold_no_text"):
+        contents = {place: (step["content"], step["error"]) for place, step in enumerate(steps)}
+    elif name == "gold_minus_last_write":
+        last = max((place for place, step in enumerate(steps) if "hash_after" in step), default=len(steps))
+        steps = [step for place, step in enumerate(steps) if place != last]
+    else:
+        steps = steps[::-1]
+    state, lines = initial_world(replay.domain, task), []
+    for place, step in enumerate(steps):
+        requestor, called = step["requestor"], step["name"]
+        outcome, state = call(replay.domain, state, requestor, called, step["arguments"])
+        content, error = contents.get(place, (outcome.content, outcome.error))
+        asked = ToolCall(f"call_{place}", called, canonical_json(step["arguments"]))
+        reply = ToolReply(asked.id, called, content, error, requestor)
+        lines += [Line(requestor, calls=(asked,)), Line("environment", results=(reply,))]
+    if name != "gold_no_text":
+        lines.append(Line("assistant", replay.vector["final_text"]))
+    return tuple(lines)
+
+
+def evaluated(score: Evaluation, lines: tuple[Line, ...]) -> dict[str, Any]:
+    """Our evaluation in the words of the recording."""
+    checks = {name: list(parts) for name, parts in score.checks.items()}
+    return {
+        "reward_without_nl": score.reward_without_nl,
+        "db_match": checks["DB"] == [True],
+        "env_reward": score.env_reward,
+        "env_breakdown": {name: part for name, part in score.breakdown.items() if name in ("DB", "ENV_ASSERTION")},
+        "env_assertions": checks["ENV_ASSERTION"],
+        "action_reward": score.components["ACTION"],
+        "action_checks": checks["ACTION"] or None,
+        "communicate_reward": score.components["COMMUNICATE"],
+        "communicate_checks": checks["COMMUNICATE"] or None,
+        "errors": [reply.error for line in lines for reply in line.results],
+    }
+
+
+# In order; a check may use what the ones before it left in the replay.
+CHECKS: tuple[Callable[[Replay], None], ...] = (check_init, check_steps, check_assertions, check_evaluations)
 
 
 def vectors_in(path: Path, domain: str | None = None) -> Iterator[dict[str, Any]]:
