@@ -1,5 +1,6 @@
 """Airline: bookings, changes and cancellations of flights, with the agent's tools alone."""
 
+from collections.abc import Container
 from typing import Any, Literal, TypedDict
 
 from agent_envs.tau2.compat import ORIGINAL, Compat
@@ -221,6 +222,14 @@ def _found(flight: dict[str, Any], date: str, shown_date: str | None) -> Record 
     )
 
 
+def _between(world: World, origin: str | None, destination: str | None) -> list[dict[str, Any]]:
+    """Return the flights from one airport to another in file order; None stands for any airport."""
+    flights = list(world.agent.rows("flights"))
+    if origin is not None:
+        flights = [flight for flight in flights if flight["origin"] == origin]
+    return flights if destination is None else [flight for flight in flights if flight["destination"] == destination]
+
+
 @kit.tool()
 def search_direct_flight(world: World, origin: str, destination: str, date: str) -> list[Record]:
     """Search direct flights between two airports on a date.
@@ -230,8 +239,8 @@ def search_direct_flight(world: World, origin: str, destination: str, date: str)
         destination: The airport to arrive at, such as "LAX".
         date: The date, such as "2024-05-01".
     """
-    flights = world.agent.rows("flights")
-    found = (_found(f, date, None) for f in flights if f["origin"] == origin and f["destination"] == destination)
+    flights = _between(world, origin, destination)
+    found = (_found(flight, date, None) for flight in flights)
     return [flight for flight in found if flight is not None]
 
 
@@ -244,11 +253,10 @@ def search_onestop_flight(world: World, origin: str, destination: str, date: str
         destination: The airport to arrive at, such as "LAX".
         date: The date of the first flight, such as "2024-05-01".
     """
-    flights = world.agent.rows("flights")
-    onward = [flight for flight in flights if flight["destination"] == destination]
+    onward = _between(world, None, destination)
     pairs = []
-    for start in flights:
-        first = _found(start, date, date) if start["origin"] == origin else None
+    for start in _between(world, origin, None):
+        first = _found(start, date, date)
         if first is None:
             continue
         arrival = start["scheduled_arrival_time_est"]
@@ -259,6 +267,14 @@ def search_onestop_flight(world: World, origin: str, destination: str, date: str
                 if second is not None:
                     pairs.append([first, second])
     return pairs
+
+
+def _first_free(names: tuple[str, ...], taken: Container[str], kind: str) -> str:
+    """Return the first id that nothing has yet."""
+    for name in names:
+        if name not in taken:
+            return name
+    raise ToolFailure(f"Too many {kind}")
 
 
 def _check_payments(user: dict[str, Any], payments: list[Payment], total: int) -> None:
@@ -316,9 +332,8 @@ def book_reservation(
     passengers = _records(passengers, _PERSON, "passengers")
     payment_methods = _records(payment_methods, _PAYMENT, "payment_methods")
     _user(world, user_id)
-    new_id = next((name for name in _NEW_RESERVATIONS if world.agent.get("reservations", name) is None), None)
-    if new_id is None:
-        raise ToolFailure("Too many reservations")
+    taken = [name for name in _NEW_RESERVATIONS if world.agent.get("reservations", name) is not None]
+    new_id = _first_free(_NEW_RESERVATIONS, taken, "reservations")
     reservation = shaped(
         {
             "reservation_id": new_id, "user_id": user_id, "origin": origin, "destination": destination,
@@ -326,21 +341,24 @@ def book_reservation(
             "payment_history": payment_methods, "created_at": NOW, "total_baggages": total_baggages,
             "nonfree_baggages": nonfree_baggages, "insurance": insurance,
         },
-        SHAPES["reservations"],
-        "reservation",
+        SHAPES["reservations"], "reservation",
     )  # fmt: skip
     size = len(passengers)
-    prices = [_free_instance(world, chosen, cabin, size)["prices"][cabin] for chosen in flights]
-    total = sum(prices) * size + (30 * size if insurance == "yes" else 0) + 50 * nonfree_baggages
+    legs = [_leg(world, one, _free_instance(world, one, cabin, size)["prices"][cabin]) for one in flights]
+    total = sum(leg["price"] for leg in legs) * size + (30 * size if insurance == "yes" else 0) + 50 * nonfree_baggages
     _check_payments(_user(world, user_id), payment_methods, total)
-    user = world.agent.edit("users", user_id)
-    _pay(user, payment_methods)
-    for chosen in flights:
-        instance = world.agent.edit("flights", chosen["flight_number"])["dates"][chosen["date"]]
-        instance["available_seats"][cabin] -= size
-    reservation["flights"] = [_leg(world, *leg) for leg in zip(flights, prices, strict=True)]
-    user["reservations"].append(new_id)
-    return Record(world.agent.add("reservations", new_id, reservation))
+    _pay(world.agent.edit("users", user_id), payment_methods)
+    return Record(_booked(world, {**reservation, "flights": legs}, size))
+
+
+def _booked(world: World, reservation: dict[str, Any], size: int) -> dict[str, Any]:
+    """Take the seats of a paid reservation, and keep it under its id and with its user."""
+    for leg in reservation["flights"]:
+        instance = world.agent.edit("flights", leg["flight_number"])["dates"][leg["date"]]
+        instance["available_seats"][reservation["cabin"]] -= size
+    new_id = reservation["reservation_id"]
+    world.agent.edit("users", reservation["user_id"])["reservations"].append(new_id)
+    return world.agent.add("reservations", new_id, reservation)
 
 
 @kit.tool("write")
@@ -367,9 +385,7 @@ def send_certificate(world: World, user_id: str, amount: int) -> str:
         amount: The amount in dollars.
     """
     held = _user(world, user_id)["payment_methods"]
-    new_id = next((name for name in _NEW_CERTIFICATES if name not in held), None)
-    if new_id is None:
-        raise ToolFailure("Too many certificates")
+    new_id = _first_free(_NEW_CERTIFICATES, held, "certificates")
     certificate = {"source": "certificate", "id": new_id, "amount": shaped(amount, float, "amount")}
     world.agent.edit("users", user_id)["payment_methods"][new_id] = certificate
     return f"Certificate {new_id} added to user {user_id} with amount {amount}."

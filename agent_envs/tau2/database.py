@@ -75,7 +75,8 @@ class Database:
     Args:
         name: what messages call it.
         tables: records by table and key, in file order; they are frozen here.
-        listed: tables that the original keeps as lists, whose order therefore counts in hashes.
+        listed: tables that the original keeps as lists, whose order therefore counts in hashes; a record of such a table
+            holds its key.
         single: tables that are one record, found under the key "".
         datetimes: members by table that hold a date with a time ("2025-01-01 00:00:00").
     """

@@ -14,11 +14,20 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from agent_envs.canonical import canonical_json, state_type
+from agent_envs.errors import UsageError
 from agent_envs.messages import ToolCall
 from agent_envs.tau2.database import thawed
+from agent_envs.tau2.shapes import Anything, Default, Each, Shape, ShapeError, shaped
 from agent_envs.tau2.toolkit import FRESH, DomainState, Side
 
 Sender = Literal["assistant", "user", "environment"]
+_ROWS: Shape = [
+    {
+        "sender": ("assistant", "user"),
+        "text": Default(str, ""),
+        "calls": Default([{"name": str, "arguments": Default(Each(Anything()), {})}], ()),
+    }
+]
 STOPS = ("agent_stop", "user_stop")  # the endings after which a conversation is scored
 
 
@@ -84,8 +93,21 @@ class Dialogue:
 
 
 def recording_of(rows: Sequence[Mapping[str, Any]]) -> tuple[Line, ...]:
-    """Return the lines of a recording: rows of `sender`, and `text` or `calls` (each with `name` and `arguments`)."""
-    return tuple(Line(row["sender"], row.get("text", ""), calls_of(row.get("calls", ()))) for row in rows)
+    """Return the lines of a recording: rows of `sender`, and `text` or `calls` (each with `name` and `arguments`).
+
+    Raises:
+        UsageError: the rows are something else, or one says nothing; the message names the place.
+    """
+    try:
+        lines = tuple(
+            Line(row["sender"], row["text"], calls_of(row["calls"])) for row in shaped(rows, _ROWS, "recording")
+        )
+    except ShapeError as error:
+        raise UsageError(f"tau2: {error}") from None
+    for place, line in enumerate(lines):
+        if not (line.text.strip() or line.calls):
+            raise UsageError(f"tau2: recording[{place}]: says nothing and calls nothing")
+    return lines
 
 
 def calls_of(rows: Sequence[Mapping[str, Any]]) -> tuple[ToolCall, ...]:

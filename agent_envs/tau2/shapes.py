@@ -5,13 +5,17 @@ mapping of members for a record; or one of the classes below. `shaped` follows t
 7 becomes 7.0 where a float is declared, 7.0 becomes 7 where an integer is, "7" becomes either, unknown members vanish.
 """
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from math import isfinite, nan
 from typing import Any
 
 from agent_envs.tau2.database import frozen
 
 Shape = Any
+_WHOLE = re.compile(r"([-+]?[0-9]+(?:_[0-9]+)*)(?:\.0+)?")
+_MOST_DIGITS = 300  # far below what Python refuses to print, so that sums of such numbers can be written down
 
 
 class ShapeError(ValueError):
@@ -78,21 +82,25 @@ def _text(value: Any, where: str) -> str:
 
 
 def _number(value: Any, where: str) -> float:
-    if isinstance(value, bool | int | float | str):
+    if isinstance(value, bool | int | float) or (isinstance(value, str) and value.isascii()):
         try:
-            return float(value)
+            number = float(value)
         except (ValueError, OverflowError):
-            pass
+            number = nan
+        if isfinite(number):  # the original's models read "nan", too, but state and hashes hold finite numbers alone
+            return number
     raise ShapeError(f"{where}: a number is needed")
 
 
 def _integer(value: Any, where: str) -> int:
     if isinstance(value, bool | int):
         return int(value)
-    number = _number(value, where)
-    if not number.is_integer():
-        raise ShapeError(f"{where}: a whole number is needed")
-    return int(number)
+    found = _WHOLE.fullmatch(value.strip()) if isinstance(value, str) else None
+    if found is not None and len(found[1]) <= _MOST_DIGITS:
+        return int(found[1])
+    if isinstance(value, float) and value.is_integer() and abs(value) < 2**63:
+        return int(value)
+    raise ShapeError(f"{where}: a whole number is needed")
 
 
 def _truth(value: Any, where: str) -> bool:

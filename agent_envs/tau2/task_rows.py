@@ -49,7 +49,6 @@ _ROW = {
     "ticket": Maybe(str),
     "initial_state": Maybe(_START),
     "evaluation_criteria": Maybe(_CRITERIA),
-    "user_tools": Maybe([str]),
 }  # fmt: skip
 _INSTRUCTIONS = {
     "domain": str, "reason_for_call": str, "known_info": Maybe(str), "unknown_info": Maybe(str),
@@ -129,7 +128,6 @@ class Tau2Task:
         initial_actions: functions that are run at the start.
         history: a conversation that has already taken place.
         criteria: what it is scored by, or None.
-        user_tools: the tools that the user is shown; None means all.
     """
 
     id: str
@@ -142,7 +140,6 @@ class Tau2Task:
     initial_actions: tuple[FunctionCall, ...]
     history: tuple[Line, ...]
     criteria: Criteria | None
-    user_tools: tuple[str, ...] | None
 
 
 def read_task(row: Mapping[str, Any], domain: str) -> Tau2Task:
@@ -172,7 +169,6 @@ def read_task(row: Mapping[str, Any], domain: str) -> Tau2Task:
         initial_actions=tuple(_function(action) for action in start["initialization_actions"] or ()),
         history=_history(start["message_history"] or ()),
         criteria=_criteria(task["evaluation_criteria"]),
-        user_tools=task["user_tools"],
     )
 
 

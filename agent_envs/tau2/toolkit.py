@@ -7,14 +7,13 @@ as they come: what does not fit fails inside the tool, and every failure becomes
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from math import isfinite
 from typing import Any, Literal, TypeVar
 
 from agent_envs.canonical import state_type
 from agent_envs.errors import UsageError
 from agent_envs.tau2.compat import ORIGINAL
 from agent_envs.tau2.compat import Compat as Compat
-from agent_envs.tau2.database import NO_CHANGES, Changes, Database, View
+from agent_envs.tau2.database import NO_CHANGES, Changes, Database, View, thawed
 from agent_envs.tau2.schemas import description_of, parameters_of
 
 Side = Literal["assistant", "user"]
@@ -24,6 +23,8 @@ F = TypeVar("F", bound=Callable[..., Any])
 _CLASS_ERRORS = (TypeError, ValueError, LookupError, AttributeError, ArithmeticError, RecursionError)
 
 _DEEPEST = 50
+# What tools make of such numbers is finite, and short enough to be written down.
+_LARGEST = 1e300
 
 
 class ToolFailure(Exception):
@@ -235,7 +236,7 @@ def run_function(
     function = kit.function(name) if kit is not None else None
     if function is None:
         raise UsageError(f"tau2 {domain.name}: the {side} side has no function {name!r}")
-    returned, failure, state = _execute(domain, state, function, arguments, _as_is)
+    returned, failure, state = _execute(domain, state, function, arguments, _of_its_own)
     return FunctionOutcome(returned, None if failure is None else str(failure)), state
 
 
@@ -254,7 +255,7 @@ def _execute(
 
 
 def _storable(value: Any, depth: int = 0) -> None:
-    """Refuse arguments that stored state cannot hold: its own marks as names, bottomless nesting, infinities."""
+    """Refuse arguments that stored state cannot hold: its own marks as names, bottomless nesting, boundless numbers."""
     if depth > _DEEPEST:
         raise ValueError("the arguments are nested too deeply")
     if isinstance(value, Mapping):
@@ -265,12 +266,13 @@ def _storable(value: Any, depth: int = 0) -> None:
     elif isinstance(value, list | tuple):
         for item in value:
             _storable(item, depth + 1)
-    elif isinstance(value, float) and not isfinite(value):
-        raise ValueError("an argument is no finite number")
+    elif isinstance(value, int | float) and not abs(value) <= _LARGEST:
+        raise ValueError("an argument is no number of a size that can be reckoned with")
 
 
-def _as_is(value: Any) -> Any:
-    return value
+def _of_its_own(value: Any) -> Any:
+    """Return a result that shares no record with a database."""
+    return thawed(value) if isinstance(value, dict | list) else value
 
 
 def serialised(value: Any) -> str:

@@ -130,6 +130,8 @@ def _with_data(domain: Domain, state: DomainState, data: Mapping[str, Any]) -> D
             if view is None or table not in view.database.tables or table in view.database.listed:
                 raise UsageError(f"tau2 {domain.name}: a task cannot begin with other records in {table!r}")
             records = {"": rows} if table in view.database.single else rows
+            if not (isinstance(records, dict) and all(isinstance(record, dict) for record in records.values())):
+                raise UsageError(f"tau2 {domain.name}: the records of {table!r} that a task begins with are no objects")
             for key, record in records.items():
                 _merge(view, table, key, record)
     return world.commit(state)

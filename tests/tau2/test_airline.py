@@ -200,6 +200,28 @@ def test_searches():
     assert len(do("list_all_airports")[0]) == 20
 
 
+def test_a_search_with_null_for_an_airport_finds_all_of_them():
+    everything = do("search_direct_flight", origin=None, destination=None, date="2024-05-17")[0]
+    onward = do("search_direct_flight", origin=None, destination="JFK", date="2024-05-17")[0]
+    away = do("search_direct_flight", origin="SFO", destination=None, date="2024-05-17")[0]
+    assert {flight["destination"] for flight in onward} == {"JFK"} and {flight["origin"] for flight in away} == {"SFO"}
+    assert [flight for flight in everything if flight["destination"] == "JFK"] == onward
+    pairs = do("search_onestop_flight", origin=None, destination=None, date="2024-05-16")[0]
+    assert do("search_onestop_flight", origin="SFO", destination="JFK", date="2024-05-16")[0][0] in pairs
+
+
+@pytest.mark.parametrize("amount", ["nan", "inf", "1e999"])
+def test_a_certificate_is_worth_a_finite_amount(amount):
+    outcome, state = call(AIR, FRESH, "assistant", "send_certificate", {"user_id": "ada", "amount": amount})
+    assert outcome.error and state is FRESH
+
+
+def test_bags_beyond_counting_never_reach_the_database():
+    bags = {"reservation_id": "R1", "total_baggages": 1, "nonfree_baggages": int("9" * 4300), "payment_id": "card"}
+    outcome, state = call(AIR, FRESH, "assistant", "update_reservation_baggages", bags)
+    assert outcome.error and state is FRESH
+
+
 def test_nested_arguments_have_schemas():
     schema = AIR.assistant.tools["book_reservation"].parameters["properties"]
     assert schema["payment_methods"]["items"]["properties"]["amount"] == {"type": "integer"}

@@ -90,6 +90,23 @@ def test_a_canary_in_the_scenario_never_reaches_the_agent(side):
     assert SECRET in user.reset(options={"task": dataclasses.replace(task, data=data)})[0]
 
 
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"recording": ({"text": "x"},)}, {"recording": "words"}, {"recording": None},
+        {"recording": ({"sender": "user", "text": " "},)}, {"recording": ({"sender": "user", "calls": ({"x": 1},)},)},
+        {"recording": ({"sender": "user", "calls": ({"name": "x", "arguments": "y"},)},)},
+        {"initial_state": {"initialization_data": {"agent_data": {"orders": 5}}}},
+        {"initial_state": {"initialization_data": {"agent_data": {"orders": {"#W1": 5}}}}},
+    ],
+)  # fmt: skip
+def test_a_task_that_is_none_is_refused_by_its_place(change):
+    env, _ = begun("retail", "retail-test-cancel")
+    task = env.unwrapped.episode.task
+    with pytest.raises(UsageError, match=r"recording|orders"):
+        env.reset(options={"task": dataclasses.replace(task, data={**task.data, **change})})
+
+
 def test_the_ticket_is_for_solo_mode_alone():
     ticket = "Solved once the phone is connected."
     assert ticket in begun(side="solo")[1]["messages"][1]["content"]

@@ -49,6 +49,27 @@ def test_what_does_not_fit_is_refused_by_its_place(wrong):
         shaped(VALUE | wrong, SHAPE)
 
 
+@pytest.mark.parametrize(
+    ("value", "number"),
+    [
+        ("1_000", 1000), (" 2 ", 2), ("2.00", 2), ("9007199254740993", 2**53 + 1), (True, 1), (1e15, 10**15),
+        ("1e3", None), ("1.", None), (".0", None), ("\u0661", None), (1e300, None), ("9" * 5000, None), (2.5, None),
+    ],
+)  # fmt: skip
+def test_whole_numbers_are_read_as_the_originals_models_read_them(value, number):
+    if number is None:
+        with pytest.raises(ShapeError, match="a whole number is needed"):
+            shaped(value, int)
+    else:
+        assert shaped(value, int) == number
+
+
+@pytest.mark.parametrize("value", ["nan", "inf", "-Infinity", "1e999", "\u0661", float("nan"), 10**400])
+def test_numbers_are_finite(value):
+    with pytest.raises(ShapeError, match="a number is needed"):
+        shaped(value, float)
+
+
 def test_missing_members_and_other_kinds_are_refused():
     with pytest.raises(ShapeError, match=r"place\.name: is missing"):
         shaped({"size": 1}, SHAPE, "place")

@@ -134,7 +134,8 @@ def test_arguments_that_no_stored_state_can_hold_are_refused():
     deep: object = "bottom"
     for _ in range(200):
         deep = [deep]
-    for value in (deep, {"$tuple": []}, [{"a": {"$type": "x"}}], [float("inf")], float("nan")):
+    numbers: list[object] = [[float("inf")], float("nan"), 1e301, -(10**301), int("9" * 4300)]
+    for value in (deep, {"$tuple": []}, [{"a": {"$type": "x"}}], *numbers):
         outcome, state = call(ALONE, FRESH, "assistant", "put", {"key": "a", "value": value})
         assert outcome.error and outcome.kind == "other" and state is FRESH
 
@@ -157,6 +158,12 @@ def test_initial_actions_reach_helpers_and_tools_of_one_side():
     for domain, side, name in ((DUAL, "user", "broken"), (ALONE, "user", "tap"), (ALONE, "assistant", "nothing")):
         with pytest.raises(UsageError, match=name):
             run_function(domain, FRESH, side, name, {})
+
+
+def test_what_a_function_returns_shares_nothing_with_the_database():
+    world = Domain("deep", Database("deep", {"things": {"a": {"value": {"x": 1}}}}), AGENT)
+    run_function(world, FRESH, "assistant", "look", {"key": "a"})[0].returned["value"]["x"] = 2
+    assert world.agent_database.tables["things"]["a"]["value"] == {"x": 1}
 
 
 def test_states_are_shared_until_something_changes():
