@@ -3,8 +3,9 @@
 Keys are sorted, separators carry no space, text is UTF-8 and escaped only where JSON demands it, floats use Python's
 shortest round-trip form, NaN and infinities are refused.
 
-State adds three marks to JSON: `{"$tuple": [...]}`, `{"$int": "..."}` beyond 2**53, and `{"$type": name, ...fields}` for
-dataclasses that were registered with `state_type`. Nothing else is ever constructed from stored text.
+State adds four marks to JSON: `{"$tuple": [...]}`, `{"$int": "..."}` beyond 2**53, `{"$pairs": [[key, value], ...]}` for
+mappings whose order is not that of their sorted keys and would be lost, and `{"$type": name, ...fields}` for dataclasses that
+were registered with `state_type`. Nothing else is ever constructed from stored text.
 """
 
 import dataclasses
@@ -63,6 +64,8 @@ def encode_state(value: Any) -> Any:
         fields = {field.name: encode_state(getattr(value, field.name)) for field in dataclasses.fields(value)}
         return {"$type": type(value).__name__, **fields}
     if isinstance(value, dict) and not any(not isinstance(key, str) or key.startswith("$") for key in value):
+        if list(value) != sorted(value):
+            return {"$pairs": [[key, encode_state(item)] for key, item in value.items()]}
         return {key: encode_state(item) for key, item in value.items()}
     raise TypeError(
         f"{type(value).__name__} cannot be part of stored state: use tuples, or register it with state_type"
@@ -90,6 +93,8 @@ def _decoded(value: Any) -> Any:
         return int(value["$int"])
     if "$tuple" in value:
         return tuple(_decoded(item) for item in value["$tuple"])
+    if "$pairs" in value:
+        return {_key(key): _decoded(item) for key, item in value["$pairs"]}
     if "$type" not in value:
         return {key: _decoded(item) for key, item in value.items()}
     cls = _TYPES.get(value["$type"])
@@ -98,6 +103,12 @@ def _decoded(value: Any) -> Any:
             f"stored state names an unknown type: {value['$type']!r}; make its environment first, which brings its types"
         )
     return cls(**{key: _decoded(item) for key, item in value.items() if key != "$type"})
+
+
+def _key(value: Any) -> str:
+    if not isinstance(value, str):
+        raise ValueError("stored state holds a mapping with a key that is no text")
+    return value
 
 
 def plain_value(value: Any) -> Any:

@@ -55,8 +55,8 @@ class ExactJudge:
 class ModelJudge:
     """A chat model's yes or no, at temperature 0 where the model takes one, and recorded by the request alone.
 
-    The answer is cut at 4,000 characters and stands in the prompt as one JSON text, which it cannot close. A reply whose last
-    line is no verdict is asked for once more, and is then a fault: never a reward.
+    The answer is cut, at 4,000 characters unless said otherwise, and stands in the prompt as one JSON text, which it cannot
+    close. A reply whose last line is no verdict is asked for once more, and is then a fault: never a reward.
     """
 
     def __init__(
@@ -67,6 +67,7 @@ class ModelJudge:
         recording: Recording | None = None,
         temperature: float | None | Literal["lowest"] = "lowest",
         max_tokens: int = 512,
+        longest: int = MAX_ANSWER_CHARACTERS,
         wait: Callable[[float], None] = time.sleep,
     ) -> None:
         """Take the model and the prompt.
@@ -78,6 +79,7 @@ class ModelJudge:
             temperature: `lowest` is 0, and none for Anthropic's models, whose format has none any more; None leaves it to the
                 service, as OpenAI's reasoning models demand.
             max_tokens: of a reply.
+            longest: how many characters of an answer are shown; the rest is cut off.
             wait: how to sleep between attempts.
 
         Raises:
@@ -93,6 +95,7 @@ class ModelJudge:
         self.name = f"{self._port.name}/{version}"
         if temperature == "lowest":
             temperature = 0.0 if getattr(self._port, "takes_temperature", True) else None
+        self._longest = longest
         self._sampling = ChatRequest((), temperature=temperature, max_tokens=max_tokens)
 
     def __call__(self, question: str, answer: str, golds: Sequence[str], site: CallSite) -> Verdict:
@@ -101,7 +104,7 @@ class ModelJudge:
         Raises:
             EnvFault: the service failed, or gave no verdict twice.
         """
-        cut = answer if len(answer) <= MAX_ANSWER_CHARACTERS else f"{answer[:MAX_ANSWER_CHARACTERS]} (cut)"
+        cut = answer if len(answer) <= self._longest else f"{answer[: self._longest]} (cut)"
         values = {"question": question, "golds": list(golds), "answer": cut}
         text = self._prompt.safe_substitute({name: canonical_json(value) for name, value in values.items()})
         asked = replace(self._sampling, messages=[{"role": "user", "content": text}])

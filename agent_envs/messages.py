@@ -29,7 +29,7 @@ class ToolResult:
     """What a tool gave back.
 
     Attributes:
-        call_id: the id of the call that it answers.
+        call_id: the id of the call that it answers; "" of what the environment itself noted for rewards.
         name: the tool.
         content: the text that the caller sees.
         error: whether the call was refused or failed.

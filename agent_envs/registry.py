@@ -25,6 +25,7 @@ class Row:
         outside: the same for values that need outside data; their goldens hold digests and are checked where it is.
         extra: the pip extra it needs, "" for none.
         twin: of an id with expanded actions, the name of the same tasks as text; "" of text ids.
+        measures: whether its default tasks measure an agent; the suite `core` holds no others.
     """
 
     name: str
@@ -35,6 +36,7 @@ class Row:
     extra: str = ""
     version: int = 0
     twin: str = ""
+    measures: bool = True
 
     @property
     def id(self) -> str:
@@ -49,6 +51,7 @@ class Row:
 
 _CALCULATOR = {"reward": ("em", "numeric", "em_format", "released"), "env_prompt": (True, False),
                "decimal_point": (True, False)}  # fmt: skip
+_TAU2 = {"side": ("agent", "user"), "compat": ("tau2-1.0.1", "fixed"), "reward": ("official", "without_nl")}
 _SORTING = {"reward": ("fixed", "released", "paper", "success"), "env_prompt": (True, False)}
 
 
@@ -121,6 +124,30 @@ TABLE: tuple[Row, ...] = (
             "Bring items into a told order by swaps, as text: the curriculum before Sort.",
             variants={"directions": ("both", "ascending", "descending"), **_SORTING},
         ),
+    ),
+    Row(
+        "Tau2Retail",
+        "agent_envs.tau2.env:Tau2Retail",
+        "Serve an online shop's customers by policy and tools, as tau2-bench's retail domain.",
+        variants=_TAU2,
+        outside={"tasks": ("official",)},
+        measures=False,  # a replayed user says the same to every agent
+    ),
+    Row(
+        "Tau2Airline",
+        "agent_envs.tau2.env:Tau2Airline",
+        "Serve an airline's passengers by policy and tools, as tau2-bench's airline domain.",
+        variants=_TAU2,
+        outside={"tasks": ("official",)},
+        measures=False,  # a replayed user says the same to every agent
+    ),
+    Row(
+        "Tau2Telecom",
+        "agent_envs.tau2.env:Tau2Telecom",
+        "Serve a mobile network's customers, who have tools too, as tau2-bench's telecom domain.",
+        variants={**_TAU2, "side": ("agent", "user", "solo")},
+        outside={"tasks": ("official",)},
+        measures=False,  # a replayed user says the same to every agent
     ),
 )
 

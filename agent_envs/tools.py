@@ -44,7 +44,7 @@ def tool(function: Callable[..., str | ToolResult] | None = None, *, writes: boo
         return lambda inner: tool(inner, writes=writes)
     hints = get_type_hints(function)
     text = inspect.getdoc(function) or ""
-    described = _argument_texts(text)
+    described = argument_texts(text)
     properties: dict[str, Any] = {}
     required: list[str] = []
     for name, parameter in inspect.signature(function).parameters.items():
@@ -102,7 +102,8 @@ def _json_type(hint: Any, where: str) -> dict[str, Any]:
     return schema
 
 
-def _argument_texts(docstring: str) -> dict[str, str]:
+def argument_texts(docstring: str) -> dict[str, str]:
+    """Return what the Args section of a Google docstring says of each argument (the first line of it)."""
     lines = docstring.splitlines()
     if "Args:" not in [line.strip() for line in lines]:
         return {}

@@ -112,6 +112,7 @@ def test_an_unregistered_dataclass_is_refused_by_name():
     [
         {"$type": "os.system"}, {"$type": "Unknown", "x": 1}, {"$type": ["ToolCall"]}, {"$type": None},
         {"$type": "ToolCall", "bogus": 1}, {"$type": "ToolCall"}, {"$int": "1.5"}, {"$int": []}, {"$int": None},
+        {"$pairs": None}, {"$pairs": [1]}, {"$pairs": [[1, 2]]}, {"$pairs": [["a", [1]]]},
         {"$tuple": None}, {"$tuple": 3}, [1], {"$tuple": [[1]]}, {"a": [1]},
     ],
     ids=repr,
@@ -125,6 +126,16 @@ def test_malformed_marks_and_unknown_types_are_refused(stored):
 def test_a_number_has_one_stored_form(number):
     stored = encode_state(number)
     assert (stored == number) if abs(number) <= 2**53 else (stored == {"$int": str(number)})
+
+
+def test_the_order_of_a_mapping_survives_its_text():
+    for state in ({"b": 1, "a": {"d": (), "c": {"z": 1, "y": 2}}}, {"a": 1, "b": 2}):
+        again = decode_state(json.loads(canonical_json(encode_state(state))))
+        assert again == state and list(again) == list(state)
+        assert [list(item) for item in state.values() if isinstance(item, dict)] == [
+            list(item) for item in again.values() if isinstance(item, dict)
+        ]
+    assert encode_state({"a": 1, "b": 2}) == {"a": 1, "b": 2}
 
 
 def test_canonical_json_is_one_text():

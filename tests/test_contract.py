@@ -41,7 +41,10 @@ def test_spec_travels_with_our_wrappers(env_id):
     for one in (env, again):
         one.reset(seed=5)
     for action in actions:
-        assert one_step(env, action) == one_step(again, action)
+        result = one_step(env, action)
+        assert result == one_step(again, action)
+        if result[2]:  # a user may end a conversation at once
+            break
 
 
 def one_step(env, action):

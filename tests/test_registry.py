@@ -70,7 +70,8 @@ def test_vector_environments(env_id, mode):
         for action in ("nothing", final):
             observations, rewards, terminated, truncated, info = envs.step([action, "nothing"])
             assert len(observations) == 2 and rewards.shape == (2,)
-        assert list(terminated) == [True, False] and list(info["success"]) == [False, False]
+        if not isinstance(final, str) or core.answer_tags[0]:  # where the policy ends an episode by itself
+            assert list(terminated) == [True, False] and list(info["success"]) == [False, False]
         assert list(info["turn"]) == [2, 2]
     finally:
         envs.close()

@@ -94,7 +94,7 @@ def numbers_of(entry: Entry, cluster: str, trial: int, result: EpisodeResult) ->
         total_reward=trajectory.total_reward,
         turns=len(turns),
         valid=sum(map(valid_turn, turns)),
-        calls=sum(not item.error for turn in turns for item in turn.results),
+        calls=tool_calls(trajectory).total(),
         prose=sum(map(_prose, turns)),
         usage=result.usage,
         seconds=result.seconds,
@@ -106,7 +106,8 @@ def numbers_of(entry: Entry, cluster: str, trial: int, result: EpisodeResult) ->
 
 def tool_calls(trajectory: Trajectory) -> Counter[str]:
     """Return how often each tool was carried out."""
-    return Counter(item.name for turn in trajectory.turns for item in turn.results if not item.error)
+    results = [item for turn in trajectory.turns for item in turn.results]
+    return Counter(item.name for item in results if item.call_id and not item.error)
 
 
 def valid_turn(turn: Turn) -> bool:

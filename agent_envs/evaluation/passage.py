@@ -101,7 +101,7 @@ def _added(turn: Turn, most: int) -> tuple[tuple[str, str], ...]:
 
 
 def _notes(turns: Sequence[Turn]) -> Iterator[tuple[str, str]]:
-    calls = Counter((result.name, result.error) for turn in turns for result in turn.results)
+    calls = Counter((result.name, result.error) for turn in turns for result in turn.results if result.call_id)
     for (name, error), count in calls.items():
         yield "error" if error else "", f"{name}: {count} call{'s' if count > 1 else ''}{' failed' if error else ''}"
     for event, count in Counter(event for turn in turns for event in turn.events).items():

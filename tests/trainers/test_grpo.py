@@ -46,8 +46,8 @@ def rewarded(groups, rewards):
     return [replace(group, results=tuple(map(last_turn, group.results))) for group in groups]
 
 
-def played(name="SearchQA", arguments=SEARCH, rewards=(1.0, 0.0, 0.0, 0.0, 1.0, 0.5), size=3):
-    policy, model, chat, spec = player(name, arguments)
+def played(name="SearchQA", arguments=SEARCH, rewards=(1.0, 0.0, 0.0, 0.0, 1.0, 0.5), size=3, **limits):
+    policy, model, chat, spec = player(name, arguments, **limits)
     groups = play_groups(plan_groups(spec, "train", [0, 1], size, "k"), policy)
     return rewarded(groups, rewards), model, chat
 
@@ -68,7 +68,7 @@ def test_one_update_on_every_environment(name):
     """The smoke matrix: whatever is registered can be played, rewarded and learnt from."""
     short = name.split("/")[-1].removesuffix("-v0")
     arguments = SEARCH if short == "SearchQA" else {}
-    groups, model, chat = played(short, arguments, rewards=(1.0, 0.0, 0.0, 1.0), size=2)
+    groups, model, chat = played(short, arguments, rewards=(1.0, 0.0, 0.0, 1.0), size=2, max_context=4096)
     before = copy.deepcopy(model.state_dict())
     rows, signal = rows_for(groups, GRPOSettings())
     stats = grpo.update(rows, run_of(model, chat), GRPOSettings())

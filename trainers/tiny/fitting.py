@@ -1,5 +1,6 @@
 """A tokenizer fitted to an environment: from what its built-in agents see and say on training tasks."""
 
+import json
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -28,7 +29,7 @@ class ChosenTokenizer:
         tokenizer: ready for a model.
         kind: `words` (numbers are words), `digits` (words, and numbers digit by digit) or `bytes`.
         coverage: the share of words on held-out tasks that are single tokens, by kind that was tried.
-        phrases: the constant texts that are single tokens.
+        phrases: the constant texts that are single tokens, schemas of tools among them.
     """
 
     tokenizer: PreTrainedTokenizerFast
@@ -60,12 +61,18 @@ def environment_tokenizer(env_id: str, *, plays: int = 2048, **arguments: Any) -
         base = word_tokenizer(texts, digits=kind == "digits")
         coverage[kind] = _coverage(base, fresh)
         if coverage[kind] >= least:
-            phrases = tuple(_constant_texts(base, solved[:256]))
+            phrases = (*_constant_texts(base, solved[:256]), *_schemas(env))
             tokenizer = word_tokenizer(texts, phrases=phrases, digits=kind == "digits")
             told(f"vocabulary, {kind}", 1.0)
             return ChosenTokenizer(tokenizer, kind, coverage, phrases)
     told("vocabulary, bytes", 1.0)
     return ChosenTokenizer(byte_tokenizer(), "bytes", coverage)
+
+
+def _schemas(env: gym.Env[Any, Any]) -> list[str]:
+    """Return the schemas of an environment's tools as chat templates write them."""
+    _, info = env.reset(seed=0)
+    return [json.dumps(tool, ensure_ascii=False) for tool in info["tools"]]
 
 
 def _training_plays(

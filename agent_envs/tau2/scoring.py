@@ -1,0 +1,93 @@
+"""The declared reward: the official score, its components as shares, and what makes all or nothing of them.
+
+The score of a conversation is made where it ends, and travels as one typed result of the last turn, which no tool can forge:
+its call id is empty. Terms and metrics read it there, and nothing else.
+"""
+
+from typing import Any
+
+from agent_envs.errors import UsageError
+from agent_envs.messages import ToolResult
+from agent_envs.rewards import RewardSpec, Term
+from agent_envs.tau2.evaluation import JUDGED, Evaluation
+from agent_envs.tau2.task_rows import COMPONENTS
+from agent_envs.trajectory import Trajectory, Turn
+
+REWARDS = ("official", "without_nl")
+_NAME = "evaluation"
+_DOCS = {
+    "DB": "both databases are as the expected actions leave them",
+    "ENV_ASSERTION": "all assertions hold in the world at the end",
+    "ACTION": "each expected action was made by some side",
+    "COMMUNICATE": "the agent said all that it had to say",
+    "NL_ASSERTION": "a judge finds every expectation in words met; 0 where nobody judged",
+}
+
+
+def result_of(score: Evaluation, ended: str) -> ToolResult:
+    """Return a score as the last turn's typed result: names and values in `ids`, the counting components marked."""
+    parts = [f"{name}{'*' * (name in score.basis)}={_text(value)}" for name, value in score.components.items()]
+    ids = (f"official={score.reward:g}", f"without_nl={score.reward_without_nl:g}", f"ended={ended}", *parts)
+    return ToolResult("", _NAME, "\n".join(score.notes), ids=ids)
+
+
+def _text(value: float | None) -> str:
+    return "?" if value is None else f"{value:g}"
+
+
+def score_of(turn: Turn) -> dict[str, str]:
+    """Return the names and values of a turn's score; empty where it did not end the conversation."""
+    for result in turn.results:
+        if not result.call_id and result.name == _NAME:
+            return dict(part.split("=", 1) for part in result.ids)
+    return {}
+
+
+def succeeded(score: Evaluation, reward: str) -> bool:
+    """Return whether a conversation earned all there is."""
+    return (score.reward if reward == "official" else score.reward_without_nl) == 1.0
+
+
+def make_reward(name: str) -> RewardSpec:
+    """Return the reward of a name.
+
+    Raises:
+        UsageError: there is none.
+    """
+    if name not in REWARDS:
+        raise UsageError(f"tau2: reward={name!r} is unknown; the rewards are {', '.join(REWARDS)}")
+    terms = [Term(one.lower(), 0.0, 1.0, f"share of the basis: {_DOCS[one]}", _share(name, one)) for one in COMPONENTS]
+    doc = "takes the shares back unless all that counts holds and one side ended the conversation"
+    return RewardSpec(name, (*terms, Term("all_or_nothing", -1.0, 0.0, doc, _correction(name))), (0.0, 1.0))
+
+
+def _share(reward: str, component: str) -> Any:
+    return lambda trajectory: _shares(score_of(trajectory.last), reward).get(component, 0.0)
+
+
+def _correction(reward: str) -> Any:
+    def value(trajectory: Trajectory) -> float:
+        score = score_of(trajectory.last)
+        total = 0.0
+        for share in _in_order(_shares(score, reward)):  # summed as RewardSpec sums, so that nothing is left over
+            total += share
+        return min(0.0, float(score.get(reward, "0")) - total)
+
+    return value
+
+
+def _in_order(shares: dict[str, float]) -> list[float]:
+    return [shares.get(component, 0.0) for component in COMPONENTS]
+
+
+def _shares(score: dict[str, str], reward: str) -> dict[str, float]:
+    """Return each counting component's share: equal parts of 1 for those that hold."""
+    basis = [name for name in COMPONENTS if f"{name}*" in score and (reward == "official" or name != JUDGED)]
+    return {name: float(score[f"{name}*"] == "1") / len(basis) for name in basis}
+
+
+def metrics(trajectory: Trajectory) -> dict[str, float]:
+    """Return every component of the score (those beside the basis too), and the reward without the judged one."""
+    score = score_of(trajectory.last)
+    found = {name.rstrip("*").lower(): float(value) for name, value in score.items() if value in ("0", "1")}
+    return {name: value for name, value in found.items() if name != "official"}
