@@ -30,10 +30,17 @@ def test_a_minute_of_grpo_teaches(tmp_path):
 
 
 @pytest.mark.heavy
-def test_a_minute_of_earl_finds_a_sorting_algorithm(tmp_path):
-    """All 24 orders of four items, with fewer comparisons and swaps than what it imitated at first."""
+def test_a_minute_of_earl_sorts_four_items(tmp_path):
     result = trained("earl", "tiny-sort4-minute", tmp_path / "run")
     assert result["accuracy"] == 1.0, result
     assert result["comparisons"] <= 5.0 and result["swaps"] <= 2.0, result
-    assert result["after"]["reward"] > result["before"]["reward"]
+
+
+@pytest.mark.heavy
+def test_earl_finds_a_better_algorithm_than_it_imitated(tmp_path):
+    """The best that a fixed order of comparisons can do: EARL* with closure, 29/6 comparisons and 23/12 swaps."""
+    result = trained("earl", "tiny-sort4", tmp_path / "run")
+    assert result["accuracy"] == 1.0, result
+    assert result["comparisons"] <= 4.84 and result["swaps"] <= 1.92, result
+    assert result["after"]["tools/compare"] < result["before"]["tools/compare"] - 0.1
     assert (tmp_path / "run" / "trees" / "sort-4-ascending.svg").exists()
