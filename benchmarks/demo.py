@@ -170,7 +170,9 @@ def learnt_algorithm(out: Path) -> Picture:
     found = json.loads((folder / "result.json").read_text(encoding="utf-8"))
     words = f"{found['accuracy']:.0%} of 24 orders sorted, {found['comparisons']:.2f} comparisons, {found['swaps']:.2f} swaps"
     drawing = (folder / "trees" / "sort-4-ascending.svg").read_text(encoding="utf-8")
-    return Picture(f"What EARL learnt in a minute: {words}", f"A decision tree of comparisons: {words}.", drawing)
+    return Picture(
+        f"What imitation and EARL learnt in a minute: {words}", f"A decision tree of comparisons: {words}.", drawing
+    )
 
 
 def main() -> None:

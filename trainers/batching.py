@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields
-from itertools import chain
+from itertools import chain, pairwise
 
 import torch
 
@@ -89,6 +89,12 @@ def micro_batches(rows: Sequence[Row], token_budget: int, pad_id: int) -> Iterat
         longest = max(longest, length)
     if chosen:
         yield _padded([rows[place] for place in chosen], tuple(chosen), pad_id)
+
+
+def in_parts(rows: Sequence[Row], count: int) -> list[list[Row]]:
+    """Return rows in as many parts as there are gradient steps an epoch, equal ones as far as they divide, in their order."""
+    cuts = [len(rows) * part // count for part in range(count + 1)]
+    return [list(rows[start:stop]) for start, stop in pairwise(cuts)]
 
 
 def _ordered(rows: Sequence[Row]) -> list[int]:

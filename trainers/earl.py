@@ -44,7 +44,7 @@ from agent_envs.errors import UsageError
 from agent_envs.run_journal import Planned
 from trainers import losses
 from trainers.assembling import environment
-from trainers.batching import MicroBatch, Row, micro_batches
+from trainers.batching import MicroBatch, Row, in_parts, micro_batches
 from trainers.command_line import one_line_errors, option, parse, read_settings
 from trainers.counterfactual.interventions import Interventions
 from trainers.counterfactual.optimisation import (
@@ -184,8 +184,8 @@ def train(settings: EARLSettings, run: TrainingRun) -> dict[str, Any]:
         if reference is not None:
             rows = with_reference(rows, run, reference, settings.token_budget, vocabulary=True)
         # 4. Gradient steps.
-        parts = [part for _ in range(settings.epochs) for part in minibatches(rows, settings.minibatches)]
-        stats |= mean_by_name([update(part, run, settings) for part in parts])
+        parts = in_parts(rows, settings.minibatches)  # rows follow one another as their groups do
+        stats |= mean_by_name([update(part, run, settings) for _ in range(settings.epochs) for part in parts])
         run.weights_changed()
         # 5. What it was like: metrics, an evaluation when it is due, a checkpoint.
         stats["step_time"], stats["cpu_seconds/step"] = time.perf_counter() - started, time.process_time() - cpu
@@ -265,12 +265,6 @@ def rows_with_advantages(
             rows += [row_of(sequence, advantage) for sequence in sequences[place]]
     flat = sum(len({result.trajectory.total_reward for result in group.results}) == 1 for group in groups)
     return rows, {"frac_reward_zero_std": flat / len(groups)}
-
-
-def minibatches(rows: Sequence[Row], count: int) -> list[list[Row]]:
-    """Return the rows in as many parts as there are gradient steps an epoch; rows of a group follow one another."""
-    cuts = [len(rows) * part // count for part in range(count + 1)]
-    return [list(rows[start:stop]) for start, stop in zip(cuts, cuts[1:], strict=False)]
 
 
 def update(rows: Sequence[Row], run: TrainingRun, settings: EARLSettings) -> dict[str, float]:

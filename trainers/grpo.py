@@ -23,7 +23,6 @@ text inside one assistant turn; prompts are in our own words, and observations a
 up group indices; groups here are the children of one tree's root.
 """
 
-import itertools
 import time
 from dataclasses import dataclass, field, replace
 from typing import Literal
@@ -33,7 +32,7 @@ import torch
 from agent_envs.errors import UsageError
 from trainers import advantages as adv
 from trainers import losses
-from trainers.batching import MicroBatch, Row, micro_batches
+from trainers.batching import MicroBatch, Row, in_parts, micro_batches
 from trainers.command_line import one_line_errors, parse
 from trainers.episode_sources import check_flaws
 from trainers.measuring import group_stats
@@ -164,7 +163,8 @@ def train(settings: GRPOSettings, run: TrainingRun) -> dict[str, object]:
         rows, signal = with_advantages(rows, owners, groups, settings)
         stats["frac_reward_zero_std"] = 1 - signal
         # 3. Gradient steps.
-        told = [update(part, run, settings) for _ in range(settings.epochs) for part in minibatches(rows, settings)]
+        parts = in_parts(rows, settings.minibatches)  # groups stay together, tasks came at random
+        told = [update(part, run, settings) for _ in range(settings.epochs) for part in parts]
         stats |= mean_by_name(told) | {"tokens": sum(len(row.sequence.ids) for row in rows)}
         run.weights_changed()
         # 4. What it was like: metrics, an evaluation when it is due, a checkpoint.
@@ -222,12 +222,6 @@ def penalties(rows: list[Row], owners: list[int], rewards: torch.Tensor, setting
         turns = torch.tensor([sequence.turns])  # (1, tokens)
         table[owner].index_add_(0, turns[turns > 0] - 1, taken[turns > 0].to(table.dtype))
     return table
-
-
-def minibatches(rows: list[Row], settings: GRPOSettings) -> list[list[Row]]:
-    """Return the rows in as many parts as there are gradient steps an epoch; groups stay together, tasks came at random."""
-    cuts = [len(rows) * part // settings.minibatches for part in range(settings.minibatches + 1)]
-    return [rows[start:stop] for start, stop in itertools.pairwise(cuts)]
 
 
 def update(rows: list[Row], run: TrainingRun, settings: GRPOSettings) -> dict[str, float]:

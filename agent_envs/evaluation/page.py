@@ -24,19 +24,8 @@ from agent_envs.printing import MAX_CHARACTERS, visible
 from agent_envs.trajectory import Trajectory, Turn, stretches
 
 __all__ = [
-    "Bar",
-    "Cell",
-    "Curve",
-    "Drawn",
-    "Page",
-    "Picture",
-    "Table",
-    "Transcript",
-    "draw",
-    "render",
-    "visible",
-    "write_page",
-]
+    "Bar", "Cell", "Curve", "Drawn", "Page", "Picture", "Table", "Transcript", "draw", "render", "visible", "write_page",
+]  # fmt: skip
 
 LANES = ("environment", "policy", "tool", "user", "feedback")
 TONES = ("", "good", "bad", "odd")

@@ -11,7 +11,7 @@ from accelerate import Accelerator
 from agent_envs import env_ids
 from tests.trainers.players import SEARCH, player
 from trainers import grpo
-from trainers.batching import micro_batches
+from trainers.batching import in_parts, micro_batches
 from trainers.grpo import GRPOSettings
 from trainers.rescoring import corrected
 from trainers.sampling import plan_groups, play_groups
@@ -196,6 +196,6 @@ def test_the_correction_weighs_tokens_by_the_trainers_own_logprobs():
 def test_minibatches_hold_every_row_once():
     groups, _, _ = played()
     rows, _ = rows_for(groups, GRPOSettings())
-    assert grpo.minibatches(rows, replace(GRPOSettings(), minibatches=2)) == [rows[:3], rows[3:]]  # a group each
-    parts = grpo.minibatches(rows, replace(GRPOSettings(), minibatches=4))
+    assert in_parts(rows, 2) == [rows[:3], rows[3:]]  # a group each
+    parts = in_parts(rows, 4)
     assert sorted(map(len, parts)) == [1, 1, 2, 2] and sum(parts, []) == rows
