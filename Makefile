@@ -11,7 +11,8 @@ ifneq ($(wildcard ../shared/data),)
 export AGENT_ENVS_DATA ?= $(abspath ../shared/data)
 endif
 
-.PHONY: demo test test-heavy lint golden suites docs bench kill-test fault-matrix coverage scaling ablations learn clean
+.PHONY: demo test test-heavy lint golden suites docs bench kill-test fault-matrix coverage scaling ablations learn \
+  sandbox sandbox-latency sandbox-abuse sandbox-kills clean
 
 demo: $(READY)
 	$(PY) -m benchmarks.demo
@@ -60,6 +61,18 @@ learn: $(READY)
 
 ablations: $(READY)
 	$(PY) -m benchmarks.ablations --out benchmarks/results/ablations.json
+
+# The Python sandboxes (docs/sandbox.md): times; 35 abuses of each, exit 1 where one gets through; workers killed in use.
+sandbox: sandbox-latency sandbox-abuse sandbox-kills
+
+sandbox-latency: $(READY)
+	$(PY) -m benchmarks.sandbox --latency --out benchmarks/results/sandbox.json
+
+sandbox-abuse: $(READY)
+	$(PY) -m benchmarks.sandbox --abuse --out benchmarks/results/sandbox.json
+
+sandbox-kills: $(READY)
+	$(PY) -m benchmarks.sandbox --kills 50 --out benchmarks/results/sandbox.json
 
 bench: $(READY)
 	$(PY) -m benchmarks.steps --out benchmarks/results/steps.json

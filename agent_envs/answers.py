@@ -8,6 +8,7 @@ from fractions import Fraction
 
 _PUNCTUATION = str.maketrans("", "", string.punctuation)
 _ARTICLES = re.compile(r"\b(a|an|the)\b")
+_ABSTAINS = re.compile(r"(unknown|unanswerable|i (dont|don’t|do not) know\b.*)", re.S)  # after normalisation
 _NUMBER = re.compile(r"[-+]?(\d[\d,]*\.?\d*|\.\d+)([eE][-+]?\d{1,3})?")
 
 
@@ -36,6 +37,11 @@ def exact_match(prediction: str, golds: Iterable[str]) -> bool:
         elif gold.strip() and gold.strip().lower() == prediction.strip().lower():
             return True
     return False
+
+
+def says_unknown(answer: str) -> bool:
+    """Return whether an answer abstains: "unknown", "I don't know" and whatever follows."""
+    return _ABSTAINS.fullmatch(normalise_answer(answer[:10_000])) is not None
 
 
 def contains_answer(text: str, golds: Iterable[str]) -> bool:

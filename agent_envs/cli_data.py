@@ -32,14 +32,14 @@ Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 @data_app.command("list")
 def data_list(as_json: Json = False) -> None:
-    """List data sets and corpora: published splits, licence, and what is on this machine."""
+    """List data sets and corpora: published splits, licence, where they come from, and what is on this machine."""
     from agent_envs.sources.listing import data_rows
 
     rows = data_rows()
     folder = os.environ.get("AGENT_ENVS_DATA")
     if folder and not os.path.isdir(folder):
         print(f"AGENT_ENVS_DATA names {folder}, which is no folder", file=sys.stderr)
-    heads = ["name", "title", "domain", "published", "here", "licence"]
+    heads = ["name", "title", "domain", "published", "here", "licence", "from"]
     print_result(
         rows,
         as_json,

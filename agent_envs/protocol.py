@@ -60,10 +60,12 @@ class TagProtocol:
     Attributes:
         tools: tag name -> (tool name, the argument that receives the tag's text).
         answer: the tag that ends the episode.
+        verbatim: tags whose text keeps the white space at its ends, such as a program.
     """
 
     tools: Mapping[str, tuple[str, str]]
     answer: str = "answer"
+    verbatim: frozenset[str] = frozenset()
 
     @property
     def stop(self) -> tuple[str, ...]:
@@ -80,8 +82,8 @@ class TagProtocol:
 
     def _action(self, name: str, body: str) -> Parsed:
         if name == self.answer:
-            return Answer(body)
-        return _tag_call(self.tools[name], body)
+            return Answer(body.strip())
+        return _tag_call(self.tools[name], body if name in self.verbatim else body.strip())
 
 
 @dataclass(frozen=True)
@@ -109,7 +111,7 @@ class MarkedAnswerProtocol:
         found = _first_tag(text, tuple(self.tools))
         place, answer = marked_answer(text, self.mark)
         if found is not None and (place < 0 or (found.complete and found.start < place)):
-            return _tag_call(self.tools[found.name], found.body)
+            return _tag_call(self.tools[found.name], found.body.strip())
         if place >= 0:
             return Answer(answer)
         names = " or ".join(f"<{name}>...</{name}>" for name in self.tools)
@@ -150,11 +152,11 @@ def _first_tag(text: str, names: Sequence[str]) -> _Tag | None:
         end = text.find(f"</{name}>", start)
         if end >= 0:
             if best is None or start < best.start:
-                best = _Tag(start, name, text[start + len(opening) : end].strip(), True)
+                best = _Tag(start, name, text[start + len(opening) : end], True)
         else:
             last = text.rfind(opening)
             if opened is None or last > opened.start:
-                opened = _Tag(last, name, text[last + len(opening) :].strip(), False)
+                opened = _Tag(last, name, text[last + len(opening) :], False)
     return best or opened
 
 

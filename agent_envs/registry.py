@@ -54,33 +54,18 @@ _TAU2 = {
     "side": ("agent", "user"),
     "user": ("scripted", "replay"),
     "agent": ("scripted", "heuristic"),
-    "persona": (
-        "task",
-        "plain",
-        "terse",
-        "talkative",
-        "impatient",
-        "insistent",
-        "piecemeal",
-        "forgetful",
-        "mistaken",
-        "typing",
-    ),
+    "persona": ("task", "plain", "terse", "talkative", "impatient", "insistent", "piecemeal", "forgetful", "mistaken",
+                "typing"),
     "difficulty": ("mixed", "easy", "medium", "hard"),
     "compat": ("tau2-1.0.1", "fixed"),
     "reward": ("official", "without_nl", "dense"),
-}
+}  # fmt: skip
 _GAME = {"reward": ("binary", "native", "format_penalty", "format_penalty_released"),
          "on_invalid": ("default", "end"), "prompt_role": ("system", "user")}  # fmt: skip
 _BABA_TASKS = (
-    "goto_win",
-    "make_win",
-    "two_room-goto_win",
-    "two_room-make_win",
-    "two_room-break_stop-goto_win",
-    "two_room-break_stop-make_win",
-    "two_room-maybe_break_stop-goto_win",
-)
+    "goto_win", "make_win", "two_room-goto_win", "two_room-make_win", "two_room-break_stop-goto_win",
+    "two_room-break_stop-make_win", "two_room-maybe_break_stop-goto_win",
+)  # fmt: skip
 _BABA_DISTRACTIONS = ("", "-distr_obj", "-distr_rule", "-distr_obj_rule", "-distr_obj-irrelevant_rule")
 _BABA_KINDS = (
     "mixed",
@@ -217,6 +202,18 @@ TABLE: tuple[Row, ...] = (
         "Survive, gather and craft in an open world, in text.",
         variants={"goal": ("collect_wood", "place_table", "make_pickaxe", "full"), **_GAME},
         extra="crafter",
+    ),
+    Row(
+        "ToolReasoning",
+        "agent_envs.tool_reasoning.env:ToolReasoning",
+        "Questions that need a search, a program or both: search, browse and a Python sandbox, as ARPO has them.",
+        variants={
+            "tasks": ("math_world",),
+            "protocol": ("tags", "json"),
+            "reward": ("hierarchical", "hierarchical_released", "accuracy", "em", "f1"),
+        },
+        outside={"tasks": ("gsm8k", "hotpotqa")},
+        extra="sandbox",
     ),
 )
 

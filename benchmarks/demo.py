@@ -33,7 +33,8 @@ from trainers.training.metrics import read_metrics
 
 AGENTS = ("random", "heuristic", "solver")
 GENERATED = "generated"
-REAL = {"SearchQA": ("hotpotqa", "popqa", "musique"), "GSM8KScaled": ("gsm8k",), "LegalSearch": ("dc_code",)}
+REAL = {"SearchQA": ("hotpotqa", "popqa", "musique"), "GSM8KScaled": ("gsm8k",), "LegalSearch": ("dc_code",),
+        "ToolReasoning": ("gsm8k",)}  # fmt: skip
 TRANSCRIPTS_A_RUN = 12
 TURN_LIMITS = (0, 1, 2, 3, 5)
 ABLATIONS = ("bm25", "random", "empty", "oracle")

@@ -27,8 +27,8 @@ def is_chat_model(value: Any) -> bool:
     return isinstance(getattr(value, "name", None), str) and bool(asked) and not isinstance(value, type)
 
 
-def judge_model(owner: str, judge: Any) -> ChatModel | None:
-    """Return the model of an environment's argument `judge`, None for "" and None.
+def judge_model(owner: str, judge: Any, argument: str = "judge") -> ChatModel | None:
+    """Return the model of an environment's argument that names a judge or another helper, None for "" and None.
 
     Raises:
         UsageError: it is neither a name nor a model.
@@ -36,7 +36,7 @@ def judge_model(owner: str, judge: Any) -> ChatModel | None:
     if isinstance(judge, str):
         return make_chat_model(judge) if judge else None
     if judge is not None and not is_chat_model(judge):
-        raise UsageError(f"{owner}: judge={judge!r}; give {' or '.join(FORMS)}, a chat model, or leave it out")
+        raise UsageError(f"{owner}: {argument}={judge!r}; give {' or '.join(FORMS)}, a chat model, or leave it out")
     model: ChatModel | None = judge
     return model
 

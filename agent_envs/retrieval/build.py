@@ -13,6 +13,7 @@ from agent_envs.retrieval.hybrid import HybridRetriever, split_hybrid
 from agent_envs.retrieval.okapi_reference import RankBM25Retriever
 from agent_envs.retrieval.static import StaticRetriever
 from agent_envs.retrieval.tantivy_index import TantivyRetriever
+from agent_envs.web import WEB_FORMS, WebSearch, is_web_search
 
 RETRIEVERS = (
     "bm25", "bm25_okapi", "rank_bm25", "tantivy", "static", "minilm-faiss", "dense", "hybrid", "random", "empty", "oracle",
@@ -32,11 +33,12 @@ def make_retriever(
     """Return a retriever by its name.
 
     Args:
-        name: one of `RETRIEVERS`, or `search_r1@URL` or `skyrl@URL` for a server that speaks like theirs; `oracle` falls
-            back on bm25 after the supporting passages. `dense` is `minilm-faiss`; `dense:MODEL` takes a model of the hub or
-            a folder, and `/sq8`, `/ivf` or `/hnsw` behind it another index. `hybrid` fuses bm25 with static, or with what
-            stands behind a colon; weights of the two stand behind an =: `hybrid:minilm-faiss=1,0.5`.
-        corpus: what is searched; a server has its own (None).
+        name: one of `RETRIEVERS`, `search_r1@URL` or `skyrl@URL` for a server that speaks like theirs, or a search of the
+            web (`WEB_FORMS`). `oracle` falls back on bm25 after the supporting passages. `dense` is `minilm-faiss`;
+            `dense:MODEL` takes a model of the hub or a folder, and `/sq8`, `/ivf` or `/hnsw` behind it another index.
+            `hybrid` fuses bm25 with static, or with what stands behind a colon; weights of the two stand behind an =:
+            `hybrid:minilm-faiss=1,0.5`.
+        corpus: what is searched; a server and the web have their own (None).
         cache_dir: where indexes of large corpora are kept; by default `agent_envs.cache.cache_dir()`.
         progress: called with a stage and a fraction while an index is built.
         recording: for servers and dense retrievers, what records or replays their answers.
@@ -51,9 +53,11 @@ def make_retriever(
         server = split_name(name)
         if server is not None:
             return RemoteRetriever(*server, recording=recording)
+    if is_web_search(name):
+        return WebSearch(name, recording=recording)
     if not is_retriever(name):
         raise UsageError(
-            f"unknown retriever {name!r}; there are {', '.join((*RETRIEVERS, *MODEL_FORMS, *REMOTE_FORMS))}"
+            f"unknown retriever {name!r}; there are {', '.join((*RETRIEVERS, *MODEL_FORMS, *REMOTE_FORMS, *WEB_FORMS))}"
         )
     if name == "empty":
         return EmptyRetriever()
@@ -73,7 +77,7 @@ def make_retriever(
 
 
 def is_retriever(name: object) -> bool:
-    """Return whether `make_retriever` knows a name, servers apart; nothing is built and no package asked for.
+    """Return whether `make_retriever` knows a name, those of `is_outside` apart; nothing is built and no package asked for.
 
     Raises:
         UsageError: the name's form is known, and what it says has no meaning.
@@ -88,6 +92,17 @@ def is_retriever(name: object) -> bool:
             and is_retriever(hybrid[0])
         )
     return name in RETRIEVERS or split_dense(name) is not None
+
+
+def is_outside(name: object) -> bool:
+    """Return whether a name names what searches elsewhere: a server, or the web.
+
+    Raises:
+        UsageError: it does, and its URL is none, or one that may not be recorded.
+    """
+    from agent_envs.retrieval.remote import split_name
+
+    return isinstance(name, str) and (is_web_search(name) or split_name(name) is not None)
 
 
 def _indexed(name: str, corpus: Corpus, folder: Path, progress: Progress | None) -> Retriever:

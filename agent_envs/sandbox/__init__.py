@@ -8,7 +8,6 @@ is a boundary between tenants of one machine: the kernel is shared.
 import os
 import sys
 import threading
-from dataclasses import replace
 
 from agent_envs.errors import UsageError
 from agent_envs.sandbox.divergences import KNOWN_DIVERGENCES, LANGUAGE, SUBSET, Divergence, divergence_table
@@ -25,6 +24,7 @@ from agent_envs.sandbox.port import (
     Session,
     SessionSnapshot,
 )
+from agent_envs.sandbox.records import BACKENDS, filled, known_backend, record_of, recorded_cell
 from agent_envs.sandbox.seats import Cleaner, Saves
 from agent_envs.sandbox.sessions import House, RecordedSession
 from agent_envs.sandbox.shelf import Shelf
@@ -47,26 +47,26 @@ __all__ = [
     "close_sandboxes",
     "divergence_table",
     "open_sandbox",
+    "record_of",
+    "recorded_cell",
     "restore_session",
     "run_cell",
     "sandbox_version",
 ]
-BACKENDS = ("monty", "bwrap")
 _SAVES, _CLEANER = Saves(), Cleaner()
 _HOUSES: dict[str, House] = {}
 _LOCK = threading.Lock()
 
 
-def sandbox_version(backend: str) -> str:
-    """Return the version of a backend as it is installed: part of every trajectory that used it.
+def sandbox_version(backend: str, packages: tuple[str, ...] = ()) -> str:
+    """Return the version of a backend as it is installed, with a spec's `packages`: part of every trajectory that used it.
 
     Raises:
-        UsageError: there is no such backend, or it cannot run on this machine.
+        UsageError: no such backend or packages, or it cannot run on this machine.
         MissingExtra: a package is missing.
     """
-    if backend not in BACKENDS:
-        raise UsageError(f"sandbox {backend!r}: the sandboxes are {', '.join(BACKENDS)}")
-    return monty_version() if backend == "monty" else bwrap_version()
+    known_backend(backend, packages)
+    return monty_version() if backend == "monty" else bwrap_version(packages)
 
 
 def open_sandbox(spec: SandboxSpec = SandboxSpec()) -> Session:  # noqa: B008 - frozen
@@ -108,10 +108,17 @@ def begin_record(spec: SandboxSpec = SandboxSpec()) -> SessionSnapshot:  # noqa:
 def run_cell(record: SessionSnapshot, code: str, limits: Limits | None = None) -> tuple[ExecResult, SessionSnapshot]:
     """Run a cell in a session that ran the record's cells; return its result and the record with it (see `shelf`).
 
+    A record without a version (`record_of`) is taken for one of the version that is installed.
+
     Raises:
         UsageError: the record is damaged, or of another backend or version than is installed.
         EnvFault: the sandbox failed; the record stays good, and may be asked again.
     """
+    if not record.spec.version:  # the shelf holds sessions by their records as they are after a run: with the version
+        record.check()
+        record = SessionSnapshot.of(
+            filled(record.spec, sandbox_version(record.spec.backend, record.spec.packages)), record.cells
+        )
     return _SHELF.run(record, code, limits)
 
 
@@ -135,14 +142,10 @@ def _house(name: str) -> House:
 
 
 def _session(spec: SandboxSpec, snapshot: SessionSnapshot | None = None) -> RecordedSession:
-    version = sandbox_version(spec.backend)
+    version = sandbox_version(spec.backend, spec.packages)
     if spec.version not in ("", version):
         raise UsageError(f"sandbox {spec.backend}: {spec.version!r} is asked for, and {version!r} is installed")
-    if type(spec.seed) is not int:
-        raise UsageError(f"SandboxSpec(seed={spec.seed!r}): give a whole number")
-    house = _house(spec.backend)
-    memory = spec.limits.memory_mb or house.backend.default_memory_mb
-    spec = replace(spec, version=version, limits=replace(spec.limits, memory_mb=memory))
+    spec, house = filled(spec, version), _house(spec.backend)
     if snapshot is None:
         return RecordedSession(house, spec)
     saved = _SAVES.find(snapshot.sha256)

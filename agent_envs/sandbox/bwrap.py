@@ -23,7 +23,7 @@ from agent_envs.sandbox.port import ExecResult, Limits, SandboxSpec
 from agent_envs.sandbox.processes import KILL, Process, Watch
 from agent_envs.sandbox.zygote import ANSWER_SECONDS, Child, Starter, Zygote
 
-DEFAULT_MEMORY_MB, LEAST_MEMORY_MB = 1_024, 512
+LEAST_MEMORY_MB = 512
 MOST_SESSIONS = 64
 LENGTH = struct.Struct("!I")
 CREDENTIALS = struct.Struct("3i")  # pid, uid, gid
@@ -34,12 +34,12 @@ _READ = 1 << 16
 class BwrapBackend:
     """Fork servers, made at first use and made again where one is lost."""
 
-    default_memory_mb, most = DEFAULT_MEMORY_MB, MOST_SESSIONS
+    most = MOST_SESSIONS
 
     def __init__(self) -> None:
         """Begin without processes."""
         self._lock, self._starter = threading.Lock(), Starter()
-        self._zygotes: dict[bool, Zygote] = {}
+        self._zygotes: dict[tuple[bool, tuple[str, ...]], Zygote] = {}
 
     def open(self, spec: SandboxSpec, saved: bytes | None) -> "BwrapInterpreter":
         """Return a fresh interpreter (see `Backend`); memory is never saved."""
@@ -55,17 +55,17 @@ class BwrapBackend:
             return self._opened(spec)
 
     def _opened(self, spec: SandboxSpec) -> "BwrapInterpreter":
-        zygote = self._zygote(spec.preload)
+        zygote = self._zygote(spec.preload, spec.packages)
         return BwrapInterpreter(zygote, zygote.take(), spec)
 
-    def _zygote(self, preload: bool) -> Zygote:
+    def _zygote(self, preload: bool, packages: tuple[str, ...]) -> Zygote:
         with self._lock:
-            zygote = self._zygotes.get(preload)
+            zygote = self._zygotes.get((preload, packages))
             if zygote is not None and not zygote.alive():
                 zygote.close()
                 zygote = None
             if zygote is None:
-                self._zygotes[preload] = zygote = Zygote(self._starter, preload)
+                self._zygotes[preload, packages] = zygote = Zygote(self._starter, preload, packages)
                 atexit.register(self.close)
             return zygote
 

@@ -29,7 +29,6 @@ LENGTH = struct.Struct("!I")
 MORNING = 1_767_225_600  # 2026-01-01 00:00:00 UTC, where time stands still
 PR_SET_NO_NEW_PRIVS, PR_SET_SECCOMP, SECCOMP_MODE_FILTER = 38, 22, 2
 OPEN_FILES = 64
-LOADED = ("numpy", "sympy")
 # What they import at first use, by integrate, solve, simplify and random numbers: 0.5 s that each session would pay for.
 LATE = (
     "numpy.random", "numpy.fft", "numpy.polynomial", "numpy.ma", "sympy.combinatorics.free_groups", "sympy.codegen.ast",
@@ -45,9 +44,9 @@ def main() -> None:
     sys.path[:] = [path for path in sys.path if "harness" not in path] + [settings["packages"]]
     sys.argv = [""]
     _stand_still()
+    for name in settings["preload"]:
+        __import__(name)
     if settings["preload"]:
-        for name in LOADED:
-            __import__(name)
         for name in LATE:
             with contextlib.suppress(ImportError):  # another version may lack one
                 __import__(name)

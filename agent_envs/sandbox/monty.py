@@ -19,7 +19,6 @@ from agent_envs.sandbox.monty_package import leave_to_parent, monty_package, use
 from agent_envs.sandbox.port import ExecResult, Limits, SandboxSpec
 from agent_envs.sandbox.processes import Process, Watch, Watchdog
 
-DEFAULT_MEMORY_MB = 256
 MOST_WORKERS, WAIT_SECONDS = 32, 60.0  # seats see to it that nobody waits
 MOST_SUSPENSIONS = 1_000_000  # calls that leave the worker: names that are not there, files that it may not have
 MORNING = datetime(2026, 1, 1)
@@ -32,7 +31,7 @@ _BARE = "{code}\n\nNone"  # whatever the last statement is, no object leaves the
 class MontyBackend:
     """Workers for sessions, in one pool that is made at first use."""
 
-    default_memory_mb, most = DEFAULT_MEMORY_MB, MOST_WORKERS
+    most = MOST_WORKERS
 
     def __init__(self) -> None:
         """Begin without workers."""
@@ -69,8 +68,8 @@ class MontyBackend:
     def _workers(self, package: Any) -> Any:
         with self._lock:
             if self._pool is None:
-                pool = package.Monty(min_processes=1, max_processes=MOST_WORKERS, checkout_timeout=WAIT_SECONDS)
                 try:
+                    pool = package.Monty(min_processes=1, max_processes=MOST_WORKERS, checkout_timeout=WAIT_SECONDS)
                     pool.__enter__()
                 except (package.MontyError, RuntimeError, OSError) as error:
                     raise EnvFault(f"sandbox monty: its workers do not start: {error}") from error

@@ -12,11 +12,12 @@ import sys
 import sysconfig
 from collections.abc import Iterator
 from functools import lru_cache
-from importlib.metadata import PackageNotFoundError, version
+from importlib.metadata import Distribution, PackageNotFoundError, distribution
 from importlib.util import find_spec
 from pathlib import Path
 
 from agent_envs.errors import MissingExtra, UsageError
+from agent_envs.sandbox.port import MORE_PACKAGES
 from agent_envs.sandbox.seccomp import knows_machine
 
 ROOT = "/python"
@@ -32,13 +33,13 @@ _ENVIRONMENT = {
 }  # fmt: skip
 
 
-@lru_cache(maxsize=1)
-def bwrap_version() -> str:
-    """Return the versions of all that makes up the backend.
+@lru_cache(maxsize=8)
+def bwrap_version(packages: tuple[str, ...] = ()) -> str:
+    """Return the versions of all that makes up the backend, and of a spec's further packages.
 
     Raises:
         UsageError: not Linux, a machine without a list of system calls, or no bubblewrap.
-        MissingExtra: sympy or numpy is missing.
+        MissingExtra: a package is missing.
     """
     if sys.platform != "linux" or not knows_machine():
         raise UsageError("the sandbox bwrap needs Linux on x86-64 or aarch64; the sandbox monty runs anywhere")
@@ -46,19 +47,25 @@ def bwrap_version() -> str:
         raise UsageError("the sandbox bwrap needs bubblewrap, which is not installed: apt-get install bubblewrap")
     told = subprocess.run(["bwrap", "--version"], capture_output=True, text=True, check=False).stdout.split()
     python = ".".join(map(str, sys.version_info[:3]))
-    return ", ".join([f"bubblewrap {told[-1] if told else '?'}", f"CPython {python}", *map(_package_version, NAMES)])
+    named = [(name, "sandbox") for name in NAMES]
+    named += [(name, package) for package in packages for name in MORE_PACKAGES[package].values()]
+    versions = [f"{name} {_distribution(name, extra).version}" for name, extra in named]
+    return ", ".join([f"bubblewrap {told[-1] if told else '?'}", f"CPython {python}", *versions])
 
 
-def _package_version(name: str) -> str:
+def _distribution(name: str, extra: str) -> Distribution:
     try:
-        return f"{name} {version(name)}"
+        return distribution(name)
     except PackageNotFoundError as error:
-        raise MissingExtra(name, "sandbox", "the sandbox bwrap") from error
+        raise MissingExtra(name, extra, "the sandbox bwrap") from error
 
 
-@lru_cache(maxsize=1)
-def bwrap_command() -> tuple[str, ...]:
+@lru_cache(maxsize=8)
+def bwrap_command(packages: tuple[str, ...] = ()) -> tuple[str, ...]:
     """Return the command that starts the harness in a sandbox; its control socket is standard input.
+
+    Args:
+        packages: of the spec.
 
     Raises:
         MissingExtra: a package is missing.
@@ -67,7 +74,7 @@ def bwrap_command() -> tuple[str, ...]:
     python = os.path.realpath(getattr(sys, "_base_executable", None) or sys.executable or "")
     if not os.path.isfile(python):
         raise UsageError("the sandbox bwrap cannot tell which Python runs it: sys.executable is empty")
-    mounts = {f"{ROOT}/bin/python3": python, **_standard_library(), **_packages(), HARNESS: str(_HERE)}
+    mounts = {f"{ROOT}/bin/python3": python, **_standard_library(), **_packages(packages), HARNESS: str(_HERE)}
     mounts |= _libraries(python, list(mounts.values()))
     flags = [
         "--unshare-user", "--unshare-ipc", "--unshare-pid", "--unshare-net", "--unshare-uts", "--unshare-cgroup-try",
@@ -107,18 +114,29 @@ def _emptied(mounts: dict[str, str]) -> list[str]:
     ]
 
 
-def _packages() -> dict[str, str]:
-    """Return the packages' folders, and those of libraries that come with them, each behind its place inside."""
-    folders = {}
+def _packages(more: tuple[str, ...]) -> dict[str, str]:
+    """Return the packages' folders, and those of libraries that come with them, each behind its place inside.
+
+    Further packages may ask for the versions of each other, so that their metadata is there, too.
+    """
+    folders: dict[str, str] = {}
     for name in NAMES:
-        spec = find_spec(name)
-        if spec is None or not spec.submodule_search_locations:
-            raise MissingExtra(name, "sandbox", "the sandbox bwrap")
-        source = os.path.abspath(spec.submodule_search_locations[0])
-        folders[f"{PACKAGES}/{name}"] = source
-        if os.path.isdir(f"{source}.libs"):
-            folders[f"{PACKAGES}/{name}.libs"] = f"{source}.libs"
+        folders |= _folders(name, "sandbox")
+    for package in more:
+        for name, distributed in MORE_PACKAGES[package].items():
+            folders |= _folders(name, package)
+            metadata = [file for file in _distribution(distributed, package).files or () if file.name == "METADATA"]
+            folders |= {f"{PACKAGES}/{'/'.join(file.parts[-2:])}": str(file.locate()) for file in metadata}
     return folders
+
+
+def _folders(name: str, extra: str) -> dict[str, str]:
+    spec = find_spec(name)
+    if spec is None or not spec.submodule_search_locations:
+        raise MissingExtra(name, extra, "the sandbox bwrap")
+    source = os.path.abspath(spec.submodule_search_locations[0])
+    place = f"{PACKAGES}/{name}"
+    return {place: source} | ({f"{place}.libs": f"{source}.libs"} if os.path.isdir(f"{source}.libs") else {})
 
 
 def _libraries(python: str, sources: list[str]) -> dict[str, str]:

@@ -18,6 +18,12 @@ STATUSES = ("ok", "error", "timeout", "memory", "output_limit", "killed")
 LASTING = ("ok", "error")  # the others leave a session as it was before the cell
 MAX_ERROR_BYTES = 4_096
 MAX_SECONDS = 3_600
+# What a spec may ask for besides: import name -> distribution, with all that each needs and the sandbox lacks.
+MORE_PACKAGES = {
+    "math-verify": {
+        "math_verify": "math-verify", "latex2sympy2_extended": "latex2sympy2-extended", "antlr4": "antlr4-python3-runtime",
+    },
+}  # fmt: skip
 _ADDRESS = re.compile(r"\bat 0x[0-9A-Fa-f]+")
 
 
@@ -77,6 +83,7 @@ class SandboxSpec:
         limits: of every cell, unless `run` is given others.
         seed: of `random` (and of numpy's generator and of the system's entropy, in `bwrap`).
         preload: `bwrap` imports numpy and sympy once, before sessions begin; moves time only.
+        packages: names in `MORE_PACKAGES` that code in `bwrap` may import besides; preloaded likewise.
         version: of the backend; filled when a session opens. A version given here must be the one that is installed.
     """
 
@@ -84,6 +91,7 @@ class SandboxSpec:
     limits: Limits = Limits()
     seed: int = 0
     preload: bool = True
+    packages: tuple[str, ...] = ()
     version: str = ""
 
 

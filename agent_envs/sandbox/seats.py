@@ -40,11 +40,9 @@ class Backend(Protocol):
 
     Attributes:
         most: how many sessions may hold a live one.
-        default_memory_mb: where the limits say nothing.
     """
 
     most: int
-    default_memory_mb: int
 
     def renew(self) -> None:
         """Begin again in a forked child."""

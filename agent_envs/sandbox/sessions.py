@@ -26,6 +26,7 @@ from agent_envs.sandbox.port import (
     refused,
     shown,
 )
+from agent_envs.sandbox.records import cell_limits, lasting_cell
 from agent_envs.sandbox.seats import Backend, Cleaner, Interpreter, Saves, Seats
 
 REPLAY_FACTOR = 5.0  # a cell near its limit must not pass it when it is run again on a busier machine
@@ -99,7 +100,7 @@ class RecordedSession:
 
     def run(self, code: str, limits: Limits | None = None) -> ExecResult:
         """Run a cell; see `Session.run`."""
-        limits = self._allowed(limits)
+        limits = cell_limits(self.spec, limits)
         with self._turn():
             late = refused(code, limits)
             if late is not None:
@@ -110,10 +111,11 @@ class RecordedSession:
             except BaseException:
                 self._live.drop()
                 raise
-            if result.status not in LASTING:
+            cell = lasting_cell(self.spec, code, limits, result)
+            if cell is None:
                 self._live.drop()
                 return result
-            self._cells += (SandboxCell(code, limits if limits != self.spec.limits else None, result.digest),)
+            self._cells += (cell,)
             self._unsaved_seconds += result.cpu_ms / 1_000
             if self._unsaved_seconds > SAVE_AFTER_SECONDS or len(self._cells) - self._saved_cells >= SAVE_AFTER_CELLS:
                 self._save()
@@ -170,18 +172,6 @@ class RecordedSession:
                 raise UsageError(f"the sandbox session ({self.spec.backend}) is closed; open another")
             yield
         self._house.seats.wake()
-
-    def _allowed(self, limits: Limits | None) -> Limits:
-        own = self.spec.limits
-        limits = own if limits is None else limits
-        if limits.memory_mb is None:
-            limits = replace(limits, memory_mb=own.memory_mb)
-        if (limits.memory_mb, limits.recursion) != (own.memory_mb, own.recursion):
-            raise UsageError(
-                f"run(limits=...): memory_mb={limits.memory_mb} and recursion={limits.recursion} belong to the session "
-                f"({own.memory_mb}, {own.recursion}); open another session for others"
-            )
-        return limits
 
     def _save(self) -> None:
         interpreter = self._live.interpreter

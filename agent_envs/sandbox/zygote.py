@@ -16,7 +16,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from agent_envs.errors import EnvFault, UsageError
-from agent_envs.sandbox.mounts import PACKAGES, bwrap_command
+from agent_envs.sandbox.mounts import NAMES, PACKAGES, bwrap_command
+from agent_envs.sandbox.port import MORE_PACKAGES
 from agent_envs.sandbox.processes import KILL, Process
 from agent_envs.sandbox.seccomp import filter_program
 
@@ -78,7 +79,7 @@ class Starter:
 class Zygote:
     """A running sandbox. Threads may share it."""
 
-    def __init__(self, starter: Starter, preload: bool) -> None:
+    def __init__(self, starter: Starter, preload: bool, packages: tuple[str, ...] = ()) -> None:
         """Start it and wait until it is ready.
 
         Raises:
@@ -88,7 +89,7 @@ class Zygote:
         self._starter, self._lock = starter, threading.Lock()
         self._spares: deque[Child] = deque()
         self._control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        command = bwrap_command()
+        command = bwrap_command(packages)
         program = shutil.which(command[0]) or command[0]
         with theirs:
             self._bwrap: subprocess.Popen[bytes] = starter.do(
@@ -103,13 +104,14 @@ class Zygote:
             )
         self.process = Process(self._bwrap.pid)
         try:
-            self._greet(preload)
+            names = [*NAMES, *(name for package in packages for name in MORE_PACKAGES[package])]
+            self._greet(names if preload else [])
         except BaseException:
             self.close()
             raise
         self._drop_errors()
 
-    def _greet(self, preload: bool) -> None:
+    def _greet(self, preload: list[str]) -> None:
         settings = {
             "filter": base64.b64encode(filter_program()).decode(), "packages": PACKAGES, "preload": preload,
         }  # fmt: skip

@@ -7,7 +7,7 @@ release pays 0.2 for a sound format without an answer, which cannot be: a sound 
 
 import re
 
-from agent_envs.answers import contains_answer_characters, exact_match, normalise_answer, token_f1
+from agent_envs.answers import contains_answer_characters, exact_match, says_unknown, token_f1
 from agent_envs.errors import UsageError
 from agent_envs.protocol import Answer
 from agent_envs.rewards import RewardSpec, Term
@@ -16,7 +16,6 @@ from agent_envs.trajectory import Trajectory
 STRUCTURE_SCORE = 0.2  # structure_format_score of the v0.3 launch script
 FINAL_SCORE = 0.1  # final_format_score of the same script
 REWARDS = ("em", "em_format", "f1")
-_ABSTAINS = re.compile(r"(unknown|unanswerable|i (dont|don’t|do not) know\b.*)", re.S)  # after normalisation
 _TAG = re.compile(r"</?(?:think|search|information|answer)>")
 
 
@@ -86,7 +85,7 @@ def _sound_turn(text: str, kind: str) -> bool:
 def metrics(trajectory: Trajectory) -> dict[str, float]:
     """Return whether the answer abstains ("unknown", "I don't know"), and whether it is wrong without abstaining."""
     answer = _answer(trajectory)
-    abstained = answer is not None and _ABSTAINS.fullmatch(normalise_answer(answer[:10_000])) is not None
+    abstained = answer is not None and says_unknown(answer)
     wrong = answer is not None and not abstained and not exact_match(answer, _gold(trajectory))
     return {"abstained": float(abstained), "wrong": float(wrong)}
 

@@ -25,6 +25,7 @@ from agent_envs.sources.catalogue import (
     sha256_of,
 )
 from agent_envs.sources.corpora import Progress, write_atomically
+from agent_envs.sources.elsewhere import ELSEWHERE
 from agent_envs.sources.published import Published
 from agent_envs.sources.transfer import Transfer, check_url
 
@@ -197,6 +198,8 @@ def get(
     if name in MIXTURES:
         paths = [get(member, split, progress, source=source) for member in MIXTURES[name].members]
         return Path(os.path.commonpath([cache_dir(), *paths]))
+    if name in ELSEWHERE:
+        raise UsageError(f"{name} is not downloaded from here: {ELSEWHERE[name].terms}")
     files = PROBLEMS[name].files if name in PROBLEMS else dataset(name).files
     if not files:
         raise UsageError(f"{name} is not downloaded from here: {PROBLEMS[name].terms}")

@@ -78,6 +78,7 @@ class ProblemSet:
     Attributes:
         files: none where its authors ask that it is not passed on; then `terms` says where a user gets a copy.
         domain: what the problems are about.
+        origin: where they are published; empty where the files say so.
         terms: what to do to get it.
     """
 
@@ -87,6 +88,7 @@ class ProblemSet:
     citation: str
     files: tuple[Published, ...] = ()
     domain: str = "maths"
+    origin: str = ""
     terms: str = ""
 
 
@@ -205,18 +207,19 @@ _WEBWALKERQA = ProblemSet(
 _GAIA = ProblemSet(
     "gaia", "GAIA, questions without files", "gated: not to be passed on in readable form",
     "Mialon et al., GAIA: a Benchmark for General AI Assistants, ICLR 2024",
-    domain="web",
+    domain="web", origin="hub gaia-benchmark/GAIA",
     terms="accept its authors' terms at the hub's gaia-benchmark/GAIA and take 2023/validation/metadata (.jsonl or .parquet)",
 )  # fmt: skip
 _HLE = ProblemSet(
     "hle", "Humanity's Last Exam, questions without images", "MIT; gated: not to be passed on in readable form",
     "Phan et al., Humanity's Last Exam, 2025",
-    domain="mixed", terms="accept its authors' terms at the hub's cais/hle and take the test split's .parquet",
+    domain="mixed", origin="hub cais/hle",
+    terms="accept its authors' terms at the hub's cais/hle and take the test split's .parquet",
 )  # fmt: skip
 _XBENCH = ProblemSet(
     "xbench", "xBench-DeepSearch", "MIT; published encoded, readable copies not to be put online",
     "Chen et al., xbench: Tracking Agents Productivity Scaling with Profession-Aligned Real-World Evaluations, 2025",
-    domain="web",
+    domain="web", origin="github.com/xbench-ai/xbench-evals",
     terms="take data/DeepSearch.csv of github.com/xbench-ai/xbench-evals and decode it with its authors' own xbench_evals.py",
 )  # fmt: skip
 

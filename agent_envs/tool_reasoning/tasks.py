@@ -135,15 +135,15 @@ def make_source(
         UsageError: an unknown name, an argument that means nothing here, or a choice that leaves no task.
     """
     if tasks not in TASKS:
-        raise UsageError(f"tool reasoning: tasks={tasks!r} is unknown; known: {', '.join(TASKS)}")
+        raise UsageError(f"ToolReasoning: tasks={tasks!r} is unknown; known: {', '.join(TASKS)}")
     if isinstance(levels, str | int):
-        raise UsageError(f"tool reasoning: levels={levels!r} is not possible; give a list, such as [1, 2]")
+        raise UsageError(f"ToolReasoning: levels={levels!r} is not possible; give a list, such as [1, 2]")
     if tasks == "math_world":
         if path or corpus != "auto":
-            raise UsageError("tool reasoning: math_world has its own documents; leave corpus and path out")
+            raise UsageError("ToolReasoning: math_world has its own documents; leave corpus and path out")
         return MathWorldSource(needs=needs, levels=levels)
     if needs:
-        raise UsageError(f"tool reasoning: needs={needs!r} has no meaning with tasks={tasks!r}; leave it out")
+        raise UsageError(f"ToolReasoning: needs={needs!r} has no meaning with tasks={tasks!r}; leave it out")
     searched = None if corpus is None or (corpus == "auto" and tasks in REASONING_SETS) else load_corpus(corpus)
     return _file_source(tasks, searched, tuple(map(str, levels)), path, _files(tasks, path))
 
@@ -188,5 +188,5 @@ def _file_source(name: str, corpus: FileCorpus | None, levels: tuple[str, ...], 
         if kept:
             rows[split] = kept
     if not rows:
-        raise UsageError(f"tool reasoning: no task of {name} has a level of {', '.join(levels)}")
+        raise UsageError(f"ToolReasoning: no task of {name} has a level of {', '.join(levels)}")
     return FileSource(name, {split: rows[split] for split in SPLITS if split in rows}, corpus)

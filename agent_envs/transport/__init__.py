@@ -6,5 +6,6 @@ and leave the connections sound: cancelling httpx's asynchronous client leaks so
 """
 
 from agent_envs.transport.client import HttpClient, HttpReply
+from agent_envs.transport.faults import RETRYABLE_STATUSES, TransportFault, wait_seconds_of
 
-__all__ = ["HttpClient", "HttpReply"]
+__all__ = ["RETRYABLE_STATUSES", "HttpClient", "HttpReply", "TransportFault", "wait_seconds_of"]

@@ -12,12 +12,24 @@ from urllib.parse import urlsplit
 
 from agent_envs.errors import EnvFault, UsageError
 from agent_envs.transport.connections import Connections, basic_authorization
-from agent_envs.transport.faults import parsed, place_of, refusal, secrets_of, sign_of, transport_fault
+from agent_envs.transport.faults import (
+    Admit,
+    Kind,
+    TransportFault,
+    parsed,
+    place_of,
+    refusal,
+    secrets_of,
+    sign_of,
+    transport_fault,
+)
 
 if TYPE_CHECKING:
     import httpcore
 
 DEFAULT_HEADERS = {"User-Agent": "agent-envs", "Accept": "application/json", "Accept-Encoding": "identity"}
+_PORTS = {"http": 80, "https": 443}
+_LOOK_SECONDS = 2.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,15 +44,19 @@ class HttpReply:
 class HttpClient:
     """Requests to one service over connections that are kept; safe from many threads, and across a fork."""
 
-    def __init__(self, name: str, *, max_bytes: int = 4_000_000, connections: int = 256) -> None:
+    def __init__(
+        self, name: str, *, max_bytes: int = 4_000_000, connections: int = 256, admit: Admit | None = None
+    ) -> None:
         """Name the service.
 
         Args:
             name: the first word of every fault.
             max_bytes: cap on a body, counted after decompression.
             connections: the most that are used at once; further requests wait, within their own deadline.
+            admit: is called with a host, its port and its addresses before a connection to them is made, and raises to
+                refuse it. Where a proxy connects, it gets the addresses that the name has on this machine, perhaps none.
         """
-        self.name, self.max_bytes, self.connections = name, max_bytes, connections
+        self.name, self.max_bytes, self.connections, self.admit = name, max_bytes, connections, admit
         self._open: dict[int, Connections] = {}  # by process
         weakref.finalize(self, _close_all, self._open).atexit = False
 
@@ -63,19 +79,25 @@ class HttpClient:
             json: the body, None for no body; lone surrogates are sent as question marks.
 
         Raises:
-            EnvFault: there was no whole answer in time, or it was too large.
+            TransportFault: there was no whole answer in time, or it was too large.
             UsageError: the URL or a header is not legal.
         """
         import httpcore
 
         place = place_of(self.name, method, url)
         request = _request(place, method, url, dict(headers or {}), json)
-        exchange = _Exchange(place, time.monotonic() + seconds, self.max_bytes)
+        ends = time.monotonic() + seconds
+        exchange = _Exchange(place, ends, self.max_bytes)
+        scheme, host = request.url.scheme.decode(), request.url.host.decode()
         try:
-            with self._connections().used(request.url.scheme.decode(), request.url.host.decode(), seconds) as pool:
+            with self._connections().used(scheme, host, seconds) as pool:
+                if self.admit is not None and isinstance(pool, httpcore.HTTPProxy):
+                    self.admit(host, request.url.port or _PORTS[scheme], _known_here(host, ends))
                 return exchange.run(pool, request)
-        except (TimeoutError, httpcore.TimeoutException):
-            raise EnvFault(f"{place}: no whole answer within {seconds:.3g} s") from None
+        except TimeoutError:
+            raise TransportFault(f"{place}: no whole answer within {seconds:.3g} s", "busy") from None
+        except httpcore.TimeoutException as error:
+            raise TransportFault(f"{place}: no whole answer within {seconds:.3g} s", exchange.late(error)) from None
 
     def json(
         self,
@@ -109,7 +131,7 @@ class HttpClient:
     def _connections(self) -> Connections:
         # setdefault is atomic: two threads that come first at once get the same one, and the other was never opened.
         known = self._open.get(os.getpid())
-        return known or self._open.setdefault(os.getpid(), Connections(self.name, self.connections))
+        return known or self._open.setdefault(os.getpid(), Connections(self.name, self.connections, self.admit))
 
     def __deepcopy__(self, memo: dict[int, Any]) -> "HttpClient":
         """Return the client itself: gymnasium copies the arguments of environments."""
@@ -117,7 +139,7 @@ class HttpClient:
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Travel to another process without connections."""
-        return _rebuilt, (self.name, self.max_bytes, self.connections)
+        return _rebuilt, (self.name, self.max_bytes, self.connections, self.admit)
 
 
 class _Exchange:
@@ -130,21 +152,32 @@ class _Exchange:
             "timeout": {"connect": ends, "read": ends, "write": ends, "pool": None},
             "trace": self._note,
         }
-        self._connected = self._answered = False
+        self._connected = self._answered = self._proxied = False
 
     def run(self, pool: "httpcore.ConnectionPool", request: "httpcore.Request") -> HttpReply:
         import httpcore
 
         errors = (httpcore.NetworkError, httpcore.ProtocolError, httpcore.ProxyError)
+        self._proxied = isinstance(pool, httpcore.HTTPProxy)
         try:
             return self._tried(pool, request)
         except errors as error:
             if not self._stale(error):
-                raise transport_fault(error, self._place, self._answered) from None
+                raise transport_fault(error, self._place, self._answered, self._proxied) from None
         try:
             return self._tried(pool, request)
         except errors as error:
-            raise transport_fault(error, self._place, self._answered) from None
+            raise transport_fault(error, self._place, self._answered, self._proxied) from None
+
+    def late(self, error: Exception) -> Kind:
+        """Return what a timeout was about."""
+        import httpcore
+
+        from agent_envs.transport.deadline import NameTimeout
+
+        if self._proxied and isinstance(error, httpcore.ConnectTimeout):
+            return "proxy"
+        return "resolver" if isinstance(error, NameTimeout) else "time"
 
     def _stale(self, error: Exception) -> bool:
         """Return whether the server closed a kept connection as the request came: nobody has looked at that request."""
@@ -178,11 +211,12 @@ class _Exchange:
             try:
                 body.add(chunk)
             except zlib.error:
-                raise EnvFault(f"{self._place}: the body is not {body.encoding} as its header says") from None
+                raise TransportFault(f"{self._place}: the body is not {body.encoding} as its header says") from None
             if max(body.received, body.size) > self._max_bytes:
-                raise EnvFault(f"{self._place}: the answer is larger than {self._max_bytes} bytes", retryable=False)
+                why = f"{self._place}: the answer is larger than {self._max_bytes} bytes"
+                raise TransportFault(why, "size", retryable=False)
         if not body.whole:
-            raise EnvFault(f"{self._place}: the body is cut short")
+            raise TransportFault(f"{self._place}: the body is cut short")
         return b"".join(body.parts)
 
 
@@ -236,10 +270,22 @@ def _request(place: str, method: str, url: str, headers: dict[str, str], json: A
         raise UsageError(f"{place}: the URL or a header of the request is not legal HTTP") from None
 
 
+def _known_here(host: str, ends: float) -> list[str]:
+    """Return the addresses of a host that a proxy will resolve: behind one, a machine often knows no names itself."""
+    import httpcore
+
+    from agent_envs.transport.deadline import resolve
+
+    try:
+        return resolve(host, 0, min(_LOOK_SECONDS, max(ends - time.monotonic(), 0.0)))
+    except (OSError, httpcore.ConnectTimeout):
+        return []
+
+
 def _close_all(open_connections: dict[int, Connections]) -> None:
     while open_connections:
         open_connections.popitem()[1].close()
 
 
-def _rebuilt(name: str, max_bytes: int, connections: int) -> HttpClient:
-    return HttpClient(name, max_bytes=max_bytes, connections=connections)
+def _rebuilt(name: str, max_bytes: int, connections: int, admit: Admit | None) -> HttpClient:
+    return HttpClient(name, max_bytes=max_bytes, connections=connections, admit=admit)

@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from agent_envs.errors import UsageError
+from agent_envs.transport.faults import Admit
 
 if TYPE_CHECKING:
     import httpcore
@@ -22,10 +23,10 @@ KEEPALIVE_SECONDS = 30.0
 class Connections:
     """Open connections. They belong to the process that made them: a forked child makes its own."""
 
-    def __init__(self, name: str, limit: int) -> None:
-        """Open nothing yet."""
+    def __init__(self, name: str, limit: int, admit: Admit | None = None) -> None:
+        """Open nothing yet; `admit` is asked before each connection that goes through no proxy."""
         self.process = os.getpid()
-        self._name, self._limit = name, limit
+        self._name, self._limit, self._admit = name, limit, admit
         self._free = threading.BoundedSemaphore(limit)
         self._lock = threading.Lock()
         self._users = 0
@@ -95,7 +96,7 @@ class Connections:
                 max_connections=None,
                 max_keepalive_connections=limit,
                 keepalive_expiry=KEEPALIVE_SECONDS,
-                network_backend=DeadlineBackend(),
+                network_backend=DeadlineBackend(self._admit),
             )
         address, authorization = _proxy(self._name, proxy)
         return httpcore.HTTPProxy(

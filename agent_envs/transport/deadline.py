@@ -15,12 +15,22 @@ from typing import Any
 
 import httpcore
 
+from agent_envs.transport.faults import Admit, no_way_out
+
 # A slow reader frees its buffer bit by bit; between two pieces the clock is read.
 WRITE_BYTES = 16_384
 
 
+class NameTimeout(httpcore.ConnectTimeout):
+    """The resolver of this machine did not answer in time."""
+
+
 class DeadlineBackend(httpcore.NetworkBackend):
     """Connects within what is left of the time, the resolution of names included."""
+
+    def __init__(self, admit: Admit | None = None) -> None:
+        """Take who is asked before each connection; the addresses that it sees are the ones that are connected to."""
+        self._admit = admit
 
     def connect_tcp(
         self,
@@ -33,19 +43,21 @@ class DeadlineBackend(httpcore.NetworkBackend):
         """Connect to the first address that answers; each has an equal share of the time."""
         ends = _moment(timeout)
         try:
-            addresses = _resolved(host, port, _left(ends, httpcore.ConnectTimeout))
+            addresses = resolve(host, port, _left(ends, httpcore.ConnectTimeout))
         except OSError as error:
             raise httpcore.ConnectError(str(error)) from error
+        if self._admit is not None:
+            self._admit(host, port, addresses)
+        failure: Exception = httpcore.ConnectError("the name has no address")
         for number, address in enumerate(addresses):
             share = _left(ends, httpcore.ConnectTimeout) / (len(addresses) - number)
             try:
                 stream = httpcore.SyncBackend().connect_tcp(address, port, share, local_address, socket_options)
-            except (httpcore.ConnectError, httpcore.ConnectTimeout):
-                if number == len(addresses) - 1:
-                    raise
-            else:
                 return _DeadlineStream(stream)
-        raise httpcore.ConnectError("the name has no address")
+            except (httpcore.ConnectError, httpcore.ConnectTimeout) as error:
+                # A server that refuses says more than an address that this machine has no way to.
+                failure = failure if number and no_way_out(error) else error
+        raise failure
 
 
 class _DeadlineStream(httpcore.NetworkStream):
@@ -85,7 +97,13 @@ def _left(ends: float, late: type[Exception]) -> float:
     return left
 
 
-def _resolved(host: str, port: int, seconds: float) -> list[str]:
+def resolve(host: str, port: int, seconds: float) -> list[str]:
+    """Return the addresses of a host, each once.
+
+    Raises:
+        NameTimeout: the resolver did not answer in time.
+        OSError: there is no such name, or the resolver failed.
+    """
     try:
         return [str(ipaddress.ip_address(host))]
     except ValueError:
@@ -104,7 +122,7 @@ def _resolved(host: str, port: int, seconds: float) -> list[str]:
     try:
         answer = found.get(timeout=seconds)
     except queue.Empty:
-        raise httpcore.ConnectTimeout("the name was not resolved in time") from None
+        raise NameTimeout("the name was not resolved in time") from None
     if isinstance(answer, OSError):
         raise answer
     return answer

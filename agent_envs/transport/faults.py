@@ -1,13 +1,14 @@
 """What went wrong with an exchange, in one line that holds no key, and whether it may heal."""
 
 import email.utils
+import errno
 import json
 import math
 import socket
 import ssl
 import time
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Literal, TypeAlias
 from urllib.parse import parse_qsl, urljoin, urlsplit
 
 from agent_envs.errors import EnvFault, UsageError
@@ -17,7 +18,31 @@ RETRYABLE_STATUSES = frozenset({408, 409, 425, 429})
 QUOTED_CHARACTERS = 300
 SHORTEST_SECRET = 6
 MAX_DEPTH = 100
+# Asked with host, port and addresses before a connection is made; what it raises goes through to the caller.
+Admit: TypeAlias = Callable[[str, int, Sequence[str]], None]
+Kind: TypeAlias = Literal[
+    "time", "busy", "resolver", "name", "network", "proxy", "tunnel", "connect", "tls", "size", "broken"
+]
+_NO_WAY_OUT = frozenset({errno.ENETUNREACH, errno.ENETDOWN, errno.EADDRNOTAVAIL})
+_RESOLVER_FAILED = frozenset(
+    getattr(socket, name) for name in ("EAI_AGAIN", "EAI_FAIL", "EAI_SYSTEM") if hasattr(socket, name)
+)
 _PLAIN_HEADERS = frozenset({"accept", "anthropic-version", "content-type", "user-agent"})
+
+
+class TransportFault(EnvFault):
+    """An exchange that came to no whole answer.
+
+    Attributes:
+        kind: what failed: `time`, `busy` (no free connection here), `resolver` (it did not answer), `name` (there is none),
+            `network` (this machine's), `proxy`, `tunnel` (the proxy refused this host), `connect`, `tls`, `size`, or
+            `broken` (the connection was lost, or what came is not sound HTTP).
+    """
+
+    def __init__(self, cause: str, kind: Kind = "broken", retryable: bool = True) -> None:
+        """Keep the cause, what failed, and whether a retry makes sense."""
+        super().__init__(cause, retryable)
+        self.kind: Kind = kind
 
 
 def place_of(name: str, method: str, url: str) -> str:
@@ -77,7 +102,7 @@ def secrets_of(url: str, headers: Mapping[str, str]) -> list[str]:
     return sorted({value for value in values if len(value) >= SHORTEST_SECRET}, key=lambda value: (-len(value), value))
 
 
-def transport_fault(error: Exception, place: str, answered: bool) -> Exception:
+def transport_fault(error: Exception, place: str, answered: bool, proxied: bool = False) -> Exception:
     """Return what an exchange that came to no answer means for the caller."""
     import httpcore
 
@@ -85,18 +110,38 @@ def transport_fault(error: Exception, place: str, answered: bool) -> Exception:
     if isinstance(error, httpcore.LocalProtocolError):
         return UsageError(f"{place}: the request is not legal HTTP (a line break in a key?)")
     if isinstance(sign, ssl.SSLCertVerificationError):
-        return EnvFault(f"{place}: the server's TLS certificate is not trusted", retryable=False)
+        return TransportFault(f"{place}: the server's TLS certificate is not trusted", "tls", retryable=False)
     if getattr(sign, "error_status_hint", 0) == 431:
-        return EnvFault(f"{place}: the headers of the answer are too large", retryable=False)
+        return TransportFault(f"{place}: the headers of the answer are too large", "size", retryable=False)
     if isinstance(sign, socket.gaierror):
-        return EnvFault(f"{place}: the name of the host cannot be resolved")
+        kind: Kind = "resolver" if sign.errno in _RESOLVER_FAILED else "name"
+        return TransportFault(f"{place}: the name of the host cannot be resolved", "proxy" if proxied else kind)
     if isinstance(error, httpcore.ConnectError | httpcore.ProxyError):
-        return EnvFault(f"{place}: cannot connect")
+        return TransportFault(f"{place}: cannot connect", _no_connection(error, proxied))
     if answered:
-        return EnvFault(f"{place}: the body is cut short or is not sound HTTP")
+        return TransportFault(f"{place}: the body is cut short or is not sound HTTP")
     if sign is not None:
-        return EnvFault(f"{place}: the answer is not sound HTTP")
-    return EnvFault(f"{place}: the connection was closed before the answer")
+        return TransportFault(f"{place}: the answer is not sound HTTP")
+    return TransportFault(f"{place}: the connection was closed before the answer")
+
+
+def _no_connection(error: Exception, proxied: bool) -> Kind:
+    import httpcore
+
+    if isinstance(error, httpcore.ProxyError):
+        # "503 Service Unavailable": the proxy is there, and the host is not, or may not be reached.
+        return "proxy" if str(error).startswith(("407", "429")) else "tunnel"
+    if proxied:
+        return "proxy"
+    return "network" if no_way_out(error) else "connect"
+
+
+def no_way_out(error: BaseException) -> bool:
+    """Return whether a connection failed because this machine has no way to the address."""
+    below: BaseException | None = error
+    while below is not None and getattr(below, "errno", None) not in _NO_WAY_OUT:
+        below = below.__cause__ or below.__context__
+    return below is not None
 
 
 def sign_of(error: BaseException) -> BaseException | None:

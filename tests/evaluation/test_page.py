@@ -218,7 +218,7 @@ def test_what_a_transcript_tells(tmp_path: Path) -> None:
     text = Reader(html).text
     for word in ("Turn 1", "Turn 2", "reward −0.25", "reward +1", "format −0.25", "malformed", "lookup failed"):
         assert word in text
-    for word in ("search returned 1 item", "episode ends", "context replaced", "17", "success", "0.75"):
+    for word in ("search: d1", "episode ends", "context replaced", "17", "success", "0.75"):
         assert word in text
     for author in ("environment", "policy", "tool", "user", "feedback"):
         assert f'class="lane {author}"' in html

@@ -270,7 +270,7 @@ def test_nothing_is_left_after_close():
     backend = BwrapBackend()
     spec = open_sandbox(SPEC).spec
     backend.open(spec, None).close()
-    zygote = backend._zygotes[False]
+    zygote = backend._zygotes[False, ()]
     backend._starter.do(zygote.refill)
     files = len(os.listdir("/proc/self/fd"))
     for _ in range(20):

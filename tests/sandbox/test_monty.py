@@ -22,6 +22,7 @@ from agent_envs.sandbox import (
     SUBSET,
     Limits,
     SandboxSpec,
+    begin_record,
     divergence_table,
     open_sandbox,
 )
@@ -269,3 +270,13 @@ def test_nothing_is_left_after_close():
     while os.path.exists(f"/proc/{pid}") and time.monotonic() < ended:
         time.sleep(0.01)
     assert not os.path.exists(f"/proc/{pid}")
+
+
+def test_workers_that_cannot_start_are_a_fault(monkeypatch, tmp_path):
+    monkeypatch.setenv("MONTY_BIN", str(tmp_path / "nothing"))
+    backend, spec = MontyBackend(), begin_record().spec
+    with pytest.raises(EnvFault, match="its workers do not start: "):
+        backend.open(spec, None)
+    monkeypatch.undo()
+    backend.open(spec, None).close()
+    backend.close()
