@@ -15,12 +15,12 @@ from agent_envs.external import Recording
 from agent_envs.messages import Message, ToolResult
 from agent_envs.progress import stage_lines
 from agent_envs.protocol import Answer, Call, Malformed, TagProtocol
-from agent_envs.retrieval.build import MODEL_FORMS, REMOTE_FORMS, RETRIEVERS, is_retriever, make_retriever
-from agent_envs.retrieval.remote import split_name
+from agent_envs.retrieval.build import MODEL_FORMS, REMOTE_FORMS, RETRIEVERS, is_outside, is_retriever, make_retriever
 from agent_envs.search_qa.observations import FORMATS, explain, information
 from agent_envs.search_qa.scoring import make_reward
 from agent_envs.search_qa.tasks import QuestionSource, Scenario, WorldSource, published
 from agent_envs.sources.world import WorldConfig
+from agent_envs.web import WEB_FORMS
 
 _PROMPT = Template(files(__package__).joinpath("prompt.md").read_text(encoding="utf-8").strip())
 _PROTOCOL = TagProtocol(tools={"search": ("search", "query")})
@@ -87,7 +87,8 @@ class SearchQA(TurnEnv):
             `hybrid` (see docs/retrieval.md); an ablation: `random`, `empty`, `oracle` (the
             supporting passages first); or a server: `search_r1@URL` or `skyrl@URL`, asked as Search-R1's and SkyRL's clients
             ask (a URL without a path gets `/retrieve`, AGENT_ENVS_RETRIEVER_TOKEN holds its token, if it has one). A server
-            that fails is an EnvFault and no reward. `agent-envs serve-retriever` is such a server.
+            that fails is an EnvFault and no reward. `agent-envs serve-retriever` is such a server. Or the web: `serper`,
+            `brave`, `searxng@URL` (see docs/web.md).
         reward: `em`, `em_format` or `f1`.
         observation_format: `search_r1` or `skyrl_json`.
         max_generations: turns in an episode, >= 1.
@@ -133,9 +134,9 @@ class SearchQA(TurnEnv):
             raise UsageError(
                 f"SearchQA: observation_format={observation_format!r}; the formats are {', '.join(FORMATS)}"
             )
-        remote = isinstance(retriever, str) and split_name(retriever) is not None
+        remote = is_outside(retriever)
         if not remote and not (isinstance(retriever, str) and is_retriever(retriever)):
-            known = ", ".join((*RETRIEVERS, *MODEL_FORMS, *REMOTE_FORMS))
+            known = ", ".join((*RETRIEVERS, *MODEL_FORMS, *REMOTE_FORMS, *WEB_FORMS))
             raise UsageError(f"SearchQA: retriever={retriever!r}; the retrievers are {known}")
         limits = {"max_generations": (1, max_generations), "max_searches": (0, max_searches), "top_k": (1, top_k)}
         for name, (least, value) in {**limits, "max_observation_chars": (1, max_observation_chars)}.items():

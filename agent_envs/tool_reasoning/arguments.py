@@ -4,8 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from agent_envs.errors import UsageError
-from agent_envs.retrieval.build import MODEL_FORMS, REMOTE_FORMS, RETRIEVERS, is_retriever
-from agent_envs.retrieval.remote import split_name
+from agent_envs.retrieval.build import MODEL_FORMS, REMOTE_FORMS, RETRIEVERS, is_outside, is_retriever
 from agent_envs.sandbox import BACKENDS, Limits
 from agent_envs.tool_reasoning.actions import BROWSE, PROTOCOLS, PYTHON, SEARCH, TOOLS
 from agent_envs.tool_reasoning.equality import EQUALITIES
@@ -63,21 +62,28 @@ def texts(argument: str, value: Any) -> tuple[str, ...]:
     return tuple(value)
 
 
+def levels_of(levels: Any) -> tuple[int | str, ...]:
+    """Return a list of levels as a tuple.
+
+    Raises:
+        UsageError: it is none.
+    """
+    fits = isinstance(levels, Sequence) and not isinstance(levels, str)
+    if not fits or any(isinstance(one, bool) or not isinstance(one, int | str) for one in levels):
+        raise UsageError(f"{_OWNER}: levels={levels!r}; give a list of numbers or names, such as [1, 2]")
+    return tuple(levels)
+
+
 def check_retriever(name: str) -> None:
     """Refuse what is neither a retriever nor a search of the web.
 
     Raises:
         UsageError: the message lists the forms.
     """
-    if isinstance(name, str) and (is_web_search(name) or split_name(name) is not None or is_retriever(name)):
+    if is_outside(name) or is_retriever(name):
         return
     forms = ", ".join((*RETRIEVERS, *MODEL_FORMS, *REMOTE_FORMS, *WEB_FORMS))
     raise UsageError(f"{_OWNER}: retriever={name!r}; the retrievers are {forms}")
-
-
-def outside(retriever: str) -> bool:
-    """Return whether a retriever searches what is not on this machine."""
-    return is_web_search(retriever) or split_name(retriever) is not None
 
 
 def where_to_browse(browse: str, offered: tuple[str, ...], retriever: str, here: bool) -> str:
@@ -92,7 +98,7 @@ def where_to_browse(browse: str, offered: tuple[str, ...], retriever: str, here:
     Raises:
         UsageError: search or browse have nothing to look into; the message says what to give.
     """
-    if SEARCH in offered and not here and not outside(retriever):
+    if SEARCH in offered and not here and not is_outside(retriever):
         forms = ", ".join((*WEB_FORMS, *REMOTE_FORMS))
         raise UsageError(
             f"{_OWNER}: these tasks have no documents, and retriever={retriever!r} needs some; give corpus=PATH, "
@@ -101,8 +107,8 @@ def where_to_browse(browse: str, offered: tuple[str, ...], retriever: str, here:
     if BROWSE not in offered:
         return ""
     if browse == "auto":
-        served = SEARCH in offered and split_name(retriever) is not None
-        browse = "corpus" if here and not outside(retriever) else "" if served else "web"
+        served = SEARCH in offered and not is_web_search(retriever) and is_outside(retriever)
+        browse = "corpus" if here and not is_outside(retriever) else "" if served else "web"
     if not browse or (browse == "corpus" and not here):
         raise UsageError(
             f"{_OWNER}: browse has nothing to open: what {retriever!r} searches is not on this machine; leave browse out of "

@@ -10,6 +10,7 @@ from agent_envs.core import Episode, Outcome, Task, TurnEnv
 from agent_envs.external import Recording
 from agent_envs.messages import Message
 from agent_envs.protocol import Answer, Malformed
+from agent_envs.retrieval.build import is_outside
 from agent_envs.sandbox import LANGUAGE
 from agent_envs.tool_reasoning import arguments as check
 from agent_envs.tool_reasoning.actions import BROWSE, PYTHON, SEARCH, Actions
@@ -160,9 +161,11 @@ class ToolReasoning(TurnEnv):
             output_chars=(output_chars, 100, 100_000),
         )
         limits = check.program_limits(cpu_seconds, output_chars)
-        self.source = make_source(tasks, needs=needs, levels=levels, corpus=corpus, path=path)
+        self.source = make_source(
+            tasks, needs=check.texts("needs", needs), levels=check.levels_of(levels), corpus=corpus, path=path
+        )
         here = self.source.corpus(self.source.get(self.source.splits[0], 0)) is not None
-        self.offered = check.offered_tools(tools, here or check.outside(retriever))
+        self.offered = check.offered_tools(tools, here or is_outside(retriever))
         place = check.where_to_browse(browse, self.offered, retriever, here)
         self.max_turns, self.top_k = max_generations, top_k
         most = {SEARCH: max_searches, BROWSE: max_browses, PYTHON: max_programs}
@@ -229,7 +232,7 @@ class ToolReasoning(TurnEnv):
         if self.recording is not None and self.recording.mode == "replay":
             return ""
         services = self._services
-        if SEARCH in self.offered and check.outside(services.retriever):
+        if SEARCH in self.offered and is_outside(services.retriever):
             return services.retriever
         place = self.calls.bounds.browse
         if place == "web":

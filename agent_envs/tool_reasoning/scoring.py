@@ -1,7 +1,8 @@
 r"""How an episode ends, and the reward specs of tool reasoning, by name. All read typed turns and the policy's own text.
 
 `hierarchical` is Equation 8 of ARPO (arXiv 2507.19849) as it is written: -1 for a broken format; else the accuracy, and 0.1
-more where it is above 0 and both tools were used. Accuracy is whether the answer is right, and a tool is used when it did something.
+more where it is above 0 and both tools were used. Accuracy is whether the answer is right; a tool is used when a call of it is
+carried out.
 `hierarchical_released` is what the release computes (deep_research.py): accuracy is the word overlap of the box with the gold,
 also for mathematics; the bonus asks whether `</search>` and `</python>` stand in the text, and is paid for partial overlap too.
 """
@@ -86,7 +87,7 @@ def make_reward(name: str) -> RewardSpec:
         "em": ("1 if the answer equals a gold answer after normalisation", _exact),
         "f1": ("best F1 of the answer's words against a gold answer", _overlap),
     }
-    if name not in simple:
+    if not isinstance(name, str) or name not in simple:
         raise UsageError(f"ToolReasoning: reward={name!r} is unknown; the rewards are {', '.join(REWARDS)}")
     doc, value = simple[name]
     return RewardSpec(name, (Term(name, 0.0, 1.0, doc, value),), (0.0, 1.0))

@@ -59,7 +59,7 @@ def test_equation_8_as_written(actions, reward, success):
         ((f"{PAIRED}<answer>\\boxed{{half}}</answer>",), 2 / 3),
         ((SEARCH, RUN, f"{PAIRED}<answer>\\boxed{{half}}</answer>"), 2 / 3 + 0.1),
         # the bonus is for the words, wherever they stand and whatever came of them
-        ((f"<think></search></python></think><answer>\\boxed{{one half}}</answer>",), 1.1),
+        (("<think></search></python></think><answer>\\boxed{one half}</answer>",), 1.1),
         ((SEARCH, RUN, WRONG), 0.0),
         (("<answer>\\boxed{one half}</answer>",), -1.0),  # no thought
         ((f"{PAIRED}<answer>\\boxed{{one half}}",), -1.0),  # no closing tag
