@@ -118,6 +118,7 @@ def _stand_still() -> None:
     time.strftime = lambda form, moment=None: strftime(form, time.gmtime(MORNING) if moment is None else moment)
     time.sleep = _sleep  # type: ignore[assignment]
     os.getpid = os.getppid = os.cpu_count = lambda: 1
+    os.times, os.getloadavg = (lambda: os.times_result((0.0,) * 5)), (lambda: (0.0, 0.0, 0.0))
     _stop_calendar()
 
 

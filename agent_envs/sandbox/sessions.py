@@ -31,6 +31,8 @@ from agent_envs.sandbox.seats import Backend, Cleaner, Interpreter, Saves, Seats
 
 REPLAY_FACTOR = 5.0  # a cell near its limit must not pass it when it is run again on a busier machine
 SAVE_AFTER_SECONDS, SAVE_AFTER_CELLS = 0.02, 16
+# Our own process holds what was saved of each idle session. A larger memory is made again from the cells.
+MOST_SAVED_BYTES = 4 * 2**20
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +77,7 @@ class RecordedSession:
         self.spec, self.drift = spec, 0
         self._house = house
         self._cells, self._saved, self._saved_cells = cells, saved, saved_cells
+        self._tried_cells = saved_cells  # how many had run when the memory was last to be saved
         self._unsaved_seconds, self._closed = 0.0, False
         self._begin()
 
@@ -175,14 +178,15 @@ class RecordedSession:
 
     def _save(self) -> None:
         interpreter = self._live.interpreter
-        if interpreter is None or self._saved_cells == len(self._cells):
+        if interpreter is None or self._tried_cells == len(self._cells):
             return
+        self._tried_cells = len(self._cells)
         try:
             saved = interpreter.save()
         except EnvFault:  # it died while it was idle: the record is enough
             self._live.drop()
             return
-        if saved is not None:
+        if saved is not None and len(saved) <= MOST_SAVED_BYTES:
             self._saved, self._saved_cells, self._unsaved_seconds = saved, len(self._cells), 0.0
 
     def _interpreter(self) -> Interpreter:

@@ -9,6 +9,7 @@ from agent_envs.sandbox import BACKENDS, Limits
 from agent_envs.tool_reasoning.actions import BROWSE, PROTOCOLS, PYTHON, SEARCH, TOOLS
 from agent_envs.tool_reasoning.equality import EQUALITIES
 from agent_envs.web import WEB_FORMS, is_web_search
+from agent_envs.web.guard import guard_for
 
 _OWNER = "ToolReasoning"
 BROWSES = ("auto", "corpus", "web")
@@ -72,6 +73,17 @@ def levels_of(levels: Any) -> tuple[int | str, ...]:
     if not fits or any(isinstance(one, bool) or not isinstance(one, int | str) for one in levels):
         raise UsageError(f"{_OWNER}: levels={levels!r}; give a list of numbers or names, such as [1, 2]")
     return tuple(levels)
+
+
+def hosts(value: Any) -> tuple[str, ...]:
+    """Return the private hosts.
+
+    Raises:
+        UsageError: one is neither `HOST` nor `HOST:PORT`, or it is no list.
+    """
+    given = texts("private_hosts", value)
+    guard_for(given)
+    return given
 
 
 def check_retriever(name: str) -> None:

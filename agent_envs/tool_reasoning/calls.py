@@ -1,5 +1,6 @@
 """Carrying out what a turn asks for: each call within its tool's limit, in order; what it brings becomes a typed result."""
 
+import contextlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -93,7 +94,8 @@ class Calls:
         )
 
     def _opened(self, task: Task, wish: Wish, toolbox: Toolbox, site: CallSite) -> ToolResult:
-        document = toolbox.fetched(wish.text) if self.bounds.browse == "web" else self._document(task, wish.text)
+        web = self.bounds.browse == "web"
+        document = toolbox.fetched(_without_brackets(wish.text)) if web else self._document(task, wish.text)
         if not isinstance(document, Document):
             return ToolResult(wish.call.id, BROWSE, document, error=True)
         page = page_of(document, wish.page, self.bounds.page_tokens)
@@ -104,12 +106,17 @@ class Calls:
     def _document(self, task: Task, name: str) -> Document | str:
         corpus = self._source.corpus(task)
         assert corpus is not None, "the arguments made sure of it"
-        try:
-            return corpus_document(
-                corpus, name, lambda at: [(link.title, link.doc_id) for link in self._source.links(task, at)]
-            )
-        except KeyError:
-            return _UNKNOWN
+        for known in dict.fromkeys((name, _without_brackets(name))):
+            with contextlib.suppress(KeyError):
+                return corpus_document(
+                    corpus, known, lambda at: [(link.title, link.doc_id) for link in self._source.links(task, at)]
+                )
+        return _UNKNOWN
+
+
+def _without_brackets(name: str) -> str:
+    """Return an ID as it is, where it was copied with the brackets in which it is shown."""
+    return name[1:-1].strip() if name[:1] == "[" and name[-1:] == "]" else name
 
 
 def found(toolbox: Toolbox, task: Task, query: str, top_k: int, key: str) -> tuple[str, tuple[str, ...]]:

@@ -17,7 +17,7 @@ from agent_envs.tool_reasoning.actions import BROWSE, PYTHON, SEARCH, Actions
 from agent_envs.tool_reasoning.calls import Bounds, Calls, ToolReasoningState, found, shown
 from agent_envs.tool_reasoning.content import ToolReasoningData
 from agent_envs.tool_reasoning.observations import framed
-from agent_envs.tool_reasoning.scoring import ended, final_answer, make_reward
+from agent_envs.tool_reasoning.scoring import ended, final_answer, make_reward, worked_out
 from agent_envs.tool_reasoning.tasks import ReasoningSource, make_source
 from agent_envs.tool_reasoning.toolbox import Services, Toolbox
 
@@ -55,10 +55,11 @@ class ToolReasoning(TurnEnv):
 
     Observation:
         What a tool brings, between `<result>` tags (`json`: one tool message a call). A search shows IDs, titles and extracts
-        of at most 1,000 characters; a page is cut at `page_tokens`, and names its links; with a `reader`, a chat model's
-        summary of it stands there. A program shows what it printed, the value of its last expression and its error, each
-        cut at `output_chars`; no time, path, address or process number. A call that cannot be carried out, one over its
-        tool's limit, and any call in the last turn, are explained. So is a turn without an action.
+        of at most 1,000 characters; a page is cut at `page_tokens`, and names its first 20 links; with a `reader`, a chat
+        model's summary of it stands there. A program shows what it printed, the value of its last expression and its error,
+        each cut at `output_chars`. The sandbox shows no time, path, address or process number; a program in `bwrap` that asks
+        for addresses gets them (`id`). A call that cannot be carried out, one over its tool's limit, and any call in the last
+        turn, are explained. So is a turn without an action.
 
     Tools:
         `search(query)`, `browse(document, page)` and `python(code)`; `tools` chooses among them. A document of the corpus is
@@ -71,10 +72,13 @@ class ToolReasoning(TurnEnv):
         more for a right one when a search and a program were carried out. `hierarchical_released` is what the release computes:
         word overlap of the box with the gold in place of right and wrong, also for mathematics; the bonus is paid where
         `</search>` and `</python>` stand anywhere in the text, and for a partial overlap too; `<think>` is demanded, and
-        closing tags. `accuracy`: 1 for a right answer. `em`, `f1`: exact match and word overlap after normalisation.
+        closing tags; so in `json` no bonus can be had. `accuracy`: 1 for a right answer. `em`, `f1`: exact match and word
+        overlap after SQuAD's normalisation. That drops punctuation: for these two and the release, -3 is 3.
 
-        An answer is right if it equals a gold answer as mathematics (exactly: 0.5 is 1/2, 3.14 is not pi) or as words.
-        `equality="math_verify"` asks that package instead, inside the bubblewrap sandbox.
+        An answer is right if it equals a gold answer as mathematics (exactly: 0.5 is 1/2, 3.14 is not pi) or as words, of
+        which punctuation is no part where mathematics does not read it. `equality="math_verify"` asks that package instead,
+        inside the bubblewrap sandbox. In `math_world` a number must be worked out: 2*3 is no answer where 6 is one. An answer
+        of more than 10,000 characters is none.
 
     Episode end:
         Terminated by an answer; success is a right one. Truncated after `max_generations` turns.
@@ -101,8 +105,10 @@ class ToolReasoning(TurnEnv):
         protocol: `tags` or `json`.
         reward: `hierarchical`, `hierarchical_released`, `accuracy`, `em` or `f1`.
         max_generations: turns in an episode, 1 to 1,000.
-        max_searches, max_browses, max_programs: calls that are carried out, 0 to 1,000.
-        top_k: pages a search, 1 to 100.
+        max_searches: searches that are carried out, 0 to 1,000.
+        max_browses: pages that are opened, 0 to 1,000.
+        max_programs: programs that are run, 0 to 1,000.
+        top_k: pages a search, 1 to 100; the web gives at most 20.
         page_tokens: cut of a page, a token counted as 4 characters, 50 to 100,000; the paper's 6,000.
         output_chars: cut of what a program prints, 100 to 100,000.
         cpu_seconds: processor time of a program, above 0 to 600.
@@ -146,7 +152,9 @@ class ToolReasoning(TurnEnv):
         Raises:
             UsageError: an argument is out of its range, or means nothing beside another; the message names it.
             DataMissing: the tasks or their documents are not on this machine.
-            MissingExtra: a service needs a package that is not installed; of the sandbox's the first reset tells.
+            MissingExtra: a service needs a package that is not installed.
+
+        What only a live run needs (the sandbox, keys) the first reset misses, because a replay does without it.
         """
         self.render_mode = render_mode
         check.check_names(protocol=protocol, sandbox=sandbox, equality=equality, browse=browse)
@@ -174,9 +182,9 @@ class ToolReasoning(TurnEnv):
         self.tools, self.stop = self.actions.schemas, self.actions.stop
         self._prompt = self._filled(protocol, sandbox)
         self.reward_spec = make_reward(reward)
-        hosts = check.texts("private_hosts", private_hosts)
+        hosts = check.hosts(private_hosts)
         reading = judge_model("ToolReasoning", reader, "reader")
-        self._services = Services(retriever, hosts, reading, PYTHON in self.offered, sandbox, limits, equality)
+        self._services = Services(self.offered, retriever, place, hosts, reading, sandbox, limits, equality)
         self._toolbox: tuple[str, Recording | None, Toolbox] | None = None
 
     def _filled(self, protocol: str, sandbox: str) -> tuple[str, str]:
@@ -211,7 +219,7 @@ class ToolReasoning(TurnEnv):
     def _advance(self, episode: Episode, action: str) -> Outcome:
         parsed, wishes = self.actions.read(action)
         if isinstance(parsed, Answer):
-            right = self.toolbox(episode.task).equal(final_answer(parsed.text), episode.task.gold)
+            right = self._right(episode.task, final_answer(parsed.text))
             result = ended("right" if right else "wrong")
             return Outcome(episode.state, parsed, (), (result,), terminated=True, success=right)
         last = len(episode.turns) + 1 >= self.max_turns
@@ -225,6 +233,10 @@ class ToolReasoning(TurnEnv):
         if last:
             results.append(ended("out of turns"))
         return Outcome(state, parsed, tuple(messages), tuple(results), tuple(events))
+
+    def _right(self, task: Task, answer: str) -> bool:
+        generated = isinstance(task.data, ToolReasoningData) and task.data.source == "math_world"
+        return self.toolbox(task).equal(answer, task.gold) and (not generated or worked_out(answer, task.gold))
 
     @property
     def live_service(self) -> str:

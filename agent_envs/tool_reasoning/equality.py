@@ -1,17 +1,20 @@
 r"""Whether an answer is a gold answer: our own exact reading, or the package math-verify, which never runs in this process.
 
+Ours compares as mathematics, and as words as SQuAD does, except that signs which mathematics reads are kept: 3 is not -3, 12 is
+not 1/2, and 15 is not 1.5, though all of them are the same to who drops punctuation.
+
 math-verify reads LaTeX by a grammar and compares by sympy's algebra, with no bound on its work. So it runs inside the sandbox
 `bwrap`, each comparison in a session of its own, so that no answer can reach the judgement of another. Every text is read as
 `\boxed{TEXT}`, which the package takes whole. What it then decides is its own: 0.333333 is 1/3, 50% is 50 and is 0.5, and words
 are products of letters, so that an anagram is equal.
 """
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any, Protocol
 
-from agent_envs.answers import exact_match
 from agent_envs.errors import EnvFault, MissingExtra, UsageError
 from agent_envs.external import CallSite, ExternalPort, Recording
 from agent_envs.math_answers import math_equal
@@ -35,6 +38,13 @@ def read(text):
 answer = read(%s)
 any(verify(read(gold), answer, timeout_seconds=None) for gold in %s)"""
 _VALUES = {"True": True, "False": False}
+# Punctuation that mathematics does not read, because of what it is or because words stand around it.
+_PROSE_SIGNS = re.compile(
+    r"""["\#$%&;?@`~] | \.(?!\d) | ,(?=\d{3}[ ][a-z]{2}) | [,:](?![a-z0-9]) | (?<=[a-z]{2})-(?=[a-z]{2})
+    | (?<=[a-z]{2})['!)] | ['(](?=[a-z]{2})""",
+    re.VERBOSE,
+)
+_ARTICLES = re.compile(r"\b(a|an|the)\s+(?=\w\w|\d)")  # "a b" is a product, and vitamin A is no vitamin
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,15 +90,21 @@ def make_equality(name: str, *, recording: Recording | None = None) -> Equality:
 
 
 class ExactEquality:
-    """Equal as words (SQuAD's normalisation), or as mathematics without rounding and computer algebra."""
+    """Equal as mathematics without rounding and computer algebra, or as words."""
 
     def __call__(self, answer: str, golds: Sequence[str]) -> bool:
         """Return whether the answer is one of the golds."""
-        return exact_match(answer, golds) or any(math_equal(answer, gold) for gold in golds)
+        words = _words(answer)
+        return any((words and words == _words(gold)) or math_equal(answer, gold) for gold in golds)
 
     def judge(self, answer: str, golds: Sequence[str]) -> Verdict:
         """Return that as a verdict."""
         return Verdict(self(answer, golds))
+
+
+def _words(text: str) -> str:
+    """Return the words of a text in lower case, without articles, punctuation and layout, but with mathematical signs."""
+    return " ".join(_ARTICLES.sub(" ", _PROSE_SIGNS.sub("", text.lower())).split())
 
 
 class MathVerifyEquality:

@@ -14,8 +14,9 @@ STOPPED = "The program was stopped; names are as they were before it."
 
 
 def framed(body: str) -> str:
-    """Return a body between result tags, as the style `tags` shows it."""
-    return f"\n<result>\n{body}\n</result>\n"
+    """Return a body between result tags, as the style `tags` shows it; no page or program can end the frame."""
+    safe = body.replace("</result>", "<\\/result>")
+    return f"\n<result>\n{safe}\n</result>\n"
 
 
 def pages_found(hits: Sequence[Hit]) -> str:

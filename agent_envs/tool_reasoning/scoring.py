@@ -7,7 +7,11 @@ carried out.
 also for mathematics; the bonus asks whether `</search>` and `</python>` stand in the text, and is paid for partial overlap too.
 """
 
-from agent_envs.answers import exact_match, says_unknown, token_f1
+import re
+from collections.abc import Sequence
+from fractions import Fraction
+
+from agent_envs.answers import exact_match, normalise_answer, says_unknown, token_f1
 from agent_envs.errors import UsageError
 from agent_envs.math_answers import boxed
 from agent_envs.messages import ToolResult
@@ -19,14 +23,39 @@ from agent_envs.trajectory import Task, Trajectory
 REWARDS = ("hierarchical", "hierarchical_released", "accuracy", "em", "f1")
 BOTH_TOOLS = 0.1  # r_M of Equation 8
 OUTCOMES = ("right", "wrong", "out of turns")
-LONGEST = 10_000  # characters of an answer that are compared
+LONGEST = 10_000  # characters; a longer answer is none
 _NAME = "outcome"
+_CLOSED = frozenset(("yes", "no", "noanswer"))  # of which the release takes no part
+_RATIONAL = re.compile(r"-?\d+(?:/\d+)?", re.ASCII)
+_NUMERAL = re.compile(r"\d+\.?\d*|\.\d+")
+_SEPARATOR = re.compile(r"(?<=\d)(?:,|\{,\}|\\[,!])(?=\d{3})")
 
 
 def final_answer(text: str) -> str:
-    r"""Return what is judged of an answer: what stands in its last `\boxed{...}`, the whole of it where it has none."""
+    r"""Return what is judged of an answer: its last `\boxed{...}`, all of it where it has none; "" where that is too long."""
     inside = boxed(text)
-    return (text if inside is None else inside).strip()[:LONGEST]
+    return _bounded(text if inside is None else inside)
+
+
+def _bounded(text: str) -> str:
+    return text.strip() if len(text) <= LONGEST else ""
+
+
+def worked_out(answer: str, golds: Sequence[str]) -> bool:
+    """Return whether a right answer is no calculation that is left to the judge: 954, 0.75, 3/4 or 1 1/2, but not 2*477.
+
+    Where no gold is a rational number, any is.
+    """
+    wanted = [abs(Fraction(gold)) for gold in golds if _RATIONAL.fullmatch(gold)]
+    numerals = _NUMERAL.findall(_SEPARATOR.sub("", answer.rpartition("=")[2]))
+    if not wanted or not numerals:
+        return True
+    if len(numerals) > 3:
+        return False
+    # One numeral, two of a fraction, or three of a mixed number.
+    whole, above, below = [[0, *numerals, 1], [0, *numerals], numerals][len(numerals) - 1]
+    value = Fraction(whole) + (Fraction(above) / Fraction(below) if Fraction(below) else 0)
+    return any(abs(value - number) * 10_000 <= number for number in wanted)  # math-verify takes rounded numbers
 
 
 def ended(outcome: str) -> ToolResult:
@@ -150,7 +179,14 @@ def _overlap(trajectory: Trajectory) -> float:
 def _boxed_overlap(trajectory: Trajectory) -> float:
     parsed = trajectory.last.parsed
     inside = boxed(parsed.text) if isinstance(parsed, Answer) else None
-    return 0.0 if inside is None else token_f1(inside[:LONGEST], _gold(trajectory))
+    return 0.0 if inside is None else _released_overlap(_bounded(inside), _gold(trajectory))
+
+
+def _released_overlap(text: str, golds: Sequence[str]) -> float:
+    said = normalise_answer(text)
+    pairs = [(gold, normalise_answer(gold)) for gold in golds]
+    open_ones = [gold for gold, normal in pairs if normal == said or not _CLOSED & {normal, said}]
+    return token_f1(text, open_ones)
 
 
 def metrics(trajectory: Trajectory) -> dict[str, float]:

@@ -11,7 +11,7 @@ from agent_envs.documents import Corpus, Hit, Retriever
 from agent_envs.errors import EnvFault
 from agent_envs.external import CallSite, ExternalPort, Recording
 from agent_envs.progress import stage_lines
-from agent_envs.retrieval.build import make_retriever
+from agent_envs.retrieval.build import is_outside, make_retriever
 from agent_envs.sandbox import (
     ExecResult,
     Limits,
@@ -22,6 +22,7 @@ from agent_envs.sandbox import (
     run_cell,
     sandbox_version,
 )
+from agent_envs.tool_reasoning.actions import PYTHON, SEARCH
 from agent_envs.tool_reasoning.documents import Document, Page
 from agent_envs.tool_reasoning.equality import Equality, make_equality
 from agent_envs.web import PageReader
@@ -36,47 +37,56 @@ class Services:
     """The services that an environment names.
 
     Attributes:
+        tools: those that are offered.
         retriever: what searches, by name.
+        browse: what is opened: `corpus`, `web`, or "" for nothing.
         private_hosts: hosts whose addresses are not public, and may be opened all the same.
         reader: who summarises pages; None shows them as they are.
-        programs: whether programs may run.
         backend: the sandbox in which they do.
         limits: of each program.
         equality: how answers are compared.
     """
 
+    tools: tuple[str, ...]
     retriever: str
+    browse: str
     private_hosts: tuple[str, ...]
     reader: ChatModel | None
-    programs: bool
     backend: str
     limits: Limits
     equality: str
 
 
 class Toolbox:
-    """The services, made at their first use. Shared by an environment and its forks; holds nothing of an episode."""
+    """The services. Shared by an environment and its forks; holds nothing of an episode.
+
+    What is outside is made at once, so that a missing key is told before an episode begins; an index, at the first search.
+    """
 
     def __init__(self, services: Services, corpus: Corpus | None, recording: Recording | None) -> None:
         """Take what the services are, what is searched, and where outside answers are recorded or replayed.
 
-        A replay needs neither the sandbox nor a package that compares answers.
+        A replay needs neither keys, the sandbox nor a package that compares answers.
 
         Raises:
-            UsageError: this machine cannot have the sandbox.
+            UsageError: this machine cannot have the sandbox, or a service has no key here.
             MissingExtra: a package of the sandbox, or one that compares answers, is not installed.
         """
         self.corpus, self.recording = corpus, recording
         self._services = services
         self._spec = SandboxSpec(services.backend, services.limits)
-        self._retriever: Retriever | None = None
-        self._pages: PageReader | None = None
-        self._reader: ExternalPort | None = None
+        outside = SEARCH in services.tools and is_outside(services.retriever)
+        self._retriever: Retriever | None = self._made_retriever() if outside else None
+        self._pages = PageReader(recording=recording, private_hosts=services.private_hosts)
+        reads = services.reader if services.browse else None
+        self._reader: ExternalPort | None = None if reads is None else chat_port(reads, recording=recording)
         self._equality: Equality = make_equality(services.equality, recording=recording)
-        if services.programs and (recording is None or recording.mode == "record"):
+        if PYTHON in services.tools and (recording is None or recording.mode == "record"):
             sandbox_version(services.backend)
+        # A byte of output is at most six of JSON, and there are what was printed, a value, and an error.
+        most = 12 * services.limits.output_bytes + 100_000
         self._programs = ExternalPort(
-            f"sandbox:{services.backend}", self._run, recording=recording, deterministic=True, max_bytes=1_000_000
+            f"sandbox:{services.backend}", self._run, recording=recording, deterministic=True, max_bytes=most
         )
 
     def search(self, query: str, top_k: int, support: tuple[str, ...], key: str) -> tuple[Hit, ...]:
@@ -86,10 +96,13 @@ class Toolbox:
             EnvFault: an outside search failed.
         """
         if self._retriever is None:
-            name, corpus = self._services.retriever, self.corpus
-            progress = stage_lines(f"{name} index") if corpus is not None and len(corpus) > SILENT_BUILD else None
-            self._retriever = make_retriever(name, corpus, progress=progress, recording=self.recording)
+            self._retriever = self._made_retriever()
         return self._retriever.search(query, top_k, support=support, seed=key)
+
+    def _made_retriever(self) -> Retriever:
+        name, corpus = self._services.retriever, self.corpus
+        progress = stage_lines(f"{name} index") if corpus is not None and len(corpus) > SILENT_BUILD else None
+        return make_retriever(name, corpus, progress=progress, recording=self.recording)
 
     def fetched(self, url: str) -> Document | str:
         """Return a page of the web, or why it could not be opened.
@@ -97,8 +110,6 @@ class Toolbox:
         Raises:
             EnvFault: our own way into the web failed.
         """
-        if self._pages is None:
-            self._pages = PageReader(recording=self.recording, private_hosts=self._services.private_hosts)
         page = self._pages.read(url)
         if page.error:
             return page.error
@@ -110,11 +121,8 @@ class Toolbox:
         Raises:
             EnvFault: the reader failed.
         """
-        model = self._services.reader
-        if model is None:
-            return page
         if self._reader is None:
-            self._reader = chat_port(model, recording=self.recording)
+            return page
         links = [f"{title} [{target}]" for title, target in page.links]
         shown = canonical_json({"title": page.title, "text": page.text, "links": links})
         text = _READER.safe_substitute(question=canonical_json(question), page=shown)

@@ -76,6 +76,7 @@ def test_nothing_of_this_machine_is_there(session):
     assert session.run("import sys\nsys.path").value == repr([*places, "/python/packages"])
     seen = session.run("sys.executable, sys.prefix, dict(os.environ), os.getpid(), os.getcwd(), os.uname().nodename")
     assert seen.value == "('/python/bin/python3', '/python', {}, 1, '/tmp', 'sandbox')"
+    assert session.run("tuple(os.times()), os.getloadavg()").value == "((0.0, 0.0, 0.0, 0.0, 0.0), (0.0, 0.0, 0.0))"
 
 
 def test_other_packages_cannot_be_imported(session):

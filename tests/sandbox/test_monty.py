@@ -29,6 +29,7 @@ from agent_envs.sandbox import (
 from agent_envs.sandbox import monty_package as module
 from agent_envs.sandbox.monty import MontyBackend
 from agent_envs.sandbox.monty_package import monty_version
+from agent_envs.sandbox.sessions import MOST_SAVED_BYTES
 from tests.sandbox.backends import opened
 
 
@@ -160,6 +161,19 @@ def test_rounding_to_digits_differs_on_ties_only(monty):
     found = ast.literal_eval(monty.fork().run(f"[round(x, 2) for x in {ties}]").value)
     wrong = [x for x, y in zip(ties, found, strict=True) if y != round(x, 2)]
     assert wrong and all(repr(x).endswith("5") and len(repr(x).split(".")[1]) == 3 for x in wrong)
+
+
+def test_a_large_memory_is_not_held_but_made_again():
+    with open_sandbox(SandboxSpec()) as session:
+        session.run("small = [1]")
+        held = session.fork()
+        session.run("large = 'a' * 20_000_000; small.append(2)")
+        twin = session.fork()
+        assert len(held._saved) < MOST_SAVED_BYTES and twin._saved is held._saved
+        with held, twin:
+            assert twin.run("len(large), small").value == "(20000000, [1, 2])"
+            assert held.run("small").value == "[1]"
+            assert session.run("small").value == "[1, 2]"
 
 
 def test_a_saved_memory_is_held_against_its_sha256_before_it_is_loaded():

@@ -3,6 +3,7 @@
 import gymnasium as gym
 import pytest
 
+from agent_envs.tool_reasoning.scoring import worked_out
 from agent_envs.trajectory import Task
 
 PAIRED = "<think>so</think>\n"
@@ -62,6 +63,7 @@ def test_equation_8_as_written(actions, reward, success):
         (("<think></search></python></think><answer>\\boxed{one half}</answer>",), 1.1),
         ((SEARCH, RUN, WRONG), 0.0),
         (("<answer>\\boxed{one half}</answer>",), -1.0),  # no thought
+        ((f"{PAIRED}<answer>\\boxed{{no half}}</answer>",), 1 / 2),
         ((f"{PAIRED}<answer>\\boxed{{one half}}",), -1.0),  # no closing tag
         ((f"{PAIRED}<answer>one half</answer>",), -1.0),
         (("hm", f"{PAIRED}<answer>\\boxed{{one half}}</answer>"), -1.0),
@@ -77,6 +79,11 @@ def test_the_release(actions, reward):
         ("accuracy", "\\boxed{0.50}", 1.0),
         ("accuracy", "0.5", 1.0),
         ("accuracy", "\\boxed{0.51}", 0.0),
+        ("accuracy", "\\boxed{3-2.5}", 0.0),
+        ("accuracy", "\\boxed{-0.5}", 0.0),
+        ("accuracy", "\\boxed{12}", 0.0),
+        ("accuracy", "\\boxed{0.5" + " " * 10_000 + "}", 0.0),
+        ("f1", "\\boxed{half" + " one" * 3_000 + "}", 0.0),
         ("em", "\\boxed{One half.}", 1.0),
         ("em", "\\boxed{0.5}", 0.0),
         ("f1", "\\boxed{half}", 2 / 3),
@@ -85,6 +92,57 @@ def test_the_release(actions, reward):
 )
 def test_the_simple_rewards(reward, answer, earned):
     assert played(f"<answer>{answer}</answer>", reward=reward)[1][1] == pytest.approx(earned)
+
+
+def test_the_release_takes_no_part_of_yes_and_no():
+    answers = {"no": 1.0, "No.": 1.0, "no thanks": 0.0, "no half": 1 / 2, "yes": 0.0, "half": 2 / 3}
+    for answer, earned in answers.items():
+        text = f"{PAIRED}<answer>\\boxed{{{answer}}}</answer>"
+        assert played(text, reward="hierarchical_released", gold=("no", "one half"))[1][1] == pytest.approx(earned)
+
+
+@pytest.mark.parametrize(
+    ("answer", "gold", "finished"),
+    [
+        ("954", "954", True),
+        ("f(46) = 439,558,896", "439558896", True),
+        ("1{,}234\\text{ ways}", "1234", True),
+        ("-7.0", "-7", True),
+        ("0", "0", True),
+        ("\\frac{2}{4}", "1/2", True),
+        ("0.5", "1/2", True),
+        ("0.33333", "1/3", True),
+        ("1\\frac{1}{2}", "3/2", True),
+        ("\u00bd", "1/2", True),
+        ("twelve", "the Tower", True),
+        ("12*3", "Tower 36", True),
+        ("2*477", "954", False),
+        ("2*8^3-2*8^2+8*8-6", "954", False),
+        ("31^2-7", "954", False),
+        ("3!", "6", False),
+        ("10!/7!", "720", False),
+        ("\\binom{10}{3}", "120", False),
+        ("\\sqrt{910116}", "954", False),
+        ("5\u00b2", "25", False),
+        ("954 = 2*477", "954", False),
+        ("15 + 1/(3 + 1/(15 + 1/3))", "1/2", False),
+        ("1/0", "1/2", False),
+    ],
+)
+def test_a_calculation_is_no_number(answer, gold, finished):
+    assert worked_out(answer, (gold,)) is finished
+    assert worked_out(answer, ("text", gold)) is finished
+
+
+def test_the_judge_calculates_for_nobody():
+    env = gym.make("agent_envs/ToolReasoning-v0", reward="accuracy")
+    place = next(at for at in range(100) if env.unwrapped.source.get("test", at).data.kind == "polynomial value")
+    earned = []
+    for shown in ("{}", "{} = {}", "{}+0", "0-(-({}))", "{}^1", "{}/1"):
+        env.reset(options={"task": place, "split": "test"})
+        (gold,) = env.unwrapped.episode.task.gold
+        earned.append(env.step(f"<answer>\\boxed{{{shown.replace('{}', gold)}}}</answer>")[1])
+    assert earned == [1.0, 1.0, 0.0, 0.0, 1.0, 1.0], "one times the number itself is no calculation"
 
 
 @pytest.mark.parametrize(("reward", "floor"), [("hierarchical", -1.0), ("hierarchical_released", -1.0), ("f1", 0.0)])
