@@ -82,9 +82,17 @@ def _opened(path: Path) -> IO[bytes]:
         path.parent.mkdir(parents=True, exist_ok=True)
         if path.is_symlink():
             raise UsageError(f"{path} is a link; a journal is a file of its own")
+        _check_kind(path)
         return path.open("ab")
     except OSError as error:
         raise UsageError(f"{path} cannot be written: {error.strerror or error}; name another place") from error
+
+
+def _check_kind(path: Path) -> None:
+    """Refuse a folder, and a pipe or a device, which to open might take for ever."""
+    if path.exists() and not path.is_file():
+        kind = "a folder" if path.is_dir() else "no file"
+        raise UsageError(f"{path} is {kind}, where a journal belongs; name another place")
 
 
 def try_lock(file: IO[bytes]) -> bool:
@@ -149,8 +157,7 @@ def _sound_length(path: Path) -> int:
 def _rows(path: Path) -> Iterator[tuple[Any, int]]:
     if not path.exists():
         return
-    if path.is_dir():
-        raise UsageError(f"{path} is a folder, where a journal belongs; name another place")
+    _check_kind(path)
     size = path.stat().st_size
     end = 0
     with path.open("rb") as file:

@@ -1,14 +1,20 @@
 """Printing for people and for programs. What models and strangers wrote passes `visible` before anybody sees it."""
 
+import itertools
 import json
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from functools import cache
 from typing import IO, Any
 
-_CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ufdd0-\ufdef\ufffe\uffff]")
-_HIDING = re.compile("[\u061c\u200b\u200e\u200f\u202a-\u202e\u2060-\u2069\ufeff\U000e0000-\U000e007f]")
-_SURROGATE = re.compile("[\ud800-\udfff]")
+_CONTROL = ((0x00, 0x08), (0x0B, 0x1F), (0x7F, 0x9F), (0xFDD0, 0xFDEF), (0xFFFE, 0xFFFF))
+_HIDING = (
+    (0x061C, 0x061C), (0x200B, 0x200B), (0x200E, 0x200F), (0x202A, 0x202E), (0x2060, 0x2069), (0xFEFF, 0xFEFF),
+    (0xE0000, 0xE007F),
+)  # fmt: skip
+_SURROGATES = ((0xD800, 0xDFFF),)
+_ODD = re.compile("[" + "".join(f"{chr(a)}-{chr(b)}" for a, b in (*_CONTROL, *_HIDING, *_SURROGATES)) + "]")
 MAX_CHARACTERS = 200_000
 WIDE = 180
 
@@ -17,8 +23,18 @@ def visible(text: str) -> str:
     """Return a text as it may be shown: bounded, without control characters, with characters that hide text named."""
     if len(text) > MAX_CHARACTERS:
         text = f"{text[:MAX_CHARACTERS]} [cut here: {len(text):,} characters in all, {MAX_CHARACTERS:,} shown]"
-    text = _SURROGATE.sub("\ufffd", _CONTROL.sub("", text))
-    return _HIDING.sub(lambda found: f"⟨U+{ord(found.group()):04X}⟩", text)
+    return text.translate(_shown()) if _ODD.search(text) else text
+
+
+@cache
+def _shown() -> dict[int, str | None]:
+    """Return what stands for each odd character."""
+    hiding = {code: f"⟨U+{code:04X}⟩" for code in _codes(_HIDING)}
+    return dict.fromkeys(_codes(_CONTROL)) | hiding | dict.fromkeys(_codes(_SURROGATES), "\ufffd")
+
+
+def _codes(ranges: tuple[tuple[int, int], ...]) -> Iterator[int]:
+    return itertools.chain.from_iterable(range(first, last + 1) for first, last in ranges)
 
 
 def show(text: str, file: IO[str] | None = None) -> None:

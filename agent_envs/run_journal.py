@@ -14,6 +14,7 @@ from agent_envs.trajectory import Trajectory
 
 RUN_SCHEMA = "agent-envs/run@1"
 UNFINISHED = ("fault", "budget")
+MOST = 1e100  # numbers from here on are nobody's, and their squares would be no floats
 
 
 @dataclass(frozen=True)
@@ -116,9 +117,18 @@ def result_of(row: Any, path: Path) -> tuple[str, EpisodeResult]:
             float(row["seconds"]),
             float(row["agent_seconds"]),
         )
+        if not all(abs(number) < MOST for number in _numbers(result)):
+            raise ValueError(f"it counts, took or earned {MOST:g} or more")
         return str(row["key"]), result
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
+    except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
         raise UsageError(f"{path} holds a row that is no episode: {type(error).__name__} {error}") from error
+
+
+def _numbers(result: EpisodeResult) -> Iterator[float]:
+    """Yield what sums and squares are made of."""
+    yield from (result.seconds, result.agent_seconds, *result.usage.values())
+    for turn in result.trajectory.turns:
+        yield from (turn.reward, *dict(turn.terms).values())
 
 
 def _differing(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[str]:

@@ -1,6 +1,7 @@
 """The journal under kills, damage and a second writer."""
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -202,3 +203,13 @@ def test_a_first_row_that_was_torn_is_dropped(torn, tmp_path):
     with Journal(path) as journal:
         journal.append(1)
     assert list(read_journal(path)) == [1]
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no named pipes in folders")
+def test_a_folder_or_a_pipe_in_its_place_is_refused_at_once(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    for path, kind in ((tmp_path, "is a folder"), (tmp_path / "pipe", "is no file")):
+        with pytest.raises(UsageError, match=kind):
+            Journal(path)
+        with pytest.raises(UsageError, match=kind):
+            list(read_journal(path))

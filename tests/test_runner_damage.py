@@ -1,14 +1,15 @@
 """A journal that was cut or damaged: recovered or refused, never wrong."""
 
+import json
 import random
 
 import pytest
 
 from agent_envs import UsageError, run_many
-from agent_envs.journal import read_journal
+from agent_envs.journal import Journal, read_journal
 from tests.test_runner import Lines, planned, results
 
-PLAN = planned(5)
+PLAN = planned(2)
 
 
 @pytest.fixture(scope="module")
@@ -33,11 +34,12 @@ def test_cut_at_every_byte_only_whole_rows_are_read(whole, tmp_path):
         assert list(read_journal(path)) == rows[: sum(end <= cut for end in ends)], cut
 
 
-def test_cut_at_every_byte_of_the_last_row_the_run_goes_on(whole, truth, tmp_path):
+def test_cut_within_the_last_row_the_run_goes_on(whole, truth, tmp_path):
     path = tmp_path / "journal"
     start = whole.rstrip(b"\n").rindex(b"\n") + 1
     kept = whole[:start]
-    for cut in range(start, len(whole)):
+    # A sync of the disk each; that every byte reads alike the test above holds.
+    for cut in (*range(start, start + 9), *range(start + 9, len(whole) - 9, 7), *range(len(whole) - 9, len(whole))):
         path.write_bytes(whole[:cut])
         again = list(run_many(PLAN, Lines(), journal=path))
         assert len(again) == len(PLAN) and results(again) == truth, cut
@@ -48,7 +50,7 @@ def test_a_flipped_bit_of_the_last_row_is_played_again(whole, truth, tmp_path):
     path = tmp_path / "journal"
     start = whole.rstrip(b"\n").rindex(b"\n") + 1
     flips = [(at, bit) for at in range(start, len(whole)) for bit in range(8)]
-    for at, bit in random.Random("flips").sample(flips, 600):
+    for at, bit in random.Random("flips").sample(flips, 200):
         damaged = bytearray(whole)
         damaged[at] ^= 1 << bit
         path.write_bytes(damaged)
@@ -78,3 +80,21 @@ def test_rows_that_do_not_belong_are_refused(whole, tmp_path):
     path.write_bytes(lines[0].replace(b'"lines"', b'"liens"') + b"".join(lines[1:]))
     with pytest.raises(UsageError, match="damaged"):
         list(run_many(PLAN, Lines(), journal=path))
+
+
+@pytest.mark.parametrize("number", [10**400, -(10**400), 1e100, -1e308])
+@pytest.mark.parametrize("where", ["seconds", "agent_seconds", "usage", "reward", "term"])
+def test_numbers_that_nothing_can_be_reckoned_with_are_refused(where, number, whole, tmp_path):
+    rows = [json.loads(line)["row"] for line in whole.splitlines()]
+    turn = rows[2]["trajectory"]["turns"]["$tuple"][0]
+    if where == "reward":
+        turn["reward"] = number
+    elif where == "term":
+        turn["terms"] = {"$tuple": [{"$tuple": ["luck", number]}]}
+    else:
+        rows[2][where] = {"input": number} if where == "usage" else number
+    with Journal(tmp_path / "journal") as journal:
+        for row in rows:
+            journal.append(row)
+    with pytest.raises(UsageError, match="holds a row that is no episode|cannot be read"):
+        list(run_many(PLAN, Lines(), journal=tmp_path / "journal"))

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from importlib.resources import files
 
 from agent_envs.babyai import baba_picture
@@ -36,6 +37,9 @@ class BabaPlay:
     world: BabaWorld
     steps: int
     limit: int
+
+
+_source = lru_cache(maxsize=64)(BabaSource)  # environments of one process share their tasks
 
 
 class BabaGame:
@@ -178,7 +182,7 @@ class BabaIsAI(TextGame):
         checked_choice("BabaIsAI", "kind", kind, (MIXED, *KINDS))
         self.play_game(
             BabaGame(),
-            BabaSource(kind),
+            _source(kind),
             max_turns=max_turns,
             most_turns=MOST_TURNS,
             reward=reward,

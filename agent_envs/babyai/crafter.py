@@ -3,6 +3,7 @@
 import random
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from importlib.resources import files
 
 from agent_envs.babyai import crafter_picture
@@ -157,16 +158,19 @@ class CrafterGame:
 def crafter_source(goal: str) -> SeededSource:
     """Return the tasks of a goal. All goals play in the same worlds, in each of which the planner wins."""
 
-    def make(seed: str) -> Content | None:
+    def make(seed: str) -> Content:
         number = random.Random(seed).randrange(2**31 - 1)
-        live = new_game(number)
-        text = world_text(live)
+        text = world_text(new_game(number))
         digest = world_digest(text)
-        if not wins(live, ("make_wood_pickaxe",), GOALS["collect_wood"][2]):
-            return None
         return Content(GOALS[goal][0], digest, data=CrafterWorld(goal, number, digest), hidden=text)
 
-    return SeededSource("crafter", make)
+    def sound(content: Content) -> bool:
+        return wins(new_game(content.data.seed), ("make_wood_pickaxe",), GOALS["collect_wood"][2])
+
+    return SeededSource("crafter", make, sound=sound)
+
+
+_source = lru_cache(maxsize=len(GOALS))(crafter_source)  # environments of one process share their tasks
 
 
 def labels_of(task: Task) -> dict[str, str]:
@@ -258,7 +262,7 @@ class Crafter(TextGame):
             checked_count("Crafter", "max_turns", max_turns, high=MOST_STEPS)
         self.play_game(
             CrafterGame(goal),
-            crafter_source(goal),
+            _source(goal),
             max_turns=max_turns,
             most_turns=GOALS[goal][2],
             reward=reward,

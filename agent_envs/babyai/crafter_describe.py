@@ -1,5 +1,7 @@
 """What a Crafter player sees, in words: how it fares, what it carries and faces, and the nearest of each kind in sight."""
 
+from operator import itemgetter
+
 from agent_envs.babyai.crafter_sight import (
     ACROSS,
     DIRECTIONS,
@@ -27,6 +29,14 @@ KIND_OF = {mark: name for name, mark in MATERIALS.items()} | {
     **{THINGS[f"arrow-{name}"]: f"arrow flying {name}" for name in DIRECTIONS},
 }
 _RANK = {name: rank for rank, name in enumerate(KIND_OF.values())}
+# The cells around the player, the nearest first: (distance, steps down, steps right), and how to take them from a sight.
+_STEPS = sorted(
+    (abs(x) + abs(y), y, x)
+    for y in range(-(DOWN // 2), DOWN // 2 + 1)
+    for x in range(-(ACROSS // 2), ACROSS // 2 + 1)
+    if x or y
+)
+_SEEN = itemgetter(*(CENTER + y * ACROSS + x for _, y, x in _STEPS))
 _MASSES = frozenset(("water", "grass", "stone", "sand", "lava", "coal", "iron"))
 
 
@@ -69,15 +79,14 @@ def nearest(sight: CrafterSight) -> dict[str, tuple[tuple[int, int], int]]:
     A thing hides the ground on which it stands. The player's own cell does not count. Of two equally near the upper, then
     the left one is told.
     """
-    found: dict[str, list[tuple[int, int, int]]] = {}
-    for place, (ground, thing) in enumerate(zip(sight.ground, sight.things, strict=True)):
-        mark = ground if thing == NOTHING else thing
-        if mark != OUTSIDE and place != CENTER:
-            x, y = place % ACROSS - ACROSS // 2, place // ACROSS - DOWN // 2
-            found.setdefault(KIND_OF[mark], []).append((abs(x) + abs(y), y, x))
-    order = sorted(found, key=lambda kind: (min(found[kind])[0], _RANK[kind]))
-    best = {kind: min(found[kind]) for kind in order}
-    return {kind: ((x, y), len(found[kind])) for kind, (_, y, x) in best.items()}
+    cells = zip(sight.ground, sight.things, strict=True)
+    marks = "".join(_SEEN([ground if thing == NOTHING else thing for ground, thing in cells]))
+    found = []
+    for mark in dict.fromkeys(marks.replace(OUTSIDE, "")):
+        distance, y, x = _STEPS[marks.index(mark)]
+        kind = KIND_OF[mark]
+        found.append((distance, _RANK[kind], kind, (x, y), marks.count(mark)))
+    return {kind: (place, number) for _, _, kind, place, number in sorted(found)}
 
 
 def unmet(action: str, sight: CrafterSight) -> str:

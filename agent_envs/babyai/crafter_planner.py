@@ -213,9 +213,12 @@ class Planner:
         )
 
     def _lying(self, mark: str) -> list[int]:
-        return [
-            cell for cell, ground in enumerate(self.chart.ground) if ground == mark and cell not in self.chart.things
-        ]
+        found, cell = [], self.chart.ground.find(mark)
+        while cell >= 0:
+            if cell not in self.chart.things:
+                found.append(cell)
+            cell = self.chart.ground.find(mark, cell + 1)
+        return found
 
     def _standing(self, mark: str) -> list[int]:
         return [cell for cell, thing in self.chart.things.items() if thing == mark]

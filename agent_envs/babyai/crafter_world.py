@@ -77,7 +77,8 @@ class CrafterLive:
         world.daylight = daylight(self.steps)
         player.action = self._kit.rules.actions[ord(action) - ord("a")]
         for thing in self._around():
-            if player.distance(thing) < _NEAR:
+            (x, y), (left, top) = player.pos.tolist(), thing.pos.tolist()
+            if abs(x - left) + abs(y - top) < _NEAR:
                 thing.update()
         if self.steps % 10 == 0:
             for chunk, things in world.chunks.items():

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import lru_cache
 from importlib.resources import files
 
 from agent_envs.babyai import picture
@@ -29,6 +30,9 @@ ACTIONS: tuple[Action, ...] = (
         ("open", "use"),
     ),
 )
+
+
+_source = lru_cache(maxsize=32)(baby_source)  # environments of one process share their tasks
 
 
 class BabyGame:
@@ -180,7 +184,7 @@ class BabyAI(TextGame):
             raise UsageError(
                 f"BabyAI: level={shown(level)} with kind={kind!r}, distractors={distractors}; leave these out"
             )
-        source = baby_source(kind, level, distractors)
+        source = _source(kind, level, distractors)
         self.play_game(
             BabyGame(),
             source,

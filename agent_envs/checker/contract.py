@@ -39,20 +39,23 @@ def check_determinism(subject: Subject) -> str:
 
 
 def check_processes(subject: Subject) -> str:
-    """Fresh processes with two PYTHONHASHSEEDs give the same results, and the built-in agents act alike there."""
-    scripts = subject.scripts()
+    """In fresh processes with two PYTHONHASHSEEDs scripts and snapshots go on as here, and the built-in agents act alike."""
+    scripts, moments = subject.scripts(), subject.moments()
     env = subject.make()
     kinds = [kind for kind in ("solver", "heuristic") if companion(env, kind) is not None]
     agents = [(kind, subject.split, task) for kind in kinds for task in range(subject.tasks)]
     here, acted = [play(env, script) for script in scripts], agents_play(env, agents)
+    job = {"play": scripts, "agents": agents, "restore": [moment.to_json() for moment in moments]}
     for hash_seed in ("0", "4242"):
-        there = run_child(subject, {"play": scripts, "agents": agents}, hash_seed)
+        there = run_child(subject, job, hash_seed)
         for script, mine, other in zip(scripts, here, there["play"], strict=True):
             _same(mine, other, f"task {script.task}, a process with PYTHONHASHSEED={hash_seed}")
         for (kind, _, task), one, two in zip(agents, acted, there["agents"], strict=True):
             if one != two:
                 raise CheckFailed(f"task {task}: the {kind} agent acts otherwise with PYTHONHASHSEED={hash_seed}")
-    return f"{len(scripts)} episodes, and {' and '.join(kinds) or 'no agent'}, in two fresh processes"
+        if there["restore"] != [moment.future for moment in moments]:
+            raise CheckFailed("restored from bytes in another process, the future is another")
+    return f"{len(scripts)} episodes and snapshots, and {' and '.join(kinds) or 'no agent'}, in two fresh processes"
 
 
 def check_tasks(subject: Subject) -> str:

@@ -1,15 +1,21 @@
 """Fresh processes: play scripts, built-in agents and snapshots where nothing of this process exists.
 
-`python -m agent_envs.checker.processes` reads a job from standard input and writes the results to standard output.
+`python -m agent_envs.checker.processes` reads jobs from standard input, one a line, and writes a line for each. On Linux every
+job is done by a fork of that process, which itself imports and does nothing else: to import costs more than most jobs.
+Elsewhere each job has a process of its own.
 """
 
+import atexit
 import json
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict
-from typing import Any
+from importlib import import_module
+from threading import Lock
+from typing import IO, Any
 
 import gymnasium as gym
 
@@ -19,21 +25,76 @@ from agent_envs.policies import CompanionPolicy
 from agent_envs.rollout import run_episode
 from agent_envs.snapshot import Snapshot, restore
 
+COMMAND = [sys.executable, "-m", "agent_envs.checker.processes"]
+SECONDS = 600
+
 
 def run_child(subject: Subject, job: dict[str, Any], hash_seed: str) -> dict[str, Any]:
     """Return what a fresh process makes of a job: `play` (scripts), `agents` and `restore` (script, start, snapshot text)."""
     if not subject.importable:
         raise CheckSkipped("the class is defined in __main__, which a fresh process cannot import")
-    text = json.dumps({"recipe": subject.recipe, "path": sys.path, **job}, default=asdict)
-    environment = {**os.environ, "PYTHONHASHSEED": hash_seed}
-    command = [sys.executable, "-m", "agent_envs.checker.processes"]
-    child = subprocess.run(
-        command, input=text, capture_output=True, text=True, env=environment, timeout=600, check=False
-    )
-    if child.returncode:
-        raise CheckFailed(f"a fresh process fails: {child.stderr.strip().splitlines()[-1:]}")
-    result: dict[str, Any] = json.loads(child.stdout.splitlines()[-1])
+    around = {"path": sys.path, "folder": os.getcwd(), "variables": dict(os.environ)}
+    text = json.dumps({"recipe": subject.recipe, **around, **job}, default=asdict)
+    line = _server(hash_seed).ask(text) if sys.platform == "linux" else started(text, hash_seed)
+    result: dict[str, Any] = json.loads(line or '{"error": "it died"}')
+    if "error" in result:
+        raise CheckFailed(f"a fresh process fails: {result['error']}")
     return result
+
+
+def started(text: str, hash_seed: str) -> str:
+    """Return the line that a process of its own writes for a job."""
+    child = subprocess.run(
+        COMMAND, input=text, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env=_with(hash_seed),
+        timeout=SECONDS, check=False,
+    )  # fmt: skip
+    return child.stdout
+
+
+class _Server:
+    """A process that forks one for each job."""
+
+    def __init__(self, hash_seed: str) -> None:
+        self.owner, self._lock = os.getpid(), Lock()
+        self._process = subprocess.Popen(
+            [*COMMAND, "fork"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
+            env=_with(hash_seed),
+        )  # fmt: skip
+        atexit.register(self.close)
+
+    def ask(self, text: str) -> str:
+        """Return the line that a fork writes for a job, "" if the server died."""
+        stdin, stdout = self._process.stdin, self._process.stdout
+        assert stdin is not None and stdout is not None
+        with self._lock:
+            try:
+                stdin.write(text + "\n")
+                stdin.flush()
+                return stdout.readline()
+            except OSError:
+                return ""
+
+    def close(self) -> None:
+        """End it, unless it belongs to the process that this one was forked from."""
+        if self.owner == os.getpid():
+            self._process.communicate()
+
+    def lives(self) -> bool:
+        """Return whether this process may ask it."""
+        return self.owner == os.getpid() and self._process.poll() is None
+
+
+_servers: dict[str, _Server] = {}
+
+
+def _server(hash_seed: str) -> _Server:
+    if hash_seed not in _servers or not _servers[hash_seed].lives():
+        _servers[hash_seed] = _Server(hash_seed)
+    return _servers[hash_seed]
+
+
+def _with(hash_seed: str) -> dict[str, str]:
+    return {**os.environ, "PYTHONHASHSEED": hash_seed}
 
 
 def answer(job: dict[str, Any]) -> dict[str, Any]:
@@ -60,7 +121,47 @@ def _script(row: dict[str, Any]) -> Script:
     return Script(row["seed"], row["task"], row["split"], tuple(row["actions"]))
 
 
+def _written(text: str, answers: IO[str]) -> None:
+    """Do one job, and write its line."""
+    try:
+        given = json.loads(text)
+        hash_seed = os.environ["PYTHONHASHSEED"]
+        os.environ.clear()
+        os.environ.update(given["variables"], PYTHONHASHSEED=hash_seed)
+        os.chdir(given["folder"])
+        sys.path[:] = given["path"]
+        result = answer(given)
+    except Exception as error:  # noqa: BLE001 - whatever a stranger's environment raises is what is to be told
+        result = {"error": f"{type(error).__name__}: {error}"}
+    answers.write(json.dumps(result) + "\n")
+    answers.flush()
+
+
+def _forked(text: str, answers: IO[str]) -> None:
+    """Do one job in a fork, with a line for it however that ends."""
+    module = json.loads(text)["recipe"]["module"]
+    if module.startswith("agent_envs."):
+        import_module(module)  # for all jobs after this one, too
+    child = os.fork()
+    if child == 0:
+        signal.alarm(SECONDS)
+        _written(text, answers)
+        os._exit(0)
+    status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    if status:
+        answers.write(json.dumps({"error": f"exit code {status}"}) + "\n")
+        answers.flush()
+
+
+def _serve() -> None:
+    answers = os.fdopen(os.dup(1), "w")
+    jobs = os.fdopen(os.dup(0))
+    nothing = os.open(os.devnull, os.O_RDWR)
+    for stream in (0, 1):  # what an environment reads and prints is no job and no answer
+        os.dup2(nothing, stream)
+    for text in jobs:
+        (_forked if sys.argv[1:] == ["fork"] else _written)(text, answers)
+
+
 if __name__ == "__main__":
-    given = json.load(sys.stdin)
-    sys.path[:] = given["path"]
-    print(json.dumps(answer(given)))
+    _serve()

@@ -15,7 +15,7 @@ from agent_envs.core import TurnEnv, companion
 from agent_envs.errors import UsageError
 from agent_envs.policies import core_of
 from agent_envs.registry import spec_json
-from agent_envs.snapshot import fork
+from agent_envs.snapshot import Snapshot, fork, snapshot
 
 
 class CheckFailed(Exception):
@@ -68,6 +68,26 @@ class Script:
     actions: tuple[Any, ...]
 
 
+@dataclass(frozen=True)
+class Moment:
+    """A snapshot in the middle of a script, and the digests of what follows it."""
+
+    script: Script
+    turn: int
+    snapshot: Snapshot
+    future: list[str]
+
+    @property
+    def start(self) -> int:
+        """Where `play` goes on, which resets at 0."""
+        return self.turn or -len(self.script.actions)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return what a fresh process needs."""
+        text = self.snapshot.to_bytes().decode("utf-8", "surrogatepass")
+        return {"script": asdict(self.script), "start": self.start, "snapshot": text}
+
+
 @dataclass
 class Subject:
     """An environment that can be made again, and the tasks that checks play."""
@@ -79,6 +99,7 @@ class Subject:
     hostile: int
     importable: bool
     _scripts: list[Script] = field(default_factory=list)
+    _moments: list[Moment] = field(default_factory=list)
 
     @classmethod
     def of(
@@ -134,6 +155,19 @@ class Subject:
                     over = terminated or truncated
                 self._scripts.append(Script(task, task, self.split, tuple(actions)))
         return self._scripts
+
+    def moments(self) -> list[Moment]:
+        """Return a moment of each script; made once."""
+        if not self._moments:
+            env = self.make()
+            for script in self.scripts():
+                digests = play(env, script)
+                turn = random.Random(f"restore:{script.task}").randrange(len(script.actions))
+                self.reset(env, script.task, script.seed)
+                for action in script.actions[:turn]:
+                    env.step(action)
+                self._moments.append(Moment(script, turn, snapshot(env), digests[turn + 1 :]))
+        return self._moments
 
     def sample(self, env: gym.Env[Any, Any], rng: random.Random) -> Any:
         """Return a random legal action."""

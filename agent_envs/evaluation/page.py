@@ -86,10 +86,10 @@ def draw(item: Transcript, most_bytes: int | None = None) -> Drawn:
     if not _ANCHOR.fullmatch(item.anchor):
         raise UsageError(f"page: anchor {item.anchor[:80]!r} is no name of letters, digits, '.', '_' and '-'")
     play, talk = item.trajectory, None if item.lanes is None else Talk(item.lanes)
-    everything = (MAX_CHARACTERS, len(play.turns))
+    levels = ((MAX_CHARACTERS, len(play.turns)), *(() if most_bytes is None else (*SHORTER, (300, 0))))
     if most_bytes is not None and item.pictures:
         most_bytes -= AROUND  # the note that some are left out
-    for characters, turns in (everything, *(() if most_bytes is None else (*SHORTER, (300, 0)))):
+    for characters, turns in levels:
         left_out = len(play.turns) - turns // 2 * 2 if len(play.turns) > turns else 0
         groups = grouped(play, turns // 2, left_out)
         numbers = [0, *(number for group in groups for number, _ in group)]
@@ -97,8 +97,7 @@ def draw(item: Transcript, most_bytes: int | None = None) -> Drawn:
             continue  # what cannot fit need not be drawn
         how = {"item": item, "talk": talk, "badge_cell": _outcome(item), "groups": groups, "left_out": left_out,
                "cut": turns // 2, "most": characters}  # fmt: skip
-        html = _template("transcript.html").render(**how, pictures={}, missing=0)
-        size = len(html.encode("utf-8"))
+        html, size = _begun(how, None if (characters, turns) == levels[-1] else most_bytes)
         if most_bytes is None or size <= most_bytes:
             break
     anchors = (item.anchor, *(f"{item.anchor}-t{number}" for number in numbers))
@@ -110,6 +109,17 @@ def draw(item: Transcript, most_bytes: int | None = None) -> Drawn:
     # The template escaped every value; this is the one place where HTML made elsewhere enters a page.
     length = sum(map(len, pictures.values()))
     return Drawn(anchors, item.title, _outcome(item), play.total_reward, len(play.turns), Markup(html), length)
+
+
+def _begun(how: dict[str, Any], most_bytes: int | None) -> tuple[str, int]:
+    """Return a transcript without pictures and its size; one that turns out to be too large is not drawn to its end."""
+    parts, size = list[str](), 0
+    for part in _template("transcript.html").generate(**how, pictures={}, missing=0):
+        parts.append(part)
+        size += len(part.encode("utf-8"))
+        if most_bytes is not None and size > most_bytes:
+            break
+    return "".join(parts), size
 
 
 def anchors_of(page: Page) -> list[str]:

@@ -187,8 +187,7 @@ class LegalSearch(TurnEnv):
         )
         self.source = make_source(tasks, world)
         self.max_turns, self.max_searches, self.top_k = max_generations, max_searches, top_k
-        self.snippet_chars, self.page_chars = snippet_chars, page_chars
-        self.protocol = protocol
+        self.snippet_chars, self.page_chars, self.protocol = snippet_chars, page_chars, protocol
         if protocol == "json":
             self.tools = schemas()
         else:

@@ -54,11 +54,13 @@ def _line_by_phone(world: World, phone_number: str) -> Any:
 
 
 def _customer_by_phone(world: World, phone_number: str) -> Any:
+    lines = dict(world.agent.items("lines"))
     for customer in world.agent.rows("customers"):
         if customer["phone_number"] == phone_number:
             return customer
         for line_id in customer["line_ids"]:
-            if _found(world, "lines", line_id)["phone_number"] == phone_number:
+            line = lines.get(line_id) or _found(world, "lines", line_id)
+            if line["phone_number"] == phone_number:
                 return customer
     raise ToolFailure(f"Customer with phone number {phone_number} not found")
 

@@ -2,6 +2,7 @@
 
 import resource
 import signal
+from contextlib import contextmanager
 
 import pytest
 
@@ -13,17 +14,16 @@ from tests.evaluation.test_view import plain_run
 PAGE = Page("A page", "Words.")
 
 
-@pytest.fixture
-def full_disk():
-    """Files may grow to one byte, which fails as a full disk does."""
+@contextmanager
+def full_disk(most=1):
+    """Files may grow to so many bytes inside, which fails as a full disk does; what pytest writes comes after it."""
     old, handler = resource.getrlimit(resource.RLIMIT_FSIZE), signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-
-    def fill(most=1):
-        resource.setrlimit(resource.RLIMIT_FSIZE, (most, old[1]))
-
-    yield fill
-    resource.setrlimit(resource.RLIMIT_FSIZE, old)
-    signal.signal(signal.SIGXFSZ, handler)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (most, old[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, old)
+        signal.signal(signal.SIGXFSZ, handler)
 
 
 def test_a_page_at_an_odd_place(tmp_path):
@@ -37,18 +37,16 @@ def test_a_page_at_an_odd_place(tmp_path):
     assert sorted(path.name for path in tmp_path.iterdir()) == ["file", "link", "there.html"]
 
 
-def test_a_full_disk_leaves_the_old_page(tmp_path, full_disk):
+def test_a_full_disk_leaves_the_old_page(tmp_path):
     (tmp_path / "page.html").write_text("old")
-    full_disk()
-    with pytest.raises(UsageError, match="the page cannot be written"):
+    with full_disk(), pytest.raises(UsageError, match="the page cannot be written"):
         write_page(tmp_path / "page.html", PAGE)
     assert [path.read_text() for path in tmp_path.iterdir()] == ["old"]
 
 
-def test_a_view_on_a_full_disk(tmp_path, full_disk):
+def test_a_view_on_a_full_disk(tmp_path):
     run = plain_run(tmp_path / "run", 3)
-    full_disk(2_000)
-    with pytest.raises(UsageError, match=r"view: the pages of .* cannot be written to .*view"):
+    told = r"view: the pages of .* cannot be written to .*view"
+    with full_disk(2_000), pytest.raises(UsageError, match=told):
         write_view(run, tmp_path / "view")
-    full_disk(resource.RLIM_INFINITY)
     assert write_view(run, tmp_path / "view").is_file()

@@ -6,6 +6,7 @@ outside data keep digests only, and are checked where the data is.
 
 import json
 from collections.abc import Iterator
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -67,6 +68,13 @@ def path_of(env_id: str) -> Path:
     return FOLDER / f"{env_id.split('/')[-1]}.jsonl"
 
 
+def is_default(env_id: str, arguments: dict[str, Any]) -> bool:
+    """Return whether arguments only name defaults, which makes the very environment that is made without them."""
+    named, bare = (gym.make(env_id, **chosen).unwrapped for chosen in (arguments, {}))
+    return named.arguments == bare.arguments and named.spec_digest == bare.spec_digest
+
+
+@lru_cache(maxsize=1)
 def load(env_id: str) -> dict[str, dict[str, Any]]:
     """Return the recorded rows of an id, by the canonical text of the variant's arguments."""
     lines = path_of(env_id).read_text(encoding="utf-8").splitlines()
@@ -102,4 +110,6 @@ def record(row: Row, with_data: bool) -> None:
     path_of(row.id).write_text(text, encoding="utf-8")
 
 
-__all__ = ["TABLE", "core_row", "differences", "load", "path_of", "play", "record", "row_of", "variants"]
+__all__ = [
+    "TABLE", "core_row", "differences", "is_default", "load", "path_of", "play", "record", "row_of", "variants",
+]  # fmt: skip

@@ -2,11 +2,10 @@
 
 import json
 import shutil
-import subprocess
-import sys
 
 import pytest
 
+from tests.trainers.forked import ended, started
 from tests.trainers.test_training_run import curve, run
 
 
@@ -22,14 +21,14 @@ def test_a_finished_run_says_so_and_is_not_played_again(finished, tmp_path):
     place = tmp_path / "copy"
     shutil.copytree(out, place)
     before = {path: path.read_bytes() for path in place.rglob("*") if path.is_file()}
-    words = [sys.executable, "-m", "trainers.grpo", "--resume", str(place)]
-    again = subprocess.run(words, check=True, capture_output=True, text=True)
-    assert json.loads(again.stdout) == result
-    assert f"{place} is finished, after 2 steps" in again.stderr and "raise steps" in again.stderr
+    told, notes = tmp_path / "told", tmp_path / "notes"
+    assert ended(started("trainers.grpo", "--resume", place, out=told, err=notes)) == 0
+    assert json.loads(told.read_text()) == result
+    assert f"{place} is finished, after 2 steps" in notes.read_text() and "raise steps" in notes.read_text()
     assert {path: path.read_bytes() for path in place.rglob("*") if path.is_file()} == before
     settings = json.loads((place / "settings.json").read_text())
     (place / "settings.json").write_text(json.dumps({**settings, "steps": 3}))
-    subprocess.run(words, check=True, capture_output=True)
+    assert ended(started("trainers.grpo", "--resume", place)) == 0
     assert json.loads((place / "result.json").read_text())["steps"] == 3
     assert curve(place)[:2] == curve(out) and len(curve(place)) == 3
 

@@ -12,6 +12,7 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
+from tests.trainers.forked import ended, started, two_ranks
 from trainers.command_line import parse
 from trainers.grpo import GRPOSettings, main, train
 from trainers.training.metrics import read_metrics
@@ -23,6 +24,7 @@ SMALL = [
     "--warm-start.optim.learning-rate", "0.003", "--sampling.max-new-tokens", "12", "--sampling.batch", "16",
     "--sampling.eval-temperature", "1", "--tasks-per-step", "4", "--group-size", "4", "--optim.learning-rate", "0.0005",
     "--evaluation.every", "2", "--evaluation.tasks", "8", "--evaluation.test-tasks", "8", "--log.checkpoint-every", "1",
+    "--log.keep-checkpoints", "9",
 ]  # fmt: skip
 UNTIMED = ("step_time", "cpu_seconds")
 
@@ -90,19 +92,18 @@ def test_a_killed_run_goes_on_to_the_same_curve(whole, tmp_path):
     """SIGKILL in the middle of a step, twice, at moments that differ; then --resume and nothing else."""
     out, result = whole
     place = tmp_path / "killed"
-    words = [sys.executable, "-m", "trainers.grpo", *SMALL, "--steps", "4", "--out", str(place)]
-    quiet = {"env": {**os.environ, "OMP_NUM_THREADS": "1"}, "stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+    words = [*SMALL, "--steps", "4", "--out", place]
     for wanted in ("step-00000001", "step-00000003"):
-        process = subprocess.Popen(words, **quiet)
+        process = started("trainers.grpo", *words)
         limit = time.monotonic() + 240
         while not (place / "checkpoints" / wanted).exists():
-            assert process.poll() is None and time.monotonic() < limit
+            assert process.is_alive() and time.monotonic() < limit
             time.sleep(0.01)
-        process.send_signal(signal.SIGKILL)
-        process.wait()
-        words = [sys.executable, "-m", "trainers.grpo", "--resume", str(place)]
-    assert not (place / "result.json").exists()
-    subprocess.run(words, check=True, **quiet)
+        process.kill()
+        process.join()
+        words = ["--resume", place]
+    assert process.exitcode == -signal.SIGKILL and not (place / "result.json").exists()
+    assert ended(started("trainers.grpo", *words)) == 0
     assert curve(place) == curve(out)
     found = json.loads((place / "result.json").read_text())
     assert {**found, "cpu_seconds": 0} == {**result, "cpu_seconds": 0}
@@ -181,22 +182,16 @@ def test_two_processes_train_as_one_does(whole, tmp_path):
             "clip_ratio/high_max",
         ):
             assert together[name] == pytest.approx(alone[name], rel=1e-4, abs=1e-6), name
-    weights = [
-        load_file(place / "checkpoints" / "step-00000002" / "weights.safetensors") for place in (tmp_path / "two",)
-    ]
-    again = tmp_path / "one"
-    run(again, steps=2)
-    alone = load_file(again / "checkpoints" / "step-00000002" / "weights.safetensors")
-    assert all(torch.allclose(weights[0][name], alone[name], atol=1e-4) for name in alone)
+    together, alone = (
+        load_file(place / "checkpoints" / "step-00000002" / "weights.safetensors") for place in (tmp_path / "two", out)
+    )
+    assert all(torch.allclose(together[name], alone[name], atol=1e-4) for name in alone)
 
 
 def test_a_process_without_rows_does_not_hold_the_others_up(tmp_path):
     """One group each; where it is flat, its process has nothing to train on, and other tools were called."""
-    words = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2", "-m", "trainers.grpo", *SMALL]
-    words += ["--tasks-per-step", "2", "--group-size", "2", "--drop-flat-groups"]
-    command = [sys.executable, *words, "--steps", "6", "--out", str(tmp_path / "two")]
-    quiet = {**os.environ, "OMP_NUM_THREADS": "1"}
-    subprocess.run(command, check=True, env=quiet, stdout=subprocess.DEVNULL, timeout=300)
+    words = [*SMALL, "--tasks-per-step", "2", "--group-size", "2", "--drop-flat-groups", "--steps", "6"]
+    assert two_ranks("trainers.grpo", *words, "--out", tmp_path / "two") == [0, 0]
     assert any(0 < row["frac_reward_zero_std"] < 1 for row in curve(tmp_path / "two"))
 
 

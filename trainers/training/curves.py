@@ -44,7 +44,9 @@ def plot_curves(seeds: Sequence[Rows], path: Path, panels: Sequence[str] = PANEL
     if not there:
         raise UsageError(f"no metrics to draw: none of {', '.join(panels)} is in the rows")
     figure, axes = _grid(len(there))
-    figure.suptitle("\n".join(filter(None, [title, _legend(seeds, there)])), fontsize=11, x=0.01, ha="left")
+    figure.suptitle(
+        "\n".join(filter(None, [title, _legend(seeds, there)])), fontsize=11, x=0.01, y=0.99, ha="left", va="top"
+    )
     for axis, name in zip(axes, there, strict=True):
         _panel(axis, seeds, name)
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -59,9 +61,14 @@ def _grid(count: int) -> tuple[Any, list[Any]]:
         raise MissingExtra("matplotlib", "train", "a picture of the curves") from error
     columns = min(_COLUMNS, count)
     lines = math.ceil(count / columns)
-    figure = Figure(figsize=(4.2 * columns, 2.7 * lines + 0.7), layout="constrained")
+    # Margins in inches: matplotlib's own layout, which measures every text, takes as long as the drawing.
+    width, height = 4.2 * columns, 2.7 * lines + 0.7
+    figure = Figure(figsize=(width, height))
     FigureCanvasAgg(figure)
-    axes = figure.subplots(lines, columns, squeeze=False).flatten()
+    panel = (width - 0.8 - 0.7 * (columns - 1)) / columns, (height - 1.45 - 0.8 * (lines - 1)) / lines
+    edges = {"left": 0.65 / width, "right": 1 - 0.15 / width, "bottom": 0.5 / height, "top": 1 - 0.95 / height}
+    gaps = {"wspace": 0.7 / panel[0], "hspace": 0.8 / panel[1]}
+    axes = figure.subplots(lines, columns, squeeze=False, gridspec_kw=edges | gaps).flatten()
     for axis in axes[count:]:
         axis.set_visible(False)
     return figure, list(axes[:count])

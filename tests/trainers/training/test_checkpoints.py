@@ -1,9 +1,7 @@
 """A run that is killed at any moment goes on to the same end; damage is skipped; the best is by validation."""
 
 import json
-import os
 import random
-import subprocess
 import sys
 from pathlib import Path
 
@@ -12,14 +10,13 @@ import torch
 
 from agent_envs.canonical import digest
 from agent_envs.errors import AgentEnvsError, UsageError
+from tests.trainers.forked import ended, started
 from trainers.batching import micro_batches
 from trainers.settings import OptimSettings
 from trainers.training.checkpoints import Checkpoints
 from trainers.training.folders import whole_folder
 from trainers.training.forward import token_logprobs
 from trainers.training.optimise import Optimiser
-
-ROOT = Path(__file__).parents[3]
 
 
 @pytest.fixture
@@ -49,10 +46,10 @@ def same(one, other):
 
 @pytest.mark.skipif(sys.platform == "win32", reason="forks")
 def test_a_run_killed_at_any_moment_and_resumed_ends_bit_for_bit_as_the_whole_run(tmp_path):
-    environment = dict(os.environ, PYTHONPATH=str(ROOT), OMP_NUM_THREADS="1", CUDA_VISIBLE_DEVICES="")
-    script = [sys.executable, str(Path(__file__).with_name("resumed_runs.py")), str(tmp_path), "3"]
-    printed = subprocess.run(script, env=environment, check=True, timeout=300, stdout=subprocess.PIPE).stdout
-    found = json.loads(printed)
+    printed = tmp_path / "printed"
+    runs = started("tests.trainers.training.resumed_runs", tmp_path, 3, out=printed, CUDA_VISIBLE_DEVICES="")
+    assert ended(runs) == 0
+    found = json.loads(printed.read_text())
     whole = found["whole"]
     assert len({row["loss"] for row in whole["metrics"]}) == 7
     assert whole["left"] == ["best-00000004", "step-00000004", "step-00000006"] and whole["best"] == 4

@@ -1,22 +1,16 @@
 """Splits into micro-batches and processes change nothing; schedules, clipping, resuming."""
 
-import os
-import subprocess
-import sys
-from pathlib import Path
-
 import pytest
 import torch
 
 from agent_envs.errors import AgentEnvsError
+from tests.trainers.forked import two_ranks
 from tests.trainers.training.two_processes import train
 from trainers.batching import micro_batches
 from trainers.settings import ModelSettings, OptimSettings
 from trainers.training.forward import token_logprobs
 from trainers.training.models import make_accelerator
 from trainers.training.optimise import Optimiser, global_sums, rate_factor, sum_gradients
-
-ROOT = Path(__file__).parents[3]
 
 
 def backward(model, rows, budget, denominator):
@@ -120,12 +114,9 @@ def test_one_process_needs_no_accelerator(tiny_model, random_rows):
 
 @pytest.fixture(scope="module")
 def of_two_processes(tmp_path_factory):
-    """What two processes computed together: started as accelerate starts them."""
+    """What two processes computed together."""
     out = tmp_path_factory.mktemp("two") / "found.pt"
-    environment = dict(os.environ, PYTHONPATH=str(ROOT), OMP_NUM_THREADS="1", CUDA_VISIBLE_DEVICES="")
-    launch = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
-    script = [str(Path(__file__).with_name("two_processes.py")), str(out)]
-    subprocess.run([*launch, *script], env=environment, check=True, timeout=240)
+    assert two_ranks("tests.trainers.training.two_processes", out, CUDA_VISIBLE_DEVICES="") == [0, 0]
     return torch.load(out, weights_only=True)
 
 

@@ -1,26 +1,18 @@
 """Numbers of several parts are those of the whole, and extremes are extremes."""
 
 import json
-import os
 import pickle
-import subprocess
-import sys
-from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.trainers.forked import two_ranks
 from trainers.training.pooling import Ratio, add_up, averages, extreme, mean_by_name, means_of_processes
-
-ROOT = Path(__file__).parents[3]
 
 
 def test_two_processes_have_the_numbers_of_both(tmp_path):
-    words = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
-    words += ["-m", "tests.trainers.training.pooled_processes", str(tmp_path / "found.json")]
-    environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)}
-    subprocess.run(words, check=True, cwd=ROOT, env=environment, stdout=subprocess.DEVNULL, timeout=300)
+    assert two_ranks("tests.trainers.training.pooled_processes", tmp_path / "found.json") == [0, 0]
     found = json.loads((tmp_path / "found.json").read_text())
     both = {
         "completions/min_length": 5, "completions/max_length": 9, "completions/min_terminated_length": 8,

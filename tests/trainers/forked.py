@@ -1,0 +1,52 @@
+"""Processes of a trainer or a script that begin with torch and the trainers imported: a server that has run nothing forks them.
+
+To import them costs more than most of the runs here; `python -m trainers.grpo` itself, and what torch's launcher makes of
+two of it, test_training_run holds.
+"""
+
+import os
+import runpy
+import socket
+import sys
+from multiprocessing import get_context
+from multiprocessing.process import BaseProcess
+
+CONTEXT = get_context("forkserver")
+CONTEXT.set_forkserver_preload(["pytest", "trainers.grpo", "trainers.earl"])
+
+
+def started(module: str, *words: object, out: str = os.devnull, err: str = os.devnull, **variables: str) -> BaseProcess:
+    """Return a process that does what `python -m MODULE WORDS` does, with its outputs in files."""
+    process = CONTEXT.Process(target=_run, args=(module, [*map(str, words)], (str(out), str(err)), variables))
+    process.start()
+    return process
+
+
+def ended(process: BaseProcess, timeout: float = 240.0) -> int:
+    """Return the exit code of a process; one that takes too long is killed."""
+    process.join(timeout)
+    if process.exitcode is None:
+        process.kill()
+        process.join()
+    return process.exitcode
+
+
+def two_ranks(module: str, *words: object, **variables: str) -> list[int]:
+    """Run a module in two processes of one group, as `torch.distributed.run` starts them, and return their exit codes."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    variables |= {"WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
+    ranks = [started(module, *words, err="/dev/stderr", RANK=rank, LOCAL_RANK=rank, **variables) for rank in ("0", "1")]
+    return [ended(process) for process in ranks]
+
+
+def _run(module: str, words: list[str], outputs: tuple[str, str], variables: dict[str, str]) -> None:
+    import torch
+
+    for number, path in enumerate(outputs, start=1):
+        os.dup2(os.open(path, os.O_WRONLY | os.O_CREAT, 0o600), number)
+    os.environ.update(variables)
+    torch.set_num_threads(1)
+    sys.argv = [module, *words]
+    runpy.run_module(module, run_name="__main__", alter_sys=True)
