@@ -96,7 +96,8 @@ def data_make_qa(
     before, the same command with a larger one does. Exit code 3: stopped, fewer questions than wanted, or --max-cost is spent.
     """
     from agent_envs.chat import ChatModel, make_chat_model
-    from agent_envs.evaluation.prices import limited_chats, load_prices
+    from agent_envs.chat.prices import load_prices
+    from agent_envs.chat.spending import limited_chats
     from agent_envs.legal_search.make_qa import QAConfig, make_qa, recording_beside
     from agent_envs.progress import stage_lines
 

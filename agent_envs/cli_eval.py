@@ -11,13 +11,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from agent_envs.cli_interrupts import two_interrupts
-from agent_envs.cli_options import AgentArguments, Arguments, Json, named_values
+from agent_envs.cli_options import AgentArguments, Arguments, FeedbackArguments, Json, named_values
 from agent_envs.errors import AgentEnvsError, UsageError
 from agent_envs.printing import print_result, print_table, show
 
 if TYPE_CHECKING:
     from agent_envs.evaluation.evaluate import Result
-    from agent_envs.evaluation.suite import Suite
+    from agent_envs.evaluation.suite import Feedback, Suite
+
+    Advice = tuple[Feedback | None, ...]
 
 
 def evaluate_agent(
@@ -38,7 +40,20 @@ def evaluate_agent(
     suite: Annotated[str, typer.Option(help="A suite by name or file: core.")] = "",
     sweep: Annotated[str, typer.Option(help="Over values of an argument: retriever=bm25,random,empty,oracle.")] = "",
     turn_limits: Annotated[
-        str, typer.Option(help="Over free turns before a forced answer: 0,1,2,4 (0: naive RAG).")
+        str | None, typer.Option(help="Over free turns before a forced answer: 0,1,2,4 (0: naive RAG).")
+    ] = None,
+    feedback: Annotated[
+        str,
+        typer.Option(
+            help="Before every turn (VEG): scripted:good, scripted:weak, scripted:misleading, anthropic:MODEL, "
+            "openai:MODEL@URL; several, with none among them, are compared: none,scripted:good."
+        ),
+    ] = "",
+    epsilon: Annotated[
+        float | None, typer.Option(min=0, max=1, help="How often feedback is to explore (default 0.5).")
+    ] = None,
+    feedback_templates: Annotated[
+        str, typer.Option(help="Your folder with explore.md and exploit.md, for a chat model.")
     ] = "",
     concurrency: Annotated[int, typer.Option(min=1, help="Episodes at a time.")] = 1,
     max_cost: Annotated[float | None, typer.Option(help="US dollars: no call begins once they are spent.")] = None,
@@ -51,6 +66,7 @@ def evaluate_agent(
     as_json: Json = False,
     arg: Arguments = None,
     agent_arg: AgentArguments = None,
+    feedback_arg: FeedbackArguments = None,
 ) -> None:
     """Evaluate an agent; prints success with its 95 % interval. Exit code 3: faults, or not all was played.
 
@@ -68,7 +84,8 @@ def evaluate_agent(
         _finish(lambda progress: go_on(resume, progress), resume, str(resume), as_json)
         return
     choice = (env_id, named_values(arg, "--arg"), tasks, split, trials, sweep, turn_limits)
-    chosen = _suite(suite, limit, choice)
+    options = named_values(feedback_arg, "--feedback-arg")
+    chosen = _suite(suite, limit, choice, _feedback(feedback, epsilon, feedback_templates, options))
     settings = Settings(
         agent, named_values(agent_arg, "--agent-arg"), concurrency, max_cost, str(prices) if prices else "",
         limit is not None, str(pack.absolute()) if pack else "",
@@ -78,13 +95,23 @@ def evaluate_agent(
     if pack is not None and pack.exists() and any(pack.iterdir()):
         raise UsageError(f"--pack {pack}: the folder is not empty; name a new one")
     name = (suite or f"{env_id.split('/')[-1]}-{tasks or 'default'}").replace("/", ".")
+    name += "-feedback" if feedback else ""
     folder = out or _new_folder(f"{name}-{agent.partition('@')[0].replace(':', '.').replace('/', '.')}")
-    title = f"{suite or env_id} {agent}"
+    title = f"{suite or env_id} {agent}{f' feedback={feedback}' if feedback else ''}"
     _tell_limits(turn_limits, chosen)
     _finish(lambda progress: evaluate(chosen, settings, folder=folder, progress=progress), folder, title, as_json)
 
 
-def _suite(name: str, limit: int | None, choice: tuple[Any, ...]) -> "Suite":
+def _feedback(names: str, epsilon: float | None, templates: str, options: dict[str, Any]) -> "Advice":
+    from agent_envs.evaluation.advice import feedback_named
+
+    if epsilon is not None and not names:
+        raise UsageError("--epsilon is how often feedback is to explore: name who gives it with --feedback")
+    return feedback_named(names, 0.5 if epsilon is None else epsilon, templates, options)
+
+
+def _suite(name: str, limit: int | None, choice: tuple[Any, ...], feedback: "Advice") -> "Suite":
+    from agent_envs.evaluation.advice import with_feedback
     from agent_envs.evaluation.plan import Choice, adhoc_suite, limited
     from agent_envs.evaluation.suite import load_suite
 
@@ -95,11 +122,12 @@ def _suite(name: str, limit: int | None, choice: tuple[Any, ...]) -> "Suite":
                 "--suite names environments, tasks and trials itself: leave out the id, --arg, --tasks, --split, --trials, "
                 "--sweep and --turn-limits"
             )
-        return limited(load_suite(name), limit)
+        return limited(with_feedback(load_suite(name), feedback), limit)
     if not env_id:
         raise UsageError("eval: name an id (agent-envs list), --suite NAME, or --resume RUN")
     arguments |= {"tasks": tasks} if tasks else {}
-    return adhoc_suite(Choice(env_id, arguments, split, limit, trials or 1, _sweep(sweep), _turn_limits(turn_limits)))
+    varied = _sweep(sweep), _turn_limits(turn_limits)
+    return adhoc_suite(Choice(env_id, arguments, split, limit, trials or 1, *varied, feedback))
 
 
 def _sweep(text: str) -> tuple[str, tuple[Any, ...]] | None:
@@ -119,14 +147,16 @@ def _value(text: str) -> Any:
         return text
 
 
-def _turn_limits(text: str) -> tuple[int, ...]:
+def _turn_limits(text: str | None) -> tuple[int, ...]:
+    if text is None:
+        return ()
     parts = [part.strip() for part in text.split(",") if part.strip()]
-    if not all(part.isascii() and part.isdigit() and int(part) < 10_000 for part in parts):
-        raise UsageError(f"--turn-limits {text}: write whole numbers, as 0,1,2,4")
+    if not parts or not all(part.isascii() and part.isdigit() and len(part) < 5 for part in parts):
+        raise UsageError(f"--turn-limits {text!r}: write whole numbers, as 0,1,2,4")
     return tuple(int(part) for part in parts)
 
 
-def _tell_limits(text: str, suite: "Suite") -> None:
+def _tell_limits(text: str | None, suite: "Suite") -> None:
     """Say which turn limits the environment cannot grant, and what is played instead."""
     given = {entry.turn_limit for entry in suite.entries}
     more = [turns for turns in _turn_limits(text) if turns not in given]
@@ -185,6 +215,8 @@ def _packed(result: "Result", folder: Path) -> None:
 
 
 def _tell(result: "Result", folder: Path) -> None:
+    from agent_envs.evaluation.advice import feedback_lines
+
     if len(result.summaries) == 1:
         item = result.summaries[0]
         show(
@@ -212,6 +244,8 @@ def _tell(result: "Result", folder: Path) -> None:
     costs = [item.cost_usd for item in result.summaries]
     if any(costs) and None not in costs:
         show(f"cost {sum(cost for cost in costs if cost is not None):.4f} USD")
+    for line in feedback_lines(result.summaries):
+        show(line)
     if not result.complete and result.settings.max_cost_usd and any(item.unplayed for item in result.summaries):
         show(f"--max-cost is spent: the same command with --out {folder} and a larger --max-cost plays what is left")
     elif not result.complete:

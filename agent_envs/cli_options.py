@@ -22,6 +22,10 @@ AgentArguments = Annotated[
     list[str] | None,
     typer.Option("--agent-arg", help="An argument of the agent: --agent-arg temperature=0. Repeatable."),
 ]
+FeedbackArguments = Annotated[
+    list[str] | None,
+    typer.Option("--feedback-arg", help="An argument of its chat model: --feedback-arg max_tokens=300. Repeatable."),
+]
 
 
 def named_values(pairs: list[str] | None, option: str) -> dict[str, Any]:

@@ -9,7 +9,7 @@ import gymnasium as gym
 from agent_envs.errors import UsageError
 
 Companion = str | Callable[..., Any]
-KINDS = ("solver", "sampler", "heuristic", "labels", "metrics", "first_look", "lanes")
+KINDS = ("solver", "sampler", "heuristic", "labels", "metrics", "first_look", "lanes", "feedback")
 _COMPANIONS: dict[tuple[str, str], Companion] = {}
 
 
@@ -25,7 +25,9 @@ def register_companions(env_class: str | type, **companions: Companion) -> None:
             `metrics(trajectory) -> {name: number}`, finite numbers of an episode that came to its end, its task included;
             those named `abstained` and `wrong` (0 or 1) are plotted over turn limits;
             `first_look(env) -> (message, ...)`, what a policy without a free turn is shown, see `wrappers/turns.py`;
-            `lanes(env) -> Lanes`, all sides of the episode as it stands, for the pages of finished runs (see `lanes`).
+            `lanes(env) -> Lanes`, all sides of the episode as it stands, for the pages of finished runs (see `lanes`);
+            `feedback(messages, mode, quality, rng) -> text`, a scripted feedback model that sees the conversation as the policy
+            does, and nothing else: `mode` is `explore` or `exploit`, `quality` is `good`, `weak` or `misleading`.
     """
     name = env_class if isinstance(env_class, str) else f"{env_class.__module__}:{env_class.__qualname__}"
     for kind, companion in companions.items():

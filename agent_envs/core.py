@@ -17,10 +17,10 @@ built-in agents and `check_turn_env` work on environments of other packages too.
 
 import copy
 import inspect
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from operator import index
-from typing import Any, ClassVar, NoReturn
+from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 
 import gymnasium as gym
 from gymnasium.utils import RecordConstructorArgs
@@ -34,6 +34,9 @@ from agent_envs.messages import Message, text_of
 from agent_envs.rewards import RewardSpec
 from agent_envs.spaces import Utterance
 from agent_envs.trajectory import Header, Task, TaskSource, Trajectory, transcript
+
+if TYPE_CHECKING:
+    from agent_envs.chat import ChatModel
 
 __all__ = [
     "INFO_KEYS", "Episode", "InfoKey", "Outcome", "Task", "TaskSource", "TurnEnv", "TurnWrapper", "companion",
@@ -67,6 +70,9 @@ INFO_KEYS: dict[str, InfoKey] = {
     "action_mask": InfoKey(
         "some", object, "ExpA: which expanded actions are legal, a numpy bool array of fixed length"
     ),
+    "feedback": InfoKey(
+        "some", str, "VerbalFeedback: `explore` or `exploit`, as its message was drawn; empty for none"
+    ),
 }
 
 
@@ -86,6 +92,8 @@ class TurnEnv(gym.Env[str, Any]):
     render_mode: str | None = None
     arguments: dict[str, Any]
     recording: Recording | None = None  # of outside services; a runner sets it before the reset
+    # Stands before the chat models of outside services where a run counts what they cost; a runner sets it too.
+    charged: "Callable[[ChatModel], ChatModel] | None" = None
     start_key = (
         ""  # the same for all starts of one task and seed: what keys chance in `_begin`, where they form a group
     )
@@ -203,6 +211,7 @@ class TurnWrapper(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
     """Base of our wrappers: constructor arguments travel in the spec, and `state` (immutable) in snapshots."""
 
     state: Any = None
+    ahead = False  # played ahead by a solver: nobody outside is asked
 
     def __init__(self, env: gym.Env[Any, Any], **arguments: Any) -> None:
         """Record the arguments under their names."""
@@ -214,6 +223,19 @@ class TurnWrapper(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
     def over(self) -> bool:
         """Whether this wrapper has ended the episode, although the environment has not."""
         return False
+
+    @property
+    def said(self) -> tuple[Message, ...]:
+        """The messages that this wrapper showed in the episode, beside those of the environment."""
+        return ()
+
+    @property
+    def usage(self) -> dict[str, int]:
+        """What its outside services took in the episode, by names of its own, for the episode's record."""
+        return {}
+
+    def limited(self, turns: int) -> None:
+        """Hear of a wrapper further out that ends every episode after so many turns."""
 
     def turn_env(self) -> TurnEnv:
         """Return the TurnEnv at the core of the stack."""

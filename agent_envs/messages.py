@@ -11,6 +11,7 @@ from agent_envs.canonical import state_type
 
 Role = Literal["system", "user", "assistant", "tool"]
 Author = Literal["environment", "policy", "user", "tool", "feedback"]
+FEEDBACK_MARK = "Feedback: "  # what a message of feedback begins with, for those who see no author
 
 
 @state_type

@@ -15,6 +15,7 @@ from gymnasium.spaces import OneOf
 
 from agent_envs.core import TurnEnv, companion
 from agent_envs.errors import UsageError
+from agent_envs.messages import FEEDBACK_MARK
 
 MOST_COUNT = 10**12
 
@@ -141,7 +142,9 @@ class CompanionPolicy:
             return self._function(self._env)
         if self.name == "random":
             return self._function(self._env, random.Random(f"random:{request.seed}"))
-        return self._function(request)
+        # It reads the newest message for what the environment said, and takes no advice.
+        rows = [row for row in request.messages if not str(row["content"]).startswith(FEEDBACK_MARK)]
+        return self._function(replace(request, messages=rows))
 
 
 class NullPolicy:

@@ -6,7 +6,7 @@ from typing import Any
 import gymnasium as gym
 
 from agent_envs.canonical import digest
-from agent_envs.core import Episode, TurnWrapper
+from agent_envs.core import TurnWrapper
 from agent_envs.episode import border_notes
 from agent_envs.errors import ReplayMismatch, Unsolvable
 from agent_envs.messages import Message
@@ -35,7 +35,8 @@ class EpisodeResult:
         trajectory: what was seen and done.
         status: `terminated`, `truncated`, `fault` or `budget`.
         fault: what failed, where it stayed.
-        usage: tokens by name, over all attempts at the episode.
+        usage: tokens by name, over all attempts at the episode; of feedback (`feedback_input`, ...) in the last one, because
+            a second attempt finds what the first was given.
         attempts: what failed in attempts before this one.
         seconds: wall time of all attempts; `agent_seconds` is the policy's part. They are no part of equality.
     """
@@ -73,7 +74,7 @@ def run_episode(
     given = {"task": task, "split": split, "episode_key": episode_key}
     _, info = env.reset(seed=seed, options={name: value for name, value in given.items() if value is not None})
     actor: Policy = policy.begin(env) if getattr(policy, "needs_env", False) else policy  # type: ignore[attr-defined]
-    prompt = _shown(info, core.episode)
+    prompt = shown(env, info)
     context = list(info["messages"])
     tools: list[dict[str, Any]] = info["tools"]
     turns: list[Turn] = []
@@ -90,6 +91,7 @@ def run_episode(
         context = _grown(context, turn, info)
         for name, count in reply.usage.items():
             usage[name] = usage.get(name, 0) + count
+    usage |= used_by(env)
     trajectory = Trajectory(core.trajectory.header, prompt, tuple(turns), core.episode.task, success)
     return EpisodeResult(trajectory, "terminated" if turns[-1].terminated else "truncated", usage=usage)
 
@@ -130,7 +132,7 @@ def record_turn(env: gym.Env[Any, Any], step: tuple[Any, ...], reply: Reply | No
     reply = reply or Reply("")
     return replace(
         core.episode.turns[-1],
-        observation=_shown(info, core.episode),
+        observation=shown(env, info),
         reward=float(reward),
         terms=tuple(info["reward_terms"].items()),
         terminated=terminated,
@@ -144,16 +146,37 @@ def record_turn(env: gym.Env[Any, Any], step: tuple[Any, ...], reply: Reply | No
     )
 
 
-def _shown(info: dict[str, Any], episode: Episode) -> tuple[Message, ...]:
-    """Return the messages that the policy was shown, with authors where the environment wrote them as they stand."""
+def shown(env: gym.Env[Any, Any], info: dict[str, Any]) -> tuple[Message, ...]:
+    """Return the messages of `info`, with authors where the environment or a wrapper wrote them as they stand."""
+    episode = core_of(env).episode
     turns = episode.turns if info["context"] == "replace" else episode.turns[-1:]
     written = () if turns and info["context"] == "append" else episode.prompt
     known = {(m.role, m.content): m for m in (*written, *(m for turn in turns for m in turn.observation))}
+    known |= {(m.role, m.content): m for m in said_by(env)}
     rows = []
     for row in info["messages"]:
         plain = Message(row["role"], row["content"], "policy" if row["role"] == "assistant" else "environment")
         rows.append(known.get((row["role"], row["content"]), plain))
     return tuple(rows)
+
+
+def said_by(env: gym.Env[Any, Any]) -> list[Message]:
+    """Return what the wrappers of a stack showed in the episode, beside the environment."""
+    return [message for wrapper in _wrappers(env) for message in wrapper.said]
+
+
+def used_by(env: gym.Env[Any, Any]) -> dict[str, int]:
+    """Return what the wrappers of a stack used in the episode, by name."""
+    return {name: count for wrapper in _wrappers(env) for name, count in wrapper.usage.items()}
+
+
+def _wrappers(env: gym.Env[Any, Any]) -> list[TurnWrapper]:
+    """Return our wrappers of a stack, from the outermost in."""
+    found: list[TurnWrapper] = []
+    while isinstance(env, gym.Wrapper):
+        found += [env] if isinstance(env, TurnWrapper) else []
+        env = env.env
+    return found
 
 
 def _grown(context: list[dict[str, Any]], turn: Turn, info: dict[str, Any]) -> list[dict[str, Any]]:
@@ -192,7 +215,8 @@ def replay(env: gym.Env[Any, Any], trajectory: Trajectory) -> Trajectory:
     fresh = core.trajectory
     _compare("reset", "spec_digest", head.spec_digest, fresh.header.spec_digest)
     _compare("reset", "task_digest", head.task_digest, fresh.header.task_digest)
-    _compare("reset", "prompt", trajectory.prompt, _shown(info, core.episode))
+    prompt = shown(env, info)
+    _compare("reset", "prompt", trajectory.prompt, prompt)
     turns: list[Turn] = []
     for old in trajectory.turns:
         if turns and (turns[-1].terminated or turns[-1].truncated):
@@ -204,7 +228,7 @@ def replay(env: gym.Env[Any, Any], trajectory: Trajectory) -> Trajectory:
             _compare(f"turn {old.index}", name, getattr(old, name), getattr(new, name))
         turns.append(new)
     _compare("end", "success", trajectory.success, bool(info.get("success", False)))
-    return replace(fresh, turns=tuple(turns), success=trajectory.success)
+    return replace(fresh, prompt=prompt, turns=tuple(turns), success=trajectory.success)
 
 
 def _compare(where: str, name: str, old: Any, new: Any) -> None:
@@ -213,11 +237,7 @@ def _compare(where: str, name: str, old: Any, new: Any) -> None:
 
 
 def _over(env: gym.Env[Any, Any]) -> bool:
-    over = core_of(env).episode.over
-    while isinstance(env, gym.Wrapper):
-        over = over or (isinstance(env, TurnWrapper) and env.over)
-        env = env.env
-    return over
+    return core_of(env).episode.over or any(wrapper.over for wrapper in _wrappers(env))
 
 
 def solve(env: gym.Env[Any, Any]) -> list[str | int]:
@@ -230,6 +250,8 @@ def solve(env: gym.Env[Any, Any]) -> list[str | int]:
     if _over(env):
         raise Unsolvable(f"{core_of(env).env_id}: the episode is over")
     twin = fork(env)
+    for wrapper in _wrappers(twin):
+        wrapper.ahead = True
     solver = CompanionPolicy("solver", twin)
     actions: list[str | int] = []
     gained, over, info = 0.0, False, dict[str, Any]()

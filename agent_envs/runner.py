@@ -4,9 +4,9 @@ import contextlib
 import random
 import threading
 import time
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from queue import SimpleQueue
 from typing import Any
@@ -15,28 +15,43 @@ import gymnasium as gym
 from gymnasium.envs.registration import EnvSpec
 
 from agent_envs.canonical import digest
+from agent_envs.chat import ChatModel
 from agent_envs.errors import BudgetSpent, EnvFault, UsageError
 from agent_envs.external import Recording
 from agent_envs.gathering import Gatherer
 from agent_envs.policies import Policy, Reply, Request, checked_replies, core_of
-from agent_envs.rollout import EpisodeResult, run_episode
+from agent_envs.rollout import EpisodeResult, run_episode, used_by
 from agent_envs.run_journal import Planned, RunJournal, RunLog
 from agent_envs.trajectory import Header, Trajectory
 
 FAULT_ATTEMPTS = 3
 
 
+@dataclass(frozen=True)
+class Services:
+    """What stands before the outside services that a run's environments ask.
+
+    Attributes:
+        recording: where answers are recorded, or replayed from; a journal's `RunLog` may bring one instead.
+        charged: makes of a chat model that gives feedback one that counts what it costs, and may raise BudgetSpent.
+    """
+
+    recording: Recording | None = None
+    charged: Callable[[ChatModel], ChatModel] | None = None
+
+
 class _Worker(threading.local):
     """Environments of one thread, by spec: made once, used for many episodes."""
 
-    def __init__(self, log: RunJournal | None, recording: Recording | None, pause_seconds: float) -> None:
+    def __init__(self, log: RunJournal | None, services: Services, pause_seconds: float) -> None:
         self.envs: dict[str, gym.Env[Any, Any]] = {}
-        self.log, self.recording, self.pause_seconds = log, recording, pause_seconds
+        self.log, self.services, self.pause_seconds = log, services, pause_seconds
 
     def env(self, spec: str) -> gym.Env[Any, Any]:
         if spec not in self.envs:
             env = gym.make(EnvSpec.from_json(spec))
-            core_of(env).recording = self.recording
+            core = core_of(env)
+            core.recording, core.charged = self.services.recording, self.services.charged
             self.envs[spec] = env
         return self.envs[spec]
 
@@ -84,6 +99,7 @@ def run_many(
     concurrency: int = 1,
     journal: Path | RunLog | None = None,
     pause_seconds: float = 1.0,
+    services: Services | None = None,
 ) -> Generator[tuple[Planned, EpisodeResult], None, None]:
     """Play a plan and yield each episode as it finishes; those already in the journal come first.
 
@@ -91,9 +107,9 @@ def run_many(
     episodes ask (see `gathering`). Environments always step in the threads. Each finished episode is in the journal before
     it is yielded, and also when nobody reads on: what is being played when the reader leaves, or is interrupted, is finished
     and kept. A journal of another plan or policy is refused. An episode whose service fails is tried 3 times, about
-    `pause_seconds` and twice that apart, then yielded with status `fault`. When the policy raises BudgetSpent, no further
-    episode begins, and those that were cut short are yielded with status `budget`. Episodes of both kinds are played again
-    by a later run.
+    `pause_seconds` and twice that apart, then yielded with status `fault`. When the policy or a model that
+    gives feedback raises BudgetSpent, no further episode begins, and those that were cut short are yielded with status
+    `budget`. Episodes of both kinds are played again by a later run.
 
     Args:
         plan: what is played, each key once.
@@ -101,6 +117,7 @@ def run_many(
         concurrency: episodes at a time.
         journal: the file that a killed run goes on from, or more about it.
         pause_seconds: before the second attempt at an episode.
+        services: what stands before the outside services of environments.
 
     Raises:
         UsageError: the journal belongs to another configuration, or keys repeat.
@@ -131,7 +148,10 @@ def run_many(
             finished.add(key)
             yield planned[key], result
         left = [item for item in plan if item.key not in finished]
-        worker = _Worker(log, place.recording if place else None, pause_seconds)
+        given = services or Services()
+        if place is not None and place.recording is not None:
+            given = replace(given, recording=place.recording)
+        worker = _Worker(log, given, pause_seconds)
         with contextlib.closing(_played(left, policy, concurrency, worker)) as played:
             yield from played
     finally:
@@ -210,7 +230,7 @@ def _attempts(env: gym.Env[Any, Any], item: Planned, policy: Policy, pause_secon
             break
     return replace(
         played,
-        usage=metered.usage,
+        usage=metered.usage | used_by(env),
         attempts=tuple(causes),
         seconds=round(time.perf_counter() - started, 6),
         agent_seconds=round(metered.seconds, 6),

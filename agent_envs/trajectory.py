@@ -7,7 +7,7 @@ the turns before the fork and nothing else: nodes merge by id, never by equal te
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import groupby
 from typing import Any, Protocol
@@ -191,14 +191,17 @@ class Node:
 
 
 class TrajectoryTree:
-    """All trajectories of one (environment, task, seed), each turn stored once."""
+    """All trajectories of one (environment, task, seed), each turn stored once.
+
+    Feedback before the first turn is each rollout's own: the root is the reset's messages without it, and a path has it again.
+    """
 
     def __init__(self, header: Header, prompt: tuple[Message, ...]) -> None:
         """Start with the root."""
         self.root = replace(header, episode_key="", branch="")
-        self.prompt = prompt
+        self.prompt = _common(prompt)
         self.nodes: dict[str, Node] = {}
-        self._leaves: dict[str, tuple[Header, bool]] = {}
+        self._leaves: dict[str, tuple[Header, tuple[Message, ...], bool]] = {}
 
     def add(self, trajectory: Trajectory) -> None:
         """Merge a trajectory.
@@ -206,17 +209,17 @@ class TrajectoryTree:
         Raises:
             UsageError: it starts elsewhere, or reuses a node id for another turn (fork with `branch=` to avoid that).
         """
-        if replace(trajectory.header, episode_key="", branch="") != self.root or trajectory.prompt != self.prompt:
+        if (
+            replace(trajectory.header, episode_key="", branch="") != self.root
+            or _common(trajectory.prompt) != self.prompt
+        ):
             raise UsageError(f"trajectory of {trajectory.header.task_id} does not start at this tree's root")
-        new = {}
-        parent = ""
+        new, parent = dict[str, Node](), ""
         for turn in trajectory.turns:
             node = Node(turn, parent)
             held = self.nodes.get(turn.node, node)
             if held != node:
-                names = [
-                    item.name for item in fields(Turn) if getattr(held.turn, item.name) != getattr(turn, item.name)
-                ]
+                names = [name for name in Turn.__slots__ if getattr(held.turn, name) != getattr(turn, name)]
                 raise UsageError(
                     f"node {turn.node} already holds a turn with another {', '.join(names) or 'parent'}: give each start "
                     "an episode_key of its own (reset option), each fork a branch, and record a shared turn once"
@@ -224,7 +227,7 @@ class TrajectoryTree:
             new[turn.node] = node
             parent = turn.node
         self.nodes.update(new)
-        self._leaves[parent] = (trajectory.header, trajectory.success)
+        self._leaves[parent] = (trajectory.header, trajectory.prompt, trajectory.success)
 
     def children(self, node: str = "") -> list[str]:
         """Return the ids of the turns after a node, in the order of their adding."""
@@ -232,13 +235,17 @@ class TrajectoryTree:
 
     def paths(self) -> Iterator[Trajectory]:
         """Yield every trajectory that was added, in order."""
-        for leaf, (header, success) in self._leaves.items():
-            turns: list[Turn] = []
-            name = leaf
+        for leaf, (header, prompt, success) in self._leaves.items():
+            turns, name = list[Turn](), leaf
             while name:
                 turns.append(self.nodes[name].turn)
                 name = self.nodes[name].parent
-            yield Trajectory(header, self.prompt, tuple(reversed(turns)), success=success)
+            yield Trajectory(header, prompt, tuple(reversed(turns)), success=success)
+
+
+def _common(prompt: tuple[Message, ...]) -> tuple[Message, ...]:
+    """Return what all rollouts of a task and seed begin with."""
+    return tuple(message for message in prompt if message.author != "feedback")
 
 
 def segments(trajectory: Trajectory) -> Iterator[tuple[tuple[Message, ...], tuple[Turn, ...]]]:

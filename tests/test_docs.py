@@ -121,8 +121,9 @@ def test_the_training_commands_are_understood(tmp_path):
     from trainers.grpo import GRPOSettings
     from trainers.sft import SFTSettings
     from trainers.sweeps import sweep_names
+    from trainers.veg import VEGSettings
 
-    kinds = {"grpo": GRPOSettings, "sft": SFTSettings, "earl": EARLSettings}
+    kinds = {"grpo": GRPOSettings, "sft": SFTSettings, "earl": EARLSettings, "veg": VEGSettings}
     read = 0
     for number, line in enumerate(TRAIN_LINES):
         _, _, module, *words = shlex.split(line)

@@ -13,4 +13,5 @@ for _class, _solver, _labels in (
         sampler=f"agent_envs.babyai.{_solver}:random_action",
         labels=f"agent_envs.babyai.{_labels}:labels_of",
         metrics="agent_envs.babyai.scoring:metrics_of",
+        feedback="agent_envs.babyai.feedback:give_feedback",
     )

@@ -18,7 +18,8 @@ class AnthropicChat(HttpChat):
     """A model behind Anthropic's Messages format.
 
     The format dropped `temperature` and `top_p` on 2026-10-21, and newer models refuse them: where one is given, the request
-    is sent in the version before, for models that still take it. `reasoning_effort` becomes `output_config.effort`.
+    is sent in the version before, for models that still take it. `reasoning_effort` becomes `output_config.effort`. A message
+    with `"cached": True` ends a prefix that the service caches (`cache_control`); OpenAI caches prefixes unasked.
     """
 
     default_variable = "ANTHROPIC_API_KEY"
@@ -64,10 +65,10 @@ class AnthropicChat(HttpChat):
     def body(self, request: ChatRequest) -> dict[str, Any]:
         """Return the JSON body of a request."""
         turns = conversation(request)
-        system = "\n\n".join(turn.text for turn in turns if turn.role == "system" and turn.text)
-        messages = _messages(turns)
+        told = [turn for turn in turns if turn.role == "system" and turn.text]
+        system, messages = _system(told), _messages(turns)
         if not messages:  # the format demands a message of the user
-            system, messages = "", _messages([Spoken("user", system)])
+            system, messages = "", _messages([Spoken("user", "\n\n".join(turn.text for turn in told))])
         given, effort = request.temperature, self.options.reasoning_effort
         return {
             "model": self.model,
@@ -134,6 +135,13 @@ def _tool(function: dict[str, Any]) -> dict[str, Any]:
     return {"name": function["name"], "description": function.get("description", ""), "input_schema": schema}
 
 
+def _system(told: list[Spoken]) -> str | list[dict[str, Any]]:
+    """Return what the system says as one text, or as blocks where one of them ends a prefix for the cache."""
+    if not any(turn.cached for turn in told):
+        return "\n\n".join(turn.text for turn in told)
+    return [block for turn in told for block in _blocks(turn)]
+
+
 def _messages(turns: list[Spoken]) -> list[dict[str, Any]]:
     """Return messages of alternating roles; the format refuses texts without anything in them."""
     messages: list[dict[str, Any]] = []
@@ -152,7 +160,9 @@ def _messages(turns: list[Spoken]) -> list[dict[str, Any]]:
 def _blocks(turn: Spoken) -> list[dict[str, Any]]:
     if turn.role == "tool":
         return [{"type": "tool_result", "tool_use_id": turn.call_id, "content": turn.text}]
-    texts = [{"type": "text", "text": turn.text}] if turn.text.strip() else []
+    # Five minutes, anew with every use. A prefix below the model's least length is read as if it were not marked.
+    mark = {"cache_control": {"type": "ephemeral"}} if turn.cached else {}
+    texts = [{"type": "text", "text": turn.text, **mark}] if turn.text.strip() else []
     uses = [
         {"type": "tool_use", "id": call.id, "name": call.name, "input": json.loads(call.arguments)}
         for call in turn.calls

@@ -23,12 +23,13 @@ _ROLES: dict[str, Role] = {"system": "system", "developer": "system", "assistant
 
 @dataclass(frozen=True)
 class Spoken:
-    """One message. `calls` is the assistant's; `call_id` a tool's."""
+    """One message. `calls` is the assistant's; `call_id` a tool's; `cached` ends a prefix that is worth a cache."""
 
     role: Role
     text: str
     calls: tuple[ToolCall, ...] = ()
     call_id: str = ""
+    cached: bool = False
 
 
 def conversation(request: ChatRequest) -> list[Spoken]:
@@ -85,7 +86,8 @@ def _spoken(message: dict[str, Any]) -> Spoken:
     role = _ROLES.get(message["role"], "user")
     rows = message.get("tool_calls") or ()
     calls = tuple(ToolCall(row["id"], row["function"]["name"], row["function"]["arguments"]) for row in rows)
-    return Spoken(role, clean(message.get("content") or ""), calls, message.get("tool_call_id", ""))
+    content = clean(message.get("content") or "")
+    return Spoken(role, content, calls, message.get("tool_call_id", ""), message.get("cached") is True)
 
 
 def _blocks(rows: list[Spoken]) -> Iterator[tuple[Spoken | None, list[Spoken]]]:

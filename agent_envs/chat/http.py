@@ -10,6 +10,8 @@ from agent_envs.errors import EnvFault, UsageError
 from agent_envs.transport import HttpClient
 
 MOST_TOKENS = 10**9  # a count beyond it is a server's mistake
+# Told with 429, as limits of rate are: the account's money or allowance is spent, and no waiting helps.
+_SPENT = ("enforced_spend_limit_reached", "insufficient_quota")
 T = TypeVar("T")
 
 
@@ -70,12 +72,14 @@ class HttpChat:
             answer = self._client.json("POST", self.url, seconds=seconds, headers=self.headers(sent), json=sent)
             return self._read(answer, request)
         except EnvFault as fault:
-            if not self._key or self._key not in fault.cause:
+            quoted = bool(self._key) and self._key in fault.cause  # a server may quote the key that it refused
+            lasting = fault.retryable and any(code in fault.cause for code in _SPENT)
+            if not (quoted or lasting):
                 raise
-            # A server may quote the key that it refused.
-            hidden = EnvFault(fault.cause.replace(self._key, "(key)"), fault.retryable, fault.wait_seconds)
-            hidden.usage = fault.usage
-            raise hidden from None
+            cause = fault.cause.replace(self._key, "(key)") if quoted else fault.cause
+            told = EnvFault(cause, fault.retryable and not lasting, fault.wait_seconds)
+            told.usage = fault.usage
+            raise told from None
 
     def _read(self, answer: Any, request: ChatRequest) -> ChatReply:
         try:

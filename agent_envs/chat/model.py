@@ -14,7 +14,8 @@ class ChatRequest:
     """What a model is asked: plain chat messages, tool schemas, and how to sample.
 
     Attributes:
-        messages: dicts with `role` and `content`; an assistant's tool calls stand in its content, in the canonical text.
+        messages: dicts with `role` and `content`; an assistant's tool calls stand in its content, in the canonical text. With
+            `cached` true, all up to the end of this message comes again in other requests, and is worth a service's cache.
         tools: schemas in the shape of OpenAI's function tools.
         stop: stop strings; they stay in the reply where the service tells which one it met.
         prefill: what the reply must begin with: models that take no prefill get it as an instruction.

@@ -1,16 +1,20 @@
 """From a suite and an agent to numbers with intervals: the run, its resumption and its result."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
-from agent_envs.evaluation.agents import make_agent
+from agent_envs.chat.prices import Price, check_limit, cost_of, load_prices
+from agent_envs.chat.spending import Purse
+from agent_envs.evaluation.advice import FeedbackCharge, feedback_cost, feedback_prices
+from agent_envs.evaluation.agents import BUILT_IN, make_agent
 from agent_envs.evaluation.episodes import EpisodeNumbers
+from agent_envs.evaluation.limited import Limited
 from agent_envs.evaluation.measures import Measures
 from agent_envs.evaluation.plan import entry_env, plan_of
-from agent_envs.evaluation.prices import Limited, Price, Purse, check_limit, cost_of, load_prices
 from agent_envs.evaluation.run_folder import Played, Run, Settings, claim, open_run, same_identity, save_results
 from agent_envs.evaluation.statistics.rates import Rate
 from agent_envs.evaluation.suite import Suite
@@ -19,7 +23,8 @@ from agent_envs.external import Recording
 from agent_envs.journal import read_journal
 from agent_envs.policies import Policy, check_actions, core_of
 from agent_envs.run_journal import Planned
-from agent_envs.runner import run_many
+from agent_envs.runner import Services, run_many
+from agent_envs.wrappers.feedback_costs import PREFIX
 
 Progress = Callable[[int, int, float], None]
 Keep = Callable[[Played], None]
@@ -69,7 +74,7 @@ def evaluate(
     Raises:
         UsageError: the folder holds a run of another configuration, or the suite is another one here.
     """
-    cast = _cast(settings, policy)  # what cannot be is refused before there is a folder
+    cast = _cast(suite, settings, policy)  # what cannot be is refused before there is a folder
     for entry in suite.entries if getattr(cast.actor, "text_only", False) else ():
         check_actions(cast.actor, core_of(entry_env(entry)))
     plan = plan_of(suite)
@@ -85,7 +90,8 @@ def resume(folder: Path, progress: Progress | None = None) -> Result:
     """
     run = open_run(folder)
     same_identity(run)
-    cast = replace(_cast(run.config.settings(), None, run.config.price), price=run.config.price)
+    config = run.config
+    cast = _cast(run.suite, config.settings(), None, (config.price, config.feedback_prices))
     return _play(run.suite, plan_of(run.suite), cast, run, _Watch(progress, None))
 
 
@@ -95,24 +101,39 @@ class _Watch:
     keep: Keep | None
 
 
+Paid = tuple[Price | None, Mapping[str, Price]]  # the agent's price, and those of feedback models by their names
+
+
 @dataclass(frozen=True)
 class _Cast:
     settings: Settings
     actor: Policy
-    price: Price | None
+    prices: Paid
 
 
-def _cast(settings: Settings, policy: Policy | None, price: Price | None = None) -> _Cast:
-    price = price or load_prices(Path(settings.prices) if settings.prices else None).price(settings.agent)
-    if settings.max_cost_usd is not None:
-        check_limit(settings.max_cost_usd, price, settings.agent)
-    return _Cast(settings, policy or make_agent(settings.agent, **settings.agent_options), price)
+def _cast(suite: Suite, settings: Settings, policy: Policy | None, known: Paid | None = None) -> _Cast:
+    table = load_prices(Path(settings.prices) if settings.prices else None)
+    prices = known or (table.price(settings.agent), feedback_prices(suite, table))
+    if settings.max_cost_usd is not None and not (prices[1] and settings.agent in BUILT_IN):
+        check_limit(settings.max_cost_usd, prices[0], settings.agent)
+    return _Cast(settings, policy or make_agent(settings.agent, **settings.agent_options), prices)
+
+
+def _behind_a_limit(cast: _Cast, suite: Suite, run: Run | None) -> tuple[Policy, FeedbackCharge | None]:
+    """Return the agent, and what stands before feedback models, under one limit, if there is one."""
+    most, (price, prices) = cast.settings.max_cost_usd, cast.prices
+    if most is None:
+        return cast.actor, None
+    purse = Purse(price or Price(input=0.0, output=0.0), most)
+    for row in read_journal(run.log().path) if run is not None else ():
+        purse.pay(row.get("usage", {}))
+    charge = FeedbackCharge(suite, prices, purse, run.externals if run is not None else None)
+    return cast.actor if price is None else Limited(cast.actor, purse), charge
 
 
 def _play(suite: Suite, plan: list[Planned], cast: _Cast, run: Run | None, watch: _Watch) -> Result:
-    settings, actor, price = cast.settings, cast.actor, cast.price
-    if settings.max_cost_usd is not None and price is not None:
-        actor = Limited(actor, _purse(price, settings.max_cost_usd, run))
+    settings = cast.settings
+    actor, charged = _behind_a_limit(cast, suite, run)
     places = {key: (entry, cluster, trial) for key, entry, _, cluster, trial in suite.episodes()}
     found: dict[str, EpisodeNumbers] = {}
     measures = Measures()
@@ -122,7 +143,10 @@ def _play(suite: Suite, plan: list[Planned], cast: _Cast, run: Run | None, watch
         log = None
         if run is not None:
             log = replace(run.log(), recording=stack.enter_context(Recording(run.externals, "record")))
-        episodes = stack.enter_context(closing(run_many(plan, actor, concurrency=settings.concurrency, journal=log)))
+        played_on = run_many(
+            plan, actor, concurrency=settings.concurrency, journal=log, services=Services(charged=charged)
+        )
+        episodes = stack.enter_context(closing(played_on))
         for item, result in episodes:
             played = Played(item.key, *places[item.key], result)
             found[item.key] = played.numbers(measures)
@@ -135,7 +159,7 @@ def _play(suite: Suite, plan: list[Planned], cast: _Cast, run: Run | None, watch
         numbers = run.numbers(measures)  # with what earlier parts of the run spent and had to leave
     else:
         numbers = measures.planned(suite, found)
-    outcome = result_from(suite, settings, numbers, price)
+    outcome = result_from(suite, settings, numbers, *cast.prices)
     if run is not None:
         if run.externals.stat().st_size == 0:
             run.externals.unlink()
@@ -143,10 +167,26 @@ def _play(suite: Suite, plan: list[Planned], cast: _Cast, run: Run | None, watch
     return outcome
 
 
-def result_from(suite: Suite, settings: Settings, numbers: list[EpisodeNumbers], price: Price | None) -> Result:
-    """Return the result of planned episodes as numbers, in the order of the suite."""
-    costs = [_cost(item, price) for item in numbers]
-    summaries = summarise(suite, numbers, costs)
+def result_from(
+    suite: Suite,
+    settings: Settings,
+    numbers: list[EpisodeNumbers],
+    price: Price | None,
+    feedback: Mapping[str, Price] = MappingProxyType({}),
+) -> Result:
+    """Return the result of planned episodes as numbers, in the order of the suite.
+
+    Args:
+        suite: what was played.
+        settings: how.
+        numbers: of every planned episode.
+        price: the agent's.
+        feedback: prices of feedback models, by their names in the suite.
+    """
+    given = {entry.label: entry.feedback for entry in suite.entries}
+    advice = [feedback_cost(item.usage, given[item.entry], feedback) for item in numbers]
+    costs = [_cost(item, price, more) for item, more in zip(numbers, advice, strict=True)]
+    summaries = summarise(suite, numbers, costs, advice)
     complete = all(item.played for item in numbers)
     return Result(suite, settings, summaries, score_of(suite, summaries), complete)
 
@@ -154,17 +194,14 @@ def result_from(suite: Suite, settings: Settings, numbers: list[EpisodeNumbers],
 def result_of_run(run: Run, measures: Measures | None = None) -> tuple[Result, list[EpisodeNumbers]]:
     """Return the result of a run as its journal has it now, and the numbers behind it."""
     numbers = run.numbers(measures)
-    return result_from(run.suite, run.config.settings(), numbers, run.config.price), numbers
+    config = run.config
+    return result_from(run.suite, config.settings(), numbers, config.price, config.feedback_prices), numbers
 
 
-def _cost(item: EpisodeNumbers, price: Price | None) -> float | None:
+def _cost(item: EpisodeNumbers, price: Price | None, feedback: float | None) -> float | None:
+    """Return what an episode cost, the agent and its feedback together; None where a price is not known."""
+    if feedback is None:
+        return None
     if price is not None:
-        return cost_of(price, item.usage)
-    return None if item.usage else 0.0
-
-
-def _purse(price: Price, most_usd: float, run: Run | None) -> Purse:
-    purse = Purse(price, most_usd)
-    for row in read_journal(run.log().path) if run is not None else ():
-        purse.pay(row.get("usage", {}))
-    return purse
+        return cost_of(price, item.usage) + feedback
+    return None if any(not name.startswith(PREFIX) for name in item.usage) else feedback

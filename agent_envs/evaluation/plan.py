@@ -1,5 +1,6 @@
 """From what a person asks for to a suite, and from a suite to the episodes that are played."""
 
+import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -9,11 +10,11 @@ import gymnasium as gym
 from agent_envs.canonical import canonical_json
 from agent_envs.core import TurnEnv
 from agent_envs.errors import AgentEnvsError, UsageError
-from agent_envs.evaluation.suite import ADHOC, Entry, Suite, seed_of
+from agent_envs.evaluation.suite import ADHOC, Entry, Feedback, Suite, seed_of
 from agent_envs.policies import core_of
 from agent_envs.registry import NAMESPACE, full_id, spec_json
 from agent_envs.run_journal import Planned
-from agent_envs.wrappers.turns import ForcedAnswer, TurnLimit
+from agent_envs.wrappers import ForcedAnswer, TurnLimit, VerbalFeedback
 
 
 @dataclass(frozen=True)
@@ -28,6 +29,7 @@ class Choice:
         trials: episodes a task.
         sweep: (argument, its values), or None.
         turn_limits: free turns before a forced answer, or turns where no answer can be forced; see `allowed_limits`.
+        feedback: before every turn, see `VerbalFeedback`; several are entries of their own, None among them for none.
     """
 
     env_id: str
@@ -37,6 +39,7 @@ class Choice:
     trials: int = 1
     sweep: tuple[str, tuple[Any, ...]] | None = None
     turn_limits: tuple[int, ...] = ()
+    feedback: tuple[Feedback | None, ...] = (None,)
 
 
 def adhoc_suite(choice: Choice) -> Suite:
@@ -63,8 +66,11 @@ def _entries(choice: Choice) -> Iterator[Entry]:
         label = [f"{name}={value if isinstance(value, str) else canonical_json(value)}"] if name else []
         tasks = tasks_of(core, split, choice.limit)
         unit = "free_turns" if core.answer_tags[0] else "turns"
-        for turns in allowed_limits(core, choice.turn_limits) or (None,):
+        limits = allowed_limits(core, choice.turn_limits) or (None,)
+        for turns, feedback in itertools.product(limits, choice.feedback):
             parts = label if turns is None else [*label, f"{unit}={turns}"]
+            if len(choice.feedback) > 1 or feedback is not None:
+                parts = [*parts, feedback.label if feedback is not None else "feedback=none"]
             yield Entry(
                 label=" ".join(parts) or core.env_id.removeprefix(f"{NAMESPACE}/"),
                 env_id=core.env_id,
@@ -72,6 +78,7 @@ def _entries(choice: Choice) -> Iterator[Entry]:
                 spec_digest=core.spec_digest,
                 split=split,
                 turn_limit=turns,
+                feedback=feedback,
                 tasks=tasks,
             )
 
@@ -146,14 +153,29 @@ def plan_of(suite: Suite) -> list[Planned]:
 
 
 def entry_env(entry: Entry) -> gym.Env[Any, Any]:
-    """Return the environment of an entry, its turn limit around it.
+    """Return the environment of an entry, its turn limit and its feedback around it.
 
     Raises:
         UsageError: its arguments are none that the environment can be made with; files of runs may name any.
     """
+    env = _limited(_made(entry), entry.turn_limit)
+    if entry.feedback is None:
+        return env
+    told = entry.feedback
+    made = VerbalFeedback(
+        env, feedback=told.model, epsilon=told.epsilon, templates=told.texts or "", options=told.options
+    )
+    if made.templates != told.templates:
+        raise UsageError(
+            f"{entry.label}: its feedback was asked for with templates {told.templates}, and these are {made.templates}"
+        )
+    return made
+
+
+def _made(entry: Entry) -> gym.Env[Any, Any]:
     arguments: dict[str, Any] = dict(entry.arguments)
     try:
-        env = gym.make(full_id(entry.env_id), **arguments)
+        return gym.make(full_id(entry.env_id), **arguments)
     except (AgentEnvsError, gym.error.Error, OSError, ImportError, KeyError):
         raise
     except TypeError as error:
@@ -163,7 +185,10 @@ def entry_env(entry: Entry) -> gym.Env[Any, Any]:
         raise UsageError(
             f"{entry.env_id} cannot be made with {canonical_json(arguments)[:300]}: {what[:300]}"
         ) from error
-    if entry.turn_limit is None:
+
+
+def _limited(env: gym.Env[Any, Any], turn_limit: int | None) -> gym.Env[Any, Any]:
+    if turn_limit is None:
         return env
     forces = core_of(env).answer_tags[0]
-    return ForcedAnswer(env, free_turns=entry.turn_limit) if forces else TurnLimit(env, turns=entry.turn_limit)
+    return ForcedAnswer(env, free_turns=turn_limit) if forces else TurnLimit(env, turns=turn_limit)

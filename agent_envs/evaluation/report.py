@@ -14,6 +14,7 @@ from agent_envs.evaluation.strata import Spread, figure
 from agent_envs.evaluation.summary import Summary
 from agent_envs.evaluation.turn_limits import LimitedRun, LimitRow, limit_rows
 from agent_envs.printing import visible
+from agent_envs.wrappers.feedback_costs import feedback_usage
 
 
 @dataclass(frozen=True)
@@ -132,6 +133,7 @@ def _report(run: Run) -> tuple[Report, list[EpisodeNumbers]]:
     grids = [_success(result), _behaviour(items, numbers), _outcomes(items)]
     if result.suite.trials > 1:
         grids.insert(1, _trials(items, numbers))
+    grids += feedback_grids(items)
     grids += family_grids(items)
     notes = [line for item in items for line in item.warnings()]
     for item in items:
@@ -142,6 +144,23 @@ def _report(run: Run) -> tuple[Report, list[EpisodeNumbers]]:
     notes += measures.notes.values()
     title = f"{result.suite.name}, {result.settings.agent}"
     return Report(title, tuple(grids), tuple(notes), {item.entry: item.told() for item in items}), numbers
+
+
+def feedback_grids(items: Sequence[Summary]) -> list[Grid]:
+    """Return what the feedback of a run took: tokens times price, for an episode and for all."""
+    heads = ("entry", "calls", "tokens in", "of them cached", "tokens out", "USD an episode", "USD")
+    rows = []
+    for item in items:
+        used = feedback_usage(item.usage)
+        if not used:
+            continue
+        each = [f"{used.get(name, 0) / item.episodes:.2f}" for name in ("calls", "input", "cached", "output")]
+        cost = item.feedback_cost_usd
+        dollars = ("not known",) * 2 if cost is None else (f"{cost / item.episodes:.6f}", f"{cost:.4f}")
+        rows.append((item.entry, *each, *dollars))
+    return (
+        [Grid("Feedback: calls and tokens an episode, over the planned episodes", heads, tuple(rows))] if rows else []
+    )
 
 
 def family_grids(items: Sequence[Summary]) -> list[Grid]:

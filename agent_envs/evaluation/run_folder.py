@@ -21,16 +21,19 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, JsonValue, ValidationError
 
 from agent_envs.canonical import canonical_json
+from agent_envs.chat.prices import Price, load_prices
 from agent_envs.errors import UsageError
+from agent_envs.evaluation.advice import feedback_prices
 from agent_envs.evaluation.episodes import EpisodeNumbers, numbers_of
 from agent_envs.evaluation.measures import Measures
-from agent_envs.evaluation.prices import Price, load_prices
-from agent_envs.evaluation.suite import Entry, Hex, Strict, Suite, changes, named_changes, read_suite, suite_text
+from agent_envs.evaluation.suite import Entry, Hex, Suite, changes, named_changes, read_suite, suite_text
 from agent_envs.journal import Journal, read_journal
 from agent_envs.rollout import EpisodeResult
 from agent_envs.run_journal import UNFINISHED, RunLog, result_of
 from agent_envs.sources.corpora import write_atomically
+from agent_envs.strict import Strict
 from agent_envs.version import VERSION
+from agent_envs.wrappers.feedback_costs import PREFIX
 
 CONFIG_SCHEMA: Literal["agent-envs/config@1"] = "agent-envs/config@1"
 
@@ -80,6 +83,7 @@ class Config(Strict):
     price: Price | None
     prices_date: str
     pack: str
+    feedback_prices: dict[str, Price] = {}
 
     def settings(self) -> Settings:
         """Return the settings that were given."""
@@ -181,9 +185,11 @@ def _together(before: Played | None, result: EpisodeResult) -> EpisodeResult:
         return result
     old = before.result
     causes = (*old.attempts, old.fault) if old.status == "fault" else old.attempts
+    # What feedback said is found again, and asked for once.
+    spent = {name: count for name, count in old.usage.items() if not name.startswith(PREFIX)}
     return replace(
         result,
-        usage=dict(Counter(old.usage) + Counter(result.usage)),
+        usage=dict(Counter(spent) + Counter(result.usage)),
         attempts=(*causes, *result.attempts),
         seconds=old.seconds + result.seconds,
         agent_seconds=old.agent_seconds + result.agent_seconds,
@@ -230,6 +236,7 @@ def claim(folder: Path, suite: Suite, settings: Settings) -> Run:
     config = Config(
         identity=identity, concurrency=settings.concurrency, max_cost_usd=settings.max_cost_usd,
         price=table.price(settings.agent), prices_date=table.date, pack=settings.pack,
+        feedback_prices=feedback_prices(suite, table),
     )  # fmt: skip
     try:
         folder.mkdir(parents=True, exist_ok=True)

@@ -11,10 +11,11 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError, model_validator
+from pydantic import Field, JsonValue, SerializerFunctionWrapHandler, ValidationError, model_serializer, model_validator
 
 from agent_envs.canonical import canonical_json, digest
 from agent_envs.errors import UsageError
+from agent_envs.strict import Strict
 from agent_envs.trajectory import Trajectory
 
 SUITE_SCHEMA: Literal["agent-envs/suite@1"] = "agent-envs/suite@1"
@@ -25,12 +26,37 @@ Name = Annotated[str, Field(min_length=1, max_length=400)]  # ids of official ta
 Hex = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 
 
-class Strict(BaseModel):
-    """Base of what is read from files: exact types, no unknown keys, no NaN."""
+class Feedback(Strict):
+    """Feedback before every turn, see `agent_envs.wrappers.VerbalFeedback`: two scores differ where this does.
 
-    model_config = ConfigDict(
-        extra="forbid", strict=True, frozen=True, allow_inf_nan=False, validate_by_name=True, serialize_by_alias=True
-    )
+    Attributes:
+        model: who gives it, `scripted:good` or a chat model's name.
+        epsilon: how often it is to explore.
+        templates: 12 hex digits that name the content of the two templates; "" where none is used.
+        texts: these templates by `explore` and `exploit`, where they are not the package's.
+        options: of the chat model.
+    """
+
+    model: Annotated[str, Field(min_length=1, max_length=200)]
+    epsilon: Annotated[float, Field(ge=0, le=1)]
+    templates: Annotated[str, Field(pattern=r"^([0-9a-f]{12})?$")] = ""
+    texts: Annotated[dict[str, str], Field(max_length=2)] = {}
+    options: dict[str, JsonValue] = {}
+
+    @model_validator(mode="after")
+    def _keyless(self) -> "Feedback":
+        if "api_key_env" in self.options:
+            # A suite may be a stranger's, and names the server too.
+            raise ValueError("options name no key: it comes from OPENAI_API_KEY or ANTHROPIC_API_KEY")
+        return self
+
+    @property
+    def label(self) -> str:
+        """What an entry's label tells of it."""
+        changed = f" templates={self.templates}" if self.texts else ""
+        options = canonical_json(self.options)
+        chosen = f" options={options if len(options) <= 80 else digest(options)[:12]}" if self.options else ""
+        return f"feedback={self.model} epsilon={self.epsilon:g}{changed}{chosen}"
 
 
 class Entry(Strict):
@@ -44,6 +70,7 @@ class Entry(Strict):
         split: of the tasks.
         turn_limit: free turns of an episode, the next is a forced answer; where none can be forced, its turns. None: the
             environment's own limit.
+        feedback: before every turn; None for none.
         success: `success`, as the environment says at the end, or `return>=X` for the episode's return.
         weight: in the suite's score, relative to the other entries.
         tasks: (id, digest of the content, cluster) each.
@@ -55,9 +82,16 @@ class Entry(Strict):
     spec_digest: Hex
     split: Name
     turn_limit: Annotated[int, Field(ge=0)] | None = None
+    feedback: Feedback | None = None
     success: Annotated[str, Field(pattern=r"^(success|return>=-?[0-9]+(\.[0-9]+)?)$")] = "success"
     weight: Annotated[float, Field(gt=0)] = 1.0
     tasks: Annotated[tuple[tuple[Name, Hex, Name], ...], Field(min_length=1)]
+
+    @model_serializer(mode="wrap")
+    def _as_ever(self, write: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Write an entry without feedback as before there was any: digests of suites stay what they are."""
+        row: dict[str, Any] = write(self)
+        return row if self.feedback is not None else {name: row[name] for name in row if name != "feedback"}
 
     def solved(self, trajectory: Trajectory) -> bool:
         """Return whether an episode counts as a success."""

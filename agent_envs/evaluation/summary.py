@@ -19,6 +19,7 @@ from agent_envs.evaluation.strata import Metric, Stratum, metrics_of, strata_of
 from agent_envs.evaluation.suite import Entry, Suite
 
 FEW_VALID = 0.95
+Costs = tuple[float | None, float | None]  # of an episode, and the part for feedback
 POWERS = (1, 2, 4, 8, 16, 32, 64)  # the k of pass^k and pass@k, up to the number of trials
 
 
@@ -26,7 +27,8 @@ POWERS = (1, 2, 4, 8, 16, 32, 64)  # the k of pass^k and pass@k, up to the numbe
 class Summary:
     """The numbers of one entry. Planned episodes that were not played count as no success, and are told.
 
-    Means of turns, calls and characters are over the episodes that came to an end. `strata` (by label) and `metrics` are what
+    Means of turns, calls and characters are over the episodes that came to an end. `feedback_cost_usd` is the part of
+    `cost_usd` that was paid for feedback; both are None where a price is not known. `strata` (by label) and `metrics` are what
     the environment's family tells beside success, and are empty for those that tell nothing.
     """
 
@@ -49,6 +51,7 @@ class Summary:
     mean_prose: float
     usage: dict[str, int]
     cost_usd: float | None
+    feedback_cost_usd: float | None
     seconds: float
     agent_seconds: float
     strata: dict[str, tuple[Stratum, ...]]
@@ -105,11 +108,20 @@ class Summary:
         return lines
 
 
-def summarise(suite: Suite, numbers: Sequence[EpisodeNumbers], costs: Sequence[float | None]) -> tuple[Summary, ...]:
-    """Return the summary of each entry. `costs` are in US dollars, one an episode; None where no price is known."""
-    groups: dict[str, list[tuple[EpisodeNumbers, float | None]]] = {entry.label: [] for entry in suite.entries}
-    for item, cost in zip(numbers, costs, strict=True):
-        groups[item.entry].append((item, cost))
+def summarise(
+    suite: Suite, numbers: Sequence[EpisodeNumbers], costs: Sequence[float | None], advice: Sequence[float | None]
+) -> tuple[Summary, ...]:
+    """Return the summary of each entry.
+
+    Args:
+        suite: what was played.
+        numbers: of every planned episode.
+        costs: US dollars, one an episode; None where no price is known.
+        advice: the part of them that was paid for feedback.
+    """
+    groups: dict[str, list[tuple[EpisodeNumbers, Costs]]] = {entry.label: [] for entry in suite.entries}
+    for item, cost, part in zip(numbers, costs, advice, strict=True):
+        groups[item.entry].append((item, (cost, part)))
     return tuple(_summary(entry, suite.trials, groups[entry.label]) for entry in suite.entries)
 
 
@@ -120,7 +132,7 @@ def score_of(suite: Suite, summaries: Sequence[Summary]) -> Rate | None:
     return weighted_rate([item.success for item in summaries], [entry.weight for entry in suite.entries])
 
 
-def _summary(entry: Entry, trials: int, rows: list[tuple[EpisodeNumbers, float | None]]) -> Summary:
+def _summary(entry: Entry, trials: int, rows: list[tuple[EpisodeNumbers, Costs]]) -> Summary:
     items = [item for item, _ in rows]
     tasks, clusters = [item.task for item in items], [item.cluster for item in items]
     wins = [float(item.success) for item in items]
@@ -130,7 +142,7 @@ def _summary(entry: Entry, trials: int, rows: list[tuple[EpisodeNumbers, float |
     usage: Counter[str] = Counter()
     for item in items:
         usage.update(item.usage)
-    costs = [cost for _, cost in rows]
+    costs, advice = ([pair[place] for _, pair in rows] for place in (0, 1))
     returns = [item.total_reward for item in played] or [0.0]
     faults = Counter(item.fault for item in items if item.status == "fault")
     return Summary(
@@ -152,9 +164,14 @@ def _summary(entry: Entry, trials: int, rows: list[tuple[EpisodeNumbers, float |
         mean_calls=sum(item.calls for item in played) / max(len(played), 1),
         mean_prose=sum(item.prose for item in played) / max(turns, 1),
         usage=dict(sorted(usage.items())),
-        cost_usd=None if None in costs else math.fsum(cost for cost in costs if cost is not None),
+        cost_usd=_sum(costs),
+        feedback_cost_usd=_sum(advice),
         seconds=math.fsum(item.seconds for item in items),
         agent_seconds=math.fsum(item.agent_seconds for item in items),
         strata=strata_of(items),
         metrics=metrics_of(items),
     )
+
+
+def _sum(costs: Sequence[float | None]) -> float | None:
+    return None if None in costs else math.fsum(cost for cost in costs if cost is not None)

@@ -149,14 +149,20 @@ def _subjects(entries: Sequence[Entry]) -> list[str]:
 
 
 def _settings(entries: Sequence[Entry]) -> list[str]:
-    """Return in which arguments entries of one environment differ, as text; "" where they do not."""
+    """Return in which arguments and feedback entries of one environment differ, as text; "" where they do not."""
     found = []
     for entry in entries:
         peers = [other.arguments for other in entries if other.env_id == entry.env_id]
         names = sorted({name for arguments in peers for name in arguments})
         varied = [name for name in names if len({_told(arguments, name) for arguments in peers}) > 1]
-        found.append(" ".join(f"{name}={_told(entry.arguments, name)}" for name in varied))
+        told = [f"{name}={_told(entry.arguments, name)}" for name in varied]
+        advised = {_advice(other) for other in entries if other.env_id == entry.env_id}
+        found.append(" ".join([*told, *([_advice(entry)] if len(advised) > 1 else [])]))
     return found
+
+
+def _advice(entry: Entry) -> str:
+    return "feedback=none" if entry.feedback is None else entry.feedback.label
 
 
 def _told(arguments: Mapping[str, Any], name: str) -> str:

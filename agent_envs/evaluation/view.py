@@ -243,7 +243,7 @@ def _ways(number: int, last: bool) -> tuple[Cell, ...]:
 
 def _result(run: Run, episodes: list[_Episode], measures: Measures) -> Result:
     numbers = measures.planned(run.suite, {item.key: item.numbers for item in episodes})
-    return result_from(run.suite, run.config.settings(), numbers, run.config.price)
+    return result_from(run.suite, run.config.settings(), numbers, run.config.price, run.config.feedback_prices)
 
 
 def _write_index(run: Run, site: Site, rows: list[Shown], result: Result, notes: tuple[str, ...]) -> Path:

@@ -7,7 +7,7 @@ episode, turn by turn.
 
 import tempfile
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -21,7 +21,7 @@ from agent_envs.evaluation.pictures import Painter, draws
 from agent_envs.evaluation.plan import entry_env
 from agent_envs.evaluation.suite import Entry
 from agent_envs.external import Recording
-from agent_envs.lanes import Lanes
+from agent_envs.lanes import LaneEntry, Lanes
 from agent_envs.policies import core_of
 from agent_envs.rollout import replay
 from agent_envs.trajectory import Trajectory
@@ -82,7 +82,7 @@ class ReplayReader:
         env = Painter(self._env, len(trajectory.turns)) if drawn and pictured else self._env
         try:
             replay(env, trajectory)
-            lanes = told(env) if told is not None else None
+            lanes = _with_feedback(told(env), trajectory) if told is not None else None
         except (ReplayMismatch, EnvFault) as error:
             return Seen(note=_reason(told is not None, " ".join(str(error).split())))
         except _UNMADE as error:
@@ -110,6 +110,21 @@ class ReplayReader:
                 path.touch()
             self._recording = self._open.enter_context(Recording(path, "replay"))
         return self._recording
+
+
+def _with_feedback(lanes: Lanes, trajectory: Trajectory) -> Lanes:
+    """Return lanes with what a wrapper's feedback said, across them, at the end of each turn."""
+    shown = [(0, trajectory.prompt)]
+    for turn in trajectory.turns:
+        news = turn.observation if turn.context == "append" else turn.observation[-1:]
+        shown.append((turn.index, news))
+    more = [
+        LaneEntry("", "note", message.content, turn=turn)
+        for turn, messages in shown
+        for message in messages
+        if message.author == "feedback"
+    ]
+    return replace(lanes, entries=(*lanes.entries, *more))
 
 
 def _has(entry: Entry) -> tuple[bool, bool]:

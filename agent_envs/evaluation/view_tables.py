@@ -12,6 +12,7 @@ from agent_envs.evaluation.run_folder import Run
 from agent_envs.evaluation.statistics.rates import Rate
 from agent_envs.evaluation.suite import ADHOC, Suite
 from agent_envs.evaluation.summary import Summary
+from agent_envs.wrappers.feedback_costs import feedback_usage
 
 ORDER = "The tasks with the fewest solved trials come first."
 MOST_NOTES = 40
@@ -56,13 +57,30 @@ def run_facts(run: Run, result: Result) -> tuple[tuple[str, str], ...]:
         ("agent", identity.agent),
         ("agent's options", canonical_json(identity.agent_options) if identity.agent_options else "none"),
         ("suite", f"{identity.suite}, digest {identity.suite_digest[:12]}"),
+        *advice_facts(run.suite),
         ("episodes", f"{planned:,}, {trials} a task{', a smoke run' if identity.smoke else ''}"),
         ("agent-envs", identity.package),
         ("tokens", usage_text(tokens)),
         ("cost", "not known: no price" if known is None else f"{known:,.4f} USD" if known else "nothing"),
+        *_feedback_facts(items),
         ("episode time", f"{seconds:,.1f} s (agent {agent_seconds:,.1f} s)"),
     ]
     return tuple(rows)
+
+
+def advice_facts(suite: Suite) -> list[tuple[str, str]]:
+    """Return which feedback there was before every turn, if any."""
+    told = list(dict.fromkeys(entry.feedback.label for entry in suite.entries if entry.feedback is not None))
+    return [("feedback", ", ".join(label.removeprefix("feedback=") for label in told))] if told else []
+
+
+def _feedback_facts(items: Sequence[Summary]) -> list[tuple[str, str]]:
+    """Return what feedback took of that, where there was any."""
+    if not any(feedback_usage(item.usage) for item in items):
+        return []
+    costs = [item.feedback_cost_usd for item in items]
+    known = None if None in costs else sum(cost for cost in costs if cost is not None)
+    return [("of that for feedback", "not known: no price" if known is None else f"{known:,.4f} USD")]
 
 
 def usage_text(usage: Mapping[str, int]) -> str:

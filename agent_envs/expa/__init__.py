@@ -30,4 +30,5 @@ for _class in ("tag_face:TagEnv", "machine:ExpandedActionEnv"):
         sampler="agent_envs.expa.solver:random_action",
         labels="agent_envs.expa.labels:labels_of",
         metrics="agent_envs.expa.labels:metrics_of",
+        feedback="agent_envs.expa.feedback:give_feedback",
     )

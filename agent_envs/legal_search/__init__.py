@@ -10,4 +10,5 @@ register_companions(
     labels="agent_envs.legal_search.scoring:labels",
     metrics="agent_envs.legal_search.scoring:metrics",
     first_look="agent_envs.legal_search.heuristic:first_look",
+    feedback="agent_envs.legal_search.feedback:give_feedback",
 )

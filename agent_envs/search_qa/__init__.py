@@ -9,4 +9,5 @@ register_companions(
     heuristic="agent_envs.search_qa.heuristic:search_once_and_guess",
     metrics="agent_envs.search_qa.scoring:metrics",
     first_look="agent_envs.search_qa.env:first_look",
+    feedback="agent_envs.search_qa.feedback:give_feedback",
 )

@@ -15,6 +15,7 @@ register_companions(
     labels="agent_envs.tau2.told:labels",
     metrics="agent_envs.tau2.told:metrics",
     lanes="agent_envs.tau2.lanes:lanes",
+    feedback="agent_envs.tau2.feedback:give_feedback",
 )
 
 

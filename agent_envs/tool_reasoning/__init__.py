@@ -9,4 +9,5 @@ register_companions(
     labels="agent_envs.tool_reasoning.scoring:labels",
     metrics="agent_envs.tool_reasoning.scoring:metrics",
     first_look="agent_envs.tool_reasoning.env:first_look",
+    feedback="agent_envs.tool_reasoning.feedback:give_feedback",
 )

@@ -6,7 +6,9 @@ import gymnasium as gym
 
 from agent_envs.core import TurnWrapper
 from agent_envs.errors import UsageError
+from agent_envs.messages import Message
 from agent_envs.protocol import Answer, Call, LabelProtocol, Malformed, Say
+from agent_envs.rollout import said_by
 from agent_envs.trajectory import Turn
 
 KEEP = ("turns", "actions")
@@ -46,8 +48,11 @@ class Memory(TurnWrapper):
         """Reset and forget."""
         observation, info = self.env.reset(seed=seed, options=options)
         shown = _pairs(info["messages"])
-        first = () if self.standing is None else ((_NOBODY, *shown[self.standing :]),)
-        self.state = (shown[: self.standing], first)
+        # Feedback is news too: it is not what a task stands on.
+        told = len(said_by(self.env))
+        standing = len(shown) - told if self.standing is None else self.standing
+        first = ((_NOBODY, *shown[standing:]),) if self.standing is not None or told else ()
+        self.state = (shown[:standing], first)
         return observation, self._rebuild(info)
 
     def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
@@ -63,6 +68,12 @@ class Memory(TurnWrapper):
         # The newest observation answers the newest turn, so `turns` past turns need one exchange more.
         self.state = (opening, (*exchanges, exchange)[-(self.turns + 1) :])
         return observation, reward, terminated, truncated, self._rebuild(info)
+
+    def hear(self, message: Message) -> None:
+        """Keep a message that a wrapper further out has shown, as long as the observation that it stands behind."""
+        opening, exchanges = self.state
+        *older, newest = exchanges or ((_NOBODY,),)
+        self.state = (opening, (*older, (*newest, (message.role, message.content))))
 
     def _tags(self) -> tuple[str, ...]:
         """Return the names of the tags that act in this environment."""

@@ -68,6 +68,11 @@ class TurnLimit(TurnWrapper):
         self.turn_env()
         self.turns = turns
         self.state = (0, True)
+        inner = self.env
+        while isinstance(inner, gym.Wrapper):
+            if isinstance(inner, TurnWrapper):
+                inner.limited(turns)
+            inner = inner.env
 
     @property
     def over(self) -> bool:

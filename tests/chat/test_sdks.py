@@ -139,6 +139,36 @@ def test_anthropic(serve):
     }
 
 
+def test_anthropic_with_a_prefix_for_the_cache(serve):
+    wire = AnthropicWire(lambda body: Said("Look closer."), key="k")
+    url = serve(wire)
+    with anthropic.Anthropic(api_key="k", base_url=url, max_retries=0, _strict_response_validation=True) as sdk:
+        answer = sdk.messages.create(
+            model="m",
+            system=[
+                {"type": "text", "text": "Be brief."},
+                {"type": "text", "text": "The rules.", "cache_control": {"type": "ephemeral"}},
+            ],
+            messages=[{"role": "user", "content": [{"type": "text", "text": "Now."}]}],
+            max_tokens=1024,
+        )
+    rows = [
+        {"role": "system", "content": "Be brief."},
+        {"role": "system", "content": "The rules.", "cached": True},
+        {"role": "user", "content": "Now."},
+    ]
+    reply = AnthropicChat("m", url=url, api_key="k").complete(ChatRequest(rows))
+    assert wire.bodies[0] == wire.bodies[1] and reply.text == answer.content[-1].text == "Look closer."
+    official = TypeAdapter(anthropic.types.message_create_params.MessageCreateParamsNonStreaming)
+    assert plain(official.validate_python(wire.bodies[1])) == wire.bodies[1]
+    written, read = answer.usage.cache_creation_input_tokens, answer.usage.cache_read_input_tokens
+    assert (reply.usage["cache_write"], reply.usage["cached"]) == (written, read) == (6, 64)
+    # The other format has no such field: what is sent is what it always was.
+    plain_wire = OpenAIWire(lambda body: Said("Hm."))
+    OpenAIChat("m", serve(plain_wire)).complete(ChatRequest(rows))
+    assert all(set(message) == {"role", "content"} for message in plain_wire.bodies[0]["messages"])
+
+
 def test_the_fakes_refuse_as_the_services_do(serve):
     with openai.OpenAI(api_key="x", base_url=f"{serve(OpenAIWire(None, key='k'))}/v1", max_retries=0) as sdk:
         with pytest.raises(openai.AuthenticationError):

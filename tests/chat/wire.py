@@ -135,6 +135,11 @@ class AnthropicWire(Wire):
         refuse({"model", "messages", "max_tokens"} - set(value), "field required")
         refuse(not all(stop.strip() for stop in value.get("stop_sequences", ())), "stop sequences: non-whitespace")
         messages = value["messages"]
+        told = value.get("system", "")
+        marked = [block for block in told if isinstance(told, list) and "cache_control" in block]
+        refuse(any(not block["text"].strip() for block in marked), "cache_control cannot be set for empty text blocks")
+        refuse(any(block["cache_control"] != {"type": "ephemeral"} for block in marked), "cache_control: type")
+        refuse(len(marked) > 4, "a maximum of 4 blocks with cache_control")
         refuse(not messages or messages[0]["role"] != "user", "first message must use the user role")
         refuse(messages[-1]["role"] == "assistant", "this model does not support prefill")
         waiting, seen = [], set()

@@ -6,9 +6,11 @@ import threading
 import pytest
 
 from agent_envs import BudgetSpent, EnvFault, Reply, UsageError
+from agent_envs.chat.prices import Price, PriceTable, cost_of, load_prices
+from agent_envs.chat.spending import Purse
 from agent_envs.evaluation.evaluate import evaluate, result_of_run, resume
+from agent_envs.evaluation.limited import Limited
 from agent_envs.evaluation.plan import Choice, adhoc_suite
-from agent_envs.evaluation.prices import Limited, Price, PriceTable, Purse, cost_of, load_prices
 from agent_envs.evaluation.run_folder import Settings, open_run
 from agent_envs.policies import CompanionPolicy
 from benchmarks.agents import Instant

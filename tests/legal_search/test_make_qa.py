@@ -12,8 +12,9 @@ import pytest
 
 from agent_envs.canonical import encode_state
 from agent_envs.chat import ChatReply, ScriptedChat
+from agent_envs.chat.prices import PriceTable
+from agent_envs.chat.spending import limited_chats
 from agent_envs.errors import BudgetSpent, EnvFault, UsageError
-from agent_envs.evaluation.prices import PriceTable, limited_chats
 from agent_envs.journal import read_journal
 from agent_envs.legal_search.library import Section
 from agent_envs.legal_search.make_qa import QAConfig, make_qa, recording_beside

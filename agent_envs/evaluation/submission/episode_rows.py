@@ -14,8 +14,9 @@ from pydantic import AfterValidator, Field, JsonValue, model_validator
 from agent_envs.canonical import canonical_json, digest, sha256_text
 from agent_envs.evaluation.run_folder import Played
 from agent_envs.evaluation.submission.models import SAFE_INTEGER, Count, Digest
-from agent_envs.evaluation.suite import Hex, Name, Strict
+from agent_envs.evaluation.suite import Hex, Name
 from agent_envs.messages import Message
+from agent_envs.strict import Strict
 from agent_envs.trajectory import Turn
 
 MOST_TURNS = 10_000

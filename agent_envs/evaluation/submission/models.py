@@ -13,8 +13,9 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field, JsonValue, model_validator
 
-from agent_envs.evaluation.prices import Price
-from agent_envs.evaluation.suite import Hex, Strict, Suite
+from agent_envs.chat.prices import Price
+from agent_envs.evaluation.suite import Hex, Suite
+from agent_envs.strict import Strict
 
 MOST_META_BYTES = 64_000
 PATH = r"^[a-z0-9][a-z0-9._/-]{0,119}$"

@@ -32,7 +32,7 @@ from agent_envs.evaluation.submission.models import (
     Url,
 )
 from agent_envs.evaluation.submission.shards import first_fault
-from agent_envs.evaluation.suite import Strict
+from agent_envs.strict import Strict
 
 _SERVICES = ("openai", "anthropic")
 _SAMPLING = ("temperature", "top_p", "max_tokens", "reasoning_effort")
@@ -115,7 +115,7 @@ def submission_of(run: Run, about: About, *, reference: bool) -> Submission:
     commit = _git("rev-parse", "HEAD")
     told = about.agent
     try:
-        models = about.models or _models(known.agent, known.agent_options)
+        models = about.models or (*_models(known.agent, known.agent_options), *_advisers(run))
         return Submission(
             suite=SuiteRef(id=run.suite.id, version=run.suite.version, digest=known.suite_digest),
             agent=AgentInfo(
@@ -157,11 +157,19 @@ def _models(agent: str, options: dict[str, Any]) -> tuple[ModelInfo, ...]:
     return (ModelInfo(name=model, provider=provider, sampling=sampling),)
 
 
+def _advisers(run: Run) -> tuple[ModelInfo, ...]:
+    """Return the models that give feedback in a run."""
+    told = {entry.feedback.model: entry.feedback.options for entry in run.suite.entries if entry.feedback is not None}
+    rows = [model.model_copy(update={"role": "feedback"}) for item in told.items() for model in _models(*item)]
+    return tuple(rows)
+
+
 def _prices(run: Run, agent: str, models: tuple[ModelInfo, ...]) -> Prices:
-    if run.config.price is None:
-        return Prices(date="", models={})
-    name = models[0].name if models else _public_name(agent)
-    return Prices(date=run.config.prices_date, models={name: run.config.price})
+    found = {_public_name(name).partition(":")[2]: price for name, price in run.config.feedback_prices.items()}
+    if run.config.price is not None:
+        name = next((model.name for model in models if model.role == "agent"), _public_name(agent))
+        found[name] = run.config.price
+    return Prices(date=run.config.prices_date if found else "", models=found)
 
 
 def _harness(package: str, commit: str) -> Harness:

@@ -1,0 +1,203 @@
+"""Verbal epsilon-greedy: before every turn a feedback model speaks, to explore or to exploit (VEG).
+
+    z ~ Bernoulli(epsilon);  v ~ f_psi(. | conversation, template of z);  observation <- observation + v
+
+The message joins the observation as one of its own (author `feedback`) and stays in the conversation. Rewards never see it,
+and trainers put no gradient on it, as on any other observation. Algorithm 1 of the paper, lines z to s; see docs/veg.md.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import gymnasium as gym
+
+from agent_envs.canonical import canonical_json, state_type
+from agent_envs.chat import ChatModel
+from agent_envs.core import TurnWrapper
+from agent_envs.errors import BudgetSpent, EnvFault, UsageError
+from agent_envs.messages import FEEDBACK_MARK, Message
+from agent_envs.policies import core_of
+from agent_envs.protocol import Say
+from agent_envs.rollout import shown
+from agent_envs.snapshot import Snapshot, restore, snapshot
+from agent_envs.trajectory import Header, Turn
+from agent_envs.wrappers.feedback_costs import PREFIX, LimitSettings
+from agent_envs.wrappers.feedback_prompts import read_templates
+from agent_envs.wrappers.feedback_voices import Moment, added, chance_key, make_voice
+from agent_envs.wrappers.memory import Memory
+
+
+@state_type
+@dataclass(frozen=True, slots=True)
+class FeedbackState:
+    """What the wrapper keeps of an episode.
+
+    Attributes:
+        talk: the conversation as the policy sees it, feedback included.
+        usage: tokens that its feedback took, by name.
+    """
+
+    talk: tuple[Message, ...] = ()
+    usage: tuple[tuple[str, int], ...] = ()
+
+
+class VerbalFeedback(TurnWrapper):
+    """Give feedback at the reset and after every turn that does not end the episode.
+
+    Attributes:
+        epsilon: how often it is to explore.
+        voice: who gives it; `voice.name`.
+        templates: 12 hex digits that name the content of the two templates; "" where none is used.
+    """
+
+    state: FeedbackState = FeedbackState()
+
+    def __init__(
+        self,
+        env: gym.Env[Any, Any],
+        *,
+        feedback: str | ChatModel = "scripted:good",
+        epsilon: float = 0.5,
+        templates: str | Mapping[str, str] = "",
+        max_calls: int = 0,
+        max_cost: float = 0.0,
+        prices: str = "",
+        options: Mapping[str, Any] | None = None,
+    ) -> None:
+        """Wrap `env`.
+
+        Args:
+            env: the environment.
+            feedback: who gives it: `scripted:good`, `scripted:weak`, `scripted:misleading` (of the environment's family), a
+                chat model's name (`anthropic:MODEL`, `openai:MODEL@URL`), or a chat model.
+            epsilon: how often it is to explore; in [0, 1].
+            templates: of a chat model: a folder with explore.md and exploit.md, or their texts by these names; "" for ours.
+            max_calls: of the chat model, by this process; 0 for no limit.
+            max_cost: US dollars for these, 0 for no limit.
+            prices: the path of a table of prices, "" for the one that comes with the package.
+            options: of a chat model that is named, as `make_chat_model` takes them.
+
+        Raises:
+            UsageError: there is no such feedback, or an argument is out of its range.
+        """
+        name = core_of(env).env_id
+        if isinstance(epsilon, bool) or not isinstance(epsilon, int | float) or not 0 <= epsilon <= 1:
+            raise UsageError(f"{name}: VerbalFeedback: epsilon={epsilon!r}; give a number from 0 to 1")
+        texts, chosen = read_templates(templates), dict(options or {})
+        given = {"feedback": feedback, "epsilon": epsilon, "templates": texts.texts if templates else "",
+                 "max_calls": max_calls, "max_cost": max_cost, "prices": prices, "options": chosen}  # fmt: skip
+        super().__init__(env, **given)
+        self.epsilon = float(epsilon)
+        self.voice = make_voice(env, feedback, texts, chosen, LimitSettings(max_calls, max_cost, prices))
+        self.templates = self.voice.templates
+        # What shapes the feedback, and not what it may cost: snapshots fit where only a limit differs.
+        self.label = f"VerbalFeedback({canonical_json({'epsilon': self.epsilon, **self.voice.told})})"
+        self.state = FeedbackState()
+        self._most_turns: int | None = None
+
+    @property
+    def said(self) -> tuple[Message, ...]:
+        """The feedback of the episode."""
+        return tuple(message for message in self.state.talk if message.author == "feedback")
+
+    @property
+    def usage(self) -> dict[str, int]:
+        """What the feedback of the episode took, as `feedback_calls`, `feedback_input`, ...: its own record in an episode's."""
+        return {PREFIX + name: count for name, count in self.state.usage}
+
+    def limited(self, turns: int) -> None:
+        """Expect a limit further out: after so many turns nobody reads feedback any more."""
+        self._most_turns = turns if self._most_turns is None else min(turns, self._most_turns)
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+        """Reset, and speak before the first turn."""
+        self.state = FeedbackState()
+        observation, info = self.env.reset(seed=seed, options=options)
+        return self._given(observation, info, shown(self.env, info))
+
+    def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
+        """Take a turn, and speak before the next one.
+
+        Raises:
+            EnvFault: the feedback model failed; the turn is as if it had not been taken.
+            BudgetSpent: so is it when nothing may be spent any more.
+        """
+        if not self.state.talk:  # a reset whose feedback failed began no episode
+            raise UsageError(f"{self.turn_env().env_id}: no episode yet; call reset() first")
+        before = self._moment()
+        observation, reward, terminated, truncated, info = self.env.step(action)
+        turn = self.turn_env().episode.turns[-1]
+        talk = self._grown(turn, info)
+        info["feedback"] = ""
+        if terminated or truncated or not self._awaited(turn, info):
+            self.state = replace(self.state, talk=talk)
+            return observation, reward, terminated, truncated, info
+        try:
+            observation, info = self._given(observation, info, talk)
+        except (EnvFault, BudgetSpent):
+            if before is not None:
+                restore(self.env, before)
+            raise
+        return observation, reward, terminated, truncated, info
+
+    def _moment(self) -> Snapshot | None:
+        """Return where the environment stands, if its feedback may fail and the stack can be put back."""
+        try:
+            return snapshot(self.env) if self.voice.service else None
+        except TypeError:  # a wrapper of somebody else's
+            return None
+
+    def _awaited(self, turn: Turn, info: dict[str, Any]) -> bool:
+        """Return whether the policy is about to write, and will."""
+        if self.ahead or (self._most_turns is not None and info["turn"] >= self._most_turns):
+            return False
+        # With expanded actions: when an action has handed its result back to language, and not within a call or a text.
+        return "action_mask" not in info or (isinstance(turn.action, int) and bool(info["action_mask"][0]))
+
+    def _grown(self, turn: Turn, info: dict[str, Any]) -> tuple[Message, ...]:
+        """Return the conversation as the policy sees it after a turn."""
+        news = shown(self.env, info)
+        if info["context"] == "replace":
+            known = {(message.role, message.content): message for message in self.said}
+            return tuple(known.get((message.role, message.content), message) for message in news)
+        # With expanded actions only a text that was taken is part of the history.
+        written = "action_mask" not in info or (isinstance(turn.action, str) and isinstance(turn.parsed, Say))
+        own = (Message("assistant", str(turn.action), "policy"),) if written else ()
+        return (*self.state.talk, *own, *news)
+
+    def _given(self, observation: Any, info: dict[str, Any], talk: tuple[Message, ...]) -> tuple[Any, dict[str, Any]]:
+        """Return the observation and info with feedback, and remember the conversation with it."""
+        core = self.turn_env()
+        if not isinstance(observation, str):
+            kind = type(observation).__name__
+            raise UsageError(f"{core.env_id}: VerbalFeedback: the observation is a {kind}; feedback joins texts alone")
+        head, turn = core.episode.header, int(info["turn"])
+        mode = "explore" if drawn(head, turn) < self.epsilon else "exploit"
+        moment = Moment(head, turn, mode, talk, core.tools, info["prefill"], core.recording, core.charged)
+        text, usage = self.voice.speak(moment)
+        if "action_mask" in info and turn > 0:
+            # The history is one growing text of the assistant, in which others' words stand too.
+            message = Message("assistant", f"\n[feedback: {text}]\n", "feedback")
+            observation += message.content
+        else:
+            message = Message("user", FEEDBACK_MARK + text, "feedback")
+            observation = "\n\n".join(filter(None, (observation, message.content)))
+        self.state = FeedbackState((*talk, message), added(self.state.usage, usage))
+        for memory in self._memories():
+            memory.hear(message)
+        info["messages"] = [*info["messages"], message.as_dict()]
+        info["feedback"] = mode
+        return observation, info
+
+    def _memories(self) -> list[Memory]:
+        found, env = [], self.env
+        while isinstance(env, gym.Wrapper):
+            found += [env] if isinstance(env, Memory) else []
+            env = env.env
+        return found
+
+
+def drawn(header: Header, turn: int) -> float:
+    """Return the uniform number in [0, 1) that decides between exploring and exploiting in a turn of a rollout."""
+    return int(chance_key(header, turn, "epsilon")[:13], 16) / 2**52
