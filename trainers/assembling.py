@@ -1,7 +1,9 @@
 """From settings to parts: the model and its tokenizer, the engine that samples from it, the policy that plays with both."""
 
 import json
+from copy import deepcopy
 from dataclasses import replace
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -26,7 +28,9 @@ from trainers.settings import (
     ModelSettings,
     OptimSettings,
     SamplingSettings,
+    WarmStartSettings,
 )
+from trainers.stacks import stacks_of, wrapper_rows
 from trainers.tiny import environment_tokenizer, tiny_model
 from trainers.tokens import ChatTokenizer
 from trainers.training.models import compute_dtype, load_model, save_model
@@ -48,15 +52,20 @@ class Settings(Protocol):
     log: LogSettings
 
 
-def environment_specs(settings: Settings) -> tuple[str, str]:
+def environment_specs(settings: Settings, *, bare: bool = False) -> tuple[str, str]:
     """Return the specs of the environment that is trained on and of the one that measures before and after.
+
+    Args:
+        settings: of the run.
+        bare: without the wrappers of `env.wrappers`.
 
     Raises:
         UsageError: arguments are no JSON object, a split does not exist, or the best would be chosen on the test split.
     """
     env, evaluation = settings.env, settings.evaluation
     own, other = (_object(getattr(env, name), f"env.{name}") for name in ("arguments", "test_arguments"))
-    specs = environment_spec(env.id, own), environment_spec(env.id, {**own, **other})
+    around = [] if bare else wrapper_rows(env.wrappers, "env.wrappers")
+    specs = environment_spec(env.id, own, around), environment_spec(env.id, {**own, **other}, around)
     if evaluation.keep_best and not other and env.eval_split == env.test_split:
         raise UsageError(
             f"evaluation.keep_best would choose on env.test_split={env.test_split!r}: choose on another split"
@@ -90,9 +99,12 @@ def further_tests(settings: Settings) -> dict[str, tuple[str, str]]:
     for name, arguments in _object(env.tests, "env.tests").items():
         theirs = _object(json.dumps(arguments), f"env.tests: {name}")
         split = str(theirs.pop("split", env.test_split))
+        around = wrapper_rows(
+            json.dumps(theirs.pop("wrappers", json.loads(env.wrappers))), f"env.tests: {name}.wrappers"
+        )
         if settings.evaluation.keep_best and split == env.eval_split:
             raise UsageError(f"evaluation.keep_best chooses on {split!r}, where env.tests would measure {name}")
-        found[name] = environment_spec(env.id, {**own, **theirs}), split
+        found[name] = environment_spec(env.id, {**own, **theirs}, around), split
         _check_split(env.id, *found[name])
     return found
 
@@ -117,11 +129,21 @@ def made_model(settings: Settings, accelerator: Any) -> tuple[Any, ChatTokenizer
     if settings.model.lora_rank or settings.model.gradient_checkpointing:
         raise UsageError(f"model.name={name!r}: tiny models are trained whole, without LoRA and checkpointing")
     forces = hasattr(settings, "counterfactual")  # EARL's forces tags, and its baselines share its tokenizer
-    arguments = json.loads(settings.env.arguments)
-    tokenizer = environment_tokenizer(settings.env.id, tags_apart=forces, **arguments).tokenizer
+    start = getattr(settings, "warm_start", WarmStartSettings())
+    tokenizer = deepcopy(
+        _fitted(settings.env.id, settings.env.arguments, forces, settings.model.numerals, start.stacks)
+    )
     tied = settings.sampling.engine != "vllm"  # its build for CPUs cannot reload a head that is the embedding
     model = tiny_model(tokenizer, name.removeprefix(TINY), seed=settings.seed, tied=tied)
     return model.to(accelerator.device), ChatTokenizer(tokenizer, "chatml" if wanted == "auto" else wanted)
+
+
+@lru_cache(maxsize=16)
+def _fitted(env_id: str, arguments: str, tags_apart: bool, numerals: str, stacks: str) -> Any:
+    """Return the tokenizer of an environment; a process that trains on it again need not play thousands of episodes again."""
+    how: dict[str, Any] = {"tags_apart": tags_apart, "numerals": numerals}
+    how["stacks"] = [stack.rows for stack in stacks_of(stacks, "warm_start.stacks")]
+    return environment_tokenizer(env_id, **how, **json.loads(arguments)).tokenizer
 
 
 def with_expanded_head(settings: Settings, model: Any, chat: ChatTokenizer, env: gym.Env[Any, Any]) -> None:

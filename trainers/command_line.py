@@ -123,15 +123,15 @@ def load_preset(kind: type[S], program: str, name: str) -> S:
 
 
 def _read_table(path: Path, above: Sequence[Path] = ()) -> dict[str, Any]:
-    """Return a preset's settings, on top of those of the preset that it `extends`, a file beside it."""
+    """Return a preset's settings, on top of those of the preset that it `extends`, a file beside it or as a path from there."""
     try:
         table = tomllib.loads(path.read_text(encoding="utf-8"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError, OSError) as error:
         raise UsageError(f"{path}: {error}") from None
-    base, seen = table.pop("extends", ""), (*above, path)
+    base, seen = table.pop("extends", ""), (*above, path.resolve())
     if not base:
         return table
-    below = path.with_name(f"{base}.toml")
+    below = (path.parent / f"{base}.toml").resolve()
     if below in seen:
         raise UsageError(f"{path}: extends={base!r}, which extends this one")
     if not below.is_file():
@@ -234,7 +234,9 @@ def _value(hint: Any, value: Any, where: str) -> Any:
         return value
     if origin in (typing.Union, types.UnionType):
         return None if value is None else _value(parts[0], value, where)
-    if hint is str and isinstance(value, dict):  # arguments of environments are JSON texts, and tables in a preset
+    if hint is str and isinstance(
+        value, dict | list
+    ):  # arguments of environments are JSON texts, and tables in a preset
         return json.dumps(value, sort_keys=True)
     if hint is float and type(value) is int:
         return float(value)

@@ -190,7 +190,7 @@ def train(settings: EARLSettings, run: TrainingRun) -> dict[str, Any]:
         # 5. What it was like: metrics, an evaluation when it is due, a checkpoint.
         stats["step_time"], stats["cpu_seconds/step"] = time.perf_counter() - started, time.process_time() - cpu
         run.end_step(stats | {"tokens": sum(len(row.sequence.ids) for row in rows)}, groups)
-    return run.finish(lambda: sorting_result(settings, run))
+    return run.finish(lambda _: sorting_result(settings, run))
 
 
 def stage(settings: EARLSettings, run: TrainingRun) -> tuple[str, int]:

@@ -22,11 +22,11 @@ from trainers.training_run import TrainingRun
 NAMED_FLAWS = {"none": Flaws(), "search": SEARCH_FLAWS, "tools": TOOL_FLAWS}
 
 
-def solved(env: gym.Env, count: int, flaws: str, split: str, seed: int) -> Iterator[Trajectory]:
-    """Return episodes of an environment's solver, led astray as a setting says."""
+def solved(env: gym.Env, count: int, flaws: str, split: str, seed: int, *, first: int = 0) -> Iterator[Trajectory]:
+    """Return episodes of an environment's solver from its `first` task on, led astray as a setting says."""
     if isinstance(core_of(env), ExpandedActionEnv):
-        return expanded_demonstrations(env, count, expanded_flaws_of(flaws), split=split, seed=seed)
-    return demonstrations(env, count, flaws_of(flaws), split=split, seed=seed)
+        return expanded_demonstrations(env, count, expanded_flaws_of(flaws), split=split, seed=seed, first=first)
+    return demonstrations(env, count, flaws_of(flaws), split=split, seed=seed, first=first)
 
 
 def check_flaws(text: str, env: str) -> None:

@@ -3,16 +3,20 @@
 from typing import Any
 
 from trainers.assembling import Settings, environment_specs, further_tests
-from trainers.measuring import Measurement, measure
+from trainers.measuring import Measurement, gain, measure
 from trainers.sampling import Player
+
+WITHIN, BARE = "within", "bare"
 
 
 class Examiner:
     """Measures a player on what a run's settings name; the first process alone does, and the others wait.
 
+    Where wrappers stand around the environment (`env.wrappers`), all is measured within them, as it is trained, and in the bare
+    environment as well.
+
     Attributes:
         player: that is measured.
-        spec: of the environment that is trained on, as JSON.
     """
 
     def __init__(self, settings: Settings, player: Player, accelerator: Any) -> None:
@@ -22,26 +26,52 @@ class Examiner:
             UsageError: arguments are no JSON object, a split does not exist, or the best would be chosen on the test split.
         """
         self.player = player
-        self.spec, self._test_spec = environment_specs(settings)
+        self._specs = {WITHIN: environment_specs(settings), BARE: environment_specs(settings, bare=True)}
+        if self._specs[BARE] == self._specs[WITHIN]:
+            del self._specs[BARE]
         self._tests = further_tests(settings)
         self._settings, self._accelerator = settings, accelerator
 
-    def test(self) -> Measurement | None:
-        """Measure on the test split; None on other processes, and where no test is wanted."""
-        settings = self._settings
-        return self._measure(self._test_spec, settings.env.test_split, settings.evaluation.test_tasks, "test")
+    def before(self) -> dict[str, Any] | None:
+        """Measure on the test split and return what `results` compares with, as JSON; None where nothing is measured here."""
+        found = self._test()
+        return {name: measured.as_json() for name, measured in found.items()} or None
 
-    def validation(self) -> Measurement | None:
-        """Measure on the split that chooses."""
-        settings = self._settings
-        return self._measure(self.spec, settings.env.eval_split, settings.evaluation.tasks, "eval")
+    def results(self, before: dict[str, Any] | None) -> dict[str, Any]:
+        """Measure on the test split and return what a result file tells: before, after, the paired gain, and `env.tests`.
 
-    def further(self, after: Measurement | None) -> dict[str, dict[str, object] | None]:
-        """Return what `env.tests` give, by name; one that is the test itself, whose result is `after`, is not played again."""
+        What was measured in the bare environment stands under "bare" in the same form, where it is another one.
+        """
+        after = self._test()
+        sides = {name: Measurement.from_json(row) for name, row in (before or {}).items()}
+        told = _compared(sides.get(WITHIN), after.get(WITHIN)) | {"tests": self._further(after)}
+        return told | ({BARE: _compared(sides.get(BARE), after.get(BARE))} if BARE in self._specs else {})
+
+    def validation(self) -> dict[str, float]:
+        """Measure on the split that chooses and return points of curves; of the bare environment under eval_bare/."""
+        settings, points = self._settings, dict[str, float]()
+        for name, (spec, _) in self._specs.items():
+            found = self._measure(spec, settings.env.eval_split, settings.evaluation.tasks, "eval")
+            if found is not None:
+                points |= curve_points(found, "eval" if name == WITHIN else f"eval_{name}")
+        return points
+
+    def _test(self) -> dict[str, Measurement]:
+        """Measure on the test split; nothing on other processes, and where no test is wanted."""
+        settings = self._settings
+        asked = {
+            name: self._measure(spec, settings.env.test_split, settings.evaluation.test_tasks, "test")
+            for name, (_, spec) in self._specs.items()
+        }
+        return {name: found for name, found in asked.items() if found is not None}
+
+    def _further(self, after: dict[str, Measurement]) -> dict[str, dict[str, object] | None]:
+        """Return what `env.tests` give, by name; one that was measured already is not played again."""
         settings, told = self._settings, dict[str, dict[str, object] | None]()
+        known = {(self._specs[name][1], settings.env.test_split): found for name, found in after.items()}
         for name, (spec, split) in self._tests.items():
-            found = after
-            if (spec, split) != (self._test_spec, settings.env.test_split):
+            found = known.get((spec, split))
+            if found is None:
                 found = self._measure(spec, split, settings.evaluation.test_tasks, f"test/{name}")
             told[name] = None if found is None else {"split": split, **found.summary()}
         return told
@@ -54,8 +84,22 @@ class Examiner:
         return found
 
 
-def curve_points(measured: Measurement) -> dict[str, float]:
+def _compared(before: Measurement | None, after: Measurement | None) -> dict[str, Any]:
+    return {
+        "before": before and before.summary(),
+        "after": after and after.summary(),
+        "gain": gain(before, after) if before and after else None,
+    }
+
+
+def success_of(summary: dict[str, Any]) -> str:
+    """Return the success of a summary in words, with its interval."""
+    low, high = summary["interval"]
+    return f"{100 * summary['success']:.1f} % [{100 * low:.1f}, {100 * high:.1f}]"
+
+
+def curve_points(measured: Measurement, prefix: str = "eval") -> dict[str, float]:
     """Return what curves show of a validation."""
     rate = measured.rate
     numbers = {"success": rate.value, "success_low": rate.low, "success_high": rate.high, **measured.means}
-    return {f"eval/{name}": value for name, value in numbers.items()}
+    return {f"{prefix}/{name}": value for name, value in numbers.items()}

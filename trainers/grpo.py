@@ -24,8 +24,9 @@ up group indices; groups here are the children of one tree's root.
 """
 
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 
@@ -64,6 +65,7 @@ class GRPOSettings:
         seed: of everything: weights, tasks, samples.
         out: folder of the run.
         steps: of playing and training.
+        most_env_steps: end once environments took so many steps for training; 0 for no limit.
         tasks_per_step: groups (P); over all processes.
         group_size: episodes of each (G).
         scale: of `credit=episode`: by the group's std (GRPO), the batch's, or none (Dr. GRPO).
@@ -100,6 +102,7 @@ class GRPOSettings:
     evaluation: EvalSettings = field(default_factory=EvalSettings)
     log: LogSettings = field(default_factory=LogSettings)
     steps: int = 100
+    most_env_steps: int = 0
     tasks_per_step: int = 8
     group_size: int = 8
     scale: adv.Scale = "group_std"
@@ -128,7 +131,7 @@ class GRPOSettings:
         check_seed(self.seed)
         check_flaws(self.warm_start.flaws, self.env.id)
         at_least_one(self, "", "steps", "tasks_per_step", "epochs", "minibatches", "token_budget")
-        for name in ("eps_low", "eps_high", "dual_clip", "beta", "entropy", "gamma_turn"):
+        for name in ("eps_low", "eps_high", "dual_clip", "beta", "entropy", "gamma_turn", "most_env_steps"):
             if not 0 <= getattr(self, name) < 1e6:
                 raise UsageError(f"{name}={getattr(self, name)}: give a number >= 0")
         if self.group_size < 2:
@@ -139,14 +142,16 @@ class GRPOSettings:
             )
 
 
-def train(settings: GRPOSettings, run: TrainingRun) -> dict[str, object]:
-    """Train from where the run stands to its last step and return what is written to OUT/result.json."""
+def train(
+    settings: GRPOSettings, run: TrainingRun, more: Callable[[dict[str, Any]], dict[str, Any]] = lambda _: {}
+) -> dict[str, Any]:
+    """Train from where the run stands to its last step and return what is written to OUT/result.json; `more` adds to it."""
     run.check_shares(settings.tasks_per_step, settings.scale)
     if run.fresh:
         warm_start(settings.warm_start, run, settings.seed)
         run.begin()
     reference = reference_of(run) if settings.beta else None
-    while run.step < settings.steps:
+    while run.step < settings.steps and not 0 < settings.most_env_steps <= run.env_steps:
         started, cpu = time.perf_counter(), time.process_time()
         # 1. Play. Every resume plays the same groups, every process its share of them.
         tasks = tasks_of_step(run.step, settings.tasks_per_step, run.train_size, settings.seed)
@@ -170,7 +175,7 @@ def train(settings: GRPOSettings, run: TrainingRun) -> dict[str, object]:
         # 4. What it was like: metrics, an evaluation when it is due, a checkpoint.
         stats["step_time"], stats["cpu_seconds/step"] = time.perf_counter() - started, time.process_time() - cpu
         run.end_step(stats, groups)
-    return run.finish()
+    return run.finish(more)
 
 
 def bare_rows(groups: list[Group]) -> tuple[list[Row], list[int]]:

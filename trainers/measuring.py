@@ -1,6 +1,7 @@
 """How good a policy is: success on tasks of a split, with an interval, and the gain between two measurements."""
 
 import statistics
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -14,7 +15,9 @@ from agent_envs.evaluation.episodes import tool_calls, valid_turn
 from agent_envs.evaluation.statistics.paired import compare_paired
 from agent_envs.evaluation.statistics.rates import Rate, success_rate
 from agent_envs.policies import core_of
+from agent_envs.rollout import EpisodeResult
 from agent_envs.trajectory import Trajectory
+from agent_envs.wrappers.feedback_costs import feedback_usage
 from trainers.sampling import Group, Player, plan_groups, play_groups, tasks_of_step
 from trainers.training.pooling import Ratio
 
@@ -120,7 +123,19 @@ def episode_means(groups: Sequence[Group]) -> dict[str, float]:
         "tools/call_frequency": _mean([sum(call.values()) for call in calls]),
         **{f"tools/{name}": _mean([call[name] for call in calls]) for name in names},
         **_terms(episodes),
+        **_feedback([result for group in groups for result in group.results]),
     }
+
+
+def _feedback(results: Sequence[EpisodeResult]) -> dict[str, float]:
+    """Return what verbal feedback took, per episode: messages, and calls and tokens of a chat model that gave it."""
+    said, used = 0, Counter[str]()
+    for result in results:
+        shown = [*result.trajectory.prompt, *(m for turn in result.trajectory.turns for m in turn.observation)]
+        said += sum(message.author == "feedback" for message in shown)
+        used.update(feedback_usage(result.usage))
+    totals = {"messages": said, **used} if said else {}
+    return {f"feedback/{name}": total / len(results) for name, total in totals.items()}
 
 
 def _outcomes(groups: Sequence[Group]) -> dict[str, float]:

@@ -19,6 +19,7 @@ from agent_envs.rollout import EpisodeResult
 from agent_envs.run_journal import Planned
 from agent_envs.trajectory import Trajectory, TrajectoryTree
 from trainers.contracts import TokenSequence
+from trainers.stacks import WrapperRow, wrapped
 from trainers.tokens import drift as drifted
 
 NOTHING = TokenSequence((), (), (), ())
@@ -42,14 +43,19 @@ class Group:
     drift: int
     faults: int
 
+    @property
+    def turns(self) -> int:
+        """Turns of all its episodes."""
+        return sum(len(result.trajectory.turns) for result in self.results)
 
-def environment_spec(name: str, arguments: dict[str, object]) -> str:
-    """Return the spec of an environment as JSON, as `run_many` takes it.
+
+def environment_spec(name: str, arguments: Mapping[str, Any], wrappers: Sequence[WrapperRow] = ()) -> str:
+    """Return the spec of an environment with its wrappers as JSON, as `run_many` takes it.
 
     Raises:
-        UsageError: an argument cannot travel.
+        UsageError: an argument cannot travel, or there is no such wrapper.
     """
-    return spec_json(gym.make(full_id(name), **arguments))
+    return spec_json(wrapped(gym.make(full_id(name), **arguments), wrappers))
 
 
 def tasks_of_step(step: int, count: int, size: int, seed: int) -> list[int]:

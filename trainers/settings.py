@@ -40,6 +40,7 @@ class ModelSettings:
         lora_targets: names of the adapted modules; empty for all linear layers but the head.
         gradient_checkpointing: compute activations again in the backward pass instead of keeping them.
         attention: transformers' name of the attention code.
+        numerals: of tiny models: a token each ("words") or a digit ("digits"); "auto" decides by what held-out tasks bring.
         expanded_start: of an expanded action's output row (ids that end in ExpA): the language head's row of the "first" token
             of its description, or the "mean" over all of them.
     """
@@ -51,6 +52,7 @@ class ModelSettings:
     lora_targets: tuple[str, ...] = ()
     gradient_checkpointing: bool = False
     attention: str = "sdpa"
+    numerals: Literal["auto", "words", "digits"] = "auto"
     expanded_start: Literal["first", "mean"] = "first"
 
 
@@ -95,9 +97,11 @@ class EnvironmentSettings:
     Attributes:
         id: of the environment: `SearchQA`, `agent_envs/SearchQA-v0`, or anyone's `module:namespace/Name-v0`.
         arguments: of the environment, as a JSON object.
+        wrappers: around the environment, innermost first, as a JSON list: [{"ForcedAnswer": {"free_turns": 4}}]; names are of
+            `agent_envs.wrappers`, or module:Class. Results tell what the bare environment gives as well.
         test_arguments: what is different on the test split (other data, say), as a JSON object.
         tests: further tests of the trained model: such an object for each name, as a JSON object; a `split` in it is what
-            is played instead of the test_split.
+            is played instead of the test_split, and `wrappers` what is put around the environment.
         train_split: tasks to learn on.
         eval_split: tasks that choose: the best checkpoint, and what is printed on the way.
         test_split: tasks that measure, before and after, and nothing else.
@@ -105,6 +109,7 @@ class EnvironmentSettings:
 
     id: str = "SearchQA"
     arguments: str = "{}"
+    wrappers: str = "[]"
     test_arguments: str = "{}"
     tests: str = "{}"
     train_split: str = "train"
@@ -250,6 +255,8 @@ class WarmStartSettings:
     Attributes:
         demonstrations: episodes to imitate; 0 for no warm start.
         flaws: the chances of `trainers.demonstrations.Flaws`, as a JSON object, or "search", "tools" or "none".
+        stacks: where they are played, in equal shares: a JSON list of lists of wrappers, each as `env.wrappers`, [] for the
+            bare environment, or {"wrappers": [...], "flaws": {...}}. A tiny model's tokenizer knows the words of all of them.
         steps: gradient steps.
         rows_per_step: demonstrations a step.
         token_budget: tokens of a micro-batch.
@@ -259,6 +266,7 @@ class WarmStartSettings:
 
     demonstrations: int = 0
     flaws: str = "none"
+    stacks: str = "[[]]"
     steps: int = 200
     rows_per_step: int = 64
     token_budget: int = 4096

@@ -15,6 +15,7 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Literal
 
@@ -38,6 +39,7 @@ from trainers.settings import (
     at_least_one,
     check_seed,
 )
+from trainers.stacks import stacks_of, wrapped
 from trainers.training.forward import token_logprobs
 from trainers.training.optimise import Optimiser
 from trainers.training_run import TrainingRun, open_run
@@ -114,8 +116,7 @@ def warm_start(settings: WarmStartSettings, run: TrainingRun, seed: int) -> None
     """Imitate demonstrations before another trainer's first step, with an optimiser of its own."""
     if settings.demonstrations == 0:
         return
-    shown = solved(run.environment(), settings.demonstrations, settings.flaws, run.train_split, seed)
-    rows = rows_of(list(shown), run, settings.train_on)
+    rows = rows_of(list(demonstrated(settings, run, seed)), run, settings.train_on)
     optimiser = Optimiser(run.model, settings.optim, settings.steps)
     told = stage_lines("warm start")
     for step in range(settings.steps):
@@ -123,6 +124,15 @@ def warm_start(settings: WarmStartSettings, run: TrainingRun, seed: int) -> None
         stats = imitation_step([rows[place] for place in chosen], run, optimiser, settings.token_budget)
         told(f"loss {stats['loss']:.3f}", (step + 1) / settings.steps)
     run.weights_changed()
+
+
+def demonstrated(settings: WarmStartSettings, run: TrainingRun, seed: int) -> Iterator[Trajectory]:
+    """Yield the demonstrations of a warm start, in equal shares within each of its stacks of wrappers."""
+    stacks = stacks_of(settings.stacks, "warm_start.stacks")
+    cuts = [settings.demonstrations * place // len(stacks) for place in range(len(stacks) + 1)]
+    for stack, (first, stop) in zip(stacks, pairwise(cuts), strict=True):
+        env, flaws = wrapped(run.environment(bare=True), stack.rows), stack.flaws or settings.flaws
+        yield from solved(env, stop - first, flaws, run.train_split, seed, first=first)
 
 
 def imitation_step(rows: Sequence[Row], run: TrainingRun, optimiser: Optimiser, token_budget: int) -> dict[str, float]:

@@ -117,8 +117,9 @@ def run_sweep(program: str, name: str, words: Sequence[str]) -> str:
 
 
 def table_of(results: dict[Cell, dict[str, Any]]) -> str:
-    """Return success on the test split as a table in Markdown; kinds of tasks are columns where a run tells them apart.
+    """Return success on the test split as a table in Markdown.
 
+    Kinds of tasks are columns where a run tells them apart, and so are several ways to measure, every `after_...` of a result.
     Of several seeds each has its columns, with intervals over tasks; the mean of them stands behind, with the lowest and the
     highest.
     """
@@ -126,7 +127,7 @@ def table_of(results: dict[Cell, dict[str, Any]]) -> str:
     seeds: dict[tuple[str, str], list[float]] = {}
     for cell, result in results.items():
         row = entries.setdefault(cell.row, {})
-        for name, found in _parts(cell, result["after"]):
+        for name, found in _parts(cell, result):
             row[f"{name} seed {cell.seed}".strip() if cell.seed else name] = _entry(found)
             if cell.seed:
                 seeds.setdefault((cell.row, name), []).append(found["success"])
@@ -141,12 +142,16 @@ def table_of(results: dict[Cell, dict[str, Any]]) -> str:
     return "\n".join(lines)
 
 
-def _parts(cell: Cell, after: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield the columns that a run fills, and its figures there."""
-    kinds = after.get("kinds", {})
-    for kind, found in kinds.items():
-        yield f"{cell.column} {kind}".strip(), found
-    yield f"{cell.column} overall".strip() if kinds else cell.column, after
+def _parts(cell: Cell, result: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield the columns that a run fills, and its figures there: one for each way in which it was measured and kind of task."""
+    ways = {
+        name.removeprefix("after_").replace("_", " "): row for name, row in result.items() if name.startswith("after_")
+    }
+    for way, after in (ways or {"": result["after"]}).items():
+        column, kinds = f"{cell.column} {way}".strip(), after.get("kinds", {})
+        for kind, found in kinds.items():
+            yield f"{column} {kind}".strip(), found
+        yield f"{column} overall".strip() if kinds else column, after
 
 
 def _told(cell: Cell) -> str:

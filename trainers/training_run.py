@@ -5,7 +5,6 @@ trained model under model/, and result.json.
 """
 
 import contextlib
-import ctypes
 import json
 import sys
 import time
@@ -32,9 +31,9 @@ from trainers.assembling import (
 )
 from trainers.command_line import write_result
 from trainers.contracts import TokenSequence
-from trainers.examining import Examiner, curve_points
-from trainers.measuring import Measurement, gain
+from trainers.examining import Examiner, success_of
 from trainers.sampling import Group
+from trainers.training.arenas import use_few_arenas
 from trainers.training.checkpoints import Checkpoints
 from trainers.training.curves import plot_curves
 from trainers.training.metrics import FILE as METRICS_FILE
@@ -44,7 +43,6 @@ from trainers.training.optimise import Optimiser, global_sums, same_weights
 from trainers.training.pooling import means_of_processes, sums_of_processes
 
 T = TypeVar("T")
-M_ARENA_MAX = -8  # of glibc's malloc.h
 
 
 class TrainingRun:
@@ -78,14 +76,14 @@ class TrainingRun:
             UsageError: a setting does not fit; the message names it.
         """
         self.out, self._settings = out, settings
-        self.spec = environment_specs(settings)[0]
+        self.spec, self._bare_spec = environment_specs(settings)[0], environment_specs(settings, bare=True)[0]
         self.train_split = settings.env.train_split
         self.accelerator = make_accelerator(settings.model)
         self.device = self.accelerator.device
         if self.device.type == "cpu":
             torch.set_num_threads(1)  # two were seven times slower on busy machines
-        _use_few_arenas()
-        env = self.environment()
+        use_few_arenas()
+        env = self.environment(bare=True)
         self.train_size = core_of(env).source.size(self.train_split)
         _, info = env.reset(seed=0, options={"split": self.train_split, "task": 0})
         self.tools = tuple(info["tools"])
@@ -103,7 +101,7 @@ class TrainingRun:
         )
         self._start = Checkpoints(out / "checkpoints" / "start")
         self.step, self.memory = 0, dict[str, Any]()
-        self._state = {"cpu_seconds": 0.0, "sampled_tokens": 0, "num_tokens": 0, "before": None}
+        self._state = {"cpu_seconds": 0.0, "sampled_tokens": 0, "num_tokens": 0, "env_steps": 0, "before": None}
         self.fresh = not self._resume()
         self._saved_step = self.step
         self.weights_changed()
@@ -118,16 +116,15 @@ class TrainingRun:
         """Return an episode that somebody played as tokens, as the policy would have had them."""
         return self.policy.demonstrated(episode, self.spec, self.tools)
 
-    def environment(self) -> gym.Env[Any, Any]:
-        """Return a new environment of the run's kind."""
-        return gym.make(EnvSpec.from_json(self.spec))
+    def environment(self, *, bare: bool = False) -> gym.Env[Any, Any]:
+        """Return a new environment of the run's kind; `bare`: without the wrappers of `env.wrappers`."""
+        return gym.make(EnvSpec.from_json(self._bare_spec if bare else self.spec))
 
     def begin(self) -> None:
         """Keep the weights that training starts from, measure them on the test split, and write the first checkpoint."""
         if self.accelerator.is_main_process:
             self._start.keep_best(0, 0.0, self.bare)
-        measured = self._examiner.test()
-        self._state["before"] = measured and measured.as_json()
+        self._state["before"] = self._examiner.before()
         self._save()
 
     def start_of_training(self) -> Path | None:
@@ -171,10 +168,13 @@ class TrainingRun:
         """Count the step, evaluate and save where that is due, and tell what it was like."""
         self.step += 1
         every, last = self._settings.evaluation.every, self.step >= self._settings.steps
-        self._state["num_tokens"] += self.sums([stats.get("tokens", 0.0)])[0]
+        tokens, turns = self.sums([stats.get("tokens", 0.0), sum(group.turns for group in groups)])
+        self._state["num_tokens"] += tokens
+        self._state["env_steps"] += int(turns)
         told = means_of_processes({**stats, "edited": self.policy.edited})
         self.policy.edited = 0  # a step tells its own, so that a run that went on tells the same
-        told |= {"num_tokens": self._state["num_tokens"], "sampled_tokens": self.sampled_tokens}
+        told |= {"num_tokens": self._state["num_tokens"], "env_steps": self.env_steps}
+        told["sampled_tokens"] = self.sampled_tokens
         if hasattr(self.engine, "sync"):
             told["engine/probe_gap"] = self._gap
         if every and (self.step % every == 0 or last):
@@ -186,37 +186,34 @@ class TrainingRun:
         if last or (due and self.step % due == 0):
             self._save()
 
-    def finish(self, more: Callable[[], dict[str, Any]] = dict) -> dict[str, Any]:
+    def finish(self, more: Callable[[dict[str, Any]], dict[str, Any]] = lambda _: {}) -> dict[str, Any]:
         """Measure on the test split; write the model, the curves and result.json, print it and return it.
 
-        `more` is called when the weights are those that stay, and adds to the result.
+        `more` is called with what was measured when the weights are those that stay, and adds to the result.
         """
-        settings = self._settings
         if self._saved_step < self.step:
             self._save()
         self.load_best()
-        after = self._examiner.test()
-        before = self._state["before"] and Measurement.from_json(self._state["before"])
+        measured = self._examiner.results(self._state["before"])
         result = {
-            "env": settings.env.id,
-            "seed": settings.seed,
-            "before": before and before.summary(),
-            "after": after and after.summary(),
-            "gain": gain(before, after) if before and after else None,
-            "tests": self._examiner.further(after),
+            "env": self._settings.env.id,
+            "seed": self._settings.seed,
+            **measured,
             "steps": self.step,
-            "planned_steps": settings.steps,
+            "planned_steps": self._settings.steps,
             "sampled_tokens": self.sampled_tokens,
+            "env_steps": self.env_steps,
             "cpu_seconds": round(self._cpu_seconds(), 1),
-            **more(),
+            **more(measured),
         }
         if self.accelerator.is_main_process:
             save_model(self.bare, self.chat.tokenizer, self.out / "model", template=self.chat.template)
             plot_curves([read_metrics(self.out / METRICS_FILE)], self.out / "curves.png")
             write_result(result, self.out)  # the last thing of all: where it is, a run is finished
             print(json.dumps(result))
-            if before and after:
-                told = f"success on {settings.env.test_split}: {before.rate.text()} -> {after.rate.text()}"
+            if measured["gain"]:
+                told = " -> ".join(success_of(measured[side]) for side in ("before", "after"))
+                told = f"success on {self._settings.env.test_split}: {told}"
                 print(f"{told}; {self.out / 'curves.png'}, {self.out / 'model'}", file=sys.stderr)
         self.accelerator.wait_for_everyone()
         return result
@@ -234,12 +231,15 @@ class TrainingRun:
         self.accelerator.end_training()
 
     def _evaluate(self) -> dict[str, float]:
-        measured = self._examiner.validation()
-        if measured is None:
-            return {}
-        if self._settings.evaluation.keep_best:
-            self._checkpoints.keep_best(self.step, measured.rate.value, self.bare)
-        return curve_points(measured)
+        points = self._examiner.validation()
+        if points and self._settings.evaluation.keep_best:
+            self._checkpoints.keep_best(self.step, points["eval/success"], self.bare)
+        return points
+
+    @property
+    def env_steps(self) -> int:
+        """Steps that environments took so far for training, over all processes and all resumes."""
+        return int(self._state["env_steps"])
 
     @property
     def sampled_tokens(self) -> int:
@@ -282,12 +282,6 @@ class TrainingRun:
             for group in groups:
                 for result in group.results:
                     journal.append({"step": self.step, "trajectory": result.trajectory.to_json()})
-
-
-def _use_few_arenas() -> None:
-    """Let glibc share memory between threads: episodes play in many short-lived ones, and each would keep some."""
-    with contextlib.suppress(OSError, AttributeError):  # another C library
-        ctypes.CDLL(None).mallopt(M_ARENA_MAX, 2)
 
 
 @contextlib.contextmanager

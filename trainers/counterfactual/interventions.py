@@ -19,7 +19,7 @@ from agent_envs.policies import Reply, core_of
 from agent_envs.rollout import EpisodeResult, record_turn
 from agent_envs.run_journal import Planned
 from agent_envs.snapshot import fork, restore
-from agent_envs.trajectory import Turn
+from agent_envs.trajectory import Trajectory
 from trainers.contracts import TokenSequence
 from trainers.counterfactual.optimisation import CounterfactualSettings, draw_position, uniform_of
 from trainers.counterfactual.positions import position_logweights, text_logweights
@@ -112,7 +112,7 @@ class Interventions:
                 envs[item.spec] = gym.make(EnvSpec.from_json(item.spec))
             run = next(run for run in reversed(player.moments(key)) if run.start <= place)
             restore(envs[item.spec], run.snapshot)
-            episode = _Episode(words, fork(envs[item.spec], BRANCH), result.trajectory.turns)
+            episode = _Episode(words, fork(envs[item.spec], BRANCH), result.trajectory)
             with suppress(EnvFault):  # of an outside fault nothing is learnt
                 if episode.wrote(sequences[key], run.start, place):
                     found[key] = episode.forced(action, logprob, trained=self._settings.train_forced)
@@ -150,11 +150,11 @@ class Interventions:
 class _Episode:
     """A branch of an episode, from the start of a stretch of language on."""
 
-    def __init__(self, words: ExpandedChat, env: gym.Env[Any, Any], recorded: Sequence[Turn]) -> None:
+    def __init__(self, words: ExpandedChat, env: gym.Env[Any, Any], played: Trajectory) -> None:
         core = core_of(env)
         assert isinstance(core, ExpandedActionEnv)
-        self._words, self._env, self._core = words, env, core
-        before = len(core.episode.turns)
+        self._words, self._env, self._core, self._prompt = words, env, core, played.prompt
+        before, recorded = len(core.episode.turns), played.turns
         self._turns = list(recorded[:before])
         # What was written from here on is the next turn, unless the stretch is empty.
         self._entropies = recorded[before].entropies if before < len(recorded) else ()
@@ -180,4 +180,4 @@ class _Episode:
         appended = self._words.shown(turn.observation)
         self._tokens.limit += len(appended)
         self._tokens.decided(row.token_id, legal, turn.index, appended, logprob=logprob if trained else None)
-        return Start(self._tokens.sequence(), self._env, (*self._turns, turn))
+        return Start(self._tokens.sequence(), self._env, (*self._turns, turn), self._prompt)

@@ -11,8 +11,9 @@ import gymnasium as gym
 
 from agent_envs.errors import EnvFault, UsageError
 from agent_envs.expa import ExpandedActionEnv
+from agent_envs.messages import Message
 from agent_envs.policies import Reply, core_of
-from agent_envs.rollout import EpisodeResult, record_turn, turn_seed
+from agent_envs.rollout import EpisodeResult, record_turn, shown, turn_seed, used_by
 from agent_envs.run_journal import Planned
 from agent_envs.snapshot import Snapshot, snapshot
 from agent_envs.trajectory import Header, Trajectory, Turn
@@ -44,11 +45,13 @@ class Start:
         sequence: all tokens so far, with what the last action appended.
         env: stepped by all of them; fork it with a `branch`, which also keys what is sampled. The player goes on in it.
         turns: recorded so far, with their tokens.
+        prompt: as it was shown; () for the environment's own.
     """
 
     sequence: TokenSequence
     env: gym.Env[Any, Any]
     turns: tuple[Turn, ...]
+    prompt: tuple[Message, ...] = ()
 
 
 class WalkingEpisode:
@@ -71,6 +74,7 @@ class WalkingEpisode:
         self._words, self._env, self._item = words, env, item
         self._core: ExpandedActionEnv = core_of(env)  # type: ignore[assignment]
         self._turns: list[Turn] = []
+        self._prompt: tuple[Message, ...] = ()
         self._told: list[tuple[float, float]] = []  # logprobs and entropies of the run that goes on
         self._run: tuple[int, Snapshot] | None = None  # its start
         self._success, self._fault = False, ""
@@ -94,7 +98,8 @@ class WalkingEpisode:
                 _, info = self._env.reset(seed=item.seed, options=options)
                 if info["context"] != "append" or info["prefill"]:
                     raise UsageError(f"{self._core.env_id}: ExpandedPlayer takes no wrapper that replaces or prefills")
-            prompt = self._words.opened(self._core.episode.prompt)
+            self._prompt = (start.prompt or self._core.episode.prompt) if start else shown(self._env, info)
+            prompt = self._words.opened(self._prompt)
             limit = len(prompt) + room(len(prompt))
             self.seed = turn_seed(item.key, 0)
             self.tokens = ExpandedTokens.after(start.sequence, limit) if start else ExpandedTokens(prompt, limit)
@@ -129,9 +134,9 @@ class WalkingEpisode:
         if self._fault:
             head = Header(core.env_id, core.spec_digest, str(item.task), item.split, "", item.seed, item.key)
             return EpisodeResult(Trajectory(head, (), ()), "fault", self._fault, seconds=seconds)
-        trajectory = Trajectory(core.episode.header, core.episode.prompt, tuple(self._turns), success=self._success)
+        trajectory = Trajectory(core.episode.header, self._prompt, tuple(self._turns), success=self._success)
         status = "terminated" if self._turns[-1].terminated else "truncated"
-        usage = {"input": len(self._words.opened(trajectory.prompt)), "output": self.decisions}
+        usage = {"input": len(self._words.opened(self._prompt)), "output": self.decisions, **used_by(self._env)}
         return EpisodeResult(trajectory, status, usage=usage, seconds=seconds)
 
     def _go_on(self) -> None:

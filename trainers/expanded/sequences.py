@@ -143,15 +143,15 @@ class ExpandedChat:
             trajectory: the record.
             limit: how many tokens follow the prompt at most; what the last action appends may be cut off so.
         """
-        core, head = core_of(env), trajectory.header
+        core, head = core_of(env), trajectory.header  # no wrapper is asked: what it showed is in the record
         options = {"task": head.task_id, "split": head.split, "episode_key": head.episode_key}
-        env.reset(seed=None if head.seed < 0 else head.seed, options=options)
+        core.reset(seed=None if head.seed < 0 else head.seed, options=options)
         assert isinstance(core, ExpandedActionEnv)
         prompt = self.opened(trajectory.prompt)
         tokens = ExpandedTokens(prompt, len(prompt) + limit if limit is not None else _NO_LIMIT)
         for turn in trajectory.turns:
             legal = core.legal_actions()
-            env.step(turn.action)
+            core.step(turn.action)
             self._record(tokens, turn, legal)
         return tokens.sequence()
 

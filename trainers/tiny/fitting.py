@@ -16,6 +16,7 @@ from agent_envs.progress import stage_lines
 from agent_envs.registry import full_id
 from agent_envs.rollout import run_episode
 from agent_envs.trajectory import TaskSource, Trajectory
+from trainers.stacks import WrapperRow, wrapped
 from trainers.tiny.tokenizers import byte_tokenizer, pieces_of, word_tokenizer
 
 STRETCH = 256
@@ -40,7 +41,13 @@ class ChosenTokenizer:
 
 
 def environment_tokenizer(
-    env_id: str, *, plays: int = 2048, tags_apart: bool = False, **arguments: Any
+    env_id: str,
+    *,
+    plays: int = 2048,
+    tags_apart: bool = False,
+    numerals: str = "auto",
+    stacks: Sequence[Sequence[WrapperRow]] = ((),),
+    **arguments: Any,
 ) -> ChosenTokenizer:
     """Return a tokenizer for an environment, from what its solver and its random agent see and say on training tasks.
 
@@ -49,15 +56,19 @@ def environment_tokenizer(
 
     Args:
         env_id: an id of `agent_envs`, or any registered one whose class has a solver and a sampler.
-        plays: how many training tasks each of the two plays.
+        plays: how many training tasks each of the two plays; as many held-out tasks, but 64 at most, tell the coverage.
         tags_apart: no constant text reaches over a tool's opening tag. What a counterfactual forces is then the token that
             the policy itself writes, and not one that it has never seen.
+        numerals: "words" or "digits", whatever held-out tasks bring: names of theirs that no training task had make "auto"
+            spell numbers, too.
+        stacks: of wrappers, which the tasks are played in by turns, so that their words are known.
         arguments: of the environment.
     """
     env = gym.make(full_id(env_id), **arguments)
     told = stage_lines(f"tokenizer for {env_id}")
-    solved, strayed = _training_plays(env, plays, told)
-    held_out = [_play(env, "solver", _held_out(env), task) for task in range(64)]
+    played_in = [wrapped(gym.make(full_id(env_id), **arguments), rows) for rows in stacks]
+    solved, strayed = _training_plays(played_in, plays, told)
+    held_out = [_play(env, "solver", _held_out(env), task) for task in range(min(plays, 64))]
     texts = dict.fromkeys(text for trajectory in (*solved, *strayed) for text in texts_of(trajectory))
     fresh = [text for trajectory in held_out for text in texts_of(trajectory)]
     coverage: dict[str, float] = {}
@@ -65,7 +76,7 @@ def environment_tokenizer(
         told(f"vocabulary, {kind}", number / len(COVERED))
         base = word_tokenizer(texts, digits=kind == "digits")
         coverage[kind] = _coverage(base, fresh)
-        if coverage[kind] >= least:
+        if kind == numerals or (numerals == "auto" and coverage[kind] >= least):
             constant = _constant_texts(base, solved[:256])
             phrases = (*(without_tags(constant, _opening_tags(env)) if tags_apart else constant), *_schemas(env))
             tokenizer = word_tokenizer(texts, phrases=phrases, digits=kind == "digits")
@@ -97,11 +108,12 @@ def without_tags(texts: Sequence[str], tags: Sequence[str]) -> list[str]:
 
 
 def _training_plays(
-    env: gym.Env[Any, Any], plays: int, told: Callable[[str, float], None]
+    envs: Sequence[gym.Env[Any, Any]], plays: int, told: Callable[[str, float], None]
 ) -> tuple[list[Trajectory], list[Trajectory]]:
     """Return what the solver and the random agent played; side by side, since the worlds of neighbours are kept."""
     solved, strayed = [], []
     for task in range(plays):
+        env = envs[task % len(envs)]
         solved.append(_play(env, "solver", "train", task))
         if task < plays // 4:
             strayed.append(_play(env, "random", "train", task))

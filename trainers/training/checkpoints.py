@@ -23,7 +23,7 @@ from agent_envs.errors import UsageError
 from trainers.training.folders import PART, remove_folder, whole_folder
 from trainers.training.optimise import Optimiser
 
-_WEIGHTS, _OPTIMISER, _RNG, _STATE = "weights.safetensors", "optimiser.pt", "rng.pt", "state.json"
+WEIGHTS_FILE, _OPTIMISER, _RNG, _STATE = "weights.safetensors", "optimiser.pt", "rng.pt", "state.json"
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,7 +158,7 @@ def load_weights(model: torch.nn.Module, folder: Path) -> None:
     """
     from safetensors.torch import load_file
 
-    stored = load_file(folder / _WEIGHTS)
+    stored = load_file(folder / WEIGHTS_FILE)
     wanted = _trained(model)
     odd = sorted(stored.keys() ^ wanted.keys())
     odd += [name for name, weight in wanted.items() if name in stored and stored[name].shape != weight.shape]
@@ -177,7 +177,7 @@ def _trained(model: torch.nn.Module) -> dict[str, torch.Tensor]:
 def _write_weights(model: torch.nn.Module, folder: Path) -> None:
     from safetensors.torch import save_file
 
-    save_file({name: weight.detach().contiguous() for name, weight in _trained(model).items()}, folder / _WEIGHTS)
+    save_file({name: weight.detach().contiguous() for name, weight in _trained(model).items()}, folder / WEIGHTS_FILE)
 
 
 def _write_state(folder: Path, content: dict[str, Any]) -> None:

@@ -1,0 +1,57 @@
+"""Why episodes of Search QA fail: the answer was never shown (a wrong plan), or it was shown and something else was written."""
+
+import json
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from agent_envs.rollout import EpisodeResult
+
+TASKS = 256
+WAYS = {"with_feedback": "scripted:good", "without_feedback": "none"}
+TEMPERATURES = {"as_measured": -1.0, "greedy": 0.0}
+
+
+def failures(folder: Path) -> dict[str, Any]:
+    """Return how a trained policy's test episodes end, with feedback and without, sampled and greedy; kept beside the run."""
+    kept = folder / "failures.json"
+    if kept.exists():
+        found: dict[str, Any] = json.loads(kept.read_text(encoding="utf-8"))
+        return found
+    from trainers.assembling import environment
+    from trainers.command_line import read_settings
+    from trainers.sampling import environment_spec, plan_groups, tasks_of_step
+    from trainers.stacks import wrapper_rows
+    from trainers.trained_agent import TrainedAgent
+    from trainers.veg import VEGSettings
+
+    settings = read_settings(VEGSettings, folder)
+    split, arguments = settings.env.test_split, json.loads(settings.env.arguments)
+    _, core = environment(settings.env.id, settings.env.arguments)
+    tasks = tasks_of_step(0, TASKS, core.source.size(split), seed=0)
+    told: dict[str, Any] = {}
+    for way, feedback in WAYS.items():
+        rows = wrapper_rows(json.dumps(settings.stack(feedback)), way)
+        plan = plan_groups(environment_spec(settings.env.id, arguments, rows), split, tasks, 1, "failures")
+        for name, temperature in TEMPERATURES.items():
+            results = list(TrainedAgent(str(folder), temperature=temperature).play(plan).values())
+            golds = [core.source.get(split, result.trajectory.header.task_id).gold for result in results]
+            told[f"{way}, {name}"] = ends(results, golds)
+    kept.write_text(json.dumps(told) + "\n", encoding="utf-8")
+    return told
+
+
+def ends(results: Sequence[EpisodeResult], golds: Sequence[Sequence[str]]) -> dict[str, float]:
+    """Return the share of each way to end."""
+    counted = Counter(end_of(result, gold) for result, gold in zip(results, golds, strict=True))
+    return {name: round(count / len(results), 4) for name, count in sorted(counted.items())}
+
+
+def end_of(result: EpisodeResult, gold: Sequence[str]) -> str:
+    """Return how an episode ended; what feedback says counts as shown by nobody."""
+    if result.success:
+        return "solved"
+    turns = result.trajectory.turns
+    shown = " ".join(m.content for turn in turns for m in turn.observation if m.author != "feedback")
+    return "shown, not answered" if any(answer in shown for answer in gold) else "never shown"

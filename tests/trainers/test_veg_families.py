@@ -1,0 +1,71 @@
+"""VEG on every family: episodes with scripted feedback are played, rewarded and learnt from, and feedback has no gradient."""
+
+import copy
+
+import pytest
+import torch
+
+from agent_envs import env_ids
+from tests.trainers.expanded.players import player_for
+from tests.trainers.players import SEARCH, player
+from tests.trainers.test_grpo import rewarded, rows_for, run_of
+from trainers import grpo
+from trainers.grpo import GRPOSettings
+from trainers.sampling import environment_spec, plan_groups, play_groups
+
+QUICK = {"SearchQA": SEARCH, "LegalSearch": {}, "Tau2Telecom": {}, "Countdown": {}, "BabyAI": {}}  # one of each family
+LATER = ("ToolReasoning",)  # has no scripted feedback yet
+NAMES = [name.split("/")[-1].removesuffix("-v0") for name in env_ids()]
+OTHERS = [name for name in NAMES if name not in QUICK and not name.startswith(LATER)]
+FEEDBACK = [("VerbalFeedback", {"feedback": "scripted:good", "epsilon": 0.5})]
+
+
+def played(name, arguments):
+    """Return groups with rewards, their model and its tokens."""
+    if name.endswith("ExpA"):
+        policy, model, chat, _ = player_for(name)
+    else:
+        policy, model, chat, _ = player(name, arguments, max_context=4096)
+    spec = environment_spec(name, arguments, FEEDBACK)
+    groups = play_groups(plan_groups(spec, "train", [0, 1], 2, "k"), policy)
+    return rewarded(groups, (1.0, 0.0, 0.0, 1.0)), model, chat
+
+
+def check(name, arguments):
+    groups, model, chat = played(name, arguments)
+    before = copy.deepcopy(model.state_dict())
+    rows, signal = rows_for(groups, GRPOSettings())
+    stats = grpo.update(rows, run_of(model, chat), GRPOSettings())
+    assert signal == 1.0 and sum(group.drift for group in groups) == 0
+    assert 0 < stats["grad_norm"] < float("inf") and stats["approx_kl"] < 1e-6
+    assert any(not torch.equal(before[key], value) for key, value in model.state_dict().items())
+    for group in groups:
+        for result, sequences in zip(group.results, group.sequences, strict=True):
+            trajectory = result.trajectory
+            assert [message.author for message in trajectory.prompt].count("feedback") == 1
+            sampled = sum(sum(turn.sampled) if turn.sampled else len(turn.token_ids) for turn in trajectory.turns)
+            trained = sum(sum(sequence.trained) for sequence in sequences)
+            assert trained == sampled > 0  # and so no token of feedback
+
+
+@pytest.mark.parametrize("name", QUICK)
+def test_veg_updates_on_a_family(name):
+    check(name, QUICK[name])
+
+
+@pytest.mark.heavy
+@pytest.mark.parametrize("name", OTHERS)
+def test_veg_updates_on_every_other_environment(name):
+    check(name, {})
+
+
+def test_feedback_differs_within_a_group_and_between_steps():
+    """Chance and scripts are keyed by the rollout: of eight rollouts of one task not all are told the same."""
+    spec = environment_spec("SearchQA", SEARCH, FEEDBACK)
+    policy, _, _, _ = player("SearchQA", SEARCH)
+    (group,) = play_groups(plan_groups(spec, "train", [3], 8, "k"), policy)
+    (other,) = play_groups(plan_groups(spec, "train", [3], 8, "l"), policy)
+    told = [[result.trajectory.prompt[-1].content for result in found.results] for found in (group, other)]
+    assert len(set(told[0])) > 1 and told[0] != told[1]
+    (again,) = play_groups(plan_groups(spec, "train", [3], 8, "k"), policy)
+    assert [result.trajectory for result in again.results] == [result.trajectory for result in group.results]
