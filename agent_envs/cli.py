@@ -216,13 +216,11 @@ def check(
         raise UsageError("check: name an id, or --all")
     reports, missing = [], []
     for name in names:
+        tell = None if as_json else lambda what, name=name: show(f"{name}: {what} ...", file=sys.stderr)
         try:
-            env = _subject(name, arg)
+            reports.append(check_turn_env(_subject(name, arg), episodes=episodes, hostile=hostile, progress=tell))
         except MissingExtra as reason:
             missing.append(f"{name}: {reason}")
-            continue
-        tell = None if as_json else lambda what, name=name: show(f"{name}: {what} ...", file=sys.stderr)
-        reports.append(check_turn_env(env, episodes=episodes, hostile=hostile, progress=tell))
 
     def text() -> None:
         show("\n\n".join(report.text() for report in reports))

@@ -89,3 +89,14 @@ def test_vector_environments(env_id):
             assert all(isinstance(text, str) for text in observations)
         finally:
             envs.close()
+
+
+def test_a_missing_package_is_no_finding(monkeypatch):
+    """It says nothing of the environment: the caller is told what to install, as if the environment could not be made."""
+
+    def missing(backend):
+        raise agent_envs.MissingExtra("pydantic-monty", "sandbox", "the sandbox monty")
+
+    monkeypatch.setattr("agent_envs.tool_reasoning.toolbox.sandbox_version", missing)
+    with pytest.raises(agent_envs.MissingExtra, match="sandbox"):
+        agent_envs.check_turn_env("agent_envs/ToolReasoning-v0", episodes=1, hostile=1)

@@ -17,6 +17,7 @@ from agent_envs.checker.forks import FORK_CHECKS
 from agent_envs.checker.honesty import HONESTY_CHECKS
 from agent_envs.checker.hostile import check_hostile_text
 from agent_envs.checker.subject import Check, CheckFailed, CheckSkipped, Report, Subject
+from agent_envs.errors import MissingExtra
 
 __all__ = ["CHECKS", "Check", "Report", "check_turn_env"]
 
@@ -53,6 +54,7 @@ def check_turn_env(
 
     Raises:
         UsageError: `env` is no TurnEnv, or cannot be made again.
+        MissingExtra: it needs a package that is not installed.
     """
     subject = Subject.of(env, arguments, tasks=episodes, hostile=hostile, split=split)
     rows = []
@@ -67,6 +69,8 @@ def check_turn_env(
             status, detail = "failed", str(failure)
         except CheckSkipped as reason:
             status, detail = "skipped", str(reason)
+        except MissingExtra:  # says nothing of the environment, and no check could be made
+            raise
         except Exception as error:  # noqa: BLE001 - a third party's environment may raise anything: that is a finding
             status, detail = "failed", f"raised {type(error).__name__}: {error}{_place(error)}"
         rows.append(Check(name, status, detail, time.perf_counter() - started))

@@ -95,7 +95,7 @@ def test_golden_replays_on_the_oldest_numpy(tmp_path):
 
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     oldest = next(line for line in project["dependencies"] if line.startswith("numpy>=")).replace(">=", "==") + ".*"
-    python = new_venv(tmp_path / "venv", oldest, "pytest", f"{ROOT}[babyai,crafter]")
+    python = new_venv(tmp_path / "venv", oldest, "pytest", f"{ROOT}[babyai,crafter,sandbox]")
     # Its files are read without importing it, and it asks for a newer numpy.
     files = next(line for line in project["optional-dependencies"]["legal"] if line.startswith("wordllama"))
     run(python, "-m", "pip", "install", "--quiet", "--no-deps", files, cwd=tmp_path)
