@@ -11,12 +11,15 @@ were registered with `state_type`. Nothing else is ever constructed from stored 
 import dataclasses
 import hashlib
 import json
+from functools import cache
 from typing import Any, TypeVar
 
 from agent_envs.field_types import misfit
 
 _TYPES: dict[str, type] = {}
 _SAFE_INTEGER = 2**53
+_PLAIN = frozenset((type(None), bool, str, float))
+_SCALAR = _PLAIN | {int}
 _ENCODER = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
 T = TypeVar("T", bound=type)
 
@@ -56,15 +59,18 @@ def encode_state(value: Any) -> Any:
     Raises:
         TypeError: some part is of another type; the message names it.
     """
-    if value is None or isinstance(value, bool | str | float):
+    kind = type(value)
+    if kind in _PLAIN:
+        return value
+    if kind is tuple:
+        return {"$tuple": [item if type(item) in _PLAIN else encode_state(item) for item in value]}
+    if _TYPES.get(kind.__name__) is kind and dataclasses.is_dataclass(kind):
+        fields = {name: encode_state(getattr(value, name)) for name in _names(kind)}
+        return {"$type": kind.__name__, **fields}
+    if isinstance(value, bool | str | float):
         return value
     if isinstance(value, int):
         return value if -_SAFE_INTEGER <= value <= _SAFE_INTEGER else {"$int": str(value)}
-    if type(value) is tuple:
-        return {"$tuple": [encode_state(item) for item in value]}
-    if dataclasses.is_dataclass(value) and _TYPES.get(type(value).__name__) is type(value):
-        fields = {field.name: encode_state(getattr(value, field.name)) for field in dataclasses.fields(value)}
-        return {"$type": type(value).__name__, **fields}
     if isinstance(value, dict) and not any(not isinstance(key, str) or key.startswith("$") for key in value):
         if list(value) != sorted(value):
             return {"$pairs": [[key, encode_state(item)] for key, item in value.items()]}
@@ -72,6 +78,11 @@ def encode_state(value: Any) -> Any:
     raise TypeError(
         f"{type(value).__name__} cannot be part of stored state: use tuples, or register it with state_type"
     )
+
+
+@cache
+def _names(kind: Any) -> tuple[str, ...]:
+    return tuple(field.name for field in dataclasses.fields(kind))
 
 
 def decode_state(value: Any) -> Any:
@@ -87,14 +98,16 @@ def decode_state(value: Any) -> Any:
 
 
 def _decoded(value: Any) -> Any:
+    if type(value) in _SCALAR:
+        return value
+    if isinstance(value, list):
+        raise ValueError("stored state holds a bare list")
     if not isinstance(value, dict):
-        if isinstance(value, list):
-            raise ValueError("stored state holds a bare list")
         return value
     if "$int" in value:
         return int(value["$int"])
     if "$tuple" in value:
-        return tuple(_decoded(item) for item in value["$tuple"])
+        return tuple([item if type(item) in _SCALAR else _decoded(item) for item in value["$tuple"]])
     if "$pairs" in value:
         return {_key(key): _decoded(item) for key, item in value["$pairs"]}
     if "$type" not in value:
@@ -104,7 +117,7 @@ def _decoded(value: Any) -> Any:
         raise ValueError(
             f"stored state names an unknown type: {value['$type']!r}; make its environment first, which brings its types"
         )
-    fields = {key: _decoded(item) for key, item in value.items() if key != "$type"}
+    fields = {key: item if type(item) in _SCALAR else _decoded(item) for key, item in value.items() if key != "$type"}
     if wrong := misfit(cls, fields):
         raise ValueError(f"stored state is malformed: {wrong}")
     return cls(**fields)

@@ -4,6 +4,7 @@ Crafter asks OpenSimplex noise (K. Spencer, 2014) for one cell after another; he
 once, and the draws are taken in crafter's order. A test holds the worlds of both against each other.
 """
 
+from collections.abc import Callable
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -12,6 +13,7 @@ from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
+Draw = Callable[[], float]
 
 STRETCH, SQUISH, NORM = -1.0 / 6, 1.0 / 3, 103
 # The fields of noise: factors of x and y, the third coordinate, the size that x and y are divided by.
@@ -43,34 +45,40 @@ def terrain(chance: np.random.RandomState, width: int, height: int, x: int, y: i
     """Return the world around a player at (x, y), from a generator that stands where crafter's stands before it begins."""
     perm = permutation(chance.randint(0, 2**31 - 1))
     xs, ys = (axis.ravel() for axis in np.meshgrid(np.arange(width), np.arange(height), indexing="ij"))
-    fields = _fields(perm, xs, ys)
+    base = _fields(perm, xs, ys, ("start", "water", "ripples", "mountain", "crags"))
     away = np.sqrt((xs - x) ** 2 + (ys - y) ** 2)
     start = 4 - away
-    start += 2 * fields["start"]
+    start += 2 * base["start"]
     start = 1 / (1 + np.exp(-start))
-    water = fields["water"] + 0.15 * fields["ripples"] + 0.1
+    water = base["water"] + 0.15 * base["ripples"] + 0.1
     water -= 2 * start
-    mountain = (fields["mountain"] + 0.3 * fields["crags"]) / 1.3
+    mountain = (base["mountain"] + 0.3 * base["crags"]) / 1.3
     mountain -= 4 * start + 0.3 * water
-    rows = zip(*(fields[name].tolist() for name in ("cave", "across", "down", "coal", "iron", "lava")), strict=True)
-    plains = zip(*(fields[name].tolist() for name in ("sand", "wood")), strict=True)
-    materials, tunnels = [], []
-    for near, steep, wet, rock, plain in zip(
-        (start > 0.5).tolist(), mountain.tolist(), water.tolist(), rows, plains, strict=True
-    ):
-        name = "grass" if near else _rock(chance, steep, rock) if steep > 0.15 else _plain(chance, wet, plain)
-        tunnels.append(name == "tunnel")
-        materials.append("path" if name == "tunnel" else name)
-    return Terrain(materials, _creatures(chance, materials, tunnels, away.tolist(), height))
+    # The other fields are asked for only where they decide.
+    near = start > 0.5
+    high = ~near & (mountain > 0.15)
+    flat = ~near & ~high
+    rock = _fields(perm, xs[high], ys[high], ("cave", "across", "down", "coal", "iron", "lava"))
+    plain = _fields(perm, xs[flat], ys[flat], ("sand", "wood"))
+    rocks = zip(mountain[high].tolist(), *(field.tolist() for field in rock.values()), strict=True)
+    plains = zip(water[flat].tolist(), *(field.tolist() for field in plain.values()), strict=True)
+    draw = chance.random_sample
+    found = [
+        "grass" if grass else _rock(draw, *next(rocks)) if steep else _plain(draw, *next(plains))
+        for grass, steep in zip(near.tolist(), high.tolist(), strict=True)
+    ]
+    tunnels = [name == "tunnel" for name in found]
+    materials = ["path" if name == "tunnel" else name for name in found]
+    return Terrain(materials, _creatures(draw, materials, tunnels, away.tolist(), height))
 
 
-def _rock(chance: np.random.RandomState, mountain: float, noise: tuple[float, ...]) -> str:
-    cave, across, down, coal, iron, lava = noise
+def _rock(
+    draw: Draw, mountain: float, cave: float, across: float, down: float, coal: float, iron: float, lava: float
+) -> str:
     if cave > 0.15 and mountain > 0.3:
         return "path"
     if across > 0.4 or down > 0.4:
         return "tunnel"
-    draw = chance.random_sample
     if coal > 0 and draw() > 0.85:
         return "coal"
     if iron > 0.4 and draw() > 0.75:
@@ -80,19 +88,17 @@ def _rock(chance: np.random.RandomState, mountain: float, noise: tuple[float, ..
     return "lava" if mountain > 0.3 and lava > 0.35 else "stone"
 
 
-def _plain(chance: np.random.RandomState, water: float, noise: tuple[float, ...]) -> str:
-    sand, wood = noise
+def _plain(draw: Draw, water: float, sand: float, wood: float) -> str:
     if 0.25 < water <= 0.35 and sand > -0.2:
         return "sand"
     if 0.3 < water:
         return "water"
-    return "tree" if wood > 0 and chance.random_sample() > 0.8 else "grass"
+    return "tree" if wood > 0 and draw() > 0.8 else "grass"
 
 
 def _creatures(
-    chance: np.random.RandomState, materials: list[str], tunnels: list[bool], away: list[float], height: int
+    draw: Draw, materials: list[str], tunnels: list[bool], away: list[float], height: int
 ) -> list[tuple[str, int, int]]:
-    draw = chance.random_sample
     found = []
     for place, (material, tunnel, distance) in enumerate(zip(materials, tunnels, away, strict=True)):
         if material not in ("grass", "path", "sand"):
@@ -107,13 +113,14 @@ def _creatures(
     return found
 
 
-def _fields(perm: Integers, xs: Integers, ys: Integers) -> dict[str, Floats]:
-    """Return every field of noise at every cell."""
-    x = np.concatenate([_scaled(xs, row[0], row[3]) for row in _FIELDS.values()])
-    y = np.concatenate([_scaled(ys, row[1], row[3]) for row in _FIELDS.values()])
-    z = np.repeat([float(row[2]) for row in _FIELDS.values()], len(xs))
+def _fields(perm: Integers, xs: Integers, ys: Integers, names: tuple[str, ...]) -> dict[str, Floats]:
+    """Return fields of noise at cells."""
+    rows = [_FIELDS[name] for name in names]
+    x = np.concatenate([_scaled(xs, row[0], row[3]) for row in rows])
+    y = np.concatenate([_scaled(ys, row[1], row[3]) for row in rows])
+    z = np.repeat([float(row[2]) for row in rows], len(xs))
     values = noise(perm, x, y, z)
-    return dict(zip(_FIELDS, np.split(values, len(_FIELDS)), strict=True))
+    return dict(zip(names, np.split(values, len(names)), strict=True))
 
 
 def _scaled(cells: Integers, factor: float, size: int) -> Floats:
