@@ -88,12 +88,15 @@ def run_sweep(program: str, name: str, words: Sequence[str]) -> str:
         program: the trainer.
         name: of the sweep.
         words: the other words of the command line; `--out` is the folder of all runs, `--seeds` what each cell is run with.
+            With `--help` nothing is run, and the text is what would be.
 
     Raises:
         UsageError: no such sweep, or wrong seeds.
         AgentEnvsError: a cell's run failed; the others' results stand.
     """
     common, cells = read_sweep(program, name)
+    if {"-h", "--help"} & set(words):
+        return _help(program, name, common, cells)
     others = list(words)
     out = Path(option(others, "--out") or f"runs/{program}-{name}")
     if seeds := option(others, "--seeds"):
@@ -114,6 +117,16 @@ def run_sweep(program: str, name: str, words: Sequence[str]) -> str:
     (out / "table.json").write_text(json.dumps(rows, indent=1) + "\n", encoding="utf-8")
     (out / "table.md").write_text(text + "\n", encoding="utf-8")
     return text
+
+
+def _help(program: str, name: str, common: Sequence[str], cells: Sequence[Cell]) -> str:
+    """Return which runs a sweep consists of."""
+    lines = [f"{name}: {len(cells)} runs of trainers.{program}, all with {shlex.join(common)}"]
+    lines += [f"  {_told(cell)}: {shlex.join(cell.options)}" for cell in cells]
+    lines.append(
+        "--out FOLDER holds all runs, --seeds 0,1,2 runs each with every seed; any other option holds for all of them:"
+    )
+    return "\n".join([*lines, f"python -m trainers.{program} --help tells which there are"])
 
 
 def table_of(results: dict[Cell, dict[str, Any]]) -> str:

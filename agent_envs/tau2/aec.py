@@ -63,8 +63,10 @@ class DualControl(AECEnv):  # type: ignore[misc]
             DataMissing: the official data is not on this machine.
         """
         super().__init__()
-        if domain not in _CLASSES:
+        if not isinstance(domain, str) or domain not in _CLASSES:
             raise UsageError(f"tau2 has no domain {domain!r}; the domains are {', '.join(_CLASSES)}")
+        if render_mode not in (None, *self.metadata["render_modes"]):
+            raise UsageError(f"dual_control: render_mode={render_mode!r}; give 'ansi', or leave it out")
         self.core = _CLASSES[domain](
             tasks=tasks, difficulty=difficulty, world=world, compat=compat, reward=reward, judge=judge,
             max_agent_turns=max_agent_turns, max_steps=max_steps, max_errors=max_errors,
@@ -77,6 +79,7 @@ class DualControl(AECEnv):  # type: ignore[misc]
         self.action_spaces = {player: Utterance() for player in self.possible_agents}
         self.dialogue = Dialogue()
         self.evaluation: Evaluation | None = None
+        self._unseen: dict[str, tuple[Message, ...]] = {}
 
     def observation_space(self, agent: str) -> Dict:
         """Return the space of a side's observations."""
@@ -112,10 +115,15 @@ class DualControl(AECEnv):  # type: ignore[misc]
 
     def observe(self, agent: str) -> dict[str, str]:
         """Return what a side has not seen before its coming turn."""
+        if agent not in self._unseen:
+            fix = f"the sides are {AGENT} and {USER}" if self._unseen else "call reset() first"
+            raise UsageError(f"dual_control: observe({agent!r}); {fix}")
         return {"text": text_of(self._unseen[agent])}
 
     def step(self, action: str | None) -> None:
         """Take the turn of the side whose turn it is."""
+        if not self.agents:
+            raise UsageError("dual_control: step() without a conversation; call reset() first")
         player = self.agent_selection
         if self.terminations[player] or self.truncations[player]:
             self._was_dead_step(action)
@@ -160,5 +168,5 @@ class DualControl(AECEnv):  # type: ignore[misc]
         self.truncations = dict.fromkeys(self.agents, cut)
 
     def _info(self, player: str) -> dict[str, Any]:
-        unseen: tuple[Message, ...] = self._unseen[player]
-        return {"task_id": self.task.id, "messages": [message.as_dict() for message in unseen], "events": []}
+        told = [message.as_dict() for message in self._unseen[player]]
+        return {"task_id": self.task.id, "messages": told, "events": []}

@@ -16,6 +16,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from agent_envs.errors import DataMissing
 from agent_envs.messages import ToolCall
 from agent_envs.tau2.dialogue import Dialogue, Line
 from agent_envs.tau2.evaluation import evaluate
@@ -259,4 +260,7 @@ def conversation(lines: tuple[Line, ...]) -> str:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    try:
+        sys.exit(main())
+    except DataMissing as missing:
+        sys.exit(f"official_play: {missing}")

@@ -130,8 +130,20 @@ def test_tools_are_told_at_reset_and_are_the_callers_own():
 def test_what_cannot_be_is_refused():
     with pytest.raises(UsageError, match="retail, airline, telecom"):
         dual_control("banking")
+    with pytest.raises(UsageError, match=r"no domain \[\]; the domains are retail"):
+        dual_control([])
+    with pytest.raises(UsageError, match="judge=5; give openai:MODEL"):
+        dual_control("retail", judge=5)
+    with pytest.raises(UsageError, match="render_mode='zz'; give 'ansi'"):
+        dual_control("retail", render_mode="zz")
     env = dual_control("retail", tasks="builtin")
+    with pytest.raises(UsageError, match=r"call reset\(\) first"):
+        env.step("hello")
+    with pytest.raises(UsageError, match=r"observe\('agent_0'\); call reset\(\) first"):
+        env.observe("agent_0")
     env.reset(seed=0)
+    with pytest.raises(UsageError, match=r"observe\('me'\); the sides are agent_0 and user_0"):
+        env.observe("me")
     with pytest.raises(UsageError, match="an action is a str"):
         env.step(3)
 

@@ -90,6 +90,17 @@ def test_every_cell_is_run_once_and_becomes_a_table(presets, tmp_path, monkeypat
     assert words == ["--out", str(tmp_path / "out"), "--seed", "7"]
 
 
+def test_help_tells_the_runs_and_makes_none(presets, tmp_path, monkeypatch, capsys):
+    runs = Runs()
+    monkeypatch.setattr(sweeps.subprocess, "run", runs)
+    monkeypatch.setattr(sys, "argv", ["earl", "--sweep", "pair", "--out", str(tmp_path / "out"), "--help"])
+    earl.main()
+    told = capsys.readouterr().out
+    assert told.startswith("pair: 2 runs of trainers.earl, all with --env.id SortExpA")
+    assert "\n  ExpA+CPO, tiny: --counterfactual.rule paper\n" in told and "--seeds 0,1,2" in told
+    assert runs.words == [] and not (tmp_path / "out").exists()
+
+
 def test_seeds_are_runs_of_their_own_and_the_table_has_their_mean(presets, tmp_path, monkeypatch):
     runs = Runs(codes=[0, 0, 2])
     monkeypatch.setattr(sweeps.subprocess, "run", runs)

@@ -1,6 +1,9 @@
 """A gold agent gets the official tasks done with the scripted user: each reason why not is listed."""
 
 import os
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 
@@ -73,3 +76,13 @@ def test_a_user_that_does_not_tell_is_listed(fallback, reason):
 )
 def test_what_an_agent_knows(said, shown, value, known):
     assert Known(builtin_domain("airline"), said, shown).has(value) is known
+
+
+def test_without_the_data_it_says_so_in_one_line(tmp_path):
+    nowhere = {**os.environ, "AGENT_ENVS_DATA": str(tmp_path), "AGENT_ENVS_CACHE": str(tmp_path)}
+    command = [sys.executable, "-m", "tests.tau2.official_play"]
+    ran = subprocess.run(
+        command, cwd=Path(__file__).parents[3], env=nowhere, capture_output=True, text=True, check=False
+    )
+    assert ran.returncode == 1 and ran.stdout == "" and ran.stderr.count("\n") == 1
+    assert ran.stderr.startswith("official_play: the official tau2 data is not on this machine")
