@@ -15,7 +15,6 @@ constructor, whose arguments are keyword-only and JSON-able, and overrides at mo
 built-in agents and `check_turn_env` work on environments of other packages too. Errors are drawn in `errors.py`.
 """
 
-import copy
 import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -148,7 +147,7 @@ class TurnEnv(gym.Env[str, Any]):
         state, messages = self._begin(task, key)
         header = Header(self.env_id, self.spec_digest, task.id, task.split, task.digest, seed, key)
         episode = self._episode = Episode(task, header, messages, state)
-        return text_of(messages), _info(self, episode) | {"tools": copy.deepcopy(list(self.tools))}
+        return text_of(messages), _info(self, episode) | {"tools": _own(list(self.tools))}
 
     def step(self, action: Any) -> tuple[str, float, bool, bool, dict[str, Any]]:
         """Take one turn; see the class of the environment for what an action is."""
@@ -252,6 +251,13 @@ def _checked(env: TurnEnv, options: dict[str, Any]) -> dict[str, Any]:
     if not isinstance(key, str) or not key:
         env._refuse(f"episode_key={key!r}", "give a text that is not empty, or leave it out")
     return options
+
+
+def _own(value: Any) -> Any:
+    """Return plain data as a copy that its reader may spoil; `copy.deepcopy` takes many times as long."""
+    if isinstance(value, Mapping):
+        return {key: _own(item) for key, item in value.items()}
+    return type(value)(map(_own, value)) if isinstance(value, list | tuple) else value
 
 
 def _constructor_arguments(
