@@ -54,10 +54,12 @@ scaling: $(READY)
 	$(PY) -m benchmarks.scaling --out benchmarks/results/scaling.json
 	$(PY) -m benchmarks.dense_scaling --out benchmarks/results/dense_scaling.json
 
-# Do the reference trainers learn? Three seeds a preset on one torch thread each: an hour or more.
+# Do the reference trainers learn? Three seeds a preset on one torch thread each: hours.
 learn: $(READY)
 	$(PY) -m benchmarks.learn --out benchmarks/results/learn.json
 	$(PY) -m benchmarks.earl_learn --out benchmarks/results/earl.json
+	$(PY) -m benchmarks.veg_learn --out benchmarks/results/veg.json
+	$(PY) -m benchmarks.legal_learn --out benchmarks/results/legal_learn.json
 
 ablations: $(READY)
 	$(PY) -m benchmarks.ablations --out benchmarks/results/ablations.json
