@@ -50,7 +50,7 @@ def evaluate_agent(
         ),
     ] = "",
     epsilon: Annotated[
-        float | None, typer.Option(min=0, max=1, help="How often feedback is to explore (default 0.5).")
+        float | None, typer.Option(min=0, max=1, help="How often feedback is to explore (default 0.1).")
     ] = None,
     feedback_templates: Annotated[
         str, typer.Option(help="Your folder with explore.md and exploit.md, for a chat model.")
@@ -107,7 +107,7 @@ def _feedback(names: str, epsilon: float | None, templates: str, options: dict[s
 
     if epsilon is not None and not names:
         raise UsageError("--epsilon is how often feedback is to explore: name who gives it with --feedback")
-    return feedback_named(names, 0.5 if epsilon is None else epsilon, templates, options)
+    return feedback_named(names, epsilon, templates, options)
 
 
 def _suite(name: str, limit: int | None, choice: tuple[Any, ...], feedback: "Advice") -> "Suite":

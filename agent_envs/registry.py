@@ -180,7 +180,11 @@ TABLE: tuple[Row, ...] = (
         "Tau2Telecom",
         "agent_envs.tau2.env:Tau2Telecom",
         "Serve a mobile network's customers, who have tools too, as tau2-bench's telecom domain.",
-        variants={**_TAU2, "side": ("agent", "user", "solo")},
+        variants={
+            **_TAU2,
+            "side": ("agent", "user", "solo"),
+            "difficulty": ("mixed", "starter", "easy", "medium", "hard"),
+        },
         outside={"tasks": ("official",)},
     ),
     Row(

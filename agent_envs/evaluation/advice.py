@@ -15,7 +15,7 @@ from agent_envs.evaluation.suite import Feedback, Suite
 from agent_envs.evaluation.summary import Summary
 from agent_envs.external import read_answers
 from agent_envs.wrappers.feedback_costs import feedback_usage
-from agent_envs.wrappers.feedback_prompts import read_templates
+from agent_envs.wrappers.feedback_prompts import EPSILON, read_templates
 from agent_envs.wrappers.feedback_voices import PORT
 
 NONE = "none"
@@ -23,13 +23,13 @@ MOST_LABEL = 400  # characters, of an entry
 
 
 def feedback_named(
-    names: str, epsilon: float, templates: str, options: Mapping[str, Any]
+    names: str, epsilon: float | None, templates: str, options: Mapping[str, Any]
 ) -> tuple[Feedback | None, ...]:
     """Return what `--feedback` names: one, or several that are compared, `none` among them for none.
 
     Args:
         names: separated by commas; "" for none at all.
-        epsilon: how often it is to explore.
+        epsilon: how often it is to explore; None for the paper's default.
         templates: a folder with explore.md and exploit.md, "" for ours; of chat models.
         options: of chat models.
 
@@ -43,14 +43,15 @@ def feedback_named(
     if (templates or options) and not chats:
         raise UsageError("--feedback-templates and --feedback-arg are for a chat model that --feedback names")
     shown = read_templates(templates)
+    explored = EPSILON if epsilon is None else epsilon
 
     def told(name: str) -> Feedback | None:
         if name == NONE:
             return None
         if name not in chats:
-            return Feedback(model=name, epsilon=epsilon)
+            return Feedback(model=name, epsilon=explored)
         texts = shown.texts if templates else {}
-        return Feedback(model=name, epsilon=epsilon, templates=shown.digest, texts=texts, options=dict(options))
+        return Feedback(model=name, epsilon=explored, templates=shown.digest, texts=texts, options=dict(options))
 
     try:
         return tuple(told(part) for part in parts) or (None,)

@@ -23,7 +23,7 @@ from agent_envs.rollout import shown
 from agent_envs.snapshot import Snapshot, restore, snapshot
 from agent_envs.trajectory import Header, Turn
 from agent_envs.wrappers.feedback_costs import PREFIX, LimitSettings
-from agent_envs.wrappers.feedback_prompts import read_templates
+from agent_envs.wrappers.feedback_prompts import EPSILON, read_templates
 from agent_envs.wrappers.feedback_voices import Moment, added, chance_key, make_voice
 from agent_envs.wrappers.memory import Memory
 
@@ -58,7 +58,7 @@ class VerbalFeedback(TurnWrapper):
         env: gym.Env[Any, Any],
         *,
         feedback: str | ChatModel = "scripted:good",
-        epsilon: float = 0.5,
+        epsilon: float = EPSILON,
         templates: str | Mapping[str, str] = "",
         max_calls: int = 0,
         max_cost: float = 0.0,
@@ -71,7 +71,7 @@ class VerbalFeedback(TurnWrapper):
             env: the environment.
             feedback: who gives it: `scripted:good`, `scripted:weak`, `scripted:misleading` (of the environment's family), a
                 chat model's name (`anthropic:MODEL`, `openai:MODEL@URL`), or a chat model.
-            epsilon: how often it is to explore; in [0, 1].
+            epsilon: how often it is to explore; in [0, 1] (the paper's default: 0.1).
             templates: of a chat model: a folder with explore.md and exploit.md, or their texts by these names; "" for ours.
             max_calls: of the chat model, by this process; 0 for no limit.
             max_cost: US dollars for these, 0 for no limit.

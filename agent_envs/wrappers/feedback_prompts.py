@@ -13,6 +13,7 @@ from agent_envs.errors import UsageError
 from agent_envs.messages import Message
 
 MODES = ("explore", "exploit")
+EPSILON = 0.1  # the default of the paper
 SLOTS = ("instructions", "conversation")
 MOST_INSTRUCTIONS = 60_000  # characters
 MOST_CONVERSATION = 24_000  # characters of all messages together

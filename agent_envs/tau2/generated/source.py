@@ -21,8 +21,9 @@ from agent_envs.trajectory import Task
 
 DOMAINS = ("retail", "airline", "telecom")
 DIFFICULTIES = ("easy", "medium", "hard")
+STARTER = {"telecom": "starter"}  # the first rung, in domains that have one; never in "mixed"
 SIZES = {"train": 100_000, "dev": 1_000, "test": 1_000}
-_ID = re.compile(r"(easy|medium|hard)-(train|dev|test)-(0|[1-9][0-9]{0,6})(?:-w([1-9][0-9]{0,8}))?")
+_ID = re.compile(r"(starter|easy|medium|hard)-(train|dev|test)-(0|[1-9][0-9]{0,6})(?:-w([1-9][0-9]{0,8}))?")
 
 
 def task_id(split: str, number: int, difficulty: str, world: int = 0) -> str:
@@ -76,13 +77,15 @@ class GeneratedSource:
         Args:
             domain: "retail", "airline" or "telecom".
             world: the database that the tasks play in.
-            difficulty: "easy", "medium", "hard", or "mixed" for all three in turn.
+            difficulty: "easy", "medium", "hard", or "mixed" for all three in turn; in telecom also "starter".
 
         Raises:
             UsageError: a value that there is none of.
         """
-        if difficulty not in (*DIFFICULTIES, "mixed"):
-            raise UsageError(f"difficulty={difficulty!r}: choose {', '.join(DIFFICULTIES)} or mixed")
+        known = [STARTER[domain]] if domain in STARTER else []
+        known += DIFFICULTIES
+        if difficulty not in (*known, "mixed"):
+            raise UsageError(f"difficulty={difficulty!r}: choose {', '.join(known)} or mixed")
         if isinstance(world, bool) or not isinstance(world, int) or not 0 <= world < 10**9:
             raise UsageError(f"world={world!r}: a world is a whole number from 0 to 999999999")
         _module(domain, "tasks")

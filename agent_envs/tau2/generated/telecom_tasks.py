@@ -1,5 +1,6 @@
 """Generated tasks of the telecom domain: troubles of the phone and wishes about the account, alone and together.
 
+- starter: a phone with one fault that its owner mends as the agent says; nothing of the company's data changes.
 - easy: one thing, the number is known: a phone with one fault (now and then one that only staff can mend), or a plain wish.
 - medium: a phone with two or three faults, or two things; the number may not be known, an amount may have to be worked out.
 - hard: three things, or two with up to four faults; wishes that the policy forbids, customers who insist, are mistaken, or
@@ -28,8 +29,10 @@ from agent_envs.tau2.generated.telecom_wishes import COMPUTED, PLAIN, REASONED, 
 from agent_envs.tau2.users.persona import TASK_MANNERS
 
 _SITUATIONS = {"plain": 56, "overdue": 18, "owing": 12, "resting": 9, "ended": 5}
+_SIMPLE = ("starter", "easy")
 _KINDS = ("service", "data", "pictures")
 _PERSONAS = {
+    "starter": ("plain",),
     "easy": ("plain", "plain", "plain", "terse", "talkative"),
     "medium": ("plain", "plain", "terse", "talkative", "piecemeal", "forgetful"),
     "hard": ("insistent", "mistaken", "piecemeal", "forgetful", "talkative", "terse", "impatient"),
@@ -49,25 +52,25 @@ def make_row(split: str, number: int, difficulty: str, world: int = 0) -> Row:
     Args:
         split: "train", "dev" or "test"; decides which customers it may concern.
         number: which task of the split; any number gives one.
-        difficulty: "easy", "medium" or "hard".
+        difficulty: "starter", "easy", "medium" or "hard".
         world: which database.
     """
     rng = Random(f"tau2/telecom/{world}/{split}/{difficulty}/{number}")
     by_kind = accounts(split, world)
-    kind = rng.choices(list(_SITUATIONS), list(_SITUATIONS.values()))[0]
+    kind = "plain" if difficulty == "starter" else rng.choices(list(_SITUATIONS), list(_SITUATIONS.values()))[0]
     account = rng.choice(_fitting(by_kind[kind], kind, difficulty))
     parts: list[Part] = []
     while not _enough(parts):
         # What is asked is asked before anything changes.
         parts = sorted(_drawn(rng, account, difficulty), key=lambda part: not part.tells)
     persona = rng.choice(_PERSONAS[difficulty])
-    known = difficulty == "easy" or _knows_number(rng, parts)
+    known = difficulty in _SIMPLE or _knows_number(rng, parts)
     return _row(task_id(split, number, difficulty, world), account, parts, persona, known) | {"difficulty": difficulty}
 
 
 def _fitting(of_kind: Sequence[Account], kind: str, difficulty: str) -> Sequence[Account]:
     """Return the accounts that fit: with lines for all that is wanted beside the phone, with one bill where it is easy."""
-    if difficulty == "easy":
+    if difficulty in _SIMPLE:
         return [account for account in of_kind if len(account.unpaid) < 2] or of_kind
     least = 2 if difficulty == "hard" else 1 if kind == "ended" else 0
     return [account for account in of_kind if len(account.others) >= least] or of_kind
@@ -87,7 +90,14 @@ def _knows_number(rng: Random, parts: Sequence[Part]) -> bool:
 
 
 def _drawn(rng: Random, account: Account, difficulty: str) -> list[Part]:
-    return {"easy": _easy, "medium": _medium, "hard": _hard}[difficulty](rng, account)
+    return {"starter": _starter, "easy": _easy, "medium": _medium, "hard": _hard}[difficulty](rng, account)
+
+
+def _starter(rng: Random, account: Account) -> list[Part]:
+    while True:
+        part = trouble(rng, account, rng.choice(_KINDS), 1)
+        if all(row["requestor"] == "user" for row in part.actions):
+            return [part]
 
 
 def _easy(rng: Random, account: Account) -> list[Part]:

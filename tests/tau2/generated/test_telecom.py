@@ -14,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agent_envs.canonical import canonical_json
+from agent_envs.errors import UsageError
 from agent_envs.tau2.database import thawed
 from agent_envs.tau2.evaluation import evaluate
 from agent_envs.tau2.floor import idle_score
@@ -28,7 +29,8 @@ from agent_envs.tau2.users.script import read_script
 from agent_envs.tau2.worlds import initial_world
 from tests.tau2.gold import Conversation, gold_conversation
 
-KINDS = tuple(product(SIZES, DIFFICULTIES))
+LEVELS = ("starter", *DIFFICULTIES)
+KINDS = tuple(product(SIZES, LEVELS))
 
 
 def rows(count, start=0):
@@ -111,7 +113,8 @@ from agent_envs.canonical import canonical_json
 from agent_envs.tau2.database import thawed
 from agent_envs.tau2.generated.telecom_tasks import make_row
 from agent_envs.tau2.generated.telecom_world import databases
-rows = [make_row(s, n, d, 2) for s in ("train", "test") for d in ("easy", "medium", "hard") for n in (0, 5, 999999)]
+levels = ("starter", "easy", "medium", "hard")
+rows = [make_row(s, n, d, 2) for s in ("train", "test") for d in levels for n in (0, 5, 999999)]
 print(sha256(canonical_json([rows, thawed(databases(2)[0].tables)]).encode()).hexdigest())
 """
 
@@ -124,7 +127,7 @@ def test_nothing_depends_on_the_process():
         ).stdout
         for seed in ("0", "4711")
     }  # fmt: skip
-    made = [make_row(s, n, d, 2) for s in ("train", "test") for d in DIFFICULTIES for n in (0, 5, 999999)]
+    made = [make_row(s, n, d, 2) for s in ("train", "test") for d in LEVELS for n in (0, 5, 999999)]
     here = sha256(canonical_json([made, thawed(databases(2)[0].tables)]).encode()).hexdigest()
     assert found == {here + "\n"}
 
@@ -149,7 +152,7 @@ def test_a_task_names_customers_of_its_split_alone(split):
                 ids = {account.id, str(account.customer["full_name"]), *(line["line_id"] for line in account.lines)}
                 ids |= {str(line["phone_number"]) for line in account.lines} | set(account.customer["bill_ids"])
                 (own if other == split else strange).update(ids)
-    for hard in DIFFICULTIES:
+    for hard in LEVELS:
         for number in range(40):
             text = json.dumps(make_row(split, number, hard))
             assert not [one for one in strange if one in text]
@@ -219,10 +222,8 @@ def test_all_tools_and_kinds_of_tasks_occur():
     assert {row["user_scenario"]["instructions"]["unknown_info"] is None for row in made} == {True, False}
     assert any(want["only_if_refused"] for row in made for want in row["user_script"]["wants"] if len(want) > 2
                and "only_if_refused" in want)  # fmt: skip
-    wants = {
-        hard: [len(row["user_script"]["wants"]) for row in made if row["difficulty"] == hard] for hard in DIFFICULTIES
-    }
-    assert max(wants["easy"]) == 1
+    wants = {hard: [len(row["user_script"]["wants"]) for row in made if row["difficulty"] == hard] for hard in LEVELS}
+    assert max(wants["starter"]) == max(wants["easy"]) == 1
     assert sum(wants["easy"]) < sum(wants["medium"]) < sum(wants["hard"])
 
 
@@ -291,6 +292,38 @@ def test_the_source_serves_the_tasks():
     task = source.get("test", 5)
     assert task.id == "medium-test-5" and task.question == task.data["ticket"]
     assert task.hidden["env_assertions"] is not None and "user_script" in task.data
+
+
+def test_a_starter_is_one_fault_that_the_owner_mends():
+    domain, mended = generated_domain("telecom"), set()
+    for number in range(200):
+        row = make_row("train", number, "starter")
+        actions = row["evaluation_criteria"]["actions"]
+        assert {action["requestor"] for action in actions} == {"user"}
+        names = tuple(action["name"] for action in actions)
+        assert names == ("reset_apn_settings", "reboot_device") or len(names) == 1
+        mended.add(names[0])
+        task = read_task(row, "telecom")
+        talk = gold_conversation(domain, task)
+        assert talk.world.agent.tables == initial_world(domain, task).agent.tables, task.id
+    device = {name for name, tool in user_kit.tools.items() if tool.writes}
+    never = {"set_apn_settings", "toggle_wifi", "connect_vpn", "reboot_device", "make_payment"}
+    assert mended == device - never
+
+
+def test_only_telecom_has_starters():
+    source = GeneratedSource("telecom", difficulty="starter")
+    assert (
+        source.get("dev", 3).id == "starter-dev-3"
+        and source.get("dev", "starter-dev-3").data["difficulty"] == "starter"
+    )
+    with pytest.raises(KeyError):
+        GeneratedSource("telecom").get("dev", "starter-dev-3")
+    for domain in ("retail", "airline"):
+        with pytest.raises(UsageError, match="choose easy, medium, hard or mixed"):
+            GeneratedSource(domain, difficulty="starter")
+    with pytest.raises(UsageError, match="choose starter, easy, medium, hard or mixed"):
+        GeneratedSource("telecom", difficulty="start")
 
 
 def test_a_strangers_line_is_one_that_could_be_suspended():
