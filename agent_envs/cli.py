@@ -2,8 +2,9 @@
 
 import io
 import json
+import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from itertools import groupby
 from typing import Annotated, Any
 
@@ -17,6 +18,8 @@ from agent_envs.cli_runs import compare, pack, report, view
 from agent_envs.cli_serve import serve_retriever
 from agent_envs.errors import AgentEnvsError
 from agent_envs.printing import print_result, print_table, show
+
+_TAG = re.compile(r"^<(\w+)>", re.MULTILINE)
 
 app = typer.Typer(
     help="Gymnasium environments for multi-turn LLM agents. Start with: agent-envs eval SearchQA --agent random -n 20",
@@ -108,7 +111,7 @@ def play(
     split: Annotated[str, typer.Option(help="Default: the first split that `show` lists.")] = "",
     arg: Arguments = None,
 ) -> None:
-    """Play an episode yourself: read, type a turn, end it with an empty line.
+    """Play an episode yourself: read, type a turn, end it with an empty line; within <python> and other tags with three.
 
     With expanded actions a line of /names or /ids takes these at once; any other text needs its empty line. In a game the
     name of an action is enough, and the state is drawn.
@@ -163,13 +166,25 @@ def _in_game(core: Any, text: str) -> str | None:
 
 
 def _read_turn(ends: Callable[[str], bool]) -> str | None:
-    """Return what a person types up to an empty line or to one that `ends` the turn, None at the end of the input."""
-    lines = []
-    while (line := sys.stdin.readline()) not in ("", "\n"):
+    """Return what a person types up to an empty line or to one that `ends` the turn, None at the end of the input.
+
+    While a tag that begins a line is open, a program's, an empty line is a line of it; three in a row end the turn.
+    """
+    lines: list[str] = []
+    while line := sys.stdin.readline():
+        if line == "\n" and (not _is_open(lines) or lines[-2:] == ["\n", "\n"]):
+            break
         lines.append(line)
         if ends(line):
             break
     return "".join(lines).rstrip("\n") if lines or line else None
+
+
+def _is_open(lines: Sequence[str]) -> bool:
+    """Return whether the last tag that begins one of these lines is not closed yet."""
+    text = "".join(lines)
+    tags = _TAG.findall(text)
+    return bool(tags) and f"</{tags[-1]}>" not in text[text.rindex(f"<{tags[-1]}>") :]
 
 
 def _typed(text: str, actions: dict[str, int]) -> list[str | int]:

@@ -205,6 +205,21 @@ def test_play_goes_on_to_the_end_of_a_game(tmp_path):
     assert [len(line) for line in ran.stdout.splitlines() if line.endswith("@")] == [1, 5, 9, 10, 11, 15, 16]
 
 
+def test_empty_lines_within_a_tag_belong_to_the_turn():
+    program = "<python>\na = 20\n\n\nprint(a + 3)\n</python>\n\n"
+    ran = shell("play", "ToolReasoning", input=program)
+    assert (
+        ran.returncode == 0
+        and "\n23\n" in ran.stdout
+        and "--- turn 2," in ran.stdout
+        and "--- turn 3," not in ran.stdout
+    )
+    ran = shell("play", "ToolReasoning", input="<python>\nprint(1)\n\n\n\n<python>print(7 + 6)</python>\n\n")
+    assert (
+        "--- turn 2," in ran.stdout and "--- turn 3," in ran.stdout and "\n13\n" in ran.stdout
+    )  # never closed: three lines
+
+
 def test_play_ends_with_its_input():
     for text in ("", "<search>a</search>\n\n", "\n", "<search>a</search>"):
         ran = shell("play", "SearchQA", input=text)
