@@ -18,7 +18,7 @@ from importlib.resources import files
 from agent_envs.errors import AgentEnvsError, UsageError
 from agent_envs.messages import Message
 
-MODES = ("explore", "exploit")
+MODES = ("explore", "exploit")  # of all feedback, also of chat models
 QUALITIES = ("good", "weak", "misleading")
 MOST = 600  # characters of a message
 LONGEST = 100_000  # characters of one message of the conversation that are read

@@ -13,8 +13,7 @@ from agent_envs.errors import Unsolvable
 from agent_envs.messages import Message
 from agent_envs.policies import Request
 from agent_envs.protocol import Malformed
-
-QUALITIES = ("good", "weak", "misleading")
+from agent_envs.scripted_feedback import QUALITIES
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,7 @@ Prices go stale, so a cost is always computed from counted tokens and a named ta
 import re
 from collections.abc import Mapping
 from importlib.resources import files
+from math import inf
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -79,9 +80,9 @@ def check_limit(most_usd: float, price: Price | None, agent: str) -> Price:
     """Return the price of an agent whose cost is to be limited.
 
     Raises:
-        UsageError: the limit is not above 0, or no price is known.
+        UsageError: the limit is no number above 0, or no price is known.
     """
-    if most_usd <= 0:
+    if not 0 < most_usd < inf:
         raise UsageError(f"--max-cost {most_usd}: give US dollars > 0")
     if price is None:
         raise UsageError(

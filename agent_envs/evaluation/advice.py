@@ -92,6 +92,19 @@ def feedback_prices(suite: Suite, table: PriceTable) -> dict[str, Price]:
     return {name: price for name, price in found.items() if price is not None}
 
 
+def check_priced(suite: Suite, prices: Mapping[str, Price]) -> None:
+    """Check that a limit in dollars can hold over a suite's feedback.
+
+    Raises:
+        UsageError: a feedback model has no price.
+    """
+    if missing := sorted(feedback_models(suite).keys() - prices.keys()):
+        raise UsageError(
+            f"--max-cost: no price is known for the feedback that --feedback {','.join(missing)} asks for; give a table with "
+            "--prices FILE, as docs/veg.md shows one"
+        )
+
+
 def feedback_cost(usage: Mapping[str, int], feedback: Feedback | None, prices: Mapping[str, Price]) -> float | None:
     """Return US dollars for the feedback of an episode; None where it took tokens of a model without a price."""
     part = feedback_usage(usage)
@@ -119,15 +132,8 @@ class FeedbackCharge:
     """Puts one purse before the feedback models of a suite; what an earlier part of the run was answered is spent."""
 
     def __init__(self, suite: Suite, prices: Mapping[str, Price], purse: Purse, recorded: Path | None) -> None:
-        """Take the suite, its prices, the purse, and what an earlier part of the run was answered.
-
-        Raises:
-            UsageError: a model has no price.
-        """
-        models = feedback_models(suite)
-        if missing := sorted(models.keys() - prices.keys()):
-            raise UsageError(f"--max-cost: no price is known for feedback by {', '.join(missing)}; give --prices FILE")
-        self._prices = {model: prices[name] for name, model in models.items()}
+        """Take the suite, its prices (see `check_priced`), the purse, and what an earlier part of the run was answered."""
+        self._prices = {model: prices[name] for name, model in feedback_models(suite).items()}
         self._purse = purse
         for row in read_answers(recorded) if recorded is not None and recorded.exists() else ():
             for model, price in self._prices.items():

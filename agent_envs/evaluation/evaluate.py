@@ -7,10 +7,11 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+from agent_envs.chat.named import is_chat_name
 from agent_envs.chat.prices import Price, check_limit, cost_of, load_prices
 from agent_envs.chat.spending import Purse
-from agent_envs.evaluation.advice import FeedbackCharge, feedback_cost, feedback_prices
-from agent_envs.evaluation.agents import BUILT_IN, make_agent
+from agent_envs.evaluation.advice import FeedbackCharge, check_priced, feedback_cost, feedback_prices
+from agent_envs.evaluation.agents import make_agent
 from agent_envs.evaluation.episodes import EpisodeNumbers
 from agent_envs.evaluation.limited import Limited
 from agent_envs.evaluation.measures import Measures
@@ -21,6 +22,7 @@ from agent_envs.evaluation.suite import Suite
 from agent_envs.evaluation.summary import Summary, score_of, summarise
 from agent_envs.external import Recording
 from agent_envs.journal import read_journal
+from agent_envs.model_policy import ChatPolicy
 from agent_envs.policies import Policy, check_actions, core_of
 from agent_envs.run_journal import Planned
 from agent_envs.runner import Services, run_many
@@ -28,6 +30,7 @@ from agent_envs.wrappers.feedback_costs import PREFIX
 
 Progress = Callable[[int, int, float], None]
 Keep = Callable[[Played], None]
+FREE = Price(input=0.0, output=0.0)
 
 
 @dataclass(frozen=True)
@@ -114,9 +117,15 @@ class _Cast:
 def _cast(suite: Suite, settings: Settings, policy: Policy | None, known: Paid | None = None) -> _Cast:
     table = load_prices(Path(settings.prices) if settings.prices else None)
     prices = known or (table.price(settings.agent), feedback_prices(suite, table))
-    if settings.max_cost_usd is not None and not (prices[1] and settings.agent in BUILT_IN):
-        check_limit(settings.max_cost_usd, prices[0], settings.agent)
-    return _Cast(settings, policy or make_agent(settings.agent, **settings.agent_options), prices)
+    most = settings.max_cost_usd
+    if most is not None:
+        check_priced(suite, prices[1])
+        free = prices[1] and not is_chat_name(settings.agent)  # then the limit is one on feedback
+        check_limit(most, prices[0] or (FREE if free else None), settings.agent)
+    actor = policy or make_agent(settings.agent, **settings.agent_options)
+    if most is not None and isinstance(actor, ChatPolicy):  # a class of somebody's may be one
+        check_limit(most, prices[0], settings.agent)
+    return _Cast(settings, actor, prices)
 
 
 def _behind_a_limit(cast: _Cast, suite: Suite, run: Run | None) -> tuple[Policy, FeedbackCharge | None]:
@@ -124,7 +133,7 @@ def _behind_a_limit(cast: _Cast, suite: Suite, run: Run | None) -> tuple[Policy,
     most, (price, prices) = cast.settings.max_cost_usd, cast.prices
     if most is None:
         return cast.actor, None
-    purse = Purse(price or Price(input=0.0, output=0.0), most)
+    purse = Purse(price or FREE, most)
     for row in read_journal(run.log().path) if run is not None else ():
         purse.pay(row.get("usage", {}))
     charge = FeedbackCharge(suite, prices, purse, run.externals if run is not None else None)

@@ -15,7 +15,7 @@ import gymnasium as gym
 from agent_envs.canonical import canonical_json, state_type
 from agent_envs.chat import ChatModel
 from agent_envs.core import TurnWrapper
-from agent_envs.errors import BudgetSpent, EnvFault, UsageError
+from agent_envs.errors import UsageError
 from agent_envs.messages import FEEDBACK_MARK, Message
 from agent_envs.policies import core_of
 from agent_envs.protocol import Say
@@ -84,12 +84,13 @@ class VerbalFeedback(TurnWrapper):
         name = core_of(env).env_id
         if isinstance(epsilon, bool) or not isinstance(epsilon, int | float) or not 0 <= epsilon <= 1:
             raise UsageError(f"{name}: VerbalFeedback: epsilon={epsilon!r}; give a number from 0 to 1")
-        texts, chosen = read_templates(templates), dict(options or {})
+        texts, chosen = read_templates(templates), _checked(name, options)
+        limits = LimitSettings(max_calls, max_cost, prices)
         given = {"feedback": feedback, "epsilon": epsilon, "templates": texts.texts if templates else "",
                  "max_calls": max_calls, "max_cost": max_cost, "prices": prices, "options": chosen}  # fmt: skip
         super().__init__(env, **given)
         self.epsilon = float(epsilon)
-        self.voice = make_voice(env, feedback, texts, chosen, LimitSettings(max_calls, max_cost, prices))
+        self.voice = make_voice(env, feedback, texts, chosen, limits)
         self.templates = self.voice.templates
         # What shapes the feedback, and not what it may cost: snapshots fit where only a limit differs.
         self.label = f"VerbalFeedback({canonical_json({'epsilon': self.epsilon, **self.voice.told})})"
@@ -120,11 +121,14 @@ class VerbalFeedback(TurnWrapper):
         """Take a turn, and speak before the next one.
 
         Raises:
-            EnvFault: the feedback model failed; the turn is as if it had not been taken.
+            EnvFault: the feedback model failed; the turn is as if it had not been taken. Where a wrapper of somebody else's
+                stands within, which cannot be put back, the episode is over, and the next call is `reset`.
             BudgetSpent: so is it when nothing may be spent any more.
         """
-        if not self.state.talk:  # a reset whose feedback failed began no episode
-            raise UsageError(f"{self.turn_env().env_id}: no episode yet; call reset() first")
+        if not self.state.talk:
+            raise UsageError(
+                f"{self.turn_env().env_id}: no episode, or one that failing feedback ended; call reset() first"
+            )
         before = self._moment()
         observation, reward, terminated, truncated, info = self.env.step(action)
         turn = self.turn_env().episode.turns[-1]
@@ -135,16 +139,19 @@ class VerbalFeedback(TurnWrapper):
             return observation, reward, terminated, truncated, info
         try:
             observation, info = self._given(observation, info, talk)
-        except (EnvFault, BudgetSpent):
-            if before is not None:
+        except BaseException:
+            if before is None:
+                # The turn stays taken, and nobody was shown what came of it; what feedback took was paid for.
+                self.state = FeedbackState(usage=self.state.usage)
+            else:
                 restore(self.env, before)
             raise
         return observation, reward, terminated, truncated, info
 
     def _moment(self) -> Snapshot | None:
-        """Return where the environment stands, if its feedback may fail and the stack can be put back."""
+        """Return where the environment stands, if the stack can be put back."""
         try:
-            return snapshot(self.env) if self.voice.service else None
+            return snapshot(self.env)
         except TypeError:  # a wrapper of somebody else's
             return None
 
@@ -174,7 +181,9 @@ class VerbalFeedback(TurnWrapper):
             raise UsageError(f"{core.env_id}: VerbalFeedback: the observation is a {kind}; feedback joins texts alone")
         head, turn = core.episode.header, int(info["turn"])
         mode = "explore" if drawn(head, turn) < self.epsilon else "exploit"
-        moment = Moment(head, turn, mode, talk, core.tools, info["prefill"], core.recording, core.charged)
+        prefill = info["prefill"]
+        offered = () if prefill else core.tools  # a turn whose beginning is given is no turn to call a tool
+        moment = Moment(head, turn, mode, talk, offered, prefill, core.recording, core.charged)
         text, usage = self.voice.speak(moment)
         if "action_mask" in info and turn > 0:
             # The history is one growing text of the assistant, in which others' words stand too.
@@ -196,6 +205,19 @@ class VerbalFeedback(TurnWrapper):
             found += [env] if isinstance(env, Memory) else []
             env = env.env
         return found
+
+
+def _checked(name: str, options: Any) -> dict[str, Any]:
+    """Return the options of a chat model that is named, which can travel."""
+    try:
+        if not isinstance(options, Mapping | None) or not all(isinstance(key, str) for key in options or ()):
+            raise TypeError("it is no mapping of names")
+        canonical_json(chosen := dict(options or {}))
+    except (TypeError, ValueError) as error:
+        raise UsageError(
+            f"{name}: VerbalFeedback: options={options!r:.200}: {error}; give names and their values as JSON"
+        ) from None
+    return chosen
 
 
 def drawn(header: Header, turn: int) -> float:

@@ -86,6 +86,8 @@ class LimitSettings:
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, kind) or not 0 <= value < float("inf"):
                 raise UsageError(f"VerbalFeedback: {name}={value!r}; give a number >= 0, 0 for no limit")
+        if not isinstance(self.prices, str):
+            raise UsageError(f"VerbalFeedback: prices={self.prices!r}; give the path of a table of prices as a text")
 
     def of(self, model: str) -> Limits:
         """Return the limits on a model.

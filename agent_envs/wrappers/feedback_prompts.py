@@ -1,6 +1,7 @@
 """What a feedback model is shown: the template, the task's instructions, and the conversation as quoted data."""
 
-from collections.abc import Mapping, Sequence
+from bisect import bisect_right
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
@@ -11,13 +12,14 @@ from typing import Any
 from agent_envs.canonical import canonical_json, digest
 from agent_envs.errors import UsageError
 from agent_envs.messages import Message
+from agent_envs.scripted_feedback import MODES
 
-MODES = ("explore", "exploit")
 EPSILON = 0.1  # the default of the paper
 SLOTS = ("instructions", "conversation")
-MOST_INSTRUCTIONS = 60_000  # characters
-MOST_CONVERSATION = 24_000  # characters of all messages together
-KEPT = 240  # characters of a message that is cut
+MOST_INSTRUCTIONS = 60_000  # characters as JSON
+MOST_CONVERSATION = 24_000  # characters of all messages together, as the JSON lines that are sent
+KEPT = 240  # characters of a message that is cut, as JSON
+_NOTE = 48  # no fewer than a cut is told in
 _NOTHING = "(nothing yet: the first turn comes next)"
 _WHO = {"policy": "assistant"}
 
@@ -50,12 +52,12 @@ class Templates:
         """
         text = self.explore if mode == "explore" else self.exploit
         opening, rest = divided(talk)
-        before, slot, behind = text.partition(_slot(text))
+        begin = _place(text)
         values = {
             "instructions": canonical_json(_cut(_instructions(opening, tools), MOST_INSTRUCTIONS)),
             "conversation": _quoted(rest, prefill),
         }
-        system, user = (Template(part.strip()).safe_substitute(values) for part in (before, slot + behind))
+        system, user = (Template(part.strip()).safe_substitute(values) for part in (text[:begin], text[begin:]))
         # The same in all calls of an episode, and of a task family whose instructions are: worth a service's cache.
         stable = {"role": "system", "content": system, "cached": True}
         return [stable, {"role": "user", "content": user}] if system else [{"role": "user", "content": user}]
@@ -65,10 +67,12 @@ def read_templates(source: str | Mapping[str, str]) -> Templates:
     """Return the templates of a folder with explore.md and exploit.md, or the texts themselves by these names; ours for "".
 
     Raises:
-        UsageError: one is missing, is no text, or has no slot for the instructions or the conversation.
+        UsageError: one is missing, is no text, has no slot for the instructions or the conversation, or has another slot.
     """
     if isinstance(source, Mapping):
         return _checked({str(mode): source[mode] for mode in source}, "templates")
+    if not isinstance(source, str | Path):
+        raise UsageError(f"VerbalFeedback: templates={source!r}; give a folder, or the texts of {' and '.join(MODES)}")
     if not source:
         return _ours()
     texts = {}
@@ -99,12 +103,18 @@ def _checked(texts: Mapping[str, Any], where: str) -> Templates:
             raise UsageError(
                 f"VerbalFeedback: {where}: {mode} has no {' and no '.join(missing)}: write it where that belongs"
             )
+        if other := [name for name in found if name not in SLOTS]:
+            raise UsageError(
+                f"VerbalFeedback: {where}: {mode} has the unknown slot ${other[0]}; the slots are "
+                f"{' and '.join(f'${slot}' for slot in SLOTS)}, and $$ is a dollar sign"
+            )
     return Templates(**{mode: text.strip() for mode, text in texts.items()})
 
 
-def _slot(text: str) -> str:
-    """Return the slot of the conversation as it is written."""
-    return "${conversation}" if "${conversation}" in text else "$conversation"
+def _place(text: str) -> int:
+    """Return where the first slot of the conversation begins; after `$$` there is none."""
+    slots = Template.pattern.finditer(text)
+    return next(slot.start() for slot in slots if "conversation" in (slot["named"], slot["braced"]))
 
 
 def divided(talk: Sequence[Message]) -> tuple[Sequence[Message], Sequence[Message]]:
@@ -121,34 +131,66 @@ def _instructions(opening: Sequence[Message], tools: Sequence[Any]) -> str:
 
 
 def _quoted(rest: Sequence[Message], prefill: str) -> str:
-    texts = bounded(rest, MOST_CONVERSATION)
-    rows = [
-        canonical_json({"from": _WHO.get(m.author, m.author), "text": text})
-        for m, text in zip(rest, texts, strict=True)
-    ]
+    rows = bounded(rest, MOST_CONVERSATION)
     if prefill:
-        rows.append(canonical_json({"from": "environment", "text": f"The next turn has to begin with {prefill}"}))
+        rows.append(_row("environment", f"The next turn has to begin with {prefill}"))
     return "\n".join(rows) or _NOTHING
 
 
 def bounded(messages: Sequence[Message], most: int) -> list[str]:
-    """Return the texts of messages, cut to about `most` characters: old observations first, then old turns, then the newest.
+    """Return messages as JSON objects, a line each, of at most `most` characters together; in linear time.
 
-    A cut is told in the text.
+    Where they are longer, texts are cut, in this order and no more than is needed: old observations, the policy's turns, the
+    first message (which asks for something) to a quarter of `most`, the newest observation to half of it. Then the oldest
+    messages behind the first are left out. The rows say both.
+
+    Args:
+        messages: a conversation.
+        most: at least 4,000; the ends of lines count.
     """
-    texts = [message.content for message in messages]
-    over = sum(map(len, texts)) - most
-    own = [place for place, message in enumerate(messages) if message.author == "policy"]
-    others = [place for place, message in enumerate(messages) if message.author != "policy"]
-    for place in (*others[:-1], *own, *others[-1:]):
+    rows = [_row(_WHO.get(message.author, message.author), message.content) for message in messages]
+    over = sum(map(len, rows)) + len(rows) - most
+    for place, room in _cuts(messages, most):
         if over <= 0:
             break
-        length = len(texts[place])
-        texts[place] = _cut(texts[place], max(KEPT, length - over) if place == others[-1] else KEPT)
-        over -= length - len(texts[place])
-    return texts
+        who, before = _WHO.get(messages[place].author, messages[place].author), len(rows[place])
+        shorter = _row(who, _cut(messages[place].content, max(room, before - over - _NOTE - len(_row(who, "")))))
+        if len(shorter) < before:
+            rows[place] = shorter
+            over -= before - len(shorter)
+    if over <= 0:
+        return rows
+    last = 1
+    while over + len(_left_out(last)) + 1 > 0 and last < len(rows) - 1:
+        over -= len(rows[last]) + 1
+        last += 1
+    return [rows[0], _left_out(last - 1), *rows[last:]]
+
+
+def _cuts(messages: Sequence[Message], most: int) -> Iterator[tuple[int, int]]:
+    """Yield which messages are to be cut, one after another, and to how many characters at the least."""
+    others = [place for place, message in enumerate(messages) if message.author != "policy"]
+    own = (place for place, message in enumerate(messages) if message.author == "policy" and place)
+    yield from ((place, KEPT) for place in others[:-1] if place)
+    yield from ((place, KEPT) for place in own)
+    yield 0, most // 4
+    yield from ((place, most // 2) for place in others[-1:] if place)
+
+
+def _row(who: str, text: str) -> str:
+    return canonical_json({"from": who, "text": text})
+
+
+def _left_out(count: int) -> str:
+    return canonical_json({"left_out": f"{count} older messages"})
 
 
 def _cut(text: str, most: int) -> str:
-    """Return a text without what is beyond `most` characters, which it says."""
-    return text if len(text) <= most else f"{text[:most]} (cut: {len(text) - most} characters are left out)"
+    """Return a text without what is beyond `most` characters of its JSON, which it says."""
+    if len(text) <= most and len(canonical_json(text)) - 2 <= most:
+        return text
+    # No character's JSON is shorter than itself, and that of a longer beginning never shorter.
+    kept = (
+        bisect_right(range(min(len(text), most) + 1), most, key=lambda size: len(canonical_json(text[:size])) - 2) - 1
+    )
+    return f"{text[:kept]} (cut: {len(text) - kept} characters are left out)"

@@ -20,12 +20,12 @@ from agent_envs.external import CallSite, Recording, asks_anew
 from agent_envs.messages import Message
 from agent_envs.policies import core_of
 from agent_envs.rollout import turn_seed
+from agent_envs.scripted_feedback import QUALITIES
 from agent_envs.sharing import Shelf, shared
 from agent_envs.trajectory import Header
 from agent_envs.wrappers.feedback_costs import Limits, LimitSettings, MeteredChat
 from agent_envs.wrappers.feedback_prompts import Templates
 
-QUALITIES = ("good", "weak", "misleading")
 SCRIPTED = "scripted:"
 MOST_CHARACTERS = 1_200
 MAX_TOKENS = 1024
@@ -85,6 +85,7 @@ class Voice(Protocol):
         Raises:
             EnvFault: the service failed, or gave nothing twice.
             BudgetSpent: a limit is reached.
+            UsageError: a script gave nothing.
         """
         ...
 
@@ -101,9 +102,23 @@ class ScriptedVoice:
         self._script, self._quality = script, quality
 
     def speak(self, moment: Moment) -> Given:
-        """Return what the script says."""
+        """Return what the script says.
+
+        Raises:
+            UsageError: it says no text, or nothing that can be read.
+        """
         chance = random.Random(chance_key(moment.header, moment.turn, "message"))
-        return readable(self._script(moment.talk, moment.mode, self._quality, chance)), {}
+        said = self._script(moment.talk, moment.mode, self._quality, chance)
+        text = readable(said) if isinstance(said, str) else ""
+        if not text:
+            script = (
+                f"{self._script.__module__}:{getattr(self._script, '__qualname__', type(self._script).__qualname__)}"
+            )
+            raise UsageError(
+                f"{moment.header.env_id}: VerbalFeedback: feedback={self.name!r}: {script} returned {said!r:.80}; a script "
+                "of feedback returns words in every turn"
+            )
+        return text, {}
 
 
 class ChatVoice:

@@ -1,10 +1,12 @@
 """Feedback in evaluation: what is played and under which label, what it costs, one limit for all, and what is packed."""
 
 import json
+import re
 
 import pytest
 
 from agent_envs import UsageError
+from agent_envs.chat import ScriptedChat
 from agent_envs.chat.prices import PriceTable, load_prices
 from agent_envs.evaluation.advice import feedback_lines, feedback_named, with_feedback
 from agent_envs.evaluation.compare import compare_entries
@@ -19,6 +21,7 @@ from agent_envs.evaluation.submission.shards import read_episode_rows
 from agent_envs.evaluation.suite import Feedback, load_suite, read_suite, suite_text
 from agent_envs.evaluation.view import write_view
 from agent_envs.external import Recording, read_answers
+from agent_envs.model_policy import ChatPolicy
 from agent_envs.rollout import record_turn, shown
 from agent_envs.wrappers.feedback_costs import forget_meters
 from agent_envs.wrappers.feedback_prompts import read_templates
@@ -190,12 +193,52 @@ def test_a_built_in_agent_needs_no_price_where_feedback_has_one(serve, tmp_path)
 
 
 def test_a_limit_needs_the_price_of_the_feedback(serve):
-    suite = suite_of(f"openai:llama@{serve(adviser())}", limit=1)
+    """And names it, with its option, whoever the agent is."""
+    name = f"openai:llama@{serve(adviser())}"
+    unpriced = re.escape(
+        f"--max-cost: no price is known for the feedback that --feedback {name} asks for; give a table"
+    )
+    for names in (name, f"{MODEL}@{serve(adviser())},{name}", f"none,{name}"):
+        for agent in ("random", "tests.evaluation.test_feedback:Local", MODEL):
+            with pytest.raises(UsageError, match=unpriced):
+                evaluate(suite_of(names, limit=1), Settings(agent, max_cost_usd=1.0))
+
+
+class Local(Instant):
+    """A model of one's own, which costs nothing a token and counts its tokens, as a trained agent does."""
+
+
+def test_an_agent_that_is_no_chat_model_needs_no_price_beside_priced_feedback(serve, tmp_path):
+    server = adviser()
+    suite = suite_of(f"{MODEL}@{serve(server)}", limit=3)
+    agent = "tests.evaluation.test_feedback:Local"
+
+    def play(most):
+        found = evaluate(suite, Settings(agent, max_cost_usd=most), folder=tmp_path / "run")
+        return found.complete, found.summaries[0]
+
+    complete, item = play(4.5 * CALL_USD)
+    assert not complete and len(server.bodies) == 5 and item.outcomes["budget"] == 1
+    complete, item = play(1.0)
+    assert complete and item.feedback_cost_usd == pytest.approx(12 * CALL_USD) and len(server.bodies) == 12
+    assert resume(tmp_path / "run").summaries[0].feedback_cost_usd == item.feedback_cost_usd
+    for most in (0.0, -1.0, float("nan"), float("inf")):
+        with pytest.raises(UsageError, match=f"--max-cost {most}: give US dollars > 0"):
+            evaluate(suite, Settings(agent, max_cost_usd=most))
+
+
+@pytest.mark.parametrize("agent", ["openai:llama@http://localhost:1", "tests.evaluation.test_feedback:chatting"])
+def test_an_agent_that_is_a_chat_model_needs_its_price_beside_that_of_feedback(serve, agent):
+    suite = suite_of(f"{MODEL}@{serve(adviser())}", limit=1)
+    with pytest.raises(UsageError, match=f"--max-cost: no price is known for agent '{agent}'"):
+        evaluate(suite, Settings(agent, max_cost_usd=1.0))
     with pytest.raises(UsageError, match="no price is known for agent 'random'"):
-        evaluate(suite, Settings("random", max_cost_usd=1.0))
-    mixed = suite_of(f"{MODEL}@{serve(adviser())},openai:llama@{serve(adviser())}", limit=1)
-    with pytest.raises(UsageError, match="no price is known for feedback by openai:llama"):
-        evaluate(mixed, Settings("random", max_cost_usd=1.0))
+        evaluate(suite_of("scripted:good", limit=1), Settings("random", max_cost_usd=1.0))
+
+
+def chatting():
+    """A class of somebody's that asks a service."""
+    return ChatPolicy(ScriptedChat(lambda request: "Riga"), name="chatting")
 
 
 def test_what_is_packed_shows_the_feedback_and_replays_without_it(serve, tmp_path, monkeypatch):
