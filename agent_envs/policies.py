@@ -60,7 +60,8 @@ class Policy(Protocol):
 
     Optional attributes: `needs_env` (then `begin(env)` returns the policy of one episode), `privileged` (it reads the gold:
     its runs are marked), `can_prefill` (default True), `text_only` (it cannot choose expanded actions; default False),
-    `patient` (a batch waits for every episode that is being played, so that batches are the same in every run; default False).
+    `patient` (a batch waits for every episode that is being played, so that batches are the same in every run; default False),
+    `meets(env)` (evaluation calls it with an environment of each entry before it plays: a chance to warn).
     """
 
     name: str

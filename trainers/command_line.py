@@ -24,8 +24,8 @@ def parse(kind: type[S], argv: Sequence[str] | None = None, *, program: str) -> 
     """Read a trainer's command line.
 
     `--preset NAME` starts from `trainers/presets/PROGRAM/NAME.toml`, or from a file; every other option changes one setting.
-    `--resume DIR` takes nothing else: the settings are those that the run began with. A run that is finished prints its
-    result again, and the process ends.
+    `--resume DIR` goes on with the settings that the run began with; only those that `kind.ON_RESUME` names, if it has that,
+    may be given anew, and hold from there on. A run that is finished prints its result again, and the process ends.
 
     Args:
         kind: the trainer's dataclass; it has the fields `preset`, `out` and `steps`.
@@ -41,13 +41,8 @@ def parse(kind: type[S], argv: Sequence[str] | None = None, *, program: str) -> 
     import tyro
 
     words = list(sys.argv[1:] if argv is None else argv)
-    words = [part for word in words for part in (word.split("=", 1) if word.startswith("--resume=") else [word])]
-    if "--resume" in words:
-        if len(words) != 2 or words[0] != "--resume":
-            raise UsageError("--resume DIR takes nothing else: a run goes on with the settings it began with")
-        settings, out = read_settings(kind, Path(words[1])), Path(words[1])
-        _tell_if_finished(out, settings.steps)  # type: ignore[attr-defined]
-        return settings, out
+    if any(word.partition("=")[0] == "--resume" for word in words):
+        return _resumed(kind, words, program)
     default = load_preset(kind, program, _preset_of(words, program))
     settings = tyro.cli(
         kind, args=words, default=default, prog=f"python -m trainers.{program}", description=teaching(kind, program)
@@ -179,6 +174,25 @@ def write_result(result: dict[str, Any], out: Path) -> None:
     part = out / f"{RESULT_FILE}.part"
     part.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
     part.replace(out / RESULT_FILE)
+
+
+def _resumed(kind: type[S], words: list[str], program: str) -> tuple[S, Path]:
+    """Return the settings of a run that goes on, some of them new, and its folder."""
+    import tyro
+
+    out = Path(option(words, "--resume"))
+    options = [f"--{name.replace('_', '-')}" for name in getattr(kind, "ON_RESUME", ())]
+    named = [word.partition("=")[0].replace("_", "-") for word in words if word.startswith("--") or not options]
+    if odd := [word for word in named if word not in options]:
+        but = f" but {' and '.join(options)}" if options else ""
+        raise UsageError(f"--resume DIR takes nothing else{but}, and not {odd[0]}: a run goes on as it began")
+    settings = read_settings(kind, out)
+    _tell_if_finished(out, settings.steps)  # type: ignore[attr-defined]
+    if words:
+        settings = tyro.cli(kind, args=words, default=settings, prog=f"python -m trainers.{program}")
+        if os.environ.get("RANK", "0") == "0":
+            write_settings(settings, out)
+    return settings, out
 
 
 def _tell_if_finished(out: Path, steps: int) -> None:

@@ -6,10 +6,11 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from agent_envs.errors import BudgetSpent
 from agent_envs.policies import Reply, Request
 from agent_envs.rollout import EpisodeResult
 from agent_envs.run_journal import Planned
-from agent_envs.runner import run_many
+from agent_envs.runner import Services, run_many
 from agent_envs.trajectory import Trajectory, Turn
 from trainers.contracts import Engine, Prefix, Sampling, TokenSequence
 from trainers.tokens import ChatTokenizer, Conversation
@@ -56,6 +57,7 @@ class EnginePolicy:
     Attributes:
         sampled_tokens: drawn so far, over all episodes.
         edited: turns whose text the environment recorded otherwise than it was sampled (lone surrogates, the length cap).
+        services: what stands before the outside services of the environments that it plays.
     """
 
     patient = True
@@ -81,15 +83,25 @@ class EnginePolicy:
         self._within = within
         self.name, self.batch = name, batch
         self.sampled_tokens = self.edited = 0
+        self.services = Services()
         self._engine, self._chat, self._sampling = engine, chat, sampling
         self._max_new_tokens, self._max_context = max_new_tokens, max_context
         self._talks: dict[str, _Talk] = {}
         self._leads: dict[str, Lead] = {}
 
     def play(self, plan: Sequence[Planned], leads: Mapping[str, Lead] | None = None) -> dict[str, EpisodeResult]:
-        """Play a plan and return its results by key. `leads`: how the episodes of some keys begin."""
+        """Play a plan and return its results by key. `leads`: how the episodes of some keys begin.
+
+        Raises:
+            BudgetSpent: nothing may be paid any more, so that episodes are missing.
+        """
         self._leads |= leads or {}
-        return {item.key: result for item, result in run_many(plan, self, concurrency=self.batch)}
+        played = run_many(plan, self, concurrency=self.batch, services=self.services)
+        results = {item.key: result for item, result in played}
+        cut = [result.fault for result in results.values() if result.status == "budget"]
+        if cut or len(results) < len(plan):
+            raise BudgetSpent(cut[0] if cut else "a limit on calls or dollars is reached")
+        return results
 
     def act(self, requests: Sequence[Request]) -> Sequence[Reply]:
         """Return the next turn of each episode. Rows are sorted, so that a batch is the same whoever asked first."""

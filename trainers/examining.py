@@ -5,6 +5,7 @@ from typing import Any
 from trainers.assembling import Settings, environment_specs, further_tests
 from trainers.measuring import Measurement, gain, measure
 from trainers.sampling import Player
+from trainers.training.processes import one_budget
 
 WITHIN, BARE = "within", "bare"
 
@@ -68,18 +69,21 @@ class Examiner:
     def _further(self, after: dict[str, Measurement]) -> dict[str, dict[str, object] | None]:
         """Return what `env.tests` give, by name; one that was measured already is not played again."""
         settings, told = self._settings, dict[str, dict[str, object] | None]()
-        known = {(self._specs[name][1], settings.env.test_split): found for name, found in after.items()}
+        # In every process the same are played, though only the first knows what was found.
+        known = {(specs[1], settings.env.test_split): after.get(name) for name, specs in self._specs.items()}
         for name, (spec, split) in self._tests.items():
-            found = known.get((spec, split))
-            if found is None:
+            if (spec, split) in known:
+                found = known[spec, split]
+            else:
                 found = self._measure(spec, split, settings.evaluation.test_tasks, f"test/{name}")
             told[name] = None if found is None else {"split": split, **found.summary()}
         return told
 
     def _measure(self, spec: str, split: str, tasks: int, name: str) -> Measurement | None:
         found = None
-        if tasks and self._accelerator.is_main_process:
-            found = measure(self.player, spec, split, tasks, f"{self._settings.seed}/{name}")
+        with one_budget():
+            if tasks and self._accelerator.is_main_process:
+                found = measure(self.player, spec, split, tasks, f"{self._settings.seed}/{name}")
         self._accelerator.wait_for_everyone()
         return found
 
@@ -90,6 +94,13 @@ def _compared(before: Measurement | None, after: Measurement | None) -> dict[str
         "after": after and after.summary(),
         "gain": gain(before, after) if before and after else None,
     }
+
+
+def change_in_words(measured: dict[str, Any], split: str) -> str:
+    """Return success before and after on a split as a line for the screen; "" where one of them was not measured."""
+    if not measured["gain"]:
+        return ""
+    return f"success on {split}: " + " -> ".join(success_of(measured[side]) for side in ("before", "after"))
 
 
 def success_of(summary: dict[str, Any]) -> str:

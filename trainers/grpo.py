@@ -38,7 +38,7 @@ from trainers.command_line import one_line_errors, parse
 from trainers.episode_sources import check_flaws
 from trainers.measuring import group_stats
 from trainers.rescoring import corrected, reference_of, with_reference
-from trainers.sampling import Group, plan_groups, play_groups, tasks_of_step
+from trainers.sampling import Group, plan_groups, tasks_of_step
 from trainers.settings import (
     EnvironmentSettings,
     EvalSettings,
@@ -151,12 +151,12 @@ def train(
         warm_start(settings.warm_start, run, settings.seed)
         run.begin()
     reference = reference_of(run) if settings.beta else None
-    while run.step < settings.steps and not 0 < settings.most_env_steps <= run.env_steps:
+    while not run.over:
         started, cpu = time.perf_counter(), time.process_time()
         # 1. Play. Every resume plays the same groups, every process its share of them.
         tasks = tasks_of_step(run.step, settings.tasks_per_step, run.train_size, settings.seed)
         plan = plan_groups(run.spec, settings.env.train_split, tasks, settings.group_size, run.key("train"))
-        groups = play_groups(run.share(plan, together=settings.group_size), run.policy)
+        groups = run.played(plan, together=settings.group_size)
         stats = group_stats(groups) | {"cpu_seconds/sampling": time.process_time() - cpu}
         # 2. Rewards become advantages, episodes become rows of tokens.
         rows, owners = bare_rows(groups)

@@ -4,19 +4,23 @@ The record of truth is the tree; from it a player rebuilds the very tokens that 
 it could not.
 """
 
+import contextlib
 import itertools
 import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import lru_cache
+from pathlib import Path
 from typing import Any, Protocol
 
 import gymnasium as gym
 
 from agent_envs.errors import AgentEnvsError
+from agent_envs.journal import Journal
 from agent_envs.registry import full_id, spec_json
 from agent_envs.rollout import EpisodeResult
 from agent_envs.run_journal import Planned
+from agent_envs.runner import Services
 from agent_envs.trajectory import Trajectory, TrajectoryTree
 from trainers.contracts import TokenSequence
 from trainers.stacks import WrapperRow, wrapped
@@ -85,14 +89,20 @@ class Player(Protocol):
         batch: how many episodes it plays at a time.
         sampled_tokens: drawn so far, over all episodes.
         edited: turns whose text the environment recorded otherwise than it was sampled.
+        services: what stands before the outside services of the environments that it plays.
     """
 
+    services: Services
     batch: int
     sampled_tokens: int
     edited: int
 
     def play(self, plan: Sequence[Planned]) -> dict[str, EpisodeResult]:
-        """Return the results of a plan by key."""
+        """Return the results of a plan by key: all of them, faults among them.
+
+        Raises:
+            BudgetSpent: nothing may be paid any more for the others.
+        """
         ...
 
     def sequences(self, episode_key: str) -> list[TokenSequence]:
@@ -118,6 +128,7 @@ def play_groups(plan: Sequence[Planned], policy: Player, *, keep: bool = False) 
     """Play a plan of groups and return them in its order; the policy has forgotten everything afterwards, unless it is to keep.
 
     Raises:
+        BudgetSpent: nothing may be paid any more for the others: a part of a plan is none to learn from.
         AgentEnvsError: every episode ended in a fault: there is nothing to learn from.
     """
     results = policy.play(plan)
@@ -145,6 +156,14 @@ def _group(results: Sequence[EpisodeResult], policy: Player) -> Group:
         drift += sum(drifted(*pair) for pair in itertools.zip_longest(sampled, rebuilt, fillvalue=NOTHING))
         sequences.append(tuple(sequence for sequence in sampled if any(sequence.trained)))
     return Group(tree, played, tuple(sequences), drift, len(results) - len(played))
+
+
+def keep_episodes(groups: Sequence[Group], step: int, path: Path) -> None:
+    """Add the episodes of a step to a file, with their tokens."""
+    with contextlib.closing(Journal(path)) as journal:
+        for group in groups:
+            for result in group.results:
+                journal.append({"step": step, "trajectory": result.trajectory.to_json()})
 
 
 def trimmed(sequence: TokenSequence) -> TokenSequence:

@@ -6,21 +6,29 @@
 A sweep is a file under trainers/presets/PROGRAM/sweeps: what its cells have in common, and a cell for every entry of the
 table, with its row, its column and its own settings as options. Options beside `--sweep` hold for all cells (`--seed`,
 `--steps`, another `--preset`). `--seeds` runs every cell once with each seed: the table has a column for every seed, and one
-for their mean. A finished run is not made again, a killed one goes on: the same command resumes all.
+for their mean. A finished run is not made again, a killed one goes on: the same command resumes all. Another command does not:
+a folder with a run of other settings is refused.
 """
 
+import contextlib
 import json
 import shlex
 import subprocess
 import sys
+import tempfile
 import tomllib
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 from agent_envs.errors import AgentEnvsError, UsageError
-from trainers.command_line import PRESETS, RESULT_FILE, SETTINGS_FILE, option
+from trainers.command_line import PRESETS, RESULT_FILE, SETTINGS_FILE, option, parse, read_settings
+
+BARE = " without feedback"  # what the name of a test ends with that has its set without feedback
+MICRO, MACRO = "Avg. (micro)", "Avg. (macro)"
+Summary = dict[str, Any]
 
 
 @dataclass(frozen=True)
@@ -46,6 +54,22 @@ class Cell:
         return "-".join("".join(sign for sign in word if sign.isalnum()) for word in words)
 
 
+@dataclass(frozen=True)
+class Layout:
+    """What a table shows of its runs.
+
+    Attributes:
+        sets: its columns, where each run is tested on several: the name in `env.tests` -> the column and how many questions
+            the whole set has. The test NAME + " without feedback" is a row of its own.
+        average: over all columns, of questions (micro) and of columns (macro).
+        notes: what a reader of the table must know.
+    """
+
+    sets: Mapping[str, tuple[str, int]] = field(default_factory=dict)
+    average: bool = False
+    notes: tuple[str, ...] = ()
+
+
 def sweep_names(program: str) -> list[str]:
     """Return the names of a trainer's sweeps."""
     return sorted(path.stem for path in (PRESETS / program / "sweeps").glob("*.toml"))
@@ -57,12 +81,23 @@ def read_sweep(program: str, name: str) -> tuple[list[str], list[Cell]]:
     Raises:
         UsageError: there is no such sweep.
     """
+    table = _read(program, name)
+    cells = [Cell(row["row"], row["column"], tuple(row["options"])) for row in table["cell"]]
+    return list(table["options"]), cells
+
+
+def read_layout(program: str, name: str) -> Layout:
+    """Return what the table of a sweep shows; raises as `read_sweep`."""
+    table = _read(program, name)
+    sets = {row["name"]: (row["column"], row["questions"]) for row in table.get("set", ())}
+    return Layout(sets, table.get("average", False), tuple(table.get("notes", ())))
+
+
+def _read(program: str, name: str) -> dict[str, Any]:
     path = PRESETS / program / "sweeps" / f"{name}.toml"
     if not path.is_file():
         raise UsageError(f"no sweep {name!r}; there are {', '.join(sweep_names(program))}")
-    table = tomllib.loads(path.read_text(encoding="utf-8"))
-    cells = [Cell(row["row"], row["column"], tuple(row["options"])) for row in table["cell"]]
-    return list(table["options"]), cells
+    return tomllib.loads(path.read_text(encoding="utf-8"))
 
 
 def with_seeds(cells: Sequence[Cell], text: str) -> list[Cell]:
@@ -91,80 +126,162 @@ def run_sweep(program: str, name: str, words: Sequence[str]) -> str:
             With `--help` nothing is run, and the text is what would be.
 
     Raises:
-        UsageError: no such sweep, or wrong seeds.
+        UsageError: no such sweep, wrong seeds, or a cell's folder holds a run of other settings.
         AgentEnvsError: a cell's run failed; the others' results stand.
     """
     common, cells = read_sweep(program, name)
+    layout = read_layout(program, name)
     if {"-h", "--help"} & set(words):
-        return _help(program, name, common, cells)
+        return _help(program, name, common, cells, layout.notes)
     others = list(words)
-    out = Path(option(others, "--out") or f"runs/{program}-{name}")
+    out = Path(option(others, "--out") or default_out(program, name, common, others))
     if seeds := option(others, "--seeds"):
         cells = with_seeds(cells, seeds)
-    for cell in cells:
-        folder = out / cell.folder
-        if (folder / RESULT_FILE).exists():
+    # What does not fit is refused before anything is run.
+    plan = {cell: _words(program, out / cell.folder, [*common, *others, *cell.options]) for cell in cells}
+    for cell, options in plan.items():
+        if (out / cell.folder / RESULT_FILE).exists():
             continue
-        begun = (folder / SETTINGS_FILE).exists() and (folder / "checkpoints").exists()
-        options = ["--resume", str(folder)] if begun else [*common, *others, *cell.options, "--out", str(folder)]
         print(f"{name}: {_told(cell)}: python -m trainers.{program} {shlex.join(options)}", file=sys.stderr)
         code = subprocess.run([sys.executable, "-m", f"trainers.{program}", *options], check=False).returncode
         if code:
             raise AgentEnvsError(f"{_told(cell)} ended with exit code {code}; run the same command to go on")
     results = {cell: json.loads((out / cell.folder / RESULT_FILE).read_text(encoding="utf-8")) for cell in cells}
-    text = table_of(results)
+    text = "\n".join([table_of(results, layout), *(f"\n{note}" for note in layout.notes)])
     rows = [{"row": cell.row, "column": cell.column, "result": results[cell]} for cell in cells]  # it tells its seed
     (out / "table.json").write_text(json.dumps(rows, indent=1) + "\n", encoding="utf-8")
     (out / "table.md").write_text(text + "\n", encoding="utf-8")
     return text
 
 
-def _help(program: str, name: str, common: Sequence[str], cells: Sequence[Cell]) -> str:
+def default_out(program: str, name: str, common: Sequence[str], words: Sequence[str]) -> str:
+    """Return the folder of a sweep's runs where none is named: another preset has another one."""
+    preset, own = _last(words, "--preset"), _last(common, "--preset")
+    return f"runs/{program}-{name}" + (f"-{Path(preset).name.removesuffix('.toml')}" if preset not in ("", own) else "")
+
+
+def _last(words: Sequence[str], name: str) -> str:
+    found, left = "", list(words)
+    while value := option(left, name):
+        found = value
+    return found
+
+
+def _words(program: str, folder: Path, options: Sequence[str]) -> list[str]:
+    """Return the command line that begins the run of a cell, or goes on with it.
+
+    Raises:
+        UsageError: its folder holds a run of other settings.
+    """
+    begun = (folder / SETTINGS_FILE).exists() and (folder / "checkpoints").exists()
+    if not begun and not (folder / RESULT_FILE).exists():
+        return [*options, "--out", str(folder)]
+    kind = getattr(import_module(f"trainers.{program}"), f"{program.upper()}Settings")  # trainers go by their names
+    with tempfile.TemporaryDirectory() as place:
+        wanted = _flat(asdict(parse(kind, [*options, "--out", place], program=program)[0]))
+    found = _flat(asdict(read_settings(kind, folder)))
+    odd = [name for name in {**wanted, **found} if wanted.get(name) != found.get(name) and name != "out"]
+    free = [name for name in getattr(kind, "ON_RESUME", ()) if name in odd]
+    rest = [name for name in odd if name not in free]
+    if set(rest) - {"preset"}:  # the name of a preset alone is nothing
+        told = [f"{name} is {found.get(name)!r:.40} there and {wanted.get(name)!r:.40} here" for name in rest[:3]]
+        more = f", and {len(rest) - 3} more" if len(rest) > 3 else ""
+        raise UsageError(
+            f"{folder} holds a run of other settings: {', '.join(told)}{more}; name another folder with --out"
+        )
+    renewed = [word for name in free for word in (f"--{name.replace('_', '-')}", str(wanted[name]))]
+    return ["--resume", str(folder), *renewed]
+
+
+def _flat(table: Mapping[str, Any], above: str = "") -> dict[str, Any]:
+    """Return settings by their full names, those within JSON texts too: env.arguments.top_k."""
+    found: dict[str, Any] = {}
+    for name, value in table.items():
+        with contextlib.suppress(ValueError, TypeError):
+            value = json.loads(value)
+        found |= _flat(value, f"{above}{name}.") if isinstance(value, dict) else {f"{above}{name}": value}
+    return found
+
+
+def _help(program: str, name: str, common: Sequence[str], cells: Sequence[Cell], notes: Sequence[str]) -> str:
     """Return which runs a sweep consists of."""
     lines = [f"{name}: {len(cells)} runs of trainers.{program}, all with {shlex.join(common)}"]
     lines += [f"  {_told(cell)}: {shlex.join(cell.options)}" for cell in cells]
     lines.append(
         "--out FOLDER holds all runs, --seeds 0,1,2 runs each with every seed; any other option holds for all of them:"
     )
-    return "\n".join([*lines, f"python -m trainers.{program} --help tells which there are"])
+    return "\n".join([*lines, f"python -m trainers.{program} --help tells which there are", *notes])
 
 
-def table_of(results: dict[Cell, dict[str, Any]]) -> str:
+def table_of(results: Mapping[Cell, Summary], layout: Layout | None = None) -> str:
     """Return success on the test split as a table in Markdown.
 
-    Kinds of tasks are columns where a run tells them apart, and so are several ways to measure, every `after_...` of a result.
-    Of several seeds each has its columns, with intervals over tasks; the mean of them stands behind, with the lowest and the
-    highest.
+    Kinds of tasks are columns where a run tells them apart, and so are several ways to measure, every `after_...` of a result;
+    where a layout has sets or an average, ways are rows. Of several seeds each has its columns, with intervals over tasks; the
+    mean of them stands behind, with the lowest and the highest.
     """
-    entries: dict[str, dict[str, str]] = {}
-    seeds: dict[tuple[str, str], list[float]] = {}
-    for cell, result in results.items():
-        row = entries.setdefault(cell.row, {})
-        for name, found in _parts(cell, result):
-            row[f"{name} seed {cell.seed}".strip() if cell.seed else name] = _entry(found)
-            if cell.seed:
-                seeds.setdefault((cell.row, name), []).append(found["success"])
-    for (label, name), values in seeds.items():
-        told = f"{sum(values) / len(values):.1%} ({min(values):.1%} to {max(values):.1%})"
-        entries[label][f"{name} mean of {len(values)} seeds".strip()] = told
-    columns = list(dict.fromkeys(name for row in entries.values() for name in row))
+    figures = _figures(results, layout or Layout())
+    shown: dict[str, dict[str, str]] = {row: {} for row in figures}
+    for row, by_seed in figures.items():
+        values: dict[str, list[float]] = {}
+        for seed, found in by_seed.items():
+            for column, summary in found.items():
+                shown[row][f"{column} seed {seed}".strip() if seed else column] = _entry(summary)
+                if seed:
+                    values.setdefault(column, []).append(summary["success"])
+        for column, rates in values.items():
+            told = f"{sum(rates) / len(rates):.1%} ({min(rates):.1%} to {max(rates):.1%})"
+            shown[row][f"{column} mean of {len(rates)} seeds".strip()] = told
+    columns = list(dict.fromkeys(name for row in shown.values() for name in row))
     lines = ["| method | " + " | ".join(columns) + " |", "|---" * (len(columns) + 1) + "|"]
     lines += [
-        f"| {name} | " + " | ".join(row.get(column, "") for column in columns) + " |" for name, row in entries.items()
+        f"| {row} | " + " | ".join(told.get(column, "") for column in columns) + " |" for row, told in shown.items()
     ]
     return "\n".join(lines)
 
 
-def _parts(cell: Cell, result: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield the columns that a run fills, and its figures there: one for each way in which it was measured and kind of task."""
+def _figures(results: Mapping[Cell, Summary], layout: Layout) -> dict[str, dict[str, dict[str, Summary]]]:
+    """Return what was measured, by row, seed and column, with the averages of a row that is whole."""
+    figures: dict[str, dict[str, dict[str, Summary]]] = {}
+    for cell, result in results.items():
+        for row, column, found in (
+            _of_sets(cell, result, layout) if layout.sets else _parts(cell, result, layout.average)
+        ):
+            figures.setdefault(row, {}).setdefault(cell.seed, {})[column] = found
+    if not layout.average:
+        return figures
+    questions = dict(layout.sets.values())
+    whole = list(questions) or list(dict.fromkeys(cell.column for cell in results))
+    for found in (found for by_seed in figures.values() for found in by_seed.values()):
+        if set(whole) <= set(found):
+            weights = {column: questions.get(column) or found[column]["tasks"] for column in whole}
+            total = sum(weight * found[column]["success"] for column, weight in weights.items())
+            macro = sum(found[column]["success"] for column in whole) / len(whole)
+            found |= {MICRO: {"success": total / sum(weights.values())}, MACRO: {"success": macro}}
+    return figures
+
+
+def _of_sets(cell: Cell, result: Summary, layout: Layout) -> Iterator[tuple[str, str, Summary]]:
+    """Yield row, column and figures of every set on which a run was tested; feedback is there where messages were counted."""
+    for name, (column, _) in layout.sets.items():
+        for found in (result["tests"].get(name), result["tests"].get(name + BARE)):
+            if found:
+                yield f"{cell.row}, {'with' if 'feedback/messages' in found else 'without'} feedback", column, found
+
+
+def _parts(cell: Cell, result: Summary, by_row: bool) -> Iterator[tuple[str, str, Summary]]:
+    """Yield row, column and figures of each way in which a run was measured, and of each kind of task."""
     ways = {
         name.removeprefix("after_").replace("_", " "): row for name, row in result.items() if name.startswith("after_")
     }
     for way, after in (ways or {"": result["after"]}).items():
-        column, kinds = f"{cell.column} {way}".strip(), after.get("kinds", {})
+        if not after:  # no test was wanted
+            continue
+        row = f"{cell.row}, {way}" if by_row and way else cell.row
+        column, kinds = cell.column if by_row else f"{cell.column} {way}".strip(), after.get("kinds", {})
         for kind, found in kinds.items():
-            yield f"{column} {kind}".strip(), found
-        yield f"{column} overall".strip() if kinds else column, after
+            yield row, f"{column} {kind}".strip(), found
+        yield row, f"{column} overall".strip() if kinds else column, after
 
 
 def _told(cell: Cell) -> str:
@@ -172,6 +289,8 @@ def _told(cell: Cell) -> str:
     return ", ".join(part for part in (cell.row, cell.column, cell.seed and f"seed {cell.seed}") if part)
 
 
-def _entry(found: dict[str, Any]) -> str:
+def _entry(found: Summary) -> str:
+    if "interval" not in found:
+        return f"{found['success']:.1%}"
     low, high = found["interval"]
     return f"{found['success']:.1%} [{low:.1%}, {high:.1%}]"

@@ -1,30 +1,56 @@
 """The agent of a training run, for the command line of evaluation: with its weights at the end, or as training found them.
 
-agent-envs eval LegalSearch --turn-limits 0,1,2,4,8,10 --agent trainers.trained_agent:TrainedAgent --agent-arg folder=runs/grpo
+    python -m trainers.trained_agent runs/grpo
+
+prints the command that plays it in the environment that it was trained in, as the end of every run does:
+
+    agent-envs eval ID --arg NAME=VALUE --agent trainers.trained_agent:TrainedAgent --agent-arg folder=runs/grpo
+
+An id alone is the environment with its own defaults. Where these, or other values of `--arg`, show a policy something else
+than the run's environment did, the agent says so once on standard error, and plays.
 """
 
+import inspect
 import json
+import shlex
+import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any
 
+import gymnasium as gym
 import torch
 from safetensors.torch import load_file
 
+from agent_envs.canonical import plain_value
 from agent_envs.errors import UsageError
-from trainers.command_line import SETTINGS_FILE
+from agent_envs.policies import core_of
+from agent_envs.registry import full_id
+from agent_envs.wrappers.feedback_prompts import EPSILON
+from trainers.command_line import SETTINGS_FILE, one_line_errors
 from trainers.contracts import Sampling
 from trainers.engine_policy import EnginePolicy
 from trainers.engines import HFEngine
 from trainers.engines.stops import end_ids
 from trainers.expa_head import head_is_in
+from trainers.feedback_settings import FeedbackSettings
 from trainers.settings import ModelSettings
+from trainers.stacks import WrapperRow, wrapper_rows
 from trainers.tokens import ChatTokenizer
 from trainers.training.checkpoints import WEIGHTS_FILE, Checkpoints
 from trainers.training.models import load_model
 
+NAME = "trainers.trained_agent:TrainedAgent"
+UNSEEN = ("reward", "judge", "weights", "retrieval_score", "equality")  # arguments that shape rewards alone
+
 
 class TrainedAgent(EnginePolicy):
-    """Plays as the run measured itself: its temperature, its limits of tokens, its batch."""
+    """Plays as the run measured itself: its temperature, its limits of tokens, its batch.
+
+    Attributes:
+        command: that plays it in the environment that it was trained in.
+    """
 
     def __init__(self, folder: str, *, start: bool = False, temperature: float = -1.0) -> None:
         """Load the run of a folder.
@@ -42,7 +68,8 @@ class TrainedAgent(EnginePolicy):
             raise UsageError(f"{folder} holds no finished run: there is no {place / 'model'}")
         if head_is_in(place / "model"):
             raise UsageError(f"{folder}: a model with expanded actions does not play by text")
-        settings: dict[str, Any] = json.loads((place / SETTINGS_FILE).read_text(encoding="utf-8"))
+        settings = _settings_of(place)
+        self.command, self._env, self._warned = evaluation_command(settings, place), settings["env"], False
         drawn = settings["sampling"]
         device = "cuda" if torch.cuda.is_available() else "cpu"
         if device == "cpu":
@@ -68,6 +95,116 @@ class TrainedAgent(EnginePolicy):
             batch=drawn["batch"],
         )
 
+    def meets(self, env: gym.Env[Any, Any]) -> None:
+        """Say on standard error, once, what an environment shows otherwise than the one that the run was trained in."""
+        if self._warned or not (told := differences(self._env, env)):
+            return
+        self._warned = True
+        print(f"note: {self.name} was trained in another environment: {told}; its own: {self.command}", file=sys.stderr)
+
+
+def differences(settings: Mapping[str, Any], env: gym.Env[Any, Any]) -> str:
+    """Return in words how an environment differs from that of a run's settings; "" where a policy is shown the same.
+
+    An environment of the run's tests is no other one. Wrappers do not count: other turn limits, and feedback where there was
+    none, are asked for by name.
+
+    Args:
+        settings: the part `env` of a run's settings.
+        env: that is played.
+    """
+    core = core_of(env)
+    if full_id(settings["id"]) != core.env_id:
+        return f"{settings['id']}, not {core.env_id.rpartition('/')[2]}"
+    parameters = inspect.signature(type(core).__init__).parameters
+    defaults = {name: parameters[name].default for name in core.arguments if name in parameters}
+    trained, here = {**defaults, **json.loads(settings["arguments"])}, plain_value(core.arguments)
+    found = []
+    for other in _tested(settings):
+        there = plain_value({**trained, **other})
+        names = [name for name in {**there, **here} if name not in UNSEEN and there.get(name) != here.get(name)]
+        found.append([f"{name}={_text(there.get(name)):.60}, not {_text(here.get(name)):.60}" for name in names])
+    return "; ".join(found[0]) if all(found) else ""
+
+
+def _tested(settings: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    """Yield which arguments are others than those of training: none first, then those of each test."""
+    yield {}
+    for other in (json.loads(settings["test_arguments"]), *json.loads(settings["tests"]).values()):
+        yield {name: value for name, value in other.items() if name not in ("split", "wrappers")}
+
+
+def how_to_evaluate(settings: Any, folder: Path) -> str:
+    """Return the last line of a run on the screen; "" where the model has expanded actions, which do not play by text."""
+    return "" if head_is_in(folder / "model") else f"evaluate it: {evaluation_command(asdict(settings), folder)}"
+
+
+def evaluation_command(settings: Mapping[str, Any], folder: Path) -> str:
+    """Return the command that plays a run's policy where the run was tested, in its wrappers as far as they are options of it.
+
+    Args:
+        settings: of the run, as its folder keeps them.
+        folder: of the run.
+    """
+    env = settings["env"]
+    arguments = {**json.loads(env["arguments"]), **json.loads(env["test_arguments"])}
+    around, rest = _options(settings, arguments)
+    words = ["agent-envs", "eval", env["id"]]
+    words += [word for name, value in arguments.items() for word in ("--arg", f"{name}={_text(value)}")]
+    words += ["--split", env["test_split"], *around, "--concurrency", str(settings["sampling"]["batch"])]
+    words += ["--agent", NAME, "--agent-arg", f"folder={_text(str(folder))}"]
+    return shlex.join(words) + (f"  # without {', '.join(rest)}" if rest else "")
+
+
+def _options(settings: Mapping[str, Any], arguments: dict[str, Any]) -> tuple[list[str], list[str]]:
+    """Return a run's wrappers as options of evaluation, and in words those that are none."""
+    words, rest = list[str](), list[str]()
+    for name, given in _wrappers(settings):
+        if name == "VerbalFeedback" and "--feedback" not in words:
+            words += ["--feedback", f"none,{given['feedback']}", "--epsilon", str(given.get("epsilon", EPSILON))]
+            for key, value in (given.get("options") or {}).items():
+                words += ["--feedback-arg", f"{key}={_text(value)}"]
+            rest += ["its own templates (--feedback-templates)"] if given.get("templates") else []
+        elif name in ("ForcedAnswer", "TurnLimit") and "--turn-limits" not in words:
+            # The option forces an answer wherever one can be forced, and limits turns elsewhere.
+            forces = bool(core_of(gym.make(full_id(settings["env"]["id"]), **arguments)).answer_tags[0])
+            if forces == (name == "ForcedAnswer"):
+                words += ["--turn-limits", str(given["free_turns" if forces else "turns"])]
+            else:
+                rest.append(name)
+        else:
+            rest.append(name)
+    return words, rest
+
+
+def _wrappers(settings: Mapping[str, Any]) -> list[WrapperRow]:
+    """Return the wrappers around a run's environment where it is tested."""
+    rows = wrapper_rows(settings["env"]["wrappers"], "env.wrappers")
+    if "feedback" not in settings:
+        return rows
+    told = FeedbackSettings(
+        **{row.name: settings[row.name] for row in fields(FeedbackSettings) if row.name in settings}
+    )
+    return [*(row for row in rows if row[0] != "VerbalFeedback"), *told.wrapper(told.tester).items()]
+
+
+def _text(value: Any) -> str:
+    """Return a value as `--arg NAME=VALUE` reads it: JSON, or a text that is none."""
+    if isinstance(value, str):
+        try:
+            json.loads(value)
+        except ValueError:
+            return value
+    return json.dumps(value)
+
+
+def _settings_of(folder: Path) -> dict[str, Any]:
+    try:
+        found: dict[str, Any] = json.loads((folder / SETTINGS_FILE).read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise UsageError(f"{folder} holds no run: {error}") from None
+    return found
+
 
 def _take_start(model: Any, folder: Path) -> None:
     """Give a model the weights that a run began with."""
@@ -77,3 +214,16 @@ def _take_start(model: Any, folder: Path) -> None:
     odd = model.load_state_dict(load_file(start.path / WEIGHTS_FILE), strict=False).unexpected_keys
     if odd:
         raise UsageError(f"{start.path} is of another model: {odd[0]}")
+
+
+def main() -> None:
+    """Run the command line."""
+    with one_line_errors("trained_agent"):
+        if len(sys.argv) != 2:
+            raise UsageError("name the folder of a run, and nothing else")
+        folder = Path(sys.argv[1])
+        print(evaluation_command(_settings_of(folder), folder))
+
+
+if __name__ == "__main__":
+    main()

@@ -10,115 +10,74 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
-import gymnasium as gym
-import torch
-from gymnasium.envs.registration import EnvSpec
+from accelerate.utils import gather_object
 
 from agent_envs.canonical import digest
-from agent_envs.errors import UsageError
-from agent_envs.journal import Journal
-from agent_envs.policies import core_of
-from agent_envs.trajectory import Trajectory
-from trainers.assembling import (
-    Settings,
-    environment_specs,
-    made_engine,
-    made_model,
-    made_policies,
-    with_expanded_head,
-)
+from agent_envs.errors import BudgetSpent, UsageError
+from trainers.assembling import Settings
 from trainers.command_line import write_result
-from trainers.contracts import TokenSequence
-from trainers.examining import Examiner, success_of
-from trainers.sampling import Group
-from trainers.training.arenas import use_few_arenas
+from trainers.examining import Examiner, change_in_words
+from trainers.run_parts import RunParts
+from trainers.sampling import Group, keep_episodes
+from trainers.spending import Spending, curve_points, in_words, summed, with_dollars
+from trainers.trained_agent import how_to_evaluate
 from trainers.training.checkpoints import Checkpoints
 from trainers.training.curves import plot_curves
 from trainers.training.metrics import FILE as METRICS_FILE
 from trainers.training.metrics import Metrics, read_metrics
-from trainers.training.models import make_accelerator, save_model
-from trainers.training.optimise import Optimiser, global_sums, same_weights
-from trainers.training.pooling import means_of_processes, sums_of_processes
-
-T = TypeVar("T")
+from trainers.training.models import save_model
+from trainers.training.pooling import means_of_processes
 
 
-class TrainingRun:
-    """One run of a trainer.
+class TrainingRun(RunParts):
+    """One run of a trainer: its parts, and where it stands.
 
     Attributes:
-        out: its folder.
         step: steps that are behind it.
         fresh: whether it starts at its beginning; `begin` must be called then, after any warm start.
-        accelerator: accelerate's: device, mixed precision, processes.
-        device: of the model.
-        model: that is trained.
-        chat: tokens of conversations.
-        engine: samples; it shares the model, or has a copy that `weights_changed` keeps up.
-        policy: plays training episodes.
-        judged: plays as it is measured: greedily, say.
         memory: what an algorithm keeps over a kill, as plain JSON; it is part of every checkpoint.
-        optimiser: of the model.
-        spec: of the environment, as JSON.
-        tools: schemas that the policy is shown.
-        train_split: of the environment.
-        train_size: how many tasks that split has.
-        max_context: tokens of a conversation.
-        temperature: at which logprobs are computed: that of sampling.
     """
 
-    def __init__(self, settings: Settings, out: Path, updates: int) -> None:
-        """Set everything up; `updates` is how many gradient steps the schedule of the learning rate spans.
+    def __init__(self, settings: Settings, out: Path, updates: int, spending: Spending | None = None) -> None:
+        """Set everything up.
+
+        Args:
+            settings: of the run.
+            out: its folder.
+            updates: how many gradient steps the schedule of the learning rate spans.
+            spending: counts what is paid for feedback, and keeps its answers; None where nothing is.
 
         Raises:
             UsageError: a setting does not fit; the message names it.
         """
-        self.out, self._settings = out, settings
-        self.spec, self._bare_spec = environment_specs(settings)[0], environment_specs(settings, bare=True)[0]
-        self.train_split = settings.env.train_split
-        self.accelerator = make_accelerator(settings.model)
-        self.device = self.accelerator.device
-        if self.device.type == "cpu":
-            torch.set_num_threads(1)  # two were seven times slower on busy machines
-        use_few_arenas()
-        env = self.environment(bare=True)
-        self.train_size = core_of(env).source.size(self.train_split)
-        _, info = env.reset(seed=0, options={"split": self.train_split, "task": 0})
-        self.tools = tuple(info["tools"])
-        self.model, self.chat = made_model(settings, self.accelerator)
-        with_expanded_head(settings, self.model, self.chat, env)
-        same_weights(self.model, self.accelerator)
-        self.temperature = settings.sampling.temperature
-        self.max_context = settings.sampling.max_context
-        self.engine = made_engine(settings, self.bare, self.chat, self.accelerator, out)
-        self.policy, self.judged = made_policies(settings, self.bare, self.engine, self.chat, self.accelerator.autocast)
+        super().__init__(settings, out, updates)
         self._examiner = Examiner(settings, self.judged, self.accelerator)
-        self.optimiser = Optimiser(self.model, settings.optim, updates)
         self._checkpoints = Checkpoints(
             out / "checkpoints", settings.log.keep_checkpoints, settings.evaluation.best_within_steps
         )
         self._start = Checkpoints(out / "checkpoints" / "start")
         self.step, self.memory = 0, dict[str, Any]()
         self._state = {"cpu_seconds": 0.0, "sampled_tokens": 0, "num_tokens": 0, "env_steps": 0, "before": None}
+        self._state |= {"spent": [], "unmeasured": False}
         self.fresh = not self._resume()
-        self._saved_step = self.step
+        self._saved_step, self._sampled = self.step, 0
+        self._spending = spending or Spending({})
+        mine, all_of_us = self.accelerator.process_index, self.accelerator.num_processes
+        self._spending.begin(out / "answers" / str(mine), self.step, self._state["spent"][mine::all_of_us])
+        self._serve()
         self.weights_changed()
         self._metrics = Metrics(out, settings.log, total_steps=settings.steps, enabled=self.accelerator.is_main_process)
 
+    def _serve(self) -> None:
+        self.policy.services = self.judged.services = self._spending.services(self.step)
+
     @property
-    def bare(self) -> Any:
-        """The model without what accelerate may have put around it."""
-        return self.accelerator.unwrap_model(self.model)
-
-    def encoded(self, episode: Trajectory) -> list[TokenSequence]:
-        """Return an episode that somebody played as tokens, as the policy would have had them."""
-        return self.policy.demonstrated(episode, self.spec, self.tools)
-
-    def environment(self, *, bare: bool = False) -> gym.Env[Any, Any]:
-        """Return a new environment of the run's kind; `bare`: without the wrappers of `env.wrappers`."""
-        return gym.make(EnvSpec.from_json(self._bare_spec if bare else self.spec))
+    def over(self) -> bool:
+        """Whether all steps are behind it: those of training, or those that environments may take (`most_env_steps`)."""
+        most = getattr(self._settings, "most_env_steps", 0)
+        return self.step >= self._settings.steps or 0 < most <= self.env_steps
 
     def begin(self) -> None:
         """Keep the weights that training starts from, measure them on the test split, and write the first checkpoint."""
@@ -132,56 +91,40 @@ class TrainingRun:
         found = self._start.best()
         return found and found.path
 
-    def check_shares(self, tasks: int, scale: str = "none") -> None:
-        """Refuse, with a UsageError, what several processes would not compute as one does."""
-        count = self.accelerator.num_processes
-        if tasks % count:
-            raise UsageError(f"{tasks} tasks or rows a step do not share evenly among {count} processes")
-        if count > 1 and scale == "batch_std":
-            raise UsageError("scale=batch_std is the std of all rewards of a step: it works in one process")
-
-    def share(self, items: Sequence[T], together: int = 1) -> list[T]:
-        """Return this process's part of a step's rows, or of its episodes, of which so many in a row stay together."""
-        mine, all_of_us = self.accelerator.process_index, self.accelerator.num_processes
-        return [item for place, item in enumerate(items) if place // together % all_of_us == mine]
-
     def key(self, purpose: str) -> str:
         """Return a name for the draws of a step and purpose: equal names, equal draws."""
         return f"{self._settings.seed}/{purpose}/{self.step}"
 
-    def sums(self, values: Sequence[float]) -> list[float]:
-        """Return numbers summed over processes."""
-        return global_sums(self.accelerator, torch.tensor(values, dtype=torch.float64, device=self.device)).tolist()
-
-    def sums_by_name(self, values: Mapping[str, float]) -> dict[str, float]:
-        """Return numbers summed over processes by name, of smallest and largest ones the extreme; some may be lacking."""
-        return sums_of_processes(values)
-
-    def weights_changed(self) -> None:
-        """Tell the engine: caches are dropped; a copy of the weights is brought up to date, and checked."""
-        if hasattr(self.engine, "sync"):
-            with self.accelerator.autocast():
-                self._gap = self.engine.sync(self.bare)
-        self.engine.forget()
-
     def end_step(self, stats: Mapping[str, float], groups: Sequence[Group] = ()) -> None:
-        """Count the step, evaluate and save where that is due, and tell what it was like."""
+        """Count the step, evaluate and save where that is due, and tell what it was like.
+
+        Raises:
+            BudgetSpent: the evaluation could not be paid for; it is made where the run goes on.
+        """
         self.step += 1
-        every, last = self._settings.evaluation.every, self.step >= self._settings.steps
+        self._serve()
+        every = self._settings.evaluation.every
         tokens, turns = self.sums([stats.get("tokens", 0.0), sum(group.turns for group in groups)])
         self._state["num_tokens"] += tokens
         self._state["env_steps"] += int(turns)
+        self._sampled, last = self.policy.sampled_tokens, self.over
         told = means_of_processes({**stats, "edited": self.policy.edited})
         self.policy.edited = 0  # a step tells its own, so that a run that went on tells the same
         told |= {"num_tokens": self._state["num_tokens"], "env_steps": self.env_steps}
         told["sampled_tokens"] = self.sampled_tokens
         if hasattr(self.engine, "sync"):
             told["engine/probe_gap"] = self._gap
-        if every and (self.step % every == 0 or last):
+        self._state["unmeasured"] = bool(every) and (self.step % every == 0 or last)
+        unpaid = None
+        try:
             told |= self._evaluate()
-        self._metrics.log(self.step, told)
+        except BudgetSpent as end:
+            unpaid = end
+        self._metrics.log(self.step, told | curve_points(self.paid))
         if groups and self._settings.log.episodes:
-            self._keep_episodes(groups)
+            keep_episodes(groups, self.step, self.out / f"episodes-{self.accelerator.process_index}.jsonl")
+        if unpaid is not None:
+            raise unpaid
         due = self._settings.log.checkpoint_every
         if last or (due and self.step % due == 0):
             self._save()
@@ -204,6 +147,7 @@ class TrainingRun:
             "sampled_tokens": self.sampled_tokens,
             "env_steps": self.env_steps,
             "cpu_seconds": round(self._cpu_seconds(), 1),
+            **({"paid": paid} if (paid := self.paid) else {}),
             **more(measured),
         }
         if self.accelerator.is_main_process:
@@ -211,10 +155,10 @@ class TrainingRun:
             plot_curves([read_metrics(self.out / METRICS_FILE)], self.out / "curves.png")
             write_result(result, self.out)  # the last thing of all: where it is, a run is finished
             print(json.dumps(result))
-            if measured["gain"]:
-                told = " -> ".join(success_of(measured[side]) for side in ("before", "after"))
-                told = f"success on {self._settings.env.test_split}: {told}"
+            if told := change_in_words(measured, self._settings.env.test_split):
                 print(f"{told}; {self.out / 'curves.png'}, {self.out / 'model'}", file=sys.stderr)
+            if told := how_to_evaluate(self._settings, self.out):
+                print(told, file=sys.stderr)
         self.accelerator.wait_for_everyone()
         return result
 
@@ -226,12 +170,35 @@ class TrainingRun:
     def close(self) -> None:
         """Write what is buffered, stop the engine, and leave the other processes."""
         self._metrics.close()
+        self._spending.close()
         if hasattr(self.engine, "close"):
             self.engine.close()
         self.accelerator.end_training()
 
+    def catch_up(self) -> None:
+        """Make the evaluation that the last step could not pay for."""
+        if self._state["unmeasured"]:
+            self._metrics.log(self.step, self._evaluate() | curve_points(self.paid))
+            self._save()
+
+    def stopped(self, end: BudgetSpent) -> BudgetSpent:
+        """Save the steps that are finished, and return what is told of the end: what was spent, and how to go on."""
+        self.policy.sampled_tokens = self._sampled  # the step that is not finished is played again
+        if self._saved_step < self.step:
+            self._save()
+        where = f"stopped after step {self.step} of {self._settings.steps}: {end}{in_words(self.paid)}"
+        return BudgetSpent(
+            f"{where}; go on with --resume {self.out} and a higher --max-calls or --max-cost, 0 for none"
+        )
+
+    @property
+    def paid(self) -> dict[str, dict[str, float | None]]:
+        """What all processes spent on feedback so far, over all resumes, by model; {} where nothing is counted."""
+        return with_dollars(summed(gather_object([self._spending.counts])), self._spending.prices)
+
     def _evaluate(self) -> dict[str, float]:
-        points = self._examiner.validation()
+        points = self._examiner.validation() if self._state["unmeasured"] else {}
+        self._state["unmeasured"] = False
         if points and self._settings.evaluation.keep_best:
             self._checkpoints.keep_best(self.step, points["eval/success"], self.bare)
         return points
@@ -256,11 +223,13 @@ class TrainingRun:
             "tokenizer": self._tokenizer_digest(),
             "sampled_tokens": self.sampled_tokens,
             "cpu_seconds": self._cpu_seconds(),
+            "spent": gather_object([self._spending.before(self.step)]),
         }
         if self.accelerator.is_main_process:
             self._checkpoints.save(self.step, self.bare, self.optimiser, state)
         self._saved_step = self.step
         self.accelerator.wait_for_everyone()
+        self._spending.forget(self.step)
 
     def _tokenizer_digest(self) -> str:
         return digest([sorted(self.chat.tokenizer.get_vocab().items()), self.chat.template])
@@ -273,22 +242,23 @@ class TrainingRun:
             raise UsageError(
                 f"{saved.path} was trained with another tokenizer or chat template: its weights do not fit"
             )
-        self.step, self._state = saved.step, dict(saved.state)
+        self.step, self._state = saved.step, {**self._state, **saved.state}
         self.memory = dict(saved.state.get("memory", {}))
         return True
 
-    def _keep_episodes(self, groups: Sequence[Group]) -> None:
-        with contextlib.closing(Journal(self.out / f"episodes-{self.accelerator.process_index}.jsonl")) as journal:
-            for group in groups:
-                for result in group.results:
-                    journal.append({"step": self.step, "trajectory": result.trajectory.to_json()})
-
 
 @contextlib.contextmanager
-def open_run(settings: Settings, out: Path, updates: int) -> Iterator[TrainingRun]:
-    """Set a run up, and close it whatever happens."""
-    run = TrainingRun(settings, out, updates)
+def open_run(settings: Settings, out: Path, updates: int, spending: Spending | None = None) -> Iterator[TrainingRun]:
+    """Set a run up, as `TrainingRun` takes it, and close it whatever happens.
+
+    Raises:
+        BudgetSpent: nothing may be paid any more; what is finished is saved, and the message tells how to go on.
+    """
+    run = TrainingRun(settings, out, updates, spending)
     try:
+        run.catch_up()
         yield run
+    except BudgetSpent as end:
+        raise run.stopped(end) from end
     finally:
         run.close()

@@ -18,6 +18,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from trainers.command_line import one_line_errors, option, parse
+from trainers.feedback_settings import FeedbackSettings
 from trainers.grpo import GRPOSettings, train
 from trainers.stacks import wrapper_rows
 from trainers.sweeps import run_sweep
@@ -27,38 +28,30 @@ TESTS = {"with_feedback": "after_with_feedback", "without_feedback": "after_with
 
 
 @dataclass(frozen=True)
-class VEGSettings(GRPOSettings):
+class VEGSettings(FeedbackSettings, GRPOSettings):
     """GRPO with verbal feedback before every turn; other settings are those of GRPO.
 
     Attributes:
-        epsilon: how often feedback is to explore.
-        feedback: who gives it in training: `scripted:good`, `scripted:weak`, `scripted:misleading`, a chat model's name
-            (`anthropic:MODEL`, `openai:MODEL@URL`), or `none`.
-        test_feedback: who gives it where feedback is measured; "" for who gave it in training, or `scripted:good` after none.
-        templates: a folder with explore.md and exploit.md, "" for ours; of chat models.
-        max_calls: calls of a chat model, 0 for no limit.
-        max_cost: US dollars for a chat model, 0 for no limit.
+        preset: start from these settings: a name under trainers/presets/veg, or a .toml file.
+        out: folder of the run.
     """
 
+    preset: str = ""
     out: str = "runs/veg"
-    epsilon: float = 0.1
-    feedback: str = "scripted:good"
-    test_feedback: str = ""
-    templates: str = ""
-    max_calls: int = 0
-    max_cost: float = 0.0
+
+    def __post_init__(self) -> None:
+        """Refuse what no other part would, with a UsageError."""
+        GRPOSettings.__post_init__(self)
+        FeedbackSettings.__post_init__(self)
 
     def stack(self, feedback: str) -> list[dict[str, Any]]:
         """Return the wrappers around the environment with somebody's feedback, or with `none`."""
         inner = [{name: arguments} for name, arguments in wrapper_rows(self.env.wrappers, "env.wrappers")]
-        names = ("epsilon", "templates", "max_calls", "max_cost")
-        given = {"feedback": feedback, **{name: getattr(self, name) for name in names}}
-        return inner if feedback == "none" else [*inner, {"VerbalFeedback": given}]
+        return inner if feedback == "none" else [*inner, self.wrapper(feedback)]
 
     def with_feedback(self) -> "VEGSettings":
         """Return the settings that GRPO is run with: feedback in training, and tests with it and without."""
-        tester = self.test_feedback or ("scripted:good" if self.feedback == "none" else self.feedback)
-        stacks = dict(zip(TESTS, (self.stack(tester), self.stack("none")), strict=True))
+        stacks = dict(zip(TESTS, (self.stack(self.tester), self.stack("none")), strict=True))
         tested = json.loads(self.env.test_arguments)
         tests = json.loads(self.env.tests) | {name: {**tested, "wrappers": stack} for name, stack in stacks.items()}
         env = replace(self.env, wrappers=json.dumps(self.stack(self.feedback)), tests=json.dumps(tests))
@@ -77,7 +70,10 @@ def main() -> None:
         if name := option(words, "--sweep"):
             return print(run_sweep("veg", name, words))
         settings, out = parse(VEGSettings, program="veg")
-        with open_run(settings.with_feedback(), out, settings.steps * settings.epochs * settings.minibatches) as run:
+        if told := settings.told():
+            print(f"veg: {told}", file=sys.stderr)
+        updates = settings.steps * settings.epochs * settings.minibatches
+        with open_run(settings.with_feedback(), out, updates, settings.spending()) as run:
             train(settings, run, results)
 
 

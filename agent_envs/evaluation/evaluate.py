@@ -142,6 +142,9 @@ def _behind_a_limit(cast: _Cast, suite: Suite, run: Run | None) -> tuple[Policy,
 
 def _play(suite: Suite, plan: list[Planned], cast: _Cast, run: Run | None, watch: _Watch) -> Result:
     settings = cast.settings
+    if (meets := getattr(cast.actor, "meets", None)) is not None:
+        for entry in suite.entries:
+            meets(entry_env(entry))
     actor, charged = _behind_a_limit(cast, suite, run)
     places = {key: (entry, cluster, trial) for key, entry, _, cluster, trial in suite.episodes()}
     found: dict[str, EpisodeNumbers] = {}

@@ -12,6 +12,7 @@ from trainers.command_line import load_preset, parse, preset_names, read_setting
 from trainers.episode_sources import flaws_of
 from trainers.grpo import GRPOSettings
 from trainers.sft import SFTSettings
+from trainers.veg import VEGSettings
 
 TRAINERS = {"grpo": GRPOSettings, "sft": SFTSettings}
 PRESETS = [(program, name) for program in TRAINERS for name in preset_names(program)]
@@ -79,6 +80,19 @@ def test_a_run_goes_on_with_its_own_settings_alone(tmp_path):
         parse(GRPOSettings, ["--out", str(tmp_path)], program="grpo")
     with pytest.raises(UsageError, match="holds no run"):
         parse(GRPOSettings, ["--resume", str(tmp_path / "nothing")], program="grpo")
+
+
+def test_a_run_that_goes_on_may_be_given_new_limits_and_nothing_else(tmp_path):
+    settings = replace(VEGSettings(), seed=3, max_calls=9)
+    write_settings(settings, tmp_path)
+    more, _ = parse(VEGSettings, ["--resume", str(tmp_path), "--max_calls=20", "--max-cost", "2.5"], program="veg")
+    assert more == replace(settings, max_calls=20, max_cost=2.5) == read_settings(VEGSettings, tmp_path)
+    assert parse(VEGSettings, ["--max-calls", "0", "--resume", str(tmp_path)], program="veg")[0].max_calls == 0
+    with pytest.raises(UsageError, match="nothing else but --max-calls and --max-cost, and not --epsilon"):
+        parse(VEGSettings, ["--resume", str(tmp_path), "--max-calls", "3", "--epsilon", "0.2"], program="veg")
+    assert read_settings(VEGSettings, tmp_path).max_calls == 0
+    with pytest.raises(UsageError, match="takes nothing else, and not more"):
+        parse(GRPOSettings, ["--resume", str(tmp_path / "none"), "more"], program="grpo")
 
 
 @pytest.mark.parametrize(

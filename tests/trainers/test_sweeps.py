@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -13,7 +14,8 @@ from agent_envs.errors import AgentEnvsError, UsageError
 from trainers import earl, sweeps
 from trainers.command_line import load_preset, parse
 from trainers.earl import EARLSettings
-from trainers.sweeps import Cell, read_sweep, run_sweep, sweep_names, table_of
+from trainers.sweeps import Cell, default_out, read_sweep, run_sweep, sweep_names, table_of
+from trainers.veg import VEGSettings
 
 TINY = """options = [
     "--env.id", "SortExpA", "--env.arguments", '{"size": 2, "directions": "ascending", "max_actions": 12}',
@@ -31,6 +33,7 @@ row = "ExpA+GRPO"
 column = "tiny"
 options = []
 """
+DONE = subprocess.CompletedProcess([], 2)
 FOLDERS = ("expa-cpo-tiny", "expa-grpo-tiny")
 
 
@@ -61,9 +64,9 @@ class Runs:
         self.words.append(command[3:])
         code = self.codes.pop(0) if self.codes else 0
         out = command[command.index("--resume" if "--resume" in command else "--out") + 1]
+        if "--resume" not in command:
+            parse(EARLSettings, command[3:], program="earl")  # writes settings.json
         os.makedirs(os.path.join(out, "checkpoints"), exist_ok=True)
-        with open(os.path.join(out, "settings.json"), "w") as file:
-            file.write("{}")
         if code == 0:
             with open(os.path.join(out, "result.json"), "w") as file:
                 json.dump(result_of(0.25), file)
@@ -139,6 +142,58 @@ def test_a_failing_cell_is_reported_and_the_others_stand(presets, tmp_path, monk
     assert (tmp_path / "out" / FOLDERS[0] / "result.json").exists() and not (tmp_path / "out" / "table.md").exists()
     run_sweep("earl", "pair", words)
     assert [run[0] for run in runs.words[2:]] == ["--resume"]  # the failed one alone, from where it stood
+
+
+def test_a_folder_with_other_settings_is_refused_before_anything_runs(presets, tmp_path, monkeypatch):
+    runs = Runs(codes=[0, 2])
+    monkeypatch.setattr(sweeps.subprocess, "run", runs)
+    words = ["--out", str(tmp_path / "out")]
+    with pytest.raises(AgentEnvsError, match="ended with exit code 2"):
+        run_sweep("earl", "pair", words)  # the first cell is finished, the second has begun
+    other = {
+        ("--steps", "350"): r"expa-cpo-tiny holds a run of other settings: steps is 1 there and 350 here; name another",
+        (
+            "--env.arguments",
+            '{"size": 3, "directions": "ascending", "max_actions": 12}',
+        ): "env.arguments.size is 2 there",
+        (
+            "--env.arguments",
+            "{}",
+        ): "directions is 'ascending' there and None here, .*max_actions is 12 there and None here; name",
+    }
+    for more, message in other.items():
+        with pytest.raises(UsageError, match=message) as refused:
+            run_sweep("earl", "pair", [*words, *more])
+        assert "\n" not in str(refused.value)
+    shutil.rmtree(tmp_path / "out" / FOLDERS[0])  # what has only begun is refused, too
+    with pytest.raises(UsageError, match=r"expa-grpo-tiny holds .*: group_size is 2 there and 4 here"):
+        run_sweep("earl", "pair", [*words, "--group-size", "4"])
+    assert len(runs.words) == 2
+    same = ["--env.arguments", '{"max_actions":12, "directions":"ascending", "size":2}', "--preset", ""]
+    assert "25.0%" in run_sweep("earl", "pair", [*words, *same]) and [run[0] for run in runs.words[3:]] == ["--resume"]
+
+
+def test_what_may_be_given_anew_reaches_a_run_that_goes_on(tmp_path, monkeypatch):
+    common, cells = read_sweep("veg", "epsilon")
+    out, begun = tmp_path / "out", []
+    for cell in cells:
+        parse(VEGSettings, [*common, *cell.options, "--out", str(out / cell.folder)], program="veg")
+        (out / cell.folder / "checkpoints").mkdir()
+    monkeypatch.setattr(sweeps.subprocess, "run", lambda command, check: begun.append(command) or DONE)
+    with pytest.raises(AgentEnvsError, match="exit code 2"):
+        run_sweep("veg", "epsilon", ["--out", str(out), "--max-calls", "9"])
+    assert begun[0][3:] == ["--resume", str(out / "01"), "--max-calls", "9"]
+
+
+def test_another_preset_has_another_folder():
+    common = ["--preset", "tiny-searchqa"]
+    for words, folder in {
+        (): "runs/veg-epsilon",
+        ("--preset", "tiny-searchqa"): "runs/veg-epsilon",
+        ("--steps", "3", "--preset=veg-qwen2.5-3b"): "runs/veg-epsilon-veg-qwen2.5-3b",
+        ("--preset", "one", "--preset", "mine/two.toml"): "runs/veg-epsilon-two",
+    }.items():
+        assert default_out("veg", "epsilon", common, words) == folder
 
 
 def test_an_unknown_sweep_is_one_line(tmp_path, monkeypatch, capsys):

@@ -1,32 +1,48 @@
 """The agent of a run plays as the run measured itself, at its end and at its start, also through evaluation."""
 
+import contextlib
+import io
 import json
+import shlex
+import sys
+from dataclasses import asdict
+from pathlib import Path
 
+import gymnasium as gym
 import pytest
 
+from agent_envs import cli
 from agent_envs.errors import UsageError
 from agent_envs.evaluation.agents import make_agent
 from agent_envs.evaluation.evaluate import evaluate
 from agent_envs.evaluation.plan import Choice, adhoc_suite
 from agent_envs.evaluation.run_folder import Settings, open_run
+from agent_envs.registry import full_id
+from agent_envs.wrappers import TurnLimit
 from tests.trainers.test_training_run import SMALL, run
+from trainers import trained_agent
+from trainers.command_line import load_preset, parse, preset_names
+from trainers.grpo import GRPOSettings
 from trainers.measuring import measure
 from trainers.sampling import environment_spec
-from trainers.trained_agent import TrainedAgent
+from trainers.trained_agent import NAME, TrainedAgent, differences, evaluation_command, how_to_evaluate
+from trainers.veg import VEGSettings
 
+ROOT = Path(__file__).parents[2]
 ARGUMENTS = json.loads(SMALL[SMALL.index("--env.arguments") + 1])
-NAME = "trainers.trained_agent:TrainedAgent"
 
 
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory):
-    out = tmp_path_factory.mktemp("trained") / "run"
-    return out, run(out, "--optim.learning-rate", "0.01", steps=2)
+    out, told = tmp_path_factory.mktemp("trained") / "run", io.StringIO()
+    with contextlib.redirect_stderr(told):
+        result = run(out, "--optim.learning-rate", "0.01", steps=2)
+    return out, result, told.getvalue().splitlines()[-1]
 
 
 @pytest.mark.parametrize(("start", "side"), [(False, "after"), (True, "before")])
 def test_it_plays_as_the_run_was_measured(trained, start, side):
-    out, result = trained
+    out, result, _ = trained
     agent = TrainedAgent(str(out), start=start)
     found = measure(agent, environment_spec("Order", ARGUMENTS), "test", 8, "0/test").summary()
     assert found == result[side] and result["before"] != result["after"]
@@ -38,6 +54,143 @@ def test_evaluation_knows_it_by_name(trained, tmp_path):
     result = evaluate(suite, Settings(NAME, {"folder": str(trained[0])}, 4, smoke=True), folder=tmp_path / "eval")
     assert result.complete and len(open_run(tmp_path / "eval").numbers()) == 8
     assert {row.turns for row in open_run(tmp_path / "eval").numbers() if row.entry.endswith("turns=1")} <= {1, 2}
+
+
+def test_the_end_of_a_run_prints_the_command_that_plays_it(trained, tmp_path, monkeypatch, capsys):
+    out, _, last = trained
+    words = shlex.split(last.removeprefix("evaluate it: "))
+    assert words[:7] == ["agent-envs", "eval", "Order", "--arg", "size=2", "--arg", "max_generations=3"]
+    assert words[-4:] == ["--agent", NAME, "--agent-arg", f"folder={out}"]
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    monkeypatch.setattr(sys, "argv", [*words, "-n", "4", "--out", str(tmp_path / "eval"), "--json"])
+    with pytest.raises(SystemExit) as end:
+        cli.main()
+    shown = capsys.readouterr()
+    assert end.value.code == 0 and json.loads(shown.out)["agent"] == NAME and "note:" not in shown.err
+    (entry,) = open_run(tmp_path / "eval").suite.entries
+    assert (entry.env_id, entry.arguments, entry.split) == (full_id("Order"), ARGUMENTS, "test")
+    monkeypatch.setattr(sys, "argv", ["trained_agent", str(out)])
+    trained_agent.main()
+    assert capsys.readouterr().out.strip() == shlex.join(words)
+
+
+def test_another_environment_than_the_runs_is_told_once(trained, capsys):
+    out, _, last = trained
+    agent = TrainedAgent(str(out))
+    capsys.readouterr()  # how loading went
+    for same in (ARGUMENTS, ARGUMENTS | {"reward": "success"}):
+        agent.meets(TurnLimit(gym.make(full_id("Order"), **same), turns=2))
+    assert capsys.readouterr().err == ""
+    agent.meets(gym.make(full_id("Order"), size=3))
+    (told,) = capsys.readouterr().err.splitlines()
+    assert told == (
+        "note: run was trained in another environment: size=2, not 3; max_generations=3, not 40; its own: "
+        + last.removeprefix("evaluate it: ")
+    )
+    agent.meets(gym.make(full_id("Order"), size=4))
+    assert capsys.readouterr().err == ""
+
+
+def test_evaluation_lets_it_meet_what_it_plays(trained, tmp_path, capsys):
+    suite = adhoc_suite(Choice("Order", {"size": 3}, "test", limit=1, turn_limits=(1, 2)))
+    settings = Settings(NAME, {"folder": str(trained[0])}, 4, smoke=True)
+    evaluate(suite, settings, folder=tmp_path / "eval")
+    assert capsys.readouterr().err.count("note: run was trained in another environment: size=2, not 3; ") == 1
+
+
+def test_environments_of_a_runs_tests_are_its_own():
+    env = {"id": "SearchQA", "arguments": '{"top_k": 1}', "test_arguments": '{"retriever": "random"}',
+           "tests": '{"more": {"max_searches": 2, "split": "dev", "wrappers": []}}'}  # fmt: skip
+    for own in ({}, {"retriever": "random"}, {"max_searches": 2}, {"reward": "f1"}):
+        assert differences(env, gym.make(full_id("SearchQA"), **{"top_k": 1, **own})) == ""
+    assert differences(env, gym.make(full_id("SearchQA"))) == "top_k=1, not 3"
+    assert differences(env, gym.make(full_id("Order"))) == "SearchQA, not Order-v0"
+    world = gym.make(
+        full_id("SearchQA"), top_k=1, world={"hops": [2], "passages": 60, "vocabulary": "closed", "short": True}
+    )
+    assert differences(env, world).startswith('world=null, not {"hops": [2]') and len(differences(env, world)) < 90
+
+
+def words_of(text, folder):
+    """Return the words of the one command in a text that plays a folder's agent."""
+    (found,) = [part for part in text.split("agent-envs eval ")[1:] if f"folder={folder}" in part]
+    return shlex.split(found[: found.index(f"folder={folder}")] + f"folder={folder}")
+
+
+@pytest.mark.parametrize(
+    ("page", "preset", "folder", "limits"),
+    [
+        ("docs/training.md", "tiny-legal", "runs/legal", "10"),
+        ("trainers/presets/grpo/legal-qwen3-14b-lora.toml", "legal-qwen3-14b-lora", "RUN", "0,1,2,3,4,6,8,10"),
+    ],
+)
+def test_documented_commands_are_those_of_their_presets(page, preset, folder, limits):
+    words = words_of((ROOT / page).read_text().replace("\n#", " "), folder)
+    wanted = words_of(evaluation_command(asdict(load_preset(GRPOSettings, "grpo", preset)), Path(folder)), folder)
+    place = words.index("--turn-limits")
+    assert words[place + 1] == limits and words[:place] == wanted[:place]
+    assert words[place + 2 :] == wanted[wanted.index("--concurrency") :]
+
+
+@pytest.mark.parametrize(("program", "kind"), [("grpo", GRPOSettings), ("veg", VEGSettings)])
+def test_every_preset_has_a_command(program, kind):
+    for name in preset_names(program):
+        words = shlex.split(evaluation_command(asdict(load_preset(kind, program, name)), Path("runs/x")))
+        assert ("--feedback" in words) == (program == "veg") and words[2] and words[-1] == "folder=runs/x"
+
+
+def command_of(tmp_path, *words):
+    settings, _ = parse(VEGSettings, [*words, "--out", str(tmp_path / "run")], program="veg")
+    commands = {evaluation_command(asdict(made), Path("runs/x")) for made in (settings, settings.with_feedback())}
+    (command,) = commands  # as its folder keeps them, and as it ran
+    return shlex.split(command.partition("  # ")[0]), command.partition("  # ")[2]
+
+
+def test_feedback_and_wrappers_are_options_of_the_command(tmp_path):
+    stack = '[{"Memory": {"turns": 1}}, {"ForcedAnswer": {"free_turns": 4}}]'
+    model = (
+        "--test-feedback",
+        "openai:m@http://127.0.0.1:1",
+        "--feedback-options",
+        '{"temperature": 0.5, "api_key_env": "K"}',
+    )
+    words, rest = command_of(tmp_path, "--env.wrappers", stack, "--feedback", "none", "--epsilon", "0.25", *model)
+    given = ["--split", "test", "--turn-limits", "4", "--feedback", "none,openai:m@http://127.0.0.1:1", "--epsilon", "0.25",
+             "--feedback-arg", "temperature=0.5", "--feedback-arg", "api_key_env=K", "--concurrency", "64"]  # fmt: skip
+    assert words[:3] == ["agent-envs", "eval", "SearchQA"] and words[3 : 3 + len(given)] == given
+    assert rest == "without Memory"
+
+
+def test_a_turn_limit_is_an_option_where_no_answer_is_forced(tmp_path):
+    stack = ("--env.wrappers", '[{"TurnLimit": {"turns": 4}}]')
+    words, rest = command_of(tmp_path, "--env.id", "BabaIsAI", *stack)
+    assert words[words.index("--turn-limits") + 1] == "4" and rest == ""
+    words, rest = command_of(tmp_path / "b", "--env.id", "SearchQA", *stack)
+    assert "--turn-limits" not in words and rest == "without TurnLimit"
+
+
+def test_texts_that_read_as_json_stay_texts(tmp_path):
+    settings = asdict(GRPOSettings())
+    settings["env"]["arguments"] = '{"kind": "3", "name": "plain", "list": [1], "none": null}'
+    words = shlex.split(evaluation_command(settings, Path("7")))
+    assert words[3:11:2] == ["--arg"] * 4 and words[4:12:2] == ['kind="3"', "name=plain", "list=[1]", "none=null"]
+    assert words[-1] == 'folder="7"'
+
+
+def test_expanded_actions_have_no_command(tmp_path):
+    (tmp_path / "model").mkdir()
+    assert how_to_evaluate(GRPOSettings(), tmp_path).startswith("evaluate it: agent-envs eval SearchQA --split test ")
+    (tmp_path / "model" / "expanded_head.json").write_text("{}")
+    assert how_to_evaluate(GRPOSettings(), tmp_path) == ""
+
+
+def test_what_is_no_run_is_one_line(tmp_path, monkeypatch, capsys):
+    for words, message in (([], "name the folder of a run"), ([str(tmp_path)], f"{tmp_path} holds no run: ")):
+        monkeypatch.setattr(sys, "argv", ["trained_agent", *words])
+        with pytest.raises(SystemExit) as end:
+            trained_agent.main()
+        told = capsys.readouterr().err
+        assert end.value.code == 2 and message in told and len(told.splitlines()) == 1
 
 
 def test_what_is_no_finished_run_is_one_line(trained, tmp_path):

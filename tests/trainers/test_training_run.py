@@ -80,6 +80,16 @@ def test_the_model_that_is_written_is_one_that_transformers_loads(whole):
     assert tokenizer.chat_template and tokenizer.decode(tokenizer.encode("ascending order")) == "ascending order"
 
 
+def test_a_run_that_a_limit_on_environment_steps_ends_is_measured_at_its_end(whole, tmp_path):
+    out, _ = whole
+    most = curve(out)[2]["env_steps"]
+    result = run(tmp_path / "short", "--most-env-steps", str(int(most)))
+    rows = curve(tmp_path / "short")
+    assert [row["step"] for row in rows] == [1, 2, 3] and result["steps"] == 3 and result["env_steps"] == most
+    assert [("eval/success" in row) for row in rows] == [False, True, True]
+    assert rows[:2] == curve(out)[:2] and rows[2].items() >= curve(out)[2].items()
+
+
 def test_the_same_seed_gives_the_same_curve_and_another_does_not(whole, tmp_path):
     out, result = whole
     run(tmp_path / "again")

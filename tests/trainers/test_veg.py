@@ -169,5 +169,62 @@ def test_a_table_has_a_column_for_each_way_to_measure():
     ]
 
 
+@pytest.mark.parametrize(
+    "words, message",
+    [
+        (["--test-feedback", "none"], "test_feedback='none': name who gives feedback"),
+        (["--max-cost", "nan"], "max_cost=nan"),
+        (["--max-cost", "-1"], "max_cost=-1"),
+        (["--max-calls", "-1"], "max_calls=-1"),
+        (["--feedback-options", "[1]"], "feedback_options='[1]': a JSON object is needed"),
+        (["--feedback", "openai:m@http://localhost:1", "--feedback-options", '{"heat": 1}'], "unknown option heat"),
+        (["--templates", "nowhere"], "explore.md cannot be read"),
+        (["--feedback", "openai:m@http://localhost:1", "--max-cost", "1"], "give prices=FILE"),
+        (["--feedback", "openai:m@http://localhost:1", "--prices", "none.json"], "there is no such file"),
+    ],
+)
+def test_settings_that_do_not_fit_are_one_line(tmp_path, monkeypatch, capsys, words, message):
+    monkeypatch.setattr("sys.argv", ["veg", *SMALL, *words, "--out", str(tmp_path / "run")])
+    with pytest.raises(SystemExit) as end:
+        veg.main()
+    told = " ".join(capsys.readouterr().err.replace("│", " ").split())
+    assert end.value.code == 2 and message in told and "Traceback" not in told
+
+
+def test_a_run_keeps_the_texts_of_its_templates(tmp_path):
+    """What becomes of the folder is nothing to a run that goes on."""
+    folder = tmp_path / "texts"
+    folder.mkdir()
+    for mode in ("explore", "exploit"):
+        (folder / f"{mode}.md").write_text(f"OLD {mode}: $instructions and $conversation")
+    chat = "openai:m@http://localhost:1"
+    words = [*SMALL, "--feedback", chat, "--templates", str(folder), "--out", str(tmp_path / "run")]
+    first, out = parse(VEGSettings, words, program="veg")
+    for mode in ("explore", "exploit"):
+        (folder / f"{mode}.md").write_text(f"NEW {mode}: $instructions and $conversation")
+    again, _ = parse(VEGSettings, ["--resume", str(out)], program="veg")
+    assert again == first and json.loads(first.templates)["explore"].startswith("OLD explore")
+    assert "OLD explore" in again.stack(chat)[0]["VerbalFeedback"]["templates"]["explore"]
+    other, _ = parse(VEGSettings, [*words[:-1], str(tmp_path / "other")], program="veg")
+    assert other.told() != first.told() == again.told() and len(first.told().rpartition("templates ")[2]) == 12
+
+
+def test_prices_and_options_reach_the_wrapper():
+    settings = VEGSettings(
+        feedback="openai:m@http://localhost:1", prices="p.json", feedback_options='{"max_tokens": 9}'
+    )
+    given = settings.stack(settings.feedback)[0]["VerbalFeedback"]
+    assert given["prices"] == "p.json" and given["options"] == {"max_tokens": 9}
+    assert "options" not in settings.stack("scripted:weak")[0]["VerbalFeedback"]
+    assert settings.chat_models == {"openai:m@http://localhost:1": "openai:m@http://localhost:1/v1"}
+
+
+def test_help_names_its_own_presets(capsys):
+    with pytest.raises(SystemExit):
+        parse(VEGSettings, ["--help"], program="veg")
+    told = " ".join(capsys.readouterr().out.replace("│", " ").split())
+    assert "trainers/presets/veg" in told and "trainers/presets/grpo" not in told and "--feedback-options" in told
+
+
 def test_it_is_short():
     assert len(Path(veg.__file__).read_text().splitlines()) <= 90

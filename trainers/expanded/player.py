@@ -16,8 +16,10 @@ import torch
 from gymnasium.envs.registration import EnvSpec
 
 from agent_envs.errors import UsageError
+from agent_envs.policies import core_of
 from agent_envs.rollout import EpisodeResult
 from agent_envs.run_journal import Planned
+from agent_envs.runner import Services
 from agent_envs.trajectory import Trajectory
 from trainers.contracts import Sampling, TokenSequence
 from trainers.engines.draws import check_sampling
@@ -40,6 +42,7 @@ class ExpandedPlayer:
         batch: how many episodes are played at a time.
         sampled_tokens: decisions drawn so far, over all episodes: tokens and expanded actions.
         edited: texts that an environment recorded otherwise than they were sampled.
+        services: what stands before the outside services of its environments.
     """
 
     def __init__(
@@ -76,6 +79,7 @@ class ExpandedPlayer:
         check_cacheable(config)
         self.name, self.batch = name, batch
         self.sampled_tokens = self.edited = 0
+        self.services = Services()
         self._model, self._head, self._sampling, self._within = model, head, sampling, within
         self._words = ExpandedChat(chat, head.rows)
         self._new = max_new_tokens
@@ -95,6 +99,7 @@ class ExpandedPlayer:
 
         Raises:
             UsageError: keys repeat, or an environment's expanded actions are not those of the model's head.
+            BudgetSpent: nothing may be paid any more.
         """
         if len({item.key for item in plan}) != len(plan):
             raise UsageError("play: episode keys repeat in the plan")
@@ -157,6 +162,8 @@ class ExpandedPlayer:
         for item in plan:
             place = taken.get(item.spec, 0)
             env = self._env(item.spec, place)
+            core = core_of(env)
+            core.recording, core.charged = self.services.recording, self.services.charged
             taken[item.spec] = place + (item.key not in starts)
             start = starts.get(item.key)
             episode = episodes[item.key] = WalkingEpisode(self._words, start.env if start else env, item)

@@ -1,0 +1,104 @@
+"""What a training run is made of: environment, model, engine and players, as its settings name them."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import gymnasium as gym
+import torch
+from gymnasium.envs.registration import EnvSpec
+
+from agent_envs.policies import core_of
+from agent_envs.run_journal import Planned
+from agent_envs.trajectory import Trajectory
+from trainers.assembling import (
+    Settings,
+    environment_specs,
+    made_engine,
+    made_model,
+    made_policies,
+    with_expanded_head,
+)
+from trainers.contracts import TokenSequence
+from trainers.sampling import Group, play_groups
+from trainers.training.arenas import use_few_arenas
+from trainers.training.models import make_accelerator
+from trainers.training.optimise import Optimiser, same_weights
+from trainers.training.processes import Processes, one_budget
+
+
+class RunParts(Processes):
+    """The parts of a run.
+
+    Attributes:
+        out: its folder.
+        model: that is trained.
+        chat: tokens of conversations.
+        engine: samples; it shares the model, or has a copy that `weights_changed` keeps up.
+        policy: plays training episodes.
+        judged: plays as it is measured: greedily, say.
+        optimiser: of the model.
+        spec: of the environment, as JSON.
+        tools: schemas that the policy is shown.
+        train_split: of the environment.
+        train_size: how many tasks that split has.
+        max_context: tokens of a conversation.
+        temperature: at which logprobs are computed: that of sampling.
+    """
+
+    def __init__(self, settings: Settings, out: Path, updates: int) -> None:
+        """Make them; `updates` is how many gradient steps the schedule of the learning rate spans.
+
+        Raises:
+            UsageError: a setting does not fit; the message names it.
+        """
+        self.out, self._settings = out, settings
+        self.spec, self._bare_spec = environment_specs(settings)[0], environment_specs(settings, bare=True)[0]
+        self.train_split = settings.env.train_split
+        self.accelerator = make_accelerator(settings.model)
+        self.device = self.accelerator.device
+        if self.device.type == "cpu":
+            torch.set_num_threads(1)  # two were seven times slower on busy machines
+        use_few_arenas()
+        env = self.environment(bare=True)
+        self.train_size = core_of(env).source.size(self.train_split)
+        _, info = env.reset(seed=0, options={"split": self.train_split, "task": 0})
+        self.tools = tuple(info["tools"])
+        self.model, self.chat = made_model(settings, self.accelerator)
+        with_expanded_head(settings, self.model, self.chat, env)
+        same_weights(self.model, self.accelerator)
+        self.temperature = settings.sampling.temperature
+        self.max_context = settings.sampling.max_context
+        self.engine = made_engine(settings, self.bare, self.chat, self.accelerator, out)
+        self.policy, self.judged = made_policies(settings, self.bare, self.engine, self.chat, self.accelerator.autocast)
+        self.optimiser = Optimiser(self.model, settings.optim, updates)
+
+    @property
+    def bare(self) -> Any:
+        """The model without what accelerate may have put around it."""
+        return self.accelerator.unwrap_model(self.model)
+
+    def encoded(self, episode: Trajectory) -> list[TokenSequence]:
+        """Return an episode that somebody played as tokens, as the policy would have had them."""
+        return self.policy.demonstrated(episode, self.spec, self.tools)
+
+    def environment(self, *, bare: bool = False) -> gym.Env[Any, Any]:
+        """Return a new environment of the run's kind; `bare`: without the wrappers of `env.wrappers`."""
+        return gym.make(EnvSpec.from_json(self._bare_spec if bare else self.spec))
+
+    def played(self, plan: Sequence[Planned], together: int) -> list[Group]:
+        """Play this process's share of a step's groups, each of so many episodes.
+
+        Raises:
+            BudgetSpent: an episode is missing because nothing may be paid any more, here or in another process.
+            AgentEnvsError: every episode ended in a fault.
+        """
+        with one_budget():
+            return play_groups(self.share(plan, together=together), self.policy)
+
+    def weights_changed(self) -> None:
+        """Tell the engine: caches are dropped; a copy of the weights is brought up to date, and checked."""
+        if hasattr(self.engine, "sync"):
+            with self.accelerator.autocast():
+                self._gap = self.engine.sync(self.bare)
+        self.engine.forget()
