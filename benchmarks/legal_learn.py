@@ -6,27 +6,30 @@ After "Reinforcement Learning for Long-Horizon Multi-Turn Search Agents" (arXiv 
 models made from nothing. A seed is `python -m trainers.grpo --preset tiny-legal`, and `--preset tiny-legal-4`, which begin
 with the same weights. The base (those weights) and both agents are then played on test tasks with 0 to 10 free turns before
 the answer is forced, as `agent-envs eval LegalSearch --turn-limits` does; 0 is naive RAG. A run that ended is not repeated.
+
+Seeds are paired, and intervals of means and differences are Student's over seeds. The chart shows every seed and no bars.
 """
 
 import argparse
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from agent_envs.evaluation.episodes import EpisodeNumbers
 from agent_envs.evaluation.evaluate import evaluate
 from agent_envs.evaluation.plan import Choice, adhoc_suite
 from agent_envs.evaluation.run_folder import Settings, open_run
 from agent_envs.evaluation.suite import Suite
 from agent_envs.evaluation.turn_limits import LimitedRun, LimitRow, limit_rows
-from benchmarks.training_runs import about, percent, trained
+from benchmarks.training_runs import about, ahead, over_seeds, percent, points, trained
 from trainers.command_line import load_preset
 from trainers.grpo import GRPOSettings
 
 LIMITS = (0, 1, 2, 3, 4, 6, 8, 10)
 PRESETS = {"10 turns": "tiny-legal", "4 turns": "tiny-legal-4"}
+AGENTS = ("base", "4 turns", "10 turns")
+DIFFERENCES = (("4 turns", "base"), ("10 turns", "base"), ("10 turns", "4 turns"))
 CLASS = "trainers.trained_agent:TrainedAgent"
 CONCURRENCY = 96
 PANELS = (
@@ -35,7 +38,20 @@ PANELS = (
     ("wrong", "wrong", 100),
     ("turns", "turns, the answer included", 1),
 )
-COLOURS = {"base": "#6e7781", "4 turns": "#c8500a", "10 turns": "#1f5fa8"}
+STYLES = {"base": ("#000000", ":"), "4 turns": ("#D55E00", "--"), "10 turns": ("#0072B2", "-")}
+LABELS = {
+    "base": "before reinforcement",
+    "4 turns": "trained at 4 free turns",
+    "10 turns": "trained at 10 free turns",
+}
+BARS = (
+    "mean and interval: of the seeds' values, Student's 95 % over seeds (None for one seed, and where all seeds have one "
+    "value); differences are paired by seed, as the agents of a seed begin with the same weights and play the same tasks. "
+    "In `seeds`, an interval is over the test tasks of that seed alone. The chart: thin lines are seeds, thick ones their "
+    "mean, and there are no bars"
+)
+
+Rows = dict[int, list[LimitRow]]  # of an agent, by seed
 
 
 @dataclass(frozen=True)
@@ -47,49 +63,165 @@ class Agent:
     start: bool = False
 
 
-def swept(agent: Agent, suite: Suite, folder: Path) -> list[EpisodeNumbers]:
-    """Play an agent under all limits, or go on with it, and return the numbers of its episodes."""
+def run_folders(runs: Path, seed: int) -> dict[str, Path]:
+    """Return the folders of a seed's two runs."""
+    return {name: runs / f"{preset}-{seed}" for name, preset in PRESETS.items()}
+
+
+def sweep_folder(runs: Path, name: str, seed: int) -> Path:
+    """Return the folder of an agent's episodes under all limits."""
+    return runs / f"turns-{name.replace(' ', '-')}-{seed}"
+
+
+def has_ended(runs: Path, seed: int) -> bool:
+    """Return whether both runs of a seed and the sweeps of its three agents have come to their end."""
+    results = [sweep_folder(runs, name, seed) / "results.json" for name in AGENTS]
+    trained_both = all((folder / "result.json").exists() for folder in run_folders(runs, seed).values())
+    swept_all = all(path.exists() and json.loads(path.read_text(encoding="utf-8"))["complete"] for path in results)
+    return trained_both and swept_all
+
+
+def sweep(agent: Agent, suite: Suite, folder: Path) -> None:
+    """Play an agent under all limits, or go on with it."""
     options: dict[str, Any] = {"folder": str(agent.folder), **({"start": True} if agent.start else {})}
     evaluate(suite, Settings(CLASS, options, CONCURRENCY, smoke=True), folder=folder)
-    return open_run(folder).numbers()
 
 
-def rows_of(name: str, suite: Suite, numbers: Sequence[EpisodeNumbers]) -> list[LimitRow]:
-    """Return a row a limit; the episodes of several seeds count as trials of their task."""
-    return limit_rows([LimitedRun(name, suite, numbers)])
+def rows_of(folder: Path) -> list[LimitRow]:
+    """Return a row a limit of the episodes that lie in a folder."""
+    run = open_run(folder)
+    return limit_rows([LimitedRun("", run.suite, run.numbers())])
 
 
-def draw(found: dict[str, list[LimitRow]], path: Path) -> None:
-    """Draw accuracy, abstention, wrong answers and turns against free turns, a line an agent, with intervals."""
+def value_of(row: LimitRow, name: str) -> float | None:
+    """Return a figure of an agent under a limit; None where it is not known."""
+    if name == "turns":
+        return row.turns
+    rate = getattr(row, name)
+    return None if rate is None else float(rate.value)
+
+
+def values(rows: Rows, name: str, limit: int) -> dict[int, float]:
+    """Return a figure under a limit by seed, where it is known."""
+    found = {seed: value_of(row, name) for seed, table in rows.items() for row in table if row.free_turns == limit}
+    return {seed: value for seed, value in found.items() if value is not None}
+
+
+def limits_of(found: Mapping[str, Rows]) -> list[int]:
+    """Return the limits that were played."""
+    return sorted({row.free_turns for rows in found.values() for table in rows.values() for row in table})
+
+
+def turns_table(found: Mapping[str, Rows]) -> dict[str, Any]:
+    """Return, by agent, figure and free turns, the seeds' values with their mean and interval."""
+    return {
+        agent: {
+            name: {str(limit): over_seeds(got) for limit in limits_of(found) if (got := values(rows, name, limit))}
+            for name, _, _ in PANELS
+        }
+        for agent, rows in found.items()
+    }
+
+
+def differences(found: Mapping[str, Rows]) -> dict[str, Any]:
+    """Return, by pair of agents, figure and free turns, how far the first is above the second over seeds."""
+    told: dict[str, Any] = {}
+    for one, other in DIFFERENCES:
+        table = told[f"{one} - {other}"] = {name: dict[str, Any]() for name, _, _ in PANELS}
+        for name, rows in table.items():
+            for limit in limits_of(found):
+                gap = ahead(values(found[other], name, limit), values(found[one], name, limit))
+                if gap is not None:
+                    rows[str(limit)] = gap
+    return told
+
+
+def draw(found: Mapping[str, Rows], path: Path) -> None:
+    """Draw accuracy, abstention, wrong answers and turns against free turns: a thin line a seed, a thick one for the mean."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(14, 3.6), layout="constrained")
+    figure = Figure(figsize=(15, 4.6), layout="constrained")
     FigureCanvasAgg(figure)
     title = "Generated law, tiny models: trained at 4 and at 10 free turns, and before reinforcement"
-    figure.suptitle(title, fontsize=11, x=0.01, ha="left")
-    for axis, (figure_name, label, scale) in zip(figure.subplots(1, len(PANELS)), PANELS, strict=True):
-        for shift, (name, rows) in enumerate(found.items()):
-            points = [point_of(row, figure_name, scale) for row in rows]
-            x = [row.free_turns + 0.08 * (shift - 1) for row in rows]
-            y, low, high = zip(*points, strict=True)
-            axis.errorbar(x, y, [low, high], color=COLOURS[name], marker="o", ms=3, lw=1.5, capsize=2, label=name)
+    figure.suptitle(f"{title}\n\n", fontsize=13, x=0.01, ha="left")
+    count = max(map(len, found.values()))
+    note = f"Thin: one seed each ({count}); thick: their mean. No bars: intervals over seeds stand with the figures."
+    figure.text(0.01, 1 - 0.4 / figure.get_figheight(), note, fontsize=9, va="top", color="#444444")
+    axes = figure.subplots(1, len(PANELS))
+    for axis, (name, label, scale) in zip(axes, PANELS, strict=True):
+        for agent, rows in found.items():
+            draw_agent(axis, agent, rows, name, scale)
         axis.set_title(label + (", %" if scale == 100 else ""), fontsize=10, loc="left")
         axis.set_xlabel("free turns before the forced answer", fontsize=9)
+        axis.set_ylim(bottom=0)
         axis.grid(alpha=0.25)
-    figure.axes[0].legend(fontsize=8, frameon=False)
+        axis.tick_params(labelsize=8)
+    lines, names = axes[0].get_legend_handles_labels()
+    figure.legend(lines, names, loc="outside lower left", ncols=len(names), fontsize=9, frameon=False)
     figure.savefig(path, dpi=110)
 
 
-def point_of(row: LimitRow, name: str, scale: int) -> tuple[float, float, float]:
-    """Return a value, and how far its interval reaches below and above it."""
-    if name == "turns":
-        value, (low, high) = row.turns or 0.0, row.turns_interval
-    else:
-        rate = getattr(row, name)
-        value, low, high = (0.0, 0.0, 0.0) if rate is None else (rate.value, rate.low, rate.high)
-    low, high = (value if bound is None else bound for bound in (low, high))
-    return scale * value, scale * max(0.0, value - low), scale * max(0.0, high - value)
+def draw_agent(axis: Any, agent: str, rows: Rows, name: str, scale: float) -> None:
+    """Draw a figure of an agent: its seeds, and their mean where they have it."""
+    colour, dashes = STYLES[agent]
+    by_limit = {limit: got for limit in limits_of({agent: rows}) if (got := values(rows, name, limit))}
+    for seed in rows:
+        line = [(limit, scale * got[seed]) for limit, got in by_limit.items() if seed in got]
+        axis.plot([x for x, _ in line], [y for _, y in line], color=colour, alpha=0.35, lw=0.8)
+    means = [scale * sum(got.values()) / len(got) for got in by_limit.values()]
+    axis.plot(list(by_limit), means, color=colour, ls=dashes, lw=2.2, marker="o", ms=4, label=LABELS[agent])
+
+
+def made(runs: Path, seed: int, suite: Suite) -> None:
+    """Train both agents of a seed and sweep all three, where that is not done."""
+    folders = run_folders(runs, seed)
+    for name, preset in PRESETS.items():
+        trained("grpo", ("--preset", preset), seed, folders[name])
+    starts = [Agent("base", folders["10 turns"], start=True)]
+    for agent in [*starts, *(Agent(name, folder) for name, folder in folders.items())]:
+        sweep(agent, suite, sweep_folder(runs, agent.name, seed))
+
+
+def read(runs: Path, seed: int) -> tuple[dict[str, Any], dict[str, list[LimitRow]]]:
+    """Return the results of a seed's two runs and the rows of its three agents, and print them."""
+    results: dict[str, Any] = {}
+    for name, folder in run_folders(runs, seed).items():
+        result = results[name] = json.loads((folder / "result.json").read_text(encoding="utf-8"))
+        print(f"{name} seed {seed}: {percent(result['before'])} -> {percent(result['after'])}")
+    rows = {name: rows_of(sweep_folder(runs, name, seed)) for name in AGENTS}
+    for name, table in rows.items():
+        told = ", ".join(f"{row.free_turns}: {100 * row.success.value:.0f}" for row in table)
+        print(f"{name} seed {seed}, accuracy by free turns: {told}", flush=True)
+    return results, rows
+
+
+def write(out: Path, results: Mapping[int, dict[str, Any]], found: Mapping[str, Rows]) -> None:
+    """Print the differences, write the figures, and draw the chart."""
+    kept = ("seed", "before", "after", "gain", "steps", "env_steps", "sampled_tokens", "cpu_seconds")
+    gaps = differences(found)
+    for pair, table in gaps.items():
+        print(f"{pair}, accuracy by free turns, in points (Student's interval over seeds):")
+        for limit, row in table["success"].items():
+            print(f"  {limit:>2}: {points(row)}")
+    table = {
+        "about": about("python -m benchmarks.legal_learn --out benchmarks/results/legal_learn.json") | {"bars": BARS},
+        "runs": {
+            name: {
+                "command": f"python -m trainers.grpo --preset {preset}",
+                "seeds": [{key: row[name][key] for key in kept} for row in results.values()],
+            }
+            for name, preset in PRESETS.items()
+        },
+        "turns": turns_table(found),
+        "differences": gaps,
+        "seeds": {
+            name: {str(seed): [row.to_json() for row in table] for seed, table in rows.items()}
+            for name, rows in found.items()
+        },
+    }
+    out.write_text(json.dumps(table, indent=1) + "\n", encoding="utf-8")
+    draw(found, out.with_suffix(".png"))
 
 
 def main() -> None:
@@ -98,56 +230,23 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2], help="default: 0 1 2")
     parser.add_argument("--tasks", type=int, default=150, help="test tasks under each limit (default 150)")
     parser.add_argument("--runs", type=Path, default=Path("runs/legal-learn"), help="where the runs are kept")
+    parser.add_argument("--finished", action="store_true", help="start nothing: take the seeds that have ended")
     parser.add_argument("--out", type=Path, help="write the figures here, and the chart beside it")
     args = parser.parse_args()
+    seeds: Sequence[int] = [seed for seed in args.seeds if not args.finished or has_ended(args.runs, seed)]
     settings = load_preset(GRPOSettings, "grpo", "tiny-legal")
     arguments = json.loads(settings.env.arguments)
     suite = adhoc_suite(Choice("LegalSearch", arguments, "test", args.tasks, turn_limits=LIMITS))
-    runs: dict[str, list[dict[str, Any]]] = {name: [] for name in PRESETS}
-    numbers: dict[str, list[list[EpisodeNumbers]]] = {name: [] for name in ("base", *reversed(PRESETS))}
-    for seed in args.seeds:
-        folders = {name: args.runs / f"{preset}-{seed}" for name, preset in PRESETS.items()}
-        for name, preset in PRESETS.items():
-            result = trained("grpo", ("--preset", preset), seed, folders[name])
-            runs[name].append(result)
-            print(f"{name} seed {seed}: {percent(result['before'])} -> {percent(result['after'])}", flush=True)
-        agents = [Agent("base", folders["10 turns"], start=True)]
-        agents += [Agent(name, folder) for name, folder in folders.items()]
-        for agent in agents:
-            folder = args.runs / f"turns-{agent.name.replace(' ', '-')}-{seed}"
-            numbers[agent.name].append(swept(agent, suite, folder))
-            told = [
-                f"{row.free_turns}: {100 * row.success.value:.0f}"
-                for row in rows_of("", suite, numbers[agent.name][-1])
-            ]
-            print(f"{agent.name} seed {seed}, accuracy by free turns: {', '.join(told)}", flush=True)
-    if args.out:
-        write(args.out, suite, runs, numbers)
-
-
-def write(
-    out: Path, suite: Suite, runs: dict[str, list[dict[str, Any]]], numbers: dict[str, list[list[EpisodeNumbers]]]
-) -> None:
-    """Write the figures and the chart."""
-    rows = {name: rows_of(name, suite, [row for seed in seeds for row in seed]) for name, seeds in numbers.items()}
-    kept = ("seed", "before", "after", "gain", "steps", "env_steps", "sampled_tokens", "cpu_seconds")
-    table = {
-        "about": about("python -m benchmarks.legal_learn --out benchmarks/results/legal_learn.json"),
-        "runs": {
-            name: {
-                "command": f"python -m trainers.grpo --preset {PRESETS[name]}",
-                "seeds": [{key: result[key] for key in kept} for result in results],
-            }
-            for name, results in runs.items()
-        },
-        "turns": {name: [row.to_json() for row in found] for name, found in rows.items()},
-        "by_seed": {
-            name: [[round(row.success.value, 4) for row in rows_of(name, suite, seed)] for seed in seeds]
-            for name, seeds in numbers.items()
-        },
-    }
-    out.write_text(json.dumps(table, indent=1) + "\n", encoding="utf-8")
-    draw(rows, out.with_suffix(".png"))
+    results: dict[int, dict[str, Any]] = {}
+    found: dict[str, Rows] = {name: {} for name in AGENTS}
+    for seed in seeds:
+        if not args.finished:
+            made(args.runs, seed, suite)
+        results[seed], rows = read(args.runs, seed)
+        for name, table in rows.items():
+            found[name][seed] = table
+    if args.out and results:
+        write(args.out, results, found)
 
 
 if __name__ == "__main__":

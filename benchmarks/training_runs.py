@@ -1,14 +1,21 @@
-"""Runs of trainers as a user would type them, each in a process of its own: begun, gone on with, or taken as they are."""
+"""Runs of trainers as a user would type them, each in a process of its own: begun, gone on with, or taken as they are.
+
+What several seeds say is a mean with Student's interval over seeds: a seed is one draw, however many tasks it is measured on.
+"""
 
 import json
+import math
 import os
 import platform
+import statistics
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
+
+from agent_envs.evaluation.statistics.student import t_quantile
 
 
 def trained(program: str, options: Sequence[str], seed: int, folder: Path) -> dict[str, Any]:
@@ -44,3 +51,33 @@ def percent(row: dict[str, Any]) -> str:
     """Return a success with its interval, in per cent."""
     low, high = row["interval"]
     return f"{100 * row['success']:5.1f} % [{100 * low:.1f}, {100 * high:.1f}]"
+
+
+def over_seeds(values: Mapping[int, float]) -> dict[str, Any]:
+    """Return the values by seed, their mean, and its 95 % Student interval over seeds.
+
+    The interval is None for one seed, and where all seeds have one value: it would have no width, and claim to be sure.
+
+    Args:
+        values: one a seed; there is at least one.
+    """
+    numbers = [values[seed] for seed in sorted(values)]
+    mean, interval = statistics.mean(numbers), None
+    if len(numbers) > 1 and max(numbers) - min(numbers) > 1e-9:
+        half = t_quantile(0.975, len(numbers) - 1) * statistics.stdev(numbers) / math.sqrt(len(numbers))
+        interval = [round(mean - half, 4), round(mean + half, 4)]
+    by_seed = {str(seed): round(values[seed], 4) for seed in sorted(values)}
+    return {"by_seed": by_seed, "mean": round(mean, 4), "interval": interval}
+
+
+def ahead(one: Mapping[int, float], other: Mapping[int, float]) -> dict[str, Any] | None:
+    """Return by how much the second is ahead of the first over the seeds that both have; None where there is none."""
+    seeds = one.keys() & other.keys()
+    return over_seeds({seed: other[seed] - one[seed] for seed in seeds}) if seeds else None
+
+
+def points(row: dict[str, Any]) -> str:
+    """Return what `ahead` or `over_seeds` gave in words, in points of per cent."""
+    seeds = ", ".join(row["by_seed"])
+    bounds = row["interval"] and " [{:+.1f}, {:+.1f}]".format(*(100 * bound for bound in row["interval"]))
+    return f"{100 * row['mean']:+.1f}{bounds or ', no interval'} (seed{'s' * (len(row['by_seed']) > 1)} {seeds})"

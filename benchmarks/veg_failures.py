@@ -6,6 +6,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import gymnasium as gym
+
+from agent_envs.policies import core_of
+from agent_envs.registry import full_id
 from agent_envs.rollout import EpisodeResult
 
 TASKS = 256
@@ -19,24 +23,18 @@ def failures(folder: Path) -> dict[str, Any]:
     if kept.exists():
         found: dict[str, Any] = json.loads(kept.read_text(encoding="utf-8"))
         return found
-    from trainers.assembling import environment
-    from trainers.command_line import read_settings
-    from trainers.sampling import environment_spec, plan_groups, tasks_of_step
+    from benchmarks.veg_episodes import measured_plan, run_settings
     from trainers.stacks import wrapper_rows
     from trainers.trained_agent import TrainedAgent
-    from trainers.veg import VEGSettings
 
-    settings = read_settings(VEGSettings, folder)
-    split, arguments = settings.env.test_split, json.loads(settings.env.arguments)
-    _, core = environment(settings.env.id, settings.env.arguments)
-    tasks = tasks_of_step(0, TASKS, core.source.size(split), seed=0)
+    settings = run_settings(folder)
+    core = core_of(gym.make(full_id(settings.env.id), **json.loads(settings.env.arguments)))
     told: dict[str, Any] = {}
     for way, feedback in WAYS.items():
-        rows = wrapper_rows(json.dumps(settings.stack(feedback)), way)
-        plan = plan_groups(environment_spec(settings.env.id, arguments, rows), split, tasks, 1, "failures")
+        plan = measured_plan(settings, wrapper_rows(json.dumps(settings.stack(feedback)), way), TASKS, "failures")
         for name, temperature in TEMPERATURES.items():
             results = list(TrainedAgent(str(folder), temperature=temperature).play(plan).values())
-            golds = [core.source.get(split, result.trajectory.header.task_id).gold for result in results]
+            golds = [core.source.get(settings.env.test_split, r.trajectory.header.task_id).gold for r in results]
             told[f"{way}, {name}"] = ends(results, golds)
     kept.write_text(json.dumps(told) + "\n", encoding="utf-8")
     return told

@@ -3,31 +3,55 @@
     python -m benchmarks.veg_learn --out benchmarks/results/veg.json
 
 Each run is the command that a user would type, in a process of its own, on one torch thread; one that ended is not repeated,
-one that was killed goes on. Of one seed all runs begin with the same weights, after the same warm start, and end after as many
-environment steps. All are measured with good feedback and without any, before and after. What feedback would have cost if a
-paid model had given it is counted on the trained policy's test episodes, at four characters a token: tokens times prices.
+one that was killed goes on. Of one seed all runs of a group begin with the same weights, after the same warm start, and end
+after as many environment steps. At its end each is measured on the same test tasks as it was trained, with good feedback, and
+without any; at its start as it is trained (`before`), and where that is with feedback, without it, too (`bare`).
+
+The warm start of tiny-sparse is made for VEG's case: it teaches to heed feedback, and to stop a hop early without it.
+
+Seeds are paired, and an interval is Student's over seeds. What feedback would have cost if a paid model had given it is
+counted on the trained policy's test episodes (`benchmarks.veg_price`); what the script earns when it plays alone stands beside
+(`benchmarks.veg_episodes`).
 """
 
 import argparse
 import json
-import math
-import statistics
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from benchmarks.training_runs import about, percent, trained
+from benchmarks.training_runs import about, ahead, over_seeds, percent, points, trained
 
 SEARCH = ("--preset", "tiny-searchqa", "--test-feedback", "scripted:good")
 SPARSE = ("--preset", "tiny-sparse", "--test-feedback", "scripted:good")
 TELECOM = ("--preset", "tiny-telecom", "--test-feedback", "scripted:good")
 SIDES = ("after_with_feedback", "after_without")
+COMPARISONS = {
+    "as_trained": (
+        "after",
+        "each as it was trained: VEG with the feedback that it had in training, GRPO with none. The paper's comparison; in the "
+        "test episodes VEG alone is told anything",
+    ),
+    "both_with_feedback": (
+        "after_with_feedback",
+        "both with good feedback in the test episodes; GRPO saw feedback in half of its warm start, and none in reinforcement",
+    ),
+    "both_without": (
+        "after_without",
+        "both without feedback in the test episodes; VEG had some at every turn of reinforcement",
+    ),
+}
+STARTS = {
+    "searchqa": "half of the warm start's demonstrations show feedback, good or weak, of a solver that takes none",
+    "sparse": "made for VEG's case: the warm start stops a hop early 95 % of the time without feedback, and 25 % where "
+    "good feedback says what is missing: it teaches to heed feedback",
+    "telecom": "half of the warm start's demonstrations show feedback, good or weak, of a solver that takes none",
+}
 CURVES = ("eval/success", "eval_bare/success", "entropy", "success", "reward", "turns")
 EXPLAINED = ("grpo", "veg")
 PRICED = ("veg", "telecom-veg")
-T_QUANTILES = {2: 12.706, 3: 4.303, 4: 3.182, 5: 2.776}  # 97.5 % of Student's t, by the number of seeds
 
 
 @dataclass(frozen=True)
@@ -35,7 +59,7 @@ class Experiment:
     """A command in several seeds.
 
     Attributes:
-        name: of its folders, and of its line in pictures.
+        name: of its folders.
         options: of the command line, but the seed and the folder.
         group: experiments of one group are compared, the first one (GRPO) with each of the others.
     """
@@ -56,6 +80,10 @@ EXPERIMENTS = (
     Experiment("telecom-grpo", (*TELECOM, "--feedback", "none"), "telecom"),
     Experiment("telecom-veg", TELECOM, "telecom"),
 )
+KNOWN = {experiment.name: experiment for experiment in EXPERIMENTS}
+FIRST = {group: next(row.name for row in EXPERIMENTS if row.group == group) for group in {e.group for e in EXPERIMENTS}}
+
+Found = dict[str, list[dict[str, Any]]]
 
 
 def figures_of(folder: Path, result: dict[str, Any]) -> dict[str, Any]:
@@ -63,7 +91,7 @@ def figures_of(folder: Path, result: dict[str, Any]) -> dict[str, Any]:
     from trainers.training.metrics import FILE, read_metrics
 
     rows = read_metrics(folder / FILE)
-    kept = ("seed", "before", *SIDES, "bare", "steps", "env_steps", "sampled_tokens", "cpu_seconds")
+    kept = ("seed", "before", "after", *SIDES, "bare", "steps", "env_steps", "sampled_tokens", "cpu_seconds")
     found = {name: result[name] for name in kept if name in result}
     found["curves"] = {
         name: [[row["env_steps"], round(row[name], 4)] for row in rows if name in row] for name in CURVES
@@ -80,14 +108,13 @@ def figures_of(folder: Path, result: dict[str, Any]) -> dict[str, Any]:
     return found
 
 
-def compared(one: Sequence[dict[str, Any]], other: Sequence[dict[str, Any]], side: str) -> dict[str, Any]:
-    """Return the mean over seeds of how far the second is ahead of the first, with Student's interval over seeds."""
-    pairs = zip(one, other, strict=True)
-    gaps = [row[side]["success"] - base[side]["success"] for base, row in pairs]
-    told: dict[str, Any] = {"by_seed": [round(gap, 4) for gap in gaps], "mean": round(statistics.mean(gaps), 4)}
-    if len(gaps) in T_QUANTILES:
-        half = T_QUANTILES[len(gaps)] * statistics.stdev(gaps) / math.sqrt(len(gaps))
-        told["interval"] = [round(told["mean"] - half, 4), round(told["mean"] + half, 4)]
+def compared(one: Sequence[dict[str, Any]], other: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """Return how far the second is ahead of the first, paired by seed: as each was trained, then on equal sides."""
+    told: dict[str, Any] = {}
+    for name, (side, what) in COMPARISONS.items():
+        gap = ahead(*({row["seed"]: row[side]["success"] for row in rows} for rows in (one, other)))
+        if gap is not None:
+            told[name] = {"what": what, **gap}
     return told
 
 
@@ -98,60 +125,101 @@ def told(name: str, result: dict[str, Any]) -> str:
     cost = (
         f"{result['steps']} steps, {result['env_steps']:,} environment steps, {result['cpu_seconds']:.0f} CPU-seconds"
     )
-    return f"{name:13} seed {result['seed']}: before {percent(bare)}; after {sides}; {cost}"
+    return f"{name:13} seed {result['seed']}: before, without feedback {percent(bare)}; after, {sides}; {cost}"
+
+
+def tables_of(found: Found, runs: Path) -> dict[str, Any]:
+    """Return what is told of each experiment: its seeds, how far it is ahead of GRPO, how it fails, and what it would cost."""
+    from benchmarks.veg_failures import failures
+    from benchmarks.veg_price import price_of
+
+    tables: dict[str, Any] = {}
+    for name, rows in found.items():
+        table = tables[name] = {"command": f"python -m trainers.veg {' '.join(KNOWN[name].options)}"}
+        first = FIRST[KNOWN[name].group]
+        if name != first and (gaps := compared(found.get(first, ()), rows)):
+            table["ahead_of_grpo"] = gaps
+        table["success"] = {
+            side: over_seeds({row["seed"]: row[side]["success"] for row in rows}) for side in ("after", *SIDES)
+        }
+        table["seeds"] = rows
+        if name in EXPLAINED:
+            table["failures"] = [failures(runs / f"{name}-{row['seed']}") for row in rows]
+        if name in PRICED:
+            table["price"] = price_of(runs / f"{name}-{rows[0]['seed']}")
+    return tables
+
+
+def scripts_of(found: Found, runs: Path) -> dict[str, Any]:
+    """Return, by group, what following good hints alone earns on the test tasks of its runs."""
+    from benchmarks.veg_episodes import script_as_agent
+
+    told: dict[str, Any] = {}
+    for name, rows in found.items():
+        if KNOWN[name].group not in told:
+            told[KNOWN[name].group] = script_as_agent(runs / f"{name}-{rows[0]['seed']}")
+    return told
+
+
+def summary(tables: dict[str, Any], scripts: dict[str, Any]) -> str:
+    """Return what is printed at the end: every comparison with what it is, success on both sides, and the script alone."""
+    lines = []
+    for name, (_, what) in COMPARISONS.items():
+        lines.append(f"ahead of GRPO, {name} ({what}), in points:")
+        gaps = {one: table["ahead_of_grpo"][name] for one, table in tables.items() if "ahead_of_grpo" in table}
+        lines += [f"  {one:13} {points(gap)}" for one, gap in gaps.items()]
+    lines.append("success in the mean over seeds, with good feedback and without:")
+    for one, table in tables.items():
+        means = (f"{100 * table['success'][side]['mean']:5.1f} %" for side in SIDES)
+        lines.append(f"  {one:13} {', '.join(means)}")
+    if scripts:
+        lines.append(next(iter(scripts.values()))["what"])
+    lines += [
+        f"  {group:13} {percent(row)}, {100 * row['out_of_turns']:.1f} % out of turns" for group, row in scripts.items()
+    ]
+    return "\n".join(lines)
+
+
+def write(found: Found, out: Path, runs: Path) -> None:
+    """Print and write the figures, and draw the pictures."""
+    from benchmarks.veg_chart import PICTURES, draw
+
+    tables, scripts = tables_of(found, runs), scripts_of(found, runs)
+    print(summary(tables, scripts))
+    told = about("python -m benchmarks.veg_learn --out benchmarks/results/veg.json")
+    told["intervals"] = (
+        "of a run: over its test tasks; of means and differences: Student's over seeds, None for one seed or equal ones"
+    )
+    table = {"about": told, "starts": STARTS, "script_as_agent": scripts, "experiments": tables}
+    out.write_text(json.dumps(table, indent=1) + "\n", encoding="utf-8")
+    for group, picture in PICTURES.items():
+        lines = {name: rows for name, rows in found.items() if KNOWN[name].group == group}
+        if lines:
+            draw(lines, out.with_name(f"{out.stem}-{group}.png"), picture, scripts[group]["success"])
 
 
 def main() -> None:
     """Train, print, write the figures, and draw the curves."""
-    names = [experiment.name for experiment in EXPERIMENTS]
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--only", action="append", choices=names, help="default: all; may be repeated")
+    parser.add_argument("--only", action="append", choices=list(KNOWN), help="default: all; may be repeated")
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2], help="default: 0 1 2")
     parser.add_argument("--runs", type=Path, default=Path("runs/veg-learn"), help="where the runs are kept")
     parser.add_argument("--jobs", type=int, default=1, help="runs at a time, each on one core")
     parser.add_argument("--finished", action="store_true", help="start nothing: take the runs that have ended")
     parser.add_argument("--out", type=Path, help="write the figures here, and the curves beside it")
     args = parser.parse_args()
-    chosen = [experiment for experiment in EXPERIMENTS if experiment.name in (args.only or names)]
-    wanted = [(experiment, seed) for seed in args.seeds for experiment in chosen]
-    folders = [args.runs / f"{experiment.name}-{seed}" for experiment, seed in wanted]
+    chosen = [experiment for experiment in EXPERIMENTS if experiment.name in (args.only or KNOWN)]
+    wanted = [(row, seed, args.runs / f"{row.name}-{seed}") for seed in args.seeds for row in chosen]
     if args.finished:
-        pairs = [pair for pair in zip(wanted, folders, strict=True) if (pair[1] / "result.json").exists()]
-        wanted, folders = [pair[0] for pair in pairs], [pair[1] for pair in pairs]
-    found: dict[str, list[dict[str, Any]]] = {}
+        wanted = [row for row in wanted if (row[2] / "result.json").exists()]
+    found: Found = {}
     with ThreadPoolExecutor(args.jobs) as pool:
-        results = pool.map(lambda row, folder: trained("veg", row[0].options, row[1], folder), wanted, folders)
-        for (experiment, _), folder, result in zip(wanted, folders, results, strict=True):
+        results = pool.map(lambda row: trained("veg", row[0].options, *row[1:]), wanted)
+        for (experiment, _, folder), result in zip(wanted, results, strict=True):
             print(told(experiment.name, result), flush=True)
             found.setdefault(experiment.name, []).append(figures_of(folder, result))
     if args.out:
         write(found, args.out, args.runs)
-
-
-def write(found: dict[str, list[dict[str, Any]]], out: Path, runs: Path) -> None:
-    """Write the figures and the pictures."""
-    from benchmarks.veg_chart import draw
-    from benchmarks.veg_failures import failures
-    from benchmarks.veg_price import price_of
-
-    known = {experiment.name: experiment for experiment in EXPERIMENTS}
-    tables: dict[str, Any] = {}
-    for name, rows in found.items():
-        command = f"python -m trainers.veg {' '.join(known[name].options)}"
-        tables[name] = {"command": command, "seeds": rows}
-        first = next(other for other in EXPERIMENTS if other.group == known[name].group).name
-        if name != first and len(found.get(first, ())) == len(rows):
-            tables[name]["ahead_of_grpo"] = {side: compared(found[first], rows, side) for side in SIDES}
-        if name in EXPLAINED:
-            tables[name]["failures"] = [failures(runs / f"{name}-{row['seed']}") for row in rows]
-        if name in PRICED:
-            tables[name]["price"] = price_of(runs / f"{name}-{rows[0]['seed']}")
-    told = about("python -m benchmarks.veg_learn --out benchmarks/results/veg.json")
-    out.write_text(json.dumps({"about": told, "experiments": tables}, indent=1) + "\n", encoding="utf-8")
-    for group in dict.fromkeys(experiment.group for experiment in EXPERIMENTS):
-        lines = {name: rows for name, rows in found.items() if known[name].group == group}
-        if lines:
-            draw(lines, out.with_name(f"veg-{group}.png"), f"VEG beside GRPO on tiny models: {group}")
 
 
 if __name__ == "__main__":

@@ -1,61 +1,85 @@
-"""What feedback would have cost if a paid model had given it: tokens of its calls, counted on a trained policy's episodes."""
+"""What feedback would have cost if a paid model had given it: tokens of its calls, counted on a trained policy's episodes.
 
-import json
+The policy plays the test episodes that its run was measured on, with the scripted feedback that it was measured with. At each
+of its messages the prompt is built that a chat model would have been sent at that moment, and the message itself stands for
+the reply. Tokens are characters by four, and nothing is taken from a cache.
+"""
+
 from collections import Counter
 from pathlib import Path
 from typing import Any
 
 import gymnasium as gym
 
-import agent_envs
-from agent_envs.chat import ChatReply, ChatRequest
 from agent_envs.chat.prices import load_prices
-from agent_envs.registry import full_id
+from agent_envs.wrappers import VerbalFeedback
 from agent_envs.wrappers.feedback_costs import FeedbackCost, feedback_usage
+from agent_envs.wrappers.feedback_prompts import read_templates
+from agent_envs.wrappers.feedback_voices import Moment, Voice
 
 CHARACTERS = 4  # a token, about, of English text
-EPISODES = 64
 PRICED = "claude-sonnet-4"
-FORMULA = "episodes x calls x (input_tokens x input_usd + output_tokens x output_usd) / 1e6"
-REPLY = "Check what the last result says about the open point. If it settles it, answer now in the wanted form."
+FORMULA = "calls_an_episode x (input_tokens_a_call x input_usd + output_tokens_a_call x output_usd) / 1e6"
+WHAT = (
+    "the test episodes that the run was measured on, played again by the trained policy with scripted:good; input: the "
+    "prompts that a chat model would have been sent at its messages; output: these messages (a chat model may say more); "
+    f"{CHARACTERS} characters a token, nothing from a cache"
+)
 
 
-class Counting:
-    """Stands for a paid model: counts what it is sent, and answers in two sentences."""
+class Priced:
+    """A voice that says what another one says, and counts what a chat model would have been sent and said."""
 
-    name = "counting"
+    def __init__(self, voice: Voice) -> None:
+        """Count the words of `voice`."""
+        self.name, self.service, self.templates, self.told = voice.name, voice.service, voice.templates, voice.told
+        self._voice = voice
 
-    def complete(self, request: ChatRequest, seconds: float = 60.0) -> ChatReply:
-        """Answer."""
-        sent = sum(len(str(message["content"])) for message in request.messages)
-        return ChatReply(REPLY, usage={"input": sent // CHARACTERS, "output": len(REPLY) // CHARACTERS, "calls": 1})
+    def speak(self, moment: Moment) -> tuple[str, dict[str, int]]:
+        """Speak as the other one."""
+        text, _ = self._voice.speak(moment)
+        prompt = read_templates("").messages(moment.mode, moment.talk, moment.tools, moment.prefill)
+        sent = sum(len(message["content"]) for message in prompt)
+        return text, {"calls": 1, "input": -(-sent // CHARACTERS), "output": -(-len(text) // CHARACTERS)}
+
+
+class PricedFeedback(VerbalFeedback):
+    """Verbal feedback whose usage is that of a chat model in the place of the script."""
+
+    def __init__(self, env: gym.Env[Any, Any], **arguments: Any) -> None:
+        """Wrap `env`; the arguments are those of VerbalFeedback."""
+        super().__init__(env, **arguments)
+        self.voice = Priced(self.voice)
 
 
 def price_of(folder: Path) -> dict[str, Any]:
     """Return calls and tokens an episode of a trained policy under a paid feedback model, and US dollars by a formula."""
-    from agent_envs.wrappers import VerbalFeedback
-    from trainers.command_line import read_settings
-    from trainers.stacks import wrapped, wrapper_rows
+    from benchmarks.veg_episodes import measured_plan, run_settings
     from trainers.trained_agent import TrainedAgent
-    from trainers.veg import VEGSettings
 
-    settings = read_settings(VEGSettings, folder)
-    own = gym.make(full_id(settings.env.id), **json.loads(settings.env.arguments))
-    inner = wrapped(own, wrapper_rows(settings.env.wrappers, "env.wrappers"))
-    env, agent = VerbalFeedback(inner, feedback=Counting(), epsilon=settings.epsilon), TrainedAgent(str(folder))
+    settings = run_settings(folder)
+    rows = [
+        (name.replace("VerbalFeedback", f"{__name__}:PricedFeedback"), given)
+        for row in settings.stack("scripted:good")
+        for name, given in row.items()
+    ]
+    plan = measured_plan(settings, rows, settings.evaluation.test_tasks, "test")
+    results = list(TrainedAgent(str(folder)).play(plan).values())
     used = Counter[str]()
-    for task in range(EPISODES):
-        played = agent_envs.run_episode(env, agent, seed=0, task=task, split=settings.env.test_split)
-        used.update(feedback_usage(played.usage))
+    for result in results:
+        used.update(feedback_usage(result.usage))
     price = load_prices(None).price(PRICED)
     assert price is not None
     return {
-        "calls_an_episode": round(used["calls"] / EPISODES, 2),
-        "input_tokens_a_call": round(used["input"] / used["calls"]),
-        "output_tokens_a_call": round(used["output"] / used["calls"]),
+        "what": WHAT,
+        "episodes": len(results),
+        "success": round(sum(result.success for result in results) / len(results), 4),
+        "calls_an_episode": round(used["calls"] / len(results), 4),
+        "input_tokens_a_call": round(used["input"] / used["calls"], 1),
+        "output_tokens_a_call": round(used["output"] / used["calls"], 1),
         "formula": FORMULA,
         "model": PRICED,
         "input_usd": price.input,
         "output_usd": price.output,
-        "usd_an_episode": round(FeedbackCost(EPISODES, used, price).episode_usd, 6),
+        "usd_an_episode": round(FeedbackCost(len(results), used, price).episode_usd, 6),
     }
