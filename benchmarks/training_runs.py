@@ -7,6 +7,7 @@ import json
 import math
 import os
 import platform
+import re
 import statistics
 import subprocess
 import sys
@@ -45,6 +46,11 @@ def about(command: str) -> dict[str, str]:
     machine = f"{platform.system()} {platform.machine()}, {os.cpu_count()} shared cores, one thread a run"
     told = {"command": command, "machine": machine, "python": platform.python_version()}
     return told | {name: version(name) for name in ("torch", "transformers", "numpy")}
+
+
+def with_points_on_a_line(text: str) -> str:
+    """Return indented JSON with each pair of numbers, a point of a curve or an interval, on one line."""
+    return re.sub(r"\[\s+(-?[\d.e+-]+),\s+(-?[\d.e+-]+)\s+\]", r"[\1, \2]", text)
 
 
 def percent(row: dict[str, Any]) -> str:

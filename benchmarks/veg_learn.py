@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from benchmarks.training_runs import about, ahead, over_seeds, percent, points, trained
+from benchmarks.training_runs import about, ahead, over_seeds, percent, points, trained, with_points_on_a_line
 
 SEARCH = ("--preset", "tiny-searchqa", "--test-feedback", "scripted:good")
 SPARSE = ("--preset", "tiny-sparse", "--test-feedback", "scripted:good")
@@ -191,7 +191,7 @@ def write(found: Found, out: Path, runs: Path) -> None:
         "of a run: over its test tasks; of means and differences: Student's over seeds, None for one seed or equal ones"
     )
     table = {"about": told, "starts": STARTS, "script_as_agent": scripts, "experiments": tables}
-    out.write_text(json.dumps(table, indent=1) + "\n", encoding="utf-8")
+    out.write_text(with_points_on_a_line(json.dumps(table, indent=1)) + "\n", encoding="utf-8")
     for group, picture in PICTURES.items():
         lines = {name: rows for name, rows in found.items() if KNOWN[name].group == group}
         if lines:

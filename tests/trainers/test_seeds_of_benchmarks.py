@@ -1,10 +1,11 @@
 """What several seeds say: paired differences, their means, and Student's intervals over seeds."""
 
+import json
 import math
 
 import pytest
 
-from benchmarks.training_runs import ahead, over_seeds, points
+from benchmarks.training_runs import ahead, over_seeds, points, with_points_on_a_line
 
 
 def test_three_seeds_have_students_interval():
@@ -39,3 +40,9 @@ def test_differences_are_told_in_points():
     assert points(over_seeds({3: 0.25})) == "+25.0, no interval (seed 3)"
     told = points({"by_seed": {"0": 0.1, "1": 0.2}, "mean": 0.15, "interval": [-0.0512, 0.3512]})
     assert told == "+15.0 [-5.1, +35.1] (seeds 0, 1)"
+
+
+def test_points_stand_on_a_line_and_nothing_else_moves():
+    table = {"curve": [[1, 0.5], [32446, -1e-05]], "three": [1, 2, 3], "words": ["a", "b"], "interval": [0.25, None]}
+    text = with_points_on_a_line(json.dumps(table, indent=1))
+    assert json.loads(text) == table and "[1, 0.5]" in text and "[32446, -1e-05]" in text and "[1, 2" not in text
