@@ -50,7 +50,7 @@ def evaluate_agent(
         ),
     ] = "",
     epsilon: Annotated[
-        float | None, typer.Option(min=0, max=1, help="How often feedback is to explore (default 0.1).")
+        float | None, typer.Option(min=0, max=1, help="How often feedback is to explore: one number (default 0.1).")
     ] = None,
     feedback_templates: Annotated[
         str, typer.Option(help="Your folder with explore.md and exploit.md, for a chat model.")
@@ -175,7 +175,8 @@ def _alone(context: typer.Context) -> None:
     given = [name for name, source in sources.items() if source is not None and source.name == "COMMANDLINE"]
     more = [f"--{name.replace('_', '-')}" for name in given if name not in ("resume", "as_json")]
     if more:
-        raise UsageError(f"--resume goes on with a run as it was begun: leave out {', '.join(more)}")
+        raised = "; a larger limit goes with the command that began it and --out RUN" if "--max-cost" in more else ""
+        raise UsageError(f"--resume goes on with a run as it was begun: leave out {', '.join(more)}{raised}")
 
 
 def _finish(play: Callable[[Any], "Result"], folder: Path, title: str, as_json: bool) -> None:

@@ -33,6 +33,8 @@ def register_companions(env_class: str | type, **companions: Companion) -> None:
     for kind, companion in companions.items():
         if kind not in KINDS:
             raise UsageError(f"register_companions({name}): {kind!r} is none of {', '.join(KINDS)}")
+        if isinstance(companion, str) and not all(companion.partition(":")):
+            raise UsageError(f"register_companions({name}): {kind}={companion!r}; write module:name")
         _COMPANIONS[name, kind] = companion
 
 
@@ -46,8 +48,21 @@ def companion_of(env_class: type, kind: str) -> Callable[..., Any] | None:
     for cls in env_class.__mro__:
         found = _COMPANIONS.get((f"{cls.__module__}:{cls.__qualname__}", kind))
         if isinstance(found, str):
-            module, _, name = found.partition(":")
-            return getattr(import_module(module), name)  # type: ignore[no-any-return]
+            return _imported(found, f"{cls.__qualname__}'s {kind}")
         if found is not None:
             return found
     return None
+
+
+def _imported(text: str, whose: str) -> Callable[..., Any]:
+    """Return what "module:name" names; a package that such a module lacks is its own error."""
+    module, _, name = text.partition(":")
+    try:
+        found = import_module(module)
+    except ModuleNotFoundError as error:
+        if not f"{module}.".startswith(f"{error.name}."):
+            raise
+        raise UsageError(f"{whose} is named {text!r}: there is no module {error.name!r}") from None
+    if not hasattr(found, name):
+        raise UsageError(f"{whose} is named {text!r}: the module has no {name!r}")
+    return getattr(found, name)  # type: ignore[no-any-return]

@@ -149,6 +149,29 @@ def test_what_is_asked_for_must_be_known():
         register_companions("nowhere:Nothing", feedbakc="nowhere:nothing")
 
 
+class Misnamed:
+    """An environment whose script is named wrongly."""
+
+
+@pytest.mark.parametrize(
+    "script, told",
+    [
+        ("nowhere_at_all:nothing", "Misnamed's feedback is named 'nowhere_at_all:nothing': there is no module"),
+        ("tests.toy:nothing", "Misnamed's feedback is named 'tests.toy:nothing': the module has no 'nothing'"),
+    ],
+)
+def test_a_script_that_is_named_wrongly_is_one_line(script, told):
+    register_companions(Misnamed, feedback=script)
+    with pytest.raises(UsageError, match=re.escape(told)):
+        companion_of(Misnamed, "feedback")
+
+
+def test_a_name_of_a_script_has_a_module():
+    for name in ("tests.toy.sampler", ":sampler", "tests.toy:"):
+        with pytest.raises(UsageError, match="write module:name"):
+            register_companions(Misnamed, feedback=name)
+
+
 def test_what_cannot_be_filled_or_read_is_answered_in_general():
     wordings = Wordings("agent_envs.search_qa")
     general = wordings.table["exploit"]["good"]["lost"]

@@ -51,9 +51,15 @@ def parse(kind: type[S], argv: Sequence[str] | None = None, *, program: str) -> 
     if os.environ.get("RANK", "0") != "0":  # the first process of several looks after the folder
         return settings, out
     if (out / SETTINGS_FILE).exists() and (out / "checkpoints").exists():
-        raise UsageError(f"{out} holds a run: go on with --resume {out}, or name another folder with --out")
+        begun = "" if _has_learnt(out) else " (no step of it is finished: delete it to begin anew)"
+        raise UsageError(f"{out} holds a run: go on with --resume {out}, or name another folder with --out{begun}")
     write_settings(settings, out)
     return settings, out
+
+
+def _has_learnt(out: Path) -> bool:
+    metrics = out / "metrics.jsonl"
+    return metrics.exists() and metrics.stat().st_size > 0
 
 
 def option(words: list[str], name: str) -> str:

@@ -24,6 +24,7 @@ import torch
 from safetensors.torch import load_file
 
 from agent_envs.canonical import plain_value
+from agent_envs.chat.named import is_chat_name
 from agent_envs.errors import UsageError
 from agent_envs.policies import core_of
 from agent_envs.registry import full_id
@@ -165,6 +166,9 @@ def _options(settings: Mapping[str, Any], arguments: dict[str, Any]) -> tuple[li
             for key, value in (given.get("options") or {}).items():
                 words += ["--feedback-arg", f"{key}={_text(value)}"]
             rest += ["its own templates (--feedback-templates)"] if given.get("templates") else []
+            if is_chat_name(given["feedback"]):
+                words += ["--prices", given["prices"]] if given.get("prices") else []
+                rest.append(f"a limit (--max-cost USD), and {given['feedback']} is asked at every turn")
         elif name in ("ForcedAnswer", "TurnLimit") and "--turn-limits" not in words:
             # The option forces an answer wherever one can be forced, and limits turns elsewhere.
             forces = bool(core_of(gym.make(full_id(settings["env"]["id"]), **arguments)).answer_tags[0])

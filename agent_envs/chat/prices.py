@@ -45,7 +45,7 @@ class PriceTable(Strict):
         return self.models.get(agent) or self.models.get(model) or self.models.get(undated)
 
 
-def load_prices(path: Path | None = None) -> PriceTable:
+def load_prices(path: str | Path | None = None) -> PriceTable:
     """Return the table of a file, or the one that comes with the package.
 
     Raises:
@@ -54,10 +54,10 @@ def load_prices(path: Path | None = None) -> PriceTable:
     text: str | bytes
     if path is None:
         text = files("agent_envs.chat").joinpath("prices.json").read_text(encoding="utf-8")
-    elif not path.is_file():
+    elif not Path(path).is_file():
         raise UsageError(f"--prices {path}: there is no such file")
     else:
-        text = path.read_bytes()
+        text = Path(path).read_bytes()
     try:
         return PriceTable.model_validate_json(text)
     except ValidationError as error:

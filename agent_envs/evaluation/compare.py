@@ -111,7 +111,8 @@ def compare_entries(run: Run) -> tuple[list[Contrast], list[str]]:
         {task for task, _, _ in other.tasks} != {task for task, _, _ in base.tasks} for other in others
     ):
         raise UsageError(
-            f"{run.folder} has no entries over the same tasks; name two runs, or make a run with --sweep or --turn-limits"
+            f"{run.folder} has no entries over the same tasks; name two runs, or make a run with "
+            "--sweep, --turn-limits or --feedback none,NAME"
         )
     measures = Measures()
     numbers = _by_entry(run.numbers(measures))

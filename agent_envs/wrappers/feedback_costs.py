@@ -124,7 +124,8 @@ class Meter:
         """
         with self._lock:
             if limits.most_calls and self.calls >= limits.most_calls:
-                raise BudgetSpent(f"feedback by {name}: all {limits.most_calls} calls of max_calls are made")
+                more = f": {self.calls} were, under another limit" if self.calls > limits.most_calls else ""
+                raise BudgetSpent(f"feedback by {name}: all {limits.most_calls} calls of max_calls are made{more}")
             if limits.most_usd and limits.price is not None:
                 spent = FeedbackCost(1, self.usage, limits.price).total_usd
                 if spent >= limits.most_usd:

@@ -204,7 +204,8 @@ def make_voice(
         feedback = make_chat_model(feedback, **options)
     if isinstance(feedback, str) or not (is_chat_model(feedback) and hasattr(feedback, "complete")):
         forms = ", ".join((*(SCRIPTED + one for one in QUALITIES), *FORMS))
-        raise UsageError(f"{name}: VerbalFeedback: feedback={feedback!r}; give one of {forms}, or a chat model")
+        bare = "; for none, leave the wrapper out" if feedback == "none" else ""
+        raise UsageError(f"{name}: VerbalFeedback: feedback={feedback!r}; give one of {forms}, or a chat model{bare}")
     return ChatVoice(feedback, templates, limits.of(feedback.name))
 
 

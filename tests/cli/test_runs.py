@@ -27,6 +27,7 @@ def test_resume_takes_no_other_argument(run, folder):
     for more in (["--agent", "random"], ["-n", "3"], ["SearchQA"], ["--max-cost", "1"], ["--concurrency", "2"]):
         code, out, err = run("eval", "--resume", folder, *more)
         assert code == 2 and out == "" and "leave out" in err
+        assert ("a larger limit goes with" in err) == (more[0] == "--max-cost")
     code, _, err = run("eval", "--resume", folder.parent)
     assert code == 2 and "is no folder of a run" in err
 

@@ -51,7 +51,7 @@ def test_a_file_that_is_no_table(text, tmp_path):
     with pytest.raises(UsageError, match="no table of prices"):
         load_prices(tmp_path / "p.json")
     with pytest.raises(UsageError, match="no such file"):
-        load_prices(tmp_path / "q.json")
+        load_prices(str(tmp_path / "q.json"))
 
 
 def test_a_purse_is_shared_by_threads():

@@ -76,7 +76,10 @@ def test_a_run_goes_on_with_its_own_settings_alone(tmp_path):
     assert parse(GRPOSettings, ["--resume", str(tmp_path)], program="grpo") == (settings, tmp_path)
     with pytest.raises(UsageError, match="takes nothing else"):
         parse(GRPOSettings, ["--resume", str(tmp_path), "--seed", "4"], program="grpo")
-    with pytest.raises(UsageError, match="go on with --resume"):
+    with pytest.raises(UsageError, match=r"go on with --resume .* \(no step of it is finished: delete it"):
+        parse(GRPOSettings, ["--out", str(tmp_path)], program="grpo")
+    (tmp_path / "metrics.jsonl").write_text("a step\n")
+    with pytest.raises(UsageError, match="or name another folder with --out$"):
         parse(GRPOSettings, ["--out", str(tmp_path)], program="grpo")
     with pytest.raises(UsageError, match="holds no run"):
         parse(GRPOSettings, ["--resume", str(tmp_path / "nothing")], program="grpo")

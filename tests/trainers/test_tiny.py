@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from transformers import AutoTokenizer, Qwen2Config, Qwen2ForCausalLM
 
 from agent_envs.errors import UsageError
+from agent_envs.expa.sorting.env import Order
 from agent_envs.policies import CompanionPolicy, core_of
 from agent_envs.rollout import run_episode
 from agent_envs.sources.world import closed_vocabulary
@@ -144,6 +145,38 @@ def test_the_same_plays_make_the_same_tokenizer():
     made = [environment_tokenizer("Order", plays=32) for _ in range(2)]
     assert made[0].tokenizer.get_vocab() == made[1].tokenizer.get_vocab()
     assert made[0].phrases == made[1].phrases
+
+
+class AloneSource:
+    """A source with a test split and no other."""
+
+    splits = ("test",)
+
+    def __init__(self, source):
+        self._source = source
+        self.name, self.digest = source.name, source.digest
+
+    def size(self, split):
+        return self._source.size({"test": "test"}[split])
+
+    def get(self, split, key):
+        return self._source.get({"test": "test"}[split], key)
+
+
+class OrderTestedAlone(Order):
+    """Order without tasks to train on."""
+
+    def __init__(self, *, render_mode=None):
+        super().__init__(render_mode=render_mode)
+        self.source = AloneSource(self.source)
+
+
+gym.register("tested/Alone-v0", entry_point=OrderTestedAlone)
+
+
+def test_an_environment_without_a_train_split_has_a_tokenizer_too():
+    made = environment_tokenizer("tested/Alone-v0", plays=16)
+    assert made.tokenizer.get_vocab() and made.coverage
 
 
 def test_a_tokenizer_says_how_far_it_is(monkeypatch, capsys):

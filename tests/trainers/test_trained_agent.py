@@ -135,7 +135,7 @@ def test_documented_commands_are_those_of_their_presets(page, preset, folder, li
 @pytest.mark.parametrize(("program", "kind"), [("grpo", GRPOSettings), ("veg", VEGSettings)])
 def test_every_preset_has_a_command(program, kind):
     for name in preset_names(program):
-        words = shlex.split(evaluation_command(asdict(load_preset(kind, program, name)), Path("runs/x")))
+        words = shlex.split(evaluation_command(asdict(load_preset(kind, program, name)), Path("runs/x")), comments=True)
         assert ("--feedback" in words) == (program == "veg") and words[2] and words[-1] == "folder=runs/x"
 
 
@@ -158,7 +158,7 @@ def test_feedback_and_wrappers_are_options_of_the_command(tmp_path):
     given = ["--split", "test", "--turn-limits", "4", "--feedback", "none,openai:m@http://127.0.0.1:1", "--epsilon", "0.25",
              "--feedback-arg", "temperature=0.5", "--feedback-arg", "api_key_env=K", "--concurrency", "64"]  # fmt: skip
     assert words[:3] == ["agent-envs", "eval", "SearchQA"] and words[3 : 3 + len(given)] == given
-    assert rest == "without Memory"
+    assert rest == "without Memory, a limit (--max-cost USD), and openai:m@http://127.0.0.1:1 is asked at every turn"
 
 
 def test_a_turn_limit_is_an_option_where_no_answer_is_forced(tmp_path):

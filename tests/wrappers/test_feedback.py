@@ -186,7 +186,11 @@ def test_a_solver_that_plays_ahead_asks_for_nothing():
         ({"epsilon": True}, "epsilon=True"),
         ({"epsilon": float("nan")}, "epsilon=nan"),
         ({"feedback": "scripted:best"}, "the scripted ones are scripted:good, scripted:weak, scripted:misleading"),
-        ({"feedback": "claude"}, r"feedback='claude'; give one of scripted:good, .*anthropic:MODEL"),
+        (
+            {"feedback": "claude"},
+            r"feedback='claude'; give one of scripted:good, .*anthropic:MODEL.*, or a chat model$",
+        ),
+        ({"feedback": "none"}, r"or a chat model; for none, leave the wrapper out$"),
         ({"feedback": 3}, "feedback=3"),
         ({"feedback": "openai:"}, "chat model 'openai:' is unknown"),
         ({"feedback": "openai:m", "templates": "/nowhere"}, "explore.md cannot be read"),

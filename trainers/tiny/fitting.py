@@ -112,11 +112,13 @@ def _training_plays(
 ) -> tuple[list[Trajectory], list[Trajectory]]:
     """Return what the solver and the random agent played; side by side, since the worlds of neighbours are kept."""
     solved, strayed = [], []
+    splits = core_of(envs[0]).source.splits
+    split = "train" if "train" in splits else splits[0]
     for task in range(plays):
         env = envs[task % len(envs)]
-        solved.append(_play(env, "solver", "train", task))
+        solved.append(_play(env, "solver", split, task))
         if task < plays // 4:
-            strayed.append(_play(env, "random", "train", task))
+            strayed.append(_play(env, "random", split, task))
         told("playing", (task + 1) / plays)
     return solved, strayed
 
