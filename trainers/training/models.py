@@ -68,6 +68,8 @@ def load_model(settings: ModelSettings, device: torch.device | str = "cpu", seed
     Raises:
         UsageError: there is no such model, or LoRA does not find its targets.
     """
+    if not settings.name:
+        raise UsageError("no model is named: give --model.name FOLDER or HUB/NAME, or a preset: --preset tiny-searchqa")
     frozen, computed = settings.lora_rank > 0, compute_dtype(settings)
     try:
         model = _pretrained(settings, computed if frozen else torch.float32)

@@ -157,6 +157,8 @@ def test_what_is_not_there_is_told_in_a_line(tmp_path, folder, monkeypatch):
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     with pytest.raises(UsageError, match="no folder with a model"):
         load_model(ModelSettings(name=str(tmp_path / "nothing")))
+    with pytest.raises(UsageError, match="no model is named: .* --preset tiny-searchqa"):
+        load_model(ModelSettings(name=""))
     with pytest.raises(UsageError, match="lora_targets"):
         load_model(ModelSettings(name=str(folder), lora_rank=2, lora_targets=("no_such_module",)))
     with pytest.raises(UsageError, match="dtype"):
