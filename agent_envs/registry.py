@@ -180,11 +180,7 @@ TABLE: tuple[Row, ...] = (
         "Tau2Telecom",
         "agent_envs.tau2.env:Tau2Telecom",
         "Serve a mobile network's customers, who have tools too, as tau2-bench's telecom domain.",
-        variants={
-            **_TAU2,
-            "side": ("agent", "user", "solo"),
-            "difficulty": ("mixed", "starter", "easy", "medium", "hard"),
-        },
+        variants={**_TAU2, "side": ("agent", "user", "solo"), "difficulty": (*_TAU2["difficulty"], "starter")},
         outside={"tasks": ("official",)},
     ),
     Row(
