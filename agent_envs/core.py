@@ -69,9 +69,7 @@ INFO_KEYS: dict[str, InfoKey] = {
     "action_mask": InfoKey(
         "some", object, "ExpA: which expanded actions are legal, a numpy bool array of fixed length"
     ),
-    "feedback": InfoKey(
-        "some", str, "VerbalFeedback: `explore` or `exploit`, as its message was drawn; empty for none"
-    ),
+    "feedback": InfoKey("some", str, "VerbalFeedback: `explore` or `exploit`, as it was drawn; empty for none"),
 }
 
 
@@ -93,9 +91,8 @@ class TurnEnv(gym.Env[str, Any]):
     recording: Recording | None = None  # of outside services; a runner sets it before the reset
     # Stands before the chat models of outside services where a run counts what they cost; a runner sets it too.
     charged: "Callable[[ChatModel], ChatModel] | None" = None
-    start_key = (
-        ""  # the same for all starts of one task and seed: what keys chance in `_begin`, where they form a group
-    )
+    # The same for all starts of one task and seed: what keys chance in `_begin`, where they form a group.
+    start_key = ""
     planted_text = ""  # the checker's bait, appended to all that the environment shows before rewards see the turn
     _chosen: dict[str, Any]
     _episode: Episode | None = None

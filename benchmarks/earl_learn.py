@@ -156,7 +156,8 @@ def habits(folder: Path, tasks: int = 256) -> dict[str, float]:
 
 def figures_of(folder: Path, result: dict[str, Any]) -> dict[str, Any]:
     """Return what is kept of a run."""
-    from trainers.training.metrics import FILE, read_metrics
+    from trainers.command_line import METRICS_FILE
+    from trainers.training.metrics import read_metrics
 
     kept = (
         "seed",
@@ -174,7 +175,7 @@ def figures_of(folder: Path, result: dict[str, Any]) -> dict[str, Any]:
     found = {name: result[name] for name in kept if name in result}
     if "trees" in result:
         found["trees"] = [{name: tree[name] for name in tree if name != "files"} for tree in result["trees"]]
-    found["counterfactuals"] = fired(read_metrics(folder / FILE))
+    found["counterfactuals"] = fired(read_metrics(folder / METRICS_FILE))
     if result["env"].startswith("Countdown"):
         found["habits"] = habits(folder)
     return found
@@ -182,11 +183,12 @@ def figures_of(folder: Path, result: dict[str, Any]) -> dict[str, Any]:
 
 def draw(found: dict[str, list[Path]], chosen: Sequence[Experiment], out: Path) -> None:
     """Draw a picture of each experiment's seeds, and copy the decision tree of the first one that sorts four items."""
+    from trainers.command_line import METRICS_FILE
     from trainers.training.curves import plot_curves
-    from trainers.training.metrics import FILE, read_metrics
+    from trainers.training.metrics import read_metrics
 
     for experiment in chosen:
-        rows = [read_metrics(folder / FILE) for folder in found[experiment.name]]
+        rows = [read_metrics(folder / METRICS_FILE) for folder in found[experiment.name]]
         title = f"EARL, tiny models: {experiment.name}"
         plot_curves(rows, out.with_name(f"earl-{experiment.name}.png"), experiment.panels, title=title)
     tree = found.get("sort4", [Path()])[0] / "trees" / "sort-4-ascending.svg"

@@ -76,12 +76,13 @@ def main() -> None:
             print(told(preset, result), flush=True)
     if args.out is None:
         return
+    from trainers.command_line import METRICS_FILE
     from trainers.training.curves import plot_curves
-    from trainers.training.metrics import FILE, read_metrics
+    from trainers.training.metrics import read_metrics
 
     for preset in figures:
         picture = args.out.with_name(f"learn-{preset}.png")
-        rows = [read_metrics(args.runs / f"{preset}-{seed}" / FILE) for seed in args.seeds]
+        rows = [read_metrics(args.runs / f"{preset}-{seed}" / METRICS_FILE) for seed in args.seeds]
         plot_curves(rows, picture, PANELS, title=f"GRPO, {preset}")
     names = ("torch", "transformers", "numpy")
     about = {

@@ -88,9 +88,10 @@ Found = dict[str, list[dict[str, Any]]]
 
 def figures_of(folder: Path, result: dict[str, Any]) -> dict[str, Any]:
     """Return what is kept of a run."""
-    from trainers.training.metrics import FILE, read_metrics
+    from trainers.command_line import METRICS_FILE
+    from trainers.training.metrics import read_metrics
 
-    rows = read_metrics(folder / FILE)
+    rows = read_metrics(folder / METRICS_FILE)
     kept = ("seed", "before", "after", *SIDES, "bare", "steps", "env_steps", "sampled_tokens", "cpu_seconds")
     found = {name: result[name] for name in kept if name in result}
     found["curves"] = {

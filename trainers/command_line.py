@@ -17,7 +17,7 @@ from agent_envs.errors import AgentEnvsError, UsageError
 S = TypeVar("S")
 
 PRESETS = Path(__file__).with_name("presets")
-SETTINGS_FILE, RESULT_FILE = "settings.json", "result.json"
+SETTINGS_FILE, METRICS_FILE, RESULT_FILE = "settings.json", "metrics.jsonl", "result.json"
 
 
 def parse(kind: type[S], argv: Sequence[str] | None = None, *, program: str) -> tuple[S, Path]:
@@ -58,7 +58,7 @@ def parse(kind: type[S], argv: Sequence[str] | None = None, *, program: str) -> 
 
 
 def _has_learnt(out: Path) -> bool:
-    metrics = out / "metrics.jsonl"
+    metrics = out / METRICS_FILE
     return metrics.exists() and metrics.stat().st_size > 0
 
 

@@ -17,7 +17,7 @@ from accelerate.utils import gather_object
 from agent_envs.canonical import digest
 from agent_envs.errors import BudgetSpent, UsageError
 from trainers.assembling import Settings
-from trainers.command_line import write_result
+from trainers.command_line import METRICS_FILE, write_result
 from trainers.examining import Examiner, change_in_words
 from trainers.run_parts import RunParts
 from trainers.sampling import Group, keep_episodes
@@ -25,7 +25,6 @@ from trainers.spending import Spending, curve_points, in_words, summed, with_dol
 from trainers.trained_agent import how_to_evaluate
 from trainers.training.checkpoints import Checkpoints
 from trainers.training.curves import plot_curves
-from trainers.training.metrics import FILE as METRICS_FILE
 from trainers.training.metrics import Metrics, read_metrics
 from trainers.training.models import save_model
 from trainers.training.pooling import means_of_processes

@@ -16,9 +16,9 @@ from typing import Any
 from agent_envs.errors import MissingExtra, UsageError
 from agent_envs.journal import Journal, read_journal
 from agent_envs.printing import show
+from trainers.command_line import METRICS_FILE
 from trainers.settings import LogSettings
 
-FILE = "metrics.jsonl"
 SHOWN = ("reward", "eval/success", "loss", "kl", "entropy", "completions/mean_length", "grad_norm", "step_time")
 _LIVE_ROWS = 12
 
@@ -58,7 +58,7 @@ class Metrics:
         settings = settings or LogSettings()
         services = [name for name in ("trackio", "wandb") if getattr(settings, name)]
         opened = [_service(name, getattr(settings, name), folder) for name in services]
-        journal = Journal(folder / FILE)
+        journal = Journal(folder / METRICS_FILE)
         self._add(lambda step, metrics: _append(journal, step, metrics), journal.close)
         for sink, closer in opened:
             self._add(sink, closer)
