@@ -35,7 +35,7 @@ golden: $(READY)
 
 # Write the shipped suites again: after a change of tasks, rewards or families, with the same line in CHANGELOG.
 suites: $(READY)
-	$(PY) -m agent_envs.evaluation.shipped
+	$(PY) -m agent_envs.evaluation.suites.write_suites
 
 docs: $(READY)
 	$(PY) -m docs.generate

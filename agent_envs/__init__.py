@@ -2,8 +2,8 @@
 
 from typing import TYPE_CHECKING, Any
 
-from agent_envs.core import Episode, Outcome, Task, TurnEnv, TurnWrapper, register_companions
-from agent_envs.errors import (
+from agent_envs.core.env import Episode, Outcome, Task, TurnEnv, TurnWrapper, register_companions
+from agent_envs.base.errors import (
     AgentEnvsError,
     BudgetSpent,
     DataMissing,
@@ -13,16 +13,16 @@ from agent_envs.errors import (
     Unsolvable,
     UsageError,
 )
-from agent_envs.messages import Message, ToolCall, ToolResult
-from agent_envs.policies import Policy, Reply, Request
-from agent_envs.registry import env_ids, make_vec, register_all, spec_json
-from agent_envs.rewards import Reward, RewardSpec, Term
-from agent_envs.rollout import EpisodeResult, record_turn, replay, run_episode, solve
-from agent_envs.run_journal import Planned, RunLog
-from agent_envs.runner import run_many
-from agent_envs.snapshot import Snapshot, fork, register_snapshot, restore, snapshot
-from agent_envs.spaces import Utterance
-from agent_envs.trajectory import Trajectory, TrajectoryTree, Turn
+from agent_envs.base.messages import Message, ToolCall, ToolResult
+from agent_envs.rollout.policy import Policy, Reply, Request
+from agent_envs.core.registry import env_ids, make_vec, register_all, spec_json
+from agent_envs.core.rewards import Reward, RewardSpec, Term
+from agent_envs.rollout.episode_runner import EpisodeResult, record_turn, replay, run_episode, solve
+from agent_envs.rollout.run_log import Planned, RunLog
+from agent_envs.rollout.run_many import run_many
+from agent_envs.core.snapshot import Snapshot, fork, register_snapshot, restore, snapshot
+from agent_envs.base.spaces import Utterance
+from agent_envs.core.trajectory import Trajectory, TrajectoryTree, Turn
 from agent_envs.version import VERSION
 
 if TYPE_CHECKING:

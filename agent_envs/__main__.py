@@ -1,5 +1,5 @@
 """`python -m agent_envs` is `agent-envs`."""
 
-from agent_envs.cli import main
+from agent_envs.cli.app import main
 
 main()

@@ -14,13 +14,13 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from agent_envs.evaluation.compare import compare_entries
-from agent_envs.evaluation.evaluate import evaluate
-from agent_envs.evaluation.plan import Choice, adhoc_suite
-from agent_envs.evaluation.run_folder import Settings, open_run
-from agent_envs.evaluation.statistics.paired import Paired
-from agent_envs.printing import print_table
-from agent_envs.progress import progress_bar
+from agent_envs.evaluation.report.compare import compare_entries
+from agent_envs.evaluation.runs.evaluate import evaluate
+from agent_envs.evaluation.suites.plan import Choice, adhoc_suite
+from agent_envs.evaluation.runs.run_folder import Settings, open_run
+from agent_envs.evaluation.html.statistics.paired import Paired
+from agent_envs.base.terminal import print_table
+from agent_envs.base.progress import progress_bar
 
 RETRIEVERS = ("bm25", "random", "empty", "oracle")
 REAL = ("hotpotqa", "popqa", "musique")

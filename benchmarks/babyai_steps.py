@@ -38,9 +38,9 @@ def plan_of(arguments: dict[str, Any]) -> Plan:
     An episode goes on until its mission's end, at most MOST_STEPS steps.
     """
     from agent_envs import Task
-    from agent_envs.babyai.instructions import played, surface
-    from agent_envs.babyai.levels import local_level, named_level
-    from agent_envs.babyai.tasks import BabyTask
+    from agent_envs.envs.text_games.babyai.instructions import played, surface
+    from agent_envs.envs.text_games.babyai.levels import local_level, named_level
+    from agent_envs.envs.text_games.babyai.tasks import BabyTask
 
     name = arguments.get("level", "")
     level = named_level(name) if name else local_level(arguments["kind"], arguments.get("distractors", 0))
@@ -59,8 +59,8 @@ def plan_of(arguments: dict[str, Any]) -> Plan:
 
 def rung(name: str, env: Any, plan: Plan) -> float:
     """Return the CPU microseconds of a step on one rung."""
-    from agent_envs.babyai.describe import describe
-    from agent_envs.babyai.instructions import played
+    from agent_envs.envs.text_games.babyai.describe import describe
+    from agent_envs.envs.text_games.babyai.instructions import played
 
     spent, steps = 0.0, 0
     for task, level, actions in plan:
@@ -117,7 +117,7 @@ def least(call: Callable[[], Any], repeats: int = 100) -> float:
 
 def row(arguments: dict[str, Any], rounds: int) -> dict[str, Any]:
     """Return the figures of one level."""
-    from agent_envs.babyai.env import BabyAI
+    from agent_envs.envs.text_games.babyai.env import BabyAI
 
     env = BabyAI(**arguments)
     plan = plan_of(arguments)

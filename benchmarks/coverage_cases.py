@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from agent_envs.evaluation.statistics.rates import (
+from agent_envs.evaluation.html.statistics.rates import (
     Rate,
     clustered_variance,
     mean_interval,

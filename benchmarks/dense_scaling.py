@@ -23,10 +23,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from agent_envs.retrieval.dense import MINILM, sentence_encoder
-from agent_envs.retrieval.embeddings import Encoder
-from agent_envs.retrieval.static import StaticIndex, static_encoder
-from agent_envs.retrieval.vectors import INDEX, KINDS, VectorIndex, build_index, faiss_package, measured_recall
+from agent_envs.tools.retrieval.dense import MINILM, sentence_encoder
+from agent_envs.tools.retrieval.embeddings import Encoder
+from agent_envs.tools.retrieval.static import StaticIndex, static_encoder
+from agent_envs.tools.retrieval.vectors import INDEX, KINDS, VectorIndex, build_index, faiss_package, measured_recall
 from benchmarks.scaling import WIKI_18, Figures, LineCorpus, memory_mb, queries, write_passages
 
 SIZES = (10_000, 100_000)

@@ -60,7 +60,7 @@ class BudgetEnds(gym.Wrapper[Any, Any, Any, Any]):
 
 def make_view(name: str, size: int, budget_ends: bool) -> gym.Env[Any, Any]:
     """Return an id as MaskablePPO sees it."""
-    from agent_envs.expa import DiscreteActions
+    from agent_envs.envs.expa import DiscreteActions
 
     case = CASES[size]
     env = gym.make(
@@ -102,7 +102,7 @@ def play_all(choose: Callable[[Any], Any], env: gym.Env[Any, Any], tasks: list[i
 
 def optimum(size: int) -> dict[str, float]:
     """Return the figures of the solver's optimal play over the same tasks."""
-    from agent_envs.expa.solver import next_action
+    from agent_envs.envs.expa.solver import next_action
 
     env = make_view("Sort", size, True)
     return play_all(lambda seen: next_action(env), env, every_task(env, size))

@@ -129,9 +129,9 @@ def habits(folder: Path, tasks: int = 256) -> dict[str, float]:
     if kept.exists():
         found: dict[str, float] = json.loads(kept.read_text(encoding="utf-8"))
         return found
-    from agent_envs.companions import companion
-    from agent_envs.policies import core_of
-    from agent_envs.run_journal import Planned
+    from agent_envs.core.builtin_agents import companion
+    from agent_envs.rollout.policy import core_of
+    from agent_envs.rollout.run_log import Planned
     from trainers.command_line import read_settings
     from trainers.earl import EARLSettings
     from trainers.sampling import tasks_of_step

@@ -128,8 +128,8 @@ class Bench:
 
 def texts(env: Any) -> list[str]:
     """Return what the solver sees and says in a few tasks: the words of a tokenizer."""
-    from agent_envs.policies import CompanionPolicy
-    from agent_envs.rollout import run_episode
+    from agent_envs.rollout.policy import CompanionPolicy
+    from agent_envs.rollout.episode_runner import run_episode
 
     found: list[str] = []
     for task in range(TASKS):

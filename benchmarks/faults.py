@@ -18,13 +18,13 @@ from typing import Any
 import gymnasium as gym
 
 from agent_envs import EpisodeResult, Planned, Reply, Request, run_many, spec_json
-from agent_envs.chat import AnthropicChat, OpenAIChat
-from agent_envs.model_policy import ChatPolicy
-from agent_envs.printing import print_table
-from agent_envs.progress import progress_bar
-from agent_envs.retrieval.build import make_retriever
-from agent_envs.retrieval.remote import RemoteRetriever
-from agent_envs.retrieval.wire import wire_hit
+from agent_envs.services.chat import AnthropicChat, OpenAIChat
+from agent_envs.rollout.chat_policy import ChatPolicy
+from agent_envs.base.terminal import print_table
+from agent_envs.base.progress import progress_bar
+from agent_envs.tools.retrieval.build import make_retriever
+from agent_envs.tools.retrieval.remote import RemoteRetriever
+from agent_envs.tools.retrieval.wire import wire_hit
 from benchmarks.agents import Instant
 from tests.chat.wire import AnthropicWire, OpenAIWire, Said
 from tests.servers import FAULTS, FaultServer

@@ -19,8 +19,8 @@ from typing import Any
 import gymnasium as gym
 
 from agent_envs import Message, RewardSpec, Task, Term, TurnEnv
-from agent_envs.core import Episode, Outcome
-from agent_envs.trajectory import Trajectory
+from agent_envs.core.env import Episode, Outcome
+from agent_envs.core.trajectory import Trajectory
 
 TASKS = 64
 WRAPPING = 19  # tokens that the template puts around a prompt

@@ -21,8 +21,8 @@ from pathlib import Path
 from typing import Any
 
 from agent_envs import Reply, Request
-from agent_envs.journal import read_journal
-from agent_envs.progress import progress_bar
+from agent_envs.base.jsonl_log import read_journal
+from agent_envs.base.progress import progress_bar
 from benchmarks.agents import script
 
 TASKS, TRIALS, CONCURRENCY = 40, 2, 4

@@ -17,10 +17,10 @@ from typing import Any
 import gymnasium as gym
 
 import agent_envs
-from agent_envs.evaluation.statistics.rates import mean_interval, success_rate
-from agent_envs.legal_search.heuristic import NaiveRAG
-from agent_envs.legal_search.scoring import metrics
-from agent_envs.policies import CompanionPolicy
+from agent_envs.evaluation.html.statistics.rates import mean_interval, success_rate
+from agent_envs.envs.legal_search.heuristic import NaiveRAG
+from agent_envs.envs.legal_search.scoring import metrics
+from agent_envs.rollout.policy import CompanionPolicy
 from agent_envs.wrappers import ForcedAnswer
 
 SOURCES = {"statutes": "test", "agreements": "test", "dc_code": "dev"}

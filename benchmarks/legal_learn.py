@@ -17,11 +17,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from agent_envs.evaluation.evaluate import evaluate
-from agent_envs.evaluation.plan import Choice, adhoc_suite
-from agent_envs.evaluation.run_folder import Settings, open_run
-from agent_envs.evaluation.suite import Suite
-from agent_envs.evaluation.turn_limits import LimitedRun, LimitRow, limit_rows
+from agent_envs.evaluation.runs.evaluate import evaluate
+from agent_envs.evaluation.suites.plan import Choice, adhoc_suite
+from agent_envs.evaluation.runs.run_folder import Settings, open_run
+from agent_envs.evaluation.suites.suite import Suite
+from agent_envs.evaluation.report.turn_limits import LimitedRun, LimitRow, limit_rows
 from benchmarks.training_runs import about, ahead, over_seeds, percent, points, trained
 from trainers.command_line import load_preset
 from trainers.grpo import GRPOSettings

@@ -19,12 +19,12 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-from agent_envs.answers import contains_answer, normalise_answer
-from agent_envs.documents import Corpus, Hit, MemoryCorpus, Passage
-from agent_envs.legal_search.arguments import make_source
-from agent_envs.legal_search.tasks import LegalScenario, LegalSource
-from agent_envs.progress import stage_lines
-from agent_envs.retrieval.build import make_retriever
+from agent_envs.grading.text_answers import contains_answer, normalise_answer
+from agent_envs.base.documents import Corpus, Hit, MemoryCorpus, Passage
+from agent_envs.envs.legal_search.arguments import make_source
+from agent_envs.envs.legal_search.tasks import LegalScenario, LegalSource
+from agent_envs.base.progress import stage_lines
+from agent_envs.tools.retrieval.build import make_retriever
 
 DEPTHS = (1, 3, 5, 10)
 ENGINES = ("bm25", "static", "hybrid", "minilm-faiss", "hybrid:minilm-faiss", "random", "empty", "oracle")

@@ -22,9 +22,9 @@ from typing import Any
 
 import numpy as np
 
-from agent_envs.documents import MemoryCorpus, Passage
-from agent_envs.retrieval import bm25
-from agent_envs.retrieval.bm25 import BM25Retriever, tokenize
+from agent_envs.base.documents import MemoryCorpus, Passage
+from agent_envs.tools.retrieval import bm25
+from agent_envs.tools.retrieval.bm25 import BM25Retriever, tokenize
 
 ENGINES = ("agent-envs", "rank-bm25")
 TOP_K = 3

@@ -35,8 +35,8 @@ def median_pace(policy: Any, concurrency: int, batch: int) -> dict[str, Any]:
 
 def pace(policy: Any, concurrency: int, batch: int) -> dict[str, Any]:
     """Return how a run of 256 episodes of 4 turns compares with the rate that the model's latency allows."""
-    from agent_envs.evaluation.plan import Choice, adhoc_suite, plan_of
-    from agent_envs.runner import run_many
+    from agent_envs.evaluation.suites.plan import Choice, adhoc_suite, plan_of
+    from agent_envs.rollout.run_many import run_many
 
     plan = plan_of(adhoc_suite(Choice("SearchQA", limit=EPISODES)))
     with tempfile.TemporaryDirectory() as folder:
@@ -56,9 +56,9 @@ def pace(policy: Any, concurrency: int, batch: int) -> dict[str, Any]:
 def ours(episodes: int) -> dict[str, Any]:
     """Return what an evaluation costs here: to be called in a fresh process."""
     from agent_envs import __version__
-    from agent_envs.evaluation.evaluate import evaluate
-    from agent_envs.evaluation.plan import Choice, adhoc_suite
-    from agent_envs.evaluation.run_folder import Settings
+    from agent_envs.evaluation.runs.evaluate import evaluate
+    from agent_envs.evaluation.suites.plan import Choice, adhoc_suite
+    from agent_envs.evaluation.runs.run_folder import Settings
 
     # What is imported at first use is no cost of an episode; the peers' scripts warm up in the same way.
     evaluate(adhoc_suite(Choice("SearchQA", limit=1)), Settings("instant"), policy=Instant())

@@ -22,9 +22,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from agent_envs.errors import EnvFault, UsageError
-from agent_envs.printing import print_table
-from agent_envs.sandbox import (
+from agent_envs.base.errors import EnvFault, UsageError
+from agent_envs.base.terminal import print_table
+from agent_envs.tools.sandbox import (
     BACKENDS,
     SandboxSpec,
     close_sandboxes,
@@ -32,7 +32,7 @@ from agent_envs.sandbox import (
     restore_session,
     sandbox_version,
 )
-from agent_envs.sandbox.sessions import RecordedSession
+from agent_envs.tools.sandbox.sessions import RecordedSession
 from tests.sandbox.probes import PROBES, attack, spec, surroundings
 
 CELL, VALUE = "sum(i * i for i in range(100))", "328350"

@@ -64,7 +64,7 @@ def ours(with_stub: bool) -> float:
 
 
 def _stub_retrieval(env: Any) -> None:
-    from agent_envs.documents import Hit, Passage
+    from agent_envs.base.documents import Hit, Passage
 
     hits = tuple(Hit(Passage(f"p{n}", "t", "word " * 70), 1.0) for n in range(3))
 
@@ -148,7 +148,7 @@ def expa_row(env: Any) -> dict[str, Any]:
 
 def recorded(env: Any, player: str) -> Plan:
     """Return what the solver or random legal play does in the first test tasks."""
-    from agent_envs.core import companion
+    from agent_envs.core.env import companion
 
     act = companion(env, {"solver": "solver", "random": "sampler"}[player])
     assert act is not None

@@ -21,15 +21,15 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from agent_envs.messages import ToolCall
-from agent_envs.tau2.database import original_hash
-from agent_envs.tau2.dialogue import Dialogue
-from agent_envs.tau2.evaluation import evaluate
-from agent_envs.tau2.machine import Rules, opened, spoke
-from agent_envs.tau2.official import deck, load_domain
-from agent_envs.tau2.tasks import OfficialSource, Tau2Task, tau2_task
-from agent_envs.tau2.toolkit import FRESH, Domain, call
-from agent_envs.tau2.worlds import expected_world, initial_world
+from agent_envs.base.messages import ToolCall
+from agent_envs.envs.tau2.database import original_hash
+from agent_envs.envs.tau2.dialogue import Dialogue
+from agent_envs.envs.tau2.evaluation import evaluate
+from agent_envs.envs.tau2.turn_taking import Rules, opened, spoke
+from agent_envs.envs.tau2.official import deck, load_domain
+from agent_envs.envs.tau2.tasks import OfficialSource, Tau2Task, tau2_task
+from agent_envs.envs.tau2.toolkit import FRESH, Domain, call
+from agent_envs.envs.tau2.task_states import expected_world, initial_world
 
 DOMAINS = ("retail", "airline", "telecom")
 EPISODES = 1_000

@@ -20,13 +20,13 @@ from typing import Any
 import gymnasium as gym
 
 import agent_envs
-from agent_envs.evaluation.statistics.rates import pass_hat_rate, success_rate
-from agent_envs.policies import CompanionPolicy, Request
-from agent_envs.tau2.floor import idle_score, null_floor
-from agent_envs.tau2.generated.source import GeneratedSource, generated_domain
-from agent_envs.tau2.heuristics import act
-from agent_envs.tau2.official import load_domain
-from agent_envs.tau2.tasks import OfficialSource, tau2_task
+from agent_envs.evaluation.html.statistics.rates import pass_hat_rate, success_rate
+from agent_envs.rollout.policy import CompanionPolicy, Request
+from agent_envs.envs.tau2.floor import idle_score, null_floor
+from agent_envs.envs.tau2.task_generator.source import GeneratedSource, generated_domain
+from agent_envs.envs.tau2.heuristics import act
+from agent_envs.envs.tau2.official import load_domain
+from agent_envs.envs.tau2.tasks import OfficialSource, tau2_task
 
 DOMAINS = ("retail", "airline", "telecom")
 TRIALS = 4

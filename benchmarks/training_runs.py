@@ -16,7 +16,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from agent_envs.evaluation.statistics.student import t_quantile
+from agent_envs.evaluation.html.statistics.student import t_quantile
 
 
 def trained(program: str, options: Sequence[str], seed: int, folder: Path) -> dict[str, Any]:

@@ -8,9 +8,9 @@ from typing import Any
 
 import gymnasium as gym
 
-from agent_envs.policies import core_of
-from agent_envs.registry import full_id
-from agent_envs.rollout import EpisodeResult
+from agent_envs.rollout.policy import core_of
+from agent_envs.core.registry import full_id
+from agent_envs.rollout.episode_runner import EpisodeResult
 
 TASKS = 256
 WAYS = {"with_feedback": "scripted:good", "without_feedback": "none"}

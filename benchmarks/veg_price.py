@@ -11,11 +11,11 @@ from typing import Any
 
 import gymnasium as gym
 
-from agent_envs.chat.prices import load_prices
+from agent_envs.services.chat.prices import load_prices
 from agent_envs.wrappers import VerbalFeedback
 from agent_envs.wrappers.feedback_costs import FeedbackCost, feedback_usage
 from agent_envs.wrappers.feedback_prompts import read_templates
-from agent_envs.wrappers.feedback_voices import Moment, Voice
+from agent_envs.wrappers.feedback_models import Moment, Voice
 
 CHARACTERS = 4  # a token, about, of English text
 PRICED = "claude-sonnet-4"

@@ -13,7 +13,7 @@ from pathlib import Path
 import gymnasium as gym
 
 import agent_envs  # noqa: F401 - registers the ids
-from agent_envs.registry import TABLE, Row
+from agent_envs.core.registry import TABLE, Row
 from docs.schemas import schemas
 from docs.sections import pages, with_part
 

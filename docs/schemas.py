@@ -5,9 +5,9 @@ from pathlib import Path
 
 from pydantic import BaseModel
 
-from agent_envs.evaluation.submission.episode_rows import AttemptRow, EpisodeRow, ExternalRow
-from agent_envs.evaluation.submission.models import Manifest, Submission
-from agent_envs.evaluation.suite import Suite
+from agent_envs.evaluation.html.submission.episode_rows import AttemptRow, EpisodeRow, ExternalRow
+from agent_envs.evaluation.html.submission.models import Manifest, Submission
+from agent_envs.evaluation.suites.suite import Suite
 
 FOLDER = Path(__file__).parent / "schemas"
 MODELS: dict[str, type[BaseModel]] = {

@@ -5,11 +5,11 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from agent_envs.sandbox import LANGUAGE, divergence_table
-from agent_envs.sources.elsewhere import ELSEWHERE
-from agent_envs.sources.listing import origin_of
-from agent_envs.sources.published import PROBLEMS
-from agent_envs.sources.reasoning_sets import REASONING_SETS
+from agent_envs.tools.sandbox import LANGUAGE, divergence_table
+from agent_envs.datasets.manual_sources import ELSEWHERE
+from agent_envs.datasets.listing import origin_of
+from agent_envs.datasets.published import PROBLEMS
+from agent_envs.datasets.reasoning_sets import REASONING_SETS
 
 FOLDER = Path(__file__).parent
 RESULTS = FOLDER.parent / "benchmarks" / "results" / "sandbox.json"

@@ -4,7 +4,7 @@ import random
 from dataclasses import replace
 
 from agent_envs import Message, RewardSpec, Term, register_companions
-from agent_envs.core import Outcome
+from agent_envs.core.env import Outcome
 from tests.toy import Guess, Numbers, sampler, solver
 
 

@@ -8,12 +8,12 @@ from typing import Any
 import gymnasium as gym
 
 from agent_envs import fork
-from agent_envs.core import companion
-from agent_envs.errors import Unsolvable
-from agent_envs.messages import Message
-from agent_envs.policies import Request
-from agent_envs.protocol import Malformed
-from agent_envs.scripted_feedback import QUALITIES
+from agent_envs.core.env import companion
+from agent_envs.base.errors import Unsolvable
+from agent_envs.base.messages import Message
+from agent_envs.rollout.policy import Request
+from agent_envs.base.protocol import Malformed
+from agent_envs.wrappers.scripted_feedback import QUALITIES
 
 
 @dataclass(frozen=True)

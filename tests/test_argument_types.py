@@ -6,8 +6,8 @@ import re
 import gymnasium as gym
 import pytest
 
-from agent_envs.errors import AgentEnvsError, UsageError
-from agent_envs.registry import TABLE
+from agent_envs.base.errors import AgentEnvsError, UsageError
+from agent_envs.core.registry import TABLE
 
 ODD = (
     None, True, -1, 5, 2**70, 0.5, float("nan"), float("inf"), "", "x", "\ud800", "a\0b", [], ["a"], [[[]]], {}, {"like": 3},

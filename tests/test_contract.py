@@ -4,7 +4,7 @@ import gymnasium as gym
 import pytest
 
 import agent_envs
-from agent_envs.registry import TABLE
+from agent_envs.core.registry import TABLE
 from tests.golden import is_default, variants
 
 IDS = agent_envs.env_ids()
@@ -100,6 +100,6 @@ def test_a_missing_package_is_no_finding(monkeypatch):
     def missing(backend):
         raise agent_envs.MissingExtra("pydantic-monty", "sandbox", "the sandbox monty")
 
-    monkeypatch.setattr("agent_envs.tool_reasoning.toolbox.sandbox_version", missing)
+    monkeypatch.setattr("agent_envs.envs.tool_reasoning.toolbox.sandbox_version", missing)
     with pytest.raises(agent_envs.MissingExtra, match="sandbox"):
         agent_envs.check_turn_env("agent_envs/ToolReasoning-v0", episodes=1, hostile=1)

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from agent_envs.core import INFO_KEYS
-from agent_envs.registry import TABLE
+from agent_envs.core.env import INFO_KEYS
+from agent_envs.core.registry import TABLE
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")

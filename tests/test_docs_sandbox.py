@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from agent_envs.sandbox import KNOWN_DIVERGENCES, LANGUAGE, Limits, divergence_table
-from agent_envs.sandbox.records import DEFAULT_MEMORY_MB
-from agent_envs.sources.elsewhere import ELSEWHERE
-from agent_envs.sources.reasoning_sets import REASONING_SETS, read_reasoning
+from agent_envs.tools.sandbox import KNOWN_DIVERGENCES, LANGUAGE, Limits, divergence_table
+from agent_envs.tools.sandbox.records import DEFAULT_MEMORY_MB
+from agent_envs.datasets.manual_sources import ELSEWHERE
+from agent_envs.datasets.reasoning_sets import REASONING_SETS, read_reasoning
 from docs.sections import abuse, latency, pages, with_part
 
 ROOT = Path(__file__).parent.parent

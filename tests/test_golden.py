@@ -8,9 +8,9 @@ import gymnasium as gym
 import pytest
 
 import agent_envs
-from agent_envs.canonical import canonical_json, digest
-from agent_envs.registry import TABLE, row_of
-from agent_envs.trajectory import Trajectory
+from agent_envs.base.serialization import canonical_json, digest
+from agent_envs.core.registry import TABLE, row_of
+from agent_envs.core.trajectory import Trajectory
 from tests.golden import core_row, differences, is_default, load, play, variants
 
 CASES = [(row.id, arguments) for row in TABLE for arguments in variants(row, outside=False)]

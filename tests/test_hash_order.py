@@ -5,7 +5,7 @@ import json
 import pytest
 
 from agent_envs.checker.processes import agents_play, run_child
-from agent_envs.checker.subject import Subject
+from agent_envs.checker.env_under_test import Subject
 
 # Tasks in which options of one length had to be told apart.
 TIES = {"agent_envs/Tau2Retail-v0": [("test", 17), ("train", 17), ("train", 206)]}

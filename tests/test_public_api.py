@@ -33,14 +33,14 @@ def test_nothing_else_of_the_package_is_public():
         if not name.startswith("_") and not isinstance(value, types.ModuleType)
     }
     assert names - internal - {"check_turn_env"} == set(PINNED) - {"check_turn_env"} - (
-        {"snapshot"} if isinstance(agent_envs.snapshot, types.ModuleType) else set()
+        {"snapshot"} if isinstance(agent_envs.core.snapshot, types.ModuleType) else set()
     )
 
 
 def test_snapshot_is_the_function_whatever_was_imported():
-    import agent_envs.snapshot
+    import agent_envs.core.snapshot
 
-    assert callable(agent_envs.snapshot)
+    assert callable(agent_envs.core.snapshot)
 
 
 def test_an_unknown_name_is_an_attribute_error():

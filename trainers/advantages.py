@@ -12,7 +12,7 @@ from typing import Literal
 
 import torch
 
-from agent_envs.errors import UsageError
+from agent_envs.base.errors import UsageError
 
 Groups = Sequence[Hashable] | torch.Tensor | None
 Scale = Literal["group_std", "batch_std", "none"]

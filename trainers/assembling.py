@@ -10,10 +10,10 @@ from typing import Any, Protocol
 import gymnasium as gym
 from gymnasium.envs.registration import EnvSpec
 
-from agent_envs.core import TurnEnv
-from agent_envs.errors import UsageError
-from agent_envs.expa import ExpandedActionEnv
-from agent_envs.policies import core_of
+from agent_envs.core.env import TurnEnv
+from agent_envs.base.errors import UsageError
+from agent_envs.envs.expa import ExpandedActionEnv
+from agent_envs.rollout.policy import core_of
 from trainers.contracts import Engine, Sampling
 from trainers.engine_policy import EnginePolicy
 from trainers.engines import HFEngine

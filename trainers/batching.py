@@ -6,7 +6,7 @@ from itertools import chain, pairwise
 
 import torch
 
-from agent_envs.errors import UsageError
+from agent_envs.base.errors import UsageError
 from trainers.contracts import TokenSequence
 
 

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
-from agent_envs.errors import AgentEnvsError, UsageError
+from agent_envs.base.errors import AgentEnvsError, UsageError
 
 S = TypeVar("S")
 

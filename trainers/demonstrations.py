@@ -12,10 +12,10 @@ from typing import Any
 
 import gymnasium as gym
 
-from agent_envs.errors import UsageError
-from agent_envs.policies import CompanionPolicy, Reply, Request, core_of
-from agent_envs.rollout import run_episode, solve
-from agent_envs.trajectory import Trajectory
+from agent_envs.base.errors import UsageError
+from agent_envs.rollout.policy import CompanionPolicy, Reply, Request, core_of
+from agent_envs.rollout.episode_runner import run_episode, solve
+from agent_envs.core.trajectory import Trajectory
 from agent_envs.wrappers.turns import allowance
 from trainers.guesses import guess
 from trainers.tiny import spread_task

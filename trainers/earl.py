@@ -40,8 +40,8 @@ from typing import Any
 
 import torch
 
-from agent_envs.errors import UsageError
-from agent_envs.run_journal import Planned
+from agent_envs.base.errors import UsageError
+from agent_envs.rollout.run_log import Planned
 from trainers import losses
 from trainers.assembling import environment
 from trainers.batching import MicroBatch, Row, in_parts, micro_batches

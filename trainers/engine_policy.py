@@ -6,12 +6,12 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from agent_envs.errors import BudgetSpent
-from agent_envs.policies import Reply, Request
-from agent_envs.rollout import EpisodeResult
-from agent_envs.run_journal import Planned
-from agent_envs.runner import Services, run_many
-from agent_envs.trajectory import Trajectory, Turn
+from agent_envs.base.errors import BudgetSpent
+from agent_envs.rollout.policy import Reply, Request
+from agent_envs.rollout.episode_runner import EpisodeResult
+from agent_envs.rollout.run_log import Planned
+from agent_envs.rollout.run_many import Services, run_many
+from agent_envs.core.trajectory import Trajectory, Turn
 from trainers.contracts import Engine, Prefix, Sampling, TokenSequence
 from trainers.tokens import ChatTokenizer, Conversation
 

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import gymnasium as gym
 
-from agent_envs.errors import UsageError
-from agent_envs.expa import ExpandedActionEnv
-from agent_envs.journal import Journal, read_journal
-from agent_envs.policies import Reply, Request, core_of
-from agent_envs.rollout import run_episode
-from agent_envs.trajectory import Trajectory
+from agent_envs.base.errors import UsageError
+from agent_envs.envs.expa import ExpandedActionEnv
+from agent_envs.base.jsonl_log import Journal, read_journal
+from agent_envs.rollout.policy import Reply, Request, core_of
+from agent_envs.rollout.episode_runner import run_episode
+from agent_envs.core.trajectory import Trajectory
 from trainers.demonstrations import SEARCH_FLAWS, TOOL_FLAWS, Flaws, demonstrations
 from trainers.expanded.demonstrations import expanded_demonstrations, expanded_flaws_of
 from trainers.sampling import plan_groups, play_groups, tasks_of_step

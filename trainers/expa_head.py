@@ -16,8 +16,8 @@ from typing import Any, Literal, NamedTuple
 import torch
 from torch.nn import functional
 
-from agent_envs.errors import UsageError
-from agent_envs.expa import VocabularyRow
+from agent_envs.base.errors import UsageError
+from agent_envs.envs.expa import VocabularyRow
 
 Start = Literal["first", "mean"]
 _NAME, _WEIGHT = "expanded_head", "expanded_head.weight"

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
-from agent_envs.chat import make_chat_model
-from agent_envs.chat.named import is_chat_name
-from agent_envs.errors import UsageError
+from agent_envs.services.chat import make_chat_model
+from agent_envs.services.chat.named import is_chat_name
+from agent_envs.base.errors import UsageError
 from agent_envs.wrappers.feedback_costs import LimitSettings
 from agent_envs.wrappers.feedback_prompts import read_templates
 from trainers.spending import Spending
@@ -78,7 +78,7 @@ class FeedbackSettings:
         Raises:
             UsageError: there is no such table of prices.
         """
-        from agent_envs.chat.prices import load_prices
+        from agent_envs.services.chat.prices import load_prices
 
         names = set(self.chat_models.values())
         table = load_prices(Path(self.prices) if self.prices else None) if names else None

@@ -30,7 +30,7 @@ from typing import Any, Literal
 
 import torch
 
-from agent_envs.errors import UsageError
+from agent_envs.base.errors import UsageError
 from trainers import advantages as adv
 from trainers import losses
 from trainers.batching import MicroBatch, Row, in_parts, micro_batches

@@ -3,10 +3,10 @@
 import random
 from typing import Any
 
-from agent_envs.expa.calculator.random_expressions import draw_expression, spelled
-from agent_envs.expa.calculator.scoring import MARK
-from agent_envs.expa.generated import CalcData
-from agent_envs.expa.sorting.tasks import SortData
+from agent_envs.envs.expa.calculator.random_expressions import draw_expression, spelled
+from agent_envs.envs.expa.calculator.scoring import MARK
+from agent_envs.envs.expa.generated import CalcData
+from agent_envs.envs.expa.sorting.tasks import SortData
 
 
 def guess(data: Any, rng: random.Random) -> str:

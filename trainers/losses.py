@@ -16,7 +16,7 @@ from typing import Literal
 
 import torch
 
-from agent_envs.errors import UsageError
+from agent_envs.base.errors import UsageError
 
 Estimator = Literal["k1", "k2", "k3"]
 Correction = Literal["token_truncate", "sequence_mask", "off"]

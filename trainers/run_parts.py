@@ -8,9 +8,9 @@ import gymnasium as gym
 import torch
 from gymnasium.envs.registration import EnvSpec
 
-from agent_envs.policies import core_of
-from agent_envs.run_journal import Planned
-from agent_envs.trajectory import Trajectory
+from agent_envs.rollout.policy import core_of
+from agent_envs.rollout.run_log import Planned
+from agent_envs.core.trajectory import Trajectory
 from trainers.assembling import (
     Settings,
     environment_specs,

@@ -15,13 +15,13 @@ from typing import Any, Protocol
 
 import gymnasium as gym
 
-from agent_envs.errors import AgentEnvsError
-from agent_envs.journal import Journal
-from agent_envs.registry import full_id, spec_json
-from agent_envs.rollout import EpisodeResult
-from agent_envs.run_journal import Planned
-from agent_envs.runner import Services
-from agent_envs.trajectory import Trajectory, TrajectoryTree
+from agent_envs.base.errors import AgentEnvsError
+from agent_envs.base.jsonl_log import Journal
+from agent_envs.core.registry import full_id, spec_json
+from agent_envs.rollout.episode_runner import EpisodeResult
+from agent_envs.rollout.run_log import Planned
+from agent_envs.rollout.run_many import Services
+from agent_envs.core.trajectory import Trajectory, TrajectoryTree
 from trainers.contracts import TokenSequence
 from trainers.stacks import WrapperRow, wrapped
 from trainers.tokens import drift as drifted

@@ -4,7 +4,7 @@ import math
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from agent_envs.errors import UsageError
+from agent_envs.base.errors import UsageError
 
 
 def check_seed(seed: int) -> None:

@@ -19,9 +19,9 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Literal
 
-from agent_envs.errors import UsageError
-from agent_envs.progress import stage_lines
-from agent_envs.trajectory import Trajectory
+from agent_envs.base.errors import UsageError
+from agent_envs.base.progress import stage_lines
+from agent_envs.core.trajectory import Trajectory
 from trainers import losses
 from trainers.batching import Row, micro_batches
 from trainers.command_line import one_line_errors, parse

@@ -4,9 +4,9 @@ import json
 from dataclasses import replace
 from typing import Any
 
-from agent_envs.expa.sorting.tasks import SortData
-from agent_envs.policies import core_of
-from agent_envs.run_journal import Planned
+from agent_envs.envs.expa.sorting.tasks import SortData
+from agent_envs.rollout.policy import core_of
+from agent_envs.rollout.run_log import Planned
 from trainers.assembling import Settings
 from trainers.sorting_tree.decision_tree import permutation_tasks
 from trainers.sorting_tree.drawing import extracted

@@ -10,13 +10,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from agent_envs.external import Recording, read_answers
-from agent_envs.runner import Services
+from agent_envs.services.recording import Recording, read_answers
+from agent_envs.rollout.run_many import Services
 from agent_envs.wrappers.feedback_costs import meter_of
-from agent_envs.wrappers.feedback_voices import PORT
+from agent_envs.wrappers.feedback_models import PORT
 
 if TYPE_CHECKING:
-    from agent_envs.chat.prices import Price
+    from agent_envs.services.chat.prices import Price
 
 Counts = dict[str, Counter[str]]  # calls and tokens by the name of a model
 
@@ -102,7 +102,7 @@ def summed(parts: Iterable[Mapping[str, Mapping[str, int]]]) -> Counts:
 
 def with_dollars(counts: Counts, prices: Mapping[str, "Price | None"]) -> dict[str, dict[str, float | None]]:
     """Return counts by model with US dollars as `usd`; None where a model has no price."""
-    from agent_envs.chat.prices import cost_of
+    from agent_envs.services.chat.prices import cost_of
 
     told: dict[str, dict[str, float | None]] = {}
     for name, found in counts.items():

@@ -9,7 +9,7 @@ from typing import Any
 import gymnasium as gym
 
 from agent_envs import wrappers as known
-from agent_envs.errors import UsageError
+from agent_envs.base.errors import UsageError
 
 WrapperRow = tuple[str, dict[str, Any]]
 

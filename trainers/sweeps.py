@@ -23,7 +23,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from agent_envs.errors import AgentEnvsError, UsageError
+from agent_envs.base.errors import AgentEnvsError, UsageError
 from trainers.command_line import PRESETS, RESULT_FILE, SETTINGS_FILE, option, parse, read_settings
 
 BARE = " without feedback"  # what the name of a test ends with that has its set without feedback

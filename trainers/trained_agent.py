@@ -23,11 +23,11 @@ import gymnasium as gym
 import torch
 from safetensors.torch import load_file
 
-from agent_envs.canonical import plain_value
-from agent_envs.chat.named import is_chat_name
-from agent_envs.errors import UsageError
-from agent_envs.policies import core_of
-from agent_envs.registry import full_id
+from agent_envs.base.serialization import plain_value
+from agent_envs.services.chat.named import is_chat_name
+from agent_envs.base.errors import UsageError
+from agent_envs.rollout.policy import core_of
+from agent_envs.core.registry import full_id
 from agent_envs.wrappers.feedback_prompts import EPSILON
 from trainers.command_line import SETTINGS_FILE, one_line_errors
 from trainers.contracts import Sampling

@@ -14,8 +14,8 @@ from typing import Any
 
 from accelerate.utils import gather_object
 
-from agent_envs.canonical import digest
-from agent_envs.errors import BudgetSpent, UsageError
+from agent_envs.base.serialization import digest
+from agent_envs.base.errors import BudgetSpent, UsageError
 from trainers.assembling import Settings
 from trainers.command_line import METRICS_FILE, write_result
 from trainers.examining import Examiner, change_in_words

@@ -14,10 +14,10 @@ import gymnasium as gym
 from agent_envs.checker.contract import CONTRACT_CHECKS
 from agent_envs.checker.expanded import EXPANDED_CHECKS
 from agent_envs.checker.forks import FORK_CHECKS
-from agent_envs.checker.honesty import HONESTY_CHECKS
-from agent_envs.checker.hostile import check_hostile_text
-from agent_envs.checker.subject import Check, CheckFailed, CheckSkipped, Report, Subject
-from agent_envs.errors import MissingExtra
+from agent_envs.checker.reward_leaks import HONESTY_CHECKS
+from agent_envs.checker.fuzz import check_hostile_text
+from agent_envs.checker.env_under_test import Check, CheckFailed, CheckSkipped, Report, Subject
+from agent_envs.base.errors import MissingExtra
 
 __all__ = ["CHECKS", "Check", "Report", "check_turn_env"]
 

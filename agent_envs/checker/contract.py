@@ -10,11 +10,11 @@ import numpy as np
 from gymnasium.utils.env_checker import check_env
 
 from agent_envs.checker.processes import agents_play, run_child
-from agent_envs.checker.subject import CheckFailed, Subject, play
-from agent_envs.core import INFO_KEYS, InfoKey, companion
-from agent_envs.errors import UsageError
-from agent_envs.policies import CompanionPolicy, core_of
-from agent_envs.rollout import replay, run_episode
+from agent_envs.checker.env_under_test import CheckFailed, Subject, play
+from agent_envs.core.env import INFO_KEYS, InfoKey, companion
+from agent_envs.base.errors import UsageError
+from agent_envs.rollout.policy import CompanionPolicy, core_of
+from agent_envs.rollout.episode_runner import replay, run_episode
 
 
 def check_spaces(subject: Subject) -> str:

@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 from gymnasium.spaces import Discrete, OneOf
 
-from agent_envs.checker.subject import CheckFailed, Subject
-from agent_envs.core import TurnEnv
-from agent_envs.policies import core_of
-from agent_envs.protocol import Malformed
-from agent_envs.snapshot import fork
+from agent_envs.checker.env_under_test import CheckFailed, Subject
+from agent_envs.core.env import TurnEnv
+from agent_envs.rollout.policy import core_of
+from agent_envs.base.protocol import Malformed
+from agent_envs.core.snapshot import fork
 
 MOST_STEPS = 24
 UNKNOWN_IDS = (-1, -7, 10**6, 2**70, -(2**70), np.int64(-1), np.int64(10**6))

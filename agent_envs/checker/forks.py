@@ -3,8 +3,8 @@
 import random
 from collections.abc import Callable
 
-from agent_envs.checker.subject import CheckFailed, Subject, play, step_digest
-from agent_envs.snapshot import Snapshot, fork, restore, snapshot
+from agent_envs.checker.env_under_test import CheckFailed, Subject, play, step_digest
+from agent_envs.core.snapshot import Snapshot, fork, restore, snapshot
 
 MOST_TURNS = 32
 

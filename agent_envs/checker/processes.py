@@ -19,11 +19,11 @@ from typing import IO, Any
 
 import gymnasium as gym
 
-from agent_envs.canonical import digest
-from agent_envs.checker.subject import CheckFailed, CheckSkipped, Script, Subject, make_again, play
-from agent_envs.policies import CompanionPolicy
-from agent_envs.rollout import run_episode
-from agent_envs.snapshot import Snapshot, restore
+from agent_envs.base.serialization import digest
+from agent_envs.checker.env_under_test import CheckFailed, CheckSkipped, Script, Subject, make_again, play
+from agent_envs.rollout.policy import CompanionPolicy
+from agent_envs.rollout.episode_runner import run_episode
+from agent_envs.core.snapshot import Snapshot, restore
 
 COMMAND = [sys.executable, "-m", "agent_envs.checker.processes"]
 SECONDS = 600

@@ -1,1 +1,1 @@
-"""Evaluation: the plan of a run, its statistics, and the page that shows it."""
+"""TODO: one sentence with a subject and a verb."""

@@ -14,9 +14,9 @@ from collections.abc import Callable, Iterator
 from socketserver import TCPServer, ThreadingMixIn
 from typing import Any
 
-from agent_envs.documents import Corpus, Retriever
-from agent_envs.errors import UsageError
-from agent_envs.retrieval.connection import Connection
+from agent_envs.base.documents import Corpus, Retriever
+from agent_envs.base.errors import UsageError
+from agent_envs.tools.retrieval.server import Connection
 
 MAX_BODY = 16 * 1024 * 1024
 MAX_CONNECTIONS = 512

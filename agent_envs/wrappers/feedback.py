@@ -12,19 +12,19 @@ from typing import Any
 
 import gymnasium as gym
 
-from agent_envs.canonical import canonical_json, state_type
-from agent_envs.chat import ChatModel
-from agent_envs.core import TurnWrapper
-from agent_envs.errors import UsageError
-from agent_envs.messages import FEEDBACK_MARK, Message
-from agent_envs.policies import core_of
-from agent_envs.protocol import Say
-from agent_envs.rollout import shown
-from agent_envs.snapshot import Snapshot, restore, snapshot
-from agent_envs.trajectory import Header, Turn
+from agent_envs.base.serialization import canonical_json, state_type
+from agent_envs.services.chat import ChatModel
+from agent_envs.core.env import TurnWrapper
+from agent_envs.base.errors import UsageError
+from agent_envs.base.messages import FEEDBACK_MARK, Message
+from agent_envs.rollout.policy import core_of
+from agent_envs.base.protocol import Say
+from agent_envs.rollout.episode_runner import shown
+from agent_envs.core.snapshot import Snapshot, restore, snapshot
+from agent_envs.core.trajectory import Header, Turn
 from agent_envs.wrappers.feedback_costs import PREFIX, LimitSettings
 from agent_envs.wrappers.feedback_prompts import EPSILON, read_templates
-from agent_envs.wrappers.feedback_voices import Moment, added, chance_key, make_voice
+from agent_envs.wrappers.feedback_models import Moment, added, chance_key, make_voice
 from agent_envs.wrappers.memory import Memory
 
 

@@ -14,11 +14,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from agent_envs.chat import ChatModel, ChatReply, ChatRequest
-from agent_envs.errors import BudgetSpent, EnvFault, UsageError
+from agent_envs.services.chat import ChatModel, ChatReply, ChatRequest
+from agent_envs.base.errors import BudgetSpent, EnvFault, UsageError
 
 if TYPE_CHECKING:
-    from agent_envs.chat.prices import Price
+    from agent_envs.services.chat.prices import Price
 
 PREFIX = "feedback_"  # of the names in an episode's usage
 
@@ -45,7 +45,7 @@ class FeedbackCost:
     @property
     def total_usd(self) -> float:
         """US dollars for all episodes."""
-        from agent_envs.chat.prices import cost_of
+        from agent_envs.services.chat.prices import cost_of
 
         return cost_of(self.price, self.usage)
 
@@ -97,7 +97,7 @@ class LimitSettings:
         """
         if not self.max_cost:
             return Limits(self.max_calls)
-        from agent_envs.chat.prices import load_prices
+        from agent_envs.services.chat.prices import load_prices
 
         price = load_prices(Path(self.prices) if self.prices else None).price(model)
         if price is None:

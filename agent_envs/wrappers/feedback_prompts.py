@@ -9,10 +9,10 @@ from pathlib import Path
 from string import Template
 from typing import Any
 
-from agent_envs.canonical import canonical_json, digest
-from agent_envs.errors import UsageError
-from agent_envs.messages import Message
-from agent_envs.scripted_feedback import MODES
+from agent_envs.base.serialization import canonical_json, digest
+from agent_envs.base.errors import UsageError
+from agent_envs.base.messages import Message
+from agent_envs.wrappers.scripted_feedback import MODES
 
 EPSILON = 0.1  # the default of the paper
 SLOTS = ("instructions", "conversation")

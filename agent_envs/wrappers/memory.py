@@ -4,12 +4,12 @@ from typing import Any
 
 import gymnasium as gym
 
-from agent_envs.core import TurnWrapper
-from agent_envs.errors import UsageError
-from agent_envs.messages import Message
-from agent_envs.protocol import Answer, Call, LabelProtocol, Malformed, Say
-from agent_envs.rollout import said_by
-from agent_envs.trajectory import Turn
+from agent_envs.core.env import TurnWrapper
+from agent_envs.base.errors import UsageError
+from agent_envs.base.messages import Message
+from agent_envs.base.protocol import Answer, Call, LabelProtocol, Malformed, Say
+from agent_envs.rollout.episode_runner import said_by
+from agent_envs.core.trajectory import Turn
 
 KEEP = ("turns", "actions")
 _NOBODY = ("", "")

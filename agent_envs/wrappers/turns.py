@@ -18,10 +18,10 @@ from typing import Any
 import gymnasium as gym
 from gymnasium.wrappers import TimeLimit
 
-from agent_envs.core import TurnEnv, TurnWrapper, companion
-from agent_envs.episode import MAX_ACTION_CHARACTERS
-from agent_envs.errors import UsageError
-from agent_envs.messages import Message, text_of
+from agent_envs.core.env import TurnEnv, TurnWrapper, companion
+from agent_envs.core.episode import MAX_ACTION_CHARACTERS
+from agent_envs.base.errors import UsageError
+from agent_envs.base.messages import Message, text_of
 
 
 def allowance(env: gym.Env[Any, Any]) -> tuple[int, str]:

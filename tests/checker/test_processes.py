@@ -10,7 +10,7 @@ import pytest
 
 from agent_envs import Message
 from agent_envs.checker.processes import COMMAND, run_child, started
-from agent_envs.checker.subject import CheckFailed, CheckSkipped, Script, Subject, play
+from agent_envs.checker.env_under_test import CheckFailed, CheckSkipped, Script, Subject, play
 from tests.toy import ID, Guess
 
 SCRIPT = Script(0, 0, "test", ("<compare>50</compare>", "<answer>7</answer>"))

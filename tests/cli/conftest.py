@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from agent_envs import cli
+from agent_envs.cli import app as cli
 
 ROOT = Path(__file__).parent.parent.parent
 AGENT = '''
 import json, os, time
-from agent_envs.errors import EnvFault
-from agent_envs.policies import Reply
+from agent_envs.base.errors import EnvFault
+from agent_envs.rollout.policy import Reply
 
 class Slow:
     """Answers the question's last word, slowly where SLOW is set."""

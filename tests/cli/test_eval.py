@@ -128,7 +128,7 @@ def test_a_killed_run_goes_on_to_the_same_numbers(agents, concurrency):
 
 
 def test_two_writers_of_one_run_are_kept_apart(run, agents):
-    from agent_envs.journal import Journal
+    from agent_envs.base.jsonl_log import Journal
 
     command = ("eval", "SearchQA", "--agent", "null", "-n", "2", "--json", "--out", "r")
     with Journal(agents / "r" / "journal.jsonl"):

@@ -8,7 +8,7 @@ import pytest
 import typer
 
 import agent_envs
-from agent_envs import cli
+from agent_envs.cli import app as cli
 from tests.cli.conftest import ROOT, shell, strict
 from tests.search_qa.conftest import write_folder
 
@@ -61,7 +61,7 @@ def test_help_is_light():
     code = f"""
 import json, sys
 sys.argv = ["agent-envs", "--help"]
-from agent_envs import cli
+from agent_envs.cli import app as cli
 try:
     cli.main()
 except SystemExit:
@@ -167,7 +167,7 @@ def test_play_with_piped_input():
 
 GAME = """
 import gymnasium as gym
-from agent_envs.babyai.text_adapter import TextAdapter
+from agent_envs.envs.text_games.adapter.env import TextAdapter
 
 
 class Lake(TextAdapter):
@@ -271,7 +271,7 @@ def test_data_path(run, tmp_path, monkeypatch):
 
 
 def test_escape_sequences_do_not_reach_the_terminal(capsys):
-    from agent_envs.printing import print_table, show
+    from agent_envs.base.terminal import print_table, show
 
     show("\x1b]0;owned\x07\x1b[2Jred\u202etxt")
     print_table("t", ["head"], [["\x1b[31mcell"]])

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from agent_envs.registry import TABLE
+from agent_envs.core.registry import TABLE
 
 pytestmark = pytest.mark.heavy
 ROOT = Path(__file__).parent.parent.parent
@@ -50,7 +50,7 @@ def wheel(tmp_path_factory):
 def test_the_wheel_holds_the_package_alone(wheel):
     names = zipfile.ZipFile(wheel).namelist()
     assert {name.split("/")[0] for name in names if ".dist-info/" not in name} == {"agent_envs"}
-    for name in ("agent_envs/search_qa/prompt.md", "agent_envs/evaluation/page.html", "agent_envs/py.typed"):
+    for name in ("agent_envs/envs/search_qa/prompt.md", "agent_envs/evaluation/html/page.html", "agent_envs/py.typed"):
         assert name in names
 
 

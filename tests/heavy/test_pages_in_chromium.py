@@ -16,9 +16,9 @@ import gymnasium as gym
 import pytest
 
 import agent_envs
-from agent_envs.companions import companion
-from agent_envs.evaluation.page import Page, Transcript, write_page
-from agent_envs.evaluation.view import write_view
+from agent_envs.core.builtin_agents import companion
+from agent_envs.evaluation.html.page import Page, Transcript, write_page
+from agent_envs.evaluation.html.view import write_view
 from tests.evaluation.test_lanes import everywhere
 from tests.hostile_texts import EVERYTHING, HOSTILE, episode, hostile_run, plain_row, plain_suite, write_run
 

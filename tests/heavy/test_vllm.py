@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from agent_envs.errors import MissingExtra
+from agent_envs.base.errors import MissingExtra
 
 pytestmark = pytest.mark.heavy
 ROOT = Path(__file__).parent.parent.parent

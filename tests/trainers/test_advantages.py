@@ -8,7 +8,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agent_envs.errors import UsageError
+from agent_envs.base.errors import UsageError
 from tests.trainers import reference_maths as reference
 from trainers import advantages
 

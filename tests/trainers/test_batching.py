@@ -7,7 +7,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent_envs.errors import UsageError
+from agent_envs.base.errors import UsageError
 from trainers.batching import Row, micro_batches
 from trainers.contracts import TokenSequence
 

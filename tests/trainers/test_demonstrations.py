@@ -4,9 +4,9 @@ from collections import Counter
 import gymnasium as gym
 import pytest
 
-from agent_envs.errors import UsageError
-from agent_envs.policies import Request
-from agent_envs.rollout import replay
+from agent_envs.base.errors import UsageError
+from agent_envs.rollout.policy import Request
+from agent_envs.rollout.episode_runner import replay
 from trainers.demonstrations import (
     KINDS,
     SEARCH_FLAWS,

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from agent_envs import EnvFault, env_ids
-from agent_envs.errors import UsageError
+from agent_envs.base.errors import UsageError
 from tests.trainers.earl_runs import expanded_run, paper_settings, text_run
 from trainers import earl
 from trainers.batching import micro_batches

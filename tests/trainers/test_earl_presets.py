@@ -6,9 +6,9 @@ import tomllib
 import gymnasium as gym
 import pytest
 
-from agent_envs.errors import UsageError
-from agent_envs.policies import core_of
-from agent_envs.registry import full_id
+from agent_envs.base.errors import UsageError
+from agent_envs.rollout.policy import core_of
+from agent_envs.core.registry import full_id
 from trainers import earl
 from trainers.command_line import PRESETS, load_preset, preset_names
 from trainers.earl import EARLSettings

@@ -6,7 +6,7 @@ import gymnasium as gym
 import pytest
 import torch
 
-from agent_envs.registry import spec_json
+from agent_envs.core.registry import spec_json
 from agent_envs.wrappers import ForcedAnswer, Memory
 from tests.trainers.players import SEARCH, player
 from trainers.batching import Row, micro_batches

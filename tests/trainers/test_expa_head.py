@@ -7,8 +7,8 @@ import pytest
 import torch
 from transformers import AutoModelForCausalLM
 
-from agent_envs.errors import UsageError
-from agent_envs.expa import VocabularyRow
+from agent_envs.base.errors import UsageError
+from agent_envs.envs.expa import VocabularyRow
 from tests.trainers.conftest import VOCABULARY as V
 from trainers.expa_head import ExpandedHead, attach_head, head_of, load_head, save_head
 

@@ -4,11 +4,11 @@ import json
 
 import pytest
 
-from agent_envs.evaluation.evaluate import evaluate
-from agent_envs.evaluation.plan import Choice, adhoc_suite
-from agent_envs.evaluation.run_folder import Settings
-from agent_envs.evaluation.statistics.rates import success_rate
-from agent_envs.evaluation.turn_limits import LimitRow
+from agent_envs.evaluation.runs.evaluate import evaluate
+from agent_envs.evaluation.suites.plan import Choice, adhoc_suite
+from agent_envs.evaluation.runs.run_folder import Settings
+from agent_envs.evaluation.html.statistics.rates import success_rate
+from agent_envs.evaluation.report.turn_limits import LimitRow
 from benchmarks import legal_learn
 
 

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from agent_envs.messages import ToolResult
+from agent_envs.base.messages import ToolResult
 from tests.trainers.players import player
 from trainers.measuring import group_stats
 from trainers.sampling import plan_groups, play_groups

@@ -8,8 +8,8 @@ import pytest
 import torch
 
 from agent_envs import EnvFault
-from agent_envs.errors import AgentEnvsError
-from agent_envs.registry import spec_json
+from agent_envs.base.errors import AgentEnvsError
+from agent_envs.core.registry import spec_json
 from agent_envs.wrappers import ForcedAnswer, Memory
 from tests.toy import ID as GUESS
 from tests.trainers.players import SEARCH, player

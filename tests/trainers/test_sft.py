@@ -8,8 +8,8 @@ import gymnasium as gym
 import pytest
 
 from agent_envs import UsageError, run_episode
-from agent_envs.journal import Journal, read_journal
-from agent_envs.policies import CompanionPolicy
+from agent_envs.base.jsonl_log import Journal, read_journal
+from agent_envs.rollout.policy import CompanionPolicy
 from tests.trainers.players import SEARCH, chat_for
 from trainers.command_line import parse
 from trainers.demonstrations import SEARCH_FLAWS, Flaws

@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from agent_envs.errors import BudgetSpent, UsageError
+from agent_envs.base.errors import BudgetSpent, UsageError
 from agent_envs.wrappers.feedback_costs import meter_of
 from tests.chat.wire import OpenAIWire, Said
 from tests.servers import FaultServer

@@ -10,7 +10,7 @@ import time
 
 import pytest
 
-from agent_envs.errors import AgentEnvsError, UsageError
+from agent_envs.base.errors import AgentEnvsError, UsageError
 from trainers import earl, sweeps
 from trainers.command_line import load_preset, parse
 from trainers.earl import EARLSettings

@@ -11,13 +11,13 @@ from pathlib import Path
 import gymnasium as gym
 import pytest
 
-from agent_envs import cli
-from agent_envs.errors import UsageError
-from agent_envs.evaluation.agents import make_agent
-from agent_envs.evaluation.evaluate import evaluate
-from agent_envs.evaluation.plan import Choice, adhoc_suite
-from agent_envs.evaluation.run_folder import Settings, open_run
-from agent_envs.registry import full_id
+from agent_envs.cli import app as cli
+from agent_envs.base.errors import UsageError
+from agent_envs.evaluation.html.agents import make_agent
+from agent_envs.evaluation.runs.evaluate import evaluate
+from agent_envs.evaluation.suites.plan import Choice, adhoc_suite
+from agent_envs.evaluation.runs.run_folder import Settings, open_run
+from agent_envs.core.registry import full_id
 from agent_envs.wrappers import TurnLimit
 from tests.trainers.test_training_run import SMALL, run
 from trainers import trained_agent

@@ -7,10 +7,10 @@ from pathlib import Path
 import gymnasium as gym
 import pytest
 
-from agent_envs.journal import read_journal
-from agent_envs.policies import core_of
-from agent_envs.registry import full_id
-from agent_envs.trajectory import Trajectory
+from agent_envs.base.jsonl_log import read_journal
+from agent_envs.rollout.policy import core_of
+from agent_envs.core.registry import full_id
+from agent_envs.core.trajectory import Trajectory
 from trainers import veg
 from trainers.command_line import load_preset, parse, preset_names
 from trainers.grpo import GRPOSettings, train

@@ -7,11 +7,11 @@ import gymnasium as gym
 import pytest
 
 from agent_envs import run_episode
-from agent_envs.messages import Message
-from agent_envs.policies import CompanionPolicy
-from agent_envs.rollout import EpisodeResult
-from agent_envs.runner import run_many
-from agent_envs.trajectory import Header, Trajectory, Turn
+from agent_envs.base.messages import Message
+from agent_envs.rollout.policy import CompanionPolicy
+from agent_envs.rollout.episode_runner import EpisodeResult
+from agent_envs.rollout.run_many import run_many
+from agent_envs.core.trajectory import Header, Trajectory, Turn
 from agent_envs.wrappers import VerbalFeedback
 from agent_envs.wrappers.feedback_prompts import read_templates
 from benchmarks import veg_chart, veg_learn

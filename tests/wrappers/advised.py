@@ -3,7 +3,7 @@
 import gymnasium as gym
 
 from agent_envs import register_companions
-from agent_envs.chat import ChatReply
+from agent_envs.services.chat import ChatReply
 from tests.toy import Guess
 
 ID = "toy/Advised-v0"

@@ -18,10 +18,10 @@ from agent_envs import (
     solve,
     spec_json,
 )  # fmt: skip
-from agent_envs.messages import FEEDBACK_MARK
-from agent_envs.policies import CompanionPolicy
-from agent_envs.rollout import record_turn, shown
-from agent_envs.trajectory import Trajectory, transcript
+from agent_envs.base.messages import FEEDBACK_MARK
+from agent_envs.rollout.policy import CompanionPolicy
+from agent_envs.rollout.episode_runner import record_turn, shown
+from agent_envs.core.trajectory import Trajectory, transcript
 from agent_envs.wrappers import VerbalFeedback
 from tests import toy
 from tests.wrappers.advised import COMPARE, ID, Spy

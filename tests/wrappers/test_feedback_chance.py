@@ -8,12 +8,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agent_envs import fork, register_companions, spec_json
-from agent_envs.run_journal import Planned
-from agent_envs.runner import run_many
-from agent_envs.trajectory import Header, TrajectoryTree
+from agent_envs.rollout.run_log import Planned
+from agent_envs.rollout.run_many import run_many
+from agent_envs.core.trajectory import Header, TrajectoryTree
 from agent_envs.wrappers import VerbalFeedback
 from agent_envs.wrappers.feedback import drawn
-from agent_envs.wrappers.feedback_voices import chance_key
+from agent_envs.wrappers.feedback_models import chance_key
 from tests.toy import Guess
 from tests.wrappers.advised import COMPARE
 from tests.wrappers.test_feedback import Says, advised

@@ -9,14 +9,14 @@ import gymnasium as gym
 import pytest
 
 from agent_envs import BudgetSpent, EnvFault, UsageError, fork, restore, run_episode, snapshot
-from agent_envs.chat import ChatReply
-from agent_envs.chat.prices import Price, load_prices
-from agent_envs.expa import DiscreteActions
-from agent_envs.external import Recording, read_answers
+from agent_envs.services.chat import ChatReply
+from agent_envs.services.chat.prices import Price, load_prices
+from agent_envs.envs.expa import DiscreteActions
+from agent_envs.services.recording import Recording, read_answers
 from agent_envs.wrappers import Memory, VerbalFeedback
 from agent_envs.wrappers.feedback_costs import FeedbackCost, feedback_usage, forget_meters, meter_of
 from agent_envs.wrappers.feedback_prompts import MOST_CONVERSATION
-from agent_envs.wrappers.feedback_voices import MOST_CHARACTERS, REMEMBERED, readable
+from agent_envs.wrappers.feedback_models import MOST_CHARACTERS, REMEMBERED, readable
 from tests.wrappers.advised import COMPARE, ID, Spy
 from tests.wrappers.test_feedback import Says
 

@@ -8,15 +8,15 @@ import gymnasium as gym
 import pytest
 
 from agent_envs import env_ids, run_episode, solve
-from agent_envs.canonical import encode_state
+from agent_envs.base.serialization import encode_state
 from agent_envs.checker import check_turn_env
-from agent_envs.checker.honesty import CANARY, NUMBER, _replaced
-from agent_envs.core import companion
-from agent_envs.messages import Message
-from agent_envs.policies import CompanionPolicy
-from agent_envs.protocol import Say
-from agent_envs.registry import row_of
-from agent_envs.rollout import shown
+from agent_envs.checker.reward_leaks import CANARY, NUMBER, _replaced
+from agent_envs.core.env import companion
+from agent_envs.base.messages import Message
+from agent_envs.rollout.policy import CompanionPolicy
+from agent_envs.base.protocol import Say
+from agent_envs.core.registry import row_of
+from agent_envs.rollout.episode_runner import shown
 from agent_envs.wrappers import VerbalFeedback
 from agent_envs.wrappers.feedback_prompts import read_templates
 from tests.wrappers.advised import Spy

@@ -7,8 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agent_envs import UsageError
-from agent_envs.canonical import canonical_json
-from agent_envs.messages import Message
+from agent_envs.base.serialization import canonical_json
+from agent_envs.base.messages import Message
 from agent_envs.wrappers.feedback_prompts import MOST_CONVERSATION, MOST_INSTRUCTIONS, bounded, divided, read_templates
 from tests.wrappers.advised import COMPARE, Spy
 from tests.wrappers.test_feedback_chat import advised

@@ -4,7 +4,7 @@ import gymnasium as gym
 import pytest
 
 from agent_envs import EnvFault, UsageError, replay, run_episode
-from agent_envs.trajectory import Trajectory
+from agent_envs.core.trajectory import Trajectory
 from agent_envs.wrappers import ForcedAnswer, Memory, TurnLimit, VerbalFeedback
 from tests.wrappers.advised import COMPARE, ID, Spy
 from tests.wrappers.test_feedback import OPENING, Says, context

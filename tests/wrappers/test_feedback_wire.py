@@ -7,15 +7,15 @@ import gymnasium as gym
 import pytest
 
 from agent_envs import EnvFault, UsageError, replay, run_episode, spec_json
-from agent_envs.chat import AnthropicChat, OpenAIChat
-from agent_envs.chat.prices import load_prices
-from agent_envs.external import Recording, read_answers
-from agent_envs.run_journal import Planned, RunLog
-from agent_envs.runner import run_many
+from agent_envs.services.chat import AnthropicChat, OpenAIChat
+from agent_envs.services.chat.prices import load_prices
+from agent_envs.services.recording import Recording, read_answers
+from agent_envs.rollout.run_log import Planned, RunLog
+from agent_envs.rollout.run_many import run_many
 from agent_envs.wrappers import VerbalFeedback
 from agent_envs.wrappers.feedback_costs import FeedbackCost, feedback_usage, forget_meters, meter_of
 from agent_envs.wrappers.feedback_prompts import read_templates
-from agent_envs.wrappers.feedback_voices import ChatVoice
+from agent_envs.wrappers.feedback_models import ChatVoice
 from tests.chat.wire import AnthropicWire, OpenAIWire, Said
 from tests.servers import FaultServer
 from tests.wrappers.advised import COMPARE, ID

@@ -15,8 +15,8 @@ from agent_envs import (
     run_episode,
     snapshot,
 )
-from agent_envs.policies import NullPolicy
-from agent_envs.snapshot import Snapshot
+from agent_envs.rollout.policy import NullPolicy
+from agent_envs.core.snapshot import Snapshot
 from agent_envs.wrappers import ForcedAnswer, Memory, TurnLimit
 from tests.toy import ID, Guess
 

@@ -13,13 +13,13 @@ import gymnasium as gym
 import torch
 from gymnasium.envs.registration import EnvSpec
 
-from agent_envs.errors import EnvFault
-from agent_envs.expa import ExpandedActionEnv
-from agent_envs.policies import Reply, core_of
-from agent_envs.rollout import EpisodeResult, record_turn
-from agent_envs.run_journal import Planned
-from agent_envs.snapshot import fork, restore
-from agent_envs.trajectory import Trajectory
+from agent_envs.base.errors import EnvFault
+from agent_envs.envs.expa import ExpandedActionEnv
+from agent_envs.rollout.policy import Reply, core_of
+from agent_envs.rollout.episode_runner import EpisodeResult, record_turn
+from agent_envs.rollout.run_log import Planned
+from agent_envs.core.snapshot import fork, restore
+from agent_envs.core.trajectory import Trajectory
 from trainers.contracts import TokenSequence
 from trainers.counterfactual.optimisation import CounterfactualSettings, draw_position, uniform_of
 from trainers.counterfactual.positions import position_logweights, text_logweights

@@ -20,7 +20,7 @@ from typing import Literal
 
 import torch
 
-from agent_envs.errors import UsageError
+from agent_envs.base.errors import UsageError
 from trainers.advantages import group_advantages
 from trainers.batching import Row
 from trainers.contracts import Sampling, TokenSequence

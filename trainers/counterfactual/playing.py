@@ -6,11 +6,11 @@ from typing import Any
 
 import gymnasium as gym
 
-from agent_envs.errors import UsageError
-from agent_envs.expa import ExpandedActionEnv
-from agent_envs.policies import core_of
-from agent_envs.rollout import EpisodeResult
-from agent_envs.run_journal import Planned
+from agent_envs.base.errors import UsageError
+from agent_envs.envs.expa import ExpandedActionEnv
+from agent_envs.rollout.policy import core_of
+from agent_envs.rollout.episode_runner import EpisodeResult
+from agent_envs.rollout.run_log import Planned
 from trainers.contracts import TokenSequence
 from trainers.counterfactual.interventions import Interventions, TextInsertion
 from trainers.engine_policy import EnginePolicy, Lead

@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 import torch
 
-from agent_envs.errors import UsageError
+from agent_envs.base.errors import UsageError
 from trainers.contracts import TokenSequence
 from trainers.engines.modes import evaluating
 from trainers.engines.prefill import additive

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from transformers import PreTrainedTokenizerBase
 
-from agent_envs.errors import UsageError
+from agent_envs.base.errors import UsageError
 from trainers.contracts import Generated, Prefix, Sampling
 from trainers.engines.decode import ROOM, Decoding
 from trainers.engines.draws import check_sampling

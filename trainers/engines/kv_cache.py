@@ -12,7 +12,7 @@ import torch
 from transformers import PretrainedConfig
 from transformers.cache_utils import Cache, DynamicCache
 
-from agent_envs.errors import UsageError
+from agent_envs.base.errors import UsageError
 
 _ATTENTION = ("sdpa", "eager")
 # With these the keys of early tokens change as the sequence grows: kept ones would be of another angle.

@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from agent_envs.errors import UsageError
+from agent_envs.base.errors import UsageError
 from trainers.engines.modes import evaluating
 
 

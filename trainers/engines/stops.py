@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 
 from transformers import PreTrainedTokenizerBase
 
-from agent_envs.errors import UsageError
+from agent_envs.base.errors import UsageError
 
 _BROKEN = "\N{REPLACEMENT CHARACTER}"
 

@@ -23,7 +23,7 @@ from typing import Any, get_args
 import torch
 from transformers import PreTrainedModel
 
-from agent_envs.errors import MissingExtra, UsageError
+from agent_envs.base.errors import MissingExtra, UsageError
 from trainers.contracts import Generated, Prefix, Sampling
 from trainers.engines.draws import check_sampling
 from trainers.engines.probe import Probe, StaleWeights, check_sync, probe_logprobs

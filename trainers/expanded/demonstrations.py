@@ -11,17 +11,17 @@ from typing import Any
 
 import gymnasium as gym
 
-from agent_envs.errors import UsageError
-from agent_envs.expa.actions import END, LANGUAGE
-from agent_envs.expa.machine import ExpandedActionEnv
-from agent_envs.expa.sorting.algorithms import ALGORITHMS, Moves, able_sizes
-from agent_envs.expa.sorting.environments import SYMBOLS
-from agent_envs.expa.sorting.knowledge import Pair
-from agent_envs.expa.sorting.solver import known_relations
-from agent_envs.expa.sorting.tasks import SortData
-from agent_envs.policies import CompanionPolicy, Reply, Request, core_of
-from agent_envs.rollout import run_episode
-from agent_envs.trajectory import Trajectory
+from agent_envs.base.errors import UsageError
+from agent_envs.envs.expa.actions import END, LANGUAGE
+from agent_envs.envs.expa.expanded_env import ExpandedActionEnv
+from agent_envs.envs.expa.sorting.algorithms import ALGORITHMS, Moves, able_sizes
+from agent_envs.envs.expa.sorting.environments import SYMBOLS
+from agent_envs.envs.expa.sorting.knowledge import Pair
+from agent_envs.envs.expa.sorting.solver import known_relations
+from agent_envs.envs.expa.sorting.tasks import SortData
+from agent_envs.rollout.policy import CompanionPolicy, Reply, Request, core_of
+from agent_envs.rollout.episode_runner import run_episode
+from agent_envs.core.trajectory import Trajectory
 from trainers.expanded.flaws import ExpandedFlaws, expanded_flaws_of, fixed_order
 from trainers.guesses import guess
 from trainers.tiny import spread_task

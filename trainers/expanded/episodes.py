@@ -9,14 +9,14 @@ from typing import Any
 
 import gymnasium as gym
 
-from agent_envs.errors import EnvFault, UsageError
-from agent_envs.expa import ExpandedActionEnv
-from agent_envs.messages import Message
-from agent_envs.policies import Reply, core_of
-from agent_envs.rollout import EpisodeResult, record_turn, shown, turn_seed, used_by
-from agent_envs.run_journal import Planned
-from agent_envs.snapshot import Snapshot, snapshot
-from agent_envs.trajectory import Header, Trajectory, Turn
+from agent_envs.base.errors import EnvFault, UsageError
+from agent_envs.envs.expa import ExpandedActionEnv
+from agent_envs.base.messages import Message
+from agent_envs.rollout.policy import Reply, core_of
+from agent_envs.rollout.episode_runner import EpisodeResult, record_turn, shown, turn_seed, used_by
+from agent_envs.rollout.run_log import Planned
+from agent_envs.core.snapshot import Snapshot, snapshot
+from agent_envs.core.trajectory import Header, Trajectory, Turn
 from trainers.contracts import TokenSequence
 from trainers.expanded.sequences import END, ExpandedChat, ExpandedTokens
 

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import combinations
 
-from agent_envs.errors import UsageError
-from agent_envs.expa.sorting.algorithms import Moves, able_sizes
-from agent_envs.expa.sorting.knowledge import Pair, closure, minimal_swaps
+from agent_envs.base.errors import UsageError
+from agent_envs.envs.expa.sorting.algorithms import Moves, able_sizes
+from agent_envs.envs.expa.sorting.knowledge import Pair, closure, minimal_swaps
 
 KINDS = ("early", "repeated", "sampled")
 STRATEGIES = ("solver", "fixed_order", "mixture")
@@ -29,7 +29,7 @@ class ExpandedFlaws:
         skip: of fixed_order, which compares AB, AC, AD, ..., BC, BD, ...: the chance that a comparison whose outcome is
             known is left out, each by itself.
         fewest_swaps: of fixed_order, in every episode: the chance of the fewest swaps; else neighbours are swapped.
-        algorithms: of mixture: names of `agent_envs.expa.sorting.algorithms.ALGORITHMS` and their weights, one drawn for
+        algorithms: of mixture: names of `agent_envs.envs.expa.sorting.algorithms.ALGORITHMS` and their weights, one drawn for
             every episode among those that are for the task's number of items.
     """
 

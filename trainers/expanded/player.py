@@ -15,12 +15,12 @@ import gymnasium as gym
 import torch
 from gymnasium.envs.registration import EnvSpec
 
-from agent_envs.errors import UsageError
-from agent_envs.policies import core_of
-from agent_envs.rollout import EpisodeResult
-from agent_envs.run_journal import Planned
-from agent_envs.runner import Services
-from agent_envs.trajectory import Trajectory
+from agent_envs.base.errors import UsageError
+from agent_envs.rollout.policy import core_of
+from agent_envs.rollout.episode_runner import EpisodeResult
+from agent_envs.rollout.run_log import Planned
+from agent_envs.rollout.run_many import Services
+from agent_envs.core.trajectory import Trajectory
 from trainers.contracts import Sampling, TokenSequence
 from trainers.engines.draws import check_sampling
 from trainers.engines.kv_cache import check_cacheable

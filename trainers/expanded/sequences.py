@@ -10,12 +10,12 @@ from typing import Any
 
 import gymnasium as gym
 
-from agent_envs.errors import UsageError
-from agent_envs.expa import ExpandedActionEnv, VocabularyRow, expanded_vocabulary
-from agent_envs.messages import Message
-from agent_envs.policies import core_of
-from agent_envs.protocol import Malformed
-from agent_envs.trajectory import Trajectory, Turn
+from agent_envs.base.errors import UsageError
+from agent_envs.envs.expa import ExpandedActionEnv, VocabularyRow, expanded_vocabulary
+from agent_envs.base.messages import Message
+from agent_envs.rollout.policy import core_of
+from agent_envs.base.protocol import Malformed
+from agent_envs.core.trajectory import Trajectory, Turn
 from trainers.contracts import TokenSequence
 from trainers.tokens import ChatTokenizer
 

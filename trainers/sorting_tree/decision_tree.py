@@ -12,12 +12,12 @@ from fractions import Fraction
 from math import factorial
 from typing import Any
 
-from agent_envs.errors import UsageError
-from agent_envs.expa.sorting.environments import SYMBOLS
-from agent_envs.expa.sorting.knowledge import Pair, closure, minimal_swaps, sorted_order
-from agent_envs.expa.sorting.tasks import SortData
-from agent_envs.rollout import EpisodeResult
-from agent_envs.trajectory import Task, TaskSource, Trajectory
+from agent_envs.base.errors import UsageError
+from agent_envs.envs.expa.sorting.environments import SYMBOLS
+from agent_envs.envs.expa.sorting.knowledge import Pair, closure, minimal_swaps, sorted_order
+from agent_envs.envs.expa.sorting.tasks import SortData
+from agent_envs.rollout.episode_runner import EpisodeResult
+from agent_envs.core.trajectory import Task, TaskSource, Trajectory
 
 Permutation = tuple[int, ...]
 Names = tuple[str, str]

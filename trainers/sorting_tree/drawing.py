@@ -12,9 +12,9 @@ from string import Template
 from typing import Any
 from xml.etree import ElementTree
 
-from agent_envs.expa.sorting.environments import SYMBOLS
-from agent_envs.rollout import EpisodeResult
-from agent_envs.trajectory import Trajectory
+from agent_envs.envs.expa.sorting.environments import SYMBOLS
+from agent_envs.rollout.episode_runner import EpisodeResult
+from agent_envs.core.trajectory import Trajectory
 from trainers.sorting_tree.decision_tree import End, Names, Node, Swap, Tree, chain, decision_trees, pruned
 
 ROW, BOX, GAP, PAD, MARGIN = 23.0, 18.0, 37.0, 8.0, 20.0

@@ -11,11 +11,11 @@ from typing import Any
 import gymnasium as gym
 from transformers import PreTrainedTokenizerFast
 
-from agent_envs.policies import CompanionPolicy, core_of
-from agent_envs.progress import stage_lines
-from agent_envs.registry import full_id
-from agent_envs.rollout import run_episode
-from agent_envs.trajectory import TaskSource, Trajectory
+from agent_envs.rollout.policy import CompanionPolicy, core_of
+from agent_envs.base.progress import stage_lines
+from agent_envs.core.registry import full_id
+from agent_envs.rollout.episode_runner import run_episode
+from agent_envs.core.trajectory import TaskSource, Trajectory
 from trainers.stacks import WrapperRow, wrapped
 from trainers.tiny.tokenizers import byte_tokenizer, pieces_of, word_tokenizer
 

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast, Qwen2Config, Qwen2ForCausalLM
 
-from agent_envs.errors import UsageError
+from agent_envs.base.errors import UsageError
 from trainers.tiny.tokenizers import CONTEXT
 
 # hidden size, layers, heads, width of the MLP; the embeddings of a vocabulary come on top.

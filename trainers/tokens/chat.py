@@ -7,9 +7,9 @@ from typing import Any
 
 from transformers import PreTrainedTokenizerBase
 
-from agent_envs.errors import UsageError
-from agent_envs.messages import Message
-from agent_envs.trajectory import Trajectory, Turn, segments
+from agent_envs.base.errors import UsageError
+from agent_envs.base.messages import Message
+from agent_envs.core.trajectory import Trajectory, Turn, segments
 from trainers.contracts import TokenSequence
 from trainers.tokens.checking import examine
 from trainers.tokens.codec import Codec

@@ -6,9 +6,9 @@ from typing import Any
 
 from transformers import PreTrainedTokenizerBase
 
-from agent_envs.errors import UsageError
-from agent_envs.messages import ToolCall
-from agent_envs.protocol import ToolCallProtocol
+from agent_envs.base.errors import UsageError
+from agent_envs.base.messages import ToolCall
+from agent_envs.base.protocol import ToolCallProtocol
 from trainers.tokens.rendering import TODAY, ChatTemplate, Rows, find_template, shaped
 
 LATER_SYSTEM = "later system"

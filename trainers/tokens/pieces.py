@@ -4,8 +4,8 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from agent_envs.canonical import sha256_text
-from agent_envs.errors import UsageError
+from agent_envs.base.serialization import sha256_text
+from agent_envs.base.errors import UsageError
 from trainers.tokens.checking import TemplateReport
 from trainers.tokens.rendering import ChatTemplate, Rows
 

@@ -13,7 +13,7 @@ from jinja2.parser import Parser
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 from transformers import PreTrainedTokenizerBase
 
-from agent_envs.errors import UsageError
+from agent_envs.base.errors import UsageError
 
 Rows = list[dict[str, Any]]
 

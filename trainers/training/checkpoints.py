@@ -18,8 +18,8 @@ from typing import Any
 
 import torch
 
-from agent_envs.canonical import digest
-from agent_envs.errors import UsageError
+from agent_envs.base.serialization import digest
+from agent_envs.base.errors import UsageError
 from trainers.training.folders import PART, remove_folder, whole_folder
 from trainers.training.optimise import Optimiser
 

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from agent_envs.errors import MissingExtra, UsageError
+from agent_envs.base.errors import MissingExtra, UsageError
 
 Rows = Sequence[dict[str, float]]
 

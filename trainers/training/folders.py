@@ -9,7 +9,7 @@ from pathlib import Path
 
 from safetensors import SafetensorError
 
-from agent_envs.errors import AgentEnvsError
+from agent_envs.base.errors import AgentEnvsError
 
 PART = ".part"
 

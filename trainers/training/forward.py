@@ -7,7 +7,7 @@ import torch
 from torch.nn import functional
 from torch.utils.checkpoint import checkpoint
 
-from agent_envs.errors import UsageError
+from agent_envs.base.errors import UsageError
 from trainers.batching import MicroBatch
 from trainers.expa_head import ExpandedHead, head_of
 from trainers.training.packing import packable, packed, packed_states

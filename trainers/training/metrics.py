@@ -13,9 +13,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from agent_envs.errors import MissingExtra, UsageError
-from agent_envs.journal import Journal, read_journal
-from agent_envs.printing import show
+from agent_envs.base.errors import MissingExtra, UsageError
+from agent_envs.base.jsonl_log import Journal, read_journal
+from agent_envs.base.terminal import show
 from trainers.command_line import METRICS_FILE
 from trainers.settings import LogSettings
 

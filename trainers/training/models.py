@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from agent_envs.errors import MissingExtra, UsageError
+from agent_envs.base.errors import MissingExtra, UsageError
 from trainers.batching import MicroBatch
 from trainers.expa_head import head_of, save_head
 from trainers.settings import ModelSettings

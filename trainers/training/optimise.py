@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from agent_envs.errors import AgentEnvsError
+from agent_envs.base.errors import AgentEnvsError
 from trainers.settings import OptimSettings
 
 GOING_BACK = "lower the learning rate in the run's settings.json, delete checkpoints that went wrong, and resume"

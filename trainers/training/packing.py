@@ -19,7 +19,7 @@ from torch.nn import functional
 from transformers.integrations.sdpa_attention import sdpa_attention_forward
 from transformers.modeling_utils import AttentionInterface
 
-from agent_envs.errors import UsageError
+from agent_envs.base.errors import UsageError
 from trainers.engines.kv_cache import check_cacheable
 from trainers.engines.modes import evaluating, last_mlp, only_at
 

@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 import torch
 from accelerate.utils import gather_object
 
-from agent_envs.errors import BudgetSpent, UsageError
+from agent_envs.base.errors import BudgetSpent, UsageError
 from trainers.training.optimise import global_sums
 from trainers.training.pooling import sums_of_processes
 

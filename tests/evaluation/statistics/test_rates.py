@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent_envs.errors import UsageError
-from agent_envs.evaluation.statistics.rates import (
+from agent_envs.base.errors import UsageError
+from agent_envs.evaluation.html.statistics.rates import (
     Rate,
     mean_interval,
     pass_at_k,

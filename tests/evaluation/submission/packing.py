@@ -1,17 +1,17 @@
 """Runs to pack: small SearchQA runs that are really played, and a synthetic episode."""
 
-from agent_envs.errors import EnvFault
-from agent_envs.evaluation.agents import make_agent
-from agent_envs.evaluation.plan import Choice, adhoc_suite, plan_of
-from agent_envs.evaluation.run_folder import Played, Settings, claim
-from agent_envs.evaluation.submission.shards import read_episode_rows
-from agent_envs.evaluation.suite import Entry, seed_of
-from agent_envs.messages import Message, ToolCall
-from agent_envs.policies import NullPolicy, Reply
-from agent_envs.protocol import Answer, Malformed
-from agent_envs.rollout import EpisodeResult
-from agent_envs.runner import run_many
-from agent_envs.trajectory import Header, Trajectory, Turn
+from agent_envs.base.errors import EnvFault
+from agent_envs.evaluation.html.agents import make_agent
+from agent_envs.evaluation.suites.plan import Choice, adhoc_suite, plan_of
+from agent_envs.evaluation.runs.run_folder import Played, Settings, claim
+from agent_envs.evaluation.html.submission.shards import read_episode_rows
+from agent_envs.evaluation.suites.suite import Entry, seed_of
+from agent_envs.base.messages import Message, ToolCall
+from agent_envs.rollout.policy import NullPolicy, Reply
+from agent_envs.base.protocol import Answer, Malformed
+from agent_envs.rollout.episode_runner import EpisodeResult
+from agent_envs.rollout.run_many import run_many
+from agent_envs.core.trajectory import Header, Trajectory, Turn
 
 SMALL = {"world": {"passages": 60, "questions_per_world": 2}}
 

@@ -12,11 +12,11 @@ from pathlib import Path
 
 import pytest
 
-from agent_envs.episode import border_notes
-from agent_envs.errors import UsageError
-from agent_envs.evaluation.plan import entry_env
-from agent_envs.evaluation.run_folder import open_run
-from agent_envs.evaluation.submission.episode_rows import (
+from agent_envs.core.episode import border_notes
+from agent_envs.base.errors import UsageError
+from agent_envs.evaluation.suites.plan import entry_env
+from agent_envs.evaluation.runs.run_folder import open_run
+from agent_envs.evaluation.html.submission.episode_rows import (
     AttemptRow,
     ExternalRow,
     chain_of,
@@ -24,13 +24,13 @@ from agent_envs.evaluation.submission.episode_rows import (
     row_of,
     turn_row,
 )
-from agent_envs.evaluation.submission.models import Manifest, Submission
-from agent_envs.evaluation.submission.pack import pack_run
-from agent_envs.evaluation.submission.provenance import about_template, unanswered
-from agent_envs.evaluation.submission.shards import read_episode_rows, read_lines
-from agent_envs.evaluation.suite import read_suite, seed_of
-from agent_envs.external import Recording
-from agent_envs.rollout import record_turn
+from agent_envs.evaluation.html.submission.models import Manifest, Submission
+from agent_envs.evaluation.html.submission.pack import pack_run
+from agent_envs.evaluation.html.submission.provenance import about_template, unanswered
+from agent_envs.evaluation.html.submission.shards import read_episode_rows, read_lines
+from agent_envs.evaluation.suites.suite import read_suite, seed_of
+from agent_envs.services.recording import Recording
+from agent_envs.rollout.episode_runner import record_turn
 from tests.evaluation.submission.packing import Saying, files_of, play, rows_of, small_suite
 
 

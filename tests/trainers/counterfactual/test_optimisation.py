@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent_envs.errors import UsageError
+from agent_envs.base.errors import UsageError
 from trainers.contracts import Sampling, TokenSequence
 from trainers.counterfactual.optimisation import (
     CounterfactualSettings,

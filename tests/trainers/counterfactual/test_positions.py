@@ -7,8 +7,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent_envs.errors import UsageError
-from agent_envs.expa import VocabularyRow
+from agent_envs.base.errors import UsageError
+from agent_envs.envs.expa import VocabularyRow
 from tests.trainers.conftest import VOCABULARY
 from tests.trainers.counterfactual.brute_force import brute_force, policy_logprobs_of, spoken
 from trainers.contracts import TokenSequence

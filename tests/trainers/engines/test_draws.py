@@ -6,7 +6,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agent_envs.errors import UsageError
+from agent_envs.base.errors import UsageError
 from trainers.contracts import Sampling
 from trainers.engines.draws import allowed_table, check_sampling, draw, log_distribution, uniforms
 

@@ -17,7 +17,7 @@ from transformers import (
     Qwen2ForCausalLM,
 )
 
-from agent_envs.errors import UsageError
+from agent_envs.base.errors import UsageError
 from trainers.contracts import Prefix, Sampling
 from trainers.engines import HFEngine
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import torch
 from transformers import Qwen2Config, Qwen2ForCausalLM
 
-from agent_envs.errors import UsageError
+from agent_envs.base.errors import UsageError
 from trainers.contracts import Prefix, Sampling
 from trainers.engines import HFEngine, StaleWeights, VLLMEngine
 from trainers.tiny import byte_tokenizer, word_tokenizer

@@ -14,12 +14,12 @@ import gymnasium as gym
 import pytest
 
 from agent_envs import UsageError, replay
-from agent_envs.canonical import digest
-from agent_envs.expa.calculator.countdown import check
-from agent_envs.expa.sorting.algorithms import ALGORITHMS, exact, run
-from agent_envs.policies import core_of
-from agent_envs.protocol import Malformed
-from agent_envs.rollout import run_episode
+from agent_envs.base.serialization import digest
+from agent_envs.envs.expa.calculator.countdown import check
+from agent_envs.envs.expa.sorting.algorithms import ALGORITHMS, exact, run
+from agent_envs.rollout.policy import core_of
+from agent_envs.base.protocol import Malformed
+from agent_envs.rollout.episode_runner import run_episode
 from trainers.expanded.demonstrations import ExpandedFlaws, FlawedPlayer, expanded_demonstrations, expanded_flaws_of
 from trainers.expanded.flaws import fixed_order, neighbour_swaps
 from trainers.guesses import guess

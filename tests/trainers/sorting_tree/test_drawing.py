@@ -7,7 +7,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from agent_envs.expa.sorting.agent import SortingAgent
+from agent_envs.envs.expa.sorting.agent import SortingAgent
 from tests.trainers.sorting_tree.test_decision_tree import COMPARE, SWAP, A, B, C, Scripted, played, tree_of
 from trainers.sorting_tree.decision_tree import decision_trees
 from trainers.sorting_tree.drawing import COLOURS, DARK, LETTER, LIGHT, STYLE, drawing, extracted, tree_text

@@ -2,7 +2,7 @@
 
 import pytest
 
-from agent_envs.errors import UsageError
+from agent_envs.base.errors import UsageError
 from tests.trainers.tokens.toys import TEMPLATES, bpe
 from trainers.tokens import ChatTokenizer, check_template
 

@@ -3,11 +3,11 @@
 import gymnasium as gym
 import pytest
 
-from agent_envs.errors import UsageError
-from agent_envs.messages import Message
-from agent_envs.policies import CompanionPolicy
-from agent_envs.rollout import run_episode
-from agent_envs.trajectory import Header, Trajectory, Turn
+from agent_envs.base.errors import UsageError
+from agent_envs.base.messages import Message
+from agent_envs.rollout.policy import CompanionPolicy
+from agent_envs.rollout.episode_runner import run_episode
+from agent_envs.core.trajectory import Header, Trajectory, Turn
 from agent_envs.wrappers import ForcedAnswer, Memory
 from tests.trainers.tokens.toys import SCHEMA, TEMPLATES, Scripted, bpe, words
 from trainers.tokens import ChatTokenizer, drift

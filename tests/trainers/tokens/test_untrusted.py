@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agent_envs.messages import Message
+from agent_envs.base.messages import Message
 from tests.trainers.tokens.toys import SPECIAL, TEMPLATES, bpe, words
 from trainers.tokens import ChatTokenizer
 from trainers.tokens.control import ControlTokens

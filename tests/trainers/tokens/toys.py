@@ -3,7 +3,7 @@
 from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers, trainers
 from transformers import PreTrainedTokenizerFast
 
-from agent_envs.policies import Reply
+from agent_envs.rollout.policy import Reply
 
 SPECIAL = (
     "<|endoftext|>",

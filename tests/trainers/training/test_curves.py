@@ -2,7 +2,7 @@
 
 import pytest
 
-from agent_envs.errors import UsageError
+from agent_envs.base.errors import UsageError
 from trainers.training.curves import mean_curve, plot_curves, points, smoothed, smoothing
 
 pytest.importorskip("matplotlib")

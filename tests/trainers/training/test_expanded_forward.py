@@ -5,7 +5,7 @@ import random
 import pytest
 import torch
 
-from agent_envs.expa import VocabularyRow
+from agent_envs.envs.expa import VocabularyRow
 from tests.trainers.conftest import VOCABULARY, make_model
 from trainers.batching import Row, micro_batches
 from trainers.contracts import TokenSequence

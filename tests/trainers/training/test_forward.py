@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from agent_envs.errors import UsageError
+from agent_envs.base.errors import UsageError
 from trainers.batching import micro_batches
 from trainers.training import forward
 from trainers.training.forward import bare_model, token_logprobs

@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from agent_envs.errors import UsageError
+from agent_envs.base.errors import UsageError
 from trainers.settings import LogSettings
 from trainers.training.metrics import Metrics, metrics_table, read_metrics
 

@@ -5,7 +5,7 @@ import json
 import pytest
 import torch
 
-from agent_envs.errors import UsageError
+from agent_envs.base.errors import UsageError
 from trainers.batching import micro_batches
 from trainers.settings import ModelSettings, OptimSettings
 from trainers.tiny import END, PAD, START, byte_tokenizer, word_tokenizer

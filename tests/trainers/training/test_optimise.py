@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from agent_envs.errors import AgentEnvsError
+from agent_envs.base.errors import AgentEnvsError
 from tests.trainers.forked import two_ranks
 from tests.trainers.training.two_processes import train
 from trainers.batching import micro_batches

@@ -1,0 +1,181 @@
+"""Append-only JSONL that survives a kill.
+
+Every line is `{"row": ..., "sha": first 16 hex digits of the sha256 of the row's canonical JSON}`. A torn or damaged last
+line is dropped when the journal is opened for writing; damage anywhere else is refused, naming the line.
+"""
+
+import contextlib
+import json
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from types import TracebackType
+from typing import IO, Any
+
+from agent_envs.base.serialization import canonical_json, sha256_text
+from agent_envs.base.errors import AgentEnvsError, UsageError
+
+
+class Journal:
+    """One file, one writer at a time (`try_lock`), any number of readers."""
+
+    def __init__(self, path: Path) -> None:
+        """Open for appending; the file and its folder are made where missing.
+
+        Raises:
+            UsageError: it cannot be written, another process is writing it, or it is damaged before its last line.
+        """
+        self.path = path
+        self._file: IO[bytes] = _opened(path)
+        if not try_lock(self._file):
+            self._file.close()
+            raise UsageError(f"{path} is being written by another process; wait for it or use another folder")
+        try:
+            sound = _sound_length(path)
+            if sound == 0 and not _may_be_torn(path):
+                raise UsageError(f"{path} is no journal; name another file")
+            self._file.truncate(sound)
+        except UsageError:
+            self._file.close()
+            raise
+
+    def append(self, row: Any) -> int:
+        """Write one row, hand it to the operating system, and return the byte at which its line begins.
+
+        Raises:
+            AgentEnvsError: it cannot be written (a full disk); the rows before it are kept.
+        """
+        text = canonical_json(row)
+        line = f'{{"row":{text},"sha":"{sha256_text(text)[:16]}"}}\n'.encode("utf-8", "surrogatepass")
+        with self._told():
+            self._file.write(line)
+            self._file.flush()
+            return self._file.tell() - len(line)
+
+    def close(self) -> None:
+        """Put everything on disk and release the file."""
+        if not self._file.closed:
+            with self._told(), self._file:
+                self._file.flush()
+                os.fsync(self._file.fileno())
+
+    @contextlib.contextmanager
+    def _told(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            why = f"{self.path} cannot be written: {error.strerror or error}"
+            raise AgentEnvsError(f"{why}; the rows before this one are kept, so make room and go on") from error
+
+    def __enter__(self) -> "Journal":
+        """Return the journal."""
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
+        """Close it."""
+        self.close()
+
+
+def _opened(path: Path) -> IO[bytes]:
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if path.is_symlink():
+            raise UsageError(f"{path} is a link; a journal is a file of its own")
+        _check_kind(path)
+        return path.open("ab")
+    except OSError as error:
+        raise UsageError(f"{path} cannot be written: {error.strerror or error}; name another place") from error
+
+
+def _check_kind(path: Path) -> None:
+    """Refuse a folder, and a pipe or a device, which to open might take for ever."""
+    if path.exists() and not path.is_file():
+        kind = "a folder" if path.is_dir() else "no file"
+        raise UsageError(f"{path} is {kind}, where a journal belongs; name another place")
+
+
+def try_lock(file: IO[bytes]) -> bool:
+    """Take the advisory lock of an open file for its lifetime; False if another process holds it. Windows has none."""
+    if sys.platform == "win32":
+        return True
+    import fcntl
+
+    try:
+        fcntl.flock(file.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def read_journal(path: Path) -> Iterator[Any]:
+    """Yield the rows of a journal; a torn or damaged last line is left out.
+
+    Raises:
+        UsageError: a line before the last is damaged.
+    """
+    for row, _ in _rows(path):
+        yield row
+
+
+def read_places(path: Path) -> Iterator[tuple[Any, int]]:
+    """Yield the rows of a journal, each with the byte at which its line begins; otherwise as `read_journal`."""
+    start = 0
+    for row, end in _rows(path):
+        yield row, start
+        start = end
+
+
+def read_row(file: IO[bytes], start: int) -> Any:
+    """Return the row whose line begins at a byte of an open journal.
+
+    Raises:
+        UsageError: there is no sound row.
+    """
+    file.seek(start)
+    row = _sound_row(file.readline())
+    if row is None:
+        raise UsageError(f"{file.name}: the row at byte {start} is damaged")
+    return row[0]
+
+
+def _may_be_torn(path: Path) -> bool:
+    """Return whether a file without a sound row may be a journal whose first row was torn, and not somebody's file."""
+    start = b'{"row":'
+    with path.open("rb") as file:
+        found = file.read(len(start))
+    return start.startswith(found)
+
+
+def _sound_length(path: Path) -> int:
+    length = 0
+    for _, end in _rows(path):
+        length = end
+    return length
+
+
+def _rows(path: Path) -> Iterator[tuple[Any, int]]:
+    if not path.exists():
+        return
+    _check_kind(path)
+    size = path.stat().st_size
+    end = 0
+    with path.open("rb") as file:
+        for number, line in enumerate(file, start=1):
+            end += len(line)
+            row = _sound_row(line)
+            if row is not None:
+                yield row[0], end
+            elif end < size:
+                raise UsageError(f"{path}: line {number} is damaged, and more lines follow; restore it from a copy")
+
+
+def _sound_row(line: bytes) -> tuple[Any] | None:
+    if not line.endswith(b"\n"):
+        return None
+    try:
+        outer = json.loads(line)
+        sound = outer["sha"] == sha256_text(canonical_json(outer["row"]))[:16]
+        return (outer["row"],) if sound else None
+    except (ValueError, KeyError, TypeError, RecursionError):
+        return None

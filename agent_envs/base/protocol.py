@@ -1,0 +1,250 @@
+"""From a policy's text to a typed action: Say, Call, Answer or Malformed. Never raises, and linear in the text's length.
+
+Four protocols serve every environment: tags (`<search>...</search>`), tags with a marked answer (`#### 42`), JSON tool calls
+inside `<tool_call>` tags, and a label (`ACTION: ...`). An unclosed last action tag counts as closed (servers cut the stop
+string); the first complete action tag wins, and what follows it stays in the record and is ignored.
+"""
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+from agent_envs.base.serialization import canonical_json, state_type
+from agent_envs.base.messages import ToolCall
+
+MAX_CALL_CHARACTERS = 100_000
+
+
+@state_type
+@dataclass(frozen=True, slots=True)
+class Say:
+    """Plain text, addressed to whoever listens."""
+
+    text: str
+
+
+@state_type
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One or more tool calls."""
+
+    calls: tuple[ToolCall, ...]
+
+
+@state_type
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """The final answer."""
+
+    text: str
+
+
+@state_type
+@dataclass(frozen=True, slots=True)
+class Malformed:
+    """Text with no action in it; `reason` is fit to be shown to the policy."""
+
+    reason: str
+
+
+Parsed = Say | Call | Answer | Malformed
+
+
+@dataclass(frozen=True)
+class TagProtocol:
+    """Actions are XML-like tags, as Search-R1 defines them (arXiv 2503.09516, section 3.2).
+
+    Attributes:
+        tools: tag name -> (tool name, the argument that receives the tag's text).
+        answer: the tag that ends the episode.
+        verbatim: tags whose text keeps the white space at its ends, such as a program.
+    """
+
+    tools: Mapping[str, tuple[str, str]]
+    answer: str = "answer"
+    verbatim: frozenset[str] = frozenset()
+
+    @property
+    def stop(self) -> tuple[str, ...]:
+        """Stop strings for a sampler; they stay in the text."""
+        return tuple(f"</{name}>" for name in (*self.tools, self.answer))
+
+    def parse(self, text: str) -> Parsed:
+        """Return the first complete action of the text, else its last unclosed one, else Malformed."""
+        found = _first_tag(text, (*self.tools, self.answer))
+        if found is None:
+            names = " or ".join(f"<{name}>...</{name}>" for name in (*self.tools, self.answer))
+            return Malformed(f"no action found: write {names}")
+        return self._action(found.name, found.body)
+
+    def _action(self, name: str, body: str) -> Parsed:
+        if name == self.answer:
+            return Answer(body.strip())
+        return _tag_call(self.tools[name], body if name in self.verbatim else body.strip())
+
+
+@dataclass(frozen=True)
+class MarkedAnswerProtocol:
+    """Tool calls are tags; the answer stands behind a mark at a line's end, as GSM8K writes it (`#### 42`).
+
+    An answer begins with a digit, behind signs, brackets, a point or a dollar sign; "after the ####." is no answer. The last
+    answer of a turn counts, unless a complete tool tag stands before the first.
+
+    Attributes:
+        tools: tag name -> (tool name, the argument that receives the tag's text).
+        mark: what stands before the answer.
+    """
+
+    tools: Mapping[str, tuple[str, str]]
+    mark: str = "####"
+
+    @property
+    def stop(self) -> tuple[str, ...]:
+        """Stop strings for a sampler: the closing tags of tools; an answer ends where the turn does."""
+        return tuple(f"</{name}>" for name in self.tools)
+
+    def parse(self, text: str) -> Parsed:
+        """Return the first complete call, else the last answer, else the last unclosed call, else Malformed."""
+        found = _first_tag(text, tuple(self.tools))
+        place, answer = marked_answer(text, self.mark)
+        if found is not None and (place < 0 or (found.complete and found.start < place)):
+            return _tag_call(self.tools[found.name], found.body.strip())
+        if place >= 0:
+            return Answer(answer)
+        names = " or ".join(f"<{name}>...</{name}>" for name in self.tools)
+        return Malformed(f"no action found: write {names}, or the answer after {self.mark}")
+
+
+def marked_answer(text: str, mark: str = "####") -> tuple[int, str]:
+    """Return where the first answer behind a mark stands, and the text of the last one; (-1, "") without any."""
+    first, last = -1, ""
+    for found in _marked(mark).finditer(text):
+        first, last = (found.start() if first < 0 else first), found[1]
+    return first, last.strip()
+
+
+@lru_cache(maxsize=8)
+def _marked(mark: str) -> re.Pattern[str]:
+    # Possessive repeats: no backtracking, so a megabyte of signs stays linear.
+    return re.compile(re.escape(mark) + r"([-+($ \t]*+\.?[0-9][^\n]{0,2000})")
+
+
+class _Tag(NamedTuple):
+    start: int
+    name: str
+    body: str
+    complete: bool
+
+
+def _first_tag(text: str, names: Sequence[str]) -> _Tag | None:
+    """Return the first complete tag of the names, else the last unclosed one."""
+    best: _Tag | None = None
+    opened: _Tag | None = None
+    for name in names:
+        opening = f"<{name}>"
+        # If the first opening tag has no closing tag after it, no later one has: one search a name is enough.
+        start = text.find(opening)
+        if start < 0:
+            continue
+        end = text.find(f"</{name}>", start)
+        if end >= 0:
+            if best is None or start < best.start:
+                best = _Tag(start, name, text[start + len(opening) : end], True)
+        else:
+            last = text.rfind(opening)
+            if opened is None or last > opened.start:
+                opened = _Tag(last, name, text[last + len(opening) :], False)
+    return best or opened
+
+
+def _tag_call(tool: tuple[str, str], body: str) -> Call:
+    name, argument = tool
+    return Call((ToolCall("call_0", name, canonical_json({argument: body})),))
+
+
+@dataclass(frozen=True)
+class ToolCallProtocol:
+    """Native tool calls, in the one canonical text that every id of ours uses for them.
+
+    A call is `<tool_call>` newline JSON newline `</tool_call>`, the JSON being `{"name": ..., "arguments": {...}}`; several
+    calls stand one after another, one newline apart; each result is a message of role `tool` whose `tool_call_id` is
+    `call_0`, `call_1`, ... in order. Text without a call is speech.
+    """
+
+    stop: tuple[str, ...] = ()
+
+    @staticmethod
+    def render(calls: Sequence[ToolCall]) -> str:
+        r"""Return the canonical text of calls; a closing tag inside a JSON string is written `<\/tool_call>`."""
+        rows = (f'{{"name": {json.dumps(call.name)}, "arguments": {call.arguments}}}' for call in calls)
+        safe = (row.replace("</tool_call>", "<\\/tool_call>") for row in rows)
+        return "\n".join(f"<tool_call>\n{row}\n</tool_call>" for row in safe)
+
+    def parse(self, text: str) -> Parsed:
+        """Return the calls of the text in order; Malformed if any is not a JSON call; Say if there is none."""
+        calls: list[ToolCall] = []
+        position = text.find("<tool_call>")
+        if position < 0:
+            return Say(text)
+        while position >= 0:
+            start = position + len("<tool_call>")
+            end = text.find("</tool_call>", start)
+            body = text[start : end if end >= 0 else len(text)]
+            call = read_call(body, f"call_{len(calls)}")
+            if isinstance(call, Malformed):
+                return call
+            calls.append(call)
+            position = text.find("<tool_call>", end) if end >= 0 else -1
+        return Call(tuple(calls))
+
+
+@dataclass(frozen=True)
+class LabelProtocol:
+    """The action is the line after the last label, as Verlog and BALROG have it (`THINK: ... ACTION: go forward`).
+
+    The label counts in any case, where no letter stands before it: `Action:`, but not `Reaction:`.
+    """
+
+    label: str = "ACTION:"
+    stop: tuple[str, ...] = ()
+
+    def parse(self, text: str) -> Parsed:
+        """Return Say with the first line after the last label, or Malformed."""
+        end = -1
+        for found in _label(self.label).finditer(text):
+            end = found.end()
+        if end < 0:
+            return Malformed(f"no action found: end with {self.label} and the action")
+        lines = text[end:].strip().splitlines()
+        return Say(lines[0].strip()) if lines else Malformed(f"nothing stands after {self.label}")
+
+
+@lru_cache(maxsize=8)
+def _label(label: str) -> re.Pattern[str]:
+    return re.compile(r"(?<![A-Za-z])" + re.escape(label), re.IGNORECASE | re.ASCII)
+
+
+def read_call(body: str, call_id: str) -> ToolCall | Malformed:
+    """Return the call in a JSON text, or why there is none. Bounded, and safe on hostile nesting and numbers."""
+    if len(body) > MAX_CALL_CHARACTERS:
+        return Malformed(f"the tool call is longer than {MAX_CALL_CHARACTERS} characters")
+    try:
+        value: Any = json.loads(body, parse_constant=_no_constant)
+        if not isinstance(value, dict) or not isinstance(value.get("name"), str):
+            return Malformed('a tool call is {"name": "...", "arguments": {...}}')
+        arguments = value.get("arguments", {})
+        if not isinstance(arguments, dict):
+            return Malformed("the arguments of a tool call are a JSON object")
+        # JSON escapes can make lone surrogates of plain ASCII text, behind the replacing of the whole turn.
+        texts = (value["name"], canonical_json(arguments))
+        name, body = (text.encode("utf-8", "replace").decode("utf-8") for text in texts)
+        return ToolCall(call_id, name, body)
+    except (ValueError, RecursionError) as error:
+        return Malformed(f"the tool call is not valid JSON: {type(error).__name__}")
+
+
+def _no_constant(name: str) -> None:
+    raise ValueError(f"{name} is not JSON")

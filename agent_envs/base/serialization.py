@@ -1,0 +1,147 @@
+"""Canonical JSON, digests, and the coding of immutable state: one text for one value, on every machine.
+
+Keys are sorted, separators carry no space, text is UTF-8 and escaped only where JSON demands it, floats use Python's
+shortest round-trip form, NaN and infinities are refused.
+
+State adds four marks to JSON: `{"$tuple": [...]}`, `{"$int": "..."}` beyond 2**53, `{"$pairs": [[key, value], ...]}` for
+mappings whose order is not that of their sorted keys and would be lost, and `{"$type": name, ...fields}` for dataclasses that
+were registered with `state_type`. Nothing else is ever constructed from stored text.
+"""
+
+import dataclasses
+import hashlib
+import json
+from functools import cache
+from typing import Any, TypeVar
+
+from agent_envs.base.type_checks import misfit
+
+_TYPES: dict[str, type] = {}
+_SAFE_INTEGER = 2**53
+_PLAIN = frozenset((type(None), bool, str, float))
+_SCALAR = _PLAIN | {int}
+_ENCODER = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+T = TypeVar("T", bound=type)
+
+
+def canonical_json(value: Any) -> str:
+    """Return the one JSON text of a JSON-able value.
+
+    Raises:
+        TypeError: the value holds something that JSON has no form for.
+        ValueError: it holds NaN or an infinity.
+    """
+    return _ENCODER.encode(value)
+
+
+def sha256_text(text: str) -> str:
+    """Return the sha256 of a text as 64 hex digits (lone surrogates are allowed)."""
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def digest(value: Any) -> str:
+    """Return the sha256 of a value's canonical JSON."""
+    return sha256_text(canonical_json(value))
+
+
+def state_type(cls: T) -> T:
+    """Register a frozen dataclass whose values may be part of stored state; the class name is its stored name."""
+    known = _TYPES.setdefault(cls.__name__, cls)
+    if known is not cls and (known.__module__, known.__qualname__) != (cls.__module__, cls.__qualname__):
+        raise ValueError(f"two state types are named {cls.__name__}: {known.__module__} and {cls.__module__}")
+    _TYPES[cls.__name__] = cls
+    return cls
+
+
+def encode_state(value: Any) -> Any:
+    """Return the JSON form of a state made of None, bool, int, float, str, tuples, string-keyed dicts and state types.
+
+    Raises:
+        TypeError: some part is of another type; the message names it.
+    """
+    kind = type(value)
+    if kind in _PLAIN:
+        return value
+    if kind is tuple:
+        return {"$tuple": [item if type(item) in _PLAIN else encode_state(item) for item in value]}
+    if _TYPES.get(kind.__name__) is kind and dataclasses.is_dataclass(kind):
+        fields = {name: encode_state(getattr(value, name)) for name in _names(kind)}
+        return {"$type": kind.__name__, **fields}
+    if isinstance(value, bool | str | float):
+        return value
+    if isinstance(value, int):
+        return value if -_SAFE_INTEGER <= value <= _SAFE_INTEGER else {"$int": str(value)}
+    if isinstance(value, dict) and not any(not isinstance(key, str) or key.startswith("$") for key in value):
+        if list(value) != sorted(value):
+            return {"$pairs": [[key, encode_state(item)] for key, item in value.items()]}
+        return {key: encode_state(item) for key, item in value.items()}
+    raise TypeError(
+        f"{type(value).__name__} cannot be part of stored state: use tuples, or register it with state_type"
+    )
+
+
+@cache
+def _names(kind: Any) -> tuple[str, ...]:
+    return tuple(field.name for field in dataclasses.fields(kind))
+
+
+def decode_state(value: Any) -> Any:
+    """Return the state of its JSON form.
+
+    Raises:
+        ValueError: a type name that is not registered, a field of another type than annotated, or a malformed mark.
+    """
+    try:
+        return _decoded(value)
+    except (TypeError, KeyError, AttributeError, OverflowError, RecursionError) as error:
+        raise ValueError(f"stored state is malformed: {error}") from error
+
+
+def _decoded(value: Any) -> Any:
+    if type(value) in _SCALAR:
+        return value
+    if isinstance(value, list):
+        raise ValueError("stored state holds a bare list")
+    if not isinstance(value, dict):
+        return value
+    if "$int" in value:
+        return int(value["$int"])
+    if "$tuple" in value:
+        return tuple([item if type(item) in _SCALAR else _decoded(item) for item in value["$tuple"]])
+    if "$pairs" in value:
+        return {_key(key): _decoded(item) for key, item in value["$pairs"]}
+    if "$type" not in value:
+        return {key: _decoded(item) for key, item in value.items()}
+    cls = _TYPES.get(value["$type"])
+    if cls is None:
+        raise ValueError(
+            f"stored state names an unknown type: {value['$type']!r}; make its environment first, which brings its types"
+        )
+    fields = {key: item if type(item) in _SCALAR else _decoded(item) for key, item in value.items() if key != "$type"}
+    if wrong := misfit(cls, fields):
+        raise ValueError(f"stored state is malformed: {wrong}")
+    return cls(**fields)
+
+
+def _key(value: Any) -> str:
+    if not isinstance(value, str):
+        raise ValueError("stored state holds a mapping with a key that is no text")
+    return value
+
+
+def plain_value(value: Any) -> Any:
+    """Return a constructor argument as JSON; an object stands as the name of its class, and cannot travel."""
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    if isinstance(value, list | tuple):
+        return [plain_value(item) for item in value]
+    if isinstance(value, dict):
+        return {str(key): plain_value(item) for key, item in value.items()}
+    return {"object": f"{type(value).__module__}:{type(value).__qualname__}"}
+
+
+def stays_here(value: Any) -> bool:
+    """Return whether an argument holds an object that JSON cannot carry."""
+    if isinstance(value, list | tuple | dict):
+        return any(stays_here(item) for item in (value.values() if isinstance(value, dict) else value))
+    return not (value is None or isinstance(value, bool | int | float | str))

@@ -1,0 +1,216 @@
+"""The environment under test, how to make it again, and what all checks share."""
+
+import json
+import random
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+from gymnasium.envs.registration import EnvSpec
+
+from agent_envs.base.serialization import digest, stays_here
+from agent_envs.core.env import TurnEnv, companion
+from agent_envs.base.errors import UsageError
+from agent_envs.rollout.policy import core_of
+from agent_envs.core.registry import spec_json
+from agent_envs.core.snapshot import Snapshot, fork, snapshot
+
+
+class CheckFailed(Exception):
+    """A finding."""
+
+
+class CheckSkipped(Exception):
+    """A check that could not be made, and why."""
+
+
+@dataclass(frozen=True)
+class Check:
+    """One line of a report; `status` is passed, failed or skipped."""
+
+    name: str
+    status: str
+    detail: str
+    seconds: float
+
+
+@dataclass(frozen=True)
+class Report:
+    """What the checks found."""
+
+    env_id: str
+    checks: tuple[Check, ...]
+
+    @property
+    def ok(self) -> bool:
+        """Whether no check failed."""
+        return all(check.status != "failed" for check in self.checks)
+
+    def text(self) -> str:
+        """Return one line a check."""
+        lines = [f"{check.status:8}{check.name:30}{check.detail}" for check in self.checks]
+        return "\n".join([self.env_id, *lines])
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the report as plain data."""
+        return {"env_id": self.env_id, "ok": self.ok, "checks": [asdict(check) for check in self.checks]}
+
+
+@dataclass(frozen=True)
+class Script:
+    """One recorded episode: how it starts and what is done in it."""
+
+    seed: int
+    task: int
+    split: str
+    actions: tuple[Any, ...]
+
+
+@dataclass(frozen=True)
+class Moment:
+    """A snapshot in the middle of a script, and the digests of what follows it."""
+
+    script: Script
+    turn: int
+    snapshot: Snapshot
+    future: list[str]
+
+    @property
+    def start(self) -> int:
+        """Where `play` goes on, which resets at 0."""
+        return self.turn or -len(self.script.actions)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return what a fresh process needs."""
+        text = self.snapshot.to_bytes().decode("utf-8", "surrogatepass")
+        return {"script": asdict(self.script), "start": self.start, "snapshot": text}
+
+
+@dataclass
+class Subject:
+    """An environment that can be made again, and the tasks that checks play."""
+
+    env_id: str
+    recipe: dict[str, Any]
+    split: str
+    tasks: int
+    hostile: int
+    importable: bool
+    _scripts: list[Script] = field(default_factory=list)
+    _moments: list[Moment] = field(default_factory=list)
+
+    @classmethod
+    def of(
+        cls, env: str | gym.Env[Any, Any], arguments: dict[str, Any], *, tasks: int, hostile: int, split: str | None
+    ) -> "Subject":
+        """Find out how to make the environment again."""
+        if isinstance(env, str):
+            env = gym.make(env, **arguments)
+        elif arguments:
+            raise UsageError(f"check_turn_env: arguments {sorted(arguments)} go with an id, not with an environment")
+        core = core_of(env)
+        for name in ("source", "reward_spec", "max_turns"):
+            if not hasattr(core, name):
+                raise UsageError(
+                    f"check_turn_env: {core.env_id} sets no {name} in its constructor, as every TurnEnv does"
+                )
+        recipe: dict[str, Any] = {"module": type(core).__module__}
+        if env.spec is not None:
+            recipe["spec"] = spec_json(env)
+        elif env is core and not stays_here(core.arguments):
+            recipe |= {"class": type(core).__qualname__, "arguments": core.arguments}
+        else:
+            raise UsageError(f"check_turn_env: {core.env_id} cannot be made again; make it with gymnasium.make")
+        if companion(env, "sampler") is None:
+            raise UsageError(
+                f"check_turn_env: {core.env_id} has no sampler of legal actions, which the checks play with: "
+                "agent_envs.register_companions(YourEnv, sampler=..., solver=...)"
+            )
+        splits = core.source.splits
+        chosen = split or ("test" if "test" in splits else splits[-1])
+        count = min(tasks, core.source.size(chosen))
+        return cls(core.env_id, recipe, chosen, count, hostile, recipe["module"] != "__main__")
+
+    def make(self) -> gym.Env[Any, Any]:
+        """Return a fresh environment."""
+        return make_again(self.recipe)
+
+    def reset(self, env: gym.Env[Any, Any], task: Any, seed: int = 0) -> tuple[str, dict[str, Any]]:
+        """Reset to a task of the split."""
+        return env.reset(seed=seed, options={"task": task, "split": self.split})
+
+    def scripts(self) -> list[Script]:
+        """Return recorded episodes of the random sampler, one a task; made once."""
+        if not self._scripts:
+            env = self.make()
+            for task in range(self.tasks):
+                self.reset(env, task, seed=task)
+                rng = random.Random(f"check:{task}")
+                actions, over = [], False
+                while not over:
+                    actions.append(self.sample(env, rng))
+                    _, _, terminated, truncated, _ = env.step(actions[-1])
+                    over = terminated or truncated
+                self._scripts.append(Script(task, task, self.split, tuple(actions)))
+        return self._scripts
+
+    def moments(self) -> list[Moment]:
+        """Return a moment of each script; made once."""
+        if not self._moments:
+            env = self.make()
+            for script in self.scripts():
+                digests = play(env, script)
+                turn = random.Random(f"restore:{script.task}").randrange(len(script.actions))
+                self.reset(env, script.task, script.seed)
+                for action in script.actions[:turn]:
+                    env.step(action)
+                self._moments.append(Moment(script, turn, snapshot(env), digests[turn + 1 :]))
+        return self._moments
+
+    def sample(self, env: gym.Env[Any, Any], rng: random.Random) -> Any:
+        """Return a random legal action."""
+        sampler = companion(env, "sampler")
+        assert sampler is not None
+        action = sampler(env, rng)
+        return int(action) if isinstance(action, np.integer) else action  # scripts travel as JSON
+
+    def lasting_action(self, env: gym.Env[Any, Any], rng: random.Random) -> Any:
+        """Return a random legal action that does not terminate the episode, or "" where sixteen draws all do."""
+        for _ in range(16):
+            action = self.sample(env, rng)
+            if not fork(env).step(action)[2]:
+                return action
+        return ""
+
+
+def make_again(recipe: dict[str, Any]) -> gym.Env[Any, Any]:
+    """Return the environment of a recipe, in this process or another."""
+    module = __import__(recipe["module"], fromlist=["_"])
+    if "spec" in recipe:
+        return gym.make(EnvSpec.from_json(recipe["spec"]))
+    env: TurnEnv = getattr(module, recipe["class"])(**recipe["arguments"])
+    return env
+
+
+def step_digest(result: Sequence[Any]) -> str:
+    """Return the digest of a reset's or a step's whole result."""
+    return digest(json.loads(json.dumps(list(result), default=_jsonable)))
+
+
+def play(env: gym.Env[Any, Any], script: Script, start: int = 0) -> list[str]:
+    """Return the digests of every step of a script (of the reset too, when it starts there)."""
+    digests = []
+    if start == 0:
+        digests.append(step_digest(env.reset(seed=script.seed, options={"task": script.task, "split": script.split})))
+    digests += [step_digest(env.step(action)) for action in script.actions[start:]]
+    return digests
+
+
+def _jsonable(value: Any) -> Any:
+    if isinstance(value, np.ndarray):
+        return value.tolist()
+    if isinstance(value, np.generic):
+        return value.item()
+    raise TypeError(f"info holds a {type(value).__name__}, which JSON has no form for")

@@ -1,0 +1,123 @@
+"""Text that policies, or people who attack them, may produce: it never raises and never hangs."""
+
+import contextlib
+import random
+import signal
+import threading
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from agent_envs.checker.expanded import hostile_id, takes_ids
+from agent_envs.checker.env_under_test import CheckFailed, Subject
+from agent_envs.rollout.policy import core_of
+
+SECONDS_A_STEP = 30.0
+IDS = 0.4  # of the steps, where there are expanded actions
+_TAGS = ("<search>", "</search>", "<answer>", "</answer>", "<think>", "</think>", "<information>", "</information>",
+         "<tool_call>", "</tool_call>", "ACTION:", "THINK:", '{"name": ', '"arguments": {', "}", "[", "]]")  # fmt: skip
+_ODD = ("\x00", "\x1b[31m", "\u202e", "\ud800", "\udfff", "\U0001f600", "\u0301", "\ufeff", "\r\n", "\t", "\\", '"', "'",
+        "\\ud800", "\\u0000", "${x}", "{{7*7}}", "%s", "../", "a", "0", "-1e999", "NaN", " ", "<", ">")  # fmt: skip
+
+
+def hostile_strings(count: int, own_tags: Iterable[str] = ()) -> Iterator[str]:
+    """Yield `count` strings: the edge cases, some of 1 MB and one above the cap, then mixtures of tags and odd text.
+
+    Args:
+        count: how many.
+        own_tags: tags of the environment under test, mixed in with those of the known protocols.
+    """
+    tags = (*_TAGS, *(tag for tag in dict.fromkeys(own_tags) if tag and tag not in _TAGS))
+    million = 1_000_000
+    fixed = [
+        "",
+        " ",
+        "\n",
+        "\x00",
+        "\ud800",
+        "<search>",
+        "<answer>",
+        "</answer>",
+        "<answer></answer>",
+        "<search></search>",
+    ]
+    fixed += [(tag * (million // len(tag) + 1))[:million] for tag in _TAGS[:10]]
+    fixed += ["[" * million, '{"a":' * (million // 5), "<search>" + "\ud800" * million, "\U0001f600" * million]
+    fixed += [
+        "<answer>" + "9" * million,
+        "<search>" + "a " * (million // 2),
+        "<search>" * 50_000 + "</answer>" * 50_000,
+    ]
+    fixed += ["x" * (million + 17)]
+    yield from fixed[:count]
+    rng = random.Random("hostile")
+    for _ in range(count - len(fixed)):
+        parts = [rng.choice(tags if rng.random() < 0.5 else _ODD) * rng.choice((1, 1, 1, 2, 50))]
+        while rng.random() < 0.85:
+            parts.append(rng.choice(tags if rng.random() < 0.5 else _ODD) * rng.choice((1, 1, 1, 2, 50)))
+            if rng.random() < 0.2:
+                parts.append("".join(chr(rng.randrange(0x110000)) for _ in range(rng.randrange(20))))
+        yield "".join(parts)
+
+
+def check_hostile_text(subject: Subject) -> str:
+    """10,000 hostile strings (and ids, where there are expanded actions): each step returns text and a bounded reward."""
+    env = subject.make()
+    over, kinds, rng = True, Counter[str](), random.Random("splice")
+    core = core_of(env)
+    spec, ids = core.reward_spec, takes_ids(core)
+    closing = (*core.stop, *core.answer_tags)
+    own_tags = (*closing, *(tag.replace("</", "<", 1) for tag in closing))
+    for number, text in enumerate(hostile_strings(subject.hostile, own_tags)):
+        if over:
+            subject.reset(env, number % max(subject.tasks, 1))
+        if number % 2 and len(text) < 10_000:
+            text = _spliced(subject.sample(env, rng), text, rng)
+        action = _instead(subject, env, ids, rng) if ids and rng.random() < IDS else text
+        what = f"string {number}, {text[:60]!r}" if action is text else f"step {number}, action {action!r}"
+        with _deadline(f"{what}... ({len(text)} characters)" if action is text else what):
+            try:
+                observation, reward, terminated, truncated, _ = env.step(action)
+                observation.encode("utf-8")
+            except CheckFailed:
+                raise
+            except Exception as error:
+                raise CheckFailed(f"{what}: {type(error).__name__}: {error}") from error
+        if not spec.low - 1e-9 <= float(reward) <= spec.high + 1e-9:
+            raise CheckFailed(f"{what}: reward {reward}")
+        over = terminated or truncated
+        kinds[type(core.episode.turns[-1].parsed).__name__] += 1
+    return f"{kinds.total()} strings, parsed as " + ", ".join(
+        f"{kind} {count}" for kind, count in sorted(kinds.items())
+    )
+
+
+def _instead(subject: Subject, env: Any, ids: int, rng: random.Random) -> Any:
+    """Return a legal action, so that hostile text meets every active environment too, or a hostile integer."""
+    return hostile_id(ids, rng) if rng.random() < 0.3 else subject.sample(env, rng)
+
+
+def _spliced(action: Any, text: str, rng: random.Random) -> str:
+    """Return a legal action with a hostile text inside: what reaches the tools behind a parser."""
+    legal = str(action)
+    place = rng.randrange(len(legal) + 1)
+    return legal[:place] + text[: rng.choice((1, 3, 8, 200))] + legal[place:]
+
+
+@contextlib.contextmanager
+def _deadline(what: str) -> Iterator[None]:
+    """Interrupt a step that hangs, where this thread can receive signals."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def late(number: int, frame: Any) -> None:
+        raise CheckFailed(f"{what} took more than {SECONDS_A_STEP:g} seconds")
+
+    before = signal.signal(signal.SIGALRM, late)
+    signal.setitimer(signal.ITIMER_REAL, SECONDS_A_STEP)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)

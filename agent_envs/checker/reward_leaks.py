@@ -1,0 +1,143 @@
+"""Is the score honest: solvable, not won by silence, not won by planted text, and the gold stays hidden."""
+
+import dataclasses
+import json
+import random
+from collections.abc import Callable
+from typing import Any
+
+import gymnasium as gym
+
+from agent_envs.base.serialization import encode_state
+from agent_envs.checker.env_under_test import CheckFailed, CheckSkipped, Subject
+from agent_envs.core.env import companion
+from agent_envs.rollout.policy import CompanionPolicy, NullPolicy, Policy, core_of
+from agent_envs.rollout.episode_runner import run_episode, solve
+
+CANARY = "canary-7f3a9c"
+NUMBER = 730_519_917_443
+
+
+def check_solver(subject: Subject) -> str:
+    """The solver succeeds on every task; its mean return is at least every built-in policy's and above silence."""
+    env = subject.make()
+    if companion(env, "solver") is None:
+        raise CheckSkipped("no solver: register_companions(cls, solver=...) gives one")
+    means = {"solver": _mean_return(subject, env, CompanionPolicy("solver"), must_succeed=True)}
+    for kind in ("random", "heuristic"):
+        if companion(env, "sampler" if kind == "random" else kind) is not None:
+            means[kind] = _mean_return(subject, env, CompanionPolicy(kind))
+    means["null"] = _mean_return(subject, env, NullPolicy())
+    for name, mean in means.items():
+        if mean > means["solver"] + 1e-9:
+            raise CheckFailed(f"{name} earns {mean:g}, more than the solver's {means['solver']:g}")
+    if means["null"] >= means["solver"]:
+        raise CheckFailed(f"silence earns {means['null']:g}, as much as the solver")
+    return "mean return " + ", ".join(f"{name} {mean:.3g}" for name, mean in means.items())
+
+
+def _mean_return(subject: Subject, env: gym.Env[Any, Any], policy: Policy, must_succeed: bool = False) -> float:
+    total = 0.0
+    for task in range(subject.tasks):
+        result = run_episode(env, policy, seed=task, task=task, split=subject.split)
+        if must_succeed and not result.success:
+            raise CheckFailed(f"the solver fails task {result.trajectory.header.task_id}")
+        total += result.trajectory.total_reward
+    return total / max(subject.tasks, 1)
+
+
+def check_planting(subject: Subject) -> str:
+    """The answer (or, without gold, the solver's words) planted in all that is shown changes no return of random play."""
+    env = subject.make()
+    core = core_of(env)
+    baited = 0
+    for task in range(subject.tasks):
+        subject.reset(env, task)
+        rng = random.Random(f"planting:{task}")
+        actions, total = [], 0.0
+        for _ in range(core.max_turns):
+            actions.append(subject.lasting_action(env, rng))
+            _, reward, terminated, truncated, _ = env.step(actions[-1])
+            total += float(reward)
+            if terminated or truncated:
+                break
+        subject.reset(env, task)
+        core.planted_text = _bait(env)
+        planted = sum(float(env.step(action)[1]) for action in actions)
+        baited += sum(
+            core.planted_text in message.content for turn in core.episode.turns for message in turn.observation
+        )
+        core.planted_text = ""
+        if planted != total:
+            raise CheckFailed(f"task {task}: planting moved the return from {total:g} to {planted:g}")
+    if not baited:
+        raise CheckSkipped("nothing was shown that a bait could be planted in")
+    return f"{baited} texts baited in {subject.tasks} episodes that never answer"
+
+
+def _bait(env: gym.Env[Any, Any]) -> str:
+    """Return the gold as answers; where a task has none, what the solver would say."""
+    answers = "".join(f"<answer>{gold}</answer>" for gold in core_of(env).episode.task.gold)
+    return answers or ("" if companion(env, "solver") is None else str(solve(env)[0]))
+
+
+def check_hidden_gold(subject: Subject) -> str:
+    """The gold and the scenario, replaced by a canary, never show before the end: at random, and on the solver's path."""
+    env = subject.make()
+    steps = 0
+    for task in range(subject.tasks):
+        subject.reset(env, task)
+        real = core_of(env).episode.task
+        solution = solve(env) if companion(env, "solver") is not None else []
+        for canary in (CANARY, NUMBER):
+            bait = dataclasses.replace(
+                real, gold=tuple(CANARY for _ in real.gold), hidden=_replaced(real.hidden, type(canary))
+            )
+            if str(canary) not in json.dumps(encode_state(bait)):
+                continue
+            rng = random.Random(f"canary:{task}")
+            steps += _played(subject, env, bait, lambda: subject.lasting_action(env, rng))  # noqa: B023 - called at once
+            path = iter(solution)
+            steps += _played(subject, env, bait, lambda: next(path, ""))  # noqa: B023 - called at once
+    if not steps:
+        raise CheckSkipped("tasks hold neither gold nor a scenario that could be replaced, or end at the first turn")
+    return f"{steps} steps with a canary in the place of gold and scenario"
+
+
+def _played(subject: Subject, env: gym.Env[Any, Any], bait: Any, choose: Callable[[], Any]) -> int:
+    """Play until the episode ends and return how many results were searched for the canary."""
+    _shows(subject.reset(env, bait), "reset")
+    steps = 1
+    while True:
+        observation, _, terminated, truncated, info = env.step(choose())
+        if terminated or truncated:
+            return steps
+        _shows((observation, info), f"turn {info['turn']}")
+        steps += 1
+
+
+def _shows(result: tuple[Any, ...], where: str) -> None:
+    text = json.dumps(result, default=str)
+    if CANARY in text or str(NUMBER) in text:
+        raise CheckFailed(f"the hidden gold or scenario shows at {where}")
+
+
+def _replaced(value: Any, kind: type) -> Any:
+    """Return a scenario whose texts (kind str) or whole numbers (kind int) are the canary."""
+    if isinstance(value, kind) and not isinstance(value, bool):
+        return CANARY if kind is str else NUMBER
+    if isinstance(value, tuple):
+        return tuple(_replaced(item, kind) for item in value)
+    if isinstance(value, dict):
+        return {key: _replaced(item, kind) for key, item in value.items()}
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        fields = {item.name: _replaced(getattr(value, item.name), kind) for item in dataclasses.fields(value)}
+        return dataclasses.replace(value, **fields)
+    return value
+
+
+HONESTY_CHECKS: dict[str, Callable[[Subject], str]] = {
+    "solver": check_solver,
+    "planted answers": check_planting,
+    "hidden gold": check_hidden_gold,
+}

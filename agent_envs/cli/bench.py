@@ -1,0 +1,120 @@
+"""`agent-envs bench`: what can be computed exactly about a task, without playing it."""
+
+from collections.abc import Callable, Mapping
+from fractions import Fraction
+from typing import Annotated, Any
+
+import typer
+
+from agent_envs.cli.options import Json
+from agent_envs.base.errors import UsageError
+from agent_envs.base.terminal import print_result, print_table, show
+
+_MOST = 6  # items: 720 permutations for each algorithm and direction
+_DEFAULT = (2, 3, 4, 5)
+_HEADS = {
+    "algorithm": "algorithm",
+    "mean_compares": "compares",
+    "max_compares": "most",
+    "mean_swaps": "swaps",
+    "max_swaps": "most",
+    "all_sorted": "sorts",
+    "released": "released",
+    "fixed": "fixed",
+}
+
+
+def bench(
+    name: Annotated[str, typer.Argument(help="What to compute: sorting.")],
+    n: Annotated[
+        list[int] | None,
+        typer.Option("--n", min=2, max=_MOST, help="Number of items; repeatable. Without it: 2 to 5."),
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Compute reference figures exactly.
+
+    sorting: what algorithms need and earn, over all permutations of the items.
+    A row tells an algorithm's comparisons and swaps, in the mean and at worst,
+    whether it sorts every permutation, and what the rewards `released` and
+    `fixed` pay it in the mean. No plan has lower means than `optimal`, which is
+    computed up to 5 items. `fixed` pays it most; `released` can pay it less
+    than plans that compare more. network-4 is the paper's "GCC"; earl-star is
+    its Algorithm 2 with conclusions drawn, and as printed.
+    """
+    if name not in _BENCHES:
+        raise UsageError(f"bench {name}: there is none of that name; the benches are {', '.join(_BENCHES)}")
+    _BENCHES[name](sorted(set(n or _DEFAULT)), as_json)
+
+
+def _sorting(sizes: list[int], as_json: bool) -> None:
+    from agent_envs.envs.expa.sorting.algorithms import strata
+
+    rows = _sorting_rows(sizes)
+    found = {n: strata(n) for n in sizes}
+
+    def text() -> None:
+        for n in sizes:
+            cells = [[_cell(row[key]) for key in _HEADS] for row in _told_together(rows) if row["items"] == n]
+            print_table(f"Sort-{n}: exact means over all permutations", list(_HEADS.values()), cells)
+        counts = [[str(least), *(str(found[n].get(least, "")) for n in sizes)] for least in range(max(sizes))]
+        heads = ["fewest swaps", *(f"{n} items" for n in sizes)]
+        print_table("Permutations by the fewest swaps that sort them", heads, counts)
+        show(
+            "They play too: agent-envs eval Sort --agent agent_envs.envs.expa.sorting.agent:SortingAgent --agent-arg algorithm=merge"
+        )
+
+    by_swaps = {str(n): {str(least): count for least, count in row.items()} for n, row in found.items()}
+    print_result({"bench": "sorting", "rows": [_plain(row) for row in rows], "strata": by_swaps}, as_json, text)
+
+
+def _sorting_rows(sizes: list[int]) -> list[dict[str, Any]]:
+    from dataclasses import asdict
+
+    from agent_envs.envs.expa.sorting.algorithms import ALGORITHMS, able_sizes, exact, mean_reward
+    from agent_envs.envs.expa.sorting.rewards import fixed, released
+
+    return [
+        {
+            "items": n,
+            "algorithm": name,
+            "direction": "descending" if descending else "ascending",
+            **asdict(exact(name, n, descending)),
+            "released": mean_reward(name, n, released, descending),
+            "fixed": mean_reward(name, n, fixed, descending),
+        }
+        for n in sizes
+        for name in ALGORITHMS
+        if n in able_sizes(name)
+        for descending in (False, True)
+    ]
+
+
+def _told_together(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return one row where both directions have the same figures, else both, named."""
+    told = []
+    for up, down in zip(rows[::2], rows[1::2], strict=True):
+        alike = {**up, "direction": ""} == {**down, "direction": ""}
+        told += (
+            [up] if alike else [{**row, "algorithm": f"{row['algorithm']}, {row['direction']}"} for row in (up, down)]
+        )
+    return told
+
+
+def _cell(value: Any) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "NO"
+    return f"{float(value):.4f}" if isinstance(value, float | Fraction) else str(value)
+
+
+def _plain(row: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a row for JSON; a mean is a number, and stands as a fraction under `exact`."""
+    fractions = {key: value for key, value in row.items() if isinstance(value, Fraction)}
+    return {
+        **row,
+        **{key: float(value) for key, value in fractions.items()},
+        "exact": {k: str(v) for k, v in fractions.items()},
+    }
+
+
+_BENCHES: Mapping[str, Callable[[list[int], bool], None]] = {"sorting": _sorting}

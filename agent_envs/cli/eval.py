@@ -1,0 +1,261 @@
+"""The verb `eval`: one environment, a sweep, turn limits or a suite; and going on with a run that was stopped."""
+
+import itertools
+import json
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from agent_envs.cli.interrupts import two_interrupts
+from agent_envs.cli.options import AgentArguments, Arguments, FeedbackArguments, Json, named_values
+from agent_envs.base.errors import AgentEnvsError, UsageError
+from agent_envs.base.terminal import print_result, print_table, show
+
+if TYPE_CHECKING:
+    from agent_envs.evaluation.runs.evaluate import Result
+    from agent_envs.evaluation.suites.suite import Feedback, Suite
+
+    Advice = tuple[Feedback | None, ...]
+
+
+def evaluate_agent(
+    context: typer.Context,
+    env_id: Annotated[str, typer.Argument(help="An id: SearchQA; or module:namespace/Name-v0. Not with --suite.")] = "",
+    agent: Annotated[
+        str,
+        typer.Option(
+            help="random, heuristic, solver, null; openai:MODEL@URL, openai:MODEL, anthropic:MODEL; or module:Class."
+        ),
+    ] = "random",
+    tasks: Annotated[str, typer.Option(help="The environment's task source: world, hotpotqa, ...")] = "",
+    split: Annotated[str, typer.Option(help="Default: test, else dev; the output says which.")] = "",
+    limit: Annotated[int | None, typer.Option("-n", min=1, help="Only the first N tasks: a smoke run.")] = None,
+    trials: Annotated[
+        int | None, typer.Option(min=1, help="Episodes a task (default 1); a suite says its own.")
+    ] = None,
+    suite: Annotated[str, typer.Option(help="A suite by name or file: core.")] = "",
+    sweep: Annotated[str, typer.Option(help="Over values of an argument: retriever=bm25,random,empty,oracle.")] = "",
+    turn_limits: Annotated[
+        str | None, typer.Option(help="Over free turns before a forced answer: 0,1,2,4 (0: naive RAG).")
+    ] = None,
+    feedback: Annotated[
+        str,
+        typer.Option(
+            help="Before every turn (VEG): scripted:good, scripted:weak, scripted:misleading, anthropic:MODEL, "
+            "openai:MODEL@URL; several, with none among them, are compared: none,scripted:good."
+        ),
+    ] = "",
+    epsilon: Annotated[
+        float | None, typer.Option(min=0, max=1, help="How often feedback is to explore: one number (default 0.1).")
+    ] = None,
+    feedback_templates: Annotated[
+        str, typer.Option(help="Your folder with explore.md and exploit.md, for a chat model.")
+    ] = "",
+    concurrency: Annotated[int, typer.Option(min=1, help="Episodes at a time.")] = 1,
+    max_cost: Annotated[float | None, typer.Option(help="US dollars: no call begins once they are spent.")] = None,
+    prices: Annotated[Path | None, typer.Option(help="A table of prices of yours.")] = None,
+    out: Annotated[Path | None, typer.Option(help="Folder of the run (default: runs/TIME-NAME).")] = None,
+    pack: Annotated[Path | None, typer.Option(help="Write the submission here when the run is complete.")] = None,
+    resume: Annotated[
+        Path | None, typer.Option(help="Go on with the run of this folder; nothing else is given.")
+    ] = None,
+    as_json: Json = False,
+    arg: Arguments = None,
+    agent_arg: AgentArguments = None,
+    feedback_arg: FeedbackArguments = None,
+) -> None:
+    """Evaluate an agent; prints success with its 95 % interval. Exit code 3: faults, or not all was played.
+
+    A run is stopped by Ctrl-C or a kill without a loss: `agent-envs eval --resume RUN` goes on. After --max-cost, the same
+    command with --out RUN and a larger --max-cost does.
+    """
+    from agent_envs.evaluation.runs.evaluate import evaluate
+    from agent_envs.evaluation.runs.evaluate import resume as go_on
+    from agent_envs.evaluation.runs.run_folder import Settings
+
+    if "" not in sys.path:
+        sys.path.insert(0, "")
+    if resume is not None:
+        _alone(context)
+        _finish(lambda progress: go_on(resume, progress), resume, str(resume), as_json)
+        return
+    choice = (env_id, named_values(arg, "--arg"), tasks, split, trials, sweep, turn_limits)
+    options = named_values(feedback_arg, "--feedback-arg")
+    chosen = _suite(suite, limit, choice, _feedback(feedback, epsilon, feedback_templates, options))
+    settings = Settings(
+        agent, named_values(agent_arg, "--agent-arg"), concurrency, max_cost, str(prices) if prices else "",
+        limit is not None, str(pack.absolute()) if pack else "",
+    )  # fmt: skip
+    if pack is not None and limit is not None:
+        raise UsageError("--pack: a run with -n is a smoke run and cannot be packed; leave -n out")
+    if pack is not None and pack.exists() and any(pack.iterdir()):
+        raise UsageError(f"--pack {pack}: the folder is not empty; name a new one")
+    name = (suite or f"{env_id.split('/')[-1]}-{tasks or 'default'}").replace("/", ".")
+    name += "-feedback" if feedback else ""
+    folder = out or _new_folder(f"{name}-{agent.partition('@')[0].replace(':', '.').replace('/', '.')}")
+    title = f"{suite or env_id} {agent}{f' feedback={feedback}' if feedback else ''}"
+    _tell_limits(turn_limits, chosen)
+    _finish(lambda progress: evaluate(chosen, settings, folder=folder, progress=progress), folder, title, as_json)
+
+
+def _feedback(names: str, epsilon: float | None, templates: str, options: dict[str, Any]) -> "Advice":
+    from agent_envs.evaluation.runs.suite_feedback import feedback_named
+
+    if epsilon is not None and not names:
+        raise UsageError("--epsilon is how often feedback is to explore: name who gives it with --feedback")
+    return feedback_named(names, epsilon, templates, options)
+
+
+def _suite(name: str, limit: int | None, choice: tuple[Any, ...], feedback: "Advice") -> "Suite":
+    from agent_envs.evaluation.runs.suite_feedback import with_feedback
+    from agent_envs.evaluation.suites.plan import Choice, adhoc_suite, limited
+    from agent_envs.evaluation.suites.suite import load_suite
+
+    env_id, arguments, tasks, split, trials, sweep, turn_limits = choice
+    if name:
+        if any(choice):
+            raise UsageError(
+                "--suite names environments, tasks and trials itself: leave out the id, --arg, --tasks, --split, --trials, "
+                "--sweep and --turn-limits"
+            )
+        return limited(with_feedback(load_suite(name), feedback), limit)
+    if not env_id:
+        raise UsageError("eval: name an id (agent-envs list), --suite NAME, or --resume RUN")
+    arguments |= {"tasks": tasks} if tasks else {}
+    varied = _sweep(sweep), _turn_limits(turn_limits)
+    return adhoc_suite(Choice(env_id, arguments, split, limit, trials or 1, *varied, feedback))
+
+
+def _sweep(text: str) -> tuple[str, tuple[Any, ...]] | None:
+    if not text:
+        return None
+    name, equals, values = text.partition("=")
+    found = tuple(_value(part) for part in values.split(",") if part)
+    if not equals or not name or not found:
+        raise UsageError(f"--sweep {text}: write NAME=VALUE,VALUE,...")
+    return name, found
+
+
+def _value(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text
+
+
+def _turn_limits(text: str | None) -> tuple[int, ...]:
+    if text is None:
+        return ()
+    parts = [part.strip() for part in text.split(",") if part.strip()]
+    if not parts or not all(part.isascii() and part.isdigit() and len(part) < 5 for part in parts):
+        raise UsageError(f"--turn-limits {text!r}: write whole numbers, as 0,1,2,4")
+    return tuple(int(part) for part in parts)
+
+
+def _tell_limits(text: str | None, suite: "Suite") -> None:
+    """Say which turn limits the environment cannot grant, and what is played instead."""
+    given = {entry.turn_limit for entry in suite.entries}
+    more = [turns for turns in _turn_limits(text) if turns not in given]
+    if more:
+        most = max(entry.turn_limit or 0 for entry in suite.entries)
+        show(
+            f"note: --turn-limits {', '.join(map(str, more))}: played as {most}, the most that the environment's own limit "
+            "allows; an argument of it, max_generations say, allows more (agent-envs show tells)",
+            file=sys.stderr,
+        )
+
+
+def _alone(context: typer.Context) -> None:
+    """Refuse anything beside --resume: a run goes on as it was begun."""
+    sources = {name: context.get_parameter_source(name) for name in context.params}
+    given = [name for name, source in sources.items() if source is not None and source.name == "COMMANDLINE"]
+    more = [f"--{name.replace('_', '-')}" for name in given if name not in ("resume", "as_json")]
+    if more:
+        raised = "; a larger limit goes with the command that began it and --out RUN" if "--max-cost" in more else ""
+        raise UsageError(f"--resume goes on with a run as it was begun: leave out {', '.join(more)}{raised}")
+
+
+def _finish(play: Callable[[Any], "Result"], folder: Path, title: str, as_json: bool) -> None:
+    from agent_envs.base.progress import progress_bar
+
+    finished = False
+    try:
+        with two_interrupts("running episodes"), progress_bar(title, quiet=as_json) as progress:
+            result = play(progress)
+        finished = True
+    except KeyboardInterrupt:
+        raise typer.Exit(3) from None
+    except AgentEnvsError:
+        finished = True  # refused, and says why
+        raise
+    finally:
+        if not finished and (folder / "journal.jsonl").exists():
+            again = f"agent-envs eval --resume {folder}"
+            show(f"stopped; finished episodes are in {folder}: {again} goes on", file=sys.stderr)
+    print_result({**result.to_json(), "run": str(folder)}, as_json, lambda: _tell(result, folder))
+    if not result.complete:
+        raise typer.Exit(3)
+    _packed(result, folder)
+
+
+def _packed(result: "Result", folder: Path) -> None:
+    if not result.settings.pack:
+        return
+    from agent_envs.cli.options import told_of_pack
+    from agent_envs.evaluation.html.submission.pack import pack_run
+
+    target = Path(result.settings.pack)
+    if target.exists() and any(target.iterdir()):
+        show(f"{target} is there already, and stays as it is", file=sys.stderr)
+        return
+    told_of_pack(target, pack_run(folder, target))
+
+
+def _tell(result: "Result", folder: Path) -> None:
+    from agent_envs.evaluation.runs.suite_feedback import feedback_lines
+
+    if len(result.summaries) == 1:
+        item = result.summaries[0]
+        show(
+            f"{item.entry} {result.settings.agent} on {item.split}: success {item.success.text()}, faults {item.faults}"
+        )
+        show(
+            f"mean return {item.mean_return:.3f}, turns {item.mean_turns:.2f}, "
+            f"{100 * item.valid_actions:.1f} % of the turns with a valid action"
+        )
+    else:
+        rows = [
+            [item.entry, item.success.text(), f"{item.mean_turns:.2f}", f"{item.mean_calls:.2f}",
+             f"{100 * item.valid_actions:.1f} %", str(item.faults)]
+            for item in result.summaries
+        ]  # fmt: skip
+        title = f"{result.settings.agent} on {', '.join(sorted({item.split for item in result.summaries}))}"
+        print_table(title, ["entry", "success (95 % interval)", "turns", "calls", "valid", "faults"], rows)
+        if result.score is not None:
+            show(f"score {result.score.text()}")
+    for item in result.summaries:
+        for line in item.warnings():
+            show(f"note: {line}")
+        for cause, count in item.fault_causes.items():
+            show(f"fault, {count} times: {cause}")
+    costs = [item.cost_usd for item in result.summaries]
+    if any(costs) and None not in costs:
+        show(f"cost {sum(cost for cost in costs if cost is not None):.4f} USD")
+    for line in feedback_lines(result.summaries):
+        show(line)
+    if not result.complete and result.settings.max_cost_usd and any(item.unplayed for item in result.summaries):
+        show(f"--max-cost is spent: the same command with --out {folder} and a larger --max-cost plays what is left")
+    elif not result.complete:
+        show(f"not complete: agent-envs eval --resume {folder} plays what is left")
+    show(f"run: {folder}")
+
+
+def _new_folder(name: str) -> Path:
+    """Return a folder under runs/ that no earlier run has."""
+    stem = Path("runs") / f"{time.strftime('%Y%m%d-%H%M%S')}-{name[:80]}"
+    numbered = (stem.with_name(f"{stem.name}-{number}") for number in itertools.count(2))
+    return next(folder for folder in itertools.chain([stem], numbered) if not folder.exists())

@@ -1,0 +1,56 @@
+"""What the verbs of the command line share: options, and reading their values."""
+
+import json
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from agent_envs.base.errors import UsageError
+from agent_envs.base.terminal import show
+
+EnvId = Annotated[
+    str,
+    typer.Argument(help="An id, with or without agent_envs/ and -v0: SearchQA; or module:namespace/Name-v0 of yours."),
+]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+Arguments = Annotated[
+    list[str] | None, typer.Option("--arg", help="An argument of the environment: --arg retriever=oracle. Repeatable.")
+]
+AgentArguments = Annotated[
+    list[str] | None,
+    typer.Option("--agent-arg", help="An argument of the agent: --agent-arg temperature=0. Repeatable."),
+]
+FeedbackArguments = Annotated[
+    list[str] | None,
+    typer.Option("--feedback-arg", help="An argument of its chat model: --feedback-arg max_tokens=300. Repeatable."),
+]
+
+
+def named_values(pairs: list[str] | None, option: str) -> dict[str, Any]:
+    """Return NAME=VALUE pairs as a dict; a value is JSON where it reads as JSON, else text.
+
+    Raises:
+        UsageError: a pair has no equals sign.
+    """
+    values: dict[str, Any] = {}
+    for pair in pairs or []:
+        name, equals, text = pair.partition("=")
+        if not equals:
+            raise UsageError(f"{option} {pair}: write NAME=VALUE")
+        try:
+            values[name] = json.loads(text)
+        except ValueError:
+            values[name] = text
+    return values
+
+
+def told_of_pack(target: Path, name: str) -> None:
+    """Say on standard error what was packed, and what only a person can add."""
+    from agent_envs.evaluation.html.submission.provenance import unanswered
+
+    show(f"packed: {target}, submission {name}", file=sys.stderr)
+    if missing := unanswered(target):
+        fix = "agent-envs pack RUN DIR --about FILE adds them; agent-envs pack --template prints such a file"
+        show(f"not told: {', '.join(missing)}; {fix}", file=sys.stderr)

@@ -1,0 +1,127 @@
+"""The verbs that read runs: `report`, `compare`, `view` and `pack`."""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from agent_envs.cli.options import Json, told_of_pack
+from agent_envs.base.errors import UsageError
+from agent_envs.base.terminal import print_result, print_table, show
+
+RunFolders = Annotated[
+    list[Path], typer.Argument(help="Folders of runs, as `eval` printed them; one or several agents.")
+]
+RunFolder = Annotated[Path, typer.Argument(help="Folder of a run, as `eval` printed it.")]
+
+
+def report(
+    runs: RunFolders,
+    markdown: Annotated[bool, typer.Option("--markdown", help="Print Markdown.")] = False,
+    page: Annotated[
+        Path | None, typer.Option(help="Write it as one HTML file, with the figures of runs over --turn-limits.")
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Tell what runs came to: success, trials, behaviour, how episodes ended, and what the design could detect.
+
+    Of runs over turn limits it tells accuracy, abstention, wrong answers and turns against the limit; several agents together.
+    """
+    from agent_envs.evaluation.report.report import report_on
+    from agent_envs.evaluation.runs.run_folder import open_run
+
+    found = report_on(*map(open_run, runs))
+    if page is not None:
+        from agent_envs.evaluation.html.report_page import write_report
+
+        write_report(page, found)
+
+    def text() -> None:
+        if markdown:
+            show(found.markdown().rstrip("\n"))
+            return
+        show(found.title)
+        for grid in found.grids:
+            print_table(grid.caption, list(grid.heads), [list(row) for row in grid.rows])
+        for note in found.notes:
+            show(f"note: {note}")
+        if page is not None:
+            show(f"page: {page}")
+
+    print_result(found.to_json(), as_json, text)
+
+
+def compare(
+    run: RunFolder,
+    other: Annotated[Path | None, typer.Argument(help="A second run. Without it: the entries of a sweep.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Compare two agents task by task, or the entries of one sweep with its first. Differences are second minus first."""
+    from agent_envs.evaluation.report.compare import compare_entries, compare_runs
+    from agent_envs.evaluation.runs.run_folder import open_run
+
+    first = open_run(run)
+    contrasts, notes = compare_entries(first) if other is None else compare_runs(first, open_run(other))
+
+    def text() -> None:
+        show(f"paired by task: {contrasts[0].paired.method}")
+        for item in contrasts:
+            pair, (one, two) = item.paired, item.rates
+            show(f"\n{item.entry}: {item.verdict}")
+            show(f"  first   {item.first}: {one.text()}\n  second  {item.second}: {two.text()}")
+            show(
+                f"  second minus first {100 * pair.difference:+.1f} points [{100 * pair.low:+.1f}, {100 * pair.high:+.1f}], "
+                f"p {pair.p_value:.4f}, after Holm {item.adjusted:.4f}"
+            )
+            show(f"  differences below about {100 * pair.detectable:.1f} points would probably go unseen (80 % power)")
+            for name, metric in item.metrics.items():
+                show(f"  {name}: {metric.text()}")
+        for note in notes:
+            show(f"note: {note}")
+
+    print_result({"contrasts": [item.to_json() for item in contrasts], "notes": notes}, as_json, text)
+
+
+def view(
+    run: RunFolder,
+    out: Annotated[Path | None, typer.Option(help="Folder of the pages (default: RUN/view).")] = None,
+    most: Annotated[int | None, typer.Option("-n", min=1, help="At most N transcripts.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Write a run's transcripts as static pages, and print the path of the first."""
+    from agent_envs.evaluation.html.view import write_view
+    from agent_envs.base.progress import progress_bar
+
+    with progress_bar(f"pages of {run}", quiet=as_json) as progress:
+        index = write_view(run, out or run / "view", most=most, progress=progress)
+    print_result({"index": str(index)}, as_json, lambda: show(str(index)))
+
+
+def pack(
+    run: Annotated[Path | None, typer.Argument(help="Folder of a run, as `eval` printed it.")] = None,
+    target: Annotated[Path | None, typer.Argument(help="A new or empty folder for the submission.")] = None,
+    about: Annotated[
+        Path | None, typer.Option(help="JSON with what only you know: submitter, models, training.")
+    ] = None,
+    template: Annotated[
+        bool, typer.Option("--template", help="Print such a file to fill in, and pack nothing.")
+    ] = False,
+    incomplete: Annotated[bool, typer.Option("--incomplete", help="Pack although not all was played.")] = False,
+    allow: Annotated[
+        list[str] | None, typer.Option(help="Let a kind of find of the secret scan pass; a refusal names the kind.")
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Pack a run as a submission; see docs/submission.md for what is in it."""
+    from agent_envs.evaluation.html.submission.pack import pack_run
+    from agent_envs.evaluation.html.submission.provenance import about_template
+
+    if template:
+        show(about_template().rstrip("\n"))
+        return
+    if run is None or target is None:
+        raise UsageError("pack: name the folder of a run and a folder for the submission, or --template")
+    name = pack_run(run, target, about, incomplete=incomplete, allow=tuple(allow or ()))
+    row: dict[str, Any] = {"submission": name, "folder": str(target)}
+    print_result(row, as_json, lambda: show(name))
+    told_of_pack(target, name)

@@ -1,0 +1,99 @@
+"""`agent-envs serve-retriever`: a retriever of this package behind HTTP, for other machines, languages and trainers."""
+
+import json
+import os
+import signal
+import sys
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from agent_envs.cli.options import Json
+from agent_envs.base.errors import UsageError
+from agent_envs.base.terminal import show
+
+if TYPE_CHECKING:
+    from agent_envs.base.documents import Corpus
+    from agent_envs.tools.retrieval.server import RetrieverServer
+
+SILENT_BUILD = 5_000  # passages; a larger index takes seconds, and says so
+
+
+def serve_retriever(
+    corpus: Annotated[str, typer.Option(help="sample, wiki-18, a .jsonl file, or a generated world:SPLIT:INDEX.")],
+    retriever: Annotated[str, typer.Option(help="bm25, bm25_okapi, rank_bm25, tantivy, random, empty.")] = "bm25",
+    host: Annotated[str, typer.Option(help="An address that others reach needs --token-env.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=0, max=65_535, help="0 takes a free one.")] = 8000,
+    token_env: Annotated[str, typer.Option(help="The environment variable that holds the clients' token.")] = "",
+    verbose: Annotated[bool, typer.Option(help="Log every request; else a line a minute.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Serve a retriever as Search-R1's and SkyRL's clients expect it; Ctrl-C ends it.
+
+    An environment uses it as `--arg retriever=search_r1@URL`. The URL is printed once the index is built.
+    """
+    from agent_envs.tools.retrieval.build import MODEL_FORMS, RETRIEVERS, is_retriever, make_retriever
+    from agent_envs.tools.retrieval.server import RetrieverServer, check_access
+
+    # The oracle needs the task, which no wire carries; a server before a server is of no use.
+    if retriever == "oracle" or "@" in retriever or not is_retriever(retriever):
+        names = (*(name for name in RETRIEVERS if name != "oracle"), *MODEL_FORMS)
+        raise UsageError(f"--retriever {retriever}: a server can be one of {', '.join(names)}")
+    token = _token(token_env)
+    check_access(host, token)  # before an index is built for minutes
+    passages = _corpus(corpus)
+    served = make_retriever(retriever, passages, progress=_progress(retriever, len(passages)))
+    with RetrieverServer(
+        served,
+        passages,
+        host=host,
+        port=port,
+        token=token,
+        tell=lambda line: show(line, file=sys.stderr),
+        verbose=verbose,
+    ) as server:
+        # As Ctrl-C: what started this from a script or a container ends it so.
+        signal.signal(signal.SIGTERM, signal.default_int_handler)
+        _announce(server, as_json)
+        try:
+            server.serve_forever()
+        except KeyboardInterrupt:
+            show("stopped", file=sys.stderr)
+
+
+def _announce(server: "RetrieverServer", as_json: bool) -> None:
+    if as_json:
+        # On one line, for a program that reads the first one and goes on.
+        print(json.dumps({"url": server.url, **server.health}), flush=True)
+        return
+    show(f"{server.health['retriever']} over {server.health['passages']:,} passages at {server.url}")
+    show(f"use it: --arg retriever=search_r1@{server.url} (or skyrl@); Ctrl-C ends it")
+
+
+def _token(variable: str) -> str | None:
+    if not variable:
+        return None
+    token = os.environ.get(variable, "").strip()
+    if not token:
+        raise UsageError(f"--token-env {variable}: this environment variable is not set")
+    return token
+
+
+def _corpus(name: str) -> "Corpus":
+    kind, colon, place = name.partition(":")
+    if kind != "world" or not colon:
+        from agent_envs.datasets.catalogue import load_corpus
+
+        return load_corpus(name)
+    from agent_envs.datasets.world import WorldConfig, get_world
+
+    split, _, index = place.partition(":")
+    if not (index.isascii() and index.isdigit() and len(index) < 10):
+        raise UsageError(f"--corpus {name}: write world:SPLIT:INDEX, as world:test:0")
+    return get_world(WorldConfig(), split, int(index)).corpus
+
+
+def _progress(retriever: str, passages: int) -> Any:
+    from agent_envs.base.progress import stage_lines
+
+    return stage_lines(f"{retriever} index") if passages > SILENT_BUILD else None

@@ -1,0 +1,299 @@
+"""The turn contract: read this first.
+
+An environment is a `gymnasium.Env` whose step is one turn of a policy: text in (or the id of an expanded action), text out.
+All that changes in an episode is one immutable `Episode`; snapshot, restore, fork and replay follow from that.
+
+A subclass sets `source`, `reward_spec`, `max_turns` (and, where it has them, `tools`, `stop`, `answer_tags`) in its
+constructor, whose arguments are keyword-only and JSON-able, and overrides at most four methods:
+
+    _begin(task, key) -> (state, messages)      the first state and what the policy is shown
+    _advance(episode, action) -> Outcome        one turn; never raises on any text
+    _extras(episode) -> dict                    further info keys (prefill, active, action_mask)
+    _picture(episode) -> str                    the svg rendering, where the family has a picture
+
+`register_companions` names the solver, the sampler of legal actions and the heuristic of a class, so that `solve`, the
+built-in agents and `check_turn_env` work on environments of other packages too. Errors are drawn in `errors.py`.
+"""
+
+import inspect
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from operator import index
+from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
+
+import gymnasium as gym
+from gymnasium.utils import RecordConstructorArgs
+
+from agent_envs.base.serialization import canonical_json, digest, plain_value
+from agent_envs.core.builtin_agents import companion, register_companions
+from agent_envs.core.episode import Episode, Outcome, extended, legal_text, planted
+from agent_envs.base.errors import UsageError
+from agent_envs.services.recording import Recording
+from agent_envs.base.messages import Message, text_of
+from agent_envs.core.rewards import RewardSpec
+from agent_envs.base.spaces import Utterance
+from agent_envs.core.trajectory import Header, Task, TaskSource, Trajectory, transcript
+
+if TYPE_CHECKING:
+    from agent_envs.services.chat import ChatModel
+
+__all__ = [
+    "INFO_KEYS", "Episode", "InfoKey", "Outcome", "Task", "TaskSource", "TurnEnv", "TurnWrapper", "companion",
+    "register_companions",
+]  # fmt: skip
+RESET_OPTIONS = ("task", "split", "episode_key")
+
+
+@dataclass(frozen=True)
+class InfoKey:
+    """When an info key is there (`always`, `reset`, `step`, `end`, `some` environments) and its one type."""
+
+    when: str
+    type: type
+    doc: str
+
+
+INFO_KEYS: dict[str, InfoKey] = {
+    "task_id": InfoKey("always", str, "id of the task"),
+    "turn": InfoKey("always", int, "turns taken, 0 at reset"),
+    "turns_left": InfoKey("always", int, "turns that may still be taken, the coming one included"),
+    "messages": InfoKey("always", list, "chat messages: the new ones (`append`) or the whole context (`replace`)"),
+    "context": InfoKey("always", str, "`append`: the conversation grows; `replace`: the messages are the context now"),
+    "prefill": InfoKey("always", str, "text that the next turn must start with; added where it is absent"),
+    "stop": InfoKey("always", list, "stop strings for the sampler, kept in the text"),
+    "events": InfoKey("always", list, "parse and tool errors of the last turn, in words"),
+    "tools": InfoKey("reset", list, "schemas of native tools; empty where the protocol is in the prompt"),
+    "reward_terms": InfoKey("step", dict, "name -> share of this step's reward; they sum to it"),
+    "success": InfoKey("end", bool, "whether the task was solved"),
+    "active": InfoKey("some", str, "ExpA: the active environment"),
+    "action_mask": InfoKey(
+        "some", object, "ExpA: which expanded actions are legal, a numpy bool array of fixed length"
+    ),
+    "feedback": InfoKey("some", str, "VerbalFeedback: `explore` or `exploit`, as it was drawn; empty for none"),
+}
+
+
+class TurnEnv(gym.Env[str, Any]):
+    """Base of every environment here; see the module's text for what a subclass gives."""
+
+    metadata: ClassVar[dict[str, Any]] = {"render_modes": ["ansi"], "render_fps": 1}  # type: ignore[misc]
+    source: TaskSource
+    reward_spec: RewardSpec
+    max_turns: int
+    tools: tuple[Mapping[str, Any], ...] = ()
+    stop: tuple[str, ...] = ()
+    answer_tags: tuple[str, str] = ("", "")
+    context = "append"
+    # How many messages of the reset a memory keeps for ever, None for all; the others are an observation like any other.
+    standing: int | None = None
+    render_mode: str | None = None
+    arguments: dict[str, Any]
+    recording: Recording | None = None  # of outside services; a runner sets it before the reset
+    # Stands before the chat models of outside services where a run counts what they cost; a runner sets it too.
+    charged: "Callable[[ChatModel], ChatModel] | None" = None
+    # The same for all starts of one task and seed: what keys chance in `_begin`, where they form a group.
+    start_key = ""
+    planted_text = ""  # the checker's bait, appended to all that the environment shows before rewards see the turn
+    _chosen: dict[str, Any]
+    _episode: Episode | None = None
+    _digest = ""
+
+    def __new__(cls, *args: Any, **kwargs: Any) -> "TurnEnv":
+        """Record the constructor's arguments, and which of them differ from their defaults."""
+        env = super().__new__(cls)
+        env.arguments, env._chosen = _constructor_arguments(env, args, kwargs)
+        env.action_space, env.observation_space = Utterance(), Utterance()
+        return env
+
+    @property
+    def env_id(self) -> str:
+        """The registered id, or `module:Class`."""
+        return self.spec.id if self.spec else f"{type(self).__module__}:{type(self).__qualname__}"
+
+    @property
+    def spec_digest(self) -> str:
+        """sha256 over id, arguments that are not defaults, the reward's declaration and the digest of outside data."""
+        if not self._digest:
+            parts = [self.env_id, plain_value(self._chosen), self.reward_spec.digest, self.source.digest]
+            self._digest = digest(parts)
+        return self._digest
+
+    @property
+    def episode(self) -> Episode:
+        """The current episode."""
+        return self._episode or self._refuse("no episode yet", "call reset() first")
+
+    @property
+    def trajectory(self) -> Trajectory:
+        """The episode so far as a trajectory, task included."""
+        return self.episode.trajectory()
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[str, dict[str, Any]]:
+        """Start an episode.
+
+        Args:
+            seed: seeds `np_random`, which only picks the task.
+            options: `task` (index, id, or a Task), `split`, `episode_key` (keys every outside sample).
+        """
+        super().reset(seed=seed)
+        options = _checked(self, options or {})
+        task = self._pick(options.get("task"), options.get("split", self.source.splits[0]))
+        seed = -1 if seed is None else int(seed)
+        key = options.get("episode_key", digest([self.spec_digest, task.split, task.id, seed])[:16])
+        self.start_key = digest(["start", task.digest, seed])[:16]
+        state, messages = self._begin(task, key)
+        header = Header(self.env_id, self.spec_digest, task.id, task.split, task.digest, seed, key)
+        episode = self._episode = Episode(task, header, messages, state)
+        return text_of(messages), _info(self, episode) | {"tools": _own(list(self.tools))}
+
+    def step(self, action: Any) -> tuple[str, float, bool, bool, dict[str, Any]]:
+        """Take one turn; see the class of the environment for what an action is."""
+        if self.episode.over:
+            self._refuse("the episode is over", "call reset() before the next step")
+        action, notes = self._read(action)
+        outcome = self._advance(self.episode, action)
+        if self.planted_text:
+            outcome = planted(outcome, self.planted_text)
+        episode = self._episode = extended(self.episode, action, outcome, self.reward_spec, self.max_turns, notes)
+        turn = episode.turns[-1]
+        info = _info(self, episode) | {"reward_terms": dict(turn.terms)}
+        if episode.over:
+            info["success"] = episode.success
+        return text_of(turn.observation), turn.reward, turn.terminated, turn.truncated, info
+
+    def render(self) -> str | None:
+        """Return the transcript (`ansi`) or the picture (`svg`) of the episode so far."""
+        if self.render_mode == "svg":
+            return self._picture(self.episode)
+        return transcript(self.episode.prompt, self.episode.turns) if self.render_mode == "ansi" else None
+
+    def _begin(self, task: Task, key: str) -> tuple[Any, tuple[Message, ...]]:
+        raise NotImplementedError(f"{type(self).__name__} must override _begin(task, key)")
+
+    def _advance(self, episode: Episode, action: Any) -> Outcome:
+        raise NotImplementedError(f"{type(self).__name__} must override _advance(episode, action)")
+
+    def _extras(self, episode: Episode) -> dict[str, Any]:
+        return {}
+
+    def _picture(self, episode: Episode) -> str:
+        return self._refuse("this environment has no picture", 'make it with render_mode="ansi"')
+
+    def _read(self, action: Any) -> tuple[Any, tuple[str, ...]]:
+        if not isinstance(action, str):
+            self._refuse(f"step() got a {type(action).__name__}", "an action is a str, the whole text of the turn")
+        return legal_text(action)
+
+    def _pick(self, task: int | str | Task | None, split: str) -> Task:
+        if isinstance(task, Task):
+            return task
+        if split not in self.source.splits:
+            self._refuse(f"no split {split!r} of {self.source.name}", f"the splits are {', '.join(self.source.splits)}")
+        size = self.source.size(split)
+        if isinstance(task, int) and abs(task) >= 2**63:
+            self._refuse(f"task is an integer of {task.bit_length()} bits", "name a task by index or id")
+        drawn = self.np_random.integers(size) if task is None else task
+        try:
+            return self.source.get(split, drawn if isinstance(drawn, str) else index(drawn))
+        except (KeyError, IndexError, TypeError) as error:
+            why = f"no task {task!r} in split {split!r} ({type(error).__name__}: {error})"
+            raise UsageError(f"{self.env_id}: {why}; it has {size} tasks, named by index or id") from error
+
+    def _refuse(self, what: str, fix: str) -> NoReturn:
+        raise UsageError(f"{self.env_id}: {what}; {fix}")
+
+
+class TurnWrapper(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
+    """Base of our wrappers: constructor arguments travel in the spec, and `state` (immutable) in snapshots."""
+
+    state: Any = None
+    ahead = False  # played ahead by a solver: nobody outside is asked
+
+    def __init__(self, env: gym.Env[Any, Any], **arguments: Any) -> None:
+        """Record the arguments under their names."""
+        RecordConstructorArgs.__init__(self, **arguments)
+        gym.Wrapper.__init__(self, env)
+        self.label = f"{type(self).__name__}({canonical_json(plain_value(arguments))})"
+
+    @property
+    def over(self) -> bool:
+        """Whether this wrapper has ended the episode, although the environment has not."""
+        return False
+
+    @property
+    def said(self) -> tuple[Message, ...]:
+        """The messages that this wrapper showed in the episode, beside those of the environment."""
+        return ()
+
+    @property
+    def usage(self) -> dict[str, int]:
+        """What its outside services took in the episode, by names of its own, for the episode's record."""
+        return {}
+
+    def limited(self, turns: int) -> None:
+        """Hear of a wrapper further out that ends every episode after so many turns."""
+
+    def turn_env(self) -> TurnEnv:
+        """Return the TurnEnv at the core of the stack."""
+        if not isinstance(self.unwrapped, TurnEnv):
+            raise UsageError(f"{type(self).__name__} wraps a TurnEnv, and {self.unwrapped!r} is none")
+        return self.unwrapped
+
+
+def _checked(env: TurnEnv, options: dict[str, Any]) -> dict[str, Any]:
+    for name in options:
+        if name not in RESET_OPTIONS:
+            env._refuse(f"unknown reset option {name!r}", f"the options are {', '.join(RESET_OPTIONS)}")
+    key = options.get("episode_key", "default")
+    if not isinstance(key, str) or not key:
+        env._refuse(f"episode_key={key!r}", "give a text that is not empty, or leave it out")
+    return options
+
+
+def _own(value: Any) -> Any:
+    """Return plain data as a copy that its reader may spoil; `copy.deepcopy` takes many times as long."""
+    if isinstance(value, Mapping):
+        return {key: _own(item) for key, item in value.items()}
+    return type(value)(map(_own, value)) if isinstance(value, list | tuple) else value
+
+
+def _constructor_arguments(
+    env: TurnEnv, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return all constructor arguments with their values, and those that are not the defaults."""
+    signature = inspect.signature(type(env).__init__)
+    try:
+        # A copy is made without arguments; where a required one is missing, __init__ says so.
+        bound = signature.bind_partial(env, *args, **kwargs)
+    except TypeError as error:
+        known = ", ".join(list(signature.parameters)[1:])
+        raise UsageError(f"{type(env).__qualname__}: {error}; the arguments are {known}") from None
+    bound.apply_defaults()
+    given = {name: value for name, value in list(bound.arguments.items())[1:] if name != "render_mode"}
+    for name, parameter in signature.parameters.items():
+        if parameter.kind is inspect.Parameter.VAR_KEYWORD:  # a subclass that hands its arguments on
+            given |= {key: value for key, value in given.pop(name).items() if key != "render_mode"}
+    for name, value in given.items():
+        try:
+            canonical_json(plain_value(value))
+        except ValueError as error:
+            raise UsageError(f"{type(env).__qualname__}: {name}={value!r}; {error}: give finite numbers") from None
+    defaults = {name: plain_value(parameter.default) for name, parameter in signature.parameters.items()}
+    # In their JSON form, because a tuple that travelled in a spec comes back as a list.
+    return given, {name: value for name, value in given.items() if plain_value(value) != defaults.get(name, ...)}
+
+
+def _info(env: TurnEnv, episode: Episode) -> dict[str, Any]:
+    turns = episode.turns
+    shown = turns[-1].observation if turns else episode.prompt
+    return {
+        "task_id": episode.task.id,
+        "turn": len(turns),
+        "turns_left": 0 if episode.over else env.max_turns - len(turns),
+        "messages": [message.as_dict() for message in shown],
+        "context": env.context,
+        "prefill": "",
+        "stop": list(env.stop),
+        "events": list(turns[-1].events) if turns else [],
+        **env._extras(episode),
+    }

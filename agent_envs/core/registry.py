@@ -1,0 +1,297 @@
+"""The one table of environments. It names classes by string and imports none of them."""
+
+from dataclasses import dataclass, field, replace
+from importlib import import_module
+from typing import Any
+
+import gymnasium as gym
+
+from agent_envs.base.serialization import stays_here
+from agent_envs.core.env import TurnEnv
+from agent_envs.base.errors import UsageError
+
+NAMESPACE = "agent_envs"
+
+
+@dataclass(frozen=True)
+class Row:
+    """One id.
+
+    Attributes:
+        name: without namespace and version.
+        entry: "module:Class".
+        summary: one line for the tables.
+        variants: argument -> the values that have a golden replay of their own, embedded data only.
+        outside: the same for values that need outside data; their goldens hold digests and are checked where it is.
+        extra: the pip extra it needs, "" for none.
+        twin: of an id with expanded actions, the name of the same tasks as text; "" of text ids.
+    """
+
+    name: str
+    entry: str
+    summary: str
+    variants: dict[str, tuple[Any, ...]] = field(default_factory=dict)
+    outside: dict[str, tuple[Any, ...]] = field(default_factory=dict)
+    extra: str = ""
+    version: int = 0
+    twin: str = ""
+
+    @property
+    def id(self) -> str:
+        """The full id."""
+        return f"{NAMESPACE}/{self.name}-v{self.version}"
+
+    @property
+    def family(self) -> str:
+        """The package that holds it."""
+        return self.entry.split(".")[1]
+
+
+_CALCULATOR = {"reward": ("em", "numeric", "em_format", "released"), "env_prompt": (True, False),
+               "decimal_point": (True, False)}  # fmt: skip
+_TAU2 = {
+    "tasks": ("generated", "builtin"),
+    "side": ("agent", "user"),
+    "user": ("scripted", "replay"),
+    "agent": ("scripted", "heuristic"),
+    "persona": ("task", "plain", "terse", "talkative", "impatient", "insistent", "piecemeal", "forgetful", "mistaken",
+                "typing"),
+    "difficulty": ("mixed", "easy", "medium", "hard"),
+    "compat": ("tau2-1.0.1", "fixed"),
+    "reward": ("official", "without_nl", "dense"),
+}  # fmt: skip
+_GAME = {"reward": ("binary", "native", "format_penalty", "format_penalty_released"),
+         "on_invalid": ("default", "end"), "prompt_role": ("system", "user")}  # fmt: skip
+_BABA_TASKS = (
+    "goto_win", "make_win", "two_room-goto_win", "two_room-make_win", "two_room-break_stop-goto_win",
+    "two_room-break_stop-make_win", "two_room-maybe_break_stop-goto_win",
+)  # fmt: skip
+_BABA_DISTRACTIONS = ("", "-distr_obj", "-distr_rule", "-distr_obj_rule", "-distr_obj-irrelevant_rule")
+_BABA_KINDS = (
+    "mixed",
+    *(task + distraction for task in _BABA_TASKS for distraction in _BABA_DISTRACTIONS),
+    "two_room-goto_win-distr_win_rule",
+    "two_room-make_win-distr_win_rule",
+    "two_room-make_you",
+    "two_room-make_you-make_win",
+    "two_room-make_wall_win",
+)
+_SORTING = {"reward": ("fixed", "released", "paper", "success"), "env_prompt": (True, False)}
+
+
+def with_twins(*rows: Row) -> tuple[Row, ...]:
+    """Return rows of the ExpA family, each followed by its twin with expanded actions: the class named `...ExpA`."""
+    twins = []
+    for row in rows:
+        entry = row.entry.replace("calculator.env:", "calculator.env_expanded:") + "ExpA"
+        summary = row.summary.replace("as text", "with expanded actions")
+        twins.append(replace(row, name=f"{row.name}ExpA", entry=entry, summary=summary, twin=row.name))
+    return tuple(row for pair in zip(rows, twins, strict=True) for row in pair)
+
+
+TABLE: tuple[Row, ...] = (
+    Row(
+        "SearchQA",
+        "agent_envs.envs.search_qa.env:SearchQA",
+        "Multi-hop questions answered by searching a corpus, in Search-R1's protocol.",
+        variants={
+            "tasks": ("world",),
+            "retriever": ("bm25", "random", "empty", "oracle"),
+            "reward": ("em", "em_format", "f1"),
+            "observation_format": ("search_r1", "skyrl_json"),
+            "vocabulary": ("open", "closed"),
+        },
+        outside={"tasks": ("nq", "triviaqa", "popqa", "hotpotqa", "2wiki", "musique", "bamboogle", "nq+hotpotqa")},
+    ),
+    *with_twins(
+        Row(
+            "Arithmetic",
+            "agent_envs.envs.expa.calculator.env:Arithmetic",
+            "Arithmetic, some of it in words, with a calculator, as text.",
+            variants={"labels": ("tree", "released"), **_CALCULATOR},
+        ),
+        Row(
+            "Countdown",
+            "agent_envs.envs.expa.calculator.env:Countdown",
+            "Make a target out of given numbers, with a calculator, as text.",
+            variants={"targets": ("any", "integers", "natural"), **_CALCULATOR},
+        ),
+        Row(
+            "Count",
+            "agent_envs.envs.expa.calculator.env:Count",
+            "Count a digit or a symbol in a sequence, as text.",
+            variants={"sequences": ("digits", "symbols"), **_CALCULATOR},
+        ),
+        Row(
+            "GSM8KScaled",
+            "agent_envs.envs.expa.calculator.env_mixture:GSM8KScaled",
+            "Word problems with large numbers, with a calculator, as text.",
+            variants={"tasks": ("generated",), **_CALCULATOR},
+            outside={"tasks": ("gsm8k",)},
+        ),
+        Row(
+            "CalcBench",
+            "agent_envs.envs.expa.calculator.env_mixture:CalcBench",
+            "The mixture of the four calculator tasks, as text.",
+            variants={"tasks": ("generated",), **_CALCULATOR},
+            outside={"tasks": ("gsm8k",)},
+        ),
+        Row(
+            "Sort",
+            "agent_envs.envs.expa.sorting.env:Sort",
+            "Sort items by hidden numbers with compare and swap, as text.",
+            variants={"directions": ("both", "ascending", "descending"), **_SORTING},
+        ),
+        Row(
+            "Order",
+            "agent_envs.envs.expa.sorting.env:Order",
+            "Bring items into a told order by swaps, as text: the curriculum before Sort.",
+            variants={"directions": ("both", "ascending", "descending"), **_SORTING},
+        ),
+    ),
+    Row(
+        "LegalSearch",
+        "agent_envs.envs.legal_search.env:LegalSearch",
+        "Questions of law answered by keyword search, semantic search and reading, with citations.",
+        variants={
+            "tasks": ("statutes", "agreements"),
+            "semantic": ("static", "bm25", "hybrid", "random", "empty", "oracle"),
+            "protocol": ("tags", "json"),
+            "reward": ("segmented", "art_e"),
+        },
+        outside={"tasks": ("dc_code",)},
+        extra="legal",
+    ),
+    Row(
+        "Tau2Retail",
+        "agent_envs.envs.tau2.env:Tau2Retail",
+        "Serve an online shop's customers by policy and tools, as tau2-bench's retail domain.",
+        variants=_TAU2,
+        outside={"tasks": ("official",)},
+    ),
+    Row(
+        "Tau2Airline",
+        "agent_envs.envs.tau2.env:Tau2Airline",
+        "Serve an airline's passengers by policy and tools, as tau2-bench's airline domain.",
+        variants=_TAU2,
+        outside={"tasks": ("official",)},
+    ),
+    Row(
+        "Tau2Telecom",
+        "agent_envs.envs.tau2.env:Tau2Telecom",
+        "Serve a mobile network's customers, who have tools too, as tau2-bench's telecom domain.",
+        variants={**_TAU2, "side": ("agent", "user", "solo"), "difficulty": (*_TAU2["difficulty"], "starter")},
+        outside={"tasks": ("official",)},
+    ),
+    Row(
+        "BabyAI",
+        "agent_envs.envs.text_games.babyai.env:BabyAI",
+        "Go, pick up, open and put next in rooms seen from inside, in text, as BALROG and Verlog play BabyAI.",
+        variants={"kind": ("mixed", "goto", "pickup", "open", "putnext", "pick_up_seq_go_to"), **_GAME},
+        extra="babyai",
+    ),
+    Row(
+        "BabaIsAI",
+        "agent_envs.envs.text_games.baba_is_ai.env:BabaIsAI",
+        "Push words to make and break the rules of a small world, in text.",
+        variants={"kind": _BABA_KINDS, **_GAME},
+    ),
+    Row(
+        "Crafter",
+        "agent_envs.envs.text_games.crafter.env:Crafter",
+        "Survive, gather and craft in an open world, in text.",
+        variants={"goal": ("collect_wood", "place_table", "make_pickaxe", "full"), **_GAME},
+        extra="crafter",
+    ),
+    Row(
+        "ToolReasoning",
+        "agent_envs.envs.tool_reasoning.env:ToolReasoning",
+        "Questions that need a search, a program or both: search, browse and a Python sandbox, as ARPO has them.",
+        variants={
+            "tasks": ("math_world",),
+            "protocol": ("tags", "json"),
+            "reward": ("hierarchical", "hierarchical_released", "accuracy", "em", "f1"),
+        },
+        outside={"tasks": ("gsm8k", "hotpotqa")},
+        extra="sandbox",
+    ),
+)
+
+
+def env_ids() -> list[str]:
+    """Return the full ids of all environments, in the order of the table."""
+    return [row.id for row in TABLE]
+
+
+def row_of(env_id: str) -> Row:
+    """Return the row of an id, with or without namespace and version.
+
+    Raises:
+        UsageError: there is none; the message lists the ids.
+    """
+    for row in TABLE:
+        if env_id in (row.id, row.name, row.id.removeprefix(f"{NAMESPACE}/")):
+            return row
+    raise UsageError(f"no environment {env_id!r}; the ids are {', '.join(env_ids())}")
+
+
+def full_id(name: str) -> str:
+    """Return what `gymnasium.make` takes: an id of ours by its short name, or anyone's registered id.
+
+    Args:
+        name: `SearchQA`, a full id, or `module:namespace/Name-v0`, whose module is imported and registers it.
+
+    Raises:
+        UsageError: there is none; the message lists our ids.
+    """
+    module, colon, rest = name.partition(":")
+    if colon:
+        try:
+            import_module(module)
+        except ImportError as error:
+            raise UsageError(f"{name}: module {module!r} cannot be imported: {error}") from error
+        name = rest
+    return name if name in gym.registry else row_of(name).id
+
+
+def register_all() -> None:
+    """Register every row with Gymnasium; a second call changes nothing."""
+    for row in TABLE:
+        if row.id not in gym.registry:
+            gym.register(id=row.id, entry_point=row.entry)
+
+
+def make_vec(env_id: str, num_envs: int = 1, vectorization_mode: str = "sync", **kwargs: Any) -> Any:
+    """Make a vector environment, as `gymnasium.make_vec`, with shared memory off where strings could not travel in it.
+
+    Args:
+        env_id: an id of ours.
+        num_envs: how many copies.
+        vectorization_mode: `sync` or `async`.
+        kwargs: arguments of the environment; `vector_kwargs` go to Gymnasium.
+    """
+    vector_kwargs = dict(kwargs.pop("vector_kwargs", {}))
+    if vectorization_mode == "async":
+        vector_kwargs.setdefault("shared_memory", False)
+    return gym.make_vec(env_id, num_envs, vectorization_mode, vector_kwargs=vector_kwargs, **kwargs)
+
+
+def spec_json(env: gym.Env[Any, Any]) -> str:
+    """Return the JSON text that makes this very stack again: `gymnasium.make(EnvSpec.from_json(text))`.
+
+    Raises:
+        UsageError: it was not made by `gymnasium.make`, or an argument cannot travel; the message names it.
+    """
+    core = env.unwrapped
+    if env.spec is None:
+        raise UsageError(
+            f"{core}: no spec; make it with gymnasium.make(id, ...), then spec_json knows how to repeat it"
+        )
+    stuck = [name for name, value in core.arguments.items() if stays_here(value)] if isinstance(core, TurnEnv) else []
+    for wrapper in env.spec.additional_wrappers:
+        if wrapper.kwargs is None:
+            stuck.append(f"{wrapper.name} (it must be a gymnasium.utils.RecordConstructorArgs)")
+        stuck += [f"{wrapper.name}({name})" for name, value in (wrapper.kwargs or {}).items() if stays_here(value)]
+    if stuck:
+        raise UsageError(f"{env.spec.id}: {', '.join(stuck)} cannot travel as JSON; name the collaborator by a string")
+    return env.spec.to_json()

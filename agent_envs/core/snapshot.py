@@ -1,0 +1,235 @@
+"""Snapshot, restore and fork, through the whole wrapper stack, at any turn.
+
+In process a snapshot is a few references, because everything that changes is immutable. As bytes it is canonical JSON with
+a version and a sha256, never pickle. Gymnasium's own wrappers that `make` adds are known here; any other wrapper must be
+ours (`TurnWrapper`) or be registered with `register_snapshot`.
+"""
+
+import copy
+import json
+import re
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any, TypeVar
+
+import gymnasium as gym
+import numpy as np
+from gymnasium.spaces import OneOf
+from gymnasium.wrappers import OrderEnforcing, PassiveEnvChecker, RecordEpisodeStatistics, TimeLimit
+
+from agent_envs.base.serialization import canonical_json, decode_state, digest, encode_state
+from agent_envs.core.env import Episode, TurnEnv, TurnWrapper
+from agent_envs.base.errors import UsageError
+from agent_envs.base.type_checks import attribute_fits, misfit
+
+FORMAT = "agent-envs/snapshot@1"
+Get = Callable[[Any], Any]
+Set = Callable[[Any, Any], None]
+_BRANCH = re.compile(r"[A-Za-z0-9_-]+")
+E = TypeVar("E", bound=gym.Env[Any, Any])
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """A moment of an environment and its wrappers; `layers`, from the outermost wrapper in, are (label, state)."""
+
+    spec_digest: str
+    episode: Episode | None
+    generator: Any
+    layers: tuple[tuple[str, Any], ...]
+
+    def to_bytes(self) -> bytes:
+        """Return canonical JSON, readable in any process with the same environment.
+
+        Raises:
+            TypeError: some state is of a type that has no stored form; the message names it.
+        """
+        body = encode_state({
+            "spec_digest": self.spec_digest, "episode": self.episode, "generator": self.generator, "layers": self.layers
+        })  # fmt: skip
+        return canonical_json({"format": FORMAT, "sha256": digest(body), "body": body}).encode("utf-8", "surrogatepass")
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> "Snapshot":
+        """Read `to_bytes`.
+
+        Raises:
+            UsageError: another format, or the content does not match its digest.
+        """
+        try:
+            outer = json.loads(data.decode("utf-8", "surrogatepass"))
+            sound = outer["format"] == FORMAT and outer["sha256"] == digest(outer["body"])
+        except (ValueError, KeyError, TypeError, RecursionError) as error:
+            raise UsageError(f"these bytes are no snapshot: {type(error).__name__}") from error
+        if not sound:
+            raise UsageError(f"the snapshot is damaged, or of another format than {FORMAT}")
+        try:
+            fields = decode_state(outer["body"])
+            if wrong := misfit(cls, fields) if isinstance(fields, dict) else "no mapping":
+                raise ValueError(wrong)
+            return cls(**fields)
+        except (ValueError, TypeError) as error:
+            raise UsageError(f"the snapshot cannot be read here: {error}") from error
+
+
+def _attributes(*names: str) -> tuple[Get, Set]:
+    def get(wrapper: Any) -> Any:
+        return tuple(tuple(v) if isinstance(v, deque) else v for v in (getattr(wrapper, name) for name in names))
+
+    def put(wrapper: Any, values: Any) -> None:
+        olds = [getattr(wrapper, name) for name in names]
+        if not isinstance(values, tuple) or len(values) != len(names) or not all(map(_alike, olds, values)):
+            raise UsageError(f"the snapshot's state of {type(wrapper).__name__} is not what that wrapper keeps")
+        for name, old, value in zip(names, olds, values, strict=True):
+            setattr(wrapper, name, deque(value, maxlen=old.maxlen) if isinstance(old, deque) else value)
+
+    return get, put
+
+
+def _alike(old: Any, value: Any) -> bool:
+    if isinstance(old, deque):
+        return isinstance(value, tuple)
+    # Gymnasium counts steps from None on.
+    return value is None or isinstance(value, bool | int | float)
+
+
+def _set_state(wrapper: TurnWrapper, state: Any) -> None:
+    wrapper.state = state
+
+
+def _no_more_checks(wrapper: Any) -> None:
+    """Gymnasium's passive checks compare the first steps with the reset before them: in mid-episode they are over."""
+    wrapper.checked_reset = wrapper.checked_step = wrapper.checked_data_reuse = True
+    wrapper._previous_data = None
+
+
+_WRAPPERS: dict[type, tuple[Get, Set]] = {
+    OrderEnforcing: _attributes("_has_reset"),
+    PassiveEnvChecker: (lambda wrapper: (), lambda wrapper, state: _no_more_checks(wrapper)),
+    TimeLimit: _attributes("_elapsed_steps"),
+    RecordEpisodeStatistics: _attributes(
+        "episode_count", "episode_start_time", "episode_returns", "episode_lengths",
+        "time_queue", "return_queue", "length_queue",
+    ),
+}  # fmt: skip
+
+
+def register_snapshot(wrapper: type[gym.Wrapper[Any, Any, Any, Any]], get: Get, set: Set) -> None:
+    """Teach snapshots a wrapper class: `get(wrapper)` returns its immutable state, `set(wrapper, state)` puts it back."""
+    _WRAPPERS[wrapper] = (get, set)
+
+
+def snapshot(env: gym.Env[Any, Any]) -> Snapshot:
+    """Return the present moment of a wrapper stack.
+
+    Raises:
+        TypeError: a wrapper is neither ours nor registered; the message names it.
+        UsageError: the core is no TurnEnv.
+    """
+    layers = []
+    while isinstance(env, gym.Wrapper):
+        layers.append((_label(env), env.state if isinstance(env, TurnWrapper) else _access(env)[0](env)))
+        env = env.env
+    core = _core(env)
+    return Snapshot(core.spec_digest, core._episode, core.np_random.bit_generator.state, tuple(layers))
+
+
+def restore(env: gym.Env[Any, Any], moment: Snapshot) -> None:
+    """Put an environment, made with the same arguments and wrappers, back to a moment.
+
+    Raises:
+        UsageError: the snapshot is of another environment or another stack of wrappers, or holds what they never kept.
+    """
+    stack: list[Any] = []
+    while isinstance(env, gym.Wrapper):
+        stack.append(env)
+        env = env.env
+    core = _core(env)
+    names = [_label(wrapper) for wrapper in stack]
+    if core.spec_digest != moment.spec_digest or names != [name for name, _ in moment.layers]:
+        raise UsageError(
+            f"{core.env_id}: the snapshot is of another environment, other arguments or other wrappers; "
+            "make the environment exactly as it was made for the snapshot"
+        )
+    generator = _generator(moment.generator)
+    for wrapper, (_, state) in zip(stack, moment.layers, strict=True):
+        if isinstance(wrapper, TurnWrapper) and not attribute_fits(type(wrapper), "state", state):
+            raise UsageError(f"{core.env_id}: the snapshot's state of {wrapper.label} is not what that wrapper keeps")
+    for wrapper, (_, state) in zip(stack, moment.layers, strict=True):
+        put = _set_state if isinstance(wrapper, TurnWrapper) else _access(wrapper)[1]
+        put(wrapper, state)
+    core._episode = moment.episode
+    core._np_random = generator
+
+
+def fork(env: E, branch: str = "") -> E:
+    """Return an independent copy of the whole stack: same future for the same actions.
+
+    Args:
+        env: the environment; it is not changed.
+        branch: a name makes the twin's turns nodes of their own in a tree, and draws new samples from outside services.
+    """
+    if isinstance(env, gym.Wrapper):
+        get, put = (None, None) if isinstance(env, TurnWrapper) else _access(env)
+        wrapper = _shallow(env)
+        wrapper.env = fork(env.env, branch)
+        if get is not None and put is not None:
+            put(wrapper, get(env))
+        return wrapper  # type: ignore[no-any-return]
+    core = _core(env)
+    twin = _shallow(core)
+    twin.action_space, twin.observation_space = _space(core.action_space), _space(core.observation_space)
+    twin._np_random = _generator(core.np_random.bit_generator.state)
+    if branch and not _BRANCH.fullmatch(branch):
+        raise UsageError(f"{core.env_id}: fork(branch={branch!r}); a branch is named with letters, digits, - and _")
+    if branch and core._episode is not None:
+        header = core._episode.header
+        path = f"{header.branch}.{branch}" if header.branch else branch
+        twin._episode = replace(core._episode, header=replace(header, branch=path))
+    return twin  # type: ignore[no-any-return]
+
+
+def _label(wrapper: gym.Wrapper[Any, Any, Any, Any]) -> str:
+    return wrapper.label if isinstance(wrapper, TurnWrapper) else type(wrapper).__name__
+
+
+def _access(wrapper: gym.Wrapper[Any, Any, Any, Any]) -> tuple[Get, Set]:
+    found = _WRAPPERS.get(type(wrapper))
+    if found is None:
+        name = f"{type(wrapper).__module__}.{type(wrapper).__qualname__}"
+        raise TypeError(f"no snapshot of wrapper {name}: call agent_envs.register_snapshot({name}, get, set) first")
+    return found
+
+
+def _core(env: gym.Env[Any, Any]) -> TurnEnv:
+    if not isinstance(env, TurnEnv):
+        raise UsageError(f"snapshots need a TurnEnv at the core, not {type(env).__name__}")
+    return env
+
+
+def _shallow(thing: Any) -> Any:
+    twin = object.__new__(type(thing))
+    twin.__dict__.update(thing.__dict__)
+    return twin
+
+
+def _space(space: gym.Space[Any]) -> gym.Space[Any]:
+    if space._np_random is not None:
+        return copy.deepcopy(space)
+    twin = copy.copy(space)
+    if isinstance(twin, OneOf):  # its parts have generators of their own
+        twin.spaces = tuple(map(_space, twin.spaces))
+    return twin
+
+
+def _generator(state: Any) -> np.random.Generator:
+    name = state.get("bit_generator") if isinstance(state, dict) else state
+    if name != "PCG64":
+        raise UsageError(f"snapshots know the PCG64 generator, not {str(name)[:100]!r}")
+    generator = np.random.Generator(np.random.PCG64(0))
+    try:
+        generator.bit_generator.state = state
+    except (ValueError, TypeError, KeyError, OverflowError) as error:
+        raise UsageError(f"the snapshot holds no state of a PCG64 generator: {error}") from error
+    return generator

@@ -1,0 +1,288 @@
+"""The catalogue: names of data sets and corpora, and where their files lie on this machine.
+
+Where a file's sha256 is not known here, its first download writes a `sha256.json`
+beside it, and every later read and download is held against that.
+"""
+
+import json
+import os
+from collections.abc import Iterator
+from functools import lru_cache
+from hashlib import file_digest
+from pathlib import Path
+from typing import NamedTuple
+
+from agent_envs.base.cache_dir import cache_dir
+from agent_envs.base.errors import DataMissing, UsageError
+from agent_envs.datasets.corpora import FileCorpus, write_atomically
+from agent_envs.datasets.published import CORPORA, DATASETS, MIXTURES, PROBLEMS, SPLITS, DataSet, Published
+from agent_envs.datasets.readers import ENDINGS, Question, read_file
+
+__all__ = [
+    "CORPORA",
+    "DATASETS",
+    "MIXTURES",
+    "PROBLEMS",
+    "SPLITS",
+    "available_splits",
+    "cache_dir",
+    "dataset",
+    "find_corpus",
+    "find_problems",
+    "find_questions",
+    "load_corpus",
+    "load_questions",
+    "present_splits",
+    "problem_splits",
+]
+
+DATA_FOLDER_VARIABLE = "AGENT_ENVS_DATA"
+_SUBFOLDER = "searchqa"
+
+
+class _Place(NamedTuple):
+    """A place where a split may lie; `only` picks one data set's rows from a shared file."""
+
+    path: Path
+    format: str | None
+    only: str = ""
+
+
+def download_path(name: str, file: Published) -> Path:
+    """Return where a published file is put. Each has a folder of its own, and so its own `sha256.json`."""
+    folder = (file.split or "corpus") + ("-official" if file.url else "")
+    family = () if name in PROBLEMS else (_SUBFOLDER,)
+    return cache_dir().joinpath(*family, name, folder, file.path)
+
+
+def recorded_sha256(path: Path) -> str | None:
+    """Return the digest that the first download noted for a file, or None."""
+    try:
+        found = json.loads((path.parent / "sha256.json").read_bytes()).get(path.name)
+    except FileNotFoundError:
+        return None
+    except (ValueError, AttributeError):
+        raise UsageError(
+            f"{path.parent / 'sha256.json'} is damaged: remove the folder and get the data again"
+        ) from None
+    return found if isinstance(found, str) else None
+
+
+def record_sha256(path: Path, sha256: str) -> None:
+    """Note a file's digest beside it."""
+    note = path.parent / "sha256.json"
+    known = json.loads(note.read_bytes()) if note.exists() else {}
+    content = json.dumps(known | {path.name: sha256}, indent=1, sort_keys=True).encode()
+    write_atomically(note, lambda file: file.write(content))
+
+
+def sha256_of(path: Path) -> str:
+    """Return the sha256 of a file's bytes."""
+    with path.open("rb") as file:
+        return file_digest(file, "sha256").hexdigest()
+
+
+def _check_recorded(path: Path, actual: str) -> None:
+    expected = recorded_sha256(path)
+    if expected is not None and actual != expected:
+        raise UsageError(f"{path} changed since its download: sha256 {actual}, recorded {expected}. Get it again")
+
+
+def dataset(name: str) -> DataSet:
+    """Return a row of the catalogue; a UsageError names the rows there are."""
+    if name not in DATASETS:
+        raise UsageError(f"data set {name!r} is unknown; known: {', '.join((*DATASETS, *MIXTURES))}, or a file's path")
+    return DATASETS[name]
+
+
+def _as_path(name: str, endings: tuple[str, ...]) -> Path | None:
+    path = Path(name).expanduser()
+    return path if path.is_absolute() or path.suffix.lower() in endings else None
+
+
+def _check_split(split: str) -> None:
+    if split not in SPLITS:
+        raise UsageError(f"split {split!r} is unknown; the splits are {', '.join(SPLITS)}")
+
+
+def _places(row: DataSet, split: str) -> Iterator[_Place]:
+    if folder := os.environ.get(DATA_FOLDER_VARIABLE):
+        data = Path(folder) / _SUBFOLDER
+        yield _Place(data / split / f"{row.sample}.jsonl", None)
+        if split == "train" and row.name in ("hotpotqa", "musique"):
+            yield _Place(data / "train_gold_multihop.jsonl", "sample", row.sample)
+    for file in row.files:
+        if file.split == split:
+            yield _Place(download_path(row.name, file), file.format)
+
+
+def _missing(what: str, looked: list[str], command: str) -> DataMissing:
+    if not os.environ.get(DATA_FOLDER_VARIABLE):
+        looked = [f"the folder named by {DATA_FOLDER_VARIABLE} (not set)", *looked]
+    return DataMissing(f"{what} is not on this machine. Looked at: {'; '.join(looked)}. {command}")
+
+
+def _find(name: str, split: str) -> _Place:
+    _check_split(split)
+    if path := _as_path(name, ENDINGS):
+        if not path.is_file():
+            raise DataMissing(f"no question file at {path}")
+        return _Place(path, None)
+    if name in MIXTURES:
+        raise UsageError(f"{name} is several files: ask for {' and '.join(MIXTURES[name].members)}")
+    row = dataset(name)
+    places = list(_places(row, split))
+    for place in places:
+        if place.path.is_file():
+            return place
+    command = f"Get it: agent-envs data get {name} --split {split}"
+    if split not in row.splits:
+        command = f"It is published for: {', '.join(row.splits)}"
+    raise _missing(f"{name}, split {split},", [str(place.path) for place in places], command)
+
+
+def find_questions(name: str, split: str) -> Path:
+    """Return the file of a split: first in the folder named by AGENT_ENVS_DATA, then in the cache.
+
+    Args:
+        name: a data set of the catalogue, or the path of a question file.
+        split: train, dev or test; a path is a test split.
+
+    Raises:
+        DataMissing: it is not on this machine; the message names every place looked at and the command that gets it.
+        UsageError: an unknown name or split, or a mixture, which is several files.
+    """
+    return _find(name, split).path
+
+
+def available_splits(name: str) -> tuple[str, ...]:
+    """Return the splits that can be loaded on this machine now, in the order train, dev, test."""
+    if name in MIXTURES:
+        common = [available_splits(member) for member in MIXTURES[name].members]
+        return tuple(split for split in SPLITS if all(split in found for found in common))
+    if _as_path(name, ENDINGS):
+        return ("test",)
+    row = dataset(name)
+    return tuple(split for split in SPLITS if any(place.path.is_file() for place in _places(row, split)))
+
+
+def present_splits(name: str) -> tuple[str, ...]:
+    """Return `available_splits(name)`, and at least one.
+
+    Raises:
+        DataMissing: there is none; the message names a split that is published, and the command that gets it.
+    """
+    if found := available_splits(name):
+        return found
+    members = MIXTURES[name].members if name in MIXTURES else (name,)
+    wanted = next(split for split in reversed(SPLITS) if all(split in dataset(member).splits for member in members))
+    for member in members:
+        find_questions(member, wanted)
+    raise AssertionError(f"{name}: {wanted} came to be while it was looked for")
+
+
+@lru_cache(maxsize=64)
+def _load(place: _Place, name: str, split: str, size: int, changed_ns: int) -> tuple[Question, ...]:
+    """Read a split once for each path, size and time of change, which are arguments only to be part of the key."""
+    if recorded_sha256(place.path) is not None:
+        _check_recorded(place.path, sha256_of(place.path))
+    row = DATASETS.get(name)
+    labels = (("domain", row.domain),) if row else ()
+    title = row.name if row else place.path.stem
+    return read_file(place.path, place.format, dataset=title, split=split, only=place.only, labels=labels).questions
+
+
+def load_questions(name: str, split: str) -> tuple[Question, ...]:
+    """Return the questions of a split, read once per process; see `find_questions` for the arguments.
+
+    A mixture gives its members' questions one after the other, each id with the data set's name before it.
+    """
+    if name in MIXTURES:
+        return tuple(
+            Question(f"{member}:{row.id}", member, split, row.text, row.answers, row.support, row.labels)
+            for member in MIXTURES[name].members
+            for row in load_questions(member, split)
+        )
+    place = _find(name, split)
+    state = place.path.stat()
+    return _load(place, name, split, state.st_size, state.st_mtime_ns)
+
+
+def _problem_places(name: str, split: str) -> list[Path]:
+    folder = os.environ.get(DATA_FOLDER_VARIABLE)
+    files = [file for file in PROBLEMS[name].files if file.split == split]
+    mine = [Path(folder) / name / file.path for file in files] if folder else []
+    return mine + [download_path(name, file) for file in files]
+
+
+def problem_splits(name: str) -> tuple[str, ...]:
+    """Return the splits of a problem set that are on this machine."""
+    return tuple(split for split in SPLITS if any(path.is_file() for path in _problem_places(name, split)))
+
+
+def find_problems(name: str, split: str) -> Path:
+    """Return the file of a problem set's split: first in the folder named by AGENT_ENVS_DATA, then in the cache.
+
+    Raises:
+        DataMissing: it is not on this machine, or is not downloaded at all; the message says what to do.
+        UsageError: an unknown name or split, or a file that is not the published one.
+    """
+    if name not in PROBLEMS:
+        raise UsageError(f"problem set {name!r} is unknown; known: {', '.join(PROBLEMS)}")
+    if not PROBLEMS[name].files:
+        raise DataMissing(f"{name} is not downloaded from here: {PROBLEMS[name].terms}, then give that file's path")
+    published = {file.split: file for file in PROBLEMS[name].files}
+    if split not in published:
+        raise UsageError(f"{name} has no split {split!r}; published: {', '.join(published)}")
+    places = _problem_places(name, split)
+    for path in places:
+        if path.is_file():
+            actual, expected = sha256_of(path), published[split].sha256
+            if expected not in (None, actual):
+                raise UsageError(f"{path} is not the published file: sha256 {actual}, expected {expected}")
+            return path
+    command = f"Get it: agent-envs data get {name} --split {split}"
+    raise _missing(f"{name}, split {split},", [str(path) for path in places], command)
+
+
+def find_corpus(name: str = "auto") -> Path:
+    """Return the file of a corpus: `sample` (also `auto`), `wiki-18`, or a path.
+
+    Raises:
+        DataMissing: it is not on this machine; the message says where it was looked for and how to get it.
+        UsageError: an unknown name.
+    """
+    if path := _as_path(name, (".jsonl", ".gz")):
+        return path
+    name = "sample" if name == "auto" else name
+    if name not in CORPORA:
+        raise UsageError(f"corpus {name!r} is unknown; known: auto, {', '.join(CORPORA)}, or a path")
+    file = CORPORA[name].file
+    folder = os.environ.get(DATA_FOLDER_VARIABLE)
+    if file is not None:
+        path = download_path(name, file).with_suffix("")
+        command = f"Get it: agent-envs data get {name}"
+    else:
+        path = Path(folder or "") / _SUBFOLDER / "corpus.jsonl"
+        command = (
+            f"Set {DATA_FOLDER_VARIABLE} to the data folder, or give corpus=wiki-18 or corpus=/path/to/passages.jsonl"
+        )
+    if path.is_file() and (file is not None or folder):
+        return path
+    raise _missing(f"corpus {name}", [str(path)] if file is not None or folder else [], command)
+
+
+@lru_cache(maxsize=8)
+def _open_corpus(path: Path, size: int, changed_ns: int) -> FileCorpus:
+    corpus = FileCorpus(path)
+    _check_recorded(path, corpus.digest)
+    return corpus
+
+
+def load_corpus(name: str = "auto") -> FileCorpus:
+    """Open a corpus once per process; see `find_corpus` for the names."""
+    path = find_corpus(name)
+    if not path.is_file():
+        raise DataMissing(f"no corpus at {path}")
+    state = path.stat()
+    return _open_corpus(path, state.st_size, state.st_mtime_ns)

@@ -1,0 +1,211 @@
+"""GSM8K: those of its problems whose annotated calculation can be traced to the numbers of the question, and only those.
+
+A row is traceable where every calculation reads and is right, every operand is a number of the question or an earlier
+result, in one way only, the answer stands on every number of the question, and no word of the question hides a number
+that could have been meant instead ("half", "a week", "three"). Left out besides: rows with numbers that mean more than
+an amount (percentages, decimals, clock times, years, ordinals, ranges, units glued to a number), rows whose way to the
+answer depends on the numbers ("at most", "the maximum"), and rows that say a thing twice, so that new numbers would
+contradict each other.
+"""
+
+import re
+from collections.abc import Mapping
+from fractions import Fraction
+from functools import lru_cache
+from itertools import combinations, product
+from math import prod
+from pathlib import Path
+
+from agent_envs.datasets.catalogue import find_problems
+from agent_envs.datasets.calculation_trees import Chain, Tree, leaves, parse, substitute, values
+from agent_envs.datasets.rescaling import rescale
+from agent_envs.datasets.safe_rows import json_lines
+
+__all__ = ["Chain", "load_gsm8k", "rescale", "traceable"]
+
+_NUMBER = re.compile(r"\d{1,3}(?:,\d{3})+(?!\d)|\d+")
+_ANNOTATION = re.compile(r"<<([^<>]{1,200})>>")
+_UNSAFE = re.compile(
+    r"%|percent|[.:]\d|\d:|\d\s*[-–~]\s*\d|[A-Za-z#]\d|\d[A-Za-z°]|\d\s+\d+/\d|-\d|"
+    r"maximum|minimum|at most|at least|whichever|exceed|limit|up to|overtime|as many as possible|"
+    r"\b[ap]\.?m\b|o'clock|degree|probability|chance|(?<![$\d,])\b(?:1[89]|20)\d\d\b(?!,)",
+    re.IGNORECASE,
+)
+# What each word may stand for in a calculation. A row is left out if its calculation uses such a number at all.
+_IMPLIED = """
+2 two half halve halves halved twice double doubled doubling pair couple both twin second twins parents diameter
+2 perimeter grandparents quart biweekly fortnight weekend legs eyes hands
+3 three triple tripled thrice third yard triangle feet foot
+4 four quarter quadruple fourth quadrupled square gallon legs month season
+5 five fifth quintuple nickel weekday weekdays workday finger
+6 six sixth hexagon cube
+7 seven seventh week weekly
+8 eight eighth gallon octagon
+9 nine ninth
+10 ten tenth dime decade finger toe
+11 eleven
+12 twelve dozen year yearly annual annually foot feet inch inches noon month monthly
+13 thirteen
+14 fourteen fortnight
+15 fifteen
+16 sixteen pound ounce
+20 twenty score
+24 day daily
+25 quarter
+28 february month
+30 thirty month
+31 month january
+36 yard
+40 forty
+50 fifty
+52 year week weekly deck
+60 sixty minute hour second
+80 eighty
+90 ninety
+100 hundred cent penny century meter dollar
+365 year day
+1000 thousand kilogram kilometer gram meter kg km liter ton
+2000 ton pound
+"""
+
+
+def _implied() -> dict[str, frozenset[int]]:
+    table: dict[str, set[int]] = {}
+    for line in _IMPLIED.strip().splitlines():
+        value, *words = line.split()
+        for word in words:
+            table.setdefault(word, set()).add(int(value))
+    return {word: frozenset(found) for word, found in table.items()}
+
+
+_IMPLIED_VALUES = _implied()
+_WORD = re.compile(r"[a-z]+")
+_FRACTION = re.compile(r"(\d+)/(\d+)")
+_MOST_READINGS = 256
+_REUSED_UP_TO = 4
+# Among small numbers one is often the sum of two others without meaning anything.
+_BY_CHANCE_UP_TO = 10
+_PROBES = (7_919, 104_729)
+
+
+def traceable(row: Mapping[str, object], id: str = "gsm8k") -> Chain | None:
+    """Return the chain of a row with the fields question and answer, or None where it cannot be traced safely.
+
+    Args:
+        row: one row of the published file.
+        id: given to the chain; what stands before its first hyphen is the data set.
+    """
+    question, solution = row.get("question"), row.get("answer")
+    if not isinstance(question, str) or not isinstance(solution, str) or _UNSAFE.search(question):
+        return None
+    found = list(_NUMBER.finditer(question))
+    numbers = tuple(int(match[0].replace(",", "")) for match in found)
+    calculations = _calculations(solution)
+    if not numbers or len(set(numbers)) < len(numbers) or not calculations:
+        return None
+    operands = [value for _, values_of, _ in calculations for value in values_of]
+    if _hides_a_number(question, numbers, operands) or _says_twice(numbers, [result for *_, result in calculations]):
+        return None
+    trees = _reading(numbers, calculations)
+    places = tuple(match.span() for match in found)
+    return Chain(id, question, numbers, places, trees, calculations[-1][2]) if trees else None
+
+
+_Calculation = tuple[Tree, list[Fraction], int]
+
+
+def _calculations(solution: str) -> list[_Calculation]:
+    """Return each annotation's tree, operands and result; nothing where one of them does not hold."""
+    found: list[_Calculation] = []
+    for text in _ANNOTATION.findall(solution):
+        left, _, right = text.rpartition("=")
+        try:
+            tree, operands = parse(left)
+            value = values(tree, operands, [])
+        except (ValueError, ZeroDivisionError):
+            return []
+        right = right.strip()
+        if isinstance(tree, int) or not right.isascii() or not right.isdigit() or value != int(right) or value <= 0:
+            return []
+        found.append((tree, operands, int(right)))
+    final = solution.rpartition("####")[2].strip().replace(",", "")
+    return found if found and final == str(found[-1][2]) else []
+
+
+def _hides_a_number(question: str, numbers: tuple[int, ...], operands: list[Fraction]) -> bool:
+    """Tell whether an operand may have been meant as something else than the question's number that it equals."""
+    used = set(operands)
+    for word in _WORD.findall(question.lower()):
+        if used & (_IMPLIED_VALUES.get(word, frozenset()) | _IMPLIED_VALUES.get(word.removesuffix("s"), frozenset())):
+            return True
+    # The rest of a fraction: "1/3 of them" may bring a 2 into the calculation.
+    if any(int(b) - int(a) in used - {1} for a, b in _FRACTION.findall(question)):
+        return True
+    return any(operands.count(Fraction(number)) > 1 for number in numbers if 1 < number <= _REUSED_UP_TO)
+
+
+def _says_twice(numbers: tuple[int, ...], results: list[int]) -> bool:
+    """Tell whether a number of the question follows from the others, as far as that shows."""
+    known = set(results)
+    for a, b in combinations(numbers, 2):
+        known |= {a + b} if 1 in (a, b) else {a + b, a * b}
+    return any(number in known for number in numbers if number > _BY_CHANCE_UP_TO)
+
+
+def _reading(numbers: tuple[int, ...], calculations: list[_Calculation]) -> tuple[Tree, ...]:
+    """Return the trees with every operand traced to a number or result; nothing unless there is just one such reading.
+
+    In a reading the last result stands on every number and on every other result.
+    """
+    candidates: list[list[int]] = []
+    known: list[int] = list(numbers)
+    for _, operands, result in calculations:
+        candidates += [[place for place, value in enumerate(known) if value == operand] for operand in operands]
+        known.append(result)
+    if prod(len(places) for places in candidates) not in range(1, _MOST_READINGS + 1):
+        return ()
+    everything = set(range(len(known)))
+    readings: dict[tuple[Fraction, ...], tuple[Tree, ...]] = {}
+    for places in product(*candidates):
+        left = iter(places)
+        trees = tuple(substitute(tree, [next(left) for _ in operands]) for tree, operands, _ in calculations)
+        if _contributing(trees, len(numbers)) == everything:
+            readings.setdefault(_fingerprint(trees, len(numbers)), trees)
+    return next(iter(readings.values())) if len(readings) == 1 else ()
+
+
+def _contributing(trees: tuple[Tree, ...], count: int) -> set[int]:
+    """Return the numbers and results on which the last result stands, itself among them."""
+    reached = {count + len(trees) - 1}
+    for step in reversed(range(len(trees))):
+        if count + step in reached:
+            reached |= set(leaves(trees[step]))
+    return reached
+
+
+def _fingerprint(trees: tuple[Tree, ...], count: int) -> tuple[Fraction, ...]:
+    """Return the last result for two sets of other numbers: equal for readings that are the same calculation."""
+    found = []
+    for probe in _PROBES:
+        operands = [Fraction(probe + place * place * 31, 7 + place) for place in range(count)]
+        for tree in trees:
+            operands.append(values(tree, operands, []))
+        found.append(operands[-1])
+    return tuple(found)
+
+
+def load_gsm8k(split: str) -> tuple[Chain, ...]:
+    """Return the traceable problems of GSM8K's train or test split, in the file's order; read once per process.
+
+    Raises:
+        DataMissing: the file is not on this machine; the message has the command that gets it.
+        UsageError: an unknown split, or a file that is not the published one.
+    """
+    path = find_problems("gsm8k", split)
+    return _load(path, split, path.stat().st_mtime_ns)
+
+
+@lru_cache(maxsize=4)
+def _load(path: Path, split: str, changed_ns: int) -> tuple[Chain, ...]:
+    chains = (traceable(row.fields, f"gsm8k-{split}-{number}") for number, row in enumerate(json_lines(path)))
+    return tuple(chain for chain in chains if chain is not None)

@@ -1,0 +1,108 @@
+"""What `agent-envs data list` and `data path` say."""
+
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from agent_envs.base.errors import DataMissing, MissingExtra
+from agent_envs.datasets.catalogue import (
+    CORPORA,
+    DATASETS,
+    MIXTURES,
+    PROBLEMS,
+    available_splits,
+    find_corpus,
+    find_problems,
+    find_questions,
+    load_questions,
+    present_splits,
+    problem_splits,
+)
+from agent_envs.datasets.manual_sources import ELSEWHERE, find_elsewhere
+from agent_envs.datasets.published import ProblemSet, Published
+from agent_envs.datasets.readers import file_rows
+
+
+def data_rows() -> list[dict[str, str]]:
+    """Return a row a data set, mixture, problem set, corpus, and what is found elsewhere; nothing is fetched."""
+    rows = []
+    for name, row in DATASETS.items():
+        rows.append(
+            _row(name, row.title, row.domain, _published(row.files), _here(name), row.licence, _from(row.files))
+        )
+    for name, mixture in MIXTURES.items():
+        rows.append(
+            _row(name, mixture.title, "in", " + ".join(mixture.members), _here(name), "of its members", "its members")
+        )
+    for name, problems in PROBLEMS.items():
+        here = ", ".join(f"{split} {_count(name, split)}" for split in problem_splits(name)) or "no"
+        published = _published(problems.files) or "from its authors only"
+        rows.append(_row(name, problems.title, problems.domain, published, here, problems.licence, origin_of(problems)))
+    for name, corpus in CORPORA.items():
+        try:
+            here = str(find_corpus(name))
+        except DataMissing:
+            here = "no"
+        origin = _from((corpus.file,)) if corpus.file else "the data folder"
+        rows.append(_row(name, corpus.title, "corpus", f"{corpus.passages:,} passages", here, corpus.licence, origin))
+    for name, other in ELSEWHERE.items():
+        try:
+            here = str(find_elsewhere(name))
+        except DataMissing:
+            here = "no"
+        rows.append(_row(name, other.title, other.domain, other.published, here, other.licence, other.origin))
+    return rows
+
+
+def data_paths(name: str, split: str) -> list[Path]:
+    """Return the files of a data set's split, a mixture's split, a problem set's split, a corpus, or what is elsewhere.
+
+    Raises:
+        DataMissing: not on this machine.
+    """
+    if name in CORPORA or name == "auto":
+        return [find_corpus(name)]
+    if name in ELSEWHERE:
+        return [find_elsewhere(name)]
+    if name in PROBLEMS:
+        parts = (split,) if split else problem_splits(name) or ("test",)
+        return [find_problems(name, part) for part in parts]
+    members = MIXTURES[name].members if name in MIXTURES else (name,)
+    splits = (split,) if split else present_splits(name)
+    return [find_questions(member, part) for member in members for part in splits]
+
+
+def origin_of(problems: ProblemSet) -> str:
+    """Return where a problem set is published."""
+    return problems.origin or _from(problems.files)
+
+
+def _published(files: tuple[Published, ...]) -> str:
+    return ", ".join(f"{file.split} {file.rows:,}" if file.rows else file.split for file in files)
+
+
+def _count(name: str, split: str) -> str:
+    try:
+        return f"{sum(1 for _ in file_rows(find_problems(name, split))):,}"
+    except MissingExtra:
+        return "(not counted without pyarrow)"
+
+
+def _here(name: str) -> str:
+    return ", ".join(f"{split} {len(load_questions(name, split)):,}" for split in available_splits(name)) or "no"
+
+
+def _from(files: tuple[Published, ...]) -> str:
+    """Return where files come from: repositories of the hub (huggingface.co/datasets), or of GitHub."""
+    places = [f"hub {file.repo}" if file.repo else _repository(file.url) for file in files]
+    return ", ".join(dict.fromkeys(places))
+
+
+def _repository(url: str) -> str:
+    parts = urlsplit(url)
+    raw = parts.netloc.endswith(".githubusercontent.com")
+    owner, name = parts.path.removeprefix("/media").strip("/").split("/")[:2] if raw else ("", "")
+    return f"github.com/{owner}/{name}" if raw else parts.netloc
+
+
+def _row(*values: str) -> dict[str, str]:
+    return dict(zip(("name", "title", "domain", "published", "here", "licence", "from"), values, strict=True))

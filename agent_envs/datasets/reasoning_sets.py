@@ -1,0 +1,163 @@
+"""Readers of the sets that tool reasoning is measured on: GSM8K, MATH, AIME, WebWalkerQA, GAIA, HLE, xBench-DeepSearch.
+
+Each keeps what can be asked in text and has an answer: questions that come with an image or a file are left out and counted.
+Answers of MATH and AIME are what stands in the box: LaTeX.
+"""
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+from agent_envs.base.errors import UsageError
+from agent_envs.datasets.readers import Question, Reading, file_rows
+from agent_envs.datasets.safe_rows import Labels, Row
+
+_ENCODED = re.compile(r"[A-Za-z0-9+/]{24,}={0,2}")
+_BOX = re.compile(r"\\(?:boxed|fbox)\s*")
+
+
+def last_boxed(text: str) -> str | None:
+    r"""Return what stands in the last `\boxed{...}`, `\fbox{...}` or `\boxed 7` of a LaTeX text; None where none closes."""
+    found = None
+    for match in _BOX.finditer(text):
+        found = match
+    if found is None:
+        return None
+    rest = text[found.end() :]
+    if not rest.startswith("{"):
+        return re.split(r"[\s$.,]", rest, maxsplit=1)[0] or None
+    depth, escaped = 0, False
+    for place, character in enumerate(rest):
+        if escaped or character == "\\":
+            escaped = not escaped
+        elif character in "{}":
+            depth += 1 if character == "{" else -1
+            if not depth:
+                return rest[1:place].strip()
+    return None
+
+
+class _Draft:
+    """A converted row; an empty id asks for one made of name, split and row number."""
+
+    def __init__(self, text: str, answer: str, identity: str = "", labels: dict[str, str] | None = None) -> None:
+        self.text, self.answer, self.identity = text, answer, identity
+        self.labels: Labels = tuple((name, value) for name, value in (labels or {}).items() if value)
+
+
+def _gsm8k(row: Row) -> _Draft | None:
+    solution = row.text("answer")
+    answer = solution.rpartition("####")[2].strip().replace(",", "")
+    if "####" not in solution:
+        raise row.fail("answer", "a solution that ends in #### and the answer")
+    return _Draft(row.text("question"), answer)
+
+
+def _boxed_answer(row: Row) -> str:
+    answer = row.optional("answer") or last_boxed(row.optional("solution"))
+    if not answer:
+        raise row.fail("answer", "a text, or solution must end in a box")
+    return last_boxed(answer) or answer.strip().strip("$").strip()
+
+
+def _math(row: Row) -> _Draft | None:
+    labels = {
+        "subject": row.optional("subject") or row.optional("type"),
+        "level": row.optional("level").removeprefix("Level").strip(),
+    }
+    return _Draft(row.text("problem"), _boxed_answer(row), row.optional("unique_id"), labels)
+
+
+def _aime(row: Row) -> _Draft | None:
+    answer = _boxed_answer(row)
+    if not (answer.isascii() and answer.isdigit() and len(answer) <= 3):
+        raise row.fail("answer", f"a whole number from 0 to 999, not {answer[:40]!r}")
+    return _Draft(row.optional("problem") or row.text("question"), str(int(answer)), row.optional("id"))
+
+
+def _webwalkerqa(row: Row) -> _Draft | None:
+    info = _lower(row.inner("info")) if "info" in row.fields else Row(row.where, {})
+    names = {"subject": "domain", "level": "difficulty_level", "language": "lang", "type": "type"}
+    labels = {label: info.optional(name) for label, name in names.items()}
+    labels["language"] = labels["language"] or info.optional("language")
+    labels["type"] = labels["type"] or info.optional("hop")
+    labels["start"] = row.optional("root_url")
+    return _Draft(row.text("question"), row.text("answer"), labels=labels)
+
+
+def _gaia(row: Row) -> _Draft | None:
+    answer = row.optional("final answer")
+    if row.optional("file_name") or answer in ("", "?"):
+        return None
+    return _Draft(row.text("question"), answer, row.text("task_id"), {"level": row.text("level")})
+
+
+def _hle(row: Row) -> _Draft | None:
+    if row.fields.get("image"):
+        return None
+    labels = {
+        "subject": row.optional("category"),
+        "type": row.optional("answer_type"),
+        "field": row.optional("raw_subject"),
+    }
+    return _Draft(row.text("question"), row.text("answer"), row.text("id"), labels)
+
+
+def _xbench(row: Row) -> _Draft | None:
+    question = row.text("prompt")
+    if _ENCODED.fullmatch(question):
+        raise UsageError(
+            f"{row.where}: field 'prompt' is still encoded; decode the file with its authors' own code first"
+        )
+    return _Draft(question, row.text("answer"), row.text("id"))
+
+
+_CONVERT: dict[str, Callable[[Row], _Draft | None]] = {
+    "gsm8k": _gsm8k,
+    "math500": _math,
+    "math": _math,
+    "aime24": _aime,
+    "aime25": _aime,
+    "webwalkerqa": _webwalkerqa,
+    "gaia": _gaia,
+    "hle": _hle,
+    "xbench": _xbench,
+}
+REASONING_SETS = tuple(_CONVERT)
+
+
+def _lower(row: Row) -> Row:
+    """Return a row with its fields in lower case: copies of one set differ in that."""
+    return Row(row.where, {str(name).strip().lower(): value for name, value in row.fields.items()})
+
+
+def read_reasoning(path: Path, name: str, split: str) -> Reading:
+    """Read a file of one of `REASONING_SETS`, of any ending that the readers of questions know.
+
+    Args:
+        path: the file.
+        name: the set that it is of.
+        split: given to the questions.
+
+    Raises:
+        DataMissing: there is no such file.
+        UsageError: an unknown set, a bad row, or a file without any question that can be asked.
+        MissingExtra: a parquet file without pyarrow.
+    """
+    if name not in _CONVERT:
+        raise UsageError(f"set {name!r} is unknown; known: {', '.join(REASONING_SETS)}")
+    questions: dict[str, Question] = {}
+    skipped = 0
+    for number, plain in enumerate(file_rows(path)):
+        row = _lower(plain)
+        draft = _CONVERT[name](row)
+        if draft is None:
+            skipped += 1
+            continue
+        identity = draft.identity or f"{name}_{split}_{number}"
+        if identity in questions:
+            raise UsageError(f"{row.where}: the id {identity!r} stands on an earlier row, too")
+        questions[identity] = Question(identity, name, split, draft.text, (draft.answer,), (), draft.labels)
+    if not questions:
+        raise UsageError(f"{path}: no question of {name} that text alone can ask ({skipped} left out)")
+    return Reading(tuple(questions.values()), name, skipped)

@@ -1,0 +1,189 @@
+"""A fictional world of linked facts: passages to search and questions that need several of them.
+
+People, cities, regions, novels, films, songs, paintings, companies, universities and museums are invented from a seed,
+related to each other, told in passages and asked about in chains and comparisons. Nothing in it can have been seen in
+training: with the open vocabulary every proper name is coined for its world. The closed vocabulary draws all words from
+one published list instead (`closed_vocabulary`), for word-level models that are trained from scratch.
+"""
+
+import random
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+from functools import cache, lru_cache
+from typing import Any
+
+from agent_envs.base.serialization import canonical_json
+from agent_envs.base.documents import MemoryCorpus
+from agent_envs.base.errors import UsageError
+from agent_envs.datasets.world.facts import FIRST_YEAR, LAST_YEAR, TRADES, Facts
+from agent_envs.datasets.world.names import COMPANY_SUFFIXES, Namer, name_words
+from agent_envs.datasets.world.questions import MOST_GAP, UNKNOWN, Asker, WorldQuestion, WorldStep
+from agent_envs.datasets.world.relations import kinds, template_words
+from agent_envs.datasets.world.text import CLOSINGS, Teller
+
+__all__ = [
+    "ToldWorld",
+    "World",
+    "WorldConfig",
+    "WorldQuestion",
+    "WorldStep",
+    "build_world",
+    "closed_vocabulary",
+    "get_world",
+    "tell_world",
+]
+
+SPLITS = ("train", "dev", "test")
+KINDS = ("bridge", "comparison")
+VOCABULARIES = ("open", "closed")
+
+
+@dataclass(frozen=True)
+class WorldConfig:
+    """What a world is like. Sequences are kept as sorted tuples, so that equal settings are equal configurations.
+
+    Attributes:
+        hops: how many passages a question may need, each 1 to 4. A comparison takes 2 or 4.
+        kinds: "bridge" (chains; a look-up is a bridge of one hop) and "comparison".
+        passages: how many passages the world has, 40 to 500.
+        distractors: how readily names are shared, 0 to 1: surnames, given names, titles of works in other media,
+            organisations that bear the name of a city where they are not.
+        paraphrase: several wordings for everything, the questions' unlike the passages'; False: one for each.
+        unanswerable: share of the questions whose last fact no passage states, 0 to 1.
+        questions_per_world: how many questions to draw, 1 to 512. From 150 passages on there are always 128, unless more
+            than a tenth of them are to be unanswerable: a third of the entities, and at most 80, hide one fact each.
+            Other worlds can hold fewer questions, but never none.
+        vocabulary: "open" or "closed".
+        short: passages of one or two facts (8 to 20 words) instead of one for each entity (30 to 80 words).
+    """
+
+    hops: tuple[int, ...] = (1, 2, 3, 4)
+    kinds: tuple[str, ...] = KINDS
+    passages: int = 300
+    distractors: float = 0.5
+    paraphrase: bool = True
+    unanswerable: float = 0.0
+    questions_per_world: int = 128
+    vocabulary: str = "open"
+    short: bool = False
+
+    def __post_init__(self) -> None:
+        """Normalise and check every argument.
+
+        Raises:
+            UsageError: an argument is out of its range, or two contradict each other.
+        """
+        _check_subset("hops", self.hops, (1, 2, 3, 4))
+        _check_subset("kinds", self.kinds, KINDS)
+        object.__setattr__(self, "hops", tuple(sorted(set(self.hops))))
+        object.__setattr__(self, "kinds", tuple(sorted(set(self.kinds))))
+        for name, low, high in (("passages", 40, 500), ("questions_per_world", 1, 512)):
+            value = getattr(self, name)
+            if type(value) is not int or not low <= value <= high:
+                raise UsageError(f"WorldConfig: {name}={value!r} is not possible; use an int from {low} to {high}")
+        for name in ("distractors", "unanswerable"):
+            value = getattr(self, name)
+            if type(value) not in (int, float) or not 0 <= value <= 1:
+                raise UsageError(f"WorldConfig: {name}={value!r} is not possible; use a number from 0 to 1")
+            object.__setattr__(self, name, float(value))
+        for name in ("paraphrase", "short"):
+            if type(getattr(self, name)) is not bool:
+                raise UsageError(f"WorldConfig: {name}={getattr(self, name)!r} is not possible; use True or False")
+        if self.vocabulary not in VOCABULARIES:
+            raise UsageError(f"WorldConfig: vocabulary={self.vocabulary!r} is unknown; use 'open' or 'closed'")
+        if self.kinds == ("comparison",) and not {2, 4} & set(self.hops):
+            raise UsageError(f"WorldConfig: hops={self.hops} leaves no comparison; add 2 or 4, or kind 'bridge'")
+        if self.unanswerable and "bridge" not in self.kinds:
+            raise UsageError(
+                "WorldConfig: unanswerable questions are chains; add 'bridge' to kinds or use unanswerable=0"
+            )
+
+
+def _check_subset(name: str, value: Any, allowed: tuple[Any, ...]) -> None:
+    is_sequence = isinstance(value, Iterable) and not isinstance(value, (str, bytes))
+    items = list(value) if is_sequence else []
+    if not items or any(type(item) not in (int, str) or item not in allowed for item in items):
+        raise UsageError(f"WorldConfig: {name}={value!r} is not possible; use a tuple of one or more of {allowed}")
+
+
+@dataclass(frozen=True)
+class World:
+    """A built world: the text that seeded it, its passages, and its questions with pairwise different texts."""
+
+    seed: str
+    corpus: MemoryCorpus
+    questions: tuple[WorldQuestion, ...]
+
+    def __deepcopy__(self, memo: object) -> "World":
+        """Worlds are never written, so a copy of an environment shares them."""
+        return self
+
+
+@dataclass(frozen=True)
+class ToldWorld:
+    """A world before anything is asked: its seed, its facts, the passages that tell them, and the draws to go on with.
+
+    Whoever takes one may add to its facts: no two calls of `tell_world` share anything.
+    """
+
+    seed: str
+    rng: random.Random
+    facts: Facts
+    corpus: MemoryCorpus
+
+
+def tell_world(config: WorldConfig, split: str, index: int) -> ToldWorld:
+    """Draw and tell the facts of the world of a configuration, split and index.
+
+    Raises:
+        UsageError: the split is unknown or the index is not an int >= 0.
+    """
+    if split not in SPLITS:
+        raise UsageError(f"build_world: split={split!r} is unknown; use 'train', 'dev' or 'test'")
+    if type(index) is not int or index < 0:
+        raise UsageError(f"build_world: index={index!r} is not possible; use an int >= 0")
+    seed = f"world:v0:{canonical_json(asdict(config))}:{split}:{index}"
+    rng = random.Random(seed)
+    facts = Facts(rng, Namer(rng, config.vocabulary == "closed", config.distractors), config.passages, config.short)
+    if _blanks(config):
+        facts.hide()
+    return ToldWorld(seed, rng, facts, MemoryCorpus(Teller(rng, config.short, config.paraphrase).tell(facts)))
+
+
+def build_world(config: WorldConfig, split: str, index: int) -> World:
+    """Build the world of a configuration, split and index: always the same one, and unlike any other.
+
+    Raises:
+        UsageError: the split is unknown or the index is not an int >= 0.
+    """
+    told, blanks = tell_world(config, split, index), _blanks(config)
+    asker = Asker(told.rng, told.facts, told.corpus.passages, config.paraphrase)
+    questions = asker.ask([("unanswerable", hops) for hops in config.hops], blanks)
+    cells = [(kind, hops) for hops in config.hops for kind in config.kinds if kind == "bridge" or hops % 2 == 0]
+    questions += asker.ask(cells, max(config.questions_per_world - blanks, 0 if questions else 1))
+    told.rng.shuffle(questions)
+    return World(told.seed, told.corpus, tuple(questions))
+
+
+def _blanks(config: WorldConfig) -> int:
+    """Return how many questions are to have no answer."""
+    return int(config.unanswerable * config.questions_per_world + 0.5)
+
+
+@lru_cache(maxsize=64)
+def get_world(config: WorldConfig, split: str, index: int) -> World:
+    """Return `build_world(config, split, index)`, keeping the last 64 worlds. Safe to call from several threads."""
+    return build_world(config, split, index)
+
+
+@cache
+def closed_vocabulary() -> tuple[str, ...]:
+    r"""Return, sorted, every token of closed worlds' passages, titles, questions and answers.
+
+    Tokens are those of `re.findall(r"\w+|[^\w\s]", text.lower())`.
+    """
+    nouns = [word for noun in (*TRADES, *COMPANY_SUFFIXES, *kinds()) for word in noun.split()]
+    years = map(str, range(FIRST_YEAR, LAST_YEAR + 1))
+    gaps = map(str, range(1, MOST_GAP + 1))
+    words = [*template_words(CLOSINGS), *name_words(), *nouns, *years, *gaps, *UNKNOWN, "yes", "no", "(", ")"]
+    return tuple(sorted({word.lower() for word in words}))

@@ -1,0 +1,234 @@
+"""Asks about a fictional world: chains of relations, comparisons, and facts that no passage states."""
+
+import random
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from agent_envs.base.documents import Passage
+from agent_envs.datasets.world.facts import Entity, Facts
+from agent_envs.datasets.world.lookup import Lookup
+from agent_envs.datasets.world.relations import WORKS, Relation, kinds, leading_to
+
+UNKNOWN = ("unanswerable", "unknown")
+MOST_GAP = 60
+_TRIES = 200
+
+
+@dataclass(frozen=True, slots=True)
+class WorldStep:
+    """One hop of an honest solution: what to search for, the passage to find and what it says."""
+
+    query: str
+    passage_id: str
+    answer: str
+
+
+@dataclass(frozen=True, slots=True)
+class WorldQuestion:
+    """A question about a world.
+
+    Attributes:
+        text: the question.
+        answers: every right form of the answer, the plainest first.
+        hops: how many passages an honest solution looks up.
+        kind: "bridge", "comparison" or "unanswerable".
+        support: ids of those passages in the order of the hops.
+        steps: the honest solution. The last answer is "unanswerable" where the fact is stated nowhere.
+        hidden: the value of the fact that no passage states; "" for an answerable question.
+    """
+
+    text: str
+    answers: tuple[str, ...]
+    hops: int
+    kind: str
+    support: tuple[str, ...]
+    steps: tuple[WorldStep, ...]
+    hidden: str = ""
+
+
+Path = tuple[tuple[Entity, Relation], ...]
+Side = tuple[Path, str, Entity]
+
+
+class Asker:
+    """Draws questions of a world, all different, each with one right answer."""
+
+    def __init__(self, rng: random.Random, facts: Facts, passages: Sequence[Passage], paraphrase: bool) -> None:
+        """Take the facts, the passages that tell them, and whether questions avoid the passages' wording."""
+        self._rng = rng
+        self._facts = facts
+        self._texts = {passage.id: passage.text for passage in passages}
+        self._lookup = Lookup(passages)
+        self._paraphrase = paraphrase
+        self._entities = [entity for rows in facts.entities.values() for entity in rows]
+        self._everything = "\n".join(passage.text for passage in passages)
+        self._compared = [(kind.name, relation) for kind in kinds().values() for relation in kind.compared]
+        self._asked: set[object] = set()
+        self._wants_yes = True
+
+    def ask(self, cells: Sequence[tuple[str, int]], count: int) -> list[WorldQuestion]:
+        """Return up to `count` questions spread evenly over (kind, hops) cells; fewer where the world holds no more."""
+        makers: dict[str, Callable[[int], WorldQuestion | None]] = {
+            "bridge": lambda hops: self._bridge(hops, hidden=False),
+            "unanswerable": lambda hops: self._bridge(hops, hidden=True),
+            "comparison": self._comparison,
+        }
+        questions: list[WorldQuestion] = []
+        live = list(cells)
+        while live and len(questions) < count:
+            for kind, hops in tuple(live[: count - len(questions)]):
+                drafts = (makers[kind](hops) for _ in range(_TRIES))
+                question = next((draft for draft in drafts if draft is not None), None)
+                if question is None:
+                    live.remove((kind, hops))
+                else:
+                    questions.append(question)
+        return questions
+
+    def _word(self, wordings: tuple[str, ...]) -> str:
+        if not self._paraphrase:
+            return wordings[0]
+        return wordings[1 + int(self._rng.random() * (len(wordings) - 1))]
+
+    def _is_new(self, key: object) -> bool:
+        if key in self._asked:
+            return False
+        self._asked.add(key)
+        return True
+
+    def _is_found(self, steps: tuple[WorldStep, ...]) -> bool:
+        return all(self._lookup.finds(step.query, step.passage_id) for step in steps)
+
+    def _walk(self, hops: int, hidden: bool) -> Path | None:
+        """Return a random chain; only its last fact may be hidden, and is exactly if `hidden`."""
+        rng = self._rng
+        entity = self._entities[int(rng.random() * len(self._entities))]
+        path: list[tuple[Entity, Relation]] = []
+        for hop in range(1, hops + 1):
+            kind = kinds()[entity.kind]
+            relations = kind.relations if hop == hops else kind.chained
+            relation = relations[int(rng.random() * len(relations))]
+            if hidden and hop == hops and entity.hidden:
+                relation = next(row for row in relations if row.name == entity.hidden)
+            is_hidden = relation.name == entity.hidden
+            if is_hidden != (hidden and hop == hops) or relation.name not in entity.facts:
+                return None
+            path.append((entity, relation))
+            value = entity.facts[relation.name]
+            if hop < hops:
+                assert isinstance(value, Entity)
+                entity = value
+        return tuple(path)
+
+    def _bridge(self, hops: int, hidden: bool) -> WorldQuestion | None:
+        path = self._walk(hops, hidden)
+        if path is None or _repeats(path):
+            return None
+        last, relation = path[-1]
+        text = self._word(relation.asks).format(x=self._describe(path[:-1], path[0][0]))
+        steps = _steps(path)
+        answer = steps[-1].answer
+        early = {step.passage_id for step in steps[:-1]}
+        if answer in text or any(answer in self._texts[passage_id] for passage_id in early):
+            return None
+        if (hidden and answer in self._everything) or not self._is_found(steps):
+            return None
+        if not self._is_new((path[0][0], *(row.name for _, row in path))):
+            return None
+        support = tuple(step.passage_id for step in steps)
+        if hidden:
+            steps = (*steps[:-1], WorldStep(steps[-1].query, steps[-1].passage_id, UNKNOWN[0]))
+            return WorldQuestion(text, UNKNOWN, hops, "unanswerable", support, steps, answer)
+        return WorldQuestion(text, _aliases(last.facts[relation.name]), hops, "bridge", support, steps)
+
+    def _describe(self, path: Path, start: Entity) -> str:
+        """Return the noun phrase that leads along a path of relations."""
+        phrase = f"the {start.kind} {start.name}" if start.kind in WORKS else start.name
+        for _, relation in path:
+            phrase = self._word(relation.nouns).format(x=phrase)
+        return phrase
+
+    def _side(self, kind: str, relation: Relation, hops: int) -> Side | None:
+        """Return one side of a comparison: its path, its description and the entity that is compared."""
+        rng = self._rng
+        if hops == 1:
+            entity = rng.choice(self._facts.entities[kind])
+            path: Path = ((entity, relation),)
+        else:
+            into = leading_to(kind)
+            if not into:
+                return None
+            source, link = rng.choice(into)
+            start = rng.choice(self._facts.entities[source])
+            target = start.facts.get(link.name)
+            if not isinstance(target, Entity) or start.hidden == link.name:
+                return None
+            entity, path = target, ((start, link), (target, relation))
+        if relation.name not in entity.facts or relation.name == entity.hidden or _repeats(path):
+            return None
+        return path, self._describe(path[:-1], path[0][0]), entity
+
+    def _comparison(self, hops: int) -> WorldQuestion | None:
+        kind, relation = self._rng.choice(self._compared)
+        one, other = (self._side(kind, relation, hops // 2) for _ in "ab")
+        if one is None or other is None or one[2] is other[2] or one[0][0][0] is other[0][0][0]:
+            return None
+        verdict = self._judge(relation, one[2], other[2])
+        if verdict is None:
+            return None
+        wording, answers = verdict
+        text = wording.format(a=one[1], b=other[1])
+        steps = _steps(one[0]) + _steps(other[0])
+        if (hops == 4 and answers[0] in text) or not self._is_found(steps):
+            return None
+        if not self._is_new((relation.name, frozenset((one[0][0], other[0][0])))):
+            return None
+        if answers[0] in ("yes", "no"):
+            self._wants_yes = not self._wants_yes
+        return WorldQuestion(text, answers, hops, "comparison", tuple(step.passage_id for step in steps), steps)
+
+    def _judge(self, relation: Relation, one: Entity, other: Entity) -> tuple[str, tuple[str, ...]] | None:
+        """Return the wording of a comparison and its answers, or None where it has no clear one."""
+        left, right = one.facts[relation.name], other.facts[relation.name]
+        if isinstance(left, Entity) or isinstance(right, Entity):
+            if (left is right) != self._wants_yes:
+                return None
+            return self._word(relation.same), ("yes" if left is right else "no",)
+        gap = abs(left - right)
+        if gap == 0 or one.name == other.name:
+            return None
+        if gap <= MOST_GAP and self._rng.random() < 0.3:
+            return self._word(relation.gap), (str(gap),)
+        is_first = self._rng.random() < 0.5
+        winner = one if (left < right) == is_first else other
+        return self._word(relation.first if is_first else relation.last), _aliases(winner)
+
+
+def _repeats(path: Path) -> bool:
+    """Whether a chain meets an entity or a relation twice, or a name gives the next one away."""
+    entities = [entity for entity, _ in path]
+    names = {relation.name for _, relation in path}
+    if len(names) < len(path) or len({id(entity) for entity in entities}) < len(path):
+        return True
+    values = [entity.facts[relation.name] for entity, relation in path]
+    return any(
+        isinstance(value, Entity) and value.name in entity.name for entity, value in zip(entities, values, strict=True)
+    )
+
+
+def _steps(path: Path) -> tuple[WorldStep, ...]:
+    steps = []
+    for entity, relation in path:
+        name = entity.name if entity.kind in ("person", "company") else f"{entity.name} {entity.kind}"
+        value = entity.facts[relation.name]
+        answer = value.name if isinstance(value, Entity) else str(value)
+        steps.append(WorldStep(f"{name} {relation.query}", entity.passages[relation.name], answer))
+    return tuple(steps)
+
+
+def _aliases(value: Entity | int) -> tuple[str, ...]:
+    if isinstance(value, int):
+        return (str(value),)
+    if value.kind in WORKS:
+        return (value.name, f"{value.name} ({value.kind})", f"the {value.kind} {value.name}")
+    return (value.name,)

@@ -1,0 +1,1 @@
+"""TODO: one sentence with a subject and a verb."""

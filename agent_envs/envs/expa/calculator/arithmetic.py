@@ -1,0 +1,147 @@
+"""Arithmetic: the value of a random expression, in symbols or partly in words (Table 3 and appendix E of arXiv 2510.07581).
+
+Half of the worded questions write all numbers in words, the other half all operators: the outermost one as a phrase about
+two parts ("the product of the value of (3 plus 4) and the value of 5"), those inside as plus, minus, times, divided by.
+
+The phrase says that both parts are computed first, and brackets say where a part ends. The released data have no such
+brackets and take their labels from the line of symbols, where 3 + 4 * 5 is 23: about 40 % of these questions, 14 % of the
+test split, then have a label that contradicts what their words suggest. `labels="released"` brings that back: no brackets
+around the parts, and the label of the line. No other question is touched.
+"""
+
+import re
+from fractions import Fraction
+from typing import Literal
+
+from agent_envs.envs.expa.calculator.random_expressions import (
+    MOST_DIGITS,
+    MOST_OPERATIONS,
+    OPERATORS,
+    Draw,
+    Tokens,
+    admitted_value,
+    as_unit,
+    draw_expression,
+    draw_operands,
+    spelled,
+)
+from agent_envs.envs.expa.generated import (
+    BUCKETS,
+    CalcData,
+    Derivation,
+    GeneratedSource,
+    checked_choice,
+    checked_portion,
+    checked_range,
+    split_sizes,
+    stream,
+)
+from agent_envs.grading.arithmetic import number_text
+from agent_envs.datasets.number_words import number_words
+from agent_envs.core.trajectory import Task
+
+LABELS = ("tree", "released")
+SYMBOLS, NUMBER_WORDS, OPERATOR_WORDS = "symbols", "number words", "operator words"
+_INNER = dict(zip(OPERATORS, (" plus ", " minus ", " times ", " divided by "), strict=True))
+_OUTER = dict(
+    zip(
+        OPERATORS,
+        (
+            "the sum of the value of {} and the value of {}",
+            "the value of {}, reduced by the value of {}",
+            "the product of the value of {} and the value of {}",
+            "the value of {}, divided by the value of {}",
+        ),
+        strict=True,
+    )
+)
+_NUMBER = re.compile(r"\d+")
+
+
+class ArithmeticSource(GeneratedSource):
+    """Expressions of exactly so many operations: 4 for training and 6 for dev and test, as Table 3's operands say.
+
+    The operands as a whole, in any order, belong to one split.
+    """
+
+    def __init__(
+        self,
+        *,
+        digits: int = 5,
+        train_operations: int = 4,
+        test_operations: int = 6,
+        train_words: float = 0.1,
+        test_words: float = 0.7,
+        labels: Literal["tree", "released"] = "tree",
+        train_size: int = 1000,
+        test_size: int = 2000,
+    ) -> None:
+        """Check the knobs; dev is like test, a tenth as large.
+
+        Args:
+            digits: most digits of an operand.
+            train_operations: operations of a training question.
+            test_operations: operations of a dev or test question.
+            train_words: portion of the training questions with numbers or operators in words.
+            test_words: the same of dev and test.
+            labels: whether a label follows the words of a question, or the released line of symbols.
+            train_size: how many tasks a reset draws from.
+            test_size: the same of test.
+
+        Raises:
+            UsageError: a knob is out of its range.
+        """
+        name = "arithmetic"
+        super().__init__(name, split_sizes(name, train_size, test_size))
+        self._digits = checked_range(name, "digits", digits, 1, MOST_DIGITS)
+        train = checked_range(name, "train_operations", train_operations, 1, MOST_OPERATIONS)
+        test = checked_range(name, "test_operations", test_operations, 1, MOST_OPERATIONS)
+        self._operations = {"train": train, "dev": test, "test": test}
+        train_portion = checked_portion(name, "train_words", train_words)
+        test_portion = checked_portion(name, "test_words", test_words)
+        self._words = {"train": train_portion, "dev": test_portion, "test": test_portion}
+        self._released = checked_choice(name, "labels", labels, LABELS) == "released"
+
+    def build(self, split: str, index: int, task_id: str) -> Task:
+        """Draw the task of an index."""
+        draw = stream("arithmetic", split, index).random
+        wording = SYMBOLS
+        if draw() < self._words[split]:
+            wording = NUMBER_WORDS if draw() < 0.5 else OPERATOR_WORDS
+        by_tree = wording == OPERATOR_WORDS and not self._released
+        operations = self._operations[split]
+        first, operator, second, keyed, value = self._draw(draw, operations, BUCKETS[split], by_tree)
+        if wording == OPERATOR_WORDS:
+            parts = (first, second) if self._released else (as_unit(first), as_unit(second))
+            asked = _OUTER[operator].format(*map(_in_words, parts))
+        else:
+            asked = spelled([*first, operator, *second])
+            if wording == NUMBER_WORDS:
+                asked = _NUMBER.sub(lambda found: number_words(int(found[0])), asked)
+        answer = number_text(value)
+        given = tuple(str(token) for token in keyed if type(token) is int)
+        return Task(
+            id=task_id,
+            split=split,
+            question=f"What is {asked}?",
+            gold=(answer,),
+            cluster=task_id,
+            data=CalcData("arithmetic", given, "", wording, operations),
+            hidden=Derivation((spelled(keyed).replace(" ", ""),), answer),
+        )
+
+    def _draw(
+        self, draw: Draw, operations: int, bucket: int, by_tree: bool
+    ) -> tuple[Tokens, str, Tokens, Tokens, Fraction]:
+        """Return the two parts, the operator between them, the expression that has the label's value, and that value."""
+        while True:
+            operands = draw_operands(draw, operations + 1, self._digits, bucket)
+            first, operator, second = draw_expression(draw, operands)
+            keyed = [*as_unit(first), operator, *as_unit(second)] if by_tree else [*first, operator, *second]
+            value = admitted_value(keyed)
+            if value is not None:
+                return first, operator, second, keyed, value
+
+
+def _in_words(part: Tokens) -> str:
+    return "".join([_INNER.get(token, token) if type(token) is str else str(token) for token in part])

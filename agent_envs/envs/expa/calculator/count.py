@@ -1,0 +1,114 @@
+"""Count: how often one thing occurs in a sequence. No calculation is needed; the tasks show what a model still knows.
+
+`digits` is the released task: the digits of a number of 1 to 20 digits, which nine questions out of ten write in words.
+`symbols` is the task as the paper describes it, a sequence of up to 20 symbols, by our own design: an item uses 2 to 6 of
+six shapes, each place is one of them, all alike, and nine sequences out of ten are written with the names of the shapes.
+"""
+
+from typing import Literal
+
+from agent_envs.envs.expa.calculator.random_expressions import Draw
+from agent_envs.envs.expa.generated import (
+    BUCKETS,
+    CalcData,
+    Derivation,
+    GeneratedSource,
+    checked_choice,
+    checked_portion,
+    checked_range,
+    split_sizes,
+    stream,
+    text_bucket,
+)
+from agent_envs.datasets.number_words import number_words
+from agent_envs.core.trajectory import Task
+
+SEQUENCES = ("digits", "symbols")
+SHAPES = {"star": "★", "circle": "●", "square": "■", "triangle": "▲", "diamond": "◆", "heart": "♥"}
+MOST_LENGTH = 20
+_NAMES = tuple(SHAPES)
+
+
+class CountSource(GeneratedSource):
+    """How often a digit occurs in a number, or a shape in a sequence. No question is in two splits, however it is put."""
+
+    def __init__(
+        self,
+        *,
+        sequences: Literal["digits", "symbols"] = "digits",
+        length: int = MOST_LENGTH,
+        words: float = 0.9,
+        train_size: int = 1000,
+        test_size: int = 2000,
+    ) -> None:
+        """Check the knobs; dev is a tenth of test.
+
+        Args:
+            sequences: `digits` (released) or `symbols` (the paper's description).
+            length: most digits or symbols of a question; each length from 1 on is as likely as any other.
+            words: portion of the questions that write the sequence in words.
+            train_size: how many tasks a reset draws from.
+            test_size: the same of test.
+
+        Raises:
+            UsageError: a knob is out of its range.
+        """
+        name = "count"
+        super().__init__(name, split_sizes(name, train_size, test_size))
+        self._symbols = checked_choice(name, "sequences", sequences, SEQUENCES) == "symbols"
+        self._length = checked_range(name, "length", length, 1, MOST_LENGTH)
+        self._words = checked_portion(name, "words", words)
+
+    def build(self, split: str, index: int, task_id: str) -> Task:
+        """Draw the task of an index."""
+        kind = "symbols" if self._symbols else "digits"
+        draw = stream("count", kind, split, index).random
+        in_words = draw() < self._words
+        drawn = _symbols if self._symbols else _digits
+        sequence, item = drawn(draw, self._length)
+        while text_bucket(f"{item} {' '.join(sequence)}") != BUCKETS[split]:
+            sequence, item = drawn(draw, self._length)
+        answer = str(sequence.count(item))
+        number = "".join(sequence)
+        return Task(
+            id=task_id,
+            split=split,
+            question=_asked_shape(sequence, item, in_words) if self._symbols else _asked_digit(number, item, in_words),
+            gold=(answer,),
+            cluster=task_id,
+            data=CalcData(
+                kind="count",
+                given=() if self._symbols else (number, item),
+                wording="words" if in_words else kind,
+                size=len(sequence),
+            ),
+            hidden=Derivation((), answer),
+        )
+
+
+def _digits(draw: Draw, most: int) -> tuple[list[str], str]:
+    """Return the digits of a number that is not 0, and the digit to count."""
+    length = 1 + int(draw() * most)
+    # Two draws of ten digits each: one float does not hold twenty.
+    rest = f"{int(draw() * 10**10):010d}{int(draw() * 10**10):010d}"[: length - 1]
+    return [str(1 + int(draw() * 9)), *rest], str(int(draw() * 10))
+
+
+def _symbols(draw: Draw, most: int) -> tuple[list[str], str]:
+    """Return a sequence of names of shapes, and the name to count, which is one of those that could have come."""
+    kinds = 2 + int(draw() * (len(_NAMES) - 1))
+    names = sorted(_NAMES, key=lambda name: draw())[:kinds]
+    length = 1 + int(draw() * most)
+    return [names[int(draw() * kinds)] for _ in range(length)], names[int(draw() * kinds)]
+
+
+def _asked_digit(number: str, digit: str, in_words: bool) -> str:
+    written = number_words(int(number)) if in_words else number
+    return f"How many times does the digit {digit} occur in the number {written} when it is written in digits?"
+
+
+def _asked_shape(sequence: list[str], name: str, in_words: bool) -> str:
+    if in_words:
+        return f"How many times does the word {name} occur in this sequence: {', '.join(sequence)}?"
+    shown = " ".join([SHAPES[symbol] for symbol in sequence])
+    return f"How many times does the symbol {SHAPES[name]} occur in this sequence: {shown}?"

@@ -1,0 +1,159 @@
+"""Countdown: reach a target with all the given numbers, each exactly once, and the checker of such answers.
+
+A task is made backwards: a random expression gives the target, and its numbers are shown in another order. So every task has
+a solution. As in Calc-Bench a target may be negative or have decimals; the stand-alone release keeps integers only.
+"""
+
+from collections import Counter
+from collections.abc import Sequence
+from fractions import Fraction
+from typing import Literal
+
+from agent_envs.envs.expa.calculator.random_expressions import (
+    MOST_DIGITS,
+    Draw,
+    Tokens,
+    admitted_value,
+    draw_expression,
+    draw_operands,
+    spelled,
+)
+from agent_envs.envs.expa.generated import (
+    BUCKETS,
+    CalcData,
+    Derivation,
+    GeneratedSource,
+    checked_choice,
+    checked_range,
+    split_sizes,
+    stream,
+)
+from agent_envs.grading.arithmetic import ExpressionError, evaluate, literals, number_text
+from agent_envs.core.trajectory import Task
+
+TARGETS = ("any", "integers", "natural")
+_MOST_NUMBERS = 8
+_SHOWN_DIGITS = 24
+
+
+class CountdownSource(GeneratedSource):
+    """Four numbers of up to four digits and three operations. No two splits share a set of numbers, whatever the target."""
+
+    def __init__(
+        self,
+        *,
+        numbers: int = 4,
+        digits: int = 4,
+        targets: Literal["any", "integers", "natural"] = "any",
+        train_size: int = 20000,
+        test_size: int = 2000,
+    ) -> None:
+        """Check the knobs; dev is a tenth of test.
+
+        Args:
+            numbers: how many numbers are given.
+            digits: most digits of a number.
+            targets: `any` (Calc-Bench: negative and up to 3 decimals too), `integers`, or `natural` (integers >= 1).
+            train_size: how many tasks a reset draws from.
+            test_size: the same of test.
+
+        Raises:
+            UsageError: a knob is out of its range.
+        """
+        name = "countdown"
+        super().__init__(name, split_sizes(name, train_size, test_size))
+        self._numbers = checked_range(name, "numbers", numbers, 2, _MOST_NUMBERS)
+        self._digits = checked_range(name, "digits", digits, 1, MOST_DIGITS)
+        self._targets = checked_choice(name, "targets", targets, TARGETS)
+
+    def build(self, split: str, index: int, task_id: str) -> Task:
+        """Draw the task of an index."""
+        draw = stream("countdown", split, index).random
+        expression, value = self._draw(draw, BUCKETS[split])
+        numbers = [token for token in expression if type(token) is int]
+        given = tuple(map(str, sorted(numbers, key=lambda number: draw())))
+        target = number_text(value)
+        answer = spelled(expression)
+        asked = f"{', '.join(given[:-1])} and {given[-1]}"
+        return Task(
+            id=task_id,
+            split=split,
+            question=f"Which expression has the value {target} and is made of the numbers {asked}, each of them used exactly "
+            "once, with +, -, * and / and as many brackets as needed?",
+            gold=(answer,),
+            cluster=task_id,
+            data=CalcData("countdown", given, target, _kind_of_target(value), self._numbers - 1),
+            hidden=Derivation((answer.replace(" ", ""),), answer),
+        )
+
+    def _draw(self, draw: Draw, bucket: int) -> tuple[Tokens, Fraction]:
+        """Return an expression and its value, which is a target of the wanted kind."""
+        while True:
+            first, operator, second = draw_expression(draw, draw_operands(draw, self._numbers, self._digits, bucket))
+            expression = [*first, operator, *second]
+            value = admitted_value(expression)
+            if value is None or (self._targets != "any" and value.denominator != 1):
+                continue
+            if self._targets != "natural" or value >= 1:
+                return expression, value
+
+
+def _kind_of_target(value: Fraction) -> str:
+    if value.denominator != 1:
+        return "decimal target"
+    return "natural target" if value >= 1 else "other integer target"
+
+
+def check(
+    answer: str,
+    given: Sequence[str],
+    target: str,
+    tolerance: Fraction = Fraction(0),
+    *,
+    tail: bool = False,
+) -> str:
+    """Return "" if an answer reaches the target with every given number exactly once, else the reason why not.
+
+    Computed exactly: numbers are compared as values ("007" is 7), a sign before a number or bracket is allowed, as in the
+    released checker, and `evaluate` says what an expression is. Any text is safe to check, in bounded time.
+
+    Args:
+        answer: the expression, from anyone.
+        given: the numbers of the task.
+        target: the value to reach, as text.
+        tolerance: how far off the value may be.
+        tail: allow "= TARGET" behind the expression.
+    """
+    expression, sign, claimed = answer.partition("=")
+    try:
+        if sign and not tail:
+            return "the answer is to be the expression alone, without ="
+        if sign and evaluate(claimed) != Fraction(target):
+            return f"what stands behind = is not {target}"
+        used = Counter(literals(expression))
+        value = evaluate(expression)
+    except ExpressionError as error:
+        return str(error)
+    wrong = _wrong_numbers(used, Counter(map(Fraction, given)))
+    if wrong:
+        return wrong
+    if abs(value - Fraction(target)) > tolerance:
+        return f"the value is {_shown(value)}, not {target}"
+    return ""
+
+
+def _wrong_numbers(used: Counter[Fraction], given: Counter[Fraction]) -> str:
+    for number, times in used.items():
+        if number not in given:
+            return f"{_shown(number)} is not one of the given numbers"
+        if times > given[number]:
+            return f"{_shown(number)} is used {times} times and given {given[number]} times"
+    for number, times in given.items():
+        if used[number] < times:
+            return f"{_shown(number)} is used {used[number]} times and given {times} times"
+    return ""
+
+
+def _shown(value: Fraction) -> str:
+    text = number_text(value)
+    return text if len(text) <= _SHOWN_DIGITS else f"{text[:_SHOWN_DIGITS]}... ({len(text)} characters)"

@@ -1,0 +1,107 @@
+"""What an episode with the calculator looked like: the counts of the paper's Table 4 and Figure 5 (arXiv 2510.07581).
+
+The same for every method and on both faces: each episode counts, whether it was solved or not (the released analysis looks at
+one method's right and at another's wrong episodes), and calls are read from typed results, never from text.
+"""
+
+import re
+from fractions import Fraction
+from functools import cache
+from importlib.resources import files
+
+from agent_envs.envs.expa.generated import CalcData
+from agent_envs.grading.arithmetic import ExpressionError, evaluate, literals
+from agent_envs.base.messages import ToolResult
+from agent_envs.core.trajectory import Trajectory, Turn
+
+
+def calculator_metrics(trajectory: Trajectory) -> dict[str, float]:
+    """Return the counts of one episode, whose task must hold `CalcData`.
+
+    - interactions: finished calls of the calculator, errors included.
+    - hallucinated operands: numbers given to the calculator that the question does not hold and no earlier call gave, each
+      time they are given. Numbers compare as values and without their sign. The target is in the question; a result counts
+      as given both exactly and as it was shown, with 3 decimals; no small constant is exempt. A text that is not made of
+      numbers, operators and brackets gives the calculator no number.
+    - hallucinated operands, strict: the paper's count: as above, but results of calls count as hallucinated too.
+    - planning phrases (list N): occurrences of the phrases of version N of planning_phrases.txt in what the policy wrote.
+    """
+    assert trajectory.task is not None
+    turns = trajectory.turns
+    calls = [result for turn in turns for result in turn.results if result.name == "calculator"]
+    unknown, not_given = _hallucinated(calls, trajectory.task.data)
+    return {
+        "interactions": float(len(calls)),
+        "hallucinated operands": float(unknown),
+        "hallucinated operands, strict": float(not_given),
+        f"planning phrases (list {planning_version()})": float(count_planning_phrases(_policy_text(turns))),
+    }
+
+
+def count_planning_phrases(text: str) -> int:
+    """Return how often phrases of the list stand in a text: whole words, any case; of two that overlap, the first."""
+    return len(_pattern().findall(text.lower().replace("’", "'")))
+
+
+@cache
+def planning_phrases() -> tuple[str, ...]:
+    """Return the list of phrases, in its order."""
+    return tuple(line for line in _lines() if line and not line.startswith("#"))
+
+
+def planning_version() -> int:
+    """Return the version of the list of phrases."""
+    return int(_lines()[0].rpartition(" ")[2])
+
+
+def _hallucinated(calls: list[ToolResult], data: CalcData) -> tuple[int, int]:
+    """Return how many operands are neither given nor computed, and how many are not given."""
+    given = {number for text in (*data.given, data.target) for number in _numbers(text)}
+    known = set(given)
+    unknown = not_given = 0
+    for result in calls:
+        for expression in result.ids:
+            operands = _numbers(expression)
+            unknown += sum(operand not in known for operand in operands)
+            not_given += sum(operand not in given for operand in operands)
+            if not result.error:
+                known |= _value(expression)
+    return unknown, not_given
+
+
+def _value(expression: str) -> set[Fraction]:
+    """Return an expression's value, exactly and as it was shown (half to even); none of a stranger's row without one."""
+    try:
+        value = abs(evaluate(expression))
+    except ExpressionError:
+        return set()
+    return {value, round(value, 3)}
+
+
+def _numbers(text: str) -> tuple[Fraction, ...]:
+    try:
+        return literals(text)
+    except ExpressionError:
+        return ()
+
+
+def _policy_text(turns: tuple[Turn, ...]) -> str:
+    """Return what the policy wrote: white space as single spaces, a line break wherever something else came between."""
+    runs: list[list[str]] = [[]]
+    for turn in turns:
+        if isinstance(turn.action, str):
+            runs[-1].append(turn.action)
+        if not isinstance(turn.action, str) or turn.observation or turn.results:
+            runs.append([])
+    return "\n".join(" ".join("".join(run).split()) for run in runs)
+
+
+@cache
+def _lines() -> tuple[str, ...]:
+    text = files(__package__).joinpath("planning_phrases.txt").read_text(encoding="utf-8")
+    return tuple(text.splitlines())
+
+
+@cache
+def _pattern() -> re.Pattern[str]:
+    return re.compile(rf"(?<!\w)(?:{'|'.join(map(re.escape, planning_phrases()))})(?!\w)")

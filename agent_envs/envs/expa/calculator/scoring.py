@@ -1,0 +1,98 @@
+"""When a calculator task is answered right, and its rewards by name: `em` (default), `numeric`, `em_format`, `released`.
+
+All of it reads what the policy wrote, whichever the face; success is `em`'s, whatever is paid.
+"""
+
+import re
+from collections.abc import Callable
+from fractions import Fraction
+
+from agent_envs.grading.text_answers import parse_number
+from agent_envs.base.errors import UsageError
+from agent_envs.envs.expa.calculator.countdown import check
+from agent_envs.envs.expa.generated import CalcData, shown
+from agent_envs.envs.expa.problem import ended, said, task_of
+from agent_envs.base.protocol import marked_answer
+from agent_envs.core.rewards import RewardSpec, Term
+from agent_envs.core.trajectory import Task, Trajectory
+
+MARK = "####"
+FORMAT_SCORE = 0.1
+CALC_REWARDS = ("em", "numeric", "em_format", "released")
+RELEASED_TOLERANCE = Fraction(1, 100_000)  # of the released Countdown checker
+# The release also takes a number on the next line, and one that begins with a comma; here an answer has one form for all.
+_RELEASED_NUMBER = re.compile(r"####[ \t]?(-?\.?[0-9][0-9.,]*)")
+_THOUSANDS = re.compile(r"(?<=\d),(?=\d{3}(?!\d))")
+_RELEASED_LINE = re.compile(r"####([^\n]*)")
+
+
+def calc_solved(trajectory: Trajectory) -> bool:
+    """Return whether the answer behind the last `####` is the task's: the text of the number, or a right expression."""
+    return ended(trajectory) and _exact(marked_answer(said(trajectory))[1], task_of(trajectory))
+
+
+def make_calc_reward(env: str, name: str) -> RewardSpec:
+    """Return a reward of the calculator tasks.
+
+    Raises:
+        UsageError: there is none of that name.
+    """
+    if not isinstance(name, str) or name not in CALC_REWARDS:
+        raise UsageError(f"{env}: reward={shown(name)} is unknown; the rewards are {', '.join(CALC_REWARDS)}")
+    if name == "numeric":
+        doc = "1 if the answer behind the last #### has the value of the task's answer, however it is written"
+        return RewardSpec(name, (_last_only("numeric", doc, _numeric),), (0.0, 1.0))
+    if name == "released":
+        doc = "1 by the released checkers: numbers as floats, Countdown within 1e-5 behind the first ####"
+        return RewardSpec(name, (_last_only("released", doc, _released),), (0.0, 1.0))
+    doc = "1 if the answer behind the last #### is the task's answer: the same number as text, or a right expression"
+    exact = _last_only("exact_match", doc, lambda text, task: _exact(marked_answer(text)[1], task))
+    if name == "em":
+        return RewardSpec(name, (exact,), (0.0, 1.0))
+    doc = f"{FORMAT_SCORE} for a wrong answer in a sound format: one ####, in the last line"
+    sound = _last_only("format", doc, _format, FORMAT_SCORE)
+    return RewardSpec(name, (exact, sound), (0.0, 1.0))
+
+
+def _last_only(name: str, doc: str, value: Callable[[str, Task], float], high: float = 1.0) -> Term:
+    """Return a term that is paid at the episode's end, on what the policy wrote."""
+
+    def paid(trajectory: Trajectory) -> float:
+        return float(value(said(trajectory), task_of(trajectory))) if ended(trajectory) else 0.0
+
+    return Term(name, 0.0, high, doc, paid)
+
+
+def _exact(answer: str, task: Task) -> bool:
+    data: CalcData = task.data
+    if data.kind == "countdown":
+        return bool(answer) and not check(answer, data.given, data.target)
+    text = _THOUSANDS.sub("", answer).rstrip(". ").strip()
+    gold = task.gold[0]
+    return bool(text) and text in (gold, gold.rstrip("0").rstrip(".") if "." in gold else gold)
+
+
+def _numeric(text: str, task: Task) -> bool:
+    data: CalcData = task.data
+    answer = marked_answer(text)[1]
+    if data.kind == "countdown":
+        return bool(answer) and not check(answer, data.given, data.target, tail=True)
+    value = parse_number(answer)
+    return value is not None and value == parse_number(task.gold[0])
+
+
+def _released(text: str, task: Task) -> bool:
+    data: CalcData = task.data
+    if data.kind == "countdown":
+        line = _RELEASED_LINE.search(text)
+        return line is not None and not check(line[1], data.given, data.target, RELEASED_TOLERANCE)
+    found = _RELEASED_NUMBER.findall(text)
+    try:
+        return bool(found) and float(found[-1].replace(",", "")) == float(task.gold[0])
+    except ValueError:
+        return False
+
+
+def _format(text: str, task: Task) -> float:
+    sound = text.count(MARK) == 1 and MARK in text.rstrip().rpartition("\n")[2] and marked_answer(text)[0] >= 0
+    return FORMAT_SCORE if sound and not _exact(marked_answer(text)[1], task) else 0.0

@@ -1,0 +1,130 @@
+"""Word problems with scaled numbers as tasks: generated ones, and GSM8K's traceable items with new numbers."""
+
+from functools import lru_cache
+from typing import Literal
+
+from agent_envs.base.serialization import digest
+from agent_envs.base.errors import UsageError
+from agent_envs.envs.expa.calculator.arithmetic import ArithmeticSource
+from agent_envs.envs.expa.calculator.count import CountSource
+from agent_envs.envs.expa.calculator.countdown import CountdownSource
+from agent_envs.envs.expa.calculator.mixture import TABLE_3, CalcBenchSource
+from agent_envs.envs.expa.generated import (
+    BUCKETS,
+    CalcData,
+    Derivation,
+    GeneratedSource,
+    checked_choice,
+    checked_range,
+    stream,
+    text_bucket,
+)
+from agent_envs.datasets.calculation_trees import Chain
+from agent_envs.datasets.gsm8k import load_gsm8k
+from agent_envs.datasets.rescaling import rescale
+from agent_envs.datasets.word_problems import WordProblem, word_problem
+from agent_envs.core.trajectory import Task
+
+KIND = "gsm8k_scaled"
+TASKS = ("generated", "gsm8k")
+SIZES = {"train": 5317, "dev": 58, "test": 579}  # Table 3; a tenth of the test split for dev
+MOST_TRIES = 20
+RESCALINGS = 4  # of each GSM8K item, that a reset draws from
+
+
+class ScaledSource(GeneratedSource):
+    """Generated word problems; the splits share no question."""
+
+    def __init__(self, digits: int = 6, min_steps: int = 2, max_steps: int = 6) -> None:
+        """Take the most digits of a number, 2 to 9, and the range of steps, within 1 to 8."""
+        self.digits = checked_range(KIND, "digits", digits, 2, 9)
+        least = checked_range(KIND, "min_steps", min_steps, 1, 8)
+        self.steps = (least, checked_range(KIND, "max_steps", max_steps, least, 8))
+        super().__init__(KIND, SIZES)
+
+    def build(self, split: str, index: int, task_id: str) -> Task:
+        """Draw problems until one belongs to the split."""
+        rng = stream(KIND, split, index)
+        problem = word_problem(rng, self.digits, self.steps)
+        while text_bucket(problem.question) != BUCKETS[split]:
+            problem = word_problem(rng, self.digits, self.steps)
+        return _task(problem, task_id, split, task_id)
+
+
+class RescaledSource(GeneratedSource):
+    """GSM8K's traceable items with new numbers, `RESCALINGS` an item and more by index; its own train and test splits.
+
+    Task i is the rescaling i // n of item i % n, for n traceable items; the rescalings of one item are one cluster.
+    """
+
+    def __init__(self, digits: int = 6) -> None:
+        """Take the most digits of a number, 2 to 9, and find the files.
+
+        Raises:
+            DataMissing: GSM8K is not on this machine; the message has the command that gets it.
+        """
+        self.digits = checked_range(KIND, "digits", digits, 2, 9)
+        self.splits = ("train", "test")  # both: a task must not change its split with the files that are there
+        chains = {split: load_gsm8k(split) for split in self.splits}
+        self._chains = chains
+        self.digest = _digest(tuple(chains.values()))
+        super().__init__("gsm8k_rescaled", {split: RESCALINGS * len(rows) for split, rows in chains.items()})
+
+    def build(self, split: str, index: int, task_id: str) -> Task:
+        """Rescale an item."""
+        chains = self._chains[split]
+        chain = chains[index % len(chains)]
+        rng = stream("gsm8k", split, index)
+        problem = rescale(chain, rng, self.digits)
+        for _ in range(MOST_TRIES):  # what cannot grow much may come out as it was
+            if problem.given != tuple(map(str, chain.numbers)):
+                break
+            problem = rescale(chain, rng, self.digits)
+        return _task(problem, task_id, split, chain.id)
+
+
+@lru_cache(maxsize=4)
+def _digest(chains: tuple[tuple[Chain, ...], ...]) -> str:
+    """Return the sha256 over the questions and chains that tasks are made of."""
+    return digest([[chain.id, chain.question, str(chain.trees)] for rows in chains for chain in rows])
+
+
+def scaled_source(tasks: str, digits: int = 6, min_steps: int = 2, max_steps: int = 6) -> GeneratedSource:
+    """Return the source of a name: `generated` or `gsm8k`, whose items have the steps that they have.
+
+    Raises:
+        UsageError: an unknown name, or a number out of range.
+        DataMissing: GSM8K is not on this machine.
+    """
+    if checked_choice(KIND, "tasks", tasks, TASKS) == "gsm8k":
+        if (min_steps, max_steps) != (2, 6):
+            raise UsageError(f"{KIND}: min_steps and max_steps have no meaning with tasks='gsm8k'; leave them out")
+        return RescaledSource(digits)
+    return ScaledSource(digits, min_steps, max_steps)
+
+
+def calc_bench_source(tasks: str, labels: Literal["tree", "released"] = "tree") -> CalcBenchSource:
+    """Return Calc-Bench with word problems from `generated` or `gsm8k`, which has no dev split and leaves it to the rest."""
+    scaled = scaled_source(tasks)
+    sizes = {split: dict(row) for split, row in TABLE_3.items()}
+    for split in sizes.keys() - set(scaled.splits):
+        sizes[split][KIND] = 0
+    members = {
+        "arithmetic": ArithmeticSource(labels=labels),
+        "countdown": CountdownSource(),
+        KIND: scaled,
+        "count": CountSource(),
+    }
+    return CalcBenchSource(members, sizes)
+
+
+def _task(problem: WordProblem, task_id: str, split: str, cluster: str) -> Task:
+    return Task(
+        id=task_id,
+        split=split,
+        question=problem.question,
+        gold=(problem.answer,),
+        cluster=cluster,
+        data=CalcData(KIND, problem.given, wording=problem.kind, size=len(problem.steps)),
+        hidden=Derivation(problem.steps, problem.answer),
+    )

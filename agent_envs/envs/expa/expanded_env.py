@@ -1,0 +1,182 @@
+"""The episode machine of the expanded action space: Algorithm 1 of the paper (arXiv 2510.07581), one action a step.
+
+The global state is (history, active environment, latent state). The history is the prompt followed by one growing text: what
+the policy wrote, and what expanded actions appended (`observation` = desc(action) + result). It is kept as turns.
+"""
+
+from dataclasses import dataclass, replace
+from operator import index
+from typing import Any
+
+import numpy as np
+from gymnasium.spaces import Discrete, OneOf
+
+from agent_envs.base.serialization import state_type
+from agent_envs.core.env import Episode, Outcome, Task, TurnEnv
+from agent_envs.core.episode import MAX_ACTION_CHARACTERS, cut_text, legal_text
+from agent_envs.envs.expa.actions import (
+    END,
+    LANGUAGE,
+    ExpandedAction,
+    ExternalEnvironment,
+    Latent,
+    Refusal,
+    VocabularyRow,
+    expanded_actions,
+    expanded_vocabulary,
+)
+from agent_envs.envs.expa.problem import Problem
+from agent_envs.base.messages import Message, ToolResult
+from agent_envs.base.protocol import Malformed, Say
+from agent_envs.base.spaces import Utterance
+
+MAX_REFUSED_CHARACTERS = 1000
+UNKNOWN = -1  # how an integer that is no expanded action is recorded, whatever its size
+
+
+@state_type
+@dataclass(frozen=True, slots=True)
+class ExpandedState:
+    """The active environment, the latent state, and how many characters were written; the history is the episode's turns."""
+
+    active: str
+    latent: Latent
+    written: int = 0
+
+
+class ExpandedActionEnv(TurnEnv):
+    """Base of the ids with expanded actions.
+
+    An action is a text, which extends the language history, or the id of an expanded action; `step` takes both bare, or as
+    samples of the action space. Subclasses call `play_problem` in their constructor; `route_to` adds environments.
+    """
+
+    environments: tuple[ExternalEnvironment, ...]
+    expanded_actions: tuple[ExpandedAction, ...]
+    problem: Problem
+
+    def play_problem(self, problem: Problem, max_actions: int) -> None:
+        """Take the tasks, the reward and the environments of a problem, and the limit on actions."""
+        self.problem = problem
+        self.source, self.reward_spec, self.max_turns = problem.source, problem.reward, max_actions
+        self.route_to(*problem.environments)
+
+    def route_to(self, *environments: ExternalEnvironment) -> None:
+        """Make these the external environments; their order fixes the ids of the expanded actions."""
+        self.problem = replace(self.problem, environments=environments)
+        self.environments = environments
+        self.expanded_actions = expanded_actions(environments)
+        self.action_space = OneOf((Utterance(), Discrete(len(self.expanded_actions))))
+        self._named = {environment.name: environment for environment in environments}
+        self._ids = {action.name: action.id for action in self.expanded_actions if action.kind == "act"}
+
+    def expanded_vocabulary(self, tokenizer: Any, first_id: int) -> tuple[VocabularyRow, ...]:
+        """Return the token ids of the expanded actions; see `agent_envs.envs.expa.actions.expanded_vocabulary`."""
+        return expanded_vocabulary(tokenizer, first_id, self.expanded_actions)
+
+    @property
+    def history(self) -> str:
+        """The text after the prompt, as a language model has it before it: what was written and what was appended."""
+        parts = []
+        for turn in self.episode.turns:
+            parts.append(turn.action if isinstance(turn.action, str) and isinstance(turn.parsed, Say) else "")
+            parts += [message.content for message in turn.observation]
+        return "".join(parts)
+
+    def legal_actions(self) -> tuple[int, ...]:
+        """Return the ids of the expanded actions that are legal now, in order."""
+        state: ExpandedState = self.episode.state
+        if state.active == LANGUAGE:
+            routes = enumerate(self.environments, start=1)
+            return (END, *(place for place, environment in routes if environment.available(state.latent)))
+        return tuple(sorted(self._ids[name] for name in self._named[state.active].legal(state.latent)))
+
+    def id_of(self, name: str) -> int:
+        """Return the id of the expanded action of a name."""
+        return next(action.id for action in self.expanded_actions if action.name == name)
+
+    def _begin(self, task: Task, key: str) -> tuple[ExpandedState, tuple[Message, ...]]:
+        return ExpandedState(LANGUAGE, Latent(self.problem.world(task))), self.problem.opening(task)
+
+    def _read(self, action: Any) -> tuple[str | int, tuple[str, ...]]:
+        if (
+            isinstance(action, tuple)
+            and len(action) == 2
+            and type(action[0]) in (int, np.int64)
+            and action[0] in (0, 1)
+        ):
+            wanted = str if action[0] == 0 else (int, np.integer)
+            if isinstance(action[1], wanted) and not isinstance(action[1], bool):
+                action = action[1]
+        if isinstance(action, str):
+            text, notes = legal_text(action)
+            state: ExpandedState = self.episode.state
+            # Text that will be refused is kept short, and the language of an episode as long as one action may be.
+            most = MAX_ACTION_CHARACTERS - state.written if state.active == LANGUAGE else MAX_REFUSED_CHARACTERS
+            text, cut = cut_text(text, most)
+            return text, notes + cut
+        try:
+            number = index(action)
+        except TypeError:
+            number = None
+        if number is None or isinstance(action, bool | np.bool_):
+            kind = type(action).__name__
+            self._refuse(
+                f"step() got a {kind}",
+                "an action is a str or the id of an expanded action, bare or as the space samples it",
+            )
+        return (number if 0 <= number < len(self.expanded_actions) else UNKNOWN), ()
+
+    def _advance(self, episode: Episode, action: str | int) -> Outcome:
+        outcome = self._written(episode, action) if isinstance(action, str) else self._acted(episode, action)
+        return self.problem.judged(episode, action, outcome, self.max_turns)
+
+    def _written(self, episode: Episode, text: str) -> Outcome:
+        state: ExpandedState = episode.state
+        if state.active != LANGUAGE:
+            return self._refused(state, f"text cannot be written inside {state.active}")
+        return Outcome(replace(state, written=state.written + len(text)), Say(text))
+
+    def _acted(self, episode: Episode, action: int) -> Outcome:
+        state: ExpandedState = episode.state
+        if action not in self.legal_actions():
+            known = (
+                f"{self.expanded_actions[action].name} is not legal" if action != UNKNOWN else "there is no such action"
+            )
+            return self._refused(state, f"{known} {'in' if state.active == LANGUAGE else 'inside'} {state.active}")
+        chosen = self.expanded_actions[action]
+        if chosen.kind == "end":
+            return Outcome(state, None, terminated=True)
+        if chosen.kind == "route":
+            entered = replace(state, active=chosen.name, latent=Latent(state.latent.world))
+            return Outcome(entered, None, (_appended(chosen.desc, "environment"),))
+        environment = self._named[state.active]
+        observation, latent, left = environment.step(state.latent, chosen.name)
+        if not left:
+            shown = (_appended(chosen.desc + observation, "environment"),)
+            return Outcome(replace(state, latent=latent), None, shown)
+        content = observation.strip().lstrip(":=>").strip()
+        trace = environment.trace((*state.latent.keyed, chosen.name))
+        result = ToolResult("call_0", environment.name, content, isinstance(observation, Refusal), trace)
+        shown = (_appended(chosen.desc + observation, "tool"),)
+        events = (f"{environment.name}: {content}",) if result.error else ()
+        return Outcome(replace(state, active=LANGUAGE, latent=Latent(latent.world)), None, shown, (result,), events)
+
+    def _refused(self, state: ExpandedState, why: str) -> Outcome:
+        told = f"\n[{why}]\n"
+        if self.problem.described:
+            names = [self.expanded_actions[number].name for number in self.legal_actions()]
+            free = "text, " if state.active == LANGUAGE else ""
+            told = f"\n[{why}; legal now: {free}{' '.join(names)}]\n"
+        return Outcome(state, Malformed(why), (_appended(told, "environment"),), events=(f"illegal action: {why}",))
+
+    def _extras(self, episode: Episode) -> dict[str, Any]:
+        mask = np.zeros(len(self.expanded_actions), dtype=bool)
+        if not episode.over:
+            mask[list(self.legal_actions())] = True
+        return {"active": episode.state.active, "action_mask": mask}
+
+
+def _appended(text: str, author: Any) -> Message:
+    """Return a text that the environment appends to the assistant's: author and role differ on purpose."""
+    return Message("assistant", str(text), author)

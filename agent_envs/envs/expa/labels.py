@@ -1,0 +1,55 @@
+"""What reports tell beside success: strata of tasks, and counts of an episode."""
+
+from agent_envs.envs.expa.calculator.metrics import calculator_metrics
+from agent_envs.envs.expa.generated import CalcData
+from agent_envs.envs.expa.sorting.scoring import calls
+from agent_envs.envs.expa.sorting.tasks import SortData
+from agent_envs.envs.expa.sorting.tasks import labels as sorting_labels
+from agent_envs.base.protocol import Malformed
+from agent_envs.core.trajectory import Task, Trajectory, Turn
+
+_SAID_OF = {
+    "arithmetic": "wording",
+    "countdown": "target",
+    "count": "wording",
+}  # what `CalcData.wording` tells, by kind
+
+
+def labels_of(task: Task) -> dict[str, str]:
+    """Return the strata of a task: its kind, and what its difficulty hangs on; for sorting also direction and least swaps."""
+    if isinstance(task.data, SortData):
+        return sorting_labels(task)
+    data: CalcData = task.data
+    if data.kind in _SAID_OF:
+        return {"task": data.kind, f"{data.kind}: {_SAID_OF[data.kind]}": data.wording}
+    return {"task": data.kind, "word problems: steps": str(data.size)}
+
+
+def metrics_of(trajectory: Trajectory) -> dict[str, float]:
+    """Return the counts of an episode, the same on both faces: what the tasks count, and what all do.
+
+    - refused actions: turns without a legal or readable action, and calls that came back with an error.
+    - response characters: what the policy wrote, tags included, and what its expanded actions appended, results left out.
+    """
+    assert trajectory.task is not None
+    if isinstance(trajectory.task.data, SortData):
+        counts = {"comparisons": float(calls(trajectory, "compare")), "swaps": float(calls(trajectory, "swap"))}
+    else:
+        counts = calculator_metrics(trajectory)
+    return counts | {
+        "refused actions": float(sum(map(_refused, trajectory.turns))),
+        "response characters": float(sum(map(_characters, trajectory.turns))),
+    }
+
+
+def _refused(turn: Turn) -> bool:
+    return isinstance(turn.parsed, Malformed) or any(result.error for result in turn.results)
+
+
+def _characters(turn: Turn) -> int:
+    if isinstance(turn.action, str):
+        return len(turn.action)
+    if isinstance(turn.parsed, Malformed):
+        return 0
+    appended = sum(len(message.content) for message in turn.observation)
+    return appended - sum(len(result.content) for result in turn.results)

@@ -1,0 +1,102 @@
+"""What both faces of a task share: the tasks, the prompt, the external environments, the reward, and when it is solved."""
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import cache
+from importlib.resources import files
+from string import Template
+from typing import Any
+
+from agent_envs.core.env import Episode, Outcome
+from agent_envs.base.errors import UsageError
+from agent_envs.envs.expa.actions import ExternalEnvironment
+from agent_envs.envs.expa.generated import checked_range, shown
+from agent_envs.base.messages import Message
+from agent_envs.base.protocol import Answer, Say
+from agent_envs.core.rewards import RewardSpec
+from agent_envs.core.trajectory import Task, TaskSource, Trajectory, Turn
+
+TEXT, EXPANDED = "text", "expanded"
+MAX_LIMIT = 10**6
+
+
+@dataclass(frozen=True)
+class Problem:
+    """A kind of task, whichever face it is played on.
+
+    Attributes:
+        source: its tasks.
+        environments: the external environments, in the order of their routing actions.
+        reward: the declared reward; it reads typed turns and not the face.
+        solved: whether a finished trajectory, its task included, solves the task.
+        world: the latent state of the external environments at the start of a task.
+        opening: the messages of a reset.
+        finish: how an episode is brought to its end, in words for the text face.
+        described: whether the prompt describes the environments; where it does not, refusals do not name their actions.
+    """
+
+    source: TaskSource
+    environments: tuple[ExternalEnvironment, ...]
+    reward: RewardSpec
+    solved: Callable[[Trajectory], bool]
+    world: Callable[[Task], Any]
+    opening: Callable[[Task], tuple[Message, ...]]
+    finish: str
+    described: bool = True
+
+    def judged(self, episode: Episode, action: str | int, outcome: Outcome, max_turns: int) -> Outcome:
+        """Return the outcome of an action, judged if it ends the episode; also where the limit ends it, as the release does."""
+        index = len(episode.turns) + 1
+        if not outcome.terminated and index < max_turns:
+            return outcome
+        head = (index, episode.header.origin, action, outcome.parsed, outcome.observation, outcome.results)
+        turn = Turn(*head, terminated=outcome.terminated, truncated=not outcome.terminated)
+        return replace(outcome, success=self.solved(episode.trajectory(turn)))
+
+
+def said(trajectory: Trajectory) -> str:
+    """Return what the policy wrote as language: the last turn on the text face, all text on the expanded one.
+
+    What environments appended is left out and leaves a line break, so that no number runs across it.
+    """
+    if isinstance(trajectory.last.parsed, Answer):
+        return str(trajectory.last.action)
+    parts = [str(turn.action) if isinstance(turn.parsed, Say) else "\n" for turn in trajectory.turns]
+    return "".join(parts)
+
+
+def ended(trajectory: Trajectory) -> bool:
+    """Return whether the newest turn is the episode's last."""
+    return trajectory.last.terminated or trajectory.last.truncated
+
+
+def task_of(trajectory: Trajectory) -> Task:
+    """Return the task, which is there while an episode lives."""
+    assert trajectory.task is not None
+    return trajectory.task
+
+
+@cache
+def sections(name: str) -> dict[str, Template]:
+    """Return the parts of a file beside this one by their headings; what stands before the first heading is for readers."""
+    text = files(__package__).joinpath(name).read_text(encoding="utf-8")
+    parts = re.split(r"^## (.+)$", text, flags=re.M)[1:]
+    return {head.strip(): Template(body.strip()) for head, body in zip(parts[::2], parts[1::2], strict=True)}
+
+
+def opening(system: str, user: str) -> tuple[Message, ...]:
+    """Return the messages of a reset: the instructions, then the question."""
+    return Message("system", system, "environment"), Message("user", user, "environment")
+
+
+def checked_limit(env: str, name: str, value: Any) -> int:
+    """Return a limit on turns or actions, 1 to a million, or raise a UsageError that names the argument."""
+    return checked_range(env, name, value, 1, MAX_LIMIT)
+
+
+def checked_flag(env: str, name: str, value: Any) -> bool:
+    """Return True or False, or raise a UsageError that names the argument."""
+    if not isinstance(value, bool):
+        raise UsageError(f"{env}: {name}={shown(value)}; give True or False")
+    return value

@@ -1,0 +1,277 @@
+"""Reference algorithms for sorting by comparisons and swaps, and their exact means over all permutations.
+
+An algorithm is a generator of moves for n symbols that stand in the order 0..n-1: `("compare", a, b)` is answered with
+whether a comes before b in the wanted order, so that the direction is the caller's matter; `("swap", a, b)` exchanges the
+places of two symbols. Insertion, selection, bubble and the network swap as they go, on places; the others learn the order
+first, by comparisons alone, and then swap as few times as possible.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Generator, Iterator, Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from itertools import combinations, permutations
+from math import fsum
+
+from agent_envs.base.errors import UsageError
+from agent_envs.envs.expa.sorting.knowledge import (
+    MOST_OPTIMAL,
+    Pair,
+    closure,
+    least_swaps,
+    minimal_swaps,
+    next_comparison,
+    sorted_order,
+)
+
+Move = tuple[str, int, int]
+Moves = Generator[Move, bool | None, None]
+Algorithm = Callable[[int], Moves]
+Formula = Callable[..., float]
+MOST = 8  # items of a task
+NETWORK_4 = ((0, 2), (1, 3), (0, 1), (2, 3), (1, 2))
+
+
+@dataclass(frozen=True, slots=True)
+class Play:
+    """What an algorithm did with one permutation: its moves, the order it left, and whether that is the wanted one."""
+
+    compares: int
+    swaps: int
+    order: tuple[int, ...]
+    sorted: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """What an algorithm does over all permutations of its items."""
+
+    mean_compares: Fraction
+    mean_swaps: Fraction
+    max_compares: int
+    max_swaps: int
+    all_sorted: bool
+    permutations: int
+
+
+def _before(one: int, other: int) -> Generator[Move, bool | None, bool]:
+    return bool((yield "compare", one, other))
+
+
+def _exchange(order: list[int], one: int, other: int) -> Moves:
+    """Swap the symbols at two places."""
+    yield "swap", order[one], order[other]
+    order[one], order[other] = order[other], order[one]
+
+
+def _learn(one: int, other: int, known: set[Pair]) -> Moves:
+    """Compare two symbols, and note which comes first."""
+    first = yield from _before(one, other)
+    known.add((one, other) if first else (other, one))
+
+
+def _arrange(n: int, known: set[Pair]) -> Moves:
+    """Swap into the order that the known pairs fix, as few times as possible."""
+    behind = Counter(other for _, other in closure(known))
+    yield from _arrange_as(tuple(sorted(range(n), key=behind.__getitem__)))
+
+
+def _arrange_as(target: tuple[int, ...]) -> Moves:
+    for one, other in minimal_swaps(tuple(range(len(target))), target):
+        yield "swap", one, other
+
+
+def optimal(n: int) -> Moves:
+    """Compare along the decision tree with the fewest comparisons in the mean (n <= 5), then swap as little as possible."""
+    known: set[Pair] = set()
+    while (pair := next_comparison(n, frozenset(known))) is not None:
+        yield from _learn(*pair, known)
+    yield from _arrange(n, known)
+
+
+def insertion(n: int) -> Moves:
+    """Move each item down past its larger neighbours, one neighbour at a time."""
+    order = list(range(n))
+    for place in range(1, n):
+        while place and (yield from _before(order[place], order[place - 1])):
+            yield from _exchange(order, place, place - 1)
+            place -= 1
+
+
+def binary_insertion(n: int) -> Moves:
+    """Find each item's place among those before it by halving, then move it there past its neighbours."""
+    order = list(range(n))
+    for place in range(1, n):
+        low, high = 0, place
+        while low < high:
+            middle = (low + high) // 2
+            if (yield from _before(order[place], order[middle])):
+                high = middle
+            else:
+                low = middle + 1
+        for step in range(place, low, -1):
+            yield from _exchange(order, step, step - 1)
+
+
+def merge(n: int) -> Moves:
+    """Merge sort from the top, the smaller half first; it learns the order and swaps as little as possible at the end."""
+    target = yield from _merged(list(range(n)))
+    yield from _arrange_as(tuple(target))
+
+
+def _merged(items: list[int]) -> Generator[Move, bool | None, list[int]]:
+    if len(items) < 2:
+        return items
+    left = yield from _merged(items[: len(items) // 2])
+    right = yield from _merged(items[len(items) // 2 :])
+    merged: list[int] = []
+    while left and right:
+        first = left if (yield from _before(left[0], right[0])) else right
+        merged.append(first.pop(0))
+    return merged + left + right
+
+
+def selection(n: int) -> Moves:
+    """Find the first of the items that are left and swap it to the front of them, if it is not there."""
+    order = list(range(n))
+    for start in range(n - 1):
+        best = start
+        for place in range(start + 1, n):
+            if (yield from _before(order[place], order[best])):
+                best = place
+        if best != start:
+            yield from _exchange(order, start, best)
+
+
+def bubble(n: int) -> Moves:
+    """Swap neighbours that stand wrong, pass by pass, each one shorter; stop after a pass without a swap."""
+    order = list(range(n))
+    for end in range(n - 1, 0, -1):
+        moved = False
+        for place in range(end):
+            if (yield from _before(order[place + 1], order[place])):
+                yield from _exchange(order, place, place + 1)
+                moved = True
+        if not moved:
+            return
+
+
+def network_4(n: int) -> Moves:
+    """Run the five comparators that the paper's Table 2 calls GCC (n = 4): a sorting network, and not what GCC's sort does."""
+    order = list(range(n))
+    for one, other in NETWORK_4:
+        if (yield from _before(order[other], order[one])):
+            yield from _exchange(order, one, other)
+
+
+def earl_star(n: int) -> Moves:
+    """Run EARL*: compare AB, AC, AD, ..., BC, BD, ... but what already follows, then swap as little as possible."""
+    known: set[Pair] = set()
+    for one, other in combinations(range(n), 2):
+        if not {(one, other), (other, one)} & closure(known):
+            yield from _learn(one, other, known)
+    yield from _arrange(n, known)
+
+
+def earl_star_as_printed(n: int) -> Moves:
+    """Run Algorithm 2 as printed (n = 4): a pair of B, C and D is left out only if A lies between the two."""
+    known: set[Pair] = set()
+    for other in range(1, n):
+        yield from _learn(0, other, known)
+    for one, other in combinations(range(1, n), 2):
+        if ((0, one) in known) == ((0, other) in known):
+            yield from _learn(one, other, known)
+    yield from _arrange(n, known)
+
+
+ALGORITHMS: Mapping[str, Algorithm] = {
+    "optimal": optimal,
+    "insertion": insertion,
+    "binary-insertion": binary_insertion,
+    "merge": merge,
+    "selection": selection,
+    "bubble": bubble,
+    "network-4": network_4,
+    "earl-star": earl_star,
+    "earl-star-as-printed": earl_star_as_printed,
+}
+_SIZES: Mapping[str, tuple[int, int]] = {
+    "optimal": (2, MOST_OPTIMAL),
+    "network-4": (4, 4),
+    "earl-star-as-printed": (4, 4),
+}
+
+
+def able_sizes(name: str) -> range:
+    """Return the numbers of items that an algorithm is for.
+
+    Raises:
+        UsageError: there is none of that name.
+    """
+    if name not in ALGORITHMS:
+        raise UsageError(f"sorting: algorithm {name!r} is unknown; the algorithms are {', '.join(ALGORITHMS)}")
+    low, high = _SIZES.get(name, (2, MOST))
+    return range(low, high + 1)
+
+
+def run(algorithm: Algorithm, values: tuple[int, ...], descending: bool = False) -> Play:
+    """Let an algorithm sort symbols with these values, from the order 0..n-1 on."""
+    order, calls = list(range(len(values))), Counter[str]()
+    moves, answer = algorithm(len(values)), None
+    while True:
+        try:
+            kind, one, other = moves.send(answer)
+        except StopIteration:
+            break
+        calls[kind] += 1
+        answer = None
+        if kind == "compare":
+            answer = (values[one] > values[other]) if descending else (values[one] < values[other])
+        else:
+            here, there = order.index(one), order.index(other)
+            order[here], order[there] = other, one
+    done = tuple(order) == sorted_order(values, descending)
+    return Play(calls["compare"], calls["swap"], tuple(order), done)
+
+
+def plays(name: str, n: int, descending: bool = False) -> Iterator[tuple[tuple[int, ...], Play]]:
+    """Yield every permutation of n values and what the algorithm does with it.
+
+    Raises:
+        UsageError: there is no algorithm of that name, or it is not for n items.
+    """
+    able = able_sizes(name)
+    if n not in able:
+        raise UsageError(f"sorting: {name} is for {able[0]} to {able[-1]} items, not {n}")
+    for values in permutations(range(n)):
+        yield values, run(ALGORITHMS[name], values, descending)
+
+
+def exact(name: str, n: int, descending: bool = False) -> Row:
+    """Return an algorithm's exact means and worst cases over all permutations of n values."""
+    found = [play for _, play in plays(name, n, descending)]
+    return Row(
+        mean_compares=Fraction(sum(play.compares for play in found), len(found)),
+        mean_swaps=Fraction(sum(play.swaps for play in found), len(found)),
+        max_compares=max(play.compares for play in found),
+        max_swaps=max(play.swaps for play in found),
+        all_sorted=all(play.sorted for play in found),
+        permutations=len(found),
+    )
+
+
+def mean_reward(name: str, n: int, formula: Formula, descending: bool = False) -> float:
+    """Return what a reward of `rewards` pays an algorithm in the mean over all permutations of n values."""
+    paid = [
+        formula(
+            "sort", n, correct=play.sorted, compares=play.compares, swaps=play.swaps,
+            least_swaps=least_swaps(values, descending),
+        )
+        for values, play in plays(name, n, descending)
+    ]  # fmt: skip
+    return fsum(paid) / len(paid)
+
+
+def strata(n: int) -> dict[int, int]:
+    """Return how many of the permutations of n values need how many swaps."""
+    return dict(sorted(Counter(least_swaps(values) for values in permutations(range(n))).items()))

@@ -1,0 +1,162 @@
+"""What comparisons tell about a hidden order, what to compare next, and how to get from one order to another.
+
+Symbols are the indices 0..n-1. A known pair (a, b) says that a's value is below b's, wherever the two stand.
+"""
+
+from collections.abc import Iterable
+from fractions import Fraction
+from functools import cache, lru_cache
+from itertools import combinations, permutations
+from math import factorial
+
+from agent_envs.base.errors import UsageError
+
+Pair = tuple[int, int]
+MOST_OPTIMAL = 5  # items up to which the best comparison is found by going through every set of possible orders
+_REMEMBERED = 1 << 16
+
+
+def closure(pairs: Iterable[Pair]) -> frozenset[Pair]:
+    """Return the pairs with every pair that follows from them; (a, a) is among them where they contradict each other."""
+    below = set(pairs)
+    symbols = sorted({symbol for pair in below for symbol in pair})
+    for middle in symbols:
+        lower = [symbol for symbol in symbols if (symbol, middle) in below]
+        upper = [symbol for symbol in symbols if (middle, symbol) in below]
+        below.update((one, other) for one in lower for other in upper)
+    return frozenset(below)
+
+
+def consistent(n: int, pairs: Iterable[Pair]) -> list[tuple[int, ...]]:
+    """Return the orders of n symbols, lowest value first, in which every pair's first symbol comes before its second."""
+    known = list(pairs)
+    return [
+        order for order in permutations(range(n)) if all(order.index(one) < order.index(other) for one, other in known)
+    ]
+
+
+def next_comparison(n: int, less: frozenset[Pair]) -> Pair | None:
+    """Return the two symbols to compare next, None when the order is known.
+
+    Up to 5 items the choice is optimal: from any knowledge on, no plan needs fewer comparisons in the mean over the orders
+    that are possible. For more items it is the pair that splits the possible orders most evenly. Of equally good pairs the
+    first in the order (0, 1), (0, 2), ..., (1, 2), ... is taken.
+
+    Raises:
+        UsageError: the known pairs contradict each other, or name a symbol that is not there.
+    """
+    if any(not (0 <= one < n and 0 <= other < n) for one, other in less):
+        raise UsageError(f"next_comparison: {sorted(less)} names a symbol that is not in 0..{n - 1}")
+    if n > MOST_OPTIMAL:
+        return _most_even(n, closure(less))
+    possible = _all_orders(n)
+    masks = _masks(n)
+    for one, other in less:
+        if one == other:
+            possible = 0
+        else:
+            possible &= masks[one, other] if one < other else ~masks[other, one]
+    if not possible:
+        raise UsageError(f"next_comparison: the known pairs {sorted(less)} contradict each other")
+    return _plan(n, possible)[1]
+
+
+def expected_optimum(n: int) -> Fraction:
+    """Return the mean number of comparisons of the best plan over all orders of n <= 5 items."""
+    if not 1 <= n <= MOST_OPTIMAL:
+        raise UsageError(f"expected_optimum: n={n}; it is computed for 1 to {MOST_OPTIMAL} items")
+    return Fraction(_plan(n, _all_orders(n))[0], factorial(n))
+
+
+def minimal_swaps(order: tuple[int, ...], target: tuple[int, ...]) -> list[Pair]:
+    """Return the fewest exchanges of two symbols' places that turn one arrangement into another, in turn.
+
+    There are as many as the arrangement has symbols, less the cycles of the permutation between the two.
+    """
+    present, swaps = list(order), []
+    for place, wanted in enumerate(target):
+        found = present[place]
+        if found != wanted:
+            present[present.index(wanted)] = found
+            present[place] = wanted
+            swaps.append((found, wanted))
+    return swaps
+
+
+def sorted_order(values: tuple[int, ...], descending: bool = False) -> tuple[int, ...]:
+    """Return the symbols in the order of their values."""
+    return tuple(sorted(range(len(values)), key=values.__getitem__, reverse=descending))
+
+
+def least_swaps(values: tuple[int, ...], descending: bool = False) -> int:
+    """Return the fewest swaps that sort the symbols from the arrangement 0..n-1 on."""
+    return len(minimal_swaps(tuple(range(len(values))), sorted_order(values, descending)))
+
+
+# Up to 5 items: a set of possible orders is an integer with a bit for each of the n! orders.
+
+
+def _all_orders(n: int) -> int:
+    return (1 << factorial(n)) - 1
+
+
+@cache
+def _masks(n: int) -> dict[Pair, int]:
+    """Return for each pair the orders in which its first symbol comes before its second."""
+    orders = consistent(n, ())
+    return {
+        (one, other): sum(1 << bit for bit, order in enumerate(orders) if order.index(one) < order.index(other))
+        for one, other in combinations(range(n), 2)
+    }
+
+
+@cache
+def _plan(n: int, possible: int) -> tuple[int, Pair | None]:
+    """Return how many comparisons the best plan makes, summed over the possible orders, and its first comparison."""
+    if possible.bit_count() == 1:
+        return 0, None
+    plans = []
+    for pair, mask in _masks(n).items():
+        yes, no = possible & mask, possible & ~mask
+        if yes and no:
+            plans.append((_plan(n, yes)[0] + _plan(n, no)[0], pair))
+    rest, pair = min(plans)
+    return possible.bit_count() + rest, pair
+
+
+# More items: orders are counted over sets of symbols, those that come first.
+
+
+@lru_cache(maxsize=_REMEMBERED)
+def _most_even(n: int, known: frozenset[Pair]) -> Pair | None:
+    counts = _precedence(n, known)
+    choices = [(min(counts[pair], counts[pair[::-1]]), pair) for pair in combinations(range(n), 2)]
+    evenness, pair = max(choices, key=lambda choice: choice[0])
+    if not any(counts.values()):
+        raise UsageError(f"next_comparison: the known pairs {sorted(known)} contradict each other")
+    return pair if evenness else None
+
+
+def _precedence(n: int, known: frozenset[Pair]) -> dict[Pair, int]:
+    """Return for each (a, b) in how many possible orders a comes before b."""
+    needed = [sum(1 << one for one, other in known if other == symbol) for symbol in range(n)]
+    everyone = (1 << n) - 1
+    starts, ends = [0] * (everyone + 1), [0] * (everyone + 1)
+    starts[0] = ends[everyone] = 1
+
+    def addable(first: int) -> list[int]:
+        return [symbol for symbol in range(n) if not first >> symbol & 1 and not needed[symbol] & ~first]
+
+    for first in range(everyone):
+        for symbol in addable(first) if starts[first] else ():
+            starts[first | 1 << symbol] += starts[first]
+    for first in range(everyone - 1, -1, -1):
+        ends[first] = sum(ends[first | 1 << symbol] for symbol in addable(first))
+    counts = {(one, other): 0 for one in range(n) for other in range(n) if one != other}
+    for first in range(everyone):
+        for symbol in addable(first) if starts[first] else ():
+            rest = first | 1 << symbol
+            for other in range(n):
+                if not rest >> other & 1:
+                    counts[symbol, other] += starts[first] * ends[rest]
+    return counts

@@ -1,0 +1,111 @@
+"""When a sorting task is solved, and its rewards by name: `fixed` (default), `released` (also `paper`) and `success`.
+
+The paper states no formula of its own; the formulas are in `rewards.py`. All of it reads typed calls.
+"""
+
+import re
+from collections.abc import Callable
+
+from agent_envs.base.errors import UsageError
+from agent_envs.envs.expa.generated import shown
+from agent_envs.envs.expa.problem import ended, said, task_of
+from agent_envs.envs.expa.sorting.environments import SYMBOLS
+from agent_envs.envs.expa.sorting.knowledge import least_swaps
+from agent_envs.envs.expa.sorting.rewards import fixed, released
+from agent_envs.envs.expa.sorting.tasks import SortData
+from agent_envs.base.protocol import Answer
+from agent_envs.core.rewards import RewardSpec, Term
+from agent_envs.core.trajectory import Trajectory
+
+SORT_REWARDS = ("fixed", "released", "paper", "success")
+_COMPARED = re.compile(r"\s*([A-Z])\s*([<>=])\s*([A-Z])\s*")
+
+
+def arrangement(trajectory: Trajectory) -> tuple[int, ...]:
+    """Return the arrangement that the swaps so far have made, as symbols' indices."""
+    data: SortData = task_of(trajectory).data
+    order = list(range(data.size))
+    for turn in trajectory.turns:
+        for result in turn.results:
+            if result.name == "swap" and not result.error:
+                one, other = (order.index(SYMBOLS.index(symbol)) for symbol in result.ids)
+                order[one], order[other] = order[other], order[one]
+    return tuple(order)
+
+
+def calls(trajectory: Trajectory, name: str) -> int:
+    """Return how many calls of an environment were carried out."""
+    return sum(result.name == name and not result.error for turn in trajectory.turns for result in turn.results)
+
+
+def sort_solved(trajectory: Trajectory) -> bool:
+    """Return whether the arrangement is sorted, or (compare tasks) the last `<answer>` names the relation."""
+    if not ended(trajectory):
+        return False
+    task = task_of(trajectory)
+    data: SortData = task.data
+    if data.kind == "compare":
+        return _related(compared(trajectory)) == _related(task.gold[0]) != ""
+    return ", ".join(SYMBOLS[place] for place in arrangement(trajectory)) in task.gold
+
+
+def compared(trajectory: Trajectory) -> str:
+    """Return the text of the last complete answer tag that the policy wrote, "" without one."""
+    if isinstance(trajectory.last.parsed, Answer):
+        return trajectory.last.parsed.text
+    closed = said(trajectory).rpartition("</answer>")[0]
+    return closed.rpartition("<answer>")[2] if "<answer>" in closed else ""
+
+
+def _related(text: str) -> str:
+    """Return `A < B` and `B > A` as one text; "" for anything else."""
+    found = _COMPARED.fullmatch(text[:100])
+    if found is None:
+        return ""
+    one, sign, other = found.groups()
+    return f"{other}<{one}" if sign == ">" else f"{one}{sign}{other}"
+
+
+def make_sort_reward(env: str, name: str) -> RewardSpec:
+    """Return a reward of the sorting tasks.
+
+    Raises:
+        UsageError: there is none of that name.
+    """
+    if not isinstance(name, str) or name not in SORT_REWARDS:
+        raise UsageError(f"{env}: reward={shown(name)} is unknown; the rewards are {', '.join(SORT_REWARDS)}")
+    if name == "success":
+        term = Term("solved", 0.0, 1.0, "1 if the task is solved", lambda trajectory: float(sort_solved(trajectory)))
+        return RewardSpec(name, (term,), (0.0, 1.0))
+    formula = fixed if name == "fixed" else released
+    doc = (
+        "up to 0.5 for few comparisons and swaps, strictly less for each more"
+        if name == "fixed"
+        else "up to 0.5 by the released formula, which gives 0 below its own least number of comparisons"
+    )
+
+    def efficiency(trajectory: Trajectory) -> float:
+        return _paid(trajectory, formula) - 0.5 if sort_solved(trajectory) else 0.0
+
+    terms = (
+        Term("solved", 0.0, 0.5, "0.5 if the task is solved", lambda trajectory: 0.5 * sort_solved(trajectory)),
+        Term("efficiency", 0.0, 0.5, doc, efficiency),
+    )
+    return RewardSpec("fixed" if name == "fixed" else "released", terms, (0.0, 1.0))
+
+
+def _paid(trajectory: Trajectory, formula: Callable[..., float]) -> float:
+    task = task_of(trajectory)
+    data: SortData = task.data
+    compares = calls(trajectory, "compare")
+    if data.kind == "compare" and not _informed(trajectory):
+        compares = 0  # an item compared with itself tells nothing: a guess after it is a guess
+    return formula(
+        data.kind, data.size, correct=True, compares=compares, swaps=calls(trajectory, "swap"),
+        least_swaps=least_swaps(tuple(task.hidden), data.descending),
+    )  # fmt: skip
+
+
+def _informed(trajectory: Trajectory) -> bool:
+    results = (result for turn in trajectory.turns for result in turn.results)
+    return any(result.name == "compare" and len(set(result.ids)) > 1 for result in results)

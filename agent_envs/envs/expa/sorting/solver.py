@@ -1,0 +1,86 @@
+"""The solver of the sorting tasks. It knows nothing that is hidden: it compares as seldom as can be, then swaps as seldom."""
+
+import random
+
+from agent_envs.core.env import TurnEnv
+from agent_envs.envs.expa.actions import END, LANGUAGE
+from agent_envs.envs.expa.expanded_env import ExpandedActionEnv, ExpandedState
+from agent_envs.envs.expa.problem import said
+from agent_envs.envs.expa.sorting.environments import SYMBOLS
+from agent_envs.envs.expa.sorting.knowledge import closure, minimal_swaps, next_comparison
+from agent_envs.envs.expa.sorting.scoring import arrangement
+from agent_envs.envs.expa.sorting.tasks import SortData
+from agent_envs.core.trajectory import Trajectory
+
+Move = tuple[str, tuple[str, ...]]  # an environment's name, and the actions to take in it
+
+
+def random_text(data: SortData, rng: random.Random, expanded: bool) -> str:
+    """Return a call on two items, or an answer; on the expanded face only answers are written."""
+    if expanded or rng.random() < 0.15:
+        return f"<answer>A {rng.choice('<>')} B</answer>" if data.kind == "compare" else "<answer>finished</answer>"
+    one, other = rng.sample(SYMBOLS[: data.size], 2)
+    tool = {"order": "swap", "compare": "compare"}.get(data.kind) or rng.choice(("compare", "swap"))
+    return f"<{tool}>{one}, {other}</{tool}>"
+
+
+def known_relations(trajectory: Trajectory) -> frozenset[tuple[int, int]]:
+    """Return the pairs (a, b) of symbols' indices with a's number below b's that the task or a comparison has told."""
+    assert trajectory.task is not None
+    data: SortData = trajectory.task.data
+    told = [(text[0], text[1], text[2]) for text in data.relations]
+    for turn in trajectory.turns:
+        for result in turn.results:
+            if result.name == "compare" and not result.error:
+                told.append((result.ids[0], result.content.split()[1], result.ids[1]))
+    pairs = ((SYMBOLS.index(one), sign, SYMBOLS.index(other)) for one, sign, other in told if sign != "=")
+    return frozenset((one, other) if sign == "<" else (other, one) for one, sign, other in pairs)
+
+
+def next_move(trajectory: Trajectory) -> Move | None:
+    """Return the next comparison or swap of optimal play, None when nothing is left to do."""
+    assert trajectory.task is not None
+    data: SortData = trajectory.task.data
+    known = known_relations(trajectory)
+    pair = next_comparison(data.size, known)
+    if pair is not None and data.kind != "order":
+        return "compare", (SYMBOLS[pair[0]], SYMBOLS[pair[1]])
+    if pair is not None or data.kind == "compare":
+        return None
+    below = closure(known)
+    rank = {place: sum(other == place for _, other in below) for place in range(data.size)}
+    target = tuple(sorted(rank, key=lambda place: rank[place], reverse=data.descending))
+    swaps = minimal_swaps(arrangement(trajectory), target)
+    return ("swap", (SYMBOLS[swaps[0][0]], SYMBOLS[swaps[0][1]])) if swaps else None
+
+
+def next_action(core: TurnEnv, left: int) -> str | int:
+    """Return the next action with `left` turns to go."""
+    trajectory: Trajectory = core.trajectory
+    move = next_move(trajectory) if left > 1 else None
+    final = _relation(trajectory) if trajectory.task.data.kind == "compare" else "finished"  # type: ignore[union-attr]
+    if not isinstance(core, ExpandedActionEnv):
+        return f"<answer>{final}</answer>" if move is None else f"<{move[0]}>{', '.join(move[1])}</{move[0]}>"
+    return expanded_action(core, move, "" if final == "finished" else f"<answer>{final}</answer>")
+
+
+def expanded_action(core: ExpandedActionEnv, move: Move | None, final: str = "") -> str | int:
+    """Return the next action of a move on the expanded face; without a move, the final text, and then the end."""
+    state: ExpandedState = core.episode.state
+    legal = core.legal_actions()
+    if state.active != LANGUAGE:
+        keyed = state.latent.keyed
+        if move is not None and move[0] == state.active and move[1][: len(keyed)] == keyed:
+            return core.id_of(move[1][len(keyed)])
+        return legal[0]
+    if move is not None:
+        return core.id_of(move[0])
+    if final and (not core.episode.turns or final not in said(core.trajectory)):
+        return final
+    return END
+
+
+def _relation(trajectory: Trajectory) -> str:
+    """Return what a compare task is answered with: what the comparison told, else a guess."""
+    known = known_relations(trajectory)
+    return "A < B" if (0, 1) in known or not known else "A > B"

@@ -1,0 +1,224 @@
+"""Sorting, ordering and comparing tasks: a hidden permutation each, with random access.
+
+A source takes turns between kinds and sizes in a fixed sequence, so that the first tasks of a split hold the shares of its
+mixture as nearly as whole tasks can. There are only 2 * n! different sorting tasks of n items: splits are disjoint by id and
+by draw, and not by content. Tasks of one content are one cluster, so that statistics do not take them for independent.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import reduce
+from math import gcd
+
+from agent_envs.base.serialization import sha256_text, state_type
+from agent_envs.base.errors import UsageError
+from agent_envs.envs.expa.calculator.random_expressions import Draw
+from agent_envs.envs.expa.generated import SPLITS, GeneratedSource, checked_choice, checked_range, split_sizes, stream
+from agent_envs.envs.expa.sorting.environments import SYMBOLS
+from agent_envs.envs.expa.sorting.knowledge import least_swaps, sorted_order
+from agent_envs.core.trajectory import Task
+
+DIRECTIONS = ("both", "ascending", "descending")
+SORT_TRAIN: Mapping[int, int] = {2: 10, 3: 20, 4: 30, 5: 40}  # per cent by items, arXiv 2510.07581, appendix E
+SORT_TEST: Mapping[int, int] = {4: 50, 5: 50}
+ORDER_SHARES: Mapping[int, int] = {2: 30, 3: 30, 4: 20, 5: 20}
+Mixture = Mapping[tuple[str, int], int]  # weights by (kind, items)
+
+
+@state_type
+@dataclass(frozen=True, slots=True)
+class SortData:
+    """The public content of a sorting task; how many swaps it needs stays hidden.
+
+    Attributes:
+        kind: sort, order or compare.
+        size: number of items.
+        descending: whether the wanted order is.
+        relations: order tasks: what is told, as "A<B" or "B>A".
+    """
+
+    kind: str
+    size: int
+    descending: bool
+    relations: tuple[str, ...]
+
+
+class _SortingSource(GeneratedSource):
+    """What the two sources share: the sequence of kinds and sizes, the direction, the task of a permutation."""
+
+    def __init__(self, name: str, mixtures: Mapping[str, Mixture], directions: str, sizes: Mapping[str, int]) -> None:
+        """Take the name, the mixture of each split, the directions, and how many tasks a reset draws from."""
+        super().__init__(name, sizes)
+        self._direction = checked_choice(name, "directions", directions, DIRECTIONS)
+        self._turns = {split: _taking_turns(mixtures[split]) for split in SPLITS}
+
+    @property
+    def items(self) -> int:
+        """The most items of a task."""
+        return max(size for turns in self._turns.values() for _, size in turns)
+
+    def build(self, split: str, index: int, task_id: str) -> Task:
+        """Draw the task of an index."""
+        turns = self._turns[split]
+        kind, size = turns[index % len(turns)]
+        draw = stream(self.name, split, index).random
+        coin = draw() < 0.5
+        descending = kind != "compare" and (coin if self._direction == "both" else self._direction == "descending")
+        values = _permutation(draw, size)
+        while kind == "order" and not least_swaps(values, descending):
+            values = _permutation(draw, size)
+        relations = _relations(draw, sorted_order(values)) if kind == "order" else ()
+        content = f"{kind}/{descending}/{values}/{relations}"
+        return Task(
+            id=task_id,
+            split=split,
+            question=_question(kind, size, descending, relations),
+            gold=(_gold(kind, values, descending),),
+            # A digest, because a cluster's name is published and the values are the answer.
+            cluster=f"{kind}-{sha256_text(content)[:16]}",
+            data=SortData(kind, size, descending, relations),
+            hidden=values,
+        )
+
+
+class SortSource(_SortingSource):
+    """Sorting tasks; as large and mixed as the paper's by default, dev as test and a tenth of its size."""
+
+    def __init__(
+        self,
+        *,
+        size: int | None = None,
+        directions: str = "both",
+        train: Mapping[int, int] = SORT_TRAIN,
+        test: Mapping[int, int] = SORT_TEST,
+        train_size: int = 80_000,
+        test_size: int = 2_000,
+    ) -> None:
+        """Check the knobs.
+
+        Args:
+            size: number of items of every task, in place of the mixtures.
+            directions: both (a fair coin), ascending or descending.
+            train: weights by number of items, 2 to 8; each a whole number from 0 to 100.
+            test: the same of test and dev.
+            train_size: how many tasks a reset draws from.
+            test_size: the same of test.
+
+        Raises:
+            UsageError: a knob is out of its range.
+        """
+        shares = _shares("sort", size, {"train": train, "test": test})
+        mixtures = {name: {("sort", items): share for items, share in row.items()} for name, row in shares.items()}
+        super().__init__(
+            "sort", {**mixtures, "dev": mixtures["test"]}, directions, split_sizes("sort", train_size, test_size)
+        )
+
+
+class OrderSource(_SortingSource):
+    """Ordering tasks, and comparing tasks in train; as large and mixed as the paper's by default."""
+
+    def __init__(
+        self,
+        *,
+        size: int | None = None,
+        directions: str = "both",
+        train: Mapping[int, int] = ORDER_SHARES,
+        test: Mapping[int, int] = ORDER_SHARES,
+        compare_percent: int = 5,
+        train_size: int = 20_000,
+        test_size: int = 2_000,
+    ) -> None:
+        """Check the knobs.
+
+        Args:
+            size: number of items of every task, in place of the mixtures; there are no comparing tasks then.
+            directions: both (a fair coin), ascending or descending.
+            train: weights by number of items, 2 to 8, of the ordering tasks; each a whole number from 0 to 100.
+            test: the same of test and dev.
+            compare_percent: share of the training tasks that ask to compare two items.
+            train_size: how many tasks a reset draws from.
+            test_size: the same of test.
+
+        Raises:
+            UsageError: a knob is out of its range.
+        """
+        compared = 0 if size is not None else checked_range("order", "compare_percent", compare_percent, 0, 100)
+        shares = _shares("order", size, {"train": train, "test": test})
+        mixtures: dict[str, Mixture] = {}
+        for name, percent in (("train", compared), ("test", 0)):
+            ordering = {("order", items): share * (100 - percent) for items, share in shares[name].items()}
+            mixtures[name] = {**ordering, ("compare", 2): sum(shares[name].values()) * percent}
+        super().__init__(
+            "order", {**mixtures, "dev": mixtures["test"]}, directions, split_sizes("order", train_size, test_size)
+        )
+
+
+def labels(task: Task) -> dict[str, str]:
+    """Return the strata that results are told by: the paper's Figure 4 by least swaps, its Table 2 ascending only."""
+    data: SortData = task.data
+    found = {"task": data.kind, "size": str(data.size)}
+    if data.kind != "compare":
+        found["direction"] = _named(data.descending)
+        found[f"least swaps of {data.size} items"] = str(least_swaps(task.hidden, data.descending))
+    return found
+
+
+def _named(descending: bool) -> str:
+    return "descending" if descending else "ascending"
+
+
+def _shares(source: str, size: int | None, given: Mapping[str, Mapping[int, int]]) -> Mapping[str, Mapping[int, int]]:
+    """Return the weights of each mixture by number of items, all of one number if `size` says so."""
+    if size is not None:
+        items = checked_range(source, "size", size, 2, len(SYMBOLS))
+        return {name: {items: 1} for name in given}
+    for name, shares in given.items():
+        for items, share in shares.items():
+            checked_range(source, f"number of items in {name}", items, 2, len(SYMBOLS))
+            checked_range(source, f"{name}[{items}]", share, 0, 100)
+        if not any(shares.values()):
+            raise UsageError(f"{source}: {name}={dict(shares)} holds no task; give a weight above 0")
+    return given
+
+
+def _taking_turns(mixture: Mixture) -> list[tuple[str, int]]:
+    """Return a sequence that holds each kind as often as its weight says, and every beginning of it nearly so."""
+    divisor = reduce(gcd, mixture.values())
+    weights = {key: weight // divisor for key, weight in mixture.items() if weight}
+    total, behind = sum(weights.values()), dict.fromkeys(weights, 0)
+    turns = []
+    for _ in range(total):
+        for key, weight in weights.items():
+            behind[key] += weight
+        chosen = max(behind, key=behind.__getitem__)
+        behind[chosen] -= total
+        turns.append(chosen)
+    return turns
+
+
+def _permutation(draw: Draw, size: int) -> tuple[int, ...]:
+    return tuple(sorted(range(size), key=lambda _: draw()))
+
+
+def _relations(draw: Draw, ascending: tuple[int, ...]) -> tuple[str, ...]:
+    """Return the neighbours of an order and up to n - 2 of the other pairs, shuffled, each written in either way."""
+    size = len(ascending)
+    others = [(low, high) for low in range(size) for high in range(low + 2, size)]
+    extra = sorted(others, key=lambda _: draw())[: int(draw() * (size - 1))]
+    pairs = sorted([*((low, low + 1) for low in range(size - 1)), *extra], key=lambda _: draw())
+    named = [(SYMBOLS[ascending[low]], SYMBOLS[ascending[high]]) for low, high in pairs]
+    return tuple([f"{less}<{more}" if draw() < 0.5 else f"{more}>{less}" for less, more in named])
+
+
+def _gold(kind: str, values: tuple[int, ...], descending: bool) -> str:
+    if kind == "compare":
+        return f"A {'<' if values[0] < values[1] else '>'} B"
+    return ", ".join([SYMBOLS[symbol] for symbol in sorted_order(values, descending)])
+
+
+def _question(kind: str, size: int, descending: bool, relations: tuple[str, ...]) -> str:
+    items = ", ".join(SYMBOLS[:size])
+    if kind == "compare":
+        return f"Which of {items} has the larger number?"
+    told = f", knowing that {', '.join(relations)}" if relations else ""
+    return f"Bring {items} into {_named(descending)} order of their numbers{told}."

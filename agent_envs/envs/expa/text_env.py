@@ -1,0 +1,81 @@
+"""The same tasks as text: tool calls are tag pairs, and the result comes back between result tags (the Prompt baselines)."""
+
+import json
+from dataclasses import dataclass, replace
+
+from agent_envs.base.serialization import state_type
+from agent_envs.core.env import Episode, Outcome, Task, TurnEnv
+from agent_envs.envs.expa.actions import ExternalEnvironment, Latent, Refusal
+from agent_envs.envs.expa.problem import Problem
+from agent_envs.base.messages import Message, ToolResult
+from agent_envs.base.protocol import Answer, Call, Malformed, MarkedAnswerProtocol, TagProtocol
+
+MAX_RESULT_CHARACTERS = 2000
+
+
+@state_type
+@dataclass(frozen=True, slots=True)
+class TagState:
+    """The latent state of the external environments."""
+
+    latent: Latent
+
+
+class TagEnv(TurnEnv):
+    """Base of the text ids. One turn is one generation: up to a tool's closing tag, or the answer that ends the episode."""
+
+    problem: Problem
+    _protocol: TagProtocol | MarkedAnswerProtocol
+
+    def play_problem(self, problem: Problem, max_generations: int, mark: str = "") -> None:
+        """Take the tasks, the reward and the environments of a problem.
+
+        Args:
+            problem: what is played.
+            max_generations: limit on turns.
+            mark: what stands before the answer; "" for `<answer>` tags.
+        """
+        self.problem, self._mark = problem, mark
+        self.source, self.reward_spec, self.max_turns = problem.source, problem.reward, max_generations
+        self.answer_tags = (f"{mark} ", "") if mark else ("<answer>", "</answer>")
+        self.route_to(*problem.environments)
+
+    def route_to(self, *environments: ExternalEnvironment) -> None:
+        """Make these the external environments; each has a tag of its name."""
+        self.problem = replace(self.problem, environments=environments)
+        tools = {environment.name: (environment.name, "text") for environment in environments}
+        self._protocol = MarkedAnswerProtocol(tools, self._mark) if self._mark else TagProtocol(tools)
+        self.stop = self._protocol.stop
+        self._named = {environment.name: environment for environment in environments}
+
+    def _begin(self, task: Task, key: str) -> tuple[TagState, tuple[Message, ...]]:
+        return TagState(Latent(self.problem.world(task))), self.problem.opening(task)
+
+    def _advance(self, episode: Episode, action: str) -> Outcome:
+        parsed = self._protocol.parse(action)
+        if isinstance(parsed, Answer):
+            outcome = Outcome(episode.state, parsed, terminated=True)
+        elif isinstance(parsed, Call):
+            outcome = self._called(episode.state, parsed)
+        else:
+            assert isinstance(parsed, Malformed)
+            told = Message("user", f"Your turn held no action: {self._explained(parsed)}.", "environment")
+            outcome = Outcome(episode.state, parsed, (told,), events=(f"malformed: {parsed.reason}",))
+        return self.problem.judged(episode, action, outcome, self.max_turns)
+
+    def _explained(self, parsed: Malformed) -> str:
+        return parsed.reason if self.problem.described else f"finish with {self.problem.finish}"
+
+    def _called(self, state: TagState, call: Call) -> Outcome:
+        name = call.calls[0].name
+        text = json.loads(call.calls[0].arguments)["text"]
+        environment = self._named[name]
+        if environment.available(state.latent):
+            observation, latent, trace = environment.call(state.latent, text)
+        else:
+            observation, latent, trace = Refusal(f"Error: there is no {name} in this task"), state.latent, ()
+        content = observation.strip()[:MAX_RESULT_CHARACTERS]
+        refused = isinstance(observation, Refusal)
+        result = ToolResult("call_0", name, content, refused, trace)
+        shown = (Message("user", f"<result> {content} </result>", "tool"),)
+        return Outcome(TagState(latent), call, shown, (result,), (f"{name}: {content}",) if refused else ())

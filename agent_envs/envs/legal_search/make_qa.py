@@ -1,0 +1,280 @@
+"""A benchmark from a corpus by a chat model, as the paper made its own.
+
+Sections are drawn, a model asks a question that needs them, a model answers it blindly from them, a judge compares; sections
+that the answer does not need are struck out, and questions that say the same as an earlier one are dropped. Every attempt goes
+to a journal and every call to a recording, both beside the result, so that a stopped or killed run goes on with the same
+command and pays for nothing twice.
+"""
+
+import os
+import random
+from collections import Counter, deque
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from agent_envs.base.serialization import canonical_json
+from agent_envs.services.chat import ChatModel, chat_port
+from agent_envs.base.documents import Retriever
+from agent_envs.base.errors import EnvFault, UsageError
+from agent_envs.services.recording import Recording
+from agent_envs.base.jsonl_log import Journal, read_journal
+from agent_envs.services.judges import ModelJudge
+from agent_envs.envs.legal_search.library import Library
+from agent_envs.envs.legal_search.published import FORMAT, LIBRARIES, load_library
+from agent_envs.envs.legal_search.qa_candidates import (
+    FAULT,
+    KEPT,
+    Candidate,
+    Examiner,
+    Picker,
+    prompts_digest,
+    same,
+)
+from agent_envs.envs.legal_search.qa_rows import benchmark_rows
+from agent_envs.tools.retrieval.build import make_retriever
+from agent_envs.datasets.corpora import write_atomically
+
+ATTEMPTS_EACH = 5  # candidates for one question that is wanted, before it is given up
+MOST_FAULTS_IN_A_ROW = 3
+_ROUNDS = 10  # how often one section may be a base
+_FOUND = 8  # sections that an unanswerable question is tried on
+
+Progress = Callable[[str, float], None]
+
+
+@dataclass(frozen=True)
+class QAConfig:
+    """How a benchmark is made.
+
+    Attributes:
+        count: how many questions.
+        reads: how many sections a question is asked from: one of these at random, so that a repeated one is likelier.
+        unanswerable: share of the questions whose section is taken out of the library, 0 to 0.5.
+        seed: of the order of sections.
+        concurrency: attempts at a time.
+    """
+
+    count: int = 2_300
+    reads: tuple[int, ...] = (1, 1, 2, 3, 4)
+    unanswerable: float = 0.1
+    seed: int = 0
+    concurrency: int = 4
+
+    def __post_init__(self) -> None:
+        """Check the values; a UsageError names what is wrong."""
+        if self.count < 1 or self.concurrency < 1:
+            raise UsageError(f"make-qa: count={self.count}, concurrency={self.concurrency}; give 1 or more")
+        if not self.reads or any(number not in (1, 2, 3, 4) for number in self.reads):
+            raise UsageError(f"make-qa: reads={self.reads!r}; give numbers from 1 to 4")
+        if not 0 <= self.unanswerable <= 0.5:
+            raise UsageError(f"make-qa: unanswerable={self.unanswerable}; give a number from 0 to 0.5")
+
+
+@dataclass(frozen=True)
+class Made:
+    """What was made: the file, how many questions of each split and in all, and what it took."""
+
+    path: str
+    questions: int
+    unanswerable: int
+    splits: dict[str, int]
+    attempts: int
+    fates: dict[str, int]
+    usage: dict[str, int] = field(default_factory=dict)
+
+
+def make_qa(
+    corpus: str,
+    model: ChatModel,
+    out: Path,
+    config: QAConfig | None = None,
+    *,
+    judge: ChatModel | None = None,
+    progress: Progress | None = None,
+) -> Made:
+    """Write a benchmark that `tasks=FILE` reads, or go on writing it.
+
+    Args:
+        corpus: a library's name or path; see `published`.
+        model: who asks.
+        out: the file; its name ends in .jsonl. `NAME.candidates.jsonl` and `NAME.calls.jsonl` come to lie beside it.
+        config: how many questions, and of which kind.
+        judge: who answers and judges; the asking model where it is None.
+        progress: called with a stage and the fraction of it.
+
+    Raises:
+        DataMissing, UsageError: the corpus is not there or has nothing to ask from; the file beside was begun otherwise; or
+            there can be no such file, which is told before anything is asked.
+        EnvFault: the service failed again and again; what was made is kept, and the same command goes on.
+        BudgetSpent: a model's limit is reached; likewise.
+    """
+    config = config or QAConfig()
+    if out.suffix.lower() != ".jsonl":
+        raise UsageError(f"make-qa: {out} must end in .jsonl")
+    if out.is_dir():
+        raise UsageError(f"make-qa: {out} is a folder; name a file")
+    library = load_library(corpus)
+    picker = Picker(library, config.seed, config.reads)
+    if not picker.bases:
+        raise UsageError(f"make-qa: {corpus} has no section with text enough to ask about")
+    head = {
+        "format": FORMAT,
+        "library": corpus if corpus in LIBRARIES else _seen_from(out, corpus),
+        "digest": library.digest,
+        "model": model.name,
+        "judge": (judge or model).name,
+    }
+    begun = {**head, "seed": config.seed, "reads": list(config.reads), "prompts": prompts_digest()}
+    with Recording(recording_beside(out), "record") as recording:
+        port = chat_port(model, recording=recording)
+        checker = chat_port(judge or model, recording=recording)
+        examiner = Examiner(port, checker, ModelJudge(judge or model, recording=recording))
+        maker = _Maker(library, picker, examiner, config, progress or _silent)
+        kept = maker.collect(out.with_suffix(".candidates.jsonl"), begun)
+        removed = maker.removable(kept)
+    rows = benchmark_rows(library, picker.splits, kept, removed)
+    lines = [canonical_json({**head, "removed": sorted(removed)}), *map(canonical_json, rows)]
+    write_atomically(out, lambda file: file.write(("\n".join(lines) + "\n").encode("utf-8", "surrogatepass")))
+    return maker.told(out, rows)
+
+
+def _seen_from(out: Path, corpus: str) -> str:
+    """Return the path to a corpus from a file's folder; without links, behind which `..` leads elsewhere."""
+    return os.path.relpath(Path(corpus).expanduser().resolve(), out.parent.resolve())
+
+
+def recording_beside(out: Path) -> Path:
+    """Return where the calls for a benchmark are recorded."""
+    return out.with_suffix(".calls.jsonl")
+
+
+def _silent(stage: str, fraction: float) -> None:
+    """Tell nobody."""
+
+
+class _Maker:
+    """Collects candidates in the order of their places, whatever order they are made in."""
+
+    def __init__(
+        self, library: Library, picker: Picker, examiner: Examiner, config: QAConfig, progress: Progress
+    ) -> None:
+        self._library, self._picker, self._examiner = library, picker, examiner
+        self._config, self._progress = config, progress
+        self.fates: Counter[str] = Counter()
+        self.usage: Counter[str] = Counter()
+        self._kept: list[Candidate] = []
+
+    def collect(self, path: Path, begun: dict[str, Any]) -> list[Candidate]:
+        """Return the candidates that are kept, those of an earlier run first.
+
+        Raises:
+            UsageError: the journal was begun with another configuration.
+            EnvFault: several attempts in a row met a service that fails.
+        """
+        earlier = list(read_journal(path))
+        if earlier and earlier[0] != begun:
+            other = sorted(name for name in begun if begun[name] != earlier[0].get(name))
+            raise UsageError(f"{path} was begun with another {', '.join(other)}; name another --out, or remove it")
+        places = 0
+        for row in earlier[1:]:
+            self._take(Candidate(**{**row, "sections": tuple(row["sections"])}))
+            places += 1
+        with Journal(path) as journal:
+            if not earlier:
+                journal.append(begun)
+            waiting: list[Candidate] = []
+            for candidate in self._attempts(places):
+                waiting.append(candidate)
+                if candidate.fate == FAULT:
+                    if len(waiting) == MOST_FAULTS_IN_A_ROW:
+                        raise EnvFault(f"make-qa: {candidate.question}; the same command goes on from here")
+                    continue
+                for row in waiting:
+                    taken = self._take(row)
+                    journal.append({**asdict(taken), "sections": list(taken.sections)})
+                waiting.clear()
+        return self._kept
+
+    def _attempts(self, place: int) -> Iterator[Candidate]:
+        """Yield candidates from a place on until enough are kept or the tries are used up."""
+        most = min(ATTEMPTS_EACH * self._config.count + 20, _ROUNDS * len(self._picker.bases))
+        pending: deque[Any] = deque()
+        with ThreadPoolExecutor(self._config.concurrency) as pool:
+            try:
+                while len(self._kept) < self._config.count and (pending or place < most):
+                    while place < most and len(pending) < self._config.concurrency:
+                        pending.append(pool.submit(self._attempt, place))
+                        place += 1
+                    yield pending.popleft().result()
+            finally:
+                pool.shutdown(cancel_futures=True)
+
+    def _attempt(self, place: int) -> Candidate:
+        return self._examiner.attempt(place, self._picker.pick(place), f"make-qa/{self._config.seed}/{place}")
+
+    def _take(self, candidate: Candidate) -> Candidate:
+        """Count a candidate, and keep it unless it asks what was asked before or enough are kept."""
+        if candidate.fate == KEPT:
+            if any(same(candidate, other) for other in self._kept):
+                candidate = replace(candidate, fate="asked before")
+            elif len(self._kept) < self._config.count:
+                self._kept.append(candidate)
+        self.fates[candidate.fate] += 1
+        self.usage.update(candidate.usage)
+        self._progress("questions", len(self._kept) / self._config.count)
+        return candidate
+
+    def removable(self, kept: list[Candidate]) -> list[str]:
+        """Return sections to take out, so that a share of the questions has no answer any more in what is left.
+
+        Raises:
+            EnvFault: the service failed at several sections in a row; one at which it fails stays in.
+        """
+        target = int(self._config.unanswerable * len(kept) + 0.5)
+        removed: list[str] = []
+        if not target:
+            return removed
+        retriever = make_retriever("bm25", self._library.corpus)
+        lost: set[int] = set()
+        faults = 0
+        for candidate in random.Random(f"legal/make-qa/{self._config.seed}/removed").sample(kept, len(kept)):
+            gone = {section.id for top in (*removed, candidate.sections[0]) for section in self._library.below(top)}
+            hit = [row for row in kept if gone & set(row.sections)]
+            if len(hit) > target or candidate.place in lost:
+                continue
+            try:
+                answered = any(self._answered_without(row, gone, retriever) for row in hit if row.place not in lost)
+            except EnvFault as fault:
+                faults += 1
+                if faults == MOST_FAULTS_IN_A_ROW:
+                    raise EnvFault(f"make-qa: {fault.cause}; the same command goes on from here") from fault
+                continue
+            faults = 0
+            if not answered:
+                removed.append(candidate.sections[0])
+                lost = {row.place for row in hit}
+                self._progress("unanswerable questions", len(lost) / target)
+            if len(lost) == target:
+                break
+        return removed
+
+    def _answered_without(self, candidate: Candidate, gone: set[str], retriever: Retriever) -> bool:
+        """Return whether the sections nearest to a question answer it although its own are gone."""
+        hits = retriever.search(candidate.question, _FOUND + len(gone & set(candidate.sections)))
+        left = [self._library.read(hit.passage.id) for hit in hits if hit.passage.id not in gone][:_FOUND]
+        return self._examiner.confirms(candidate, left, f"make-qa/{self._config.seed}/{candidate.place}/without")
+
+    def told(self, out: Path, rows: list[dict[str, Any]]) -> Made:
+        """Return what was made."""
+        return Made(
+            path=str(out),
+            questions=len(rows),
+            unanswerable=sum(row["metric"] == "abstain" for row in rows),
+            splits=dict(Counter(row["split"] for row in rows)),
+            attempts=sum(self.fates.values()),
+            fates=dict(self.fates.most_common()),
+            usage=dict(self.usage),
+        )

@@ -1,0 +1,142 @@
+"""What the policy reads after a turn: extracts around the match, pages of sections, and texts that explain."""
+
+import re
+from bisect import bisect_left
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from agent_envs.base.documents import Hit
+from agent_envs.envs.legal_search.library import Library, Section
+from agent_envs.tools.retrieval.bm25 import STOP_WORDS
+
+_WORD = re.compile(r"\w+")
+_STOP = frozenset(STOP_WORDS)
+_MOST_MATCHES = 400  # of an extract's words that are weighed against each other
+_MOST_TEXT = 100_000  # characters of a passage that an extract is looked for in
+_PLACE = 300  # characters of a place in the hierarchy
+NOTHING = "No section matches this query."
+
+
+def snippet(text: str, query: str, size: int) -> str:
+    """Return at most `size` characters of a text around where most of the query's words stand together, cut at words."""
+    text = " ".join(text[:_MOST_TEXT].split())
+    if len(text) <= size:
+        return text
+    wanted = {word for word in _WORD.findall(query.lower()[:10_000]) if word not in _STOP}
+    spans = [(m.start(), m.end(), m[0]) for m in _WORD.finditer(text.lower()) if m[0] in wanted][:_MOST_MATCHES]
+    room = max(size - 8, 1)  # for the marks of a cut
+    first, last = _densest(spans, room)
+    start = max(0, min((first + last - room) // 2, len(text) - room))
+    end = min(len(text), start + room)
+    if start and (gap := text.find(" ", start, end)) >= 0 and gap < max(first, start + 1):
+        start = gap + 1
+    if end < len(text) and (gap := text.rfind(" ", start, end)) >= max(last, start + 1):
+        end = gap
+    return f"{'... ' if start else ''}{text[start:end].strip()}{' ...' if end < len(text) else ''}"
+
+
+def _densest(spans: Sequence[tuple[int, int, str]], room: int) -> tuple[int, int]:
+    """Return where the matches begin and end that fit in `room` with the most different words; the earliest of equals."""
+    best, found = (0, 0), 0
+    ends = [end for _, end, _ in spans]
+    for place, (start, _, _) in enumerate(spans):
+        stop = bisect_left(ends, start + room + 1, lo=place)
+        different = len({word for _, _, word in spans[place : min(stop, place + 60)]})
+        if different > found:
+            best, found = (start, ends[max(place, stop - 1)]), different
+    return best
+
+
+def results(hits: Sequence[Hit], query: str, size: int) -> str:
+    """Return what a search found: the id, the place and an extract of each section."""
+    rows = (
+        f"{number}. ID: {hit.passage.id}\n   Place: {_place(hit.passage.title)}\n"
+        f"   Text: {snippet(hit.passage.text, query, size)}"
+        for number, hit in enumerate(hits, start=1)
+    )
+    return "\n".join(rows) or NOTHING
+
+
+def _place(title: str) -> str:
+    """Return the end of a long place, from one level on."""
+    if len(title) <= _PLACE:
+        return title
+    kept = title[-_PLACE:]
+    return f"... > {kept.partition(' > ')[2] or kept}"
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """One page of a section: the text, and the ids of the sections whose own text stands on it."""
+
+    text: str
+    ids: tuple[str, ...]
+
+
+def page_of(library: Library, section: Section, number: int, size: int) -> Page | None:
+    """Return a page of a section from 1, or None where it has no such page."""
+    pages = _pages(library, section.id, size)
+    if number > len(pages):
+        return None
+    head = [f"ID: {section.id}", f"Place: {_place(library.breadcrumb(section.id))}"]
+    head.append(f"Above: {section.parent or 'nothing, this is a root'}")
+    if len(pages) > 1:
+        head.append(f"Page: {number} of {len(pages)}")
+    page = pages[number - 1]
+    return Page("\n".join([*head, "", page.text]), page.ids)
+
+
+def _pages(library: Library, section_id: str, size: int) -> tuple[Page, ...]:
+    """Return the pages of a section: all below it where that fits on one page, else its own text and what is below."""
+    rows = _whole(library, section_id, size) or _own(library, section_id)
+    body = "\n".join(text for _, text in rows)
+    spans, start = [], 0
+    for owner, text in rows:
+        spans.append((start, start + len(text), owner))
+        start += len(text) + 1
+    pages = []
+    for first, last in _cuts(body, size):
+        owners = dict.fromkeys(owner for low, high, owner in spans if owner and low < last and high > first)
+        pages.append(Page(body[first:last].strip("\n"), tuple(owners)))
+    return tuple(pages)
+
+
+def _whole(library: Library, section_id: str, size: int) -> list[tuple[str, str]]:
+    """Return (owner, line) of a section and all below it, or nothing where that is too much for a page."""
+    depths = {section_id: 0}
+    rows: list[tuple[str, str]] = []
+    length = 0
+    for section in library.below(section_id):
+        indent = "  " * depths[section.id]
+        depths.update((child, depths[section.id] + 1) for child in section.children)
+        if section.id != section_id:
+            rows.append(("", f"{indent}ID: {section.id} | {section.label}"))
+            length += len(rows[-1][1]) + 1
+        rows += [(section.id, f"{indent}{line}") for line in section.text.splitlines()]
+        length += len(section.text) + len(indent)
+        if length > size:
+            return []
+    return rows or [("", "It has no text.")]
+
+
+def _own(library: Library, section_id: str) -> list[tuple[str, str]]:
+    section = library.read(section_id)
+    rows = [(section_id, line) for line in section.text.splitlines()]
+    if section.children:
+        rows.append(("", "Below it, not shown here:"))
+        rows += [("", f"  ID: {child} | {library.read(child).label}") for child in section.children]
+    return rows
+
+
+def _cuts(body: str, size: int) -> list[tuple[int, int]]:
+    """Return where pages begin and end: at line ends if one is near, else between words, else anywhere."""
+    cuts = []
+    start = 0
+    while len(body) - start > size:
+        least = start + size * 3 // 4
+        end = body.rfind("\n", least, start + size)
+        end = end if end >= 0 else body.rfind(" ", least, start + size)
+        end = end + 1 if end >= 0 else start + size
+        cuts.append((start, end))
+        start = end
+    return [*cuts, (start, len(body))]

@@ -1,0 +1,200 @@
+"""What the outcomes of a legal question pay: `segmented`, after the paper, and `art_e`, that published formula exactly.
+
+How an episode ended travels as one typed result of its last turn, which no tool can forge: its call id is empty. The rewards
+read it there, and read what was found from the typed results of searches and reads.
+"""
+
+import math
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+
+from agent_envs.base.errors import UsageError
+from agent_envs.envs.legal_search.outcomes import Ended, Evidence, ended_of, scenario_of
+from agent_envs.envs.legal_search.tasks import LegalScenario
+from agent_envs.envs.legal_search.tools import FAULTS
+from agent_envs.core.rewards import RewardSpec, Term
+from agent_envs.core.trajectory import Task, Trajectory
+
+REWARDS = ("segmented", "art_e")
+MARGIN = 0.01  # how far below its upper end a band stops, so that no two bands share a point
+
+# Weights of ART-E (OpenPipe/ART, examples/art-e/art_e/rollout.py); `fewer_searches` is the paper's, `near_format` a step
+# between ART-E's kinds of format errors.
+WEIGHTS = {
+    "found": 0.1,
+    "read": 0.1,
+    "valid_reads": 0.1,
+    "citation": 0.3,
+    "concise": 0.1,
+    "fewer_turns": 0.1,
+    "fewer_searches": 0.1,
+    "near_format": 0.1,
+}
+# The floor of each segment's part of its band, the width of that part, and the inner terms that count in it.
+_PROGRESS = ("found", "read", "valid_reads")
+SEGMENTS: dict[str, tuple[float, float, tuple[str, ...]]] = {
+    "cited": (1.0, 1.0, ("citation", "concise", "fewer_turns", "fewer_searches")),
+    "uncited": (0.5, 0.5 - MARGIN, _PROGRESS),
+    "abstained_rightly": (0.5, 0.5 - MARGIN, _PROGRESS),
+    "abstained": (0.0, 0.5 - MARGIN, _PROGRESS),
+    "out_of_turns": (-0.5, 0.0, ()),
+    "wrong": (-1.0, 0.5 - MARGIN, ("found",)),
+    "format_error": (-2.0, 1.0 - MARGIN, (*_PROGRESS, "near_format")),
+}
+
+
+@dataclass(frozen=True)
+class Limits:
+    """How many turns and searches an episode has: what a bonus for fewer of them is measured by."""
+
+    turns: int
+    searches: int
+
+
+def make_reward(name: str, limits: Limits, weights: Mapping[str, float] | None = None) -> RewardSpec:
+    """Return the reward of a name.
+
+    Args:
+        name: `segmented` or `art_e`.
+        limits: the episode's.
+        weights: inner weights of `segmented` that differ from `WEIGHTS`, each from 0 to 10.
+
+    Raises:
+        UsageError: there is no such reward or weight.
+    """
+    if name not in REWARDS:
+        raise UsageError(f"LegalSearch: reward={name!r} is unknown; the rewards are {', '.join(REWARDS)}")
+    if weights is not None and not isinstance(weights, Mapping):
+        raise UsageError(f"LegalSearch: weights={weights!r}; give a mapping from {', '.join(WEIGHTS)} to numbers")
+    if name == "art_e":
+        if weights:
+            raise UsageError(f"LegalSearch: weights={weights!r} have no meaning with reward='art_e'; leave them out")
+        return _spec("art_e", lambda t: _art_e(t, limits), _ART_E_TERMS, (-2.0, 1.5))
+    unknown = sorted(set(weights or ()) - set(WEIGHTS))
+    if unknown:
+        raise UsageError(
+            f"LegalSearch: weights name {', '.join(map(str, unknown))}; the weights are {', '.join(WEIGHTS)}"
+        )
+    full = {**WEIGHTS, **(weights or {})}
+    for key, weight in full.items():
+        if isinstance(weight, bool) or not isinstance(weight, int | float) or not 0 <= weight <= 10:
+            raise UsageError(f"LegalSearch: weights[{key!r}]={weight!r}; give a number from 0 to 10")
+    bounds = {"band": (-2.0, 1.0, "the floor of the segment that the episode ended in")}
+    for key, weight in full.items():
+        bounds[key] = (0.0, weight * (2 if key == "near_format" else 1), _DOCS[key])
+    most = sum(high for _, high, _ in list(bounds.values())[1:])
+    bounds["kept_in_band"] = (-most, 0.0, "takes back what would leave the segment's part of its band")
+    return _spec("segmented", lambda t: segmented(t, limits, full), bounds, (-2.0, 2.0))
+
+
+_DOCS = {
+    "found": "share of the gold sections that a search or a read brought up",
+    "read": "share of the gold sections that were read",
+    "valid_reads": "something was read, and no read was of an ID or page that is not there",
+    "citation": "the answer cites a section that holds it",
+    "concise": "the weight over the number of cited sections",
+    "fewer_turns": "the weight times the share of the turns that were not taken",
+    "fewer_searches": "the weight times the share of the searches that were not made",
+    "near_format": "0 for what cannot be parsed, 1 for an unknown tool, 2 for wrong or missing arguments or no call",
+}
+
+
+def _spec(
+    name: str,
+    values: Callable[[Trajectory], dict[str, float]],
+    bounds: Mapping[str, tuple[float, float, str]],
+    episode: tuple[float, float],
+) -> RewardSpec:
+    def value(key: str) -> Callable[[Trajectory], float]:
+        return lambda trajectory: values(trajectory).get(key, 0.0)
+
+    terms = tuple(Term(key, low, high, doc, value(key)) for key, (low, high, doc) in bounds.items())
+    return RewardSpec(name, terms, episode)
+
+
+def segmented(trajectory: Trajectory, limits: Limits, weights: Mapping[str, float]) -> dict[str, float]:
+    """Return the terms of `segmented` for the newest turn; none while the episode lasts."""
+    ended = ended_of(trajectory)
+    if not ended.outcome:
+        return {}
+    scenario = scenario_of(trajectory.task)
+    rightly = ended.outcome == "abstained" and not scenario.answerable
+    floor, width, inner = SEGMENTS["abstained_rightly" if rightly else ended.outcome]
+    shares = _shares(trajectory, ended, scenario, limits)
+    terms = {name: weights[name] * shares[name] for name in inner}
+    return {"band": floor, **terms, "kept_in_band": min(0.0, width - math.fsum(terms.values()))}
+
+
+def _shares(trajectory: Trajectory, ended: Ended, scenario: LegalScenario, limits: Limits) -> dict[str, float]:
+    evidence = Evidence.of(trajectory)
+    gold = scenario.gold_sections
+    seen = evidence.found | evidence.read
+    return {
+        "found": sum(name in seen for name in gold) / max(len(gold), 1),
+        "read": sum(name in evidence.read for name in gold) / max(len(gold), 1),
+        "valid_reads": float(evidence.reads > 0 and not evidence.invalid_reads),
+        "citation": 1.0,
+        "concise": 1 / max(len(ended.sources), 1),
+        "fewer_turns": max(0.0, 1 - len(trajectory.turns) / limits.turns),
+        "fewer_searches": max(0.0, 1 - evidence.searches / max(limits.searches, 1)),
+        "near_format": float((0, 1, 2, 2)[FAULTS.index(ended.fault)]) if ended.fault in FAULTS else 0.0,
+    }
+
+
+_ART_E_TERMS = {
+    "outcome": (-2.0, 1.0, "-2, -1.9, -1.8 for format errors, -1 wrong, 0 abstained or out of turns, 1 right"),
+    "progress": (0.0, 0.4, "not for right answers: 0.1 each for found, read, no invalid read, sources right"),
+    "sources": (0.0, 0.3, "for right answers: the sources are right"),
+    "concise": (0.0, 0.1, "for right answers: 0.1 over the number of sources, if there are any"),
+    "fewer_turns": (0.0, 0.1, "for right answers: 0.1 times the share of the turns that were not taken"),
+}
+
+
+def _art_e(trajectory: Trajectory, limits: Limits) -> dict[str, float]:
+    """Return the terms of `art_e` for the newest turn; the right document is any section that holds the answer."""
+    ended = ended_of(trajectory)
+    if not ended.outcome:
+        return {}
+    evidence, right = Evidence.of(trajectory), set(scenario_of(trajectory.task).answer_sections)
+    sources_right = not right.isdisjoint(ended.sources)
+    if ended.outcome in ("cited", "uncited"):
+        return {
+            "outcome": 1.0,
+            "sources": 0.3 * sources_right,
+            "concise": 0.1 / len(ended.sources) if ended.sources else 0.0,
+            "fewer_turns": 0.1 * (1 - len(trajectory.turns) / limits.turns),
+        }
+    kinds = dict(zip(FAULTS, (-2.0, -1.9, -1.8, -1.8), strict=True))
+    floor = kinds[ended.fault] if ended.fault else -1.0 if ended.outcome == "wrong" else 0.0
+    signs = (
+        not right.isdisjoint(evidence.found),
+        not right.isdisjoint(evidence.read),
+        not evidence.invalid_reads,
+        sources_right,
+    )
+    return {"outcome": floor, "progress": 0.1 * sum(signs)}
+
+
+def metrics(trajectory: Trajectory) -> dict[str, float]:
+    """Return what happened beside success: how it ended, what was cited, found, read; and whether judge and metric agree."""
+    return dict(_metrics(trajectory))
+
+
+def _metrics(trajectory: Trajectory) -> Iterator[tuple[str, float]]:
+    ended, evidence = ended_of(trajectory), Evidence.of(trajectory)
+    for name in ("abstained", "wrong", "out_of_turns", "format_error"):
+        yield name, float(ended.outcome == name)
+    yield "cited", float(ended.outcome == "cited")
+    gold = scenario_of(trajectory.task).gold_sections
+    if gold:
+        yield "found", sum(name in evidence.found | evidence.read for name in gold) / len(gold)
+    yield "searches", float(evidence.searches)
+    yield "reads", float(evidence.reads)
+    if ended.judge:
+        yield "judge_agrees", float((ended.judge == "1") == ended.metric)
+
+
+def labels(task: Task) -> dict[str, str]:
+    """Return the kind of a task's question, and whether it has an answer."""
+    kind = str(task.data[0]) if isinstance(task.data, tuple) and task.data else "question"
+    return {"kind": kind, "answerable": "yes" if scenario_of(task).answerable else "no"}

@@ -1,0 +1,87 @@
+"""The scripted solver, which reads the scenario and acts as anyone would, and the sampler of random legal actions."""
+
+import random
+import re
+
+from agent_envs.grading.text_answers import exact_match
+from agent_envs.core.env import Episode, TurnEnv
+from agent_envs.base.errors import UsageError
+from agent_envs.envs.legal_search.env import LegalSearch
+from agent_envs.envs.legal_search.outcomes import scenario_of
+from agent_envs.envs.legal_search.tasks import ABSTAIN, LegalStep
+from agent_envs.envs.legal_search.tools import ANSWER, KEYWORD, READ, SEMANTIC, Read, Search, read_turn, rendered
+from agent_envs.wrappers.turns import allowance
+
+_WORD = re.compile(r"\w[\w'-]*")
+
+
+def next_action(env: TurnEnv) -> str:
+    """Return the next search or read of the task's steps, or the answer once they, or the turns, are used up.
+
+    Where turns are too few for every step's search, sections are read without one.
+    """
+    core = env.unwrapped
+    assert isinstance(core, LegalSearch)
+    if core.live_service:
+        raise UsageError(
+            f"{core.env_id}: the solver does not call the live service {core.live_service}; replay a recording of it"
+        )
+    episode = core.episode
+    left, prefill = allowance(env)
+    scenario = scenario_of(episode.task)
+    queries, sections = _acted(episode, core.protocol)
+    waiting = [step for step in scenario.steps if not _taken(step, queries, sections)]
+    if waiting and left > 1:
+        step = waiting[0]
+        if not step.section or _may_search(core, step, queries, left - len(waiting)):
+            text = rendered(KEYWORD, core.protocol, query=step.query)
+            return f"<think>A section is missing.</think>\n{text}"
+        text = rendered(READ, core.protocol, section_id=step.section)
+        return f"<think>This section is to be read.</think>\n{text}"
+    answer = _gold(episode) if scenario.answerable else ABSTAIN
+    sources = list(scenario.answer_sections[:1])
+    if prefill:
+        return rendered(ANSWER, "tags", answer=answer, sources=sources)
+    text = rendered(ANSWER, core.protocol, answer=answer, sources=sources)
+    return f"<think>All that is needed was read.</think>\n{text}"
+
+
+def _taken(step: LegalStep, queries: list[str], sections: list[str]) -> bool:
+    """Return whether a step was taken; one without a section is a search that finds nothing."""
+    return step.section in sections if step.section else step.query in queries
+
+
+def _may_search(core: LegalSearch, step: LegalStep, queries: list[str], spare_turns: int) -> bool:
+    searches: int = core.episode.state.searches
+    return bool(step.query) and step.query not in queries and spare_turns > 1 and searches < core.max_searches
+
+
+def _acted(episode: Episode, protocol: str) -> tuple[list[str], list[str]]:
+    """Return the queries that were made and the sections that were asked for."""
+    wishes = [read_turn(str(turn.action), protocol)[1] for turn in episode.turns]
+    queries = [wish.query for wish in wishes if isinstance(wish, Search)]
+    return queries, [wish.section_id for wish in wishes if isinstance(wish, Read)]
+
+
+def _gold(episode: Episode) -> str:
+    gold = episode.task.gold
+    return next((text for text in gold if exact_match(text, gold)), ABSTAIN)
+
+
+def random_action(env: TurnEnv, rng: random.Random) -> str:
+    """Return a search for random words of what was shown, a read of an ID that was shown, or such words as an answer."""
+    core = env.unwrapped
+    assert isinstance(core, LegalSearch)
+    episode = core.episode
+    shown = [message.content for message in episode.turns[-1].observation] if episode.turns else []
+    words = _WORD.findall(" ".join([episode.task.question, *shown]))
+    picked = " ".join(rng.choice(words) for _ in range(rng.randint(1, 3))) if words else "nothing"
+    ids = [name for turn in episode.turns for result in turn.results for name in result.ids]
+    name = rng.choice((KEYWORD, SEMANTIC, READ, READ, ANSWER))
+    if name == READ and ids:
+        text = rendered(READ, core.protocol, section_id=rng.choice(ids))
+    elif name == ANSWER:
+        text = rendered(ANSWER, core.protocol, answer=picked, sources=rng.sample(ids, min(1, len(ids))))
+    else:
+        text = rendered(name if name != READ else KEYWORD, core.protocol, query=picked)
+    return f"<think>At random.</think>\n{text}"

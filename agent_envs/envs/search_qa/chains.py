@@ -1,0 +1,173 @@
+"""What a question of the fictional worlds asks for, fact by fact, and which of the facts the shown documents tell.
+
+Read from the text alone, with the wordings that all worlds are told in; questions of other sets have no such chain.
+"""
+
+import json
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+
+from agent_envs.datasets.world.relations import WORKS, Relation, kinds
+
+Told = tuple[tuple[str, Relation], ...]  # the kinds of subject and their relations that one wording may mean
+_COMPARISONS = ("first", "last", "gap", "same")
+_MOST_TEXT = 3_000  # characters of a document, and of a question
+_MOST_SENTENCE = 300
+_HEAD = re.compile(r"Doc \d{1,4}(?=\(Title: \"|: )")
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """A document as a search shows it."""
+
+    title: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Chain:
+    """A description: the name it starts from, the kind of a work ("" of other names), and the facts to follow."""
+
+    name: str
+    kind: str
+    facts: tuple[Told, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A question: one chain, or the two sides of a comparison (`first`, `last`, `gap` or `same`)."""
+
+    sides: tuple[Chain, ...]
+    comparison: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Followed:
+    """How far documents lead along a chain.
+
+    Attributes:
+        name: the subject of the first fact that is not told, or where all are, of the last one.
+        question: that fact as a question of its own.
+        value: what is told last, "" before anything is.
+        told: whether all facts are told.
+    """
+
+    name: str
+    question: str
+    value: str
+    told: bool
+
+
+def documents(text: str) -> list[Document]:
+    """Return the documents that a message shows, in either format."""
+    body = text.partition("<information>")[2].partition("</information>")[0].strip()
+    if body.startswith("{"):
+        try:
+            body = str(json.loads(body)["result"])
+        except (KeyError, TypeError, ValueError, RecursionError):
+            return []
+    found = []
+    for piece in _HEAD.split(body)[1:]:
+        closing = '") ' if piece.startswith("(") else '"\n'
+        title, _, told = piece[:_MOST_TEXT].partition('"')[2].partition(closing)
+        found.append(Document(title, " ".join(told.split())))
+    return found
+
+
+def asked(question: str) -> Asked | None:
+    """Return what a question asks for; None where it is worded in no way of a world's."""
+    text = question.strip()
+    if len(text) > _MOST_TEXT:
+        return None
+    for template, told in _wordings("asks").items():
+        inner = _inner(template, text)
+        if inner:
+            chain = _chain(inner)
+            return Asked((Chain(chain.name, chain.kind, (*chain.facts, told)),))
+    for comparison in _COMPARISONS:
+        for template, told in _wordings(comparison).items():
+            sides = _two(template, text)
+            if sides:
+                ended = (Chain(side.name, side.kind, (*side.facts, told)) for side in map(_chain, sides))
+                return Asked(tuple(ended), comparison)
+    return None
+
+
+def follow(chain: Chain, shown: Sequence[Document]) -> Followed:
+    """Return how far documents lead along a chain."""
+    name, kind, value, question = chain.name, chain.kind, "", ""
+    for place, fact in enumerate(chain.facts):
+        fitting = (
+            [row for row in fact if row[0] == kind] or [row for row in fact if kind or row[0] not in WORKS] or fact
+        )
+        found = next((hit for row in fitting if (hit := _value(name, *row, shown))), None)
+        kind, relation = found[1:] if found else fitting[0]
+        question = relation.asks[0].format(x=f"the {kind} {name}" if kind in WORKS else name)
+        if found is None:
+            return Followed(name, question, value, told=False)
+        value, kind = found[0], relation.value
+        if place + 1 < len(chain.facts):
+            name = value
+    return Followed(name, question, value, told=True)
+
+
+@cache
+def _wordings(field: str) -> dict[str, Told]:
+    """Return, for every wording of a field, which relations it may mean, the longest first."""
+    found: dict[str, Told] = {}
+    for kind in kinds().values():
+        for relation in kind.relations:
+            for template in getattr(relation, field):
+                found[template] = (*found.get(template, ()), (kind.name, relation))
+    return dict(sorted(found.items(), key=lambda row: -len(row[0])))
+
+
+def _chain(text: str) -> Chain:
+    """Return the chain of a description, which no wording fits where it is a name."""
+    facts: list[Told] = []
+    while True:
+        found = ((inner, told) for template, told in _wordings("nouns").items() if (inner := _inner(template, text)))
+        text, told = next(found, (text, ()))
+        if not told:
+            break
+        facts.insert(0, told)
+    kind = next((work for work in WORKS if text.startswith(f"the {work} ")), "")
+    return Chain(text.removeprefix(f"the {kind} "), kind, tuple(facts))
+
+
+def _inner(template: str, text: str) -> str:
+    """Return what stands in the place of the subject, "" where a wording does not fit."""
+    before, _, after = template.partition("{x}")
+    fits = text.startswith(before) and text.endswith(after) and len(text) > len(before) + len(after)
+    return text[len(before) : len(text) - len(after)] if fits else ""
+
+
+def _two(template: str, text: str) -> tuple[str, str] | None:
+    """Return the two sides of a comparison, None where a wording does not fit."""
+    before, _, rest = template.partition("{a}")
+    between, _, after = rest.partition("{b}")
+    if not (text.startswith(before) and text.endswith(after)):
+        return None
+    one, joint, other = text[len(before) : len(text) - len(after)].partition(between)
+    return (one, other) if joint and one and other else None
+
+
+def _value(name: str, kind: str, relation: Relation, shown: Sequence[Document]) -> tuple[str, str, Relation] | None:
+    """Return what documents about a subject tell of a relation, with the kind and the relation."""
+    for document in shown:
+        if document.title in (name, f"{name} ({kind})"):
+            for sentence in re.split(r"(?<=\.) ", document.text):
+                for pattern in _patterns(relation):
+                    found = pattern.fullmatch(sentence[:_MOST_SENTENCE])
+                    if found:
+                        return found["v"], kind, relation
+    return None
+
+
+@cache
+def _patterns(relation: Relation) -> tuple[re.Pattern[str], ...]:
+    value = r"(?P<v>\d{3,4})" if relation.value == "year" else r"(?P<v>[A-Z][^.,]*)"
+    texts = (re.escape(says).replace(r"\{s\}", "[^.]+?").replace(r"\{v\}", value) for says in relation.says)
+    return tuple(re.compile(text) for text in texts)

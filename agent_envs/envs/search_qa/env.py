@@ -1,0 +1,253 @@
+"""The Search QA environment."""
+
+import json
+from dataclasses import dataclass
+from importlib.resources import files
+from string import Template
+from typing import Any
+
+from agent_envs.grading.text_answers import exact_match
+from agent_envs.base.serialization import state_type
+from agent_envs.core.env import Episode, Outcome, Task, TurnEnv
+from agent_envs.base.documents import Hit, Retriever
+from agent_envs.base.errors import UsageError
+from agent_envs.services.recording import Recording
+from agent_envs.base.messages import Message, ToolResult
+from agent_envs.base.progress import stage_lines
+from agent_envs.base.protocol import Answer, Call, Malformed, TagProtocol
+from agent_envs.tools.retrieval.build import MODEL_FORMS, REMOTE_FORMS, RETRIEVERS, is_outside, is_retriever, make_retriever
+from agent_envs.envs.search_qa.observations import FORMATS, explain, information
+from agent_envs.envs.search_qa.scoring import make_reward
+from agent_envs.envs.search_qa.tasks import QuestionSource, Scenario, WorldSource, published
+from agent_envs.datasets.world import WorldConfig
+from agent_envs.tools.web import WEB_FORMS
+
+_PROMPT = Template(files(__package__).joinpath("prompt.md").read_text(encoding="utf-8").strip())
+_PROTOCOL = TagProtocol(tools={"search": ("search", "query")})
+SILENT_BUILD = 5_000  # passages; a larger index takes seconds, and says so
+_UNANSWERABLE = " Where the documents do not hold the answer, answer <answer> unknown </answer>."
+
+
+@state_type
+@dataclass(frozen=True, slots=True)
+class SearchState:
+    """How many searches were carried out."""
+
+    searches: int = 0
+
+
+class SearchQA(TurnEnv):
+    """Answer a question by searching a corpus of passages.
+
+    Description:
+        The agentic search setting of Search-R1 (arXiv 2503.09516), on which VEG (verbal epsilon-greedy) is trained and
+        tested. The policy thinks, searches, reads what came back, and answers. One turn is one generation of the policy.
+
+    Task sources:
+        `tasks="world"` (default) asks about generated worlds of people, places, works and organisations: nothing to
+        download, unlimited, and unseen by any model; train, dev and test worlds are disjoint. `nq`, `triviaqa`, `popqa`,
+        `hotpotqa`, `2wiki`, `musique`, `bamboogle` and the papers' training mixture `nq+hotpotqa` are read from the folder
+        that `AGENT_ENVS_DATA` names, or from what `agent-envs data get` fetched. A path to a file of questions works too.
+        Scores hold for one corpus only: its sha256 is part of every task's identity; where a server searches a corpus of its
+        own, the identity says that it is outside, and no passage is read on this machine.
+
+    Action:
+        Text. `<search>query</search>` or `<answer>text</answer>`; the first complete tag counts, an unclosed last tag counts
+        as closed, everything else is free. `info["stop"]` holds the stop strings.
+
+    Observation:
+        After a search, the passages between `<information>` tags, as `search_r1` (raw text, default) or `skyrl_json` (a
+        JSON text). A turn without an action gets a text that says what to write. Bodies are cut at `max_observation_chars`
+        characters, and say so. Under `ForcedAnswer(env, free_turns=0)` what a search for the question brings stands behind it.
+
+        Deviations from the releases: the prompt and the explaining texts are in our own words; a turn without an action is
+        explained in both formats (SkyRL sends an empty block); an empty query is explained and not searched; a search that
+        finds nothing says so; bodies are cut by characters, not tokens.
+
+    Tools:
+        `search(query)`, through the tag. The results' passage ids are typed results of the turn.
+
+    Reward:
+        `em` (default): 1 for an exact match after normalisation. `em_format`: every outcome of Search-R1 v0.3 (correct 1, or
+        0.8 in a broken format; wrong 0.2 in a sound format, else 0.1; none 0), with the released rule `retrieval_score`
+        switched off by default. `f1`: word overlap. Only text that the policy wrote counts: a gold answer in a retrieved
+        passage earns nothing.
+
+    Episode end:
+        Terminated by an answer. Truncated, with reward 0, after `max_generations` turns without one. A search beyond
+        `max_searches`, or in the last turn, is not carried out and explained. Papers count differently: SkyRL's and VEG's
+        "n turns" are max_generations=n, max_searches=n-1; Search-R1's max_turns=B is max_generations=B+1, max_searches=B.
+
+    Info:
+        The common keys; no others.
+
+    Arguments:
+        tasks: `world`, a data set's name, or a file.
+        retriever: `bm25` (default); `bm25_okapi`, `rank_bm25` or `tantivy`; `static`, `minilm-faiss`, `dense:MODEL` or
+            `hybrid` (see docs/retrieval.md); an ablation: `random`, `empty`, `oracle` (the
+            supporting passages first); or a server: `search_r1@URL` or `skyrl@URL`, asked as Search-R1's and SkyRL's clients
+            ask (a URL without a path gets `/retrieve`, AGENT_ENVS_RETRIEVER_TOKEN holds its token, if it has one). A server
+            that fails is an EnvFault and no reward. `agent-envs serve-retriever` is such a server. Or the web: `serper`,
+            `brave`, `searxng@URL` (see docs/web.md).
+        reward: `em`, `em_format` or `f1`.
+        observation_format: `search_r1` or `skyrl_json`.
+        max_generations: turns in an episode, >= 1.
+        max_searches: searches that are carried out, >= 0.
+        top_k: passages a search, 1 to 100.
+        max_observation_chars: cut of an observation's body, >= 1.
+        retrieval_score: bonus of the released rule in `em_format`, 0 to 0.8.
+        world: knobs of the generated worlds, see `agent_envs.datasets.world.WorldConfig`.
+        corpus: of published questions: `auto`, a name, or a file. A server has its own: then `auto`.
+
+    Version history:
+        v0: first version.
+    """
+
+    stop = _PROTOCOL.stop
+    answer_tags = ("<answer>", "</answer>")
+    source: QuestionSource
+
+    def __init__(
+        self,
+        *,
+        tasks: str = "world",
+        retriever: str = "bm25",
+        reward: str = "em",
+        observation_format: str = "search_r1",
+        max_generations: int = 6,
+        max_searches: int = 5,
+        top_k: int = 3,
+        max_observation_chars: int = 2000,
+        retrieval_score: float = 0.0,
+        world: dict[str, Any] | None = None,
+        corpus: str = "auto",
+        render_mode: str | None = None,
+    ) -> None:
+        """Set up the source, the reward and the limits; see the class for the arguments.
+
+        Raises:
+            UsageError: an argument is out of its range; the message names it.
+            DataMissing: the data set or corpus is not on this machine.
+        """
+        self.render_mode = render_mode
+        if observation_format not in FORMATS:
+            raise UsageError(
+                f"SearchQA: observation_format={observation_format!r}; the formats are {', '.join(FORMATS)}"
+            )
+        remote = is_outside(retriever)
+        if not remote and not (isinstance(retriever, str) and is_retriever(retriever)):
+            known = ", ".join((*RETRIEVERS, *MODEL_FORMS, *REMOTE_FORMS, *WEB_FORMS))
+            raise UsageError(f"SearchQA: retriever={retriever!r}; the retrievers are {known}")
+        limits = {"max_generations": (1, max_generations), "max_searches": (0, max_searches), "top_k": (1, top_k)}
+        for name, (least, value) in {**limits, "max_observation_chars": (1, max_observation_chars)}.items():
+            if isinstance(value, bool) or not isinstance(value, int) or value < least:
+                raise UsageError(f"SearchQA: {name}={value!r}; give a whole number >= {least}")
+        if top_k > 100:
+            raise UsageError(f"SearchQA: top_k={top_k}; give at most 100")
+        self.source = _source(tasks, world, corpus, remote)
+        self.max_turns, self.max_searches, self.top_k = max_generations, max_searches, top_k
+        before, _, after = _PROMPT.safe_substitute(
+            max_searches=max_searches,
+            max_generations=max_generations,
+            unanswerable="" if self.source.answerable else _UNANSWERABLE,
+        ).partition("$question")
+        self._prompt = (before, after)
+        self._format, self._cut = observation_format, max_observation_chars
+        self._retriever_name = retriever
+        self._remote = remote
+        self._retriever: tuple[str, Retriever, Recording | None] | None = None
+        self.reward_spec = make_reward(reward, retrieval_score)
+
+    def _begin(self, task: Task, key: str) -> tuple[SearchState, tuple[Message, ...]]:
+        self._retriever_of(task)
+        before, after = self._prompt
+        return SearchState(), (Message("user", f"{before}{task.question}{after}", "environment"),)
+
+    def _advance(self, episode: Episode, action: str) -> Outcome:
+        parsed = _PROTOCOL.parse(action)
+        if isinstance(parsed, Answer):
+            success = exact_match(parsed.text, episode.task.gold)
+            return Outcome(episode.state, parsed, terminated=True, success=success)
+        if isinstance(parsed, Call):
+            return self._search(episode, parsed)
+        reason = parsed.reason if isinstance(parsed, Malformed) else "no action found"
+        text = (
+            "Your turn held no action. Write <search>your query</search> to look something up, "
+            "or <answer>your answer</answer> to finish."
+        )
+        return Outcome(episode.state, parsed, (_told(text),), events=(f"malformed: {reason}",))
+
+    def _search(self, episode: Episode, call: Call) -> Outcome:
+        query = json.loads(call.calls[0].arguments)["query"]
+        state: SearchState = episode.state
+        if len(episode.turns) + 1 >= self.max_turns:
+            return _refused(episode, call, "no turn is left to use a search: the episode ends without an answer")
+        if state.searches >= self.max_searches:
+            return _refused(
+                episode, call, f"all {self.max_searches} searches are used: answer with <answer>your answer</answer>"
+            )
+        if not query:
+            return _refused(episode, call, "the query is empty: write what to look for between <search> and </search>")
+        hits, shown = self.found(episode, query)
+        result = ToolResult("call_0", "search", shown.content, ids=tuple([hit.passage.id for hit in hits]))
+        return Outcome(SearchState(state.searches + 1), call, (shown,), (result,))
+
+    def found(self, episode: Episode, query: str) -> tuple[tuple[Hit, ...], Message]:
+        """Return what a search brings, and how it is shown."""
+        scenario = episode.task.hidden
+        support = scenario.support if isinstance(scenario, Scenario) else ()
+        hits = self._retriever_of(episode.task).search(query, self.top_k, support=support, seed=episode.key)
+        return hits, Message("user", information(hits, self._format, self._cut), "tool")
+
+    @property
+    def live_service(self) -> str:
+        """The outside service that a search would call now; "" where it is in process, or replayed."""
+        replayed = self.recording is not None and self.recording.mode == "replay"
+        return self._retriever_name if self._remote and not replayed else ""
+
+    def _retriever_of(self, task: Task) -> Retriever:
+        corpus, recording = self.source.corpus(task), self.recording
+        wanted = "" if corpus is None else corpus.digest
+        made = self._retriever
+        if made is None or made[0] != wanted or made[2] is not recording:
+            large = corpus is not None and len(corpus) > SILENT_BUILD
+            progress = stage_lines(f"{self._retriever_name} index") if large else None
+            retriever = make_retriever(self._retriever_name, corpus, progress=progress, recording=recording)
+            # Rebound as a whole, so that a fork, which shares it until then, is never touched.
+            made = self._retriever = (wanted, retriever, recording)
+        return made[1]
+
+
+def _source(tasks: str, world: dict[str, Any] | None, corpus: str, remote: bool) -> QuestionSource:
+    for name, value in (("tasks", tasks), ("corpus", corpus)):
+        if not isinstance(value, str):
+            raise UsageError(f"SearchQA: {name}={value!r}; give a name or a path as text")
+    if remote and corpus != "auto":
+        raise UsageError(f"SearchQA: corpus={corpus!r} has no meaning with a server, which has its own; leave it out")
+    if tasks != "world":
+        if world is not None:
+            raise UsageError(f"SearchQA: world={world!r} has no meaning with tasks={tasks!r}; leave it out")
+        return published(tasks, None if remote else corpus)
+    if corpus != "auto":
+        raise UsageError(f"SearchQA: corpus={corpus!r} has no meaning with tasks='world'; leave it out")
+    try:
+        return WorldSource(WorldConfig(**(world or {})), remote)
+    except TypeError as error:
+        raise UsageError(f"SearchQA: world={world!r}: {error}") from error
+
+
+def first_look(env: TurnEnv) -> tuple[Message, ...]:
+    """Return what a policy without a free turn is shown: the passages for the question itself, as a search shows them."""
+    core = env.unwrapped
+    assert isinstance(core, SearchQA)
+    return (core.found(core.episode, core.episode.task.question)[1],)
+
+
+def _told(text: str) -> Message:
+    return Message("user", explain(text), "environment")
+
+
+def _refused(episode: Episode, call: Call, why: str) -> Outcome:
+    result = ToolResult("call_0", "search", why, error=True)
+    text = f"No search was carried out: {why}."
+    return Outcome(episode.state, call, (_told(text),), (result,), events=(f"search refused: {why}",))

@@ -1,0 +1,84 @@
+"""Scripted feedback for Search QA: which fact is missing, and whether the documents tell enough to answer."""
+
+import random
+import re
+from collections.abc import Sequence
+
+from agent_envs.base.messages import Message
+from agent_envs.wrappers.scripted_feedback import Hint, Wordings, scripted
+from agent_envs.envs.search_qa.chains import Asked, Document, Followed, asked, documents, follow
+
+WORDINGS = Wordings(__package__)
+_LIMITS = re.compile(r"You have (\d{1,6}) searches and (\d{1,6}) turns")
+_NAME = re.compile(r"(?<![.?!] )(?<!^)\b[A-Z][\w'-]{1,40}(?: (?:of |the |de |von )?[A-Z][\w'-]{1,40}){0,4}")
+_UNKNOWN = "<answer> unknown </answer>"
+_TRIES = 2  # searches for one name
+
+
+def give_feedback(messages: Sequence[Message], mode: str, quality: str, rng: random.Random) -> str:
+    """Return feedback on a conversation; see `agent_envs.wrappers.scripted_feedback.scripted`."""
+    return scripted(WORDINGS, _advise, messages, mode, quality, rng)
+
+
+class _Talk:
+    """What a conversation tells: the question, the queries so far, the documents, and the turns left."""
+
+    def __init__(self, messages: Sequence[Message]) -> None:
+        prompt = messages[0].content
+        self.question = prompt.rpartition("Question: ")[2].strip()
+        own = [message.content for message in messages if message.role == "assistant"]
+        self.queries = [query for text in own if (query := _query(text))]
+        self.shown: list[Document] = [one for message in messages[1:] for one in documents(message.content)]
+        limits = _LIMITS.search(prompt)
+        searches, turns = (int(limits[1]), int(limits[2])) if limits else (99, 99)
+        self.last = len(own) + 1 >= turns or len(self.queries) >= searches
+        self.may_abstain = _UNKNOWN in prompt
+
+    def tried(self, name: str) -> int:
+        """Return how many queries hold a name."""
+        return sum(name.lower() in query for query in self.queries)
+
+    def names(self) -> list[str]:
+        """Return the names in the question, those that were not searched for yet first."""
+        return sorted(dict.fromkeys(_NAME.findall(self.question[:3_000])), key=self.tried)
+
+
+def _advise(messages: Sequence[Message], mode: str, quality: str) -> Hint:
+    talk = _Talk(messages)
+    found = asked(talk.question)
+    ways = [follow(side, talk.shown) for side in found.sides] if found else []
+    if mode == "exploit" and quality == "good":
+        return _next(talk, found, ways) if found else _plain(talk)
+    untold = [way for way in ways if not way.told]
+    names = [way.name for way in untold or ways] or talk.names() or [""]
+    others = [one.title for one in reversed(talk.shown) if one.title not in names] or [names[-1]]
+    slots = {"name": names[0], "other": others[0]}
+    if quality == "good":
+        return ("told" if ways and not untold else "middle" if talk.queries else "start"), slots
+    if ways and not untold or (found and found.comparison):
+        return "known", {"name": found.sides[0].name if found else names[0]}
+    return "early", {"name": (ways[0].value or ways[0].name) if ways else others[0]}
+
+
+def _next(talk: _Talk, found: Asked, ways: Sequence[Followed]) -> Hint:
+    """Return the next step along the chains."""
+    missing = next((way for way in ways if not way.told), None)
+    if missing is None:
+        told = {"question": ways[0].question, "also": ways[-1].question}
+        return ("compare" if found.comparison else "answer"), told
+    if talk.last or talk.tried(missing.name) > _TRIES:
+        return ("unknown" if talk.may_abstain else "guess"), {}
+    tried = talk.tried(missing.name)
+    return ("again" if tried else "look_up"), {"question": missing.question, "name": missing.name}
+
+
+def _plain(talk: _Talk) -> Hint:
+    """Return the next step where the question has no chain: each name once, then the answer."""
+    fresh = [name for name in talk.names() if not talk.tried(name)]
+    if fresh and not talk.last:
+        return "name", {"name": fresh[0]}
+    return ("told" if talk.shown or talk.last else "start"), {}
+
+
+def _query(text: str) -> str:
+    return text.partition("<search>")[2].partition("</search>")[0].strip().lower()[:1_000]

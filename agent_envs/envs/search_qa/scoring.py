@@ -1,0 +1,126 @@
+"""The reward specs of Search QA, by name. All read the policy's own turns only, but for one released rule, off by default.
+
+`em` is Search-R1's outcome reward (arXiv 2503.09516, section 3.3). `em_format` has every outcome of its v0.3 release
+(qa_em_format.py): correct 1, or 0.8 in a broken format; wrong 0.2 in a sound format, 0.1 in a broken one; no answer 0 (the
+release pays 0.2 for a sound format without an answer, which cannot be: a sound format ends with one).
+"""
+
+import re
+
+from agent_envs.grading.text_answers import contains_answer_characters, exact_match, says_unknown, token_f1
+from agent_envs.base.errors import UsageError
+from agent_envs.base.protocol import Answer
+from agent_envs.core.rewards import RewardSpec, Term
+from agent_envs.core.trajectory import Trajectory
+
+STRUCTURE_SCORE = 0.2  # structure_format_score of the v0.3 launch script
+FINAL_SCORE = 0.1  # final_format_score of the same script
+REWARDS = ("em", "em_format", "f1")
+_TAG = re.compile(r"</?(?:think|search|information|answer)>")
+
+
+def make_reward(name: str, retrieval_score: float) -> RewardSpec:
+    """Return a reward spec.
+
+    Args:
+        name: `em`, `em_format` or `f1`.
+        retrieval_score: the released rule's bonus for a wrong answer in a sound format when the text of a search result
+            holds a gold answer as a run of characters; 0 switches it off, as the release does.
+    """
+    if name not in REWARDS:
+        raise UsageError(f"SearchQA: reward={name!r} is unknown; the rewards are {', '.join(REWARDS)}")
+    if retrieval_score and name != "em_format":
+        raise UsageError(f"SearchQA: retrieval_score={retrieval_score!r} has no meaning with reward={name!r}")
+    if name == "em":
+        term = Term("exact_match", 0.0, 1.0, "1 if the answer equals a gold answer after normalisation", _exact)
+        return RewardSpec("em", (term,), (0.0, 1.0))
+    if name == "f1":
+        term = Term("f1", 0.0, 1.0, "best F1 of the answer's words against a gold answer", _f1)
+        return RewardSpec("f1", (term,), (0.0, 1.0))
+    if type(retrieval_score) not in (int, float) or not 0 <= retrieval_score <= 1 - STRUCTURE_SCORE:
+        raise UsageError(
+            f"SearchQA: retrieval_score={retrieval_score!r}; give a number from 0 to {1 - STRUCTURE_SCORE}"
+        )
+    terms = [
+        Term("exact_match", 0.0, 1.0, "1 if the answer equals a gold answer after normalisation", _exact),
+        Term(
+            "format",
+            -STRUCTURE_SCORE,
+            STRUCTURE_SCORE,
+            "-0.2 correct but broken; 0.2 wrong but sound; 0.1 both",
+            _format,
+        ),
+    ]
+    if retrieval_score:
+        terms.append(
+            Term(
+                "retrieval_score", 0.0, retrieval_score,
+                "released rule: wrong, sound, and a gold answer stands in a passage that was retrieved",
+                lambda trajectory: retrieval_score * _retrieved(trajectory),
+            )
+        )  # fmt: skip
+    return RewardSpec("em_format", tuple(terms), (0.0, 1.0))
+
+
+def sound_format(trajectory: Trajectory) -> bool:
+    """Return whether every turn is think then search, and the last think then answer, with only white space between."""
+    turns = trajectory.turns
+    if not isinstance(turns[-1].parsed, Answer):
+        return False
+    searched = all(turn.results and not turn.results[0].error for turn in turns[:-1])
+    kinds = ["search"] * (len(turns) - 1) + ["answer"]
+    return searched and all(_sound_turn(str(turn.action), kind) for turn, kind in zip(turns, kinds, strict=True))
+
+
+def _sound_turn(text: str, kind: str) -> bool:
+    text = "".join(text.partition(f"</{kind}>")[:2])  # what follows the action is ignored, as the release cuts it
+    tags = _TAG.findall(text)
+    wanted = ["<think>", "</think>", f"<{kind}>", f"</{kind}>"]
+    if tags not in (wanted, wanted[:3]):  # a server may have cut the stop string
+        return False
+    parts = _TAG.split(text)
+    return not any(parts[place].strip() for place in (0, 2, 4) if place < len(parts))
+
+
+def metrics(trajectory: Trajectory) -> dict[str, float]:
+    """Return whether the answer abstains ("unknown", "I don't know"), and whether it is wrong without abstaining."""
+    answer = _answer(trajectory)
+    abstained = answer is not None and says_unknown(answer)
+    wrong = answer is not None and not abstained and not exact_match(answer, _gold(trajectory))
+    return {"abstained": float(abstained), "wrong": float(wrong)}
+
+
+def _answer(trajectory: Trajectory) -> str | None:
+    parsed = trajectory.turns[-1].parsed
+    return parsed.text if isinstance(parsed, Answer) else None
+
+
+def _gold(trajectory: Trajectory) -> tuple[str, ...]:
+    assert trajectory.task is not None
+    return trajectory.task.gold
+
+
+def _exact(trajectory: Trajectory) -> float:
+    answer = _answer(trajectory)
+    return float(answer is not None and exact_match(answer, _gold(trajectory)))
+
+
+def _f1(trajectory: Trajectory) -> float:
+    answer = _answer(trajectory)
+    return 0.0 if answer is None else token_f1(answer, _gold(trajectory))
+
+
+def _format(trajectory: Trajectory) -> float:
+    if _answer(trajectory) is None:
+        return 0.0
+    sound = sound_format(trajectory)
+    if _exact(trajectory):
+        return 0.0 if sound else -STRUCTURE_SCORE
+    return STRUCTURE_SCORE if sound else FINAL_SCORE
+
+
+def _retrieved(trajectory: Trajectory) -> bool:
+    if _answer(trajectory) is None or _exact(trajectory) or not sound_format(trajectory):
+        return False
+    results = (result for turn in trajectory.turns for result in turn.results if not result.error)
+    return any(contains_answer_characters(result.content, _gold(trajectory)) for result in results)

@@ -1,0 +1,46 @@
+"""The scripted solver, which reads the scenario and acts as anyone would, and the sampler of random legal actions."""
+
+import random
+import re
+
+from agent_envs.grading.text_answers import exact_match, token_f1
+from agent_envs.core.env import TurnEnv
+from agent_envs.base.errors import UsageError
+from agent_envs.envs.search_qa.env import SearchQA, SearchState
+from agent_envs.envs.search_qa.tasks import Scenario
+from agent_envs.wrappers.turns import allowance
+
+_WORD = re.compile(r"\w[\w'-]*")
+
+
+def next_action(env: TurnEnv) -> str:
+    """Return the next search of the task's chain, or the answer once the chain, the searches or the turns are used up."""
+    core = env.unwrapped
+    assert isinstance(core, SearchQA)
+    if core.live_service:
+        raise UsageError(
+            f"{core.env_id}: the solver does not call the live service {core.live_service}; replay a recording of it"
+        )
+    episode = core.episode
+    state: SearchState = episode.state
+    queries = episode.task.hidden.queries if isinstance(episode.task.hidden, Scenario) else ()
+    left, prefill = allowance(env)
+    if state.searches < min(len(queries), core.max_searches) and left > 1:
+        query = queries[state.searches]
+        return f"<think>Fact {state.searches + 1} of {len(queries)} is missing.</think>\n<search>{query}</search>"
+    gold = episode.task.gold
+    best = max(gold, key=lambda text: (exact_match(text, gold), token_f1(text, gold)), default="")
+    thought = "" if prefill else "<think>Every fact is known.</think>\n"
+    return f"{thought}<answer>{best}</answer>"
+
+
+def random_action(env: TurnEnv, rng: random.Random) -> str:
+    """Return a search for random words of what was shown, or such words as an answer; half of each."""
+    core = env.unwrapped
+    assert isinstance(core, SearchQA)
+    episode = core.episode
+    shown = episode.turns[-1].observation if episode.turns else ()
+    words = _WORD.findall(" ".join([episode.task.question, *(message.content for message in shown)]))
+    picked = " ".join(rng.choice(words) for _ in range(rng.randint(1, 3))) if words else "nothing"
+    tag = "search" if rng.random() < 0.5 else "answer"
+    return f"<think>At random.</think>\n<{tag}>{picked}</{tag}>"

@@ -1,0 +1,187 @@
+"""Where questions come from: the embedded fact world, or published data sets over a corpus."""
+
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from typing import Any, Protocol
+
+from agent_envs.base.serialization import digest, state_type
+from agent_envs.base.documents import Corpus
+from agent_envs.datasets.catalogue import load_corpus, load_questions, present_splits
+from agent_envs.datasets.corpora import FileCorpus
+from agent_envs.datasets.listing import data_paths
+from agent_envs.datasets.readers import Question
+from agent_envs.datasets.world import World, WorldConfig, get_world
+from agent_envs.core.trajectory import Task, TaskSource
+
+WORLDS = 32
+OUTSIDE = "outside"  # in place of a corpus's digest, where a server searches a corpus of its own
+
+
+@state_type
+@dataclass(frozen=True, slots=True)
+class Scenario:
+    """What only the solver and the oracle retriever know: the supporting passages, and a query for each hop."""
+
+    support: tuple[str, ...]
+    queries: tuple[str, ...]
+
+
+class QuestionSource(TaskSource, Protocol):
+    """A task source that also knows which corpus a task is searched in."""
+
+    answerable: bool
+
+    def corpus(self, task: Task) -> Corpus | None:
+        """Return the corpus of a task; None where it is outside."""
+        ...
+
+
+class WorldSource:
+    """Questions over generated worlds: unlimited, and disjoint between splits.
+
+    Index i lies in world i % 32 of the first 32 worlds (so that few tasks already span many worlds), and beyond those in
+    the next 32. A task's id is `world-SPLIT-WORLD-ITEM`.
+    """
+
+    name = "world"
+    splits = ("train", "dev", "test")
+    digest = ""
+
+    def __init__(self, config: WorldConfig, outside: bool = False) -> None:
+        """Take the knobs of the worlds, and whether their passages are searched outside."""
+        self.config, self._outside = config, outside
+        self.answerable = not config.unanswerable
+
+    def size(self, split: str) -> int:
+        """Return the number of tasks in the first 32 worlds; larger indices are tasks too."""
+        return WORLDS * self.config.questions_per_world
+
+    def get(self, split: str, key: int | str) -> Task:
+        """Return a task by index >= 0 or by id."""
+        if isinstance(key, str):
+            place = key.removeprefix(f"world-{split}-").split("-")
+            if len(place) != 2 or not all(part.isascii() and part.isdigit() and len(part) < 10 for part in place):
+                raise KeyError(key)
+            world, item = int(place[0]), int(place[1])
+            if key != f"world-{split}-{world}-{item}":
+                raise KeyError(key)
+        elif key < 0:
+            raise KeyError(key)
+        else:
+            block, place_in_block = divmod(key, self.size(split))
+            item, column = divmod(place_in_block, WORLDS)
+            world = block * WORLDS + column
+        tasks = _world_tasks(self.config, split, world, self._outside)
+        if isinstance(key, str) and item >= len(tasks):
+            raise KeyError(key)
+        return tasks[item % len(tasks)]
+
+    def corpus(self, task: Task) -> Corpus | None:
+        """Return the passages of the task's world; None where they are outside."""
+        if self._outside:
+            return None
+        _, split, world, _ = task.data
+        return get_world(self.config, split, world).corpus
+
+
+@lru_cache(maxsize=64)
+def _world_tasks(config: WorldConfig, split: str, index: int, outside: bool) -> tuple[Task, ...]:
+    world: World = get_world(config, split, index)
+    searched = OUTSIDE if outside else world.corpus.digest
+    cluster = f"world-{split}-{index}"
+    return tuple(
+        Task(
+            id=f"{cluster}-{item}",
+            split=split,
+            question=question.text,
+            gold=question.answers,
+            cluster=cluster,
+            data=(f"{question.kind}-{question.hops}", split, index, searched),
+            hidden=Scenario(question.support, tuple(step.query for step in question.steps)),
+        )
+        for item, question in enumerate(world.questions)
+    )
+
+
+class PublishedSource:
+    """A published data set, or a file of one, over a corpus of passages or over one that is outside (None)."""
+
+    answerable = True
+
+    def __init__(self, name: str, corpus: FileCorpus | None) -> None:
+        """Find the data set's splits.
+
+        Raises:
+            DataMissing: it is not on this machine; the message names the places and the command that gets it.
+        """
+        self.name = name
+        self.splits = present_splits(name)
+        self._corpus = corpus
+        self._searched = OUTSIDE if corpus is None else corpus.digest
+        self._rows: dict[str, tuple[tuple[Question, ...], dict[str, int]]] = {}
+
+    @cached_property
+    def digest(self) -> str:
+        """sha256 over the corpus and all questions: the tasks' identity."""
+        rows = [[row.id, row.text, list(row.answers)] for split in self.splits for row in self._split(split)[0]]
+        return digest([self._searched, rows])
+
+    def size(self, split: str) -> int:
+        """Return the number of questions of a split."""
+        return len(self._split(split)[0])
+
+    def get(self, split: str, key: int | str) -> Task:
+        """Return a task by index or id."""
+        rows, index = self._split(split)
+        row = rows[index[key] if isinstance(key, str) else _checked(key, len(rows))]
+        labels = tuple((name, value) for name, value in row.labels)
+        question = row.text if row.text.endswith("?") else f"{row.text}?"
+        return Task(
+            id=row.id,
+            split=split,
+            question=question,
+            gold=row.answers,
+            cluster=row.id,
+            data=(row.dataset, self._searched, labels),
+            hidden=Scenario(row.support, (question,)),
+        )
+
+    def corpus(self, task: Task) -> Corpus | None:
+        """Return the one corpus; None where it is outside."""
+        return self._corpus
+
+    def _split(self, split: str) -> tuple[tuple[Question, ...], dict[str, int]]:
+        if split not in self._rows:
+            rows = load_questions(self.name, split)
+            self._rows[split] = (rows, {row.id: place for place, row in enumerate(rows)})
+        return self._rows[split]
+
+    def __deepcopy__(self, memo: Any) -> "PublishedSource":
+        """Questions are never written, so a copy of an environment shares them."""
+        return self
+
+
+def _checked(key: int, size: int) -> int:
+    if not 0 <= key < size:
+        raise KeyError(key)
+    return key
+
+
+def published(name: str, corpus: str | None) -> PublishedSource:
+    """Return the source of a name, shared by the environments of a process while its files stay as they are.
+
+    A corpus of None is outside: no passage is read here.
+
+    Raises:
+        DataMissing: the questions or the corpus are not on this machine.
+        UsageError: an unknown name.
+    """
+    states = [(str(path.absolute()), path.stat()) for path in data_paths(name, "")]
+    key = tuple((place, state.st_size, state.st_mtime_ns) for place, state in states)
+    return _published(name, None if corpus is None else load_corpus(corpus), key)
+
+
+@lru_cache(maxsize=16)
+def _published(name: str, corpus: FileCorpus | None, files: tuple[tuple[str, int, int], ...]) -> PublishedSource:
+    """Make a source once for each state of its files, which are an argument only to be part of the key."""
+    return PublishedSource(name, corpus)

@@ -1,0 +1,162 @@
+"""What a side may write: JSON calls in `<tool_call>` tags, one call as JSON or as `f(a=1)`, or words for the other side.
+
+A thought at the start, between `<think>` tags, is read by nobody. The functional form is read by a small tokenizer of
+literals, which turns it into JSON: nothing is ever evaluated, and every text takes time in proportion to its length.
+"""
+
+import json
+import re
+import sys
+from collections.abc import Collection, Iterator
+
+from agent_envs.base.messages import ToolCall
+from agent_envs.base.protocol import Call, Malformed, Parsed, Say, ToolCallProtocol, read_call
+
+MOST_CALLS = 32
+_PROTOCOL = ToolCallProtocol()
+_HEAD = re.compile(r"([A-Za-z_][A-Za-z0-9_]{0,99})\(")
+_TOKEN = re.compile(
+    r"""(?P<space>\s+)
+    |(?P<text>"(?:[^"\\]|\\.)*+"|'(?:[^'\\]|\\.)*+')
+    |(?P<number>[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?(?![\w.]))
+    |(?P<word>[A-Za-z_][A-Za-z0-9_]*)
+    |(?P<mark>[\[\]{}:,=])""",
+    re.VERBOSE | re.DOTALL,
+)
+_WORDS = {"True": "true", "False": "false", "None": "null", "true": "true", "false": "false", "null": "null"}
+_ESCAPE = re.compile(r"\\(?:u([0-9a-fA-F]{4})|U00([01][0-9a-fA-F]{5})|x([0-9a-fA-F]{2})|(.))", re.DOTALL)
+_ESCAPED = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f", "\n": ""}
+_CLOSING = {"[": "]", "{": "}"}
+
+
+class _NotLiteral(ValueError):
+    """The text is no call of literals; the message says why, in words for its writer."""
+
+
+def read_action(text: str, tools: Collection[str]) -> Parsed:
+    """Return what a side does: a `Call` of one or more tools, a `Say`, or a `Malformed` whose reason can be shown.
+
+    Args:
+        text: the whole turn.
+        tools: the names of the side's tools; of a text that looks like a call, only these are held to be meant as one.
+    """
+    said = without_thought(text)
+    if not said:
+        return Malformed("the turn is empty: write to the other side, or call a tool")
+    parsed: Parsed = _PROTOCOL.parse(said)
+    if isinstance(parsed, Say):
+        parsed = _bare_call(said, tools)
+    if isinstance(parsed, Call) and len(parsed.calls) > MOST_CALLS:
+        return Malformed(f"{len(parsed.calls)} calls stand in one turn; at most {MOST_CALLS} are carried out together")
+    return parsed
+
+
+def without_thought(text: str) -> str:
+    """Return a text without the thought at its start and without the white space around it."""
+    text = text.strip()
+    if not text.startswith("<think>"):
+        return text
+    return text.partition("</think>")[2].strip()
+
+
+def _bare_call(said: str, tools: Collection[str]) -> Parsed:
+    if said.startswith("{") and said.endswith("}") and '"name"' in said:
+        call = read_call(said, "call_0")
+        return call if isinstance(call, Malformed) else Call((call,))
+    head = _HEAD.match(said)
+    if head is None:
+        return Say(said)
+    why = "write the call alone, up to its closing parenthesis"
+    if said.endswith(")"):
+        try:
+            call = read_call(_as_json(head[1], said[head.end() : -1]), "call_0")
+            if isinstance(call, ToolCall):
+                return Call((call,))
+            why = "its values are no literals"
+        except _NotLiteral as error:
+            why = str(error)
+    return Malformed(f"{head[1]}(...) cannot be read as a call: {why}") if head[1] in tools else Say(said)
+
+
+def _as_json(name: str, body: str) -> str:
+    """Return the JSON text of a call with keyword arguments, each a literal."""
+    if len(body) > 100_000:
+        raise _NotLiteral("it is too long")
+    tokens = list(_tokens(body))
+    parts, seen = list[str](), set[str]()
+    place = 0
+    while place < len(tokens):
+        place, key, value = _argument(tokens, place)
+        if key in seen:
+            raise _NotLiteral(f"argument {key} stands in it twice")
+        seen.add(key)
+        parts.append(f"{json.dumps(key)}:{value}")
+    return f'{{"name":{json.dumps(name)},"arguments":{{{",".join(parts)}}}}}'
+
+
+def _tokens(body: str) -> Iterator[tuple[str, str]]:
+    place = 0
+    while place < len(body):
+        found = _TOKEN.match(body, place)
+        if found is None or found.lastgroup is None:
+            raise _NotLiteral("write arguments as name=value, the values being texts, numbers, lists or objects")
+        place = found.end()
+        if found.lastgroup != "space":
+            yield found.lastgroup, found[0]
+
+
+def _argument(tokens: list[tuple[str, str]], place: int) -> tuple[int, str, str]:
+    """Return the place behind one `name=value` and its comma, the name, and the value as JSON."""
+    kinds = [kind for kind, _ in tokens[place : place + 2]]
+    if kinds != ["word", "mark"] or tokens[place + 1][1] != "=":
+        raise _NotLiteral("every argument needs its name, as in f(name=value)")
+    key, open_marks, parts = tokens[place][1], list[str](), list[str]()
+    place += 2
+    while place < len(tokens):
+        kind, text = tokens[place]
+        place += 1
+        if text == "," and not open_marks:
+            break
+        if kind == "mark":
+            _balance(open_marks, text)
+            if text in "]}" and parts and parts[-1] == ",":
+                parts.pop()
+        parts.append(_json_of(kind, text))
+    if open_marks:
+        raise _NotLiteral(f"a {open_marks[-1]} is missing")
+    return place, key, " ".join(parts)
+
+
+def _balance(open_marks: list[str], mark: str) -> None:
+    if mark in _CLOSING:
+        open_marks.append(_CLOSING[mark])
+    elif mark in "]}" and (not open_marks or open_marks.pop() != mark):
+        raise _NotLiteral(f"a {mark} closes nothing")
+
+
+def _json_of(kind: str, text: str) -> str:
+    if kind == "mark":
+        return text
+    if kind == "text":
+        return json.dumps(_ESCAPE.sub(_unescaped, text[1:-1]))
+    if kind == "number":
+        return _number(text)
+    if text not in _WORDS:
+        raise _NotLiteral(f"{text[:50]} is no value: texts stand in quotes")
+    return _WORDS[text]
+
+
+def _number(text: str) -> str:
+    sign, digits = ("-" if text.startswith("-") else ""), text.lstrip("+-")
+    whole, point, rest = digits.partition(".")
+    if not point:
+        return f"{sign}{digits}"
+    return f"{sign}{whole or '0'}.{rest if rest[:1].isdigit() else '0' + rest}"
+
+
+def _unescaped(found: re.Match[str]) -> str:
+    code = found[1] or found[2] or found[3]
+    if code:
+        return chr(min(int(code, 16), sys.maxunicode))
+    # As in Python: an unknown escape is a backslash and the character.
+    return _ESCAPED.get(found[4], found[4] if found[4] in "\\'\"/" else f"\\{found[4]}")

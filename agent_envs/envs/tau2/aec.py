@@ -1,0 +1,172 @@
+"""Both sides of a conversation as a PettingZoo environment, turn by turn."""
+
+from copy import deepcopy
+from typing import Any, ClassVar
+
+import gymnasium as gym
+from gymnasium.spaces import Dict
+from pettingzoo import AECEnv  # type: ignore[import-untyped]
+
+from agent_envs.services.chat import ChatModel
+from agent_envs.core.episode import legal_text
+from agent_envs.base.errors import UsageError
+from agent_envs.services.recording import CallSite
+from agent_envs.base.messages import Message, text_of
+from agent_envs.base.spaces import Utterance
+from agent_envs.envs.tau2.dialogue import Dialogue
+from agent_envs.envs.tau2.env import Tau2Airline, Tau2Env, Tau2Retail, Tau2Telecom, user_turns
+from agent_envs.envs.tau2.evaluation import Evaluation, transcript
+from agent_envs.envs.tau2.agent_view import Face, errors_of
+from agent_envs.envs.tau2.turn_taking import LIMITS
+from agent_envs.core.trajectory import Task
+
+AGENT, USER = "agent_0", "user_0"
+_CLASSES: dict[str, type[Tau2Env]] = {"retail": Tau2Retail, "airline": Tau2Airline, "telecom": Tau2Telecom}
+_PLAYERS = {"assistant": AGENT, "user": USER}
+
+
+class DualControl(AECEnv):  # type: ignore[misc]
+    """The agent (`agent_0`) and the user (`user_0`) of one domain; the user speaks first.
+
+    An observation is `{"text": ...}`: what that side has not seen yet, exactly as the Gym ids show it. `infos` holds it as
+    chat messages, with the side's tools at reset and what went wrong with its last turn. Both sides get the same
+    reward, at the end.
+
+    Attributes:
+        dialogue: the conversation so far, immutable, with what both sides see: for tests and records, not for players.
+        evaluation: its score, once it is over.
+    """
+
+    metadata: ClassVar[dict[str, Any]] = {
+        "name": "tau2_dual_control_v0", "render_modes": ["ansi"], "is_parallelizable": False
+    }  # fmt: skip
+
+    def __init__(
+        self,
+        domain: str,
+        *,
+        tasks: str = "generated",
+        difficulty: str = "mixed",
+        world: int = 0,
+        compat: str = "tau2-1.0.1",
+        reward: str = "official",
+        judge: str | ChatModel = "",
+        max_agent_turns: int = 100,
+        max_steps: int = 200,
+        max_errors: int = 10,
+        render_mode: str | None = None,
+    ) -> None:
+        """Take the domain ("retail", "airline" or "telecom"); the arguments are those of the Gym ids.
+
+        Raises:
+            UsageError: an unknown domain, or an argument out of its range.
+            DataMissing: the official data is not on this machine.
+        """
+        super().__init__()
+        if not isinstance(domain, str) or domain not in _CLASSES:
+            raise UsageError(f"tau2 has no domain {domain!r}; the domains are {', '.join(_CLASSES)}")
+        if render_mode not in (None, *self.metadata["render_modes"]):
+            raise UsageError(f"dual_control: render_mode={render_mode!r}; give 'ansi', or leave it out")
+        self.core = _CLASSES[domain](
+            tasks=tasks, difficulty=difficulty, world=world, compat=compat, reward=reward, judge=judge,
+            max_agent_turns=max_agent_turns, max_steps=max_steps, max_errors=max_errors,
+        )  # fmt: skip
+        self.render_mode = render_mode
+        self.possible_agents = [AGENT, USER]
+        self.agents: list[str] = []
+        self.faces = {AGENT: self.core.face, USER: Face(self.core.rules, "user", user_turns(max_steps))}
+        self.observation_spaces = {player: Dict({"text": Utterance()}) for player in self.possible_agents}
+        self.action_spaces = {player: Utterance() for player in self.possible_agents}
+        self.dialogue = Dialogue()
+        self.evaluation: Evaluation | None = None
+        self._unseen: dict[str, tuple[Message, ...]] = {}
+
+    def observation_space(self, agent: str) -> Dict:
+        """Return the space of a side's observations."""
+        return self.observation_spaces[agent]
+
+    def action_space(self, agent: str) -> Utterance:
+        """Return the space of a side's turns: all texts."""
+        return self.action_spaces[agent]
+
+    def reset(self, seed: int | None = None, options: dict[str, Any] | None = None) -> None:
+        """Start a conversation.
+
+        Args:
+            seed: picks the task, where none is named.
+            options: `task` (index, id, or a Task) and `split`; others are passed over, as PettingZoo's tests demand.
+        """
+        options = options or {}
+        gym.Env.reset(self.core, seed=seed)
+        self.task: Task = self.core._pick(options.get("task"), options.get("split", self.core.source.splits[0]))
+        public, self.dialogue = self.core.opened(self.task)
+        self.evaluation = None
+        self.agents = list(self.possible_agents)
+        self.rewards = dict.fromkeys(self.agents, 0.0)
+        self._cumulative_rewards = dict.fromkeys(self.agents, 0.0)
+        self.terminations = dict.fromkeys(self.agents, False)
+        self.truncations = dict.fromkeys(self.agents, False)
+        self._unseen = {player: face.opening(public, self.dialogue) for player, face in self.faces.items()}
+        self._taken = dict.fromkeys(self.agents, 0)
+        self.infos = {
+            player: self._info(player) | {"tools": deepcopy(list(self.faces[player].tools))} for player in self.agents
+        }
+        self.agent_selection = _PLAYERS[self.dialogue.turn]
+
+    def observe(self, agent: str) -> dict[str, str]:
+        """Return what a side has not seen before its coming turn."""
+        if agent not in self._unseen:
+            fix = f"the sides are {AGENT} and {USER}" if self._unseen else "call reset() first"
+            raise UsageError(f"dual_control: observe({agent!r}); {fix}")
+        return {"text": text_of(self._unseen[agent])}
+
+    def step(self, action: str | None) -> None:
+        """Take the turn of the side whose turn it is."""
+        if not self.agents:
+            raise UsageError("dual_control: step() without a conversation; call reset() first")
+        player = self.agent_selection
+        if self.terminations[player] or self.truncations[player]:
+            self._was_dead_step(action)
+            return
+        if not isinstance(action, str):
+            raise UsageError(
+                f"tau2: step() got a {type(action).__name__}; an action is a str, the whole text of the turn"
+            )
+        text, notes = legal_text(action)
+        before, face = self.dialogue, self.faces[player]
+        heard = face.hear(before, text)
+        self.dialogue = heard.dialogue
+        self._taken[player] += 1
+        self._cumulative_rewards[player] = 0.0
+        self._clear_rewards()
+        self._unseen[player] = heard.told
+        for one, its in self.faces.items():
+            self._unseen[one] = (*self._unseen[one], *its.news(before, self.dialogue))
+            self.infos[one] = self._info(one)
+        self.infos[player]["events"] = [*notes, *heard.events, *errors_of(face.results(before, self.dialogue))]
+        if self.dialogue.ended or self._taken[player] >= face.turns:
+            self._end()
+        self.agent_selection = _PLAYERS[self.dialogue.turn]
+        self._accumulate_rewards()
+
+    def render(self) -> str | None:
+        """Return the whole conversation, both sides' calls included."""
+        return transcript(self.dialogue.lines) if self.render_mode == "ansi" else None
+
+    def close(self) -> None:
+        """Do nothing: there is nothing to close."""
+
+    def _end(self) -> None:
+        self.evaluation = self.core.score(self.task, self.dialogue, CallSite(self.task.id))
+        score = self.evaluation
+        earned = score.reward_without_nl if self.core.reward == "without_nl" else score.reward
+        if self.core.reward == "dense":
+            earned = self.core.reached(self.task, self.dialogue)
+        cut = not self.dialogue.ended or self.dialogue.ended in LIMITS
+        self.rewards = dict.fromkeys(self.agents, earned)
+        self.terminations = dict.fromkeys(self.agents, not cut)
+        self.truncations = dict.fromkeys(self.agents, cut)
+
+    def _info(self, player: str) -> dict[str, Any]:
+        told = [message.as_dict() for message in self._unseen[player]]
+        return {"task_id": self.task.id, "messages": told, "events": []}

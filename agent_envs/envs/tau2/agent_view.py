@@ -1,0 +1,154 @@
+"""What one side is shown and what its words do: the view that Gym and PettingZoo share."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from importlib.resources import files
+from string import Template
+from typing import Any
+
+from agent_envs.base.messages import Message, ToolResult
+from agent_envs.base.protocol import Call, Malformed, Parsed, Say
+from agent_envs.envs.tau2.actions import read_action
+from agent_envs.envs.tau2.dialogue import Dialogue, Line
+from agent_envs.envs.tau2.turn_taking import DONE, GREETING, Rules, seen_by, spoke, stumbled
+from agent_envs.envs.tau2.task_schema import Tau2Task
+from agent_envs.envs.tau2.toolkit import Side
+
+_PROMPTS = {
+    name: Template(files(__package__).joinpath(f"{name}.md").read_text(encoding="utf-8").strip())
+    for name in ("prompt", "prompt_user", "prompt_solo")
+}
+_ENDINGS = {
+    "agent_stop": "The conversation is over: the agent ended it.",
+    "user_stop": "The conversation is over: the customer ended it.",
+    "agent_error": "The episode is over: nobody reads words here; call a tool in every turn.",
+    "max_steps": "The conversation was cut off: no further message is carried.",
+    "max_agent_turns": "The conversation was cut off: the agent has no turn left.",
+    "too_many_errors": "The conversation was cut off: too many tool calls failed.",
+}
+_EVENT = 200  # characters of an error's text in an event
+
+
+@dataclass(frozen=True)
+class Heard:
+    """What a side's turn brought about, as that side sees it.
+
+    Attributes:
+        parsed: the turn.
+        dialogue: the conversation behind it.
+        told: what its writer is told at once, where it was no message.
+    """
+
+    parsed: Parsed
+    dialogue: Dialogue
+    told: tuple[Message, ...] = ()
+
+    @property
+    def events(self) -> tuple[str, ...]:
+        """What could not be read."""
+        return (f"malformed: {self.parsed.reason}",) if isinstance(self.parsed, Malformed) else ()
+
+
+@dataclass(frozen=True)
+class Face:
+    """One side of a conversation under rules."""
+
+    rules: Rules
+    side: Side
+    turns: int
+
+    @cached_property
+    def tools(self) -> tuple[dict[str, Any], ...]:
+        """The schemas of the side's tools."""
+        return tuple(self.rules.tools_of(self.side))
+
+    @cached_property
+    def names(self) -> frozenset[str]:
+        """The names of the side's tools."""
+        return frozenset(tool["function"]["name"] for tool in self.tools)
+
+    def opening(self, task: Tau2Task, dialogue: Dialogue) -> tuple[Message, ...]:
+        """Return what the side is shown before its first turn: who it is, and what was said to it so far."""
+        if self.rules.solo:
+            return self._instructions(task), Message("user", task.ticket or "There is no ticket.", "environment")
+        return self._begun(task, tuple(self._messages(seen_by(dialogue, self.side), own=bool(task.history))))
+
+    def conversation(self, task: Tau2Task, dialogue: Dialogue, instructions: str = "") -> tuple[Message, ...]:
+        """Return all that the side was shown and said so far, as a model that plays it needs it.
+
+        Args:
+            task: what it is about.
+            dialogue: the conversation.
+            instructions: in place of the side's own.
+        """
+        return self._begun(task, tuple(self._messages(seen_by(dialogue, self.side), own=True)), instructions)
+
+    def _begun(self, task: Tau2Task, said: tuple[Message, ...], instructions: str = "") -> tuple[Message, ...]:
+        first = Message("system", instructions, "environment") if instructions else self._instructions(task)
+        if said and said[0].role == "assistant":  # some chat templates let nobody but the user begin
+            said = (Message("user", "The conversation so far:", "environment"), *said)
+        return (first, *said)
+
+    def hear(self, dialogue: Dialogue, text: str) -> Heard:
+        """Return what the side's turn does."""
+        parsed = read_action(text, self.names)
+        if isinstance(parsed, Malformed):
+            told = Message("user", f"This turn could not be read: {parsed.reason}.", "environment")
+            return Heard(parsed, stumbled(self.rules, dialogue), (told,))
+        calls = parsed.calls if isinstance(parsed, Call) else ()
+        words = parsed.text if isinstance(parsed, Say) else ""
+        return Heard(parsed, spoke(self.rules, dialogue, words, calls))
+
+    def news(self, before: Dialogue, after: Dialogue) -> tuple[Message, ...]:
+        """Return what the side sees of the lines since a moment, its own words left out, and how the conversation ended."""
+        shown = tuple(self._messages(seen_by(after, self.side, len(before.lines)), own=False))
+        # The words with which the other side stops say enough.
+        heard = bool(shown) and shown[-1].role == "user" and after.ended in ("user_stop", "agent_stop")
+        if after.ended and not heard:
+            shown = (*shown, Message("user", _ENDINGS[after.ended], "environment"))
+        return shown
+
+    def results(self, before: Dialogue, after: Dialogue) -> tuple[ToolResult, ...]:
+        """Return the answers to the side's calls since a moment."""
+        return tuple(
+            ToolResult(reply.call_id, reply.name, reply.content, reply.error)
+            for line in seen_by(after, self.side, len(before.lines))
+            for reply in line.results
+        )
+
+    def _instructions(self, task: Tau2Task) -> Message:
+        domain = self.rules.domain
+        name = "prompt_user" if self.side == "user" else "prompt_solo" if self.rules.solo else "prompt"
+        text = _PROMPTS[name].substitute(
+            scenario=task.scenario,
+            policy=(domain.solo_policy if self.rules.solo else domain.policy).strip(),
+            tools="\n".join(f"- {signature(tool)}" for tool in self.tools) or "none",
+            greeting=GREETING,
+            done=DONE,
+            turns=self.turns,
+        )
+        return Message("system", text, "environment")
+
+    def _messages(self, lines: tuple[Line, ...], own: bool) -> Iterator[Message]:
+        for line in lines:
+            if line.sender == self.side:
+                if own:
+                    yield Message("assistant", line.text, "environment", line.calls)
+            elif line.results:
+                yield from (Message("tool", reply.content, "tool", (), reply.call_id) for reply in line.results)
+            else:
+                yield Message("user", line.text, "user" if line.sender == "user" else "environment")
+
+
+def signature(tool: dict[str, Any]) -> str:
+    """Return a tool's name with its arguments, those that may be left out as `name=...`."""
+    function = tool["function"]
+    required = function["parameters"]["required"]
+    names = [name if name in required else f"{name}=..." for name in function["parameters"]["properties"]]
+    return f"{function['name']}({', '.join(names)})"
+
+
+def errors_of(results: tuple[ToolResult, ...]) -> tuple[str, ...]:
+    """Return an event for each call that failed."""
+    return tuple(f"{result.name[:_EVENT]}: {result.content[:_EVENT]}" for result in results if result.error)

@@ -1,0 +1,495 @@
+"""Airline: bookings, changes and cancellations of flights, with the agent's tools alone."""
+
+from collections.abc import Container
+from typing import Any, Literal, TypedDict
+
+from agent_envs.envs.tau2.compat import ORIGINAL, Compat
+from agent_envs.envs.tau2.database import Database, thawed
+from agent_envs.envs.tau2.record_schema import Each, Maybe, Tagged, shaped
+from agent_envs.envs.tau2.shared_tools import add_shared_tools
+from agent_envs.envs.tau2.toolkit import Domain, Kit, Record, ToolFailure, World
+
+NOW = "2024-05-15T15:00:00"
+_NEW_RESERVATIONS = ("HATHAT", "HATHAU", "HATHAV")
+_NEW_CERTIFICATES = ("certificate_3221322", "certificate_3221323", "certificate_3221324")
+_AIRPORTS = (
+    ("SFO", "San Francisco"), ("JFK", "New York"), ("LAX", "Los Angeles"), ("ORD", "Chicago"), ("DFW", "Dallas"),
+    ("DEN", "Denver"), ("SEA", "Seattle"), ("ATL", "Atlanta"), ("MIA", "Miami"), ("BOS", "Boston"), ("PHX", "Phoenix"),
+    ("IAH", "Houston"), ("LAS", "Las Vegas"), ("MCO", "Orlando"), ("EWR", "Newark"), ("CLT", "Charlotte"),
+    ("MSP", "Minneapolis"), ("DTW", "Detroit"), ("PHL", "Philadelphia"), ("LGA", "LaGuardia"),
+)  # fmt: skip
+_CABINS = ("business", "economy", "basic_economy")
+_BY_CABIN = {"basic_economy": int, "economy": int, "business": int}
+_METHOD = {"source": str, "id": str}
+_PERSON = {"first_name": str, "last_name": str, "dob": str}
+_CHOSEN_FLIGHT = {"flight_number": str, "date": str}
+_PAYMENT = {"payment_id": str, "amount": int}
+_SEGMENT = {"flight_number": str, "origin": str, "destination": str, "date": str, "price": int}
+_STATUSES: dict[str, dict[str, Any]] = {
+    "available": {"available_seats": _BY_CABIN, "prices": _BY_CABIN},
+    "landed": {"actual_departure_time_est": str, "actual_arrival_time_est": str},
+    "cancelled": {},
+    "on time": {"estimated_departure_time_est": str, "estimated_arrival_time_est": str},
+    "flying": {"actual_departure_time_est": str, "estimated_arrival_time_est": str},
+    "delayed": {"estimated_departure_time_est": str, "estimated_arrival_time_est": str},
+}
+SHAPES: dict[str, Any] = {
+    "flights": {
+        "flight_number": str,
+        "origin": str,
+        "destination": str,
+        "scheduled_departure_time_est": str,
+        "scheduled_arrival_time_est": str,
+        "dates": Each(Tagged("status", {status: {"status": str} | more for status, more in _STATUSES.items()})),
+    },
+    "users": {
+        "user_id": str,
+        "name": {"first_name": str, "last_name": str},
+        "address": {"address1": str, "address2": Maybe(str), "city": str, "country": str, "state": str, "zip": str},
+        "email": str,
+        "dob": str,
+        "payment_methods": Each(
+            Tagged(
+                "source",
+                {
+                    "credit_card": _METHOD | {"brand": str, "last_four": str},
+                    "gift_card": _METHOD | {"amount": float},
+                    "certificate": _METHOD | {"amount": float},
+                },
+            )
+        ),
+        "saved_passengers": [_PERSON],
+        "membership": ("gold", "silver", "regular"),
+        "reservations": [str],
+    },
+    "reservations": {
+        "reservation_id": str,
+        "user_id": str,
+        "origin": str,
+        "destination": str,
+        "flight_type": ("round_trip", "one_way"),
+        "cabin": _CABINS,
+        "flights": [_SEGMENT],
+        "passengers": [_PERSON],
+        "payment_history": [_PAYMENT],
+        "created_at": str,
+        "total_baggages": int,
+        "nonfree_baggages": int,
+        "insurance": ("yes", "no"),
+        "status": Maybe(("cancelled",)),
+    },
+}
+kit = Kit("assistant")
+
+
+class ChosenFlight(TypedDict):
+    """A flight by number and date."""
+
+    flight_number: str
+    date: str
+
+
+class Passenger(TypedDict):
+    """A person who flies."""
+
+    first_name: str
+    last_name: str
+    dob: str
+
+
+class Payment(TypedDict):
+    """A whole amount of dollars on one payment method."""
+
+    payment_id: str
+    amount: int
+
+
+def airline(database: Database, compat: Compat = ORIGINAL, policy: str = "") -> Domain:
+    """Return the airline domain over a database."""
+    return Domain("airline", database, kit, compat, policy=policy, now=NOW)
+
+
+def _user(world: World, user_id: str) -> dict[str, Any]:
+    user = world.agent.get("users", user_id)
+    if user is None:
+        raise ToolFailure(f"User {user_id} not found")
+    return user
+
+
+def _reservation(world: World, reservation_id: str) -> dict[str, Any]:
+    reservation = world.agent.get("reservations", reservation_id)
+    if reservation is None:
+        raise ToolFailure(f"Reservation {reservation_id} not found")
+    return reservation
+
+
+def _flight(world: World, flight_number: str) -> dict[str, Any]:
+    flight = world.agent.get("flights", flight_number)
+    if flight is None:
+        raise ToolFailure(f"Flight {flight_number} not found")
+    return flight
+
+
+def _instance(world: World, flight_number: str, date: str) -> dict[str, Any]:
+    """Return what is known of a flight on one date."""
+    instance: dict[str, Any] | None = _flight(world, flight_number)["dates"].get(date)
+    if instance is None:
+        raise ToolFailure(f"Flight {flight_number} not found on date {date}")
+    return instance
+
+
+def _free_instance(world: World, chosen: ChosenFlight, cabin: str, passengers: int) -> dict[str, Any]:
+    """Return a flight's date that can be booked for so many passengers."""
+    number, date = chosen["flight_number"], chosen["date"]
+    instance = _instance(world, number, date)
+    if instance["status"] != "available":
+        raise ToolFailure(f"Flight {number} not available on date {date}")
+    if instance["available_seats"][cabin] < passengers:
+        raise ToolFailure(f"Not enough seats on flight {number}")
+    return instance
+
+
+def _records(values: Any, shape: Any, where: str) -> Any:
+    """Return a list of objects as their shape reads them; a list with anything else in it stays as it is."""
+    if all(isinstance(value, dict) for value in values):
+        return shaped(list(values), [shape], where)
+    return values
+
+
+def _leg(world: World, chosen: ChosenFlight, price: int) -> dict[str, Any]:
+    flight = _flight(world, chosen["flight_number"])
+    return {
+        "flight_number": chosen["flight_number"],
+        "origin": flight["origin"],
+        "destination": flight["destination"],
+        "date": chosen["date"],
+        "price": price,
+    }
+
+
+@kit.tool()
+def get_reservation_details(world: World, reservation_id: str) -> Record:
+    """Show a reservation: flights, passengers, payments, bags and insurance.
+
+    Args:
+        reservation_id: The reservation, such as "8JX2WO".
+    """
+    return Record(_reservation(world, reservation_id))
+
+
+@kit.tool()
+def get_user_details(world: World, user_id: str) -> Record:
+    """Show a user: name, address, payment methods, saved passengers, membership and reservations.
+
+    Args:
+        user_id: The user, such as "sara_doe_496".
+    """
+    return Record(_user(world, user_id))
+
+
+@kit.tool()
+def list_all_airports(world: World) -> list[Record]:
+    """List all airports with their cities."""
+    return [Record(iata=iata, city=city) for iata, city in _AIRPORTS]
+
+
+@kit.tool()
+def get_flight_status(world: World, flight_number: str, date: str) -> str:
+    """Tell the status of a flight on a date.
+
+    Args:
+        flight_number: The flight, such as "HAT001".
+        date: The date, such as "2024-05-01".
+    """
+    return str(_instance(world, flight_number, date)["status"])
+
+
+def _found(flight: dict[str, Any], date: str, shown_date: str | None) -> Record | None:
+    """Return a flight as searches show it, if it can be booked on the date."""
+    instance = flight["dates"].get(date)
+    if instance is None or instance["status"] != "available":
+        return None
+    return Record(
+        flight_number=flight["flight_number"],
+        origin=flight["origin"],
+        destination=flight["destination"],
+        status="available",
+        scheduled_departure_time_est=flight["scheduled_departure_time_est"],
+        scheduled_arrival_time_est=flight["scheduled_arrival_time_est"],
+        date=shown_date,
+        available_seats=instance["available_seats"],
+        prices=instance["prices"],
+    )
+
+
+def _between(world: World, origin: str | None, destination: str | None) -> list[dict[str, Any]]:
+    """Return the flights from one airport to another in file order; None stands for any airport."""
+    flights = list(world.agent.rows("flights"))
+    if origin is not None:
+        flights = [flight for flight in flights if flight["origin"] == origin]
+    return flights if destination is None else [flight for flight in flights if flight["destination"] == destination]
+
+
+@kit.tool()
+def search_direct_flight(world: World, origin: str, destination: str, date: str) -> list[Record]:
+    """Search direct flights between two airports on a date.
+
+    Args:
+        origin: The airport to leave from, such as "JFK".
+        destination: The airport to arrive at, such as "LAX".
+        date: The date, such as "2024-05-01".
+    """
+    flights = _between(world, origin, destination)
+    found = (_found(flight, date, None) for flight in flights)
+    return [flight for flight in found if flight is not None]
+
+
+@kit.tool()
+def search_onestop_flight(world: World, origin: str, destination: str, date: str) -> list[list[Record]]:
+    """Search flights with one stop between two airports on a date; each result is a pair of flights.
+
+    Args:
+        origin: The airport to leave from, such as "JFK".
+        destination: The airport to arrive at, such as "LAX".
+        date: The date of the first flight, such as "2024-05-01".
+    """
+    onward = _between(world, None, destination)
+    pairs = []
+    for start in _between(world, origin, None):
+        first = _found(start, date, date)
+        if first is None:
+            continue
+        arrival = start["scheduled_arrival_time_est"]
+        later = f"2024-05-{int(date[-2:]) + 1}" if "+1" in arrival else date
+        for flight in onward:
+            if flight["origin"] == start["destination"] and flight["scheduled_departure_time_est"] >= arrival:
+                second = _found(flight, later, later)
+                if second is not None:
+                    pairs.append([first, second])
+    return pairs
+
+
+def _first_free(names: tuple[str, ...], taken: Container[str], kind: str) -> str:
+    """Return the first id that nothing has yet."""
+    for name in names:
+        if name not in taken:
+            return name
+    raise ToolFailure(f"Too many {kind}")
+
+
+def _check_payments(user: dict[str, Any], payments: list[Payment], total: int) -> None:
+    for payment in payments:
+        method = user["payment_methods"].get(payment["payment_id"])
+        if method is None:
+            raise ToolFailure(f"Payment method {payment['payment_id']} not found")
+        if method["source"] in ("gift_card", "certificate") and method["amount"] < payment["amount"]:
+            raise ToolFailure(f"Not enough balance in payment method {payment['payment_id']}")
+    paid = sum(payment["amount"] for payment in payments)
+    if paid != total:
+        raise ToolFailure(f"Payment amount does not add up, total price is {total}, but paid {paid}")
+
+
+def _pay(user: dict[str, Any], payments: list[Payment]) -> None:
+    for payment in payments:
+        method = user["payment_methods"][payment["payment_id"]]
+        if method["source"] == "gift_card":
+            method["amount"] -= payment["amount"]
+        elif method["source"] == "certificate":
+            del user["payment_methods"][payment["payment_id"]]
+
+
+@kit.tool("write")
+def book_reservation(
+    world: World,
+    user_id: str,
+    origin: str,
+    destination: str,
+    flight_type: Literal["round_trip", "one_way"],
+    cabin: Literal["business", "economy", "basic_economy"],
+    flights: list[ChosenFlight],
+    passengers: list[Passenger],
+    payment_methods: list[Payment],
+    total_baggages: int,
+    nonfree_baggages: int,
+    insurance: Literal["yes", "no"],
+) -> Record:
+    """Book a reservation.
+
+    Args:
+        user_id: The user who books, such as "sara_doe_496".
+        origin: The first airport, such as "SFO".
+        destination: The airport to travel to, such as "JFK".
+        flight_type: Whether the trip has a way back.
+        cabin: The cabin of all flights.
+        flights: The flights of the whole trip, in order.
+        passengers: The people who fly.
+        payment_methods: The methods that pay, with amounts that add up to the total price.
+        total_baggages: How many bags are checked in.
+        nonfree_baggages: How many of them cost money.
+        insurance: Whether the travel insurance is taken.
+    """
+    flights = _records(flights, _CHOSEN_FLIGHT, "flights")
+    passengers = _records(passengers, _PERSON, "passengers")
+    payment_methods = _records(payment_methods, _PAYMENT, "payment_methods")
+    _user(world, user_id)
+    taken = [name for name in _NEW_RESERVATIONS if world.agent.get("reservations", name) is not None]
+    new_id = _first_free(_NEW_RESERVATIONS, taken, "reservations")
+    reservation = shaped(
+        {
+            "reservation_id": new_id, "user_id": user_id, "origin": origin, "destination": destination,
+            "flight_type": flight_type, "cabin": cabin, "flights": [], "passengers": passengers,
+            "payment_history": payment_methods, "created_at": NOW, "total_baggages": total_baggages,
+            "nonfree_baggages": nonfree_baggages, "insurance": insurance,
+        },
+        SHAPES["reservations"], "reservation",
+    )  # fmt: skip
+    size = len(passengers)
+    legs = [_leg(world, one, _free_instance(world, one, cabin, size)["prices"][cabin]) for one in flights]
+    total = sum(leg["price"] for leg in legs) * size + (30 * size if insurance == "yes" else 0) + 50 * nonfree_baggages
+    _check_payments(_user(world, user_id), payment_methods, total)
+    _pay(world.agent.edit("users", user_id), payment_methods)
+    return Record(_booked(world, {**reservation, "flights": legs}, size))
+
+
+def _booked(world: World, reservation: dict[str, Any], size: int) -> dict[str, Any]:
+    """Take the seats of a paid reservation, and keep it under its id and with its user."""
+    for leg in reservation["flights"]:
+        instance = world.agent.edit("flights", leg["flight_number"])["dates"][leg["date"]]
+        instance["available_seats"][reservation["cabin"]] -= size
+    new_id = reservation["reservation_id"]
+    world.agent.edit("users", reservation["user_id"])["reservations"].append(new_id)
+    return world.agent.add("reservations", new_id, reservation)
+
+
+@kit.tool("write")
+def cancel_reservation(world: World, reservation_id: str) -> Record:
+    """Cancel a whole reservation; what was paid is refunded to where it came from.
+
+    Args:
+        reservation_id: The reservation, such as "ZFA04Y".
+    """
+    _reservation(world, reservation_id)
+    reservation = world.agent.edit("reservations", reservation_id)
+    refunds = [{**payment, "amount": -payment["amount"]} for payment in reservation["payment_history"]]
+    reservation["payment_history"] += refunds
+    reservation["status"] = "cancelled"
+    return Record(reservation)
+
+
+@kit.tool("write")
+def send_certificate(world: World, user_id: str, amount: int) -> str:
+    """Send a user a certificate. Be careful: it is money.
+
+    Args:
+        user_id: The user, such as "sara_doe_496".
+        amount: The amount in dollars.
+    """
+    held = _user(world, user_id)["payment_methods"]
+    new_id = _first_free(_NEW_CERTIFICATES, held, "certificates")
+    certificate = {"source": "certificate", "id": new_id, "amount": shaped(amount, float, "amount")}
+    world.agent.edit("users", user_id)["payment_methods"][new_id] = certificate
+    return f"Certificate {new_id} added to user {user_id} with amount {amount}."
+
+
+def _settle(world: World, reservation: dict[str, Any], payment_id: str, total: int) -> dict[str, Any] | None:
+    """Pay the price of an update (less than nothing is a refund) and return the payment to be booked, if any."""
+    user_id = reservation["user_id"]
+    method = _user(world, user_id)["payment_methods"].get(payment_id)
+    if method is None:
+        raise ToolFailure("Payment method not found")
+    if method["source"] == "certificate":
+        raise ToolFailure("Certificate cannot be used to update reservation")
+    if method["source"] == "gift_card":
+        if method["amount"] < total:
+            raise ToolFailure("Gift card balance is not enough")
+        world.agent.edit("users", user_id)["payment_methods"][payment_id]["amount"] -= total
+    if total == 0:
+        return None
+    return dict(shaped({"payment_id": payment_id, "amount": total}, _PAYMENT, "payment"))
+
+
+def _book(reservation: dict[str, Any], payment: dict[str, Any] | None) -> None:
+    if payment is not None:
+        reservation["payment_history"].append(payment)
+
+
+@kit.tool("write")
+def update_reservation_baggages(
+    world: World, reservation_id: str, total_baggages: int, nonfree_baggages: int, payment_id: str
+) -> Record:
+    """Change how many bags a reservation has.
+
+    Args:
+        reservation_id: The reservation, such as "ZFA04Y".
+        total_baggages: How many bags it then has.
+        nonfree_baggages: How many of them cost money.
+        payment_id: The method that pays for added ones, as listed for the user.
+    """
+    reservation = _reservation(world, reservation_id)
+    total = 50 * max(0, nonfree_baggages - reservation["nonfree_baggages"])
+    payment = _settle(world, reservation, payment_id, total)
+    reservation = world.agent.edit("reservations", reservation_id)
+    _book(reservation, payment)
+    reservation["total_baggages"], reservation["nonfree_baggages"] = total_baggages, nonfree_baggages
+    return Record(reservation)
+
+
+@kit.tool("write")
+def update_reservation_flights(
+    world: World,
+    reservation_id: str,
+    cabin: Literal["business", "economy", "basic_economy"],
+    flights: list[ChosenFlight],
+    payment_id: str,
+) -> Record:
+    """Change the flights or the cabin of a reservation.
+
+    Args:
+        reservation_id: The reservation, such as "ZFA04Y".
+        cabin: The cabin of all flights.
+        flights: All flights of the new trip in order, also those that stay as they are.
+        payment_id: The method that pays or receives the price difference, as listed for the user.
+    """
+    flights = _records(flights, _CHOSEN_FLIGHT, "flights")
+    reservation = _reservation(world, reservation_id)
+    size, legs = len(reservation["passengers"]), []
+    for chosen in flights:
+        leg = _kept_leg(reservation, cabin, chosen)
+        if leg is None:
+            instance = _free_instance(world, chosen, cabin, size)
+            leg = _leg(world, chosen, instance["prices"][cabin])
+        legs.append(leg)
+    before = sum(leg["price"] for leg in reservation["flights"]) * size
+    payment = _settle(world, reservation, payment_id, sum(leg["price"] for leg in legs) * size - before)
+    reservation = world.agent.edit("reservations", reservation_id)
+    _book(reservation, payment)
+    reservation["flights"], reservation["cabin"] = thawed(legs), cabin
+    return Record(reservation)
+
+
+def _kept_leg(reservation: dict[str, Any], cabin: str, chosen: ChosenFlight) -> dict[str, Any] | None:
+    """Return the leg of a reservation that is asked for again in the same cabin."""
+    if cabin != reservation["cabin"]:
+        return None
+    asked = (chosen["flight_number"], chosen["date"])
+    return next((leg for leg in reservation["flights"] if (leg["flight_number"], leg["date"]) == asked), None)
+
+
+@kit.tool("write")
+def update_reservation_passengers(world: World, reservation_id: str, passengers: list[Passenger]) -> Record:
+    """Change who flies on a reservation; the number of passengers stays.
+
+    Args:
+        reservation_id: The reservation, such as "ZFA04Y".
+        passengers: All passengers.
+    """
+    passengers = _records(passengers, _PERSON, "passengers")
+    reservation = _reservation(world, reservation_id)
+    if len(passengers) != len(reservation["passengers"]):
+        raise ToolFailure("Number of passengers does not match")
+    reservation = world.agent.edit("reservations", reservation_id)
+    reservation["passengers"] = thawed(passengers)
+    return Record(reservation)
+
+
+add_shared_tools(kit)

@@ -1,0 +1,268 @@
+"""Both sides of a conversation for the pages of finished runs: words, calls, what changed, and what the end was held against.
+
+Changes are found by executing the conversation's calls anew from the start of the task. Of what a task expects nothing is told
+before the episode is over.
+"""
+
+import json
+import re
+from collections.abc import Iterator
+
+from agent_envs.base.serialization import canonical_json
+from agent_envs.core.env import TurnEnv
+from agent_envs.base.errors import UsageError
+from agent_envs.core.conversation_view import Check, Lane, LaneEntry, Lanes
+from agent_envs.base.messages import ToolCall
+from agent_envs.base.protocol import Call, Malformed, Say
+from agent_envs.envs.tau2.actions import without_thought
+from agent_envs.envs.tau2.dialogue import Dialogue, Line, ToolReply, arguments_of
+from agent_envs.envs.tau2.state_diff import Difference, differences
+from agent_envs.envs.tau2.env import Tau2Env
+from agent_envs.envs.tau2.evaluation import JUDGED, evaluate
+from agent_envs.envs.tau2.scoring import score_of
+from agent_envs.envs.tau2.task_schema import Criteria, Tau2Task, tau2_task
+from agent_envs.envs.tau2.toolkit import FRESH, Domain, DomainState, call
+from agent_envs.envs.tau2.task_states import expected_world, initial_world
+from agent_envs.core.trajectory import Turn
+
+AGENT, CUSTOMER = "agent", "customer"
+MOST_MEMBERS = 40  # of a record that are told
+MOST_CHECKS = 100  # of a kind
+_FAULT = "user fault: "  # begins a remark of `scoring.result_of`
+_CALLS = re.compile(r"<tool_call>.*?(?:</tool_call>|\Z)", re.DOTALL)
+_LANES = {"assistant": AGENT, "user": CUSTOMER}
+_FACTS = {"official": "official reward", "without_nl": "reward without the judged part", "ended": "ended by"}
+
+
+def lanes(env: TurnEnv) -> Lanes:
+    """Return both sides of the episode as it stands."""
+    core = env.unwrapped
+    assert isinstance(core, Tau2Env)
+    told = _Told(core)
+    over = core.episode.over
+    return Lanes(
+        _sides(core),
+        tuple(sorted(told.entries(), key=lambda entry: entry.turn)),
+        _facts(core.episode.turns[-1]) if over else (),
+        tuple(told.checks()) if over else (),
+    )
+
+
+def _sides(core: Tau2Env) -> tuple[Lane, ...]:
+    if core.rules.solo:
+        return (Lane(AGENT, "played by the policy, with the tools of both sides"),)
+    partner = "" if core.partner is None else f"simulated: {core.partner.name}"
+    notes: dict[str, str] = {core.face.side: "played by the policy"}
+    return tuple(Lane(name, notes.get(side, partner)) for side, name in _LANES.items())
+
+
+def _facts(last: Turn) -> tuple[tuple[str, str], ...]:
+    score = score_of(last)
+    names = {name: f"{name.rstrip('*')} (counts)" if name.endswith("*") else name for name in score} | _FACTS
+    return tuple((names[name], value) for name, value in score.items() if name != "user_faults")
+
+
+class _Told:
+    """One conversation, ready to be told."""
+
+    def __init__(self, core: Tau2Env) -> None:
+        self.core, self.episode = core, core.episode
+        self.domain: Domain = core.rules.domain
+        self.dialogue: Dialogue = core.episode.state
+        self.public: Tau2Task = core.opened(core.episode.task)[0]
+        self.start = initial_world(self.domain, self.public)
+        self.full = self._full() if core.episode.over else None
+        criteria = self.full.criteria if self.full is not None else None
+        # A task that expects nothing of the databases accepts every one of them.
+        free = criteria is None or (criteria.actions is None and criteria.env_assertions is None)
+        self.expected = None if free or self.full is None else expected_world(self.domain, self.full)
+
+    def _full(self) -> Tau2Task | None:
+        """Return the task with its criteria; None where those cannot be read."""
+        try:
+            return tau2_task(self.episode.task, self.core.domain)
+        except UsageError:
+            return None
+
+    def entries(self) -> Iterator[LaneEntry]:
+        yield from self._opening()
+        for taken in self.episode.turns:
+            yield from self._written(taken)
+        world, before = self.start, len(self.public.history)
+        for place, (line, turn) in enumerate(zip(self.dialogue.lines, self._turns(), strict=True)):
+            answers = self.dialogue.lines[place + 1 : place + 2]
+            yield from self._words(line, turn)
+            for asked, reply in zip(line.calls, answers[0].results if answers else (), strict=False):
+                yield from self._call(asked, reply, turn)
+                if place >= before:
+                    after = call(self.domain, world, reply.requestor, asked.name, arguments_of(asked),
+                                 self.core.rules.solo)[1]  # fmt: skip
+                    yield from self._changes(world, after, _LANES[reply.requestor], turn)
+                    world = after
+        if self.episode.over:
+            yield from self._ending()
+
+    def _opening(self) -> Iterator[LaneEntry]:
+        if self.core.face.side == "assistant" and not self.core.rules.solo:
+            yield LaneEntry(CUSTOMER, "note", "Scenario, which only the customer knows", self.public.scenario)
+        changed = _by_record(differences(self.domain, FRESH, self.start))
+        if changed:
+            text = "\n".join(f"{record} {line}" for record, found in changed.items() for line in _lines(found))
+            yield LaneEntry("", "note", "What the task changed in the databases beforehand", text)
+        if self.public.history:
+            yield LaneEntry("", "note", f"The first {len(self.public.history)} messages come with the task.")
+
+    def _written(self, turn: Turn) -> Iterator[LaneEntry]:
+        """Tell a turn as it was written, where that is more than what became of it."""
+        parsed, text = turn.parsed, str(turn.action)
+        lane = _LANES[self.core.face.side]
+        if isinstance(parsed, Malformed):
+            yield LaneEntry(lane, "note", "A turn that could not be read", text or "(nothing)", True, turn.index)
+            return
+        if isinstance(parsed, Call):
+            beside = _CALLS.sub("", text) if "<tool_call>" in text else text.strip().removesuffix(without_thought(text))
+        else:
+            beside = text.strip().removesuffix(parsed.text if isinstance(parsed, Say) else "")
+        if beside.strip():
+            yield LaneEntry(lane, "note", "The turn as it was written", text, turn=turn.index)
+
+    def _turns(self) -> list[int]:
+        """Return the policy's turn that each line belongs to."""
+        heard = [turn.index for turn in self.episode.turns if not isinstance(turn.parsed, Malformed)]
+        own = [line.sender == self.core.face.side for line in self.dialogue.lines]
+        before = sum(own) - len(heard)  # greeting and history
+        turns, spoken = [], 0
+        for mine in own:
+            spoken += mine
+            turns.append(heard[spoken - before - 1] if spoken > before else 0)
+        return turns
+
+    def _words(self, line: Line, turn: int) -> Iterator[LaneEntry]:
+        if line.text and line.sender != "environment":
+            odd = "said to nobody, as it stands beside a call" if line.calls else ""
+            yield LaneEntry(_LANES[line.sender], "words", odd, line.text, turn=turn)
+
+    def _call(self, asked: ToolCall, reply: ToolReply, turn: int) -> Iterator[LaneEntry]:
+        lane = _LANES[reply.requestor]
+        yield LaneEntry(lane, "call", asked.name, _arguments(asked), reply.error, turn)
+        yield LaneEntry(lane, "result", asked.name, _readable(reply.content), reply.error, turn)
+
+    def _changes(self, before: DomainState, after: DomainState, lane: str, turn: int) -> Iterator[LaneEntry]:
+        for record, found in _by_record(differences(self.domain, before, after)).items():
+            text = "\n".join(_lines(found))
+            yield LaneEntry(lane, "change", record, text, turn=turn, mark=self._mark(found))
+
+    def _mark(self, found: list[Difference]) -> str:
+        if self.expected is None:
+            return ""
+        fit = sum(item.stands_in(self.domain, self.expected) for item in found)
+        return "" if not fit else "as expected" if fit == len(found) else f"{fit} of {len(found)} as expected"
+
+    def _ending(self) -> Iterator[LaneEntry]:
+        last = self.episode.turns[-1]
+        for text in _notes(last):
+            if not text.startswith(_FAULT):
+                yield LaneEntry("", "note", "", text[:1].upper() + text[1:] + ".", turn=last.index)
+
+    def checks(self) -> Iterator[Check]:
+        last = self.episode.turns[-1]
+        criteria = self.full.criteria if self.full is not None else None
+        if self.full is None or criteria is None:
+            yield Check("Criteria", "the task has none that can be read", "not known", None)
+        else:
+            yield from self._changed("DB" in criteria.basis)
+            yield from self._met(self.full, criteria, score_of(last).get(f"{JUDGED}*"))
+        for text in _notes(last):
+            if text.startswith(_FAULT):
+                kind, _, what = text.removeprefix(_FAULT).partition(": ")
+                yield Check("What the customer did beyond its scenario", what, kind, False)
+
+    def _changed(self, counts: bool) -> Iterator[Check]:
+        """Tell which of the expected changes stand at the end, and what changed besides."""
+        if self.expected is None:
+            return
+        world = self.dialogue.world
+        wanted = differences(self.domain, self.start, self.expected)
+        made = differences(self.domain, self.start, world)
+        rows = [(item, item.stands_in(self.domain, world)) for item in wanted]
+        group = _group("Expected changes", "DB", counts)
+        yield from _bounded([
+            Check(group, f"{item.record} {item.text}", "reached" if holds else "not reached", holds if counts else None)
+            for item, holds in rows
+        ])  # fmt: skip
+        beside = [item for item in made if not item.stands_in(self.domain, self.expected)]
+        group = _group("Other changes", "DB", counts)
+        yield from _bounded([
+            Check(group, f"{item.record} {item.text}", "not expected", False if counts else None) for item in beside
+        ])  # fmt: skip
+
+    def _met(self, full: Tau2Task, criteria: Criteria, judged: str | None) -> Iterator[Check]:
+        """Tell what else the conversation was held against; nobody is asked anew."""
+        checks = evaluate(self.domain, full, self.dialogue.lines, self.dialogue.ended, self.core.rules.solo).checks
+        actions = [f"{_LANES[a.requestor]}: {a.name}({_shown(a.arguments)})" for a in criteria.actions or ()]
+        assertions = [
+            f"{_LANES[a.side]}: {a.name}({_shown(a.arguments)}) = {canonical_json(a.expected)}"
+            for a in criteria.env_assertions or ()
+        ]
+        for heading, component, texts, words in (
+            ("Assertions", "ENV_ASSERTION", assertions, ("holds", "does not hold")),
+            ("Expected actions", "ACTION", actions, ("made", "not made")),
+            ("To be told", "COMMUNICATE", list(criteria.communicate_info), ("told", "not told")),
+        ):
+            counts = component in criteria.basis
+            rows = zip(texts, checks[component], strict=True)
+            yield from _bounded([
+                Check(_group(heading, component, counts), text, words[not holds], holds if counts else None)
+                for text, holds in rows
+            ])  # fmt: skip
+        verdict = {"1": "met", "0": "not all met"}.get(judged or "", "not judged")
+        counts = JUDGED in criteria.basis
+        group = _group("Expected in words", JUDGED, counts)
+        known = {"met": True, "not all met": False}.get(verdict) if counts else None
+        yield from _bounded([Check(group, text, verdict, known) for text in criteria.nl_assertions])
+
+
+def _notes(last: Turn) -> list[str]:
+    """Return the remarks that the score came with."""
+    return [text for result in last.results if not result.call_id for text in result.content.split("\n") if text]
+
+
+def _group(heading: str, component: str, counts: bool) -> str:
+    return f"{heading} ({component}, {'counts' if counts else 'does not count here'})"
+
+
+def _bounded(checks: list[Check]) -> list[Check]:
+    left = len(checks) - MOST_CHECKS
+    return checks if left <= 0 else [*checks[:MOST_CHECKS], Check(checks[0].group, f"{left:,} more", "left out", None)]
+
+
+def _by_record(found: tuple[Difference, ...]) -> dict[str, list[Difference]]:
+    records: dict[str, list[Difference]] = {}
+    for item in found:
+        records.setdefault(item.record, []).append(item)
+    return records
+
+
+def _lines(found: list[Difference]) -> list[str]:
+    left = len(found) - MOST_MEMBERS
+    return [item.text for item in found[:MOST_MEMBERS]] + ([f"and {left:,} more"] if left > 0 else [])
+
+
+def _arguments(asked: ToolCall) -> str:
+    return _shown(asked.arguments)
+
+
+def _shown(arguments: str) -> str:
+    values = json.loads(arguments)
+    return ", ".join(f"{name}={json.dumps(value, ensure_ascii=False)}" for name, value in values.items())
+
+
+def _readable(content: str) -> str:
+    """Return a result as its caller saw it, or with a line a member where it is a record."""
+    if content[:1] not in ("{", "["):
+        return content
+    try:
+        spread = json.dumps(json.loads(content), indent=2, ensure_ascii=False)
+    except (ValueError, RecursionError):
+        return content
+    return spread if len(spread) < 4 * len(content) + 1_000 else content

@@ -1,0 +1,256 @@
+"""The environments of tau2: an agent, a user, or an agent alone, in one of three domains."""
+
+from collections.abc import Mapping
+from importlib.resources import files
+from textwrap import indent
+from typing import Any, ClassVar
+
+from agent_envs.services.chat import ChatModel
+from agent_envs.services.chat.named import judge_model
+from agent_envs.core.env import Episode, Outcome, Task, TaskSource, TurnEnv
+from agent_envs.base.errors import EnvFault, UsageError
+from agent_envs.services.recording import CallSite, Recording, asks_anew
+from agent_envs.services.judges import Judge
+from agent_envs.base.messages import Message
+from agent_envs.envs.tau2.builtin import builtin_domain
+from agent_envs.envs.tau2.compat import Compat
+from agent_envs.envs.tau2.dialogue import Dialogue
+from agent_envs.envs.tau2.evaluation import Evaluation, Judging, evaluate, expectation_judge
+from agent_envs.envs.tau2.agent_view import Face, errors_of
+from agent_envs.envs.tau2.task_generator.source import GeneratedSource, generated_domain
+from agent_envs.envs.tau2.turn_taking import LIMITS, Rules, opened, other
+from agent_envs.envs.tau2.official import load_domain
+from agent_envs.envs.tau2.scene import Partner, Scene, make_partner, played
+from agent_envs.envs.tau2.progress import reached
+from agent_envs.envs.tau2.scoring import make_reward, progress_of, result_of, succeeded
+from agent_envs.envs.tau2.task_schema import Tau2Task, read_task, tau2_task
+from agent_envs.envs.tau2.tasks import BuiltinSource, OfficialSource
+from agent_envs.envs.tau2.toolkit import Domain, Side
+from agent_envs.envs.tau2.users.chat import ChatPartner
+from agent_envs.envs.tau2.users.faults import UserFault, user_faults
+from agent_envs.envs.tau2.task_states import initial_world
+
+TASKS = ("generated", "builtin", "official")
+SIDES: dict[str, Side] = {"agent": "assistant", "user": "user", "solo": "assistant"}
+_PAGE = files(__package__).joinpath("page.md").read_text(encoding="utf-8").strip()
+
+
+def _check(name: str, choices: Mapping[str, tuple[Any, tuple[str, ...]]], limits: Mapping[str, Any]) -> None:
+    for argument, (value, known) in choices.items():
+        if value not in known:
+            raise UsageError(f"{name}: {argument}={value!r}; choose {' or '.join(known)}")
+    for argument, number in limits.items():
+        if isinstance(number, bool) or not isinstance(number, int) or number < 1:
+            raise UsageError(f"{name}: {argument}={number!r}; give a whole number >= 1")
+
+
+def user_turns(max_steps: int) -> int:
+    """Return how many turns a user may take."""
+    return (max_steps + 1) // 2
+
+
+class Tau2Env(TurnEnv):
+    """Base of the three domains; `page.md` is the part of their pages that they share."""
+
+    domain: ClassVar[str] = ""
+    source: TaskSource
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        """Complete the page."""
+        super().__init_subclass__(**kwargs)
+        cls.__doc__ = f"{cls.__doc__ or ''}\n\n{indent(_PAGE, '    ')}\n"
+
+    def __init__(
+        self,
+        *,
+        tasks: str = "generated",
+        side: str = "agent",
+        user: str | ChatModel = "scripted",
+        agent: str | ChatModel = "scripted",
+        persona: str | Mapping[str, Any] = "task",
+        difficulty: str = "mixed",
+        world: int = 0,
+        compat: str = "tau2-1.0.1",
+        reward: str = "official",
+        judge: str | ChatModel = "",
+        max_agent_turns: int = 100,
+        max_steps: int = 200,
+        max_errors: int = 10,
+        render_mode: str | None = None,
+    ) -> None:
+        """Set up the source, the rules, the other side and the reward; see the class for the arguments.
+
+        Raises:
+            UsageError: an argument is out of its range, or the domain has no such side; the message names it.
+            DataMissing: the official data is not on this machine.
+        """
+        self.render_mode = render_mode
+        name = type(self).__name__
+        limits = {"max_agent_turns": max_agent_turns, "max_steps": max_steps, "max_errors": max_errors}
+        _check(name, {"tasks": (tasks, TASKS), "side": (side, tuple(SIDES))}, limits)
+        if judge and reward == "without_nl":
+            raise UsageError(f"{name}: judge={judge!r} has no meaning with reward={reward!r}; leave it out")
+        Compat.named(compat)
+        domain, self.source = _world(name, self.domain, tasks, compat, difficulty, world)
+        self.rules = Rules(domain, side == "solo", max_steps, max_errors, max_agent_turns)
+        self.reward, self.reward_spec = reward, make_reward(reward)
+        self._model = judge_model(name, judge)
+        self._remote = isinstance(judge, str) and bool(judge)
+        self._judge: tuple[Recording | None, Judge] | None = None
+        # Every message of the user takes a second step: the agent's or the environment's.
+        self.max_turns = user_turns(max_steps) if side == "user" else max_agent_turns
+        self.face = Face(self.rules, SIDES[side], self.max_turns)
+        self.tools = self.face.tools
+        self.partner = _partner(name, self.rules, side, {"user": user, "agent": agent}, persona, tasks)
+        self._persona = persona
+        self._views: tuple[Task, Tau2Task] | None = None
+
+    def opened(self, task: Task) -> tuple[Tau2Task, Dialogue]:
+        """Return the typed view of a task, its criteria left out, and its conversation at the start."""
+        public = self._public(task)
+        return public, opened(self.rules, initial_world(self.rules.domain, public), public.history)
+
+    def scene(self, task: Task, dialogue: Dialogue, side: Side, key: str, branch: str = "") -> Scene:
+        """Return what a simulated side speaks on."""
+        return Scene(task, self._public(task), self.rules, side, dialogue, key, branch, self.recording)
+
+    def reached(self, task: Task, dialogue: Dialogue) -> float:
+        """Return the fraction of the task's state changes that stand, as `dense` counts it; 0 where none can be read."""
+        try:
+            return reached(self.rules.domain, tau2_task(task, self.domain), dialogue, self.rules.solo)
+        except UsageError:
+            return 0.0
+
+    def score(self, task: Task, dialogue: Dialogue, site: CallSite) -> Evaluation:
+        """Return what a conversation earns; criteria that cannot be read are met by none.
+
+        Raises:
+            EnvFault: the judge failed.
+        """
+        judge = self._judge_now()
+        judging = None if judge is None else Judging(judge, site)
+        try:
+            full = tau2_task(task, self.domain)
+            return evaluate(self.rules.domain, full, dialogue.lines, dialogue.ended, self.rules.solo, judging)
+        except UsageError as error:
+            return Evaluation(0.0, 0.0, notes=(f"the criteria cannot be read: {error}",))
+
+    @property
+    def live_service(self) -> str:
+        """The model that the other side or the judge would ask now; "" where all is in process, or replayed."""
+        if self.recording is not None and self.recording.mode == "replay":
+            return ""
+        judge = self._model.name if self._model is not None and self._remote else ""
+        return (self.partner.service if self.partner is not None else "") or judge
+
+    def _judge_now(self) -> Judge | None:
+        if self._model is None:
+            return None
+        made, recording = self._judge, self.recording
+        if made is None or made[0] is not recording:
+            # Rebound as a whole, so that a fork, which shares it until then, is never touched.
+            made = self._judge = (recording, expectation_judge(self._model, recording=recording))
+        return made[1]
+
+    def _begin(self, task: Task, key: str) -> tuple[Dialogue, tuple[Message, ...]]:
+        public, start = self.opened(task)
+
+        def begin() -> Dialogue:
+            return self._started(task, start)
+
+        if isinstance(self.partner, ChatPartner) and self.recording is None:
+            dialogue = self.partner.opening((self.spec_digest, self.start_key), begin)
+        else:
+            dialogue = begin()
+        return dialogue, self.face.opening(public, dialogue)
+
+    def _started(self, task: Task, start: Dialogue) -> Dialogue:
+        """Return the conversation once it is the policy's turn; the words before are the root that a group shares."""
+        dialogue = self._answered(task, start, self.start_key)
+        if dialogue.ended and not start.ended and self.partner is not None and self.partner.service:
+            # The service's doing, not the task's.
+            cause = f"{self.partner.service}: the conversation was over before the first turn ({dialogue.ended})"
+            raise EnvFault(cause, asks_anew(self.recording))
+        if dialogue.ended:
+            self._refuse(f"the conversation of task {task.id!r} is over before the first turn", "give it a longer one")
+        return dialogue
+
+    def _advance(self, episode: Episode, action: str) -> Outcome:
+        before, task, header = episode.state, episode.task, episode.header
+        heard = self.face.hear(before, action)
+        after = self._answered(task, heard.dialogue, header.episode_key, header.branch)
+        shown = (*heard.told, *self.face.news(before, after))
+        results = self.face.results(before, after)
+        events = (*heard.events, *errors_of(results))
+        if self.reward == "dense":
+            results = (*results, progress_of(self.reached(task, before), self.reached(task, after)))
+        if not after.ended and len(episode.turns) + 1 < self.max_turns:
+            return Outcome(after, heard.parsed, shown, results, events)
+        score = self.score(task, after, CallSite(header.episode_key, header.branch))
+        cut = not after.ended or after.ended in LIMITS
+        return Outcome(
+            after, heard.parsed, shown, (*results, result_of(score, after.ended, self._faults(task, after))), events,
+            terminated=not cut, truncated=cut, success=succeeded(score, self.reward),
+        )  # fmt: skip
+
+    def _answered(self, task: Task, dialogue: Dialogue, key: str, branch: str = "") -> Dialogue:
+        """Return the conversation once the other side has said what it says."""
+        if self.partner is None:
+            return dialogue
+        return played(self.partner, self.scene(task, dialogue, other(self.face.side), key, branch))
+
+    def _faults(self, task: Task, dialogue: Dialogue) -> tuple[UserFault, ...]:
+        """Return what a simulated user did beyond its scenario."""
+        if self.face.side == "user" or self.partner is None:
+            return ()
+        return user_faults(self._public(task), dialogue.lines, dialogue.ended, self.rules.domain, self._persona)
+
+    def _public(self, task: Task) -> Tau2Task:
+        made = self._views
+        if made is None or made[0] is not task:
+            # Rebound as a whole, so that a fork, which shares it until then, is never touched.
+            made = self._views = (task, read_task(task.data, self.domain))
+        return made[1]
+
+
+def _world(name: str, domain: str, tasks: str, compat: str, difficulty: str, world: int) -> tuple[Domain, TaskSource]:
+    """Return the domain and the source of tasks."""
+    if tasks == "generated":
+        source = GeneratedSource(domain, world, difficulty)  # first, as it looks at the arguments
+        return generated_domain(domain, compat, world), source
+    if (difficulty, world) != ("mixed", 0):
+        raise UsageError(f"{name}: difficulty= and world= choose among generated tasks; leave them out")
+    if tasks == "official":
+        return load_domain(domain, compat), OfficialSource(domain)
+    return builtin_domain(domain, compat), BuiltinSource(domain)
+
+
+def _partner(
+    name: str, rules: Rules, side: str, players: Mapping[str, Any], persona: str | Mapping[str, Any], tasks: str
+) -> Partner | None:
+    """Return who plays the other side; nobody in solo mode."""
+    role = "agent" if side == "user" else "user"
+    if players[role] == "replay" and tasks != "builtin":
+        raise UsageError(f"{name}: tasks={tasks!r} hold no words of the {role} to replay; use tasks='builtin'")
+    if persona != "task" and (side != "agent" or players[role] == "replay"):
+        raise UsageError(f"{name}: persona={persona!r} has no meaning without a simulated user; leave it out")
+    made = make_partner("assistant" if side == "user" else "user", players[role], persona)
+    return None if rules.solo else made
+
+
+class Tau2Retail(Tau2Env):
+    """Serve the customers of an online shop: orders, exchanges, returns, addresses, payments."""
+
+    domain = "retail"
+
+
+class Tau2Airline(Tau2Env):
+    """Serve the passengers of an airline: bookings, changes, cancellations, baggage, compensation."""
+
+    domain = "airline"
+
+
+class Tau2Telecom(Tau2Env):
+    """Serve the customers of a mobile network: both sides have tools, and only the customer can touch the phone."""
+
+    domain = "telecom"

@@ -1,0 +1,116 @@
+"""Scripted feedback for tau2: what the policy and the conversation demand next, by the rules of the heuristic agents.
+
+The rules know a conversation by their own words. What the agent said is read as what they would have said, where it says much
+the same, so that hints may be followed freely.
+"""
+
+import json
+import random
+import re
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from typing import Any
+
+from agent_envs.base.messages import Message
+from agent_envs.rollout.policy import Request
+from agent_envs.base.protocol import Call, Say
+from agent_envs.wrappers.scripted_feedback import Hint, Wordings, scripted
+from agent_envs.envs.tau2.actions import read_action
+from agent_envs.envs.tau2.heuristics import act
+from agent_envs.envs.tau2.turn_taking import DONE
+
+WORDINGS = Wordings(__package__)
+_TOOLS = "Your tools, with their arguments:\n"
+_TOOL = re.compile(r"^- (\w{1,100})\(", re.MULTILINE)
+_FINDS = re.compile(r"find_user|get_customer_by|get_user_details")
+_LOOKS = re.compile(r"get_|list_|search_|check_|calculate|run_|can_")
+_WORD = re.compile(r"[\w#$.]*\d[\w.]*|[a-z]{4,}")
+_HANDED = "transfer_to_human_agents"
+_ALIKE = 0.4  # share of the words of the rules that the agent's must hold to be taken for them
+_MOST_TURNS = 60  # of the agent's, the last ones, that are read so
+_KINDS = {
+    "propose": re.compile(r"yes/no|\bShall I\b"),
+    "close": re.compile(r"anything else|is all settled|being transferred", re.IGNORECASE),
+    "identify": re.compile(r"\b(?:your|user) (?:e-mail|user id|full name|name)|find you", re.IGNORECASE),
+    "refuse": re.compile(r"\bI am sorry\b"),
+    "step": re.compile(r"^(?:\w[^.]{0,100}\. )?Please (?:check|turn|take|reset|restart|run|try|set|grant|disconnect)"),
+}
+
+
+def give_feedback(messages: Sequence[Message], mode: str, quality: str, rng: random.Random) -> str:
+    """Return feedback on a conversation; see `agent_envs.wrappers.scripted_feedback.scripted`."""
+    return scripted(WORDINGS, _advise, messages, mode, quality, rng)
+
+
+def _advise(messages: Sequence[Message], mode: str, quality: str) -> Hint:
+    prompt = messages[0].content
+    names = _TOOL.findall(prompt.rpartition(_TOOLS)[2])
+    rows = [message.as_dict() for message in messages]
+    side = "user" if prompt.startswith("You are a customer") else "solo" if DONE in names else "agent"
+    situation, slots = _next(rows, names, side)
+    if mode == "exploit" and quality == "good":
+        return situation, slots
+    moment = {"agent": _moment(situation), "solo": "alone", "user": "customer"}[side]
+    if quality != "good" and any(row["role"] == "assistant" and _HANDED in row["content"] for row in rows):
+        return "handed over", {}
+    return moment, {"tool": slots.get("tool", "")}
+
+
+def _moment(situation: str) -> str:
+    """Return what a conversation stands before: finding out who it is, looking up, changing, or ending."""
+    return {"find": "unknown", "identify": "unknown", "look": "reading", "close": "ending"}.get(situation, "acting")
+
+
+def _next(rows: Sequence[Mapping[str, Any]], names: Sequence[str], side: str) -> Hint:
+    """Return what the rules would do, as a hint."""
+    tools = [{"function": {"name": name}} for name in names]
+    text = act(Request("", 0, _translated(rows, tools), tools))
+    found = read_action(text, names)
+    if isinstance(found, Call):
+        called = [f"{call.name}({_given(call.arguments)})" for call in found.calls]
+        slots = {"call": " and ".join(called[:1]), "tool": found.calls[0].name, "count": str(len(called))}
+        return _of_call(found.calls[0].name, side), slots
+    words = found.text if isinstance(found, Say) else text
+    if side != "agent":
+        return ("answer" if side == "solo" else "reply"), {"words": words}
+    return next((kind for kind, pattern in _KINDS.items() if pattern.search(words)), "say"), {"words": words}
+
+
+def _of_call(name: str, side: str) -> str:
+    if side == "user":
+        return "device"
+    if name in (DONE, _HANDED):
+        return "finished" if name == DONE else "transfer"
+    return "find" if _FINDS.match(name) else "look" if _LOOKS.match(name) else "do" if side == "solo" else "change"
+
+
+def _given(arguments: str) -> str:
+    """Return a call's arguments as `name=value`, each value as JSON."""
+    values = json.loads(arguments)
+    return ", ".join(f"{name}={json.dumps(value, ensure_ascii=False)}" for name, value in values.items())
+
+
+def _translated(rows: Sequence[Mapping[str, Any]], tools: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return a conversation with the agent's words put as the rules would have put them, where they say much the same."""
+    names = frozenset(tool["function"]["name"] for tool in tools)
+    own = [place for place, row in enumerate(rows) if row["role"] == "assistant" and not row.get("tool_calls")]
+    read = {place for place in own[-_MOST_TURNS:] if _speaks(str(rows[place]["content"]), names)}
+    heard: list[dict[str, Any]] = []
+    for place, row in enumerate(rows):
+        if place in read and any(before["role"] == "user" for before in heard[1:]):
+            meant = act(Request("", 0, heard, tools))
+            if _speaks(meant, names) and _alike(str(row["content"]), meant):
+                row = {**row, "content": meant}
+        heard.append(dict(row))
+    return heard
+
+
+@lru_cache(maxsize=1024)
+def _speaks(text: str, names: frozenset[str]) -> bool:
+    """Return whether a turn is words to the other side."""
+    return isinstance(read_action(text, names), Say)
+
+
+def _alike(said: str, meant: str) -> bool:
+    wanted = set(_WORD.findall(meant.lower()[:5_000]))
+    return len(wanted & set(_WORD.findall(said.lower()[:5_000]))) >= _ALIKE * len(wanted)

@@ -1,0 +1,76 @@
+"""The agent that knows the criteria: it does what is expected, says what has to be said, and asks the user for its part.
+
+It is the solver, and the partner of whoever plays the user. A task with a recorded dialogue is played as recorded.
+"""
+
+from typing import Any
+
+from agent_envs.base.errors import UsageError
+from agent_envs.base.messages import ToolCall
+from agent_envs.envs.tau2.dialogue import Dialogue, Line, arguments_of
+from agent_envs.envs.tau2.turn_taking import AGENT_STOP, DONE
+from agent_envs.envs.tau2.scene import Scene, recorded_lines
+from agent_envs.envs.tau2.task_schema import Criteria, ExpectedAction, tau2_task
+from agent_envs.envs.tau2.toolkit import Side
+from agent_envs.core.trajectory import Task
+
+CLOSING = Line("assistant", "All is done. Is there anything else that I can do for you?")
+HANDED_OVER = Line("assistant", "I have handed you over: you are being transferred to a human agent.")
+TRANSFER = "transfer_to_human_agents"
+
+
+class GoldAgent:
+    """Plays the agent's side from the criteria, whatever the user says."""
+
+    name, service = "scripted", ""
+
+    def speak(self, scene: Scene) -> tuple[Line | None, Any]:
+        """Return the first line of the script that was not said yet; it never stops by itself."""
+        line = next_line(scene.task, scene.public.domain, scene.dialogue, scene.side, scene.rules.solo)
+        return line, scene.memory
+
+
+def next_line(task: Task, domain: str, dialogue: Dialogue, side: Side, solo: bool) -> Line:
+    """Return what comes next: the script's lines in order, those that were said already passed over."""
+    script = _script(task, domain, side, solo)
+    place = 0
+    for line in dialogue.lines:
+        if line.sender == side and place < len(script) and _same(line, script[place]):
+            place += 1
+    if place < len(script):
+        return script[place]
+    transferred = any(call.name == TRANSFER for line in script for call in line.calls)
+    return HANDED_OVER if transferred else CLOSING
+
+
+def _script(task: Task, domain: str, side: Side, solo: bool) -> tuple[Line, ...]:
+    recorded = recorded_lines(task, side)
+    if recorded and not solo:
+        return recorded
+    try:
+        criteria = tau2_task(task, domain).criteria
+    except UsageError:  # criteria that cannot be read expect nothing
+        criteria = None
+    return tuple(_expected(criteria, solo)) if criteria is not None and side == "assistant" else ()
+
+
+def _same(one: Line, other: Line) -> bool:
+    return (one.text, one.calls) == (other.text, other.calls)
+
+
+def _expected(criteria: Criteria, solo: bool) -> list[Line]:
+    """Return the expected actions in order, those of the user as requests, and what the agent has to say."""
+    lines = [_line(action, place, solo) for place, action in enumerate(criteria.actions or ())]
+    told = "; ".join(criteria.communicate_info)
+    if solo:
+        through = Line("assistant", calls=(ToolCall("call_0", DONE, "{}"),))
+        return [*lines, Line("assistant", f"{told} {AGENT_STOP}") if told else through]
+    return [*lines, Line("assistant", f"For your information: {told}. {CLOSING.text}")] if told else lines
+
+
+def _line(action: ExpectedAction, place: int, solo: bool) -> Line:
+    if action.requestor == "assistant" or solo:
+        return Line("assistant", calls=(ToolCall("call_0", action.name, action.arguments),))
+    call = ToolCall("call_0", action.name, action.arguments)
+    given = ", ".join(f"{name}={value!r}" for name, value in arguments_of(call).items())
+    return Line("assistant", f"Step {place + 1}: please do this on your phone: {action.name}({given})")

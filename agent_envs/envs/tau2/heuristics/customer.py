@@ -1,0 +1,43 @@
+"""The user's side by plain rules: tell the scenario, do what is asked, agree, and stop when the agent asks for more."""
+
+import json
+import re
+
+from agent_envs.base.messages import ToolCall
+from agent_envs.rollout.policy import Request
+from agent_envs.base.protocol import ToolCallProtocol
+from agent_envs.envs.tau2.turn_taking import AGENT_STOP
+from agent_envs.envs.tau2.users.device import requests, told
+from agent_envs.envs.tau2.users.prose import first_person
+
+_PART = re.compile(r"\t(Reason for call|Known info):\n((?:\t\t.*\n?)+)")
+_ENDS = re.compile(
+    r"anything else|something else|all is (?:done|settled)|transferr|over to a human|is there more", re.I
+)
+
+
+def act(request: Request) -> str:
+    """Return the customer's next turn."""
+    own = [place for place, message in enumerate(request.messages) if message["role"] == "assistant"]
+    if not own:
+        return _opening(str(request.messages[0]["content"]))
+    last = request.messages[-1]
+    said = str(request.messages[own[-1]]["content"])
+    if last["role"] == "tool":
+        called = re.search(r'"name": ?"(\w+)"', said)
+        return told(called[1] if called else "", str(last["content"])) or "I have done it."
+    text = str(last["content"])
+    names = {tool["function"]["name"] for tool in request.tools}
+    asked = [one for one in requests(text) if one.tool in names]
+    if asked:
+        calls = tuple(
+            ToolCall(f"call_{place}", one.tool, json.dumps(json.loads(one.arguments)))
+            for place, one in enumerate(asked)
+        )
+        return ToolCallProtocol.render(calls)
+    return f"No, thank you. {AGENT_STOP}" if _ENDS.search(text) else "Yes, please."
+
+
+def _opening(prompt: str) -> str:
+    parts = [" ".join(found[2].split()) for found in _PART.finditer(prompt[:50_000])]
+    return " ".join(["Hello.", *map(first_person, parts)])

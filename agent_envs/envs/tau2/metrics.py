@@ -1,0 +1,57 @@
+"""What reports tell of a conversation beside success: above all what an agent earns that does nothing.
+
+Registered as the companions `labels` and `metrics` of the environments, so that every report shows the mean of
+`null_policy` over the very episodes that were played, and success apart on the tasks that doing nothing passes.
+"""
+
+from collections.abc import Callable
+
+from agent_envs.envs.tau2 import scoring
+from agent_envs.envs.tau2.builtin import builtin_domain
+from agent_envs.envs.tau2.floor import idle_score
+from agent_envs.envs.tau2.task_generator.source import generated_domain, world_of
+from agent_envs.envs.tau2.official import load_domain
+from agent_envs.envs.tau2.tasks import tau2_task
+from agent_envs.envs.tau2.toolkit import Domain
+from agent_envs.core.trajectory import Task, Trajectory
+
+_KNOWN: dict[str, float] = {}
+_DOMAINS: dict[str, Callable[[str, Task], Domain]] = {
+    "official": lambda name, task: load_domain(name),
+    "builtin": lambda name, task: builtin_domain(name),
+    "generated": lambda name, task: generated_domain(name, world=world_of(task.id)),
+}
+
+
+def labels(task: Task) -> dict[str, str]:
+    """Return how hard a generated task is, whether doing nothing passes, what the reward rests on, and telecom's issue."""
+    floor, told = null_policy(task), {}
+    if task.data.get("difficulty"):
+        told["difficulty"] = task.data["difficulty"]
+    if floor is not None:
+        told["null policy"] = "passes" if floor else "fails"
+    if task.hidden:
+        told["reward basis"] = " ".join(task.hidden.get("reward_basis", ())) or "nothing"
+    if task.id.startswith("["):
+        told["issue"] = task.id.partition("]")[0].removeprefix("[")
+    return told
+
+
+def metrics(trajectory: Trajectory) -> dict[str, float]:
+    """Return the components of the score, and `null_policy`: what doing nothing would have earned on the same task."""
+    floor = None if trajectory.task is None else null_policy(trajectory.task)
+    return scoring.metrics(trajectory) | ({} if floor is None else {"null_policy": floor})
+
+
+def null_policy(task: Task) -> float | None:
+    """Return `reward_without_nl` of a conversation in which nothing is done, by the original's rules.
+
+    A task that comes from neither the official tasks nor the package's own has None.
+    """
+    kind, _, name = task.data.get("source", "").partition("-")
+    if kind not in _DOMAINS:
+        return None
+    if task.digest not in _KNOWN:
+        domain = _DOMAINS[kind](name, task)
+        _KNOWN[task.digest] = idle_score(domain, tau2_task(task, name)).reward_without_nl
+    return _KNOWN[task.digest]

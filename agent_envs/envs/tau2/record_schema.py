@@ -1,0 +1,179 @@
+"""Shapes of records: which members a record has, in which order, and how loosely their values are read.
+
+A shape is a plain value: `str`, `int`, `float` or `bool`; a tuple of the allowed texts; a one-element list for lists; a
+mapping of members for a record; or one of the classes below. `shaped` follows the lax reading of the original's models:
+7 becomes 7.0 where a float is declared, 7.0 becomes 7 where an integer is, "7" becomes either, unknown members vanish.
+"""
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from math import isfinite, nan
+from typing import Any
+
+from agent_envs.envs.tau2.database import frozen
+
+Shape = Any
+_WHOLE = re.compile(r"([-+]?[0-9]+(?:_[0-9]+)*)(?:\.0+)?")
+_MOST_DIGITS = 300  # far below what Python refuses to print, so that sums of such numbers can be written down
+
+
+class ShapeError(ValueError):
+    """A value that does not fit its shape; the text names the place."""
+
+
+@dataclass(frozen=True)
+class Anything:
+    """Any value, as it is."""
+
+
+@dataclass(frozen=True)
+class Maybe:
+    """A member that may be null; absent means null, too."""
+
+    shape: Shape
+
+
+@dataclass(frozen=True)
+class Default:
+    """A member that may be absent, and then has this value."""
+
+    shape: Shape
+    value: Any
+
+
+@dataclass(frozen=True)
+class Each:
+    """A mapping whose keys are free and whose values all have one shape."""
+
+    shape: Shape
+
+
+@dataclass(frozen=True)
+class Closed:
+    """A record that refuses members which it does not declare."""
+
+    members: Mapping[str, Shape]
+
+
+@dataclass(frozen=True)
+class Tagged:
+    """A record of one of several shapes, told apart by the text of one member."""
+
+    member: str
+    shapes: Mapping[str, Mapping[str, Shape]]
+
+
+def shaped(value: Any, shape: Shape, where: str = "value") -> Any:
+    """Return a value as its shape reads it, frozen (lists become tuples, members stand in declared order).
+
+    Raises:
+        ShapeError: it does not fit; the message names the place.
+    """
+    if isinstance(shape, type) and shape in _SCALARS:
+        return _SCALARS[shape](value, where)
+    return _READERS[type(shape)](value, shape, where)
+
+
+def _text(value: Any, where: str) -> str:
+    if not isinstance(value, str):
+        raise ShapeError(f"{where}: a text is needed")
+    return value
+
+
+def _number(value: Any, where: str) -> float:
+    if isinstance(value, bool | int | float) or (isinstance(value, str) and value.isascii()):
+        try:
+            number = float(value)
+        except (ValueError, OverflowError):
+            number = nan
+        if isfinite(number):  # the original's models read "nan", too, but state and hashes hold finite numbers alone
+            return number
+    raise ShapeError(f"{where}: a number is needed")
+
+
+def _integer(value: Any, where: str) -> int:
+    if isinstance(value, bool | int):
+        return int(value)
+    found = _WHOLE.fullmatch(value.strip()) if isinstance(value, str) else None
+    if found is not None and len(found[1]) <= _MOST_DIGITS:
+        return int(found[1])
+    if isinstance(value, float) and value.is_integer() and abs(value) < 2**63:
+        return int(value)
+    raise ShapeError(f"{where}: a whole number is needed")
+
+
+def _truth(value: Any, where: str) -> bool:
+    plain = value.lower() if isinstance(value, str) else value
+    for texts, meaning in (
+        (("true", "1", "yes", "y", "on", "t"), True),
+        (("false", "0", "no", "n", "off", "f"), False),
+    ):
+        if plain in texts or (isinstance(plain, bool | int | float) and plain == meaning):
+            return meaning
+    raise ShapeError(f"{where}: true or false is needed")
+
+
+_SCALARS: dict[type, Callable[[Any, str], Any]] = {str: _text, int: _integer, float: _number, bool: _truth}
+
+
+def _choice(value: Any, shape: tuple[str, ...], where: str) -> Any:
+    if not isinstance(value, str) or value not in shape:
+        raise ShapeError(f"{where}: one of {', '.join(shape)} is needed")
+    return value
+
+
+def _list(value: Any, shape: list[Shape], where: str) -> Any:
+    if not isinstance(value, list | tuple):
+        raise ShapeError(f"{where}: a list is needed")
+    return tuple(shaped(item, shape[0], f"{where}[{position}]") for position, item in enumerate(value))
+
+
+def _record(value: Any, shape: Mapping[str, Shape], where: str) -> Any:
+    if not isinstance(value, dict):
+        raise ShapeError(f"{where}: an object is needed")
+    return {name: _member(value, name, inner, where) for name, inner in shape.items()}
+
+
+def _member(value: dict[str, Any], name: str, shape: Shape, where: str) -> Any:
+    if name in value:
+        return shaped(value[name], shape, f"{where}.{name}")
+    if isinstance(shape, Maybe):
+        return None
+    if isinstance(shape, Default):
+        return frozen(shape.value)
+    raise ShapeError(f"{where}.{name}: is missing")
+
+
+def _closed(value: Any, shape: Closed, where: str) -> Any:
+    record = _record(value, shape.members, where)
+    for name in value:
+        if name not in shape.members:
+            raise ShapeError(f"{where}.{name}: is not known here")
+    return record
+
+
+def _each(value: Any, shape: Each, where: str) -> Any:
+    if not isinstance(value, dict):
+        raise ShapeError(f"{where}: an object is needed")
+    return {name: shaped(item, shape.shape, f"{where}.{name}") for name, item in value.items()}
+
+
+def _tagged(value: Any, shape: Tagged, where: str) -> Any:
+    tag = value.get(shape.member) if isinstance(value, dict) else None
+    if not isinstance(tag, str) or tag not in shape.shapes:
+        raise ShapeError(f"{where}.{shape.member}: one of {', '.join(shape.shapes)} is needed")
+    return _record(value, shape.shapes[tag], where)
+
+
+_READERS: dict[type, Callable[[Any, Any, str], Any]] = {
+    Anything: lambda value, shape, where: frozen(value),
+    Maybe: lambda value, shape, where: None if value is None else shaped(value, shape.shape, where),
+    Default: lambda value, shape, where: shaped(value, shape.shape, where),
+    tuple: _choice,
+    list: _list,
+    dict: _record,
+    Closed: _closed,
+    Each: _each,
+    Tagged: _tagged,
+}

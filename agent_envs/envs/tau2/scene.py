@@ -1,0 +1,146 @@
+"""The other side of a conversation, where it is simulated: a function from what was said to its next line.
+
+A partner holds no state of an episode: what it keeps in mind travels in the dialogue, so that a fork in mid-dialogue forks
+both sides.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Protocol
+
+from agent_envs.services.chat import ChatModel
+from agent_envs.services.chat.named import is_chat_model, is_chat_name
+from agent_envs.base.errors import UsageError
+from agent_envs.services.recording import CallSite, Recording
+from agent_envs.envs.tau2.dialogue import Dialogue, Line, recording_of
+from agent_envs.envs.tau2.turn_taking import Rules, answered, seen_by
+from agent_envs.envs.tau2.task_schema import Tau2Task
+from agent_envs.envs.tau2.toolkit import Side
+from agent_envs.core.trajectory import Task
+
+USERS, AGENTS = ("scripted", "replay"), ("scripted", "heuristic", "replay")
+
+
+@dataclass(frozen=True, slots=True)
+class Scene:
+    """What a partner speaks on.
+
+    Attributes:
+        task: the task, with all that it carries.
+        public: its typed view, without criteria.
+        rules: the domain and the limits.
+        side: whom the partner plays.
+        dialogue: the conversation; `seen_by(dialogue, side)` is what the partner may know of it.
+        key: the episode's key, of which a partner makes its randomness.
+        branch: the branch of the episode, which outside services are asked under.
+        recording: where outside services are recorded or replayed from, or None.
+    """
+
+    task: Task
+    public: Tau2Task
+    rules: Rules
+    side: Side
+    dialogue: Dialogue
+    key: str
+    branch: str = ""
+    recording: Recording | None = None
+
+    @property
+    def memory(self) -> Any:
+        """What the partner kept in mind, None at the start."""
+        return self.dialogue.memory
+
+    @property
+    def site(self) -> CallSite:
+        """Where an outside service is asked: every message has a place of its own."""
+        return CallSite(self.key, self.branch, 8 * len(self.dialogue.lines))
+
+    @property
+    def seen(self) -> tuple[Line, ...]:
+        """All that the partner said and was shown."""
+        return seen_by(self.dialogue, self.side)
+
+    @property
+    def news(self) -> tuple[Line, ...]:
+        """What the partner was shown since it last spoke: the other side's words, or the answers to its calls."""
+        lines = self.dialogue.lines
+        start = max((place for place, line in enumerate(lines, 1) if line.sender == self.side), default=0)
+        return seen_by(self.dialogue, self.side, start)
+
+
+class Partner(Protocol):
+    """Plays one side. `name` stands in reports; `service` names the outside service that it asks, "" where it asks none."""
+
+    name: str
+    service: str
+
+    def speak(self, scene: Scene) -> tuple[Line | None, Any]:
+        """Return the next line of the partner's side, or None to stop, and what it keeps in mind.
+
+        Raises:
+            EnvFault: an outside service failed.
+        """
+        ...
+
+
+class Replay:
+    """Says the recorded lines in order, whatever is said to it; where they end, it stops."""
+
+    name, service = "replay", ""
+
+    def speak(self, scene: Scene) -> tuple[Line | None, Any]:
+        """Return the next recorded line."""
+        place, lines = scene.memory or 0, recorded_lines(scene.task, scene.side)
+        if type(place) is not int or place < 0:
+            raise UsageError(
+                "tau2: the stored state of the replayed side cannot be read: it is no place in a recording"
+            )
+        return (lines[place], place + 1) if place < len(lines) else (None, place)
+
+
+def recorded_lines(task: Task, side: Side) -> tuple[Line, ...]:
+    """Return what a side says in a task's recording; nothing where there is none."""
+    return tuple(line for line in recording_of(task.data.get("recording", ())) if line.sender == side)
+
+
+def make_partner(side: Side, who: str | ChatModel, persona: str | Mapping[str, Any] = "task") -> Partner:
+    """Return who plays a side.
+
+    Args:
+        side: "user" or "assistant".
+        who: `scripted`, `replay`, for the assistant `heuristic`, too; or a chat model, as an object or by name
+            (`openai:MODEL@URL`, `anthropic:MODEL`).
+        persona: of a simulated user; `task` takes the task's own.
+
+    Raises:
+        UsageError: nobody goes by this name.
+    """
+    if who == "replay":
+        return Replay()
+    if who == "scripted" and side == "user":
+        from agent_envs.envs.tau2.users.scripted import ScriptedUser
+
+        return ScriptedUser(persona)
+    if who == "scripted":
+        from agent_envs.envs.tau2.gold_agent import GoldAgent
+
+        return GoldAgent()
+    if who == "heuristic" and side == "assistant":
+        from agent_envs.envs.tau2.heuristics.partner import HeuristicAgent
+
+        return HeuristicAgent()
+    if not (is_chat_name(who) if isinstance(who, str) else is_chat_model(who)):
+        role, known = ("user", USERS) if side == "user" else ("agent", AGENTS)
+        raise UsageError(f"tau2: {role}={who!r}; choose {', '.join(known)}, openai:MODEL@URL or anthropic:MODEL")
+    from agent_envs.envs.tau2.users.chat import ChatPartner
+
+    return ChatPartner(who, persona)
+
+
+def played(partner: Partner, scene: Scene) -> Dialogue:
+    """Return the conversation of a scene once a partner has said what it says."""
+
+    def speak(dialogue: Dialogue) -> tuple[Line | None, Any]:
+        return partner.speak(replace(scene, dialogue=dialogue))
+
+    return answered(scene.rules, scene.dialogue, scene.side, speak)

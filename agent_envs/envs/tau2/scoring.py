@@ -1,0 +1,125 @@
+"""The declared reward: the official score, its components as shares, and what makes all or nothing of them.
+
+The score of a conversation is made where it ends, and travels as one typed result of the last turn, which no tool can forge:
+its call id is empty. Terms and metrics read it there, and nothing else.
+"""
+
+from typing import Any
+
+from agent_envs.base.errors import UsageError
+from agent_envs.base.messages import ToolResult
+from agent_envs.core.rewards import RewardSpec, Term
+from agent_envs.envs.tau2.evaluation import JUDGED, Evaluation
+from agent_envs.envs.tau2.task_schema import COMPONENTS
+from agent_envs.envs.tau2.users.faults import UserFault
+from agent_envs.core.trajectory import Trajectory, Turn
+
+REWARDS = ("official", "without_nl", "dense")
+_NAME, _PROGRESS = "evaluation", "progress"
+_DOCS = {
+    "DB": "both databases are as the expected actions leave them",
+    "ENV_ASSERTION": "all assertions hold in the world at the end",
+    "ACTION": "each expected action was made by some side",
+    "COMMUNICATE": "the agent said all that it had to say",
+    "NL_ASSERTION": "a judge finds every expectation in words met; 0 where nobody judged",
+}
+
+
+def result_of(score: Evaluation, ended: str, faults: tuple[UserFault, ...] = ()) -> ToolResult:
+    """Return a score as the last turn's typed result: names and values in `ids`, the counting components marked.
+
+    Args:
+        score: the score.
+        ended: why the conversation ended.
+        faults: what the simulated user did beyond its scenario.
+    """
+    parts = [f"{name}{'*' * (name in score.basis)}={_text(value)}" for name, value in score.components.items()]
+    ids = (f"official={score.reward:g}", f"without_nl={score.reward_without_nl:g}", f"ended={ended}", *parts)
+    kinds = ",".join(dict.fromkeys(fault.kind for fault in faults))
+    notes = (*score.notes, *(f"user fault: {fault.kind}: {fault.what}" for fault in faults))
+    return ToolResult("", _NAME, "\n".join(notes), ids=(*ids, f"user_faults={kinds}") if faults else ids)
+
+
+def progress_of(before: float, after: float) -> ToolResult:
+    """Return what a turn brought about as its typed result: the fraction reached, and what was gained."""
+    return ToolResult("", _PROGRESS, "", ids=(f"reached={after!r}", f"gained={after - before!r}"))
+
+
+def _text(value: float | None) -> str:
+    return "?" if value is None else f"{value:g}"
+
+
+def score_of(turn: Turn) -> dict[str, str]:
+    """Return the names and values of a turn's score; empty where it did not end the conversation."""
+    return _told(turn, _NAME)
+
+
+def _told(turn: Turn, name: str) -> dict[str, str]:
+    for result in turn.results:
+        if not result.call_id and result.name == name:
+            return dict(part.split("=", 1) for part in result.ids)
+    return {}
+
+
+def succeeded(score: Evaluation, reward: str) -> bool:
+    """Return whether a conversation earned all there is."""
+    return (score.reward_without_nl if reward == "without_nl" else score.reward) == 1.0
+
+
+def make_reward(name: str) -> RewardSpec:
+    """Return the reward of a name.
+
+    Raises:
+        UsageError: there is none.
+    """
+    if name not in REWARDS:
+        raise UsageError(f"tau2: reward={name!r} is unknown; the rewards are {', '.join(REWARDS)}")
+    if name == "dense":
+        doc = "what this turn changed in the fraction of the task's state changes that stand"
+        return RewardSpec(name, (Term("progress", -1.0, 1.0, doc, _gained),), (0.0, 1.0))
+    terms = [Term(one.lower(), 0.0, 1.0, f"share of the basis: {_DOCS[one]}", _share(name, one)) for one in COMPONENTS]
+    doc = "takes the shares back unless all that counts holds and one side ended the conversation"
+    return RewardSpec(name, (*terms, Term("all_or_nothing", -1.0, 0.0, doc, _correction(name))), (0.0, 1.0))
+
+
+def _gained(trajectory: Trajectory) -> float:
+    return float(_told(trajectory.last, _PROGRESS).get("gained", "0"))
+
+
+def _share(reward: str, component: str) -> Any:
+    return lambda trajectory: _shares(score_of(trajectory.last), reward).get(component, 0.0)
+
+
+def _correction(reward: str) -> Any:
+    def value(trajectory: Trajectory) -> float:
+        score = score_of(trajectory.last)
+        total = 0.0
+        for share in _in_order(_shares(score, reward)):  # summed as RewardSpec sums, so that nothing is left over
+            total += share
+        return min(0.0, float(score.get(reward, "0")) - total)
+
+    return value
+
+
+def _in_order(shares: dict[str, float]) -> list[float]:
+    return [shares.get(component, 0.0) for component in COMPONENTS]
+
+
+def _shares(score: dict[str, str], reward: str) -> dict[str, float]:
+    """Return each counting component's share: equal parts of 1 for those that hold."""
+    basis = [name for name in COMPONENTS if f"{name}*" in score and (reward == "official" or name != JUDGED)]
+    return {name: float(score[f"{name}*"] == "1") / len(basis) for name in basis}
+
+
+def metrics(trajectory: Trajectory) -> dict[str, float]:
+    """Return every component of the score (those beside the basis too), and the reward without the judged one.
+
+    `user_fault` is 1 where the simulated user did what its scenario does not cover, and `failed_by_user` 1 where the episode
+    failed besides: such a failure may be the user's.
+    """
+    score = score_of(trajectory.last)
+    found = {name.rstrip("*").lower(): float(value) for name, value in score.items() if value in ("0", "1")}
+    if score:
+        found["user_fault"] = float("user_faults" in score)
+        found["failed_by_user"] = float("user_faults" in score and score["official"] != "1")
+    return {name: value for name, value in found.items() if name != "official"}

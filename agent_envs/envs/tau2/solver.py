@@ -1,0 +1,89 @@
+"""The scripted solver, which says and does what was recorded or is expected, and the sampler of random legal turns."""
+
+import json
+import random
+import re
+from dataclasses import replace
+from typing import Any
+
+from agent_envs.core.env import TurnEnv
+from agent_envs.base.errors import UsageError
+from agent_envs.base.messages import ToolCall
+from agent_envs.base.protocol import ToolCallProtocol
+from agent_envs.envs.tau2.dialogue import Line
+from agent_envs.envs.tau2.env import Tau2Env
+from agent_envs.envs.tau2.gold_agent import next_line
+from agent_envs.envs.tau2.turn_taking import AGENT_STOP
+from agent_envs.envs.tau2.scene import Scene, make_partner, recorded_lines
+
+_WORD = re.compile(r"#?\w[\w.-]*")
+_PHRASES = (
+    "Could you tell me more?", "Yes, please.", "No, thank you.", "Let me look.", "I am sorry about that.", "Is it done?"
+)  # fmt: skip
+
+
+def next_action(env: TurnEnv) -> str:
+    """Return the agent's next line by the criteria; of a user, what the scripted user says to what was said so far."""
+    core = env.unwrapped
+    assert isinstance(core, Tau2Env)
+    if core.live_service:
+        raise UsageError(f"{core.env_id}: the solver asks no live service ({core.live_service}); replay a recording")
+    side, dialogue = core.face.side, core.episode.state
+    task = core.episode.task
+    if side == "user" and not recorded_lines(task, side):
+        return _rendered(_user_line(core.scene(task, dialogue, side, core.episode.header.episode_key)))
+    return _rendered(next_line(task, core.domain, dialogue, side, core.rules.solo))
+
+
+def _rendered(line: Line) -> str:
+    return ToolCallProtocol.render(line.calls) if line.calls else line.text
+
+
+def _user_line(scene: Scene) -> Line:
+    """Return the scripted user's next line; what it has in mind is made again from all that was said before."""
+    user, memory, line = make_partner("user", "scripted"), None, None
+    lines = scene.dialogue.lines
+    places = [place for place, said in enumerate(lines) if said.sender == "user"]
+    for place in (*places, len(lines)):
+        moment = scene.dialogue.but(lines=lines[:place], memory=memory)
+        line, memory = user.speak(replace(scene, dialogue=moment))
+    return line or Line("user", AGENT_STOP)
+
+
+def random_action(env: TurnEnv, rng: random.Random) -> str:
+    """Return a phrase, or a call or two of random tools with values from what was shown."""
+    core = env.unwrapped
+    assert isinstance(core, Tau2Env)
+    tools = core.face.tools
+    if not tools or rng.random() < (0.05 if core.rules.solo else 0.4):
+        return rng.choice(_PHRASES)
+    words = _words(core)
+    calls = []
+    for place in range(1 + (rng.random() < 0.2)):
+        function = rng.choice(tools)["function"]
+        schema = function["parameters"]
+        chosen = [n for n in schema["properties"] if n in schema["required"] or rng.random() < 0.3]
+        arguments = {name: _value(schema["properties"][name], words, rng) for name in chosen}
+        calls.append(ToolCall(f"call_{place}", function["name"], json.dumps(arguments)))
+    return ToolCallProtocol.render(calls)
+
+
+def _words(core: Tau2Env) -> list[str]:
+    """Return words that were shown, those of the last messages more often."""
+    episode = core.episode
+    shown = [episode.prompt[-1], *(message for turn in episode.turns[-3:] for message in turn.observation)]
+    return _WORD.findall(" ".join(message.content[:2000] for message in shown)) or ["nothing"]
+
+
+def _value(schema: dict[str, Any], words: list[str], rng: random.Random) -> Any:
+    kind = schema["type"][0] if isinstance(schema["type"], list) else schema["type"]
+    if "enum" in schema:
+        return rng.choice(schema["enum"])
+    if kind == "array":
+        return [_value(schema["items"], words, rng) for _ in range(rng.randint(1, 2))]
+    if kind == "object":
+        return {name: _value(inner, words, rng) for name, inner in schema.get("properties", {}).items()}
+    plain: dict[str, Any] = {
+        "integer": rng.randint(0, 5), "number": rng.randint(1, 40) / 4, "boolean": rng.random() < 0.5, "null": None
+    }  # fmt: skip
+    return plain[kind] if kind in plain else rng.choice(words)

@@ -1,0 +1,268 @@
+"""What generated airline tasks are made of: a customer's trips, how they are spoken of, and pieces of a task.
+
+Texts are written once for both persons: `<I>`, `<my>`, `<me>`, `<am>` and `<was>` become "I" for the scripted user, and
+"you" for the scenario that a language model plays.
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from random import Random
+from typing import Any
+
+from agent_envs.envs.tau2.airline_rules import CABINS, flown
+from agent_envs.envs.tau2.database import Database, thawed
+from agent_envs.envs.tau2.task_generator import names
+from agent_envs.envs.tau2.task_generator.airline_world import CITIES, DAYS, TODAY
+from agent_envs.envs.tau2.user_script import Fact, Want
+
+_PERSONS = {
+    True: {"I": "I", "my": "my", "me": "me", "am": "am", "was": "was"},
+    False: {"I": "you", "my": "your", "me": "you", "am": "are", "was": "were"},
+}
+_TOKEN = re.compile(r"<(I|my|me|am|was)>")
+_SENTENCE = re.compile(r"(?:^|[.!?] )[a-z]")
+CABIN_WORDS = dict(zip(CABINS, ("basic economy", "economy", "business"), strict=True))
+NUMBERS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
+Action = tuple[str, dict[str, Any]]
+
+
+def voiced(text: str, first: bool) -> str:
+    """Return a text in the first or in the second person, its sentences begun with capitals."""
+    said = _TOKEN.sub(lambda found: _PERSONS[first][found[1]], text)
+    return _SENTENCE.sub(lambda found: found[0].upper(), said)
+
+
+def day_of(date: str) -> str:
+    """Return a date as people say it: "May 20"."""
+    return f"May {int(date[-2:])}"
+
+
+def route_of(leg: Mapping[str, Any]) -> str:
+    """Return where something goes: "from Seattle to Denver"."""
+    return f"from {CITIES[leg['origin']]} to {CITIES[leg['destination']]}"
+
+
+def listed(items: list[str]) -> str:
+    """Return items as a list in words: "a, b and c"."""
+    return " and ".join([", ".join(items[:-1]), items[-1]] if len(items) > 1 else items)
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """One thing that a customer wants, and what an agent that keeps to the policy does about it.
+
+    Attributes:
+        say: the wish, as a whole sentence.
+        facts: topic, sentence and value of what is told when it is asked for.
+        actions: the gold calls.
+        told: what the agent has to tell.
+        play: what the scenario adds on how to behave.
+        insists: as in `Want`.
+        only_if_refused: as in `Want`.
+        question: as in `Want`.
+        signs: as in `Want`.
+        declines: as in `Want`.
+        objection: as in `Want`.
+    """
+
+    say: str
+    facts: tuple[tuple[str, str, str], ...] = ()
+    actions: tuple[Action, ...] = ()
+    told: tuple[str, ...] = ()
+    play: str = ""
+    insists: int = 0
+    only_if_refused: bool = False
+    question: bool = False
+    signs: tuple[str, ...] = ()
+    declines: tuple[str, ...] = ()
+    objection: str = ""
+
+    def want(self) -> Want:
+        """Return it as the scripted user's."""
+        facts = tuple(Fact(topic, voiced(say, True), value) for topic, say, value in self.facts)
+        return Want(
+            voiced(self.say, True), facts, self.signs, self.question, self.only_if_refused, self.insists, self.declines,
+            voiced(self.objection, True),
+        )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Trip:
+    """A reservation with the statuses of its flights."""
+
+    record: Mapping[str, Any]
+    statuses: tuple[str, ...]
+
+    @property
+    def id(self) -> str:
+        """The reservation's number."""
+        return str(self.record["reservation_id"])
+
+    @property
+    def size(self) -> int:
+        """How many people fly."""
+        return len(self.record["passengers"])
+
+    @property
+    def ahead(self) -> bool:
+        """Whether nothing of it has been flown."""
+        return not flown(self.statuses)
+
+    @property
+    def words(self) -> str:
+        """How somebody speaks of it who does not know its number."""
+        return f"trip {route_of(self.record)} on {day_of(self.record['flights'][0]['date'])}"
+
+
+class Case:
+    """One customer, while a task is made up: what is already used in it must not be used again."""
+
+    def __init__(self, rng: Random, database: Database, user: Mapping[str, Any], difficulty: str, vague: bool) -> None:
+        """Look the customer up.
+
+        Args:
+            rng: what everything is drawn from.
+            database: the world.
+            user: the customer's record.
+            difficulty: "hard" puts limits on prices and conditions on payments; "easy" keeps to plain words mostly.
+            vague: reservations are described, and their numbers unknown.
+        """
+        self.rng, self.database, self.user, self.vague = rng, database, user, vague
+        self.tricky, self.loose = difficulty == "hard", 0.25 if difficulty == "easy" else 0.4
+        self.flights, self._table = database.tables["flights"], database.tables["reservations"]
+        self.balances = {key: int(one["amount"]) for key, one in self.methods.items() if "amount" in one}
+        self.spent = self.booked = False
+        self._used: set[str] = set()
+
+    @property
+    def methods(self) -> Mapping[str, Mapping[str, Any]]:
+        """The customer's payment methods."""
+        found: Mapping[str, Mapping[str, Any]] = self.user["payment_methods"]
+        return found
+
+    @property
+    def membership(self) -> str:
+        """The customer's."""
+        return str(self.user["membership"])
+
+    @cached_property
+    def trips(self) -> tuple[Trip, ...]:
+        """All reservations, shuffled."""
+        records = [self._table[key] for key in self.user["reservations"]]
+        trips = [
+            Trip(record, tuple(self.instance(leg["flight_number"], leg["date"])["status"] for leg in record["flights"]))
+            for record in records
+        ]
+        self.rng.shuffle(trips)
+        return tuple(trips)
+
+    def instance(self, number: str, date: str) -> Mapping[str, Any]:
+        """Return what is known of a flight on a date."""
+        found: Mapping[str, Any] = self.flights[number]["dates"][date]
+        return found
+
+    def free(self) -> Iterator[Trip]:
+        """Yield the trips that no piece is about yet."""
+        return (trip for trip in self.trips if trip.id not in self._used)
+
+    def take(self, trip: Trip) -> None:
+        """Keep a trip for a piece."""
+        self._used.add(trip.id)
+
+    def pick(self, *choices: str) -> str:
+        """Return one of some texts."""
+        return self.rng.choice(choices)
+
+    def say(self, plain: tuple[str, ...], loose: str) -> str:
+        """Return one of some plain ways of saying something, or a way that names nothing by its name."""
+        return loose if self.rng.random() < self.loose else self.rng.choice(plain)
+
+    def named(self, trip: Trip) -> str:
+        """Return how the customer speaks of a trip."""
+        return trip.words if self.vague else f"reservation {trip.id}"
+
+    def about(self, trip: Trip, dated: bool = True) -> tuple[tuple[str, str, str], ...]:
+        """Return the facts that tell which reservation is meant; its days among them, where it is only `dated`."""
+        legs = trip.record["flights"]
+        number = f"the reservation number is {trip.id}."
+        if self.vague:
+            number = f"<I> do not have the number at hand. It is <my> {trip.words}."
+        days = " and ".join(day_of(leg["date"]) for leg in legs)
+        known = (
+            ("reservation", number, "" if self.vague else trip.id),
+            ("route", f"it is the trip {route_of(trip.record)}.", ""),
+        )
+        return (*known, ("date", f"the flight{'s are' if len(legs) > 1 else ' is'} on {days}.", "")) if dated else known
+
+    def reads(self, trip: Trip) -> tuple[Action, ...]:
+        """Return the calls with which an agent looks a reservation up."""
+        return (("get_reservation_details", {"reservation_id": trip.id}),)
+
+    def words_of(self, method: str) -> str:
+        """Return how the customer speaks of a payment method."""
+        found = self.methods[method]
+        if found["source"] == "credit_card":
+            return f"<my> credit card ending in {found['last_four']}"
+        return "<my> gift card" if found["source"] == "gift_card" else "<my> travel certificate"
+
+    def pay(self, total: int) -> tuple[str, tuple[str, str, str]]:
+        """Return a method that pays for an update, or gets a refund, and the fact that tells so."""
+        usable = [
+            key for key, one in self.methods.items()
+            if one["source"] == "credit_card" or (one["source"] == "gift_card" and self.balances[key] >= max(total, 1))
+        ]  # fmt: skip
+        method = self.rng.choice(usable)
+        if method in self.balances and total > 0:
+            self.balances[method] -= total
+        self.spent |= method in self.balances
+        words = self.words_of(method)
+        certificates = [key for key, one in self.methods.items() if one["source"] == "certificate"]
+        if self.tricky and certificates and total > 0:
+            return method, ("payment", f"with <my> travel certificate, please. If that cannot be, with {words}.", "")
+        value = str(self.methods[method].get("last_four", ""))
+        return method, ("payment", self.pick(f"please use {words}.", f"that goes on {words}.", f"{words}."), value)
+
+    def seated(self, origin: str, destination: str, date: str, cabin: str, size: int) -> list[Mapping[str, Any]]:
+        """Return direct flights on a date that have seats for everybody, with that date's price as `price`."""
+        found = list[Mapping[str, Any]]()
+        for flight in self.flights.values():
+            if (flight["origin"], flight["destination"]) == (origin, destination):
+                instance = flight["dates"][date]
+                if instance["status"] == "available" and instance["available_seats"][cabin] >= size:
+                    found.append({**flight, "price": instance["prices"][cabin], "date": date})
+        return found
+
+    def chosen(self, flights: list[Mapping[str, Any]]) -> tuple[Mapping[str, Any], str] | None:
+        """Return one of some flights of a day, and words that fit it alone; None if there is none such."""
+        ways = [
+            ("price", 1, "the cheapest flight"),
+            ("scheduled_departure_time_est", 1, "the earliest flight with free seats"),
+        ]
+        ways.append(("scheduled_departure_time_est", -1, "the latest flight with free seats"))
+        self.rng.shuffle(ways)
+        for member, sign, words in ways:
+            values = sorted((flight[member] for flight in flights), reverse=sign < 0)
+            if values and values.count(values[0]) == 1:
+                return next(flight for flight in flights if flight[member] == values[0]), words
+        return None
+
+    def someone(self, trip: Trip | None = None) -> dict[str, str]:
+        """Return somebody whom the customer travels with and who is not on a trip yet, or somebody new."""
+        there = {row["first_name"] for row in trip.record["passengers"]} if trip else {self.user["name"]["first_name"]}
+        known = [row for row in self.user["saved_passengers"] if row["first_name"] not in there]
+        if known and self.rng.random() < 0.5:
+            return dict(thawed(self.rng.choice(known)))
+        first = self.rng.choice([name for name in names.FIRST_NAMES if name not in there])
+        return {
+            "first_name": first, "last_name": self.rng.choice(names.LAST_NAMES), "dob": names.birthday(self.rng)
+        }  # fmt: skip
+
+
+def later_days(case: Case, trip: Trip, place: int) -> list[int]:
+    """Return the days to which a flight of a trip can be moved so that the order of its flights stays, near ones first."""
+    days = [int(leg["date"][-2:]) for leg in trip.record["flights"]]
+    low = days[place - 1] + 1 if place else TODAY + 1
+    high = days[place + 1] - 1 if place + 1 < len(days) else DAYS
+    return sorted((day for day in range(low, high + 1) if day != days[place]), key=lambda day: abs(day - days[place]))

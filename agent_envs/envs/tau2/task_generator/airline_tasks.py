@@ -1,0 +1,157 @@
+"""Tasks of a generated airline: who calls, what for, and what an agent that keeps to the policy does about it."""
+
+from functools import lru_cache
+from random import Random
+from typing import Any
+
+from agent_envs.envs.tau2.task_generator.airline_case import Case, Piece, voiced
+from agent_envs.envs.tau2.task_generator.airline_refusals import REFUSED, SERVED, begun
+from agent_envs.envs.tau2.task_generator.airline_riddles import RIDDLES
+from agent_envs.envs.tau2.task_generator.airline_world import database
+from agent_envs.envs.tau2.task_generator.source import members, task_id
+from agent_envs.envs.tau2.users.persona import TASK_MANNERS
+from agent_envs.envs.tau2.user_script import Fact, UserScript, script_row
+
+_KINDS = {**SERVED, **REFUSED, **RIDDLES, "begun": begun}
+_WRITES = ("cancel", "cabin", "move", "bags", "passenger", "book")
+ORDINALS = ("first", "second", "third", "fourth", "fifth", "sixth")
+_PERSONAS = {
+    "easy": ("plain", "plain", "terse", "talkative"),
+    "medium": ("plain", "terse", "talkative", "forgetful", "piecemeal"),
+    "hard": ("plain", "piecemeal", "forgetful", "insistent", "mistaken"),
+}
+
+
+def make_row(split: str, number: int, difficulty: str, world: int = 0) -> dict[str, Any]:
+    """Return a generated task as a row of the published form, with `user_script` and `difficulty` beside.
+
+    Args:
+        split: "train", "dev" or "test": whose customers call.
+        number: which of the split's tasks.
+        difficulty: "easy" is one wish; "medium" two, about reservations whose numbers the customer does not know, with
+            something to be added up; "hard" two to four, of which the policy forbids some, and some have to be worked out.
+        world: the database that it plays in.
+    """
+    rng = Random(f"tau2/airline/{world}/{split}/{number}")
+    records, customers = database(world), _customers(split, world)
+    while True:
+        user = rng.choice(customers)
+        case = Case(rng, records, user, difficulty, _vague(rng, difficulty))
+        pieces = _drawn(case, _plan(rng, difficulty))
+        if pieces:
+            break
+    persona = rng.choice(_PERSONAS[difficulty])
+    return {
+        "id": task_id(split, number, difficulty, world),
+        "user_scenario": {"persona": TASK_MANNERS["airline"].get(persona), "instructions": _instructions(case, pieces)},
+        "evaluation_criteria": _criteria(task_id(split, number, difficulty, world), case, pieces),
+        "user_script": script_row(_script(case, pieces, persona)),
+        "difficulty": difficulty,
+    }
+
+
+@lru_cache(maxsize=32)
+def _customers(split: str, world: int) -> tuple[dict[str, Any], ...]:
+    users = tuple(database(world).tables["users"].values())
+    return tuple(users[place] for place in members(split, len(users)))
+
+
+def _vague(rng: Random, difficulty: str) -> bool:
+    return rng.random() < {"easy": 0.0, "medium": 0.7, "hard": 0.6}[difficulty]
+
+
+def _plan(rng: Random, difficulty: str) -> list[str]:
+    """Return the kinds of what is wanted, in order."""
+    if difficulty == "easy":
+        return [rng.choice(_WRITES)]
+    if difficulty == "medium":
+        form = rng.random()
+        if form < 0.3:
+            return [rng.choice(("struck", "late"))]
+        if form < 0.55:
+            plan = [rng.choice(("spent", "balance")), rng.choice(_WRITES)]
+            rng.shuffle(plan)
+            return plan
+        return rng.sample(_WRITES, 2)
+    no, (riddle, other) = rng.sample(sorted(REFUSED), 2), rng.sample(sorted(RIDDLES), 2)
+    plan = [
+        [no[0], *rng.sample(_WRITES, 2)],
+        [no[0], riddle, rng.choice(_WRITES)],
+        [*no, riddle],
+        [no[0], riddle, rng.choice(("spent", "balance"))],
+        [riddle, rng.choice(("struck", "late"))],
+        [riddle, other, rng.choice(_WRITES)],
+    ][rng.randrange(6)]
+    rng.shuffle(plan)
+    # A trip that has begun is handed over, which ends the conversation.
+    return [*plan, "begun"] if rng.random() < 0.15 else plan
+
+
+def _drawn(case: Case, plan: list[str]) -> list[Piece]:
+    """Return the pieces of a plan; none if the customer's situation does not give them all, or only looks would be gold."""
+    pieces = list[Piece]()
+    for kind in plan:
+        drawn = _KINDS[kind](case)
+        if not drawn or (kind in ("struck", "late") and len(drawn) < 2):
+            return []
+        pieces += drawn
+    alike = len({trip.words for trip in case.trips}) < len(case.trips)
+    writes = any(name.startswith(("update", "cancel", "book", "send")) for piece in pieces for name, _ in piece.actions)
+    return pieces if writes and not (case.vague and alike) else []
+
+
+def _criteria(name: str, case: Case, pieces: list[Piece]) -> dict[str, Any]:
+    asked = [("get_user_details", {"user_id": case.user["user_id"]})]
+    asked += [action for piece in pieces for action in piece.actions]
+    once = [action for place, action in enumerate(asked) if action not in asked[:place]]
+    return {
+        "actions": [
+            {"action_id": f"{name}_{place}", "requestor": "assistant", "name": tool, "arguments": arguments}
+            for place, (tool, arguments) in enumerate(once)
+        ],
+        "communicate_info": list(dict.fromkeys(text for piece in pieces for text in piece.told)),
+        "reward_basis": ["DB", "COMMUNICATE"],
+    }
+
+
+def _script(case: Case, pieces: list[Piece], persona: str) -> UserScript:
+    user = case.user
+    name, key, born = f"{user['name']['first_name']} {user['name']['last_name']}", user["user_id"], user["dob"]
+    facts = (
+        Fact("name", f"My name is {name}.", name), Fact("user_id", f"My user id is {key}.", key),
+        Fact("date_of_birth", f"My date of birth is {born}.", born),
+    )  # fmt: skip
+    return UserScript(facts, tuple(piece.want() for piece in pieces), (), persona)
+
+
+def _instructions(case: Case, pieces: list[Piece]) -> dict[str, Any]:
+    """Return the scenario in the second person, as a language model is told it."""
+    user = case.user
+    wishes = [f"the {ordinal} wish" for ordinal in ORDINALS[: len(pieces)]] if pieces[1:] else ["your wish"]
+    details = [_details(wish, piece) for wish, piece in zip(wishes, pieces, strict=True) if piece.facts]
+    plays = [voiced(piece.play.format(wish=wish), False) for wish, piece in zip(wishes, pieces, strict=True)]
+    behave = [
+        "Ask for one thing after the other, in this order." if pieces[1:] else "",
+        "Tell details when you are asked for them.", *plays,
+        "Say yes when the agent proposes what you want, and end the conversation once all of it is settled.",
+    ]  # fmt: skip
+    name = f"{user['name']['first_name']} {user['name']['last_name']}"
+    known = f"You are {name}. Your user id is {user['user_id']}. Your date of birth is {user['dob']}."
+    return {
+        "domain": "airline",
+        "reason_for_call": "\n".join(_wish(place, piece) for place, piece in enumerate(pieces)),
+        "known_info": "\n".join([known, *details]),
+        "unknown_info": "You do not have the numbers of your reservations at hand." if case.vague else None,
+        "task_instructions": " ".join(text for text in behave if text),
+    }
+
+
+def _wish(place: int, piece: Piece) -> str:
+    said = voiced(piece.say, False)
+    link = ("", "After that: ", "Then: ", "And then: ", "At last: ", "And finally: ")[place]
+    return f"{link}If, and only if, the agent refused that: {said}" if piece.only_if_refused else f"{link}{said}"
+
+
+def _details(wish: str, piece: Piece) -> str:
+    told = [f"{topic.replace('_', ' ')}: {voiced(say, False)}" for topic, say, _ in piece.facts]
+    return f"For {wish}: {' '.join(told)}"

@@ -1,0 +1,245 @@
+"""What a generated telecom task is put together from: the customer's account, and one part for each thing that is wanted."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from functools import cache
+from random import Random
+from typing import Any
+
+from agent_envs.envs.tau2.task_generator.source import members
+from agent_envs.envs.tau2.task_generator.telecom_world import CUSTOMERS, databases, situation
+
+Row = dict[str, Any]
+Lines = tuple[Row, ...]
+# Marks in a wording -> first person, second person.
+_VOICES = {
+    "{I}": ("I", "you"), "{my}": ("my", "your"), "{me}": ("me", "you"), "{am}": ("am", "are"), "{was}": ("was", "were"),
+    "{mine}": ("mine", "yours"), "{myself}": ("myself", "yourself"),
+}  # fmt: skip
+
+# By which words a customer sees that a call was made for it.
+SIGNS = {
+    "enable_roaming": ["roaming", "abroad"],
+    "disable_roaming": ["roaming", "abroad"],
+    "suspend_line": ["suspend", "on hold"],
+    "resume_line": ["resum", "active", "lifted"],
+    "refuel_data": ["gigabyte", " gb", "refuel", "data has been", "more data"],
+    "send_payment_request": ["bill", "paid", "pay"],
+}
+
+
+@dataclass(frozen=True)
+class Account:
+    """A customer with all that belongs to it, as the database has it.
+
+    Attributes:
+        customer: its record.
+        kind: what the account is like; see `telecom_world.situation`.
+        lines: its lines; the first is that of the phone.
+        split: whose tasks it is for.
+        world: whose database it is in.
+    """
+
+    customer: Row
+    kind: str
+    lines: tuple[Row, ...]
+    split: str
+    world: int
+
+    @property
+    def id(self) -> str:
+        """The customer's id."""
+        return str(self.customer["customer_id"])
+
+    @property
+    def others(self) -> tuple[Row, ...]:
+        """The lines beside the phone's."""
+        return self.lines[1:]
+
+    @property
+    def unpaid(self) -> tuple[Row, ...]:
+        """The overdue bills, the oldest first."""
+        bills = databases(self.world)[0].tables["bills"]
+        return tuple(bills[key] for key in self.customer["bill_ids"] if bills[key]["status"] == "Overdue")
+
+    def plan(self, line: Row) -> Row:
+        """Return a line's plan."""
+        return databases(self.world)[0].tables["plans"][line["plan_id"]]
+
+    def device(self, line: Row) -> Row:
+        """Return a line's device."""
+        return databases(self.world)[0].tables["devices"][line["device_id"]]
+
+    def own(self, line: Row) -> dict[str, str]:
+        """Return the arguments by which tools name a line."""
+        return {"customer_id": self.id, "line_id": str(line["line_id"])}
+
+
+@cache
+def accounts(split: str, world: int) -> Mapping[str, tuple[Account, ...]]:
+    """Return the accounts that the tasks of a split concern, by kind."""
+    tables = databases(world)[0].tables
+    customers = list(tables["customers"].values())
+    found: dict[str, list[Account]] = {}
+    for place in members(split, CUSTOMERS):
+        customer, kind = customers[place], situation(place)
+        lines = tuple(tables["lines"][key] for key in customer["line_ids"])
+        found.setdefault(kind, []).append(Account(customer, kind, lines, split, world))
+    return {kind: tuple(of_kind) for kind, of_kind in found.items()}
+
+
+@dataclass(frozen=True)
+class Part:
+    """One thing that a customer wants, in all forms in which a row tells it.
+
+    Attributes:
+        wishes: what is asked for, in order; wordings with marks for the person.
+        wants: the same as members of a user script.
+        facts: what the customer tells beside; members of a user script.
+        known: wordings of facts that a wish does not tell.
+        rules: wordings of how the customer behaves.
+        ticket: what solo mode's ticket adds to the wishes.
+        start: what is done to the world before, by side and function.
+        actions: what is to be done, by side and tool, with the arguments that are compared.
+        holds: assertions about the end.
+        tells: what the customer must be told.
+        compared: the actions count themselves, because no assertion sees what they do.
+        abroad: where the phone is, if the part says so.
+        hopeless: ends with a transfer to staff.
+        topics: what it is about; parts that share one do not go together.
+    """
+
+    wishes: tuple[str, ...]
+    wants: tuple[Row, ...]
+    facts: tuple[Row, ...] = ()
+    known: tuple[str, ...] = ()
+    rules: tuple[str, ...] = ()
+    ticket: tuple[str, ...] = ()
+    start: tuple[Row, ...] = ()
+    actions: tuple[Row, ...] = ()
+    holds: tuple[Row, ...] = ()
+    tells: tuple[str, ...] = ()
+    compared: bool = False
+    abroad: str = ""
+    hopeless: bool = False
+    topics: frozenset[str] = field(default_factory=frozenset)
+
+    def but(self, **changes: Any) -> "Part":
+        """Return a copy with some attributes changed."""
+        return replace(self, **changes)
+
+
+def first_person(wording: str) -> str:
+    """Return a wording as the customer says it."""
+    return _voiced(wording, 0)
+
+
+def second_person(wording: str) -> str:
+    """Return a wording as the customer is told it."""
+    return _voiced(wording, 1)
+
+
+def _voiced(wording: str, person: int) -> str:
+    for mark, words in _VOICES.items():
+        wording = wording.replace(mark, words[person])
+    if not wording.endswith((".", "?", "!")):
+        wording += "."
+    return ". ".join(sentence[:1].upper() + sentence[1:] for sentence in wording.split(". "))
+
+
+def want(wish: str, **members_of_it: Any) -> Row:
+    """Return a want of a user script."""
+    return {"say": first_person(wish), **members_of_it}
+
+
+def fact(topic: str, wording: str, value: str = "") -> Row:
+    """Return a fact of a user script."""
+    return {"topic": topic, "say": first_person(wording), "value": value}
+
+
+def function(side: str, name: str, /, **arguments: Any) -> Row:
+    """Return something that is done to the world at the start, or that must hold at the end."""
+    return {"env_type": side, "func_name": name, "arguments": arguments}
+
+
+def action(side: str, name: str, compared: tuple[str, ...] | None = None, /, **arguments: Any) -> Row:
+    """Return an expected call; unless said otherwise, all of its arguments are compared."""
+    names = list(arguments) if compared is None else list(compared)
+    return {"requestor": side, "name": name, "arguments": arguments, "compare_args": names}
+
+
+def payments(account: Account, bills: tuple[Row, ...]) -> tuple[Row, ...]:
+    """Return the calls that pay bills one after the other."""
+    made: list[Row] = []
+    for bill in bills:
+        made.append(
+            action("assistant", "send_payment_request", customer_id=account.id, bill_id=bill["bill_id"])
+        )  # fmt: skip
+        made.append(action("user", "make_payment"))
+    return tuple(made)
+
+
+def paid(bills: tuple[Row, ...]) -> tuple[Row, ...]:
+    """Return the assertions that bills are paid."""
+    return tuple(
+        function("assistant", "assert_no_overdue_bill", overdue_bill_id=bill["bill_id"]) for bill in bills
+    )  # fmt: skip
+
+
+def line_is(account: Account, line: Row, status: str) -> Row:
+    """Return the assertion that a line has a status."""
+    return function("assistant", "assert_line_status", **account.own(line), expected_status=status)
+
+
+def bought(account: Account, line: Row, gigabytes: float) -> Row:
+    """Return the assertion that a line was sold so much data."""
+    return function(
+        "assistant", "assert_data_refueling_amount", **account.own(line), expected_amount=gigabytes
+    )  # fmt: skip
+
+
+def named(rng: Random, account: Account, line: Row, by_number: bool) -> str:
+    """Return the words by which a customer names one of its lines: by number, or by the device that it is in."""
+    device = account.device(line)
+    if by_number:
+        return rng.choice((
+            f"the line {line['phone_number']}", f"the number {line['phone_number']}", f"{{my}} line {line['phone_number']}"
+        ))  # fmt: skip
+    kind = {"phone": "second phone", "router": "internet router"}.get(device["device_type"], device["device_type"])
+    kind = "phone" if line is account.lines[0] else kind
+    return rng.choice((
+        f"the line of {{my}} {kind}, the {device['model']}", f"the line in {{my}} {kind} ({device['model']})"
+    ))  # fmt: skip
+
+
+def gigabytes(amount: float) -> str:
+    """Return an amount of data as people say it."""
+    return f"{amount:g} gigabyte{'' if amount == 1 else 's'}"
+
+
+def dollars(amount: float) -> str:
+    """Return an amount of money as people write it."""
+    return f"${amount:.2f}"
+
+
+def active(lines: Lines) -> list[Row]:
+    """Return those of some lines that work."""
+    return [line for line in lines if line["status"] == "Active"]
+
+
+def line_facts(account: Account, line: Row, wish: str) -> list[Row]:
+    """Return how the customer tells the line when asked: as the wish does, by its number or by its device."""
+    device, number = account.device(line), str(line["phone_number"])
+    model, kind = str(device["model"]), device["device_type"]
+    if number in wish:
+        return [fact("line", f"it is the line {number}", number), fact("phone", f"the number is {number}", number)]
+    return [
+        fact("line", f"it is the one in {{my}} {kind}, a {model}", model),
+        fact("device", f"it is a {model}", model),
+    ]
+
+
+def single(account: Account, line: Row, wish: str, call: Row, topic: str) -> Part:
+    """Return a wish that one call about one line fulfils."""
+    wants = (want(wish, facts=line_facts(account, line, wish), signs=SIGNS[call["name"]]),)
+    return Part((wish,), wants, actions=(call,), topics=frozenset({f"{topic} {line['line_id']}"}))

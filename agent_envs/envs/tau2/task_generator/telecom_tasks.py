@@ -1,0 +1,278 @@
+"""Generated tasks of the telecom domain: troubles of the phone and wishes about the account, alone and together.
+
+- starter: a phone with one fault that its owner mends as the agent says; nothing of the company's data changes.
+- easy: one thing, the number is known: a phone with one fault (now and then one that only staff can mend), or a plain wish.
+- medium: a phone with two or three faults, or two things; the number may not be known, an amount may have to be worked out.
+- hard: three things, or two with up to four faults; wishes that the policy forbids, customers who insist, are mistaken, or
+  tell things piece by piece.
+
+An agent that hands everybody over passes only tasks that end so, a small part; one that does nothing passes none.
+"""
+
+from collections.abc import Iterator, Sequence
+from random import Random
+
+from agent_envs.envs.tau2.task_generator.source import task_id
+from agent_envs.envs.tau2.task_generator.telecom_demands import FORBIDDEN, QUESTIONS
+from agent_envs.envs.tau2.task_generator.telecom_parts import (
+    Account,
+    Part,
+    Row,
+    accounts,
+    fact,
+    first_person,
+    function,
+    second_person,
+)
+from agent_envs.envs.tau2.task_generator.telecom_troubles import hopeless, trouble
+from agent_envs.envs.tau2.task_generator.telecom_wishes import COMPUTED, PLAIN, REASONED, Wish
+from agent_envs.envs.tau2.users.persona import TASK_MANNERS
+
+_SITUATIONS = {"plain": 56, "overdue": 18, "owing": 12, "resting": 9, "ended": 5}
+_SIMPLE = ("starter", "easy")
+_KINDS = ("service", "data", "pictures")
+_PERSONAS = {
+    "starter": ("plain",),
+    "easy": ("plain", "plain", "plain", "terse", "talkative"),
+    "medium": ("plain", "plain", "terse", "talkative", "piecemeal", "forgetful"),
+    "hard": ("insistent", "mistaken", "piecemeal", "forgetful", "talkative", "terse", "impatient"),
+}
+_CONDUCT = (
+    "use your tools whenever the agent asks you to look at your phone or to change something on it, one thing at a time, and "
+    "tell truthfully what they show",
+    "never say what a tool did not show you and what is not told here",
+    "say yes when the agent proposes exactly what you want",
+    "end the conversation once all that you want is done, or once you are handed over",
+)
+
+
+def make_row(split: str, number: int, difficulty: str, world: int = 0) -> Row:
+    """Return a task as a published row with `user_script` and `difficulty`.
+
+    Args:
+        split: "train", "dev" or "test"; decides which customers it may concern.
+        number: which task of the split; any number gives one.
+        difficulty: "starter", "easy", "medium" or "hard".
+        world: which database.
+    """
+    rng = Random(f"tau2/telecom/{world}/{split}/{difficulty}/{number}")
+    by_kind = accounts(split, world)
+    kind = "plain" if difficulty == "starter" else rng.choices(list(_SITUATIONS), list(_SITUATIONS.values()))[0]
+    account = rng.choice(_fitting(by_kind[kind], kind, difficulty))
+    parts: list[Part] = []
+    while not _enough(parts):
+        # What is asked is asked before anything changes.
+        parts = sorted(_drawn(rng, account, difficulty), key=lambda part: not part.tells)
+    persona = rng.choice(_PERSONAS[difficulty])
+    known = difficulty in _SIMPLE or _knows_number(rng, parts)
+    return _row(task_id(split, number, difficulty, world), account, parts, persona, known) | {"difficulty": difficulty}
+
+
+def _fitting(of_kind: Sequence[Account], kind: str, difficulty: str) -> Sequence[Account]:
+    """Return the accounts that fit: with lines for all that is wanted beside the phone, with one bill where it is easy."""
+    if difficulty in _SIMPLE:
+        return [account for account in of_kind if len(account.unpaid) < 2] or of_kind
+    least = 2 if difficulty == "hard" else 1 if kind == "ended" else 0
+    return [account for account in of_kind if len(account.others) >= least] or of_kind
+
+
+def _enough(parts: Sequence[Part]) -> bool:
+    """Tell whether something must be done that is no mere hand-over, or a hand-over is all that there is."""
+    return bool(parts) and any(part.actions or part.tells for part in parts)
+
+
+def _knows_number(rng: Random, parts: Sequence[Part]) -> bool:
+    numbered = any("-555-" in wish for part in parts for wish in part.wishes)
+    return numbered or rng.random() < 0.6
+
+
+# Which parts
+
+
+def _drawn(rng: Random, account: Account, difficulty: str) -> list[Part]:
+    return {"starter": _starter, "easy": _easy, "medium": _medium, "hard": _hard}[difficulty](rng, account)
+
+
+def _starter(rng: Random, account: Account) -> list[Part]:
+    while True:
+        part = trouble(rng, account, rng.choice(_KINDS), 1)
+        if all(row["requestor"] == "user" for row in part.actions):
+            return [part]
+
+
+def _easy(rng: Random, account: Account) -> list[Part]:
+    if account.kind == "ended":
+        return [hopeless(rng, account, "service")]
+    if account.kind == "overdue":
+        return [trouble(rng, account, "service", 0)]
+    if account.kind != "plain" or rng.random() < 0.45:
+        return _wishes(rng, account, 1, [PLAIN], (), True)
+    if rng.random() < 0.04:
+        return [hopeless(rng, account, "service")]
+    return [trouble(rng, account, rng.choice(_KINDS), 1)]
+
+
+def _medium(rng: Random, account: Account) -> list[Part]:
+    by_number = rng.random() < 0.5
+    if account.kind == "ended":
+        return [*_wishes(rng, account, 1, [PLAIN, COMPUTED], ("phone",), by_number), hopeless(rng, account, "service")]
+    if account.kind == "overdue" or (account.kind == "plain" and rng.random() < 0.55):
+        owing = account.kind == "overdue"
+        phone = trouble(rng, account, rng.choice(_KINDS), rng.choice((1, 2)) if owing else rng.choice((1, 2, 2, 3)))
+        kind = rng.choice((PLAIN, COMPUTED, QUESTIONS))
+        beside = _wishes(rng, account, 1, [kind], ("phone",), by_number) if rng.random() < 0.4 else []
+        return [*beside, phone]
+    return _wishes(rng, account, 2, [COMPUTED, rng.choice((PLAIN, QUESTIONS))], (), by_number)
+
+
+def _hard(rng: Random, account: Account) -> list[Part]:
+    by_number = rng.random() < 0.4
+    kinds = [REASONED, FORBIDDEN, rng.choice((REASONED, QUESTIONS, FORBIDDEN))]
+    if account.kind == "ended":
+        return [*_wishes(rng, account, 2, kinds, ("phone",), by_number), hopeless(rng, account, "service")]
+    if account.kind == "overdue" or rng.random() < 0.6:
+        beside = _wishes(rng, account, 2, kinds, ("phone",), by_number)
+        if account.kind == "plain" and rng.random() < 0.1:
+            return [*beside, hopeless(rng, account, rng.choice(_KINDS))]
+        return [*beside, trouble(rng, account, rng.choice(_KINDS[1:]), rng.choice((2, 3, 4, 5)))]
+    return _wishes(rng, account, 3, kinds, (), by_number)
+
+
+def _wishes(
+    rng: Random, account: Account, count: int, kinds: Sequence[Sequence[Wish]], taken: tuple[str, ...], by_number: bool
+) -> list[Part]:  # fmt: skip
+    """Return so many wishes that do not meet, or fewer; those that only this kind of account has come first.
+
+    Args:
+        rng: decides which.
+        account: whose wishes.
+        count: how many at most.
+        kinds: of which lists they are, in order; the last one serves for what is left.
+        taken: "phone" if the phone's line is spoken for.
+        by_number: lines are named by their numbers.
+    """
+    lines = account.lines[1:] if "phone" in taken else account.lines
+    if not lines:
+        return []
+    topics = {"bills"} if account.kind == "overdue" else set[str]()
+    parts: list[Part] = []
+    for place in range(count):
+        part = _wish(rng, account, kinds[min(place, len(kinds) - 1)], lines, by_number, topics)
+        if part is not None:
+            parts.append(part)
+            topics |= part.topics
+    return rng.sample(parts, len(parts))
+
+
+def _wish(
+    rng: Random, account: Account, kind: Sequence[Wish], lines: tuple[Row, ...], by_number: bool, topics: set[str]
+) -> Part | None:  # fmt: skip
+    special = {"owing": ("pay", "waiver", "owed"), "resting": ("resume",)}.get(account.kind, ())
+    order = rng.sample(kind, len(kind))
+    if rng.random() < 0.7:
+        order.sort(key=lambda wish: wish.__name__ not in special)
+    for wish in order:
+        part = wish(rng, account, lines, by_number)
+        # Nobody wants the same kind of thing twice.
+        if part is not None and not part.topics & topics and wish.__name__ not in topics:
+            return part.but(topics=part.topics | {wish.__name__})
+    return None
+
+
+# The row
+
+
+def _row(name: str, account: Account, parts: Sequence[Part], persona: str, knows_number: bool) -> Row:
+    facts, unknown = _identity(account, knows_number)
+    abroad = next((part.abroad for part in parts if part.abroad), "")
+    if not abroad:
+        facts.append(fact("location", "{I} {am} at home, not abroad", "home"))
+    facts += [row for part in parts for row in part.facts]
+    conduct = [second_person(text) for text in (*_rules(parts), *_CONDUCT)]
+    told = {
+        "domain": "telecom",
+        "reason_for_call": " ".join(second_person(wish) for part in parts for wish in part.wishes),
+        "known_info": " ".join([*_known(account, knows_number), *(second_person(t) for p in parts for t in p.known)]),
+        "unknown_info": None if knows_number else "You know neither your phone numbers by heart nor your customer id.",
+        "task_instructions": " ".join(conduct),
+    }
+    script = {
+        "facts": facts, "wants": [want for part in parts for want in part.wants], "unknown": unknown, "persona": persona
+    }  # fmt: skip
+    return {
+        "id": name,
+        "user_scenario": {"persona": TASK_MANNERS["telecom"].get(persona), "instructions": told},
+        "ticket": _ticket(account, parts, knows_number),
+        "initial_state": {"initialization_actions": _start(account, parts, bool(abroad))},
+        "evaluation_criteria": _criteria(name, parts),
+        "user_script": script,
+    }
+
+
+def _rules(parts: Sequence[Part]) -> list[str]:
+    return list(dict.fromkeys(rule for part in parts for rule in part.rules))
+
+
+def _identity(account: Account, knows_number: bool) -> tuple[list[Row], list[str]]:
+    customer, born = account.customer, account.customer["date_of_birth"]
+    facts = [
+        fact("name", f"{{my}} name is {customer['full_name']}", str(customer["full_name"])),
+        fact("date_of_birth", f"{{I}} {{was}} born on {born}", str(born)),
+        fact("zip", f"{{my}} zip code is {customer['address']['zip_code']}", str(customer["address"]["zip_code"])),
+        fact("email", f"{{my}} e-mail address is {customer['email']}", str(customer["email"])),
+    ]
+    if not knows_number:
+        return facts, ["phone", "customer_id", "user_id"]
+    number = str(customer["phone_number"])
+    return [*facts, fact("phone", f"{{my}} phone number is {number}", number)], ["customer_id", "user_id"]
+
+
+def _known(account: Account, knows_number: bool) -> Iterator[str]:
+    customer, phone = account.customer, account.device(account.lines[0])["model"]
+    number = f", and your phone number is {customer['phone_number']}" if knows_number else ""
+    yield f"You are {customer['full_name']}, born on {customer['date_of_birth']}{number}."
+    yield f"Your phone is a {phone}."
+    yield f"Your e-mail address is {customer['email']}, your zip code {customer['address']['zip_code']}."
+
+
+def _ticket(account: Account, parts: Sequence[Part], knows_number: bool) -> str:
+    """Return what solo mode's agent gets: who it is, what they wrote, and what they agree to."""
+    customer = account.customer
+    number = f", phone number {customer['phone_number']}" if knows_number else ""
+    phone = account.device(account.lines[0])["model"]
+    said = [text for part in parts for text in (*part.wishes, *part.known, *part.ticket)]
+    if not any(part.abroad for part in parts):
+        said.append("{I} {am} at home")
+    lines = [
+        f"Customer: {customer['full_name']}, born on {customer['date_of_birth']}{number}. The phone is a {phone}.",
+        "The customer wrote: " + " ".join(dict.fromkeys(map(first_person, said))),
+    ]
+    if any(part.tells for part in parts):
+        lines.append("The customer awaits an answer: write it as your last turn, with ###STOP### behind it.")
+    return "\n".join(lines)
+
+
+def _start(account: Account, parts: Sequence[Part], abroad: bool) -> list[Row]:
+    customer = account.customer
+    start = [
+        function("user", "set_user_info", name=customer["full_name"], phone_number=customer["phone_number"]),
+        function("user", "set_user_location", abroad=abroad),
+    ]
+    broken = [row for part in parts for row in part.start]
+    start += sorted(broken, key=lambda row: row["env_type"] == "user")
+    # Only a search shows on the phone what the line's state means for it.
+    return [*start, function("user", "simulate_network_search")]
+
+
+def _criteria(name: str, parts: Sequence[Part]) -> Row:
+    ordered = sorted(parts, key=lambda part: part.hopeless)
+    actions = [row for part in ordered for row in part.actions]
+    tells = [text for part in parts for text in part.tells]
+    basis = ["ENV_ASSERTION"]
+    basis += ["ACTION"] * any(part.compared for part in parts) + ["COMMUNICATE"] * bool(tells)
+    return {
+        "actions": [{"action_id": f"{name}_{place}", **row} for place, row in enumerate(actions)],
+        "env_assertions": [{**row, "assert_value": True} for part in parts for row in part.holds],
+        "communicate_info": tells,
+        "reward_basis": basis,
+    }

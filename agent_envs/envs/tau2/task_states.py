@@ -1,0 +1,165 @@
+"""The three worlds that a conversation is scored with: at its start, as its calls left it, as the task expects it.
+
+All are what an episode changed in the databases; the databases themselves are shared and never written. Starts and expected
+worlds are remembered, because they depend on nothing but the domain and the task.
+"""
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from functools import lru_cache
+from typing import Any
+
+from agent_envs.base.errors import ReplayMismatch, UsageError
+from agent_envs.base.messages import ToolCall
+from agent_envs.envs.tau2.database import View, original_hash, same
+from agent_envs.envs.tau2.dialogue import Line, ToolReply, arguments_of
+from agent_envs.envs.tau2.task_schema import FunctionCall, Tau2Task
+from agent_envs.envs.tau2.telecom import for_expected_actions
+from agent_envs.envs.tau2.toolkit import FRESH, Domain, DomainState, FunctionOutcome, World, call, run_function
+
+
+@lru_cache(maxsize=4096)
+def initial_world(domain: Domain, task: Tau2Task) -> DomainState:
+    """Return the world at the start of a task: its data, its initial actions and its history's calls, in this order.
+
+    Raises:
+        UsageError: the task names a record or a function that the domain does not have.
+    """
+    state = _with_data(domain, FRESH, json.loads(task.initial_data)) if task.initial_data else FRESH
+    for action in task.initial_actions:
+        _, state = run(domain, state, action)
+    return replayed_world(domain, state, task.history)
+
+
+@lru_cache(maxsize=4096)
+def expected_world(domain: Domain, task: Tau2Task) -> DomainState:
+    """Return the world after the expected actions; what fails among them changes what it changed.
+
+    In the original the bill that `refuel_data` makes has another id here than in any conversation (`random_bill_id`).
+    """
+    state = initial_world(domain, task)
+    if domain.compat.random_bill_id:
+        state = replace(state, extras={**state.extras, "bill_seed": "expected"})
+    return _acted(for_expected_actions(domain), state, task)
+
+
+@lru_cache(maxsize=4096)
+def solved_world(domain: Domain, task: Tau2Task) -> DomainState:
+    """Return the world in which the expected actions leave a conversation: each followed by what it brings about.
+
+    `expected_world` is what the official score compares; with the original's bugs no telecom conversation reaches it.
+    """
+    return _acted(domain, initial_world(domain, task), task)
+
+
+def _acted(domain: Domain, state: DomainState, task: Tau2Task) -> DomainState:
+    for action in (task.criteria.actions if task.criteria is not None else None) or ():
+        _, state = call(domain, state, action.requestor, action.name, expected_arguments(action.arguments))
+    return state
+
+
+@lru_cache(maxsize=16384)
+def expected_arguments(text: str) -> dict[str, Any]:
+    """Return the arguments of a task's own call, to read only."""
+    arguments: dict[str, Any] = json.loads(text)
+    return arguments
+
+
+def run(domain: Domain, state: DomainState, function: FunctionCall) -> tuple[FunctionOutcome, DomainState]:
+    """Run an initial action or an assertion.
+
+    Raises:
+        UsageError: the domain has no such function.
+    """
+    return run_function(domain, state, function.side, function.name, expected_arguments(function.arguments))
+
+
+def replayed_world(domain: Domain, start: DomainState, lines: tuple[Line, ...], solo: bool = False) -> DomainState:
+    """Return the world after the writing calls of a conversation, executed anew; reading calls are passed over.
+
+    Raises:
+        ReplayMismatch: a call and its answer do not belong together, or the answer is another one now.
+    """
+    state = start
+    for asked, reply in _answered(lines):
+        tool = domain.find_tool(reply.requestor, asked.name, solo)
+        if tool is None or not tool.writes:
+            continue
+        outcome, state = call(domain, state, reply.requestor, asked.name, arguments_of(asked), solo)
+        # Python's own error texts are not the original's, so that of such errors only the flag is held.
+        if outcome.error != reply.error or (outcome.kind != "other" and not _alike(outcome.content, reply.content)):
+            raise ReplayMismatch(
+                f"tau2 {domain.name}: {asked.name}({asked.arguments}) gave {reply.content!r} in the conversation, "
+                f"and gives {outcome.content!r} now"
+            )
+    return state
+
+
+def same_world(domain: Domain, one: DomainState, other: DomainState) -> bool:
+    """Return whether both databases have equal original hashes, by looking at changed records alone."""
+    if not same(domain.agent_database, one.agent, other.agent):
+        return False
+    return domain.user_database is None or same(domain.user_database, one.user, other.user)
+
+
+def same_hashes(domain: Domain, one: DomainState, other: DomainState) -> bool:
+    """Return whether both databases have equal original hashes, by making them: what `same_world` is held against."""
+    if original_hash(domain.agent_database, one.agent) != original_hash(domain.agent_database, other.agent):
+        return False
+    user = domain.user_database
+    return user is None or original_hash(user, one.user) == original_hash(user, other.user)
+
+
+def _answered(lines: tuple[Line, ...]) -> Iterator[tuple[ToolCall, ToolReply]]:
+    """Yield each call with its answer, which the next line holds."""
+    asked: tuple[ToolCall, ...] = ()
+    for line in (*lines, Line("assistant")):
+        replies = line.results if line.sender == "environment" else ()
+        if [one.id for one in asked] != [reply.call_id for reply in replies]:
+            raise ReplayMismatch(
+                f"the calls {[one.id for one in asked]} are answered by {[reply.call_id for reply in replies]}"
+            )
+        yield from zip(asked, replies, strict=True)
+        asked = line.calls
+
+
+def _alike(one: str, other: str) -> bool:
+    return one == other or _parsed(one) == _parsed(other)
+
+
+def _parsed(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return text
+
+
+def _with_data(domain: Domain, state: DomainState, data: Mapping[str, Any]) -> DomainState:
+    world = World(domain, state)
+    for view, tables in ((world.agent, data["agent_data"]), (world.user, data["user_data"])):
+        for table, rows in (tables or {}).items():
+            if view is None or table not in view.database.tables or table in view.database.listed:
+                raise UsageError(f"tau2 {domain.name}: a task cannot begin with other records in {table!r}")
+            records = {"": rows} if table in view.database.single else rows
+            if not (isinstance(records, dict) and all(isinstance(record, dict) for record in records.values())):
+                raise UsageError(f"tau2 {domain.name}: the records of {table!r} that a task begins with are no objects")
+            for key, record in records.items():
+                _merge(view, table, key, record)
+    return world.commit(state)
+
+
+def _merge(view: View, table: str, key: str, record: Mapping[str, Any]) -> None:
+    if view.get(table, key) is None:
+        view.add(table, key, record)
+    else:
+        _update(view.edit(table, key), record)
+
+
+def _update(kept: dict[str, Any], given: Mapping[str, Any]) -> None:
+    """Put what is given into a record, member by member; lists are replaced as a whole."""
+    for name, value in given.items():
+        if isinstance(value, dict) and isinstance(kept.get(name), dict):
+            _update(kept[name], value)
+        else:
+            kept[name] = value

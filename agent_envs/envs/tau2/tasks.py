@@ -1,0 +1,159 @@
+"""Where tasks come from: the official decks, or the small ones that the package brings along.
+
+Splits of the official tasks: the original's (train, test, base; telecom has small and full, too), and four of ours, drawn
+80/20 from base: `train80` and `test20` within the domain, `pooled_train80` and `pooled_test20` over the 278 base tasks of all
+three domains at once. A paper's test sets of 28, 7 and 21 tasks suggest such a pool; the draw is ours and not that paper's.
+"""
+
+from collections.abc import Iterable, Mapping
+from functools import cache, cached_property
+from random import Random
+from typing import Any, Protocol
+
+from agent_envs.base.serialization import digest as digest_of
+from agent_envs.base.errors import UsageError
+from agent_envs.envs.tau2.builtin import builtin_rows
+from agent_envs.envs.tau2.official import BLOBS, COMMIT, DOMAINS, deck
+from agent_envs.envs.tau2.task_schema import Tau2Task, core_task, read_task, tau2_task
+from agent_envs.core.trajectory import Task
+
+__all__ = [
+    "BuiltinSource", "OfficialSource", "RowSource", "Tau2Task", "core_task", "drawn_split", "read_task", "tau2_task",
+]  # fmt: skip
+TEST_SHARE = 0.2
+_OURS = {
+    "train80": (False, False),
+    "test20": (False, True),
+    "pooled_train80": (True, False),
+    "pooled_test20": (True, True),
+}
+
+
+class Rows(Protocol):
+    """Published rows by id; `official.Deck` is one."""
+
+    def task(self, task_id: str) -> dict[str, Any]:
+        """Return a row, to read only."""
+        ...
+
+
+class RowSource:
+    """A task source over rows, which are parsed only when they are asked for."""
+
+    def __init__(self, name: str, rows: Rows, splits: Mapping[str, tuple[str, ...]], digest: str = "") -> None:
+        """Take the rows and the ids of each split, the default of a reset first."""
+        self.name, self.digest, self.splits = name, digest, tuple(splits)
+        self._rows, self._given = rows, dict(splits)
+        self._made: dict[tuple[str, str], Task] = {}
+
+    def ids(self, split: str) -> tuple[str, ...]:
+        """Return the ids of a split in file order."""
+        return self._given[split]
+
+    def size(self, split: str) -> int:
+        """Return the number of tasks of a split."""
+        return len(self.ids(split))
+
+    def get(self, split: str, key: int | str) -> Task:
+        """Return a task of a split by index >= 0 or by id."""
+        ids = self.ids(split)
+        if isinstance(key, int):
+            if not 0 <= key < len(ids):
+                raise KeyError(key)
+            key = ids[key]
+        elif key not in self._members[split]:
+            raise KeyError(key)
+        if (split, key) not in self._made:
+            self._made[split, key] = core_task(self._rows.task(key), split, self.name)
+        return self._made[split, key]
+
+    @cached_property
+    def _members(self) -> dict[str, frozenset[str]]:
+        return {split: frozenset(self.ids(split)) for split in self.splits}
+
+    def __deepcopy__(self, memo: Any) -> "RowSource":
+        """Rows are never written, so a copy of an environment shares them."""
+        return self
+
+
+class BuiltinSource(RowSource):
+    """The small tasks of a domain that come with the package, in train, dev and test."""
+
+    def __init__(self, domain: str) -> None:
+        """Take the tasks.
+
+        Raises:
+            UsageError: an unknown domain.
+        """
+        if domain not in DOMAINS:
+            raise UsageError(f"tau2 has no domain {domain!r}; the domains are {', '.join(DOMAINS)}")
+        rows = builtin_rows(domain)
+        splits = {split: tuple(str(row["id"]) for row in of_split) for split, of_split in rows.items()}
+        super().__init__(f"builtin-{domain}", _Listed([row for part in rows.values() for row in part]), splits)
+
+
+class _Listed:
+    """Rows that are already parsed."""
+
+    def __init__(self, rows: Iterable[dict[str, Any]]) -> None:
+        self._rows = {row["id"]: row for row in rows}
+
+    def task(self, task_id: str) -> dict[str, Any]:
+        return self._rows[task_id]
+
+
+class OfficialSource(RowSource):
+    """The published tasks of a domain, one deck for all environments of a process."""
+
+    def __init__(self, domain: str, seed: int = 0) -> None:
+        """Find the deck.
+
+        Args:
+            domain: "retail", "airline" or "telecom".
+            seed: of the splits that we draw; the original's do not depend on it.
+
+        Raises:
+            UsageError: an unknown domain.
+            DataMissing: the data is not there.
+        """
+        found = deck(domain)
+        order: tuple[str, ...] = ("train", "test", "base", "small", "full")
+        named = {name: found.split(name) for name in order if name in found.splits}
+        paths = sorted(path for path in BLOBS if path.startswith(f"domains/{domain}/"))
+        known = digest_of([COMMIT, seed, [[path, BLOBS[path]] for path in paths]])
+        super().__init__(f"official-{domain}", found, named, known)
+        self.domain, self.seed = domain, seed
+        self.splits = (*named, *_OURS)
+
+    def ids(self, split: str) -> tuple[str, ...]:
+        """Return the ids of a split in file order."""
+        return drawn_split(self.domain, split, self.seed) if split in _OURS else super().ids(split)
+
+
+@cache
+def drawn_split(domain: str, split: str, seed: int = 0) -> tuple[str, ...]:
+    """Return the ids that fall into one of our seeded 80/20 splits of the base tasks, in file order.
+
+    Every other domain's base tasks take part in the draw of the pooled ones: 56 of the 278 are drawn for test.
+
+    Args:
+        domain: "retail", "airline" or "telecom".
+        split: `train80`, `test20`, `pooled_train80` or `pooled_test20`.
+        seed: of the draw.
+
+    Raises:
+        UsageError: no such split.
+        DataMissing: the data is not there.
+    """
+    if split not in _OURS:
+        raise UsageError(f"tau2 draws no split {split!r}; it draws {', '.join(_OURS)}")
+    pooled, wants_test = _OURS[split]
+    drawn = _drawn("pooled" if pooled else domain, DOMAINS if pooled else (domain,), seed)
+    return tuple(task_id for task_id in deck(domain).split("base") if ((domain, task_id) in drawn) is wants_test)
+
+
+@cache
+def _drawn(name: str, domains: tuple[str, ...], seed: int) -> frozenset[tuple[str, str]]:
+    pool = [(domain, task_id) for domain in domains for task_id in deck(domain).split("base")]
+    Random(f"tau2/80-20/{name}/{seed}").shuffle(pool)
+    return frozenset(pool[: round(TEST_SHARE * len(pool))])

@@ -1,0 +1,233 @@
+"""What only telecom tasks call on the user's side: breaking and mending the phone, and assertions about it."""
+
+from collections.abc import Callable
+
+from agent_envs.envs.tau2.telecom_device import (
+    connect_vpn,
+    toggle_airplane_mode,
+    toggle_data,
+    toggle_data_saver_mode,
+    toggle_roaming,
+    toggle_wifi_calling,
+)
+from agent_envs.envs.tau2.telecom_device import (
+    user_kit as user_kit,
+)
+from agent_envs.envs.tau2.telecom_phone import (
+    edit_phone,
+    edit_surroundings,
+    mms_works,
+    mobile_data_works,
+    network_search,
+    phone,
+    speed,
+    surroundings,
+)
+from agent_envs.envs.tau2.telecom_tables import PERMISSIONS, SERVICE_STATUSES
+from agent_envs.envs.tau2.toolkit import World
+
+
+def _settle(world: World, flip: Callable[[World], str], field: str, wanted: bool) -> str:
+    """Flip once, and once more if that was the wrong way; return what the phone said, less its status bar."""
+    text = flip(world)
+    if phone(world)[field] != wanted:
+        text = flip(world)
+    return text.partition("\n")[0]
+
+
+@user_kit.helper
+def set_user_info(world: World, name: str, phone_number: str) -> None:
+    """Tell whose phone this is."""
+    edit_surroundings(world).update(name=name, phone_number=phone_number)
+
+
+@user_kit.helper
+def set_user_location(world: World, abroad: bool) -> None:
+    """Put the phone abroad or at home."""
+    edit_surroundings(world)["is_abroad"] = abroad
+
+
+@user_kit.helper
+def turn_airplane_mode_on(world: World) -> str:
+    """Make sure that airplane mode is on."""
+    return _settle(world, toggle_airplane_mode, "airplane_mode", True)
+
+
+@user_kit.helper
+def turn_airplane_mode_off(world: World) -> str:
+    """Make sure that airplane mode is off."""
+    return _settle(world, toggle_airplane_mode, "airplane_mode", False)
+
+
+@user_kit.helper
+def turn_roaming_on(world: World) -> str:
+    """Make sure that roaming is on."""
+    return _settle(world, toggle_roaming, "roaming_enabled", True)
+
+
+@user_kit.helper
+def turn_roaming_off(world: World) -> str:
+    """Make sure that roaming is off."""
+    return _settle(world, toggle_roaming, "roaming_enabled", False)
+
+
+@user_kit.helper
+def turn_data_saver_mode_on(world: World) -> str:
+    """Make sure that data saver mode is on."""
+    return _settle(world, toggle_data_saver_mode, "data_saver_mode", True)
+
+
+@user_kit.helper
+def turn_data_saver_mode_off(world: World) -> str:
+    """Make sure that data saver mode is off."""
+    return _settle(world, toggle_data_saver_mode, "data_saver_mode", False)
+
+
+@user_kit.helper
+def turn_data_on(world: World) -> str:
+    """Set mobile data on, with no network search."""
+    edit_phone(world)["data_enabled"] = True
+    return "Data connection restored."
+
+
+@user_kit.helper
+def turn_data_off(world: World) -> str:
+    """Make sure that mobile data is off."""
+    _settle(world, toggle_data, "data_enabled", False)
+    return "Data connection broken."
+
+
+@user_kit.helper
+def unseat_sim_card(world: World) -> str:
+    """Take the SIM card out."""
+    edit_phone(world)["sim_card_missing"] = True
+    network_search(world)
+    return "SIM card un-seated successfully."
+
+
+@user_kit.helper
+def lock_sim_card(world: World, mode: str) -> str:
+    """Lock the SIM card with its PIN or PUK code."""
+    if mode not in ("pin", "puk"):
+        raise ValueError("mode must be pin or puk")
+    edit_phone(world)["sim_card_status"] = f"locked_{mode}"
+    network_search(world)
+    return f"SIM card locked successfully in {mode} mode."
+
+
+@user_kit.helper
+def break_apn_settings(world: World) -> str:
+    """Put a broken access point in place."""
+    edit_phone(world)["active_apn_settings"]["apn_name"] = "broken"
+    network_search(world)
+    return "APN settings broken. Please call reset_apn_settings() to fix."
+
+
+@user_kit.helper
+def break_apn_mms_setting(world: World) -> str:
+    """Take away the address for picture messages."""
+    edit_phone(world)["active_apn_settings"]["mmsc_url"] = None
+    return "APN MMS setting broken. Please call reset_apn_settings() to fix."
+
+
+@user_kit.helper
+def set_wifi_calling(world: World, enabled: bool, mms_over_wifi: bool | None = None) -> str:
+    """Set calls over Wi-Fi and, if given, picture messages over Wi-Fi."""
+    lines = [f"Wi-Fi Calling is now {'ON' if enabled else 'OFF'}."]
+    if phone(world)["wifi_calling_enabled"] != enabled:
+        toggle_wifi_calling(world)
+    if mms_over_wifi is not None:
+        edit_phone(world)["wifi_calling_mms_over_wifi"] = mms_over_wifi
+        lines.append(f"MMS over Wi-Fi is now {'ON' if mms_over_wifi else 'OFF'}.")
+    return "\n".join(lines)
+
+
+@user_kit.helper
+def break_vpn(world: World) -> str:
+    """Connect to a VPN whose server is slow."""
+    connect_vpn(world)
+    edit_phone(world)["vpn_details"]["server_performance"] = "poor"
+    if world.compat.vpn_leak:
+        world.extras["vpn_broken"] = True
+    return "VPN connection broken."
+
+
+@user_kit.helper
+def remove_app_permission(world: World, app_name: str, permission: str) -> tuple[bool, str]:
+    """Take a permission away from an app; return whether that worked, and a sentence."""
+    permission = permission.lower()
+    app = phone(world)["app_statuses"].get(app_name)
+    if app is None:
+        return False, f"App '{app_name}' not found. Cannot remove permission."
+    if permission not in PERMISSIONS:
+        return False, f"Permission '{permission}' not tracked for app '{app_name}'."
+    edit_phone(world)["app_statuses"][app_name]["permissions"][permission] = False
+    return True, f"Permission '{permission}' removed from app '{app_name}'."
+
+
+@user_kit.helper
+def simulate_network_search(world: World) -> None:
+    """Connect the phone anew."""
+    network_search(world)
+
+
+# What only tasks call: assertions
+
+
+@user_kit.helper
+def assert_airplane_mode_status(world: World, expected_status: bool) -> bool:
+    """Tell whether airplane mode is as expected."""
+    return bool(phone(world)["airplane_mode"] == expected_status)
+
+
+@user_kit.helper
+def assert_service_status(world: World, expected_status: str) -> bool:
+    """Tell whether the connection is as expected; a status that does not exist is an error."""
+    if expected_status not in SERVICE_STATUSES:
+        raise ValueError(f"{expected_status!r} is not a valid NetworkStatus")
+    return bool(phone(world)["network_connection_status"] == expected_status)
+
+
+@user_kit.helper
+def assert_mobile_data_status(world: World, expected_status: bool) -> bool:
+    """Tell whether mobile data works as expected."""
+    return mobile_data_works(world) == expected_status
+
+
+@user_kit.helper
+def assert_mobile_roaming_status(world: World, expected_status: bool) -> bool:
+    """Tell whether roaming is set on the phone as expected."""
+    return bool(phone(world)["roaming_enabled"] == expected_status)
+
+
+@user_kit.helper
+def assert_mobile_data_saver_mode_status(world: World, expected_status: bool) -> bool:
+    """Tell whether data saver mode is as expected."""
+    return bool(phone(world)["data_saver_mode"] == expected_status)
+
+
+@user_kit.helper
+def assert_mobile_data_usage_exceeded(world: World, expected_status: bool) -> bool:
+    """Tell whether the data of the month is used up, as expected."""
+    return bool(surroundings(world)["mobile_data_usage_exceeded"] == expected_status)
+
+
+@user_kit.helper
+def assert_internet_speed(world: World, expected_speed: float, expected_desc: str | None = None) -> bool:
+    """Tell whether mobile data is at least this fast, and its label is this one if one is given."""
+    value, label = speed(world)
+    if expected_desc is not None and label.lower() != expected_desc.lower():
+        return False
+    return (value or 0) >= expected_speed
+
+
+@user_kit.helper
+def assert_internet_not_excellent(world: World) -> bool:
+    """Tell whether mobile data is slower than excellent."""
+    return speed(world)[1] != "Excellent"
+
+
+@user_kit.helper
+def assert_can_send_mms(world: World, expected_status: bool) -> bool:
+    """Tell whether picture messages can be sent, as expected."""
+    return mms_works(world) == expected_status

@@ -1,0 +1,288 @@
+"""Tools of one side, what they work on, and the original's rules for calling them.
+
+A tool is a plain function `name(world, **arguments)` that returns a text, a `Record`, or JSON data. Arguments are passed
+as they come: what does not fit fails inside the tool, and every failure becomes the text "Error: ...".
+"""
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal, TypeVar
+
+from agent_envs.base.serialization import state_type
+from agent_envs.base.errors import UsageError
+from agent_envs.envs.tau2.compat import ORIGINAL
+from agent_envs.envs.tau2.compat import Compat as Compat
+from agent_envs.envs.tau2.database import NO_CHANGES, Changes, Database, View, thawed
+from agent_envs.envs.tau2.schemas import description_of, parameters_of
+
+Side = Literal["assistant", "user"]
+Kind = Literal["read", "write", "generic"]
+F = TypeVar("F", bound=Callable[..., Any])
+# What a tool's own arithmetic and look-ups raise on arguments that are not what it expects.
+_CLASS_ERRORS = (TypeError, ValueError, LookupError, AttributeError, ArithmeticError, RecursionError)
+
+_DEEPEST = 50
+# What tools make of such numbers is finite, and short enough to be written down.
+_LARGEST = 1e300
+
+
+class ToolFailure(Exception):
+    """A domain error: the text is the original's, word for word."""
+
+
+class Record(dict[str, Any]):
+    """A database record in a result: its numbers stay numbers, whereas bare numbers of a result become texts."""
+
+
+@state_type
+@dataclass(frozen=True)
+class DomainState:
+    """All that an episode changed: empty at reset.
+
+    Attributes:
+        agent: changes of the agent's database.
+        user: changes of the user's database; stays empty where the domain has none.
+        extras: small plain values of a domain (telecom: how many bills were made, the shared VPN record).
+    """
+
+    agent: Changes = NO_CHANGES
+    user: Changes = NO_CHANGES
+    extras: dict[str, Any] = field(default_factory=dict)
+
+
+FRESH = DomainState()
+
+
+class World:
+    """What a tool gets: both databases as this call sees them.
+
+    Attributes:
+        agent: the agent's database.
+        user: the user's database, or None.
+        compat: the switches.
+        extras: the domain's small values; this call's own copy, to be changed in place.
+    """
+
+    __slots__ = ("agent", "user", "compat", "extras")
+
+    def __init__(self, domain: "Domain", state: DomainState) -> None:
+        """Look at a domain as an episode left it."""
+        self.agent = View(domain.agent_database, state.agent)
+        self.user = View(domain.user_database, state.user) if domain.user_database is not None else None
+        self.compat, self.extras = domain.compat, dict(state.extras)
+
+    @property
+    def phone(self) -> View:
+        """The user's database, for tools of domains that have one."""
+        if self.user is None:
+            raise UsageError("this domain has no user database")
+        return self.user
+
+    def commit(self, state: DomainState) -> DomainState:
+        """Return the state after this call: the same object if nothing changed."""
+        agent = self.agent.commit()
+        user = self.user.commit() if self.user is not None else state.user
+        if agent is state.agent and user is state.user and self.extras == state.extras:
+            return state
+        return DomainState(agent, user, self.extras)
+
+
+@dataclass(frozen=True)
+class Tool:
+    """A tool of one side."""
+
+    name: str
+    function: Callable[..., Any]
+    kind: Kind
+    writes: bool
+    description: str
+    parameters: dict[str, Any]
+
+    def schema(self) -> dict[str, Any]:
+        """Return a fresh schema in the shape of OpenAI's function tools."""
+        function = {"name": self.name, "description": self.description, "parameters": self.parameters}
+        return json.loads(json.dumps({"type": "function", "function": function}))  # type: ignore[no-any-return]
+
+
+class Kit:
+    """The tools of one side, and the functions that only initial actions and assertions call."""
+
+    def __init__(self, side: Side) -> None:
+        """Begin an empty kit."""
+        self.side = side
+        self.tools: dict[str, Tool] = {}
+        self.helpers: dict[str, Callable[..., Any]] = {}
+
+    def tool(self, kind: Kind = "read", *, writes: bool | None = None) -> Callable[[F], F]:
+        """Register a function as a tool; it writes if its kind is "write", unless said otherwise."""
+
+        def register(function: F) -> F:
+            name = function.__name__
+            self.tools[name] = Tool(
+                name, function, kind, kind == "write" if writes is None else writes,
+                description_of(function), parameters_of(function),
+            )  # fmt: skip
+            return function
+
+        return register
+
+    def helper(self, function: F) -> F:
+        """Register a function that no tool call reaches."""
+        self.helpers[function.__name__] = function
+        return function
+
+    def function(self, name: str) -> Callable[..., Any] | None:
+        """Return a tool's function or a helper."""
+        return self.tools[name].function if name in self.tools else self.helpers.get(name)
+
+
+def _nothing(world: World) -> None:
+    """Synchronise a domain without a user database."""
+
+
+@dataclass(frozen=True)
+class Domain:
+    """One domain: its databases, both sides' tools, and what happens after each call.
+
+    Attributes:
+        name: "retail", "airline" or "telecom".
+        agent_database: the agent's, pristine.
+        assistant: the agent's tools.
+        compat: which of the original's bugs to reproduce.
+        user_database: the user's, pristine, or None.
+        user: the user's tools, or None.
+        sync: brings both databases in line after a call.
+        policy: the agent's policy.
+        solo_policy: the policy of solo mode; "" where the domain has none.
+        now: the domain's fixed date and time.
+    """
+
+    name: str
+    agent_database: Database
+    assistant: Kit
+    compat: Compat = ORIGINAL
+    user_database: Database | None = None
+    user: Kit | None = None
+    sync: Callable[[World], None] = _nothing
+    policy: str = ""
+    solo_policy: str = ""
+    now: str = ""
+
+    def find_tool(self, requestor: str, name: str, solo: bool = False) -> Tool | None:
+        """Return the tool that a call by this side reaches, or None."""
+        if requestor == "user":
+            return self.user.tools.get(name) if self.user is not None and not solo else None
+        if solo and self.user is not None and name in self.user.tools:
+            return self.user.tools[name]
+        return self.assistant.tools.get(name)
+
+    def with_compat(self, compat: Compat) -> "Domain":
+        """Return the same domain (databases shared) with other switches."""
+        return replace(self, compat=compat)
+
+
+@dataclass(frozen=True)
+class ToolOutcome:
+    """What a call gave. `kind` of an error: "domain" (its text is the original's) or "other" (only the flag counts)."""
+
+    content: str
+    error: bool = False
+    kind: Literal["", "domain", "other"] = ""
+
+
+@dataclass(frozen=True)
+class FunctionOutcome:
+    """What an initial action or assertion gave: JSON data, or the text of what it raised."""
+
+    returned: Any = None
+    raised: str | None = None
+
+
+def call(
+    domain: Domain, state: DomainState, requestor: str, name: str, arguments: Mapping[str, Any], solo: bool = False
+) -> tuple[ToolOutcome, DomainState]:
+    """Execute a tool call, then synchronise. What was changed before a failure stays, as in the original.
+
+    Args:
+        domain: the domain.
+        state: what the episode changed so far; it is not touched.
+        requestor: "assistant" or "user".
+        name: the tool.
+        arguments: passed by keyword, unchecked.
+        solo: the agent has both sides' tools, and there is no user.
+    """
+    if requestor == "user" and (solo or domain.user is None):
+        text = "User tool calls are not allowed in solo mode" if solo else "User tools not available"
+        return ToolOutcome(f"Error: {text}", True, "domain"), state
+    tool = domain.find_tool(requestor, name, solo)
+    if tool is None:
+        return ToolOutcome(f"Error: Tool '{name}' not found.", True, "domain"), state
+    content, failure, state = _execute(domain, state, tool.function, arguments, serialised)
+    if failure is None:
+        return ToolOutcome(content), state
+    return ToolOutcome(f"Error: {failure}", True, "domain" if isinstance(failure, ToolFailure) else "other"), state
+
+
+def run_function(
+    domain: Domain, state: DomainState, side: str, name: str, arguments: Mapping[str, Any]
+) -> tuple[FunctionOutcome, DomainState]:
+    """Execute an initial action or an assertion (a helper or a tool of that side), then synchronise.
+
+    Raises:
+        UsageError: the domain has no such function.
+    """
+    kit = domain.user if side == "user" else domain.assistant
+    function = kit.function(name) if kit is not None else None
+    if function is None:
+        raise UsageError(f"tau2 {domain.name}: the {side} side has no function {name!r}")
+    returned, failure, state = _execute(domain, state, function, arguments, _of_its_own)
+    return FunctionOutcome(returned, None if failure is None else str(failure)), state
+
+
+def _execute(
+    domain: Domain, state: DomainState, function: Callable[..., Any], arguments: Mapping[str, Any],
+    finish: Callable[[Any], Any],
+) -> tuple[Any, Exception | None, DomainState]:  # fmt: skip
+    world = World(domain, state)
+    try:
+        _storable(arguments)
+        result = finish(function(world, **arguments))
+        domain.sync(world)
+    except (ToolFailure, *_CLASS_ERRORS) as error:
+        return None, error, world.commit(state)
+    return result, None, world.commit(state)
+
+
+def _storable(value: Any, depth: int = 0) -> None:
+    """Refuse arguments that stored state cannot hold: its own marks as names, bottomless nesting, boundless numbers."""
+    if depth > _DEEPEST:
+        raise ValueError("the arguments are nested too deeply")
+    if isinstance(value, Mapping):
+        for key, item in value.items():
+            if key.startswith("$"):
+                raise ValueError(f"an argument's member cannot be named {key!r}")
+            _storable(item, depth + 1)
+    elif isinstance(value, list | tuple):
+        for item in value:
+            _storable(item, depth + 1)
+    elif isinstance(value, int | float) and not abs(value) <= _LARGEST:
+        raise ValueError("an argument is no number of a size that can be reckoned with")
+
+
+def _of_its_own(value: Any) -> Any:
+    """Return a result that shares no record with a database."""
+    return thawed(value) if isinstance(value, dict | list) else value
+
+
+def serialised(value: Any) -> str:
+    """Return the text of a result: texts as they are, all else as JSON in which bare numbers and truths are texts."""
+    return value if isinstance(value, str) else json.dumps(_spelt(value))
+
+
+def _spelt(value: Any) -> Any:
+    if isinstance(value, Record) or value is None or isinstance(value, str):
+        return value
+    if isinstance(value, dict):
+        return {key: _spelt(item) for key, item in value.items()}
+    return [_spelt(item) for item in value] if isinstance(value, list | tuple) else str(value)

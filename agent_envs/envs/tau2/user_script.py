@@ -1,0 +1,151 @@
+"""What a scripted user knows and wants, as structured facts: one value, read from a task's `user_script`.
+
+A user asks for its wants one after the other. It answers a question by the topic that is asked for: with a fact of the
+current want, else with one of its own, else with what it does not know.
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from agent_envs.base.serialization import canonical_json
+from agent_envs.base.errors import UsageError
+from agent_envs.envs.tau2.database import thawed
+from agent_envs.envs.tau2.record_schema import Anything, Default, Each, Maybe, ShapeError, shaped
+
+# What an agent may ask for, in every domain; `understanding` knows the words for each.
+TOPICS = (
+    "name", "email", "zip", "user_id", "phone", "date_of_birth", "customer_id",  # who it is
+    "order", "items", "options", "payment", "address", "reason",  # retail
+    "reservation", "route", "date", "flight", "cabin", "passengers", "bags", "insurance", "trip",  # airline
+    "line", "plan", "device", "location", "amount", "problem",  # telecom
+)  # fmt: skip
+MOST = 200  # wants, facts of one kind, or signs of one want
+_FACT = {"topic": TOPICS, "say": str, "value": Default(str, "")}
+_CHECK = {"tool": str, "arguments": Default(Each(Anything()), {}), "passes": str}
+_WANT = {
+    "say": str,
+    "facts": Default([_FACT], ()),
+    "signs": Default([str], ()),
+    "question": Default(bool, False),
+    "only_if_refused": Default(bool, False),
+    "insists": Default(int, 0),
+    "declines": Default([str], ()),
+    "objection": Default(str, ""),
+    "check": Maybe(_CHECK),
+}
+_SCRIPT = {
+    "facts": Default([_FACT], ()), "wants": [_WANT], "unknown": Default([TOPICS], ()), "persona": Default(str, "plain")
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Fact:
+    """Something that the user can tell.
+
+    Attributes:
+        topic: what it is about; one of `TOPICS`.
+        say: how it is told, a whole sentence in the first person.
+        value: the value alone ("10115"), where there is one; "" otherwise.
+    """
+
+    topic: str
+    say: str
+    value: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """How the user sees that a problem is gone: its own tool, and a text that a good result contains (any case)."""
+
+    tool: str
+    arguments: str  # canonical JSON
+    passes: str
+
+
+@dataclass(frozen=True, slots=True)
+class Want:
+    """One thing that the user wants.
+
+    Attributes:
+        say: how it is asked for, in the first person.
+        facts: details, told when they are asked for.
+        signs: words by which the user recognises that this is what was brought about ("cancelled").
+        question: the user wants to know something, so that any answer without a question settles it.
+        only_if_refused: asked for only where the want before it was refused; passed over otherwise.
+        insists: how often it protests against a refusal before it gives in.
+        declines: texts that, standing in a proposal, make the user decline it.
+        objection: what it says then.
+        check: how it sees that the problem is gone; None where it takes the agent's word.
+    """
+
+    say: str
+    facts: tuple[Fact, ...] = ()
+    signs: tuple[str, ...] = ()
+    question: bool = False
+    only_if_refused: bool = False
+    insists: int = 0
+    declines: tuple[str, ...] = ()
+    objection: str = ""
+    check: Check | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class UserScript:
+    """A user.
+
+    Attributes:
+        facts: what it knows about itself.
+        wants: what it wants, in order; at least one.
+        unknown: topics about which it knows nothing, and says so.
+        persona: the name of its manners (see `persona`).
+    """
+
+    facts: tuple[Fact, ...]
+    wants: tuple[Want, ...]
+    unknown: tuple[str, ...] = ()
+    persona: str = "plain"
+
+
+def read_script(row: Mapping[str, Any], where: str = "user_script") -> UserScript:
+    """Return the script that a task's member `user_script` holds.
+
+    Raises:
+        UsageError: it is no script; the message names the place.
+    """
+    try:
+        told = shaped(thawed(row), _SCRIPT, where)
+    except ShapeError as error:
+        raise UsageError(f"tau2: {error}") from None
+    lists = [
+        told["facts"],
+        told["wants"],
+        *(want[name] for want in told["wants"] for name in ("facts", "signs", "declines")),
+    ]
+    if max(map(len, lists)) > MOST:
+        raise UsageError(f"tau2: {where}: more than {MOST} wants, facts or signs stand together")
+    if not told["wants"]:
+        raise UsageError(f"tau2: {where}.wants: a user wants at least one thing")
+    return UserScript(_facts(told["facts"]), tuple(map(_want, told["wants"])), tuple(told["unknown"]), told["persona"])
+
+
+def script_row(script: UserScript) -> dict[str, Any]:
+    """Return a script as JSON data, which `read_script` reads back."""
+    row = asdict(script)
+    for want in row["wants"]:
+        if want["check"] is not None:
+            want["check"]["arguments"] = json.loads(want["check"]["arguments"])
+    return row
+
+
+def _facts(rows: Any) -> tuple[Fact, ...]:
+    return tuple(Fact(row["topic"], row["say"], row["value"]) for row in rows)
+
+
+def _want(row: Mapping[str, Any]) -> Want:
+    check = row["check"]
+    if check is not None:
+        check = Check(check["tool"], canonical_json(thawed(check["arguments"])), check["passes"])
+    texts = {name: tuple(row[name]) for name in ("signs", "declines")}
+    return Want(**{**row, **texts, "facts": _facts(row["facts"]), "check": check})

@@ -1,0 +1,201 @@
+"""A chat model as the other side of a conversation: a customer under guidelines of ours, or an agent under the policy.
+
+The model is asked through the port (live, recorded or replayed), each message at a place of its own, and keeps nothing in
+mind: what it is shown is made of the conversation every time. Its words never become a reward: what cannot be read is asked
+for once more, and is then a fault, after which a recorded run asks for the second reply again.
+
+A live model answers no two times alike, and all episodes of a task and seed must begin alike (the members of a group in
+GRPO): its words before the other side's first turn are asked for once a process and shared.
+"""
+
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Hashable, Mapping
+from dataclasses import replace
+from importlib.resources import files
+from string import Template
+from textwrap import indent
+from typing import Any
+from weakref import WeakKeyDictionary
+
+from agent_envs.services.chat import ChatModel, ChatPort, ChatReply, ChatRequest, ask, chat_port, make_chat_model
+from agent_envs.services.chat.conversation import clean
+from agent_envs.base.errors import EnvFault, UsageError
+from agent_envs.services.recording import Recording, asks_anew
+from agent_envs.base.protocol import Call, Malformed
+from agent_envs.rollout.episode_runner import turn_seed
+from agent_envs.base.process_cache import Shelf, shared
+from agent_envs.envs.tau2.actions import read_action
+from agent_envs.envs.tau2.dialogue import Dialogue, Line
+from agent_envs.envs.tau2.agent_view import Face, signature
+from agent_envs.envs.tau2.turn_taking import USER_STOPS
+from agent_envs.envs.tau2.scene import Scene
+from agent_envs.envs.tau2.task_schema import Tau2Task
+from agent_envs.envs.tau2.toolkit import Side
+from agent_envs.envs.tau2.users.persona import MANNERS
+
+MAX_TOKENS = 1024
+LONGEST = 100_000  # characters of a message
+_NUDGE = (
+    "(This is no part of the conversation. Your last reply could not be read: {reason}. Reply once more, with {form} "
+    "alone, as if nothing had happened.)"
+)
+_TEMPLATES = {
+    name: Template(files(__package__).joinpath(f"{name}.md").read_text(encoding="utf-8").strip())
+    for name in ("guidelines", "guidelines_tools")
+}
+_NO_TOOLS = "You have no tools: all that you can do is write."
+OPENINGS = 4096  # that are kept, of a model
+_OPENINGS: Shelf[Dialogue] = OrderedDict()  # of models by name, which are the same in every environment
+_OPENINGS_OF: WeakKeyDictionary[ChatModel, Shelf[Dialogue]] = WeakKeyDictionary()
+_OPENINGS_LOCK = threading.Lock()
+
+
+class ChatPartner:
+    """Plays either side of a conversation with a chat model."""
+
+    def __init__(
+        self,
+        model: str | ChatModel,
+        persona: str | Mapping[str, Any] = "task",
+        *,
+        temperature: float | None = None,
+        max_tokens: int = MAX_TOKENS,
+        wait: Callable[[float], None] = time.sleep,
+    ) -> None:
+        """Take the model.
+
+        Args:
+            model: a chat model, or its name (`openai:MODEL@URL`, ...).
+            persona: a customer's manners: "task" leaves them to the task, a name of `MANNERS`, or words that describe
+                them; knobs of a scripted user are none.
+            temperature: None leaves it to the service, as newer models demand.
+            max_tokens: of a message.
+            wait: how to sleep between attempts.
+
+        Raises:
+            UsageError: no such model or persona.
+        """
+        self._model = make_chat_model(model) if isinstance(model, str) else model
+        if not isinstance(persona, str) or not (persona == "task" or persona in MANNERS or " " in persona.strip()):
+            known = ", ".join(("task", *MANNERS))
+            raise UsageError(f"persona={persona!r}; the personas are {known}, or a sentence that describes one")
+        self.service = self._model.name
+        self.name = self.service if persona == "task" else f"{self.service}/{persona}"
+        self._persona = persona
+        self._sampling = ChatRequest((), temperature=temperature, max_tokens=max_tokens)
+        self._wait = wait
+        self._port: tuple[Recording | None, ChatPort] | None = None
+        self._openings = _OPENINGS if isinstance(model, str) else _openings_of(model)
+
+    def opening(self, key: Hashable, begin: Callable[[], Dialogue]) -> Dialogue:
+        """Return a conversation with the model's first words: what `begin` made of this key before, in this process.
+
+        Threads that ask for one key wait for one call of `begin`; one that raises is not remembered. For a live model: what
+        is recorded is found again by its place.
+        """
+        return shared(self._openings, (self.name, key), begin, OPENINGS)
+
+    def speak(self, scene: Scene) -> tuple[Line | None, Any]:
+        """Return the model's next line; it keeps nothing in mind, and leaves what another side keeps.
+
+        Raises:
+            EnvFault: the service failed, or gave nothing that can be read twice.
+            UsageError: the service needs a key and there is none.
+        """
+        port, tools = self._port_now(scene.recording), scene.rules.tools_of(scene.side)
+        names = tuple(tool["function"]["name"] for tool in tools)
+        asked = replace(self._sampling, messages=self._messages(scene), tools=tools)
+        opens = scene.side == "user" and not scene.dialogue.agent_turns
+
+        def over(reply: ChatReply) -> bool:
+            """Whether the customer is gone before the first turn, which makes no episode."""
+            return opens and any(stop in reply.canonical for stop in USER_STOPS)
+
+        def read(reply: ChatReply) -> Line | Malformed:
+            return _line(reply, scene.side, names)
+
+        reply = self._ask(port, asked, scene, 0, lambda said: not _leaves(scene, read(said)))
+        line = read(reply)
+        if isinstance(line, Malformed):
+            said = {"role": "assistant", "content": reply.canonical.strip() or "(nothing)"}
+            form = "one message, or calls of your tools," if tools else "one message"
+            nudge = {"role": "user", "content": _NUDGE.format(reason=line.reason, form=form)}
+            again = replace(asked, messages=[*asked.messages, said, nudge])
+            line = read(self._ask(port, again, scene, 1, lambda said: _serves(scene, read(said))))
+        if isinstance(line, Malformed):
+            why = f"{self.service}: no readable message in two replies: {line.reason}"
+            raise EnvFault(why, asks_anew(scene.recording))
+        return line, scene.memory
+
+    def _ask(
+        self, port: ChatPort, request: ChatRequest, scene: Scene, attempt: int, usable: Callable[[ChatReply], bool]
+    ) -> ChatReply:
+        site = replace(scene.site, ordinal=scene.site.ordinal + attempt)
+        seed = turn_seed(f"{site.episode_key}|{site.branch}|{scene.side}", site.ordinal)
+        return ask(port, replace(request, seed=seed), site, usable)
+
+    def _port_now(self, recording: Recording | None) -> ChatPort:
+        made = self._port
+        if made is None or made[0] is not recording:
+            # Rebound as a whole, so that forks and threads that share the partner are never in each other's way.
+            made = self._port = (recording, chat_port(self._model, recording=recording, wait=self._wait))
+        return made[1]
+
+    def _messages(self, scene: Scene) -> list[dict[str, Any]]:
+        rules = scene.rules
+        face = Face(rules, scene.side, rules.max_agent_turns or rules.max_steps)
+        own = _guidelines(scene, self._persona) if scene.side == "user" else ""
+        return [message.as_dict() for message in face.conversation(scene.public, scene.dialogue, own)]
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> "ChatPartner":
+        """Return the partner itself: it holds no state of an episode."""
+        return self
+
+
+def _openings_of(model: ChatModel) -> Shelf[Dialogue]:
+    try:
+        with _OPENINGS_LOCK:
+            return _OPENINGS_OF.setdefault(model, OrderedDict())
+    except TypeError:  # a model that has no hash or no weak references: each partner keeps its own
+        return OrderedDict()
+
+
+def scenario_of(task: Tau2Task, persona: str) -> str:
+    """Return what a customer is told of a task: as the task has it, or with other manners in place of its persona."""
+    if persona == "task":
+        return task.scenario
+    told = task.instructions if isinstance(task.instructions, str) else task.instructions.text()
+    return f"Persona:\n{indent(MANNERS.get(persona, persona), chr(9))}\nInstructions:\n{indent(told, chr(9))}"
+
+
+def _guidelines(scene: Scene, persona: str) -> str:
+    tools = scene.rules.tools_of("user")
+    signatures = "\n".join(f"  - {signature(tool)}: {_first_line(tool['function']['description'])}" for tool in tools)
+    told = _TEMPLATES["guidelines_tools"].substitute(signatures=signatures) if tools else _NO_TOOLS
+    return _TEMPLATES["guidelines"].substitute(tools=told, scenario=scenario_of(scene.public, persona))
+
+
+def _first_line(text: str) -> str:
+    return next(iter(text.strip().splitlines()), "")
+
+
+def _serves(scene: Scene, line: Line | Malformed) -> bool:
+    return not isinstance(line, Malformed) and not _leaves(scene, line)
+
+
+def _leaves(scene: Scene, line: Line | Malformed) -> bool:
+    """Return whether a customer ends the conversation before the first turn, which makes no episode."""
+    if isinstance(line, Malformed) or line.calls or scene.side != "user" or scene.dialogue.agent_turns:
+        return False
+    return any(stop in line.text for stop in USER_STOPS)
+
+
+def _line(reply: ChatReply, side: Side, tools: tuple[str, ...]) -> Line | Malformed:
+    parsed = read_action(clean(reply.canonical)[:LONGEST], tools)
+    if isinstance(parsed, Malformed):
+        return parsed
+    if isinstance(parsed, Call):
+        return Line(side, "", parsed.calls) if tools else Malformed("you have no tools")
+    return Line(side, parsed.text)

@@ -1,0 +1,95 @@
+"""How a telecom customer carries out what an agent asks for on the phone, and tells what it showed.
+
+`requests(text)` are queued; of the first, `plan` gives the steps. Each step is one call, in a line of its own; with each
+answer, `due` drops the steps whose condition it does not meet. What the answers showed is told by `told`.
+"""
+
+import re
+from dataclasses import dataclass
+
+from agent_envs.base.serialization import state_type
+from agent_envs.envs.tau2.users.device_words import Request, requests
+
+__all__ = ["Request", "Step", "due", "plan", "requests", "told"]
+# The reading tool that shows a switch, and what it says where the switch is on and where it is off.
+_SWITCHES = {
+    "toggle_airplane_mode": ("check_network_status", "Airplane Mode: ON", "Airplane Mode: OFF"),
+    "toggle_data": ("check_network_status", "Mobile Data Enabled: Yes", "Mobile Data Enabled: No"),
+    "toggle_roaming": ("check_network_status", "Data Roaming Enabled: Yes", "Data Roaming Enabled: No"),
+    "toggle_data_saver_mode": ("check_data_restriction_status", "mode is ON", "mode is OFF"),
+    "toggle_wifi": ("check_wifi_status", "Wi-Fi is ON", "Wi-Fi is turned OFF"),
+    "toggle_wifi_calling": ("check_wifi_calling_status", "turned ON", "turned OFF"),
+}
+_ICONS = (
+    ("✈️ ", ""), ("📶¹ ", "signal "), ("📶² ", "signal "), ("📶³ ", "signal "), ("📶⁴ ", "signal "), ("📵 ", ""), ("📱 ", ""),
+    ("🔽 ", ""), ("📡 Connected to ", "Wi-Fi connected to "), ("📡 Enabled", "Wi-Fi connected"), ("🔒 ", ""),
+    ("🔋 ", "battery "),
+)  # fmt: skip
+_MINE = re.compile(r"\b(your|you have|you do)\b", re.IGNORECASE)
+_FIRST = {"your": "my", "you have": "I have", "you do": "I do"}
+
+
+@state_type
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One call of a plan.
+
+    Attributes:
+        tool: the user's tool.
+        arguments: canonical JSON.
+        when: a text that the answer before it must hold, any case; "" for a step that is always taken.
+    """
+
+    tool: str
+    arguments: str = "{}"
+    when: str = ""
+
+
+def plan(request: Request) -> tuple[Step, ...]:
+    """Return the steps of a request: one call, or a look and a call that rests on what it shows."""
+    if request.goal == "missing":
+        return (Step("check_sim_status"), Step(request.tool, request.arguments, when="No SIM card detected"))
+    if request.goal and request.tool in _SWITCHES:
+        reading, shown_on, shown_off = _SWITCHES[request.tool]
+        return (
+            Step(reading),
+            Step(request.tool, request.arguments, when=shown_off if request.goal == "on" else shown_on),
+        )
+    return (Step(request.tool, request.arguments),)
+
+
+def due(steps: tuple[Step, ...], content: str) -> tuple[Step, ...]:
+    """Return the steps that are left once the answer to the last call is known.
+
+    Args:
+        steps: the steps after that call.
+        content: the answer.
+    """
+    shown = content.lower()
+    return tuple(step for step in steps if step.when.lower() in shown)
+
+
+def told(tool: str, content: str) -> str:
+    """Return the sentences in which the user reports an answer of one of its tools; nothing in them goes beyond the answer.
+
+    Args:
+        tool: the name of the tool.
+        content: its answer.
+    """
+    text = content
+    for icon, words in _ICONS:
+        text = text.replace(icon, words)
+    lines = [_first_person(line.strip()) for line in text.split("\n") if line.strip()]
+    if tool == "check_network_status":
+        return f"My phone shows: {', '.join(lines)}."
+    return " ".join(line if line[-1] in ".!?)" else f"{line}." for line in map(_shown, lines)) or "It shows nothing."
+
+
+def _shown(line: str) -> str:
+    label, _, items = line.partition("Status Bar: ")
+    return f"The status bar shows: {items.replace(' | ', ', ')}" if items and not label else line
+
+
+def _first_person(line: str) -> str:
+    said = _MINE.sub(lambda match: _FIRST[match[0].lower()], line)
+    return said[:1].upper() + said[1:]

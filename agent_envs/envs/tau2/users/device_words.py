@@ -1,0 +1,263 @@
+"""What an agent's words ask a telecom customer to read or do on the phone.
+
+Words are cut into sentences and clauses. A clause is passed over where it forbids, offers, thanks, tells what the agent does,
+or rests on a failure; in what is left the nearest verbs say what is to be done with the things that are named.
+"""
+
+import ast
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
+
+from agent_envs.base.serialization import canonical_json, state_type
+from agent_envs.envs.tau2.telecom_device import user_kit
+from agent_envs.envs.tau2.users import device_terms as terms
+
+LONGEST, MOST_CLAUSES, MOST_REQUESTS = 20_000, 400, 24
+_LITERAL = re.compile(rf"\b({'|'.join(sorted(user_kit.tools, key=len, reverse=True))})\b(?:\s*\(([^()]{{0,600}})\))?")
+_QUOTES = str.maketrans({"’": "'", "‘": "'", "“": '"', "”": '"', "‑": "-", "*": None, "`": None, "#": None})
+_ENDS = re.compile(r"(?<=[.!?])\s+|\n+")
+_NEEDS_ARGUMENTS = frozenset(name for name, tool in user_kit.tools.items() if tool.parameters.get("required"))
+
+
+@state_type
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One thing that is asked for.
+
+    Attributes:
+        tool: the user's tool that brings it about.
+        arguments: canonical JSON.
+        goal: "on" or "off": a switch is to be brought there, which is looked up first; "missing": only where the SIM card is
+            missing; "" calls the tool as it is.
+    """
+
+    tool: str
+    arguments: str = "{}"
+    goal: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class _Clause:
+    text: str
+    start: int
+    joint: str
+    condition: bool = False
+    silent: bool = False  # it asks for nothing, and says what a pronoun may stand for
+
+
+@dataclass(slots=True)
+class _Reading:
+    """What was read so far, and what a pronoun may stand for."""
+
+    things: list[str] = field(default_factory=list)
+    permissions: tuple[str, ...] = ()
+    app: str = "messaging"
+    sim_out: bool = False
+    action: str = ""
+
+
+Hits = list[tuple[int, Request]]
+
+
+@lru_cache(maxsize=256)  # agents repeat themselves, in groups of episodes even more
+def requests(text: str) -> tuple[Request, ...]:
+    """Return what an agent's words ask the user to read or do on the phone, in order, each once; () where they ask nothing.
+
+    Literal calls such as `set_network_mode_preference(mode="4g_only")` are taken exactly.
+    """
+    reading, found = _Reading(), dict[Request, None]()
+    for sentence in _ENDS.split(text[:LONGEST].translate(_QUOTES)):
+        hits = _literal_calls(sentence) if _LITERAL.search(sentence) else _read(reading, sentence)
+        found |= dict.fromkeys(request for _, request in sorted(hits, key=lambda hit: hit[0]))
+        if len(found) >= MOST_REQUESTS:
+            break
+    return tuple(found)[:MOST_REQUESTS]
+
+
+def _literal_calls(sentence: str) -> Hits:
+    hits = []
+    for match in _LITERAL.finditer(sentence):
+        before = sentence[max(0, match.start() - 60) : match.start()]
+        arguments = _arguments(match[2] or "")
+        missing = match[1] in _NEEDS_ARGUMENTS and not arguments
+        if arguments is not None and not missing and not terms.FORBIDS.search(before):
+            hits.append((match.start(), Request(match[1], canonical_json(arguments))))
+    return hits
+
+
+def _arguments(text: str) -> dict[str, object] | None:
+    """Return the named plain values of a literal call; None where they are no such."""
+    try:
+        if text.strip().startswith("{"):
+            values = json.loads(text)
+            canonical_json(values)
+            return values if isinstance(values, dict) else None
+        tree = ast.parse(f"f({text})", mode="eval").body
+        if not isinstance(tree, ast.Call) or tree.args:
+            return None
+        named: dict[str, object] = {str(item.arg): ast.literal_eval(item.value) for item in tree.keywords}
+        canonical_json(named)
+    except (ValueError, SyntaxError, TypeError, RecursionError, MemoryError):
+        return None
+    return named
+
+
+def _read(reading: _Reading, sentence: str) -> Hits:
+    question = sentence.rstrip(" \"')").endswith("?")
+    sentence = terms.EITHER.sub(" ", terms.IDIOMS.sub(" ", sentence))
+    sentence = terms.CYCLE.sub(r"\1_then_\2", sentence)
+    heard = _heard(_clauses(sentence))
+    reading.sim_out, reading.action = False, ""
+    hits: Hits = []
+    for clause in heard:
+        hits += _asked(reading, clause, question)
+    asking = [clause for clause in heard if not clause.silent]
+    if asking:
+        start, whole = asking[0].start, " , ".join(clause.text for clause in asking)
+        hits += [(start + place, request) for place, request in _permissions(reading, whole, question)]
+        hits += [(start + place, request) for place, request in _modes(whole, question)]
+    return hits
+
+
+def _clauses(sentence: str) -> Iterator[_Clause]:
+    parts, place, joint = terms.JOINT.split(sentence, maxsplit=MOST_CLAUSES), 0, ""
+    for number, part in enumerate(parts):
+        if number % 2:
+            joint = part.strip().lower()
+        elif part.strip():
+            yield _Clause(part, place, joint)
+        place += len(part)
+
+
+def _heard(clauses: Iterator[_Clause]) -> list[_Clause]:
+    """Return the clauses, those marked that ask for nothing; what stands behind a prohibition is cut off."""
+    heard, silent, forbidden = [], False, False
+    for clause in clauses:
+        asked = bool(terms.YOU_ARE_ASKED.search(clause.text))
+        condition = bool(terms.CONDITION.search(clause.text))
+        if condition and terms.FAILURE.search(clause.text):
+            break
+        silent, goes_on = _silenced(clause, asked, silent and not condition), False
+        if not silent and (forbid := terms.FORBIDS.search(clause.text)):
+            forbidden, clause = True, replace(clause, text=clause.text[: forbid.start()])
+            goes_on = True
+        elif forbidden and clause.joint in ("or", "nor"):
+            continue
+        forbidden = goes_on
+        dropped = silent or terms.THANKS.search(clause.text) or (terms.AGENT_DID.search(clause.text) and not asked)
+        if clause.text.strip():
+            heard.append(replace(clause, condition=condition, silent=bool(dropped)))
+    return heard
+
+
+def _silenced(clause: _Clause, asked: bool, silent: bool) -> bool:
+    """Return whether the agent offers, or tells what it will do, which goes on until it asks."""
+    if terms.OFFERS.search(clause.text):
+        return True
+    return not asked and (silent or bool(terms.AGENT_DOES.search(clause.text)))
+
+
+def _asked(reading: _Reading, clause: _Clause, question: bool) -> Hits:
+    things = {str(match.lastgroup): clause.start + match.start() for match in terms.THINGS.finditer(clause.text)}
+    if clause.silent or (clause.condition and reading.action != "check"):
+        reading.things = list(things) or reading.things
+        reading.sim_out = reading.sim_out or bool("sim" in things and terms.SIM_OUT.search(clause.text))
+        return []
+    hits = _deeds(reading, clause, things)
+    action = _action(clause, question) or (reading.action if _goes_on(clause) else "")
+    if not things and _points_back(clause.text, action):
+        things = dict.fromkeys(reading.things, clause.start)
+    hits += [(place, request) for thing, place in things.items() for request in _requested(thing, action)]
+    reading.things, reading.action = list(things) or reading.things, action
+    return hits
+
+
+def _deeds(reading: _Reading, clause: _Clause, things: dict[str, int]) -> Hits:
+    """Return what has a verb of its own (restart, reseat, reset, pay), and take what it is done to out of the things."""
+    hits: Hits = []
+    again = terms.RESET_IT.search(clause.text) if "apn" in reading.things else None
+    if again and not clause.condition:
+        hits.append((clause.start + again.start(), Request(terms.ACTIONS["reset"])))
+    for verb, pattern in terms.VERBS.items():
+        match = None if clause.condition else pattern.search(clause.text)
+        if match and _is_order(clause.text, match):
+            goal = "missing" if verb == "reseat" and reading.sim_out else ""
+            hits.append((clause.start + match.start(), Request(terms.ACTIONS[verb], goal=goal)))
+            things.pop({"reseat": "sim", "reset": "apn", "pay": "payment"}.get(verb, ""), None)
+    return hits
+
+
+def _points_back(text: str, action: str) -> bool:
+    """Return whether a clause that names nothing means what was named before it."""
+    pattern = terms.CHECK_IT if action == "check" else terms.PRONOUN
+    return bool(action and pattern.search(text))
+
+
+def _goes_on(clause: _Clause) -> bool:
+    return clause.joint in ("and", "or", "nor", ",") and len(clause.text.split()) <= 8
+
+
+def _action(clause: _Clause, question: bool) -> str:
+    """Return what is to be done with the things of a clause: "on", "off", "on_then_off", "flip", "check", or ""."""
+    cycled = terms.CYCLED.search(clause.text)
+    if cycled:
+        return cycled[1]
+    orders = []
+    for action, pattern in (("off", terms.OFF), ("on", terms.ON), ("flip", terms.FLIP)):
+        match = pattern.search(clause.text)
+        if match and _is_order(clause.text, match):
+            orders.append((action == "flip", match.start(), action))
+    if orders:
+        return min(orders)[2]
+    return "check" if question or terms.CHECK.search(clause.text) else ""
+
+
+def _is_order(text: str, match: re.Match[str]) -> bool:
+    """Return whether a verb asks: what something else does is none, nor a gerund that nothing leads to."""
+    before = text[: match.start()]
+    if terms.ELSEWHERE.search(before):
+        return False
+    gerund = match[0].split()[0].endswith("ing")
+    return not gerund or bool(terms.GERUND.search(before))
+
+
+def _requested(thing: str, action: str) -> Iterator[Request]:
+    if action == "check":
+        yield Request(terms.READING[thing])
+    elif thing == "vpn" and action in ("on", "off"):
+        yield Request("connect_vpn" if action == "on" else "disconnect_vpn")
+    elif thing in terms.TOGGLES and action:
+        goals = [""] if action == "flip" else action.split("_then_")
+        yield from (Request(terms.TOGGLES[thing], goal=goal) for goal in goals)
+
+
+def _permissions(reading: _Reading, text: str, question: bool) -> Hits:
+    """Return what is asked for about an app's permissions, which stand apart from their verb more often than not."""
+    app = terms.APP.search(text)
+    if app:
+        reading.app = "browser" if "browser" in app[0].lower() else "messaging"
+    permit = terms.PERMIT.search(text)
+    names = tuple(name for name, pattern in terms.NAMED.items() if pattern.search(text)) if permit else ()
+    reading.permissions = names or reading.permissions
+    grant, check = terms.GRANT.search(text), terms.CHECK.search(text)
+    meant = permit or (reading.permissions and grant and "them" in text.lower())
+    if not meant:
+        return []
+    hits: Hits = []
+    if (check or question) and (not grant or (check and check.start() < grant.start())):
+        hits.append((0, Request("check_app_permissions", canonical_json({"app_name": reading.app}))))
+    if grant and _is_order(text, grant):
+        values = ({"app_name": reading.app, "permission": name} for name in reading.permissions)
+        hits += [(grant.start(), Request("grant_app_permission", canonical_json(value))) for value in values]
+    return hits
+
+
+def _modes(text: str, question: bool) -> Hits:
+    match = terms.MODE_TO.search(text) or terms.MODE.search(text)
+    if not match or (question and not terms.CAN_YOU.search(text)) or not _is_order(text, match):
+        return []
+    chosen = terms.MODES[str(match.lastgroup)]
+    return [(match.start(), Request("set_network_mode_preference", canonical_json({"mode": chosen})))]

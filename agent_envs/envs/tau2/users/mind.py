@@ -1,0 +1,160 @@
+"""What a scripted user keeps in mind between two lines, and what it reads off its script."""
+
+import re
+from dataclasses import dataclass, fields, replace
+from functools import lru_cache
+from typing import Any
+
+from agent_envs.base.serialization import state_type
+from agent_envs.base.errors import UsageError
+from agent_envs.envs.tau2.users.device import Request, Step
+from agent_envs.envs.tau2.user_script import Check, Fact, UserScript, Want
+
+_ORDER = re.compile(r"#w?\d{3,}", re.IGNORECASE)
+_PHONE = re.compile(r"\b\d{3}-\d{3}-\d{4}\b")
+_RESERVATION = re.compile(r"(?i:reservation|booking|confirmation)[^.?!\n]{0,25}?(?<!light )\b(?!HAT\d)([A-Z0-9]{6})\b")
+
+
+@state_type
+@dataclass(frozen=True, slots=True)
+class Mind:
+    """The state of a scripted user.
+
+    Attributes:
+        want: the place of the want that is pursued.
+        asked: places of the wants that the agent was told.
+        settled: places of the wants that were fulfilled.
+        agreed: places of the wants that it said yes to and has no report of.
+        reminded: places of the wants that it asked for again when the agent took its leave.
+        protests: how often the user protested against the refusal of the current want.
+        complaints: how often it said that something was not brought about.
+        unhelpful: messages in a row that brought nothing new.
+        told: facts that were told, as they were said.
+        owed: topics of facts that it has still to tell.
+        wrong: the topic that it told wrongly; "-" once that is corrected.
+        queue: what it was asked to do on its device and has not begun.
+        steps: the calls of what it is doing; the first was made.
+        reports: what its device showed and the agent does not know yet.
+        checking: the last call was its own check.
+        checked: whether the current want's check "passed" or "failed" since the agent spoke; "" before it was made.
+        announced: the agent said that it will hand the user over.
+    """
+
+    want: int = 0
+    asked: tuple[int, ...] = ()
+    settled: tuple[int, ...] = ()
+    agreed: tuple[int, ...] = ()
+    reminded: tuple[int, ...] = ()
+    protests: int = 0
+    complaints: int = 0
+    unhelpful: int = 0
+    told: tuple[str, ...] = ()
+    owed: tuple[str, ...] = ()
+    wrong: str = ""
+    queue: tuple[Request, ...] = ()
+    steps: tuple[Step, ...] = ()
+    reports: tuple[str, ...] = ()
+    checking: bool = False
+    checked: str = ""
+    announced: bool = False
+
+    def but(self, **changes: Any) -> "Mind":
+        """Return a copy with some attributes changed."""
+        return replace(self, **changes)
+
+
+def remembered(memory: Any, script: UserScript) -> Mind:
+    """Return what a dialogue holds as a user's mind, once it is known to be one: its state may come from a stranger.
+
+    Raises:
+        UsageError: it is none that this script could have.
+    """
+    sound = isinstance(memory, Mind) and all(
+        type(value) is type(plain) for value, plain in zip(_values(memory), _values(Mind()), strict=True)
+    )
+    if not sound or not _holds(memory, len(script.wants)):
+        raise UsageError("tau2: the stored state of the simulated user cannot be read: it is not of this task's script")
+    return memory  # type: ignore[no-any-return]
+
+
+def _values(mind: Mind) -> list[Any]:
+    return [getattr(mind, field.name) for field in fields(mind)]
+
+
+def _holds(mind: Mind, wants: int) -> bool:
+    places = (mind.want, *mind.asked, *mind.settled, *mind.agreed, *mind.reminded)
+    texts = (*mind.told, *mind.owed, *mind.reports)
+    return (
+        all(type(place) is int and 0 <= place < wants for place in places)
+        and all(type(text) is str for text in texts)
+        and all(isinstance(one, Request) for one in mind.queue)
+        and all(isinstance(one, Step) for one in mind.steps)
+    )
+
+
+def following(script: UserScript, mind: Mind, refused: bool) -> int | None:
+    """Return the place of the want that comes after the current one, or None.
+
+    Args:
+        script: the script.
+        mind: what was settled.
+        refused: the current want was, so that an alternative to it is asked for.
+    """
+    for place in range(mind.want + 1, len(script.wants)):
+        if script.wants[place].only_if_refused and not refused:
+            continue
+        if place not in mind.settled:
+            return place
+        refused = False
+    return None
+
+
+def open_wants(script: UserScript, mind: Mind) -> list[int]:
+    """Return the places of the wants that the agent knows and has not fulfilled: the current one first."""
+    others = [place for place in mind.asked if place > mind.want and place not in mind.settled]
+    return [mind.want, *others] if mind.want not in mind.settled else others
+
+
+def facts_about(script: UserScript, mind: Mind, topic: str, place: int) -> tuple[Fact, ...]:
+    """Return what the user can tell about a topic: of the want at a place, else of itself, else of another that it told.
+
+    What is settled is past, except where the want is a question, which may be about all that went before.
+    """
+    want = script.wants[place]
+    others = [other for other in mind.asked if other != place and (want.question or other not in mind.settled)]
+    for facts in (want.facts, script.facts, *(script.wants[other].facts for other in others)):
+        found = tuple(fact for fact in facts if fact.topic == topic)
+        if found:
+            return found
+    return ()
+
+
+def named_ids(text: str) -> frozenset[str]:
+    """Return the numbers of orders, reservations and phones that stand in a text, in small letters."""
+    return frozenset(
+        found.lower() for found in (*_ORDER.findall(text), *_PHONE.findall(text), *_RESERVATION.findall(text))
+    )
+
+
+@lru_cache(maxsize=4096)
+def ids_of(want: Want) -> frozenset[str]:
+    """Return the numbers of orders, reservations and phones that a want is about, in small letters."""
+    return named_ids(want.say) | _ids_told(want.facts)
+
+
+@lru_cache(maxsize=1024)
+def ids_known(script: UserScript) -> frozenset[str]:
+    """Return all numbers of orders, reservations and phones that a user knows, in small letters."""
+    return _ids_told(script.facts).union(*map(ids_of, script.wants))
+
+
+def _ids_told(facts: tuple[Fact, ...]) -> frozenset[str]:
+    values = {fact.value.lower() for fact in facts if fact.topic in ("order", "reservation") and fact.value}
+    return named_ids(" ".join(fact.say for fact in facts)) | values
+
+
+def verdict(check: Check | None, step: Step, content: str) -> str:
+    """Return "passed" or "failed" where a call was the check, else "": what came before no longer counts."""
+    if check is None or (check.tool, check.arguments) != (step.tool, step.arguments):
+        return ""
+    return "passed" if check.passes.lower() in content.lower() else "failed"

@@ -1,0 +1,245 @@
+"""A scripted user's script, made of a published task's prose.
+
+What a scenario says about who the customer is becomes facts; its wishes become wants, in order; sentences that say more
+become facts by topic; what is asked for only after a refusal stands apart; direction to an actor is left out.
+"""
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+
+from agent_envs.envs.tau2.task_schema import Instructions, Tau2Task
+from agent_envs.envs.tau2.users.prose import LONGEST, Told, told_sentences
+from agent_envs.envs.tau2.user_script import TOPICS, Check, Fact, UserScript, Want
+
+_IDENTITY = ("name", "email", "zip", "user_id", "phone", "date_of_birth", "customer_id")
+_VALUES = {
+    "email": (r"(?<![\w.+-])[\w.+-]{1,64}@[\w-]{1,64}(?:\.[\w-]{1,64}){1,4}", "My e-mail address is {}."),
+    "user_id": (r"\b[a-z]+_[a-z]+_\d{2,}\b", "My user ID is {}."),
+    "phone": (r"\b\d{3}-\d{3}-\d{4}\b", "My phone number is {}."),
+    "customer_id": (r"\bC\d{3,}\b", "My customer ID is {}."),
+    "date_of_birth": (r"(?:date of birth|birthday|dob|born)\D{0,12}(\d{4}-\d\d-\d\d)", "My date of birth is {}."),
+    "zip": (r"(?<![\d#$.-])\b\d{5}\b(?![\d-])", "My zip code is {}."),
+    "name": (
+        r"(?:\b[Yy]ou are|\b[Yy]ou're|\b[Yy]ou(?:r)? name is|\bcalled|\b[Nn]amed|\bName:)\s+"
+        r"((?!An? )[A-Z][\w'-]*(?: [A-Z][\w'-]+){0,3})",
+        "My name is {}.",
+    ),
+}
+# Words of each topic, in any case but where a name or a code must be one.
+_RETAIL = {
+    "order": r"(?i:\border\b)|#?\bW\d{4,}\b",
+    "options": r"(?i:prefer|colou?r|\bsize|\bsame\b|cheap|expensive|instead|version|variant|material|bright|\binch|piece"
+    r"|compatible)",
+    "payment": r"(?i:paypal|gift ?card|credit card|visa|mastercard|amex|refund|payment|\bpay\b|\bcard\b)",
+    "address": r"\bI live\b|(?i:address|\bstreet\b|\bsuite\b|deliver(?:ed)? to|moved)"
+    r"|\b(?:St|Ave|Avenue|Highway|Drive|Lane|Road)\b",
+    "reason": r"(?i:because|since|no longer|mistake|damaged|broken|not need|n't need|defect|wrong|realiz|changed my mind)",
+}
+_AIRLINE = {
+    "reservation": r"(?i:reservation|booking|confirmation number)|\b(?!HAT)(?=[A-Z]*\d)(?=\d*[A-Z])[A-Z\d]{6}\b",
+    "route": r"\b[Ff]rom\b.{0,120}\bto\b|\b(?!DOB|NOT|USB|AND|IDs)[A-Z]{3}\b(?!\d)|(?i:airport|destination|new york)",
+    "date": r"\bMay\b|(?i:\bdates?\b|\bday\b|today|tomorrow|month|week)|\d{4}-\d\d-\d\d",
+    "flight": r"(?i:flight|non-?stop|direct|depart|arriv|morning|evening|afternoon|\d ?[ap]m\b|earl|cheap|expensive|fastest)",
+    "cabin": r"(?i:economy|business (?:class|cabin)|to business|\bclass\b|cabin|upgrad|downgrad)",
+    "passengers": r"(?i:passenger|friend|myself|alone|wife|husband|\bson\b|daughter|travel(?:l)?ing with|companion"
+    r"|everyone|\bdob\b|people)",
+    "bags": r"(?i:\bbags?\b|baggage|suitcase|luggage)",
+    "insurance": r"(?i:insur)",
+    "payment": r"(?i:\bcards?\b|certificate|\bpay|refund|gift|mastercard|\bvisa\b|voucher)",
+    "trip": r"(?i:one[- ]way|round ?-?trip|return flight)",
+    "reason": r"(?i:because|since|due to|sick|passed away|wedding|weather|health|mistake|delay|plans|money issue|mixup"
+    r"|emergency)",
+    "amount": r"\$ ?\d|(?i:\bbudget|cost|price|how much)",
+}
+_TELECOM = {
+    "location": r"(?i:abroad|at home|in the united states|travell?ing)",
+    "amount": r"(?i:\bGB\b|gigabyte|refuel)",
+    "plan": r"(?i:\bplan\b)",
+    "payment": r"(?i:\bbill\b|\bpay\b)",
+    "device": r"(?i:wi-?fi)",
+}
+_WORDS = {
+    domain: {topic: re.compile(pattern) for topic, pattern in table.items()}
+    for domain, table in (("retail", _RETAIL), ("airline", _AIRLINE), ("telecom", _TELECOM))
+}
+_IDS = {
+    "order": re.compile(r"#?\bW\d{4,}\b"),
+    "reservation": re.compile(r"\b(?!HAT)(?=[A-Z]*\d)(?=\d*[A-Z])[A-Z\d]{6}\b"),
+}
+_LIVES = re.compile(r"(?:live|living|residing|from|located) (?:in |at )?((?:\d+ )?[A-Z][^.]*?)(?:, and\b|\.|$)")
+_PERSONAS = (
+    ("piecemeal", r"private|mysterious|reluctant|minimal|one thing at a time|only share information when"),
+    ("terse", r"brief|terse|concise|few words"),
+    ("talkative", r"talk a lot|lonely|jokes|talkative"),
+    ("insistent", r"insist|persist|do not take no"),
+    ("typing", r"typos"),
+)
+_INSISTS = re.compile(r"insist|persist|not take no|demand", re.IGNORECASE)
+_DOES = re.compile(
+    r"\b(?:cancel|return|exchange|modify|change|switch|book|upgrade|downgrade|remove|add|update|buy|order (?!number)"
+    r"|undo|refund|swap|replace|send|split|move|fly|fix|compensation|insurance added|correct)\b", re.IGNORECASE,
+)  # fmt: skip
+# Stems of a wish, and the word by which the customer knows that it was granted.
+_SIGNS = {
+    "cancel": "cancel", "return": "return", "exchang": "exchange", "modif": "modif", "chang": "change", "switch": "change",
+    "book": "book", "upgrad": "upgrade", "downgrad": "downgrade", "add": "added", "remov": "remove", "refund": "refund",
+}  # fmt: skip
+_STEM = re.compile(rf"\b({'|'.join(_SIGNS)})(?!ress|ing code|ed by)(?! (?:flight|trip)s?\b)", re.IGNORECASE)
+_NEXT = re.compile(
+    r"^(?:\w+ ){0,2}?(?:also|then|finally|lastly|next|addition|after(?:wards| this| that))\b", re.IGNORECASE
+)
+# Of each trouble with a phone: its words, the look that shows that it is gone, and how it is asked for after another one.
+_CHECKS = (
+    (r"\bmms\b|picture messag", Check("can_send_mms", "{}", "can send"), "I want to be able to send picture messages."),
+    (r"mobile data|internet|\bslow\b", Check("run_speed_test", "{}", "(Excellent)"), "My internet must be fast, too."),
+    (r"service|signal", Check("check_status_bar", "{}", "📶"), "I want to have service again, too."),
+)
+_IDENTIFIES = re.compile(r"^(?:I am (?!currently)|My (?:name|user id|e-?mail)\b)|@", re.IGNORECASE)
+_UNKNOWN_WORDS = {
+    "email": r"e-?mail", "order": r"\border", "reservation": r"reservation", "payment": r"payment", "cabin": r"cabin",
+    "flight": r"flight", "user_id": r"user id", "zip": r"\bzip", "date_of_birth": r"\bdob\b|birth",
+}  # fmt: skip
+_NO_CHANGE = "I do not want to change my mobile data plan."
+_NO_PLAN = re.compile(r"not want to change (?:your|my) (?:mobile data |data )?plan", re.IGNORECASE)
+_PLAN_CHANGES = (
+    "change your plan", "new plan", "different plan", "upgrade your plan", "plan change", "switch plans", "another plan"
+)  # fmt: skip
+
+
+def script_of(task: Tau2Task) -> UserScript:
+    """Return the script that a task's prose gives a user."""
+    told = task.instructions
+    if isinstance(told, str):
+        told = Instructions(task.domain, told, told, None, "")
+    known = (told.known_info or "")[:LONGEST]
+    reason, extra, about = told_sentences(told.reason_for_call), told_sentences(told.task_instructions), _about(known)
+    spoken = [part.text for part in (*reason, *extra) if part.kind in ("want", "detail", "alternative")]
+    facts = (
+        *_identity(known, f"{told.reason_for_call[:LONGEST]}\n{told.task_instructions[:LONGEST]}"),
+        *_details(task.domain, [*about, *spoken]),
+    )
+    wants = _phone_wants(told) if task.domain == "telecom" else _wants(task.domain, reason, extra, about)
+    unknown = [part for part in (*reason, *extra) if part.kind == "unknown"]
+    topics = _unknown([*told_sentences(told.unknown_info or ""), *unknown], facts)
+    return UserScript(facts, wants, topics, _persona(f"{task.persona}\n{told.task_instructions}"))
+
+
+# Who the customer is
+
+
+def _identity(known: str, prose: str) -> tuple[Fact, ...]:
+    """Return who the customer is: its own numbers may stand anywhere, a name or a zip code among the known facts alone."""
+    facts = []
+    for topic, (pattern, sentence) in _VALUES.items():
+        text = known if topic in ("name", "zip", "phone") else f"{known}\n{prose}"
+        found = list(dict.fromkeys(re.findall(pattern, text)))
+        if found:
+            said = sentence if len(found) == 1 else sentence.replace(" is ", " is one of these: ")
+            facts.append(Fact(topic, said.format(" or ".join(found)), found[0]))
+    return tuple(facts)
+
+
+def _about(known: str) -> list[str]:
+    """Return the other sentences of what the customer knows, and where it lives."""
+    lives = [f"I live in {found}." for found in _LIVES.findall(known)]
+    others = (part.text for part in told_sentences(known) if part.kind != "hidden")
+    return [*lives, *(text for text in others if not _IDENTIFIES.search(text))]
+
+
+# What it wants
+
+
+def _wants(domain: str, reason: Sequence[Told], extra: Sequence[Told], about: Sequence[str]) -> tuple[Want, ...]:
+    """Return the wants, each with what is said of it; facts that the customer knows go with the wants that they concern."""
+    groups = _groups(reason, extra)
+    insists = 2 if _INSISTS.search(" ".join(part.text for part in (*reason, *extra))) else 1
+    wants = []
+    for group in groups:
+        own = _details(domain, [group.say, *group.more])
+        topics = {fact.topic for fact in own}
+        facts = tuple(fact for fact in _details(domain, [group.say, *group.more, *about]) if fact.topic in topics)
+        wants.append(_want(group.say, facts, insists))
+        wants += [_want(other, _details(domain, [other]), 0, True) for other in group.others]
+    return tuple(wants)
+
+
+def _groups(reason: Sequence[Told], extra: Sequence[Told]) -> list["_Group"]:
+    """Return the wishes with the sentences that follow them; what comes before the first one leads to it."""
+    groups: list[_Group] = []
+    story: list[str] = []
+    for part in (*reason, *extra):
+        if part.kind == "want" and _begins(groups, part, part in reason):
+            groups.append(_Group(part.text))
+        elif part.kind in ("want", "detail") and groups:
+            groups[-1].more.append(part.text)
+        elif part.kind in ("want", "detail"):
+            story.append(part.text)
+        elif part.kind == "alternative" and groups:
+            groups[-1].others.append(part.text)
+    if not groups:
+        return [_Group(" ".join(story) or "I need help with my account.")]
+    groups[0].say = " ".join([*story, groups[0].say])
+    return groups
+
+
+@dataclass(slots=True)
+class _Group:
+    """A wish, what is said of it besides, and what is asked for where it is refused."""
+
+    say: str
+    more: list[str] = field(default_factory=list)
+    others: list[str] = field(default_factory=list)
+
+
+def _begins(groups: Sequence[_Group], part: Told, of_reason: bool) -> bool:
+    """Return whether a wish is a new one, and no more words about the last."""
+    if not groups:
+        return of_reason or bool(_DOES.search(part.text))
+    stems = {stem.lower() for stem in _STEM.findall(part.text)}
+    new = not stems <= {stem.lower() for stem in _STEM.findall(groups[-1].say)} or not stems
+    return bool(_NEXT.search(part.text)) if not of_reason else new or bool(_NEXT.search(part.text))
+
+
+def _want(say: str, facts: tuple[Fact, ...], insists: int, only_if_refused: bool = False) -> Want:
+    stems = dict.fromkeys(stem.lower() for stem in _STEM.findall(say))
+    signs = tuple(dict.fromkeys(_SIGNS[stem] for stem in stems))
+    question = not (signs or _DOES.search(say))
+    return Want(say, facts, signs, question, only_if_refused, insists)
+
+
+def _phone_wants(told: Instructions) -> tuple[Want, ...]:
+    """Return a want for each kind of trouble with a phone, each with the look that shows that it is gone."""
+    spoken = [part.text for part in told_sentences(told.reason_for_call) if part.kind != "hidden"]
+    reason = " ".join(spoken) or "I need help with my phone."
+    kinds = [row[1:] for row in _CHECKS if re.search(row[0], told.reason_for_call, re.IGNORECASE)]
+    declines, objection = (_PLAN_CHANGES, _NO_CHANGE) if _NO_PLAN.search(told.task_instructions) else ((), "")
+    want = Want(reason, (Fact("problem", reason),), insists=1, declines=declines, objection=objection)
+    wants = [replace(want, say=say if number else reason, check=check) for number, (check, say) in enumerate(kinds)]
+    return tuple(wants) or (want,)
+
+
+# What it can tell besides
+
+
+def _details(domain: str, sentences: Iterable[str]) -> tuple[Fact, ...]:
+    """Return facts by topic: of each, the sentences that speak of it."""
+    sentences, facts = tuple(dict.fromkeys(sentences)), []
+    for topic, pattern in _WORDS.get(domain, {}).items():
+        said = [sentence for sentence in sentences if pattern.search(sentence)]
+        if said:
+            found = _IDS[topic].findall(" ".join(said)) if topic in _IDS else []
+            facts.append(Fact(topic, " ".join(said), found[0] if found else ""))
+    return tuple(facts)
+
+
+def _unknown(sentences: Sequence[Told], facts: Sequence[Fact]) -> tuple[str, ...]:
+    """Return the topics about which the customer says that it knows nothing, and what it was not told about itself."""
+    text = " ".join(part.text for part in sentences).lower()
+    known = {fact.topic for fact in facts}
+    named = {topic for topic, pattern in _UNKNOWN_WORDS.items() if re.search(pattern, text)}
+    return tuple(topic for topic in TOPICS if topic not in known and (topic in named or topic in _IDENTITY))
+
+
+def _persona(text: str) -> str:
+    return next((name for name, pattern in _PERSONAS if re.search(pattern, text, re.IGNORECASE)), "plain")

@@ -1,0 +1,144 @@
+"""A user without a model: it follows a script of structured facts, tells what it is asked, and uses its own tools.
+
+It is a function of its script, its manners, what it keeps in mind, what it was shown, and the episode's key: equal
+conversations have equal users, and a fork of a conversation forks its user.
+"""
+
+from collections.abc import Callable, Mapping
+from random import Random
+from typing import Any
+
+from agent_envs.base.messages import ToolCall
+from agent_envs.envs.tau2.dialogue import Line
+from agent_envs.envs.tau2.scene import Scene
+from agent_envs.envs.tau2.task_schema import Tau2Task
+from agent_envs.envs.tau2.users import device
+from agent_envs.envs.tau2.users.mind import Mind, remembered, verdict
+from agent_envs.envs.tau2.users.persona import Persona, mistyped, persona_of
+from agent_envs.envs.tau2.users.reaction import Reaction, opening
+from agent_envs.envs.tau2.user_script import UserScript, read_script
+from agent_envs.envs.tau2.users.sentences import LONGEST
+from agent_envs.envs.tau2.users.understanding import understood
+
+__all__ = ["Mind", "ScriptedUser"]
+ScriptOf = Callable[[Tau2Task], UserScript]
+_MOST_REQUESTS = 12  # of one message, that are carried out
+_REMEMBERED = 512
+
+
+def _from_scenario(task: Tau2Task) -> UserScript:
+    from agent_envs.envs.tau2.users.scenario import script_of
+
+    return script_of(task)
+
+
+class ScriptedUser:
+    """Plays the user's side by its script."""
+
+    name, service = "scripted", ""
+
+    def __init__(self, persona: str | Mapping[str, Any] = "task", fallback: ScriptOf = _from_scenario) -> None:
+        """Choose the manners.
+
+        Args:
+            persona: a name of `persona.PERSONAS`, "task" for what the script names, or a mapping of knobs.
+            fallback: makes the script of a task that has none of its own.
+
+        Raises:
+            UsageError: no such persona.
+        """
+        persona_of(persona)
+        self._persona, self._fallback = persona, fallback
+        self._known: dict[int, tuple[Any, UserScript, Persona]] = {}
+
+    def __deepcopy__(self, memo: Any) -> "ScriptedUser":
+        """All that changes travels in the dialogue, so a copy of an environment shares its user."""
+        return self
+
+    def speak(self, scene: Scene) -> tuple[Line | None, Any]:
+        """Return the user's next line, and what it keeps in mind."""
+        script, manners = self._of(scene)
+        random = Random(f"{scene.key}|{len(scene.dialogue.lines)}")
+        if scene.memory is None:
+            text, mind = opening(script, manners, random)
+            return Line("user", _typed(text, manners, random, script)), mind
+        mind, call = _acting(scene, script, remembered(scene.memory, script))
+        if call is not None:
+            return call, mind
+        reaction = Reaction(script, manners, random, mind, understood(_heard(scene)), repeated=_repeated(scene))
+        look = reaction.look if scene.rules.domain.user is not None else None
+        if look is not None:
+            return _call(scene, device.Step(look.tool, look.arguments)), mind.but(checking=True)
+        text, mind = reaction.answer()
+        return Line("user", _typed(text, manners, random, script)), mind.but(reports=(), checked="")
+
+    def _of(self, scene: Scene) -> tuple[UserScript, Persona]:
+        """Return a task's script and its user's manners, read once."""
+        data = scene.task.data
+        known = self._known.get(id(data))
+        if known is None:
+            row = data.get("user_script")
+            script = self._fallback(scene.public) if row is None else read_script(row)
+            known = data, script, persona_of(self._persona, script.persona)
+            if len(self._known) >= _REMEMBERED:
+                self._known.clear()
+            self._known[id(data)] = known  # the data is kept with it, so that its identity stays its own
+        return known[1:]
+
+
+def _acting(scene: Scene, script: UserScript, mind: Mind) -> tuple[Mind, Line | None]:
+    """Return the next call that the agent's words or the last answer ask for, or None where all is done."""
+    answer = scene.news[-1] if scene.news and scene.news[-1].results else None
+    if answer is None:
+        asked = device.requests(_heard(scene)) if scene.rules.domain.user is not None else ()
+        mind = mind.but(queue=asked[:_MOST_REQUESTS], steps=(), reports=(), checking=False, checked="")
+    else:
+        mind = _answered(script, mind, answer.results[0].name, answer.results[0].content)
+    if mind.steps:
+        return mind, _call(scene, mind.steps[0])
+    if not mind.queue:
+        return mind, None
+    steps = device.plan(mind.queue[0])
+    mind = mind.but(queue=mind.queue[1:], steps=steps)
+    return mind, _call(scene, steps[0])
+
+
+def _answered(script: UserScript, mind: Mind, tool: str, content: str) -> Mind:
+    """Return what is kept in mind of a call's answer."""
+    check = script.wants[mind.want].check
+    if mind.checking:
+        passed = check is not None and check.passes.lower() in content.lower()
+        return mind.but(checking=False, checked="passed" if passed else "failed")
+    if not mind.steps:
+        return mind
+    told = device.told(tool, content)
+    reports = mind.reports if told in mind.reports else (*mind.reports, told)
+    return mind.but(
+        steps=device.due(mind.steps[1:], content), reports=reports, checked=verdict(check, mind.steps[0], content)
+    )
+
+
+def _call(scene: Scene, step: device.Step) -> Line:
+    made = sum(len(line.calls) for line in scene.dialogue.lines if line.sender == "user")
+    return Line("user", calls=(ToolCall(f"call_{made}", step.tool, step.arguments),))
+
+
+def _heard(scene: Scene) -> str:
+    """Return the agent's last words, however many calls of the user's own lie between."""
+    for line in reversed(scene.dialogue.lines):
+        if line.sender == "assistant" and not line.calls:
+            return line.text[-LONGEST:]
+    return ""
+
+
+def _repeated(scene: Scene) -> bool:
+    """Return whether the agent said the same twice."""
+    words = [line.text for line in scene.dialogue.lines[-40:] if line.sender == "assistant" and not line.calls]
+    return len(words) > 1 and words[-1] == words[-2]
+
+
+def _typed(text: str, manners: Persona, random: Random, script: UserScript) -> str:
+    if not manners.typos:
+        return text
+    facts = [*script.facts, *(fact for want in script.wants for fact in want.facts)]
+    return mistyped(text, manners.typos, random, frozenset(" ".join(fact.value for fact in facts).lower().split()))

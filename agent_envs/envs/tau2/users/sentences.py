@@ -1,0 +1,73 @@
+"""A text as sentences in small letters, each with whether it asks; bounded, whatever the text is."""
+
+import re
+from dataclasses import dataclass
+
+from agent_envs.envs.tau2.users.agent_words import pattern
+
+LONGEST = 20_000  # characters that are read
+MOST = 240  # sentences that are read: the first and the last of a longer text
+_PLAIN = str.maketrans({
+    "\u2018": "'", "\u2019": "'", "\u201c": '"', "\u201d": '"', "\u2013": "-", "\u2014": "-", "\u2011": "-", "\u00a0": " ",
+    "`": "", "\uff1f": "?", "\uff1a": ":",
+})  # fmt: skip
+_ABBREVIATION = re.compile(r"\b(e\.g\.|i\.e\.|etc\.|no\.|mr\.|mrs\.|ms\.|dr\.|st\.|vs\.|approx\.)(?= )")
+_ITEM = re.compile(r"(?:[-+*\u2022\u2023\u25cf>#]+|\(?\d{1,2}[.)]|\(?[a-h][.)])\s+")
+_END = re.compile(r"(?<=[.!?])[\"')\]]*\s+")
+_JOIN = ("or", "and", "or:", "and:", "- or -", "--- or ---")
+_GIVEN = re.compile(r":\s*\S|\bis [#\d]")
+_REQUEST, _NEEDLESS = pattern("request"), pattern("needless")
+
+
+@dataclass(frozen=True, slots=True)
+class Sentence:
+    """One sentence.
+
+    Attributes:
+        text: in small letters, without marks of lists.
+        question: it ends as a question.
+        asking: it asks for something in words ("please provide"), or stands in a list that such words begin.
+        start: where in it the asking words begin; 0 of a list's item.
+        item: it stands in a list that asking words begin.
+    """
+
+    text: str
+    question: bool
+    asking: bool
+    start: int = 0
+    item: bool = False
+
+
+def sentences(text: str) -> tuple[Sentence, ...]:
+    """Return the sentences of a text."""
+    found: list[Sentence] = []
+    listing = False
+    for line in text.translate(_PLAIN).lower().split("\n"):
+        line = line.strip()
+        mark = _ITEM.match(line)
+        body = (line[mark.end() :] if mark else line).replace("*", "").strip()
+        if not body or body in _JOIN:
+            continue
+        parts = [_sentence(part) for part in _END.split(_ABBREVIATION.sub(_undotted, body)) if part.strip()]
+        if listing and mark and parts and not (parts[0].question or _GIVEN.search(parts[0].text)):
+            parts[0] = Sentence(parts[0].text, False, True, 0, True)
+        found += parts
+        listing = _begins(parts, body) or (listing and mark is not None)
+    return tuple(found if len(found) <= MOST else found[: MOST // 2] + found[-MOST // 2 :])
+
+
+def _begins(parts: list[Sentence], body: str) -> bool:
+    """Return whether a line begins a list of what it asks for."""
+    return bool(parts) and body.endswith(":") and (parts[-1].asking or "following" in body and "provide" in body)
+
+
+def _undotted(found: re.Match[str]) -> str:
+    return found.group().replace(".", "")
+
+
+def _sentence(text: str) -> Sentence:
+    text = text.strip()
+    question = "?" in text[-4:]
+    request = _REQUEST.search(text)
+    needless = request is not None and _NEEDLESS.search(text) is not None and not question
+    return Sentence(text, question, request is not None and not needless, request.start() if request else 0)

@@ -1,0 +1,140 @@
+"""Which of a user's wants an agent's message is about, and which of them it fulfils."""
+
+import re
+from functools import lru_cache
+
+from agent_envs.envs.tau2.users.mind import Mind, ids_known, ids_of, open_wants
+from agent_envs.envs.tau2.user_script import UserScript, Want
+from agent_envs.envs.tau2.users.understanding import Understood
+
+# What an agent says on its way to an answer.
+_PRELIMINARY = re.compile(
+    r"\b(?:found|located|verified|thank|thanks|account|profile|identity|hello|hi|let me|moment|check|look|happy to)\b"
+)
+_SUBSTANCE = re.compile(r"\d|^(?:yes|no|yep|indeed|correct)\b")
+_ALL = re.compile(r"\b(?:all|everything|both)\b")
+_WORD = re.compile(r"[a-z]{5,}|\d{3,}")
+_COMMON = frozenset(("about", "could", "other", "please", "should", "there", "which", "would"))
+
+
+def about(script: UserScript, mind: Mind, text: str) -> tuple[int, ...]:
+    """Return the places of the open wants that a text is about: those whose numbers it names, else one by signs.
+
+    Among several with a sign in the text, it is the one of whose own words the text has most, the first of equals.
+
+    A want that has no signs is known by its numbers alone.
+
+    Args:
+        script: the script.
+        mind: which wants are open.
+        text: in small letters.
+    """
+    named = frozenset(known for known in ids_known(script) if known in text)
+    signed = [
+        place for place in open_wants(script, mind)
+        if _means(script.wants[place], text, named)
+    ]  # fmt: skip
+    by_number = tuple(place for place in signed if named & ids_of(script.wants[place]))
+    return by_number or tuple(sorted(signed, key=lambda place: -_shared(script.wants[place], text))[:1])
+
+
+def focus(script: UserScript, mind: Mind, heard: Understood) -> int:
+    """Return the place of the want that a message asks about: the current one, unless it names another one's number."""
+    if heard.ids and not heard.ids & ids_of(script.wants[mind.want]):
+        for place in open_wants(script, mind):
+            if heard.ids & ids_of(script.wants[place]):
+                return place
+    return mind.want
+
+
+def final(heard: Understood, mind: Mind) -> bool:
+    """Return whether a report may be the last word on the current want: nothing about it is still asked."""
+    return heard.closes or not (heard.confirms or heard.topics or mind.reports)
+
+
+def must_look(script: UserScript, mind: Mind, heard: Understood) -> bool:
+    """Return whether the user has to see for itself before it can answer."""
+    if script.wants[mind.want].check is None or mind.checked or heard.transfers:
+        return False
+    return heard.closes or heard.probes or bool(heard.completes and (final(heard, mind) or heard.generic))
+
+
+def fulfilled(script: UserScript, mind: Mind, heard: Understood) -> tuple[int, ...]:
+    """Return the places of the wants that a message fulfils, in order."""
+    current = script.wants[mind.want]
+    done: set[int] = set()
+    if current.check is not None:
+        if mind.checked == "passed" and (heard.closes or heard.probes or heard.completes):
+            done.add(mind.want)
+    elif current.question and _replied(current, mind, heard):
+        done.add(mind.want)
+    done |= _reported(script, mind, heard)
+    return tuple(place for place in open_wants(script, mind) if place in done)
+
+
+def _reported(script: UserScript, mind: Mind, heard: Understood) -> set[int]:
+    """Return the wants that are reported to be done, by their signs, by the user's last yes, or all at once."""
+    if mind.reports and not heard.closes:
+        return set()  # what the user had to do for it shows that the agent is in the middle of something
+    done: set[int] = set()
+    for sentence in heard.completes:
+        done |= set(about(script, mind, sentence)) or _unsigned(script, mind, heard, sentence)
+    if heard.closes and not heard.refuses and not done:
+        done |= set(mind.agreed)
+    return {place for place in done if script.wants[place].check is None}
+
+
+def _unsigned(script: UserScript, mind: Mind, heard: Understood, sentence: str) -> set[int]:
+    """Return what a report without any sign settles: all, what was agreed to, or the current want if it has no signs."""
+    if heard.generic and final(heard, mind) and _ALL.search(sentence):
+        return set(open_wants(script, mind))
+    if mind.agreed:
+        return set(mind.agreed)
+    want = script.wants[mind.want]
+    taken = heard.generic or not (want.signs or want.question)
+    return {mind.want} if taken and final(heard, mind) else set()
+
+
+def _replied(want: Want, mind: Mind, heard: Understood) -> bool:
+    """Return whether a message answers a question: it says something, and neither asks for more nor puts it off."""
+    if heard.refuses or heard.topics or mind.reports:
+        return False
+    if heard.invites and not heard.closes:  # a greeting, unless it tells figures of what was asked
+        return any(
+            _SUBSTANCE.search(told) and _touches(want, told) and _answers(want, told) for told in heard.statements
+        )
+    return heard.closes or any(_answers(want, statement) for statement in heard.statements)
+
+
+def _answers(want: Want, statement: str) -> bool:
+    """Return whether a sentence may be the answer: it has a number, a yes or a no, or words in common with the question."""
+    if _PRELIMINARY.search(statement):
+        return False
+    if want.signs:
+        return _shows(want, statement)
+    return _SUBSTANCE.search(statement) is not None or _touches(want, statement)
+
+
+def _touches(want: Want, statement: str) -> bool:
+    return any(word in statement for word in _words(want.say))
+
+
+def _shows(want: Want, text: str) -> bool:
+    return any(sign.lower() in text for sign in want.signs)
+
+
+def _means(want: Want, text: str, named: frozenset[str]) -> bool:
+    own = ids_of(want)
+    if not want.signs:
+        return bool(named & own)
+    return _shows(want, text) and (not named or not own or bool(named & own))
+
+
+def _shared(want: Want, text: str) -> int:
+    told = " ".join((want.say, *(fact.say for fact in want.facts)))
+    return sum(f" {word}" in f" {text}" for word in _words(told))  # "ending" is not in "pending"
+
+
+@lru_cache(maxsize=1024)
+def _words(text: str) -> frozenset[str]:
+    return frozenset(_WORD.findall(text.lower())) - _COMMON

@@ -1,0 +1,124 @@
+"""What a scripted user tells when it is asked: its facts, in the manner that its persona has."""
+
+import re
+from dataclasses import dataclass, field
+from random import Random
+
+from agent_envs.envs.tau2.users.asked_topics import spoken_of
+from agent_envs.envs.tau2.users.mind import Mind, facts_about, ids_of
+from agent_envs.envs.tau2.users.persona import Persona, swapped
+from agent_envs.envs.tau2.user_script import Fact, UserScript, Want
+from agent_envs.envs.tau2.users.understanding import Understood
+from agent_envs.envs.tau2.users.wording import say, unknown
+
+_FIGURES = re.compile(r"\d{2,}")
+IDENTITY = ("name", "email", "zip", "user_id", "phone", "date_of_birth", "customer_id")
+
+
+@dataclass
+class Telling:
+    """The facts of one answer.
+
+    Attributes:
+        script: what the user knows.
+        persona: its manners.
+        random: decides between ways of saying a thing.
+        heard: what it understood.
+        place: the want that it is asked about.
+        mind: what it has in mind; replaced as it tells.
+        news: whether it told anything that it had not told before.
+    """
+
+    script: UserScript
+    persona: Persona
+    random: Random
+    heard: Understood
+    place: int
+    mind: Mind
+    news: bool = field(default=False)
+
+    def parts(self) -> list[str]:
+        """Return the sentences that answer what was asked."""
+        corrected = self._corrected()
+        if corrected:
+            return corrected
+        topics = self._asked()
+        known = {topic: self._known(topic) for topic in topics}
+        facts = [fact for found in known.values() for fact in found]
+        return [*self._facts(facts), *self._missing(tuple(topic for topic in topics if not known[topic]))]
+
+    def _known(self, topic: str) -> tuple[Fact, ...]:
+        return facts_about(self.script, self.mind, topic, self.place)
+
+    def _asked(self) -> tuple[str, ...]:
+        topics, owed = self.heard.topics, self.mind.owed
+        waiting = not topics and not self.heard.confirms
+        if owed and (waiting or not self.persona.piecemeal):
+            topics = tuple(dict.fromkeys((*owed, *topics)))
+        if not topics and self.heard.missed and not self.mind.wrong.strip("-"):
+            topics = tuple(topic for topic in IDENTITY if any(fact.topic == topic for fact in self.script.facts))
+            if self.heard.ids:  # not the user, but what it named
+                topics = tuple(topic for topic in ("order", "reservation") if self._known(topic)) or topics
+        return topics
+
+    def _corrected(self) -> list[str]:
+        """Put right what was told wrongly, once the agent stumbles over it or asks for it again."""
+        topic = self.mind.wrong
+        if topic in ("", "-") or not (self.heard.missed or topic in self.heard.topics):
+            return []
+        self.mind, self.news = self.mind.but(wrong="-"), True
+        facts = facts_about(self.script, self.mind, topic, self.place)
+        return [say("wrong", self.persona, self.random), *(fact.say for fact in facts)]
+
+    def _facts(self, facts: list[Fact]) -> list[str]:
+        fresh = [fact for fact in facts if fact.say not in self.mind.told]
+        wish = self.script.wants[self.place].say
+        sought = [fact for fact in fresh if fact.topic not in self.mind.owed and not _stands_in(fact, wish)]
+        if sought and self.persona.forgets and self.random.random() < self.persona.forgets:
+            topics = (*self.mind.owed, *(fact.topic for fact in facts))
+            self.mind, self.news = self.mind.but(owed=tuple(dict.fromkeys(topics))), True
+            return [say("look_up", self.persona, self.random)]
+        told = fresh[:1] if self.persona.piecemeal and fresh else facts
+        owed = (*self.mind.owed, *(fact.topic for fact in fresh)) if self.persona.piecemeal else ()
+        gone = {fact.topic for fact in told}
+        sentences = [self._said(fact, fact in fresh) for fact in told]
+        self.news = self.news or bool(fresh)
+        self.mind = self.mind.but(
+            told=tuple(dict.fromkeys((*self.mind.told, *(fact.say for fact in told)))),
+            owed=tuple(topic for topic in dict.fromkeys(owed) if topic not in gone),
+        )
+        return sentences
+
+    def _said(self, fact: Fact, fresh: bool) -> str:
+        """Return how a fact is told: wrongly once, where the manners have it."""
+        if not (fresh and fact.value and not self.mind.wrong and self.persona.mistakes):
+            return fact.say
+        wrong = swapped(fact.value, self.random)
+        if wrong == fact.value or fact.value not in fact.say or self.random.random() >= self.persona.mistakes:
+            return fact.say
+        self.mind = self.mind.but(wrong=fact.topic)
+        return fact.say.replace(fact.value, wrong)
+
+    def _missing(self, topics: tuple[str, ...]) -> list[str]:
+        """Say what is not known; what the want itself may tell is answered by telling it again."""
+        if not topics or self.mind.reports:
+            return []  # what its device shows is what was asked for
+        want = self.script.wants[self.place]
+        about_it = [topic for topic in topics if topic not in IDENTITY and topic not in self.script.unknown]
+        covered = set(spoken_of(want.say.lower())) | ({"order", "reservation"} if ids_of(want) else set())
+        words = unknown(tuple(topic for topic in topics if topic not in about_it or topic not in covered))
+        again = at_length(want, self.mind, self.persona) if about_it and not self.heard.confirms else []
+        return [*([words] if words else []), *again]
+
+
+def _stands_in(fact: Fact, wish: str) -> bool:
+    """Return whether a wish, which was told, has all the figures of a fact: that needs no looking up."""
+    figures = _FIGURES.findall(fact.say)
+    return bool(figures) and set(figures) <= set(_FIGURES.findall(wish))
+
+
+def at_length(want: Want, mind: Mind, persona: Persona) -> list[str]:
+    """Return the words in which a want is asked for once more: where that did not help twice, with all its facts."""
+    if mind.unhelpful < 2 or persona.piecemeal:
+        return [want.say]
+    return [want.say, *(fact.say for fact in want.facts if fact.say not in want.say)]

@@ -1,0 +1,181 @@
+"""What an agent's words ask of a user, or tell it, by patterns over sentences: no model, no state, any text whatever.
+
+A text is cut into sentences (`sentences`); each is read for what it asks for, proposes, refuses or reports. Where a sentence
+could be two things, the harmless one is taken: who tells a fact too many loses nothing, who says yes too early may.
+"""
+
+import re
+from dataclasses import dataclass
+from functools import lru_cache
+
+from agent_envs.envs.tau2.users.agent_words import pattern
+from agent_envs.envs.tau2.users.asked_topics import spoken_of, topics_in
+from agent_envs.envs.tau2.users.mind import named_ids
+from agent_envs.envs.tau2.users.sentences import LONGEST, Sentence, sentences
+
+__all__ = ["Understood", "understood"]
+
+_CLAUSE = re.compile(r"(?:,|;|:)? \b(?:but|however|though|although)\b,? |; ")
+# One of them stands in whatever `_CONFIRM` finds.
+_AGREEING = ("?", "yes", "proceed", "go ahead", "let me know", "approve", "authori", "the word and", "if you")
+_CONFIRM = pattern("confirm")
+_CONFIRM_WORD = pattern("confirm_word")
+_OFFER = pattern("offer")
+_TRANSFERS = pattern("transfers")
+_REFUSES = pattern("refuses")
+_NO_REFUSAL = pattern("no_refusal")
+_MISSED = pattern("missed")
+_COMPLETES = pattern("completes")
+_GENERIC = pattern("generic")
+_LOCATED = pattern("located")
+_NOT_YET = pattern("not_yet")
+_CLOSES = pattern("closes")
+_EXTENDS = pattern("extends")
+_PROBES = pattern("probes")
+_WAITS = pattern("waits")
+_INVITES = pattern("invites")
+_NOT_HANDED = pattern("not_handed")
+_CONDITION = pattern("condition")
+_ANNOUNCES = pattern("announces")
+_CHOICES = re.compile(r"\byes ?(?:/|or) ?no\b")
+_NO_CHOICE = re.compile(r"\b(?:yes|no|not) ?(?:or|/)|\bor (?:no|not|if|would|do|is|keep)\b")
+_OPEN = pattern("open")
+_IDENTIFIER = pattern("identifier")
+_SETTLING = pattern("settling")
+
+
+@dataclass(frozen=True, slots=True)
+class Understood:
+    """What a message of an agent asks or tells.
+
+    Attributes:
+        topics: what it asks for, of `script.TOPICS`, in its order.
+        confirms: it wants a yes or a no to what it proposes.
+        proposal: its sentences without refusals, in small letters: what a yes would stand for.
+        completes: the sentences, in small letters, that report that something was brought about.
+        generic: one of them says no more than that all is done.
+        closes: it asks whether there is anything else, or says goodbye.
+        extends: it asks whether more belongs to what is spoken about.
+        refuses: it says that something cannot or must not be.
+        missed: it could not find what it was told.
+        transfers: it hands the user over to a human.
+        announces: it says no more than that it will.
+        offers_transfer: it asks whether it should.
+        waits: it asks for patience.
+        probes: it asks whether things work now.
+        invites: it asks what the user wants.
+        asks: it asks anything at all.
+        statements: the sentences, in small letters, that ask for nothing.
+        ids: the numbers of orders and reservations in it, in small letters.
+    """
+
+    topics: tuple[str, ...] = ()
+    confirms: bool = False
+    proposal: str = ""
+    completes: tuple[str, ...] = ()
+    generic: bool = False
+    closes: bool = False
+    extends: bool = False
+    refuses: bool = False
+    missed: bool = False
+    transfers: bool = False
+    announces: bool = False
+    offers_transfer: bool = False
+    waits: bool = False
+    probes: bool = False
+    invites: bool = False
+    asks: bool = False
+    statements: tuple[str, ...] = ()
+    ids: frozenset[str] = frozenset()
+
+
+def understood(text: str) -> Understood:
+    """Return what an agent's words ask or tell; of a longer text, only the last 20,000 characters are read."""
+    return _understood(text[-LONGEST:])
+
+
+@lru_cache(maxsize=256)
+def _understood(text: str) -> Understood:
+    parts = sentences(text)
+    topics, confirms = _questions(parts)
+    clauses = [clause for part in parts for clause in _CLAUSE.split(part.text) if clause]
+    refused = [clause for clause in clauses if _refused(clause)]
+    done = tuple(part.text for part in parts if _completed(part))
+    closing = any(_CLOSES.search(part.text) for part in parts)
+    extends = any(_EXTENDS.search(part.text) for part in parts) and not (done and closing)
+    handed = [part for part in parts if _handed_over(part)]
+    transfers = bool(handed)
+    offers = any(part.question and _OFFER.search(part.text) for part in parts)
+    return Understood(
+        topics=topics,
+        confirms=confirms or offers,
+        proposal=" ".join(clause for clause in clauses if clause not in refused),
+        completes=done,
+        generic=any(_GENERIC.search(text) for text in done),
+        closes=closing and not (extends or transfers),
+        extends=extends,
+        refuses=bool(refused),
+        missed=any(_MISSED.search(part.text) for part in parts),
+        transfers=transfers,
+        announces=transfers and all(_ANNOUNCES.search(part.text) for part in handed),
+        offers_transfer=offers,
+        waits=any(_WAITS.search(part.text) for part in parts if not part.question),
+        probes=any(_PROBES.search(part.text) for part in parts if part.question or part.asking),
+        invites=any(part.question and _INVITES.search(part.text) for part in parts),
+        asks=any(part.question for part in parts),
+        statements=tuple(part.text for part in parts if not (part.question or part.asking)),
+        ids=named_ids(text),
+    )
+
+
+def _questions(parts: tuple[Sentence, ...]) -> tuple[tuple[str, ...], bool]:
+    """Return the topics that are asked for, and whether a yes is awaited."""
+    topics: dict[str, None] = {}
+    confirms = False
+    for part in parts:
+        asked = () if _EXTENDS.search(part.text) and not _OPEN.search(part.text) else topics_in(part)
+        listed = () if part.question else spoken_of(part.text)
+        if len(listed) > 1 and _CHOICES.search(part.text):  # "bags, insurance (yes/no), payment"
+            topics |= dict.fromkeys(listed)
+            continue
+        agreed = _confirmed(part, asked)
+        confirms = confirms or agreed
+        if not agreed:
+            topics |= dict.fromkeys(asked)
+    return tuple(topics), confirms
+
+
+def _confirmed(part: Sentence, asked: tuple[str, ...]) -> bool:
+    """Return whether a sentence awaits a yes; one that leaves a choice, or confirms what it does not tell, asks for it."""
+    text = part.text
+    if _CLOSES.search(text) and not ("proceed" in text or "go ahead" in text):
+        return False
+    found = _CONFIRM.search(text) if any(bit in text for bit in _AGREEING) else None
+    if found and not _OPEN.search(text[: found.end()]):
+        choice = " or " in text and not _NO_CHOICE.search(text)
+        return not (asked and choice)
+    word = _CONFIRM_WORD.search(text)
+    if word is None:
+        return False
+    return not asked or bool(_IDENTIFIER.search(text)) or bool(_SETTLING.match(text[word.end() :].lstrip()))
+
+
+def _refused(clause: str) -> bool:
+    return bool(_REFUSES.search(clause)) and not _NO_REFUSAL.search(clause)
+
+
+def _completed(part: Sentence) -> bool:
+    if part.question or part.asking:
+        return False
+    text = _LOCATED.sub(" ", part.text)
+    generic = _GENERIC.search(text)
+    found = generic or _COMPLETES.search(text)
+    return found is not None and not _NOT_YET.search(text[: found.end()] if found is not generic else text)
+
+
+def _handed_over(part: Sentence) -> bool:
+    """Return whether a sentence says that a human takes over, without a condition before it."""
+    found = _TRANSFERS.search(part.text)
+    if found is None or part.question or _NOT_HANDED.search(part.text):
+        return False
+    return not _CONDITION.search(part.text[: found.end()])

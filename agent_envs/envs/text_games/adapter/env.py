@@ -1,0 +1,274 @@
+"""Any discrete Gymnasium environment as a TurnEnv: give words for what is seen and names for what may be done.
+
+In process an episode is a live copy of the environment; as bytes it is the seed and the actions. See docs/text_games.md.
+"""
+
+from collections import deque
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from operator import index
+from random import Random
+from typing import Any
+
+from gymnasium.spaces import Discrete
+
+from agent_envs.envs.text_games.adapter.game import AdaptedGame, Seeds
+from agent_envs.envs.text_games.babyai.arguments import checked_count, shown
+from agent_envs.envs.text_games.game import Action, TextGame
+from agent_envs.envs.text_games.adapter.replay_copies import Replayed
+from agent_envs.envs.text_games.adapter.third_party import (
+    FIRST,
+    MOST_ACTIONS,
+    MOST_SEED,
+    AnyEnv,
+    CopyEnv,
+    Describe,
+    Live,
+    Progress,
+    Seen,
+    Success,
+    ThirdParty,
+    maker,
+    sharing,
+    won,
+)
+from agent_envs.base.serialization import digest, plain_value
+from agent_envs.core.env import Episode, TurnEnv, register_companions
+from agent_envs.base.errors import Unsolvable, UsageError
+
+__all__ = ["Action", "TextAdapter", "look_ahead", "random_action", "sharing", "won"]
+
+SEEDS: dict[str, Sequence[int]] = {
+    "train": range(100_000), "dev": range(100_000, 100_500), "test": range(100_500, 101_000)
+}  # fmt: skip
+SLOTS = ("{actions}", "{format}")
+MOST_COPIES = 20_000
+_DEEP = sharing()
+
+
+class TextAdapter(TextGame):
+    """A discrete Gymnasium environment as text: one turn is one action by its name, behind `ACTION:`.
+
+    A subclass whose own arguments are JSON-able, with the callables in its code, can be registered, checked and packed. All
+    have a sampler of actions; `register_companions(YourClass, solver=look_ahead())` adds a solver.
+    """
+
+    game: AdaptedGame
+
+    def __init__(
+        self,
+        gym_env: str | Callable[..., AnyEnv] | AnyEnv,
+        describe: Describe,
+        actions: Sequence[str | Action] | Mapping[str | Action, Any],
+        prompt: str,
+        *,
+        goal: str | Describe = "",
+        default: str = "",
+        success: Success = won,
+        progress: Progress | None = None,
+        seeds: Mapping[str, Sequence[int]] | None = None,
+        max_turns: int | None = None,
+        native: tuple[float, float] | None = None,
+        reward: str = "binary",
+        on_invalid: str = "default",
+        prompt_role: str = "system",
+        env_arguments: Mapping[str, Any] | None = None,
+        picture: Callable[[AnyEnv], str] | None = None,
+        drawing: Callable[[AnyEnv], str] | None = None,
+        copy_env: CopyEnv | None = _DEEP,
+        render_mode: str | None = None,
+    ) -> None:
+        """Take the environment, and the words.
+
+        Args:
+            gym_env: an id, a callable that makes one, or an environment that can be copied; itself it is not stepped.
+            describe: `describe(env, observation, info)` returns what the policy reads after the reset and each step.
+            actions: names in the order of the environment's numbers, as texts or as `Action`s with a description and other
+                names; or a mapping from names to the environment's actions: some of them, or those of another space.
+            prompt: the instructions, with the slots `{goal}`, `{actions}` and `{format}`; the last two are added where
+                neither is there.
+            goal: a phrase that fits behind "Your goal is to", or `goal(env, observation, info)` after the reset.
+            default: the action that stands in for an invalid one; by default the first.
+            success: `success(env, reward, terminated, info)`, asked at the end; by default: terminated with a reward above 0.
+            progress: `progress(env, info)`, from 0 to 1; by default 1 at success, else 0.
+            seeds: split -> its seeds; by default 100,000 of `train`, and 500 others each of `dev` and `test`.
+            max_turns: by default the `max_episode_steps` of the environment's spec.
+            native: bounds of the environment's own reward in a step; `reward="native"` needs them.
+            reward: `binary`, `native`, `format_penalty` or `format_penalty_released`.
+            on_invalid: `default`: an invalid turn takes the default action; `end`: it ends the episode.
+            prompt_role: who says the instructions, `system` or `user`.
+            env_arguments: for the id or the callable.
+            picture: `picture(env)` returns an SVG.
+            drawing: `drawing(env)` returns lines for a terminal.
+            copy_env: returns an independent copy (see `sharing`); None: never copied, forks are replayed from the seed.
+            render_mode: `ansi`, or `svg` where there is a picture.
+
+        Raises:
+            UsageError: an argument does not fit the environment; the message names both.
+        """
+        self.render_mode = render_mode
+        extra = dict(env_arguments or {})
+        make, probe, name = maker(gym_env, extra)
+        most = _most_turns(name, probe, max_turns)
+        told, values = _named(name, actions, probe)
+        party = ThirdParty(name, make, values, describe, success, progress, native, most, copy_env)
+        copy = None if copy_env is None else party.copied
+        lines = Replayed[Live, Seen](name=name, start=party.start, act=party.act, copy=copy, mark=Live.mark, every=64)
+        if reward == "native" and native is None:
+            raise UsageError(f'{name}: reward="native" needs native=(low, high), the bounds of a step\'s reward')
+        text, first = _prompt(name, prompt, goal), _default(name, default, told)
+        self.game = AdaptedGame(party, lines, told, first, text, goal, picture, drawing, native or (0.0, 1.0))
+        source = Seeds(name, _seeds(name, seeds or SEEDS), self.game.goal_of, _rests_on(name, extra, told, text, goal))
+        self.play_game(
+            self.game,
+            source,
+            max_turns=most,
+            most_turns=most,
+            reward=reward,
+            on_invalid=on_invalid,
+            prompt_role=prompt_role,
+        )
+        for number, action in enumerate(told):
+            if self.action_of(self.say(number))[0] != number:
+                raise UsageError(f"{name}: the action {shown(action.name)} reads like another, or like none; rename it")
+        if picture is None:
+            self.metadata = {**TextGame.metadata, "render_modes": ["ansi"]}  # type: ignore[misc]
+
+    def _picture(self, episode: Episode) -> str:
+        return super()._picture(episode) if self.game.pictured else TurnEnv._picture(self, episode)
+
+
+def random_action(env: AnyEnv, rng: Random) -> str:
+    """Return the turn of a random action."""
+    core = env.unwrapped
+    assert isinstance(core, TextAdapter)
+    return core.say(rng.choice(core.game.legal(core.episode.state)))
+
+
+def look_ahead(same: Callable[[AnyEnv], Hashable] | None = None, most: int = MOST_COPIES) -> Callable[[AnyEnv], str]:
+    """Return a solver that searches copies of the environment, breadth first, for the shortest way to success.
+
+    Args:
+        same: `same(env)` is equal for two environments only if their future is; by default those whose texts are equal after
+            equally many actions, which is right where the text tells all.
+        most: how many copies a search may make.
+    """
+
+    def solver(env: AnyEnv) -> str:
+        core = env.unwrapped
+        assert isinstance(core, TextAdapter)
+        game, state = core.game, core.episode.state
+        if core.episode.over:
+            raise Unsolvable(f"{core.env_id}: the episode is over")
+        with game.lines.at(state.seed, state.actions, state.mark) as live:
+            live.plan = live.plan or _way(game, live, same, most)
+            return core.say(
+                ord(live.plan[0]) - FIRST, f"This is the first of {len(live.plan)} actions that reach the goal."
+            )
+
+    return solver
+
+
+def _way(game: AdaptedGame, live: Live, same: Callable[[AnyEnv], Hashable] | None, most: int) -> str:
+    """Return the shortest line of actions from a moment to success."""
+    party = game.party
+
+    def known(moment: Live) -> Hashable:
+        return (moment.turns, moment.text) if same is None else same(moment.env)
+
+    met, open_ends = {known(live)}, deque([(live, "")])
+    while open_ends:
+        moment, way = open_ends.popleft()
+        for number in range(len(game.actions)):
+            twin, longer = _copied(party, moment), way + chr(FIRST + number)
+            seen, most = party.act(twin, longer[-1]), most - 1
+            if seen.success:
+                return longer
+            if most <= 0:
+                raise Unsolvable(f"{party.name}: the copies that a search may make led to no success")
+            if not seen.over and known(twin) not in met:
+                met.add(known(twin))
+                open_ends.append((twin, longer))
+    raise Unsolvable(f"{party.name}: success cannot be reached any more")
+
+
+def _copied(party: ThirdParty, live: Live) -> Live:
+    try:
+        return party.copied(live)
+    except Exception as error:
+        raise UsageError(f"{party.name}: look_ahead needs copies of it: {type(error).__name__}: {error}") from error
+
+
+def _most_turns(name: str, probe: AnyEnv, given: int | None) -> int:
+    own = probe.spec.max_episode_steps if probe.spec is not None else None
+    if given is None and own is None:
+        raise UsageError(f"{name}: its spec has no max_episode_steps; give max_turns=...")
+    most = checked_count(name, "max_turns", own if given is None else given)
+    if own is not None and most > own:
+        fix = f'give env_arguments={{"max_episode_steps": {most}}} too'
+        raise UsageError(f"{name}: max_turns={most}, but it ends after {own} steps by itself; {fix}")
+    return most
+
+
+def _named(
+    name: str, actions: Sequence[str | Action] | Mapping[str | Action, Any], probe: AnyEnv
+) -> tuple[tuple[Action, ...], tuple[Any, ...]]:
+    """Return the actions with the aliases that their names need, and what the environment takes for each."""
+    space = probe.action_space
+    if isinstance(actions, str) or not 0 < len(actions) <= MOST_ACTIONS:
+        raise UsageError(f"{name}: actions={shown(actions)}; give 1 to {MOST_ACTIONS} names")
+    if isinstance(actions, Mapping):
+        values = tuple(actions.values())
+        for key, value in actions.items():
+            if not space.contains(value):
+                raise UsageError(f"{name}: the action {shown(key)} is {shown(value)}, which is not in {space}")
+    elif not isinstance(space, Discrete):
+        raise UsageError(
+            f"{name}: its actions are {space}, not Discrete; give actions as a mapping from names to actions"
+        )
+    elif len(actions) != space.n:
+        fix = "name each in their order, or give a mapping from names to numbers"
+        raise UsageError(f"{name}: {len(actions)} names for {space.n} actions; {fix}")
+    else:
+        values = tuple(int(space.start) + number for number in range(len(actions)))
+    told = []
+    for item in actions:
+        if not isinstance(item, str | Action):
+            raise UsageError(f"{name}: {shown(item)} names no action; give texts or agent_envs.envs.text_games.game.Action")
+        action = Action(item, "") if isinstance(item, str) else item
+        plain = " ".join(action.name.lower().replace("_", " ").split())
+        told.append(Action(action.name, action.doc, (plain, *action.aliases)))
+    return tuple(told), values
+
+
+def _default(name: str, default: str, actions: tuple[Action, ...]) -> int:
+    names = [action.name for action in actions]
+    if default and default not in names:
+        raise UsageError(f"{name}: default={shown(default)} is no action; name one of {', '.join(names)[:400]}")
+    return names.index(default) if default else 0
+
+
+def _prompt(name: str, prompt: str, goal: str | Describe) -> str:
+    if "{goal}" in prompt and goal == "":
+        raise UsageError(f"{name}: the prompt has the slot {{goal}}; give goal=..., a phrase or a callable")
+    slots = any(slot in prompt for slot in SLOTS)
+    return prompt if slots else f"{prompt.strip()}\n\nThe actions are:\n{{actions}}\n\n{{format}}"
+
+
+def _seeds(name: str, seeds: Mapping[str, Sequence[int]]) -> Mapping[str, Sequence[int]]:
+    for split, row in seeds.items():
+        try:
+            sound = all(0 <= index(seed) < MOST_SEED for seed in (row[0], row[-1]))
+        except (TypeError, LookupError):
+            sound = False
+        if not sound:
+            raise UsageError(f"{name}: seeds[{split!r}] is {shown(row)}; give whole numbers from 0 to {MOST_SEED - 1}")
+    return dict(seeds)
+
+
+def _rests_on(name: str, arguments: Mapping[str, Any], told: tuple[Action, ...], prompt: str, goal: Any) -> str:
+    """Return the digest of what a subclass says in its code, so that snapshots and records know another by it."""
+    actions = [[action.name, action.doc, list(action.aliases)] for action in told]
+    return digest([name, plain_value(dict(arguments)), actions, prompt, plain_value(goal)])
+
+
+register_companions(TextAdapter, sampler=random_action)

@@ -1,0 +1,140 @@
+"""The rules of a third party's environment as a `Game`, and its seeds as tasks."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+
+from agent_envs.envs.text_games.game import Action, Moved
+from agent_envs.envs.text_games.muted_stdout import quiet
+from agent_envs.envs.text_games.adapter.replay_copies import Replayed
+from agent_envs.envs.text_games.adapter.third_party import FIRST, MOST_SEED, AnyEnv, Describe, Live, Seen, ThirdParty
+from agent_envs.base.serialization import state_type
+from agent_envs.core.env import Task
+from agent_envs.base.errors import UsageError
+
+_MOST_DIGITS = 12  # of an index in an id
+
+
+@state_type
+@dataclass(frozen=True, slots=True)
+class AdaptedState:
+    """Where an episode stands: its seed, a character for each action since, and the mark of what is seen there."""
+
+    seed: int
+    actions: str
+    mark: str
+
+
+@dataclass(eq=False)
+class AdaptedGame:
+    """The rules: what `Game` asks for is asked of a live copy. `native` bounds the environment's own reward in a step."""
+
+    party: ThirdParty
+    lines: Replayed[Live, Seen]
+    actions: tuple[Action, ...]
+    default: int
+    prompt: str
+    told_goal: str | Describe
+    pictured: Callable[[AnyEnv], str] | None
+    drawn: Callable[[AnyEnv], str] | None
+    native: tuple[float, float]
+    native_episode: tuple[float, float] = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Bound the sum of rewards over an episode, which has one step at least."""
+        low, high = self.native
+        self.native_episode = (min(low, low * self.party.most), max(high, high * self.party.most))
+
+    def begin(self, task: Task, limit: int) -> AdaptedState:
+        """Return the start of a task's seed."""
+        if type(task.hidden) is not int:
+            raise UsageError(
+                f"{self.party.name}: task {task.id!r} has no seed; take a task of this environment's source"
+            )
+        seed = task.hidden % MOST_SEED
+        with self.lines.at(seed, "") as live:
+            return AdaptedState(seed, "", live.mark())
+
+    def limit(self, state: AdaptedState) -> int:
+        """Return how many turns there are."""
+        return self.party.most
+
+    def goal(self, state: AdaptedState) -> str:
+        """Return the goal."""
+        return self.goal_of(state.seed)
+
+    def goal_of(self, seed: int) -> str:
+        """Return the goal of a seed."""
+        if isinstance(self.told_goal, str):
+            return self.told_goal
+        with self.lines.at(seed, "") as live:
+            return self._text("goal", self.told_goal(live.env, live.observation, live.info))
+
+    def move(self, state: AdaptedState, action: int) -> Moved:
+        """Step the live copy."""
+        code = chr(FIRST + action)
+        seen = self.lines.step(state.seed, state.actions, code, state.mark)
+        after = AdaptedState(state.seed, state.actions + code, seen.mark)
+        return Moved(after, seen.reward, seen.progress, seen.terminated, seen.success, seen.truncated)
+
+    def describe(self, state: AdaptedState) -> str:
+        """Return what was seen."""
+        with self.lines.at(state.seed, state.actions, state.mark) as live:
+            return live.text
+
+    def legal(self, state: AdaptedState) -> Sequence[int]:
+        """Return all actions."""
+        return range(len(self.actions))
+
+    def picture(self, state: AdaptedState) -> str:
+        """Return the caller's picture, "" without one."""
+        return self._looked("picture", state, self.pictured)
+
+    def drawing(self, state: AdaptedState) -> str:
+        """Return the caller's drawing, "" without one."""
+        return self._looked("drawing", state, self.drawn)
+
+    def _looked(self, name: str, state: AdaptedState, look: Callable[[AnyEnv], str] | None) -> str:
+        if look is None:
+            return ""
+        with self.lines.at(state.seed, state.actions, state.mark) as live, quiet():
+            return self._text(name, look(live.env))
+
+    def _text(self, name: str, value: str) -> str:
+        if not isinstance(value, str):
+            raise UsageError(f"{self.party.name}: {name}(...) returned a {type(value).__name__}; it returns a text")
+        return value
+
+
+class Seeds:
+    """Tasks that are seeds of an environment; an id is `NAME-SPLIT-INDEX`. The seed is the hidden scenario."""
+
+    def __init__(self, name: str, seeds: Mapping[str, Sequence[int]], goal: Callable[[int], str], digest: str) -> None:
+        """Take the seeds of each split, what tells the goal of a seed, and the digest of what else the tasks rest on."""
+        self.name, self.splits, self.digest = name, tuple(seeds), digest
+        self._seeds, self._goal = seeds, goal
+        self._task = lru_cache(maxsize=256)(self._made)
+
+    def size(self, split: str) -> int:
+        """Return how many seeds a split has."""
+        return len(self._seeds[split])
+
+    def get(self, split: str, key: int | str) -> Task:
+        """Return a task by index or id.
+
+        Raises:
+            KeyError: there is none.
+        """
+        number = key
+        if isinstance(key, str):
+            digits = key.removeprefix(f"{self.name}-{split}-")
+            number = int(digits) if digits.isascii() and digits.isdigit() and len(digits) <= _MOST_DIGITS else -1
+            if key != f"{self.name}-{split}-{number}":
+                raise KeyError(key)
+        if isinstance(number, bool) or not isinstance(number, int) or not 0 <= number < self.size(split):
+            raise KeyError(key)
+        return self._task(split, number)
+
+    def _made(self, split: str, index: int) -> Task:
+        seed = int(self._seeds[split][index])
+        return Task(f"{self.name}-{split}-{index}", split, self._goal(seed), hidden=seed)

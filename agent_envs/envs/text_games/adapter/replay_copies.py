@@ -1,0 +1,163 @@
+"""Live copies of a third party's environment along lines of actions: what snapshots hold is the seed and the actions alone.
+
+A copy that stands at the wanted place is stepped on. Where none does (after a fork, a restore, in another process), the
+nearest copy that was kept goes the rest of the way, or a new one from the seed.
+"""
+
+from collections import OrderedDict
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from copy import deepcopy
+from threading import Lock
+from typing import Any, Generic, TypeVar
+
+from agent_envs.base.errors import EnvFault
+
+Actions = str | tuple[Any, ...]
+Place = tuple[int, Actions]
+E = TypeVar("E")
+R = TypeVar("R")
+
+
+class Replayed(Generic[E, R]):
+    """A bounded store of live copies, one for an environment object and its forks; threads may share it.
+
+    A place is (seed, actions), the actions a str of one character each or a tuple. What `act` raises is passed on, and the
+    copy that raised is thrown away.
+    """
+
+    def __init__(
+        self,
+        *,
+        name: str,
+        start: Callable[[int], E],
+        act: Callable[[E, Any], R],
+        copy: Callable[[E], E] | None = deepcopy,
+        mark: Callable[[E], str] | None = None,
+        every: int = 32,
+        live: int = 16,
+        kept: int = 32,
+    ) -> None:
+        """Take how the third party's environment is handled.
+
+        Args:
+            name: of the environment, for messages.
+            start: returns a new one at the start of a seed's episode.
+            act: takes one action in it, and returns what came of it.
+            copy: returns an independent copy; None, or a copy that raises, means that all is replayed from the seed.
+            mark: returns a text that is equal wherever the same seed and actions led, such as a digest of what is seen.
+            every: a copy is kept after so many actions, and wherever one was asked for that had gone on.
+            live: at most so many copies stand at the ends of lines.
+            kept: at most so many copies are kept to go back to.
+        """
+        self._name, self._start, self._act, self._copy, self._mark = name, start, act, copy, mark
+        self._every, self._most_live, self._most_kept = every, live, kept
+        self._forget()
+
+    def step(self, seed: int, actions: Actions, action: Any, mark: str = "") -> R:
+        """Take one action at a place, and return what came of it.
+
+        Args:
+            seed: of the episode.
+            actions: taken so far.
+            action: the next; one character where `actions` is a str.
+            mark: what `mark` must give at the place, "" where that is not known.
+
+        Raises:
+            EnvFault: the place looks another way than it did: the environment is not deterministic, or another version.
+        """
+        env = self._taken((seed, actions), mark)
+        result = self._act(env, action)
+        self._stand((seed, actions + action if isinstance(actions, str) else (*actions, action)), env)
+        return result
+
+    @contextmanager
+    def at(self, seed: int, actions: Actions, mark: str = "") -> Iterator[E]:
+        """Lend the environment at a place, to be looked at only; arguments and errors as in `step`."""
+        env = self._taken((seed, actions), mark)
+        try:
+            yield env
+        finally:
+            self._stand((seed, actions), env)
+
+    def _taken(self, place: Place, mark: str) -> E:
+        with self._lock:
+            env = self._live.pop(place, None)
+        if env is not None:
+            return env
+        kept, taken = self._nearest(place)
+        env = self._gone(place, self._start(place[0]) if kept is None else kept, taken)
+        if kept is not None and not self._looks(env, mark):
+            self._copy = None  # its copies are not whole: the seed decides
+            with self._lock:
+                self._kept.clear()
+            env, taken = self._gone(place, self._start(place[0]), 0), 0
+        if not self._looks(env, mark):
+            why = f"seed {place[0]} and {len(place[1])} actions led to something else than before"
+            raise EnvFault(f"{self._name} is not deterministic, or is another version: {why}", retryable=False)
+        if len(place[1]) > taken:
+            self._keep(place, env)
+        return env
+
+    def _looks(self, env: E, mark: str) -> bool:
+        return not mark or self._mark is None or self._mark(env) == mark
+
+    def _gone(self, place: Place, env: E, taken: int) -> E:
+        for action in place[1][taken:]:
+            self._act(env, action)
+        return env
+
+    def _nearest(self, place: Place) -> tuple[E | None, int]:
+        """Return a copy of the kept one that is nearest before a place, and how many actions it has behind it."""
+        seed, actions = place
+        with self._lock:
+            before = [key for key in self._kept if key[0] == seed and actions[: len(key[1])] == key[1]]
+            if not before:
+                return None, 0
+            nearest = max(before, key=lambda key: len(key[1]))
+            self._kept.move_to_end(nearest)
+            env = self._kept[nearest]
+        twin = self._copied(env)
+        return twin, 0 if twin is None else len(nearest[1])
+
+    def _copied(self, env: E) -> E | None:
+        if self._copy is None:
+            return None
+        try:
+            twin = self._copy(env)
+        except Exception:  # noqa: BLE001 - what cannot be copied says so in any way it likes, and is replayed
+            self._copy = None
+            return None
+        return None if twin is env else twin
+
+    def _stand(self, place: Place, env: E) -> None:
+        if place[1] and len(place[1]) % self._every == 0:
+            self._keep(place, env)
+        self._put(self._live, self._most_live, place, env)
+
+    def _keep(self, place: Place, env: E) -> None:
+        with self._lock:
+            known = place in self._kept
+        twin = None if known else self._copied(env)
+        if twin is not None:
+            self._put(self._kept, self._most_kept, place, twin)
+
+    def _put(self, shelf: OrderedDict[Place, E], most: int, place: Place, env: E) -> None:
+        with self._lock:
+            shelf[place] = env
+            shelf.move_to_end(place)
+            if len(shelf) > most:
+                shelf.popitem(last=False)
+
+    def _forget(self) -> None:
+        self._lock = Lock()
+        self._live, self._kept = OrderedDict[Place, E](), OrderedDict[Place, E]()
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return all but the copies: a copy or a pickle of the store begins empty."""
+        return {name: value for name, value in vars(self).items() if name not in ("_lock", "_live", "_kept")}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Begin empty."""
+        vars(self).update(state)
+        self._forget()

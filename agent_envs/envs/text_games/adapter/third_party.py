@@ -1,0 +1,228 @@
+"""A third party's Gymnasium environment, handled with care: made, started, stepped and copied, its answers checked.
+
+Nothing it says is taken on trust: numpy's scalars become Python's, what it prints is dropped, what it raises is a fault, and
+what does not fit is an error that names it and what to do.
+"""
+
+import math
+from collections.abc import Callable
+from copy import deepcopy
+from dataclasses import dataclass
+from typing import Any
+
+import gymnasium as gym
+
+from agent_envs.envs.text_games.muted_stdout import quiet
+from agent_envs.base.serialization import digest
+from agent_envs.base.errors import AgentEnvsError, EnvFault, UsageError
+
+AnyEnv = gym.Env[Any, Any]
+Describe = Callable[[AnyEnv, Any, dict[str, Any]], str]
+Success = Callable[[AnyEnv, float, bool, dict[str, Any]], bool]
+Progress = Callable[[AnyEnv, dict[str, Any]], float]
+CopyEnv = Callable[[AnyEnv], AnyEnv]
+FIRST = ord("0")  # the character of action 0 in a line of actions
+MOST_ACTIONS = 1_000
+MOST_SEED = 2**31
+
+
+@dataclass(slots=True)
+class Live:
+    """An environment in mid-episode, what it showed last, and actions that are known to lead to success from here."""
+
+    env: AnyEnv
+    observation: Any
+    info: dict[str, Any]
+    text: str
+    turns: int = 0
+    reward: float = 0.0
+    terminated: bool = False
+    truncated: bool = False
+    plan: str = ""
+
+    def mark(self) -> str:
+        """Return what tells this moment from others that the same actions should not have led to."""
+        return digest([self.text, self.reward, self.terminated, self.truncated])[:8]
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What came of an action."""
+
+    mark: str
+    reward: float
+    terminated: bool
+    truncated: bool
+    over: bool
+    success: bool
+    progress: float
+
+
+def won(env: AnyEnv, reward: float, terminated: bool, info: dict[str, Any]) -> bool:
+    """Return whether an episode ended well, where nobody says otherwise: it terminated with a reward above 0."""
+    return terminated and reward > 0
+
+
+def sharing(*names: str) -> CopyEnv:
+    """Return a deep copy for environments that leaves some attributes of the unwrapped environment shared.
+
+    Args:
+        names: attributes that never change once the environment is made, such as FrozenLake's table of transitions `P`.
+            Specs, and spaces that nobody has sampled from, are shared in any case.
+    """
+
+    def copy(env: AnyEnv) -> AnyEnv:
+        memo: dict[int, Any] = {}
+        layer: Any = env
+        while layer is not None:
+            held = [getattr(layer, name, None) for name in ("action_space", "observation_space")]
+            held = [space for space in held if getattr(space, "_np_random", None) is None]
+            memo |= {id(thing): thing for thing in (*held, layer.spec) if thing is not None}
+            layer = layer.env if isinstance(layer, gym.Wrapper) else None
+        for name in names:
+            thing = getattr(env.unwrapped, name)
+            memo[id(thing)] = thing
+        return deepcopy(env, memo)
+
+    return copy
+
+
+def maker(
+    gym_env: str | Callable[..., AnyEnv] | AnyEnv, arguments: dict[str, Any]
+) -> tuple[Callable[[], AnyEnv], AnyEnv, str]:
+    """Return what makes an environment anew, one that it made (the first to be handed out again), and its name.
+
+    Raises:
+        UsageError: it cannot be made, or is no environment of Gymnasium's.
+    """
+    name = gym_env if isinstance(gym_env, str) else getattr(gym_env, "__name__", type(gym_env).__name__)
+
+    def make() -> AnyEnv:
+        try:
+            with quiet():
+                env = _made(gym_env, arguments)
+        except AgentEnvsError:
+            raise
+        except Exception as error:
+            raise UsageError(f"{name}: it cannot be made: {type(error).__name__}: {error}") from error
+        if not isinstance(env, gym.Env):
+            raise UsageError(f"{name}: {type(env).__name__} is no gymnasium.Env; wrap it as one")
+        return env
+
+    probe = make()
+    spare = [probe]
+
+    def made() -> AnyEnv:
+        try:
+            return spare.pop()
+        except IndexError:
+            return make()
+
+    return made, probe, probe.spec.id if probe.spec is not None else name
+
+
+def _made(gym_env: str | Callable[..., AnyEnv] | AnyEnv, arguments: dict[str, Any]) -> AnyEnv:
+    if isinstance(gym_env, str):
+        return gym.make(gym_env, disable_env_checker=True, **arguments)
+    if not isinstance(gym_env, gym.Env):
+        return gym_env(**arguments)
+    if arguments:
+        raise UsageError("env_arguments go with an id or a callable, not with an environment that is made")
+    return deepcopy(gym_env)
+
+
+@dataclass(frozen=True, slots=True)
+class ThirdParty:
+    """How an environment is made and read.
+
+    Attributes:
+        name: for messages.
+        make: returns a new one.
+        values: its actions, in the order of ours.
+        describe: what the policy reads of a moment.
+        success: asked of an episode that is over: whether it was won.
+        progress: how far an episode has come, from 0 to 1; None for 1 at success and 0 before.
+        native: bounds of its reward in a step; None where they do not matter.
+        most: after so many turns the episode is over.
+        copy: copies it; None for never.
+    """
+
+    name: str
+    make: Callable[[], AnyEnv]
+    values: tuple[Any, ...]
+    describe: Describe
+    success: Success
+    progress: Progress | None
+    native: tuple[float, float] | None
+    most: int
+    copy: CopyEnv | None
+
+    def start(self, seed: int) -> Live:
+        """Return a new environment after `reset(seed=seed)`."""
+        env = self.make()
+        found = self._asked("reset", env.reset, seed=seed)
+        if not isinstance(found, tuple) or len(found) != 2 or not isinstance(found[1], dict | None):
+            raise self._wrong("reset() did not return (observation, info)", "update it to Gymnasium's API, or wrap it")
+        observation, info = found[0], found[1] or {}
+        return Live(env, observation, info, self._described(env, observation, info))
+
+    def act(self, live: Live, code: str) -> Seen:
+        """Step an environment by the character of an action."""
+        found = self._asked("step", live.env.step, self.values[ord(code) - FIRST])
+        if not isinstance(found, tuple) or len(found) != 5 or not isinstance(found[4], dict | None):
+            what = "step() did not return (observation, reward, terminated, truncated, info)"
+            raise self._wrong(what, "update it to Gymnasium's API, or wrap it")
+        live.turns, live.observation, live.info = live.turns + 1, found[0], found[4] or {}
+        live.reward, live.terminated, live.truncated = self._reward(found[1]), bool(found[2]), bool(found[3])
+        live.text = self._described(live.env, live.observation, live.info)
+        live.plan = live.plan[1:] if live.plan.startswith(code) else ""
+        return self._seen(live)
+
+    def copied(self, live: Live) -> Live:
+        """Return an independent copy, or raise whatever stands against it."""
+        if self.copy is None:
+            raise TypeError(f"{self.name} is never copied")
+        env = self.copy(live.env)
+        if env is live.env or env.unwrapped is live.env.unwrapped:
+            raise TypeError(f"the copy of {self.name} is not another")
+        last = (live.text, live.turns, live.reward, live.terminated, live.truncated, live.plan)
+        return Live(env, deepcopy(live.observation), deepcopy(live.info), *last)
+
+    def _seen(self, live: Live) -> Seen:
+        over = live.terminated or live.truncated or live.turns >= self.most
+        success = over and bool(self.success(live.env, live.reward, live.terminated, live.info))
+        progress = float(success) if self.progress is None else float(self.progress(live.env, live.info))
+        if not 0 <= progress <= 1:
+            raise self._wrong(f"progress(...) gave {progress}", "it lies between 0 and 1")
+        return Seen(live.mark(), live.reward, live.terminated, live.truncated, over, success, progress)
+
+    def _reward(self, value: Any) -> float:
+        try:
+            reward = float(value)
+        except (TypeError, ValueError):
+            raise self._wrong(f"the reward is a {type(value).__name__}", "a reward is one number") from None
+        low, high = self.native or (-math.inf, math.inf)
+        if not math.isfinite(reward):
+            raise self._wrong(f"the reward is {reward}", "a reward is finite")
+        if not low <= reward <= high:
+            raise self._wrong(f"the reward is {reward:g}, outside native=({low:g}, {high:g})", "give its true bounds")
+        return reward
+
+    def _described(self, env: AnyEnv, observation: Any, info: dict[str, Any]) -> str:
+        with quiet():
+            text = self.describe(env, observation, info)
+        if not isinstance(text, str):
+            raise self._wrong(f"describe(...) returned a {type(text).__name__}", "it returns the text that is shown")
+        return text if text.isascii() else text.encode("utf-8", "replace").decode("utf-8")
+
+    def _asked(self, what: str, call: Callable[..., Any], *values: Any, **named: Any) -> Any:
+        try:
+            with quiet():
+                return call(*values, **named)
+        except AgentEnvsError:
+            raise
+        except Exception as error:
+            raise EnvFault(f"{self.name}: {what}() raised {type(error).__name__}: {error}", retryable=False) from error
+
+    def _wrong(self, what: str, fix: str) -> UsageError:
+        return UsageError(f"{self.name}: {what}; {fix}")

@@ -1,0 +1,68 @@
+"""BabyAI's observation in words: what the agent carries and sees, one line a thing, by steps from where it stands.
+
+The structure is that of BALROG (arXiv 2411.13543) and Verlog; the order is ours:
+
+1. `You carry a red key`, if the agent carries something.
+2. The nearest wall straight ahead, to the left and to the right, in this order, where nothing stands before it and it is in
+   view: `a wall 2 steps forward`.
+3. Things in view, the nearest first (steps ahead and steps aside, added), among equally near ones from left to right:
+   `a blue ball 1 step left and 3 steps forward`. Doors show their state: `a locked red door`, `an open red door`.
+
+Where there is nothing to say it reads `nothing in sight`. The open door in whose frame the agent stands is not said.
+"""
+
+from functools import lru_cache
+
+from agent_envs.envs.text_games.babyai.grid import EMPTY, HALF, OFFSET, UNSEEN, VIEW, WALL, BabyWorld, visible
+
+NOTHING = "nothing in sight"
+_OWN = VIEW * VIEW - HALF - 1  # the agent's cell in a view
+
+
+def _steps(count: int, direction: str) -> str:
+    return f"{count} step{'s' if count > 1 else ''} {direction}"
+
+
+def _where(aside: int, ahead: int) -> str:
+    """Return a cell by its steps to the right (to the left, if negative) and its steps ahead."""
+    parts = []
+    if aside:
+        parts.append(_steps(abs(aside), "right" if aside > 0 else "left"))
+    if ahead:
+        parts.append(_steps(ahead, "forward"))
+    return " and ".join(parts)
+
+
+_CELLS = sorted((abs(aside) + ahead, aside, ahead) for aside in range(-HALF, HALF + 1) for ahead in range(VIEW))[1:]
+_ORDER = [((VIEW - 1 - ahead) * VIEW + HALF + aside, " " + _where(aside, ahead)) for _, aside, ahead in _CELLS]
+_LINES = (
+    (slice(_OWN - VIEW, None, -VIEW), [f"a wall {_steps(k, 'forward')}" for k in range(1, VIEW)]),
+    (slice(_OWN - 1, _OWN - HALF - 1, -1), [f"a wall {_steps(k, 'left')}" for k in range(1, HALF + 1)]),
+    (slice(_OWN + 1, _OWN + HALF + 1), [f"a wall {_steps(k, 'right')}" for k in range(1, HALF + 1)]),
+)
+_PLAIN = EMPTY + WALL + UNSEEN
+
+
+def describe(world: BabyWorld) -> str:
+    """Return the description of the agent's view, see the module's text."""
+    view = visible(world)
+    lines = []
+    if world.carrying >= 0:
+        thing = world.things[world.carrying]
+        lines.append(f"You carry {named(thing.kind, thing.color)}")
+    for cells, phrases in _LINES:
+        line = view[cells].lstrip(EMPTY)
+        if line and line[0] == WALL:
+            lines.append(phrases[-len(line)])
+    for at, where in _ORDER:
+        content = view[at]
+        if content not in _PLAIN:
+            thing = world.things[ord(content) - OFFSET]
+            lines.append(named(thing.kind, thing.color, thing.state) + where)
+    return "\n".join(lines) or NOTHING
+
+
+@lru_cache(maxsize=256)
+def named(kind: str, color: str, state: str = "") -> str:
+    """Return a thing with its article: `a red key`, `an open red door`."""
+    return " ".join(filter(None, ("an" if state == "open" else "a", state, color, kind)))

@@ -1,0 +1,214 @@
+"""BabyAI's missions as immutable values: what is to be done, what is done of it, and whether a step ends it.
+
+A clause (go to, pick up, open, put next to) or a sequence of clauses (before, after, and) is judged after every step as
+minigrid's verifier does it, its habits included: which things a description means is fixed at the start, and where they stand
+is looked up again only when the action was `drop`.
+"""
+
+from dataclasses import dataclass, replace
+
+from agent_envs.envs.text_games.babyai.grid import DROP, EMPTY, OFFSET, PICK_UP, TOGGLE, WALL, BabyWorld, in_front, moved
+from agent_envs.base.serialization import state_type
+
+CONTINUE, SUCCESS, FAILURE = "continue", "success", "failure"
+VERBS = {"goto": "go to", "pickup": "pick up", "open": "open", "putnext": "put"}
+JOINTS = {"before": ", then ", "after": " after you ", "and": " and "}
+LOCATIONS = {"": "", "front": " in front of you", "behind": " behind you"} | {
+    side: f" on your {side}" for side in ("left", "right")
+}
+
+
+@state_type
+@dataclass(frozen=True, slots=True)
+class BabyDesc:
+    """A description of things, and what it means in this episode.
+
+    Attributes:
+        kind: `key`, `ball`, `box`, `door`, or "" for any object.
+        color: "" for any.
+        loc: `left`, `right`, `front` or `behind`, seen from where the agent started; "" for anywhere.
+        many: whether it fits more than one thing: the text says "a", not "the".
+        matches: identities of the things that it means.
+    """
+
+    kind: str
+    color: str
+    loc: str
+    many: bool
+    matches: tuple[int, ...]
+
+
+@state_type
+@dataclass(frozen=True, slots=True)
+class BabyClause:
+    """One thing to do.
+
+    Attributes:
+        verb: `goto`, `pickup`, `open` or `putnext`.
+        thing: what to go to, pick up, open, or put somewhere.
+        beside: what to put it next to; None of other verbs.
+        strict: whether to pick up, open or move another thing fails the mission.
+        places: cells of what is to be gone to, or put next to, as the verifier knows them; () of other verbs.
+        held: identity of what the agent carried when this clause was last judged, -1 for nothing.
+    """
+
+    verb: str
+    thing: BabyDesc
+    beside: BabyDesc | None = None
+    strict: bool = False
+    places: tuple[int, ...] = ()
+    held: int = -1
+
+
+@state_type
+@dataclass(frozen=True, slots=True)
+class BabySequence:
+    """Two missions in one.
+
+    Attributes:
+        order: `before` (first, then second), `after` (first after second) or `and` (either may come first).
+        first: named first in the text.
+        second: named second.
+        first_done: whether the first is done.
+        second_done: whether the second is done.
+        strict: whether doing the later one too early fails the mission; means nothing in an `and`.
+    """
+
+    order: str
+    first: "BabyClause | BabySequence"
+    second: "BabyClause | BabySequence"
+    first_done: bool = False
+    second_done: bool = False
+    strict: bool = False
+
+
+Instructions = BabyClause | BabySequence
+
+
+def surface(instructions: Instructions) -> str:
+    """Return the mission's text, as minigrid words it."""
+    if isinstance(instructions, BabySequence):
+        return surface(instructions.first) + JOINTS[instructions.order] + surface(instructions.second)
+    text = f"{VERBS[instructions.verb]} {_named(instructions.thing)}"
+    return text if instructions.beside is None else f"{text} next to {_named(instructions.beside)}"
+
+
+def played(world: BabyWorld, action: int) -> tuple[BabyWorld, str]:
+    """Return the world after an action with the mission's progress, and `continue`, `success` or `failure`."""
+    after = moved(world, action)
+    instructions, status = update(world.instructions, action, after)
+    return (after if instructions is world.instructions else replace(after, instructions=instructions)), status
+
+
+def update(instructions: Instructions, action: int, world: BabyWorld) -> tuple[Instructions, str]:
+    """Return the mission after an action that led to `world`, and `continue`, `success` or `failure`."""
+    if action == DROP:
+        instructions = _located(instructions, world)
+    return _judged(instructions, action, world)
+
+
+def located(desc: BabyDesc, world: BabyWorld) -> tuple[int, ...]:
+    """Return the cells where things that a description means stand; what is carried or in a box stands nowhere."""
+    return tuple(world.things[number].place for number in desc.matches if world.things[number].place >= 0)
+
+
+def _named(desc: BabyDesc) -> str:
+    words = ("a" if desc.many else "the", desc.color, desc.kind or "object")
+    return " ".join(filter(None, words)) + LOCATIONS[desc.loc]
+
+
+def _located(instructions: Instructions, world: BabyWorld) -> Instructions:
+    if isinstance(instructions, BabySequence):
+        first, second = _located(instructions.first, world), _located(instructions.second, world)
+        return replace(instructions, first=first, second=second)
+    desc = instructions.thing if instructions.verb == "goto" else instructions.beside
+    return instructions if desc is None else replace(instructions, places=located(desc, world))
+
+
+def _judged(instructions: Instructions, action: int, world: BabyWorld) -> tuple[Instructions, str]:
+    if isinstance(instructions, BabyClause):
+        return _judged_clause(instructions, action, world)
+    return (_judged_both if instructions.order == "and" else _judged_in_order)(instructions, action, world)
+
+
+def _judged_both(mission: BabySequence, action: int, world: BabyWorld) -> tuple[Instructions, str]:
+    """Judge an `and`. A strict clause that fails is judged again at the next step, as minigrid has it."""
+    first, first_done = mission.first, mission.first_done
+    second, second_done = mission.second, mission.second_done
+    if not first_done:
+        first, status = _judged(first, action, world)
+        first_done = status == SUCCESS
+    if not second_done:
+        second, status = _judged(second, action, world)
+        second_done = status == SUCCESS
+    now = _kept(mission, first, second, first_done, second_done)
+    return now, SUCCESS if first_done and second_done else CONTINUE
+
+
+def _judged_in_order(mission: BabySequence, action: int, world: BabyWorld) -> tuple[Instructions, str]:
+    """Judge a `before` or an `after`: the same rule on swapped parts. One step may do the last of both."""
+    swapped = mission.order == "after"
+    lead, later = (mission.second, mission.first) if swapped else (mission.first, mission.second)
+    lead_done = mission.second_done if swapped else mission.first_done
+    status = CONTINUE
+    if not lead_done:
+        lead, status = _judged(lead, action, world)
+        lead_done = status == SUCCESS
+        if not lead_done and status == CONTINUE and mission.strict:
+            later, early = _judged(later, action, world)
+            status = FAILURE if early == SUCCESS else CONTINUE
+    later_done = False
+    if lead_done:
+        later, status = _judged(later, action, world)
+        later_done = status == SUCCESS
+    parts = (later, lead, later_done, lead_done) if swapped else (lead, later, lead_done, later_done)
+    return _kept(mission, *parts), status
+
+
+def _kept(
+    mission: BabySequence, first: Instructions, second: Instructions, first_done: bool, second_done: bool
+) -> BabySequence:
+    """Return the mission with its parts; the same object where nothing changed."""
+    done = (first_done, second_done)
+    if first is mission.first and second is mission.second and done == (mission.first_done, mission.second_done):
+        return mission
+    return BabySequence(mission.order, first, second, first_done, second_done, mission.strict)
+
+
+def _judged_clause(clause: BabyClause, action: int, world: BabyWorld) -> tuple[BabyClause, str]:
+    if clause.verb == "goto":
+        return clause, SUCCESS if in_front(world) in clause.places else CONTINUE
+    if clause.verb == "open":
+        return clause, _opened(clause, action, world)
+    before = clause.held
+    now = clause if before == world.carrying else replace(clause, held=world.carrying)
+    judge = _picked_up if clause.verb == "pickup" else _put_next
+    return now, judge(clause, action, world, before)
+
+
+def _opened(clause: BabyClause, action: int, world: BabyWorld) -> str:
+    content = world.cells[in_front(world)]
+    if action != TOGGLE or content in (EMPTY, WALL):
+        return CONTINUE
+    number = ord(content) - OFFSET
+    if number in clause.thing.matches and world.things[number].state == "open":
+        return SUCCESS
+    return FAILURE if clause.strict and world.things[number].kind == "door" else CONTINUE
+
+
+def _picked_up(clause: BabyClause, action: int, world: BabyWorld, before: int) -> str:
+    if action != PICK_UP or world.carrying < 0:
+        return CONTINUE
+    if before < 0 and world.carrying in clause.thing.matches:
+        return SUCCESS
+    return FAILURE if clause.strict else CONTINUE
+
+
+def _put_next(clause: BabyClause, action: int, world: BabyWorld, before: int) -> str:
+    if clause.strict and action == PICK_UP and world.carrying >= 0:
+        return FAILURE
+    if action != DROP or before not in clause.thing.matches or world.things[before].place < 0:
+        return CONTINUE
+    y, x = divmod(world.things[before].place, world.width)
+    near = any(abs(y - row) + abs(x - column) == 1 for row, column in (divmod(p, world.width) for p in clause.places))
+    return SUCCESS if near else CONTINUE

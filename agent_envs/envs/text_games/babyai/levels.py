@@ -1,0 +1,276 @@
+"""The levels: minigrid's generators, asked for a world by name and seed. The only module that knows minigrid.
+
+`local` levels are the five kinds of BALROG's `MixedTrainLocal` (BabyAI-Text, arXiv 2302.02662), which PyPI's minigrid does not
+have: built here on minigrid's level base. All others are minigrid's own, by name. Each world comes from a generator object of
+its own, so that threads share nothing; rejected attempts print nothing.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+from agent_envs.envs.text_games.babyai.grid import CARRIED, EMPTY, NOWHERE, WALL, BabyThing, BabyWorld, mark
+from agent_envs.envs.text_games.babyai.instructions import BabyClause, BabyDesc, BabySequence, Instructions
+from agent_envs.base.errors import MissingExtra, UsageError
+
+KINDS = ("goto", "pickup", "open", "putnext", "pick_up_seq_go_to")
+EXCLUDED = ("yellow box", "red key", "red door", "green ball", "grey door")  # no mission names one (held out for tests)
+DOOR_COLORS = ("yellow", "green", "blue", "purple")
+ROOM_SIZE = 8
+MOST_DISTRACTORS = 12
+MOST_ATTEMPTS = 1_000
+PREFIX = "BabyAI-"
+_MODULE = "minigrid.envs.babyai:"
+_NEEDED = {"goto": 1, "pickup": 1, "open": 0, "putnext": 2, "pick_up_seq_go_to": 2}  # things that a mission names
+
+
+@dataclass(frozen=True, slots=True)
+class Level:
+    """A level by its name.
+
+    Attributes:
+        name: one of KINDS, or minigrid's name without `BabyAI-` and version.
+        make: returns a fresh generator object of minigrid.
+    """
+
+    name: str
+    make: Callable[[], Any]
+
+    def world(self, seed: int) -> BabyWorld:
+        """Return the world that minigrid makes of a seed, >= 0.
+
+        Raises:
+            UsageError: no attempt gave a mission.
+        """
+        level = self.make()
+        level.reset(seed=seed)
+        return world_of(level)
+
+    def most_turns(self) -> int:
+        """Return the greatest limit that an episode of this level has, by minigrid's rule.
+
+        A level that draws sentences of the whole language has one limit a sentence; the others have one.
+        """
+        level = self.make()
+        if "action_kinds" not in vars(level):
+            return self.world(0).limit
+        clauses = 4 if "seq" in level.instr_kinds else 2 if "and" in level.instr_kinds else 1
+        return clauses * (2 if "putnext" in level.action_kinds else 1) * _room_time(level)
+
+
+def local_level(kind: str, distractors: int = 0) -> Level:
+    """Return one of the five kinds.
+
+    Args:
+        kind: one of KINDS.
+        distractors: how many things beside those that the mission needs, up to MOST_DISTRACTORS.
+    """
+    quiet = _quiet(_roomgrid().RoomGridLevel, _local_mission)
+    columns = 2 if kind == "open" else 1
+
+    def make() -> Any:
+        level = quiet(room_size=ROOM_SIZE, num_rows=1, num_cols=columns)
+        level.kind, level.distractors = kind, distractors
+        return level
+
+    return Level(kind, make)
+
+
+def named_level(name: str) -> Level:
+    """Return a BabyAI level of minigrid by its registered name; prefix and version may be left out.
+
+    Raises:
+        UsageError: there is no such level; the message names all that there are.
+    """
+    spec = next((spec for spec in _registered().values() if name in _spellings(spec)), None)
+    if spec is None:
+        raise UsageError(f"BabyAI: level={name[:80]!r} is not known; minigrid has {', '.join(_registered())}")
+    quiet = _quiet(getattr(_babyai(), spec.entry_point.removeprefix(_MODULE)), None)
+    return Level(_short(spec), lambda: quiet(**spec.kwargs))
+
+
+def level_names() -> tuple[str, ...]:
+    """Return the names of minigrid's own levels."""
+    return tuple(_registered())
+
+
+def world_of(level: Any) -> BabyWorld:
+    """Return the moment that a BabyAI level of minigrid is in, between its reset and its first step."""
+    things: list[Any] = []
+    places: list[int] = []
+    for place, thing in enumerate([*level.grid.grid, level.carrying]):
+        if thing is None or thing.type == "wall":
+            continue
+        places.append(place if place < len(level.grid.grid) else CARRIED)
+        things.append(thing)
+        while thing.contains is not None:
+            thing = thing.contains
+            things.append(thing)
+            places.append(NOWHERE)
+    numbers = {id(thing): number for number, thing in enumerate(things)}
+    cells = "".join(
+        EMPTY if thing is None else WALL if thing.type == "wall" else mark(numbers[id(thing)])
+        for thing in level.grid.grid
+    )
+    return BabyWorld(
+        width=level.grid.width,
+        height=level.grid.height,
+        cells=cells,
+        things=tuple(_thing(thing, place, numbers) for thing, place in zip(things, places, strict=True)),
+        place=int(level.agent_pos[1]) * level.grid.width + int(level.agent_pos[0]),
+        facing=int(level.agent_dir),
+        carrying=-1 if level.carrying is None else numbers[id(level.carrying)],
+        steps=int(level.step_count),
+        limit=int(level.max_steps),
+        instructions=_instructions(level.instrs, numbers, level.grid.width),
+    )
+
+
+def _thing(thing: Any, place: int, numbers: dict[int, int]) -> BabyThing:
+    state = ""
+    if thing.type == "door":
+        state = "locked" if thing.is_locked else "open" if thing.is_open else "closed"
+    return BabyThing(thing.type, thing.color, place, state, numbers.get(id(thing.contains), -1))
+
+
+def _instructions(instr: Any, numbers: dict[int, int], width: int) -> Instructions:
+    verifier = _verifier()
+    if isinstance(instr, verifier.SeqInstr):
+        orders = {verifier.BeforeInstr: "before", verifier.AfterInstr: "after", verifier.AndInstr: "and"}
+        first, second = (_instructions(part, numbers, width) for part in (instr.instr_a, instr.instr_b))
+        return BabySequence(orders[type(instr)], first, second, strict=bool(instr.strict))
+    if isinstance(instr, verifier.PutNextInstr):
+        thing, beside = _desc(instr.desc_move, numbers), _desc(instr.desc_fixed, numbers)
+        return BabyClause("putnext", thing, beside, bool(instr.strict), _cells(instr.desc_fixed, width))
+    thing = _desc(instr.desc, numbers)
+    if isinstance(instr, verifier.GoToInstr):
+        return BabyClause("goto", thing, places=_cells(instr.desc, width))
+    verb = "open" if isinstance(instr, verifier.OpenInstr) else "pickup"
+    return BabyClause(verb, thing, strict=bool(instr.strict))
+
+
+def _desc(desc: Any, numbers: dict[int, int]) -> BabyDesc:
+    """Return a description. A wall may fit `object`: it counts for the article, and can be no match."""
+    matches = sorted(numbers[id(thing)] for thing in desc.obj_set if id(thing) in numbers)
+    return BabyDesc(desc.type or "", desc.color or "", desc.loc or "", len(desc.obj_set) > 1, tuple(matches))
+
+
+def _cells(desc: Any, width: int) -> tuple[int, ...]:
+    return tuple(sorted(int(y) * width + int(x) for x, y in desc.obj_poss))
+
+
+def _local_mission(level: Any) -> None:
+    """Make room, things and mission of one of the five kinds; what breaks a rule is rejected and drawn again."""
+    if level.kind == "open":
+        level.instrs = _locked_door(level)
+    else:
+        level.place_agent()
+        count = level.distractors + _NEEDED[level.kind]
+        things = level.add_distractors(num_distractors=count, all_unique=False)
+        level.instrs = _clauses(level, things)
+    level.check_objs_reachable()
+    if any(combination in level.instrs.surface(level) for combination in EXCLUDED):
+        raise _roomgrid().RejectSampling("an excluded combination")
+
+
+def _locked_door(level: Any) -> Any:
+    """Lock the door between two rooms, with the agent, the key and the distractors in one of them."""
+    verifier = _verifier()
+    home, color = level._rand_int(0, 2), level._rand_elem(DOOR_COLORS)
+    level.add_door(0, 0, 0, color, locked=True)
+    level.add_object(home, 0, "key", color)
+    level.add_distractors(home, 0, num_distractors=level.distractors, all_unique=False)
+    level.place_agent(home, 0)
+    return verifier.OpenInstr(verifier.ObjDesc("door", level._rand_elem([None, color])))
+
+
+def _clauses(level: Any, things: list[Any]) -> Any:
+    verifier = _verifier()
+    first = level._rand_elem(things)
+    wanted = verifier.ObjDesc(first.type, first.color)
+    if level.kind in ("goto", "pickup"):
+        return (verifier.GoToInstr if level.kind == "goto" else verifier.PickupInstr)(wanted)
+    twins = len(wanted.find_matching_objs(level)[0]) > 1
+    second = level._rand_elem([thing for thing in things if twins or thing is not first])
+    other = verifier.ObjDesc(second.type, second.color)
+    if level.kind == "putnext":
+        return verifier.PutNextInstr(wanted, other)
+    take, go = verifier.PickupInstr(wanted), verifier.GoToInstr(other)
+    return verifier.BeforeInstr(take, go) if level._rand_bool() else verifier.AfterInstr(go, take)
+
+
+def _gen_grid(level: Any, width: int, height: int) -> None:
+    """Do what minigrid's `RoomGridLevel._gen_grid` does, without its messages, and not for ever."""
+    for _ in range(MOST_ATTEMPTS):
+        try:
+            _rooms().RoomGrid._gen_grid(level, width, height)
+            level.gen_mission()
+            level.validate_instrs(level.instrs)
+        except (RecursionError, _roomgrid().RejectSampling):
+            continue
+        level.mission = level.surface = level.instrs.surface(level)
+        return
+    raise UsageError(
+        f"BabyAI: {MOST_ATTEMPTS} missions in a row were rejected; name another level or fewer distractors"
+    )
+
+
+@cache
+def _quiet(base: Any, mission: Callable[[Any], None] | None) -> Any:
+    """Return a subclass of a level class of minigrid that prints nothing, with a mission of our own if one is given."""
+    methods: dict[str, Any] = {"_gen_grid": _gen_grid}
+    if mission is not None:
+        methods["gen_mission"] = mission
+    return type(f"Quiet{base.__name__}", (base,), methods)
+
+
+def _room_time(level: Any) -> int:
+    return int(level.room_size**2 * level.num_rows * level.num_cols)
+
+
+@cache
+def _registered() -> dict[str, Any]:
+    """Return minigrid's BabyAI levels: name -> spec."""
+    _babyai()
+    from gymnasium import registry
+
+    ours = (
+        spec for spec in registry.values() if spec.id.startswith(PREFIX) and str(spec.entry_point).startswith(_MODULE)
+    )
+    return {_short(spec): spec for spec in ours}
+
+
+def _short(spec: Any) -> str:
+    return str(spec.name).removeprefix(PREFIX)
+
+
+def _spellings(spec: Any) -> tuple[str, ...]:
+    return spec.id, spec.name, _short(spec), spec.id.removeprefix(PREFIX)
+
+
+def _babyai() -> Any:
+    try:
+        import minigrid.envs.babyai as babyai
+    except ImportError:
+        raise MissingExtra("minigrid", "babyai", "BabyAI") from None
+    return babyai
+
+
+def _rooms() -> Any:
+    from minigrid.core import roomgrid
+
+    return roomgrid
+
+
+def _roomgrid() -> Any:
+    _babyai()
+    from minigrid.envs.babyai.core import roomgrid_level
+
+    return roomgrid_level
+
+
+def _verifier() -> Any:
+    from minigrid.envs.babyai.core import verifier
+
+    return verifier

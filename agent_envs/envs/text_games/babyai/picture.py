@@ -1,0 +1,143 @@
+"""BabyAI's world to look at: a drawing of the whole level as SVG, and one of letters for a terminal.
+
+Both show more than the policy sees; what lies outside its view is dimmed (SVG) or has no floor dots (letters).
+"""
+
+import textwrap
+from html import escape
+
+from agent_envs.envs.text_games.babyai.describe import named
+from agent_envs.envs.text_games.babyai.grid import EMPTY, HALF, OFFSET, UNSEEN, VIEW, WALL, BabyThing, BabyWorld, visible
+from agent_envs.envs.text_games.babyai.instructions import surface
+
+CELL = 20  # side of a cell, before small levels are scaled up
+LEAST_WIDTH = 320  # pixels, so that the caption has room
+MOST_SCALE = 2
+LINE = 17  # height of a line of the caption
+_LETTER_WIDTH = 6.9  # of the caption, on average; generous
+_FLOOR, _STONE, _INK = "#f3f1ea", "#575d68", "#1d2430"
+_COLORS = {
+    "red": "#d3403f", "green": "#3d9a4c", "blue": "#3a6cd0", "purple": "#8e4ec6", "yellow": "#e3b324", "grey": "#858b95",
+}  # fmt: skip
+# Outlines within a cell of 20, behind the corner's `M x y`. A key: ring with a hole, shaft, two teeth.
+_KEY = (
+    "m10 2.5a4 4 0 0 1 1.3 7.8v7.2h-4.8v-2.2h2.2v-1.8h-2.2v-2.1h2.2v-1.1a4 4 0 0 1 1.3-7.8"
+    "m0 2.4a1.6 1.6 0 0 0 0 3.2a1.6 1.6 0 0 0 0-3.2z"
+)
+_BALL = "m3.5 10a6.5 6.5 0 0 1 13 0a6.5 6.5 0 0 1-13 0z"
+_BOX = "m3 4h14v12h-14zm2 2v3h10v-3zm0 5v3h10v-3z"
+_CLOSED = "m1 1h18v18h-18zm2 2v14h14v-14zm1.5 1.5h11v11h-11zm7.5 4.2a1.5 1.5 0 0 0 0 3a1.5 1.5 0 0 0 0-3z"
+_LOCKED = "m1 1h18v18h-18zm9 4.5a2.3 2.3 0 0 0-1.2 4.2l-.8 4.8h4l-.8-4.8a2.3 2.3 0 0 0-1.2-4.2z"
+_OPEN = "m1 1h3.5v18h-3.5zm15.5 0h2.5v18h-2.5z"
+_SHAPES = {("key", ""): _KEY, ("ball", ""): _BALL, ("box", ""): _BOX}
+_SHAPES |= {("door", "closed"): _CLOSED, ("door", "locked"): _LOCKED, ("door", "open"): _OPEN}
+_ARROWS = ("m3 3l15 7l-15 7l4-7z", "m17 3l-7 15l-7-15l7 4z", "m17 17l-15-7l15-7l-4 7z", "m3 17l7-15l7 15l-7-4z")
+_LETTERS = {"key": "K", "ball": "O", "box": "B", "open": "/", "closed": "+", "locked": "!"}
+_INITIALS = {"red": "r", "green": "g", "blue": "b", "purple": "p", "yellow": "y", "grey": "e"}
+
+
+def picture(world: BabyWorld) -> str:
+    """Return the level as a standalone SVG: walls, things in their colors, the agent; what it cannot see is dimmed."""
+    wide, high = world.width * CELL, world.height * CELL
+    scale = max(1, min(MOST_SCALE, LEAST_WIDTH / wide))
+    width, bottom = max(LEAST_WIDTH, wide), round(high * scale)
+    lines = _caption(world, int(width / _LETTER_WIDTH))
+    height = bottom + LINE * len(lines) + 8
+    seen = _seen(world)
+    dark = [at not in seen and content != WALL for at, content in enumerate(world.cells)]
+    head = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" height="{height}"'
+    parts = [
+        f'{head} role="img"><rect width="{width}" height="{height}" fill="#fff"/>',
+        f'<g fill-rule="evenodd" transform="translate({(width - wide * scale) / 2:g}) scale({scale:g})">',
+        f'<rect width="{wide}" height="{high}" fill="{_FLOOR}"/>',
+        f'<path fill="{_STONE}" d="{_runs(world, [content == WALL for content in world.cells])}"/>',
+        *(_colored(world, color, ink) for color, ink in _COLORS.items()),
+        f'<path fill="{_INK}" stroke="#fff" d="{_corner(world, world.place)}{_ARROWS[world.facing]}"/>',
+        f'<path fill="{_STONE}" opacity=".36" d="{_runs(world, dark)}"/></g>',
+        f'<g font-family="system-ui,sans-serif" font-size="13" fill="{_INK}">',
+        *(f'<text x="4" y="{bottom + LINE * row}">{escape(line)}</text>' for row, line in enumerate(lines, 1)),
+        "</g></svg>",
+    ]
+    return "".join(parts)
+
+
+def drawing(world: BabyWorld) -> str:
+    """Return the level in letters, two a cell: what a thing is and its color, with a legend of what is there."""
+    arrow = ">v<^"[world.facing]
+    seen, rows = _seen(world), []
+    for top in range(0, len(world.cells), world.width):
+        row = []
+        for at in range(top, top + world.width):
+            content = world.cells[at]
+            if at == world.place:
+                row.append(arrow * 2)
+            elif content == WALL:
+                row.append("##")
+            else:
+                row.append((" ." if at in seen else "  ") if content == EMPTY else _letters(_thing(world, content)))
+        rows.append("".join(row).rstrip())
+    there = {_letters(thing): named(thing.kind, thing.color, thing.state) for thing in world.things if thing.place >= 0}
+    legend = [f"{letters} {words}" for letters, words in sorted(there.items())]
+    notes = textwrap.wrap(", ".join([f"{arrow * 2} you", ". what you see", *legend]), 78)
+    return "\n".join([*rows, *notes, *_caption(world, 78)])
+
+
+def _caption(world: BabyWorld, letters: int) -> list[str]:
+    """Return what stands below a picture: the mission, what is carried, the count of steps."""
+    mission = textwrap.wrap(surface(world.instructions), letters) or [""]
+    held = world.things[world.carrying] if world.carrying >= 0 else None
+    carried = f"carrying {named(held.kind, held.color)}, " if held else ""
+    return [*mission, f"{carried}step {world.steps} of {world.limit}"]
+
+
+def _thing(world: BabyWorld, content: str) -> BabyThing:
+    return world.things[ord(content) - OFFSET]
+
+
+def _letters(thing: BabyThing) -> str:
+    return _LETTERS[thing.state or thing.kind] + _INITIALS[thing.color]
+
+
+def _corner(world: BabyWorld, place: int) -> str:
+    y, x = divmod(place, world.width)
+    return f"M{x * CELL} {y * CELL}"
+
+
+def _colored(world: BabyWorld, color: str, ink: str) -> str:
+    """Return all things of a color as one path."""
+    shapes = [
+        _corner(world, thing.place) + _SHAPES[thing.kind, thing.state]
+        for thing in world.things
+        if thing.color == color and thing.place >= 0
+    ]
+    return f'<path fill="{ink}" d="{"".join(shapes)}"/>' if shapes else ""
+
+
+def _runs(world: BabyWorld, chosen: list[bool]) -> str:
+    """Return the path over the chosen cells, one rectangle a run within a row."""
+    parts, at = [], 0
+    while at < len(chosen):
+        if not chosen[at]:
+            at += 1
+            continue
+        end = at + 1
+        while end % world.width and chosen[end]:
+            end += 1
+        length = (end - at) * CELL
+        parts.append(f"{_corner(world, at)}h{length}v{CELL}h-{length}z")
+        at = end
+    return "".join(parts)
+
+
+def _seen(world: BabyWorld) -> set[int]:
+    """Return the cells that the agent sees, its own included."""
+    y, x = divmod(world.place, world.width)
+    ahead = ((1, 0), (0, 1), (-1, 0), (0, -1))[world.facing]
+    right = ((1, 0), (0, 1), (-1, 0), (0, -1))[(world.facing + 1) % 4]
+    seen = set()
+    for number, content in enumerate(visible(world)):
+        far, aside = VIEW - 1 - number // VIEW, number % VIEW - HALF
+        column, row = x + far * ahead[0] + aside * right[0], y + far * ahead[1] + aside * right[1]
+        if content != UNSEEN and 0 <= column < world.width and 0 <= row < world.height:
+            seen.add(row * world.width + column)
+    return seen

@@ -1,0 +1,91 @@
+"""BabyAI's solver, which acts as anyone would, and its random player.
+
+A plan is made where the episode starts; after an action that is not its next one, a new plan is made. So the answer hangs on
+the recorded episode alone, not on what was asked before, and a plan that wins is never given up half way.
+"""
+
+import random
+from typing import Any
+
+import gymnasium as gym
+
+from agent_envs.envs.text_games.game import TextGame
+from agent_envs.envs.text_games.babyai.grid import DROP, BabyWorld
+from agent_envs.envs.text_games.babyai.instructions import JOINTS, BabyClause, Instructions, played, surface
+from agent_envs.envs.text_games.babyai.planner import plan
+from agent_envs.envs.text_games.scoring import facts_of
+from agent_envs.base.errors import Unsolvable, UsageError
+from agent_envs.wrappers.turns import allowance
+
+
+def next_action(env: gym.Env[Any, Any]) -> str:
+    """Return the next turn of a plan that wins.
+
+    Raises:
+        Unsolvable: the episode is over, or no plan was found that wins in the turns that are left.
+    """
+    core = _core(env)
+    if core.episode.over:
+        raise Unsolvable("the episode is over")
+    world: BabyWorld = core.episode.state
+    names = [action.name for action in core.game.actions]
+    taken = tuple(names.index(facts_of(turn).action) for turn in core.episode.turns)
+    left = allowance(env)[0]
+    rest = remaining(core.game.begin(core.episode.task, world.limit), taken)
+    if len(rest) > left:
+        raise Unsolvable(f"the plan needs {len(rest)} turns, and {left} are left")
+    return core.say(rest[0], f"I still have to {to_do(world.instructions)}. Next I {names[rest[0]]}.")
+
+
+def random_action(env: gym.Env[Any, Any], rng: random.Random) -> str:
+    """Return a turn with any of the actions, each as likely as the others."""
+    core = _core(env)
+    return core.say(rng.choice(core.game.legal(core.episode.state)))
+
+
+def remaining(start: BabyWorld, taken: tuple[int, ...]) -> tuple[int, ...]:
+    """Return the actions still to come of the plan that is held after the actions taken from `start`.
+
+    Raises:
+        Unsolvable: there is no plan from where they led.
+    """
+    held = _plan_or_none(start)
+    if len(held) > len(taken) and held[: len(taken)] == taken:
+        return held[len(taken) :]
+    worlds = [start]
+    for action in taken:
+        worlds.append(played(worlds[-1], action)[0])
+    # No plan holds an action that changes nothing (but for the drop that ends a `go to`), so behind one there is a new plan.
+    idle = [turn for turn, action in enumerate(taken, 1) if action != DROP and _same(worlds[turn - 1], worlds[turn])]
+    since = idle[-1] if idle else 0
+    held = _plan_or_none(worlds[since])
+    for turn, action in enumerate(taken[since:], since + 1):
+        held = held[1:] if held[:1] == (action,) else _plan_or_none(worlds[turn])
+    return held or plan(worlds[-1])
+
+
+def to_do(instructions: Instructions) -> str:
+    """Return the mission without what is done of it."""
+    if isinstance(instructions, BabyClause):
+        return surface(instructions)
+    parts = [(instructions.first, instructions.first_done), (instructions.second, instructions.second_done)]
+    return JOINTS[instructions.order].join(to_do(part) for part, done in parts if not done)
+
+
+def _plan_or_none(world: BabyWorld) -> tuple[int, ...]:
+    try:
+        return plan(world)
+    except Unsolvable:
+        return ()
+
+
+def _same(before: BabyWorld, after: BabyWorld) -> bool:
+    same_place = (before.place, before.facing, before.carrying) == (after.place, after.facing, after.carrying)
+    return same_place and before.things == after.things
+
+
+def _core(env: gym.Env[Any, Any]) -> TextGame:
+    core = env.unwrapped
+    if not isinstance(core, TextGame) or not isinstance(core.episode.state, BabyWorld):
+        raise UsageError(f"BabyAI's solver plays BabyAI, not {core!r}")
+    return core

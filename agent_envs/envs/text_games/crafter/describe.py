@@ -1,0 +1,135 @@
+"""What a Crafter player sees, in words: how it fares, what it carries and faces, and the nearest of each kind in sight."""
+
+from operator import itemgetter
+
+from agent_envs.envs.text_games.crafter.sight import (
+    ACROSS,
+    DIRECTIONS,
+    DOWN,
+    MATERIALS,
+    NOTHING,
+    OUTSIDE,
+    THINGS,
+    CrafterSight,
+    daylight,
+)
+from agent_envs.envs.text_games.crafter.world import rules
+
+VITALS = ("health", "food", "drink", "energy")
+FULL = 9  # of every vital sign
+DARK = 0.5  # below this daylight crafter's picture turns noisy
+CENTER = ACROSS * DOWN // 2
+KIND_OF = {mark: name for name, mark in MATERIALS.items()} | {
+    THINGS["cow"]: "cow",
+    THINGS["zombie"]: "zombie",
+    THINGS["skeleton"]: "skeleton",
+    THINGS["plant"]: "young plant",
+    THINGS["plant-ripe"]: "ripe plant",
+    THINGS["fence"]: "fence",
+    **{THINGS[f"arrow-{name}"]: f"arrow flying {name}" for name in DIRECTIONS},
+}
+_RANK = {name: rank for rank, name in enumerate(KIND_OF.values())}
+# The cells around the player, the nearest first: (distance, steps down, steps right), and how to take them from a sight.
+_STEPS = sorted(
+    (abs(x) + abs(y), y, x)
+    for y in range(-(DOWN // 2), DOWN // 2 + 1)
+    for x in range(-(ACROSS // 2), ACROSS // 2 + 1)
+    if x or y
+)
+_SEEN = itemgetter(*(CENTER + y * ACROSS + x for _, y, x in _STEPS))
+_MASSES = frozenset(("water", "grass", "stone", "sand", "lava", "coal", "iron"))
+
+
+def describe(sight: CrafterSight, tells_unlocked: bool = False) -> str:
+    """Return a moment as lines of text; `tells_unlocked` adds the achievements so far."""
+    fares = [f"{name} {number}" for name, number in zip(VITALS, sight.items, strict=False)]
+    lines = [f"You have {listed(fares)}, of {FULL} each.", f"You carry {listed(carried(sight)) or 'nothing'}."]
+    if sight.sleeping:
+        lines.append("You are asleep until your energy is full, or something hurts you.")
+    if daylight(sight.steps) < DARK:
+        lines.append("It is dark.")
+    ground, before = KIND_OF[sight.ground[CENTER]], faced(sight)
+    front = named(before) if before else "the edge of the world"
+    lines.append(f"You stand on {named(ground)} and look {sight.facing}, at {front}.")
+    lines.append("In sight, the nearest of each kind:")
+    lines += [f"- {named(kind)} {_way(place)}{_also(number)}" for kind, (place, number) in nearest(sight).items()]
+    if tells_unlocked:
+        words = [name.replace("_", " ") for name in sight.unlocked]
+        lines.append(f"Achievements, {len(words)} of {len(rules().achievements)}: {listed(words) or 'none'}.")
+    return "\n".join(lines)
+
+
+def carried(sight: CrafterSight) -> list[str]:
+    """Return what the player carries, `2 wood` and so on, in crafter's order."""
+    pairs = list(zip(rules().items, sight.items, strict=True))[len(VITALS) :]
+    return [f"{number} {name.replace('_', ' ')}" for name, number in pairs if number]
+
+
+def faced(sight: CrafterSight) -> str:
+    """Return the kind that stands or lies before the player, "" for the edge of the world."""
+    dx, dy = DIRECTIONS[sight.facing]
+    place = CENTER + dy * ACROSS + dx
+    mark = sight.things[place] if sight.things[place] != NOTHING else sight.ground[place]
+    return "" if mark == OUTSIDE else KIND_OF[mark]
+
+
+def nearest(sight: CrafterSight) -> dict[str, tuple[tuple[int, int], int]]:
+    """Return of each kind in sight, nearest first, where its nearest stands (steps right, steps down) and how many there are.
+
+    A thing hides the ground on which it stands. The player's own cell does not count. Of two equally near the upper, then
+    the left one is told.
+    """
+    cells = zip(sight.ground, sight.things, strict=True)
+    marks = "".join(_SEEN([ground if thing == NOTHING else thing for ground, thing in cells]))
+    found = []
+    for mark in dict.fromkeys(marks.replace(OUTSIDE, "")):
+        distance, y, x = _STEPS[marks.index(mark)]
+        kind = KIND_OF[mark]
+        found.append((distance, _RANK[kind], kind, (x, y), marks.count(mark)))
+    return {kind: (place, number) for _, _, kind, place, number in sorted(found)}
+
+
+def unmet(action: str, sight: CrafterSight) -> str:
+    """Return why an action (crafter's name) could do nothing at a moment, "" where nothing speaks against it."""
+    verb, _, name = action.partition("_")
+    tables, items = rules(), dict(zip(rules().items, sight.items, strict=True))
+    if action == "do":
+        rule = tables.collect.get(faced(sight), {"require": {}})
+        lacking = [named(tool.replace("_", " ")) for tool, number in rule["require"].items() if items[tool] < number]
+        return f"To collect {faced(sight)} you need {listed(lacking)}." if lacking else ""
+    if action == "sleep" and items["energy"] == FULL:
+        return "You are fully rested and cannot sleep."
+    if verb not in ("place", "make"):
+        return ""
+    rule = (tables.place if verb == "place" else tables.make)[name]
+    costs = [f"{number} {item.replace('_', ' ')}" for item, number in rule["uses"].items()]
+    what = named(name.replace("_", " "))
+    if any(items[item] < number for item, number in rule["uses"].items()):
+        return f"To {verb} {what} you need {listed(costs)}."
+    if verb == "make":
+        return f"To make {what} you must stand next to {listed([f'a {place}' for place in rule['nearby']])}."
+    return f"You can place {what} only on free {listed(rule['where'], 'or')}."
+
+
+def named(kind: str) -> str:
+    """Return a kind with its article, where it has one."""
+    return kind if kind in _MASSES else f"{'an' if kind[0] in 'aeiou' else 'a'} {kind}"
+
+
+def listed(words: list[str], last: str = "and") -> str:
+    """Return words as a list in a sentence."""
+    return f" {last} ".join(filter(None, (", ".join(words[:-1]), "".join(words[-1:]))))
+
+
+def _way(place: tuple[int, int]) -> str:
+    """Return a relative place in steps: `2 steps left and 1 step up`."""
+    parts = [
+        f"{abs(steps)} step{'s' if abs(steps) > 1 else ''} {names[steps > 0]}"
+        for steps, names in zip(place, (("left", "right"), ("up", "down")), strict=True)
+        if steps
+    ]
+    return " and ".join(parts)
+
+
+def _also(number: int) -> str:
+    return f" ({number} in sight)" if number > 1 else ""

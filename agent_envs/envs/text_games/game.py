@@ -1,0 +1,257 @@
+"""A game as text: rules that are pure functions on immutable states, and the environment that puts words around them.
+
+A `Game` says what may be done, what comes of it and how a state reads; `TextGame` adds prompt, parser, feedback on invalid
+actions, limits and typed turns. BabyAI, Baba Is AI, Crafter and every adapted Gymnasium environment are games in this sense.
+"""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Protocol
+
+from agent_envs.envs.text_games.babyai.arguments import checked_choice, checked_count
+from agent_envs.envs.text_games.scoring import REWARDS, Facts, facts_of, reward_of, typed
+from agent_envs.core.env import Episode, Outcome, Task, TaskSource, TurnEnv
+from agent_envs.base.errors import UsageError
+from agent_envs.base.messages import Message
+from agent_envs.base.protocol import LabelProtocol, Malformed, Say
+
+PROTOCOL = LabelProtocol("ACTION:")
+ON_INVALID = ("default", "end")
+PROMPT_ROLES = ("system", "user")
+MAX_NAME_CHARACTERS = 200
+_EDGE = r"[\s\"'`*_.,;:!()\[\]<>\u2018\u2019\u201c\u201d-]+"
+_EDGES = re.compile(f"^{_EDGE}|{_EDGE}$")
+
+
+@dataclass(frozen=True, slots=True)
+class Action:
+    """What a policy may name.
+
+    Attributes:
+        name: in lower case, as the prompt shows it.
+        doc: what it does, in a few words.
+        aliases: other names that are understood, in lower case.
+    """
+
+    name: str
+    doc: str
+    aliases: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Moved:
+    """What came of an action.
+
+    Attributes:
+        state: after it.
+        reward: of this step, by the game's own rule.
+        progress: of the episode so far, from 0 to 1, by the game's own measure.
+        terminated: the game is over, won or lost.
+        success: it is won.
+        truncated: a limit of the game's own is reached.
+        notes: lines shown above the next description.
+    """
+
+    state: Any
+    reward: float = 0.0
+    progress: float = 0.0
+    terminated: bool = False
+    success: bool = False
+    truncated: bool = False
+    notes: tuple[str, ...] = ()
+
+
+class Game(Protocol):
+    """Rules. An object of this kind holds nothing that changes; its states are immutable and fit for snapshots.
+
+    Attributes:
+        actions: what may be done, in the order of their numbers.
+        default: the number of the action that stands in for an invalid one.
+        prompt: the instructions, with the slots `{goal}`, `{actions}` and `{format}`.
+        native: the bounds of `Moved.reward` in one step.
+        native_episode: the bounds of its sum over an episode.
+    """
+
+    actions: tuple[Action, ...]
+    default: int
+    prompt: str
+    native: tuple[float, float]
+    native_episode: tuple[float, float]
+
+    def begin(self, task: Task, limit: int) -> Any:
+        """Return the first state; `limit` is how many turns the episode may have, 0 for the game's own limit."""
+        ...
+
+    def limit(self, state: Any) -> int:
+        """Return how many turns the episode of a state may have in all."""
+        ...
+
+    def goal(self, state: Any) -> str:
+        """Return what is to be reached, as a phrase that fits behind `Your goal is to `, without a full stop."""
+        ...
+
+    def move(self, state: Any, action: int) -> Moved:
+        """Return what comes of an action. The state it is given is not changed."""
+        ...
+
+    def describe(self, state: Any) -> str:
+        """Return what the policy sees of a state."""
+        ...
+
+    def legal(self, state: Any) -> Sequence[int]:
+        """Return the actions that a random player draws from."""
+        ...
+
+    def picture(self, state: Any) -> str:
+        """Return a state as the text of an SVG."""
+        ...
+
+    def drawing(self, state: Any) -> str:
+        """Return a state as plain text for a terminal."""
+        ...
+
+
+def numbered(owner: str, actions: Sequence[Action]) -> dict[str, int]:
+    """Return the number of the action that each name and alias stands for.
+
+    Raises:
+        UsageError: one word stands for two actions.
+    """
+    found: dict[str, int] = {}
+    for number, action in enumerate(actions):
+        for word in (action.name, *action.aliases):
+            if found.setdefault(word, number) != number:
+                raise UsageError(
+                    f"{owner}: {word!r} names two actions, {actions[found[word]].name!r} and {action.name!r}"
+                )
+    return found
+
+
+class TextGame(TurnEnv):
+    """Base of the ids of this family. One turn is one action by its name, behind `ACTION:`."""
+
+    metadata: ClassVar[dict[str, Any]] = {"render_modes": ["ansi", "svg"], "render_fps": 1}  # type: ignore[misc]
+    standing = 1  # how many messages of the reset are instructions; what follows them is an observation like any other
+    game: Game
+
+    def play_game(
+        self,
+        game: Game,
+        source: TaskSource,
+        *,
+        max_turns: int | None,
+        most_turns: int,
+        reward: str,
+        on_invalid: str,
+        prompt_role: str,
+    ) -> None:
+        """Take the rules and the arguments that all games have.
+
+        Args:
+            game: the rules.
+            source: the tasks.
+            max_turns: what the caller set, None for the game's own limit.
+            most_turns: the greatest limit of the game's own.
+            reward: `binary`, `native`, `format_penalty` or `format_penalty_released`.
+            on_invalid: `default` or `end`.
+            prompt_role: who says the instructions, `system` or `user`.
+        """
+        name = type(self).__name__
+        self.game, self.source = game, source
+        self._limit = 0 if max_turns is None else checked_count(name, "max_turns", max_turns)
+        self.max_turns = self._limit or most_turns
+        self.reward_spec = reward_of(
+            checked_choice(name, "reward", reward, REWARDS), game.native, game.native_episode, self.max_turns
+        )
+        self._on_invalid = checked_choice(name, "on_invalid", on_invalid, ON_INVALID)
+        self._role = checked_choice(name, "prompt_role", prompt_role, PROMPT_ROLES)
+        self._numbers = numbered(name, game.actions)
+
+    def drawing(self) -> str:
+        """Return the state as plain text, for a person at a terminal."""
+        return self.game.drawing(self.episode.state)
+
+    def say(self, action: int, thought: str = "") -> str:
+        """Return the turn that takes an action: what solvers and samplers write."""
+        line = f"{PROTOCOL.label} {self.game.actions[action].name}"
+        return f"THINK: {thought}\n{line}" if thought else line
+
+    def action_of(self, text: str) -> tuple[int | None, Say | Malformed]:
+        """Return the number of the action that a turn names, None if it names none, and the turn as it was read."""
+        parsed = PROTOCOL.parse(text)
+        if not isinstance(parsed, Say):
+            return None, parsed if isinstance(parsed, Malformed) else Malformed("no action found")
+        name = " ".join(_EDGES.sub("", parsed.text[:MAX_NAME_CHARACTERS].lower()).replace("_", " ").split())
+        number = self._numbers.get(name)
+        if number is None:
+            return None, Malformed(f"{_short(parsed.text)!r} is no action; name one of {self._names()}")
+        return number, parsed
+
+    def _begin(self, task: Task, key: str) -> tuple[Any, tuple[Message, ...]]:
+        state = self.game.begin(task, self._limit)
+        slots = {
+            "{goal}": self.game.goal(state),
+            "{actions}": "\n".join(
+                f"- {action.name}: {action.doc}" if action.doc else f"- {action.name}" for action in self.game.actions
+            ),
+            "{format}": FORMAT.format(default=self.game.actions[self.game.default].name),
+        }
+        text = re.sub("|".join(map(re.escape, slots)), lambda slot: slots[slot[0]], self.game.prompt.strip())
+        instructions = Message("system" if self._role == "system" else "user", text, "environment")
+        return state, (instructions, _shown(self.game.describe(state)))
+
+    def _advance(self, episode: Episode, action: str) -> Outcome:
+        number, parsed = self.action_of(action)
+        game, state = self.game, episode.state
+        events: tuple[str, ...] = (parsed.reason,) if isinstance(parsed, Malformed) else ()
+        if number is None and self._on_invalid == "end":
+            note = f"The episode ends here: {events[0]}."
+            facts = Facts("", True, 0.0, _progress(episode), False)
+            return Outcome(state, parsed, (_shown(note),), (typed(facts),), events, terminated=True)
+        taken = game.actions[game.default if number is None else number]
+        moved = game.move(state, game.default if number is None else number)
+        index = len(episode.turns) + 1
+        truncated = not moved.terminated and (moved.truncated or index >= game.limit(moved.state))
+        notes = (f"No valid action was found: {events[0]}. Instead you did: {taken.name}.",) if events else ()
+        lines = (*notes, *moved.notes, game.describe(moved.state))
+        facts = Facts(taken.name, bool(events), moved.reward, moved.progress, moved.success)
+        return Outcome(
+            moved.state,
+            parsed,
+            (_shown("\n".join(filter(None, lines))),),
+            (typed(facts),),
+            events,
+            terminated=moved.terminated,
+            truncated=truncated,
+            success=moved.success,
+        )
+
+    def _extras(self, episode: Episode) -> dict[str, Any]:
+        left = min(self.game.limit(episode.state), self.max_turns) - len(episode.turns)
+        return {"turns_left": 0 if episode.over else left}
+
+    def _picture(self, episode: Episode) -> str:
+        return self.game.picture(episode.state)
+
+    def _names(self) -> str:
+        return ", ".join(action.name for action in self.game.actions)
+
+
+FORMAT = """\
+Answer every observation in this form:
+THINK: what you see, what you still have to do, and which step comes next
+ACTION: the name of one action from the list, and nothing behind it
+A turn whose action is not in the list counts as `{default}`, unless invalid turns end the episode."""
+
+
+def _shown(text: str) -> Message:
+    return Message("user", text, "environment")
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= 60 else text[:60] + "..."
+
+
+def _progress(episode: Episode) -> float:
+    return facts_of(episode.turns[-1]).progress if episode.turns else 0.0

@@ -1,0 +1,84 @@
+"""What a turn of a game was worth: typed facts of each turn, the four rewards that read them, and the metrics of reports."""
+
+from dataclasses import dataclass
+
+from agent_envs.base.messages import ToolResult
+from agent_envs.core.rewards import RewardSpec, Term
+from agent_envs.core.trajectory import Trajectory, Turn
+
+MOVE = "move"  # the name of the typed result that every turn of a game carries
+PENALTY = 0.1  # of an invalid turn (Verlog's released configuration)
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What rewards may know of a turn: the action that was taken, whether the turn named none, and what the game says."""
+
+    action: str
+    invalid: bool
+    reward: float
+    progress: float
+    won: bool
+
+
+def typed(facts: Facts) -> ToolResult:
+    """Return the facts as the typed result of their turn. Floats travel as their shortest text, which is exact."""
+    ids = (facts.action, repr(float(facts.reward)), repr(float(facts.progress)), "won" if facts.won else "")
+    return ToolResult("", MOVE, facts.action, facts.invalid, ids)
+
+
+def facts_of(turn: Turn) -> Facts:
+    """Return the facts of a turn."""
+    result = turn.results[0]
+    action, reward, progress, won = result.ids
+    return Facts(action, result.error, float(reward), float(progress), bool(won))
+
+
+def metrics_of(trajectory: Trajectory) -> dict[str, float]:
+    """Return what reports tell of an episode beside success: the share of valid turns, progression, the native return."""
+    facts = [facts_of(turn) for turn in trajectory.turns]
+    return {
+        "valid_actions": sum(not fact.invalid for fact in facts) / len(facts),
+        "progression": facts[-1].progress,
+        "native_return": round(sum(fact.reward for fact in facts), 9),
+    }
+
+
+def _won(trajectory: Trajectory) -> float:
+    return float(facts_of(trajectory.last).won)
+
+
+def _native(trajectory: Trajectory) -> float:
+    return facts_of(trajectory.last).reward
+
+
+def _penalty(trajectory: Trajectory) -> float:
+    return -PENALTY if facts_of(trajectory.last).invalid else 0.0
+
+
+def _unless_invalid(trajectory: Trajectory) -> float:
+    return 0.0 if facts_of(trajectory.last).invalid else _won(trajectory)
+
+
+REWARDS = ("binary", "native", "format_penalty", "format_penalty_released")
+
+
+def reward_of(
+    name: str, native: tuple[float, float], native_episode: tuple[float, float], max_turns: int
+) -> RewardSpec:
+    """Return a reward by name; the bounds of `native` are the game's.
+
+    `binary` pays 1 for success. `native` is the game's own. `format_penalty` adds -0.1 for each invalid turn to `binary`;
+    `format_penalty_released` is Verlog's release, where the penalty takes the place of the step's reward.
+    """
+    won = Term("success", 0.0, 1.0, "1 when the goal is reached", _won)
+    penalty = Term("invalid", -PENALTY, 0.0, f"-{PENALTY} for a turn without a valid action", _penalty)
+    worst = -PENALTY * max_turns
+    if name == "native":
+        return RewardSpec(name, (Term("native", *native, "the game's own reward", _native),), native_episode)
+    if name == "format_penalty":
+        return RewardSpec(name, (won, penalty), (worst, 1.0))
+    if name == "format_penalty_released":
+        spoiled = Term("success", 0.0, 1.0, "1 when a valid turn reaches the goal", _unless_invalid)
+        return RewardSpec(name, (spoiled, penalty), (worst, 1.0))
+    return RewardSpec(name, (won,), (0.0, 1.0))

@@ -1,0 +1,141 @@
+"""What the arguments of the environment may be, and what they mean together."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from agent_envs.base.errors import UsageError
+from agent_envs.tools.retrieval.build import MODEL_FORMS, REMOTE_FORMS, RETRIEVERS, is_outside, is_retriever
+from agent_envs.tools.sandbox import BACKENDS, Limits
+from agent_envs.envs.tool_reasoning.actions import BROWSE, PROTOCOLS, PYTHON, SEARCH, TOOLS
+from agent_envs.envs.tool_reasoning.equality import EQUALITIES
+from agent_envs.tools.web import WEB_FORMS, is_web_search
+from agent_envs.tools.web.url_policy import guard_for
+
+_OWNER = "ToolReasoning"
+BROWSES = ("auto", "corpus", "web")
+WALL_FACTOR, WALL_SECONDS = 3, 10  # the backstop behind the limit of processor time
+
+
+def check_names(**names: str) -> None:
+    """Refuse a style, a sandbox or an equality that is unknown.
+
+    Raises:
+        UsageError: the message lists what there is.
+    """
+    known = {"protocol": PROTOCOLS, "sandbox": BACKENDS, "equality": EQUALITIES, "browse": BROWSES}
+    for argument, name in names.items():
+        if not isinstance(name, str) or name not in known[argument]:
+            raise UsageError(f"{_OWNER}: {argument}={name!r}; there are {', '.join(known[argument])}")
+
+
+def check_numbers(**limits: tuple[int, int, int]) -> None:
+    """Refuse values outside their limits: name=(value, least, most)."""
+    for name, (value, least, most) in limits.items():
+        if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
+            raise UsageError(f"{_OWNER}: {name}={value!r}; give a whole number from {least} to {most}")
+
+
+def offered_tools(tools: Sequence[str] | str, searchable: bool) -> tuple[str, ...]:
+    """Return the tools that are offered, in their fixed order.
+
+    Args:
+        tools: their names; `auto` leaves search and browse out where there is nothing to search.
+        searchable: whether there is.
+
+    Raises:
+        UsageError: it is no list of tools.
+    """
+    if tools == "auto":
+        return TOOLS if searchable else (PYTHON,)
+    if isinstance(tools, str) or not isinstance(tools, Sequence) or any(name not in TOOLS for name in tools):
+        raise UsageError(f"{_OWNER}: tools={tools!r}; give auto, or a list of some of {', '.join(TOOLS)}")
+    return tuple(name for name in TOOLS if name in tools)
+
+
+def texts(argument: str, value: Any) -> tuple[str, ...]:
+    """Return a list of texts as a tuple.
+
+    Raises:
+        UsageError: it is none.
+    """
+    if isinstance(value, str) or not isinstance(value, Sequence) or not all(isinstance(one, str) for one in value):
+        raise UsageError(f"{_OWNER}: {argument}={value!r}; give a list of texts")
+    return tuple(value)
+
+
+def levels_of(levels: Any) -> tuple[int | str, ...]:
+    """Return a list of levels as a tuple.
+
+    Raises:
+        UsageError: it is none.
+    """
+    fits = isinstance(levels, Sequence) and not isinstance(levels, str)
+    if not fits or any(isinstance(one, bool) or not isinstance(one, int | str) for one in levels):
+        raise UsageError(f"{_OWNER}: levels={levels!r}; give a list of numbers or names, such as [1, 2]")
+    return tuple(levels)
+
+
+def hosts(value: Any) -> tuple[str, ...]:
+    """Return the private hosts.
+
+    Raises:
+        UsageError: one is neither `HOST` nor `HOST:PORT`, or it is no list.
+    """
+    given = texts("private_hosts", value)
+    guard_for(given)
+    return given
+
+
+def check_retriever(name: str) -> None:
+    """Refuse what is neither a retriever nor a search of the web.
+
+    Raises:
+        UsageError: the message lists the forms.
+    """
+    if is_outside(name) or is_retriever(name):
+        return
+    forms = ", ".join((*RETRIEVERS, *MODEL_FORMS, *REMOTE_FORMS, *WEB_FORMS))
+    raise UsageError(f"{_OWNER}: retriever={name!r}; the retrievers are {forms}")
+
+
+def where_to_browse(browse: str, offered: tuple[str, ...], retriever: str, here: bool) -> str:
+    """Return what `browse` opens: `corpus`, `web`, or "" where it is not offered.
+
+    Args:
+        browse: the argument.
+        offered: the tools.
+        retriever: what searches.
+        here: whether the source has documents on this machine.
+
+    Raises:
+        UsageError: search or browse have nothing to look into; the message says what to give.
+    """
+    if SEARCH in offered and not here and not is_outside(retriever):
+        forms = ", ".join((*WEB_FORMS, *REMOTE_FORMS))
+        raise UsageError(
+            f"{_OWNER}: these tasks have no documents, and retriever={retriever!r} needs some; give corpus=PATH, "
+            f"retriever= one of {forms}, or leave search out of tools"
+        )
+    if BROWSE not in offered:
+        return ""
+    if browse == "auto":
+        served = SEARCH in offered and not is_web_search(retriever) and is_outside(retriever)
+        browse = "corpus" if here and not is_outside(retriever) else "" if served else "web"
+    if not browse or (browse == "corpus" and not here):
+        raise UsageError(
+            f"{_OWNER}: browse has nothing to open: what {retriever!r} searches is not on this machine; leave browse out of "
+            'tools, or set browse="web"'
+        )
+    return browse
+
+
+def program_limits(cpu_seconds: float, output_chars: int) -> Limits:
+    """Return the limits of a program.
+
+    Raises:
+        UsageError: the seconds are out of range.
+    """
+    if isinstance(cpu_seconds, bool) or not isinstance(cpu_seconds, int | float) or not 0 < cpu_seconds <= 600:
+        raise UsageError(f"{_OWNER}: cpu_seconds={cpu_seconds!r}; give a number above 0, at most 600")
+    wall = float(cpu_seconds) * WALL_FACTOR + WALL_SECONDS
+    return Limits(cpu_seconds=float(cpu_seconds), wall_seconds=wall, output_bytes=max(4 * output_chars, 65_536))

@@ -1,0 +1,134 @@
+"""Carrying out what a turn asks for: each call within its tool's limit, in order; what it brings becomes a typed result."""
+
+import contextlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from agent_envs.base.serialization import state_type
+from agent_envs.core.env import Episode
+from agent_envs.services.recording import CallSite
+from agent_envs.base.messages import Message, ToolResult
+from agent_envs.tools.sandbox import SandboxCell
+from agent_envs.envs.tool_reasoning.actions import BROWSE, PYTHON, SEARCH, Wish
+from agent_envs.envs.tool_reasoning.content import ToolReasoningScenario
+from agent_envs.envs.tool_reasoning.documents import Document, corpus_document, page_of
+from agent_envs.envs.tool_reasoning.observations import framed, output, page_shown, pages_found
+from agent_envs.envs.tool_reasoning.tasks import ReasoningSource
+from agent_envs.envs.tool_reasoning.toolbox import Toolbox
+from agent_envs.core.trajectory import Task
+
+_UNKNOWN = "There is no page of that ID. Copy an ID as a search or another page shows it."
+_COUNTED = {SEARCH: ("searches", "searches"), BROWSE: ("browses", "pages"), PYTHON: ("programs", "programs")}
+
+
+@state_type
+@dataclass(frozen=True, slots=True)
+class ToolReasoningState:
+    """How many calls of each tool were carried out, and the programs whose names are still there."""
+
+    searches: int = 0
+    browses: int = 0
+    programs: int = 0
+    cells: tuple[SandboxCell, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """How many calls of each tool are carried out, what is cut where, and what browse opens (`corpus`, `web` or "")."""
+
+    most: Mapping[str, int]
+    top_k: int
+    page_tokens: int
+    output_chars: int
+    browse: str
+
+
+class Calls:
+    """Carries out calls; holds nothing of an episode."""
+
+    def __init__(self, source: ReasoningSource, bounds: Bounds) -> None:
+        """Take whose documents are browsed, and the bounds."""
+        self.bounds = bounds
+        self._source = source
+
+    def carried_out(
+        self, episode: Episode, wishes: Sequence[Wish], toolbox: Toolbox, last: bool
+    ) -> tuple[ToolReasoningState, list[ToolResult]]:
+        """Return the state after the calls of a turn, and what each of them brings; one that is refused changes nothing.
+
+        Raises:
+            EnvFault: an outside service or the sandbox failed.
+        """
+        state: ToolReasoningState = episode.state
+        results = []
+        for wish in wishes:
+            problem = (
+                "no turn is left to use it, the work ends without an answer" if last else self._problem(state, wish)
+            )
+            if problem:
+                text = f"The call was not carried out: {problem}."
+                result = ToolResult(wish.call.id, wish.call.name[:100], text, error=True)
+            elif wish.call.name == SEARCH:
+                state = replace(state, searches=state.searches + 1)
+                content, ids = found(toolbox, episode.task, wish.text, self.bounds.top_k, episode.key)
+                result = ToolResult(wish.call.id, SEARCH, content, ids=ids)
+            elif wish.call.name == PYTHON:
+                outcome, version, cells = toolbox.run(state.cells, wish.text)
+                state = replace(state, programs=state.programs + 1, cells=cells)
+                content = output(outcome, self.bounds.output_chars)
+                result = ToolResult(wish.call.id, PYTHON, content, ids=(outcome.status, version))
+            else:
+                site = CallSite(episode.key, episode.header.branch, state.browses)
+                state = replace(state, browses=state.browses + 1)
+                result = self._opened(episode.task, wish, toolbox, site)
+            results.append(result)
+        return state, results
+
+    def _problem(self, state: ToolReasoningState, wish: Wish) -> str:
+        if wish.problem or not wish.text:
+            return wish.problem or "it is empty"
+        name = wish.call.name
+        count, noun = _COUNTED[name]
+        return (
+            f"all {self.bounds.most[name]} {noun} are used" if getattr(state, count) >= self.bounds.most[name] else ""
+        )
+
+    def _opened(self, task: Task, wish: Wish, toolbox: Toolbox, site: CallSite) -> ToolResult:
+        web = self.bounds.browse == "web"
+        document = toolbox.fetched(_without_brackets(wish.text)) if web else self._document(task, wish.text)
+        if not isinstance(document, Document):
+            return ToolResult(wish.call.id, BROWSE, document, error=True)
+        page = page_of(document, wish.page, self.bounds.page_tokens)
+        if page is None:
+            return ToolResult(wish.call.id, BROWSE, f"There is no page {wish.page} of it.", error=True)
+        return ToolResult(wish.call.id, BROWSE, page_shown(toolbox.read(page, task.question, site)), ids=(page.id,))
+
+    def _document(self, task: Task, name: str) -> Document | str:
+        corpus = self._source.corpus(task)
+        assert corpus is not None, "the arguments made sure of it"
+        for known in dict.fromkeys((name, _without_brackets(name))):
+            with contextlib.suppress(KeyError):
+                return corpus_document(
+                    corpus, known, lambda at: [(link.title, link.doc_id) for link in self._source.links(task, at)]
+                )
+        return _UNKNOWN
+
+
+def _without_brackets(name: str) -> str:
+    """Return an ID as it is, where it was copied with the brackets in which it is shown."""
+    return name[1:-1].strip() if name[:1] == "[" and name[-1:] == "]" else name
+
+
+def found(toolbox: Toolbox, task: Task, query: str, top_k: int, key: str) -> tuple[str, tuple[str, ...]]:
+    """Return what a search brings, as it is shown, and the IDs of the pages."""
+    hidden = task.hidden
+    support = hidden.support if isinstance(hidden, ToolReasoningScenario) else ()
+    hits = toolbox.search(query, top_k, support, key)
+    return pages_found(hits), tuple(hit.passage.id for hit in hits)
+
+
+def shown(results: Sequence[ToolResult], protocol: str) -> list[Message]:
+    """Return results as the policy reads them: a tool message a call, or a frame of tags."""
+    if protocol == "json":
+        return [Message("tool", result.content, "tool", (), result.call_id) for result in results]
+    return [Message("user", framed(result.content), "tool") for result in results]

@@ -1,0 +1,104 @@
+"""Scripted feedback for tool reasoning: which name is not looked up yet, when a program is due, and when to answer."""
+
+import random
+import re
+from collections.abc import Sequence
+
+from agent_envs.base.messages import Message
+from agent_envs.wrappers.scripted_feedback import Hint, Wordings, scripted
+
+WORDINGS = Wordings(__package__)
+_NAME = re.compile(r"(?<![.?!] )(?<!^)\b[A-Z][\w'-]{1,40}(?: (?:of |the )?[A-Z][\w'-]{1,40}){0,4}")
+_LETTER = re.compile(r"\b[PQR]\b")  # how math_world calls a fact that a calculation needs
+_PAGE = re.compile(r"^Page \d+ \[[^\]\n]{1,200}\] ([^\n]{1,200})\n([^\n]{0,2000})", re.M)
+_FAILED = re.compile(r"^\w*(?:Error|Exception|Timeout)\b|^The program (?:was stopped|ended and printed nothing)", re.M)
+_CALLED = {
+    "search": re.compile(r"<search>([^<]{0,500})|\"query\": ?\"([^\"]{0,500})"),
+    "python": re.compile(r"<python>()|\"name\": ?\"python\"()"),
+}
+_WORD = re.compile(r"[a-z]{4,}")
+_MOST_TEXT = 20_000  # characters of a message, and of a question
+
+
+def give_feedback(messages: Sequence[Message], mode: str, quality: str, rng: random.Random) -> str:
+    """Return feedback on a conversation; see `agent_envs.wrappers.scripted_feedback.scripted`."""
+    return scripted(WORDINGS, _advise, messages, mode, quality, rng)
+
+
+class _Talk:
+    """What a conversation tells: the question, what was called, and what the tools brought."""
+
+    def __init__(self, messages: Sequence[Message]) -> None:
+        prompt = messages[0].content
+        self.question = prompt.rpartition("Question: ")[2].strip()[:_MOST_TEXT]
+        head = prompt.rpartition("Question: ")[0]
+        self.may_search, self.may_run = "search" in head, "program" in head
+        own = [message.content[:_MOST_TEXT] for message in messages if message.role == "assistant"]
+        self.queries = [query.lower() for text in own if (query := _called("search", text))]
+        shown = [message.content[:_MOST_TEXT] for message in messages[1:] if message.author == "tool"]
+        self.pages = [page for text in shown for page in _PAGE.findall(text)]
+        self.ran = [text for text in own if _CALLED["python"].search(text)]
+        ran_last = bool(own) and own[-1] in self.ran[-1:]
+        self.output = _plain(shown[-1]) if ran_last and shown else ""
+
+    def names(self) -> list[str]:
+        """Return the names in the question that no query held yet."""
+        found = dict.fromkeys(_NAME.findall(self.question[:3_000]))
+        return [name for name in found if not any(name.lower() in query for query in self.queries)]
+
+    @property
+    def calculates(self) -> bool:
+        """Whether the question asks for more than facts."""
+        return self.may_run and (not _NAME.search(self.question[:3_000]) or bool(_LETTER.search(self.question)))
+
+    def onward(self) -> str:
+        """Return a name on the page that was looked up last, from the sentence nearest to the question; "" for none."""
+        asked = set(_WORD.findall(self.question.lower()))
+        best, found = 0, ""
+        for title, text in self.pages[-3:]:
+            if not self.queries or title.partition(" (")[0].lower() not in self.queries[-1]:
+                continue
+            for sentence in re.split(r"(?<=[.?!]) ", text):
+                names = [name for name in _NAME.findall(" " + sentence) if name not in title and self._fresh(name)]
+                shared = 1 + len(asked & set(_WORD.findall(sentence.lower())))
+                if names and shared > best:
+                    best, found = shared, names[-1]
+        return found
+
+    def _fresh(self, name: str) -> bool:
+        return not any(name.lower() in query for query in self.queries)
+
+
+def _advise(messages: Sequence[Message], mode: str, quality: str) -> Hint:
+    talk = _Talk(messages)
+    if mode == "exploit" and quality == "good":
+        return _next(talk)
+    names = talk.names() or _NAME.findall(talk.question[:3_000]) or [""]
+    others = [title for title, _ in reversed(talk.pages)] or [names[-1]]
+    slots = {"name": names[0], "other": others[0], "value": talk.output}
+    if quality == "misleading":
+        return ("known" if talk.output else "early"), slots
+    return ("printed" if talk.output else "middle" if talk.pages or talk.ran else "start"), slots
+
+
+def _next(talk: _Talk) -> Hint:
+    if talk.output and _FAILED.search(talk.output):
+        return "mend", {}
+    if talk.output:
+        return "answer", {"value": talk.output}
+    names = talk.names() if talk.may_search else []
+    if names:
+        return "look_up", {"name": names[0]}
+    onward = talk.onward() if talk.may_search else ""
+    if onward:
+        return "onward", {"name": onward}
+    return ("run" if talk.calculates else "read"), {}
+
+
+def _called(tool: str, text: str) -> str:
+    found = _CALLED[tool].search(text)
+    return (found[1] or found[2] or "").strip() if found else ""
+
+
+def _plain(text: str) -> str:
+    return text.replace("<result>", "").replace("</result>", "").strip()

@@ -1,0 +1,168 @@
+"""Problems of algebra: values of polynomials, powers of roots, continued fractions, coefficients of powers."""
+
+import random
+from fractions import Fraction
+from math import comb
+
+from agent_envs.envs.tool_reasoning.math_world.problem import Kind, Numbers
+
+
+def _polynomial(rng: random.Random, level: int, numbers: Numbers) -> Numbers:
+    degree, size = (3, 4, 5, 7, 9)[level - 1], (9, 9, 12, 20, 30)[level - 1]
+    lower = [rng.randint(-size, size) for _ in range(degree)]
+    return {"coefficients": (*lower, rng.randint(1, size))}
+
+
+def _horner(x: int, coefficients: tuple[int, ...]) -> int:
+    value = 0
+    for coefficient in reversed(coefficients):
+        value = value * x + coefficient
+    return value
+
+
+def _term_by_term(x: int, coefficients: tuple[int, ...]) -> int:
+    return sum(coefficient * x**power for power, coefficient in enumerate(coefficients))
+
+
+def _polynomial_text(x: int, coefficients: tuple[int, ...]) -> dict[str, str]:
+    text = ""
+    for power, coefficient in reversed(list(enumerate(coefficients))):
+        if coefficient:
+            sign = " - " if coefficient < 0 else " + "
+            factor = "" if abs(coefficient) == 1 and power else str(abs(coefficient))
+            text += (
+                f"{sign if text or coefficient < 0 else ''}{factor}{('', 'x')[power > 0]}{f'^{power}' * (power > 1)}"
+            )
+    return {"coefficients": text.strip()}
+
+
+def _newton(s: int, q: int, n: int) -> int:
+    """Return the sum of n-th powers of the roots by Newton's identity."""
+    before, now = 2, s
+    for _ in range(n - 1):
+        before, now = now, s * now - q * before
+    return now
+
+
+def _waring(s: int, q: int, n: int) -> int:
+    """Return the same by Waring's closed form."""
+    return sum((-1) ** k * (n * comb(n - k, k) // (n - k)) * s ** (n - 2 * k) * q**k for k in range(n // 2 + 1))
+
+
+def _rest_of_terms(rng: random.Random, level: int, numbers: Numbers) -> Numbers:
+    size = (9, 15, 40, 60, 99)[level - 1]
+    return {"rest": tuple(rng.randint(2, size) for _ in range((1, 3, 5, 8, 12)[level - 1]))}
+
+
+def _folded(a: int, b: int, c: int, rest: tuple[int, ...]) -> Fraction:
+    terms = (a, b, c, *rest)
+    value = Fraction(terms[-1])
+    for term in reversed(terms[:-1]):
+        value = term + 1 / value
+    return value
+
+
+def _convergent(a: int, b: int, c: int, rest: tuple[int, ...]) -> Fraction:
+    """Return the last convergent by the recurrence from the front."""
+    top, above, bottom, below = 1, 0, 0, 1
+    for term in (a, b, c, *rest):
+        top, above = term * top + above, top
+        bottom, below = term * bottom + below, bottom
+    return Fraction(top, bottom)
+
+
+def _by_products(a: int, b: int, n: int, k: int) -> int:
+    row = [1]
+    for _ in range(n):
+        longer = [0] * (len(row) + 2)
+        for power, value in enumerate(row):
+            longer[power] += value
+            longer[power + 1] += a * value
+            longer[power + 2] += b * value
+        row = longer
+    return row[k]
+
+
+def _multinomial(a: int, b: int, n: int, k: int) -> int:
+    return sum(comb(n, j) * comb(n - j, k - 2 * j) * b**j * a ** (k - 2 * j) for j in range(k // 2 + 1))
+
+
+KINDS = (
+    Kind(
+        "polynomial value",
+        {"x": ((3, 12), (7, 25), (13, 60), (20, 120), (50, 400))},
+        (
+            "Let p(x) = {coefficients}. What is p({x})?",
+            "Evaluate the polynomial {coefficients} at x = {x}.",
+            "Which value does {coefficients} take for x = {x}?",
+        ),
+        "print(sum(c * x ** i for i, c in enumerate(coefficients)))",
+        _horner,
+        _term_by_term,
+        lambda x, coefficients: 2 * len(coefficients) * len(str(x)),
+        more=_polynomial,
+        shown=_polynomial_text,
+    ),
+    Kind(
+        "powers of roots",
+        {
+            "s": ((3, 9), (3, 14), (5, 20), (5, 30), (5, 40)),
+            "q": ((2, 9), (2, 15), (3, 30), (3, 40), (5, 60)),
+            "n": ((4, 5), (6, 8), (9, 11), (12, 15), (16, 22)),
+        },
+        (
+            "The numbers u and v are the two (possibly complex) roots of x^2 - s x + q = 0 with s = {s} and q = {q}. "
+            "What is u^{n} + v^{n}?",
+            "Two numbers u and v, possibly complex, have the sum {s} and the product {q}. Compute u^{n} + v^{n}.",
+            "If u + v = {s} and u v = {q}, which whole number is u^{n} + v^{n}?",
+        ),
+        "before, now = 2, s\nfor i in range(n - 1):\n    before, now = now, s * now - q * before\nprint(now)",
+        _newton,
+        _waring,
+        lambda s, q, n: 3 * n,
+    ),
+    Kind(
+        "continued fraction",
+        {
+            "a": ((2, 9), (2, 15), (2, 40), (3, 60), (3, 99)),
+            "b": ((2, 9), (2, 15), (2, 40), (3, 60), (3, 99)),
+            "c": ((2, 9), (2, 15), (2, 40), (3, 60), (3, 99)),
+        },
+        (
+            "Write the continued fraction [{a}; {b}, {c}, {rest}] as one fraction in lowest terms.",
+            "A continued fraction has the partial quotients {a}, {b}, {c}, {rest}, in this order, the first of them being its "
+            "whole part. Which fraction is it, in lowest terms?",
+            "Take {a} + 1/({b} + 1/({c} + ...)), going on with {rest} and ending there. What is its value as a fraction in "
+            "lowest terms?",
+        ),
+        "terms = [a, b, c] + list(rest)\np, q = 1, 0\nfor t in reversed(terms):\n    p, q = t * p + q, p\n"
+        "print(f'{p}/{q}')",
+        _folded,
+        _convergent,
+        lambda a, b, c, rest: 2 * (3 + len(rest)),
+        more=_rest_of_terms,
+        shown=lambda a, b, c, rest: {"rest": ", ".join(map(str, rest))},
+    ),
+    Kind(
+        "coefficient of a power",
+        {
+            "a": ((2, 7), (2, 8), (2, 9), (2, 9), (2, 9)),
+            "b": ((2, 7), (2, 8), (2, 9), (2, 9), (2, 9)),
+            "n": ((4, 5), (6, 8), (9, 13), (14, 20), (21, 30)),
+            "k": ((3, 5), (5, 8), (8, 13), (12, 20), (18, 26)),
+        },
+        (
+            "What is the coefficient of x^{k} in the expansion of (1 + a x + b x^2)^{n}, where a = {a} and b = {b}?",
+            "Multiply out (1 + a x + b x^2)^{n} for a = {a}, b = {b}. Which number stands before x^{k}?",
+            "With a = {a} and b = {b}, the polynomial (1 + a x + b x^2)^{n} is expanded in powers of x. Find the coefficient "
+            "of x^{k}.",
+        ),
+        "row = [1]\nfor i in range(n):\n    longer = [0] * (len(row) + 2)\n    for j, c in enumerate(row):\n"
+        "        longer[j] += c\n        longer[j + 1] += a * c\n        longer[j + 2] += b * c\n    row = longer\n"
+        "print(row[k])",
+        _by_products,
+        _multinomial,
+        lambda a, b, n, k: n * k,
+        sound=lambda a, b, n, k: k <= 2 * n,
+    ),
+)

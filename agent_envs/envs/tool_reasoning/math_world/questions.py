@@ -1,0 +1,220 @@
+"""Writes the tasks of math_world: a calculation, a fact to look up, or a calculation with facts that have to be looked up."""
+
+import random
+from dataclasses import dataclass
+from zlib import crc32
+
+from agent_envs.datasets.world import WorldStep
+from agent_envs.datasets.world.facts import Entity
+from agent_envs.datasets.world.relations import WORKS, Relation
+from agent_envs.envs.tool_reasoning.content import ToolReasoningScenario
+from agent_envs.envs.tool_reasoning.math_world.almanac import NUMBERS, Chain, NumberWorld, described, subject, wordings
+from agent_envs.envs.tool_reasoning.math_world.problem import (
+    MOST_TRIES,
+    Kind,
+    Numbers,
+    assignments,
+    draw,
+    fitted,
+    worded,
+)
+
+LETTERS = "PQR"
+_MOST_CHAIN = 3  # look-ups for one fact; what needs more is the difference of two years
+_GAPS = 0.3  # share of differences of two years, where a chain would do
+_DRAWS_TO_FIT = 4  # facts that are tried for a place before one is cut down to fit
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """A task before it has a place: what is asked, the accepted answers, how to solve it, and how hard it is."""
+
+    question: str
+    answers: tuple[str, ...]
+    scenario: ToolReasoningScenario
+    kind: str
+    steps: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Fact:
+    """A number to be looked up: how the question calls it, its value, the value in code, and the look-ups."""
+
+    phrase: str
+    value: int
+    code: str
+    chains: tuple[Chain, ...]
+
+
+def calculation(rng: random.Random, kinds: tuple[Kind, ...], level: int, bucket: tuple[int, int]) -> Draft:
+    """Return a problem that needs nothing but code, of the bucket's share of all problems.
+
+    Args:
+        rng: the task's draws.
+        kinds: the generators of the subject.
+        level: 1 to 5.
+        bucket: number of this bucket, and how many there are: a problem belongs to one, by its content.
+    """
+    mine, count = bucket
+    for _ in range(MOST_TRIES):
+        kind = rng.choice(kinds)
+        drawn = draw(kind, rng, level, {})
+        if drawn is None:
+            continue
+        numbers, answer = drawn
+        if crc32(f"{kind.name} {sorted(numbers.items())}".encode()) % count == mine:
+            code = assignments(numbers, {}) + kind.code
+            scenario = ToolReasoningScenario(code=code, answer=str(answer))
+            return Draft(worded(kind, rng, numbers, {}), (str(answer),), scenario, kind.name, kind.steps(**numbers))
+    raise AssertionError(f"no problem of level {level} found in {MOST_TRIES} tries")
+
+
+def calculation_with_facts(rng: random.Random, kinds: tuple[Kind, ...], level: int, world: NumberWorld) -> Draft:
+    """Return a problem some of whose numbers are facts of a world: as many look-ups as the level says."""
+    for _ in range(MOST_TRIES):
+        kind = rng.choice(kinds)
+        draft = _with_facts(rng, kind, level, world)
+        if draft is not None:
+            return draft
+    raise AssertionError(f"no problem of level {level} with facts found in {MOST_TRIES} tries")
+
+
+def _with_facts(rng: random.Random, kind: Kind, level: int, world: NumberWorld) -> Draft | None:
+    places = kind.open_names(level)
+    count = rng.randint(1, min(len(places), level, len(LETTERS)))
+    letters = dict(zip(rng.sample(places, count), LETTERS, strict=False))
+    known: Numbers = {}
+    facts: list[_Fact] = []
+    lines, code = "", ""
+    for (name, letter), lookups in zip(letters.items(), _parts(rng, level, len(letters)), strict=True):
+        span = kind.spans[name][level - 1]
+        fact = _fact(rng, world, lookups, span)
+        if fact is None:
+            return None
+        facts.append(fact)
+        known[name], pattern = fitted(fact.value, span)
+        lines += f"{_introduced(rng, letter, fact.phrase, pattern)} "
+        code += f"{letter} = {pattern.format(fact.code)}\n"
+    steps = tuple(step for fact in facts for chain in fact.chains for step in chain.steps)
+    drawn = draw(kind, rng, level, known)
+    if drawn is None or len({(step.query, step.passage_id) for step in steps}) < len(steps):
+        return None
+    numbers, answer = drawn
+    code += assignments(numbers, letters) + kind.code
+    question = lines + worded(kind, rng, numbers, letters)
+    scenario = _scenario(steps, code, str(answer))
+    return Draft(question, (str(answer),), scenario, kind.name, len(steps) + kind.steps(**numbers))
+
+
+def _parts(rng: random.Random, total: int, count: int) -> list[int]:
+    """Return a number as a sum of so many positive ones."""
+    cuts = sorted(rng.sample(range(1, total), count - 1))
+    return [high - low for low, high in zip([0, *cuts], [*cuts, total], strict=True)]
+
+
+def _fact(rng: random.Random, world: NumberWorld, lookups: int, span: tuple[int, int]) -> _Fact | None:
+    """Return a fact that takes so many look-ups, if possible one whose value lies in the span as it is."""
+    fact = None
+    for _ in range(_DRAWS_TO_FIT):
+        gap = lookups > _MOST_CHAIN or (lookups > 1 and rng.random() < _GAPS)
+        found = _gap(rng, world, lookups) if gap else _figure(rng, world, lookups)
+        fact = found or fact
+        if found is not None and span[0] <= found.value <= span[1]:
+            return found
+    return fact
+
+
+def _figure(rng: random.Random, world: NumberWorld, lookups: int) -> _Fact | None:
+    chain = world.chain(rng, lookups, lambda kind, relation: relation.value in NUMBERS)
+    if chain is None or not isinstance(chain.value, int):
+        return None
+    return _Fact(described(rng, chain.path), chain.value, str(chain.value), (chain,))
+
+
+def _gap(rng: random.Random, world: NumberWorld, lookups: int) -> _Fact | None:
+    """Return the difference of two years."""
+    one, other = (
+        world.chain(rng, hops, lambda kind, relation: relation.value == "year")
+        for hops in (lookups // 2, lookups - lookups // 2)
+    )
+    if one is None or other is None or not isinstance(one.value, int) or not isinstance(other.value, int):
+        return None
+    if one.value == other.value:
+        return None
+    phrases = {"one": described(rng, one.path), "other": described(rng, other.path)}
+    phrase = rng.choice(wordings()["letters"]["gap"]).format(**phrases)
+    return _Fact(phrase, abs(one.value - other.value), f"abs({one.value} - {other.value})", (one, other))
+
+
+def _introduced(rng: random.Random, letter: str, phrase: str, pattern: str) -> str:
+    """Return the sentence that gives a letter its meaning."""
+    low, span = [*pattern.split()[::4], "", ""][:2]
+    table = wordings()["letters"]["whole" if low == "{}" else "rest" if span else "sum"]
+    return str(rng.choice(table).format(letter=letter, phrase=phrase, low=low, span=span))
+
+
+def search(rng: random.Random, level: int, world: NumberWorld) -> Draft:
+    """Return a question that a fact of the world answers: as many look-ups as the level says, from 4 on as a comparison."""
+    for _ in range(MOST_TRIES):
+        draft = _chain_question(rng, level, world) if level <= _MOST_CHAIN else _comparison(rng, level, world)
+        if draft is not None:
+            return draft
+    raise AssertionError(f"no question of {level} look-ups found in {MOST_TRIES} tries")
+
+
+def _chain_question(rng: random.Random, lookups: int, world: NumberWorld) -> Draft | None:
+    chain = world.chain(rng, lookups, lambda kind, relation: True)
+    if chain is None or world.is_given_away(chain):
+        return None
+    question = rng.choice(chain.path[-1][1].asks).format(x=subject(rng, chain.path))
+    answer = chain.steps[-1].answer
+    if answer in question:
+        return None
+    return Draft(question, _accepted(chain.value), _scenario(chain.steps, "", answer), "chain", lookups)
+
+
+def _comparison(rng: random.Random, lookups: int, world: NumberWorld) -> Draft | None:
+    """Return a question which of two entities, both only described, has more or less of something."""
+    wanted: list[tuple[str, Relation]] = []
+
+    def same(kind: str, relation: Relation) -> bool:
+        return relation.value in NUMBERS and (not wanted or (kind, relation) == wanted[0])
+
+    sides = []
+    for hops in (lookups // 2, lookups - lookups // 2):
+        side = world.chain(rng, hops, same)
+        if side is None:
+            return None
+        wanted.append((side.path[-1][0].kind, side.path[-1][1]))
+        sides.append(side)
+    (one, relation), (other, _) = sides[0].path[-1], sides[1].path[-1]
+    left, right = sides[0].value, sides[1].value
+    assert isinstance(left, int) and isinstance(right, int)
+    if left == right or one is other or sides[0].path[0][0] is sides[1].path[0][0]:
+        return None
+    smaller = rng.random() < 0.5
+    winner = one if (left < right) == smaller else other
+    a, b = (subject(rng, side.path) for side in sides)
+    question = rng.choice(relation.first if smaller else relation.last).format(a=a, b=b)
+    steps = sides[0].steps + sides[1].steps
+    if one.name in question or other.name in question or len({step.query for step in steps}) < len(steps):
+        return None
+    return Draft(question, _accepted(winner), _scenario(steps, "", winner.name), "comparison", lookups)
+
+
+def _accepted(value: Entity | int) -> tuple[str, ...]:
+    if isinstance(value, int):
+        return (str(value),)
+    if value.kind in WORKS:
+        return value.name, f"{value.name} ({value.kind})", f"the {value.kind} {value.name}"
+    return (value.name,)
+
+
+def _scenario(steps: tuple[WorldStep, ...], code: str, answer: str) -> ToolReasoningScenario:
+    return ToolReasoningScenario(
+        queries=tuple(step.query for step in steps),
+        support=tuple(step.passage_id for step in steps),
+        found=tuple(step.answer for step in steps),
+        code=code,
+        answer=answer,
+    )

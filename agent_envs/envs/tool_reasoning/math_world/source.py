@@ -1,0 +1,175 @@
+"""The source math_world: tasks by index and id, in a fixed rotation of needs, subjects and levels."""
+
+import random
+from collections.abc import Sequence
+from functools import lru_cache
+
+from agent_envs.base.documents import Corpus, Passage
+from agent_envs.base.errors import UsageError
+from agent_envs.envs.tool_reasoning.content import NEEDS, ToolReasoningData
+from agent_envs.envs.tool_reasoning.math_world import algebra
+from agent_envs.envs.tool_reasoning.math_world import counting
+from agent_envs.envs.tool_reasoning.math_world import geometry
+from agent_envs.envs.tool_reasoning.math_world import number_theory
+from agent_envs.envs.tool_reasoning.math_world import sequences
+from agent_envs.envs.tool_reasoning.math_world.almanac import Link, NumberWorld, number_world
+from agent_envs.envs.tool_reasoning.math_world.problem import LEVELS, Kind
+from agent_envs.envs.tool_reasoning.math_world.questions import Draft, calculation, calculation_with_facts, search
+from agent_envs.core.trajectory import Task
+
+NAME = "math_world"
+SPLITS = ("train", "dev", "test")
+SIZES = {"train": 4_000, "dev": 250, "test": 1_000}
+WORLDS = 32  # that the tasks of a split's size are spread over
+KINDS: dict[str, tuple[Kind, ...]] = {
+    "algebra": algebra.KINDS,
+    "number theory": number_theory.KINDS,
+    "counting": counting.KINDS,
+    "sequences": sequences.KINDS,
+    "geometry": geometry.KINDS,
+}
+SUBJECTS = (*KINDS, "facts")
+_ROTATION = ("python", "both", "search", "both", "python")
+_CELLS = len(_ROTATION) * len(KINDS) * len(LEVELS)
+_MOST_DIGITS = 12  # of an index in an id
+
+
+def _cell(index: int) -> tuple[str, str, int]:
+    """Return needs, subject and level of an index: every 125 indices in a row hold every combination."""
+    turn, rest = index % 5, index // 5
+    need = _ROTATION[turn]
+    subject = list(KINDS)[(turn + rest) % 5]
+    level = LEVELS[(turn + 2 * rest + rest // 5) % 5]
+    return need, "facts" if need == "search" else subject, level
+
+
+class MathWorldSource:
+    """Generated problems with exact answers: 2 of 5 need code, 1 of 5 a search, 2 of 5 both.
+
+    Any index >= 0 is a task; its id is `math_world-SPLIT-INDEX`. Index i is searched in world i % 32 of the split; beyond the
+    size of the split in the next 32. Splits share no problem: their worlds differ, and a calculation belongs to one split by
+    its content. A source that leaves some needs, subjects or levels out counts through the rest, and its ids stay the same.
+    """
+
+    name = NAME
+    splits = SPLITS
+    digest = ""
+    answerable = True
+
+    def __init__(
+        self, needs: Sequence[str] = (), levels: Sequence[int | str] = (), subjects: Sequence[str] = ()
+    ) -> None:
+        """Take the needs, levels and subjects to keep; an empty sequence keeps all.
+
+        Raises:
+            UsageError: an unknown name or level, or a choice that leaves nothing.
+        """
+        kept = (
+            _chosen("needs", needs, NEEDS),
+            _chosen("subjects", subjects, SUBJECTS),
+            tuple(map(int, _chosen("levels", [str(level) for level in levels], tuple(map(str, LEVELS))))),
+        )
+        cells = [_cell(index) for index in range(_CELLS)]
+        self._kept = [
+            index
+            for index, cell in enumerate(cells)
+            if all(part in wanted for part, wanted in zip(cell, kept, strict=True))
+        ]
+        if not self._kept:
+            raise UsageError(
+                f"{NAME}: no task has needs {needs}, subjects {subjects}; the subject facts has needs search"
+            )
+
+    def size(self, split: str) -> int:
+        """Return how many tasks a reset without `task` draws from; larger indices are tasks too."""
+        return SIZES[split] // _CELLS * len(self._kept)
+
+    def get(self, split: str, key: int | str) -> Task:
+        """Return a task by index >= 0 or by id.
+
+        Raises:
+            KeyError: an unknown split, a negative index, or an id that is not of this source and split.
+        """
+        if split not in SIZES:
+            raise KeyError(split)
+        if isinstance(key, str):
+            digits = key.removeprefix(f"{NAME}-{split}-")
+            sound = digits.isascii() and digits.isdigit() and len(digits) <= _MOST_DIGITS
+            if not sound or key != f"{NAME}-{split}-{int(digits)}" or int(digits) % _CELLS not in self._kept:
+                raise KeyError(key)
+            return _task(split, int(digits))
+        if isinstance(key, bool) or not 0 <= key < 10**_MOST_DIGITS // _CELLS:
+            raise KeyError(key if abs(key) < 10**40 else "an integer beyond all tasks")
+        block, place = divmod(int(key), len(self._kept))
+        return _task(split, block * _CELLS + self._kept[place])
+
+    def corpus(self, task: Task) -> Corpus | None:
+        """Return the documents that a task is searched in."""
+        return _world_of(task).corpus
+
+    def links(self, task: Task, doc_id: str) -> tuple[Link, ...]:
+        """Return the documents that a document of a task's corpus leads to.
+
+        Raises:
+            KeyError: no such document.
+        """
+        return _world_of(task).links(doc_id)
+
+
+def documents(world_index: int, split: str = "train") -> tuple[Passage, ...]:
+    """Return all documents of a world: the passages of the fact world, then the sheets of figures."""
+    return number_world(split, world_index).corpus.passages
+
+
+def links(doc_id: str, world_index: int, split: str = "train") -> tuple[Link, ...]:
+    """Return the documents that a document of a world leads to.
+
+    Raises:
+        KeyError: no such document.
+    """
+    return number_world(split, world_index).links(doc_id)
+
+
+def _world_of(task: Task) -> NumberWorld:
+    return number_world(task.split, task.data.world)
+
+
+@lru_cache(maxsize=4_096)
+def _task(split: str, index: int) -> Task:
+    need, subject, level = _cell(index)
+    world_index = index // SIZES[split] * WORLDS + index % WORLDS
+    world = number_world(split, world_index)
+    task_id = f"{NAME}-{split}-{index}"
+    draft = _draft(random.Random(f"{NAME}:v0:{split}:{index}"), split, need, subject, level, world)
+    return Task(
+        id=task_id,
+        split=split,
+        question=draft.question,
+        gold=draft.answers,
+        cluster=task_id if need == "python" else f"{NAME}-{split}-world-{world_index}",
+        data=ToolReasoningData(
+            source=NAME,
+            subject=subject,
+            level=str(level),
+            needs=need,
+            kind=draft.kind,
+            steps=draft.steps,
+            world=world_index,
+            searched=world.corpus.digest,
+        ),
+        hidden=draft.scenario,
+    )
+
+
+def _draft(rng: random.Random, split: str, need: str, subject: str, level: int, world: NumberWorld) -> Draft:
+    if need == "search":
+        return search(rng, level, world)
+    if need == "both":
+        return calculation_with_facts(rng, KINDS[subject], level, world)
+    return calculation(rng, KINDS[subject], level, (SPLITS.index(split), len(SPLITS)))
+
+
+def _chosen(argument: str, wanted: Sequence[str], known: tuple[str, ...]) -> tuple[str, ...]:
+    if isinstance(wanted, str) or any(not isinstance(item, str) or item not in known for item in wanted):
+        raise UsageError(f"{NAME}: {argument}={wanted!r} is not possible; give a list of some of: {', '.join(known)}")
+    return tuple(wanted) or known

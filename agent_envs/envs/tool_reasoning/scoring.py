@@ -1,0 +1,213 @@
+r"""How an episode ends, and the reward specs of tool reasoning, by name. All read typed turns and the policy's own text.
+
+`hierarchical` is Equation 8 of ARPO (arXiv 2507.19849) as it is written: -1 for a broken format; else the accuracy, and 0.1
+more where it is above 0 and both tools were used. Accuracy is whether the answer is right; a tool is used when a call of it is
+carried out.
+`hierarchical_released` is what the release computes (deep_research.py): accuracy is the word overlap of the box with the gold,
+also for mathematics; the bonus asks whether `</search>` and `</python>` stand in the text, and is paid for partial overlap too.
+"""
+
+import re
+from collections.abc import Sequence
+from fractions import Fraction
+
+from agent_envs.grading.text_answers import exact_match, normalise_answer, says_unknown, token_f1
+from agent_envs.base.errors import UsageError
+from agent_envs.grading.math import boxed
+from agent_envs.base.messages import ToolResult
+from agent_envs.base.protocol import Answer, Call
+from agent_envs.core.rewards import RewardSpec, Term
+from agent_envs.envs.tool_reasoning.actions import PYTHON, SEARCH, TOOLS
+from agent_envs.core.trajectory import Task, Trajectory
+
+REWARDS = ("hierarchical", "hierarchical_released", "accuracy", "em", "f1")
+BOTH_TOOLS = 0.1  # r_M of Equation 8
+OUTCOMES = ("right", "wrong", "out of turns")
+LONGEST = 10_000  # characters; a longer answer is none
+_NAME = "outcome"
+_CLOSED = frozenset(("yes", "no", "noanswer"))  # of which the release takes no part
+_RATIONAL = re.compile(r"-?\d+(?:/\d+)?", re.ASCII)
+_NUMERAL = re.compile(r"\d+\.?\d*|\.\d+")
+_SEPARATOR = re.compile(r"(?<=\d)(?:,|\{,\}|\\[,!])(?=\d{3})")
+
+
+def final_answer(text: str) -> str:
+    r"""Return what is judged of an answer: its last `\boxed{...}`, all of it where it has none; "" where that is too long."""
+    inside = boxed(text)
+    return _bounded(text if inside is None else inside)
+
+
+def _bounded(text: str) -> str:
+    return text.strip() if len(text) <= LONGEST else ""
+
+
+def worked_out(answer: str, golds: Sequence[str]) -> bool:
+    """Return whether a right answer is no calculation that is left to the judge: 954, 0.75, 3/4 or 1 1/2, but not 2*477.
+
+    Where no gold is a rational number, any is.
+    """
+    wanted = [abs(Fraction(gold)) for gold in golds if _RATIONAL.fullmatch(gold)]
+    numerals = _NUMERAL.findall(_SEPARATOR.sub("", answer.rpartition("=")[2]))
+    if not wanted or not numerals:
+        return True
+    if len(numerals) > 3:
+        return False
+    # One numeral, two of a fraction, or three of a mixed number.
+    whole, above, below = [[0, *numerals, 1], [0, *numerals], numerals][len(numerals) - 1]
+    value = Fraction(whole) + (Fraction(above) / Fraction(below) if Fraction(below) else 0)
+    return any(abs(value - number) * 10_000 <= number for number in wanted)  # math-verify takes rounded numbers
+
+
+def ended(outcome: str) -> ToolResult:
+    """Return an outcome as a typed result of the last turn."""
+    return ToolResult("", _NAME, "", ids=(outcome,))
+
+
+def outcome_of(trajectory: Trajectory) -> str:
+    """Return one of `OUTCOMES`, "" while the episode lasts."""
+    results = trajectory.last.results if trajectory.turns else ()
+    return next((result.ids[0] for result in results if not result.call_id and result.name == _NAME), "")
+
+
+def used(trajectory: Trajectory, name: str) -> int:
+    """Return how many calls of a tool were carried out; a program that raised was run, too."""
+    results = (result for turn in trajectory.turns for result in turn.results)
+    return sum(result.name == name and bool(result.call_id) and not result.error for result in results)
+
+
+def sound_format(trajectory: Trajectory) -> bool:
+    r"""Return whether it ended by an answer in a `\boxed{...}`, every other turn called tools, and think tags pair up."""
+    *before, last = trajectory.turns
+    if not isinstance(last.parsed, Answer) or boxed(last.parsed.text) is None:
+        return False
+    return all(isinstance(turn.parsed, Call) for turn in before) and all(
+        _paired(str(t.action)) for t in (*before, last)
+    )
+
+
+def _paired(text: str) -> bool:
+    return text.count("<think>") == text.count("</think>")
+
+
+def make_reward(name: str) -> RewardSpec:
+    """Return a reward spec.
+
+    Raises:
+        UsageError: there is none of that name.
+    """
+    if name in ("hierarchical", "hierarchical_released"):
+        released = name != "hierarchical"
+        measure = "word overlap of the box with a gold answer" if released else "1 for a right answer"
+        both = "`</search>` and `</python>` were written" if released else "a search and a program were carried out"
+        terms = (
+            Term("format", -1.0, 0.0, "-1 for a broken format, or no answer", lambda t: _layers(t, released)[0]),
+            Term("accuracy", 0.0, 1.0, f"in a sound format: {measure}", lambda t: _layers(t, released)[1]),
+            Term(
+                "both_tools",
+                0.0,
+                BOTH_TOOLS,
+                f"0.1 where that is above 0 and {both}",
+                lambda t: _layers(t, released)[2],
+            ),
+        )
+        return RewardSpec(name, terms, (-1.0, 1.0 + BOTH_TOOLS))
+    simple = {
+        "accuracy": ("1 for a right answer", _right),
+        "em": ("1 if the answer equals a gold answer after normalisation", _exact),
+        "f1": ("best F1 of the answer's words against a gold answer", _overlap),
+    }
+    if not isinstance(name, str) or name not in simple:
+        raise UsageError(f"ToolReasoning: reward={name!r} is unknown; the rewards are {', '.join(REWARDS)}")
+    doc, value = simple[name]
+    return RewardSpec(name, (Term(name, 0.0, 1.0, doc, value),), (0.0, 1.0))
+
+
+def _layers(trajectory: Trajectory, released: bool) -> tuple[float, float, float]:
+    """Return format, accuracy and bonus of the newest turn, of Equation 8 or of the release."""
+    if not outcome_of(trajectory):
+        return 0.0, 0.0, 0.0
+    if not (_released_format(trajectory) if released else sound_format(trajectory)):
+        return -1.0, 0.0, 0.0
+    if released:
+        text = _written(trajectory)
+        accuracy, both = _boxed_overlap(trajectory), "</search>" in text and "</python>" in text
+    else:
+        accuracy, both = _right(trajectory), bool(used(trajectory, SEARCH) and used(trajectory, PYTHON))
+    return 0.0, accuracy, BOTH_TOOLS if accuracy > 0 and both else 0.0
+
+
+def _released_format(trajectory: Trajectory) -> bool:
+    r"""Return what the release checks: think tags in pairs, at least one; one answer, with `\boxed{` in it; calls answered."""
+    text = _written(trajectory)
+    pairs = text.count("<think>")
+    if not pairs or pairs != text.count("</think>"):
+        return False
+    if text.count("<answer>") != 1 or text.count("</answer>") != 1:
+        return False
+    answer = text.partition("<answer>")[2].partition("</answer>")[0]
+    return "\\boxed{" in answer and all(turn.results for turn in trajectory.turns)
+
+
+def _written(trajectory: Trajectory) -> str:
+    return "\n".join(str(turn.action) for turn in trajectory.turns)
+
+
+def _answer(trajectory: Trajectory) -> str | None:
+    parsed = trajectory.last.parsed
+    return final_answer(parsed.text) if isinstance(parsed, Answer) else None
+
+
+def _gold(trajectory: Trajectory) -> tuple[str, ...]:
+    assert trajectory.task is not None
+    return trajectory.task.gold
+
+
+def _right(trajectory: Trajectory) -> float:
+    return float(outcome_of(trajectory) == "right")
+
+
+def _exact(trajectory: Trajectory) -> float:
+    answer = _answer(trajectory)
+    return float(answer is not None and exact_match(answer, _gold(trajectory)))
+
+
+def _overlap(trajectory: Trajectory) -> float:
+    answer = _answer(trajectory)
+    return 0.0 if answer is None else token_f1(answer, _gold(trajectory))
+
+
+def _boxed_overlap(trajectory: Trajectory) -> float:
+    parsed = trajectory.last.parsed
+    inside = boxed(parsed.text) if isinstance(parsed, Answer) else None
+    return 0.0 if inside is None else _released_overlap(_bounded(inside), _gold(trajectory))
+
+
+def _released_overlap(text: str, golds: Sequence[str]) -> float:
+    said = normalise_answer(text)
+    pairs = [(gold, normalise_answer(gold)) for gold in golds]
+    open_ones = [gold for gold, normal in pairs if normal == said or not _CLOSED & {normal, said}]
+    return token_f1(text, open_ones)
+
+
+def metrics(trajectory: Trajectory) -> dict[str, float]:
+    """Return how it ended, whether it used both tools, and how often it called each; how many programs came to no good end."""
+    answer, outcome = _answer(trajectory), outcome_of(trajectory)
+    abstained = answer is not None and says_unknown(answer)
+    found = {f"{name}_calls": float(used(trajectory, name)) for name in TOOLS}
+    programs = [result for turn in trajectory.turns for result in turn.results if result.name == PYTHON and result.ids]
+    return {
+        "abstained": float(abstained),
+        "wrong": float(outcome == "wrong" and not abstained),
+        "out_of_turns": float(outcome in ("", "out of turns")),
+        "sound_format": float(sound_format(trajectory)),
+        "both_tools": float(bool(found[f"{SEARCH}_calls"]) and bool(programs)),
+        "failed_programs": float(sum(result.ids[0] != "ok" for result in programs)),
+        **found,
+    }
+
+
+def labels(task: Task) -> dict[str, str]:
+    """Return the strata of a task; see `content.labels_of`."""
+    from agent_envs.envs.tool_reasoning.content import ToolReasoningData, labels_of
+
+    return labels_of(task) if isinstance(task.data, ToolReasoningData) else {}

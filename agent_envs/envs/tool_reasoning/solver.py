@@ -1,0 +1,108 @@
+r"""The scripted solver, which knows what to look up and what to run but earns the answer by it, and random legal actions.
+
+It answers with what its program printed, or with a fact whose page it was shown. So where a tool is not offered, or a search
+does not find, it does not know: what it earns is what the tools are worth.
+"""
+
+import json
+import random
+import re
+
+from agent_envs.grading.text_answers import exact_match, token_f1
+from agent_envs.core.env import Episode, TurnEnv
+from agent_envs.base.errors import UsageError
+from agent_envs.base.protocol import Call
+from agent_envs.envs.tool_reasoning.actions import BROWSE, PYTHON, SEARCH
+from agent_envs.envs.tool_reasoning.calls import ToolReasoningState
+from agent_envs.envs.tool_reasoning.content import ToolReasoningScenario
+from agent_envs.envs.tool_reasoning.env import ToolReasoning
+from agent_envs.wrappers.turns import allowance
+
+_WORD = re.compile(r"\w[\w'-]*")
+_NUMBER = re.compile(r"\b[0-9]{1,6}\b")
+_ID = re.compile(r"\[([^\[\]\s]{1,200})\]")
+UNKNOWN = "unknown"
+
+
+def next_action(env: TurnEnv) -> str:
+    """Return the next search of the task's chain, then its program, then the answer as far as the tools have given it."""
+    core = env.unwrapped
+    assert isinstance(core, ToolReasoning)
+    if core.live_service:
+        raise UsageError(
+            f"{core.env_id}: the solver does not call the live service {core.live_service}; replay a recording of it"
+        )
+    episode, most = core.episode, core.calls.bounds.most
+    state: ToolReasoningState = episode.state
+    hidden = episode.task.hidden
+    scenario = hidden if isinstance(hidden, ToolReasoningScenario) else ToolReasoningScenario()
+    left, prefill = allowance(env)
+    seen, asked = _seen(episode), _asked(episode)
+    missing = [
+        query
+        for query, page in zip(scenario.queries, scenario.support, strict=False)
+        if page not in seen and query not in asked
+    ]
+    if missing and SEARCH in core.offered and state.searches < most[SEARCH] and left > 1:
+        return _thought(f"Still to be looked up: {len(missing)}.", core.actions.rendered(SEARCH, missing[0]))
+    known = set(scenario.support) <= seen if scenario.found else True
+    printed = _printed(episode, scenario.code)
+    runs = PYTHON in core.offered and state.programs < most[PYTHON] and scenario.code not in asked
+    if known and scenario.code and not printed and runs and left > 1:
+        return _thought("The rest is a calculation.", core.actions.rendered(PYTHON, scenario.code))
+    answer = _best(episode.task.gold)
+    if scenario.code:
+        answer = printed or UNKNOWN
+    elif not known:
+        answer = UNKNOWN
+    final = f"<answer>\\boxed{{{answer}}}</answer>"
+    return final if prefill else _thought("Nothing more can be found out.", final)
+
+
+def _thought(text: str, action: str) -> str:
+    return f"<think>{text}</think>\n{action}"
+
+
+def _best(gold: tuple[str, ...]) -> str:
+    return max(gold, key=lambda text: (exact_match(text, gold), token_f1(text, gold)), default="")
+
+
+def _seen(episode: Episode) -> set[str]:
+    return {page for turn in episode.turns for result in turn.results if not result.error for page in result.ids}
+
+
+def _asked(episode: Episode) -> set[str]:
+    """Return every query and program of the episode."""
+    calls = [call for turn in episode.turns if isinstance(turn.parsed, Call) for call in turn.parsed.calls]
+    return {str(value).strip() for call in calls for value in json.loads(call.arguments).values()}
+
+
+def _printed(episode: Episode, code: str) -> str:
+    """Return what the task's own program printed, "" where it has not run."""
+    for turn in episode.turns:
+        calls = turn.parsed.calls if isinstance(turn.parsed, Call) else ()
+        for call, result in zip(calls, turn.results, strict=False):
+            ran = result.name == PYTHON and result.ids[:1] == ("ok",)
+            if ran and json.loads(call.arguments).get("code", "").strip() == code.strip():
+                return result.content.strip()
+    return ""
+
+
+def random_action(env: TurnEnv, rng: random.Random) -> str:
+    """Return a call of a random tool, or an answer: words, IDs and numbers of what was shown."""
+    core = env.unwrapped
+    assert isinstance(core, ToolReasoning)
+    episode = core.episode
+    shown = episode.turns[-1].observation if episode.turns else ()
+    text = " ".join([episode.task.question, *(message.content for message in shown)])
+    kind = rng.choice((*core.offered, "answer"))
+    if kind == PYTHON:
+        numbers = _NUMBER.findall(text) or ["1"]
+        terms = [str(int(rng.choice(numbers))) for _ in range(rng.randint(1, 3))]
+        sign = rng.choice((" + ", " - ", " * "))
+        return _thought("At random.", core.actions.rendered(PYTHON, f"print({sign.join(terms)})"))
+    words = (_ID.findall(text) if kind == BROWSE else []) or _WORD.findall(text) or ["nothing"]
+    picked = " ".join(rng.choice(words) for _ in range(1 if kind == BROWSE else rng.randint(1, 3)))
+    if kind == "answer":
+        return _thought("At random.", f"<answer>\\boxed{{{picked}}}</answer>")
+    return _thought("At random.", core.actions.rendered(kind, picked))

@@ -1,0 +1,91 @@
+"""A conversation in lanes as a page sets it: what one side did at a stretch stands together, calls with their results."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from itertools import groupby
+
+from agent_envs.core.conversation_view import Check, LaneEntry, Lanes
+
+MOST_ENTRIES = 300  # of a turn
+MOST_CHECKS = 400
+LONGEST_HEAD = 120  # characters of a call that stand beside its name while it is folded
+COLUMNS = ("left", "right")
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """An entry, with the result where it is a call that was answered, and the call's arguments as far as they fit a line."""
+
+    entry: LaneEntry
+    result: LaneEntry | None = None
+    head: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Voice:
+    """What one side did without another between; `column` says where it stands: left, right, or across both."""
+
+    name: str
+    column: str
+    items: tuple[Item, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Spoken:
+    """A turn's voices, and how many entries are left out behind them."""
+
+    voices: tuple[Voice, ...]
+    left_out: int
+
+
+@dataclass(frozen=True, slots=True)
+class Closing:
+    """What the end was held against, by group, and how many checks are left out."""
+
+    groups: tuple[tuple[str, tuple[Check, ...]], ...]
+    left_out: int
+
+
+class Talk:
+    """A conversation, ready to be set turn by turn."""
+
+    def __init__(self, lanes: Lanes) -> None:
+        """Put the entries of a turn together."""
+        self.lanes, self.facts, self.checks = lanes.lanes, lanes.facts, lanes.checks
+        self._columns = {lane.name: column for lane, column in zip(lanes.lanes, COLUMNS, strict=False)}
+        self._turns: dict[int, list[LaneEntry]] = {}
+        for entry in lanes.entries:
+            self._turns.setdefault(entry.turn, []).append(entry)
+
+    def size(self, turns: Iterable[int], most: int) -> int:
+        """Return how many characters the entries of turns have, of each text at most `most`."""
+        shown = (entry for turn in turns for entry in self._turns.get(turn, [])[:MOST_ENTRIES])
+        return sum(min(len(entry.text), most) for entry in shown)
+
+    def spoken(self, turn: int) -> Spoken:
+        """Return what there is of a turn."""
+        found = self._turns.get(turn, [])
+        together = groupby(found[:MOST_ENTRIES], key=lambda entry: entry.lane)
+        voices = (Voice(name, self._columns.get(name, "across"), tuple(_items(list(part)))) for name, part in together)
+        return Spoken(tuple(voices), max(len(found) - MOST_ENTRIES, 0))
+
+    def closing(self) -> Closing:
+        """Return what the end was held against, group by group."""
+        together = groupby(self.checks[:MOST_CHECKS], key=lambda check: check.group)
+        groups = tuple((name, tuple(part)) for name, part in together)
+        return Closing(groups, max(len(self.checks) - MOST_CHECKS, 0))
+
+
+def _items(entries: list[LaneEntry]) -> Iterator[Item]:
+    place = 0
+    while place < len(entries):
+        entry = entries[place]
+        after = entries[place + 1] if place + 1 < len(entries) else None
+        result = after if entry.kind == "call" and after is not None and after.kind == "result" else None
+        place += 1 + (result is not None)
+        yield Item(entry, result, _head(entry.text) if entry.kind == "call" else "")
+
+
+def _head(text: str) -> str:
+    line = " ".join(text[: 4 * LONGEST_HEAD].split())
+    return line if len(line) <= LONGEST_HEAD and len(text) <= 4 * LONGEST_HEAD else f"{line[:LONGEST_HEAD]}\u2026"

@@ -1,0 +1,89 @@
+"""Pages in one folder that link to each other. The folder keeps a list of them, so that nothing else is ever replaced."""
+
+import contextlib
+import posixpath
+import re
+from pathlib import Path
+
+from agent_envs.base.errors import UsageError
+from agent_envs.evaluation.html.page import Page, anchors_of, links_of, render
+
+MARKER = ".agent-envs-pages"
+
+_NAME = re.compile(r"(?:[a-z0-9_-]{1,80}/)?[a-z0-9_-]{1,80}\.html")
+
+
+class Site:
+    """A folder of pages. Write them in any order, then `check` their links."""
+
+    def __init__(self, folder: Path) -> None:
+        """Make the folder, or take one of an earlier site and remove that site's pages.
+
+        Raises:
+            UsageError: it cannot be made, or holds files and no list of pages.
+        """
+        self.folder = folder
+        self._marker = folder / MARKER
+        self._anchors: dict[str, frozenset[str]] = {}
+        self._wanted: dict[tuple[str, str], str] = {}
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            # A run that somebody sent may hold links that lead anywhere.
+            if folder.is_symlink() or self._marker.is_symlink():
+                raise UsageError(f"{folder} is a link, or holds one in place of a list of pages: choose another folder")
+            empty = next(folder.iterdir(), None) is None
+        except OSError as error:
+            raise UsageError(f"{folder} cannot hold pages: {error}") from error
+        if not empty:
+            self._remove_old()
+        self._marker.write_text("", encoding="ascii")
+
+    def write(self, name: str, page: Page) -> Path:
+        """Write a page under a name like `index.html` or `pages/0001.html` and return its path.
+
+        Raises:
+            UsageError: the name is malformed or taken, by a file that is not ours too; or as `page.render`.
+        """
+        path = self.folder / name
+        if not _NAME.fullmatch(name):
+            raise UsageError(f"site: {name[:80]!r} is no name of a page")
+        if path.parent.is_symlink() or path.is_symlink() or path.exists():
+            raise UsageError(
+                f"{path} is there already and no page of an earlier view: move it, or choose another folder"
+            )
+        html = render(page)
+        self._anchors[name] = frozenset(anchors_of(page))
+        for file, anchor in links_of(page):
+            place = posixpath.normpath(posixpath.join(posixpath.dirname(name), file)) if file else name
+            self._wanted.setdefault((place, anchor or "top"), name)
+        # Listed first: a page that a kill leaves behind is known as ours.
+        with self._marker.open("a", encoding="ascii") as file_list:
+            file_list.write(f"{name}\n")
+        path.parent.mkdir(exist_ok=True)
+        with path.open("xb") as written:  # which follows no link
+            written.write(html)
+        return path
+
+    def check(self) -> None:
+        """Refuse links that lead nowhere.
+
+        Raises:
+            UsageError: the message names the page and the link.
+        """
+        for (place, anchor), name in self._wanted.items():
+            if anchor not in self._anchors.get(place, ()):
+                raise UsageError(f"site: {name} links to {place}#{anchor}, which is not there")
+
+    def _remove_old(self) -> None:
+        if not self._marker.is_file():
+            raise UsageError(f"{self.folder} is not empty and holds no pages of an earlier view: choose another folder")
+        names = self._marker.read_text(encoding="utf-8", errors="replace").splitlines()
+        folders = set()
+        for name in filter(_NAME.fullmatch, names):
+            path = self.folder / name
+            if path.is_file() and not path.is_symlink() and not path.parent.is_symlink():
+                path.unlink()
+            folders.add(path.parent)
+        for folder in sorted(folders - {self.folder}):
+            with contextlib.suppress(OSError):  # it holds somebody's file, and stays
+                folder.rmdir()

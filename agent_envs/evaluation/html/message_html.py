@@ -1,0 +1,158 @@
+"""What a message shows on a page: a bounded text, folded where it is long, with the policy's action tags told apart."""
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from agent_envs.base.terminal import MAX_CHARACTERS
+from agent_envs.base.protocol import Malformed
+from agent_envs.core.trajectory import Trajectory, Turn, stretches
+
+FOLD = 1_200
+FOLD_SLACK = 200
+FOLD_LINES = 24
+TAGS = {"think": "think", "search": "call", "tool_call": "call", "answer": "answer"}
+
+_NAMES = "|".join(TAGS)
+# A tag ends at its closing tag, or where the next one opens: an unclosed <think> does not swallow the <answer>.
+_TAGGED = re.compile(rf"<({_NAMES})>.*?(?:</\1>|(?=<(?:{_NAMES})>)|\Z)", re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True)
+class Passage:
+    """A text in pieces of (kind, text): those shown, those folded away, and what was cut off.
+
+    `folded_size` counts the characters folded, `size` those of the whole text where some were cut off (else 0).
+    """
+
+    shown: tuple[tuple[str, str], ...]
+    folded: tuple[tuple[str, str], ...]
+    folded_size: int
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """What one action added to a growing text, in pieces of (kind, text); `fresh` is False where a fold cut it in two."""
+
+    number: int
+    action: str | int
+    pieces: tuple[tuple[str, str], ...]
+    fresh: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Stretch:
+    """Consecutive turns as one text: the steps shown, those folded away, and the number of characters folded.
+
+    `notes` are (kind, text): what finished calls and events there were, each once, with how often.
+    """
+
+    shown: tuple[Step, ...]
+    folded: tuple[Step, ...]
+    folded_size: int
+    notes: tuple[tuple[str, str], ...]
+
+
+def passage(value: str | int, highlight: bool = False, most: int = MAX_CHARACTERS) -> Passage:
+    """Return a message's text in pieces: at most `most` characters, and action tags apart with `highlight`."""
+    whole = str(value).strip("\n")
+    text = whole[:most]
+    cut = _fold(text)
+    shown, folded = _split(_tagged(text) if highlight else [("", text)], cut)
+    return Passage(shown, folded, len(text) - cut, len(whole) if len(whole) > len(text) else 0)
+
+
+def stretch(turns: Sequence[tuple[int, Turn]], most: int = MAX_CHARACTERS) -> Stretch:
+    """Return numbered turns of an episode with expanded actions as one text; at most `most` characters of each turn."""
+    steps = [Step(number, turn.action, _added(turn, most)) for number, turn in turns]
+    text = "".join(piece for step in steps for _, piece in step.pieces)
+    cut = _fold(text)
+    shown, folded = list[Step](), list[Step]()
+    left = cut
+    for step in steps:
+        head, tail = _split(step.pieces, max(left, 0))
+        if head or not (tail or folded):
+            shown.append(replace(step, pieces=head))
+        if tail or not shown or shown[-1].number != step.number:
+            folded.append(replace(step, pieces=tail, fresh=not head))
+        left -= sum(len(piece) for _, piece in step.pieces)
+    return Stretch(tuple(shown), tuple(folded), len(text) - cut, tuple(_notes([turn for _, turn in turns])))
+
+
+def grouped(play: Trajectory, cut: int, left_out: int) -> list[list[tuple[int, Turn]]]:
+    """Return numbered turns as they are shown together; behind turn `cut`, `left_out` turns are missing."""
+    groups: list[list[tuple[int, Turn]]] = []
+    numbers = iter(range(1, len(play.turns) + 1))
+    for together in stretches(play.turns):
+        rows = [(next(numbers), turn) for turn in together]
+        first = [row for row in rows if row[0] <= cut] if left_out else rows
+        last = [row for row in rows if row[0] > cut + left_out] if left_out else []
+        groups += [part for part in (first, last) if part]
+    return groups
+
+
+def _added(turn: Turn, most: int) -> tuple[tuple[str, str], ...]:
+    """Return what a turn adds: what was written, what the action appended, what was found, and refusals, each of a kind."""
+    text = "".join(message.content for message in turn.observation)
+    kind = "event" if isinstance(turn.parsed, Malformed) else "call"
+    pieces: list[tuple[str, str]] = []
+    for result in reversed(turn.results):
+        before, found, after = text.rpartition(result.content) if result.content else (text, "", "")
+        pieces = [("error" if result.error else "answer", found), (kind if after.strip() else "", after), *pieces]
+        text = before
+    pieces.insert(0, (kind, text))
+    if isinstance(turn.action, str):
+        pieces.insert(0, ("", turn.action))
+    elif not turn.observation:
+        pieces.insert(0, ("call", f"[action {turn.action}]"))
+    size = sum(len(piece) for _, piece in pieces)
+    kept = _split(pieces, most)[0]
+    return kept if size <= most else (*kept, ("event", f" [cut here: {size:,} characters in all] "))
+
+
+def _notes(turns: Sequence[Turn]) -> Iterator[tuple[str, str]]:
+    calls = Counter((result.name, result.error) for turn in turns for result in turn.results if result.call_id)
+    for (name, error), count in calls.items():
+        yield "error" if error else "", f"{name}: {count} call{'s' if count > 1 else ''}{' failed' if error else ''}"
+    for event, count in Counter(event for turn in turns for event in turn.events).items():
+        yield "event", f"{event} \u00d7{count}" if count > 1 else event
+
+
+def _split(
+    pieces: Iterable[tuple[str, str]], cut: int
+) -> tuple[tuple[tuple[str, str], ...], tuple[tuple[str, str], ...]]:
+    """Return pieces up to a place in their text, and the rest; without empty ones."""
+    shown, folded, at = [], [], 0
+    for kind, piece in pieces:
+        head, tail = piece[: max(cut - at, 0)], piece[max(cut - at, 0) :]
+        shown += [(kind, head)] if head else []
+        folded += [(kind, tail)] if tail else []
+        at += len(piece)
+    return tuple(shown), tuple(folded)
+
+
+def _fold(text: str) -> int:
+    """Return where a text is folded: its length where it is not, else the end of a word or of the last line to be shown."""
+    cut = len(text)
+    if cut > FOLD + FOLD_SLACK:
+        space = max(text.rfind(mark, FOLD - FOLD_SLACK, FOLD) for mark in " \n")
+        cut = space + 1 if space >= 0 else FOLD
+    if text.count("\n", 0, cut) >= FOLD_LINES + FOLD_LINES // 4:
+        cut = -1
+        for _ in range(FOLD_LINES):
+            cut = text.index("\n", cut + 1)
+        cut += 1
+    return cut
+
+
+def _tagged(text: str) -> Iterator[tuple[str, str]]:
+    at = 0
+    for found in _TAGGED.finditer(text):
+        if found.start() > at:
+            yield "", text[at : found.start()]
+        yield TAGS[found.group(1)], found.group()
+        at = found.end()
+    if at < len(text):
+        yield "", text[at:]

@@ -1,0 +1,236 @@
+"""One HTML file that needs nothing else: facts, tables, curves, transcripts. No script, no network, equal bytes each time.
+
+What stands in a page was written by models and strangers. Every value passes `visible` and Jinja2's autoescaping, only the
+drawings of `charts` (numbers) are markup, and a content security policy forbids everything but the one style sheet.
+"""
+
+import base64
+import hashlib
+import os
+import re
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment, PackageLoader, StrictUndefined, pass_context
+from jinja2.runtime import Context
+from markupsafe import Markup
+
+from agent_envs.base.errors import UsageError
+from agent_envs.evaluation.report.charts import Bar, Curve, bar_svg, curve_svg, swatch_svg
+from agent_envs.evaluation.html.conversation_html import Talk
+from agent_envs.evaluation.html.page_parts import Cell, Drawn, Page, Picture, Table, Transcript
+from agent_envs.evaluation.html.message_html import grouped, passage, stretch
+from agent_envs.evaluation.html.rendered_states import AROUND, MOST_BYTES, data_url, fitting
+from agent_envs.base.terminal import MAX_CHARACTERS, visible
+from agent_envs.datasets.corpora import write_atomically
+
+__all__ = [
+    "Bar", "Cell", "Curve", "Drawn", "Page", "Picture", "Table", "Transcript", "draw", "render", "visible", "write_page",
+]  # fmt: skip
+
+LANES = ("environment", "policy", "tool", "user", "feedback")
+TONES = ("", "good", "bad", "odd")
+# (characters of a text, turns) of a transcript that must fit into fewer bytes; without any turns where none of them does.
+SHORTER = ((20_000, 1_000), (4_000, 400), (1_000, 200), (300, 60))
+
+_ANCHOR = re.compile(r"[A-Za-z][A-Za-z0-9_.-]{0,79}")
+_LINK = re.compile(r"((?:\.\./)?(?:[a-z0-9_-]{1,80}/)?[a-z0-9_-]{1,80}\.html)?(?:#([A-Za-z][A-Za-z0-9_.-]{0,89}))?")
+_NUMBER = re.compile(r"[-+−]?[0-9][0-9.,]*(e[-+]?[0-9]+)?( ?%)?")
+
+
+def write_page(path: Path, page: Page) -> None:
+    """Write a page that links to no other as one HTML file.
+
+    Raises:
+        UsageError: an anchor is malformed or taken, a link has no target, a row is longer than its headers, or the file
+            cannot be written; then an older one is as it was.
+    """
+    html = render(page)
+    for cell in _links(page):
+        if not cell.href.startswith("#"):
+            raise UsageError(f"page: {cell.href[:80]!r} links to no anchor of the page")
+    place = Path(os.path.realpath(path))  # what a link names is replaced, not the link
+    try:
+        if place.is_char_device() or place.is_fifo():
+            place.write_bytes(html)
+        else:
+            write_atomically(place, lambda file: file.write(html))
+    except OSError as error:
+        raise UsageError(
+            f"{path}: the page cannot be written: {error.strerror or error}; choose another file"
+        ) from error
+
+
+def render(page: Page) -> bytes:
+    """Return the bytes of a page. That its links to other pages lead somewhere is for `site` to see to.
+
+    Raises:
+        UsageError: as `write_page`.
+    """
+    _check(page)
+    drawn = [item if isinstance(item, Drawn) else draw(item) for item in page.transcripts]
+    images = bool(page.pictures) or any(item.picture_bytes for item in drawn)
+    html: str = _template("page.html").render(page=page, drawn=drawn, images=images, most=MAX_CHARACTERS)
+    return html.encode("utf-8")
+
+
+def draw(item: Transcript, most_bytes: int | None = None) -> Drawn:
+    """Return a transcript as HTML; where it would be larger than `most_bytes`, its texts and its turns are cut, and it says so.
+
+    Pictures take the room that the texts leave.
+
+    Raises:
+        UsageError: its anchor is malformed.
+    """
+    if not _ANCHOR.fullmatch(item.anchor):
+        raise UsageError(f"page: anchor {item.anchor[:80]!r} is no name of letters, digits, '.', '_' and '-'")
+    play, talk = item.trajectory, None if item.lanes is None else Talk(item.lanes)
+    levels = ((MAX_CHARACTERS, len(play.turns)), *(() if most_bytes is None else (*SHORTER, (300, 0))))
+    if most_bytes is not None and item.pictures:
+        most_bytes -= AROUND  # the note that some are left out
+    for characters, turns in levels:
+        left_out = len(play.turns) - turns // 2 * 2 if len(play.turns) > turns else 0
+        groups = grouped(play, turns // 2, left_out)
+        numbers = [0, *(number for group in groups for number, _ in group)]
+        if talk is not None and most_bytes is not None and turns and talk.size(numbers, characters) > most_bytes:
+            continue  # what cannot fit need not be drawn
+        how = {"item": item, "talk": talk, "badge_cell": _outcome(item), "groups": groups, "left_out": left_out,
+               "cut": turns // 2, "most": characters}  # fmt: skip
+        html, size = _begun(how, None if (characters, turns) == levels[-1] else most_bytes)
+        if most_bytes is None or size <= most_bytes:
+            break
+    anchors = (item.anchor, *(f"{item.anchor}-t{number}" for number in numbers))
+    ends = [0, *(group[-1][0] for group in groups)]
+    room = MOST_BYTES if most_bytes is None else most_bytes - size
+    pictures, missing = fitting(item.pictures, ends, room) if talk is None else ({}, 0)
+    if pictures or missing:
+        html = _template("transcript.html").render(**how, pictures=pictures, missing=missing)
+    # The template escaped every value; this is the one place where HTML made elsewhere enters a page.
+    length = sum(map(len, pictures.values()))
+    return Drawn(anchors, item.title, _outcome(item), play.total_reward, len(play.turns), Markup(html), length)
+
+
+def _begun(how: dict[str, Any], most_bytes: int | None) -> tuple[str, int]:
+    """Return a transcript without pictures and its size; one that turns out to be too large is not drawn to its end."""
+    parts, size = list[str](), 0
+    for part in _template("transcript.html").generate(**how, pictures={}, missing=0):
+        parts.append(part)
+        size += len(part.encode("utf-8"))
+        if most_bytes is not None and size > most_bytes:
+            break
+    return "".join(parts), size
+
+
+def anchors_of(page: Page) -> list[str]:
+    """Return the anchors that a page offers."""
+    names = ["top", "episodes", *(table.anchor for table in page.tables if table.anchor)]
+    for item in page.transcripts:
+        if isinstance(item, Drawn):
+            names += item.anchors
+        else:
+            names += [item.anchor, *(f"{item.anchor}-t{number}" for number in range(len(item.trajectory.turns) + 1))]
+    return names
+
+
+def links_of(page: Page) -> list[tuple[str, str]]:
+    """Return (page, anchor) of every link, "" for this page and for the top of a page."""
+    found = [_LINK.fullmatch(cell.href) for cell in _links(page)]
+    return [(match[1] or "", match[2] or "") for match in found if match]
+
+
+def _links(page: Page) -> list[Cell]:
+    cells = [cell for table in page.tables for row in table.rows for cell in row if isinstance(cell, Cell)]
+    return [cell for cell in (*page.links, *cells) if cell.href]
+
+
+def _check(page: Page) -> None:
+    anchors = anchors_of(page)
+    taken = set(anchors)
+    if len(taken) < len(anchors):
+        double = next(name for place, name in enumerate(anchors) if name in anchors[:place])
+        raise UsageError(f"page: anchor {double!r} is used twice")
+    for table in page.tables:
+        if table.anchor and not _ANCHOR.fullmatch(table.anchor):
+            raise UsageError(f"page: anchor {table.anchor[:80]!r} is no name of letters, digits, '.', '_' and '-'")
+        for row in table.rows:
+            if len(row) > len(table.headers):
+                raise UsageError(f"page: a row of {len(row)} cells under {len(table.headers)} headers")
+            if any(isinstance(cell, Cell) and cell.tone not in TONES for cell in row):
+                raise UsageError(f"page: the tones of a cell are {', '.join(TONES[1:])}")
+    for cell in _links(page):
+        match = _LINK.fullmatch(cell.href)
+        if match is None or (not match[1] and match[2] not in taken):
+            raise UsageError(f"page: {cell.href[:80]!r} links to no anchor of the page")
+
+
+@lru_cache(maxsize=1)
+def _environment() -> Environment:
+    environment = Environment(
+        loader=PackageLoader("agent_envs", "evaluation"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+        finalize=_finalize,
+    )
+    environment.globals.update(
+        passage=passage, stretch=stretch, numeric=_numeric, reward=_reward, lane=_lane, kind=_kind
+    )
+    environment.filters.update(
+        digest=_style_digest,
+        bar=lambda bar: Markup(bar_svg(bar)),
+        curve=lambda curve: Markup(curve_svg(curve)),
+        data=lambda picture: data_url(picture.svg),
+        swatch=lambda number: Markup(swatch_svg(number)),
+        paragraphs=lambda text: [part for part in re.split(r"\n\s*\n", text[: 2 * MAX_CHARACTERS]) if part.strip()],
+    )
+    return environment
+
+
+def _template(name: str) -> Any:
+    return _environment().get_template(name)
+
+
+@pass_context
+def _finalize(context: Context, value: Any) -> Any:
+    if isinstance(value, Markup):
+        return value
+    text = str(value)
+    most = context["most"]
+    if most < len(text) <= MAX_CHARACTERS:
+        text = f"{text[:most]} [cut here: {len(text):,} characters in all, {most:,} shown]"
+    return visible(text)
+
+
+def _outcome(item: Transcript) -> Cell:
+    if item.outcome is not None:
+        return item.outcome
+    return Cell("success", tone="good") if item.trajectory.success else Cell("failure", tone="bad")
+
+
+def _style_digest(style: str) -> str:
+    return base64.b64encode(hashlib.sha256(str(style).encode("utf-8")).digest()).decode("ascii")
+
+
+def _kind(cell: str | Cell | Bar) -> str:
+    return {Cell: "cell", Bar: "bar"}.get(type(cell), "text")
+
+
+def _numeric(table: Table, column: int) -> bool:
+    """Return whether a column holds numbers alone; it is then set flush right."""
+    cells = [row[column] for row in table.rows if column < len(row)]
+    texts = [cell.text if isinstance(cell, Cell) else cell for cell in cells if not isinstance(cell, Bar)]
+    filled = [text for text in texts if text]
+    return bool(filled) and len(texts) == len(cells) and all(_NUMBER.fullmatch(text[:64]) for text in filled)
+
+
+def _reward(value: float, signed: bool = True) -> str:
+    if value == 0:
+        return "0"
+    return f"{value:+.4g}".replace("-", "−") if signed else f"{value:.4g}".replace("-", "−")
+
+
+def _lane(author: str) -> str:
+    return author if author in LANES else "environment"

@@ -1,0 +1,95 @@
+"""What a page is made of, from cells to transcripts; `page` checks it and makes HTML of it."""
+
+from dataclasses import dataclass
+
+from markupsafe import Markup
+
+from agent_envs.evaluation.report.charts import Bar, Curve
+from agent_envs.core.conversation_view import Lanes
+from agent_envs.core.trajectory import Trajectory
+
+
+@dataclass(frozen=True, slots=True)
+class Picture:
+    """A drawing of our own, as the text of an SVG. It is shown as an image: nothing in it runs or reaches outside.
+
+    Attributes:
+        caption: above it.
+        words: what it shows, for those who do not see it.
+        svg: the text.
+    """
+
+    caption: str
+    words: str
+    svg: str
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """A table cell that links, or is a badge with a tone (`good`, `bad`, `odd`).
+
+    A link leads to an anchor of the page (`#e1`, or `#e1-t2` for a turn), or to a page of the same site
+    (`pages/0001.html#e1`).
+    """
+
+    text: str
+    href: str = ""
+    tone: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """A table; a row may be shorter than the headers, and a first cell that repeats the one above is left out."""
+
+    caption: str
+    headers: tuple[str, ...]
+    rows: tuple[tuple[str | Cell | Bar, ...], ...]
+    note: str = ""
+    anchor: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Transcript:
+    """An episode to read. Its turns are at `#ANCHOR-t1`, `#ANCHOR-t2`, ...
+
+    `outcome` is its badge; without one it says success or failure, as the environment did. With `lanes` all sides of its
+    conversation are shown, else what the policy saw and did, with `pictures` beside it: the SVG texts of the state after
+    the reset and after each turn, "" for none (`pictures.pictures_of` draws them).
+    """
+
+    anchor: str
+    title: str
+    meta: tuple[tuple[str, str], ...]
+    trajectory: Trajectory
+    note: str = ""
+    outcome: Cell | None = None
+    lanes: Lanes | None = None
+    pictures: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Drawn:
+    """A transcript as HTML, made by `draw`, and what the list of its page tells of it; `picture_bytes` are pictures'."""
+
+    anchors: tuple[str, ...]
+    title: str
+    outcome: Cell
+    reward: float
+    turns: int
+    html: Markup
+    picture_bytes: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """What a page shows, from top to bottom. A blank line in `intro` starts a paragraph; `links` stand above and below."""
+
+    title: str
+    intro: str
+    tables: tuple[Table, ...] = ()
+    curves: tuple[Curve, ...] = ()
+    transcripts: tuple[Transcript | Drawn, ...] = ()
+    facts: tuple[tuple[str, str], ...] = ()
+    notes: tuple[str, ...] = ()
+    links: tuple[Cell, ...] = ()
+    pictures: tuple[Picture, ...] = ()

@@ -1,0 +1,98 @@
+"""Pictures of an episode's states: drawn while it is stepped again, and bounded where they stand on a page.
+
+A picture is the text of an SVG that its environment made. It is shown as an image from a data URL: nothing in it runs or
+reaches outside, whatever it says.
+"""
+
+import base64
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import gymnasium as gym
+from markupsafe import Markup
+
+from agent_envs.core.env import TurnWrapper
+from agent_envs.base.errors import EnvFault
+from agent_envs.rollout.episode_runner import replay
+from agent_envs.core.trajectory import Trajectory
+
+MOST_PICTURES = 400  # of an episode
+MOST_BYTES = 1_250_000  # of an episode's pictures on a page
+LARGEST = 100_000  # characters of a picture
+AROUND = 250  # bytes of HTML around a picture, or of the note that some are left out
+
+
+class Painter(TurnWrapper):
+    """Keep a picture of the state after the reset and after each turn, in `pictures`; "" where none is wanted or fits."""
+
+    def __init__(self, env: gym.Env[Any, Any], turns: int) -> None:
+        """Draw the first and the last states of an episode of so many turns, at most `MOST_PICTURES`."""
+        super().__init__(env)
+        self.pictures: list[str] = []
+        self._left_out = range(MOST_PICTURES // 2, turns + 1 - MOST_PICTURES // 2)
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+        """Reset, and begin anew."""
+        found = self.env.reset(seed=seed, options=options)
+        self.pictures = []
+        self._draw()
+        return found
+
+    def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
+        """Take a turn."""
+        found = self.env.step(action)
+        self._draw()
+        return found
+
+    def _draw(self) -> None:
+        core, picture, turn = self.turn_env(), "", len(self.pictures)
+        if turn not in self._left_out:
+            try:
+                picture = core._picture(core.episode)
+            except Exception as error:
+                why = f"the picture of turn {turn} cannot be drawn ({type(error).__name__})"
+                raise EnvFault(why, retryable=False) from error
+        self.pictures.append(picture if len(picture) <= LARGEST else "")
+
+
+def draws(env: gym.Env[Any, Any]) -> bool:
+    """Return whether an environment has pictures."""
+    return "svg" in env.unwrapped.metadata.get("render_modes", ())
+
+
+def pictures_of(env: gym.Env[Any, Any], trajectory: Trajectory) -> tuple[str, ...]:
+    """Step a recorded episode again and return the pictures of its states: what `Transcript(pictures=...)` takes.
+
+    Raises:
+        ReplayMismatch: it is another episode here.
+        EnvFault: an outside service failed, or a picture cannot be drawn.
+    """
+    if not draws(env):
+        return ()
+    painter = Painter(env, len(trajectory.turns))
+    replay(painter, trajectory)
+    return tuple(painter.pictures)
+
+
+def data_url(svg: str) -> Markup:
+    """Return an SVG as a URL that holds it."""
+    return Markup("data:image/svg+xml;base64,") + base64.b64encode(svg.encode("utf-8", "replace")).decode("ascii")
+
+
+def fitting(pictures: Sequence[str], turns: Sequence[int], room: int) -> tuple[dict[int, Markup], int]:
+    """Return turn -> URL of the pictures that fit into so many bytes, from both ends, and how many of the turns lack one."""
+    room = min(room, MOST_BYTES)
+    shown: dict[int, Markup] = {}
+    for turn in _from_both_ends([turn for turn in turns if turn < len(pictures)]):
+        if pictures[turn]:
+            url = data_url(pictures[turn])
+            room -= len(url) + AROUND
+            if room < 0:
+                break
+            shown[turn] = url
+    return shown, len(turns) - len(shown) if any(pictures) else 0
+
+
+def _from_both_ends(turns: Sequence[int]) -> Iterator[int]:
+    for place in range(len(turns)):
+        yield turns[place // 2] if place % 2 == 0 else turns[-1 - place // 2]

@@ -1,0 +1,196 @@
+"""`compare`: two agents on the same tasks, or the entries of a sweep, task by task."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from statistics import fmean
+from typing import Any
+
+from agent_envs.base.errors import UsageError
+from agent_envs.evaluation.runs.episode_numbers import EpisodeNumbers
+from agent_envs.evaluation.runs.measures import Measures
+from agent_envs.evaluation.runs.run_folder import Run
+from agent_envs.evaluation.html.statistics.paired import Paired, compare_paired, holm
+from agent_envs.evaluation.html.statistics.rates import Rate, success_rate
+from agent_envs.evaluation.runs.by_label import figure, known_interval, metric_names
+from agent_envs.evaluation.suites.suite import Entry, named_changes
+
+
+@dataclass(frozen=True)
+class MetricContrast:
+    """A metric of both sides: means over tasks of the means over trials, of the tasks whose every episode has it.
+
+    The interval is that of the paired difference, second minus first, and not corrected for many metrics; bounds that are not
+    known are None.
+    """
+
+    means: tuple[float, float]
+    difference: float
+    interval: tuple[float | None, float | None]
+    tasks: int
+
+    def text(self) -> str:
+        """Return it in words."""
+        low, high = self.interval
+        bounds = "" if low is None else f" [{figure(low, '+')}, {figure(high, '+')}]"
+        difference = f"second minus first {figure(self.difference, '+')}{bounds}"
+        return f"{figure(self.means[0])} and {figure(self.means[1])}; {difference} (n={self.tasks} tasks)"
+
+    def to_json(self) -> dict[str, Any]:
+        """Return plain data."""
+        head = {"first": self.means[0], "second": self.means[1], "difference": self.difference}
+        return {**head, "interval": list(self.interval), "tasks": self.tasks}
+
+
+@dataclass(frozen=True)
+class Contrast:
+    """One comparison: the second minus the first. `adjusted` is the p value after Holm's correction over all shown.
+
+    `metrics` are those that both sides have, over the same tasks.
+    """
+
+    entry: str
+    first: str
+    second: str
+    rates: tuple[Rate, Rate]
+    paired: Paired
+    adjusted: float
+    metrics: dict[str, MetricContrast] = field(default_factory=dict)
+
+    @property
+    def verdict(self) -> str:
+        """What may be said, in words."""
+        if self.adjusted >= 0.05:
+            return "not distinguishable"
+        return f"{self.second if self.paired.difference > 0 else self.first} is better"
+
+    def to_json(self) -> dict[str, Any]:
+        """Return plain data."""
+        rates = [{"success": rate.value, "interval": [rate.low, rate.high]} for rate in self.rates]
+        head = {
+            "entry": self.entry,
+            "first": {"name": self.first, **rates[0]},
+            "second": {"name": self.second, **rates[1]},
+        }
+        row = {**head, **asdict(self.paired), "adjusted_p": self.adjusted, "verdict": self.verdict}
+        metrics = {name: item.to_json() for name, item in self.metrics.items()}
+        return {**row, "metrics": metrics} if metrics else row
+
+
+def compare_runs(first: Run, second: Run) -> tuple[list[Contrast], list[str]]:
+    """Return the paired comparison of each entry, and notes.
+
+    Raises:
+        UsageError: the runs share no tasks.
+    """
+    names = (first.agent, second.agent)
+    if names[0] == names[1]:
+        names = (f"{names[0]} ({first.folder.name})", f"{names[1]} ({second.folder.name})")
+    notes = []
+    pairs = list(zip(first.suite.entries, second.suite.entries, strict=False))
+    if first.suite.digest() != second.suite.digest():
+        same = len(first.suite.entries) == len(second.suite.entries) and all(a.tasks == b.tasks for a, b in pairs)
+        what = named_changes(first.suite.to_json(), second.suite.to_json())
+        if not same:
+            raise UsageError(f"these runs cannot be compared: their suites differ in {what}; play both on one suite")
+        notes.append(f"the suites differ in {what}: this compares two settings on the same tasks, not two agents alone")
+    measures = (Measures(), Measures())
+    numbers = (_by_entry(first.numbers(measures[0])), _by_entry(second.numbers(measures[1])))
+    drafts = [_contrast(one, names, (numbers[0][one.label], numbers[1][other.label])) for one, other in pairs]
+    told = dict.fromkeys(line for item in measures for line in item.notes.values())
+    return _adjusted(drafts), [*notes, *_left_out(numbers), *told]
+
+
+def compare_entries(run: Run) -> tuple[list[Contrast], list[str]]:
+    """Return the comparison of each entry of a sweep with the first.
+
+    Raises:
+        UsageError: the run has one entry only, or the entries' tasks differ.
+    """
+    base, *others = run.suite.entries
+    if not others or any(
+        {task for task, _, _ in other.tasks} != {task for task, _, _ in base.tasks} for other in others
+    ):
+        raise UsageError(
+            f"{run.folder} has no entries over the same tasks; name two runs, or make a run with "
+            "--sweep, --turn-limits or --feedback none,NAME"
+        )
+    measures = Measures()
+    numbers = _by_entry(run.numbers(measures))
+    drafts = [
+        _contrast(other, (base.label, other.label), (numbers[base.label], numbers[other.label])) for other in others
+    ]
+    return _adjusted(drafts), [*_left_out((numbers,)), *measures.notes.values()]
+
+
+def _by_entry(numbers: Sequence[EpisodeNumbers]) -> dict[str, list[EpisodeNumbers]]:
+    groups: dict[str, list[EpisodeNumbers]] = {}
+    for item in numbers:
+        groups.setdefault(item.entry, []).append(item)
+    return groups
+
+
+def _contrast(
+    entry: Entry, names: tuple[str, str], sides: tuple[list[EpisodeNumbers], list[EpisodeNumbers]]
+) -> Contrast:
+    """Compare over the tasks that both sides played to the end: a fault is no failure of an agent."""
+    lacking = {item.task for side in sides for item in side if not item.played}
+    kept = [[item for item in side if item.task not in lacking] for side in sides]
+    if not kept[0]:
+        raise UsageError(f"{entry.label}: no task was played to its end by both; finish the runs with eval --resume")
+    clusters = {task: cluster for task, _, cluster in entry.tasks if task not in lacking}
+    paired = compare_paired(_by_task(kept[0]), _by_task(kept[1]), clusters)
+    rates = tuple(
+        success_rate([float(i.success) for i in side], [i.task for i in side], [i.cluster for i in side])
+        for side in kept
+    )
+    metrics = _metrics((kept[0], kept[1]), clusters)
+    return Contrast(entry.label, *names, (rates[0], rates[1]), paired, paired.p_value, metrics)
+
+
+def _metrics(
+    sides: tuple[list[EpisodeNumbers], list[EpisodeNumbers]], clusters: Mapping[str, str]
+) -> dict[str, MetricContrast]:
+    shared = [name for name in metric_names(sides[0]) if name in metric_names(sides[1])]
+    drafts = {name: _metric(_means(name, sides[0]), _means(name, sides[1]), clusters) for name in shared}
+    return {name: draft for name, draft in drafts.items() if draft is not None}
+
+
+def _metric(
+    first: Mapping[str, float], second: Mapping[str, float], clusters: Mapping[str, str]
+) -> MetricContrast | None:
+    tasks = [task for task in first if task in second]
+    if not tasks:
+        return None
+    means = (fmean(first[task] for task in tasks), fmean(second[task] for task in tasks))
+    differences = [second[task] - first[task] for task in tasks]
+    interval = known_interval(differences, [clusters[task] for task in tasks])
+    return MetricContrast(means, fmean(differences), interval, len(tasks))
+
+
+def _means(name: str, side: Sequence[EpisodeNumbers]) -> dict[str, float]:
+    """Return the mean over trials of each task whose every episode has a metric."""
+    lacking = {item.task for item in side if name not in item.metrics}
+    table: dict[str, list[float]] = {}
+    for item in side:
+        if item.task not in lacking:
+            table.setdefault(item.task, []).append(item.metrics[name])
+    return {task: fmean(values) for task, values in table.items()}
+
+
+def _by_task(items: Sequence[EpisodeNumbers]) -> dict[str, list[float]]:
+    table: dict[str, list[float]] = {}
+    for item in items:
+        table.setdefault(item.task, []).append(float(item.success))
+    return table
+
+
+def _adjusted(drafts: list[Contrast]) -> list[Contrast]:
+    corrected = holm([draft.paired.p_value for draft in drafts])
+    return [replace(draft, adjusted=p) for draft, p in zip(drafts, corrected, strict=True)]
+
+
+def _left_out(sides: Sequence[Mapping[str, Sequence[EpisodeNumbers]]]) -> list[str]:
+    lacking = {
+        (entry, item.task) for side in sides for entry, items in side.items() for item in items if not item.played
+    }
+    return [f"{len(lacking)} tasks are left out: not every episode of theirs came to its end"] if lacking else []

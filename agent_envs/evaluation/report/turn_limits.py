@@ -1,0 +1,170 @@
+"""Turn-restricted evaluation: what agents reach, and how they end, against the free turns before a forced answer."""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from agent_envs.base.serialization import canonical_json
+from agent_envs.evaluation.report.charts import Curve, Point
+from agent_envs.evaluation.runs.episode_numbers import EpisodeNumbers
+from agent_envs.evaluation.html.statistics.rates import Rate, success_rate
+from agent_envs.evaluation.runs.by_label import known_interval, metric_names
+from agent_envs.evaluation.suites.suite import Entry, Suite
+
+AXIS = "free turns before the forced answer"
+
+
+@dataclass(frozen=True, slots=True)
+class LimitRow:
+    """One agent under one turn limit. Rates are over the planned episodes, turns a mean over those that ended.
+
+    Attributes:
+        subject: the environment and split; rows of one subject have the same tasks.
+        series: whose line it is: the agent, and what is varied beside the limit.
+        free_turns: before the forced answer; turns, where none can be forced.
+        success: solved tasks.
+        abstained: answers that say they do not know; None where the family does not tell.
+        wrong: wrong answers that do not abstain.
+        turns: of an episode, the answer included; None where none ended.
+        turns_interval: of the mean; bounds that are not known are None.
+    """
+
+    subject: str
+    series: str
+    free_turns: int
+    success: Rate
+    abstained: Rate | None
+    wrong: Rate
+    turns: float | None
+    turns_interval: tuple[float | None, float | None]
+
+    def to_json(self) -> dict[str, Any]:
+        """Return plain data; a rate is its value and its interval."""
+        row = asdict(self)
+        for name in ("success", "abstained", "wrong"):
+            rate = row[name]
+            row[name] = rate and {"value": rate["value"], "interval": [rate["low"], rate["high"]], "n": rate["trials"]}
+        return row
+
+
+@dataclass(frozen=True, slots=True)
+class LimitedRun:
+    """A run as this module needs it: who played, what, and the numbers of every planned episode."""
+
+    agent: str
+    suite: Suite
+    numbers: Sequence[EpisodeNumbers]
+
+
+def limit_rows(runs: Sequence[LimitedRun]) -> list[LimitRow]:
+    """Return a row for every entry with a turn limit, by subject, series and limit; none where limits are not varied."""
+    entries = [(run, entry) for run in runs for entry in run.suite.entries if entry.turn_limit is not None]
+    if len({entry.turn_limit for _, entry in entries}) < 2:
+        return []
+    subjects = _subjects([entry for _, entry in entries])
+    settings = _settings([entry for _, entry in entries])
+    rows = []
+    for (run, entry), subject, setting in zip(entries, subjects, settings, strict=True):
+        items = [item for item in run.numbers if item.entry == entry.label]
+        rows.append(_row(subject, ", ".join(filter(None, (run.agent, setting))), entry, items))
+    order = {name: place for place, name in enumerate(dict.fromkeys((row.subject, row.series) for row in rows))}
+    places = list(dict.fromkeys(row.subject for row in rows))
+    return sorted(rows, key=lambda row: (places.index(row.subject), order[row.subject, row.series], row.free_turns))
+
+
+def limit_curves(rows: Iterable[LimitRow]) -> tuple[Curve, ...]:
+    """Return, for each subject, accuracy, abstention, wrong answers and mean turns against the limit; a line an agent."""
+    groups: dict[str, list[LimitRow]] = {}
+    for row in rows:
+        groups.setdefault(row.subject, []).append(row)
+    return tuple(curve for subject, group in groups.items() for curve in _curves(subject, group))
+
+
+def _curves(subject: str, rows: Sequence[LimitRow]) -> list[Curve]:
+    drawn = (
+        ("Accuracy", "solved", [_percent(row, row.success) for row in rows]),
+        ("Abstention", 'answers that say "I don\'t know"', [_percent(row, row.abstained) for row in rows]),
+        ("Wrong answers", "wrong without abstaining", [_percent(row, row.wrong) for row in rows]),
+        ("Turns", "turns an episode, the answer included", [_turns(row) for row in rows]),
+    )
+    names = list(dict.fromkeys(row.series for row in rows))
+    curves = []
+    for title, label, points in drawn:
+        lines = {name: [p for row, p in zip(rows, points, strict=True) if p and row.series == name] for name in names}
+        # A series without points stays in the legend, so that an agent has one colour in all figures.
+        if any(lines.values()):
+            series = tuple((name, tuple(line)) for name, line in lines.items())
+            unit = "" if title == "Turns" else ", % of the planned episodes"
+            curves.append(Curve(f"{title} against turn limits, {subject}", AXIS, f"{label}{unit}", series))
+    return curves
+
+
+def _percent(row: LimitRow, rate: Rate | None) -> Point | None:
+    return None if rate is None else (float(row.free_turns), 100 * rate.value, 100 * rate.low, 100 * rate.high)
+
+
+def _turns(row: LimitRow) -> Point | None:
+    return None if row.turns is None else (float(row.free_turns), row.turns, *row.turns_interval)
+
+
+def _row(subject: str, series: str, entry: Entry, items: Sequence[EpisodeNumbers]) -> LimitRow:
+    known = metric_names(items)
+    abstained = [item.metrics.get("abstained", 0.0) for item in items]
+    wrong = [
+        item.metrics.get("wrong", 0.0) if "wrong" in known else float(item.outcome == "wrong answer") for item in items
+    ]
+    ended = [item for item in items if item.played]
+    turns = [float(item.turns) for item in ended]
+    return LimitRow(
+        subject,
+        series,
+        entry.turn_limit or 0,
+        _rate([float(item.success) for item in items], items),
+        _rate(abstained, items) if "abstained" in known else None,
+        _rate(wrong, items),
+        sum(turns) / len(turns) if turns else None,
+        known_interval(turns, [item.cluster for item in ended]) if turns else (None, None),
+    )
+
+
+def _rate(values: Sequence[float], items: Sequence[EpisodeNumbers]) -> Rate:
+    bounded = [min(max(value, 0.0), 1.0) for value in values]
+    return success_rate(bounded, [item.task for item in items], [item.cluster for item in items])
+
+
+def _subjects(entries: Sequence[Entry]) -> list[str]:
+    """Return what each entry is about; the same text exactly where the tasks are the same."""
+    heads = [f"{entry.env_id.rpartition('/')[2]} {entry.split}" for entry in entries]
+    tasks = [tuple(sorted(name for name, _, _ in entry.tasks)) for entry in entries]
+    different: dict[str, list[Any]] = {}
+    for head, names in zip(heads, tasks, strict=True):
+        if names not in different.setdefault(head, []):
+            different[head].append(names)
+    numbered = Counter({head: len(found) for head, found in different.items()})
+    return [
+        head if numbered[head] == 1 else f"{head}, {len(names):,} tasks (set {different[head].index(names) + 1})"
+        for head, names in zip(heads, tasks, strict=True)
+    ]
+
+
+def _settings(entries: Sequence[Entry]) -> list[str]:
+    """Return in which arguments and feedback entries of one environment differ, as text; "" where they do not."""
+    found = []
+    for entry in entries:
+        peers = [other.arguments for other in entries if other.env_id == entry.env_id]
+        names = sorted({name for arguments in peers for name in arguments})
+        varied = [name for name in names if len({_told(arguments, name) for arguments in peers}) > 1]
+        told = [f"{name}={_told(entry.arguments, name)}" for name in varied]
+        advised = {_advice(other) for other in entries if other.env_id == entry.env_id}
+        found.append(" ".join([*told, *([_advice(entry)] if len(advised) > 1 else [])]))
+    return found
+
+
+def _advice(entry: Entry) -> str:
+    return "feedback=none" if entry.feedback is None else entry.feedback.label
+
+
+def _told(arguments: Mapping[str, Any], name: str) -> str:
+    value = arguments.get(name, "default")
+    return value if isinstance(value, str) else canonical_json(value)

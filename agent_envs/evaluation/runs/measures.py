@@ -1,0 +1,158 @@
+"""What a family says of an episode beside success: labels of its task and metrics of what was played.
+
+They are companions of the environment's class (`register_companions`) and are computed when a run is read, from the same
+trajectories whether they were just played or come from a journal. Journals hold no tasks: those are fetched from the source
+of the entry's environment, which is made only where the class has such companions and a task is wanted.
+"""
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from functools import cached_property, lru_cache
+from typing import Any
+
+import gymnasium as gym
+from gymnasium.envs.registration import load_env_creator
+
+from agent_envs.core.builtin_agents import companion_of
+from agent_envs.base.errors import AgentEnvsError
+from agent_envs.evaluation.runs.episode_numbers import EpisodeNumbers, missing
+from agent_envs.evaluation.suites.plan import entry_env
+from agent_envs.evaluation.suites.suite import Entry, Suite
+from agent_envs.rollout.policy import core_of
+from agent_envs.core.registry import full_id
+from agent_envs.core.trajectory import Task, TaskSource, Trajectory
+
+Companion = Callable[[Any], Any]
+
+MOST_TASKS = 256  # kept of an entry: trials of a task lie near each other in a journal
+
+
+class Measures:
+    """Labels and metrics of the episodes of one run. `notes` tells, by entry, where they are not known and why."""
+
+    def __init__(self) -> None:
+        """Start with none."""
+        self.notes: dict[str, str] = {}
+        self._entries: dict[str, _Measured | None] = {}
+
+    def told(self, entry: Entry, numbers: EpisodeNumbers, trajectory: Trajectory | None = None) -> EpisodeNumbers:
+        """Return an episode's numbers with its labels, and where it came to its end with its metrics.
+
+        Raises:
+            RuntimeError: a companion failed or returned something else than it should; the message names the environment.
+        """
+        if entry.label not in self._entries:
+            self._entries[entry.label] = self._measured(entry)
+        measured = self._entries[entry.label]
+        return numbers if measured is None else measured.told(numbers, trajectory)
+
+    def planned(self, suite: Suite, found: Mapping[str, EpisodeNumbers]) -> list[EpisodeNumbers]:
+        """Return the numbers of every planned episode in the order of the suite; what is not among `found` is missing."""
+        return [
+            found.get(key) or self.told(entry, missing(entry, task, cluster, trial))
+            for key, entry, task, cluster, trial in suite.episodes()
+        ]
+
+    def _measured(self, entry: Entry) -> "_Measured | None":
+        # An id may carry a module to import; reading a run imports nothing that its files name.
+        entry = entry.model_copy(update={"env_id": entry.env_id.rpartition(":")[2]})
+        try:
+            env_class = class_of(entry)
+        except (AgentEnvsError, gym.error.Error, OSError, ImportError, AttributeError, KeyError) as error:
+            why = f"its environment is not known here ({type(error).__name__})"
+            self.notes[entry.label] = f"{entry.label}: labels and metrics, if it has any, are not told, as {why}"
+            return None
+        labels, metrics = companion_of(env_class, "labels"), companion_of(env_class, "metrics")
+        return _Measured(entry, labels, metrics, self.notes) if labels or metrics else None
+
+
+def class_of(entry: Entry) -> type:
+    """Return the class of an entry's environment; it is made only where what is registered is no class.
+
+    Raises:
+        KeyError: nothing is registered under the entry's id, or as the registered entry point raises.
+    """
+    creator: Any = gym.registry[full_id(entry.env_id)].entry_point
+    if isinstance(creator, str):
+        creator = load_env_creator(creator)
+    return creator if isinstance(creator, type) else type(core_of(entry_env(entry)))
+
+
+class _Measured:
+    """One entry whose environment has such companions."""
+
+    def __init__(
+        self, entry: Entry, labels: Companion | None, metrics: Companion | None, notes: dict[str, str]
+    ) -> None:
+        self._entry, self._labels, self._metrics, self._notes = entry, labels, metrics, notes
+        self._digests = {task: content for task, content, _ in entry.tasks}
+        self._known: dict[str, dict[str, str]] = {}
+        self._equal: dict[tuple[tuple[str, str], ...], dict[str, str]] = {}
+        self._task = lru_cache(maxsize=MOST_TASKS)(self._fetched)
+
+    def told(self, numbers: EpisodeNumbers, trajectory: Trajectory | None) -> EpisodeNumbers:
+        labels, metrics = self._known.get(numbers.task), dict[str, float]()
+        played = trajectory if self._metrics and numbers.played else None
+        if labels is None or played is not None:
+            task = (trajectory and trajectory.task) or self._task(numbers.task)
+            if task is None:
+                return numbers
+            if labels is None:
+                labels = self._known[numbers.task] = self._labels_of(task)
+            if played is not None:
+                metrics = self._metrics_of(replace(played, task=task))
+        return replace(numbers, labels=labels, metrics=metrics)
+
+    def _labels_of(self, task: Task) -> dict[str, str]:
+        found = self._asked("labels", self._labels, task, task) if self._labels else {}
+        if not isinstance(found, dict) or not all(isinstance(part, str) for row in found.items() for part in row):
+            raise self._wrong("labels", task, f"returned {str(found)[:200]}; it returns texts by name")
+        return self._equal.setdefault(tuple(found.items()), found)  # ten thousand tasks have few different ones
+
+    def _metrics_of(self, trajectory: Trajectory) -> dict[str, float]:
+        task = trajectory.task
+        found = self._asked("metrics", self._metrics, trajectory, task)
+        if not isinstance(found, dict) or not all(map(_is_metric, found.items())):
+            raise self._wrong("metrics", task, f"returned {str(found)[:200]}; it returns finite numbers by name")
+        return {name: float(value) for name, value in found.items()}
+
+    def _asked(self, kind: str, companion: Any, subject: Any, task: Any) -> Any:
+        try:
+            return companion(subject)
+        except Exception as error:
+            raise self._wrong(kind, task, f"failed: {type(error).__name__}: {error}") from error
+
+    def _wrong(self, kind: str, task: Any, what: str) -> RuntimeError:
+        return RuntimeError(f"{self._entry.env_id}: its {kind} companion, for task {task.id!r}, {what}")
+
+    @cached_property
+    def _source(self) -> TaskSource | None:
+        try:
+            return core_of(entry_env(self._entry)).source
+        except (AgentEnvsError, gym.error.Error, OSError, ImportError, KeyError) as error:
+            # The message may name folders of this machine, and pages are passed on.
+            self._unknown(f"its environment cannot be made here ({type(error).__name__})")
+            return None
+
+    def _fetched(self, name: str) -> Task | None:
+        if self._source is None:
+            return None
+        try:
+            task = self._source.get(self._entry.split, name)
+        except (KeyError, AgentEnvsError):
+            self._unknown("a task is not there")
+            return None
+        if task.digest != self._digests[name]:
+            self._unknown("a task has another content here")
+            return None
+        return task
+
+    def _unknown(self, why: str) -> None:
+        label = self._entry.label
+        self._notes.setdefault(label, f"{label}: not all labels and metrics are told, as {why}")
+
+
+def _is_metric(row: tuple[Any, Any]) -> bool:
+    name, value = row
+    return isinstance(name, str) and isinstance(value, int | float) and math.isfinite(value)

@@ -1,0 +1,300 @@
+"""The folder of a run: its settings, its suite, its journal, what outside services said, and its results.
+
+config.json      who plays, and everything that must stay equal when a killed run goes on
+suite.json       what is played
+journal.jsonl    every finished episode, appended as it finishes
+externals.jsonl  what outside services answered to the environments, where there are any
+results.json     the numbers; they can be computed again from the rest
+"""
+
+import hashlib
+import json
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from dataclasses import field as dataclass_field
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, JsonValue, ValidationError
+
+from agent_envs.base.serialization import canonical_json
+from agent_envs.services.chat.prices import Price, load_prices
+from agent_envs.base.errors import UsageError
+from agent_envs.evaluation.runs.suite_feedback import feedback_prices
+from agent_envs.evaluation.runs.episode_numbers import EpisodeNumbers, numbers_of
+from agent_envs.evaluation.runs.measures import Measures
+from agent_envs.evaluation.suites.suite import Entry, Hex, Suite, changes, named_changes, read_suite, suite_text
+from agent_envs.base.jsonl_log import Journal, read_journal
+from agent_envs.rollout.episode_runner import EpisodeResult
+from agent_envs.rollout.run_log import UNFINISHED, RunLog, result_of
+from agent_envs.datasets.corpora import write_atomically
+from agent_envs.base.strict_model import Strict
+from agent_envs.version import VERSION
+from agent_envs.wrappers.feedback_costs import PREFIX
+
+CONFIG_SCHEMA: Literal["agent-envs/config@1"] = "agent-envs/config@1"
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How a suite is played.
+
+    Attributes:
+        agent: its name, see `agents.make_agent`.
+        agent_options: its arguments.
+        concurrency: episodes at a time.
+        max_cost_usd: no call begins once this much is spent; None for no limit.
+        prices: path of a table of prices; "" for the one that comes with the package.
+        smoke: only a part of a split: such a run cannot be packed.
+        pack: folder that the submission is written to when the run is complete; "" for none.
+    """
+
+    agent: str
+    agent_options: dict[str, Any] = dataclass_field(default_factory=dict)
+    concurrency: int = 1
+    max_cost_usd: float | None = None
+    prices: str = ""
+    smoke: bool = False
+    pack: str = ""
+
+
+class Identity(Strict):
+    """What must not change between the parts of one run."""
+
+    agent: str
+    agent_options: dict[str, JsonValue]
+    agent_code: str
+    package: str
+    suite: str
+    suite_digest: Hex
+    smoke: bool
+
+
+class Config(Strict):
+    """`config.json`."""
+
+    format: Annotated[Literal["agent-envs/config@1"], Field(alias="schema")] = CONFIG_SCHEMA
+    identity: Identity
+    concurrency: Annotated[int, Field(ge=1)]
+    max_cost_usd: float | None
+    price: Price | None
+    prices_date: str
+    pack: str
+    feedback_prices: dict[str, Price] = {}
+
+    def settings(self) -> Settings:
+        """Return the settings that were given."""
+        known = self.identity
+        return Settings(
+            known.agent,
+            dict(known.agent_options),
+            self.concurrency,
+            self.max_cost_usd,
+            "",
+            known.smoke,
+            self.pack,
+        )
+
+
+@dataclass(frozen=True)
+class Played:
+    """An episode of a run, with its place in the suite."""
+
+    key: str
+    entry: Entry
+    cluster: str
+    trial: int
+    result: EpisodeResult
+
+    def numbers(self, measures: Measures) -> EpisodeNumbers:
+        """Return what counts of it, labels and metrics included."""
+        numbers = numbers_of(self.entry, self.cluster, self.trial, self.result)
+        return measures.told(self.entry, numbers, self.result.trajectory)
+
+
+class Run:
+    """A run that lies in a folder."""
+
+    def __init__(self, folder: Path, config: Config, suite: Suite) -> None:
+        """Take what `open_run` or `claim` read."""
+        self.folder, self.config, self.suite = folder, config, suite
+
+    @property
+    def agent(self) -> str:
+        """The agent's name."""
+        return self.config.identity.agent
+
+    @property
+    def externals(self) -> Path:
+        """Where outside services are recorded."""
+        return self.folder / "externals.jsonl"
+
+    def log(self) -> RunLog:
+        """Return the journal, bound to the identity of the run."""
+        return RunLog(self.folder / "journal.jsonl", {"identity": self.config.identity.model_dump(mode="json")})
+
+    def rows(self) -> Iterator[Played]:
+        """Yield the finished episodes in the order of the journal, then those that only a fault or the budget ended.
+
+        Raises:
+            UsageError: the journal belongs to another configuration, or holds what was not planned.
+        """
+        path = self.folder / "journal.jsonl"
+        places = {key: (entry, cluster, trial) for key, entry, _, cluster, trial in self.suite.episodes()}
+        tasks = {key: task for key, _, task, _, _ in self.suite.episodes()}
+        journal = read_journal(path)
+        head = next(journal, None)
+        identity = self.config.identity.model_dump(mode="json")
+        if head is not None and (not isinstance(head, dict) or head.get("identity") != identity):
+            known = head.get("identity") if isinstance(head, dict) else head
+            raise UsageError(f"{path} was written with another {named_changes(known, identity) or 'head'}")
+        unfinished: dict[str, Played] = {}
+        finished: set[str] = set()
+        for row in journal:
+            key, result = result_of(row, path)
+            if key not in places or key in finished:
+                raise UsageError(f"{path}: episode {key} is {'there twice' if key in finished else 'not planned'}")
+            header = result.trajectory.header
+            if (header.episode_key, header.task_id) != (key, tasks[key]):
+                raise UsageError(f"{path}: the row of episode {key} holds episode {header.episode_key}")
+            played = Played(key, *places[key], _together(unfinished.pop(key, None), result))
+            if result.status in UNFINISHED:
+                unfinished[key] = played
+            else:
+                finished.add(key)
+                yield played
+        yield from unfinished.values()
+
+    def has_unfinished(self) -> bool:
+        """Return whether the journal holds episodes that a fault or the budget ended."""
+        path = self.folder / "journal.jsonl"
+        return any(isinstance(row, dict) and row.get("status") in UNFINISHED for row in read_journal(path))
+
+    def numbers(self, measures: Measures | None = None) -> list[EpisodeNumbers]:
+        """Return the numbers of every planned episode, in the order of the suite; those that were not played too."""
+        measures = measures or Measures()
+        return measures.planned(self.suite, {played.key: played.numbers(measures) for played in self.rows()})
+
+
+def _together(before: Played | None, result: EpisodeResult) -> EpisodeResult:
+    """Return a result with what earlier parts of the run spent on its episode."""
+    if before is None:
+        return result
+    old = before.result
+    causes = (*old.attempts, old.fault) if old.status == "fault" else old.attempts
+    # What feedback said is found again, and asked for once.
+    spent = {name: count for name, count in old.usage.items() if not name.startswith(PREFIX)}
+    return replace(
+        result,
+        usage=dict(Counter(spent) + Counter(result.usage)),
+        attempts=(*causes, *result.attempts),
+        seconds=old.seconds + result.seconds,
+        agent_seconds=old.agent_seconds + result.agent_seconds,
+    )
+
+
+def identity_of(suite: Suite, settings: Settings) -> Identity:
+    """Return what must stay equal of a suite and settings in this installation."""
+    return Identity(
+        agent=settings.agent,
+        agent_options=settings.agent_options,
+        agent_code=agent_code(settings.agent),
+        package=VERSION,
+        suite=suite.name,
+        suite_digest=suite.digest(),
+        smoke=settings.smoke,
+    )
+
+
+def agent_code(name: str) -> str:
+    """Return the sha256 of the file that holds the class of a `module:Class` agent; "" for other agents."""
+    module, colon, attribute = name.partition(":")
+    if not colon or not attribute.isidentifier() or module in ("openai", "anthropic"):
+        return ""
+    if "" not in sys.path:
+        sys.path.insert(0, "")
+    try:
+        spec = find_spec(module)
+    except (ImportError, ValueError):
+        return ""
+    if spec is None or not spec.origin or not Path(spec.origin).is_file():
+        return ""
+    return hashlib.sha256(Path(spec.origin).read_bytes()).hexdigest()
+
+
+def claim(folder: Path, suite: Suite, settings: Settings) -> Run:
+    """Return the run of a folder, which is made where it is missing.
+
+    Raises:
+        UsageError: the folder cannot be made, or holds a run of another configuration; the message names what differs.
+    """
+    identity = identity_of(suite, settings)
+    table = load_prices(Path(settings.prices) if settings.prices else None)
+    config = Config(
+        identity=identity, concurrency=settings.concurrency, max_cost_usd=settings.max_cost_usd,
+        price=table.price(settings.agent), prices_date=table.date, pack=settings.pack,
+        feedback_prices=feedback_prices(suite, table),
+    )  # fmt: skip
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UsageError(f"{folder} cannot be the folder of a run: {error}") from error
+    if (folder / "config.json").exists():
+        old = open_run(folder)
+        what = changes(old.suite.to_json(), suite.to_json())
+        what += changes(old.config.identity.model_dump(mode="json"), identity.model_dump(mode="json"))
+        if what:
+            more = f" and {len(what) - 3} more" if len(what) > 3 else ""
+            raise UsageError(f"{folder} holds a run with another {', '.join(what[:3])}{more}: choose another --out")
+        Journal(folder / "journal.jsonl").close()  # refuses while another process plays this run
+    else:
+        _write(folder / "suite.json", suite_text(suite))
+    _write(folder / "config.json", canonical_json(config.model_dump(mode="json")) + "\n")
+    return Run(folder, config, suite)
+
+
+def open_run(folder: Path) -> Run:
+    """Return the run that lies in a folder.
+
+    Raises:
+        UsageError: there is none, or its parts do not belong together.
+    """
+    paths = [folder / "config.json", folder / "suite.json"]
+    if not all(path.is_file() for path in paths):
+        raise UsageError(f"{folder} is no folder of a run: it has no config.json and suite.json (eval --out makes one)")
+    try:
+        config = Config.model_validate_json(paths[0].read_bytes())
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        raise UsageError(f"{paths[0]}: {'.'.join(map(str, first['loc']))}: {first['msg']}") from None
+    suite = read_suite(paths[1].read_bytes(), str(paths[1]))
+    if suite.digest() != config.identity.suite_digest:
+        raise UsageError(
+            f"{paths[1]} was changed since the run began: its digest is {suite.digest()[:12]}, "
+            f"and config.json says {config.identity.suite_digest[:12]}"
+        )
+    return Run(folder, config, suite)
+
+
+def same_identity(run: Run) -> None:
+    """Refuse to go on with a run whose agent or package is another one now.
+
+    Raises:
+        UsageError: the message names what changed.
+    """
+    now = identity_of(run.suite, run.config.settings())
+    what = named_changes(run.config.identity.model_dump(mode="json"), now.model_dump(mode="json"))
+    if what:
+        raise UsageError(f"{run.folder} cannot go on: {what} since it began; start a new run")
+
+
+def _write(path: Path, text: str) -> None:
+    write_atomically(path, lambda file: file.write(text.encode()))
+
+
+def save_results(run: Run, row: dict[str, Any]) -> None:
+    """Write `results.json`."""
+    _write(run.folder / "results.json", json.dumps(row, indent=2) + "\n")

@@ -1,0 +1,146 @@
+"""Feedback in evaluation: what a person asks for, what its models cost, and a limit that holds over agent and feedback."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from agent_envs.services.chat import ChatModel, make_chat_model
+from agent_envs.services.chat.named import is_chat_name
+from agent_envs.services.chat.prices import Price, PriceTable, cost_of
+from agent_envs.services.chat.spending import LimitedChat, Purse
+from agent_envs.base.errors import UsageError
+from agent_envs.evaluation.suites.suite import Feedback, Suite
+from agent_envs.evaluation.runs.summary import Summary
+from agent_envs.services.recording import read_answers
+from agent_envs.wrappers.feedback_costs import feedback_usage
+from agent_envs.wrappers.feedback_prompts import EPSILON, read_templates
+from agent_envs.wrappers.feedback_models import PORT
+
+NONE = "none"
+MOST_LABEL = 400  # characters, of an entry
+
+
+def feedback_named(
+    names: str, epsilon: float | None, templates: str, options: Mapping[str, Any]
+) -> tuple[Feedback | None, ...]:
+    """Return what `--feedback` names: one, or several that are compared, `none` among them for none.
+
+    Args:
+        names: separated by commas; "" for none at all.
+        epsilon: how often it is to explore; None for the paper's default.
+        templates: a folder with explore.md and exploit.md, "" for ours; of chat models.
+        options: of chat models.
+
+    Raises:
+        UsageError: the same name twice, templates that cannot be read, or settings that nothing here takes.
+    """
+    parts = [part.strip() for part in names.split(",") if part.strip()]
+    chats = [part for part in parts if is_chat_name(part)]
+    if len(set(parts)) < len(parts):
+        raise UsageError(f"--feedback {names}: each one once")
+    if (templates or options) and not chats:
+        raise UsageError("--feedback-templates and --feedback-arg are for a chat model that --feedback names")
+    shown = read_templates(templates)
+    explored = EPSILON if epsilon is None else epsilon
+
+    def told(name: str) -> Feedback | None:
+        if name == NONE:
+            return None
+        if name not in chats:
+            return Feedback(model=name, epsilon=explored)
+        texts = shown.texts if templates else {}
+        return Feedback(model=name, epsilon=explored, templates=shown.digest, texts=texts, options=dict(options))
+
+    try:
+        return tuple(told(part) for part in parts) or (None,)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        raise UsageError(f"--feedback {names}: {first['msg']}") from None
+
+
+def with_feedback(suite: Suite, feedback: Sequence[Feedback | None]) -> Suite:
+    """Return a suite whose every entry is played with feedback: another suite, whose scores are its own.
+
+    Raises:
+        UsageError: several are asked for at once.
+    """
+    if list(feedback) == [None]:
+        return suite
+    if len(feedback) > 1 or feedback[0] is None:
+        raise UsageError("--suite takes one --feedback; play each in a run of its own, and compare the runs")
+    told = feedback[0]
+    longest = max(len(entry.label) for entry in suite.entries) + 1 + len(told.label)
+    if longest > MOST_LABEL:
+        raise UsageError(f"--feedback: labels of entries would have {longest} characters, and may have {MOST_LABEL}")
+    entries = tuple(
+        entry.model_copy(update={"feedback": told, "label": f"{entry.label} {told.label}"}) for entry in suite.entries
+    )
+    return suite.model_copy(update={"id": f"{suite.id[:31]}-feedback", "entries": entries})
+
+
+def feedback_models(suite: Suite) -> dict[str, str]:
+    """Return the chat models that give feedback in a suite: name in the suite -> name of the model."""
+    told = {entry.feedback.model: entry.feedback.options for entry in suite.entries if entry.feedback is not None}
+    return {name: make_chat_model(name, **options).name for name, options in told.items() if is_chat_name(name)}
+
+
+def feedback_prices(suite: Suite, table: PriceTable) -> dict[str, Price]:
+    """Return the prices of a suite's feedback models, by their names in the suite; of those that have one."""
+    found = {name: table.price(name) for name in feedback_models(suite)}
+    return {name: price for name, price in found.items() if price is not None}
+
+
+def check_priced(suite: Suite, prices: Mapping[str, Price]) -> None:
+    """Check that a limit in dollars can hold over a suite's feedback.
+
+    Raises:
+        UsageError: a feedback model has no price.
+    """
+    if missing := sorted(feedback_models(suite).keys() - prices.keys()):
+        raise UsageError(
+            f"--max-cost: no price is known for the feedback that --feedback {','.join(missing)} asks for; give a table with "
+            "--prices FILE, as docs/veg.md shows one"
+        )
+
+
+def feedback_cost(usage: Mapping[str, int], feedback: Feedback | None, prices: Mapping[str, Price]) -> float | None:
+    """Return US dollars for the feedback of an episode; None where it took tokens of a model without a price."""
+    part = feedback_usage(usage)
+    if not part or feedback is None:
+        return 0.0
+    price = prices.get(feedback.model)
+    return None if price is None else cost_of(price, part)
+
+
+def feedback_lines(items: Sequence[Summary]) -> list[str]:
+    """Return a line for each entry whose feedback took calls: what, and what it cost an episode and in all."""
+    lines = []
+    for item in items:
+        used, cost = feedback_usage(item.usage), item.feedback_cost_usd
+        if used:
+            told = "cost not known: no price"
+            if cost is not None:
+                told = f"{cost / item.episodes:.6f} USD an episode, {cost:.4f} USD in all"
+            tokens = f"{used.get('input', 0):,} tokens in and {used.get('output', 0):,} out"
+            lines.append(f"{item.entry}: {used.get('calls', 0):,} calls for feedback, {tokens}: {told}")
+    return lines
+
+
+class FeedbackCharge:
+    """Puts one purse before the feedback models of a suite; what an earlier part of the run was answered is spent."""
+
+    def __init__(self, suite: Suite, prices: Mapping[str, Price], purse: Purse, recorded: Path | None) -> None:
+        """Take the suite, its prices (see `check_priced`), the purse, and what an earlier part of the run was answered."""
+        self._prices = {model: prices[name] for name, model in feedback_models(suite).items()}
+        self._purse = purse
+        for row in read_answers(recorded) if recorded is not None and recorded.exists() else ():
+            for model, price in self._prices.items():
+                if row["port"] == PORT + model or row["port"].startswith(f"{PORT}{model}#"):
+                    purse.pay(row["response"].get("usage", {}), price)
+
+    def __call__(self, model: ChatModel) -> ChatModel:
+        """Return a feedback model behind the purse."""
+        price = self._prices.get(model.name)
+        return model if price is None else LimitedChat(model, price, self._purse)

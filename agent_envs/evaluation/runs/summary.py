@@ -1,0 +1,177 @@
+"""The numbers of a run: per entry of its suite, and the suite's score. Rates are over the planned episodes."""
+
+import math
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from agent_envs.evaluation.runs.episode_numbers import EpisodeNumbers
+from agent_envs.evaluation.html.statistics.rates import (
+    Rate,
+    mean_interval,
+    pass_at_rate,
+    pass_hat_rate,
+    success_rate,
+    weighted_rate,
+)
+from agent_envs.evaluation.runs.by_label import Metric, Stratum, metrics_of, strata_of
+from agent_envs.evaluation.suites.suite import Entry, Suite
+
+FEW_VALID = 0.95
+Costs = tuple[float | None, float | None]  # of an episode, and the part for feedback
+POWERS = (1, 2, 4, 8, 16, 32, 64)  # the k of pass^k and pass@k, up to the number of trials
+
+
+@dataclass(frozen=True)
+class Summary:
+    """The numbers of one entry. Planned episodes that were not played count as no success, and are told.
+
+    Means of turns, calls and characters are over the episodes that came to an end. `feedback_cost_usd` is the part of
+    `cost_usd` that was paid for feedback; both are None where a price is not known. `strata` (by label) and `metrics` are what
+    the environment's family tells beside success, and are empty for those that tell nothing.
+    """
+
+    entry: str
+    env_id: str
+    split: str
+    turn_limit: int | None
+    success: Rate
+    pass_hat: dict[int, Rate]
+    pass_at: dict[int, Rate]
+    mean_return: float
+    return_interval: tuple[float, float]
+    episodes: int
+    outcomes: dict[str, int]
+    fault_causes: dict[str, int]
+    retried: int
+    mean_turns: float
+    valid_actions: float
+    mean_calls: float
+    mean_prose: float
+    usage: dict[str, int]
+    cost_usd: float | None
+    feedback_cost_usd: float | None
+    seconds: float
+    agent_seconds: float
+    strata: dict[str, tuple[Stratum, ...]]
+    metrics: dict[str, Metric]
+
+    @property
+    def faults(self) -> int:
+        """Episodes in which an outside service failed for good."""
+        return self.outcomes.get("fault", 0)
+
+    @property
+    def unplayed(self) -> int:
+        """Planned episodes that were not begun, or cut short by the cost limit."""
+        return self.outcomes.get("budget", 0) + self.outcomes.get("missing", 0)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return plain data; `success` is a number and `interval` its bounds. Bounds that are not known are None."""
+        row = asdict(self)
+        del row["strata"], row["metrics"]
+        rate = row.pop("success")
+        low, high = self.return_interval
+        known = math.isfinite(low) and low < high  # equal returns say nothing about the spread of others
+        row["return_interval"] = [low, high] if known else [None, None]
+        for name in ("pass_hat", "pass_at"):
+            row[name] = {str(k): [item["value"], item["low"], item["high"]] for k, item in row[name].items()}
+        counts = {
+            "tasks": rate["tasks"],
+            "clusters": rate["clusters"],
+            "faults": self.faults,
+            "unplayed": self.unplayed,
+        }
+        return {"success": rate["value"], "interval": [rate["low"], rate["high"]], **row, **counts, **self.told()}
+
+    def told(self) -> dict[str, Any]:
+        """Return the strata and the metrics as plain data; without the one that there is none of."""
+        strata = {name: [item.to_json() for item in rows] for name, rows in self.strata.items()}
+        metrics = {name: item.to_json() for name, item in self.metrics.items()}
+        return {name: table for name, table in (("strata", strata), ("metrics", metrics)) if table}
+
+    def warnings(self) -> list[str]:
+        """Return what a reader of these numbers must know."""
+        lines = []
+        if self.valid_actions < FEW_VALID and self.mean_turns:
+            lines.append(
+                f"{self.entry}: only {100 * self.valid_actions:.1f} % of the turns held a valid action; below "
+                f"{100 * FEW_VALID:.0f} % a score tells about the format as much as about the task"
+            )
+        if self.faults:
+            lines.append(f"{self.entry}: {self.faults} of {self.episodes} episodes ended in a fault and count 0")
+        if self.unplayed:
+            lines.append(
+                f"{self.entry}: {self.unplayed} of {self.episodes} planned episodes were not played and count 0"
+            )
+        return lines
+
+
+def summarise(
+    suite: Suite, numbers: Sequence[EpisodeNumbers], costs: Sequence[float | None], advice: Sequence[float | None]
+) -> tuple[Summary, ...]:
+    """Return the summary of each entry.
+
+    Args:
+        suite: what was played.
+        numbers: of every planned episode.
+        costs: US dollars, one an episode; None where no price is known.
+        advice: the part of them that was paid for feedback.
+    """
+    groups: dict[str, list[tuple[EpisodeNumbers, Costs]]] = {entry.label: [] for entry in suite.entries}
+    for item, cost, part in zip(numbers, costs, advice, strict=True):
+        groups[item.entry].append((item, (cost, part)))
+    return tuple(_summary(entry, suite.trials, groups[entry.label]) for entry in suite.entries)
+
+
+def score_of(suite: Suite, summaries: Sequence[Summary]) -> Rate | None:
+    """Return the suite's score, the weighted mean of its entries' success rates; None for an unscored suite."""
+    if not suite.scored:
+        return None
+    return weighted_rate([item.success for item in summaries], [entry.weight for entry in suite.entries])
+
+
+def _summary(entry: Entry, trials: int, rows: list[tuple[EpisodeNumbers, Costs]]) -> Summary:
+    items = [item for item, _ in rows]
+    tasks, clusters = [item.task for item in items], [item.cluster for item in items]
+    wins = [float(item.success) for item in items]
+    ks = [k for k in POWERS if 1 < trials and k <= trials]
+    played = [item for item in items if item.played]
+    turns = sum(item.turns for item in played)
+    usage: Counter[str] = Counter()
+    for item in items:
+        usage.update(item.usage)
+    costs, advice = ([pair[place] for _, pair in rows] for place in (0, 1))
+    returns = [item.total_reward for item in played] or [0.0]
+    faults = Counter(item.fault for item in items if item.status == "fault")
+    return Summary(
+        entry=entry.label,
+        env_id=entry.env_id,
+        split=entry.split,
+        turn_limit=entry.turn_limit,
+        success=success_rate(wins, tasks, clusters),
+        pass_hat={k: pass_hat_rate(wins, tasks, k, clusters) for k in ks},
+        pass_at={k: pass_at_rate(wins, tasks, k, clusters) for k in ks},
+        mean_return=sum(returns) / len(returns),
+        return_interval=mean_interval(returns, [item.cluster for item in played] or ["none"]),
+        episodes=len(items),
+        outcomes=dict(sorted(Counter(item.outcome for item in items).items())),
+        fault_causes=dict(faults.most_common(5)),
+        retried=sum(item.attempts > 0 for item in items),
+        mean_turns=turns / max(len(played), 1),
+        valid_actions=sum(item.valid for item in played) / max(turns, 1),
+        mean_calls=sum(item.calls for item in played) / max(len(played), 1),
+        mean_prose=sum(item.prose for item in played) / max(turns, 1),
+        usage=dict(sorted(usage.items())),
+        cost_usd=_sum(costs),
+        feedback_cost_usd=_sum(advice),
+        seconds=math.fsum(item.seconds for item in items),
+        agent_seconds=math.fsum(item.agent_seconds for item in items),
+        strata=strata_of(items),
+        metrics=metrics_of(items),
+    )
+
+
+def _sum(costs: Sequence[float | None]) -> float | None:
+    return None if None in costs else math.fsum(cost for cost in costs if cost is not None)

@@ -1,0 +1,194 @@
+"""From what a person asks for to a suite, and from a suite to the episodes that are played."""
+
+import itertools
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import gymnasium as gym
+
+from agent_envs.base.serialization import canonical_json
+from agent_envs.core.env import TurnEnv
+from agent_envs.base.errors import AgentEnvsError, UsageError
+from agent_envs.evaluation.suites.suite import ADHOC, Entry, Feedback, Suite, seed_of
+from agent_envs.rollout.policy import core_of
+from agent_envs.core.registry import NAMESPACE, full_id, spec_json
+from agent_envs.rollout.run_log import Planned
+from agent_envs.wrappers import ForcedAnswer, TurnLimit, VerbalFeedback
+
+
+@dataclass(frozen=True)
+class Choice:
+    """What a person asks for: one environment, over the values of one argument or over turn limits where these are given.
+
+    Attributes:
+        env_id: an id, short or full.
+        arguments: of the environment.
+        split: "" for test, else dev, else the last there is.
+        limit: only the first tasks; None for the whole split.
+        trials: episodes a task.
+        sweep: (argument, its values), or None.
+        turn_limits: free turns before a forced answer, or turns where no answer can be forced; see `allowed_limits`.
+        feedback: before every turn, see `VerbalFeedback`; several are entries of their own, None among them for none.
+    """
+
+    env_id: str
+    arguments: dict[str, Any] = field(default_factory=dict)
+    split: str = ""
+    limit: int | None = None
+    trials: int = 1
+    sweep: tuple[str, tuple[Any, ...]] | None = None
+    turn_limits: tuple[int, ...] = ()
+    feedback: tuple[Feedback | None, ...] = (None,)
+
+
+def adhoc_suite(choice: Choice) -> Suite:
+    """Return the suite of a choice; it is unscored where it has several entries, as their mean says nothing.
+
+    Raises:
+        UsageError: the environment, the split or a number cannot be.
+    """
+    if (choice.limit is not None and choice.limit < 1) or choice.trials < 1:
+        raise UsageError(f"limit={choice.limit} and trials={choice.trials}: give numbers >= 1")
+    if len(set(choice.turn_limits)) < len(choice.turn_limits):
+        raise UsageError(f"turn limits {choice.turn_limits}: each one once")
+    entries = tuple(_entries(choice))
+    return Suite(id=ADHOC, version="0.0", scored=len(entries) == 1, trials=choice.trials, entries=entries)
+
+
+def _entries(choice: Choice) -> Iterator[Entry]:
+    name, values = choice.sweep or ("", (None,))
+    for value in values:
+        arguments = {**choice.arguments, **({name: value} if name else {})}
+        env = gym.make(full_id(choice.env_id), **arguments)
+        core = core_of(env)
+        split = choose_split(choice, core.source.splits)
+        label = [f"{name}={value if isinstance(value, str) else canonical_json(value)}"] if name else []
+        tasks = tasks_of(core, split, choice.limit)
+        unit = "free_turns" if core.answer_tags[0] else "turns"
+        limits = allowed_limits(core, choice.turn_limits) or (None,)
+        for turns, feedback in itertools.product(limits, choice.feedback):
+            parts = label if turns is None else [*label, f"{unit}={turns}"]
+            if len(choice.feedback) > 1 or feedback is not None:
+                parts = [*parts, feedback.label if feedback is not None else "feedback=none"]
+            yield Entry(
+                label=" ".join(parts) or core.env_id.removeprefix(f"{NAMESPACE}/"),
+                env_id=core.env_id,
+                arguments=arguments,
+                spec_digest=core.spec_digest,
+                split=split,
+                turn_limit=turns,
+                feedback=feedback,
+                tasks=tasks,
+            )
+
+
+def allowed_limits(core: TurnEnv, turn_limits: tuple[int, ...]) -> tuple[int, ...]:
+    """Return turn limits as an environment can grant them, each one once: a larger one is the largest that is possible.
+
+    Raises:
+        UsageError: 0 turns where no answer can be forced.
+    """
+    forces = bool(core.answer_tags[0])
+    if not forces and 0 in turn_limits:
+        raise UsageError(f"{core.env_id} has no answer to force: give turn limits >= 1")
+    most = core.max_turns - forces
+    return tuple(dict.fromkeys(min(turns, most) for turns in turn_limits))
+
+
+def limited(suite: Suite, limit: int | None) -> Suite:
+    """Return a suite with the first `limit` tasks of each entry only; the same suite for None."""
+    if limit is None:
+        return suite
+    entries = tuple(entry.model_copy(update={"tasks": entry.tasks[:limit]}) for entry in suite.entries)
+    return suite.model_copy(update={"entries": entries})
+
+
+def choose_split(choice: Choice, splits: tuple[str, ...]) -> str:
+    """Return the split of a choice: the one asked for, else test, else dev, else the last there is."""
+    if choice.split and choice.split not in splits:
+        raise UsageError(f"{choice.env_id}: no split {choice.split!r}; the splits are {', '.join(splits)}")
+    return choice.split or next((name for name in ("test", "dev") if name in splits), splits[-1])
+
+
+def tasks_of(core: TurnEnv, split: str, limit: int | None) -> tuple[tuple[str, str, str], ...]:
+    """Return (id, digest, cluster) of the first `limit` tasks of a split, or of all."""
+    size = core.source.size(split)
+    rows: dict[str, tuple[str, str, str]] = {}
+    for index in range(size if limit is None else min(limit, size)):
+        task = core.source.get(split, index)
+        # A generated world with fewer questions than asked for repeats them.
+        rows.setdefault(task.id, (task.id, task.digest, task.cluster or task.id))
+    return tuple(rows.values())
+
+
+def plan_of(suite: Suite) -> list[Planned]:
+    """Return the planned episodes of a suite.
+
+    Raises:
+        UsageError: an environment or a task is another one here than where the suite was written.
+    """
+    specs = {}
+    for entry in suite.entries:
+        env = entry_env(entry)
+        core = core_of(env)
+        where = f"suite {suite.name}, {entry.label}"
+        if core.spec_digest != entry.spec_digest:
+            raise UsageError(
+                f"{where}: {entry.env_id} is another environment here (spec digest {entry.spec_digest[:12]} -> "
+                f"{core.spec_digest[:12]}): its data, its reward or its arguments changed"
+            )
+        for name, content, _ in entry.tasks:
+            try:
+                here = core.source.get(entry.split, name).digest
+            except KeyError:
+                raise UsageError(f"{where}: there is no task {name!r} in split {entry.split!r} here") from None
+            if here != content:
+                raise UsageError(f"{where}: task {name!r} has another content here ({content[:12]} -> {here[:12]})")
+        specs[entry.label] = spec_json(env)
+    return [
+        Planned(key, specs[entry.label], task, entry.split, seed_of(key), trial)
+        for key, entry, task, _, trial in suite.episodes()
+    ]
+
+
+def entry_env(entry: Entry) -> gym.Env[Any, Any]:
+    """Return the environment of an entry, its turn limit and its feedback around it.
+
+    Raises:
+        UsageError: its arguments are none that the environment can be made with; files of runs may name any.
+    """
+    env = _limited(_made(entry), entry.turn_limit)
+    if entry.feedback is None:
+        return env
+    told = entry.feedback
+    made = VerbalFeedback(
+        env, feedback=told.model, epsilon=told.epsilon, templates=told.texts or "", options=told.options
+    )
+    if made.templates != told.templates:
+        raise UsageError(
+            f"{entry.label}: its feedback was asked for with templates {told.templates}, and these are {made.templates}"
+        )
+    return made
+
+
+def _made(entry: Entry) -> gym.Env[Any, Any]:
+    arguments: dict[str, Any] = dict(entry.arguments)
+    try:
+        return gym.make(full_id(entry.env_id), **arguments)
+    except (AgentEnvsError, gym.error.Error, OSError, ImportError, KeyError):
+        raise
+    except TypeError as error:
+        raise UsageError(f"{entry.env_id}: {error}") from error
+    except (ValueError, AttributeError, ArithmeticError, LookupError, RecursionError) as error:
+        what = " ".join(f"{type(error).__name__}: {error}".split())
+        raise UsageError(
+            f"{entry.env_id} cannot be made with {canonical_json(arguments)[:300]}: {what[:300]}"
+        ) from error
+
+
+def _limited(env: gym.Env[Any, Any], turn_limit: int | None) -> gym.Env[Any, Any]:
+    if turn_limit is None:
+        return env
+    forces = core_of(env).answer_tags[0]
+    return ForcedAnswer(env, free_turns=turn_limit) if forces else TurnLimit(env, turns=turn_limit)

@@ -1,0 +1,22 @@
+r"""Whether two mathematical answers are the same: exact, bounded, without computer algebra and without running anything.
+
+LaTeX, plain text and the usual Unicode signs may be mixed. Understood are numbers (separators, decimals, repeating decimals,
+scientific, mixed), roots and powers, pi, e, i, expressions with variables, functions, equations and inequalities, plus-minus,
+lists, sets, tuples, intervals and unions, matrices, numerals in other bases, choices and words. Decisions:
+
+- Nothing is rounded: 0.5 is 1/2, 0.333 is not 1/3, 3.14 is not pi.
+- Units, currency signs and % behind an answer are dropped, not compared: 5 cm is 5, 50% is 50 and not 1/2.
+- "1,234" is a number, "1,2" and "0,5" are lists; between brackets every comma separates. "10 000" is no number.
+- Lists, sets and unions have no order; a list may hold an item twice. A set of one is its item. Tuples have an order, and
+  (1,2) is neither a list nor [1,2]; as a point and as an open interval it is the same.
+- "x = 5" is 5, unless several names get values. "y = 2x + 3" is 2x + 3. Simple inequalities are intervals.
+- 2:4 is not 1:2, 101_2 is not 5, a column is not a row; each is compared as written, its parts by value.
+- sqrt(x^2) is not x, functions of angles and logarithms are not evaluated beyond exact logarithms of numbers.
+- What is no mathematics is compared as words, in lower case and without layout; so is what costs too much (`limits`).
+"""
+
+from agent_envs.grading.math.boxes import boxed
+from agent_envs.grading.math.reading import math_equal, read_math
+from agent_envs.grading.math.values import MathValue
+
+__all__ = ["MathValue", "boxed", "math_equal", "read_math"]

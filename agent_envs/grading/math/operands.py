@@ -1,0 +1,222 @@
+r"""What stands between operators: numbers, names, brackets, roots, fractions, functions.
+
+`\frac12` is 1/2, as in TeX, but `\sqrt12`, `x^12` and `x_12` take the whole number, as plain text means it. A number before a
+proper fraction of numbers is a mixed number: `3\frac{1}{2}` and "3 1/2" are 7/2. A numeral with a subscript is a name: 101_2 is
+neither 101 nor 5. The argument of a function without brackets is the product that follows, up to the next function.
+"""
+
+from abc import ABC, abstractmethod
+from dataclasses import replace
+from fractions import Fraction
+
+from agent_envs.grading.math.token_reader import Cursor
+from agent_envs.grading.math.functions import absolute, call, choose, logarithm, rounded
+from agent_envs.grading.math.limits import Exhausted, Unreadable
+from agent_envs.grading.math.powers import power
+from agent_envs.grading.math.quotients import divided, inverse, named, plus, rational_value, times, whole
+from agent_envs.grading.math.scanning import Token
+from agent_envs.grading.math.values import Quotient
+from agent_envs.grading.math.vocabulary import ACCENTS, FUNCTIONS, KEPT_WORDS, MULTIPLES, SYMBOLS, TRIGONOMETRY
+
+_BRACKETS = {"(": ")", "[": "]", "{": "}"}
+# The fraction of a mixed number; N is a run of digits, and without braces \\frac12 is a half.
+_PROPER = (
+    ("frac", "{", "N", "}", "{", "N", "}"),
+    ("frac", "N", "{", "N", "}"),
+    ("frac", "N"),
+    ("N", "/", "N"),
+)
+_ROUNDED = {"lfloor": ("floor", "rfloor"), "lceil": ("ceil", "rceil")}
+
+
+class Operands(Cursor, ABC):
+    """Reads one operand."""
+
+    @abstractmethod
+    def expression(self) -> Quotient:
+        """Read terms with + and - between them."""
+
+    @abstractmethod
+    def factor(self) -> Quotient:
+        """Read an operand with its powers."""
+
+    @abstractmethod
+    def exponent(self) -> Quotient:
+        """Read what stands behind a ^."""
+
+    def operand(self, mixed: bool = False) -> Quotient:
+        """Read one operand; `mixed` where a number may go on with a fraction.
+
+        Raises:
+            Unreadable: there is none.
+        """
+        self.deeper()
+        token = self.here()
+        if token.kind == "number":
+            value = self._number(mixed)
+        elif token.kind == "letter":
+            value = self._name(token.text)
+        elif token.kind == "word":
+            value = self._word(token)
+        elif token.kind == "command":
+            value = self._command(token.text)
+        elif self.take("|"):
+            value = self._bars()
+        else:
+            value = self._bracket()
+        self.depth -= 1
+        return value
+
+    def _number(self, mixed: bool) -> Quotient:
+        token = self.here()
+        if token.value is None:
+            raise Exhausted
+        self.place += 1
+        if self.at("_"):
+            return named(f"{token.value}{self._subscript()}")
+        value = whole(token.value)
+        if mixed and token.text.isdigit():
+            value = plus(value, self._proper_fraction(), self.budget)
+        return value
+
+    def _proper_fraction(self) -> Quotient:
+        """Read the fraction of a mixed number; zero if none stands here."""
+        ahead = self.tokens[self.place : self.place + 7]
+        shape = tuple("N" if token.kind == "number" and token.text.isdigit() else token.text for token in ahead)
+        length = next((len(proper) for proper in _PROPER if shape[: len(proper)] == proper), 0)
+        digits = [token.text for token in ahead[:length] if token.kind == "number"]
+        if length == 2:
+            digits = list(digits[0])
+        if len(digits) != 2 or (length == 3 and not ahead[0].spaced) or not 0 < int(digits[0]) < int(digits[1]):
+            return whole(0)
+        self.place += length
+        return whole(Fraction(int(digits[0]), int(digits[1])))
+
+    def _word(self, token: Token) -> Quotient:
+        """Read a power of ten, or a word in a formula as the product of its letters."""
+        lower = token.text.lower()
+        if lower in MULTIPLES:
+            self.place += 1
+            return whole(10 ** MULTIPLES[lower])
+        after = [t for t in self.tokens[self.place + 1 : self.place + 2] if t.kind in ("number", "letter", "word")]
+        if token.prose or lower in KEPT_WORDS or any(t.spaced for t in after):
+            raise Unreadable
+        self.tokens[self.place : self.place + 1] = [Token("letter", letter) for letter in token.text]
+        return self._name(token.text[0])
+
+    def _name(self, text: str) -> Quotient:
+        """Read a name with its subscript and primes; a number right behind a letter is a subscript."""
+        letter = self.here().kind == "letter"
+        self.place += 1
+        here = self.here()
+        if letter and here.kind == "number" and here.text.isdigit() and not here.spaced:
+            self.place += 1
+            text += f"_{{{here.text}}}"
+        while self.at("_", "'"):
+            text += "'" if self.take("'") else self._subscript()
+        return named(text)
+
+    def _subscript(self) -> str:
+        self.expect("_")
+        start, level = self.place, 0
+        while self.place < len(self.tokens):
+            level += {"{": 1, "}": -1}.get(self.here().text, 0)
+            self.place += 1
+            if level <= 0:
+                break
+        inner = self.tokens[start : self.place]
+        if level or not inner:
+            raise Unreadable
+        return f"_{{{' '.join(token.text for token in inner if token.text not in ('{', '}'))}}}"
+
+    def _bracket(self) -> Quotient:
+        opened = self.here().text
+        if opened not in _BRACKETS:
+            raise Unreadable
+        self.place += 1
+        bars, self.bars = self.bars, 0
+        value = self.expression()
+        self.bars = bars
+        self.expect(_BRACKETS[opened])
+        return value
+
+    def _bars(self) -> Quotient:
+        self.bars += 1
+        value = absolute(self.expression(), self.budget)
+        self.bars -= 1
+        self.expect("|")
+        return value
+
+    def _command(self, text: str) -> Quotient:
+        if text in SYMBOLS:
+            return self._name(text)
+        self.place += 1
+        if text in ("frac", "binom"):
+            return self._fraction() if text == "frac" else choose(self._argument(), self._argument(), self.budget)
+        if text == "sqrt":
+            return self._root()
+        if text in _ROUNDED:
+            title, closed = _ROUNDED[text]
+            value = rounded(title, self.expression(), self.budget)
+            self.expect(closed)
+            return value
+        if text in ACCENTS:
+            start = self.place
+            self.operand()
+            return named(f"{text}[{' '.join(token.text for token in self.tokens[start : self.place])}]")
+        if text in FUNCTIONS:
+            return self._function(text)
+        raise Unreadable
+
+    def _fraction(self) -> Quotient:
+        return divided(self._argument(), self._argument(), self.budget)
+
+    def _argument(self) -> Quotient:
+        """Read the argument of a TeX command: a group, one digit or one operand."""
+        token = self.here()
+        if token.kind == "number" and token.text.isdigit() and len(token.text) > 1:
+            rest = token.text[1:]
+            digits = [replace(token, text=text, value=Fraction(int(text))) for text in (token.text[0], rest)]
+            self.tokens[self.place : self.place + 1] = digits
+        return self.operand()
+
+    def _root(self) -> Quotient:
+        index = whole(2)
+        if self.take("["):
+            index = self.expression()
+            self.expect("]")
+        return power(self.operand(), inverse(index, self.budget), self.budget)
+
+    def _function(self, text: str) -> Quotient:
+        base = exponent = None
+        while self.at("^", "_"):
+            if self.take("_"):
+                base = self.operand()
+            else:
+                exponent = self.exponent()
+        if text in TRIGONOMETRY and exponent is not None and rational_value(exponent) == -1:
+            text, exponent = f"arc{text}", None
+        arguments = self._arguments()
+        if base is not None:
+            if text != "log" or len(arguments) != 1:
+                raise Unreadable
+            value = logarithm(arguments[0], base, self.budget)
+        elif text == "exp" and len(arguments) == 1:
+            value = power(named("e"), arguments[0], self.budget)
+        else:
+            value = call(text, arguments, self.budget)
+        return value if exponent is None else power(value, exponent, self.budget)
+
+    def _arguments(self) -> tuple[Quotient, ...]:
+        opened = self.here().text
+        if self.here().kind != "sign" or opened not in _BRACKETS:
+            value = self.factor()
+            while self.joins() and self.here().text not in FUNCTIONS:
+                value = times(value, self.factor(), self.budget)
+            return (value,)
+        self.place += 1
+        values = [self.expression()]
+        while self.take(","):
+            values.append(self.expression())
+        self.expect(_BRACKETS[opened])
+        return tuple(values)

@@ -1,0 +1,209 @@
+"""From the tokens of an answer to its value: lists, signs, relations, unions, brackets, and expressions within them."""
+
+from collections.abc import Iterable
+from fractions import Fraction
+from itertools import product
+from typing import TypeVar
+
+from agent_envs.grading.math.brackets import check_brackets, is_bracket, split, trimmed
+from agent_envs.grading.math.limits import (
+    MAX_CHARACTERS,
+    MAX_ITEMS,
+    MAX_SIGNS,
+    READ_STEPS,
+    Budget,
+    Exhausted,
+    Unreadable,
+)
+from agent_envs.grading.math.parsing import INFINITY, read_expression
+from agent_envs.grading.math.quotients import negative, times
+from agent_envs.grading.math.relations import SIGNS, related
+from agent_envs.grading.math.scanning import Token, scan
+from agent_envs.grading.math.units import unit_begin
+from agent_envs.grading.math.values import Grid, Many, MathValue, Named, Quotient, Row, Words, distinct
+from agent_envs.grading.math.vocabulary import MATRICES
+
+T = TypeVar("T")
+_BRACKETS = frozenset(("(", "[", "{", "\\{", "langle"))
+_ALL_REAL = Row("(", (negative(INFINITY), INFINITY), ")")
+_WHOLE = {
+    ("emptyset",): Many(()),
+    ("mathbb", "R"): _ALL_REAL,
+    ("mathbb", "{", "R", "}"): _ALL_REAL,
+}
+
+
+def read_math(text: str) -> MathValue | None:
+    """Return the value of an answer.
+
+    What is no mathematics, or too much of it, is compared as words: token by token, without layout. None is for a text that is
+    empty or longer than `MAX_CHARACTERS`.
+    """
+    if len(text) > MAX_CHARACTERS:
+        return None
+    tokens = trimmed(scan(text))
+    if not tokens:
+        return None
+    try:
+        check_brackets(tokens)
+        return _Reader(Budget(READ_STEPS)).answer(tokens)
+    except Unreadable:
+        return _words(tokens)
+
+
+def math_equal(prediction: str, gold: str) -> bool:
+    """Return whether two answers are the same mathematically; exact, bounded, never raises.
+
+    An equivalence of texts that have a value, as long as comparing them stays within its bound: what does not is unequal.
+    """
+    one, two = read_math(prediction), read_math(gold)
+    return one is not None and two is not None and one == two
+
+
+class _Reader:
+    def __init__(self, budget: Budget) -> None:
+        self.budget = budget
+
+    def answer(self, tokens: list[Token]) -> MathValue:
+        """Read a whole answer: one item, or a list with commas, semicolons, "and", "or" between its items."""
+        parts = [part for part in split(tokens, _ends_item)[0] if part]
+        if len(parts) == 1:
+            value = self.item(parts[0])[1]
+            return value.items[0] if isinstance(value, Many) and len(value.items) == 1 else value
+        if not parts:
+            raise Unreadable
+        found = [self._item_or_words(part) for part in _limited(parts)]
+        names = {name for name, _ in found if name}
+        if len(names) > 1:
+            return Many(tuple(Named(name, value) if name else value for name, value in found))
+        return Many(tuple(_flat(value for _, value in found)))
+
+    def item(self, tokens: list[Token]) -> tuple[str, MathValue]:
+        """Read one item; return the name that it gives its value, and the value. Units are dropped."""
+        self.budget.spend(len(tokens))
+        tokens = trimmed(tokens)
+        begin = unit_begin(tokens)
+        if begin < len(tokens):
+            try:
+                found = self._signed(tokens[:begin])
+                if not isinstance(found[1], Words):
+                    return found
+            except Exhausted:
+                raise
+            except Unreadable:
+                pass
+        return self._signed(tokens)
+
+    def _item_or_words(self, tokens: list[Token]) -> tuple[str, MathValue]:
+        try:
+            return self.item(tokens)
+        except Exhausted:
+            raise
+        except Unreadable:
+            return "", _words(tokens)
+
+    def _signed(self, tokens: list[Token]) -> tuple[str, MathValue]:
+        """Read an item once for each choice of its signs; several ± are independent, unless a ∓ ties them together."""
+        places = [place for place, token in enumerate(tokens) if token.text in ("pm", "mp") and token.kind == "command"]
+        tied = any(tokens[place].text == "mp" for place in places)
+        if not places or (tokens[0].text == "\\{" and is_bracket(tokens)):
+            return self._related(tokens)
+        if len(places) > MAX_SIGNS and not tied:
+            raise Unreadable
+        found = []
+        for choice in [(1,) * len(places), (-1,) * len(places)] if tied else product((1, -1), repeat=len(places)):
+            chosen = list(tokens)
+            for place, sign in zip(places, choice, strict=True):
+                positive = (sign > 0) == (tokens[place].text == "pm")
+                chosen[place] = Token("sign", "+" if positive else "-", spaced=tokens[place].spaced)
+            found.append(self._related(chosen))
+        return found[0][0], Many(distinct(_flat(value for _, value in found), self.budget))
+
+    def _related(self, tokens: list[Token]) -> tuple[str, MathValue]:
+        parts, signs = split(tokens, lambda token: token.kind in ("sign", "command") and token.text in SIGNS)
+        return related(parts, signs, self._union, self.budget) if signs else ("", self._union(tokens))
+
+    def _union(self, tokens: list[Token]) -> MathValue:
+        self.budget.spend(len(tokens))
+        parts, signs = split(tokens, lambda token: token.text == "cup")
+        if not signs:
+            return self._one(tokens)
+        return Many(distinct(_flat(map(self._one, _limited(parts))), self.budget))
+
+    def _one(self, tokens: list[Token]) -> MathValue:
+        """Read what is no list, relation or union."""
+        texts = tuple(token.text for token in tokens)
+        if texts in _WHOLE:
+            return _WHOLE[texts]
+        said = tokens[:-1] if texts[-1:] == ("!",) else tokens
+        if any(token.kind == "word" for token in said) and all(token.kind in ("word", "letter") for token in said):
+            return _words(said)
+        parts, signs = split(tokens, lambda token: token.text == ":")
+        if signs:
+            return Row(":", tuple(read_expression(part, self.budget) for part in _limited(parts)), ":")
+        if tokens and tokens[-1].kind == "end":
+            return self._matrix(tokens)
+        if tokens and tokens[0].text in _BRACKETS and is_bracket(tokens):
+            return self._bracket(tokens)
+        return read_expression(tokens, self.budget)
+
+    def _bracket(self, tokens: list[Token]) -> MathValue:
+        opened, closed, inner = tokens[0].text, tokens[-1].text, tokens[1:-1]
+        parts, commas = split(inner, _is_comma)
+        braces = opened == "\\{" or (opened == "{" and bool(commas))
+        if braces and not inner:
+            return Many(())
+        values = [self.item(part)[1] for part in _limited(parts)]
+        if braces:
+            return Many(distinct(_flat(values), self.budget))
+        return Row("<" if opened == "langle" else opened, tuple(values), closed) if commas else values[0]
+
+    def _matrix(self, tokens: list[Token]) -> MathValue:
+        """Read a matrix, and a factor before it."""
+        begin = next(place for place, token in enumerate(tokens) if token.kind == "begin")
+        if tokens[begin].text not in MATRICES or not is_bracket(tokens[begin:]):
+            raise Unreadable
+        inner = tokens[begin + 1 : -1]
+        if tokens[begin].text == "array" and inner and inner[0].text == "{":
+            inner = inner[[token.text for token in inner].index("}") + 1 :]
+        lines = [line for line in split(inner, lambda token: token.text == "\\")[0] if line]
+        rows = [_limited(split(line, lambda token: token.text == "&")[0]) for line in _limited(lines)]
+        if not rows or len({len(row) for row in rows}) > 1:
+            raise Unreadable
+        grid = Grid(tuple(tuple(self.item(cell)[1] for cell in row) for row in rows))
+        return self._scaled(grid, tokens[:begin]) if begin else grid
+
+    def _scaled(self, grid: Grid, factor: list[Token]) -> Grid:
+        one = [Token("sign", "("), Token("number", "1", Fraction(1)), Token("sign", ")")]
+        value = read_expression([*factor, *one], self.budget)
+        rows = [[times(value, _quotient(cell), self.budget) for cell in row] for row in grid.rows]
+        return Grid(tuple(map(tuple, rows)))
+
+
+def _quotient(value: MathValue) -> Quotient:
+    if not isinstance(value, Quotient):
+        raise Unreadable
+    return value
+
+
+def _is_comma(token: Token) -> bool:
+    return token.text in (",", ";")
+
+
+def _ends_item(token: Token) -> bool:
+    return _is_comma(token) or (token.kind == "word" and token.text.lower() in ("and", "or"))
+
+
+def _flat(values: Iterable[MathValue]) -> list[MathValue]:
+    """Return the values, the items of lists and sets in their place."""
+    return _limited([item for value in values for item in (value.items if isinstance(value, Many) else (value,))])
+
+
+def _limited(items: list[T]) -> list[T]:
+    if len(items) > MAX_ITEMS:
+        raise Exhausted
+    return items
+
+
+def _words(tokens: list[Token]) -> Words:
+    return Words(tuple(token.text.lower() if token.kind == "word" else token.text for token in tokens))

@@ -1,0 +1,128 @@
+r"""Equations and inequalities: names are dropped, simple inequalities are intervals.
+
+- `x = 5`, `f(x) = 5`, `AB = 5`, `(x, y) = 5`, `5 = x` and `x \in 5` are 5. A chain whose other parts are equal is one of them.
+  The sign for "about" counts as =.
+- `x > 2` and `2 < x` are `(2, \infty)`, `1 < x \le 3` is `(1, 3]`.
+- Other equations are equal if one is a rational multiple of the other, other inequalities if the factor is positive.
+"""
+
+from collections.abc import Callable, Sequence
+
+from agent_envs.grading.math.limits import Budget, Unreadable
+from agent_envs.grading.math.parsing import INFINITY
+from agent_envs.grading.math.quotients import negative, plus
+from agent_envs.grading.math.scanning import Token
+from agent_envs.grading.math.polynomials import ONE, multiply, number
+from agent_envs.grading.math.values import MathValue, Quotient, Relation, Row, same
+from agent_envs.grading.math.vocabulary import KEPT_WORDS, SYMBOLS
+
+Read = Callable[[list[Token]], MathValue]
+_EQUAL = frozenset(("=", "approx", "in"))
+_RISING = {"<": "<", "<=": "<=", ">": "<", ">=": "<="}
+SIGNS = _EQUAL | {"!=", *_RISING}
+_FIGURES = frozenset(("angle", "triangle"))
+_DRESSING = frozenset(("overline", "vec", "hat", "bar", "widehat", "overrightarrow", "{", "}", "'", *_FIGURES))
+
+
+def related(parts: list[list[Token]], signs: list[str], read: Read, budget: Budget) -> tuple[str, MathValue]:
+    """Return the name that a relation gives something, "" if none, and its value.
+
+    Raises:
+        Unreadable: it is no relation that has a value here.
+    """
+    if _EQUAL.issuperset(signs):
+        return _equation(parts, "in" in signs, read, budget)
+    if _RISING.keys() >= set(signs):
+        return "", _inequality(parts, signs, read, budget)
+    if signs != ["!="]:
+        raise Unreadable
+    return "", _compared("!=", [read(part) for part in parts], budget)
+
+
+def name_of(tokens: list[Token]) -> str:
+    r"""Return the text of a name: `x`, `x_1`, `f(x)`, `AB`, `\angle A`, `(x, y)`, `x:y`, words; "" if it is none."""
+    texts = [token.text for token in tokens]
+    call = len(tokens) == 4 and texts[1] == "(" and texts[3] == ")"
+    bare = [token for token in _without_subscripts(tokens[:1] if call else tokens) if token.text not in _DRESSING]
+    joined = [token for token in bare if token.text not in ("(", ")", ",", ":")]
+    letters = [token for token in joined if token.kind == "letter" or token.text in SYMBOLS]
+    words = [token for token in joined if token.kind == "word" and token.text.lower() not in KEPT_WORDS]
+    if not joined or len(letters) + len(words) < len(joined):
+        return ""
+    several = len(joined) < len(bare) or bool(words) or not _FIGURES.isdisjoint(texts)
+    capitals = all(token.text.isupper() for token in letters)
+    return " ".join(texts) if several or capitals or len(letters) == 1 else ""
+
+
+def _without_subscripts(tokens: list[Token]) -> list[Token]:
+    kept: list[Token] = []
+    level, skips = 0, False
+    for token in tokens:
+        if level or skips:
+            level += {"{": 1, "}": -1}.get(token.text, 0)
+            skips = False
+        elif token.text == "_":
+            skips = True
+        else:
+            kept.append(token)
+    return kept
+
+
+def _equation(parts: list[list[Token]], member: bool, read: Read, budget: Budget) -> tuple[str, MathValue]:
+    if not parts[0] and not member:  # "= 5"
+        parts = parts[1:]
+    name, last = name_of(parts[0]) if len(parts) > 1 else "", name_of(parts[-1])
+    if member and not (name and len(parts) == 2):
+        raise Unreadable
+    values = [read(part) for part in (parts[1:] if name else parts)]
+    if not name and last and len(values) == 2 and isinstance(values[0], Quotient) and not values[0].free:
+        return last, values[0]
+    if all(same(values[0], value, budget) for value in values[1:]):
+        return name, values[0]
+    if name or len(values) != 2:
+        raise Unreadable
+    return "", _compared("=", values, budget)
+
+
+def _inequality(parts: list[list[Token]], signs: list[str], read: Read, budget: Budget) -> MathValue:
+    falling = [sign.startswith(">") for sign in signs]
+    if all(falling):
+        parts, signs = parts[::-1], signs[::-1]
+    elif any(falling):
+        raise Unreadable
+    signs = [_RISING[sign] for sign in signs]
+    values = [_number(part, read) for part in parts]
+    unknown = [place for place, part in enumerate(parts) if name_of(part) and values[place].free]
+    if len(unknown) != 1 or sum(value.free for value in values) != 1:
+        if len(parts) != 2:
+            raise Unreadable
+        return _compared(signs[0], values, budget)
+    if len(parts) == 3 and unknown == [1]:
+        low, high = values[0], values[2]
+    elif len(parts) == 2:
+        low, high = (values[0], INFINITY) if unknown == [1] else (negative(INFINITY), values[1])
+        signs = ["<", signs[0]] if unknown == [0] else [signs[0], "<"]
+    else:
+        raise Unreadable
+    return Row("[" if signs[0] == "<=" else "(", (low, high), "]" if signs[-1] == "<=" else ")")
+
+
+def _compared(sign: str, sides: Sequence[MathValue], budget: Budget) -> MathValue:
+    """Return `left sign right` with everything on the right."""
+    left, right = sides
+    if not isinstance(left, Quotient) or not isinstance(right, Quotient):
+        raise Unreadable
+    total = plus(right, left, budget, -1)
+    ordered = sign in _RISING
+    if not total.free or (ordered and total.below != ONE):
+        raise Unreadable
+    lead = total.above.terms[0][1]
+    factor = 1 / (abs(lead) if ordered else lead)
+    return Relation(sign, Quotient(multiply(total.above, number(factor), budget)))
+
+
+def _number(tokens: list[Token], read: Read) -> Quotient:
+    value = read(tokens)
+    if not isinstance(value, Quotient):
+        raise Unreadable
+    return value

@@ -1,0 +1,183 @@
+r"""From text to tokens, in one pass: LaTeX, plain text and the usual Unicode signs in one alphabet.
+
+Layout (`\left`, `\,`, `$`, `\boxed`, `\text`) is gone afterwards; what stood in `\text{...}` is marked as prose. A run of
+letters is one word if it has four letters or more, a capital and small letters, or is known as one; other runs are products of
+variables. Currency signs are dropped.
+"""
+
+import re
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Literal
+
+from agent_envs.grading.math.limits import MAX_DIGITS
+from agent_envs.grading.math.vocabulary import (
+    ALIASES,
+    KEPT_WORDS,
+    LOWERED,
+    LOWERED_SIGNS,
+    PLAIN_COMMANDS,
+    PROSE,
+    RAISED,
+    RAISED_SIGNS,
+    SHORT_WORDS,
+    SIGNS,
+    UNITS,
+)
+
+Kind = Literal["number", "letter", "word", "command", "sign", "begin", "end"]
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    r"""One token.
+
+    Attributes:
+        kind: "begin" and "end" are of a LaTeX environment.
+        text: as written, aliases replaced, commands without their backslash.
+        value: of a number.
+        spaced: whether space stands before it.
+        prose: whether it stood in `\text{...}`.
+    """
+
+    kind: Kind
+    text: str
+    value: Fraction | None = None
+    spaced: bool = False
+    prose: bool = False
+
+
+_LOOSE = r"\{,\}|,\\!|\\[,!]|[\u2009\u202f\u00a0]"
+_LOOSE_GROUPS = rf"[1-9]\d{{0,2}}(?:(?:{_LOOSE})\d{{3}})+(?!\d)"
+_COMMA_GROUPS = rf"[1-9]\d{{0,2}}(?:(?:,|{_LOOSE})\d{{3}})+(?!\d|,\d)"
+_REPEATED = r"\\(?:overline|bar|dot)\s*\{"
+_PART = rf"(?:\.(?=\d|{_REPEATED}\d)(?P<part>\d*)(?:{_REPEATED}(?P<cycle>\d+)\}})?)?"
+# "2e-3" is twice e, less three; "2e-03", "2E-3" and "2e3" are scientific.
+_POWER = r"(?:(?:e(?=\d|[+-]\d\d)|E)(?P<power>[+-]?\d{1,4})(?![\w.^]))?"
+_IN_BRACKETS, _OUTSIDE = (
+    re.compile(rf"(?=\.?\d)(?P<whole>{groups}|\d*){_PART}{_POWER}", re.ASCII)
+    for groups in (_LOOSE_GROUPS, f"{_LOOSE_GROUPS}|{_COMMA_GROUPS}")
+)
+_REST = re.compile(
+    r"""(?P<gap>\s+|\\?\$|\\(?:left|right)\s*\.|\\[hv]space\*?\s*\{[^{}]*\})
+    |\\(?P<side>begin|end)\s*\{(?P<environment>[A-Za-z]+)\*?\}
+    |\\(?P<command>[A-Za-z]+|.)
+    |(?P<letters>[A-Za-z]+)
+    |(?P<sign>\*\*|<=|>=|==|(?<![0-9)])!=|\+/-|.)""",
+    re.VERBOSE | re.DOTALL | re.ASCII,
+)
+_LONG_SIGNS = {"**": "^", "==": "="}
+_RAISED = re.compile(f"[{RAISED_SIGNS}]+")
+_LOWERED = re.compile(f"[{LOWERED_SIGNS}]+")
+_FUNCTION_OF_LETTER = re.compile(r"(arcsin|arccos|arctan|sqrt|sin|cos|tan|sec|csc|cot|log|ln)([xyz])")
+_OPENING = frozenset(("(", "[", "\\{"))
+_CLOSING = frozenset((")", "]", "\\}"))
+_MAX_POWER = MAX_DIGITS
+
+
+def scan(text: str) -> list[Token]:
+    """Return the tokens of a text of bounded length."""
+    plain = _RAISED.sub(lambda run: f"^{{{run.group().translate(RAISED)}}}", text)
+    plain = _LOWERED.sub(lambda run: f"_{{{run.group().translate(LOWERED)}}}", plain).translate(SIGNS)
+    scanner = _Scanner()
+    place = 0
+    while place < len(plain):
+        place = scanner.take(plain, place)
+    return scanner.tokens
+
+
+class _Scanner:
+    def __init__(self) -> None:
+        self.tokens: list[Token] = []
+        self.spaced = False
+        self.depth = 0
+        self.groups: list[tuple[bool, bool]] = []  # for each open {: whether it is prose, whether it is left out
+        self.prose_next = False
+
+    def take(self, text: str, place: int) -> int:
+        """Take what begins at `place`; return where it ends."""
+        number = (_IN_BRACKETS if self.depth else _OUTSIDE).match(text, place)
+        if number:
+            self._add("number", number.group(), _value(number))
+            return number.end()
+        found = _REST.match(text, place)
+        assert found is not None  # any character is a sign
+        if found["gap"]:
+            self.spaced = True
+        elif found["side"]:
+            self._add("begin" if found["side"] == "begin" else "end", found["environment"])
+        elif found["command"]:
+            self._command(found["command"])
+        elif found["letters"]:
+            for kind, run in _runs(found["letters"], self._in_prose()):
+                self._add(kind, run)
+        elif found["sign"] == "+/-":
+            self._add("command", "pm")
+        else:
+            self._sign(_LONG_SIGNS.get(found["sign"], found["sign"]))
+        return found.end()
+
+    def _in_prose(self) -> bool:
+        return bool(self.groups) and self.groups[-1][0]
+
+    def _command(self, title: str) -> None:
+        alias = ALIASES.get(title, title)
+        if title in PROSE:
+            self.prose_next = True
+        elif not alias:
+            self.spaced = True
+        elif alias.isalpha() or title == "\\":
+            self._add("command", alias)
+        else:
+            self._sign(alias)
+
+    def _sign(self, sign: str) -> None:
+        if sign == "{":
+            self.groups.append((self.prose_next or self._in_prose(), self.prose_next))
+            if self.prose_next:
+                self.prose_next = False
+                return
+        elif sign == "}" and self.groups and self.groups.pop()[1]:
+            return
+        elif sign in _OPENING:
+            self.depth += 1
+        elif sign in _CLOSING:
+            self.depth = max(0, self.depth - 1)
+        self._add("sign", sign)
+
+    def _add(self, kind: Kind, text: str, value: Fraction | None = None) -> None:
+        self.tokens.append(Token(kind, text, value, self.spaced, self._in_prose()))
+        self.spaced = self.prose_next = False
+
+
+def _runs(run: str, prose: bool) -> list[tuple[Kind, str]]:
+    """Take a run of letters apart."""
+    if run in PLAIN_COMMANDS:
+        return [("command", ALIASES.get(run, run))]
+    applied = None if prose else _FUNCTION_OF_LETTER.fullmatch(run)
+    if applied:
+        return [("command", applied[1]), ("letter", applied[2])]
+    title_case = run[0].isupper() and run[1:].islower()
+    kept = prose and run.lower() in KEPT_WORDS
+    if len(run) >= 4 or title_case or kept or run.lower() in SHORT_WORDS or run in UNITS:
+        return [("word", run)]
+    before, pi, after = run.partition("pi")
+    if pi and not prose:
+        return [
+            *(("letter", letter) for letter in before),
+            ("command", "pi"),
+            *(("letter", letter) for letter in after),
+        ]
+    return [("letter", letter) for letter in run]
+
+
+def _value(number: re.Match[str]) -> Fraction | None:
+    """Return the value of a written number; None if it is too long."""
+    whole = "".join(sign for sign in number["whole"] if sign.isdigit())
+    part, cycle, power = number["part"] or "", number["cycle"] or "", int(number["power"] or 0)
+    if max(len(whole), len(part), len(cycle)) > MAX_DIGITS or abs(power) > _MAX_POWER:
+        return None
+    value = Fraction(int(whole + part or "0"), 10 ** len(part))
+    if cycle:
+        value += Fraction(int(cycle), (10 ** len(cycle) - 1) * 10 ** len(part))
+    return value * Fraction(10) ** power

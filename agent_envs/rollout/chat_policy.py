@@ -1,0 +1,75 @@
+"""A chat model as an agent."""
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from agent_envs.services.chat import ChatModel, ChatRequest, ask, chat_port
+from agent_envs.services.recording import CallSite, Recording
+from agent_envs.rollout.policy import Reply, Request
+
+
+class ChatPolicy:
+    """An agent that sends each turn's whole context to a chat model and does what it says, native tool calls included.
+
+    It is called from every worker thread with one request at a time, and takes no prefill: newer models refuse one, so the
+    runner asks for it in words.
+    """
+
+    batch = 1
+    can_prefill = False
+    text_only = True
+
+    def __init__(
+        self,
+        model: ChatModel,
+        *,
+        name: str = "",
+        recording: Recording | None = None,
+        temperature: float | None = None,
+        max_tokens: int = 1024,
+        deadline_seconds: float = 600.0,
+        attempt_seconds: float = 180.0,
+        wait: Callable[[float], None] = time.sleep,
+    ) -> None:
+        """Take the model.
+
+        Args:
+            model: who answers.
+            name: the agent's name, if it is not the model's.
+            recording: where replies are recorded, or replayed from.
+            temperature: None leaves it to the service.
+            max_tokens: of a turn.
+            deadline_seconds: over all attempts at one turn.
+            attempt_seconds: for one attempt.
+            wait: how to sleep between attempts.
+
+        Raises:
+            UsageError: the service needs a key and there is none.
+        """
+        self.name = name or model.name
+        self._model = model
+        self._sampling = ChatRequest((), temperature=temperature, max_tokens=max_tokens)
+        self._port = chat_port(
+            model, recording=recording, deadline_seconds=deadline_seconds, attempt_seconds=attempt_seconds, wait=wait
+        )
+
+    def act(self, requests: Sequence[Request]) -> Sequence[Reply]:
+        """Return the model's turns.
+
+        Raises:
+            EnvFault: the service failed for good.
+        """
+        return [self._reply(request) for request in requests]
+
+    def _reply(self, request: Request) -> Reply:
+        asked = replace(
+            self._sampling,
+            messages=request.messages,
+            tools=request.tools,
+            stop=request.stop,
+            prefill=request.prefill,
+            seed=request.seed,
+        )
+        reply = ask(self._port, asked, CallSite(request.episode_key, "", request.turn))
+        return Reply(reply.canonical, usage=reply.usage)

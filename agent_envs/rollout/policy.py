@@ -1,0 +1,166 @@
+"""What a policy is, what it is asked, and the agents that every environment has built in.
+
+A policy acts on requests and never sees an environment; the built-in solver does (`needs_env`), and its runs are marked.
+"""
+
+import math
+import random
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Protocol
+
+import gymnasium as gym
+import numpy as np
+from gymnasium.spaces import OneOf
+
+from agent_envs.core.env import TurnEnv, companion
+from agent_envs.base.errors import UsageError
+from agent_envs.base.messages import FEEDBACK_MARK
+
+MOST_COUNT = 10**12
+
+
+@dataclass(frozen=True)
+class Request:
+    """What a policy is asked in one turn: the whole context as chat messages, and how to sample.
+
+    `seed` is derived from the episode key and the turn, so that sampling does not depend on concurrency. `context` is
+    `append` where the messages are those of the turn before, the policy's action and what followed, and `replace` where an
+    observation replaced them all.
+    """
+
+    episode_key: str
+    turn: int
+    messages: Sequence[dict[str, Any]]
+    tools: Sequence[dict[str, Any]] = ()
+    prefill: str = ""
+    stop: Sequence[str] = ()
+    seed: int = 0
+    max_tokens: int = 1024
+    context: str = "append"
+
+
+@dataclass(frozen=True)
+class Reply:
+    """What it does: a text or an expanded action, with tokens where an engine knows them.
+
+    `sampled` says which of the tokens the policy drew, where some were given (a prefill); empty for all of them.
+    """
+
+    action: str | int
+    token_ids: tuple[int, ...] = ()
+    logprobs: tuple[float, ...] = ()
+    entropies: tuple[float, ...] = ()
+    usage: dict[str, int] = field(default_factory=dict)
+    sampled: tuple[bool, ...] = ()
+
+
+class Policy(Protocol):
+    """An agent. `batch` = 1: called from every worker thread with one request at a time.
+
+    Optional attributes: `needs_env` (then `begin(env)` returns the policy of one episode), `privileged` (it reads the gold:
+    its runs are marked), `can_prefill` (default True), `text_only` (it cannot choose expanded actions; default False),
+    `patient` (a batch waits for every episode that is being played, so that batches are the same in every run; default False),
+    `meets(env)` (evaluation calls it with an environment of each entry before it plays: a chance to warn).
+    """
+
+    name: str
+    batch: int
+
+    def act(self, requests: Sequence[Request]) -> Sequence[Reply]:
+        """Return one reply a request.
+
+        Raises:
+            EnvFault: the service behind the policy failed.
+        """
+        ...
+
+
+def checked_replies(name: str, replies: Any, count: int) -> list[Reply]:
+    """Return what `act` gave back as a list, numpy's integers made plain.
+
+    Raises:
+        UsageError: it is not one Reply a request, or a Reply holds what cannot be kept; the message names the agent.
+    """
+    found = list(replies) if isinstance(replies, Iterable) else []
+    if len(found) != count or not all(isinstance(reply, Reply) for reply in found):
+        kinds = ", ".join(type(reply).__name__ for reply in found[:5]) or type(replies).__name__
+        raise UsageError(f"agent {name}: act() returned {kinds}; it returns one Reply(action) a request")
+    for reply in found:
+        if isinstance(reply.action, bool) or not isinstance(reply.action, str | int | np.integer):
+            kind = type(reply.action).__name__
+            raise UsageError(f"agent {name}: an action is a text or the id of an expanded action, not a {kind}")
+        numbers = (*reply.logprobs, *reply.entropies)
+        if not all(isinstance(number, int | float) and math.isfinite(number) for number in numbers):
+            raise UsageError(f"agent {name}: logprobs and entropies are finite numbers; give a floor in place of -inf")
+        if reply.sampled and len(reply.sampled) != len(reply.token_ids):
+            raise UsageError(f"agent {name}: sampled has one entry for each of token_ids, or none at all")
+        usage = reply.usage
+        if not isinstance(usage, dict) or not all(type(n) is int and 0 <= n <= MOST_COUNT for n in usage.values()):
+            raise UsageError(f"agent {name}: usage is a dict of whole numbers from 0 to 10**12, not {str(usage)[:100]}")
+    return [reply if isinstance(reply.action, str) else replace(reply, action=int(reply.action)) for reply in found]
+
+
+def check_actions(policy: Policy, core: TurnEnv) -> None:
+    """Refuse a policy that only writes text where expanded actions are needed.
+
+    Raises:
+        UsageError: the message names the environment, and the same tasks as text where they have an id.
+    """
+    if getattr(policy, "text_only", False) and isinstance(core.action_space, OneOf):
+        twin = core.env_id.replace("ExpA-", "-")
+        hint = f"; the same tasks as text are {twin}" if twin != core.env_id and twin in gym.registry else ""
+        raise UsageError(f"{core.env_id} takes expanded actions, which agent {policy.name} cannot choose{hint}")
+
+
+class CompanionPolicy:
+    """A built-in agent: `random`, `solver` or `heuristic`, from the companions of the environment's class."""
+
+    batch = 1
+
+    def __init__(self, kind: str, env: gym.Env[Any, Any] | None = None) -> None:
+        """Take the kind; `begin` binds it to an episode's environment."""
+        self.name = kind
+        self.needs_env = True
+        self.privileged = kind == "solver"
+        self._env = env
+        if env is not None:
+            found = companion(env, "sampler" if kind == "random" else kind)
+            if found is None:
+                raise UsageError(f"{core_of(env).env_id}: no {kind} agent; register_companions(cls, ...) names one")
+            self._function: Callable[..., str | int] = found
+
+    def begin(self, env: gym.Env[Any, Any]) -> "CompanionPolicy":
+        """Return this agent for one episode of `env`."""
+        return CompanionPolicy(self.name, env)
+
+    def act(self, requests: Sequence[Request]) -> Sequence[Reply]:
+        """Return the companion's action for each request."""
+        return [Reply(self._action(request)) for request in requests]
+
+    def _action(self, request: Request) -> str | int:
+        if self.name == "solver":
+            return self._function(self._env)
+        if self.name == "random":
+            return self._function(self._env, random.Random(f"random:{request.seed}"))
+        # It reads the newest message for what the environment said, and takes no advice.
+        rows = [row for row in request.messages if not str(row["content"]).startswith(FEEDBACK_MARK)]
+        return self._function(replace(request, messages=rows))
+
+
+class NullPolicy:
+    """Says nothing, ever: the floor below the floor."""
+
+    name = "null"
+    batch = 1
+
+    def act(self, requests: Sequence[Request]) -> Sequence[Reply]:
+        """Return empty texts."""
+        return [Reply("") for _ in requests]
+
+
+def core_of(env: gym.Env[Any, Any]) -> TurnEnv:
+    """Return the TurnEnv at the core of a wrapper stack."""
+    if not isinstance(env.unwrapped, TurnEnv):
+        raise UsageError(f"this needs a TurnEnv at the core, not {env.unwrapped!r}")
+    return env.unwrapped

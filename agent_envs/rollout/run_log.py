@@ -1,0 +1,140 @@
+"""The journal of a run: what was planned, what is finished, and that a run which goes on is the run that began."""
+
+import threading
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from agent_envs.base.errors import UsageError
+from agent_envs.services.recording import Recording
+from agent_envs.base.jsonl_log import Journal, read_journal
+from agent_envs.rollout.episode_runner import EpisodeResult
+from agent_envs.core.trajectory import Trajectory
+
+RUN_SCHEMA = "agent-envs/run@1"
+UNFINISHED = ("fault", "budget")
+MOST = 1e100  # numbers from here on are nobody's, and their squares would be no floats
+
+
+@dataclass(frozen=True)
+class Planned:
+    """One planned episode: the spec as JSON (see `spec_json`), the task, and the seed."""
+
+    key: str
+    spec: str
+    task: int | str
+    split: str
+    seed: int
+    trial: int = 0
+
+
+@dataclass(frozen=True)
+class RunLog:
+    """Where a run is kept.
+
+    Attributes:
+        path: the journal, which a killed run goes on from.
+        about: what the caller wants to be equal when it goes on, by name; plain JSON.
+        recording: where the environments' outside services are recorded, or replayed from.
+    """
+
+    path: Path
+    about: Mapping[str, Any] = field(default_factory=dict)
+    recording: Recording | None = None
+
+
+class RunJournal:
+    """The journal of one run, open for writing; safe to use from many threads."""
+
+    def __init__(self, place: RunLog, head: Mapping[str, Any]) -> None:
+        """Open it. The lock comes before any reading, so that a second process cannot play the same episodes.
+
+        Raises:
+            UsageError: another process has it.
+        """
+        self.path = place.path
+        self._head = {"schema": RUN_SCHEMA, **head, **place.about}
+        self._file = Journal(place.path)
+        self._lock = threading.Lock()
+
+    def finished(self) -> Iterator[tuple[str, EpisodeResult]]:
+        """Yield (key, result) of what is finished, read as it is needed: a long run's transcripts are not held.
+
+        Raises:
+            UsageError: the journal belongs to another configuration, or a row is malformed.
+        """
+        rows = read_journal(self.path)
+        if self.path.stat().st_size == 0:
+            self._file.append(self._head)
+        first = next(rows)
+        if first != self._head:
+            old = first if isinstance(first, dict) else {}
+            changed = ", ".join(_differing(old, self._head))
+            raise UsageError(
+                f"{self.path} was written with another {changed}: use another folder, or the same settings"
+            )
+        for row in rows:
+            key, result = result_of(row, self.path)
+            if result.status not in UNFINISHED:
+                yield key, result
+
+    def keep(self, item: Planned, result: EpisodeResult) -> None:
+        """Append a result."""
+        row = {
+            "key": item.key,
+            "status": result.status,
+            "fault": result.fault,
+            "attempts": list(result.attempts),
+            "usage": result.usage,
+            "seconds": result.seconds,
+            "agent_seconds": result.agent_seconds,
+            "trial": item.trial,
+            "trajectory": result.trajectory.to_json(),
+        }
+        with self._lock:
+            self._file.append(row)
+
+    def close(self) -> None:
+        """Put everything on disk and release the file."""
+        with self._lock:
+            self._file.close()
+
+
+def result_of(row: Any, path: Path) -> tuple[str, EpisodeResult]:
+    """Return the key and the result that a row of a run's journal holds.
+
+    Raises:
+        UsageError: it is no such row.
+    """
+    try:
+        result = EpisodeResult(
+            Trajectory.from_json(row["trajectory"]),
+            str(row["status"]),
+            str(row["fault"]),
+            {str(name): int(count) for name, count in row["usage"].items()},
+            tuple(map(str, row["attempts"])),
+            float(row["seconds"]),
+            float(row["agent_seconds"]),
+        )
+        if not all(abs(number) < MOST for number in _numbers(result)):
+            raise ValueError(f"it counts, took or earned {MOST:g} or more")
+        return str(row["key"]), result
+    except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
+        raise UsageError(f"{path} holds a row that is no episode: {type(error).__name__} {error}") from error
+
+
+def _numbers(result: EpisodeResult) -> Iterator[float]:
+    """Yield what sums and squares are made of."""
+    yield from (result.seconds, result.agent_seconds, *result.usage.values())
+    for turn in result.trajectory.turns:
+        yield from (turn.reward, *dict(turn.terms).values())
+
+
+def _differing(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[str]:
+    for name, value in new.items():
+        before = old.get(name)
+        if isinstance(value, dict) and isinstance(before, dict):
+            yield from (f"{name}.{more}" for more in _differing(before, value))
+        elif before != value:
+            yield f"{name} ({before!r} -> {value!r})"

@@ -1,0 +1,170 @@
+"""The Messages format of Anthropic."""
+
+import json
+from typing import Any
+
+from agent_envs.services.chat.conversation import Spoken, clean, conversation, read_native_call
+from agent_envs.services.chat.http import HttpChat, base_url, count, member
+from agent_envs.services.chat.model import ChatReply, ChatRequest
+from agent_envs.services.chat.options import ChatOptions
+from agent_envs.base.messages import ToolCall
+
+ANTHROPIC_URL = "https://api.anthropic.com"
+ANTHROPIC_VERSION = "2026-10-21"
+SAMPLING_VERSION = "2023-06-01"  # the last version of the format that has a temperature
+
+
+class AnthropicChat(HttpChat):
+    """A model behind Anthropic's Messages format.
+
+    The format dropped `temperature` and `top_p` on 2026-10-21, and newer models refuse them: where one is given, the request
+    is sent in the version before, for models that still take it. `reasoning_effort` becomes `output_config.effort`. A message
+    with `"cached": True` ends a prefix that the service caches (`cache_control`); OpenAI caches prefixes unasked.
+    """
+
+    default_variable = "ANTHROPIC_API_KEY"
+    takes_temperature = False
+
+    def __init__(
+        self,
+        model: str,
+        *,
+        url: str = ANTHROPIC_URL,
+        api_key: str | None = None,
+        key_variable: str | None = None,
+        options: ChatOptions | None = None,
+    ) -> None:
+        """Take the model and the server's URL, with or without `/v1` or `/v1/messages`.
+
+        Raises:
+            UsageError: the URL is none.
+        """
+        base = base_url(url, ("/messages", "/v1"), f"anthropic:{model}")
+        name = f"anthropic:{model}" if base == ANTHROPIC_URL else f"anthropic:{model}@{base}"
+        self._official = base == ANTHROPIC_URL
+        super().__init__(
+            name,
+            f"{base}/v1/messages",
+            key_needed=self._official,
+            key_variable=key_variable,
+            api_key=api_key,
+            options=options or ChatOptions(),
+        )
+        self.model = model
+
+    def headers(self, body: dict[str, Any]) -> dict[str, str]:
+        """Return the version of the format, and the key where there is one."""
+        sampling = body.keys() & {"temperature", "top_p", "top_k"}
+        headers = {"anthropic-version": SAMPLING_VERSION if sampling else ANTHROPIC_VERSION}
+        if self._key:
+            headers["x-api-key"] = self._key
+        if self._key and not self._official:  # some servers of this format look for the key here
+            headers["Authorization"] = f"Bearer {self._key}"
+        return headers
+
+    def body(self, request: ChatRequest) -> dict[str, Any]:
+        """Return the JSON body of a request."""
+        turns = conversation(request)
+        told = [turn for turn in turns if turn.role == "system" and turn.text]
+        system, messages = _system(told), _messages(turns)
+        if not messages:  # the format demands a message of the user
+            system, messages = "", _messages([Spoken("user", "\n\n".join(turn.text for turn in told))])
+        given, effort = request.temperature, self.options.reasoning_effort
+        return {
+            "model": self.model,
+            "max_tokens": self.options.max_tokens or request.max_tokens,
+            "messages": messages,
+            "system": system or None,
+            "temperature": self.options.temperature if given is None else given,
+            "top_p": self.options.top_p,
+            "output_config": {"effort": effort} if effort else None,
+            "stop_sequences": [text for text in request.stop if text.strip()] or None,
+            "tools": [_tool(tool["function"]) for tool in request.tools] or None,
+        }
+
+    def read(self, answer: Any, request: ChatRequest) -> ChatReply:
+        """Return the reply that the blocks hold; blocks of other kinds than text and calls are left out.
+
+        Raises:
+            EnvFault: there is no list of blocks.
+        """
+        blocks = member(answer, "content", list)
+        if blocks is None or not all(isinstance(member(block, "type", str), str) for block in blocks):
+            raise self.malformed("has no content blocks", answer)
+        text = ""
+        calls: list[ToolCall] = []
+        for block in blocks:
+            if block["type"] == "text":
+                text += self._field(block, "text", answer)
+            elif block["type"] == "tool_use":
+                name = self._field(block, "name", answer)
+                call = read_native_call(member(block, "id", str) or "", name, block.get("input"))
+                if isinstance(call, ToolCall):
+                    calls.append(call)
+                else:
+                    text = f"{text}\n{call}" if text else call
+        met = member(answer, "stop_sequence", str)
+        reason = member(answer, "stop_reason", str) or ""
+        if reason == "stop_sequence" and met in request.stop:
+            text += met or ""  # our environments keep stop strings
+        return ChatReply(clean(text), tuple(calls), self.usage(answer), reason)
+
+    def usage(self, answer: Any) -> dict[str, int]:
+        """Return the tokens that an answer counts, by name."""
+        usage = member(answer, "usage", dict)
+        cached = count(usage, "cache_read_input_tokens")
+        written = count(usage, "cache_creation_input_tokens")
+        return {
+            "input": count(usage, "input_tokens") + cached + written,
+            "output": count(usage, "output_tokens"),
+            "cached": cached,
+            "cache_write": written,
+            "reasoning": count(usage, "output_tokens_details", "thinking_tokens"),
+            "calls": 1,
+        }
+
+    def _field(self, block: dict[str, Any], name: str, answer: Any) -> str:
+        found = member(block, name, str)
+        if found is None:
+            raise self.malformed(f"has a {block['type']} block without {name}", answer)
+        return found
+
+
+def _tool(function: dict[str, Any]) -> dict[str, Any]:
+    schema = function.get("parameters") or {"type": "object", "properties": {}}
+    return {"name": function["name"], "description": function.get("description", ""), "input_schema": schema}
+
+
+def _system(told: list[Spoken]) -> str | list[dict[str, Any]]:
+    """Return what the system says as one text, or as blocks where one of them ends a prefix for the cache."""
+    if not any(turn.cached for turn in told):
+        return "\n\n".join(turn.text for turn in told)
+    return [block for turn in told for block in _blocks(turn)]
+
+
+def _messages(turns: list[Spoken]) -> list[dict[str, Any]]:
+    """Return messages of alternating roles; the format refuses texts without anything in them."""
+    messages: list[dict[str, Any]] = []
+    for turn in turns:
+        if turn.role == "system":
+            continue
+        role = "assistant" if turn.role == "assistant" else "user"
+        blocks = _blocks(turn)
+        if messages and messages[-1]["role"] == role:
+            messages[-1]["content"] += blocks
+        elif blocks:
+            messages.append({"role": role, "content": blocks})
+    return messages
+
+
+def _blocks(turn: Spoken) -> list[dict[str, Any]]:
+    if turn.role == "tool":
+        return [{"type": "tool_result", "tool_use_id": turn.call_id, "content": turn.text}]
+    # Five minutes, anew with every use. A prefix below the model's least length is read as if it were not marked.
+    mark = {"cache_control": {"type": "ephemeral"}} if turn.cached else {}
+    texts = [{"type": "text", "text": turn.text, **mark}] if turn.text.strip() else []
+    uses = [
+        {"type": "tool_use", "id": call.id, "name": call.name, "input": json.loads(call.arguments)}
+        for call in turn.calls
+    ]
+    return [*texts, *uses]

@@ -1,0 +1,140 @@
+"""From chat messages with calls as text to turns with native calls, such that no service refuses them.
+
+Both wire formats demand that every call is answered by a result right behind it, and that every result answers a call. Where
+that does not hold (a forced turn, a refused call, a turn cut by a limit), or where no tools are offered, calls and results are
+sent as the text that they are.
+"""
+
+import json
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from agent_envs.base.serialization import canonical_json
+from agent_envs.services.chat.model import ChatRequest
+from agent_envs.base.messages import Role, ToolCall
+from agent_envs.base.protocol import Call, ToolCallProtocol
+
+_NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
+_OPENING, _CLOSING = "<tool_call>", "</tool_call>"
+_ROLES: dict[str, Role] = {"system": "system", "developer": "system", "assistant": "assistant", "tool": "tool"}
+
+
+@dataclass(frozen=True)
+class Spoken:
+    """One message. `calls` is the assistant's; `call_id` a tool's; `cached` ends a prefix that is worth a cache."""
+
+    role: Role
+    text: str
+    calls: tuple[ToolCall, ...] = ()
+    call_id: str = ""
+    cached: bool = False
+
+
+def conversation(request: ChatRequest) -> list[Spoken]:
+    """Return the messages of a request with native calls and results in pairs, under ids that are unique in it."""
+    turns: list[Spoken] = []
+    named = 0
+    for head, results in _blocks([_spoken(message) for message in request.messages]):
+        native = _native(head) if request.tools and head is not None else None
+        wanted = [call.id for call in native.calls] if native else []
+        if native is None or not wanted or not set(wanted) <= {result.call_id for result in results}:
+            if head is not None:
+                turns.append(_as_text(head))
+            turns += [Spoken("user", result.text) for result in results]
+            continue
+        # Nine letters and digits: the narrowest form that a server demands of ids.
+        ids = {old: f"call{named + number:05d}" for number, old in enumerate(wanted)}
+        named += len(wanted)
+        turns.append(replace(native, calls=tuple(replace(call, id=ids[call.id]) for call in native.calls)))
+        answers: dict[str, Spoken] = {}
+        surplus: list[Spoken] = []
+        for result in results:
+            if result.call_id in ids and result.call_id not in answers:
+                answers[result.call_id] = result
+            else:
+                surplus.append(Spoken("user", result.text))
+        turns += [replace(answers[old], call_id=ids[old]) for old in wanted]
+        turns += surplus
+    return _opened(turns, request.prefill)
+
+
+def read_native_call(call_id: str, name: str, arguments: Any) -> ToolCall | str:
+    """Return a service's call; where its arguments are no JSON object, the text that shows the policy's mistake."""
+    if isinstance(arguments, str):
+        try:
+            value = json.loads(arguments) if arguments.strip() else {}
+        except (ValueError, RecursionError):
+            value = arguments
+    else:
+        value = {} if arguments is None else arguments
+    try:
+        text = canonical_json(value).encode("utf-8", "replace").decode("utf-8")
+    except (ValueError, RecursionError):
+        value, text = arguments, canonical_json(str(arguments))
+    call = ToolCall(call_id, clean(name), text)
+    return call if isinstance(value, dict) else clean(ToolCallProtocol.render([call]))
+
+
+def clean(text: str) -> str:
+    """Return a text that UTF-8 can carry: a lone surrogate becomes a question mark."""
+    return text.encode("utf-8", "replace").decode("utf-8")
+
+
+def _spoken(message: dict[str, Any]) -> Spoken:
+    role = _ROLES.get(message["role"], "user")
+    rows = message.get("tool_calls") or ()
+    calls = tuple(ToolCall(row["id"], row["function"]["name"], row["function"]["arguments"]) for row in rows)
+    content = clean(message.get("content") or "")
+    return Spoken(role, content, calls, message.get("tool_call_id", ""), message.get("cached") is True)
+
+
+def _blocks(rows: list[Spoken]) -> Iterator[tuple[Spoken | None, list[Spoken]]]:
+    """Yield each message that is no result, with the results right behind it; results at the start stand behind None."""
+    head: Spoken | None = None
+    results: list[Spoken] = []
+    for row in rows:
+        if row.role == "tool":
+            results.append(row)
+            continue
+        if head is not None or results:
+            yield head, results
+        head, results = row, []
+    if head is not None or results:
+        yield head, results
+
+
+def _native(head: Spoken) -> Spoken | None:
+    """Return an assistant's message with its calls apart from its text; None where it holds none that can be sent."""
+    if head.role != "assistant":
+        return None
+    if not head.calls:
+        parsed = ToolCallProtocol().parse(head.text)
+        if not isinstance(parsed, Call):
+            return None
+        head = Spoken("assistant", _prose(head.text), parsed.calls)
+    # A name that the policy made up may hold what a service refuses; an id that repeats cannot be answered.
+    sound = all(_NAME.fullmatch(call.name) for call in head.calls)
+    return head if sound and len({call.id for call in head.calls}) == len(head.calls) else None
+
+
+def _prose(text: str) -> str:
+    parts: list[str] = []
+    while True:
+        before, opening, behind = text.partition(_OPENING)
+        parts.append(before.strip())
+        if not opening:
+            return "\n".join(part for part in parts if part)
+        text = behind.partition(_CLOSING)[2]
+
+
+def _as_text(head: Spoken) -> Spoken:
+    text = "\n".join(part for part in (head.text, ToolCallProtocol.render(head.calls)) if part)
+    return replace(head, text=text, calls=())
+
+
+def _opened(turns: Sequence[Spoken], prefill: str) -> list[Spoken]:
+    if not prefill:
+        return list(turns)
+    return [*turns, Spoken("user", f"Begin your reply with {clean(prefill)}")]

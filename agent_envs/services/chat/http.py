@@ -1,0 +1,152 @@
+"""What the chat clients over HTTP share: the key, the settings, one attempt, and reading answers that may be malformed."""
+
+import os
+from typing import Any, TypeVar
+from urllib.parse import urlsplit
+
+from agent_envs.services.chat.model import ChatReply, ChatRequest
+from agent_envs.services.chat.options import ChatOptions
+from agent_envs.base.errors import EnvFault, UsageError
+from agent_envs.services.http import HttpClient
+
+MOST_TOKENS = 10**9  # a count beyond it is a server's mistake
+# Told with 429, as limits of rate are: the account's money or allowance is spent, and no waiting helps.
+_SPENT = ("enforced_spend_limit_reached", "insufficient_quota")
+T = TypeVar("T")
+
+
+class HttpChat:
+    """A chat model behind HTTP; a subclass writes the body and the headers and reads the answer."""
+
+    default_variable: str
+    takes_temperature = True
+
+    def __init__(
+        self,
+        name: str,
+        url: str,
+        *,
+        key_needed: bool,
+        key_variable: str | None,
+        api_key: str | None,
+        options: ChatOptions,
+    ) -> None:
+        """Take the key as given, else from the environment; a variable that somebody names must be there."""
+        self.name, self.url, self.options = name, url, options
+        self.settings = options.settings
+        self._variable = key_variable or self.default_variable
+        self._key_needed = key_needed or key_variable is not None
+        self._key = (os.environ.get(self._variable, "") if api_key is None else api_key).strip()
+        if not (self._key.isascii() and self._key.isprintable()):
+            raise UsageError(f"{name}: the key in {self._variable} holds characters that an HTTP header cannot carry")
+        self._client = HttpClient(name)
+
+    def __repr__(self) -> str:
+        """Return the class and the name, and never the key."""
+        return f"{type(self).__name__}({self.name!r})"
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> "HttpChat":
+        """Return itself: gymnasium copies the arguments of environments, and a client is shared by threads anyway."""
+        return self
+
+    def require_key(self) -> None:
+        """Raise where the service cannot be asked without a key and there is none.
+
+        Raises:
+            UsageError: names the environment variable.
+        """
+        if self._key_needed and not self._key:
+            raise UsageError(f"{self.name} needs an API key: set the environment variable {self._variable}")
+
+    def complete(self, request: ChatRequest, seconds: float = 60.0) -> ChatReply:
+        """Return the reply of one attempt.
+
+        Raises:
+            EnvFault: the service failed, or its answer has no such form.
+            UsageError: there is no key.
+        """
+        self.require_key()
+        body = {**self.body(request), **self.options.extra}
+        sent = {name: value for name, value in body.items() if value is not None}
+        try:
+            answer = self._client.json("POST", self.url, seconds=seconds, headers=self.headers(sent), json=sent)
+            return self._read(answer, request)
+        except EnvFault as fault:
+            quoted = bool(self._key) and self._key in fault.cause  # a server may quote the key that it refused
+            lasting = fault.retryable and any(code in fault.cause for code in _SPENT)
+            if not (quoted or lasting):
+                raise
+            cause = fault.cause.replace(self._key, "(key)") if quoted else fault.cause
+            told = EnvFault(cause, fault.retryable and not lasting, fault.wait_seconds)
+            told.usage = fault.usage
+            raise told from None
+
+    def _read(self, answer: Any, request: ChatRequest) -> ChatReply:
+        try:
+            return self.read(answer, request)
+        except EnvFault as fault:
+            fault.usage = self.usage(answer)  # an answer of no use costs what a good one does
+            raise
+
+    def body(self, request: ChatRequest) -> dict[str, Any]:
+        """Return the JSON body of a request; fields that are None are not sent."""
+        raise NotImplementedError
+
+    def headers(self, body: dict[str, Any]) -> dict[str, str]:
+        """Return the headers of a request with this body: they carry the key."""
+        raise NotImplementedError
+
+    def read(self, answer: Any, request: ChatRequest) -> ChatReply:
+        """Return the reply that an answer holds."""
+        raise NotImplementedError
+
+    def usage(self, answer: Any) -> dict[str, int]:
+        """Return the tokens that an answer counts, by name; 0 where it does not."""
+        raise NotImplementedError
+
+    def malformed(self, what: str, answer: Any) -> EnvFault:
+        """Return the fault of an answer that is JSON of another form; some servers put an error there."""
+        error = answer.get("error") if isinstance(answer, dict) else None
+        # Hidden before it is cut, because a key that is cut would not be found.
+        text = str(error).replace(self._key, "(key)") if self._key else str(error)
+        told = f": {text[:200]}" if error else ""
+        return EnvFault(f"{self.name}: the answer {what}{told}")
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._client.close()
+
+
+def member(value: Any, name: str, kind: type[T]) -> T | None:
+    """Return a field of a JSON object if it is there and of the kind."""
+    found = value.get(name) if isinstance(value, dict) else None
+    return found if isinstance(found, kind) else None
+
+
+def count(value: Any, *names: str) -> int:
+    """Return the whole number under a path of names; 0 where there is none."""
+    for name in names[:-1]:
+        value = member(value, name, dict)
+    found = member(value, names[-1], int)
+    return min(found, MOST_TOKENS) if found is not None and not isinstance(found, bool) and found > 0 else 0
+
+
+def base_url(url: str, endings: tuple[str, ...], model: str) -> str:
+    """Return an http(s) URL without the given endings and without a slash at its end.
+
+    Raises:
+        UsageError: it is no such URL, or it holds a password or a query, which names and recordings would show.
+    """
+    try:
+        parts = urlsplit(url)
+        sound = parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port or 1) > 0
+    except ValueError:
+        sound = False
+    if not sound:
+        raise UsageError(f"{model}: a URL is http://HOST[:PORT][/PATH] or https://...")
+    if parts.username or parts.password or parts.query or parts.fragment:
+        raise UsageError(f"{model}: a URL holds no password, query or fragment; keys come from environment variables")
+    url = url.rstrip("/")
+    for ending in endings:
+        url = url.removesuffix(ending).rstrip("/")
+    return url

@@ -1,0 +1,130 @@
+"""What a chat model is asked, what it says, and the model that speaks from a script."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from agent_envs.base.errors import EnvFault
+from agent_envs.base.messages import ToolCall
+from agent_envs.base.protocol import ToolCallProtocol
+
+
+@dataclass(frozen=True)
+class ChatRequest:
+    """What a model is asked: plain chat messages, tool schemas, and how to sample.
+
+    Attributes:
+        messages: dicts with `role` and `content`; an assistant's tool calls stand in its content, in the canonical text. With
+            `cached` true, all up to the end of this message comes again in other requests, and is worth a service's cache.
+        tools: schemas in the shape of OpenAI's function tools.
+        stop: stop strings; they stay in the reply where the service tells which one it met.
+        prefill: what the reply must begin with: models that take no prefill get it as an instruction.
+        temperature: None leaves it to the service. New models of several providers refuse any.
+        max_tokens: of the reply.
+        seed: 0 is none; for services that take one.
+    """
+
+    messages: Sequence[dict[str, Any]]
+    tools: Sequence[dict[str, Any]] = ()
+    stop: Sequence[str] = ()
+    prefill: str = ""
+    temperature: float | None = None
+    max_tokens: int = 1024
+    seed: int = 0
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the JSON form: what a port's keys and recordings are made of."""
+        return {
+            "messages": [dict(message) for message in self.messages],
+            "tools": [dict(tool) for tool in self.tools],
+            "stop": list(self.stop),
+            "prefill": self.prefill,
+            "temperature": self.temperature,
+            "max_tokens": self.max_tokens,
+            "seed": self.seed,
+        }
+
+    @staticmethod
+    def from_json(value: dict[str, Any]) -> "ChatRequest":
+        """Return the request of its JSON form."""
+        return ChatRequest(**value)
+
+
+@dataclass(frozen=True)
+class ChatReply:
+    """What it said.
+
+    Attributes:
+        text: without the tool calls; calls whose arguments are no JSON object stand in it as they were written.
+        tool_calls: the native calls, with the service's ids.
+        usage: tokens by name. `input` counts all tokens read, of them `cached` from a cache and `cache_write` into one;
+            `output` all tokens written, of them `reasoning` unseen; `calls` is 1.
+        stop_reason: in the service's words.
+    """
+
+    text: str
+    tool_calls: tuple[ToolCall, ...] = ()
+    usage: dict[str, int] = field(default_factory=dict)
+    stop_reason: str = ""
+
+    @property
+    def canonical(self) -> str:
+        """The text with the calls behind it in the canonical form that environments parse."""
+        return "\n".join(part for part in (self.text, ToolCallProtocol.render(self.tool_calls)) if part)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the JSON form."""
+        calls = [{"id": call.id, "name": call.name, "arguments": call.arguments} for call in self.tool_calls]
+        return {"text": self.text, "tool_calls": calls, "usage": dict(self.usage), "stop_reason": self.stop_reason}
+
+    @staticmethod
+    def from_json(value: dict[str, Any]) -> "ChatReply":
+        """Return the reply of its JSON form."""
+        calls = tuple(ToolCall(**call) for call in value["tool_calls"])
+        return ChatReply(value["text"], calls, dict(value["usage"]), value["stop_reason"])
+
+
+class ChatModel(Protocol):
+    """A model behind a name; safe to call from many threads.
+
+    Optional: `settings` (JSON) says what else than the request shapes its replies: a port's name holds it, so
+    that recordings of other settings are not mistaken for these. An optional `require_key()` raises UsageError early.
+    """
+
+    name: str
+
+    def complete(self, request: ChatRequest, seconds: float = 60.0) -> ChatReply:
+        """Return the reply of one attempt, which may take `seconds`.
+
+        Raises:
+            EnvFault: the service failed.
+        """
+        ...
+
+
+class ScriptedChat:
+    """A chat model that speaks from a script: a function of the request, or a list of lines.
+
+    A list is read by how many assistant messages the conversation holds, so that the model keeps no state, and forks and
+    threads cannot disturb each other.
+    """
+
+    def __init__(
+        self, script: Sequence[str | ChatReply] | Callable[[ChatRequest], str | ChatReply], name: str = "scripted"
+    ) -> None:
+        """Take the script."""
+        self.name = name
+        self._script = script
+
+    def complete(self, request: ChatRequest, seconds: float = 60.0) -> ChatReply:
+        """Return the script's next line; past its end, EnvFault."""
+        if callable(self._script):
+            return _as_reply(self._script(request))
+        spoken = sum(message["role"] == "assistant" for message in request.messages)
+        if spoken >= len(self._script):
+            raise EnvFault(f"the script of {self.name} has {len(self._script)} lines, and one more was asked", False)
+        return _as_reply(self._script[spoken])
+
+
+def _as_reply(line: str | ChatReply) -> ChatReply:
+    return line if isinstance(line, ChatReply) else ChatReply(line)

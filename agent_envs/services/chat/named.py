@@ -1,0 +1,84 @@
+"""Chat models by name."""
+
+from collections.abc import Callable
+from dataclasses import fields
+from typing import Any
+
+from agent_envs.services.chat.anthropic import ANTHROPIC_URL, AnthropicChat
+from agent_envs.services.chat.http import HttpChat
+from agent_envs.services.chat.model import ChatModel
+from agent_envs.services.chat.openai import OPENAI_URL, OpenAIChat
+from agent_envs.services.chat.options import ChatOptions
+from agent_envs.base.errors import UsageError
+from agent_envs.services.recording import ExternalPort
+
+FORMS = ("openai:MODEL", "openai:MODEL@URL", "anthropic:MODEL", "anthropic:MODEL@URL")
+OPTIONS = (*(field.name for field in fields(ChatOptions)), "api_key_env")
+
+
+def is_chat_name(name: str) -> bool:
+    """Return whether a name is meant for a provider of chat models."""
+    return name.partition(":")[0] in ("openai", "anthropic") and ":" in name
+
+
+def is_chat_model(value: Any) -> bool:
+    """Return whether an object is a chat model, or a port before one."""
+    asked = getattr(value, "complete", None) or isinstance(value, ExternalPort)
+    return isinstance(getattr(value, "name", None), str) and bool(asked) and not isinstance(value, type)
+
+
+def judge_model(owner: str, judge: Any, argument: str = "judge") -> ChatModel | None:
+    """Return the model of an environment's argument that names a judge or another helper, None for "" and None.
+
+    Raises:
+        UsageError: it is neither a name nor a model.
+    """
+    if isinstance(judge, str):
+        return make_chat_model(judge) if judge else None
+    if judge is not None and not is_chat_model(judge):
+        raise UsageError(f"{owner}: {argument}={judge!r}; give {' or '.join(FORMS)}, a chat model, or leave it out")
+    model: ChatModel | None = judge
+    return model
+
+
+def make_chat_model(name: str, **options: Any) -> HttpChat:
+    """Return the model of a name.
+
+    Args:
+        name: `openai:MODEL` (OpenAI), `openai:MODEL@URL` (any server of that format), `anthropic:MODEL[@URL]`.
+        options: `temperature`, `max_tokens`, `top_p`, `reasoning_effort`, `extra` (see `ChatOptions`), and `api_key_env`, the
+            environment variable that holds the key in place of OPENAI_API_KEY or ANTHROPIC_API_KEY.
+
+    Raises:
+        UsageError: the name has no such form, or an option is unknown or out of its range.
+    """
+    provider, _, rest = name.partition(":")
+    model, at, url = _split(rest)
+    if not is_chat_name(name) or not model or (at and not url):
+        raise UsageError(f"chat model {shown(name)!r} is unknown; the forms are {', '.join(FORMS)}")
+    unknown = sorted(set(options) - set(OPTIONS))
+    if unknown:
+        raise UsageError(
+            f"{provider}:{model}: unknown option {', '.join(unknown)}; the options are {', '.join(OPTIONS)}"
+        )
+    variable = options.pop("api_key_env", None)
+    if variable is not None and not isinstance(variable, str):
+        raise UsageError(f"{provider}:{model}: api_key_env={variable!r}; give the name of an environment variable")
+    build: Callable[..., HttpChat] = OpenAIChat if provider == "openai" else AnthropicChat
+    default = OPENAI_URL if provider == "openai" else ANTHROPIC_URL
+    return build(model, url=url or default, key_variable=variable, options=ChatOptions(**options))
+
+
+def shown(name: str) -> str:
+    """Return a name without what may be a password in its URL."""
+    head, at, tail = name.partition("://")
+    return f"{head}{at}...@{tail.rpartition('@')[2]}" if "@" in tail else name
+
+
+def _split(rest: str) -> tuple[str, str, str]:
+    """Split `MODEL@URL` where the URL begins: models may hold an @ of their own."""
+    starts = [place for place in (rest.find("@http://"), rest.find("@https://")) if place >= 0]
+    if starts:
+        return rest[: min(starts)], "@", rest[min(starts) + 1 :]
+    model, at, behind = rest.partition("@")
+    return (rest, "", "") if behind.isalnum() else (model, at, "")

@@ -1,0 +1,145 @@
+"""The chat-completions format: OpenAI, and the servers that speak as it does (vLLM, SGLang, llama.cpp, Ollama, ...)."""
+
+from typing import Any
+from urllib.parse import urlsplit
+
+from agent_envs.services.chat.conversation import Spoken, clean, conversation, read_native_call
+from agent_envs.services.chat.http import HttpChat, base_url, count, member
+from agent_envs.services.chat.model import ChatReply, ChatRequest
+from agent_envs.services.chat.options import ChatOptions
+from agent_envs.base.messages import ToolCall
+
+OPENAI_URL = "https://api.openai.com/v1"
+_OPENAI_HOST = "api.openai.com"
+OPENAI_STOPS = 4
+
+
+class OpenAIChat(HttpChat):
+    """A model behind the chat-completions format.
+
+    Where a server is not OpenAI's, a key is optional unless `key_variable` names where it is, and `max_tokens` is the field's
+    old name. `extra` chooses otherwise, as in `extra={"max_tokens": None, "max_completion_tokens": 2048}`; `extra={"stop":
+    None}` leaves the stop strings out for models that refuse them.
+    """
+
+    default_variable = "OPENAI_API_KEY"
+
+    def __init__(
+        self,
+        model: str,
+        url: str = OPENAI_URL,
+        *,
+        api_key: str | None = None,
+        key_variable: str | None = None,
+        options: ChatOptions | None = None,
+    ) -> None:
+        """Take the model and the server's URL, with or without `/v1` or `/v1/chat/completions`.
+
+        Raises:
+            UsageError: the URL is none.
+        """
+        base = base_url(url, ("/chat/completions",), f"openai:{model}")
+        if urlsplit(base).path in ("", "/"):
+            base += "/v1"
+        self._official = urlsplit(base).hostname == _OPENAI_HOST
+        name = f"openai:{model}" if base == OPENAI_URL else f"openai:{model}@{base}"
+        super().__init__(
+            name,
+            f"{base}/chat/completions",
+            key_needed=self._official,
+            key_variable=key_variable,
+            api_key=api_key,
+            options=options or ChatOptions(),
+        )
+        self.model = model
+
+    def headers(self, body: dict[str, Any]) -> dict[str, str]:
+        """Return the key as a bearer token, where there is one."""
+        return {"Authorization": f"Bearer {self._key}"} if self._key else {}
+
+    def body(self, request: ChatRequest) -> dict[str, Any]:
+        """Return the JSON body of a request."""
+        limit = "max_completion_tokens" if self._official else "max_tokens"
+        stop = [text for text in request.stop if text]
+        given = request.temperature
+        return {
+            "model": self.model,
+            "messages": [_message(turn) for turn in conversation(request)],
+            limit: self.options.max_tokens or request.max_tokens,
+            "temperature": self.options.temperature if given is None else given,
+            "top_p": self.options.top_p,
+            "reasoning_effort": self.options.reasoning_effort,
+            "stop": (stop[:OPENAI_STOPS] if self._official else stop) or None,
+            "tools": [dict(tool) for tool in request.tools] or None,
+            "seed": request.seed or None,
+        }
+
+    def read(self, answer: Any, request: ChatRequest) -> ChatReply:
+        """Return the reply in the first choice.
+
+        Raises:
+            EnvFault: there is no choice or no message in it.
+        """
+        choices = member(answer, "choices", list)
+        message = member(choices[0], "message", dict) if choices else None
+        if not choices or message is None:
+            raise self.malformed("has no choices with a message", answer)
+        if not {"content", "refusal", "tool_calls", "reasoning_content"} & message.keys():
+            raise self.malformed("has a message without content", answer)
+        text = self._text(message, answer) + _met_stop(choices[0], request)
+        calls: list[ToolCall] = []
+        for row in member(message, "tool_calls", list) or ():
+            function = member(row, "function", dict)
+            name = member(function, "name", str)
+            if function is None or name is None:
+                raise self.malformed("has a tool call without a name", answer)
+            call = read_native_call(member(row, "id", str) or "", name, function.get("arguments"))
+            if isinstance(call, ToolCall):
+                calls.append(call)
+            else:
+                text = f"{text}\n{call}" if text else call
+        return ChatReply(clean(text), tuple(calls), self.usage(answer), member(choices[0], "finish_reason", str) or "")
+
+    def usage(self, answer: Any) -> dict[str, int]:
+        """Return the tokens that an answer counts, by name."""
+        usage = member(answer, "usage", dict)
+        return {
+            "input": count(usage, "prompt_tokens"),
+            "output": count(usage, "completion_tokens"),
+            "cached": count(usage, "prompt_tokens_details", "cached_tokens"),
+            "cache_write": count(usage, "prompt_tokens_details", "cache_write_tokens"),
+            "reasoning": count(usage, "completion_tokens_details", "reasoning_tokens"),
+            "calls": 1,
+        }
+
+    def _text(self, message: dict[str, Any], answer: Any) -> str:
+        content = message.get("content")
+        if isinstance(content, list):
+            return "".join(member(part, "text", str) or member(part, "refusal", str) or "" for part in content)
+        if content is None:
+            return member(message, "refusal", str) or ""
+        if not isinstance(content, str):
+            raise self.malformed("has content that is no text", answer)
+        return content
+
+
+def _message(turn: Spoken) -> dict[str, Any]:
+    if turn.role == "tool":
+        return {"role": "tool", "tool_call_id": turn.call_id, "content": turn.text}
+    if not turn.calls:
+        return {"role": turn.role, "content": turn.text}
+    calls = [
+        {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": call.arguments}}
+        for call in turn.calls
+    ]
+    return {"role": "assistant", "content": turn.text or None, "tool_calls": calls}
+
+
+def _met_stop(choice: dict[str, Any], request: ChatRequest) -> str:
+    """Return the stop string that a server cut and names (vLLM: `stop_reason`, SGLang: `matched_stop`)."""
+    for name in ("stop_reason", "matched_stop"):
+        met = member(choice, name, str)
+        text = member(choice.get("message"), "content", str)
+        if met and met in request.stop and text is not None and not text.endswith(met):
+            return met
+    return ""

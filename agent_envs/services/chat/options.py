@@ -1,0 +1,53 @@
+"""How a chat model is set up, beside what each request says."""
+
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from agent_envs.base.errors import UsageError
+
+
+@dataclass(frozen=True)
+class ChatOptions:
+    """Settings of a model.
+
+    Attributes:
+        temperature: where a request has none.
+        max_tokens: in place of every request's.
+        top_p: nucleus sampling.
+        reasoning_effort: `low`, `medium`, `high`, ... as the service has it.
+        extra: merged into the body of every request; a field that is None here is not sent at all.
+    """
+
+    temperature: float | None = None
+    max_tokens: int | None = None
+    top_p: float | None = None
+    reasoning_effort: str | None = None
+    extra: dict[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """Check the values.
+
+        Raises:
+            UsageError: one is of the wrong type or out of its range.
+        """
+        _number("temperature", self.temperature, 0.0, 2.0)
+        _number("top_p", self.top_p, 0.0, 1.0)
+        _number("max_tokens", self.max_tokens, 1, 10_000_000)
+        if self.max_tokens is not None and not isinstance(self.max_tokens, int):
+            raise UsageError(f"chat model: max_tokens={self.max_tokens!r}; give a whole number")
+        if self.reasoning_effort is not None and not isinstance(self.reasoning_effort, str):
+            raise UsageError(f"chat model: reasoning_effort={self.reasoning_effort!r}; give a word, such as low")
+        if not isinstance(self.extra, dict) or not all(isinstance(name, str) for name in self.extra):
+            raise UsageError(f"chat model: extra={self.extra!r}; give a JSON object of request fields")
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """What differs from the defaults, as JSON."""
+        return {name: value for name, value in asdict(self).items() if value not in (None, {})}
+
+
+def _number(name: str, value: Any, low: float, high: float) -> None:
+    if value is None:
+        return
+    if isinstance(value, bool) or not isinstance(value, int | float) or not low <= value <= high:
+        raise UsageError(f"chat model: {name}={value!r}; give a number from {low} to {high}")

@@ -1,0 +1,291 @@
+"""The client: an exchange has one deadline, its body one cap, and its failures are `EnvFault`s."""
+
+import json as json_texts
+import os
+import time
+import weakref
+import zlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+from agent_envs.base.errors import EnvFault, UsageError
+from agent_envs.services.http.connections import Connections, basic_authorization
+from agent_envs.services.http.faults import (
+    Admit,
+    Kind,
+    TransportFault,
+    parsed,
+    place_of,
+    refusal,
+    secrets_of,
+    sign_of,
+    transport_fault,
+)
+
+if TYPE_CHECKING:
+    import httpcore
+
+DEFAULT_HEADERS = {"User-Agent": "agent-envs", "Accept": "application/json", "Accept-Encoding": "identity"}
+_PORTS = {"http": 80, "https": 443}
+_LOOK_SECONDS = 2.0
+
+
+@dataclass(frozen=True, slots=True)
+class HttpReply:
+    """A whole answer; the names of headers are in lower case."""
+
+    status: int
+    headers: dict[str, str]
+    body: bytes
+
+
+class HttpClient:
+    """Requests to one service over connections that are kept; safe from many threads, and across a fork."""
+
+    def __init__(
+        self, name: str, *, max_bytes: int = 4_000_000, connections: int = 256, admit: Admit | None = None
+    ) -> None:
+        """Name the service.
+
+        Args:
+            name: the first word of every fault.
+            max_bytes: cap on a body, counted after decompression.
+            connections: the most that are used at once; further requests wait, within their own deadline.
+            admit: is called with a host, its port and its addresses before a connection to them is made, and raises to
+                refuse it. Where a proxy connects, it gets the addresses that the name has on this machine, perhaps none.
+        """
+        self.name, self.max_bytes, self.connections, self.admit = name, max_bytes, connections, admit
+        self._open: dict[int, Connections] = {}  # by process
+        weakref.finalize(self, _close_all, self._open).atexit = False
+
+    def send(
+        self,
+        method: str,
+        url: str,
+        *,
+        seconds: float,
+        headers: Mapping[str, str] | None = None,
+        json: Any = None,
+    ) -> HttpReply:
+        """Return the answer, whatever its status; redirects are not followed.
+
+        Args:
+            method: GET, POST, ...
+            url: http or https; no message shows its query.
+            seconds: for the whole exchange.
+            headers: sent as they are; no message shows them.
+            json: the body, None for no body; lone surrogates are sent as question marks.
+
+        Raises:
+            TransportFault: there was no whole answer in time, or it was too large.
+            UsageError: the URL or a header is not legal.
+        """
+        import httpcore
+
+        place = place_of(self.name, method, url)
+        request = _request(place, method, url, dict(headers or {}), json)
+        ends = time.monotonic() + seconds
+        exchange = _Exchange(place, ends, self.max_bytes)
+        scheme, host = request.url.scheme.decode(), request.url.host.decode()
+        try:
+            with self._connections().used(scheme, host, seconds) as pool:
+                if self.admit is not None and isinstance(pool, httpcore.HTTPProxy):
+                    self.admit(host, request.url.port or _PORTS[scheme], _known_here(host, ends))
+                return exchange.run(pool, request)
+        except TimeoutError:
+            raise TransportFault(f"{place}: no whole answer within {seconds:.3g} s", "busy") from None
+        except httpcore.TimeoutException as error:
+            raise TransportFault(f"{place}: no whole answer within {seconds:.3g} s", exchange.late(error)) from None
+
+    def json(
+        self,
+        method: str,
+        url: str,
+        *,
+        seconds: float,
+        headers: Mapping[str, str] | None = None,
+        json: Any = None,
+    ) -> Any:
+        """Return the JSON value of an answer with status 200 to 299; the arguments are those of `send`.
+
+        Raises:
+            EnvFault: as in `send`, or another status, or a body that is not sound JSON.
+            UsageError: as in `send`.
+        """
+        reply = self.send(method, url, seconds=seconds, headers=headers, json=json)
+        place = place_of(self.name, method, url)
+        if not 200 <= reply.status < 300:
+            raise refusal(reply.status, reply.headers, reply.body, place, url, secrets_of(url, headers or {}))
+        try:
+            return parsed(reply.body)
+        except (ValueError, RecursionError) as error:
+            why = f"answered {reply.status} with a body that is not sound JSON ({type(error).__name__})"
+            raise EnvFault(f"{place}: {why}") from None
+
+    def close(self) -> None:
+        """Drop the connections, those in use when they are free; a later request opens new ones."""
+        _close_all(self._open)
+
+    def _connections(self) -> Connections:
+        # setdefault is atomic: two threads that come first at once get the same one, and the other was never opened.
+        known = self._open.get(os.getpid())
+        return known or self._open.setdefault(os.getpid(), Connections(self.name, self.connections, self.admit))
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> "HttpClient":
+        """Return the client itself: gymnasium copies the arguments of environments."""
+        return self
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Travel to another process without connections."""
+        return _rebuilt, (self.name, self.max_bytes, self.connections, self.admit)
+
+
+class _Exchange:
+    """One request and its answer."""
+
+    def __init__(self, place: str, ends: float, max_bytes: int) -> None:
+        self._place, self._max_bytes = place, max_bytes
+        # In place of durations: see `deadline`.
+        self._extensions = {
+            "timeout": {"connect": ends, "read": ends, "write": ends, "pool": None},
+            "trace": self._note,
+        }
+        self._connected = self._answered = self._proxied = False
+
+    def run(self, pool: "httpcore.ConnectionPool", request: "httpcore.Request") -> HttpReply:
+        import httpcore
+
+        errors = (httpcore.NetworkError, httpcore.ProtocolError, httpcore.ProxyError)
+        self._proxied = isinstance(pool, httpcore.HTTPProxy)
+        try:
+            return self._tried(pool, request)
+        except errors as error:
+            if not self._stale(error):
+                raise transport_fault(error, self._place, self._answered, self._proxied) from None
+        try:
+            return self._tried(pool, request)
+        except errors as error:
+            raise transport_fault(error, self._place, self._answered, self._proxied) from None
+
+    def late(self, error: Exception) -> Kind:
+        """Return what a timeout was about."""
+        import httpcore
+
+        from agent_envs.services.http.deadline import NameTimeout
+
+        if self._proxied and isinstance(error, httpcore.ConnectTimeout):
+            return "proxy"
+        return "resolver" if isinstance(error, NameTimeout) else "time"
+
+    def _stale(self, error: Exception) -> bool:
+        """Return whether the server closed a kept connection as the request came: nobody has looked at that request."""
+        import httpcore
+
+        lost = isinstance(error, httpcore.NetworkError | httpcore.RemoteProtocolError) and sign_of(error) is None
+        return lost and not self._connected and not self._answered
+
+    def _note(self, event: str, info: dict[str, Any]) -> None:
+        if event.endswith("connect_tcp.started"):
+            self._connected = True
+        elif event == "http11.receive_response_headers.complete":
+            self._answered = True
+
+    def _tried(self, pool: "httpcore.ConnectionPool", request: "httpcore.Request") -> HttpReply:
+        # The content of a request is a stream of bytes that may be read again.
+        request.extensions = self._extensions
+        response = pool.handle_request(request)
+        try:
+            headers: dict[str, str] = {}
+            for raw_name, raw_value in response.headers:
+                name, value = raw_name.decode("latin-1").lower(), raw_value.decode("latin-1")
+                headers[name] = f"{headers[name]}, {value}" if name in headers else value
+            return HttpReply(response.status, headers, self._body(response, headers.get("content-encoding", "")))
+        finally:
+            response.close()
+
+    def _body(self, response: "httpcore.Response", encoding: str) -> bytes:
+        body = _Body(encoding, self._max_bytes)
+        for chunk in response.iter_stream():
+            try:
+                body.add(chunk)
+            except zlib.error:
+                raise TransportFault(f"{self._place}: the body is not {body.encoding} as its header says") from None
+            if max(body.received, body.size) > self._max_bytes:
+                why = f"{self._place}: the answer is larger than {self._max_bytes} bytes"
+                raise TransportFault(why, "size", retryable=False)
+        if not body.whole:
+            raise TransportFault(f"{self._place}: the body is cut short")
+        return b"".join(body.parts)
+
+
+class _Body:
+    """A body as it grows, never far beyond the cap: a bomb is not inflated."""
+
+    def __init__(self, encoding: str, cap: int) -> None:
+        self.encoding = encoding.strip().lower()[:20]
+        self.received = self.size = 0
+        self.parts: list[bytes] = []
+        self._cap = cap
+        # gzip and deflate. No coding was asked for, so any other one fails as a damaged body does.
+        plain = self.encoding in ("", "identity")
+        self._inflater = None if plain else zlib.decompressobj(zlib.MAX_WBITS | 32)
+
+    @property
+    def whole(self) -> bool:
+        return self._inflater is None or self._inflater.eof or not self.received
+
+    def add(self, chunk: bytes) -> None:
+        self.received += len(chunk)
+        if self._inflater is not None:
+            chunk = self._inflater.decompress(chunk, self._cap - self.size + 1)
+        self.size += len(chunk)
+        self.parts.append(chunk)
+
+
+def _request(place: str, method: str, url: str, headers: dict[str, str], json: Any) -> "httpcore.Request":
+    import httpcore
+    import httpx
+
+    body = None
+    if json is not None:
+        body = json_texts.dumps(json, ensure_ascii=False, allow_nan=False).encode("utf-8", "replace")
+        headers = {"Content-Type": "application/json", **headers}
+    parts = urlsplit(url)
+    if parts.username is not None:
+        headers = {"Authorization": basic_authorization(parts.username, parts.password or ""), **headers}
+    try:
+        sound = httpx.URL(url)
+        fields = [("Host", sound.netloc.decode("ascii"))]
+        given = {name.lower() for name in headers}
+        fields += [(name, value) for name, value in DEFAULT_HEADERS.items() if name.lower() not in given]
+        fields += headers.items()
+        if body is not None or method in ("POST", "PUT", "PATCH"):
+            fields.append(("Content-Length", str(len(body or b""))))
+        target = httpcore.URL(scheme=sound.raw_scheme, host=sound.raw_host, port=sound.port, target=sound.raw_path)
+        return httpcore.Request(method, target, headers=fields, content=body or b"")
+    except (httpx.InvalidURL, ValueError, TypeError):
+        # Without the error, whose text may hold the header.
+        raise UsageError(f"{place}: the URL or a header of the request is not legal HTTP") from None
+
+
+def _known_here(host: str, ends: float) -> list[str]:
+    """Return the addresses of a host that a proxy will resolve: behind one, a machine often knows no names itself."""
+    import httpcore
+
+    from agent_envs.services.http.deadline import resolve
+
+    try:
+        return resolve(host, 0, min(_LOOK_SECONDS, max(ends - time.monotonic(), 0.0)))
+    except (OSError, httpcore.ConnectTimeout):
+        return []
+
+
+def _close_all(open_connections: dict[int, Connections]) -> None:
+    while open_connections:
+        open_connections.popitem()[1].close()
+
+
+def _rebuilt(name: str, max_bytes: int, connections: int, admit: Admit | None) -> HttpClient:
+    return HttpClient(name, max_bytes=max_bytes, connections=connections, admit=admit)

@@ -1,0 +1,147 @@
+"""Judges: is this answer right? `ExactJudge` needs nothing outside; `ModelJudge` asks a chat model."""
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from importlib.resources import files
+from pathlib import Path
+from string import Template
+from typing import Literal, Protocol
+
+from agent_envs.grading.text_answers import exact_match
+from agent_envs.base.serialization import canonical_json, state_type
+from agent_envs.services.chat import ChatModel, ChatReply, ChatRequest, ask, chat_port
+from agent_envs.base.errors import EnvFault, UsageError
+from agent_envs.services.recording import CallSite, ExternalPort, Recording
+
+MAX_ANSWER_CHARACTERS = 4_000
+_WORDS = {"YES": True, "NO": False}
+_NUDGE = "The last line of your reply must be YES or NO, and nothing else. Write that line now."
+
+
+@state_type
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """A judge's word, and the version of the judge that gave it."""
+
+    correct: bool
+    judge: str
+
+
+class NoVerdict(EnvFault):
+    """A judge answered, and gave no verdict."""
+
+
+class Judge(Protocol):
+    """Decides whether an answer to a question matches the gold answers."""
+
+    name: str
+
+    def __call__(self, question: str, answer: str, golds: Sequence[str], site: CallSite) -> Verdict:
+        """Return the verdict.
+
+        Raises:
+            EnvFault: an outside judge failed.
+        """
+        ...
+
+
+class ExactJudge:
+    """Exact match after normalisation."""
+
+    name = "exact@1"
+
+    def __call__(self, question: str, answer: str, golds: Sequence[str], site: CallSite) -> Verdict:
+        """Return whether the answer equals a gold answer."""
+        return Verdict(exact_match(answer, golds), self.name)
+
+
+class ModelJudge:
+    """A chat model's yes or no, at temperature 0 where the model takes one, and recorded by the request alone.
+
+    The answer is cut, at 4,000 characters unless said otherwise, and stands in the prompt as one JSON text, which it cannot
+    close. A reply whose last line is no verdict is asked for once more, and is then a fault: never a reward. A run that goes on
+    asks for that second reply again.
+    """
+
+    def __init__(
+        self,
+        model: ChatModel | ExternalPort,
+        prompt: str | Path = "correct@1",
+        *,
+        recording: Recording | None = None,
+        temperature: float | None | Literal["lowest"] = "lowest",
+        max_tokens: int = 512,
+        longest: int = MAX_ANSWER_CHARACTERS,
+        wait: Callable[[float], None] = time.sleep,
+    ) -> None:
+        """Take the model and the prompt.
+
+        Args:
+            model: who judges; or a port that `chat_port` made, which should be deterministic.
+            prompt: `NAME@VERSION` of one of ours, or a file NAME-VERSION.md with $question, $golds and $answer in it.
+            recording: where verdicts are recorded, or replayed from.
+            temperature: `lowest` is 0, and none for Anthropic's models, whose format has none any more; None leaves it to the
+                service, as OpenAI's reasoning models demand.
+            max_tokens: of a reply.
+            longest: how many characters of an answer are shown; the rest is cut off.
+            wait: how to sleep between attempts.
+
+        Raises:
+            UsageError: there is no such prompt, or a port came with its own recording.
+        """
+        if isinstance(model, ExternalPort):
+            if recording is not None:
+                raise UsageError(f"ModelJudge({model.name}): recording= belongs to the port: give it to chat_port(...)")
+            self._port = model
+        else:
+            self._port = chat_port(model, recording=recording, deterministic=True, wait=wait)
+        version, self._prompt = _read_prompt(prompt)
+        self.name = f"{self._port.name}/{version}"
+        if temperature == "lowest":
+            temperature = 0.0 if getattr(self._port, "takes_temperature", True) else None
+        self._longest = longest
+        self._sampling = ChatRequest((), temperature=temperature, max_tokens=max_tokens)
+
+    def __call__(self, question: str, answer: str, golds: Sequence[str], site: CallSite) -> Verdict:
+        """Return the model's verdict.
+
+        Raises:
+            EnvFault: the service failed.
+            NoVerdict: it gave none twice.
+        """
+        cut = answer if len(answer) <= self._longest else f"{answer[: self._longest]} (cut)"
+        values = {"question": question, "golds": list(golds), "answer": cut}
+        text = self._prompt.safe_substitute({name: canonical_json(value) for name, value in values.items()})
+        asked = replace(self._sampling, messages=[{"role": "user", "content": text}])
+        reply = ask(self._port, asked, site)
+        correct = _verdict(reply.text)
+        if correct is None:
+            said = {"role": "assistant", "content": reply.text or "(nothing)"}
+            again = replace(asked, messages=[*asked.messages, said, {"role": "user", "content": _NUDGE}])
+            correct = _verdict(ask(self._port, again, replace(site, ordinal=site.ordinal + 1), _decides).text)
+        if correct is None:
+            raise NoVerdict(f"{self.name}: no verdict in two replies", retryable=False)
+        return Verdict(correct, self.name)
+
+
+def _decides(reply: ChatReply) -> bool:
+    return _verdict(reply.text) is not None
+
+
+def _verdict(text: str) -> bool | None:
+    lines = [line.strip(" \t*_`.\"'") for line in text.splitlines() if line.strip()]
+    return _WORDS.get(lines[-1].upper()) if lines else None
+
+
+def _read_prompt(prompt: str | Path) -> tuple[str, Template]:
+    folder = files("agent_envs").joinpath("judge_prompts")
+    if isinstance(prompt, Path):
+        name, dash, version = prompt.stem.rpartition("-")
+        if not dash or not prompt.is_file():
+            raise UsageError(f"ModelJudge: {prompt} is no file NAME-VERSION.md")
+        return f"{name}@{version}", Template(prompt.read_text(encoding="utf-8").strip())
+    known = sorted(entry.name.removesuffix(".md").replace("-", "@") for entry in folder.iterdir())
+    if prompt not in known:
+        raise UsageError(f"ModelJudge: prompt={prompt!r}; the prompts are {', '.join(known)}, or the Path of a file")
+    return prompt, Template(folder.joinpath(f"{prompt.replace('@', '-')}.md").read_text(encoding="utf-8").strip())

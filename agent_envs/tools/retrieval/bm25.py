@@ -1,0 +1,265 @@
+"""BM25 over any corpus, exact and the same in every process.
+
+bm25s builds a sparse matrix of scores, one column a term; a query adds up the columns of its terms with numpy. They
+are computed in float64, kept in float32 and added in float64. Such a sum is exact for practically every query, so that
+neither the order of its terms nor the version of numpy shows, and documents that tie on paper tie here. The method okapi
+gives rank-bm25's scores, which are kept in float64, as theirs are.
+"""
+
+import re
+from collections import OrderedDict, defaultdict
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from agent_envs.base.serialization import digest
+from agent_envs.base.documents import Corpus, Hit
+from agent_envs.base.errors import UsageError
+from agent_envs.tools.retrieval.index_files import IndexFiles, load_index, save_index
+from agent_envs.tools.retrieval.okapi import reweigh
+from agent_envs.base.process_cache import Shelf, shared
+
+Progress: TypeAlias = Callable[[str, float], None]
+Scores: TypeAlias = NDArray[np.float64]
+
+TOKENIZER = "word-lower-1"
+STOP_WORDS = tuple(
+    "a an and are as at be been by did do does for from had has have in is it its of on or that the to was were what "
+    "which who with".split()
+)
+METHODS = ("lucene", "robertson", "atire", "bm25+", "okapi")
+FORMAT = 1  # raise it whenever the same corpus and settings would give other arrays
+DECIMALS = 6  # scores that agree to here are ties; results carry the rounded score
+MAX_QUERY_CHARACTERS = 16_384  # what of a query is read: the first characters,
+MAX_QUERY_TERMS = 512  # and of their words (stop words apart) the first ones
+MOST_PASSAGES = 3_000_000
+SMALL_CORPUS = 2_000  # passages; up to here building costs less than reading a file
+SHARED_SMALL = 64  # indexes of small corpora that a process keeps
+
+_WORD = re.compile(r"\w+")
+_SCALE = 10.0**DECIMALS
+
+
+@dataclass(frozen=True)
+class BM25Settings:
+    """What decides a ranking beside the corpus and the query."""
+
+    method: str = "lucene"
+    k1: float = 1.5
+    b: float = 0.75
+    stop_words: tuple[str, ...] = STOP_WORDS
+    tokenizer: str = TOKENIZER
+
+    def __post_init__(self) -> None:
+        """Refuse what the index cannot honour."""
+        if self.method not in METHODS:
+            raise UsageError(f"unknown BM25 method {self.method!r}; there are {', '.join(METHODS)}")
+        if not (0 <= self.k1 < float("inf") and 0 <= self.b <= 1):
+            raise UsageError(f"BM25 needs k1 >= 0 and 0 <= b <= 1, not k1={self.k1}, b={self.b}")
+        if self.tokenizer != TOKENIZER:
+            raise UsageError(f"unknown tokenizer {self.tokenizer!r}; this version has {TOKENIZER!r}")
+
+
+def tokenize(text: str, stop_words: Sequence[str] | frozenset[str] = STOP_WORDS) -> list[str]:
+    """Return the lower-cased words of a text in their order, without the stop words; nothing is stemmed."""
+    stop = frozenset(stop_words)
+    return [word for word in _WORD.findall(text.lower()) if word not in stop]
+
+
+def query_terms(query: str, stop_words: Sequence[str] | frozenset[str] = STOP_WORDS) -> dict[str, int]:
+    """Return the terms of a query that count, in order of appearance, and how often each occurs."""
+    counts: dict[str, int] = {}
+    for term in tokenize(query[:MAX_QUERY_CHARACTERS], stop_words)[:MAX_QUERY_TERMS]:
+        counts[term] = counts.get(term, 0) + 1
+    return counts
+
+
+class BM25Index:
+    """Scores of every term in every document, as the columns of a sparse matrix. Read-only, so threads may share it."""
+
+    def __init__(self, settings: BM25Settings, files: IndexFiles) -> None:
+        """Take the arrays of `build_files` or of a cache folder."""
+        self.settings = settings
+        self.documents = files.documents
+        self._stop = frozenset(settings.stop_words)
+        self._scores: NDArray[np.floating[Any]] = files.scores
+        self._rows: NDArray[np.signedinteger[Any]] = files.rows
+        if self.documents <= SMALL_CORPUS:  # nothing to convert at each query
+            self._scores, self._rows = files.scores.astype(np.float64), files.rows.astype(np.intp)
+        self._starts: list[int] = files.starts.tolist()
+        self._column_of = {term: column for column, term in enumerate(files.terms)}
+
+    def terms(self, query: str) -> dict[str, int]:
+        """Return the terms of a query that count, in order of appearance, and how often each occurs."""
+        return query_terms(query, self._stop)
+
+    def scores(self, query: str) -> Scores | None:
+        """Return the score of every document, or None where no document holds any of the terms."""
+        return self._add_columns(self.terms(query))
+
+    def top(self, query: str, top_k: int) -> tuple[list[int], list[float]]:
+        """Return the rows and scores of the best documents, by falling score and then rising row.
+
+        Documents whose rounded score is 0 are left out, so that there may be fewer than `top_k`.
+        """
+        return best_rows(self.scores(query), top_k)
+
+    def _add_columns(self, counts: dict[str, int]) -> Scores | None:
+        columns = [(self._column_of[term], count) for term, count in counts.items() if term in self._column_of]
+        if not columns:
+            return None
+        scores: Scores = np.zeros(self.documents)
+        for column, count in columns:
+            start, end = self._starts[column], self._starts[column + 1]
+            values = self._scores[start:end]
+            if count > 1:
+                values = values.astype(np.float64) * count
+            scores[self._rows[start:end].astype(np.intp, copy=False)] += values  # int32 indices are twice as slow
+        return scores
+
+
+def best_rows(scores: Scores | None, top_k: int) -> tuple[list[int], list[float]]:
+    """Return the rows and rounded scores of the best documents whose rounded score is above 0, ties by rising row."""
+    if scores is None or top_k < 1:
+        return [], []
+    rows = np.flatnonzero(scores >= max(_bar(scores, top_k) - 1 / _SCALE, 0.5 / _SCALE))
+    ranks = np.rint(scores[rows] * _SCALE)
+    order = np.argsort(-ranks, kind="stable")[:top_k]
+    best = ranks[order]
+    kept = int(np.count_nonzero(best))
+    return rows[order[:kept]].tolist(), (best[:kept] / _SCALE).tolist()
+
+
+def _bar(scores: Scores, top_k: int) -> float:
+    """Return a score that at least `top_k` documents reach, where it can be had cheaply; else 0.
+
+    It is the k-th best of the bests of equal blocks, as partitioning tens of thousands of scores, most of them 0, takes
+    milliseconds.
+    """
+    width = max(1, len(scores) // 1024)
+    blocks = len(scores) // width
+    if top_k >= blocks:
+        return 0.0
+    bests = scores if width == 1 else scores[: blocks * width].reshape(blocks, width).max(axis=1)
+    return float(np.partition(bests, -top_k)[-top_k])
+
+
+def build_files(corpus: Corpus, settings: BM25Settings, progress: Progress | None = None) -> IndexFiles:
+    """Tokenize a corpus (title and text of each passage) and let bm25s score it."""
+    if len(corpus) > MOST_PASSAGES:
+        raise UsageError(
+            f"a BM25 index of {len(corpus):,} passages needs about {len(corpus) * 5e-6:.0f} GB of memory to build; "
+            f'at most {MOST_PASSAGES:,} are indexed. Use retriever="tantivy", whose index is built and kept on disk'
+        )
+    stop = frozenset(settings.stop_words)
+    column_of: defaultdict[str, int] = defaultdict()
+    column_of.default_factory = column_of.__len__  # first come, first numbered: no hash order in the files
+    columns: list[list[int]] = []
+    every = max(1, len(corpus) // 100)
+    for row in range(len(corpus)):
+        passage = corpus[row]
+        words = tokenize(f"{passage.title}\n{passage.text}", stop)
+        columns.append([column_of[word] for word in words])
+        if progress is not None and (row + 1) % every == 0:
+            progress("tokenize", (row + 1) / len(corpus))
+    terms = dict(column_of)
+    if not terms:
+        empty = np.zeros(0, dtype=np.float32)
+        return IndexFiles(len(corpus), empty, empty.astype(np.int32), np.zeros(1, dtype=np.int64), [])
+    if progress is not None:
+        progress("score", 0.0)
+    matrix = _bm25s_matrix(columns, terms, settings)
+    if progress is not None:
+        progress("score", 1.0)
+    return IndexFiles(
+        documents=len(corpus),
+        scores=matrix["data"].astype(np.float64 if settings.method == "okapi" else np.float32),
+        rows=matrix["indices"].astype(np.int32),
+        starts=matrix["indptr"].astype(np.int64),
+        terms=list(terms),
+    )
+
+
+def _bm25s_matrix(columns: list[list[int]], terms: dict[str, int], settings: BM25Settings) -> dict[str, Any]:
+    import bm25s
+
+    # float64: with float32, numpy 1 and numpy 2 promote bm25s' formulas differently
+    okapi = settings.method == "okapi"
+    method = {"method": "atire", "idf_method": "lucene"} if okapi else {"method": settings.method}
+    engine = bm25s.BM25(k1=settings.k1, b=settings.b, dtype="float64", **method)
+    engine.index((columns, terms), create_empty_token=False, show_progress=False)
+    matrix: dict[str, Any] = engine.scores
+    if okapi:
+        reweigh(matrix, len(columns))
+    return matrix
+
+
+_SMALL: Shelf[BM25Index] = OrderedDict()
+_LARGE: Shelf[BM25Index] = OrderedDict()
+
+
+def get_index(
+    corpus: Corpus,
+    settings: BM25Settings | None = None,
+    cache_dir: Path | None = None,
+    progress: Progress | None = None,
+) -> BM25Index:
+    """Return this process's one index of a corpus: from memory, else from the cache folder, else built.
+
+    Corpora of more than 2,000 passages are built once and kept in `cache_dir` (None: only in memory). A folder is named
+    by the corpus, the settings and our format; a damaged one is built again.
+    """
+    settings = settings or BM25Settings()
+    small = len(corpus) <= SMALL_CORPUS
+
+    def build() -> BM25Index:
+        return BM25Index(settings, _files(corpus, settings, cache_dir, progress))
+
+    key = (corpus.digest, settings)
+    return shared(_SMALL if small else _LARGE, key, build, SHARED_SMALL if small else None)
+
+
+def _files(corpus: Corpus, settings: BM25Settings, cache_dir: Path | None, progress: Progress | None) -> IndexFiles:
+    if cache_dir is None or len(corpus) <= SMALL_CORPUS:
+        return build_files(corpus, settings, progress)
+    name = digest({"corpus": corpus.digest, "settings": asdict(settings), "format": FORMAT})
+    folder = cache_dir / "bm25" / name[:32]
+    files = load_index(folder)
+    if files is None:
+        built = build_files(corpus, settings, progress)
+        if progress is not None:
+            progress("save", 0.0)
+        files = save_index(built, folder)
+        if progress is not None:
+            progress("save", 1.0)
+    return files
+
+
+class BM25Retriever:
+    """BM25 as a retriever, named `bm25_okapi` with the method okapi; copies of an environment share it."""
+
+    def __init__(
+        self,
+        corpus: Corpus,
+        settings: BM25Settings | None = None,
+        *,
+        cache_dir: Path | None = None,
+        progress: Progress | None = None,
+    ) -> None:
+        """Build or load the index of the corpus (see `get_index`)."""
+        self.name = "bm25_okapi" if settings is not None and settings.method == "okapi" else "bm25"
+        self.corpus = corpus
+        self.index = get_index(corpus, settings, cache_dir, progress)
+
+    def search(self, query: str, top_k: int, *, support: Sequence[str] = (), seed: str = "") -> tuple[Hit, ...]:
+        """Return the passages that score highest and above 0; `support` and `seed` are not read."""
+        rows, scores = self.index.top(query, top_k)
+        return tuple(Hit(self.corpus[row], score) for row, score in zip(rows, scores, strict=True))
+
+    def __deepcopy__(self, memo: object) -> "BM25Retriever":
+        """The index is never written, so a copy of an environment shares it."""
+        return self

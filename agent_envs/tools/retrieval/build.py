@@ -1,0 +1,117 @@
+"""Retrievers by name."""
+
+from pathlib import Path
+
+from agent_envs.base import cache_dir as cache
+from agent_envs.base.documents import Corpus, Retriever
+from agent_envs.base.errors import UsageError
+from agent_envs.services.recording import Recording
+from agent_envs.tools.retrieval.ablations import EmptyRetriever, OracleRetriever, RandomRetriever
+from agent_envs.tools.retrieval.bm25 import BM25Retriever, BM25Settings, Progress
+from agent_envs.tools.retrieval.dense import DenseRetriever, split_dense
+from agent_envs.tools.retrieval.hybrid import HybridRetriever, split_hybrid
+from agent_envs.tools.retrieval.okapi_reference import RankBM25Retriever
+from agent_envs.tools.retrieval.static import StaticRetriever
+from agent_envs.tools.retrieval.tantivy_index import TantivyRetriever
+from agent_envs.tools.web import WEB_FORMS, WebSearch, is_web_search
+
+RETRIEVERS = (
+    "bm25", "bm25_okapi", "rank_bm25", "tantivy", "static", "minilm-faiss", "dense", "hybrid", "random", "empty", "oracle",
+)  # fmt: skip
+MODEL_FORMS = ("minilm-faiss/KIND", "dense:MODEL[/KIND]", "hybrid[:RETRIEVER][=KEYWORD,SEMANTIC]")
+REMOTE_FORMS = ("search_r1@URL", "skyrl@URL")
+
+
+def make_retriever(
+    name: str,
+    corpus: Corpus | None,
+    *,
+    cache_dir: Path | None = None,
+    progress: Progress | None = None,
+    recording: Recording | None = None,
+) -> Retriever:
+    """Return a retriever by its name.
+
+    Args:
+        name: one of `RETRIEVERS`, `search_r1@URL` or `skyrl@URL` for a server that speaks like theirs, or a search of the
+            web (`WEB_FORMS`). `oracle` falls back on bm25 after the supporting passages. `dense` is `minilm-faiss`;
+            `dense:MODEL` takes a model of the hub or a folder, and `/sq8`, `/ivf` or `/hnsw` behind it another index.
+            `hybrid` fuses bm25 with static, or with what stands behind a colon; weights of the two stand behind an =:
+            `hybrid:minilm-faiss=1,0.5`.
+        corpus: what is searched; a server and the web have their own (None).
+        cache_dir: where indexes of large corpora are kept; by default `agent_envs.base.cache_dir.cache_dir()`.
+        progress: called with a stage and a fraction while an index is built.
+        recording: for servers and dense retrievers, what records or replays their answers.
+
+    Raises:
+        UsageError: there is no retriever of that name, or it does not take this corpus.
+        MissingExtra: its package is not installed.
+    """
+    if "@" in name:
+        from agent_envs.tools.retrieval.remote import RemoteRetriever, split_name
+
+        server = split_name(name)
+        if server is not None:
+            return RemoteRetriever(*server, recording=recording)
+    if is_web_search(name):
+        return WebSearch(name, recording=recording)
+    if not is_retriever(name):
+        raise UsageError(
+            f"unknown retriever {name!r}; there are {', '.join((*RETRIEVERS, *MODEL_FORMS, *REMOTE_FORMS, *WEB_FORMS))}"
+        )
+    if name == "empty":
+        return EmptyRetriever()
+    if corpus is None:
+        raise UsageError(f"retriever {name!r} needs a corpus; only servers ({REMOTE_FORMS[0]}) have their own")
+    if name == "random":
+        return RandomRetriever(corpus)
+    folder = cache_dir or cache.cache_dir()
+    hybrid, dense = split_hybrid(name), split_dense(name)
+    if hybrid is not None:
+        engines = [_indexed("bm25", corpus, folder, progress)]
+        engines.append(make_retriever(hybrid[0], corpus, cache_dir=folder, progress=progress, recording=recording))
+        return HybridRetriever(corpus, engines, hybrid[1], name=name)
+    if dense is not None:
+        return DenseRetriever(corpus, *dense, cache_dir=folder, progress=progress, recording=recording)
+    return _indexed(name, corpus, folder, progress)
+
+
+def is_retriever(name: object) -> bool:
+    """Return whether `make_retriever` knows a name, those of `is_outside` apart; nothing is built and no package asked for.
+
+    Raises:
+        UsageError: the name's form is known, and what it says has no meaning.
+    """
+    if not isinstance(name, str):
+        return False
+    hybrid = split_hybrid(name)
+    if hybrid is not None:
+        return (
+            hybrid[0] not in ("oracle", "empty", "random")
+            and not hybrid[0].startswith("hybrid")
+            and is_retriever(hybrid[0])
+        )
+    return name in RETRIEVERS or split_dense(name) is not None
+
+
+def is_outside(name: object) -> bool:
+    """Return whether a name names what searches elsewhere: a server, or the web.
+
+    Raises:
+        UsageError: it does, and its URL is none, or one that may not be recorded.
+    """
+    from agent_envs.tools.retrieval.remote import split_name
+
+    return isinstance(name, str) and (is_web_search(name) or split_name(name) is not None)
+
+
+def _indexed(name: str, corpus: Corpus, folder: Path, progress: Progress | None) -> Retriever:
+    if name == "rank_bm25":
+        return RankBM25Retriever(corpus, progress=progress)
+    if name == "static":
+        return StaticRetriever(corpus, cache_dir=folder, progress=progress)
+    if name == "tantivy":
+        return TantivyRetriever(corpus, cache_dir=folder, progress=progress)
+    settings = BM25Settings(method="okapi") if name == "bm25_okapi" else None
+    bm25 = BM25Retriever(corpus, settings, cache_dir=folder, progress=progress)
+    return OracleRetriever(corpus, bm25) if name == "oracle" else bm25

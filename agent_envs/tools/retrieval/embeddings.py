@@ -1,0 +1,238 @@
+"""Vectors of a corpus: computed once, in blocks that survive a kill, kept under the digests of corpus and model.
+
+While they are computed, finished blocks are appended to a file beside the cache's folder, each with its sha256; a build that
+was killed goes on after its last sound block. Vectors that were computed elsewhere are checked and put in the same place.
+"""
+
+import hashlib
+import json
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import IO, Any, Protocol, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from agent_envs.base.serialization import digest
+from agent_envs.base.documents import Corpus
+from agent_envs.base.errors import UsageError
+from agent_envs.tools.retrieval.index_files import building_alone, install_folder, read_manifest, unwritable
+
+Progress: TypeAlias = Callable[[str, float], None]
+Vectors: TypeAlias = NDArray[Any]  # (passages, width)
+
+FORMAT = 1  # raise it whenever the same corpus and model would give other vectors
+VECTORS = "vectors.npy"
+CHECKED_ROWS = 65_536  # rows of given vectors that are looked at together
+
+
+class Encoder(Protocol):
+    """A model that turns texts into vectors of one width and type."""
+
+    name: str
+    digest: str  # of all that decides a vector beside the text
+    width: int
+    dtype: str  # of a vector's numbers: "int8", "float32"
+    block: int  # passages that are encoded, and kept, together
+
+    def encode(self, texts: Sequence[str]) -> Vectors:
+        """Return one vector a text."""
+        ...
+
+
+def passage_text(corpus: Corpus, row: int) -> str:
+    """Return what of a passage is embedded: its title and its text."""
+    passage = corpus[row]
+    return f"{passage.title}\n{passage.text}" if passage.title else passage.text
+
+
+def corpus_vectors(
+    corpus: Corpus, encoder: Encoder, cache_dir: Path | None, progress: Progress | None = None
+) -> Vectors:
+    """Return the vectors of a corpus, one a row: from the cache folder, mapped into memory, else computed.
+
+    Args:
+        corpus: the passages.
+        encoder: the model.
+        cache_dir: where they are kept; None computes them in memory.
+        progress: called with the stage "embed" and the fraction that is there.
+
+    Raises:
+        UsageError: the cache cannot be written.
+    """
+    if cache_dir is None:
+        blocks = [block for block in _blocks(corpus, encoder, 0, progress)]
+        return np.concatenate(blocks) if blocks else _none(encoder)
+    folder = vectors_folder(corpus, encoder, cache_dir)
+    found = _open(folder, corpus, encoder)
+    if found is not None:
+        return found
+    with building_alone(folder, lambda: progress and progress("wait", 0.0)):
+        found = _open(folder, corpus, encoder)  # what another process computed meanwhile
+        if found is None:
+            found = _compute(corpus, encoder, folder, progress)
+    return found
+
+
+def vectors_folder(corpus: Corpus, encoder: Encoder, cache_dir: Path) -> Path:
+    """Return the folder of a corpus' vectors under a model."""
+    name = digest({"corpus": corpus.digest, "model": encoder.digest, "dtype": encoder.dtype, "format": FORMAT})
+    return cache_dir / "vectors" / name[:32]
+
+
+def import_vectors(corpus: Corpus, encoder: Encoder, vectors: Path, ids: Path, cache_dir: Path) -> None:
+    """Check vectors that were computed elsewhere and keep them where `corpus_vectors` looks; sound ones there stay.
+
+    Args:
+        corpus: the passages that they belong to.
+        encoder: the model that made them, which will encode the queries.
+        vectors: a .npy file of numbers, one row a passage, each of length 1.
+        ids: the passages' ids in the order of the rows: a JSON list (a whole number counts as its text), or a text file
+            with one a line.
+        cache_dir: the cache.
+
+    Raises:
+        UsageError: they do not belong to this corpus or model; the message says what differs.
+    """
+    try:
+        given = np.load(vectors, mmap_mode="r", allow_pickle=False)
+    except (OSError, ValueError, EOFError) as error:
+        raise UsageError(f"{vectors} is no .npy file of numbers: {error}") from None
+    if not isinstance(given, np.ndarray):
+        raise UsageError(f"{vectors} is no .npy file of numbers but an archive of several: take the one out")
+    order = _order(corpus, ids)
+    if given.shape != (len(corpus), encoder.width) or given.dtype.kind not in "fi":
+        raise UsageError(
+            f"{vectors} holds {given.shape} {given.dtype}; the corpus under {encoder.name} needs numbers of shape "
+            f"({len(corpus)}, {encoder.width})"
+        )
+    folder = vectors_folder(corpus, encoder, cache_dir)
+
+    def checked() -> Iterator[bytes]:
+        for start in range(0, len(corpus), CHECKED_ROWS):
+            rows = given[order[start : start + CHECKED_ROWS]]
+            _check_rows(rows, encoder, vectors)
+            yield rows.astype(encoder.dtype).tobytes()
+
+    def write(temporary: Path) -> dict[str, Any]:
+        write_rows(temporary / VECTORS, encoder.dtype, given.shape, checked())
+        return {**_about(corpus, encoder), "imported": True}
+
+    install_folder(folder, write, lambda place: _open(place, corpus, encoder) is not None)
+
+
+def _order(corpus: Corpus, ids: Path) -> NDArray[np.intp]:
+    """Return where in the given rows each passage of the corpus stands."""
+    try:
+        text = ids.read_text("utf-8")
+        names = json.loads(text) if text.lstrip().startswith("[") else text.splitlines()
+    except (OSError, ValueError, RecursionError) as error:
+        raise UsageError(f"{ids} is no list of ids: {error}") from None
+    order = np.full(len(corpus), -1, dtype=np.intp)
+    for place, name in enumerate(names):
+        try:
+            order[corpus.row(str(name) if type(name) is int else name)] = place
+        except (KeyError, TypeError, AttributeError):
+            raise UsageError(f"{ids}: line {place + 1} names {name!r}, which the corpus does not hold") from None
+    if len(names) != len(corpus) or (order < 0).any():
+        raise UsageError(f"{ids} names {len(names)} passages; it must name each of the corpus' {len(corpus)} once")
+    return order
+
+
+def _check_rows(rows: Vectors, encoder: Encoder, path: Path) -> None:
+    numbers = np.asarray(rows, dtype=np.float64)
+    if encoder.dtype == "int8":
+        if not ((numbers == np.rint(numbers)) & (np.abs(numbers) <= 127)).all():
+            raise UsageError(f"{path}: {encoder.name} needs whole numbers from -127 to 127")
+        return
+    lengths = np.sqrt(np.einsum("ij,ij->i", numbers, numbers))
+    if not np.isfinite(lengths).all() or (np.abs(lengths - 1) > 1e-2).any():
+        raise UsageError(f"{path}: each vector must have length 1, as {encoder.name}'s have")
+
+
+def _compute(corpus: Corpus, encoder: Encoder, folder: Path, progress: Progress | None) -> Vectors:
+    partial = folder.parent / f".{folder.name}.blocks"
+    try:
+        with partial.open("a+b") as file:
+            rows = _sound_rows(file, encoder, len(corpus))
+            for block in _blocks(corpus, encoder, rows, progress):
+                data = block.tobytes()
+                file.write(data + hashlib.sha256(data).digest())
+                file.flush()
+    except OSError as error:
+        raise unwritable(folder.parent, error) from error
+
+    def write(temporary: Path) -> dict[str, Any]:
+        with partial.open("rb") as file:
+            blocks = (data for _, data in _stored(file, encoder, len(corpus)))
+            write_rows(temporary / VECTORS, encoder.dtype, (len(corpus), encoder.width), blocks)
+        return {**_about(corpus, encoder), "imported": False}
+
+    install_folder(folder, write, lambda place: _open(place, corpus, encoder) is not None)
+    partial.unlink(missing_ok=True)
+    found = _open(folder, corpus, encoder)
+    if found is None:
+        raise OSError(f"{folder} cannot be read after it was written")
+    return found
+
+
+def write_rows(path: Path, dtype: str, shape: tuple[int, ...], blocks: Iterable[bytes]) -> None:
+    """Write a .npy file block by block. A full disk is an OSError, which it is not in a mapped file: that kills the process."""
+    with path.open("wb") as file:
+        header = {"descr": np.lib.format.dtype_to_descr(np.dtype(dtype)), "fortran_order": False, "shape": shape}
+        np.lib.format.write_array_header_1_0(file, header)
+        for block in blocks:
+            file.write(block)
+
+
+def _blocks(corpus: Corpus, encoder: Encoder, start: int, progress: Progress | None) -> Iterator[Vectors]:
+    for first in range(start, len(corpus), encoder.block):
+        last = min(first + encoder.block, len(corpus))
+        yield encoder.encode([passage_text(corpus, row) for row in range(first, last)])
+        if progress is not None:
+            progress("embed", last / len(corpus))
+
+
+def _stored(file: IO[bytes], encoder: Encoder, rows: int) -> Iterator[tuple[int, bytes]]:
+    """Yield the first row and the bytes of each sound block, until one is torn or damaged."""
+    file.seek(0)
+    for start in range(0, rows, encoder.block):
+        size = (min(start + encoder.block, rows) - start) * encoder.width * np.dtype(encoder.dtype).itemsize
+        data, seal = file.read(size), file.read(32)
+        if len(data) != size or hashlib.sha256(data).digest() != seal:
+            return
+        yield start, data
+
+
+def _sound_rows(file: IO[bytes], encoder: Encoder, rows: int) -> int:
+    """Cut a file of blocks after its last sound one, and return how many rows it holds."""
+    found = length = 0
+    for start, data in _stored(file, encoder, rows):
+        found, length = min(start + encoder.block, rows), length + len(data) + 32
+    file.truncate(length)
+    file.seek(length)
+    return found
+
+
+def _open(folder: Path, corpus: Corpus, encoder: Encoder) -> Vectors | None:
+    """Return the vectors of a folder, mapped into memory; None where they are missing, damaged or another's."""
+    if read_manifest(folder, _about(corpus, encoder), (VECTORS,)) is None:
+        return None
+    if len(corpus) == 0:
+        return _none(encoder)
+    try:
+        mapped = np.load(folder / VECTORS, mmap_mode="r", allow_pickle=False)
+    except (OSError, ValueError, EOFError):
+        return None
+    sound = mapped.shape == (len(corpus), encoder.width) and mapped.dtype == np.dtype(encoder.dtype)
+    return mapped.view(np.ndarray) if sound else None
+
+
+def _about(corpus: Corpus, encoder: Encoder) -> dict[str, Any]:
+    """Return what a manifest says of vectors, so that a folder that was copied from elsewhere is not taken for these."""
+    shape = [len(corpus), encoder.width]
+    return {"corpus": corpus.digest, "model": encoder.digest, "dtype": encoder.dtype, "shape": shape, "format": FORMAT}
+
+
+def _none(encoder: Encoder) -> Vectors:
+    return np.zeros((0, encoder.width), dtype=encoder.dtype)

@@ -1,0 +1,83 @@
+"""The rank-bm25 package itself as a retriever: slow, and there to hold our index against."""
+
+from collections import OrderedDict
+from collections.abc import Sequence
+from typing import Any
+
+from agent_envs.base.documents import Corpus, Hit
+from agent_envs.base.errors import MissingExtra, UsageError
+from agent_envs.tools.retrieval.bm25 import BM25Settings, Progress, best_rows, query_terms, tokenize
+from agent_envs.base.process_cache import Shelf, shared
+
+MOST_PASSAGES = 20_000
+KILOBYTES_A_PASSAGE = 8  # measured on passages of 100 words (docs/retrieval.md): memory,
+MICROSECONDS_A_PASSAGE = 3  # and time of a query of ten words
+SHARED = 4  # engines that a process keeps
+
+_ENGINES: Shelf["OkapiReference"] = OrderedDict()
+
+
+class OkapiReference:
+    """rank-bm25's BM25Okapi over a corpus, cut into words as ours are."""
+
+    def __init__(self, corpus: Corpus, settings: BM25Settings, progress: Progress | None = None) -> None:
+        """Tokenize the corpus and count."""
+        try:
+            from rank_bm25 import BM25Okapi
+        except ImportError:
+            raise MissingExtra("rank-bm25", "rank-bm25", 'retriever="rank_bm25"') from None
+        self._stop = frozenset(settings.stop_words)
+        documents = []
+        for row in range(len(corpus)):
+            passage = corpus[row]
+            documents.append(tokenize(f"{passage.title}\n{passage.text}", self._stop))
+            if progress is not None and (row + 1) % 1_000 == 0:
+                progress("tokenize", (row + 1) / len(corpus))
+        # without a single word it divides by zero
+        self._engine: Any = BM25Okapi(documents, k1=settings.k1, b=settings.b) if any(documents) else None
+
+    def scores(self, query: str) -> Any:
+        """Return the score of every document, or None where there is no word to be found."""
+        counts = query_terms(query, self._stop)
+        if self._engine is None or not counts:
+            return None
+        return self._engine.get_scores([term for term, count in counts.items() for _ in range(count)])
+
+
+class RankBM25Retriever:
+    """BM25Okapi of the rank-bm25 package; passages that score 0 or less are no hits, as with our own index."""
+
+    name = "rank_bm25"
+
+    def __init__(
+        self, corpus: Corpus, settings: BM25Settings | None = None, *, progress: Progress | None = None
+    ) -> None:
+        """Build the engine, or take the one that this process has.
+
+        Raises:
+            UsageError: the corpus is too large for it, or the settings ask for another method.
+            MissingExtra: rank-bm25 is not installed.
+        """
+        settings = settings or BM25Settings(method="okapi")
+        if settings.method != "okapi":
+            raise UsageError(f"rank_bm25 scores by the method 'okapi', not {settings.method!r}")
+        if len(corpus) > MOST_PASSAGES:
+            memory, pause = len(corpus) * KILOBYTES_A_PASSAGE / 1e6, len(corpus) * MICROSECONDS_A_PASSAGE / 1e6
+            raise UsageError(
+                f"rank_bm25 holds about {KILOBYTES_A_PASSAGE} kB a passage and reads all of them at every query, "
+                f"{MICROSECONDS_A_PASSAGE} microseconds each: {len(corpus):,} passages need {memory:,.1f} GB and "
+                f"{pause:,.1f} s a query. At most {MOST_PASSAGES:,} are taken; "
+                'retriever="bm25_okapi" gives the same scores'
+            )
+        self.corpus = corpus
+        key = (corpus.digest, settings)
+        self.engine = shared(_ENGINES, key, lambda: OkapiReference(corpus, settings, progress), SHARED)
+
+    def search(self, query: str, top_k: int, *, support: Sequence[str] = (), seed: str = "") -> tuple[Hit, ...]:
+        """Return the passages that score highest and above 0; `support` and `seed` are not read."""
+        rows, scores = best_rows(self.engine.scores(query), top_k)
+        return tuple(Hit(self.corpus[row], score) for row, score in zip(rows, scores, strict=True))
+
+    def __deepcopy__(self, memo: object) -> "RankBM25Retriever":
+        """The engine is never written, so a copy of an environment shares it."""
+        return self

@@ -1,0 +1,153 @@
+"""Search servers over HTTP, asked as Search-R1's and SkyRL's own clients ask them.
+
+A server is outside: its answers are bounded and checked, and whatever is no list of passages is an EnvFault, never an
+observation.
+"""
+
+import os
+import threading
+import time
+import weakref
+from collections.abc import Callable, Sequence
+from typing import Any
+from urllib.parse import urlsplit
+
+from agent_envs.base.documents import Hit
+from agent_envs.base.errors import EnvFault, UsageError
+from agent_envs.services.recording import CallSite, ExternalPort, Recording
+from agent_envs.tools.retrieval.wire import MAX_QUERY_CHARACTERS, read_hits, whole, wire_hit
+from agent_envs.services.http import HttpClient
+
+STYLES = ("search_r1", "skyrl")
+TOKEN_VARIABLE = "AGENT_ENVS_RETRIEVER_TOKEN"
+MAX_BYTES = 16_000_000
+
+
+def split_name(name: str) -> tuple[str, str] | None:
+    """Return the style and the endpoint of `search_r1@URL` or `skyrl@URL`, or None where a name names no server.
+
+    A URL without a path gets `/retrieve`.
+
+    Raises:
+        UsageError: what stands behind the @ is no http(s) URL, or holds a password, a query or a fragment.
+    """
+    style, at, url = name.partition("@")
+    if not at or style not in STYLES:
+        return None
+    try:
+        parts = urlsplit(url)
+        sound = parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port or 1) > 0
+    except ValueError:
+        sound = False
+    if not sound or not url.isascii() or not url.isprintable() or " " in url:
+        raise UsageError(f"retriever {style}@...: after the @ stands http://HOST[:PORT][/PATH] or https://...")
+    if "@" in parts.netloc or "?" in url or "#" in url:
+        raise UsageError(
+            f"retriever {style}@{parts.scheme}://{parts.hostname}: names are recorded, so a URL holds no password, query or "
+            f"fragment; a token comes from the environment variable {TOKEN_VARIABLE}"
+        )
+    path = parts.path.rstrip("/") or "/retrieve"
+    return style, f"{parts.scheme}://{parts.netloc.lower()}{path}"
+
+
+class RemoteRetriever:
+    """A search server. The same query gives the same answer: with a recording each is asked once.
+
+    Where the environment variable AGENT_ENVS_RETRIEVER_TOKEN is set, it is sent as `Authorization: Bearer`.
+    """
+
+    def __init__(
+        self,
+        style: str,
+        url: str,
+        *,
+        recording: Recording | None = None,
+        deadline_seconds: float = 60.0,
+        attempt_seconds: float = 20.0,
+        wait: Callable[[float], None] = time.sleep,
+    ) -> None:
+        """Name the server; nothing is sent before the first search.
+
+        Args:
+            style: `search_r1` sends `queries`, a list of one; `skyrl` sends `query`.
+            url: the endpoint; without a path, `/retrieve` there.
+            recording: where answers are recorded, or replayed from.
+            deadline_seconds: over all attempts of a search and the waits between them.
+            attempt_seconds: for one attempt.
+            wait: how to sleep between attempts.
+
+        Raises:
+            UsageError: an unknown style, or no URL that may be recorded.
+        """
+        place = split_name(f"{style}@{url}")
+        if place is None:
+            raise UsageError(f"RemoteRetriever: style={style!r}; the styles are {', '.join(STYLES)}")
+        self.style, self.url = place
+        self.name = f"{self.style}@{self.url}"
+        self._port = ExternalPort(
+            self.name,
+            _Server(self.style, self.url),
+            recording=recording,
+            deterministic=True,
+            deadline_seconds=deadline_seconds,
+            attempt_seconds=attempt_seconds,
+            max_bytes=MAX_BYTES,
+            wait=wait,
+        )
+
+    def search(self, query: str, top_k: int, *, support: Sequence[str] = (), seed: str = "") -> tuple[Hit, ...]:
+        """Return the server's first `top_k` passages; `support` and `seed` do not travel.
+
+        Raises:
+            EnvFault: the server failed, or its answer is no list of passages.
+        """
+        if top_k < 1:
+            return ()
+        # A policy must not be able to break a server's limit, and so turn its failure into a fault: the rest of a long query
+        # is not sent. BM25 reads no more of it in process either.
+        sent = whole(query[:MAX_QUERY_CHARACTERS])
+        # Read again, because a recording may come from anywhere.
+        return read_hits(self._port.call({"query": sent, "topk": top_k}, CallSite("")), top_k, self.name)
+
+    def __deepcopy__(self, memo: object) -> "RemoteRetriever":
+        """Nothing here is ever written, so a copy of an environment shares it."""
+        return self
+
+
+class _Server:
+    """A server as a function from {query, topk} to an answer in the one form that is recorded."""
+
+    def __init__(self, style: str, url: str) -> None:
+        self._style, self._url, self._name = style, url, f"{style}@{url}"
+        self._client = _shared_client(self._name)
+        self._token = os.environ.get(TOKEN_VARIABLE, "").strip()
+        if not (self._token.isascii() and self._token.isprintable()):
+            raise UsageError(f"the token in {TOKEN_VARIABLE} holds characters that an HTTP header cannot carry")
+
+    def __call__(self, request: Any, seconds: float) -> Any:
+        query, top_k = request["query"], request["topk"]
+        asked = {"query": query} if self._style == "skyrl" else {"queries": [query]}
+        headers = {"Authorization": f"Bearer {self._token}"} if self._token else None
+        body = {**asked, "topk": top_k, "return_scores": True}
+        try:
+            answer = self._client.json("POST", self._url, seconds=seconds, headers=headers, json=body)
+            hits = read_hits(answer, top_k, self._name)
+        except EnvFault as fault:
+            if not self._token or self._token not in fault.cause:
+                raise
+            # A server may quote the token that it refused.
+            raise EnvFault(fault.cause.replace(self._token, "(token)"), fault.retryable, fault.wait_seconds) from None
+        return {"result": [[wire_hit(hit) for hit in hits]]}
+
+
+_CLIENTS: weakref.WeakValueDictionary[str, HttpClient] = weakref.WeakValueDictionary()
+_CLIENTS_LOCK = threading.Lock()
+
+
+def _shared_client(name: str) -> HttpClient:
+    """Return the connections to a server, for all environments of the process; they close after the last of these."""
+    with _CLIENTS_LOCK:
+        client = _CLIENTS.get(name)
+        if client is None:
+            client = _CLIENTS[name] = HttpClient(name, max_bytes=MAX_BYTES)
+        return client

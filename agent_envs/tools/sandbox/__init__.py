@@ -1,0 +1,168 @@
+"""Sandboxes for code that models write: `open_sandbox(spec)` gives a session, and `run(code)` a result (see `port`).
+
+Two backends, chosen by name, and no fallback from one to the other: `monty`, a subset of Python that starts in milliseconds on
+any system, and `bwrap`, all of CPython with numpy and sympy behind Linux namespaces, a list of system calls and limits. Neither
+is a boundary between tenants of one machine: the kernel is shared.
+"""
+
+import os
+import sys
+import threading
+
+from agent_envs.base.errors import UsageError
+from agent_envs.tools.sandbox.monty_differences import KNOWN_DIVERGENCES, LANGUAGE, SUBSET, Divergence, divergence_table
+from agent_envs.tools.sandbox.monty import MontyBackend
+from agent_envs.tools.sandbox.monty_package import monty_version
+from agent_envs.tools.sandbox.mounts import bwrap_version
+from agent_envs.tools.sandbox.port import (
+    LASTING,
+    STATUSES,
+    ExecResult,
+    Limits,
+    SandboxCell,
+    SandboxSpec,
+    Session,
+    SessionSnapshot,
+)
+from agent_envs.tools.sandbox.records import BACKENDS, filled, known_backend, record_of, recorded_cell
+from agent_envs.tools.sandbox.pool import Cleaner, Saves
+from agent_envs.tools.sandbox.sessions import House, RecordedSession
+from agent_envs.tools.sandbox.session_cache import Shelf
+
+__all__ = [
+    "BACKENDS",
+    "KNOWN_DIVERGENCES",
+    "LANGUAGE",
+    "LASTING",
+    "STATUSES",
+    "SUBSET",
+    "Divergence",
+    "ExecResult",
+    "Limits",
+    "SandboxCell",
+    "SandboxSpec",
+    "Session",
+    "SessionSnapshot",
+    "begin_record",
+    "close_sandboxes",
+    "divergence_table",
+    "open_sandbox",
+    "record_of",
+    "recorded_cell",
+    "restore_session",
+    "run_cell",
+    "sandbox_version",
+]
+_SAVES, _CLEANER = Saves(), Cleaner()
+_HOUSES: dict[str, House] = {}
+_LOCK = threading.Lock()
+
+
+def sandbox_version(backend: str, packages: tuple[str, ...] = ()) -> str:
+    """Return the version of a backend as it is installed, with a spec's `packages`: part of every trajectory that used it.
+
+    Raises:
+        UsageError: no such backend or packages, or it cannot run on this machine.
+        MissingExtra: a package is missing.
+    """
+    known_backend(backend, packages)
+    return monty_version() if backend == "monty" else bwrap_version(packages)
+
+
+def open_sandbox(spec: SandboxSpec = SandboxSpec()) -> Session:  # noqa: B008 - frozen
+    """Return a session with no names in it. Its interpreter is made at once, so that what is missing shows here.
+
+    Raises:
+        UsageError: no such backend, another version than the spec names, or this system refuses it.
+        MissingExtra: a package is missing.
+        EnvFault: the backend failed.
+    """
+    session = _session(spec)
+    session.start()
+    return session
+
+
+def restore_session(snapshot: SessionSnapshot) -> Session:
+    """Return a session as it was when the snapshot was taken.
+
+    Its cells run again with the first new one, unless this process took the snapshot and still has the memory.
+
+    Raises:
+        UsageError: the snapshot is damaged, or of another backend or version than is installed.
+        MissingExtra: a package is missing.
+    """
+    snapshot.check()
+    return _session(snapshot.spec, snapshot)
+
+
+def begin_record(spec: SandboxSpec = SandboxSpec()) -> SessionSnapshot:  # noqa: B008 - frozen
+    """Return the record of a session in which nothing has run, for `run_cell`. Starts nothing.
+
+    Raises:
+        UsageError: no such backend, another version than the spec names, or this system cannot have it.
+        MissingExtra: a package is missing.
+    """
+    return _session(spec).snapshot()
+
+
+def run_cell(record: SessionSnapshot, code: str, limits: Limits | None = None) -> tuple[ExecResult, SessionSnapshot]:
+    """Run a cell in a session that ran the record's cells; return its result and the record with it (see `shelf`).
+
+    A record without a version (`record_of`) is taken for one of the version that is installed.
+
+    Raises:
+        UsageError: the record is damaged, or of another backend or version than is installed.
+        EnvFault: the sandbox failed; the record stays good, and may be asked again.
+    """
+    if not record.spec.version:  # the shelf holds sessions by their records as they are after a run: with the version
+        record.check()
+        record = SessionSnapshot.of(
+            filled(record.spec, sandbox_version(record.spec.backend, record.spec.packages)), record.cells
+        )
+    return _SHELF.run(record, code, limits)
+
+
+def close_sandboxes() -> None:
+    """End all processes of all backends; sessions that are open make theirs again when they next run."""
+    _SHELF.close()
+    for house in list(_HOUSES.values()):
+        house.backend.close()
+
+
+def _house(name: str) -> House:
+    """Return what the sessions of a backend share, made at first use."""
+    with _LOCK:
+        if name not in _HOUSES and name == "monty":
+            _HOUSES[name] = House(MontyBackend(), _SAVES, _CLEANER)
+        elif name not in _HOUSES:
+            from agent_envs.tools.sandbox.bwrap import BwrapBackend  # parts of it exist on Linux only
+
+            _HOUSES[name] = House(BwrapBackend(), _SAVES, _CLEANER)
+        return _HOUSES[name]
+
+
+def _session(spec: SandboxSpec, snapshot: SessionSnapshot | None = None) -> RecordedSession:
+    version = sandbox_version(spec.backend, spec.packages)
+    if spec.version not in ("", version):
+        raise UsageError(f"sandbox {spec.backend}: {spec.version!r} is asked for, and {version!r} is installed")
+    spec, house = filled(spec, version), _house(spec.backend)
+    if snapshot is None:
+        return RecordedSession(house, spec)
+    saved = _SAVES.find(snapshot.sha256)
+    count = len(snapshot.cells) if saved is not None else 0
+    return RecordedSession(house, spec, cells=snapshot.cells, saved=saved, saved_cells=count)
+
+
+def _after_fork() -> None:
+    global _LOCK
+    _LOCK = threading.Lock()
+    for house in _HOUSES.values():
+        house.seats.renew()
+        house.backend.renew()
+    for shared in (_SAVES, _CLEANER, _SHELF):
+        shared.renew()
+
+
+_SHELF = Shelf(restore_session)
+if sys.platform != "win32":
+    os.register_at_fork(after_in_child=_after_fork)

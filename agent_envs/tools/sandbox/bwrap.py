@@ -1,0 +1,281 @@
+"""The backend `bwrap`: CPython with numpy and sympy, in namespaces of its own, without files, network, processes or clocks.
+
+One bubblewrap holds a fork server (`harness`) and, as its children, the sessions. Each session has a socket and a pipe to this
+process, which the kernel tells its number; so limits are held, and ends are judged, from here. Between cells a session is
+stopped, so that code which pretends to have ended gains no time. State is in the process alone, for nothing can be written
+anywhere; and a session is brought back by running its cells in a fresh child.
+"""
+
+import atexit
+import contextlib
+import json
+import os
+import secrets
+import select
+import signal
+import socket
+import struct
+import threading
+from typing import Any
+
+from agent_envs.base.errors import EnvFault, UsageError
+from agent_envs.tools.sandbox.port import ExecResult, Limits, SandboxSpec
+from agent_envs.tools.sandbox.processes import KILL, Process, Watch
+from agent_envs.tools.sandbox.fork_server import ANSWER_SECONDS, Child, Starter, Zygote
+
+LEAST_MEMORY_MB = 512
+MOST_SESSIONS = 64
+LENGTH = struct.Struct("!I")
+CREDENTIALS = struct.Struct("3i")  # pid, uid, gid
+LONGEST_ESCAPE, OTHER_CHARACTERS = 6, 16_384  # of a character in JSON; the error and the frame around it
+_READ = 1 << 16
+
+
+class BwrapBackend:
+    """Fork servers, made at first use and made again where one is lost."""
+
+    most = MOST_SESSIONS
+
+    def __init__(self) -> None:
+        """Begin without processes."""
+        self._lock, self._starter = threading.Lock(), Starter()
+        self._zygotes: dict[tuple[bool, tuple[str, ...]], Zygote] = {}
+
+    def open(self, spec: SandboxSpec, saved: bytes | None) -> "BwrapInterpreter":
+        """Return a fresh interpreter (see `Backend`); memory is never saved."""
+        memory = spec.limits.memory_mb
+        if memory is None or memory < LEAST_MEMORY_MB:
+            raise UsageError(
+                f"sandbox bwrap: memory_mb={memory} is address space, and CPython with numpy and sympy takes most of "
+                f"{LEAST_MEMORY_MB} before a cell runs; give at least that"
+            )
+        try:
+            return self._opened(spec)
+        except EnvFault:  # the server may have been lost while it was idle; a new one that fails as well is a fault
+            return self._opened(spec)
+
+    def _opened(self, spec: SandboxSpec) -> "BwrapInterpreter":
+        zygote = self._zygote(spec.preload, spec.packages)
+        return BwrapInterpreter(zygote, zygote.take(), spec)
+
+    def _zygote(self, preload: bool, packages: tuple[str, ...]) -> Zygote:
+        with self._lock:
+            zygote = self._zygotes.get((preload, packages))
+            if zygote is not None and not zygote.alive():
+                zygote.close()
+                zygote = None
+            if zygote is None:
+                self._zygotes[preload, packages] = zygote = Zygote(self._starter, preload, packages)
+                atexit.register(self.close)
+            return zygote
+
+    def close(self) -> None:
+        """End all processes."""
+        with self._lock:
+            zygotes, self._zygotes = list(self._zygotes.values()), {}
+        atexit.unregister(self.close)
+        for zygote in zygotes:
+            zygote.close()
+
+    def renew(self) -> None:
+        """Begin again in a forked child, without the parent's processes."""
+        for zygote in self._zygotes.values():
+            zygote.forget()
+        atexit.unregister(self.close)
+        self.__init__()  # type: ignore[misc]
+
+
+class BwrapInterpreter:
+    """One session's process."""
+
+    def __init__(self, zygote: Zygote, child: Child, spec: SandboxSpec) -> None:
+        """Give a child its settings."""
+        self._zygote, self._child, self._reaped = zygote, child, False
+        settings = {"seed": spec.seed, "memory_mb": spec.limits.memory_mb, "recursion": spec.limits.recursion}
+        try:
+            self.process = Process(_introduced(child.cells, settings))
+        except (OSError, EnvFault) as error:
+            child.close()
+            raise EnvFault(f"sandbox bwrap: a session did not start ({error})") from error
+        for file in (child.cells, child.printed):
+            os.set_blocking(file, False)
+        self.process.send(signal.SIGSTOP)
+
+    def alive(self) -> bool:
+        """Return whether the process still is there, and the one that it cannot live without."""
+        return self._zygote.alive() and self.process.alive()
+
+    def run(self, code: str, limits: Limits) -> ExecResult:
+        """Run a cell (see `Interpreter`)."""
+        watch = Watch(self.process, limits)
+        exchange = _Exchange(self._child, code, limits)
+        self.process.send(signal.SIGCONT)
+        answer = exchange.answer(watch)
+        self.process.send(signal.SIGSTOP)
+        spent = watch.spent() * 1_000
+        if answer is None:
+            status, error = self._ended(watch)
+            return ExecResult(status, exchange.stdout(), "", error, exchange.full, spent)
+        return ExecResult(
+            answer["status"], exchange.stdout(), answer["value"], answer["error"], exchange.full, spent
+        )  # fmt: skip
+
+    def _ended(self, watch: Watch) -> tuple[str, str]:
+        """Return status and error of a cell that gave no answer.
+
+        Raises:
+            EnvFault: the process was killed from outside; code in it has no way to send that signal, not even to itself.
+        """
+        if watch.verdict:
+            return watch.explain()
+        alone = self.process.ended(0.1)
+        self.process.send(KILL)
+        self.process.ended(ANSWER_SECONDS)
+        code = self._reap()
+        if not alone:
+            return "killed", "Killed: the interpreter's connection was closed or misused"
+        if code == -signal.SIGKILL:
+            raise EnvFault("sandbox bwrap: the session was killed from outside")
+        if code == -signal.SIGXCPU:
+            watch.verdict = "cpu"
+            return watch.explain()
+        how = f"signal {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
+        return "killed", f"Killed: the interpreter ended ({how})"
+
+    def _reap(self) -> int:
+        """Return the ended process's exit code, once: its number may be another's afterwards."""
+        self._reaped = True
+        return self._zygote.reap(self._child.pid)
+
+    def save(self) -> bytes | None:
+        """Return None: a process's memory is not saved."""
+        return None
+
+    def close(self) -> None:
+        """End the process."""
+        self.process.send(KILL)
+        if self.process.ended(ANSWER_SECONDS) and not self._reaped:
+            with contextlib.suppress(EnvFault):
+                self._reap()
+        self._child.close()
+        self.process.close()
+
+    def forget(self) -> None:
+        """Close our ends in a forked child."""
+        self._child.close()
+        self.process.forget()
+
+
+class _Exchange:
+    """One cell sent, its answer and its output received, each within a cap."""
+
+    def __init__(self, child: Child, code: str, limits: Limits) -> None:
+        self._cells, self._printed = child.cells, child.printed
+        self._most = limits.output_bytes
+        self._nonce = secrets.token_hex(16)
+        self._unsent = memoryview(_frame({"code": code, "nonce": self._nonce, "most": self._most + 1}))
+        self._answer, self._output = bytearray(), bytearray()
+        self.full = False
+
+    def answer(self, watch: Watch) -> dict[str, Any] | None:
+        """Return what the harness answered, or None where the process ended, was ended, or broke the rules."""
+        poll = select.poll()
+        poll.register(self._printed, select.POLLIN)
+        poll.register(self._cells, select.POLLIN | select.POLLOUT)
+        while True:
+            for number, _ in poll.poll(watch.pause() * 1_000 + 1):
+                if number == self._printed:
+                    if not self._listen(watch):
+                        poll.unregister(self._printed)
+                    continue
+                if self._unsent and self._send():
+                    poll.modify(self._cells, select.POLLIN)
+                found = self._hear()
+                if found is not None:
+                    self._listen(watch)
+                    return found if found and not watch.verdict else None
+            watch.check()
+            if watch.verdict:
+                self._listen(watch)
+                return None
+
+    def _send(self) -> bool:
+        """Send what the socket takes; return whether that was the rest."""
+        with contextlib.suppress(OSError):  # the other end is closed: reading will tell
+            self._unsent = self._unsent[os.write(self._cells, self._unsent) :]
+        return not self._unsent
+
+    def _hear(self) -> dict[str, Any] | None:
+        """Read of the answer what there is; return it when it is whole, empty where there will be none that counts."""
+        try:
+            piece = os.read(self._cells, _READ)
+        except BlockingIOError:
+            return None
+        except OSError:
+            return {}
+        self._answer += piece
+        size = LENGTH.unpack_from(self._answer)[0] if len(self._answer) >= LENGTH.size else 0
+        if not piece or size > LONGEST_ESCAPE * (self._most + OTHER_CHARACTERS):
+            return {}
+        if len(self._answer) < LENGTH.size + max(size, 1):
+            return None
+        return _checked(bytes(self._answer[LENGTH.size :]), size, self._nonce)
+
+    def _listen(self, watch: Watch) -> bool:
+        """Read of the output what there is; return whether more can come."""
+        while True:
+            try:
+                piece = os.read(self._printed, _READ)
+            except BlockingIOError:
+                return True
+            if not piece:
+                return False
+            self._output += piece[: self._most - len(self._output) + 1]
+            if len(self._output) > self._most:
+                self.full = True
+                watch.end("output")
+                return False
+
+    def stdout(self) -> str:
+        """Return what was printed, within the limit."""
+        return bytes(self._output[: self._most]).decode("utf-8", "ignore")
+
+
+def _checked(body: bytes, size: int, nonce: str) -> dict[str, Any]:
+    """Return an answer that a harness gave to this very cell; empty if it is anything else."""
+    try:
+        found = json.loads(body) if len(body) == size else None
+    except (ValueError, RecursionError):
+        return {}
+    if not isinstance(found, dict) or set(found) != {"nonce", "status", "value", "error"}:
+        return {}
+    sound = all(isinstance(text, str) for text in found.values()) and found["status"] in ("ok", "error", "memory")
+    return found if sound and found["nonce"] == nonce else {}
+
+
+def _introduced(file: int, settings: dict[str, Any]) -> int:
+    """Send a child its settings; return its number in our namespace, as the kernel knows the one who says it is ready.
+
+    Raises:
+        EnvFault: nobody says so, or the kernel does not know.
+        OSError: the child is gone.
+    """
+    cells = socket.socket(fileno=file)
+    try:
+        cells.settimeout(ANSWER_SECONDS)
+        cells.sendall(_frame(settings))
+        text, extra, _, _ = cells.recvmsg(256, socket.CMSG_SPACE(CREDENTIALS.size))
+        cells.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 0)
+    finally:
+        cells.detach()
+    for level, kind, data in extra:
+        if text and (level, kind) == (socket.SOL_SOCKET, socket.SCM_CREDENTIALS):
+            pid = CREDENTIALS.unpack(data[: CREDENTIALS.size])[0]
+            if pid > 0:
+                return int(pid)
+    raise EnvFault("its process cannot be told")
+
+
+def _frame(value: dict[str, Any]) -> bytes:
+    body = json.dumps(value).encode()
+    return LENGTH.pack(len(body)) + body

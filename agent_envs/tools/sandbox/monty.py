@@ -1,0 +1,205 @@
+"""The backend `monty`: pydantic-monty, an interpreter of a subset of Python in Rust, in worker processes of its own.
+
+A worker gets no file, no network, no process and no clock: time stands still, `random` is
+seeded, sleeping takes no time. Its allocator holds the memory limit; both time limits and the output limit are held from
+outside, by the watchdog, which kills the worker. A limit that kills is never left to the code to catch.
+"""
+
+import atexit
+import contextlib
+import hashlib
+import threading
+from collections.abc import Callable
+from datetime import datetime
+from typing import Any
+
+from agent_envs.base.errors import EnvFault
+from agent_envs.tools.sandbox.last_expression import split_last
+from agent_envs.tools.sandbox.monty_package import leave_to_parent, monty_package, used_by_parent
+from agent_envs.tools.sandbox.port import ExecResult, Limits, SandboxSpec
+from agent_envs.tools.sandbox.processes import Process, Watch, Watchdog
+
+MOST_WORKERS, WAIT_SECONDS = 32, 60.0  # seats see to it that nobody waits
+MOST_SUSPENSIONS = 1_000_000  # calls that leave the worker: names that are not there, files that it may not have
+MORNING = datetime(2026, 1, 1)
+SHA_BYTES = 32
+# The text of a value is made and cut inside; `f"{x!r}"` stays what it is even where code has redefined `repr`.
+_ECHO = '{before}(lambda value: None if value is None else f"{{value!r}}"[:{most}])((\n{last}\n))'
+_BARE = "{code}\n\nNone"  # whatever the last statement is, no object leaves the worker
+
+
+class MontyBackend:
+    """Workers for sessions, in one pool that is made at first use."""
+
+    most = MOST_WORKERS
+
+    def __init__(self) -> None:
+        """Begin without workers."""
+        self._lock = threading.Lock()
+        self._pool: Any = None
+        self._used = False
+        self._watchdog = Watchdog()
+
+    def open(self, spec: SandboxSpec, saved: bytes | None) -> "MontyInterpreter":
+        """Return a fresh interpreter, or one with the memory that was saved (see `Backend`)."""
+        # A dump's own checks let half of all flipped bits pass (measured), so it is held against our digest first.
+        if saved is not None and hashlib.sha256(saved[SHA_BYTES:]).digest() != saved[:SHA_BYTES]:
+            raise EnvFault("sandbox monty: a saved memory does not match its sha256", retryable=False)
+        package = monty_package()
+        assert spec.limits.memory_mb is not None
+        session = self._workers(package).checkout(
+            limits={
+                "max_memory": spec.limits.memory_mb * 2**20,
+                "max_recursion_depth": spec.limits.recursion,
+                "max_suspensions": MOST_SUSPENSIONS,
+            },
+            os_policy={"datetime": MORNING, "sleep": "zero", "random_start": {"seed": spec.seed}},
+            assert_message_annotations=False,
+        )
+        try:
+            session.__enter__()
+            if saved is not None:
+                session.load_session(saved[SHA_BYTES:])
+            return MontyInterpreter(package, session, self._watchdog)
+        except (package.MontyError, RuntimeError, OSError) as error:
+            _leave(package, session)
+            raise EnvFault(f"sandbox monty: no worker: {error}") from error
+
+    def _workers(self, package: Any) -> Any:
+        with self._lock:
+            if self._pool is None:
+                try:
+                    pool = package.Monty(min_processes=1, max_processes=MOST_WORKERS, checkout_timeout=WAIT_SECONDS)
+                    pool.__enter__()
+                except (package.MontyError, RuntimeError, OSError) as error:
+                    raise EnvFault(f"sandbox monty: its workers do not start: {error}") from error
+                self._pool, self._used = pool, True
+                atexit.register(self.close)
+            return self._pool
+
+    def close(self) -> None:
+        """End all workers; the next session begins with new ones."""
+        with self._lock:
+            pool, self._pool = self._pool, None
+        if pool is not None:
+            atexit.unregister(self.close)
+            pool.__exit__(None, None, None)
+
+    def renew(self) -> None:
+        """Begin again in a forked child, without the parent's pool."""
+        if self._used:
+            used_by_parent()
+            leave_to_parent(self._pool)
+        atexit.unregister(self.close)
+        self.__init__()  # type: ignore[misc]
+
+
+class MontyInterpreter:
+    """One session of one worker."""
+
+    def __init__(self, package: Any, session: Any, watchdog: Watchdog) -> None:
+        """Take a session that has been entered."""
+        self._package, self._session, self._watchdog = package, session, watchdog
+        pid = session.worker_pid
+        if pid is None:
+            raise EnvFault("sandbox monty: the worker has no process")
+        self.process = Process(pid)
+
+    def alive(self) -> bool:
+        """Return whether the worker still runs."""
+        return self.process.alive()
+
+    def run(self, code: str, limits: Limits) -> ExecResult:
+        """Run a cell (see `Interpreter`)."""
+        package = self._package
+        with self._watchdog.over(self.process, limits) as watch:
+            printed = _Printed(limits.output_bytes, lambda: watch.end("output"))
+            value = status = error = ""
+            try:
+                value, status = self._feed(code, limits, printed), "ok"
+            except package.MontyCrashedError as crash:
+                status, error = _crashed(watch, str(crash))
+            except (package.MontySyntaxError, package.MontyRuntimeError) as raised:
+                status = "memory" if isinstance(raised.exception(), MemoryError) else "error"
+                error = raised.display(format="type-msg")
+            except (package.MontyError, RuntimeError, OSError) as broken:
+                raise EnvFault(f"sandbox monty: {type(broken).__name__}: {broken}") from broken
+            # A limit that was passed in the last moment counts, though the worker answered before it was killed.
+            if watch.verdict and status in ("ok", "error"):
+                (status, error), value = watch.explain(), ""
+            cpu_ms = watch.spent() * 1_000
+        return ExecResult(status, printed.text(), value, error, printed.full, cpu_ms)
+
+    def _feed(self, code: str, limits: Limits, printed: "_Printed") -> str:
+        split = split_last(code)
+        if split is not None:
+            before, last = split
+            echo = _ECHO.format(before=before, last=last, most=limits.output_bytes + 1)
+            # Nothing runs before all of it parses. What does not parse so may do as it stands.
+            with contextlib.suppress(self._package.MontySyntaxError):
+                return str(self._session.feed_run(echo, print_callback=printed.take) or "")
+        self._session.feed_run(_BARE.format(code=code), print_callback=printed.take)
+        return ""
+
+    def save(self) -> bytes:
+        """Return the worker's memory behind its sha256 (see `Interpreter`)."""
+        try:
+            dump: bytes = self._session.dump()
+        except (self._package.MontyError, RuntimeError, OSError) as error:
+            raise EnvFault(f"sandbox monty: no dump: {error}") from error
+        return hashlib.sha256(dump).digest() + dump
+
+    def close(self) -> None:
+        """Give the worker back."""
+        _leave(self._package, self._session)
+        self.process.close()
+
+    def forget(self) -> None:
+        """Leave the session to the parent in a forked child."""
+        leave_to_parent(self._session)
+        self.process.forget()
+
+
+class _Printed:
+    """What a cell printed, up to the limit; beyond it the worker is ended."""
+
+    def __init__(self, most: int, end: Callable[[], None]) -> None:
+        self._most, self._end = most, end
+        self._parts: list[bytes] = []
+        self._size, self.full = 0, False
+
+    def take(self, stream: str, text: str) -> None:
+        """Take a piece of output."""
+        if self.full:
+            return
+        piece = text.encode("utf-8", "replace")
+        self._parts.append(piece[: self._most - self._size])
+        self._size += len(piece)
+        if self._size > self._most:
+            self.full = True
+            self._end()
+
+    def text(self) -> str:
+        """Return all of it."""
+        return b"".join(self._parts).decode("utf-8", "ignore")
+
+
+def _crashed(watch: Watch, why: str) -> tuple[str, str]:
+    """Return status and error of a cell whose worker died.
+
+    Raises:
+        EnvFault: it was killed from outside; code in a worker has no way to send a signal.
+    """
+    if watch.verdict:
+        return watch.explain()
+    if "SIGXCPU" in why:
+        watch.verdict = "cpu"
+        return watch.explain()
+    if "SIGKILL" in why or "SIGTERM" in why or "while sending" in why:
+        raise EnvFault(f"sandbox monty: {why}")
+    return "killed", "Killed: the interpreter broke down on this code"
+
+
+def _leave(package: Any, session: Any) -> None:
+    with contextlib.suppress(package.MontyError, RuntimeError, OSError):
+        session.__exit__(None, None, None)

@@ -1,0 +1,99 @@
+"""Records of sessions without a sandbox: what a cell leaves behind, told from its result alone.
+
+A replay has the results from a recording, and must go on to the same records on a machine that has no sandbox at all. So the
+rule of what a record keeps is here, and sessions that really run follow it too.
+"""
+
+from dataclasses import replace
+
+from agent_envs.base.errors import UsageError
+from agent_envs.tools.sandbox.port import (
+    LASTING,
+    MORE_PACKAGES,
+    ExecResult,
+    Limits,
+    SandboxCell,
+    SandboxSpec,
+    SessionSnapshot,
+    refused,
+)
+
+DEFAULT_MEMORY_MB = {"monty": 256, "bwrap": 1_024}
+BACKENDS = tuple(DEFAULT_MEMORY_MB)
+
+
+def record_of(spec: SandboxSpec, cells: tuple[SandboxCell, ...] = ()) -> SessionSnapshot:
+    """Return the record of a session that ran these cells. Nothing is started, and no backend need be installed.
+
+    Raises:
+        UsageError: no such backend or packages, or the seed is no whole number.
+    """
+    return SessionSnapshot.of(filled(spec, spec.version), cells)
+
+
+def recorded_cell(
+    record: SessionSnapshot, code: str, result: ExecResult, limits: Limits | None = None
+) -> SessionSnapshot:
+    """Return the record as `run_cell(record, code, limits)` leaves it when it gives this result. Runs nothing.
+
+    Raises:
+        UsageError: the limits have another memory or recursion than the session.
+    """
+    limits = cell_limits(record.spec, limits)
+    if refused(code, limits) is not None:
+        return record
+    cell = lasting_cell(record.spec, code, limits, result)
+    return record if cell is None else SessionSnapshot.of(record.spec, (*record.cells, cell))
+
+
+def lasting_cell(spec: SandboxSpec, code: str, limits: Limits, result: ExecResult) -> SandboxCell | None:
+    """Return what a record keeps of a cell that ran; None if it left the session as it was."""
+    if result.status not in LASTING:
+        return None
+    return SandboxCell(code, limits if limits != spec.limits else None, result.digest)
+
+
+def cell_limits(spec: SandboxSpec, limits: Limits | None) -> Limits:
+    """Return the limits of one cell: the session's, where none are given.
+
+    Raises:
+        UsageError: they have another memory or recursion than the session.
+    """
+    own = spec.limits
+    limits = own if limits is None else limits
+    if limits.memory_mb is None:
+        limits = replace(limits, memory_mb=own.memory_mb)
+    if (limits.memory_mb, limits.recursion) != (own.memory_mb, own.recursion):
+        raise UsageError(
+            f"run(limits=...): memory_mb={limits.memory_mb} and recursion={limits.recursion} belong to the session "
+            f"({own.memory_mb}, {own.recursion}); open another session for others"
+        )
+    return limits
+
+
+def filled(spec: SandboxSpec, version: str) -> SandboxSpec:
+    """Return a spec with a version and with the backend's memory limit, if it names none.
+
+    Raises:
+        UsageError: no such backend or packages, or the seed is no whole number.
+    """
+    known_backend(spec.backend, spec.packages)
+    if type(spec.seed) is not int:
+        raise UsageError(f"SandboxSpec(seed={spec.seed!r}): give a whole number")
+    memory = spec.limits.memory_mb or DEFAULT_MEMORY_MB[spec.backend]
+    return replace(spec, version=version, limits=replace(spec.limits, memory_mb=memory))
+
+
+def known_backend(name: str, packages: tuple[str, ...] = ()) -> None:
+    """Do nothing for the name of a backend, and for packages that it can have.
+
+    Raises:
+        UsageError: it is none, or it cannot have them.
+    """
+    if name not in BACKENDS:
+        raise UsageError(f"sandbox {name!r}: the sandboxes are {', '.join(BACKENDS)}")
+    known = tuple(MORE_PACKAGES) if name == "bwrap" else ()
+    if type(packages) is not tuple or any(package not in known for package in packages):
+        raise UsageError(
+            f"SandboxSpec(packages={packages!r}): the sandbox {name} can have {', '.join(known) or 'no further packages'}"
+        )

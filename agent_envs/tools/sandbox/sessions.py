@@ -1,0 +1,219 @@
+"""Sessions over any backend: a record of cells, and a live interpreter that can be lost and made again from it.
+
+A live interpreter costs a process, so only `most` of a backend's sessions hold one; the longest idle one gives its own up. An
+interpreter that is not there is made again from what the backend saved last, and by running the cells since then. Cells repeat,
+for clocks stand still and entropy is seeded. One that prints what does not repeat all the same (addresses, in `bwrap`) does so
+by its own choice, is no fault of the sandbox, and counts as drift.
+"""
+
+import contextlib
+import os
+import threading
+import weakref
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from types import TracebackType
+
+from agent_envs.base.errors import EnvFault, UsageError
+from agent_envs.tools.sandbox.port import (
+    LASTING,
+    MAX_SECONDS,
+    ExecResult,
+    Limits,
+    SandboxCell,
+    SandboxSpec,
+    SessionSnapshot,
+    refused,
+    shown,
+)
+from agent_envs.tools.sandbox.records import cell_limits, lasting_cell
+from agent_envs.tools.sandbox.pool import Backend, Cleaner, Interpreter, Saves, Seats
+
+REPLAY_FACTOR = 5.0  # a cell near its limit must not pass it when it is run again on a busier machine
+SAVE_AFTER_SECONDS, SAVE_AFTER_CELLS = 0.02, 16
+# Our own process holds what was saved of each idle session. A larger memory is made again from the cells.
+MOST_SAVED_BYTES = 4 * 2**20
+
+
+@dataclass(frozen=True, slots=True)
+class House:
+    """What the sessions of one backend in this process share."""
+
+    backend: Backend
+    saves: Saves
+    cleaner: Cleaner
+    seats: Seats = field(default_factory=Seats)
+
+
+class Live:
+    """A session's interpreter, apart from the session so that it is closed when the session is forgotten unclosed."""
+
+    def __init__(self, seats: Seats) -> None:
+        """Begin without one."""
+        self.interpreter: Interpreter | None = None
+        self._seats, self._pid = seats, os.getpid()
+
+    def drop(self) -> None:
+        """End the interpreter, if there is one."""
+        interpreter, self.interpreter = self.interpreter, None
+        if interpreter is not None:
+            interpreter.close() if self._pid == os.getpid() else interpreter.forget()
+        self._seats.give(self)
+
+
+class RecordedSession:
+    """A session of any backend (see `Session`)."""
+
+    def __init__(
+        self,
+        house: House,
+        spec: SandboxSpec,
+        *,
+        cells: tuple[SandboxCell, ...] = (),
+        saved: bytes | None = None,
+        saved_cells: int = 0,
+    ) -> None:
+        """Begin with what ran before: `saved` is the memory after the first `saved_cells` of the cells."""
+        self.spec, self.drift = spec, 0
+        self._house = house
+        self._cells, self._saved, self._saved_cells = cells, saved, saved_cells
+        self._tried_cells = saved_cells  # how many had run when the memory was last to be saved
+        self._unsaved_seconds, self._closed = 0.0, False
+        self._begin()
+
+    def _begin(self) -> None:
+        self._pid, self._lock = os.getpid(), threading.RLock()
+        self._live = Live(self._house.seats)
+        # A session may be forgotten anywhere, in the middle of our own work too: so another thread ends its interpreter.
+        self._house.cleaner.start()
+        self._finalizer = weakref.finalize(self, self._house.cleaner.later, self._live.drop)
+        self._finalizer.atexit = False
+
+    def _adopt(self) -> None:
+        """Belong to this process: a forked child has neither its parent's interpreters nor the threads that held its locks."""
+        if self._pid != os.getpid():
+            self._finalizer.detach()
+            self._live.drop()
+            self._begin()
+
+    def start(self) -> None:
+        """Make the interpreter now instead of with the first cell."""
+        with self._turn():
+            self._interpreter()
+
+    def run(self, code: str, limits: Limits | None = None) -> ExecResult:
+        """Run a cell; see `Session.run`."""
+        limits = cell_limits(self.spec, limits)
+        with self._turn():
+            late = refused(code, limits)
+            if late is not None:
+                return late
+            interpreter = self._interpreter()
+            try:
+                result = shown(interpreter.run(code, limits), limits)
+            except BaseException:
+                self._live.drop()
+                raise
+            cell = lasting_cell(self.spec, code, limits, result)
+            if cell is None:
+                self._live.drop()
+                return result
+            self._cells += (cell,)
+            self._unsaved_seconds += result.cpu_ms / 1_000
+            if self._unsaved_seconds > SAVE_AFTER_SECONDS or len(self._cells) - self._saved_cells >= SAVE_AFTER_CELLS:
+                self._save()
+            return result
+
+    def fork(self) -> "RecordedSession":
+        """Return an independent twin; its interpreter is made when it first runs a cell."""
+        with self._turn():
+            self._save()
+            return RecordedSession(
+                self._house, self.spec, cells=self._cells, saved=self._saved, saved_cells=self._saved_cells
+            )
+
+    def snapshot(self) -> SessionSnapshot:
+        """Return the cells so far; what the interpreter holds stays in this process, to restore from without running them."""
+        with self._turn():
+            self._save()
+            taken = SessionSnapshot.of(self.spec, self._cells)
+            if self._saved is not None and self._saved_cells == len(self._cells):
+                self._house.saves.keep(taken.sha256, self._saved)
+            return taken
+
+    def rest(self) -> bool:
+        """Give the interpreter up if no cell is running; return whether that was so."""
+        if not self._lock.acquire(blocking=False):
+            return False
+        try:
+            self._save()
+            self._live.drop()
+            return True
+        finally:
+            self._lock.release()
+
+    def close(self) -> None:
+        """End it; more than once is no mistake."""
+        self._adopt()
+        with self._lock:
+            self._closed = True
+            self._live.drop()
+
+    def __enter__(self) -> "RecordedSession":
+        """Return the session."""
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
+        """Close it."""
+        self.close()
+
+    @contextlib.contextmanager
+    def _turn(self) -> Iterator[None]:
+        self._adopt()
+        with self._lock:
+            if self._closed:
+                raise UsageError(f"the sandbox session ({self.spec.backend}) is closed; open another")
+            yield
+        self._house.seats.wake()
+
+    def _save(self) -> None:
+        interpreter = self._live.interpreter
+        if interpreter is None or self._tried_cells == len(self._cells):
+            return
+        self._tried_cells = len(self._cells)
+        try:
+            saved = interpreter.save()
+        except EnvFault:  # it died while it was idle: the record is enough
+            self._live.drop()
+            return
+        if saved is not None and len(saved) <= MOST_SAVED_BYTES:
+            self._saved, self._saved_cells, self._unsaved_seconds = saved, len(self._cells), 0.0
+
+    def _interpreter(self) -> Interpreter:
+        live = self._live.interpreter
+        if live is not None and live.alive():
+            self._house.seats.take(self._live, self, self._house.backend.most)
+            return live
+        self._live.drop()
+        self._house.seats.take(self._live, self, self._house.backend.most)
+        try:
+            self._live.interpreter = live = self._house.backend.open(self.spec, self._saved)
+            for number in range(self._saved_cells, len(self._cells)):
+                self._replay(live, number)
+        except BaseException:
+            self._live.drop()
+            raise
+        return live
+
+    def _replay(self, live: Interpreter, number: int) -> None:
+        cell = self._cells[number]
+        limits = cell.limits or self.spec.limits
+        wall = min(limits.wall_seconds * REPLAY_FACTOR, MAX_SECONDS)
+        limits = replace(limits, cpu_seconds=min(limits.cpu_seconds * REPLAY_FACTOR, wall - 1.0), wall_seconds=wall)
+        result = shown(live.run(cell.code, limits), limits)
+        if result.status not in LASTING:
+            raise EnvFault(
+                f"sandbox {self.spec.backend}: cell {number + 1} of {len(self._cells)} ran again, to bring the session back, "
+                f"and came to no end ({result.status})"
+            )
+        self.drift += result.digest != cell.result

@@ -1,0 +1,178 @@
+"""What a reader sees of an HTML page: its text in lines, its title, and where it leads."""
+
+from urllib.parse import urljoin, urlsplit
+
+from agent_envs.tools.web.url_policy import MAX_URL_CHARACTERS
+from agent_envs.tools.web.lines import LINE, PARAGRAPH, SPACE, Lines
+from agent_envs.tools.web.markup import Tag, tokens
+from agent_envs.tools.web.page import MAX_LINK_CHARACTERS, MAX_LINKS, MAX_TITLE_CHARACTERS, WebPage
+from agent_envs.tools.web.text import one_line
+
+_HIDDEN = frozenset({"script", "style", "iframe", "noembed", "noframes", "textarea"})  # their content is no markup
+# Left out with all that they hold: what serves to get about, to type into, or to look at.
+_NOISE = frozenset(
+    {"nav", "footer", "button", "select", "datalist", "template", "svg", "canvas", "audio", "video", "object", "dialog"}
+)
+_HEADINGS = {f"h{level}": level for level in range(1, 7)}
+_BREAKS = (
+    dict.fromkeys(
+        ("p", "ul", "ol", "dl", "table", "blockquote", "pre", "figure", "article", "section", "main", "header", "aside",
+         "form", "fieldset", "hr", "address", "details", "nav", "footer", *_HEADINGS), PARAGRAPH)
+    | dict.fromkeys(
+        ("div", "li", "dt", "dd", "tr", "caption", "figcaption", "thead", "tbody", "tfoot", "summary", "legend", "body",
+         "option", "center"), LINE)
+)  # fmt: skip
+_LISTS = frozenset({"ul", "ol"})
+_MARKED = frozenset({"li", "sup", "sub", *_HEADINGS})
+_MOST_INDENTS = 6
+
+
+def page_of_html(source: str, url: str) -> WebPage:
+    """Return the page of an HTML document; links are joined to `url`, or to the document's own base."""
+    reading = _Reading(url)
+    reading.read(source)
+    for noise in (_NOISE - {reading.within}, frozenset[str]()):
+        if reading.within:
+            # A menu that is never closed would take the page with it.
+            reading = _Reading(url, noise)
+            reading.read(source)
+    return reading.page()
+
+
+def plain_text(fragment: str, most: int) -> str:
+    """Return the words of a piece of HTML in one line."""
+    reading = _Reading("")
+    reading.read(fragment[: 8 * most])
+    return one_line(reading.page().text, most)
+
+
+class _Reading:
+    """The state while a document is read."""
+
+    def __init__(self, url: str, noise: frozenset[str] = _NOISE) -> None:
+        self._url, self._base, self._noise = url, "", noise
+        self._title = ""
+        self._text = Lines()
+        self._links: tuple[dict[str, str], dict[str, str]] = ({}, {})  # of the text, of what is left out
+        self._target: str | None = None
+        self._targets: set[tuple[str, bool]] = set()  # those that were looked at, so that each is joined once
+        self._words = ""
+        self.within = ""  # the element that is left out, and how many of that name are open
+        self._depth = 0
+        self._lists: list[int] = []  # the next number in each, 0 for bullets
+
+    def read(self, source: str) -> None:
+        raw = ""
+        for token in tokens(source):
+            if isinstance(token, str):
+                self._take(token, raw)
+                raw = ""
+                if self._text.full:
+                    break
+                continue
+            raw = "" if token.ends else token.name
+            if token.name == "a":
+                self._link(token)
+            if self._depth or token.name in self._noise:
+                self._skip(token)
+            else:
+                self._lay_out(token)
+        self._end_link()
+
+    def page(self) -> WebPage:
+        main, other = self._links
+        links = {**main, **{url: words for url, words in other.items() if url not in main}}
+        kept = tuple((words, url) for url, words in links.items())[:MAX_LINKS]
+        text = self._text.whole()
+        return WebPage(self._url, self._title, text, kept)
+
+    def _take(self, text: str, element: str) -> None:
+        if element == "title":
+            self._title = self._title or one_line(text, MAX_TITLE_CHARACTERS)
+        elif element not in _HIDDEN:
+            if self._target is not None and len(self._words) < 2 * MAX_LINK_CHARACTERS:
+                self._words += text[: 2 * MAX_LINK_CHARACTERS]
+            if not self._depth:
+                self._text.add(text)
+
+    def _skip(self, tag: Tag) -> None:
+        if not self._depth and not tag.ends:
+            self.within, self._depth = tag.name, 1
+            self._text.gap(SPACE)
+        elif self._depth and tag.name == self.within:
+            self._depth += -1 if tag.ends else 1
+            self.within = self.within if self._depth else ""
+
+    def _link(self, tag: Tag) -> None:
+        self._end_link()
+        if not tag.ends and "href" in tag.attributes:
+            self._target = tag.attributes["href"]
+
+    def _end_link(self) -> None:
+        target, self._target = self._target, None
+        words, self._words = one_line(self._words, MAX_LINK_CHARACTERS), ""
+        links = self._links[1 if self._depth else 0]
+        if target is None or not words or len(links) == MAX_LINKS or (target, self._depth > 0) in self._targets:
+            return
+        self._targets.add((target, self._depth > 0))
+        url = absolute(self._base or self._url, target)
+        if url:
+            links.setdefault(url, words)
+
+    def _lay_out(self, tag: Tag) -> None:
+        name = tag.name
+        if name in ("tr", "table"):
+            self._text.row()
+        if name in _BREAKS:
+            nested = name in _LISTS and len(self._lists) > tag.ends
+            self._text.gap(LINE if nested else _BREAKS[name])
+        if name in _LISTS:
+            self._open_list(tag)
+        elif name == "pre":
+            self._text.as_it_is = not tag.ends
+        elif not tag.ends:
+            self._start(name, tag)
+        elif name in _MARKED:
+            self._text.mark("")
+
+    def _start(self, name: str, tag: Tag) -> None:
+        if name in _HEADINGS:
+            self._text.mark("#" * _HEADINGS[name] + " ")
+        elif name == "li":
+            self._text.mark(self._item())
+        elif name in ("td", "th"):
+            self._text.cell()
+        elif name == "br":
+            self._text.gap(LINE)
+        elif name in ("sup", "sub"):
+            self._text.mark("^" if name == "sup" else "_")
+        elif name == "base" and not self._base:
+            self._base = absolute(self._url, tag.attributes.get("href", ""))
+
+    def _open_list(self, tag: Tag) -> None:
+        if not tag.ends:
+            self._lists.append(1 if tag.name == "ol" else 0)
+        elif self._lists:
+            self._lists.pop()
+            self._text.mark("")
+
+    def _item(self) -> str:
+        indent = "  " * min(max(len(self._lists) - 1, 0), _MOST_INDENTS)
+        if not self._lists or not self._lists[-1]:
+            return f"{indent}- "
+        self._lists[-1] += 1
+        return f"{indent}{self._lists[-1] - 1}. "
+
+
+def absolute(base: str, target: str) -> str:
+    """Return the URL that a page at `base` leads to, without its fragment; "" where it is no http(s) URL elsewhere."""
+    target = one_line(target.partition("#")[0], MAX_URL_CHARACTERS + 1)
+    if not target or len(target) > MAX_URL_CHARACTERS:
+        return ""
+    try:
+        parts = urlsplit(urljoin(base, target).replace(" ", "%20"))
+        sound_url = parts.scheme in ("http", "https") and bool(parts.hostname)
+    except ValueError:
+        return ""
+    url = parts.geturl()
+    return url if sound_url and len(url) <= MAX_URL_CHARACTERS else ""

@@ -1,0 +1,165 @@
+"""Searching the web: Google through Serper, Brave, or a SearXNG of one's own; live, recorded or replayed."""
+
+import os
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+from urllib.parse import urlsplit
+
+from agent_envs.base.documents import Hit
+from agent_envs.base.errors import UsageError
+from agent_envs.services.recording import CallSite, ExternalPort, Recording
+from agent_envs.tools.web.clients import shared_client
+from agent_envs.tools.web.providers import (
+    MAX_SNIPPET_CHARACTERS,
+    MAX_TITLE_CHARACTERS,
+    MAX_TOP_K,
+    PAGE_OF_RESULTS,
+    PROVIDERS,
+    hits_of,
+    malformed,
+    opens,
+    query_as_sent,
+    read_answer,
+)
+
+WEB_FORMS = ("serper", "brave", "serper@URL", "brave@URL", "searxng@URL")
+_MAX_BYTES = 4_000_000
+
+
+def is_web_search(name: object) -> bool:
+    """Return whether a name names a search of the web; no key is asked for.
+
+    Raises:
+        UsageError: it does, and its URL is none, or one that may not be recorded.
+    """
+    return isinstance(name, str) and _split(name) is not None
+
+
+class WebSearch:
+    """A search engine as a retriever: a hit's passage has the URL as its id, and a title and a snippet.
+
+    The same query gives the same answer: with a recording each is asked once. Queries are cut to 400 characters and 50 words.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        recording: Recording | None = None,
+        deadline_seconds: float = 60.0,
+        attempt_seconds: float = 20.0,
+        wait: Callable[[float], None] = time.sleep,
+    ) -> None:
+        """Name the engine; nothing is sent before the first search.
+
+        Args:
+            name: one of `WEB_FORMS`; a URL without a path gets the engine's own.
+            recording: where answers are recorded, or replayed from; a replay needs no key.
+            deadline_seconds: over all attempts of a search and the waits between them.
+            attempt_seconds: for one attempt.
+            wait: how to sleep between attempts.
+
+        Raises:
+            UsageError: an unknown engine, a URL that may not be recorded, or no key in the environment.
+        """
+        known = _split(name)
+        if known is None:
+            raise UsageError(f"WebSearch: name={name!r}; the forms are {', '.join(WEB_FORMS)}")
+        style, endpoint = known
+        self.name = f"{style}@{endpoint}" if endpoint != PROVIDERS[style].home else style
+        engine = _Engine(self.name, style, endpoint)
+        if recording is None or recording.mode == "record":
+            engine.key()
+        self._port = ExternalPort(
+            self.name,
+            engine,
+            recording=recording,
+            deterministic=True,
+            deadline_seconds=deadline_seconds,
+            attempt_seconds=attempt_seconds,
+            max_bytes=_MAX_BYTES,
+            wait=wait,
+        )
+
+    def search(self, query: str, top_k: int, *, support: Sequence[str] = (), seed: str = "") -> tuple[Hit, ...]:
+        """Return the first `top_k` results, at most 20; `support` and `seed` do not travel.
+
+        Raises:
+            EnvFault: the engine failed, or its answer has another form.
+        """
+        sent = query_as_sent(query)
+        if top_k < 1 or not sent:
+            return ()
+        asked = min(top_k, MAX_TOP_K)
+        # Read again, because a recording may come from anywhere.
+        return _recorded_hits(self._port.call({"query": sent, "topk": asked}, CallSite("")), asked, self.name)
+
+    def __deepcopy__(self, memo: object) -> "WebSearch":
+        """Nothing here is ever written, so a copy of an environment shares it."""
+        return self
+
+
+class _Engine:
+    """An engine as a function from {query, topk} to an answer in the one form that is recorded."""
+
+    def __init__(self, name: str, style: str, endpoint: str) -> None:
+        self._name, self._provider, self._endpoint = name, PROVIDERS[style], endpoint
+        self._client = shared_client(name, _MAX_BYTES)
+
+    def key(self) -> str:
+        """Return the key, which is read at each call and kept nowhere."""
+        variable = self._provider.variable
+        if not variable:
+            return ""
+        key = os.environ.get(variable, "").strip()
+        if not key:
+            raise UsageError(f"{self._name}: set {variable} to your key, or replay a recording")
+        if not (key.isascii() and key.isprintable()):
+            raise UsageError(f"{self._name}: the key in {variable} holds characters that an HTTP header cannot carry")
+        return key
+
+    def __call__(self, request: Any, seconds: float) -> Any:
+        top_k, provider = request["topk"], self._provider
+        # A whole page of results, because some of them are dropped, and engines charge by the page.
+        wanted = PAGE_OF_RESULTS if top_k <= PAGE_OF_RESULTS else MAX_TOP_K
+        asked = provider.request(self._endpoint, request["query"], wanted)
+        headers = {provider.header: self.key()} if provider.header else None
+        answer = self._client.json(asked.method, asked.url, seconds=seconds, headers=headers, json=asked.json)
+        hits = read_answer(provider, answer, top_k, self._name)
+        return {"results": [[hit.passage.id, hit.passage.title, hit.passage.text] for hit in hits]}
+
+
+def _recorded_hits(answer: Any, top_k: int, name: str) -> tuple[Hit, ...]:
+    rows = answer.get("results") if isinstance(answer, dict) else None
+    if not isinstance(rows, list) or len(rows) > top_k:
+        raise malformed(name, "the recording holds no list of results")
+    results = []
+    for row in rows:
+        texts = isinstance(row, list) and len(row) == 3 and all(isinstance(text, str) for text in row)
+        if not texts or not opens(row[0]) or len(row[1]) > MAX_TITLE_CHARACTERS or len(row[2]) > MAX_SNIPPET_CHARACTERS:
+            raise malformed(name, "the recording holds a result that is none")
+        results.append((row[0], (row[1], row[2])))
+    return hits_of(results)
+
+
+def _split(name: str) -> tuple[str, str] | None:
+    """Return the engine and the endpoint that a name stands for, or None."""
+    style, at, url = name.partition("@")
+    if style not in PROVIDERS:
+        return None
+    provider = PROVIDERS[style]
+    if not at and provider.home:
+        return style, provider.home
+    try:
+        parts = urlsplit(url)
+        sound = parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port or 1) > 0
+    except ValueError:
+        sound = False
+    if not sound or not url.isascii() or not url.isprintable() or " " in url:
+        raise UsageError(f"{style}@...: after the @ stands http://HOST[:PORT][/PATH] or https://...")
+    if "@" in parts.netloc or "?" in url or "#" in url:
+        raise UsageError(
+            f"{style}@{parts.scheme}://{parts.hostname}: names are recorded, so a URL holds no password, query or fragment"
+        )
+    return style, f"{parts.scheme}://{parts.netloc.lower()}{parts.path.rstrip('/') or provider.path}"

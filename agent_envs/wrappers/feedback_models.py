@@ -1,0 +1,253 @@
+"""Who gives the feedback: a family's script, or a chat model behind the port (live, recorded or replayed)."""
+
+import random
+import re
+import time
+from collections import Counter, OrderedDict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Protocol
+
+import gymnasium as gym
+
+from agent_envs.base.serialization import digest
+from agent_envs.services.chat import ChatModel, ChatPort, ChatReply, ChatRequest, ask, chat_port, make_chat_model
+from agent_envs.services.chat.conversation import clean
+from agent_envs.services.chat.named import FORMS, is_chat_model, is_chat_name
+from agent_envs.core.builtin_agents import companion
+from agent_envs.base.errors import EnvFault, UsageError
+from agent_envs.services.recording import CallSite, Recording, asks_anew
+from agent_envs.base.messages import Message
+from agent_envs.rollout.policy import core_of
+from agent_envs.rollout.episode_runner import turn_seed
+from agent_envs.wrappers.scripted_feedback import QUALITIES
+from agent_envs.base.process_cache import Shelf, shared
+from agent_envs.core.trajectory import Header
+from agent_envs.wrappers.feedback_costs import Limits, LimitSettings, MeteredChat
+from agent_envs.wrappers.feedback_prompts import Templates
+
+SCRIPTED = "scripted:"
+MOST_CHARACTERS = 1_200
+MAX_TOKENS = 1024
+PORT = "feedback/"  # before the model's name in recordings: it may play another part in the same run
+REMEMBERED = 4096  # messages of a live model that a process keeps, so that a fork or a second attempt finds them again
+_TAG = re.compile(r"<[/|]?[A-Za-z_][^<>\n]{0,80}>")
+_NUDGE = "(Your last reply was empty. Write the advice now, in plain words.)"
+_SENTENCE_END = re.compile(r"[.!?](?=\s)")
+
+Given = tuple[str, dict[str, int]]  # a message and the tokens that it took
+Charged = Callable[[ChatModel], ChatModel]
+
+
+@dataclass(frozen=True)
+class Moment:
+    """What a voice speaks on.
+
+    Attributes:
+        header: which episode; its key, branch, task and seed key all chance.
+        turn: turns taken.
+        mode: `explore` or `exploit`.
+        talk: the conversation as the policy sees it.
+        tools: that the policy is offered natively.
+        prefill: what its next turn must begin with.
+        recording: where outside services are recorded or replayed from.
+        charged: stands before the chat model where a run counts what it costs.
+    """
+
+    header: Header
+    turn: int
+    mode: str
+    talk: tuple[Message, ...]
+    tools: Sequence[Any] = ()
+    prefill: str = ""
+    recording: Recording | None = None
+    charged: Charged | None = None
+
+
+class Voice(Protocol):
+    """f_psi.
+
+    Attributes:
+        name: as reports tell it.
+        service: the chat model's name, "" where no outside service is asked.
+        templates: 12 hex digits that name the content of its templates, "" where it has none.
+        told: what shapes its words, as JSON.
+    """
+
+    name: str
+    service: str
+    templates: str
+    told: dict[str, Any]
+
+    def speak(self, moment: Moment) -> Given:
+        """Return a message and the tokens that it took.
+
+        Raises:
+            EnvFault: the service failed, or gave nothing twice.
+            BudgetSpent: a limit is reached.
+            UsageError: a script gave nothing.
+        """
+        ...
+
+
+class ScriptedVoice:
+    """A family's `give_feedback` in one of its qualities."""
+
+    service = templates = ""
+
+    def __init__(self, script: Callable[..., str], quality: str) -> None:
+        """Take the companion and the quality."""
+        self.name = SCRIPTED + quality
+        self.told = {"feedback": self.name}
+        self._script, self._quality = script, quality
+
+    def speak(self, moment: Moment) -> Given:
+        """Return what the script says.
+
+        Raises:
+            UsageError: it says no text, or nothing that can be read.
+        """
+        chance = random.Random(chance_key(moment.header, moment.turn, "message"))
+        said = self._script(moment.talk, moment.mode, self._quality, chance)
+        text = readable(said) if isinstance(said, str) else ""
+        if not text:
+            script = (
+                f"{self._script.__module__}:{getattr(self._script, '__qualname__', type(self._script).__qualname__)}"
+            )
+            raise UsageError(
+                f"{moment.header.env_id}: VerbalFeedback: feedback={self.name!r}: {script} returned {said!r:.80}; a script "
+                "of feedback returns words in every turn"
+            )
+        return text, {}
+
+
+class ChatVoice:
+    """A chat model under the two templates. It is shown the conversation and the instructions, and nothing else."""
+
+    def __init__(
+        self,
+        model: ChatModel,
+        templates: Templates,
+        limits: Limits = Limits(),  # noqa: B008 - it is frozen
+        *,
+        wait: Callable[[float], None] = time.sleep,
+    ) -> None:
+        """Take the model, the templates, and the most that may be asked in this process."""
+        self.name = self.service = model.name
+        self.templates = templates.digest
+        settings = getattr(model, "settings", None) or {}
+        self.told = {"feedback": self.name, "templates": self.templates, **({"settings": settings} if settings else {})}
+        self._model, self._texts, self._wait = MeteredChat(model, limits), templates, wait
+        self._port: tuple[Recording | None, Charged | None, ChatPort] | None = None
+        self._known: Shelf[Given] = OrderedDict()
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> "ChatVoice":
+        """Return the voice itself: it holds no state of an episode."""
+        return self
+
+    def speak(self, moment: Moment) -> Given:
+        """Return the model's message; an empty one is asked for once more."""
+        port = self._port_now(moment)
+        head = moment.header
+        site = CallSite(head.episode_key, head.branch, 2 * moment.turn)
+        seed = turn_seed(f"{head.episode_key}|{head.branch}|feedback", moment.turn)
+        shown = self._texts.messages(moment.mode, moment.talk, moment.tools, moment.prefill)
+        request = ChatRequest(shown, max_tokens=MAX_TOKENS, seed=seed)
+        if moment.recording is not None:
+            return self._asked(port, request, site)
+        key = port.key(request.to_json(), site)
+        return shared(self._known, key, lambda: self._asked(port, request, site), REMEMBERED)
+
+    def _asked(self, port: ChatPort, request: ChatRequest, site: CallSite) -> Given:
+        reply = ask(port, request, site)
+        text, usage = readable(reply.text), _counted(reply)
+        if not text:
+            said = [{"role": "assistant", "content": "(nothing)"}, {"role": "user", "content": _NUDGE}]
+            again = replace(request, messages=[*request.messages, *said])
+            reply = ask(port, again, replace(site, ordinal=site.ordinal + 1), _says_something)
+            text = readable(reply.text)
+            usage += _counted(reply)
+        if not text:
+            raise EnvFault(f"{self.service}: no feedback in two replies", asks_anew(port.recording))
+        return text, dict(usage)
+
+    def _port_now(self, moment: Moment) -> ChatPort:
+        made, recording, charged = self._port, moment.recording, moment.charged
+        if made is None or made[0] is not recording or made[1] is not charged:
+            model = self._model if charged is None else charged(self._model)
+            port = chat_port(model, recording=recording, wait=self._wait)
+            port.name = PORT + port.name
+            # Rebound as a whole, so that forks and threads that share the voice are never in each other's way.
+            made = self._port = (recording, charged, port)
+        return made[2]
+
+
+def make_voice(
+    env: gym.Env[Any, Any],
+    feedback: str | ChatModel,
+    templates: Templates,
+    options: dict[str, Any],
+    limits: LimitSettings,
+) -> Voice:
+    """Return who gives the feedback of an environment.
+
+    Raises:
+        UsageError: there is no such voice; the message says which there are.
+    """
+    name = core_of(env).env_id
+    named = isinstance(feedback, str) and is_chat_name(feedback)
+    if options and not named:
+        raise UsageError(f"{name}: VerbalFeedback: options={options!r} are of a chat model that is named")
+    if isinstance(feedback, str) and feedback.startswith(SCRIPTED):
+        return _scripted(env, feedback.removeprefix(SCRIPTED))
+    if isinstance(feedback, str) and named:
+        feedback = make_chat_model(feedback, **options)
+    if isinstance(feedback, str) or not (is_chat_model(feedback) and hasattr(feedback, "complete")):
+        forms = ", ".join((*(SCRIPTED + one for one in QUALITIES), *FORMS))
+        bare = "; for none, leave the wrapper out" if feedback == "none" else ""
+        raise UsageError(f"{name}: VerbalFeedback: feedback={feedback!r}; give one of {forms}, or a chat model{bare}")
+    return ChatVoice(feedback, templates, limits.of(feedback.name))
+
+
+def _scripted(env: gym.Env[Any, Any], quality: str) -> ScriptedVoice:
+    name = core_of(env).env_id
+    if quality not in QUALITIES:
+        known = ", ".join(SCRIPTED + one for one in QUALITIES)
+        raise UsageError(f"{name}: VerbalFeedback: feedback={SCRIPTED + quality!r}; the scripted ones are {known}")
+    script = companion(env, "feedback")
+    if script is None:
+        raise UsageError(
+            f"{name}: VerbalFeedback: feedback={SCRIPTED + quality!r}: this environment has no scripted feedback; name a "
+            f"chat model ({', '.join(FORMS)}), or register_companions(cls, feedback=...)"
+        )
+    return ScriptedVoice(script, quality)
+
+
+def chance_key(header: Header, turn: int, what: str) -> str:
+    """Return the text that keys one kind of chance in one turn of a rollout."""
+    return digest([what, header.task_digest, header.seed, header.episode_key, header.branch, turn])
+
+
+def readable(text: str) -> str:
+    """Return a reply as one paragraph of plain words: without thoughts, tags and control marks, of bounded length."""
+    text = clean(text).rpartition("</think>")[2][: 8 * MOST_CHARACTERS]
+    while (shorter := _TAG.sub("", text)) != text:  # what a removed tag leaves may be one again
+        text = shorter
+    text = " ".join("".join(mark if mark.isprintable() else " " for mark in text).split())
+    if len(text) <= MOST_CHARACTERS:
+        return text
+    ends = [found.end() for found in _SENTENCE_END.finditer(text[: MOST_CHARACTERS + 1])]
+    return text[: ends[-1]] if ends else text[: MOST_CHARACTERS - 4] + " ..."
+
+
+def _counted(reply: ChatReply) -> Counter[str]:
+    return Counter({"calls": 1, **reply.usage})
+
+
+def _says_something(reply: ChatReply) -> bool:
+    return bool(readable(reply.text))
+
+
+def added(before: tuple[tuple[str, int], ...], more: Mapping[str, int]) -> tuple[tuple[str, int], ...]:
+    """Return counts by name, summed, in the order of their names."""
+    return tuple(sorted((Counter(dict(before)) + Counter(more)).items()))

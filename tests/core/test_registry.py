@@ -1,0 +1,147 @@
+"""The table of ids, vector environments, and specs that travel."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import gymnasium as gym
+import pytest
+from gymnasium.envs.registration import EnvSpec
+
+import agent_envs
+from agent_envs import UsageError, env_ids, make_vec, spec_json
+from agent_envs.core.registry import NAMESPACE, TABLE, register_all, row_of
+from agent_envs.wrappers import Memory
+from tests.toy import ID, Guess
+
+ROOT = Path(__file__).parents[1]
+
+
+def test_ids_are_full_unique_and_registered():
+    ids = env_ids()
+    assert ids and len(set(ids)) == len(ids)
+    for env_id in ids:
+        assert env_id.startswith(f"{NAMESPACE}/") and env_id in gym.registry
+        assert gym.spec(env_id).entry_point == row_of(env_id).entry
+    ids.clear()
+    assert env_ids()
+
+
+def test_registering_again_changes_nothing(recwarn):
+    before = {env_id: gym.registry[env_id] for env_id in env_ids()}
+    register_all()
+    assert all(gym.registry[env_id] is spec for env_id, spec in before.items()) and not recwarn
+
+
+def test_a_row_is_found_by_any_form_of_its_name():
+    for row in TABLE:
+        for name in (row.id, row.name, f"{row.name}-v{row.version}"):
+            assert row_of(name) is row
+        assert row.entry.split(":")[0].startswith(f"agent_envs.{row.family}.") and row.summary
+    with pytest.raises(UsageError, match=r"Nothing.*agent_envs/SearchQA-v0"):
+        row_of("Nothing")
+
+
+def test_the_registry_imports_no_family():
+    code = "import sys, agent_envs; print([m for m in sys.modules if m.startswith('agent_envs.envs.search_qa')])"
+    ran = subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=ROOT,
+        env={"PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert ran.stdout == "[]\n"
+
+
+@pytest.mark.parametrize("mode", ["sync", "async"])
+@pytest.mark.parametrize("env_id", [*env_ids(), ID])
+def test_vector_environments(env_id, mode):
+    name = f"tests.toy:{ID}" if env_id == ID else env_id
+    envs = make_vec(name, 2, mode)
+    try:
+        observations, info = envs.reset(seed=[0, 1])
+        alone = [gym.make(env_id).reset(seed=seed) for seed in (0, 1)]
+        assert list(observations) == [observation for observation, _ in alone]
+        assert [task for task in info["task_id"]] == [single["task_id"] for _, single in alone]
+        core = gym.make(env_id).unwrapped
+        final = 0 if hasattr(core, "expanded_actions") else "987654321".join(core.answer_tags)
+        # A turn that does nothing is an error there, and ends the episode.
+        idle = "<keyword>law</keyword>" if "LegalSearch" in env_id else "nothing"
+        for action in (idle, final):
+            observations, rewards, terminated, truncated, info = envs.step([action, idle])
+            assert len(observations) == 2 and rewards.shape == (2,)
+        if not isinstance(final, str) or core.answer_tags[0]:  # where the policy ends an episode by itself
+            assert list(terminated) == [True, False] and list(info["success"]) == [False, False]
+        assert list(info["turn"]) == [2, 2]
+    finally:
+        envs.close()
+
+
+def test_vector_arguments_reach_the_environment():
+    envs = make_vec(f"tests.toy:{ID}", 2, turns=1)
+    envs.reset(seed=0)
+    assert list(envs.step(["x", "x"])[3]) == [True, True]
+    envs.close()
+
+
+def test_a_spec_makes_the_same_environment_again():
+    env = Memory(gym.make(ID, turns=4, words=["up", "down"], max_episode_steps=3), turns=2)
+    again = gym.make(EnvSpec.from_json(spec_json(env)))
+    assert spec_json(again) == spec_json(env)
+    assert again.unwrapped.arguments == env.unwrapped.arguments
+    assert again.unwrapped.spec_digest == env.unwrapped.spec_digest
+    assert env.reset(seed=3) == again.reset(seed=3)
+
+
+@pytest.mark.parametrize("clue", [object(), [object()], {"a": len}], ids=["object", "list", "dict"])
+def test_an_argument_that_cannot_travel_is_named(clue):
+    env = gym.make(ID, clue=clue)
+    with pytest.raises(UsageError, match=r"toy/Guess-v0: clue cannot travel"):
+        spec_json(env)
+
+
+def test_plain_arguments_of_any_shape_travel():
+    for clue in ({"object": "a word"}, ["x", {"object": 1}], '{"object":'):
+        again = gym.make(EnvSpec.from_json(spec_json(gym.make(ID, clue=clue))))
+        assert again.unwrapped.arguments["clue"] == clue
+
+
+class Plain(gym.Wrapper):
+    """A wrapper that does not record its arguments."""
+
+
+class Carrying(gym.Wrapper, gym.utils.RecordConstructorArgs):
+    """A wrapper with an argument that is an object."""
+
+    def __init__(self, env, thing):
+        gym.utils.RecordConstructorArgs.__init__(self, thing=thing)
+        gym.Wrapper.__init__(self, env)
+
+
+def test_a_wrapper_that_cannot_travel_is_named():
+    with pytest.raises(UsageError, match=r"Carrying\(thing\) cannot travel"):
+        spec_json(Carrying(gym.make(ID), thing=object()))
+    with pytest.raises(UsageError, match=r"Plain"):
+        spec_json(Plain(gym.make(ID)))
+    assert spec_json(Carrying(gym.make(ID), thing=3))
+
+
+def test_an_environment_that_was_not_made_by_gymnasium_is_refused():
+    with pytest.raises(UsageError, match=r"gymnasium\.make"):
+        spec_json(Guess())
+    with pytest.raises(UsageError, match=r"gymnasium\.make"):
+        spec_json(Memory(Guess(), turns=1))
+
+
+def test_ids_work_through_the_module_prefix():
+    for env_id in env_ids():
+        assert gym.make(f"agent_envs:{env_id}").unwrapped.env_id == env_id
+    assert agent_envs.__version__
+
+
+def test_the_table_names_every_kind_of_baba():
+    from agent_envs.envs.text_games.baba_is_ai.levels import KINDS
+
+    assert row_of("BabaIsAI").variants["kind"] == ("mixed", *KINDS)

@@ -1,0 +1,66 @@
+"""Snapshots as bytes: canonical, portable, and refused when damaged."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import gymnasium as gym
+import pytest
+
+from agent_envs import Snapshot, UsageError, snapshot
+from agent_envs.base.serialization import canonical_json, digest
+from tests.test_snapshot import play, stack
+from tests.toy import ID
+
+ROOT = Path(__file__).parents[1]
+
+
+def test_bytes_are_read_in_a_fresh_process(tmp_path):
+    env = stack()
+    env.reset(seed=9, options={"episode_key": "key \ud800 é"})
+    play(env, ["<luck>é</luck>", "nothing"])
+    (tmp_path / "moment").write_bytes(snapshot(env).to_bytes())
+    code = (
+        "import sys, pathlib; from tests.test_snapshot import *; e = stack();"
+        "restore(e, Snapshot.from_bytes(pathlib.Path(sys.argv[1]).read_bytes()));"
+        "print(ascii(play(e, ['<luck>z</luck>', '<answer>4</answer>'])), e.reset()[1]['task_id'])"
+    )
+    other = subprocess.run(
+        [sys.executable, "-c", code, str(tmp_path / "moment")], cwd=ROOT, check=True, capture_output=True, text=True,
+        env={"PYTHONPATH": str(ROOT), "PYTHONHASHSEED": "3"},
+    )  # fmt: skip
+    seen = play(env, ["<luck>z</luck>", "<answer>4</answer>"])
+    assert other.stdout == f"{ascii(seen)} {env.reset()[1]['task_id']}\n"
+
+
+def test_bytes_are_canonical():
+    env = stack()
+    env.reset(seed=9)
+    play(env, ["<luck>é</luck>"])
+    data = snapshot(env).to_bytes()
+    assert Snapshot.from_bytes(data).to_bytes() == data
+    assert Snapshot.from_bytes(data) == snapshot(env)
+
+
+def test_damaged_bytes_are_refused():
+    env = gym.make(ID)
+    env.reset(seed=0)
+    env.step("<compare>3</compare>")
+    data = snapshot(env).to_bytes()
+    for position in range(0, len(data), 13):
+        for bit in (1, 32):
+            spoiled = bytearray(data)
+            spoiled[position] ^= bit
+            with pytest.raises(UsageError, match="snapshot"):
+                Snapshot.from_bytes(bytes(spoiled))
+    for broken in (b"", b"null", b"[]", b"{}", b"\xff\xfe", data[:-1], b"[" * 100_000, b'"x"', b"1" * 5000):
+        with pytest.raises(UsageError, match="snapshot"):
+            Snapshot.from_bytes(broken)
+
+
+def test_a_sound_text_of_something_else_is_refused():
+
+    for body in ({}, [], 3, {"$type": "Nothing"}, {"spec_digest": [1]}, {"generator": 1, "more": 2}):
+        text = canonical_json({"format": "agent-envs/snapshot@1", "sha256": digest(body), "body": body})
+        with pytest.raises(UsageError, match="snapshot"):
+            Snapshot.from_bytes(text.encode())

@@ -1,0 +1,84 @@
+"""The knobs of the fact world: bad ones are named, good ones always build."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from agent_envs.base.errors import UsageError
+from agent_envs.datasets.world import WorldConfig, build_world
+
+
+@pytest.mark.parametrize(
+    ("argument", "value"),
+    [
+        ("hops", ()), ("hops", (0,)), ("hops", (5,)), ("hops", 2), ("hops", (True,)), ("hops", "12"),
+        ("kinds", ("chain",)), ("kinds", ()), ("kinds", "bridge"),
+        ("passages", 39), ("passages", 501), ("passages", 100.0), ("passages", True),
+        ("distractors", -0.1), ("distractors", 1.1), ("distractors", float("nan")), ("distractors", "high"),
+        ("unanswerable", 2), ("unanswerable", None), ("paraphrase", 1), ("short", "no"),
+        ("questions_per_world", 0), ("questions_per_world", 513), ("vocabulary", "latin"), ("vocabulary", []),
+    ],
+)  # fmt: skip
+def test_a_bad_knob_is_named(argument: str, value: Any) -> None:
+    with pytest.raises(UsageError, match=f"{argument}=.*(use|add)"):
+        WorldConfig(**{argument: value})
+
+
+def test_knobs_that_contradict_each_other_are_refused() -> None:
+    with pytest.raises(UsageError, match="hops"):
+        WorldConfig(kinds=("comparison",), hops=(1, 3))
+    with pytest.raises(UsageError, match="unanswerable"):
+        WorldConfig(kinds=("comparison",), unanswerable=0.1)
+    with pytest.raises(UsageError, match="split"):
+        build_world(WorldConfig(), "validation", 0)
+    for index in (-1, 1.0, True, "0"):
+        with pytest.raises(UsageError, match="index"):
+            build_world(WorldConfig(), "dev", index)  # type: ignore[arg-type]
+
+
+def test_equal_settings_are_equal_configurations() -> None:
+    one = WorldConfig(hops=[2, 1, 2], kinds=["bridge"], distractors=1)  # type: ignore[arg-type]
+    other = WorldConfig(hops=(1, 2), kinds=("bridge",), distractors=1.0)
+    assert one == other and hash(one) == hash(other)
+    assert build_world(one, "dev", 0).seed == build_world(other, "dev", 0).seed
+
+
+@st.composite
+def configs(draw: st.DrawFn) -> WorldConfig:
+    kinds = draw(st.sampled_from([("bridge",), ("comparison",), ("bridge", "comparison")]))
+    hops = draw(st.lists(st.integers(1, 4), min_size=1).map(tuple))
+    if kinds == ("comparison",) and not {2, 4} & set(hops):
+        hops = (*hops, 2)
+    return WorldConfig(
+        hops=hops,
+        kinds=kinds,
+        passages=draw(st.integers(40, 500)),
+        distractors=draw(st.floats(0, 1)),
+        paraphrase=draw(st.booleans()),
+        unanswerable=draw(st.floats(0, 1)) if "bridge" in kinds else 0.0,
+        questions_per_world=draw(st.integers(1, 128)),
+        vocabulary=draw(st.sampled_from(["open", "closed"])),
+        short=draw(st.booleans()),
+    )
+
+
+@settings(max_examples=60, deadline=None)
+@given(configs(), st.sampled_from(["train", "dev", "test"]), st.integers(0, 10**9))
+def test_any_configuration_builds(config: WorldConfig, split: str, index: int) -> None:
+    world = build_world(config, split, index)
+    texts = {question.text for question in world.questions}
+    assert len(world.corpus) == config.passages <= 500
+    assert len(texts) == len(world.questions) <= config.questions_per_world
+    blank = [question for question in world.questions if question.kind == "unanswerable"]
+    wanted = int(config.unanswerable * config.questions_per_world + 0.5)
+    assert world.questions and len(blank) <= wanted
+    if config.passages >= 150:
+        assert len(world.questions) - len(blank) == config.questions_per_world - wanted
+        assert len(blank) >= min(wanted, 12)
+    for question in world.questions:
+        assert question.hops in config.hops
+        assert question.kind in (*config.kinds, "unanswerable")
+        for passage_id in question.support:
+            world.corpus.row(passage_id)

@@ -1,0 +1,47 @@
+"""Arguments that an environment's constructor stumbles over: a run's file may name any, and pages are made all the same."""
+
+import gymnasium as gym
+import pytest
+
+from agent_envs import UsageError, register_companions
+from agent_envs.evaluation.runs.episode_numbers import missing
+from agent_envs.evaluation.html.gold import GoldAnswers
+from agent_envs.evaluation.runs.measures import Measures
+from agent_envs.evaluation.suites.plan import Choice, adhoc_suite, entry_env
+from agent_envs.core.trajectory import Header
+from tests.toy import Guess, sampler, solver
+
+FAULTS = {
+    "attribute": lambda: None.name,
+    "type": lambda: dict(3),
+    "value": lambda: dict([["a"]]),
+    "index": lambda: [][0],
+    "number": lambda: 1 / 0,
+    "text": lambda: "\ud800".encode(),
+}
+
+
+class Brittle(Guess):
+    def __init__(self, *, fault: str = "") -> None:
+        super().__init__()
+        if fault:
+            FAULTS[fault]()
+
+
+register_companions(Brittle, solver=solver, sampler=sampler, labels=lambda task: {"kind": "toy"})
+gym.register(id="toy/Brittle-v0", entry_point="tests.evaluation.test_odd_arguments:Brittle")
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_what_a_constructor_raises_is_one_error_and_readers_go_on(fault):
+    entry = adhoc_suite(Choice("toy/Brittle-v0", limit=1)).entries[0].model_copy(update={"arguments": {"fault": fault}})
+    with pytest.raises(UsageError, match=r"^toy/Brittle-v0"):
+        entry_env(entry)
+    measures = Measures()
+    task, content, cluster = entry.tasks[0]
+    numbers = missing(entry, task, cluster, 0)
+    assert measures.told(entry, numbers) == numbers
+    gold = GoldAnswers()
+    assert gold.of(entry, Header("toy/Brittle-v0", "", task, entry.split, content, 0, "key")) == ()
+    for notes in (measures.notes, gold.notes):
+        assert "cannot be made here (UsageError)" in str(notes)

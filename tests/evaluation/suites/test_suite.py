@@ -1,0 +1,212 @@
+"""Suites: strict files, derived keys and seeds, planned denominators."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+from agent_envs.base.errors import UsageError
+from agent_envs.evaluation.suites.plan import Choice, adhoc_suite, choose_split, limited, plan_of
+from agent_envs.evaluation.suites.write_suites import core_suite
+from agent_envs.evaluation.suites.suite import (
+    changes,
+    load_suite,
+    named_changes,
+    read_suite,
+    seed_of,
+    suite_names,
+    suite_text,
+)
+from agent_envs.core.registry import TABLE
+from agent_envs.rollout.episode_runner import EpisodeResult
+from agent_envs.core.trajectory import Header, Trajectory, Turn
+
+SMALL = {"world": {"passages": 60, "questions_per_world": 2}}
+
+
+def small(**changes_):
+    return adhoc_suite(Choice(**{"env_id": "SearchQA", "arguments": SMALL, **changes_}))
+
+
+def test_the_shipped_suites_are_what_they_would_be_today():
+    """Fails when a task, a reward or a family changed: `make suites`, and a line under Scores in the CHANGELOG."""
+    suite = load_suite("core")
+    assert suite_names() == ["core"] and suite == core_suite()
+    rows = [row for row in TABLE if not row.twin]
+    assert suite.version == f"1.{len(rows)}" and [entry.env_id for entry in suite.entries] == [row.id for row in rows]
+    assert suite.trials == 4 and all(len(entry.tasks) == 128 for entry in suite.entries)
+    for family in {row.family for row in rows}:
+        ids = {row.id for row in rows if row.family == family}
+        assert sum(entry.weight for entry in suite.entries if entry.env_id in ids) == pytest.approx(1)
+    assert all(entry.split == "test" for entry in suite.entries)
+    plan = plan_of(suite)
+    assert len(plan) == 512 * len(rows) == len({item.key for item in plan})
+    assert load_suite(f"core@{suite.version}") == suite
+    with pytest.raises(UsageError, match=r"version 1\.\d+ in this installation, not 0\.9"):
+        load_suite("core@0.9")
+
+
+def test_a_suite_survives_its_file(tmp_path):
+    suite = small(limit=5, trials=3)
+    path = tmp_path / "mine.json"
+    path.write_text(suite_text(suite), encoding="utf-8")
+    again = load_suite(str(path))
+    assert again == suite and again.digest() == suite.digest()
+    assert json.loads(path.read_text())["schema"] == "agent-envs/suite@1"
+    assert path.read_text().count("\n") >= 5  # a task a line
+
+
+def test_keys_and_seeds_are_derived():
+    suite = small(limit=6, trials=2)
+    plan = plan_of(suite)
+    assert plan == plan_of(small(limit=6, trials=2)) and len({item.key for item in plan}) == 12
+    assert [item.trial for item in plan] == [0, 1] * 6
+    assert all(len(item.key) == 16 and item.seed == seed_of(item.key) == int(item.key[:8], 16) >> 1 for item in plan)
+    assert [item.task for item in plan[::2]] == [f"world-test-{world}-0" for world in range(6)]
+    assert [cluster for *_, cluster, _ in suite.episodes()] == [item.task.rsplit("-", 1)[0] for item in plan]
+
+
+def test_the_plan_is_the_same_in_other_processes():
+    code = (
+        "import json, sys; from agent_envs.evaluation.suites.plan import *; "
+        "suite = adhoc_suite(Choice('SearchQA', json.loads(sys.argv[1]), limit=3)); "
+        "print(json.dumps([suite.digest(), [vars(item) for item in plan_of(suite)]]))"
+    )
+    suite = small(limit=3)
+    ran = subprocess.run([sys.executable, "-c", code, json.dumps(SMALL)], capture_output=True, text=True, check=True)
+    assert json.loads(ran.stdout) == [suite.digest(), [vars(item) for item in plan_of(suite)]]
+
+
+def test_keys_depend_on_what_is_played():
+    def keys(**more):
+        return [item.key for item in plan_of(small(**more))]
+
+    whole = keys()
+    assert len(whole) == 64 and keys(limit=5) == whole[:5] and keys(limit=1000) == whole
+    assert keys(env_id="agent_envs/SearchQA-v0") == whole and keys(trials=2)[::2] == whole
+    for more in ({"split": "dev"}, {"arguments": {**SMALL, "top_k": 1}}, {"arguments": {}}, {"turn_limits": (2,)}):
+        assert not set(keys(limit=9, **more)) & set(whole)
+
+
+def test_sweeps_and_turn_limits_are_entries():
+    suite = small(limit=2, sweep=("retriever", ("bm25", "empty")), turn_limits=(0, 3))
+    assert [entry.label for entry in suite.entries] == [
+        f"retriever={name} free_turns={turns}" for name in ("bm25", "empty") for turns in (0, 3)
+    ]
+    assert not suite.scored and small(limit=2).scored and not small(limit=2, turn_limits=(1, 2)).scored
+    assert len(plan_of(suite)) == 8 and "ForcedAnswer" in plan_of(suite)[0].spec
+    with pytest.raises(UsageError, match="each one once"):
+        small(turn_limits=(2, 2))
+
+
+def test_turn_limits_are_what_the_environment_can_grant():
+    def limits(env_id="SearchQA", turns=(0, 3, 5, 6, 10), **arguments):
+        return [e.turn_limit for e in adhoc_suite(Choice(env_id, arguments, limit=1, turn_limits=turns)).entries]
+
+    assert limits() == [0, 3, 5] and limits(max_generations=11) == [0, 3, 5, 6, 10]
+    assert limits(max_generations=1) == [0]
+    suite = adhoc_suite(Choice("ArithmeticExpA", limit=1, turn_limits=(2, 3)))
+    assert [entry.label for entry in suite.entries] == ["turns=2", "turns=3"] and "TurnLimit" in plan_of(suite)[0].spec
+    with pytest.raises(UsageError, match="ArithmeticExpA-v0 has no answer to force: give turn limits >= 1"):
+        limits("ArithmeticExpA", (0, 1))
+
+
+def test_the_split():
+    choice = Choice("SearchQA")
+    assert choose_split(choice, ("train", "dev", "test")) == "test"
+    assert choose_split(choice, ("train", "dev")) == "dev"
+    assert choose_split(choice, ("a", "b")) == "b"
+    assert choose_split(Choice("SearchQA", split="train"), ("train", "dev")) == "train"
+    with pytest.raises(UsageError, match="SearchQA: no split 'test'; the splits are train, dev"):
+        choose_split(Choice("SearchQA", split="test"), ("train", "dev"))
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"limit": 0}, {"limit": -1}, {"trials": 0}, {"env_id": "nope"}, {"arguments": {"tusk": 1}}], ids=str
+)
+def test_choices_that_cannot_be(wrong):
+    with pytest.raises(UsageError):
+        small(**wrong)
+
+
+def test_a_world_with_fewer_questions_is_played_once():
+    knobs = {"world": {"passages": 40, "questions_per_world": 30, "unanswerable": 1.0, "hops": [1]}}
+    plan = plan_of(adhoc_suite(Choice("SearchQA", knobs)))
+    assert 32 < len(plan) < 32 * 30 and len({item.task for item in plan}) == len(plan)
+
+
+def test_a_limited_suite_is_another_suite():
+    suite = small()
+    assert limited(suite, None) is suite
+    part = limited(suite, 3)
+    assert len(plan_of(part)) == 3 and part.digest() != suite.digest()
+    assert [item.key for item in plan_of(part)] == [item.key for item in plan_of(suite)][:3]
+
+
+MUTATIONS = {
+    "an unknown key": lambda row: row.update(more=1),
+    "another schema": lambda row: row.update(schema="agent-envs/suite@2"),
+    "a name of capitals": lambda row: row.update(id="Core"),
+    "no version": lambda row: row.pop("version"),
+    "trials as text": lambda row: row.update(trials="2"),
+    "trials as truth": lambda row: row.update(trials=True),
+    "no trials": lambda row: row.update(trials=0),
+    "no entries": lambda row: row.update(entries=[]),
+    "no tasks": lambda row: row["entries"][0].update(tasks=[]),
+    "a task twice": lambda row: row["entries"][0]["tasks"].append(row["entries"][0]["tasks"][0]),
+    "an entry twice": lambda row: row["entries"].append(row["entries"][0]),
+    "a short digest": lambda row: row["entries"][0]["tasks"][0].__setitem__(1, "abc"),
+    "a weight of 0": lambda row: row["entries"][0].update(weight=0.0),
+    "another predicate": lambda row: row["entries"][0].update(success="return>=1; import os"),
+}
+
+
+@pytest.mark.parametrize("name", MUTATIONS)
+def test_a_file_that_is_no_suite_is_refused(name):
+    row = json.loads(suite_text(small(limit=2)))
+    MUTATIONS[name](row)
+    with pytest.raises(UsageError, match="mine is no suite"):
+        read_suite(json.dumps(row), "mine")
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{", "NaN", '{"a": 1e999}', "[" * 5000])
+def test_texts_that_are_no_suite(text):
+    with pytest.raises(UsageError, match="is no suite"):
+        read_suite(text, "x")
+
+
+def test_unknown_names():
+    for name in ("nope", "core.json", "../core", ""):
+        with pytest.raises(UsageError, match="no suite .*core"):
+            load_suite(name)
+
+
+def test_another_environment_or_task_is_named():
+    row = json.loads(suite_text(small(limit=2)))
+    row["entries"][0]["spec_digest"] = "0" * 64
+    with pytest.raises(UsageError, match=r"SearchQA-v0 is another environment here \(spec digest 000000000000 -> "):
+        plan_of(read_suite(json.dumps(row), "x"))
+    row = json.loads(suite_text(small(limit=2)))
+    row["entries"][0]["tasks"][1][1] = "1" * 64
+    with pytest.raises(UsageError, match="task 'world-test-1-0' has another content here"):
+        plan_of(read_suite(json.dumps(row), "x"))
+    row["entries"][0]["tasks"][1][0] = "world-test-1-99"
+    with pytest.raises(UsageError, match="no task 'world-test-1-99'"):
+        plan_of(read_suite(json.dumps(row), "x"))
+
+
+def test_the_predicate_of_success():
+    turn = Turn(1, "o", "", None, (), (), 0.25, (), terminated=True)
+    trajectory = Trajectory(Header("e", "", "t", "test", "", 0, "k"), (), (turn, turn), None, False)
+    entry = small(limit=1).entries[0]
+    assert not entry.solved(trajectory)
+    assert entry.model_copy(update={"success": "return>=0.5"}).solved(trajectory)
+    assert not entry.model_copy(update={"success": "return>=0.51"}).solved(trajectory)
+    assert EpisodeResult(trajectory, "terminated").success is False
+
+
+def test_changes_are_named():
+    assert changes({"a": 1, "b": [1, 2]}, {"a": 1, "b": [1, 3]}) == ["b[1] (2 -> 3)"]
+    assert changes({"a": [1]}, {"a": [1, 2], "c": {}}) == ["a (1 -> 2 of them)", "c (None -> {})"]
+    assert changes([1], [1]) == [] and named_changes(dict.fromkeys("abcde", 1), {}).endswith("and 2 more")

@@ -1,0 +1,231 @@
+"""Chat models as agents: whole episodes over real HTTP, with services that fail at every place."""
+
+import itertools
+import json
+
+import gymnasium as gym
+import pytest
+
+import agent_envs  # noqa: F401 - registers the ids
+from agent_envs.services.chat import AnthropicChat, ChatReply, ChatRequest, OpenAIChat, ScriptedChat
+from agent_envs.core.env import Outcome, Task, TurnEnv, register_companions
+from agent_envs.base.errors import EnvFault
+from agent_envs.services.recording import Recording
+from agent_envs.base.messages import Message, ToolCall, ToolResult
+from agent_envs.rollout.chat_policy import ChatPolicy
+from agent_envs.rollout.policy import Request
+from agent_envs.base.protocol import Call, Malformed, Say, ToolCallProtocol
+from agent_envs.core.registry import spec_json
+from agent_envs.core.rewards import RewardSpec, Term
+from agent_envs.rollout.episode_runner import run_episode
+from agent_envs.rollout.run_log import Planned
+from agent_envs.rollout.run_many import run_many
+from agent_envs.base.tool_schema import Toolkit, tool
+from tests.chat.faulty import ENDLESS, FAULTS, PERMANENT, FaultyServer
+from tests.chat.wire import AnthropicWire, OpenAIWire, Said
+
+KEY = "sk-secret-0123456789"
+CLIENTS = {
+    "openai": (OpenAIWire, lambda url: OpenAIChat("m", url, api_key=KEY)),
+    "anthropic": (AnthropicWire, lambda url: AnthropicChat("m", url=url, api_key=KEY)),
+}
+CALLS = 3  # of an episode
+
+
+def no_wait(seconds):
+    pass
+
+
+def turns_of(body):
+    return sum(message["role"] == "assistant" for message in body["messages"])
+
+
+@pytest.fixture(scope="module")
+def search():
+    """A plan of one episode of SearchQA, and the script that solves it in three turns."""
+    env = gym.make("agent_envs/SearchQA-v0")
+    env.reset(seed=0, options={"task": 0, "split": "dev"})
+    gold = env.unwrapped.episode.task.gold[0]
+    lines = ["<search>who</search>", "Hm. <search>what</search>", f"<answer>{gold}</answer> for sure"]
+    plan = [Planned("k", spec_json(env), 0, "dev", 0)]
+    return plan, lambda body: Said(lines[turns_of(body)])
+
+
+def play(plan, policy, **more):
+    return [result for _, result in run_many(plan, policy, pause_seconds=0.0, **more)]
+
+
+@pytest.mark.parametrize("client", CLIENTS)
+def test_an_episode_is_solved(search, client):
+    plan, script = search
+    wire_type, make = CLIENTS[client]
+    wire = wire_type(script, key=KEY)
+    with FaultyServer(wire) as server:
+        [result] = play(plan, ChatPolicy(make(server.url)))
+    assert (result.status, result.success, len(result.trajectory.turns)) == ("terminated", True, CALLS)
+    assert result.usage == {"input": 300, "output": 60, "cached": 192, "cache_write": 18 * (client == "anthropic"),
+                            "reasoning": 21, "calls": 3}  # fmt: skip
+    assert result.trajectory.turns[0].action.startswith("<search>who")
+    assert [turns_of(body) for body in wire.bodies] == [0, 1, 2]
+    assert all(wire.key_of(headers) == KEY for headers in wire.headers)
+
+
+@pytest.mark.parametrize("place", range(CALLS))
+@pytest.mark.parametrize("fault", FAULTS)
+@pytest.mark.parametrize("client", CLIENTS)
+def test_a_fault_once_is_survived_or_reported(search, client, fault, place):
+    plan, script = search
+    wire_type, make = CLIENTS[client]
+    with FaultyServer(wire_type(script), lambda number: fault if number == place else None) as server:
+        seconds = 0.5 if fault in ENDLESS else 10.0
+        [result] = play(plan, ChatPolicy(make(server.url), wait=no_wait, attempt_seconds=seconds))
+        calls = server.count
+    if fault in PERMANENT:
+        no_reward(result)
+        assert calls == place + 1
+    else:
+        assert (result.status, result.success) == ("terminated", True)
+        assert calls == CALLS + 1 or fault in ENDLESS
+
+
+@pytest.mark.parametrize("place", range(CALLS))
+@pytest.mark.parametrize("fault", FAULTS)
+@pytest.mark.parametrize("client", CLIENTS)
+def test_a_fault_that_stays_ends_as_a_fault(search, client, fault, place):
+    plan, script = search
+    wire_type, make = CLIENTS[client]
+    with FaultyServer(wire_type(script), lambda number: fault if number >= place else None) as server:
+        [result] = play(plan, ChatPolicy(make(server.url), wait=no_wait, attempt_seconds=0.05))
+    no_reward(result)
+
+
+def no_reward(result):
+    assert result.status == "fault" and result.fault and "\n" not in result.fault
+    assert result.trajectory.turns == () and not result.success
+    assert KEY not in f"{result.fault} {result.attempts} {result}"
+
+
+@pytest.mark.parametrize("client", CLIENTS)
+def test_an_episode_replays_without_the_service_and_without_a_key(search, client, tmp_path):
+    plan, script = search
+    wire_type, make = CLIENTS[client]
+    path = tmp_path / "agent.jsonl"
+    with FaultyServer(wire_type(script, key=KEY)) as server, Recording(path, "record") as recording:
+        [played] = play(plan, ChatPolicy(make(server.url), recording=recording))
+        url = server.url
+    assert KEY not in path.read_text()
+    replay = Recording(path, "replay")
+    keyless = OpenAIChat("m", url) if client == "openai" else AnthropicChat("m", url=url)
+    assert play(plan, ChatPolicy(keyless, recording=replay)) == [played]
+    [missed] = play(plan, ChatPolicy(keyless, recording=replay, temperature=0.5))
+    assert missed.status == "fault" and "no recording" in missed.fault
+
+
+def test_equal_starts_draw_samples_of_their_own_and_repeat(search, tmp_path):
+    plan, _ = search
+    plan = [Planned(f"k{number}", *list(vars(plan[0]).values())[1:]) for number in range(2)]
+    drawn = itertools.count()
+    model = ScriptedChat(lambda request: f"<answer>{next(drawn)}</answer>")
+    with Recording(tmp_path / "r.jsonl", "record") as recording:
+        policy = ChatPolicy(model, recording=recording)
+        first = [result.trajectory.turns[0].action for result in play(plan, policy)]
+        again = [result.trajectory.turns[0].action for result in play(plan, policy)]
+    assert first == again == ["<answer>0</answer>", "<answer>1</answer>"]
+
+
+def test_what_a_model_is_asked():
+    asked = []
+
+    def script(request):
+        asked.append(request)
+        return ChatReply("x", (ToolCall("id", "find", '{"q":1}'),), {"input": 2})
+
+    policy = ChatPolicy(ScriptedChat(script, "model"), name="agent", temperature=0.5, max_tokens=7)
+    request = Request("k", 2, [{"role": "user", "content": "Go"}], [{"type": "function"}], "", ("</a>",), 9)
+    [reply] = policy.act([request])
+    assert asked == [ChatRequest(request.messages, request.tools, ["</a>"], "", 0.5, 7, 9)]
+    assert reply.action == 'x\n<tool_call>\n{"name": "find", "arguments": {"q":1}}\n</tool_call>'
+    assert (policy.name, reply.usage) == ("agent", {"input": 2})
+
+
+@tool
+def add(a: int, b: int) -> str:
+    """Add two numbers.
+
+    Args:
+        a: the first.
+        b: the second.
+    """
+    return str(a + b)
+
+
+class Sums:
+    """One task."""
+
+    name, splits, digest = "sums", ("dev",), ""
+
+    def size(self, split):
+        return 1
+
+    def get(self, split, key):
+        return Task("sum-0", split, "What are 2 + 3 and 4 + 5?", ("5 and 9",))
+
+
+class Adder(TurnEnv):
+    """Native tools: results travel as tool messages, speech ends the episode."""
+
+    kit = Toolkit([add])
+    reward_spec = RewardSpec(
+        "sums",
+        (Term("correct", 0.0, 1.0, "said", lambda trajectory: float(trajectory.last.parsed == Say("5 and 9"))),),
+        episode=(0.0, 1.0),
+    )
+
+    def __init__(self, render_mode=None):
+        self.render_mode, self.source, self.max_turns = render_mode, Sums(), 6
+        self.tools = tuple(self.kit.schemas())
+
+    def _begin(self, task, key):
+        return (), (Message("system", "Add.", "environment"), Message("user", task.question, "environment"))
+
+    def _advance(self, episode, action):
+        parsed = ToolCallProtocol().parse(action)
+        if isinstance(parsed, Call):
+            results = tuple(self.kit.execute(call) for call in parsed.calls)
+            said = tuple(Message("tool", row.content, "tool", tool_call_id=row.call_id) for row in results)
+            return Outcome(episode.state, parsed, said, results)
+        if isinstance(parsed, Malformed):
+            told = Message("user", f"Not a call: {parsed.reason}", "environment")
+            return Outcome(episode.state, parsed, (told,), events=(parsed.reason,))
+        return Outcome(episode.state, parsed, terminated=True, success=parsed == Say("5 and 9"))
+
+
+register_companions(Adder, solver=lambda env: "5 and 9")
+gym.register(id="toy/Adder-v0", entry_point="tests.test_model_policy:Adder")
+
+
+@pytest.mark.parametrize("client", CLIENTS)
+def test_native_tools_over_several_turns(client):
+    wire_type, make = CLIENTS[client]
+    broken = "{broken" if client == "openai" else "[1]"
+    script = [
+        Said("I add.", (("add", '{"a": 2, "b": 3}'), ("add", '{"a": 4, "b": 5}'))),
+        Said("", (("add", broken),)),
+        Said("", (("add", '{"a": "x"}'),)),
+        Said("5 and 9"),
+    ]
+    wire = wire_type(lambda body: script[turns_of(body)])
+    with FaultyServer(wire) as server:
+        result = run_episode(gym.make("toy/Adder-v0"), ChatPolicy(make(server.url)), seed=0)
+    turns = result.trajectory.turns
+    assert result.success and [type(turn.parsed) for turn in turns] == [Call, Malformed, Call, Say]
+    assert [row.content for row in turns[0].results] == ["5", "9"]
+    assert turns[1].events and "JSON object" in turns[1].events[-1]
+    assert turns[2].results == (ToolResult("call_0", "add", "Error: add: missing argument b", error=True),)
+    sent = json.dumps(wire.bodies[-1]["messages"])
+    assert all(sent.count(name) == 2 for name in ("call00000", "call00001", "call00002")) and "call00003" not in sent
+
+
+def test_a_script_that_ends_is_a_fault():
+    with pytest.raises(EnvFault, match="one more was asked"):
+        run_episode(gym.make("toy/Adder-v0"), ChatPolicy(ScriptedChat([])), seed=0)

@@ -1,0 +1,10 @@
+import pytest
+
+from agent_envs.tools.sandbox import BACKENDS
+from tests.sandbox.backends import need
+
+
+@pytest.fixture(params=BACKENDS)
+def backend(request) -> str:
+    need(request.param)
+    return request.param
