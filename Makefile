@@ -6,27 +6,43 @@ READY := $(VENV)/.ready
 # torch comes first and by name, from the index that suits the machine (README: the CPU one, the GPU one).
 TORCH ?= torch==2.13.0
 TORCH_INDEX ?=
-# Real data where it lies beside the checkout; set AGENT_ENVS_DATA to use a folder elsewhere.
-ifneq ($(wildcard ../shared/data),)
-export AGENT_ENVS_DATA ?= $(abspath ../shared/data)
-endif
-
-.PHONY: demo test test-heavy lint golden suites docs bench kill-test fault-matrix coverage scaling ablations learn \
+# Tests start many short processes: they find compiled modules, whatever the environment says.
+unexport PYTHONDONTWRITEBYTECODE
+# Each of two workers begins with a half of the tests in their order, so that modules build what they share once.
+PYTEST := $(PY) -m pytest -q -n 2 --dist worksteal
+# Of the heavy ones, those of a file stay together: what they share takes minutes to build.
+HEAVY := $(PY) -m pytest -q -n 2 --dist loadfile
+.PHONY: demo test test-data data-there test-heavy lint types style imports golden suites docs bench kill-test fault-matrix coverage scaling ablations learn \
   sandbox sandbox-latency sandbox-abuse sandbox-kills clean
 
 demo: $(READY)
 	$(PY) -m benchmarks.demo
 
 test: lint
-	$(PY) -m pytest -q -n 2 -m "not heavy"
+	$(PYTEST) -m "not heavy and not data"
+
+# What needs real data (docs/data.md), from the folder that AGENT_ENVS_DATA names. Without it nothing is skipped: it fails.
+test-data: data-there $(READY)
+	$(PYTEST) -m "data and not heavy"
+
+data-there:
+	@test -d "$(AGENT_ENVS_DATA)" || { echo "make test-data: set AGENT_ENVS_DATA to a folder of data sets (docs/data.md)" >&2; exit 1; }
 
 test-heavy: $(READY) .venv-vllm/.ready
-	$(PY) -m pytest -q -m heavy
+	$(HEAVY) -m heavy
 
+# Two at a time: mypy takes as long as the rest together.
 lint: $(READY)
+	$(MAKE) --no-print-directory -j 2 types style imports
+
+types: $(READY)
+	$(VENV)/bin/mypy
+
+style: $(READY)
 	$(VENV)/bin/ruff check .
 	$(VENV)/bin/ruff format --check .
-	$(VENV)/bin/mypy
+
+imports: $(READY)
 	$(VENV)/bin/lint-imports
 
 # Record the golden replays again: only after a change that was meant to move scores (see CHANGELOG, Scores).

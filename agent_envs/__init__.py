@@ -1,8 +1,25 @@
-"""Gymnasium environments for multi-turn LLM agents: forkable, deterministic, replayable. Importing registers every id."""
+"""agent_envs is the package that people install: Gymnasium environments for multi-turn LLM agents, forkable and replayable.
+
+Importing it registers every id and loads no environment. docs/architecture.md says who may import whom.
+
+Modules, in reading order:
+    core/: the turn contract, which is read first, and the table of ids.
+    envs/: the families of environments.
+    rollout/: playing episodes with a policy, once or many times.
+    wrappers/: turn limits, memory, verbal feedback around any environment.
+    checker/: the contract test of an environment.
+    evaluation/: suites, runs, statistics, reports, pages, submissions.
+    cli/: the verbs of `agent-envs`.
+    tools/: retrieval, the web, Python sandboxes.
+    services/: outside services, recorded and replayed: chat models, judges, HTTP.
+    datasets/: data sets, their readers and generators.
+    grading/: whether two answers are equal.
+    base/: messages, spaces, the protocol, errors, serialization.
+    expa, sandbox, tau2: short paths to public names.
+"""
 
 from typing import TYPE_CHECKING, Any
 
-from agent_envs.core.env import Episode, Outcome, Task, TurnEnv, TurnWrapper, register_companions
 from agent_envs.base.errors import (
     AgentEnvsError,
     BudgetSpent,
@@ -14,16 +31,17 @@ from agent_envs.base.errors import (
     UsageError,
 )
 from agent_envs.base.messages import Message, ToolCall, ToolResult
-from agent_envs.rollout.policy import Policy, Reply, Request
+from agent_envs.base.spaces import Utterance
+from agent_envs.base.version import VERSION
+from agent_envs.core.env import Episode, Outcome, Task, TurnEnv, TurnWrapper, register_companions
 from agent_envs.core.registry import env_ids, make_vec, register_all, spec_json
 from agent_envs.core.rewards import Reward, RewardSpec, Term
+from agent_envs.core.snapshot import Snapshot, fork, register_snapshot, restore, snapshot
+from agent_envs.core.trajectory import Trajectory, TrajectoryTree, Turn
 from agent_envs.rollout.episode_runner import EpisodeResult, record_turn, replay, run_episode, solve
+from agent_envs.rollout.policy import Policy, Reply, Request
 from agent_envs.rollout.run_log import Planned, RunLog
 from agent_envs.rollout.run_many import run_many
-from agent_envs.core.snapshot import Snapshot, fork, register_snapshot, restore, snapshot
-from agent_envs.base.spaces import Utterance
-from agent_envs.core.trajectory import Trajectory, TrajectoryTree, Turn
-from agent_envs.version import VERSION
 
 if TYPE_CHECKING:
     from agent_envs.checker import check_turn_env

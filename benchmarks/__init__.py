@@ -1,1 +1,21 @@
-"""Benchmarks: each prints ratios against a named peer measured in the same run."""
+"""Benchmarks measure speed, memory, robustness and learning, where there is a peer as ratios to it in the same run.
+
+Modules, in reading order:
+    steps, babyai_steps: environment steps per CPU-second and snapshot costs, beside GEM, SkyRL-gym and minigrid.
+    runner, agents: throughput and cost of evaluations beside inspect_ai and lm-eval; the scripted agents.
+    kills, faults: evaluations killed and resumed; faults of outside services, for every client.
+    generation: generated tasks per CPU-second beside reasoning-gym.
+    retrieval, scaling, scaling_chart, dense_scaling: BM25 beside rank-bm25; indexes at a million passages; dense vectors.
+    recall, ablations: recall of every retriever; real, random, empty and oracle retrieval.
+    sandbox, both_tools: latency, abuse probes and kills of code sandboxes; search and python alone, both, neither.
+    tau2, tau2_users: tau2 beside the original's recorded figures; its agents with simulated users.
+    legal, legal_learn: legal search by built-in agents; GRPO at 4 and at 10 free turns.
+    coverage, coverage_cases: simulated coverage of confidence intervals and power of the paired test.
+    grpo_step, grpo_world, gpu_step: the cost of a GRPO step beside TRL, on a CPU and on a GPU.
+    expa_rollout: rollouts with expanded actions beside plain generation.
+    learn, earl_learn, training_runs: GRPO and EARL on tiny presets over seeds; runs of trainers as processes.
+    veg_learn, veg_chart, veg_episodes, veg_failures, veg_price: VEG beside GRPO: charts, failures, cost of feedback.
+    discrete_ppo, learning_chart: MaskablePPO on Sort-3 through `DiscreteActions`.
+    demo: the page of `make demo`.
+    peers/: scripts that run in a peer's own virtual environment.
+"""

@@ -1,9 +1,9 @@
-"""Retriever ablations: the same questions with real, random, empty and oracle retrieval, as one table.
+"""Retriever ablations play the same questions with real, random, empty and oracle retrieval, as one table.
 
     python -m benchmarks.ablations --out benchmarks/results/ablations.json
 
-What a retriever is worth to an agent, and what of its score needs no retrieval: the table of every search paper that wants to
-be believed. Generated worlds always; HotpotQA, PopQA and MuSiQue where AGENT_ENVS_DATA names the data. For one agent of yours:
+The table shows what a retriever is worth to an agent, and what of its score needs no retrieval. Generated worlds are always
+played; HotpotQA, PopQA and MuSiQue where AGENT_ENVS_DATA names the data. For one agent of yours:
 `agent-envs eval SearchQA --agent NAME --sweep retriever=bm25,random,empty,oracle`, then `agent-envs compare RUN`.
 """
 
@@ -14,13 +14,13 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+from agent_envs.base.progress import progress_bar
+from agent_envs.base.terminal import print_table
 from agent_envs.evaluation.report.compare import compare_entries
 from agent_envs.evaluation.runs.evaluate import evaluate
-from agent_envs.evaluation.suites.plan import Choice, adhoc_suite
 from agent_envs.evaluation.runs.run_folder import Settings, open_run
-from agent_envs.evaluation.html.statistics.paired import Paired
-from agent_envs.base.terminal import print_table
-from agent_envs.base.progress import progress_bar
+from agent_envs.evaluation.statistics.paired import Paired
+from agent_envs.evaluation.suites.plan import Choice, adhoc_suite
 
 RETRIEVERS = ("bm25", "random", "empty", "oracle")
 REAL = ("hotpotqa", "popqa", "musique")

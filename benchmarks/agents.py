@@ -1,4 +1,4 @@
-"""Agents for benchmarks and demonstrations: they cost nothing and need nothing."""
+"""Scripted agents for benchmarks and demonstrations search three times and answer, at once or after a latency."""
 
 import time
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""BabyAI's steps and snapshots beside minigrid's own, on the same worlds and actions in the same run.
+"""BabyAI's steps and snapshots are timed beside minigrid's own, on the same worlds and actions in the same run.
 
 Both sides play what a random player did in the worlds of 24 seeds; resets are outside the clock. The rungs: our bare rules with
 the mission's verdict, the same with the description, the full turn of the text environment (parsing, reward, record), and
@@ -38,8 +38,9 @@ def plan_of(arguments: dict[str, Any]) -> Plan:
     An episode goes on until its mission's end, at most MOST_STEPS steps.
     """
     from agent_envs import Task
-    from agent_envs.envs.text_games.babyai.instructions import played, surface
+    from agent_envs.envs.text_games.babyai.instructions import played
     from agent_envs.envs.text_games.babyai.levels import local_level, named_level
+    from agent_envs.envs.text_games.babyai.mission import surface
     from agent_envs.envs.text_games.babyai.tasks import BabyTask
 
     name = arguments.get("level", "")

@@ -1,6 +1,6 @@
-"""Do both tools matter on math_world? The scripted solver with search alone, python alone, both and neither, and random play.
+"""The scripted solver plays math_world with search alone, python alone, both and neither, beside random play.
 
-The solver knows what to look up and what to run, and answers with what the tools gave it (agent_envs/envs/tool_reasoning/solver.py):
+The solver (agent_envs/envs/tool_reasoning/solver.py) knows what to look up and run, and answers with what the tools gave it:
 a row says how many tasks can be solved with those tools at all. Intervals count the tasks of one world as one cluster.
 """
 
@@ -12,12 +12,12 @@ from collections import defaultdict
 from pathlib import Path
 from typing import Any
 
-from agent_envs.evaluation.html.statistics.rates import success_rate
 from agent_envs.base.progress import progress_bar
-from agent_envs.tools.sandbox import sandbox_version
 from agent_envs.envs.tool_reasoning.content import NEEDS
 from agent_envs.envs.tool_reasoning.env import ToolReasoning
 from agent_envs.envs.tool_reasoning.solver import next_action, random_action
+from agent_envs.evaluation.statistics.rates import success_rate
+from agent_envs.tools.sandbox import sandbox_version
 
 ALL = ("search", "browse", "python")
 TOOLS: dict[str, tuple[str, ...]] = {"neither": (), "search": ALL[:2], "python": ALL[2:], "both": ALL}

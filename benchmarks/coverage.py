@@ -1,4 +1,4 @@
-"""Do the intervals and the paired test keep what they promise? Simulations with known truths, against two common formulas.
+"""Simulations with known truths test our intervals' coverage and our paired test, against two common formulas.
 
     python -m benchmarks.coverage --out benchmarks/results/coverage.json
 
@@ -21,8 +21,8 @@ from typing import Any
 
 import numpy as np
 
-from agent_envs.evaluation.html.statistics.paired import compare_paired, minimum_detectable
-from agent_envs.evaluation.html.statistics.student import t_tail
+from agent_envs.evaluation.statistics.paired import compare_paired, minimum_detectable
+from agent_envs.evaluation.statistics.student import t_tail
 from benchmarks.coverage_cases import Case, Design, Table, Z, cases, generator_for
 
 BAND = (0.94, 0.99)

@@ -1,4 +1,4 @@
-"""What benchmarks/coverage.py simulates: designs, quantities with known truths, and two common intervals beside ours."""
+"""The cases of benchmarks/coverage.py are designs and quantities with known truths, and two common intervals beside ours."""
 
 import math
 import random
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from agent_envs.evaluation.html.statistics.rates import (
+from agent_envs.evaluation.statistics.rates import (
     Rate,
     clustered_variance,
     mean_interval,

@@ -1,4 +1,4 @@
-"""`make demo`: a keyless evaluation over every family, and a page with its tables, its plot and its transcripts.
+"""`make demo` plays a keyless evaluation over every family and writes a page with tables, plots and transcripts.
 
 Random, heuristic and solver agents play generated tasks, and real questions where AGENT_ENVS_DATA names the data. Every row is
 a run as `agent-envs eval` makes it, with its own pages as `agent-envs view` writes them. The smallest reference trainer learns
@@ -17,18 +17,18 @@ from pathlib import Path
 
 import gymnasium as gym
 
+from agent_envs.base.progress import progress_bar
 from agent_envs.core.env import companion
-from agent_envs.evaluation.report.compare import compare_entries
-from agent_envs.evaluation.runs.evaluate import Result, evaluate
-from agent_envs.evaluation.html.page import Bar, Cell, Curve, Page, Picture, Table, render
-from agent_envs.evaluation.suites.plan import Choice, adhoc_suite
-from agent_envs.evaluation.runs.run_folder import Settings, open_run
-from agent_envs.evaluation.html.view import write_view
+from agent_envs.core.registry import NAMESPACE, TABLE
+from agent_envs.core.wrapper_stack import core_of
 from agent_envs.envs.expa.sorting.algorithms import ALGORITHMS, able_sizes, exact, mean_reward
 from agent_envs.envs.expa.sorting.rewards import fixed, released
-from agent_envs.rollout.policy import core_of
-from agent_envs.base.progress import progress_bar
-from agent_envs.core.registry import NAMESPACE, TABLE
+from agent_envs.evaluation.html.page import Bar, Cell, Curve, Page, Picture, Table, render
+from agent_envs.evaluation.html.view import write_view
+from agent_envs.evaluation.report.compare import compare_entries
+from agent_envs.evaluation.runs.evaluate import Result, evaluate
+from agent_envs.evaluation.runs.run_folder import Settings, open_run
+from agent_envs.evaluation.suites.plan import Choice, adhoc_suite
 from trainers.training.metrics import read_metrics
 
 AGENTS = ("random", "heuristic", "solver")

@@ -1,4 +1,4 @@
-"""What semantic engines cost: encoding, building, memory, disk and query time at 10 and 100 thousand vectors.
+"""Semantic engines are measured: encoding, building, memory, disk and query time at 10 and 100 thousand vectors.
 
     python -m benchmarks.dense_scaling --out benchmarks/results/dense_scaling.json
 

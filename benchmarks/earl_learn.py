@@ -1,4 +1,4 @@
-"""Does EARL learn? Tiny models on a CPU: an algorithm that sorts, CPO beside GRPO where counterfactuals fire, and Countdown.
+"""EARL trains tiny models on a CPU: an algorithm that sorts, CPO beside GRPO where counterfactuals fire, and Countdown.
 
     python -m benchmarks.earl_learn --out benchmarks/results/earl.json
 
@@ -130,7 +130,7 @@ def habits(folder: Path, tasks: int = 256) -> dict[str, float]:
         found: dict[str, float] = json.loads(kept.read_text(encoding="utf-8"))
         return found
     from agent_envs.core.builtin_agents import companion
-    from agent_envs.rollout.policy import core_of
+    from agent_envs.core.wrapper_stack import core_of
     from agent_envs.rollout.run_log import Planned
     from trainers.command_line import read_settings
     from trainers.earl import EARLSettings

@@ -1,4 +1,4 @@
-"""CPU-seconds per token of expanded rollouts in lock-step, beside plain generation of as many tokens in the same run.
+"""Expanded rollouts in lock-step are timed a token beside plain generation of as many tokens in the same run.
 
     python -m benchmarks.expa_rollout --out benchmarks/results/expa_rollout.json
 
@@ -128,8 +128,8 @@ class Bench:
 
 def texts(env: Any) -> list[str]:
     """Return what the solver sees and says in a few tasks: the words of a tokenizer."""
-    from agent_envs.rollout.policy import CompanionPolicy
     from agent_envs.rollout.episode_runner import run_episode
+    from agent_envs.rollout.policy import CompanionPolicy
 
     found: list[str] = []
     for task in range(TASKS):

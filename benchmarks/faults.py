@@ -1,4 +1,4 @@
-"""The fault matrix: every kind of fault, at the first, a middle and the last call, once and for good, for every client.
+"""The fault matrix tries every kind of fault, at the first, a middle and the last call, once and for good, for every client.
 
     python -m benchmarks.faults           # or: make fault-matrix
 
@@ -18,17 +18,17 @@ from typing import Any
 import gymnasium as gym
 
 from agent_envs import EpisodeResult, Planned, Reply, Request, run_many, spec_json
-from agent_envs.services.chat import AnthropicChat, OpenAIChat
-from agent_envs.rollout.chat_policy import ChatPolicy
-from agent_envs.base.terminal import print_table
 from agent_envs.base.progress import progress_bar
+from agent_envs.base.terminal import print_table
+from agent_envs.rollout.chat_policy import ChatPolicy
+from agent_envs.services.chat import AnthropicChat, OpenAIChat
 from agent_envs.tools.retrieval.build import make_retriever
 from agent_envs.tools.retrieval.remote import RemoteRetriever
 from agent_envs.tools.retrieval.wire import wire_hit
 from benchmarks.agents import Instant
-from tests.chat.wire import AnthropicWire, OpenAIWire, Said
 from tests.servers import FAULTS, FaultServer
-from tests.test_judges import fair
+from tests.services.chat.wire import AnthropicWire, OpenAIWire, Said
+from tests.services.test_judges import fair
 
 CALLS = 3
 PLACES = {"first": 0, "middle": 1, "last": 2}

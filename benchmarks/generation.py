@@ -1,4 +1,4 @@
-"""Items per CPU-second of the generated tasks, beside reasoning-gym's generators of the same kinds in the same run.
+"""Generated tasks are timed in items per CPU-second, beside reasoning-gym's generators of the same kinds in the same run.
 
     python -m benchmarks.generation --out benchmarks/results/generation.json
 

@@ -1,4 +1,4 @@
-"""A GRPO step of a model of Qwen2.5-3B's shape, with random weights, on a GPU: tokens a second, memory, use of the GPU.
+"""A GRPO step of Qwen2.5-3B's shape, with random weights, is timed on a GPU: tokens a second, memory, use of the GPU.
 
     python -m benchmarks.gpu_step --peak-tflops 989 --out benchmarks/results/gpu_step.json
 

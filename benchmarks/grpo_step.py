@@ -1,4 +1,4 @@
-"""CPU-seconds and peak memory of a GRPO step, beside TRL's in the same run, at equal numbers of tokens.
+"""A GRPO step is measured beside TRL's in the same run, at equal numbers of tokens: CPU-seconds and peak memory.
 
     python -m benchmarks.grpo_step --out benchmarks/results/grpo_step.json
 

@@ -1,4 +1,4 @@
-"""What GRPO steps are measured on: turns of a fixed number of tokens, and our side of the measurement.
+"""GRPO steps are measured on turns of a fixed number of tokens, and our side of the measurement is here.
 
 An episode is a prompt, turns of the policy, and a constant text between them; the reward is a share of letters. The peer plays
 the same from the same folder of weights: see `benchmarks/peers/trl_step.py`.

@@ -1,4 +1,4 @@
-"""The kill test: an evaluation is killed (SIGKILL) at random moments until it is complete, fifty kills in all.
+"""The kill test kills evaluations (SIGKILL) at random moments and resumes them, fifty kills in all.
 
     python -m benchmarks.kills            # or: make kill-test
 

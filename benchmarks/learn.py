@@ -1,4 +1,4 @@
-"""Do the reference trainers learn? Three seeds of each tiny preset, on one torch thread, with curves.
+"""GRPO trains three tiny presets, three seeds of each, on one torch thread, and curves are drawn.
 
     python -m benchmarks.learn --out benchmarks/results/learn.json
 

@@ -1,4 +1,4 @@
-"""The chart of benchmarks/discrete_ppo.py: how greedy play changes with training, one panel a figure, as one SVG."""
+"""The chart of benchmarks/discrete_ppo.py shows how greedy play changes with training, one panel a figure, as one SVG."""
 
 import statistics
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""Legal search: the built-in agents on generated and real law, by semantic engine and by free turns, with intervals.
+"""Built-in agents play legal search on generated and real law, by semantic engine and by free turns, with intervals.
 
     AGENT_ENVS_DATA=... python -m benchmarks.legal [--out FILE] [--tasks N] [--engines NAME ...]
 
@@ -17,9 +17,9 @@ from typing import Any
 import gymnasium as gym
 
 import agent_envs
-from agent_envs.evaluation.html.statistics.rates import mean_interval, success_rate
 from agent_envs.envs.legal_search.heuristic import NaiveRAG
 from agent_envs.envs.legal_search.scoring import metrics
+from agent_envs.evaluation.statistics.rates import mean_interval, success_rate
 from agent_envs.rollout.policy import CompanionPolicy
 from agent_envs.wrappers import ForcedAnswer
 

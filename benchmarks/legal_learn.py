@@ -1,11 +1,12 @@
-"""Do more turns in training teach to use more turns? GRPO on generated law, trained at 4 and at 10 free turns, and its start.
+"""GRPO trains on generated law at 4 and at 10 free turns, and both agents and their start are tested at 0 to 10.
 
     python -m benchmarks.legal_learn --out benchmarks/results/legal_learn.json
 
-After "Reinforcement Learning for Long-Horizon Multi-Turn Search Agents" (arXiv 2510.24126, turn-restricted evaluation), on
-models made from nothing. A seed is `python -m trainers.grpo --preset tiny-legal`, and `--preset tiny-legal-4`, which begin
-with the same weights. The base (those weights) and both agents are then played on test tasks with 0 to 10 free turns before
-the answer is forced, as `agent-envs eval LegalSearch --turn-limits` does; 0 is naive RAG. A run that ended is not repeated.
+It asks whether more turns in training teach to use more turns, after "Reinforcement Learning for Long-Horizon Multi-Turn
+Search Agents" (arXiv 2510.24126, turn-restricted evaluation), on models made from nothing. A seed is
+`python -m trainers.grpo --preset tiny-legal`, and `--preset tiny-legal-4`, which begin with the same weights. The base (those
+weights) and both agents are then played on test tasks with 0 to 10 free turns before the answer is forced, as
+`agent-envs eval LegalSearch --turn-limits` does; 0 is naive RAG. A run that ended is not repeated.
 
 Seeds are paired, and intervals of means and differences are Student's over seeds. The chart shows every seed and no bars.
 """
@@ -17,11 +18,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from agent_envs.evaluation.runs.evaluate import evaluate
-from agent_envs.evaluation.suites.plan import Choice, adhoc_suite
-from agent_envs.evaluation.runs.run_folder import Settings, open_run
-from agent_envs.evaluation.suites.suite import Suite
 from agent_envs.evaluation.report.turn_limits import LimitedRun, LimitRow, limit_rows
+from agent_envs.evaluation.runs.evaluate import evaluate
+from agent_envs.evaluation.runs.run_folder import Settings, open_run
+from agent_envs.evaluation.suites.plan import Choice, adhoc_suite
+from agent_envs.evaluation.suites.suite import Suite
 from benchmarks.training_runs import about, ahead, over_seeds, percent, points, trained
 from trainers.command_line import load_preset
 from trainers.grpo import GRPOSettings

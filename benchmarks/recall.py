@@ -1,4 +1,4 @@
-"""How often each retriever finds what a question needs: one search with the question itself, recall at 1, 3, 5 and 10.
+"""Each retriever's recall at 1, 3, 5 and 10 is measured, by one search with the question itself.
 
     python -m benchmarks.recall [--data FOLDER] [--engines NAME ...] [--out FILE]
 
@@ -19,11 +19,11 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-from agent_envs.grading.text_answers import contains_answer, normalise_answer
 from agent_envs.base.documents import Corpus, Hit, MemoryCorpus, Passage
+from agent_envs.base.progress import stage_lines
 from agent_envs.envs.legal_search.arguments import make_source
 from agent_envs.envs.legal_search.tasks import LegalScenario, LegalSource
-from agent_envs.base.progress import stage_lines
+from agent_envs.grading.text_answers import contains_answer, normalise_answer
 from agent_envs.tools.retrieval.build import make_retriever
 
 DEPTHS = (1, 3, 5, 10)
@@ -136,7 +136,7 @@ def main() -> None:
         rows = known.setdefault(name, {})
         for engine in chosen.engines:
             if name == "searchqa" and any(word in engine for word in DENSE):
-                continue  # an hour of encoding: see benchmarks/dense.py for the rate
+                continue  # an hour of encoding: see benchmarks/dense_scaling.py for the rate
             rows[engine] = measure(engine, questions)
             if chosen.out:  # after every cell
                 record = {"command": "python -m benchmarks.recall --data $AGENT_ENVS_DATA", "versions": versions()}

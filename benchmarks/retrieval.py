@@ -1,4 +1,4 @@
-"""Our BM25 against rank-bm25's BM25Okapi: queries per CPU-second, latency, build time and memory.
+"""Our BM25 is timed against rank-bm25's BM25Okapi: queries per CPU-second, latency, build time and memory.
 
     python benchmarks/retrieval.py [--data FOLDER] [--out FILE]
 

@@ -1,4 +1,4 @@
-"""The evaluation runner: how near to the ideal rate it keeps a slow model, and what a turn and an episode cost it.
+"""The evaluation runner is timed by how near to a slow model's ideal rate it stays, and by what a turn and an episode cost.
 
     python -m benchmarks.runner --out benchmarks/results/runner.json
 
@@ -57,8 +57,8 @@ def ours(episodes: int) -> dict[str, Any]:
     """Return what an evaluation costs here: to be called in a fresh process."""
     from agent_envs import __version__
     from agent_envs.evaluation.runs.evaluate import evaluate
-    from agent_envs.evaluation.suites.plan import Choice, adhoc_suite
     from agent_envs.evaluation.runs.run_folder import Settings
+    from agent_envs.evaluation.suites.plan import Choice, adhoc_suite
 
     # What is imported at first use is no cost of an episode; the peers' scripts warm up in the same way.
     evaluate(adhoc_suite(Choice("SearchQA", limit=1)), Settings("instant"), policy=Instant())

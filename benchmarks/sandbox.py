@@ -1,4 +1,4 @@
-"""Code sandboxes: how fast, what they hold, what they survive.
+"""Code sandboxes are measured: their latency, the abuse probes that they hold, and calls after their workers are killed.
 
     python -m benchmarks.sandbox                       # all three; or any of:
     python -m benchmarks.sandbox --latency             # cold, warm, fresh session, fork, snapshot and restore: p50, p99
@@ -33,7 +33,7 @@ from agent_envs.tools.sandbox import (
     sandbox_version,
 )
 from agent_envs.tools.sandbox.sessions import RecordedSession
-from tests.sandbox.probes import PROBES, attack, spec, surroundings
+from tests.tools.sandbox.probes import PROBES, attack, spec, surroundings
 
 CELL, VALUE = "sum(i * i for i in range(100))", "328350"
 STATE = "table = {i: str(i) for i in range(1000)}; row = list(range(1000))"
@@ -95,7 +95,7 @@ def latency_of(given: SandboxSpec) -> dict[str, dict[str, float]]:
                 answered(other, "len(table)", "1000")
 
         def replayed() -> None:
-            with RecordedSession(session._house, session.spec, cells=taken.cells) as other:
+            with RecordedSession(session._pool, session.spec, cells=taken.cells) as other:
                 answered(other, "len(table)", "1000")
 
         taken = session.snapshot()

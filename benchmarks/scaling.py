@@ -1,4 +1,4 @@
-"""How retrieval engines grow: build, memory, disk and query time at 10 thousand, 100 thousand and a million passages.
+"""Retrieval engines are measured at 10 thousand, 100 thousand and a million passages: build, memory, disk and query time.
 
     python -m benchmarks.scaling --out benchmarks/results/scaling.json
 

@@ -1,4 +1,4 @@
-"""The chart of benchmarks/scaling.py: small multiples with logarithmic axes, as one SVG for light and dark pages."""
+"""The chart of benchmarks/scaling.py shows small multiples with logarithmic axes, as one SVG for light and dark pages."""
 
 import math
 from collections.abc import Sequence

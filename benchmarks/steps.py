@@ -1,12 +1,12 @@
-"""Steps per CPU-second of Search QA on the embedded world with real retrieval, beside GEM and SkyRL-gym with stubs.
+"""Search QA with real retrieval is timed in steps per CPU-second, beside GEM and SkyRL-gym with stubs.
 
 Every engine plays episodes of three searches and an answer in a process of its own; the rounds alternate, and the figure is
 the median of the rounds, each the best of five windows of a second. The peers' search is a stub that returns a constant, ours
 searches 300 passages. Snapshot costs are measured in the same run. Peers are installed into `.venv-peers/NAME` where missing.
 
-In the same rounds every ExpA id plays, on both faces, what the solver and what random legal play did in 24 test tasks: actions
-are recorded first, so that only the environment is measured. These rows have no peer: the calculator and countdown tasks that
-the peers have are single turns, without a tool.
+In the same rounds every ExpA id and its text environment play what the solver and what random legal play did in 24 test tasks:
+actions are recorded first, so that only the environment is measured. These rows have no peer: the calculator and countdown
+tasks that the peers have are single turns, without a tool.
 """
 
 import argparse

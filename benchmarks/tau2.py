@@ -1,4 +1,4 @@
-"""tau2 beside the original's recorded figures: reset, tool calls, steps, gold evaluation, hashes, memory.
+"""tau2 is timed beside the original's recorded figures: reset, tool calls, steps, gold evaluation, hashes, memory.
 
     AGENT_ENVS_DATA=... python -m benchmarks.tau2 [--out FILE]
 
@@ -25,11 +25,11 @@ from agent_envs.base.messages import ToolCall
 from agent_envs.envs.tau2.database import original_hash
 from agent_envs.envs.tau2.dialogue import Dialogue
 from agent_envs.envs.tau2.evaluation import evaluate
-from agent_envs.envs.tau2.turn_taking import Rules, opened, spoke
 from agent_envs.envs.tau2.official import deck, load_domain
+from agent_envs.envs.tau2.task_states import expected_world, initial_world
 from agent_envs.envs.tau2.tasks import OfficialSource, Tau2Task, tau2_task
 from agent_envs.envs.tau2.toolkit import FRESH, Domain, call
-from agent_envs.envs.tau2.task_states import expected_world, initial_world
+from agent_envs.envs.tau2.turn_taking import Rules, opened, spoke
 
 DOMAINS = ("retail", "airline", "telecom")
 EPISODES = 1_000
@@ -114,7 +114,7 @@ def forget() -> None:
 
 
 def played(domain: Domain, task: Tau2Task) -> Dialogue:
-    """The expected actions through the machine, side by side as they come, then a text and the user's stop."""
+    """The expected actions through `turn_taking`, side by side as they come, then a text and the user's stop."""
     rules = Rules(domain, max_steps=1_000, max_errors=1_000)
     talk = opened(rules, initial_world(domain, task))
     for place, action in enumerate(task.criteria.actions or () if task.criteria else ()):

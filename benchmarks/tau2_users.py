@@ -1,10 +1,11 @@
-"""tau2 with simulated users: solver, nobody and heuristic on generated tasks, the official floor, and a crowd of episodes.
+"""tau2's solver and heuristic play with simulated users, beside empty conversations and a crowd of open episodes.
 
     AGENT_ENVS_DATA=... python -m benchmarks.tau2_users [--out FILE] [--tasks N] [--crowd N]
 
-Rates are over test tasks, with 95 % intervals. The crowd is N telecom episodes that stand open at once and are stepped in turn
-by the heuristic, in one process and one thread, the scripted user included; time is CPU time. The original keeps a thread for
-each episode, and its telecom step takes 0.66 to 1.20 s without any model (recorded once; it is not installed here).
+Rates are over generated test tasks, with 95 % intervals; empty conversations are scored on these and on the official tasks.
+The crowd is N telecom episodes that stand open at once and are stepped in turn by the heuristic, in one process and one thread,
+the scripted user included; time is CPU time. The original keeps a thread for each episode, and its telecom step takes 0.66 to
+1.20 s without any model (recorded once; it is not installed here).
 """
 
 import argparse
@@ -20,13 +21,13 @@ from typing import Any
 import gymnasium as gym
 
 import agent_envs
-from agent_envs.evaluation.html.statistics.rates import pass_hat_rate, success_rate
-from agent_envs.rollout.policy import CompanionPolicy, Request
-from agent_envs.envs.tau2.floor import idle_score, null_floor
-from agent_envs.envs.tau2.task_generator.source import GeneratedSource, generated_domain
 from agent_envs.envs.tau2.heuristics import act
+from agent_envs.envs.tau2.metrics import idle_score, null_policy_score
 from agent_envs.envs.tau2.official import load_domain
+from agent_envs.envs.tau2.task_generator.source import GeneratedSource, generated_domain
 from agent_envs.envs.tau2.tasks import OfficialSource, tau2_task
+from agent_envs.evaluation.statistics.rates import pass_hat_rate, success_rate
+from agent_envs.rollout.policy import CompanionPolicy, Request
 
 DOMAINS = ("retail", "airline", "telecom")
 TRIALS = 4
@@ -71,7 +72,7 @@ def nobody(domain: str, tasks: int) -> dict[str, Any]:
     passed = sum(
         idle_score(made, tau2_task(source.get("test", place), domain)).reward_without_nl for place in range(tasks)
     )
-    floor = null_floor(load_domain(domain), OfficialSource(domain), "base")
+    floor = null_policy_score(load_domain(domain), OfficialSource(domain), "base")
     return {
         "generated": f"{passed:g} of {tasks}", "official base": f"{floor.passed} of {floor.tasks}",
         "official rate": round(floor.rate, 3), "of these unjudged": floor.unjudged,

@@ -1,4 +1,4 @@
-"""Runs of trainers as a user would type them, each in a process of its own: begun, gone on with, or taken as they are.
+"""Trainers are run as a user would type them, each in a process of its own: begun, resumed, or taken as they are.
 
 What several seeds say is a mean with Student's interval over seeds: a seed is one draw, however many tasks it is measured on.
 """
@@ -16,7 +16,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from agent_envs.evaluation.html.statistics.student import t_quantile
+from agent_envs.evaluation.statistics.student import t_quantile
 
 
 def trained(program: str, options: Sequence[str], seed: int, folder: Path) -> dict[str, Any]:

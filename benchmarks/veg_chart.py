@@ -1,4 +1,4 @@
-"""The charts of benchmarks/veg_learn.py: held-out accuracy and token entropy over training (the paper's Figure 1), by group."""
+"""The charts of benchmarks/veg_learn.py show held-out accuracy and token entropy over training, as the paper's Figure 1."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

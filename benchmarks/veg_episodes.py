@@ -1,4 +1,4 @@
-"""The test episodes of a VEG run, to be played again: by its policy, or by an agent that only does what the script says."""
+"""The test episodes of a VEG run are planned again, for its policy or for an agent that only does what the script says."""
 
 import json
 import re
@@ -9,13 +9,14 @@ from typing import Any
 
 import gymnasium as gym
 
-from agent_envs.evaluation.html.statistics.rates import success_rate
 from agent_envs.base.messages import FEEDBACK_MARK
-from agent_envs.rollout.policy import Reply, Request, core_of
 from agent_envs.core.registry import full_id
+from agent_envs.core.wrapper_stack import core_of
+from agent_envs.envs.search_qa.chains import asked, documents, follow
+from agent_envs.evaluation.statistics.rates import success_rate
+from agent_envs.rollout.policy import Reply, Request
 from agent_envs.rollout.run_log import Planned
 from agent_envs.rollout.run_many import run_many
-from agent_envs.envs.search_qa.chains import asked, documents, follow
 from trainers.command_line import read_settings
 from trainers.sampling import environment_spec, plan_groups, tasks_of_step
 from trainers.stacks import WrapperRow

@@ -1,4 +1,4 @@
-"""Why episodes of Search QA fail: the answer was never shown (a wrong plan), or it was shown and something else was written."""
+"""Failed episodes of Search QA are told apart: the answer was never shown (a wrong plan), or shown and not written."""
 
 import json
 from collections import Counter
@@ -8,8 +8,8 @@ from typing import Any
 
 import gymnasium as gym
 
-from agent_envs.rollout.policy import core_of
 from agent_envs.core.registry import full_id
+from agent_envs.core.wrapper_stack import core_of
 from agent_envs.rollout.episode_runner import EpisodeResult
 
 TASKS = 256

@@ -1,11 +1,11 @@
-"""VEG beside GRPO on tiny models: Search QA in several seeds with the paper's two ablations, and generated telecom tasks.
+"""VEG is compared with GRPO on tiny models: Search QA with the paper's two ablations, and generated telecom tasks.
 
     python -m benchmarks.veg_learn --out benchmarks/results/veg.json
 
-Each run is the command that a user would type, in a process of its own, on one torch thread; one that ended is not repeated,
-one that was killed goes on. Of one seed all runs of a group begin with the same weights, after the same warm start, and end
-after as many environment steps. At its end each is measured on the same test tasks as it was trained, with good feedback, and
-without any; at its start as it is trained (`before`), and where that is with feedback, without it, too (`bare`).
+Each run is the command that a user would type, in a process of its own, on one torch thread, in several seeds; one that ended
+is not repeated, one that was killed goes on. Of one seed all runs of a group begin with the same weights, after the same warm
+start, and end after as many environment steps. At its end each is measured on the same test tasks as it was trained, with good
+feedback, and without any; at its start as it is trained (`before`), and where that is with feedback, without it (`bare`).
 
 The warm start of tiny-sparse is made for VEG's case: it teaches to heed feedback, and to stop a hop early without it.
 

@@ -1,4 +1,4 @@
-"""What feedback would have cost if a paid model had given it: tokens of its calls, counted on a trained policy's episodes.
+"""A paid model's price for feedback is estimated by the tokens of its calls, counted on a trained policy's episodes.
 
 The policy plays the test episodes that its run was measured on, with the scripted feedback that it was measured with. At each
 of its messages the prompt is built that a chat model would have been sent at that moment, and the message itself stands for
@@ -14,8 +14,8 @@ import gymnasium as gym
 from agent_envs.services.chat.prices import load_prices
 from agent_envs.wrappers import VerbalFeedback
 from agent_envs.wrappers.feedback_costs import FeedbackCost, feedback_usage
+from agent_envs.wrappers.feedback_models import FeedbackModel, Moment
 from agent_envs.wrappers.feedback_prompts import read_templates
-from agent_envs.wrappers.feedback_models import Moment, Voice
 
 CHARACTERS = 4  # a token, about, of English text
 PRICED = "claude-sonnet-4"
@@ -30,7 +30,7 @@ WHAT = (
 class Priced:
     """A voice that says what another one says, and counts what a chat model would have been sent and said."""
 
-    def __init__(self, voice: Voice) -> None:
+    def __init__(self, voice: FeedbackModel) -> None:
         """Count the words of `voice`."""
         self.name, self.service, self.templates, self.told = voice.name, voice.service, voice.templates, voice.told
         self._voice = voice
@@ -49,7 +49,7 @@ class PricedFeedback(VerbalFeedback):
     def __init__(self, env: gym.Env[Any, Any], **arguments: Any) -> None:
         """Wrap `env`; the arguments are those of VerbalFeedback."""
         super().__init__(env, **arguments)
-        self.voice = Priced(self.voice)
+        self.model = Priced(self.model)
 
 
 def price_of(folder: Path) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Write what is generated: a page an environment from its docstring, tables in README and pages, and the JSON Schemas.
+"""The generator writes a page an environment from its docstring, tables in README and pages, and the JSON Schemas.
 
 `python -m docs.generate` writes; `--check` exits 1 if anything is stale.
 """
@@ -16,6 +16,7 @@ import agent_envs  # noqa: F401 - registers the ids
 from agent_envs.core.registry import TABLE, Row
 from docs.schemas import schemas
 from docs.sections import pages, with_part
+from docs.tree import tree
 
 ROOT = Path(__file__).parent.parent
 
@@ -63,7 +64,7 @@ def table() -> str:
 def generated() -> dict[Path, str]:
     """Return path -> text of everything that is generated."""
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
-    files = {ROOT / "README.md": with_part(readme, "environments", table())}
+    files = {ROOT / "README.md": with_part(with_part(readme, "environments", table()), "tree", tree())}
     for row in TABLE:
         files[ROOT / "docs" / "environments" / f"{row.name}.md"] = page(row)
     return files | pages() | schemas()

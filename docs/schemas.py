@@ -1,12 +1,12 @@
-"""Write the JSON Schemas of what suites and submissions are made of, from the models that read them."""
+"""The JSON Schemas of suites and submissions are written from the models that read them."""
 
 import json
 from pathlib import Path
 
 from pydantic import BaseModel
 
-from agent_envs.evaluation.html.submission.episode_rows import AttemptRow, EpisodeRow, ExternalRow
-from agent_envs.evaluation.html.submission.models import Manifest, Submission
+from agent_envs.evaluation.submission.episode_rows import AttemptRow, EpisodeRow, ExternalRow
+from agent_envs.evaluation.submission.models import Manifest, Submission
 from agent_envs.evaluation.suites.suite import Suite
 
 FOLDER = Path(__file__).parent / "schemas"

@@ -3,14 +3,14 @@
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from agent_envs.base.serialization import canonical_json
-from agent_envs.evaluation.runs.run_folder import Config, Identity, Run, open_run
-from agent_envs.evaluation.suites.suite import Entry, Suite, seed_of, suite_text
 from agent_envs.base.jsonl_log import Journal
 from agent_envs.base.messages import Message, ToolCall, ToolResult
 from agent_envs.base.protocol import Answer
-from agent_envs.rollout.episode_runner import EpisodeResult
+from agent_envs.base.serialization import canonical_json
 from agent_envs.core.trajectory import Header, Trajectory, Turn
+from agent_envs.evaluation.runs.run_folder import Config, Identity, Run, open_run
+from agent_envs.evaluation.suites.suite import Entry, Suite, seed_of, suite_text
+from agent_envs.rollout.episode_runner import EpisodeResult
 
 # Texts that must come out as they went in.
 MARKUP = {

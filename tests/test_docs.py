@@ -1,4 +1,4 @@
-"""What the README and the pages say is what happens."""
+"""Code blocks, commands, links and generated pages in the README and the docs run and match the code."""
 
 import json
 import re
@@ -6,14 +6,13 @@ import shlex
 import subprocess
 import sys
 import tomllib
-from pathlib import Path
 
 import pytest
 
 from agent_envs.core.env import INFO_KEYS
 from agent_envs.core.registry import TABLE
+from tests import ROOT
 
-ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 BLOCKS = re.findall(r"```(\w*)\n(.*?)```", README, flags=re.S)
 PYTHON = [text for language, text in BLOCKS if language == "python"]
@@ -26,7 +25,7 @@ HEADINGS = ("Description", "Task sources", "Action", "Observation", "Tools", "Re
 
 def test_every_block_is_of_a_kind_that_is_checked():
     assert {language for language, _ in BLOCKS} == {"python", "console", ""}
-    assert (len(PYTHON), len(GUIDE)) == (3, 6)
+    assert (len(PYTHON), len(GUIDE)) == (3, 7)
     assert len(COMMANDS) == 12
 
 
@@ -94,17 +93,17 @@ def test_links_and_the_annotated_tree_are_true():
         for link in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", page.read_text(encoding="utf-8")):
             assert (page.parent / link).exists(), f"{page.name}: {link}"
     tree = next(text for language, text in BLOCKS if language == "" and text.startswith("agent_envs/"))
-    packages, _, rest = tree.partition("tests/")
-    for package, text in zip(("agent_envs", "trainers"), packages.split("\ntrainers/ "), strict=True):
-        named = set(re.findall(r"(\w+(?:\.py|/))", text)) - {f"{package}/"}
-        folder = ROOT / package
-        for name in named:
-            assert (folder / name).exists(), name
-        real = {path.name for path in folder.glob("*.py")} | {
-            f"{path.parent.name}/" for path in folder.glob("*/__init__.py")
-        }
-        assert real - named <= {"__init__.py", "__main__.py"}
-    assert all((ROOT / name).is_dir() for name in ("tests", *re.findall(r"^(\w+)/", rest, flags=re.M)))
+    shown, above = set(), []
+    for line in tree.splitlines():
+        depth = (len(line) - len(line.lstrip())) // 2
+        above = [*above[:depth], line.split()[0].rstrip("/")]
+        shown.add("/".join(above))
+    real = {
+        str(path.parent.relative_to(ROOT))
+        for top in ("agent_envs", "trainers")
+        for path in (ROOT / top).rglob("__init__.py")
+    }
+    assert real | {"tests", "docs", "benchmarks"} == shown
 
 
 TRAINING = (ROOT / "docs" / "training.md").read_text(encoding="utf-8")

@@ -11,13 +11,13 @@ from pathlib import Path
 
 import pytest
 
+from agent_envs.datasets.manual_sources import MANUAL_SOURCES
+from agent_envs.datasets.reasoning_sets import REASONING_SETS, read_reasoning
 from agent_envs.tools.sandbox import KNOWN_DIVERGENCES, LANGUAGE, Limits, divergence_table
 from agent_envs.tools.sandbox.records import DEFAULT_MEMORY_MB
-from agent_envs.datasets.manual_sources import ELSEWHERE
-from agent_envs.datasets.reasoning_sets import REASONING_SETS, read_reasoning
 from docs.sections import abuse, latency, pages, with_part
+from tests import ROOT
 
-ROOT = Path(__file__).parent.parent
 SANDBOX, DATA = ((ROOT / "docs" / name).read_text(encoding="utf-8") for name in ("sandbox.md", "data.md"))
 BLOCKS = {name: re.findall(r"```python\n(.*?)```", text, flags=re.S) for name, text in (("s", SANDBOX), ("d", DATA))}
 SECRET = {"id": "1", "prompt": "Wer schrieb \u201eFaust\u201c?", "type": "text", "answer": "\u6b4c\u5fb7"}
@@ -72,7 +72,7 @@ def test_the_tables_are_those_of_the_code():
     assert made[ROOT / "docs" / "sandbox.md"] == SANDBOX and made[ROOT / "docs" / "data.md"] == DATA, "run make docs"
     assert divergence_table() in SANDBOX and all(text in SANDBOX for text in LANGUAGE.values())
     assert SANDBOX.count("\n| missing: ") == sum(row.about.startswith("missing: ") for row in KNOWN_DIVERGENCES)
-    assert all(f"\n| `{name}` |" in DATA for name in (*REASONING_SETS, *ELSEWHERE))
+    assert all(f"\n| `{name}` |" in DATA for name in (*REASONING_SETS, *MANUAL_SOURCES))
 
 
 def test_the_results_file_is_of_this_program():

@@ -1,6 +1,5 @@
 """An id is a promise: what was recorded comes out again, turn for turn."""
 
-import os
 from copy import deepcopy
 from functools import lru_cache
 
@@ -55,7 +54,7 @@ def test_a_moved_score_fails_and_says_what_moved():
     assert moved == ["[0].success: was 'True', is 'False'"]
 
 
-@pytest.mark.skipif(not os.environ.get("AGENT_ENVS_DATA"), reason="AGENT_ENVS_DATA names no data folder")
+@pytest.mark.data
 @pytest.mark.parametrize(("env_id", "arguments"), OUTSIDE, ids=lambda value: canonical_json(value))
 def test_golden_digest_on_real_data(env_id, arguments):
     rows = load(env_id)

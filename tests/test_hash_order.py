@@ -4,8 +4,8 @@ import json
 
 import pytest
 
+from agent_envs.checker.env_under_test import EnvUnderTest
 from agent_envs.checker.processes import agents_play, run_child
-from agent_envs.checker.env_under_test import Subject
 
 # Tasks in which options of one length had to be told apart.
 TIES = {"agent_envs/Tau2Retail-v0": [("test", 17), ("train", 17), ("train", 206)]}
@@ -13,7 +13,7 @@ TIES = {"agent_envs/Tau2Retail-v0": [("test", 17), ("train", 17), ("train", 206)
 
 @pytest.mark.parametrize("env_id", TIES)
 def test_heuristics_do_not_depend_on_the_hash_order(env_id):
-    subject = Subject.of(env_id, {}, tasks=4, hostile=0, split=None)
+    subject = EnvUnderTest.of(env_id, {}, tasks=4, hostile=0, split=None)
     job = [("heuristic", *place) for place in TIES[env_id]]
     here = dict(zip(map(json.dumps, job), agents_play(subject.make(), job), strict=True))
     for hash_seed in ("0", "1", "2", "4242"):

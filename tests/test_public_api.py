@@ -1,10 +1,12 @@
 """The public names: pinned, so that a change of them is a decision."""
 
 import types
+from importlib import import_module
 
 import pytest
 
 import agent_envs
+from tests import ROOT
 
 PINNED = [
     "AgentEnvsError", "BudgetSpent", "DataMissing", "EnvFault", "Episode", "EpisodeResult", "Message", "MissingExtra",
@@ -32,15 +34,31 @@ def test_nothing_else_of_the_package_is_public():
         for name, value in vars(agent_envs).items()
         if not name.startswith("_") and not isinstance(value, types.ModuleType)
     }
-    assert names - internal - {"check_turn_env"} == set(PINNED) - {"check_turn_env"} - (
-        {"snapshot"} if isinstance(agent_envs.core.snapshot, types.ModuleType) else set()
-    )
+    assert names - internal - {"check_turn_env"} == set(PINNED) - {"check_turn_env"}
 
 
 def test_snapshot_is_the_function_whatever_was_imported():
     import agent_envs.core.snapshot
 
-    assert callable(agent_envs.core.snapshot)
+    assert agent_envs.snapshot is agent_envs.core.snapshot.snapshot
+
+
+def test_short_paths_give_the_public_names_of_their_packages():
+    for short, long in (("expa", "envs.expa"), ("sandbox", "tools.sandbox")):
+        module, package = import_module(f"agent_envs.{short}"), import_module(f"agent_envs.{long}")
+        assert module.__all__ == package.__all__ and len(package.__all__) >= 8
+        assert all(getattr(module, name) is getattr(package, name) for name in module.__all__)
+    assert import_module("agent_envs.tau2").dual_control is import_module("agent_envs.envs.tau2").dual_control
+
+
+def test_the_top_of_the_package_is_rooms_and_short_paths():
+    entries = {
+        path.stem for path in (ROOT / "agent_envs").iterdir() if path.suffix == ".py" or (path / "__init__.py").exists()
+    }
+    rooms = entries - {"__init__", "__main__"} - {"expa", "sandbox", "tau2"}
+    assert len(entries) <= 17 + len({"integrations", "serving"} & rooms)
+    for short in ("expa", "sandbox", "tau2"):
+        assert len((ROOT / "agent_envs" / f"{short}.py").read_text(encoding="utf-8").splitlines()) <= 20
 
 
 def test_an_unknown_name_is_an_attribute_error():

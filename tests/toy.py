@@ -6,10 +6,10 @@ from dataclasses import dataclass, replace
 import gymnasium as gym
 
 from agent_envs import Message, RewardSpec, Task, Term, ToolResult, TurnEnv, UsageError, register_companions
-from agent_envs.base.serialization import digest, state_type
-from agent_envs.core.env import Episode, Outcome
 from agent_envs.base.protocol import Answer, Call, TagProtocol
+from agent_envs.base.serialization import digest, state_type
 from agent_envs.base.tool_schema import tool
+from agent_envs.core.env import Episode, Outcome
 
 ID = "toy/Guess-v0"
 PROTOCOL = TagProtocol({"compare": ("compare", "number"), "luck": ("luck", "wish")})

@@ -1,4 +1,4 @@
-"""From rewards to advantages: group-relative, per episode and per turn, and which groups and tokens are trained on.
+"""Advantages are computed from rewards within groups, per episode or per turn, and groups without a signal are found.
 
 Pure functions on tensors. A row is an episode (or one of its segments); rows of one group began in the same state. `groups`
 names each row's group by any hashable; None puts all rows into one. Sums run in float64, results have the dtype of the

@@ -1,4 +1,4 @@
-"""From settings to parts: the model and its tokenizer, the engine that samples from it, the policy that plays with both."""
+"""The environment, model, tokenizer, engine and policies of a run are made from its settings."""
 
 import json
 from copy import deepcopy
@@ -10,10 +10,10 @@ from typing import Any, Protocol
 import gymnasium as gym
 from gymnasium.envs.registration import EnvSpec
 
-from agent_envs.core.env import TurnEnv
 from agent_envs.base.errors import UsageError
+from agent_envs.core.env import TurnEnv
+from agent_envs.core.wrapper_stack import core_of
 from agent_envs.envs.expa import ExpandedActionEnv
-from agent_envs.rollout.policy import core_of
 from trainers.contracts import Engine, Sampling
 from trainers.engine_policy import EnginePolicy
 from trainers.engines import HFEngine

@@ -1,4 +1,4 @@
-"""Rows of tokens into padded micro-batches of bounded size."""
+"""Rows of tokens are put into padded micro-batches of bounded size."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields

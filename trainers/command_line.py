@@ -1,4 +1,4 @@
-"""A trainer's command line: presets from files, every setting an option, runs that go on where they were killed."""
+"""A trainer's command line reads presets from files, makes every setting an option, and resumes killed runs."""
 
 import contextlib
 import dataclasses

@@ -1,4 +1,4 @@
-"""What crosses between the parts of a trainer: token sequences, what an engine is asked, and what it gives back."""
+"""The parts of a trainer exchange token sequences, sampling parameters, an engine's prefixes and its samples."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

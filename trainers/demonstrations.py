@@ -1,4 +1,4 @@
-"""Demonstrations with flaws on purpose: an environment's solver, led astray by chance and never by the question.
+"""Demonstrations are played by an environment's solver with deliberate flaws, which strike by chance, whatever the question.
 
 What is learnt from them mixes good habits with bad ones, each at a rate that is known, and says nothing about when the
 bad ones come: so reinforcement learning has something to sort out, and the means to.
@@ -13,9 +13,10 @@ from typing import Any
 import gymnasium as gym
 
 from agent_envs.base.errors import UsageError
-from agent_envs.rollout.policy import CompanionPolicy, Reply, Request, core_of
-from agent_envs.rollout.episode_runner import run_episode, solve
 from agent_envs.core.trajectory import Trajectory
+from agent_envs.core.wrapper_stack import core_of
+from agent_envs.rollout.episode_runner import run_episode, solve
+from agent_envs.rollout.policy import CompanionPolicy, Reply, Request
 from agent_envs.wrappers.turns import allowance
 from trainers.guesses import guess
 from trainers.tiny import spread_task

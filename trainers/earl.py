@@ -1,11 +1,11 @@
-"""EARL: reinforcement learning over an expanded action space, with counterfactual policy optimisation (CPO).
+"""EARL is reinforcement learning over an expanded action space, with counterfactual policy optimisation (CPO).
 
     python -m trainers.earl --preset tiny-sort4 --seed 0 --out runs/earl
 
 One step: play G episodes of each of P tasks; where a whole group failed, play each of its episodes again from a position of
 its own at which a routing action is forced (CPO); then gradient steps with PPO's clip on what was chosen. An id that ends in
-ExpA has expanded actions, which are chosen among the tokens (arXiv 2510.07581, algorithm 1); the text face of the same task is
-for the paper's baselines. So its methods are settings:
+ExpA has expanded actions, which are chosen among the tokens (arXiv 2510.07581, algorithm 1); the text environment of the same
+task is for the paper's baselines. So its methods are settings:
 
     EARL = ExpA+CPO   --env.id CountdownExpA --counterfactual.rule paper
     ExpA+GRPO         --env.id CountdownExpA --counterfactual.rule off
@@ -27,7 +27,7 @@ Deviations from the paper and its released code (`counterfactual.rule` tells whi
     counts no calls of theirs.
  7. Rows without an advantage (groups whose rewards are equal, counterfactuals that gained nothing) are left out of the step, of
     its mean, its KL and its entropy bonus.
- 8. The decoder is that of transformers, in lock-step over all episodes of a batch; vLLM samples text faces only.
+ 8. The decoder is that of transformers, in lock-step over all episodes of a batch; vLLM samples text environments only.
 """
 
 import math

@@ -1,4 +1,4 @@
-"""A policy over an engine: tokens go in and tokens come out, and what was sampled is never encoded again."""
+"""A policy over an engine takes tokens in and gives tokens out, and never encodes again what was sampled."""
 
 import itertools
 from collections.abc import Callable, Mapping, Sequence
@@ -7,11 +7,12 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from agent_envs.base.errors import BudgetSpent
-from agent_envs.rollout.policy import Reply, Request
-from agent_envs.rollout.episode_runner import EpisodeResult
-from agent_envs.rollout.run_log import Planned
-from agent_envs.rollout.run_many import Services, run_many
 from agent_envs.core.trajectory import Trajectory, Turn
+from agent_envs.rollout.episode_runner import EpisodeResult
+from agent_envs.rollout.policy import Reply, Request
+from agent_envs.rollout.run_log import Planned
+from agent_envs.rollout.run_many import run_many
+from agent_envs.services.run_services import Services
 from trainers.contracts import Engine, Prefix, Sampling, TokenSequence
 from trainers.tokens import ChatTokenizer, Conversation
 

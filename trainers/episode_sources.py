@@ -1,4 +1,4 @@
-"""Where the episodes come from that are imitated: a solver, gold answers, a model's own successes, or a file."""
+"""The episodes that are imitated come from a solver, gold answers, a model's own successes, or a file."""
 
 import contextlib
 import json
@@ -9,11 +9,12 @@ from pathlib import Path
 import gymnasium as gym
 
 from agent_envs.base.errors import UsageError
-from agent_envs.envs.expa import ExpandedActionEnv
 from agent_envs.base.jsonl_log import Journal, read_journal
-from agent_envs.rollout.policy import Reply, Request, core_of
-from agent_envs.rollout.episode_runner import run_episode
 from agent_envs.core.trajectory import Trajectory
+from agent_envs.core.wrapper_stack import core_of
+from agent_envs.envs.expa import ExpandedActionEnv
+from agent_envs.rollout.episode_runner import run_episode
+from agent_envs.rollout.policy import Reply, Request
 from trainers.demonstrations import SEARCH_FLAWS, TOOL_FLAWS, Flaws, demonstrations
 from trainers.expanded.demonstrations import expanded_demonstrations, expanded_flaws_of
 from trainers.sampling import plan_groups, play_groups, tasks_of_step

@@ -1,4 +1,4 @@
-"""What a run is measured on: validation on the way, the test before and after, and further tests at its end."""
+"""An examiner measures a run: validation on the way, the test before and after, and further tests at its end."""
 
 from typing import Any
 

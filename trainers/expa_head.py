@@ -1,4 +1,4 @@
-"""The expanded action head: output rows for a model's expanded actions, beside its language head (arXiv 2510.07581, D.1).
+"""The expanded action head adds output rows for expanded actions to a model's language head (arXiv 2510.07581, D.1).
 
 The rows stand behind the vocabulary: of V tokens, action k >= 1 is id V + k - 1, and `end`, action 0, is the end-of-sequence
 token. Their logits come after those of the language head; one softmax goes over what is legal. Nothing here is on the input

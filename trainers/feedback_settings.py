@@ -1,13 +1,13 @@
-"""Settings of verbal feedback: who gives it, how it is asked for, and what it may cost."""
+"""Settings of verbal feedback say who gives it, how it is asked for, and what it may cost."""
 
 import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
+from agent_envs.base.errors import UsageError
 from agent_envs.services.chat import make_chat_model
 from agent_envs.services.chat.named import is_chat_name
-from agent_envs.base.errors import UsageError
 from agent_envs.wrappers.feedback_costs import LimitSettings
 from agent_envs.wrappers.feedback_prompts import read_templates
 from trainers.spending import Spending

@@ -1,4 +1,4 @@
-"""GRPO: group relative policy optimisation over multi-turn episodes.
+"""GRPO (group relative policy optimisation) trains a policy on groups of multi-turn episodes.
 
     python -m trainers.grpo --preset tiny-searchqa --seed 0 --out runs/grpo
 

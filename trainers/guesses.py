@@ -1,4 +1,4 @@
-"""Answers by chance: what somebody writes who uses no tool."""
+"""A guess is an answer drawn by chance, as an agent writes it that uses no tool."""
 
 import random
 from typing import Any

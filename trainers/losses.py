@@ -1,4 +1,4 @@
-"""From log-probabilities and advantages to a loss: ratios, clips, KL, entropy, sums over tokens, engine correction.
+"""Losses are built from log-probabilities and advantages: ratios, clips, KL, entropy, sums over tokens, engine correction.
 
 Pure functions on tensors (batch, tokens); `trained` is True where the policy sampled the token. A loss is built in three steps:
 a ratio, a loss per token, one of the three sums; terms are added, and multiplied by engine weights, per token before the sum:

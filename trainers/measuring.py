@@ -1,4 +1,4 @@
-"""How good a policy is: success on tasks of a split, with an interval, and the gain between two measurements."""
+"""A policy's success on tasks of a split is measured with an interval, and so is the gain between two measurements."""
 
 import statistics
 from collections import Counter
@@ -9,14 +9,14 @@ from typing import Any
 import gymnasium as gym
 from gymnasium.envs.registration import EnvSpec
 
-from agent_envs.core.builtin_agents import companion
 from agent_envs.base.errors import UsageError
-from agent_envs.evaluation.runs.episode_numbers import tool_calls, valid_turn
-from agent_envs.evaluation.html.statistics.paired import compare_paired
-from agent_envs.evaluation.html.statistics.rates import Rate, success_rate
-from agent_envs.rollout.policy import core_of
-from agent_envs.rollout.episode_runner import EpisodeResult
+from agent_envs.core.builtin_agents import companion
 from agent_envs.core.trajectory import Trajectory
+from agent_envs.core.wrapper_stack import core_of
+from agent_envs.evaluation.runs.episode_numbers import tool_calls, valid_turn
+from agent_envs.evaluation.statistics.paired import compare_paired
+from agent_envs.evaluation.statistics.rates import Rate, success_rate
+from agent_envs.rollout.episode_runner import EpisodeResult
 from agent_envs.wrappers.feedback_costs import feedback_usage
 from trainers.sampling import Group, Player, plan_groups, play_groups, tasks_of_step
 from trainers.training.pooling import Ratio

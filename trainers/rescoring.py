@@ -1,4 +1,4 @@
-"""What a model says of tokens that were sampled before: a frozen reference, and the trainer's own view of an engine's."""
+"""Sampled tokens are scored again: by a frozen reference model, or by the trainer's own, which corrects an engine's."""
 
 import copy
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""What a training run is made of: environment, model, engine and players, as its settings name them."""
+"""A training run is made of the environment, model, engine and players that its settings name."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -8,9 +8,9 @@ import gymnasium as gym
 import torch
 from gymnasium.envs.registration import EnvSpec
 
-from agent_envs.rollout.policy import core_of
-from agent_envs.rollout.run_log import Planned
 from agent_envs.core.trajectory import Trajectory
+from agent_envs.core.wrapper_stack import core_of
+from agent_envs.rollout.run_log import Planned
 from trainers.assembling import (
     Settings,
     environment_specs,

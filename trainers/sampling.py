@@ -1,4 +1,4 @@
-"""Episodes for a trainer: groups of equal starts, played onto trajectory trees.
+"""Groups of episodes that start alike are planned and played for a trainer, onto trajectory trees.
 
 The record of truth is the tree; from it a player rebuilds the very tokens that the model saw, and `Group.drift` counts where
 it could not.
@@ -18,10 +18,10 @@ import gymnasium as gym
 from agent_envs.base.errors import AgentEnvsError
 from agent_envs.base.jsonl_log import Journal
 from agent_envs.core.registry import full_id, spec_json
+from agent_envs.core.trajectory import Trajectory, TrajectoryTree
 from agent_envs.rollout.episode_runner import EpisodeResult
 from agent_envs.rollout.run_log import Planned
-from agent_envs.rollout.run_many import Services
-from agent_envs.core.trajectory import Trajectory, TrajectoryTree
+from agent_envs.services.run_services import Services
 from trainers.contracts import TokenSequence
 from trainers.stacks import WrapperRow, wrapped
 from trainers.tokens import drift as drifted

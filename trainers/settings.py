@@ -1,4 +1,4 @@
-"""Settings that trainers share."""
+"""Trainers share these settings: model, optimiser, environment, curriculum, sampling, evaluation, log, warm start."""
 
 import math
 from dataclasses import dataclass, field

@@ -1,4 +1,4 @@
-"""Supervised fine-tuning on episodes: maximum likelihood of the actions, given everything that was shown before them.
+"""Supervised fine-tuning (SFT) imitates episodes: maximum likelihood of the actions, given what was shown before them.
 
     python -m trainers.sft --preset tiny-searchqa --out runs/sft
 

@@ -1,11 +1,11 @@
-"""What a trained policy does with every permutation of a sorting task: its figures and its decision trees."""
+"""A trained sorting policy is played on every permutation, for its figures and its decision trees."""
 
 import json
 from dataclasses import replace
 from typing import Any
 
+from agent_envs.core.wrapper_stack import core_of
 from agent_envs.envs.expa.sorting.tasks import SortData
-from agent_envs.rollout.policy import core_of
 from agent_envs.rollout.run_log import Planned
 from trainers.assembling import Settings
 from trainers.sorting_tree.decision_tree import permutation_tasks

@@ -1,4 +1,4 @@
-"""What a run pays for feedback: counted over all its resumes, and never paid for twice.
+"""A run's spending on feedback is counted over all its resumes, and no answer is paid for twice.
 
 What outside services answer is kept in the run's folder, a file for each step, until a checkpoint has what it led to. A run
 that goes on plays the steps behind its checkpoint again, and finds the answers there. So what was spent is what a checkpoint
@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from agent_envs.services.recording import Recording, read_answers
-from agent_envs.rollout.run_many import Services
+from agent_envs.services.run_services import Services
 from agent_envs.wrappers.feedback_costs import meter_of
 from agent_envs.wrappers.feedback_models import PORT
 

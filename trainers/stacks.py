@@ -1,4 +1,4 @@
-"""Environments with wrappers around them, as settings name them."""
+"""Wrappers are put around environments as settings list them, in JSON."""
 
 import json
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""Sweeps: a table of a paper as one command. Each cell is a run of a trainer, in a folder and a process of its own.
+"""A sweep makes a table of a paper by one command: each cell is a run of a trainer, in a folder and process of its own.
 
     python -m trainers.earl --sweep table5 --out runs/table5
     python -m trainers.earl --sweep tiny-methods --seeds 0,1,2 --out runs/methods

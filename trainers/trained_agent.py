@@ -1,4 +1,4 @@
-"""The agent of a training run, for the command line of evaluation: with its weights at the end, or as training found them.
+"""`TrainedAgent` plays a training run's policy in evaluations: with its weights at the end, or as training found them.
 
     python -m trainers.trained_agent runs/grpo
 
@@ -23,11 +23,11 @@ import gymnasium as gym
 import torch
 from safetensors.torch import load_file
 
-from agent_envs.base.serialization import plain_value
-from agent_envs.services.chat.named import is_chat_name
 from agent_envs.base.errors import UsageError
-from agent_envs.rollout.policy import core_of
+from agent_envs.base.serialization import plain_value
 from agent_envs.core.registry import full_id
+from agent_envs.core.wrapper_stack import core_of
+from agent_envs.services.chat.named import is_chat_name
 from agent_envs.wrappers.feedback_prompts import EPSILON
 from trainers.command_line import SETTINGS_FILE, one_line_errors
 from trainers.contracts import Sampling

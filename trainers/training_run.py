@@ -1,4 +1,4 @@
-"""A training run: everything that is set up before an algorithm's loop and told after each of its steps.
+"""A training run is everything that is set up before an algorithm's loop and done after each of its steps.
 
 The loops stay in the algorithms' files. A run's folder holds settings.json, metrics.jsonl, checkpoints/, curves.png, the
 trained model under model/, and result.json.
@@ -14,8 +14,8 @@ from typing import Any
 
 from accelerate.utils import gather_object
 
-from agent_envs.base.serialization import digest
 from agent_envs.base.errors import BudgetSpent, UsageError
+from agent_envs.base.serialization import digest
 from trainers.assembling import Settings
 from trainers.command_line import METRICS_FILE, write_result
 from trainers.examining import Examiner, change_in_words

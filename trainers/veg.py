@@ -1,4 +1,4 @@
-"""VEG: verbal epsilon-greedy, GRPO whose episodes are played with feedback before every turn.
+"""VEG (verbal epsilon-greedy) trains by GRPO on episodes that are played with feedback before every turn.
 
     python -m trainers.veg --preset tiny-searchqa --seed 0 --out runs/veg
 
@@ -6,7 +6,8 @@ The algorithm is `trainers.grpo`, unchanged: VEG is a wrapper around the environ
 explores with probability epsilon and exploits otherwise. Feedback is a part of the observation: in the context, never in the
 loss, and rewards do not know of it. `--feedback none` is GRPO from the same start.
 
-The paper's Tables 3 and 4 are sweeps: `--sweep epsilon`, `--sweep feedback` (`--seeds 0,1,2` for several seeds).
+The paper's Tables 2 to 4 are sweeps: `--sweep table2` and so on. `--sweep epsilon` and `--sweep feedback` are Tables 3 and 4 on
+one core (`--seeds 0,1,2` for several seeds).
 
 Deviations from the paper: those of `trainers.grpo`; feedback has its own message, of the user's role, with a mark before it;
 templates are in our own words. A run is measured with feedback, as the paper does, and without.

@@ -1,4 +1,4 @@
-"""Where downloaded data and built indexes are kept."""
+"""Downloaded data and built indexes are kept in one cache folder."""
 
 import os
 import sys

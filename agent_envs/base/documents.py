@@ -1,4 +1,4 @@
-"""Passages, corpora of passages, and what a retriever promises: the vocabulary of everything that searches."""
+"""Passages, corpora and the `Retriever` interface are defined here: the vocabulary of everything that searches."""
 
 import hashlib
 from collections.abc import Iterable, Sequence

@@ -1,4 +1,4 @@
-"""The errors of the package, in one small tree.
+"""The errors of the package form one small tree.
 
 AgentEnvsError
 ├── UsageError       a programmer's mistake: unknown argument, task or id; step out of order

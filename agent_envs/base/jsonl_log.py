@@ -1,4 +1,4 @@
-"""Append-only JSONL that survives a kill.
+"""A journal is an append-only JSONL file that survives a kill.
 
 Every line is `{"row": ..., "sha": first 16 hex digits of the sha256 of the row's canonical JSON}`. A torn or damaged last
 line is dropped when the journal is opened for writing; damage anywhere else is refused, naming the line.
@@ -13,8 +13,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, Any
 
-from agent_envs.base.serialization import canonical_json, sha256_text
 from agent_envs.base.errors import AgentEnvsError, UsageError
+from agent_envs.base.serialization import canonical_json, sha256_text
 
 
 class Journal:

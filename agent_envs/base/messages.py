@@ -1,4 +1,4 @@
-"""Messages, tool calls and tool results: frozen, and each knows who wrote it.
+"""Messages, tool calls and tool results are frozen, and each message knows who wrote it.
 
 `role` is what a chat template needs; `author` is who wrote the text. Rewards and training masks read the author, never
 the role: a retrieved passage may travel in a `user` message, and it is still not the policy's word.

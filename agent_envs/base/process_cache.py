@@ -1,4 +1,4 @@
-"""One value a process: threads that ask for the same one wait while the first of them makes it."""
+"""A value is made once a process: threads that ask for the same one wait while the first of them makes it."""
 
 import threading
 from collections import OrderedDict
@@ -17,21 +17,21 @@ class Shared(Generic[Value]):
         self.value: Value | None = None
 
 
-Shelf: TypeAlias = OrderedDict[Hashable, Shared[Value]]
+SharedCache: TypeAlias = OrderedDict[Hashable, Shared[Value]]
 
-_SHELF_LOCK = threading.Lock()
+_CACHES_LOCK = threading.Lock()
 
 
-def shared(shelf: Shelf[Value], key: Hashable, build: Callable[[], Value], most: int | None = None) -> Value:
-    """Return the shelf's value of a key, made where there is none; beyond `most` the longest unused are forgotten.
+def shared(cache: SharedCache[Value], key: Hashable, build: Callable[[], Value], most: int | None = None) -> Value:
+    """Return the cache's value of a key, made where there is none; beyond `most` the longest unused are forgotten.
 
     Where `build` raises, nothing is kept, and the next that waits makes its own attempt.
     """
-    with _SHELF_LOCK:
-        place = shelf.setdefault(key, Shared())
-        shelf.move_to_end(key)
-        while most is not None and len(shelf) > most:
-            shelf.popitem(last=False)
+    with _CACHES_LOCK:
+        place = cache.setdefault(key, Shared())
+        cache.move_to_end(key)
+        while most is not None and len(cache) > most:
+            cache.popitem(last=False)
     with place.lock:
         if place.value is None:
             place.value = build()

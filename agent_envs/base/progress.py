@@ -1,4 +1,4 @@
-"""Progress of long work: a bar on a terminal, a plain line now and then elsewhere, always on standard error."""
+"""Long work reports its progress: a bar on a terminal, a plain line now and then elsewhere, always on standard error."""
 
 import contextlib
 import sys

@@ -1,4 +1,4 @@
-"""From a policy's text to a typed action: Say, Call, Answer or Malformed. Never raises, and linear in the text's length.
+"""Protocols parse a policy's text into Say, Call, Answer or Malformed; they never raise and are linear in the text's length.
 
 Four protocols serve every environment: tags (`<search>...</search>`), tags with a marked answer (`#### 42`), JSON tool calls
 inside `<tool_call>` tags, and a label (`ACTION: ...`). An unclosed last action tag counts as closed (servers cut the stop
@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-from agent_envs.base.serialization import canonical_json, state_type
 from agent_envs.base.messages import ToolCall
+from agent_envs.base.serialization import canonical_json, state_type
 
 MAX_CALL_CHARACTERS = 100_000
 

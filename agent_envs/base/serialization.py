@@ -1,4 +1,4 @@
-"""Canonical JSON, digests, and the coding of immutable state: one text for one value, on every machine.
+"""Values become canonical JSON, digests and stored state: one text for one value, on every machine.
 
 Keys are sorted, separators carry no space, text is UTF-8 and escaped only where JSON demands it, floats use Python's
 shortest round-trip form, NaN and infinities are refused.

@@ -1,4 +1,4 @@
-"""The space of all strings. Gymnasium's `Text` refuses spaces, newlines and the empty string by default."""
+"""`Utterance` is the space of all strings. Gymnasium's `Text` refuses spaces, newlines and the empty string by default."""
 
 from typing import Any
 

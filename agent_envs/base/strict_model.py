@@ -1,4 +1,4 @@
-"""The base of what is read from files as pydantic models; imported at use, because pydantic takes its time."""
+"""`Strict` is the base of pydantic models that are read from files; it is imported at use, because pydantic takes its time."""
 
 from pydantic import BaseModel, ConfigDict
 

@@ -1,4 +1,4 @@
-"""Printing for people and for programs. What models and strangers wrote passes `visible` before anybody sees it."""
+"""Results are printed for people and for programs. What models and strangers wrote passes `visible` before anybody sees it."""
 
 import itertools
 import json

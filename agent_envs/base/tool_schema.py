@@ -1,4 +1,4 @@
-"""Tools: a function with types and a docstring becomes a schema and a checked call. Errors become results."""
+"""A function with types and a docstring becomes a tool, with a schema and checked calls. Refused calls become results."""
 
 import inspect
 import json

@@ -1,4 +1,4 @@
-"""Whether stored values are of the types that a dataclass's annotations name; resolved once a class.
+"""Stored values are checked against the annotations of a dataclass, which are resolved once a class.
 
 Known are the forms of state: None, bool, int, float, str, tuples, string-keyed dicts, literals, unions, dataclasses and Any.
 An annotation of any other form, or one that cannot be resolved, lets everything pass.

@@ -1,6 +1,14 @@
-"""The contract test, for our environments and anyone's: `check_turn_env(id_or_env)`, `agent-envs check`.
+"""The checker tests any environment, ours or yours, against the contract: `check_turn_env(id_or_env)`, `agent-envs check`.
 
 Every check has a name; a report says which passed, which failed and why, and which could not be made.
+
+Modules, in reading order:
+    env_under_test: the environment under test, how it is made again, its recorded random episodes, and the report.
+    contract: snapshot, restore, fork, determinism, replay, spaces, info keys, reward bounds, refusals, random state, threads.
+    processes: fresh processes with other hash seeds (PYTHONHASHSEED).
+    expanded: expanded actions, their mask and illegal ids.
+    reward_leaks: reward hacking: solver (oracle policy) against silence, planted answers, gold that must stay hidden.
+    fuzz: hostile strings, exceptions, steps that hang.
 """
 
 import time
@@ -11,17 +19,16 @@ from typing import Any
 
 import gymnasium as gym
 
-from agent_envs.checker.contract import CONTRACT_CHECKS
-from agent_envs.checker.expanded import EXPANDED_CHECKS
-from agent_envs.checker.forks import FORK_CHECKS
-from agent_envs.checker.reward_leaks import HONESTY_CHECKS
-from agent_envs.checker.fuzz import check_hostile_text
-from agent_envs.checker.env_under_test import Check, CheckFailed, CheckSkipped, Report, Subject
 from agent_envs.base.errors import MissingExtra
+from agent_envs.checker.contract import CONTRACT_CHECKS, FORK_CHECKS
+from agent_envs.checker.env_under_test import Check, CheckFailed, CheckSkipped, EnvUnderTest, Report
+from agent_envs.checker.expanded import EXPANDED_CHECKS
+from agent_envs.checker.fuzz import check_hostile_text
+from agent_envs.checker.reward_leaks import HONESTY_CHECKS
 
 __all__ = ["CHECKS", "Check", "Report", "check_turn_env"]
 
-CHECKS: dict[str, Callable[[Subject], str]] = {
+CHECKS: dict[str, Callable[[EnvUnderTest], str]] = {
     **CONTRACT_CHECKS,
     **FORK_CHECKS,
     **EXPANDED_CHECKS,
@@ -56,7 +63,7 @@ def check_turn_env(
         UsageError: `env` is no TurnEnv, or cannot be made again.
         MissingExtra: it needs a package that is not installed.
     """
-    subject = Subject.of(env, arguments, tasks=episodes, hostile=hostile, split=split)
+    subject = EnvUnderTest.of(env, arguments, tasks=episodes, hostile=hostile, split=split)
     rows = []
     for name, check in CHECKS.items():
         if progress is not None:

@@ -1,4 +1,4 @@
-"""Spaces, determinism, info, rewards, refusals, isolation: what any caller may rely on."""
+"""The contract checks cover what any caller may rely on: spaces, determinism, info, rewards, refusals and isolation."""
 
 import random
 import threading
@@ -9,15 +9,19 @@ from typing import Any
 import numpy as np
 from gymnasium.utils.env_checker import check_env
 
-from agent_envs.checker.processes import agents_play, run_child
-from agent_envs.checker.env_under_test import CheckFailed, Subject, play
-from agent_envs.core.env import INFO_KEYS, InfoKey, companion
 from agent_envs.base.errors import UsageError
-from agent_envs.rollout.policy import CompanionPolicy, core_of
+from agent_envs.checker.env_under_test import CheckFailed, EnvUnderTest, play, step_digest
+from agent_envs.checker.processes import agents_play, run_child
+from agent_envs.core.env import INFO_KEYS, InfoKey, companion
+from agent_envs.core.snapshot import Snapshot, fork, restore, snapshot
+from agent_envs.core.wrapper_stack import core_of
 from agent_envs.rollout.episode_runner import replay, run_episode
+from agent_envs.rollout.policy import CompanionPolicy
+
+MOST_TURNS = 32
 
 
-def check_spaces(subject: Subject) -> str:
+def check_spaces(subject: EnvUnderTest) -> str:
     """Gymnasium's own checker passes without a warning."""
     env = subject.make().unwrapped
     with warnings.catch_warnings(record=True) as caught:
@@ -28,7 +32,7 @@ def check_spaces(subject: Subject) -> str:
     return "gymnasium's check_env, no warning"
 
 
-def check_determinism(subject: Subject) -> str:
+def check_determinism(subject: EnvUnderTest) -> str:
     """Equal starts and actions give equal results, in one environment and in two."""
     one, two = subject.make(), subject.make()
     for script in subject.scripts():
@@ -38,7 +42,7 @@ def check_determinism(subject: Subject) -> str:
     return f"{subject.tasks} episodes, twice in one environment and once in another"
 
 
-def check_processes(subject: Subject) -> str:
+def check_processes(subject: EnvUnderTest) -> str:
     """In fresh processes with two PYTHONHASHSEEDs scripts and snapshots go on as here, and the built-in agents act alike."""
     scripts, moments = subject.scripts(), subject.moments()
     env = subject.make()
@@ -58,7 +62,7 @@ def check_processes(subject: Subject) -> str:
     return f"{len(scripts)} episodes and snapshots, and {' and '.join(kinds) or 'no agent'}, in two fresh processes"
 
 
-def check_tasks(subject: Subject) -> str:
+def check_tasks(subject: EnvUnderTest) -> str:
     """Tasks come by index and by id alike, ids are unique, and a recorded episode replays by its task's id."""
     env = subject.make()
     source = core_of(env).source
@@ -74,7 +78,7 @@ def check_tasks(subject: Subject) -> str:
     return f"{len(tasks)} tasks by index and by id; their episodes replay from JSON"
 
 
-def check_info(subject: Subject) -> str:
+def check_info(subject: EnvUnderTest) -> str:
     """Info has the documented keys with their types, `success` at the end only, and fresh messages."""
     env = subject.make()
     count = 0
@@ -90,7 +94,7 @@ def check_info(subject: Subject) -> str:
             count += 1
             for message in info["messages"]:
                 message["content"] = "overwritten by the caller"
-    return f"{count} steps; keys, types and moments as core.INFO_KEYS says"
+    return f"{count} steps; keys, types and moments as agent_envs.core.env.INFO_KEYS says"
 
 
 def _check_info(observation: Any, info: dict[str, Any], moment: str) -> None:
@@ -103,7 +107,9 @@ def _check_info(observation: Any, info: dict[str, Any], moment: str) -> None:
     for name, value in info.items():
         known = INFO_KEYS.get(name)
         if known is None or known.when not in (*wanted, "some"):
-            raise CheckFailed(f"info has {name!r} at {moment}, which core.INFO_KEYS does not document there")
+            raise CheckFailed(
+                f"info has {name!r} at {moment}, which agent_envs.core.env.INFO_KEYS does not document there"
+            )
         if not _fits(value, known):
             raise CheckFailed(f"info[{name!r}] is a {type(value).__name__}, documented as {known.type.__name__}")
     for message in info["messages"]:
@@ -115,7 +121,7 @@ def _fits(value: Any, key: InfoKey) -> bool:
     return isinstance(value, np.ndarray) if key.type is object else type(value) is key.type
 
 
-def check_rewards(subject: Subject) -> str:
+def check_rewards(subject: EnvUnderTest) -> str:
     """Rewards lie in the declared bounds, equal the sum of the declared terms, and so do returns."""
     env = subject.make()
     spec = core_of(env).reward_spec
@@ -136,7 +142,7 @@ def check_rewards(subject: Subject) -> str:
     return f"spec {spec.name}: step in [{spec.low:g}, {spec.high:g}], return in {list(spec.episode)}"
 
 
-def check_refusals(subject: Subject) -> str:
+def check_refusals(subject: EnvUnderTest) -> str:
     """A step before reset or after the end, and unknown options, raise an error that names the environment."""
     env = subject.make()
     core = core_of(env)
@@ -162,7 +168,7 @@ def _refused(call: Callable[[], Any], env_id: str, what: str) -> None:
     raise CheckFailed(f"{what} was not refused")
 
 
-def check_global_state(subject: Subject) -> str:
+def check_global_state(subject: EnvUnderTest) -> str:
     """The global generators of `random` and numpy are untouched."""
     scripts = subject.scripts()
     python_state, numpy_state = random.getstate(), np.random.get_state(legacy=False)
@@ -174,7 +180,7 @@ def check_global_state(subject: Subject) -> str:
     return "random and numpy.random as they were"
 
 
-def check_interleaving(subject: Subject) -> str:
+def check_interleaving(subject: EnvUnderTest) -> str:
     """Interleaved and threaded environments give what serial ones give."""
     scripts = subject.scripts()[:4]
     serial = [play(subject.make(), script) for script in scripts]
@@ -215,7 +221,7 @@ def _same(one: list[str], two: list[str], where: str) -> None:
         raise CheckFailed(f"{where}: differs at turn {turn}")
 
 
-CONTRACT_CHECKS: dict[str, Callable[[Subject], str]] = {
+CONTRACT_CHECKS: dict[str, Callable[[EnvUnderTest], str]] = {
     "spaces": check_spaces,
     "determinism": check_determinism,
     "fresh processes": check_processes,
@@ -226,3 +232,48 @@ CONTRACT_CHECKS: dict[str, Callable[[Subject], str]] = {
     "global state": check_global_state,
     "interleaving and threads": check_interleaving,
 }
+
+
+def check_forks(subject: EnvUnderTest) -> str:
+    """At every turn (at most 32 a task), a fork repeats the original's future, and its run leaves the original alone."""
+    env = subject.make()
+    count = 0
+    for script in subject.scripts():
+        digests = play(env, script)
+        subject.reset(env, script.task, script.seed)
+        chosen = _turns(len(script.actions))
+        for turn, action in enumerate(script.actions):
+            if turn in chosen:
+                before = snapshot(env).to_bytes()
+                twin = fork(env)
+                if play(twin, script, start=turn or -len(script.actions)) != digests[turn + 1 :]:
+                    raise CheckFailed(f"task {script.task}: a fork at turn {turn} has another future")
+                if snapshot(env).to_bytes() != before:
+                    raise CheckFailed(f"task {script.task}: the run of a fork at turn {turn} changed the original")
+                count += 1
+            if step_digest(env.step(action)) != digests[turn + 1]:
+                raise CheckFailed(f"task {script.task}: the original goes another way after a fork at turn {turn}")
+    return f"{count} forks"
+
+
+def check_restore(subject: EnvUnderTest) -> str:
+    """A snapshot restores in its own environment and in another one, and is the same when it is read back from bytes."""
+    env, other = subject.make(), subject.make()
+    for moment in subject.moments():
+        data = moment.snapshot.to_bytes()
+        if Snapshot.from_bytes(data).to_bytes() != data:
+            raise CheckFailed(f"task {moment.script.task}: a snapshot changes when it is read back")
+        for target in (env, other):
+            restore(target, moment.snapshot)
+            if play(target, moment.script, start=moment.start) != moment.future:
+                raise CheckFailed(f"task {moment.script.task}: restored at turn {moment.turn}, the future is another")
+    return f"{len(subject.moments())} snapshots"
+
+
+def _turns(length: int) -> set[int]:
+    if length <= MOST_TURNS:
+        return set(range(length))
+    return set(random.Random(f"turns:{length}").sample(range(length), MOST_TURNS))
+
+
+FORK_CHECKS: dict[str, Callable[[EnvUnderTest], str]] = {"forks": check_forks, "restore": check_restore}

@@ -1,4 +1,4 @@
-"""The environment under test, how to make it again, and what all checks share."""
+"""`EnvUnderTest` holds the environment under test, how to make it again, and what all checks share."""
 
 import json
 import random
@@ -10,12 +10,12 @@ import gymnasium as gym
 import numpy as np
 from gymnasium.envs.registration import EnvSpec
 
+from agent_envs.base.errors import UsageError
 from agent_envs.base.serialization import digest, stays_here
 from agent_envs.core.env import TurnEnv, companion
-from agent_envs.base.errors import UsageError
-from agent_envs.rollout.policy import core_of
 from agent_envs.core.registry import spec_json
 from agent_envs.core.snapshot import Snapshot, fork, snapshot
+from agent_envs.core.wrapper_stack import core_of
 
 
 class CheckFailed(Exception):
@@ -89,7 +89,7 @@ class Moment:
 
 
 @dataclass
-class Subject:
+class EnvUnderTest:
     """An environment that can be made again, and the tasks that checks play."""
 
     env_id: str
@@ -104,7 +104,7 @@ class Subject:
     @classmethod
     def of(
         cls, env: str | gym.Env[Any, Any], arguments: dict[str, Any], *, tasks: int, hostile: int, split: str | None
-    ) -> "Subject":
+    ) -> "EnvUnderTest":
         """Find out how to make the environment again."""
         if isinstance(env, str):
             env = gym.make(env, **arguments)

@@ -1,4 +1,4 @@
-"""Expanded actions: the mask tells the truth, and what it forbids is explained and changes nothing."""
+"""The check of expanded actions requires a true mask, and illegal ids that are explained and change nothing."""
 
 import random
 from collections.abc import Callable
@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 from gymnasium.spaces import Discrete, OneOf
 
-from agent_envs.checker.env_under_test import CheckFailed, Subject
-from agent_envs.core.env import TurnEnv
-from agent_envs.rollout.policy import core_of
 from agent_envs.base.protocol import Malformed
+from agent_envs.checker.env_under_test import CheckFailed, EnvUnderTest
+from agent_envs.core.env import TurnEnv
 from agent_envs.core.snapshot import fork
+from agent_envs.core.wrapper_stack import core_of
 
 MOST_STEPS = 24
 UNKNOWN_IDS = (-1, -7, 10**6, 2**70, -(2**70), np.int64(-1), np.int64(10**6))
@@ -30,7 +30,7 @@ def hostile_id(count: int, rng: random.Random) -> Any:
     return rng.choice((*UNKNOWN_IDS, count, np.int64(count), np.uint8(0), np.int32(rng.randrange(count))))
 
 
-def check_expanded_actions(subject: Subject) -> str:
+def check_expanded_actions(subject: EnvUnderTest) -> str:
     """Illegal ids never raise and never change the state; legal ones are never refused; 0 is `end`, then come routes."""
     env = subject.make()
     core = core_of(env)
@@ -109,4 +109,4 @@ def _check_text(env: Any, active: str) -> None:
         raise CheckFailed(f"text written in {active} changed the state, or ended the episode")
 
 
-EXPANDED_CHECKS: dict[str, Callable[[Subject], str]] = {"expanded actions": check_expanded_actions}
+EXPANDED_CHECKS: dict[str, Callable[[EnvUnderTest], str]] = {"expanded actions": check_expanded_actions}

@@ -1,4 +1,4 @@
-"""Text that policies, or people who attack them, may produce: it never raises and never hangs."""
+"""The fuzz check plays hostile text and ids, and fails where a step raises, hangs or pays more or less than declared."""
 
 import contextlib
 import random
@@ -8,9 +8,9 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+from agent_envs.checker.env_under_test import CheckFailed, EnvUnderTest
 from agent_envs.checker.expanded import hostile_id, takes_ids
-from agent_envs.checker.env_under_test import CheckFailed, Subject
-from agent_envs.rollout.policy import core_of
+from agent_envs.core.wrapper_stack import core_of
 
 SECONDS_A_STEP = 30.0
 IDS = 0.4  # of the steps, where there are expanded actions
@@ -60,7 +60,7 @@ def hostile_strings(count: int, own_tags: Iterable[str] = ()) -> Iterator[str]:
         yield "".join(parts)
 
 
-def check_hostile_text(subject: Subject) -> str:
+def check_hostile_text(subject: EnvUnderTest) -> str:
     """10,000 hostile strings (and ids, where there are expanded actions): each step returns text and a bounded reward."""
     env = subject.make()
     over, kinds, rng = True, Counter[str](), random.Random("splice")
@@ -92,7 +92,7 @@ def check_hostile_text(subject: Subject) -> str:
     )
 
 
-def _instead(subject: Subject, env: Any, ids: int, rng: random.Random) -> Any:
+def _instead(subject: EnvUnderTest, env: Any, ids: int, rng: random.Random) -> Any:
     """Return a legal action, so that hostile text meets every active environment too, or a hostile integer."""
     return hostile_id(ids, rng) if rng.random() < 0.3 else subject.sample(env, rng)
 

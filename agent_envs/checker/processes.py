@@ -1,4 +1,4 @@
-"""Fresh processes: play scripts, built-in agents and snapshots where nothing of this process exists.
+"""Fresh processes play scripts, built-in agents and snapshots where nothing of this process exists.
 
 `python -m agent_envs.checker.processes` reads jobs from standard input, one a line, and writes a line for each. On Linux every
 job is done by a fork of that process, which itself imports and does nothing else: to import costs more than most jobs.
@@ -20,16 +20,16 @@ from typing import IO, Any
 import gymnasium as gym
 
 from agent_envs.base.serialization import digest
-from agent_envs.checker.env_under_test import CheckFailed, CheckSkipped, Script, Subject, make_again, play
-from agent_envs.rollout.policy import CompanionPolicy
-from agent_envs.rollout.episode_runner import run_episode
+from agent_envs.checker.env_under_test import CheckFailed, CheckSkipped, EnvUnderTest, Script, make_again, play
 from agent_envs.core.snapshot import Snapshot, restore
+from agent_envs.rollout.episode_runner import run_episode
+from agent_envs.rollout.policy import CompanionPolicy
 
 COMMAND = [sys.executable, "-m", "agent_envs.checker.processes"]
 SECONDS = 600
 
 
-def run_child(subject: Subject, job: dict[str, Any], hash_seed: str) -> dict[str, Any]:
+def run_child(subject: EnvUnderTest, job: dict[str, Any], hash_seed: str) -> dict[str, Any]:
     """Return what a fresh process makes of a job: `play` (scripts), `agents` and `restore` (script, start, snapshot text)."""
     if not subject.importable:
         raise CheckSkipped("the class is defined in __main__, which a fresh process cannot import")

@@ -1,24 +1,27 @@
-"""Is the score honest: solvable, not won by silence, not won by planted text, and the gold stays hidden."""
+"""The leak checks require that the solver succeeds, that silence and planted text do not win, and that gold stays hidden."""
 
+import contextlib
 import dataclasses
 import json
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import gymnasium as gym
 
 from agent_envs.base.serialization import encode_state
-from agent_envs.checker.env_under_test import CheckFailed, CheckSkipped, Subject
-from agent_envs.core.env import companion
-from agent_envs.rollout.policy import CompanionPolicy, NullPolicy, Policy, core_of
+from agent_envs.checker.env_under_test import CheckFailed, CheckSkipped, EnvUnderTest
+from agent_envs.core.env import TurnEnv, companion
+from agent_envs.core.episode import Episode, Outcome
+from agent_envs.core.wrapper_stack import core_of
 from agent_envs.rollout.episode_runner import run_episode, solve
+from agent_envs.rollout.policy import CompanionPolicy, NullPolicy, Policy
 
 CANARY = "canary-7f3a9c"
 NUMBER = 730_519_917_443
 
 
-def check_solver(subject: Subject) -> str:
+def check_solver(subject: EnvUnderTest) -> str:
     """The solver succeeds on every task; its mean return is at least every built-in policy's and above silence."""
     env = subject.make()
     if companion(env, "solver") is None:
@@ -36,7 +39,7 @@ def check_solver(subject: Subject) -> str:
     return "mean return " + ", ".join(f"{name} {mean:.3g}" for name, mean in means.items())
 
 
-def _mean_return(subject: Subject, env: gym.Env[Any, Any], policy: Policy, must_succeed: bool = False) -> float:
+def _mean_return(subject: EnvUnderTest, env: gym.Env[Any, Any], policy: Policy, must_succeed: bool = False) -> float:
     total = 0.0
     for task in range(subject.tasks):
         result = run_episode(env, policy, seed=task, task=task, split=subject.split)
@@ -46,7 +49,7 @@ def _mean_return(subject: Subject, env: gym.Env[Any, Any], policy: Policy, must_
     return total / max(subject.tasks, 1)
 
 
-def check_planting(subject: Subject) -> str:
+def check_planting(subject: EnvUnderTest) -> str:
     """The answer (or, without gold, the solver's words) planted in all that is shown changes no return of random play."""
     env = subject.make()
     core = core_of(env)
@@ -62,17 +65,33 @@ def check_planting(subject: Subject) -> str:
             if terminated or truncated:
                 break
         subject.reset(env, task)
-        core.planted_text = _bait(env)
-        planted = sum(float(env.step(action)[1]) for action in actions)
-        baited += sum(
-            core.planted_text in message.content for turn in core.episode.turns for message in turn.observation
-        )
-        core.planted_text = ""
+        bait = _bait(env)
+        with planting(core, bait):
+            planted = sum(float(env.step(action)[1]) for action in actions)
+        baited += sum(bait in message.content for turn in core.episode.turns for message in turn.observation)
         if planted != total:
             raise CheckFailed(f"task {task}: planting moved the return from {total:g} to {planted:g}")
     if not baited:
         raise CheckSkipped("nothing was shown that a bait could be planted in")
     return f"{baited} texts baited in {subject.tasks} episodes that never answer"
+
+
+@contextlib.contextmanager
+def planting(core: TurnEnv, bait: str) -> Iterator[None]:
+    """Let an environment show a bait behind every text that the policy did not write, before rewards see the turn."""
+    advance = core._advance
+
+    def baited(episode: Episode, action: Any) -> Outcome:
+        outcome = advance(episode, action)
+        shown = tuple(dataclasses.replace(message, content=message.content + bait) for message in outcome.observation)
+        results = tuple(dataclasses.replace(result, content=result.content + bait) for result in outcome.results)
+        return dataclasses.replace(outcome, observation=shown, results=results)
+
+    core._advance = baited  # type: ignore[method-assign]
+    try:
+        yield
+    finally:
+        del core._advance
 
 
 def _bait(env: gym.Env[Any, Any]) -> str:
@@ -81,7 +100,7 @@ def _bait(env: gym.Env[Any, Any]) -> str:
     return answers or ("" if companion(env, "solver") is None else str(solve(env)[0]))
 
 
-def check_hidden_gold(subject: Subject) -> str:
+def check_hidden_gold(subject: EnvUnderTest) -> str:
     """The gold and the scenario, replaced by a canary, never show before the end: at random, and on the solver's path."""
     env = subject.make()
     steps = 0
@@ -104,7 +123,7 @@ def check_hidden_gold(subject: Subject) -> str:
     return f"{steps} steps with a canary in the place of gold and scenario"
 
 
-def _played(subject: Subject, env: gym.Env[Any, Any], bait: Any, choose: Callable[[], Any]) -> int:
+def _played(subject: EnvUnderTest, env: gym.Env[Any, Any], bait: Any, choose: Callable[[], Any]) -> int:
     """Play until the episode ends and return how many results were searched for the canary."""
     _shows(subject.reset(env, bait), "reset")
     steps = 1
@@ -136,7 +155,7 @@ def _replaced(value: Any, kind: type) -> Any:
     return value
 
 
-HONESTY_CHECKS: dict[str, Callable[[Subject], str]] = {
+HONESTY_CHECKS: dict[str, Callable[[EnvUnderTest], str]] = {
     "solver": check_solver,
     "planted answers": check_planting,
     "hidden gold": check_hidden_gold,

@@ -1,4 +1,4 @@
-"""The command line; `agent-envs --help` lists the verbs. Heavy imports wait for the verb that needs them."""
+"""The command line gathers its verbs here; `agent-envs --help` lists them. Heavy imports wait for the verb that needs them."""
 
 import io
 import json
@@ -10,14 +10,14 @@ from typing import Annotated, Any
 
 import typer
 
+from agent_envs.base.errors import AgentEnvsError
+from agent_envs.base.terminal import print_result, print_table, show
 from agent_envs.cli.bench import bench
 from agent_envs.cli.data import data_app
 from agent_envs.cli.eval import evaluate_agent
 from agent_envs.cli.options import Arguments, EnvId, Json, named_values
 from agent_envs.cli.runs import compare, pack, report, view
 from agent_envs.cli.serve import serve_retriever
-from agent_envs.base.errors import AgentEnvsError
-from agent_envs.base.terminal import print_result, print_table, show
 
 _TAG = re.compile(r"^<(\w+)>", re.MULTILINE)
 
@@ -75,9 +75,10 @@ def show_page(env_id: EnvId, as_json: Json = False, arg: Arguments = None) -> No
     import inspect
     from dataclasses import asdict
 
-    from agent_envs.rollout.policy import CompanionPolicy, core_of
-    from agent_envs.rollout.episode_runner import run_episode
     from agent_envs.core.trajectory import transcript
+    from agent_envs.core.wrapper_stack import core_of
+    from agent_envs.rollout.episode_runner import run_episode
+    from agent_envs.rollout.policy import CompanionPolicy
 
     env = _make(env_id, arg)
     core = core_of(env)
@@ -222,8 +223,8 @@ def check(
     arg: Arguments = None,
 ) -> None:
     """Test environments against the contract; exit code 1 if a check fails."""
-    from agent_envs.checker import check_turn_env
     from agent_envs.base.errors import MissingExtra, UsageError
+    from agent_envs.checker import check_turn_env
     from agent_envs.core.registry import env_ids as registered
 
     names = registered() if all_ids else list(env_ids or [])

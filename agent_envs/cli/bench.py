@@ -1,4 +1,4 @@
-"""`agent-envs bench`: what can be computed exactly about a task, without playing it."""
+"""`agent-envs bench` computes exactly what sorting algorithms need and earn, without playing."""
 
 from collections.abc import Callable, Mapping
 from fractions import Fraction
@@ -6,9 +6,9 @@ from typing import Annotated, Any
 
 import typer
 
-from agent_envs.cli.options import Json
 from agent_envs.base.errors import UsageError
 from agent_envs.base.terminal import print_result, print_table, show
+from agent_envs.cli.options import Json
 
 _MOST = 6  # items: 720 permutations for each algorithm and direction
 _DEFAULT = (2, 3, 4, 5)
@@ -61,7 +61,8 @@ def _sorting(sizes: list[int], as_json: bool) -> None:
         heads = ["fewest swaps", *(f"{n} items" for n in sizes)]
         print_table("Permutations by the fewest swaps that sort them", heads, counts)
         show(
-            "They play too: agent-envs eval Sort --agent agent_envs.envs.expa.sorting.agent:SortingAgent --agent-arg algorithm=merge"
+            "They play too: agent-envs eval Sort --agent agent_envs.envs.expa.sorting.agent:SortingAgent "
+            "--agent-arg algorithm=merge"
         )
 
     by_swaps = {str(n): {str(least): count for least, count in row.items()} for n, row in found.items()}

@@ -1,4 +1,4 @@
-"""`agent-envs data list | get | path | make-qa`: published data sets, and benchmarks made from a corpus."""
+"""`agent-envs data list | get | path | make-qa` lists and fetches published data sets, and makes benchmarks from a corpus."""
 
 import os
 import sys
@@ -10,9 +10,9 @@ from typing import Annotated
 
 import typer
 
-from agent_envs.cli.interrupts import two_interrupts
 from agent_envs.base.errors import BudgetSpent
 from agent_envs.base.terminal import print_result, print_table, show
+from agent_envs.cli.interrupts import two_interrupts
 
 data_app = typer.Typer(
     help="Published data sets: what there is, where it lies, and how to get it.", no_args_is_help=True
@@ -95,11 +95,11 @@ def data_make_qa(
     Stopped or killed, the same command goes on and pays for nothing twice; after --max-cost, which counts what was spent
     before, the same command with a larger one does. Exit code 3: stopped, fewer questions than wanted, or --max-cost is spent.
     """
+    from agent_envs.base.progress import stage_lines
+    from agent_envs.envs.legal_search.make_qa import QAConfig, make_qa, recording_beside
     from agent_envs.services.chat import ChatModel, make_chat_model
     from agent_envs.services.chat.prices import load_prices
     from agent_envs.services.chat.spending import limited_chats
-    from agent_envs.envs.legal_search.make_qa import QAConfig, make_qa, recording_beside
-    from agent_envs.base.progress import stage_lines
 
     config = QAConfig(count=count, unanswerable=unanswerable, seed=seed, concurrency=concurrency)
     models: Sequence[ChatModel] = [make_chat_model(name) for name in (model, judge or model)]

@@ -1,4 +1,4 @@
-"""The verb `eval`: one environment, a sweep, turn limits or a suite; and going on with a run that was stopped."""
+"""The verb `eval` evaluates an agent on an environment, a sweep, turn limits or a suite, and goes on with a stopped run."""
 
 import itertools
 import json
@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from agent_envs.cli.interrupts import two_interrupts
-from agent_envs.cli.options import AgentArguments, Arguments, FeedbackArguments, Json, named_values
 from agent_envs.base.errors import AgentEnvsError, UsageError
 from agent_envs.base.terminal import print_result, print_table, show
+from agent_envs.cli.interrupts import two_interrupts
+from agent_envs.cli.options import AgentArguments, Arguments, FeedbackArguments, Json, named_values
 
 if TYPE_CHECKING:
     from agent_envs.evaluation.runs.evaluate import Result
@@ -112,7 +112,7 @@ def _feedback(names: str, epsilon: float | None, templates: str, options: dict[s
 
 def _suite(name: str, limit: int | None, choice: tuple[Any, ...], feedback: "Advice") -> "Suite":
     from agent_envs.evaluation.runs.suite_feedback import with_feedback
-    from agent_envs.evaluation.suites.plan import Choice, adhoc_suite, limited
+    from agent_envs.evaluation.suites.plan import Choice, adhoc_suite, with_turn_limit
     from agent_envs.evaluation.suites.suite import load_suite
 
     env_id, arguments, tasks, split, trials, sweep, turn_limits = choice
@@ -122,7 +122,7 @@ def _suite(name: str, limit: int | None, choice: tuple[Any, ...], feedback: "Adv
                 "--suite names environments, tasks and trials itself: leave out the id, --arg, --tasks, --split, --trials, "
                 "--sweep and --turn-limits"
             )
-        return limited(with_feedback(load_suite(name), feedback), limit)
+        return with_turn_limit(with_feedback(load_suite(name), feedback), limit)
     if not env_id:
         raise UsageError("eval: name an id (agent-envs list), --suite NAME, or --resume RUN")
     arguments |= {"tasks": tasks} if tasks else {}
@@ -206,7 +206,7 @@ def _packed(result: "Result", folder: Path) -> None:
     if not result.settings.pack:
         return
     from agent_envs.cli.options import told_of_pack
-    from agent_envs.evaluation.html.submission.pack import pack_run
+    from agent_envs.evaluation.submission.pack import pack_run
 
     target = Path(result.settings.pack)
     if target.exists() and any(target.iterdir()):

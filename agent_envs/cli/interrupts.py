@@ -1,4 +1,4 @@
-"""Ctrl-C for verbs whose work is kept: the first lets what runs finish, the second leaves at once."""
+"""The first Ctrl-C lets what runs finish, and the second leaves at once, in verbs whose work is kept."""
 
 import contextlib
 import os

@@ -1,4 +1,4 @@
-"""What the verbs of the command line share: options, and reading their values."""
+"""The verbs of the command line share these options, and the way their values are read."""
 
 import json
 import sys
@@ -48,7 +48,7 @@ def named_values(pairs: list[str] | None, option: str) -> dict[str, Any]:
 
 def told_of_pack(target: Path, name: str) -> None:
     """Say on standard error what was packed, and what only a person can add."""
-    from agent_envs.evaluation.html.submission.provenance import unanswered
+    from agent_envs.evaluation.submission.provenance import unanswered
 
     show(f"packed: {target}, submission {name}", file=sys.stderr)
     if missing := unanswered(target):

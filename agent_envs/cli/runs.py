@@ -1,13 +1,13 @@
-"""The verbs that read runs: `report`, `compare`, `view` and `pack`."""
+"""The verbs `report`, `compare`, `view` and `pack` read runs."""
 
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from agent_envs.cli.options import Json, told_of_pack
 from agent_envs.base.errors import UsageError
 from agent_envs.base.terminal import print_result, print_table, show
+from agent_envs.cli.options import Json, told_of_pack
 
 RunFolders = Annotated[
     list[Path], typer.Argument(help="Folders of runs, as `eval` printed them; one or several agents.")
@@ -89,8 +89,8 @@ def view(
     as_json: Json = False,
 ) -> None:
     """Write a run's transcripts as static pages, and print the path of the first."""
-    from agent_envs.evaluation.html.view import write_view
     from agent_envs.base.progress import progress_bar
+    from agent_envs.evaluation.html.view import write_view
 
     with progress_bar(f"pages of {run}", quiet=as_json) as progress:
         index = write_view(run, out or run / "view", most=most, progress=progress)
@@ -113,8 +113,8 @@ def pack(
     as_json: Json = False,
 ) -> None:
     """Pack a run as a submission; see docs/submission.md for what is in it."""
-    from agent_envs.evaluation.html.submission.pack import pack_run
-    from agent_envs.evaluation.html.submission.provenance import about_template
+    from agent_envs.evaluation.submission.pack import pack_run
+    from agent_envs.evaluation.submission.provenance import about_template
 
     if template:
         show(about_template().rstrip("\n"))

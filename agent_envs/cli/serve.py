@@ -1,4 +1,4 @@
-"""`agent-envs serve-retriever`: a retriever of this package behind HTTP, for other machines, languages and trainers."""
+"""`agent-envs serve-retriever` puts a retriever of this package behind HTTP, for other machines, languages and trainers."""
 
 import json
 import os
@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from agent_envs.cli.options import Json
 from agent_envs.base.errors import UsageError
 from agent_envs.base.terminal import show
+from agent_envs.cli.options import Json
 
 if TYPE_CHECKING:
     from agent_envs.base.documents import Corpus

@@ -1,4 +1,4 @@
-"""Companions of an environment class, by name: its built-in agents, and what reports tell of its episodes beside success."""
+"""Companions are registered for an environment class by name: built-in agents, labels, metrics, first look, view, feedback."""
 
 from collections.abc import Callable
 from importlib import import_module
@@ -9,7 +9,7 @@ import gymnasium as gym
 from agent_envs.base.errors import UsageError
 
 Companion = str | Callable[..., Any]
-KINDS = ("solver", "sampler", "heuristic", "labels", "metrics", "first_look", "lanes", "feedback")
+KINDS = ("solver", "sampler", "heuristic", "labels", "metrics", "first_look", "conversation_view", "feedback")
 _COMPANIONS: dict[tuple[str, str], Companion] = {}
 
 
@@ -21,11 +21,11 @@ def register_companions(env_class: str | type, **companions: Companion) -> None:
         companions: `solver(env) -> action`, the best next action as the episode stands (it may read the task's gold and
             scenario, and acts through the same actions as anyone); `sampler(env, rng) -> action`, a random legal action
             (`rng` is a `random.Random`); `heuristic(request) -> action`, a simple honest policy that sees a `Request` only;
-            `labels(task) -> {name: text}`, the strata that a task belongs to, such as `{"size": "4"}`, from the task alone;
+            `labels(task) -> {name: text}`, the labels that a task has, such as `{"size": "4"}`, from the task alone;
             `metrics(trajectory) -> {name: number}`, finite numbers of an episode that came to its end, its task included;
             those named `abstained` and `wrong` (0 or 1) are plotted over turn limits;
             `first_look(env) -> (message, ...)`, what a policy without a free turn is shown, see `wrappers/turns.py`;
-            `lanes(env) -> Lanes`, all sides of the episode as it stands, for the pages of finished runs (see `lanes`);
+            `conversation_view(env) -> ConversationView`, all sides of the episode as it stands, for the pages of finished runs;
             `feedback(messages, mode, quality, rng) -> text`, a scripted feedback model that sees the conversation as the policy
             does, and nothing else: `mode` is `explore` or `exploit`, `quality` is `good`, `weak` or `misleading`.
     """

@@ -1,7 +1,7 @@
-"""A conversation of several sides as a reader of a finished run sees it: lanes, entries, and what the end was held against.
+"""A conversation view shows a reader of a finished run what each participant said and did, and how the end was scored.
 
-An environment whose policy sees one side only has the companion `lanes(env) -> Lanes`, which tells all sides of the episode as
-it stands. It may show what no policy is ever shown; nothing but pages is made of it.
+An environment whose policy sees one side only has the companion `conversation_view(env) -> ConversationView`, which tells all
+sides of the episode as it stands. It may show what no policy is ever shown; nothing but pages is made of it.
 """
 
 from dataclasses import dataclass
@@ -10,11 +10,11 @@ from typing import Literal
 from agent_envs.base.errors import UsageError
 
 Kind = Literal["words", "call", "result", "change", "note"]
-MOST_LANES = 2  # stand beside each other on a page
+MOST_PARTICIPANTS = 2  # stand beside each other on a page
 
 
 @dataclass(frozen=True, slots=True)
-class Lane:
+class Participant:
     """One side; `note` says in a few words who plays it."""
 
     name: str
@@ -22,11 +22,11 @@ class Lane:
 
 
 @dataclass(frozen=True, slots=True)
-class LaneEntry:
+class ViewEntry:
     """One thing that a side said, did or brought about.
 
     Attributes:
-        lane: the side's name; "" for what belongs to none.
+        participant: the side's name; "" for what belongs to none.
         kind: `words`; a `call` and its `result`, which follows it at once and is folded away with it; a `change` of the
             state, which stands behind the call that made it; a `note`, folded where it has both title and text.
         title: of words, what is odd about them; of a call, the tool; of a change, the record; of a note, its heading.
@@ -36,7 +36,7 @@ class LaneEntry:
         mark: a verdict in a few words, which is known at the end alone.
     """
 
-    lane: str
+    participant: str
     kind: Kind
     title: str = ""
     text: str = ""
@@ -63,11 +63,11 @@ class Check:
 
 
 @dataclass(frozen=True, slots=True)
-class Lanes:
+class ConversationView:
     """A conversation.
 
     Attributes:
-        lanes: its sides from left to right.
+        participants: its sides from left to right.
         entries: in the order in which they came about.
         facts: names and values of the score; none before the end.
         checks: what the score is made of; none before the end.
@@ -76,16 +76,22 @@ class Lanes:
         UsageError: there are more sides than a page has room for, or an entry is of none of them.
     """
 
-    lanes: tuple[Lane, ...]
-    entries: tuple[LaneEntry, ...]
+    participants: tuple[Participant, ...]
+    entries: tuple[ViewEntry, ...]
     facts: tuple[tuple[str, str], ...] = ()
     checks: tuple[Check, ...] = ()
 
     def __post_init__(self) -> None:
         """Refuse what no page can show."""
-        names = {lane.name for lane in self.lanes}
-        if not 1 <= len(names) == len(self.lanes) <= MOST_LANES or "" in names:
-            raise UsageError(f"lanes: give 1 to {MOST_LANES} lanes with names of their own, not {sorted(names)}")
+        names = {participant.name for participant in self.participants}
+        if not 1 <= len(names) == len(self.participants) <= MOST_PARTICIPANTS or "" in names:
+            raise UsageError(
+                f"ConversationView: give 1 to {MOST_PARTICIPANTS} participants with names of their own, "
+                f"not {sorted(names)}"
+            )
         for entry in self.entries:
-            if entry.lane and entry.lane not in names:
-                raise UsageError(f"lanes: an entry is of {entry.lane[:80]!r}; the lanes are {', '.join(sorted(names))}")
+            if entry.participant and entry.participant not in names:
+                raise UsageError(
+                    f"ConversationView: an entry is of {entry.participant[:80]!r}; "
+                    f"the participants are {', '.join(sorted(names))}"
+                )

@@ -1,10 +1,10 @@
-"""The turn contract: read this first.
+"""`TurnEnv` is the contract of every environment here: a step is one turn of a policy. Read this module first.
 
 An environment is a `gymnasium.Env` whose step is one turn of a policy: text in (or the id of an expanded action), text out.
 All that changes in an episode is one immutable `Episode`; snapshot, restore, fork and replay follow from that.
 
 A subclass sets `source`, `reward_spec`, `max_turns` (and, where it has them, `tools`, `stop`, `answer_tags`) in its
-constructor, whose arguments are keyword-only and JSON-able, and overrides at most four methods:
+constructor, whose arguments are keyword-only and JSON-able, and overrides these (`_read`, too, where actions are expanded):
 
     _begin(task, key) -> (state, messages)      the first state and what the policy is shown
     _advance(episode, action) -> Outcome        one turn; never raises on any text
@@ -12,30 +12,27 @@ constructor, whose arguments are keyword-only and JSON-able, and overrides at mo
     _picture(episode) -> str                    the svg rendering, where the family has a picture
 
 `register_companions` names the solver, the sampler of legal actions and the heuristic of a class, so that `solve`, the
-built-in agents and `check_turn_env` work on environments of other packages too. Errors are drawn in `errors.py`.
+built-in agents and `check_turn_env` work on environments of other packages too. `base/errors.py` shows the errors.
 """
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from operator import index
-from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
+from typing import Any, ClassVar, NoReturn
 
 import gymnasium as gym
 from gymnasium.utils import RecordConstructorArgs
 
-from agent_envs.base.serialization import canonical_json, digest, plain_value
-from agent_envs.core.builtin_agents import companion, register_companions
-from agent_envs.core.episode import Episode, Outcome, extended, legal_text, planted
 from agent_envs.base.errors import UsageError
-from agent_envs.services.recording import Recording
 from agent_envs.base.messages import Message, text_of
-from agent_envs.core.rewards import RewardSpec
+from agent_envs.base.serialization import canonical_json, digest, plain_value
 from agent_envs.base.spaces import Utterance
+from agent_envs.core.builtin_agents import companion, register_companions
+from agent_envs.core.episode import Episode, Outcome, extended, legal_text
+from agent_envs.core.rewards import RewardSpec
 from agent_envs.core.trajectory import Header, Task, TaskSource, Trajectory, transcript
-
-if TYPE_CHECKING:
-    from agent_envs.services.chat import ChatModel
+from agent_envs.services.run_services import Services
 
 __all__ = [
     "INFO_KEYS", "Episode", "InfoKey", "Outcome", "Task", "TaskSource", "TurnEnv", "TurnWrapper", "companion",
@@ -84,16 +81,9 @@ class TurnEnv(gym.Env[str, Any]):
     stop: tuple[str, ...] = ()
     answer_tags: tuple[str, str] = ("", "")
     context = "append"
-    # How many messages of the reset a memory keeps for ever, None for all; the others are an observation like any other.
-    standing: int | None = None
     render_mode: str | None = None
     arguments: dict[str, Any]
-    recording: Recording | None = None  # of outside services; a runner sets it before the reset
-    # Stands before the chat models of outside services where a run counts what they cost; a runner sets it too.
-    charged: "Callable[[ChatModel], ChatModel] | None" = None
-    # The same for all starts of one task and seed: what keys chance in `_begin`, where they form a group.
-    start_key = ""
-    planted_text = ""  # the checker's bait, appended to all that the environment shows before rewards see the turn
+    services = Services()  # recordings and costs of outside services; a runner sets it before the reset
     _chosen: dict[str, Any]
     _episode: Episode | None = None
     _digest = ""
@@ -140,7 +130,6 @@ class TurnEnv(gym.Env[str, Any]):
         task = self._pick(options.get("task"), options.get("split", self.source.splits[0]))
         seed = -1 if seed is None else int(seed)
         key = options.get("episode_key", digest([self.spec_digest, task.split, task.id, seed])[:16])
-        self.start_key = digest(["start", task.digest, seed])[:16]
         state, messages = self._begin(task, key)
         header = Header(self.env_id, self.spec_digest, task.id, task.split, task.digest, seed, key)
         episode = self._episode = Episode(task, header, messages, state)
@@ -152,8 +141,6 @@ class TurnEnv(gym.Env[str, Any]):
             self._refuse("the episode is over", "call reset() before the next step")
         action, notes = self._read(action)
         outcome = self._advance(self.episode, action)
-        if self.planted_text:
-            outcome = planted(outcome, self.planted_text)
         episode = self._episode = extended(self.episode, action, outcome, self.reward_spec, self.max_turns, notes)
         turn = episode.turns[-1]
         info = _info(self, episode) | {"reward_terms": dict(turn.terms)}
@@ -230,7 +217,7 @@ class TurnWrapper(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         """What its outside services took in the episode, by names of its own, for the episode's record."""
         return {}
 
-    def limited(self, turns: int) -> None:
+    def on_turn_limit(self, turns: int) -> None:
         """Hear of a wrapper further out that ends every episode after so many turns."""
 
     def turn_env(self) -> TurnEnv:

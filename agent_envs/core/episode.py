@@ -1,11 +1,11 @@
-"""An episode as one immutable value, and how a turn extends it."""
+"""An episode is one immutable value, and each turn extends it to a new one."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
-from agent_envs.base.serialization import state_type
 from agent_envs.base.messages import Message, ToolResult
 from agent_envs.base.protocol import Parsed
+from agent_envs.base.serialization import state_type
 from agent_envs.core.rewards import RewardSpec
 from agent_envs.core.trajectory import Header, Task, Trajectory, Turn
 
@@ -89,10 +89,3 @@ def cut_text(text: str, most: int) -> tuple[str, tuple[str, ...]]:
 def border_notes(events: tuple[str, ...]) -> tuple[str, ...]:
     """Return the events that `legal_text` and `cut_text` wrote: the recorded text, stepped again, repeats all but these."""
     return tuple(event for event in events if event == _REPLACED or event.startswith(_CUT))
-
-
-def planted(outcome: Outcome, bait: str) -> Outcome:
-    """Return an outcome with a bait behind every text that the policy did not write: the checker's test of rewards."""
-    shown = tuple(replace(message, content=message.content + bait) for message in outcome.observation)
-    results = tuple(replace(result, content=result.content + bait) for result in outcome.results)
-    return replace(outcome, observation=shown, results=results)

@@ -1,4 +1,4 @@
-"""The one table of environments. It names classes by string and imports none of them."""
+"""The registry is the one table of environments; it names classes by string and imports none of them."""
 
 from dataclasses import dataclass, field, replace
 from importlib import import_module
@@ -6,9 +6,9 @@ from typing import Any
 
 import gymnasium as gym
 
+from agent_envs.base.errors import UsageError
 from agent_envs.base.serialization import stays_here
 from agent_envs.core.env import TurnEnv
-from agent_envs.base.errors import UsageError
 
 NAMESPACE = "agent_envs"
 
@@ -43,8 +43,8 @@ class Row:
 
     @property
     def family(self) -> str:
-        """The package that holds it."""
-        return self.entry.split(".")[1]
+        """The package under `agent_envs.envs` that holds it."""
+        return self.entry.split(".")[2]
 
 
 _CALCULATOR = {"reward": ("em", "numeric", "em_format", "released"), "env_prompt": (True, False),
@@ -83,9 +83,8 @@ def with_twins(*rows: Row) -> tuple[Row, ...]:
     """Return rows of the ExpA family, each followed by its twin with expanded actions: the class named `...ExpA`."""
     twins = []
     for row in rows:
-        entry = row.entry.replace("calculator.env:", "calculator.env_expanded:") + "ExpA"
         summary = row.summary.replace("as text", "with expanded actions")
-        twins.append(replace(row, name=f"{row.name}ExpA", entry=entry, summary=summary, twin=row.name))
+        twins.append(replace(row, name=f"{row.name}ExpA", entry=f"{row.entry}ExpA", summary=summary, twin=row.name))
     return tuple(row for pair in zip(rows, twins, strict=True) for row in pair)
 
 
@@ -124,14 +123,14 @@ TABLE: tuple[Row, ...] = (
         ),
         Row(
             "GSM8KScaled",
-            "agent_envs.envs.expa.calculator.env_mixture:GSM8KScaled",
+            "agent_envs.envs.expa.calculator.env:GSM8KScaled",
             "Word problems with large numbers, with a calculator, as text.",
             variants={"tasks": ("generated",), **_CALCULATOR},
             outside={"tasks": ("gsm8k",)},
         ),
         Row(
             "CalcBench",
-            "agent_envs.envs.expa.calculator.env_mixture:CalcBench",
+            "agent_envs.envs.expa.calculator.env:CalcBench",
             "The mixture of the four calculator tasks, as text.",
             variants={"tasks": ("generated",), **_CALCULATOR},
             outside={"tasks": ("gsm8k",)},

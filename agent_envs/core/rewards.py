@@ -1,4 +1,4 @@
-"""Declared rewards: named, bounded terms over typed turns.
+"""Rewards are declared under a name, as sums of bounded terms over typed turns.
 
 A term reads the trajectory up to its newest turn and gives that step's share. Text counts only where the policy wrote it
 (`turn.action`, `turn.parsed`); tools count through `turn.results`; observation text is never matched.

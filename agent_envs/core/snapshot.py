@@ -1,4 +1,4 @@
-"""Snapshot, restore and fork, through the whole wrapper stack, at any turn.
+"""An environment can be snapshotted, restored and forked with its whole wrapper stack, at any turn.
 
 In process a snapshot is a few references, because everything that changes is immutable. As bytes it is canonical JSON with
 a version and a sha256, never pickle. Gymnasium's own wrappers that `make` adds are known here; any other wrapper must be
@@ -18,10 +18,10 @@ import numpy as np
 from gymnasium.spaces import OneOf
 from gymnasium.wrappers import OrderEnforcing, PassiveEnvChecker, RecordEpisodeStatistics, TimeLimit
 
-from agent_envs.base.serialization import canonical_json, decode_state, digest, encode_state
-from agent_envs.core.env import Episode, TurnEnv, TurnWrapper
 from agent_envs.base.errors import UsageError
+from agent_envs.base.serialization import canonical_json, decode_state, digest, encode_state
 from agent_envs.base.type_checks import attribute_fits, misfit
+from agent_envs.core.env import Episode, TurnEnv, TurnWrapper
 
 FORMAT = "agent-envs/snapshot@1"
 Get = Callable[[Any], Any]

@@ -1,4 +1,4 @@
-"""Tasks, turns, trajectories and trees of them: what rewards read, what is stored, what trainers learn from.
+"""Tasks, turns, trajectories and trees of them are what rewards read, what is stored and what trainers learn from.
 
 A tree stores each turn once. Its root is the reset observation of one (environment, task, seed); a node is a turn; a
 trajectory is a path from the root to a leaf. Turns carry the id of their origin (episode key and branch), so forks share
@@ -12,10 +12,10 @@ from functools import cached_property
 from itertools import groupby
 from typing import Any, Protocol
 
-from agent_envs.base.serialization import decode_state, digest, encode_state, state_type
 from agent_envs.base.errors import UsageError
 from agent_envs.base.messages import Message, ToolResult
 from agent_envs.base.protocol import Parsed
+from agent_envs.base.serialization import decode_state, digest, encode_state, state_type
 
 SCHEMA = "agent-envs/trajectory@1"
 
@@ -31,7 +31,7 @@ class Task:
         question: what the policy is asked.
         gold: accepted answers.
         cluster: tasks of one cluster are not independent (one world, one document); statistics use it.
-        data: public content of the family (immutable, see `canonical.encode_state`).
+        data: public content of the family (immutable, see `serialization.encode_state`).
         hidden: the scenario: what a solver or a simulated user may know and the policy may not.
     """
 

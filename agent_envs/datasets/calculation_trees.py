@@ -1,4 +1,4 @@
-"""Annotated calculations as trees: read from text, evaluated exactly, written down again with other numbers."""
+"""Annotated calculations are trees: read from text, evaluated exactly, written down again with other numbers."""
 
 import re
 from collections.abc import Sequence

@@ -1,7 +1,7 @@
-"""The catalogue: names of data sets and corpora, and where their files lie on this machine.
+"""The catalogue finds and loads data sets and corpora by name, from their files on this machine.
 
-Where a file's sha256 is not known here, its first download writes a `sha256.json`
-beside it, and every later read and download is held against that.
+Where a file's sha256 is not known here, its first download writes a `sha256.json` beside it. Later downloads, and reads of
+questions and corpora, are held against that.
 """
 
 import json
@@ -15,8 +15,9 @@ from typing import NamedTuple
 from agent_envs.base.cache_dir import cache_dir
 from agent_envs.base.errors import DataMissing, UsageError
 from agent_envs.datasets.corpora import FileCorpus, write_atomically
-from agent_envs.datasets.published import CORPORA, DATASETS, MIXTURES, PROBLEMS, SPLITS, DataSet, Published
+from agent_envs.datasets.published import CORPORA, DATASETS, MIXTURES, PROBLEMS, DataSet, Published
 from agent_envs.datasets.readers import ENDINGS, Question, read_file
+from agent_envs.datasets.seeded import SPLITS
 
 __all__ = [
     "CORPORA",

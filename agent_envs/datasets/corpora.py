@@ -1,4 +1,4 @@
-"""A corpus of passages in a JSONL file, memory-mapped: millions of rows cost the RAM of the pages that are touched."""
+"""A corpus in a JSONL file is memory-mapped: millions of passages cost the RAM of the pages that are touched."""
 
 import hashlib
 import json

@@ -1,4 +1,4 @@
-"""Downloads: pinned, resumable, bounded. The only module that knows pooch and huggingface_hub.
+"""Downloads are resumable, bounded and held against a sha256. No other module knows pooch and huggingface_hub.
 
 Plain addresses must be https, or http to this machine; redirects may only lead to https. No credentials are sent.
 """
@@ -25,9 +25,9 @@ from agent_envs.datasets.catalogue import (
     sha256_of,
 )
 from agent_envs.datasets.corpora import Progress, write_atomically
-from agent_envs.datasets.manual_sources import ELSEWHERE
-from agent_envs.datasets.published import Published
 from agent_envs.datasets.http_transfer import Transfer, check_url
+from agent_envs.datasets.manual_sources import MANUAL_SOURCES
+from agent_envs.datasets.published import Published
 
 DEFAULT_MAX_BYTES = 2_000_000_000
 UNPACKED_MAX_BYTES = 40_000_000_000
@@ -198,8 +198,8 @@ def get(
     if name in MIXTURES:
         paths = [get(member, split, progress, source=source) for member in MIXTURES[name].members]
         return Path(os.path.commonpath([cache_dir(), *paths]))
-    if name in ELSEWHERE:
-        raise UsageError(f"{name} is not downloaded from here: {ELSEWHERE[name].terms}")
+    if name in MANUAL_SOURCES:
+        raise UsageError(f"{name} is not downloaded from here: {MANUAL_SOURCES[name].terms}")
     files = PROBLEMS[name].files if name in PROBLEMS else dataset(name).files
     if not files:
         raise UsageError(f"{name} is not downloaded from here: {PROBLEMS[name].terms}")

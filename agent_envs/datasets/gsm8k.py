@@ -1,4 +1,4 @@
-"""GSM8K: those of its problems whose annotated calculation can be traced to the numbers of the question, and only those.
+"""GSM8K is loaded without the problems whose annotated calculation cannot be traced to the numbers of the question.
 
 A row is traceable where every calculation reads and is right, every operand is a number of the question or an earlier
 result, in one way only, the answer stands on every number of the question, and no word of the question hides a number
@@ -16,8 +16,8 @@ from itertools import combinations, product
 from math import prod
 from pathlib import Path
 
-from agent_envs.datasets.catalogue import find_problems
 from agent_envs.datasets.calculation_trees import Chain, Tree, leaves, parse, substitute, values
+from agent_envs.datasets.catalogue import find_problems
 from agent_envs.datasets.rescaling import rescale
 from agent_envs.datasets.safe_rows import json_lines
 

@@ -1,4 +1,4 @@
-"""One HTTP transfer that survives cuts: ranges, validators, retries, a cap on the bytes, redirects to https only."""
+"""An HTTP transfer survives cuts: ranges, validators, retries, a cap on the bytes, redirects to https only."""
 
 import ipaddress
 import json

@@ -1,4 +1,4 @@
-"""What `agent-envs data list` and `data path` say."""
+"""The catalogue is listed for `agent-envs data list` and `data path`, with what is on this machine."""
 
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -17,7 +17,7 @@ from agent_envs.datasets.catalogue import (
     present_splits,
     problem_splits,
 )
-from agent_envs.datasets.manual_sources import ELSEWHERE, find_elsewhere
+from agent_envs.datasets.manual_sources import MANUAL_SOURCES, find_manual_source
 from agent_envs.datasets.published import ProblemSet, Published
 from agent_envs.datasets.readers import file_rows
 
@@ -44,9 +44,9 @@ def data_rows() -> list[dict[str, str]]:
             here = "no"
         origin = _from((corpus.file,)) if corpus.file else "the data folder"
         rows.append(_row(name, corpus.title, "corpus", f"{corpus.passages:,} passages", here, corpus.licence, origin))
-    for name, other in ELSEWHERE.items():
+    for name, other in MANUAL_SOURCES.items():
         try:
-            here = str(find_elsewhere(name))
+            here = str(find_manual_source(name))
         except DataMissing:
             here = "no"
         rows.append(_row(name, other.title, other.domain, other.published, here, other.licence, other.origin))
@@ -61,8 +61,8 @@ def data_paths(name: str, split: str) -> list[Path]:
     """
     if name in CORPORA or name == "auto":
         return [find_corpus(name)]
-    if name in ELSEWHERE:
-        return [find_elsewhere(name)]
+    if name in MANUAL_SOURCES:
+        return [find_manual_source(name)]
     if name in PROBLEMS:
         parts = (split,) if split else problem_splits(name) or ("test",)
         return [find_problems(name, part) for part in parts]

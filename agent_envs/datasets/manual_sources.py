@@ -1,4 +1,4 @@
-"""Data that is listed beside the catalogue and never fetched: law, contracts, and the official files of tau2-bench.
+"""Some data is listed beside the catalogue and never fetched: law, contracts, and the official files of tau2-bench.
 
 Their families read them; here stands what they are, where they come from, and where they are looked for.
 """
@@ -14,7 +14,7 @@ _TAU2 = "a2c024725189473d2d7cea3a5cfdbcc67478e41f"
 
 
 @dataclass(frozen=True, slots=True)
-class Elsewhere:
+class ManualSource:
     """Data that a user puts in its place.
 
     Attributes:
@@ -36,36 +36,36 @@ class Elsewhere:
     cached: str = ""
 
 
-ELSEWHERE = {
+MANUAL_SOURCES = {
     row.name: row
     for row in (
-        Elsewhere(
+        ManualSource(
             "dc_code", "D.C. Code: titles 8, 16, 28, 29, 32, 34, 42, with questions by templates", "law",
             "3,867 sections, dev 552", "public domain (an edict of government; its repository has no licence file)",
             "github.com/DCCouncil/dc-law-xml at f3b6cbeb, July 2021",
             "it comes with the data folder; any code of law as a file of nodes does as well (docs/data.md)",
             place="legal/dc_code_nodes.jsonl",
         ),
-        Elsewhere(
+        ManualSource(
             "contracts", "real agreements and policies, without questions", "law",
             "164 documents", "CC0-1.0, CC BY 4.0 and CC BY-SA 4.0, told in every row",
             "github.com/github/site-policy, CommonPaper/CSA, LexPredict/lexpredict-contraxsuite-samples",
             "it comes with the data folder; any folder of texts does as well",
             place="legal/contracts_nodes.jsonl",
         ),
-        Elsewhere(
+        ManualSource(
             "cuad", "CUAD: lawyers' marks in 510 commercial contracts", "law",
             "one JSON file, read by its path", "CC BY 4.0", "github.com/TheAtticusProject/cuad",
             "take CUADv1.json from data.zip of github.com/TheAtticusProject/cuad, and give LegalSearch its path as tasks",
         ),
-        Elsewhere(
+        ManualSource(
             "legalbench-rag", "LegalBench-RAG: marks in NDAs, mergers, contracts and privacy policies", "law",
             "a JSON file for each of 4 sets, read by its path", "those of its sources, ContractNLI, CUAD, MAUD and PrivacyQA",
             "github.com/zeroentropy-ai/legalbenchrag",
             "follow the link to its data in github.com/zeroentropy-ai/legalbenchrag, leave corpus/ beside benchmarks/, and "
             "give LegalSearch the path of a file of benchmarks/ as tasks",
         ),
-        Elsewhere(
+        ManualSource(
             "tau2", "tau2-bench: official retail, airline and telecom", "users",
             "base tasks: retail 114, airline 50, telecom 114", "MIT", "github.com/sierra-research/tau2-bench",
             f"put the folder data/ of github.com/sierra-research/tau2-bench at commit {_TAU2} "
@@ -76,13 +76,13 @@ ELSEWHERE = {
 }  # fmt: skip
 
 
-def find_elsewhere(name: str) -> Path:
-    """Return where a row of `ELSEWHERE` lies on this machine.
+def find_manual_source(name: str) -> Path:
+    """Return where a row of `MANUAL_SOURCES` lies on this machine.
 
     Raises:
         DataMissing: nowhere; the message says how to have it.
     """
-    row = ELSEWHERE[name]
+    row = MANUAL_SOURCES[name]
     folder = os.environ.get("AGENT_ENVS_DATA")
     places = [Path(folder).expanduser() / row.place] if folder and row.place else []
     places += [cache_dir() / row.cached] if row.cached else []

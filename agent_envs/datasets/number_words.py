@@ -1,4 +1,4 @@
-"""Whole numbers in English words and back: `number_words(1204)` is "one thousand two hundred four"."""
+"""Whole numbers are written in English words and parsed back: `number_words(1204)` is "one thousand two hundred four"."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""The table of the catalogue: published question sets, problem sets and corpora, with licence, origin and size.
+"""The catalogue's table lists published question sets, problem sets and corpora, with licence, origin and size.
 
 A row states only what is known; `None` is "not known here".
 """
@@ -6,7 +6,7 @@ A row states only what is known; `None` is "not known here".
 from dataclasses import dataclass
 from typing import Literal
 
-SPLITS = ("train", "dev", "test")
+from agent_envs.datasets.seeded import SPLITS
 
 _HUB = "RUC-NLPIR/FlashRAG_datasets"
 # The revision at which the hub's listing was seen with the corrected MuSiQue; PopQA was uploaded anew after it, and for

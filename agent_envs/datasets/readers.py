@@ -1,4 +1,4 @@
-"""Readers for published question-answering files: many shapes on disk, one `Question` in memory.
+"""Readers turn published question-answering files of many shapes into one `Question` in memory.
 
 A bad row is an error that names the file, the line and the field. A further format is one converter and one row of
 `FORMATS`.

@@ -1,4 +1,4 @@
-"""Readers of the sets that tool reasoning is measured on: GSM8K, MATH, AIME, WebWalkerQA, GAIA, HLE, xBench-DeepSearch.
+"""Readers load the sets that tool reasoning is measured on: GSM8K, MATH, AIME, WebWalkerQA, GAIA, HLE, xBench-DeepSearch.
 
 Each keeps what can be asked in text and has an answer: questions that come with an image or a file are left out and counted.
 Answers of MATH and AIME are what stands in the box: LaTeX.

@@ -1,4 +1,4 @@
-"""New numbers for a traced word problem: larger ones, under which the text still makes sense.
+"""Rescaling gives a traced word problem new, larger numbers, under which the text still makes sense.
 
 What holds of the original numbers goes on to hold: their order, the sign of every intermediate value, every value that
 is whole, and 1 stays 1. So a part stays smaller than its whole and nothing is cut up that was not.

@@ -1,4 +1,4 @@
-"""Rows of files from strangers: lines are bounded, nothing is evaluated, and every complaint says where it stands."""
+"""Rows of untrusted files are read: lines are bounded, nothing is evaluated, and every complaint says where it stands."""
 
 import csv
 import json

@@ -1,4 +1,4 @@
-"""What the settings of the generated word problems are made of, and the sentences about money that several share."""
+"""The settings of the generated word problems are made of forms; several share the sentences about money."""
 
 from dataclasses import dataclass
 

@@ -1,4 +1,4 @@
-"""The settings of the generated word problems: what there is to count, and the sentences that change it.
+"""The settings of the generated word problems hold what there is to count, and the sentences that change it.
 
 A text holds `{n}` and `{m}` for its numbers (`{n}` first), `{who}` and `{other}` for the two people and `{then}` for a
 connecting word. No text writes a number or hides one ("half", "a dozen"): `test_word_problems.py` holds them to that.

@@ -1,4 +1,4 @@
-"""Word problems of several steps with large numbers: a walk through one everyday setting, a sentence a step.
+"""Word problems with large numbers are generated as a walk through one everyday setting, a sentence a step.
 
 Every quantity is whole and positive, every division is exact, and no step needs a number that the question does not
 state. The same generator state gives the same problem on every machine.

@@ -1,4 +1,4 @@
-"""Exact arithmetic of untrusted text: + - * / and brackets over decimal numbers, computed as fractions. Nothing is executed.
+"""Untrusted text is evaluated as exact arithmetic: + - * / and brackets over decimals, as fractions. Nothing is executed.
 
 One pass over the tokens, no recursion. Operators have their usual precedence and associate to the left; unary + and - may be
 repeated ("2--3" is 5). Numbers are ASCII digits with at most one point ("12", "007", "0.5", ".5" and "5." all read). Every

@@ -1,4 +1,4 @@
-"""Comparing answers: one copy for environments, baselines and the leaderboard."""
+"""Answers are compared by exact match, containment, token F1 or number, in one copy for environments, baselines and judges."""
 
 import re
 import string

@@ -1,6 +1,6 @@
-"""Gather and batch: many episodes ask one at a time, a local engine answers many at once.
+"""The batcher gathers the requests of many episodes, so that a local engine answers many at once.
 
-Worker threads play episodes against `Gatherer`, which looks like a policy of batch 1. One thread collects what they ask and
+Worker threads play episodes against `Batcher`, which looks like a policy of batch 1. One thread collects what they ask and
 calls the engine: as soon as a batch is full, or every episode that is being played waits for it, or the engine has been free
 for a quarter of the last call's time since the first request (a call of 50 ms is worth 12 ms of waiting for more). A policy
 that is `patient` is called by the first two rules alone: its batches do not depend on the machine's load.
@@ -13,13 +13,13 @@ from concurrent.futures import Future
 from types import TracebackType
 
 from agent_envs.base.errors import UsageError
-from agent_envs.rollout.policy import Policy, Reply, Request, checked_replies
+from agent_envs.rollout.policy import Policy, Reply, Request, checked_replies, traits_of
 
 SHORTEST_WAIT_SECONDS = 0.005
 WAIT_SHARE = 0.25
 
 
-class Gatherer:
+class Batcher:
     """A policy of batch N as one that any number of threads may ask for one reply at a time. A context manager."""
 
     batch = 1
@@ -30,13 +30,11 @@ class Gatherer:
         Raises:
             UsageError: the policy wants to see environments, which a batched one cannot.
         """
-        if getattr(policy, "needs_env", False):
+        self.traits = traits_of(policy)
+        if self.traits.needs_env:
             raise UsageError(f"agent {policy.name} has batch={policy.batch} and needs_env: it cannot have both")
         self.name = policy.name
-        self.privileged = getattr(policy, "privileged", False)
-        self.can_prefill = getattr(policy, "can_prefill", True)
-        self.text_only = getattr(policy, "text_only", False)
-        self._patient = getattr(policy, "patient", False)
+        self._patient = self.traits.patient
         self._policy = policy
         self._asked: list[tuple[Request, Future[Reply]]] = []
         self._since = 0.0
@@ -70,8 +68,8 @@ class Gatherer:
             self._changed.notify()
         return [future.result() for future in futures]
 
-    def __enter__(self) -> "Gatherer":
-        """Return the gatherer."""
+    def __enter__(self) -> "Batcher":
+        """Return the batcher."""
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:

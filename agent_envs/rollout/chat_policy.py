@@ -1,12 +1,12 @@
-"""A chat model as an agent."""
+"""A chat model plays as a policy: it is sent the whole context of each turn, and its reply is the action."""
 
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
+from agent_envs.rollout.policy import Reply, Request
 from agent_envs.services.chat import ChatModel, ChatRequest, ask, chat_port
 from agent_envs.services.recording import CallSite, Recording
-from agent_envs.rollout.policy import Reply, Request
 
 
 class ChatPolicy:

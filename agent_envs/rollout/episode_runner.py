@@ -1,27 +1,18 @@
-"""A policy meets an environment: one episode, its replay, and solving."""
+"""The runner plays one episode of a policy in an environment, replays a recorded one, and solves by the built-in solver."""
 
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import gymnasium as gym
 
-from agent_envs.base.serialization import digest
-from agent_envs.core.env import TurnWrapper
-from agent_envs.core.episode import border_notes
 from agent_envs.base.errors import ReplayMismatch, Unsolvable
-from agent_envs.base.messages import Message
-from agent_envs.rollout.policy import (
-    CompanionPolicy,
-    Policy,
-    Reply,
-    Request,
-    check_actions,
-    checked_replies,
-    core_of,
-)
 from agent_envs.base.protocol import Say
+from agent_envs.base.serialization import digest
+from agent_envs.core.episode import border_notes
 from agent_envs.core.snapshot import fork
 from agent_envs.core.trajectory import Task, Trajectory, Turn
+from agent_envs.core.wrapper_stack import core_of, shown_messages, turn_wrappers, wrapper_usage
+from agent_envs.rollout.policy import CompanionPolicy, Policy, Reply, Request, check_actions, checked_replies, traits_of
 
 _REPLAYED = ("index", "action", "parsed", "observation", "results", "reward", "terms", "terminated", "truncated", "events",
              "context")  # fmt: skip
@@ -69,19 +60,19 @@ def run_episode(
     Raises:
         EnvFault: an outside service failed; what was played is lost, and the episode may be tried again.
     """
-    core = core_of(env)
+    core, traits = core_of(env), traits_of(policy)
     check_actions(policy, core)
     given = {"task": task, "split": split, "episode_key": episode_key}
     _, info = env.reset(seed=seed, options={name: value for name, value in given.items() if value is not None})
-    actor: Policy = policy.begin(env) if getattr(policy, "needs_env", False) else policy  # type: ignore[attr-defined]
-    prompt = shown(env, info)
+    actor: Policy = policy.begin(env) if traits.needs_env else policy  # type: ignore[attr-defined]
+    prompt = shown_messages(env, info)
     context = list(info["messages"])
     tools: list[dict[str, Any]] = info["tools"]
     turns: list[Turn] = []
     usage: dict[str, int] = {}
     over, success = False, False
     while not over:
-        request = _request(core.episode.key, len(turns) + 1, context, tools, info, getattr(policy, "can_prefill", True))
+        request = _request(core.episode.key, len(turns) + 1, context, tools, info, traits.can_prefill)
         reply = checked_replies(actor.name, actor.act([request]), 1)[0]
         step = env.step(reply.action)
         turn, info = record_turn(env, step, reply), step[4]
@@ -91,7 +82,7 @@ def run_episode(
         context = _grown(context, turn, info)
         for name, count in reply.usage.items():
             usage[name] = usage.get(name, 0) + count
-    usage |= used_by(env)
+    usage |= wrapper_usage(env)
     trajectory = Trajectory(core.trajectory.header, prompt, tuple(turns), core.episode.task, success)
     return EpisodeResult(trajectory, "terminated" if turns[-1].terminated else "truncated", usage=usage)
 
@@ -132,7 +123,7 @@ def record_turn(env: gym.Env[Any, Any], step: tuple[Any, ...], reply: Reply | No
     reply = reply or Reply("")
     return replace(
         core.episode.turns[-1],
-        observation=shown(env, info),
+        observation=shown_messages(env, info),
         reward=float(reward),
         terms=tuple(info["reward_terms"].items()),
         terminated=terminated,
@@ -144,39 +135,6 @@ def record_turn(env: gym.Env[Any, Any], step: tuple[Any, ...], reply: Reply | No
         entropies=reply.entropies,
         sampled=reply.sampled,
     )
-
-
-def shown(env: gym.Env[Any, Any], info: dict[str, Any]) -> tuple[Message, ...]:
-    """Return the messages of `info`, with authors where the environment or a wrapper wrote them as they stand."""
-    episode = core_of(env).episode
-    turns = episode.turns if info["context"] == "replace" else episode.turns[-1:]
-    written = () if turns and info["context"] == "append" else episode.prompt
-    known = {(m.role, m.content): m for m in (*written, *(m for turn in turns for m in turn.observation))}
-    known |= {(m.role, m.content): m for m in said_by(env)}
-    rows = []
-    for row in info["messages"]:
-        plain = Message(row["role"], row["content"], "policy" if row["role"] == "assistant" else "environment")
-        rows.append(known.get((row["role"], row["content"]), plain))
-    return tuple(rows)
-
-
-def said_by(env: gym.Env[Any, Any]) -> list[Message]:
-    """Return what the wrappers of a stack showed in the episode, beside the environment."""
-    return [message for wrapper in _wrappers(env) for message in wrapper.said]
-
-
-def used_by(env: gym.Env[Any, Any]) -> dict[str, int]:
-    """Return what the wrappers of a stack used in the episode, by name."""
-    return {name: count for wrapper in _wrappers(env) for name, count in wrapper.usage.items()}
-
-
-def _wrappers(env: gym.Env[Any, Any]) -> list[TurnWrapper]:
-    """Return our wrappers of a stack, from the outermost in."""
-    found: list[TurnWrapper] = []
-    while isinstance(env, gym.Wrapper):
-        found += [env] if isinstance(env, TurnWrapper) else []
-        env = env.env
-    return found
 
 
 def _grown(context: list[dict[str, Any]], turn: Turn, info: dict[str, Any]) -> list[dict[str, Any]]:
@@ -215,7 +173,7 @@ def replay(env: gym.Env[Any, Any], trajectory: Trajectory) -> Trajectory:
     fresh = core.trajectory
     _compare("reset", "spec_digest", head.spec_digest, fresh.header.spec_digest)
     _compare("reset", "task_digest", head.task_digest, fresh.header.task_digest)
-    prompt = shown(env, info)
+    prompt = shown_messages(env, info)
     _compare("reset", "prompt", trajectory.prompt, prompt)
     turns: list[Turn] = []
     for old in trajectory.turns:
@@ -237,7 +195,7 @@ def _compare(where: str, name: str, old: Any, new: Any) -> None:
 
 
 def _over(env: gym.Env[Any, Any]) -> bool:
-    return core_of(env).episode.over or any(wrapper.over for wrapper in _wrappers(env))
+    return core_of(env).episode.over or any(wrapper.over for wrapper in turn_wrappers(env))
 
 
 def solve(env: gym.Env[Any, Any]) -> list[str | int]:
@@ -250,7 +208,7 @@ def solve(env: gym.Env[Any, Any]) -> list[str | int]:
     if _over(env):
         raise Unsolvable(f"{core_of(env).env_id}: the episode is over")
     twin = fork(env)
-    for wrapper in _wrappers(twin):
+    for wrapper in turn_wrappers(twin):
         wrapper.ahead = True
     solver = CompanionPolicy("solver", twin)
     actions: list[str | int] = []

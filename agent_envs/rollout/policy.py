@@ -1,21 +1,23 @@
-"""What a policy is, what it is asked, and the agents that every environment has built in.
+"""A policy answers requests with actions, and the agents that every environment has built in are policies too.
 
-A policy acts on requests and never sees an environment; the built-in solver does (`needs_env`), and its runs are marked.
+A policy never sees an environment; a built-in agent is bound to one (`needs_env`). Runs of the built-in solver, which may read
+the gold (`privileged`), are marked.
 """
 
 import math
 import random
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any, Protocol
 
 import gymnasium as gym
 import numpy as np
 from gymnasium.spaces import OneOf
 
-from agent_envs.core.env import TurnEnv, companion
 from agent_envs.base.errors import UsageError
 from agent_envs.base.messages import FEEDBACK_MARK
+from agent_envs.core.env import TurnEnv, companion
+from agent_envs.core.wrapper_stack import core_of
 
 MOST_COUNT = 10**12
 
@@ -55,13 +57,33 @@ class Reply:
     sampled: tuple[bool, ...] = ()
 
 
+@dataclass(frozen=True)
+class PolicyTraits:
+    """What a policy is beside its name and batch; it sets those that differ from the defaults as attributes of its own.
+
+    A wrapper of policies hands all of them through as one value, `traits = traits_of(policy)`, which may be changed with
+    `dataclasses.replace`.
+
+    Attributes:
+        needs_env: `begin(env)` returns the policy of one episode.
+        privileged: it reads the gold; its runs are marked.
+        can_prefill: it can begin its reply with a given text.
+        text_only: it cannot choose expanded actions.
+        patient: a batch waits for every episode that is being played, so that batches are the same in every run.
+    """
+
+    needs_env: bool = False
+    privileged: bool = False
+    can_prefill: bool = True
+    text_only: bool = False
+    patient: bool = False
+
+
 class Policy(Protocol):
     """An agent. `batch` = 1: called from every worker thread with one request at a time.
 
-    Optional attributes: `needs_env` (then `begin(env)` returns the policy of one episode), `privileged` (it reads the gold:
-    its runs are marked), `can_prefill` (default True), `text_only` (it cannot choose expanded actions; default False),
-    `patient` (a batch waits for every episode that is being played, so that batches are the same in every run; default False),
-    `meets(env)` (evaluation calls it with an environment of each entry before it plays: a chance to warn).
+    Optional attributes: those of `PolicyTraits`, and `meets(env)` (evaluation calls it with an environment of each entry
+    before it plays: a chance to warn).
     """
 
     name: str
@@ -74,6 +96,16 @@ class Policy(Protocol):
             EnvFault: the service behind the policy failed.
         """
         ...
+
+
+def traits_of(policy: Policy) -> PolicyTraits:
+    """Return the traits of a policy: the value that a wrapper hands through, or what it sets as attributes."""
+    traits = getattr(policy, "traits", None)
+    if isinstance(traits, PolicyTraits):
+        return traits
+    return PolicyTraits(
+        **{trait.name: bool(getattr(policy, trait.name, trait.default)) for trait in fields(PolicyTraits)}
+    )
 
 
 def checked_replies(name: str, replies: Any, count: int) -> list[Reply]:
@@ -107,7 +139,7 @@ def check_actions(policy: Policy, core: TurnEnv) -> None:
     Raises:
         UsageError: the message names the environment, and the same tasks as text where they have an id.
     """
-    if getattr(policy, "text_only", False) and isinstance(core.action_space, OneOf):
+    if traits_of(policy).text_only and isinstance(core.action_space, OneOf):
         twin = core.env_id.replace("ExpA-", "-")
         hint = f"; the same tasks as text are {twin}" if twin != core.env_id and twin in gym.registry else ""
         raise UsageError(f"{core.env_id} takes expanded actions, which agent {policy.name} cannot choose{hint}")
@@ -157,10 +189,3 @@ class NullPolicy:
     def act(self, requests: Sequence[Request]) -> Sequence[Reply]:
         """Return empty texts."""
         return [Reply("") for _ in requests]
-
-
-def core_of(env: gym.Env[Any, Any]) -> TurnEnv:
-    """Return the TurnEnv at the core of a wrapper stack."""
-    if not isinstance(env.unwrapped, TurnEnv):
-        raise UsageError(f"this needs a TurnEnv at the core, not {env.unwrapped!r}")
-    return env.unwrapped

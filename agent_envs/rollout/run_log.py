@@ -1,4 +1,4 @@
-"""The journal of a run: what was planned, what is finished, and that a run which goes on is the run that began."""
+"""The journal of a run keeps its settings and its finished episodes, and refuses to go on under other settings."""
 
 import threading
 from collections.abc import Iterator, Mapping
@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from agent_envs.base.errors import UsageError
-from agent_envs.services.recording import Recording
 from agent_envs.base.jsonl_log import Journal, read_journal
-from agent_envs.rollout.episode_runner import EpisodeResult
 from agent_envs.core.trajectory import Trajectory
+from agent_envs.rollout.episode_runner import EpisodeResult
+from agent_envs.services.recording import Recording
 
 RUN_SCHEMA = "agent-envs/run@1"
 UNFINISHED = ("fault", "budget")

@@ -1,12 +1,12 @@
-"""Many episodes: a plan, a pool of threads, and a journal that a killed run resumes from."""
+"""A pool of threads plays the many episodes of a plan, with a journal that a killed run resumes from."""
 
 import contextlib
 import random
 import threading
 import time
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from queue import SimpleQueue
 from typing import Any
@@ -14,30 +14,18 @@ from typing import Any
 import gymnasium as gym
 from gymnasium.envs.registration import EnvSpec
 
-from agent_envs.base.serialization import digest
-from agent_envs.services.chat import ChatModel
+from agent_envs.base.arguments import whole_number
 from agent_envs.base.errors import BudgetSpent, EnvFault, UsageError
-from agent_envs.services.recording import Recording
-from agent_envs.rollout.batching import Gatherer
-from agent_envs.rollout.policy import Policy, Reply, Request, checked_replies, core_of
-from agent_envs.rollout.episode_runner import EpisodeResult, run_episode, used_by
-from agent_envs.rollout.run_log import Planned, RunJournal, RunLog
+from agent_envs.base.serialization import digest
 from agent_envs.core.trajectory import Header, Trajectory
+from agent_envs.core.wrapper_stack import core_of, wrapper_usage
+from agent_envs.rollout.batching import Batcher
+from agent_envs.rollout.episode_runner import EpisodeResult, run_episode
+from agent_envs.rollout.policy import Policy, Reply, Request, checked_replies, traits_of
+from agent_envs.rollout.run_log import Planned, RunJournal, RunLog
+from agent_envs.services.run_services import Services
 
 FAULT_ATTEMPTS = 3
-
-
-@dataclass(frozen=True)
-class Services:
-    """What stands before the outside services that a run's environments ask.
-
-    Attributes:
-        recording: where answers are recorded, or replayed from; a journal's `RunLog` may bring one instead.
-        charged: makes of a chat model that gives feedback one that counts what it costs, and may raise BudgetSpent.
-    """
-
-    recording: Recording | None = None
-    charged: Callable[[ChatModel], ChatModel] | None = None
 
 
 class _Worker(threading.local):
@@ -51,7 +39,7 @@ class _Worker(threading.local):
         if spec not in self.envs:
             env = gym.make(EnvSpec.from_json(spec))
             core = core_of(env)
-            core.recording, core.charged = self.services.recording, self.services.charged
+            core.services = self.services
             self.envs[spec] = env
         return self.envs[spec]
 
@@ -63,9 +51,7 @@ class _Metered:
 
     def __init__(self, policy: Policy) -> None:
         self.name = policy.name
-        self.needs_env = getattr(policy, "needs_env", False)
-        self.can_prefill = getattr(policy, "can_prefill", True)
-        self.text_only = getattr(policy, "text_only", False)
+        self.traits = traits_of(policy)
         self.usage: dict[str, int] = {}
         self.seconds = 0.0
         self._policy = self._actor = policy
@@ -104,7 +90,7 @@ def run_many(
     """Play a plan and yield each episode as it finishes; those already in the journal come first.
 
     A policy of batch 1 is called from `concurrency` threads; one of batch N by a thread that gathers what `concurrency`
-    episodes ask (see `gathering`). Environments always step in the threads. Each finished episode is in the journal before
+    episodes ask (see `batching`). Environments always step in the threads. Each finished episode is in the journal before
     it is yielded, and also when nobody reads on: what is being played when the reader leaves, or is interrupted, is finished
     and kept. A journal of another plan or policy is refused. An episode whose service fails is tried 3 times, about
     `pause_seconds` and twice that apart, then yielded with status `fault`. When the policy or a model that
@@ -126,13 +112,12 @@ def run_many(
     if len(planned) != len(plan):
         raise UsageError("run_many: episode keys repeat in the plan")
     batch = getattr(policy, "batch", 1)
-    if isinstance(batch, bool) or not isinstance(batch, int) or batch < 1:
-        raise UsageError(f"run_many: agent {policy.name} has batch={batch!r}; give a whole number >= 1")
+    whole_number(f"run_many: agent {policy.name}", "batch", batch)
     if concurrency < 1:
         raise UsageError(f"run_many: concurrency={concurrency}; give a number >= 1")
     head = {
         "policy": policy.name,
-        "privileged": getattr(policy, "privileged", False),
+        "privileged": traits_of(policy).privileged,
         "plan": digest([vars(item) for item in plan]),
     }
     place = RunLog(journal) if isinstance(journal, Path) else journal
@@ -164,7 +149,7 @@ def _played(
 ) -> Generator[tuple[Planned, EpisodeResult], None, None]:
     with contextlib.ExitStack() as stack:
         batched = getattr(policy, "batch", 1) != 1
-        gatherer = stack.enter_context(Gatherer(policy, concurrency, len(plan))) if batched else None
+        batcher = stack.enter_context(Batcher(policy, concurrency, len(plan))) if batched else None
         # Leaving it waits for what is being played: interrupted or not, that is finished and kept.
         pool = stack.enter_context(ThreadPoolExecutor(max_workers=concurrency, thread_name_prefix="episode"))
         waiting = iter(plan)
@@ -174,7 +159,7 @@ def _played(
             while True:
                 # Twice the workers in flight keeps them busy and bounds what is held.
                 while len(running) < 2 * concurrency and (item := next(waiting, None)) is not None:
-                    future = pool.submit(_play, worker, item, gatherer or policy)
+                    future = pool.submit(_play, worker, item, batcher or policy)
                     running[future] = item
                     future.add_done_callback(ended.put)
                 if not running:
@@ -183,23 +168,23 @@ def _played(
                 item, result = running.pop(future), future.result()
                 if result.status == "budget":
                     waiting = iter(())
-                    if gatherer is not None:
-                        gatherer.hurry()
+                    if batcher is not None:
+                        batcher.hurry()
                     if not result.usage:
                         continue  # it had not begun to ask
                 yield item, result
         finally:
             for future in running:
                 future.cancel()
-            if gatherer is not None:
-                gatherer.hurry()
+            if batcher is not None:
+                batcher.hurry()
 
 
 def _play(worker: "_Worker", item: Planned, policy: Policy) -> EpisodeResult:
     try:
         result = _attempts(worker.env(item.spec), item, policy, worker.pause_seconds)
     finally:
-        if isinstance(policy, Gatherer):
+        if isinstance(policy, Batcher):
             policy.end_episode()
     # Here and not where results are read: what was played is kept, whatever becomes of the reader.
     if worker.log is not None and (result.status != "budget" or result.usage):
@@ -230,7 +215,7 @@ def _attempts(env: gym.Env[Any, Any], item: Planned, policy: Policy, pause_secon
             break
     return replace(
         played,
-        usage=metered.usage | used_by(env),
+        usage=metered.usage | wrapper_usage(env),
         attempts=tuple(causes),
         seconds=round(time.perf_counter() - started, 6),
         agent_seconds=round(metered.seconds, 6),

@@ -1,4 +1,4 @@
-"""Judges: is this answer right? `ExactJudge` needs nothing outside; `ModelJudge` asks a chat model."""
+"""Judges decide whether an answer is right: `ExactJudge` needs nothing outside; `ModelJudge` asks a chat model."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -8,10 +8,10 @@ from pathlib import Path
 from string import Template
 from typing import Literal, Protocol
 
-from agent_envs.grading.text_answers import exact_match
-from agent_envs.base.serialization import canonical_json, state_type
-from agent_envs.services.chat import ChatModel, ChatReply, ChatRequest, ask, chat_port
 from agent_envs.base.errors import EnvFault, UsageError
+from agent_envs.base.serialization import canonical_json, state_type
+from agent_envs.grading.text_answers import exact_match
+from agent_envs.services.chat import ChatModel, ChatReply, ChatRequest, ask, chat_port
 from agent_envs.services.recording import CallSite, ExternalPort, Recording
 
 MAX_ANSWER_CHARACTERS = 4_000
@@ -135,7 +135,7 @@ def _verdict(text: str) -> bool | None:
 
 
 def _read_prompt(prompt: str | Path) -> tuple[str, Template]:
-    folder = files("agent_envs").joinpath("judge_prompts")
+    folder = files(__package__).joinpath("judge_prompts")
     if isinstance(prompt, Path):
         name, dash, version = prompt.stem.rpartition("-")
         if not dash or not prompt.is_file():

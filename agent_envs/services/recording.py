@@ -1,4 +1,4 @@
-"""The port to everything outside: live, recorded or replayed, with attempts, a deadline and faults.
+"""An external port calls one outside service, live, recorded or replayed, with attempts, a deadline and faults.
 
 A service (an LLM user, a judge, a web search) is a function from a JSON request and the seconds it may take to a JSON
 response. The port stands before it and keys each call by (port, digest of the request, episode key, branch, ordinal of that
@@ -20,9 +20,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal
 
-from agent_envs.base.serialization import canonical_json, digest, state_type
 from agent_envs.base.errors import EnvFault, UsageError
 from agent_envs.base.jsonl_log import Journal, read_journal, read_places, read_row
+from agent_envs.base.serialization import canonical_json, digest, state_type
 
 Backend = Callable[[Any, float], Any]
 DISCARDED = "discarded"  # in a row without an answer: the one before it under this key was of no use

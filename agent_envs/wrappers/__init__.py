@@ -1,4 +1,16 @@
-"""Wrappers over any TurnEnv: feedback, turn limits, forced answers, memory. All snapshot, fork and travel in a spec."""
+"""Wrappers add feedback, turn limits, forced answers or a bounded memory to any TurnEnv.
+
+All of them can be snapshotted and forked, and travel in a spec.
+
+Modules, in reading order:
+    turns: `TurnLimit`, which truncates an episode, and `ForcedAnswer`, which prefills the answer (naive retrieval at 0 turns).
+    memory: `Memory`, a bounded context: the task and the last turns.
+    feedback: `VerbalFeedback`, verbal epsilon-greedy (VEG): explore or exploit before every turn.
+    feedback_models: the sources of feedback, a script or a chat model: recordings, empty replies asked again, cleaned text.
+    feedback_prompts, feedback_templates/: the prompts of a feedback model, and the cut of long conversations.
+    feedback_costs: what feedback costs: prices, token usage, call and cost limits.
+    scripted_feedback: scripted feedback of a family: wordings, slots, qualities (good, weak, misleading).
+"""
 
 from agent_envs.wrappers.feedback import VerbalFeedback
 from agent_envs.wrappers.memory import Memory

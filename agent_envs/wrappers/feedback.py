@@ -1,4 +1,4 @@
-"""Verbal epsilon-greedy: before every turn a feedback model speaks, to explore or to exploit (VEG).
+"""Verbal epsilon-greedy lets a feedback model speak before every turn, to explore or to exploit (VEG).
 
     z ~ Bernoulli(epsilon);  v ~ f_psi(. | conversation, template of z);  observation <- observation + v
 
@@ -12,19 +12,19 @@ from typing import Any
 
 import gymnasium as gym
 
-from agent_envs.base.serialization import canonical_json, state_type
-from agent_envs.services.chat import ChatModel
-from agent_envs.core.env import TurnWrapper
+from agent_envs.base.arguments import portion
 from agent_envs.base.errors import UsageError
 from agent_envs.base.messages import FEEDBACK_MARK, Message
-from agent_envs.rollout.policy import core_of
 from agent_envs.base.protocol import Say
-from agent_envs.rollout.episode_runner import shown
+from agent_envs.base.serialization import canonical_json, state_type
+from agent_envs.core.env import TurnWrapper
 from agent_envs.core.snapshot import Snapshot, restore, snapshot
 from agent_envs.core.trajectory import Header, Turn
+from agent_envs.core.wrapper_stack import core_of, shown_messages
+from agent_envs.services.chat import ChatModel
 from agent_envs.wrappers.feedback_costs import PREFIX, LimitSettings
+from agent_envs.wrappers.feedback_models import Moment, added, chance_key, make_feedback_model
 from agent_envs.wrappers.feedback_prompts import EPSILON, read_templates
-from agent_envs.wrappers.feedback_models import Moment, added, chance_key, make_voice
 from agent_envs.wrappers.memory import Memory
 
 
@@ -82,18 +82,17 @@ class VerbalFeedback(TurnWrapper):
             UsageError: there is no such feedback, or an argument is out of its range.
         """
         name = core_of(env).env_id
-        if isinstance(epsilon, bool) or not isinstance(epsilon, int | float) or not 0 <= epsilon <= 1:
-            raise UsageError(f"{name}: VerbalFeedback: epsilon={epsilon!r}; give a number from 0 to 1")
+        portion(f"{name}: VerbalFeedback", "epsilon", epsilon)
         texts, chosen = read_templates(templates), _checked(name, options)
         limits = LimitSettings(max_calls, max_cost, prices)
         given = {"feedback": feedback, "epsilon": epsilon, "templates": texts.texts if templates else "",
                  "max_calls": max_calls, "max_cost": max_cost, "prices": prices, "options": chosen}  # fmt: skip
         super().__init__(env, **given)
         self.epsilon = float(epsilon)
-        self.voice = make_voice(env, feedback, texts, chosen, limits)
-        self.templates = self.voice.templates
+        self.model = make_feedback_model(env, feedback, texts, chosen, limits)
+        self.templates = self.model.templates
         # What shapes the feedback, and not what it may cost: snapshots fit where only a limit differs.
-        self.label = f"VerbalFeedback({canonical_json({'epsilon': self.epsilon, **self.voice.told})})"
+        self.label = f"VerbalFeedback({canonical_json({'epsilon': self.epsilon, **self.model.told})})"
         self.state = FeedbackState()
         self._most_turns: int | None = None
 
@@ -107,7 +106,7 @@ class VerbalFeedback(TurnWrapper):
         """What the feedback of the episode took, as `feedback_calls`, `feedback_input`, ...: its own record in an episode's."""
         return {PREFIX + name: count for name, count in self.state.usage}
 
-    def limited(self, turns: int) -> None:
+    def on_turn_limit(self, turns: int) -> None:
         """Expect a limit further out: after so many turns nobody reads feedback any more."""
         self._most_turns = turns if self._most_turns is None else min(turns, self._most_turns)
 
@@ -115,7 +114,7 @@ class VerbalFeedback(TurnWrapper):
         """Reset, and speak before the first turn."""
         self.state = FeedbackState()
         observation, info = self.env.reset(seed=seed, options=options)
-        return self._given(observation, info, shown(self.env, info))
+        return self._given(observation, info, shown_messages(self.env, info))
 
     def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
         """Take a turn, and speak before the next one.
@@ -164,7 +163,7 @@ class VerbalFeedback(TurnWrapper):
 
     def _grown(self, turn: Turn, info: dict[str, Any]) -> tuple[Message, ...]:
         """Return the conversation as the policy sees it after a turn."""
-        news = shown(self.env, info)
+        news = shown_messages(self.env, info)
         if info["context"] == "replace":
             known = {(message.role, message.content): message for message in self.said}
             return tuple(known.get((message.role, message.content), message) for message in news)
@@ -183,8 +182,8 @@ class VerbalFeedback(TurnWrapper):
         mode = "explore" if drawn(head, turn) < self.epsilon else "exploit"
         prefill = info["prefill"]
         offered = () if prefill else core.tools  # a turn whose beginning is given is no turn to call a tool
-        moment = Moment(head, turn, mode, talk, offered, prefill, core.recording, core.charged)
-        text, usage = self.voice.speak(moment)
+        moment = Moment(head, turn, mode, talk, offered, prefill, core.services.recording, core.services.charged)
+        text, usage = self.model.speak(moment)
         if "action_mask" in info and turn > 0:
             # The history is one growing text of the assistant, in which others' words stand too.
             message = Message("assistant", f"\n[feedback: {text}]\n", "feedback")

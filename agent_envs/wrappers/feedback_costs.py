@@ -1,4 +1,4 @@
-"""What feedback costs, and limits on it.
+"""Feedback from a chat model costs tokens and dollars, which are counted and limited here.
 
 The paper's section on cost (arXiv copy of VEG, 3.3) multiplies the tokens of an episode's calls with the model's prices, and
 the episode's cost with the number of episodes of a run. `FeedbackCost` does that from counted tokens.
@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from agent_envs.services.chat import ChatModel, ChatReply, ChatRequest
 from agent_envs.base.errors import BudgetSpent, EnvFault, UsageError
+from agent_envs.services.chat import ChatModel, ChatReply, ChatRequest
 
 if TYPE_CHECKING:
     from agent_envs.services.chat.prices import Price

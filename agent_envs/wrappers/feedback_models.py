@@ -1,4 +1,4 @@
-"""Who gives the feedback: a family's script, or a chat model behind the port (live, recorded or replayed)."""
+"""Feedback comes from a family's script, or from a chat model behind the port (live, recorded or replayed)."""
 
 import random
 import re
@@ -10,21 +10,21 @@ from typing import Any, Protocol
 
 import gymnasium as gym
 
+from agent_envs.base.errors import EnvFault, UsageError
+from agent_envs.base.messages import Message
+from agent_envs.base.process_cache import SharedCache, shared
 from agent_envs.base.serialization import digest
+from agent_envs.core.builtin_agents import companion
+from agent_envs.core.trajectory import Header
+from agent_envs.core.wrapper_stack import core_of
+from agent_envs.rollout.episode_runner import turn_seed
 from agent_envs.services.chat import ChatModel, ChatPort, ChatReply, ChatRequest, ask, chat_port, make_chat_model
 from agent_envs.services.chat.conversation import clean
 from agent_envs.services.chat.named import FORMS, is_chat_model, is_chat_name
-from agent_envs.core.builtin_agents import companion
-from agent_envs.base.errors import EnvFault, UsageError
 from agent_envs.services.recording import CallSite, Recording, asks_anew
-from agent_envs.base.messages import Message
-from agent_envs.rollout.policy import core_of
-from agent_envs.rollout.episode_runner import turn_seed
-from agent_envs.wrappers.scripted_feedback import QUALITIES
-from agent_envs.base.process_cache import Shelf, shared
-from agent_envs.core.trajectory import Header
 from agent_envs.wrappers.feedback_costs import Limits, LimitSettings, MeteredChat
 from agent_envs.wrappers.feedback_prompts import Templates
+from agent_envs.wrappers.scripted_feedback import QUALITIES
 
 SCRIPTED = "scripted:"
 MOST_CHARACTERS = 1_200
@@ -64,7 +64,7 @@ class Moment:
     charged: Charged | None = None
 
 
-class Voice(Protocol):
+class FeedbackModel(Protocol):
     """f_psi.
 
     Attributes:
@@ -90,7 +90,7 @@ class Voice(Protocol):
         ...
 
 
-class ScriptedVoice:
+class ScriptedFeedback:
     """A family's `give_feedback` in one of its qualities."""
 
     service = templates = ""
@@ -121,7 +121,7 @@ class ScriptedVoice:
         return text, {}
 
 
-class ChatVoice:
+class ChatFeedback:
     """A chat model under the two templates. It is shown the conversation and the instructions, and nothing else."""
 
     def __init__(
@@ -139,9 +139,9 @@ class ChatVoice:
         self.told = {"feedback": self.name, "templates": self.templates, **({"settings": settings} if settings else {})}
         self._model, self._texts, self._wait = MeteredChat(model, limits), templates, wait
         self._port: tuple[Recording | None, Charged | None, ChatPort] | None = None
-        self._known: Shelf[Given] = OrderedDict()
+        self._known: SharedCache[Given] = OrderedDict()
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> "ChatVoice":
+    def __deepcopy__(self, memo: dict[int, Any]) -> "ChatFeedback":
         """Return the voice itself: it holds no state of an episode."""
         return self
 
@@ -182,13 +182,13 @@ class ChatVoice:
         return made[2]
 
 
-def make_voice(
+def make_feedback_model(
     env: gym.Env[Any, Any],
     feedback: str | ChatModel,
     templates: Templates,
     options: dict[str, Any],
     limits: LimitSettings,
-) -> Voice:
+) -> FeedbackModel:
     """Return who gives the feedback of an environment.
 
     Raises:
@@ -206,10 +206,10 @@ def make_voice(
         forms = ", ".join((*(SCRIPTED + one for one in QUALITIES), *FORMS))
         bare = "; for none, leave the wrapper out" if feedback == "none" else ""
         raise UsageError(f"{name}: VerbalFeedback: feedback={feedback!r}; give one of {forms}, or a chat model{bare}")
-    return ChatVoice(feedback, templates, limits.of(feedback.name))
+    return ChatFeedback(feedback, templates, limits.of(feedback.name))
 
 
-def _scripted(env: gym.Env[Any, Any], quality: str) -> ScriptedVoice:
+def _scripted(env: gym.Env[Any, Any], quality: str) -> ScriptedFeedback:
     name = core_of(env).env_id
     if quality not in QUALITIES:
         known = ", ".join(SCRIPTED + one for one in QUALITIES)
@@ -220,7 +220,7 @@ def _scripted(env: gym.Env[Any, Any], quality: str) -> ScriptedVoice:
             f"{name}: VerbalFeedback: feedback={SCRIPTED + quality!r}: this environment has no scripted feedback; name a "
             f"chat model ({', '.join(FORMS)}), or register_companions(cls, feedback=...)"
         )
-    return ScriptedVoice(script, quality)
+    return ScriptedFeedback(script, quality)
 
 
 def chance_key(header: Header, turn: int, what: str) -> str:

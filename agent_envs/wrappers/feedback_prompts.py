@@ -1,4 +1,4 @@
-"""What a feedback model is shown: the template, the task's instructions, and the conversation as quoted data."""
+"""A feedback model is shown the template, the task's instructions, and the conversation as quoted data."""
 
 from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
@@ -9,9 +9,9 @@ from pathlib import Path
 from string import Template
 from typing import Any
 
-from agent_envs.base.serialization import canonical_json, digest
 from agent_envs.base.errors import UsageError
 from agent_envs.base.messages import Message
+from agent_envs.base.serialization import canonical_json, digest
 from agent_envs.wrappers.scripted_feedback import MODES
 
 EPSILON = 0.1  # the default of the paper

@@ -1,15 +1,15 @@
-"""A bounded memory: the context is rebuilt every turn from the task and the last turns (Verlog's setting)."""
+"""A bounded memory rebuilds the context every turn from the task and the last turns (Verlog's setting)."""
 
 from typing import Any
 
 import gymnasium as gym
 
-from agent_envs.core.env import TurnWrapper
-from agent_envs.base.errors import UsageError
+from agent_envs.base.arguments import choice, whole_number
 from agent_envs.base.messages import Message
 from agent_envs.base.protocol import Answer, Call, LabelProtocol, Malformed, Say
-from agent_envs.rollout.episode_runner import said_by
+from agent_envs.core.env import TurnWrapper
 from agent_envs.core.trajectory import Turn
+from agent_envs.core.wrapper_stack import wrapper_messages
 
 KEEP = ("turns", "actions")
 _NOBODY = ("", "")
@@ -36,12 +36,10 @@ class Memory(TurnWrapper):
         """Keep `turns` >= 0 past turns besides the newest observation: whole `turns`, or their `actions` without thoughts."""
         # A default that came later is no part of the label: snapshots from before it still fit.
         super().__init__(env, turns=turns, **({} if keep == "turns" else {"keep": keep}))
-        if isinstance(turns, bool) or not isinstance(turns, int) or turns < 0:
-            raise UsageError(f"Memory: turns={turns!r}; give a whole number >= 0")
-        if keep not in KEEP:
-            raise UsageError(f"Memory: keep={keep!r}; give one of {', '.join(KEEP)}")
+        whole_number("Memory", "turns", turns, 0)
+        choice("Memory", "keep", keep, KEEP)
         self.turns, self.keep = turns, keep
-        self.standing = self.turn_env().standing
+        self.standing = getattr(self.turn_env(), "standing", None)
         self.state = ((), ())
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
@@ -49,7 +47,7 @@ class Memory(TurnWrapper):
         observation, info = self.env.reset(seed=seed, options=options)
         shown = _pairs(info["messages"])
         # Feedback is news too: it is not what a task stands on.
-        told = len(said_by(self.env))
+        told = len(wrapper_messages(self.env))
         standing = len(shown) - told if self.standing is None else self.standing
         first = ((_NOBODY, *shown[standing:]),) if self.standing is not None or told else ()
         self.state = (shown[:standing], first)

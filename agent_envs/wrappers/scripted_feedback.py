@@ -1,4 +1,4 @@
-"""Scripted feedback: what the `give_feedback` of all families have in common: wordings from a file, slots and bounds.
+"""Scripted feedback is made here for the `give_feedback` of every family: wordings from a file, slots and bounds.
 
 It stands in for a feedback model f_psi where none is to be asked (verbal epsilon-greedy; see `wrappers/feedback.py`). A family
 says in which situation a conversation stands and what it is about; the words come from its `feedback.json`, so that they form

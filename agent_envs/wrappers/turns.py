@@ -1,4 +1,4 @@
-"""Fewer turns than the environment's own limit: cut the episode there, or force an answer after some free ones.
+"""Turn limits cut an episode before the environment's own limit, or force an answer after some free turns.
 
 A policy that has no free turn cannot look anything up. What it is shown instead is for the environment to say, by a
 companion of its class, `register_companions(cls, first_look="module:function")`:
@@ -18,10 +18,11 @@ from typing import Any
 import gymnasium as gym
 from gymnasium.wrappers import TimeLimit
 
-from agent_envs.core.env import TurnEnv, TurnWrapper, companion
-from agent_envs.core.episode import MAX_ACTION_CHARACTERS
+from agent_envs.base.arguments import whole_number
 from agent_envs.base.errors import UsageError
 from agent_envs.base.messages import Message, text_of
+from agent_envs.core.env import TurnEnv, TurnWrapper, companion
+from agent_envs.core.episode import MAX_ACTION_CHARACTERS
 
 
 def allowance(env: gym.Env[Any, Any]) -> tuple[int, str]:
@@ -60,9 +61,7 @@ class TurnLimit(TurnWrapper):
         self._allow(self._whole("turns", turns, 1))
 
     def _whole(self, name: str, value: int, least: int) -> int:
-        if isinstance(value, bool) or not isinstance(value, int) or value < least:
-            raise UsageError(f"{type(self).__name__}: {name}={value!r}; give a whole number >= {least}")
-        return value
+        return whole_number(type(self).__name__, name, value, least)
 
     def _allow(self, turns: int) -> None:
         self.turn_env()
@@ -71,7 +70,7 @@ class TurnLimit(TurnWrapper):
         inner = self.env
         while isinstance(inner, gym.Wrapper):
             if isinstance(inner, TurnWrapper):
-                inner.limited(turns)
+                inner.on_turn_limit(turns)
             inner = inner.env
 
     @property

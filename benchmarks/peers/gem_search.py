@@ -1,4 +1,4 @@
-"""GEM's QA environment with its search tool, the search answered by an in-process stub: steps per CPU-second as JSON."""
+"""GEM's QA environment is timed with its search answered by an in-process stub: steps per CPU-second as JSON."""
 
 import json
 import time

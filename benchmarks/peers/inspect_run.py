@@ -1,4 +1,4 @@
-"""inspect_ai as a peer of benchmarks/runner.py: one JSON line with what an evaluation cost.
+"""inspect_ai runs an evaluation as a peer of benchmarks/runner.py and prints one JSON line with what it cost.
 
 Runs in a virtual environment that has inspect-ai. The model needs no network: it waits for the latency and returns a fixed
 text with explicit token counts. Logging is as lean as inspect_ai's own issue tracker recommends for large runs.

@@ -1,4 +1,4 @@
-"""lm-eval as a peer of benchmarks/runner.py: one JSON line with what an evaluation cost.
+"""lm-eval runs an evaluation as a peer of benchmarks/runner.py and prints one JSON line with what it cost.
 
 Runs in a virtual environment that has lm-eval and the CPU build of torch. The dummy model answers at once; the task is a local
 JSON file of the right size, so nothing is downloaded. lm-eval asks once a sample: one turn an episode.

@@ -1,4 +1,4 @@
-"""reasoning-gym's generators: items per CPU-second as JSON, of the dataset and settings that the command line names."""
+"""reasoning-gym's generators are timed on the dataset and settings of the command line: items per CPU-second as JSON."""
 
 import json
 import sys

@@ -1,4 +1,4 @@
-"""SkyRL-gym's search environment, the search answered by an in-process stub: steps per CPU-second as JSON."""
+"""SkyRL-gym's search environment is timed with an in-process stub for the search: steps per CPU-second as JSON."""
 
 import json
 import time

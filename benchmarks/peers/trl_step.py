@@ -1,4 +1,4 @@
-"""GRPO steps of TRL: CPU-seconds, tokens and peak memory as JSON, of the cell that a JSON file describes.
+"""TRL's GRPO steps are measured for the cell that a JSON file describes: CPU-seconds, tokens and peak memory as JSON.
 
 Where a cell has several turns, TRL's own loop plays them: `environment_factory`, a tool that is called between generations,
 every generation from the whole conversation. A model with random weights calls no tool, so the parser of responses is replaced

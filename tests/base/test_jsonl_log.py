@@ -4,7 +4,6 @@ import json
 import os
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -12,8 +11,8 @@ from hypothesis import strategies as st
 
 from agent_envs import UsageError
 from agent_envs.base.jsonl_log import Journal, read_journal
+from tests import ROOT
 
-ROOT = Path(__file__).parents[1]
 ROWS = [
     {"n": 0, "text": "é\n\r\u2028"},
     {"n": 1, "text": 'quote " back \\ \ud800'},

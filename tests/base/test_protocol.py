@@ -6,7 +6,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agent_envs.base.serialization import canonical_json
 from agent_envs.base.messages import ToolCall
 from agent_envs.base.protocol import (
     MAX_CALL_CHARACTERS,
@@ -19,6 +18,7 @@ from agent_envs.base.protocol import (
     ToolCallProtocol,
     read_call,
 )
+from agent_envs.base.serialization import canonical_json
 
 TAGS = TagProtocol({"search": ("search", "query"), "look": ("open", "page")})
 CALLS = ToolCallProtocol()

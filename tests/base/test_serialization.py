@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from agent_envs.base.messages import ToolCall, ToolResult
 from agent_envs.base.serialization import (
     canonical_json,
     decode_state,
@@ -19,7 +20,6 @@ from agent_envs.base.serialization import (
     state_type,
     stays_here,
 )
-from agent_envs.base.messages import ToolCall, ToolResult
 
 
 @state_type

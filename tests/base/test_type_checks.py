@@ -1,4 +1,4 @@
-"""What is read back is of the types that its dataclass names, or refused with the type and the field."""
+"""Stored state and trajectories are refused, with the type and the field, where a value does not fit its annotation."""
 
 import json
 import random

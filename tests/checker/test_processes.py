@@ -9,8 +9,8 @@ from dataclasses import asdict
 import pytest
 
 from agent_envs import Message
+from agent_envs.checker.env_under_test import CheckFailed, CheckSkipped, EnvUnderTest, Script, play
 from agent_envs.checker.processes import COMMAND, run_child, started
-from agent_envs.checker.env_under_test import CheckFailed, CheckSkipped, Script, Subject, play
 from tests.toy import ID, Guess
 
 SCRIPT = Script(0, 0, "test", ("<compare>50</compare>", "<answer>7</answer>"))
@@ -35,7 +35,7 @@ class Dies(Guess):
 
 
 def subject(made):
-    return Subject.of(made, {}, tasks=1, hostile=0, split=None)
+    return EnvUnderTest.of(made, {}, tasks=1, hostile=0, split=None)
 
 
 def test_a_fork_answers_what_a_process_of_its_own_answers():

@@ -4,13 +4,12 @@ import json
 import os
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
 from agent_envs.cli import app as cli
+from tests import ROOT
 
-ROOT = Path(__file__).parent.parent.parent
 AGENT = '''
 import json, os, time
 from agent_envs.base.errors import EnvFault

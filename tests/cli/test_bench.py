@@ -4,8 +4,8 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from agent_envs.cli.bench import bench
 from agent_envs.base.errors import UsageError
+from agent_envs.cli.bench import bench
 from tests.cli.conftest import strict
 
 

@@ -7,6 +7,7 @@ import time
 
 import pytest
 
+from agent_envs.rollout.run_many import run_many
 from tests.cli.conftest import ROOT, UNTIMED, shell, strict
 
 
@@ -78,7 +79,8 @@ def test_eval_of_an_agent_from_the_working_directory(agents):
     assert ran.returncode == 0 and row["agent"] == "cli_agents:Slow" and row["mean_turns"] == 2.0
 
 
-def test_faults_are_no_successes_and_a_partial_run(run, agents):
+def test_faults_are_no_successes_and_a_partial_run(run, agents, monkeypatch):
+    monkeypatch.setitem(run_many.__kwdefaults__, "pause_seconds", 0.0)  # between attempts: 20 seconds in all
     command = ("eval", "SearchQA", "--agent", "cli_agents:Faulty", "-n", "60", "--json", "--out", "r")
     code, out, _ = run(*command)
     row = strict(out)

@@ -10,7 +10,7 @@ import typer
 import agent_envs
 from agent_envs.cli import app as cli
 from tests.cli.conftest import ROOT, shell, strict
-from tests.search_qa.conftest import write_folder
+from tests.envs.search_qa.conftest import write_folder
 
 
 def commands(group, path=()):
@@ -167,7 +167,7 @@ def test_play_with_piped_input():
 
 GAME = """
 import gymnasium as gym
-from agent_envs.envs.text_games.adapter.env import TextAdapter
+from agent_envs.envs.text_games.adapter import TextAdapter
 
 
 class Lake(TextAdapter):

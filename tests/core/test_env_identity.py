@@ -1,19 +1,18 @@
-"""What an episode is keyed by: seeds, digests, arguments, copies."""
+"""Equal seeds and arguments give equal tasks, spec digests and episode keys, in copies and in other processes too."""
 
 import copy
 import random
 import subprocess
 import sys
-from pathlib import Path
 
 import gymnasium as gym
 import numpy as np
 import pytest
 
 from agent_envs.core.trajectory import Turn
+from tests import ROOT
 from tests.toy import ID, Guess
 
-ROOT = Path(__file__).parents[1]
 COMPARE = "<compare>50</compare>"
 
 

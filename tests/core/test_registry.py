@@ -2,7 +2,6 @@
 
 import subprocess
 import sys
-from pathlib import Path
 
 import gymnasium as gym
 import pytest
@@ -12,9 +11,8 @@ import agent_envs
 from agent_envs import UsageError, env_ids, make_vec, spec_json
 from agent_envs.core.registry import NAMESPACE, TABLE, register_all, row_of
 from agent_envs.wrappers import Memory
+from tests import ROOT
 from tests.toy import ID, Guess
-
-ROOT = Path(__file__).parents[1]
 
 
 def test_ids_are_full_unique_and_registered():
@@ -37,7 +35,7 @@ def test_a_row_is_found_by_any_form_of_its_name():
     for row in TABLE:
         for name in (row.id, row.name, f"{row.name}-v{row.version}"):
             assert row_of(name) is row
-        assert row.entry.split(":")[0].startswith(f"agent_envs.{row.family}.") and row.summary
+        assert row.entry.split(":")[0].startswith(f"agent_envs.envs.{row.family}.") and row.summary
     with pytest.raises(UsageError, match=r"Nothing.*agent_envs/SearchQA-v0"):
         row_of("Nothing")
 

@@ -1,7 +1,5 @@
 """Snapshots, restores and forks, through whole wrapper stacks."""
 
-from pathlib import Path
-
 import gymnasium as gym
 import pytest
 from gymnasium.wrappers import OrderEnforcing, RecordEpisodeStatistics, TransformObservation
@@ -12,7 +10,6 @@ from agent_envs import Snapshot, UsageError, fork, register_snapshot, restore, s
 from agent_envs.wrappers import ForcedAnswer, Memory, TurnLimit
 from tests.toy import ID
 
-ROOT = Path(__file__).parents[1]
 ACTIONS = st.sampled_from(
     [
         "<compare>50</compare>",
@@ -146,7 +143,7 @@ def test_a_strange_wrapper_is_refused_by_name_until_it_is_registered():
     env.step("a")
     other = TransformObservation(gym.make(ID), str.upper, None)
     for call in (lambda: fork(env), lambda: snapshot(env), lambda: restore(env, snapshot(env))):
-        with pytest.raises(TypeError, match=r"tests\.test_snapshot\.Loud.*register_snapshot"):
+        with pytest.raises(TypeError, match=r"tests\.core\.test_snapshot\.Loud.*register_snapshot"):
             call()
     with pytest.raises(TypeError, match="TransformObservation"):
         fork(other)

@@ -2,17 +2,15 @@
 
 import subprocess
 import sys
-from pathlib import Path
 
 import gymnasium as gym
 import pytest
 
 from agent_envs import Snapshot, UsageError, snapshot
 from agent_envs.base.serialization import canonical_json, digest
-from tests.test_snapshot import play, stack
+from tests import ROOT
+from tests.core.test_snapshot import play, stack
 from tests.toy import ID
-
-ROOT = Path(__file__).parents[1]
 
 
 def test_bytes_are_read_in_a_fresh_process(tmp_path):
@@ -21,7 +19,7 @@ def test_bytes_are_read_in_a_fresh_process(tmp_path):
     play(env, ["<luck>é</luck>", "nothing"])
     (tmp_path / "moment").write_bytes(snapshot(env).to_bytes())
     code = (
-        "import sys, pathlib; from tests.test_snapshot import *; e = stack();"
+        "import sys, pathlib; from tests.core.test_snapshot import *; e = stack();"
         "restore(e, Snapshot.from_bytes(pathlib.Path(sys.argv[1]).read_bytes()));"
         "print(ascii(play(e, ['<luck>z</luck>', '<answer>4</answer>'])), e.reset()[1]['task_id'])"
     )

@@ -21,8 +21,8 @@ from agent_envs import (
     fork,
     run_episode,
 )
-from agent_envs.base.serialization import canonical_json
 from agent_envs.base.protocol import Answer, Call, Malformed, Say
+from agent_envs.base.serialization import canonical_json
 from agent_envs.core.trajectory import SCHEMA, Header, segments, transcript
 from agent_envs.wrappers import Memory
 from tests.toy import ID

@@ -2,7 +2,6 @@
 
 import copy
 import json
-import os
 from pathlib import Path
 
 import pytest
@@ -194,9 +193,8 @@ def test_corpora(data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
         load_corpus()
 
 
+@pytest.mark.data
 def test_real_folder_has_the_dev_splits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    if not os.environ.get("AGENT_ENVS_DATA"):
-        pytest.skip("AGENT_ENVS_DATA is not set")
     monkeypatch.setenv("AGENT_ENVS_CACHE", str(tmp_path))
     found = {name: available_splits(name) for name in DATASETS}
     both = ("train", "dev")

@@ -163,11 +163,9 @@ def test_any_texts_come_back(
     assert [(passage.title, passage.text) for passage in corpus] == texts
 
 
+@pytest.mark.data
 def test_real_corpus() -> None:
-    data = os.environ.get("AGENT_ENVS_DATA")
-    if not data:
-        pytest.skip("AGENT_ENVS_DATA is not set")
-    path = Path(data) / "searchqa" / "corpus.jsonl"
+    path = Path(os.environ["AGENT_ENVS_DATA"]) / "searchqa" / "corpus.jsonl"
     corpus = FileCorpus(path)
     lines = path.read_bytes().splitlines()
     assert len(corpus) == len(lines) == 52_082

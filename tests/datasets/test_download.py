@@ -323,9 +323,7 @@ def test_hub_round_trip_records_and_repairs(server: Server, tmp_path: Path) -> N
     # What the first download recorded holds, even where the branch has moved since.
     server.hub[hub_path("bamboogle", "test")] = ROWS.replace(b"test_0", b"test_9")
     Path(path).unlink()
-    fault = (
-        "from agent_envs.base.errors import EnvFault\ntry: get('bamboogle', 'test')\nexcept EnvFault as e: print(e.cause)"
-    )
+    fault = "from agent_envs.base.errors import EnvFault\ntry: get('bamboogle', 'test')\nexcept EnvFault as e: print(e.cause)"
     (cause,) = run(server, tmp_path, fault)
     assert hashlib.sha256(ROWS).hexdigest() in cause
     assert not Path(path).exists()

@@ -2,7 +2,6 @@
 
 import ast
 import json
-import os
 import random
 import re
 from fractions import Fraction
@@ -11,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from agent_envs.base.errors import DataMissing, UsageError
+from agent_envs.datasets.calculation_trees import Chain, parse, render, values
 from agent_envs.datasets.catalogue import (
     PROBLEMS,
     download_path,
@@ -19,7 +19,6 @@ from agent_envs.datasets.catalogue import (
     record_sha256,
     sha256_of,
 )
-from agent_envs.datasets.calculation_trees import Chain, parse, render, values
 from agent_envs.datasets.gsm8k import load_gsm8k, rescale, traceable
 from agent_envs.datasets.listing import data_paths, data_rows
 from agent_envs.datasets.word_problems import RESULT_LIMIT
@@ -27,12 +26,6 @@ from agent_envs.datasets.word_problems import RESULT_LIMIT
 NUMBER = re.compile(r"\d{1,3}(?:,\d{3})+(?!\d)|\d+")
 QUESTION = "Ann has 40 cups. She buys 6 boxes of 15 cups each. How many cups has she got?"
 SOLUTION = "6*15=<<6*15=90>>90\n40+90=<<40+90=130>>130\n#### 130"
-
-
-@pytest.fixture
-def data() -> None:
-    if not os.environ.get("AGENT_ENVS_DATA"):
-        pytest.skip("AGENT_ENVS_DATA is not set")
 
 
 def calculated(text: str) -> Fraction:
@@ -148,8 +141,9 @@ def check(chain: Chain, k: int, published: list[str]) -> bool:
     return tuple(numbers) != chain.numbers
 
 
+@pytest.mark.data
 @pytest.mark.parametrize(("split", "count"), [("train", 832), ("test", 142)])
-def test_every_traceable_problem_is_rescaled_right(split: str, count: int, data: None) -> None:
+def test_every_traceable_problem_is_rescaled_right(split: str, count: int) -> None:
     chains = load_gsm8k(split)
     assert chains is load_gsm8k(split)
     assert len(chains) == count == len({chain.id for chain in chains})
@@ -170,7 +164,8 @@ def test_every_traceable_problem_is_rescaled_right(split: str, count: int, data:
     assert changed > 0.99 * 3 * count
 
 
-def test_rescalings_differ_and_repeat(data: None) -> None:
+@pytest.mark.data
+def test_rescalings_differ_and_repeat() -> None:
     chain = load_gsm8k("test")[0]
     problems = [rescale(chain, random.Random(f"k{k}")) for k in range(20)]
     assert len(set(problems)) > 15
@@ -178,7 +173,8 @@ def test_rescalings_differ_and_repeat(data: None) -> None:
     assert all(len(number) <= 3 for k in range(20) for number in rescale(chain, random.Random(k), digits=3).given)
 
 
-def test_where_it_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, data: None) -> None:
+@pytest.mark.data
+def test_where_it_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     source = find_problems("gsm8k", "test")
     monkeypatch.setenv("AGENT_ENVS_CACHE", str(tmp_path / "cache"))
     assert find_problems("gsm8k", "test") == source and problem_splits("gsm8k") == ("train", "test")

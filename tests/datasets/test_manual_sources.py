@@ -5,10 +5,10 @@ from pathlib import Path
 import pytest
 
 from agent_envs.base.errors import DataMissing, UsageError
-from agent_envs.envs.legal_search.published import LIBRARIES
 from agent_envs.datasets.download import get
-from agent_envs.datasets.manual_sources import ELSEWHERE, find_elsewhere
 from agent_envs.datasets.listing import data_paths, data_rows
+from agent_envs.datasets.manual_sources import MANUAL_SOURCES, find_manual_source
+from agent_envs.envs.legal_search.published import LIBRARIES
 from agent_envs.envs.tau2 import official
 
 
@@ -24,31 +24,31 @@ def rows() -> dict[str, dict[str, str]]:
 
 
 def test_the_rows_are_complete_and_the_families_agree(data: Path) -> None:
-    for name, row in ELSEWHERE.items():
+    for name, row in MANUAL_SOURCES.items():
         assert row.name == name and row.title and row.domain and row.published and row.licence and row.terms
         assert row.origin.startswith("github.com/") and (row.place or not row.cached)
     for name, file in LIBRARIES.items():
-        assert ELSEWHERE[name].place == f"legal/{file}"
-    tau2 = ELSEWHERE["tau2"]
+        assert MANUAL_SOURCES[name].place == f"legal/{file}"
+    tau2 = MANUAL_SOURCES["tau2"]
     assert official.COMMIT in tau2.terms and f"github.com/{official.REPOSITORY}" == tau2.origin
     for folder in (data / tau2.place, data.parent / "cache" / tau2.cached):
         folder.mkdir(parents=True)
-        assert find_elsewhere("tau2") == official.official_folder() == folder
+        assert find_manual_source("tau2") == official.official_folder() == folder
         folder.rmdir()
 
 
 def test_what_is_here_is_listed_with_its_place(data: Path) -> None:
     found = rows()
-    assert [found[name]["here"] for name in ELSEWHERE] == ["no"] * 5
+    assert [found[name]["here"] for name in MANUAL_SOURCES] == ["no"] * 5
     for name in LIBRARIES:
-        place = data / ELSEWHERE[name].place
+        place = data / MANUAL_SOURCES[name].place
         place.parent.mkdir(parents=True, exist_ok=True)
         place.write_text("")
         assert rows()[name]["here"] == str(place) and data_paths(name, "") == [place]
 
 
 def test_they_are_not_downloaded(data: Path) -> None:
-    for name, row in ELSEWHERE.items():
+    for name, row in MANUAL_SOURCES.items():
         with pytest.raises(UsageError, match=f"{name} is not downloaded from here: ") as refused:
             get(name, "test")
         assert row.terms in str(refused.value)

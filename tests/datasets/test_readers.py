@@ -1,7 +1,6 @@
 """Readers against small invented files in each published format, and against the real sample."""
 
 import json
-import os
 import sys
 from pathlib import Path
 
@@ -227,15 +226,8 @@ def test_any_bytes_give_questions_or_a_usage_error(
         assert all(question.answers and question.text for question in found)
 
 
-@pytest.fixture
-def real_data() -> Path:
-    folder = os.environ.get("AGENT_ENVS_DATA")
-    if not folder:
-        pytest.skip("AGENT_ENVS_DATA is not set")
-    return Path(folder)
-
-
-def test_real_sample(real_data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.data
+def test_real_sample(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AGENT_ENVS_CACHE", str(tmp_path))
     counts = {name: len(load_questions(name, "dev")) for name in DATASETS}
     assert counts == {name: 75 if name == "bamboogle" else 300 for name in DATASETS}

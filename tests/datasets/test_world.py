@@ -14,6 +14,7 @@ import pytest
 
 from agent_envs.base.serialization import digest
 from agent_envs.datasets.world import World, WorldConfig, WorldQuestion, build_world, closed_vocabulary, get_world
+from tests import ROOT
 
 DEFAULT = WorldConfig()
 TINY = WorldConfig(vocabulary="closed", short=True)
@@ -215,7 +216,7 @@ def test_worlds_of_other_splits_and_indices_share_next_to_nothing() -> None:
 
 
 PROGRAM = """
-from tests.sources.test_world import CONFIGS, fingerprint
+from tests.datasets.test_world import CONFIGS, fingerprint
 from agent_envs.datasets.world import build_world
 print([fingerprint(build_world(config, "dev", 5)) for config in CONFIGS.values()])
 """
@@ -230,9 +231,8 @@ def test_the_same_world_in_every_process() -> None:
             "PYTHONPATH": os.pathsep.join(p for p in sys.path if p),
         }
         command = [sys.executable, "-c", PROGRAM]
-        root = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
         outputs.append(
-            subprocess.run(command, env=environment, cwd=root, capture_output=True, text=True, check=True).stdout
+            subprocess.run(command, env=environment, cwd=ROOT, capture_output=True, text=True, check=True).stdout
         )
     here = [fingerprint(build_world(config, "dev", 5)) for config in CONFIGS.values()]
     assert outputs == [f"{here}\n"] * 2

@@ -13,11 +13,11 @@ from typing import Any
 import gymnasium as gym
 
 import agent_envs
-from agent_envs.canonical import canonical_json, digest
-from agent_envs.core import companion
-from agent_envs.policies import CompanionPolicy
-from agent_envs.registry import TABLE, Row, row_of
-from agent_envs.trajectory import Trajectory
+from agent_envs.base.serialization import canonical_json, digest
+from agent_envs.core.env import companion
+from agent_envs.core.registry import TABLE, Row, row_of
+from agent_envs.core.trajectory import Trajectory
+from agent_envs.rollout.policy import CompanionPolicy
 
 FOLDER = Path(__file__).parent
 # Arguments that have a meaning only together with another one.

@@ -1,4 +1,4 @@
-"""What a stranger installs: the wheel outside the checkout, and the oldest numpy that is supported."""
+"""The built wheel and its extras work outside the checkout, and golden replays pass on the oldest supported numpy."""
 
 import json
 import os
@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from agent_envs.core.registry import TABLE
+from tests import ROOT
 
 pytestmark = pytest.mark.heavy
-ROOT = Path(__file__).parent.parent.parent
 
 
 def run(*command, cwd, **kwargs):

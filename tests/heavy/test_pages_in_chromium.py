@@ -19,7 +19,7 @@ import agent_envs
 from agent_envs.core.builtin_agents import companion
 from agent_envs.evaluation.html.page import Page, Transcript, write_page
 from agent_envs.evaluation.html.view import write_view
-from tests.evaluation.test_lanes import everywhere
+from tests.evaluation.html.test_conversation_html import everywhere
 from tests.hostile_texts import EVERYTHING, HOSTILE, episode, hostile_run, plain_row, plain_suite, write_run
 
 CHROMIUM = shutil.which("chromium")
@@ -70,11 +70,11 @@ def lanes(tmp_path_factory) -> Path:
     for action in agent_envs.solve(env):
         env.step(action)
     core = env.unwrapped
-    real = Transcript("e1", "real", (), core.trajectory, lanes=companion(env, "lanes")(env))
+    real = Transcript("e1", "real", (), core.trajectory, conversation=companion(env, "conversation_view")(env))
     texts = "\n".join(text[:500] for text in EVERYTHING.values())
     play = episode(lambda word: word + texts)
     play = replace(play, turns=(play.turns[0], replace(play.turns[1], action=texts)))
-    hostile = Transcript("e2", "hostile", (), play, lanes=everywhere(texts))
+    hostile = Transcript("e2", "hostile", (), play, conversation=everywhere(texts))
     write_page(folder / "lanes.html", Page("lanes", "", transcripts=(real, hostile)))
     return folder / "lanes.html"
 

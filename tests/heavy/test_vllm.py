@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from agent_envs.base.errors import MissingExtra
+from tests import ROOT
 
 pytestmark = pytest.mark.heavy
-ROOT = Path(__file__).parent.parent.parent
 VENV = ROOT / ".venv-vllm"
 # Far over what rounding does in float32, far under what one step of training does.
 CLOSE = 1e-4

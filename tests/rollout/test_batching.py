@@ -7,9 +7,9 @@ from dataclasses import replace
 import pytest
 
 from agent_envs import BudgetSpent, EnvFault, Reply, UsageError, run_many
-from agent_envs.rollout.batching import Gatherer
+from agent_envs.rollout.batching import Batcher
 from agent_envs.rollout.policy import CompanionPolicy, Request
-from tests.test_runner import Lines, planned, results
+from tests.rollout.test_run_many import Lines, planned, results
 
 
 class Batched(Lines):
@@ -96,7 +96,7 @@ def test_needs_env_and_batch_exclude_each_other():
 
 def test_requests_that_come_late_are_not_waited_for_long():
     policy = Batched(64)
-    with Gatherer(policy, 64, 3) as gatherer:
+    with Batcher(policy, 64, 3) as gatherer:
         request = Request("k", 1, ())
         replies = gatherer.act(
             [request, replace(request, seed=1)]
@@ -132,6 +132,7 @@ def test_a_patient_policy_does_not_wait_for_episodes_that_are_cancelled(leave_af
     for _ in range(leave_after):
         next(run)
     run.close()
+    assert not [thread for thread in threading.enumerate() if thread.name.startswith(("gather", "episode"))]
 
 
 def test_a_patient_policy_does_not_wait_for_episodes_after_the_budget():

@@ -7,22 +7,22 @@ import gymnasium as gym
 import pytest
 
 import agent_envs  # noqa: F401 - registers the ids
-from agent_envs.services.chat import AnthropicChat, ChatReply, ChatRequest, OpenAIChat, ScriptedChat
-from agent_envs.core.env import Outcome, Task, TurnEnv, register_companions
 from agent_envs.base.errors import EnvFault
-from agent_envs.services.recording import Recording
 from agent_envs.base.messages import Message, ToolCall, ToolResult
-from agent_envs.rollout.chat_policy import ChatPolicy
-from agent_envs.rollout.policy import Request
 from agent_envs.base.protocol import Call, Malformed, Say, ToolCallProtocol
+from agent_envs.base.tool_schema import Toolkit, tool
+from agent_envs.core.env import Outcome, Task, TurnEnv, register_companions
 from agent_envs.core.registry import spec_json
 from agent_envs.core.rewards import RewardSpec, Term
+from agent_envs.rollout.chat_policy import ChatPolicy
 from agent_envs.rollout.episode_runner import run_episode
+from agent_envs.rollout.policy import Request
 from agent_envs.rollout.run_log import Planned
 from agent_envs.rollout.run_many import run_many
-from agent_envs.base.tool_schema import Toolkit, tool
-from tests.chat.faulty import ENDLESS, FAULTS, PERMANENT, FaultyServer
-from tests.chat.wire import AnthropicWire, OpenAIWire, Said
+from agent_envs.services.chat import AnthropicChat, ChatReply, ChatRequest, OpenAIChat, ScriptedChat
+from agent_envs.services.recording import Recording
+from tests.services.chat.faulty import ENDLESS, FAULTS, PERMANENT, FaultyServer
+from tests.services.chat.wire import AnthropicWire, OpenAIWire, Said
 
 KEY = "sk-secret-0123456789"
 CLIENTS = {
@@ -96,6 +96,7 @@ def test_a_fault_that_stays_ends_as_a_fault(search, client, fault, place):
     wire_type, make = CLIENTS[client]
     with FaultyServer(wire_type(script), lambda number: fault if number >= place else None) as server:
         [result] = play(plan, ChatPolicy(make(server.url), wait=no_wait, attempt_seconds=0.05))
+        assert server.count > place
     no_reward(result)
 
 
@@ -201,7 +202,7 @@ class Adder(TurnEnv):
 
 
 register_companions(Adder, solver=lambda env: "5 and 9")
-gym.register(id="toy/Adder-v0", entry_point="tests.test_model_policy:Adder")
+gym.register(id="toy/Adder-v0", entry_point="tests.rollout.test_chat_policy:Adder")
 
 
 @pytest.mark.parametrize("client", CLIENTS)

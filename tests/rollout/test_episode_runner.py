@@ -19,11 +19,11 @@ from agent_envs import (
     snapshot,
     solve,
 )
-from agent_envs.base.serialization import canonical_json
-from agent_envs.rollout.policy import CompanionPolicy
 from agent_envs.base.protocol import Say
-from agent_envs.rollout.episode_runner import turn_seed
+from agent_envs.base.serialization import canonical_json
 from agent_envs.core.trajectory import Trajectory
+from agent_envs.rollout.episode_runner import turn_seed
+from agent_envs.rollout.policy import CompanionPolicy
 from agent_envs.wrappers import ForcedAnswer, Memory, TurnLimit
 from tests.toy import ID, Guess
 

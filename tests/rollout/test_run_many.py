@@ -6,7 +6,6 @@ import sys
 import threading
 import time
 from dataclasses import replace
-from pathlib import Path
 
 import gymnasium as gym
 import pytest
@@ -15,9 +14,8 @@ from agent_envs import EnvFault, Planned, Reply, UsageError, run_many, spec_json
 from agent_envs.base.jsonl_log import Journal, read_journal
 from agent_envs.rollout.policy import CompanionPolicy
 from agent_envs.rollout.run_many import FAULT_ATTEMPTS
+from tests import ROOT
 from tests.toy import ID
-
-ROOT = Path(__file__).parents[1]
 
 
 def planned(count, **arguments):
@@ -102,7 +100,7 @@ def test_a_reader_who_stops_early_can_go_on(tmp_path):
 KILLED = """
 import os, signal, sys, pathlib
 from agent_envs import run_many
-from tests.test_runner import Lines, planned
+from tests.rollout.test_run_many import Lines, planned
 
 for count, _ in enumerate(run_many(planned(12), Lines(), concurrency=4, journal=pathlib.Path(sys.argv[1])), start=1):
     if count == 5:

@@ -7,7 +7,7 @@ import pytest
 
 from agent_envs import UsageError, run_many
 from agent_envs.base.jsonl_log import Journal, read_journal
-from tests.test_runner import Lines, planned, results
+from tests.rollout.test_run_many import Lines, planned, results
 
 PLAN = planned(2)
 

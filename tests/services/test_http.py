@@ -317,6 +317,7 @@ def test_deadlines_that_cut_anywhere_leave_the_connections_sound():
                 answers.append(ask(client, server, seconds=0.5))
         client.close()
         wait_until(lambda: not server._open)
+    assert answers == [{"ok": True}] * 6
 
 
 def test_many_threads_get_their_own_answers():

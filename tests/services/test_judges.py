@@ -7,16 +7,16 @@ import gymnasium as gym
 import pytest
 
 from agent_envs import Message, Outcome, RewardSpec, Task, Term, TurnEnv, register_companions, spec_json
-from agent_envs.services.chat import AnthropicChat, OpenAIChat, ScriptedChat, chat_port
 from agent_envs.base.errors import EnvFault, UsageError
-from agent_envs.services.recording import CallSite, Recording
-from agent_envs.services.judges import MAX_ANSWER_CHARACTERS, ExactJudge, ModelJudge, Verdict
-from agent_envs.rollout.policy import Reply
 from agent_envs.base.protocol import Answer
+from agent_envs.rollout.policy import Reply
 from agent_envs.rollout.run_log import Planned
 from agent_envs.rollout.run_many import run_many
-from tests.chat.faulty import ENDLESS, FAULTS, PERMANENT, FaultyServer
-from tests.chat.wire import AnthropicWire, OpenAIWire, Said
+from agent_envs.services.chat import AnthropicChat, OpenAIChat, ScriptedChat, chat_port
+from agent_envs.services.judges import MAX_ANSWER_CHARACTERS, ExactJudge, ModelJudge, Verdict
+from agent_envs.services.recording import CallSite, Recording
+from tests.services.chat.faulty import ENDLESS, FAULTS, PERMANENT, FaultyServer
+from tests.services.chat.wire import AnthropicWire, OpenAIWire, Said
 
 SITE = CallSite("k", "", 4)
 CLIENTS = {
@@ -210,7 +210,7 @@ class Quiz(TurnEnv):
 
 
 register_companions(Quiz, solver=lambda env: "Mor")
-gym.register(id="toy/Quiz-v0", entry_point="tests.test_judges:Quiz")
+gym.register(id="toy/Quiz-v0", entry_point="tests.services.test_judges:Quiz")
 
 
 class Always:

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent_envs import EnvFault, UsageError
+from agent_envs.base.jsonl_log import read_journal
 from agent_envs.services.recording import (
     LONGEST_ASKED_PAUSE_SECONDS,
     MAX_ATTEMPTS,
@@ -16,7 +17,6 @@ from agent_envs.services.recording import (
     Recording,
     read_answers,
 )
-from agent_envs.base.jsonl_log import read_journal
 
 
 class Counter:

@@ -1,4 +1,4 @@
-"""What the tests of losses draw, and how they compare."""
+"""These helpers generate random batches for the tests of losses, and compare tensors with expected arrays."""
 
 import numpy as np
 import torch

@@ -43,11 +43,14 @@ def test_hand_worked_groups(scale, baseline):
     ours = advantages.group_advantages(rewards, ["a", "b", "a", "a", "b", "a"], scale, baseline, eps=0.0)
     size = TABLE[scale, baseline]
     close(ours, [size, 0, -size, -size, 0, size])
+    assert ours.dtype == torch.float64 and ours.sum() == 0
 
 
 def test_eps_stands_beside_the_std():
     # rewards 0 and 2: mean 1, std (ddof 1) = sqrt(2); 1 / (sqrt(2) + 1) = 0.4142136
-    close(advantages.group_advantages(torch.tensor([0.0, 2.0]), eps=1.0), [-0.4142136, 0.4142136])
+    ours = advantages.group_advantages(torch.tensor([0.0, 2.0]), eps=1.0)
+    close(ours, [-0.4142136, 0.4142136])
+    assert ours.abs().max() < 0.5  # without eps it is 0.7071068
 
 
 @settings(deadline=None)
@@ -108,6 +111,7 @@ def test_what_stands_behind_the_end_of_an_episode_does_not_count(baseline):
     rewards, reached = advantages.pad_turns(EPISODES)
     ours = advantages.turn_advantages(torch.where(reached, rewards, torch.nan), reached, baseline=baseline, eps=0.0)
     close(ours, TURN_TABLE[baseline])
+    assert torch.isfinite(ours).all()
 
 
 def test_hand_worked_returns_to_go():

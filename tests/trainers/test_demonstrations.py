@@ -5,8 +5,8 @@ import gymnasium as gym
 import pytest
 
 from agent_envs.base.errors import UsageError
-from agent_envs.rollout.policy import Request
 from agent_envs.rollout.episode_runner import replay
+from agent_envs.rollout.policy import Request
 from trainers.demonstrations import (
     KINDS,
     SEARCH_FLAWS,

@@ -1,14 +1,14 @@
-"""What the benchmark of free turns computes from finished runs and sweeps."""
+"""The free-turns benchmark computes means, differences and Student's intervals over seeds from finished runs."""
 
 import json
 
 import pytest
 
-from agent_envs.evaluation.runs.evaluate import evaluate
-from agent_envs.evaluation.suites.plan import Choice, adhoc_suite
-from agent_envs.evaluation.runs.run_folder import Settings
-from agent_envs.evaluation.html.statistics.rates import success_rate
 from agent_envs.evaluation.report.turn_limits import LimitRow
+from agent_envs.evaluation.runs.evaluate import evaluate
+from agent_envs.evaluation.runs.run_folder import Settings
+from agent_envs.evaluation.statistics.rates import success_rate
+from agent_envs.evaluation.suites.plan import Choice, adhoc_suite
 from benchmarks import legal_learn
 
 

@@ -1,4 +1,4 @@
-"""What a step's log says of its episodes, counted once more from the recorded turns."""
+"""Logged lengths and tool failure rates of episodes equal those counted from the recorded turns."""
 
 from dataclasses import replace
 

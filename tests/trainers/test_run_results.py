@@ -1,4 +1,4 @@
-"""How a run ends: its result is written last and stays, further tests are measured, steps tell of their episodes."""
+"""A finished run writes its result last and is not repeated, and further tests and episode statistics are logged."""
 
 import json
 import shutil

@@ -1,4 +1,4 @@
-"""What several seeds say: paired differences, their means, and Student's intervals over seeds."""
+"""Results of several seeds are compared in pairs, with their mean difference and Student's interval over seeds."""
 
 import json
 import math

@@ -7,8 +7,8 @@ import pytest
 
 from agent_envs.base.errors import BudgetSpent, UsageError
 from agent_envs.wrappers.feedback_costs import meter_of
-from tests.chat.wire import OpenAIWire, Said
 from tests.servers import FaultServer
+from tests.services.chat.wire import OpenAIWire, Said
 from tests.trainers.expanded.players import player_for
 from tests.trainers.forked import two_ranks
 from tests.trainers.players import player

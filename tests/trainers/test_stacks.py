@@ -6,9 +6,9 @@ import gymnasium as gym
 import pytest
 from gymnasium.envs.registration import EnvSpec
 
-from agent_envs.core.env import TurnWrapper
 from agent_envs.base.errors import UsageError
 from agent_envs.base.jsonl_log import read_journal
+from agent_envs.core.env import TurnWrapper
 from agent_envs.wrappers import Memory, TurnLimit
 from tests.trainers.players import SEARCH
 from tests.trainers.test_training_run import SMALL, run

@@ -1,8 +1,6 @@
 """The benchmarks of a GRPO step: the work is what they say it is, and unequal work is refused. No figures."""
 
 import json
-import subprocess
-import sys
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -14,8 +12,9 @@ from transformers import AutoTokenizer
 from benchmarks.gpu_step import CONFIG, PARAMETERS, use
 from benchmarks.grpo_step import OURS, compared, table
 from benchmarks.grpo_world import CLOSING, WRAPPING, Shape, measured, prompts, save_model, text
+from tests import ROOT
+from tests.trainers.forked import ended, started
 
-ROOT = Path(__file__).parent.parent.parent
 SMALL = {
     "hidden_size": 32,
     "intermediate_size": 32,
@@ -88,10 +87,8 @@ def test_the_use_of_a_gpu_counts_every_token_four_times_forward() -> None:
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
-def test_without_a_gpu_its_benchmark_refuses_in_one_line() -> None:
-    ran = subprocess.run(
-        [sys.executable, "-m", "benchmarks.gpu_step"], cwd=ROOT, capture_output=True, text=True, check=False
-    )
-    assert ran.returncode == 1
-    assert ran.stderr.count("\n") == 1
-    assert "no GPU" in ran.stderr
+def test_without_a_gpu_its_benchmark_refuses_in_one_line(tmp_path: Path) -> None:
+    assert ended(started("benchmarks.gpu_step", err=str(tmp_path / "errors"))) == 1
+    errors = (tmp_path / "errors").read_text("utf-8")
+    assert errors.count("\n") == 1
+    assert "no GPU" in errors

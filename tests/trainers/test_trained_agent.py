@@ -11,14 +11,14 @@ from pathlib import Path
 import gymnasium as gym
 import pytest
 
-from agent_envs.cli import app as cli
 from agent_envs.base.errors import UsageError
-from agent_envs.evaluation.html.agents import make_agent
-from agent_envs.evaluation.runs.evaluate import evaluate
-from agent_envs.evaluation.suites.plan import Choice, adhoc_suite
-from agent_envs.evaluation.runs.run_folder import Settings, open_run
+from agent_envs.cli import app as cli
 from agent_envs.core.registry import full_id
+from agent_envs.evaluation.runs.evaluate import evaluate, make_agent
+from agent_envs.evaluation.runs.run_folder import Settings, open_run
+from agent_envs.evaluation.suites.plan import Choice, adhoc_suite
 from agent_envs.wrappers import TurnLimit
+from tests import ROOT
 from tests.trainers.test_training_run import SMALL, run
 from trainers import trained_agent
 from trainers.command_line import load_preset, parse, preset_names
@@ -28,7 +28,6 @@ from trainers.sampling import environment_spec
 from trainers.trained_agent import NAME, TrainedAgent, differences, evaluation_command, how_to_evaluate
 from trainers.veg import VEGSettings
 
-ROOT = Path(__file__).parents[2]
 ARGUMENTS = json.loads(SMALL[SMALL.index("--env.arguments") + 1])
 
 

@@ -1,4 +1,4 @@
-"""What the benchmark of VEG computes from finished runs."""
+"""The VEG benchmark computes comparisons, curves and the cost of feedback from finished runs only."""
 
 import json
 from dataclasses import replace
@@ -8,10 +8,10 @@ import pytest
 
 from agent_envs import run_episode
 from agent_envs.base.messages import Message
-from agent_envs.rollout.policy import CompanionPolicy
-from agent_envs.rollout.episode_runner import EpisodeResult
-from agent_envs.rollout.run_many import run_many
 from agent_envs.core.trajectory import Header, Trajectory, Turn
+from agent_envs.rollout.episode_runner import EpisodeResult
+from agent_envs.rollout.policy import CompanionPolicy
+from agent_envs.rollout.run_many import run_many
 from agent_envs.wrappers import VerbalFeedback
 from agent_envs.wrappers.feedback_prompts import read_templates
 from benchmarks import veg_chart, veg_learn

@@ -1,5 +1,5 @@
 """Servers for the tests of feedback by chat models."""
 
-from tests.chat.conftest import serve
+from tests.services.chat.conftest import serve
 
 __all__ = ["serve"]

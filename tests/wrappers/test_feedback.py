@@ -19,9 +19,10 @@ from agent_envs import (
     spec_json,
 )  # fmt: skip
 from agent_envs.base.messages import FEEDBACK_MARK
-from agent_envs.rollout.policy import CompanionPolicy
-from agent_envs.rollout.episode_runner import record_turn, shown
 from agent_envs.core.trajectory import Trajectory, transcript
+from agent_envs.core.wrapper_stack import shown_messages
+from agent_envs.rollout.episode_runner import record_turn
+from agent_envs.rollout.policy import CompanionPolicy
 from agent_envs.wrappers import VerbalFeedback
 from tests import toy
 from tests.wrappers.advised import COMPARE, ID, Spy
@@ -159,7 +160,7 @@ def test_a_plain_loop_of_somebody_elses():
 def test_record_turn_and_shown_serve_loops_of_ones_own():
     env = advised()
     _, info = env.reset(seed=0)
-    assert shown(env, info)[-1].author == "feedback"
+    assert shown_messages(env, info)[-1].author == "feedback"
     assert record_turn(env, env.step(COMPARE)).observation[-1] == env.said[-1]
 
 

@@ -8,9 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agent_envs import fork, register_companions, spec_json
+from agent_envs.core.trajectory import Header, TrajectoryTree
 from agent_envs.rollout.run_log import Planned
 from agent_envs.rollout.run_many import run_many
-from agent_envs.core.trajectory import Header, TrajectoryTree
 from agent_envs.wrappers import VerbalFeedback
 from agent_envs.wrappers.feedback import drawn
 from agent_envs.wrappers.feedback_models import chance_key

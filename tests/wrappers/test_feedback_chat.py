@@ -3,25 +3,26 @@
 import inspect
 import json
 import re
-from pathlib import Path
 
 import gymnasium as gym
 import pytest
 
 from agent_envs import BudgetSpent, EnvFault, UsageError, fork, restore, run_episode, snapshot
+from agent_envs.envs.expa import DiscreteActions
 from agent_envs.services.chat import ChatReply
 from agent_envs.services.chat.prices import Price, load_prices
-from agent_envs.envs.expa import DiscreteActions
 from agent_envs.services.recording import Recording, read_answers
+from agent_envs.services.run_services import Services
 from agent_envs.wrappers import Memory, VerbalFeedback
 from agent_envs.wrappers.feedback_costs import FeedbackCost, feedback_usage, forget_meters, meter_of
-from agent_envs.wrappers.feedback_prompts import MOST_CONVERSATION
 from agent_envs.wrappers.feedback_models import MOST_CHARACTERS, REMEMBERED, readable
+from agent_envs.wrappers.feedback_prompts import MOST_CONVERSATION
+from tests import ROOT
 from tests.wrappers.advised import COMPARE, ID, Spy
 from tests.wrappers.test_feedback import Says
 
 RULES = "Guess the number."
-PAGE = (Path(__file__).parents[2] / "docs" / "veg.md").read_text(encoding="utf-8")
+PAGE = (ROOT / "docs" / "veg.md").read_text(encoding="utf-8")
 BLOCKS = re.findall(r"```python\n(.*?)```", PAGE, flags=re.S)
 
 
@@ -202,12 +203,12 @@ def test_costs_as_the_paper_computes_them():
 def test_a_recording_is_replayed_without_asking(tmp_path):
     spec_env = advised(Spy(), env={"turns": 3})
     with Recording(tmp_path / "r.jsonl", "record") as recording:
-        spec_env.unwrapped.recording = recording
+        spec_env.unwrapped.services = Services(recording)
         found = run_episode(spec_env, Says(), seed=0).trajectory
     assert {row["port"] for row in read_answers(tmp_path / "r.jsonl")} == {"feedback/spy"}
     mute = Spy(lambda request, number: 1 / 0)
     env = advised(mute, env={"turns": 3})
-    env.unwrapped.recording = Recording(tmp_path / "r.jsonl", "replay")
+    env.unwrapped.services = Services(Recording(tmp_path / "r.jsonl", "replay"))
     assert run_episode(env, Says(), seed=0).trajectory == found and not mute.asked
     with pytest.raises(EnvFault, match="no recording"):
         run_episode(env, Says(), seed=1)

@@ -8,15 +8,15 @@ import gymnasium as gym
 import pytest
 
 from agent_envs import env_ids, run_episode, solve
+from agent_envs.base.messages import Message
+from agent_envs.base.protocol import Say
 from agent_envs.base.serialization import encode_state
 from agent_envs.checker import check_turn_env
 from agent_envs.checker.reward_leaks import CANARY, NUMBER, _replaced
 from agent_envs.core.env import companion
-from agent_envs.base.messages import Message
-from agent_envs.rollout.policy import CompanionPolicy
-from agent_envs.base.protocol import Say
 from agent_envs.core.registry import row_of
-from agent_envs.rollout.episode_runner import shown
+from agent_envs.core.wrapper_stack import shown_messages
+from agent_envs.rollout.policy import CompanionPolicy
 from agent_envs.wrappers import VerbalFeedback
 from agent_envs.wrappers.feedback_prompts import read_templates
 from tests.wrappers.advised import Spy
@@ -37,7 +37,7 @@ def played(env, spy, task, choose, most=12):
     """Play and return how often feedback was asked for, after holding each request against what the policy was shown."""
     # A key of its own: what was asked once under a key is remembered.
     _, info = env.reset(seed=0, options={"task": task, "episode_key": f"play {len(spy.asked)}"})
-    tools, talk = info["tools"], shown(env, info)
+    tools, talk = info["tools"], shown_messages(env, info)
     checked = 0
     for _ in range(most):
         if info["feedback"]:
@@ -54,7 +54,7 @@ def played(env, spy, task, choose, most=12):
         turn = env.unwrapped.episode.turns[-1]
         if "action_mask" not in info or (isinstance(action, str) and isinstance(turn.parsed, Say)):
             talk += (Message("assistant", str(turn.action), "policy"),)
-        talk += shown(env, info)
+        talk += shown_messages(env, info)
     return checked
 
 

@@ -1,4 +1,4 @@
-"""What a feedback model is shown: templates, slots, and a conversation that is quoted and bounded."""
+"""Prompts of the feedback model fill their templates, quote the conversation as data and stay within the limit."""
 
 import json
 
@@ -7,8 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agent_envs import UsageError
-from agent_envs.base.serialization import canonical_json
 from agent_envs.base.messages import Message
+from agent_envs.base.serialization import canonical_json
 from agent_envs.wrappers.feedback_prompts import MOST_CONVERSATION, MOST_INSTRUCTIONS, bounded, divided, read_templates
 from tests.wrappers.advised import COMPARE, Spy
 from tests.wrappers.test_feedback_chat import advised

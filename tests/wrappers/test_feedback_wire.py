@@ -7,17 +7,18 @@ import gymnasium as gym
 import pytest
 
 from agent_envs import EnvFault, UsageError, replay, run_episode, spec_json
+from agent_envs.rollout.run_log import Planned, RunLog
+from agent_envs.rollout.run_many import run_many
 from agent_envs.services.chat import AnthropicChat, OpenAIChat
 from agent_envs.services.chat.prices import load_prices
 from agent_envs.services.recording import Recording, read_answers
-from agent_envs.rollout.run_log import Planned, RunLog
-from agent_envs.rollout.run_many import run_many
+from agent_envs.services.run_services import Services
 from agent_envs.wrappers import VerbalFeedback
 from agent_envs.wrappers.feedback_costs import FeedbackCost, feedback_usage, forget_meters, meter_of
+from agent_envs.wrappers.feedback_models import ChatFeedback
 from agent_envs.wrappers.feedback_prompts import read_templates
-from agent_envs.wrappers.feedback_models import ChatVoice
-from tests.chat.wire import AnthropicWire, OpenAIWire, Said
 from tests.servers import FaultServer
+from tests.services.chat.wire import AnthropicWire, OpenAIWire, Said
 from tests.wrappers.advised import COMPARE, ID
 from tests.wrappers.test_feedback import Says
 
@@ -83,7 +84,7 @@ def test_a_full_service_is_asked_again_after_the_time_that_it_named():
     with FaultServer(wire, {0: "rate_limit", 1: "overloaded"}, retry_after="7") as server:
         waits = []
         env = VerbalFeedback(gym.make(ID), feedback=AnthropicChat("claude-sonnet-4", url=server.url))
-        env.voice = ChatVoice(env.voice._model, read_templates(""), wait=waits.append)
+        env.model = ChatFeedback(env.model._model, read_templates(""), wait=waits.append)
         observation, _ = env.reset(seed=0)
         assert "Feedback: Look closer." in observation and len(server.requests) == 3
         assert 7 <= waits[0] <= 8 and 0 <= waits[1] <= 9 and env.usage["feedback_calls"] == 1
@@ -93,7 +94,7 @@ def test_a_full_service_is_asked_again_after_the_time_that_it_named():
 def test_a_service_that_stays_full_is_a_fault_and_no_silence(kind):
     with FaultServer(CachingWire(), lambda number: kind) as server:
         env = VerbalFeedback(gym.make(ID), feedback=AnthropicChat("m", url=server.url))
-        env.voice = ChatVoice(env.voice._model, read_templates(""), wait=lambda seconds: None)
+        env.model = ChatFeedback(env.model._model, read_templates(""), wait=lambda seconds: None)
         with pytest.raises(EnvFault, match=r"answered (429|529).*attempt 5 of 5") as caught:
             env.reset(seed=0)
         assert caught.value.retryable and len(server.requests) == 5
@@ -115,7 +116,7 @@ def test_an_account_whose_money_is_spent_is_not_asked_again(serve, make, error):
         return 429, {"retry-after": "0"}, json.dumps({"type": "error", "error": error}).encode()
 
     env = VerbalFeedback(gym.make(ID), feedback=make("m", url=serve(answer)))
-    env.voice = ChatVoice(env.voice._model, read_templates(""), wait=lambda seconds: None)
+    env.model = ChatFeedback(env.model._model, read_templates(""), wait=lambda seconds: None)
     with pytest.raises(EnvFault) as caught:
         env.reset(seed=0)
     lasting = "details" in error
@@ -146,7 +147,7 @@ def test_a_limit_in_dollars_with_the_prices_of_the_package(serve):
         [Planned("k", spec_json(env), 0, "train", 0, trial) for trial in range(1)], Says()
     )  # fmt: skip
     ((_, result),) = list(found)
-    meter = meter_of(env.voice.name)
+    meter = meter_of(env.model.name)
     spent = FeedbackCost(1, meter.usage, load_prices().price(MODEL)).total_usd
     assert result.status == "budget" and 0.01 <= spent < 0.015 and meter.calls < 9
     assert "of max_cost=0.0100 USD are spent" in result.fault
@@ -180,7 +181,7 @@ def test_a_recorded_run_replays_without_a_key_or_a_server(tmp_path, monkeypatch)
     env = VerbalFeedback(gym.make(ID, turns=4), feedback=f"{MODEL}@{server.url}", **arguments)
     with pytest.raises(UsageError, match="needs an API key: set the environment variable VEG_KEY"):
         env.reset(seed=0)
-    env.unwrapped.recording = Recording(path, "replay")
+    env.unwrapped.services = Services(Recording(path, "replay"))
     for key, result in found.items():
         again = replay(env, result.trajectory)
         assert again.turns == result.trajectory.turns and again.prompt[-1].author == "feedback"

@@ -1,4 +1,4 @@
-"""What a policy without a free turn is shown: naive RAG, in the prompt, and nothing that the policy did."""
+"""A policy without a free turn finds the top passages for the question in its prompt, and replays keep them."""
 
 import gymnasium as gym
 import pytest
@@ -15,8 +15,8 @@ from agent_envs import (
     run_episode,
     snapshot,
 )
-from agent_envs.rollout.policy import NullPolicy
 from agent_envs.core.snapshot import Snapshot
+from agent_envs.rollout.policy import NullPolicy
 from agent_envs.wrappers import ForcedAnswer, Memory, TurnLimit
 from tests.toy import ID, Guess
 

@@ -4,11 +4,11 @@ import gymnasium as gym
 import pytest
 
 from agent_envs import Message, Snapshot, UsageError, fork, replay, restore, run_episode, snapshot, spec_json
-from agent_envs.core.env import Outcome
 from agent_envs.base.messages import ToolCall
-from agent_envs.rollout.policy import Reply
 from agent_envs.base.protocol import Answer, Call, LabelProtocol, Malformed, Say
+from agent_envs.core.env import Outcome
 from agent_envs.core.trajectory import Trajectory, Turn, segments
+from agent_envs.rollout.policy import Reply
 from agent_envs.wrappers import Memory
 from agent_envs.wrappers.memory import acted
 from tests.toy import ID, Guess

@@ -9,12 +9,12 @@ import gymnasium as gym
 import pytest
 
 from agent_envs import env_ids
-from agent_envs.core.builtin_agents import companion_of, register_companions
 from agent_envs.base.errors import UsageError
 from agent_envs.base.messages import Message
+from agent_envs.core.builtin_agents import companion_of, register_companions
 from agent_envs.core.registry import TABLE
-from agent_envs.wrappers.scripted_feedback import MODES, MOST, QUALITIES, Wordings, scripted
 from agent_envs.datasets.world import closed_vocabulary
+from agent_envs.wrappers.scripted_feedback import MODES, MOST, QUALITIES, Wordings, scripted
 from tests.hinted import half_able, play
 from tests.hostile_texts import EVERYTHING, LARGE
 
@@ -32,7 +32,7 @@ def feedback_of(row):
 
 
 def wordings_of(family):
-    return import_module(f"agent_envs.{family}.feedback").WORDINGS
+    return import_module(f"agent_envs.envs.{family}.feedback").WORDINGS
 
 
 def said(feedback, messages, mode, quality, seed=0):

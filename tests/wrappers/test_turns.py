@@ -7,9 +7,9 @@ import pytest
 from gymnasium.envs.registration import EnvSpec
 
 from agent_envs import Reply, UsageError, fork, restore, run_episode, snapshot, spec_json
-from agent_envs.rollout.policy import NullPolicy
 from agent_envs.base.protocol import Answer
 from agent_envs.core.snapshot import Snapshot
+from agent_envs.rollout.policy import NullPolicy
 from agent_envs.wrappers import ForcedAnswer, Memory, TurnLimit
 from agent_envs.wrappers.turns import allowance
 from tests.toy import ID, Guess

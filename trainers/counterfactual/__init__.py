@@ -1,5 +1,8 @@
-"""Counterfactual Policy Optimisation (arXiv 2510.07581).
+"""Counterfactual policy optimisation (CPO, arXiv 2510.07581) plays failed episodes again with a routing action forced.
 
-`optimisation` has its settings, tests and advantages, `positions` how likely a routing action is at each position of an
-episode, `interventions` the beginnings of episodes in which one is forced, and `playing` plays those to their end.
+Modules, in reading order:
+    optimisation: settings, the test of failed groups, the choice of position and routing action, the advantages R' - R.
+    positions: log-weights of a routing action, or of a text, at each position of an episode's tokens.
+    interventions: beginnings of episodes in which the routing action is forced, from snapshots or replayed turns.
+    playing: those episodes, played to their end.
 """

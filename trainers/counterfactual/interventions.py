@@ -1,7 +1,7 @@
-"""do(a_t' = g): episodes of failed groups, up to a position of their own at which a routing action is forced.
+"""Interventions do(a_t' = g) cut episodes of failed groups at a position and force a routing action there.
 
 What was sampled before that position stays, token by token; the environment is that of the same moment: it goes on from the
-snapshot at the start of the stretch of language, in which nothing happens, or on a text face the recorded turns are replayed.
+snapshot at the start of the stretch of language, in which nothing happens. In a text environment recorded turns are replayed.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -14,12 +14,13 @@ import torch
 from gymnasium.envs.registration import EnvSpec
 
 from agent_envs.base.errors import EnvFault
-from agent_envs.envs.expa import ExpandedActionEnv
-from agent_envs.rollout.policy import Reply, core_of
-from agent_envs.rollout.episode_runner import EpisodeResult, record_turn
-from agent_envs.rollout.run_log import Planned
 from agent_envs.core.snapshot import fork, restore
 from agent_envs.core.trajectory import Trajectory
+from agent_envs.core.wrapper_stack import core_of
+from agent_envs.envs.expa import ExpandedActionEnv
+from agent_envs.rollout.episode_runner import EpisodeResult, record_turn
+from agent_envs.rollout.policy import Reply
+from agent_envs.rollout.run_log import Planned
 from trainers.contracts import TokenSequence
 from trainers.counterfactual.optimisation import CounterfactualSettings, draw_position, uniform_of
 from trainers.counterfactual.positions import position_logweights, text_logweights

@@ -1,4 +1,4 @@
-"""Counterfactual Policy Optimisation: what would have happened, had the policy taken a routing action (arXiv 2510.07581).
+"""Counterfactual policy optimisation trains on what a forced routing action would have gained (arXiv 2510.07581).
 
 Where a whole group of episodes failed, each of them is played again from a position of its own at which a routing action is
 forced, and the difference in reward is the advantage of the new episode. Elsewhere it is GRPO. `rule` names whose details:

@@ -1,4 +1,4 @@
-"""Episodes of failed groups, played again with a routing action forced, on either face of a task."""
+"""Episodes of failed groups are played again with a routing action, or the opening tag of a tool, forced."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -7,8 +7,8 @@ from typing import Any
 import gymnasium as gym
 
 from agent_envs.base.errors import UsageError
+from agent_envs.core.wrapper_stack import core_of
 from agent_envs.envs.expa import ExpandedActionEnv
-from agent_envs.rollout.policy import core_of
 from agent_envs.rollout.episode_runner import EpisodeResult
 from agent_envs.rollout.run_log import Planned
 from trainers.contracts import TokenSequence

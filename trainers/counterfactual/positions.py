@@ -1,4 +1,4 @@
-"""Where an episode could have gone another way: how likely a routing action, or a text, is at each position of its tokens.
+"""Positions of an episode's tokens are weighed by how likely a routing action, or a text, is at each.
 
 A routing action is described by a text. A language model says how well that text fits at a position, before any training
 (arXiv 2510.07581, section 2, step 2 of the counterfactual). A text of several tokens is scored at all positions in one pass:

@@ -1,4 +1,15 @@
-"""Engines: what turns token prefixes into samples. `HFEngine` shares the trainer's model; `VLLMEngine` has a copy."""
+"""Engines turn token prefixes into samples: `HFEngine` shares the trainer's model, `VLLMEngine` has a copy.
+
+Modules, in reading order:
+    hf: HFEngine: generation by a transformers model, plain or with LoRA; keeps conversations' caches from turn to turn.
+    prefill, decode: the pass over the prefixes of a batch, and its decoding loop.
+    kv_cache: the KV cache: keys and values in one tensor, and sessions that are kept between calls.
+    draws: tokens drawn from logits: temperature, top-k, top-p, allowed ids, seeds, logprobs, entropies.
+    stops: end-of-sequence tokens and stop texts.
+    modes: evaluation mode for a while; the last layer's feed-forward part computed at some places alone.
+    vllm, vllm_process: VLLMEngine, its sync of weights; vLLM's environment variables and side effects.
+    probe: the check after a sync that an engine has the trainer's weights.
+"""
 
 from typing import TYPE_CHECKING, Any
 

@@ -1,4 +1,4 @@
-"""The decoding loop of one batch: draw, note, drop the rows that ended, run the model on the drawn tokens."""
+"""The decoding loop of one batch draws tokens, drops the rows that ended, and runs the model on the drawn tokens."""
 
 from collections.abc import Callable
 from typing import Any

@@ -1,4 +1,4 @@
-"""Drawing tokens from logits: one uniform a token, through the inverse of the cumulative distribution."""
+"""Tokens are drawn from logits by one uniform each, through the inverse of the cumulative distribution."""
 
 from collections.abc import Sequence
 from typing import NamedTuple

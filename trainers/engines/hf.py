@@ -1,4 +1,4 @@
-"""An engine over a transformers model that the trainer shares: nothing is copied when its weights change.
+"""`HFEngine` samples from a transformers model that the trainer shares: nothing is copied when its weights change.
 
 It keeps each conversation's keys and values from turn to turn, so a turn costs its new tokens only. They belong to the
 weights that made them: call `forget()` after every change of weights. Without it a kept conversation goes on from the

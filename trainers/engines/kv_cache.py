@@ -1,4 +1,4 @@
-"""Keys and values of a batch in one preallocated tensor, written in place; and those that sessions keep between calls.
+"""Keys and values of a batch are written in place into one preallocated tensor, and sessions keep theirs between calls.
 
 All rows write to the same columns at a time, whatever their lengths: a row has holes where others are longer, and the
 attention mask hides them. So a step's write is one slice, and what the model reads is a view.

@@ -1,4 +1,4 @@
-"""Evaluation mode for a while, on a model that is being trained."""
+"""A model in training is put into evaluation mode for a while, and its last MLP is computed only where it is read."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -1,4 +1,4 @@
-"""From prefixes to a batch that is ready to decode: what is kept is loaded, what is shared is computed once."""
+"""Prefixes become a batch that is ready to decode: what is kept is loaded, and equal prefixes are computed once."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field

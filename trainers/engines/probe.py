@@ -1,4 +1,4 @@
-"""Does an engine that has a copy of the weights have the trainer's? Logprobs of fixed tokens tell."""
+"""A probe tells by the logprobs of fixed tokens whether an engine's copy of the weights is the trainer's."""
 
 import math
 from collections.abc import Iterable, Sequence

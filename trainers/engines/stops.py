@@ -1,4 +1,4 @@
-"""Where a row's generation ends: an end-of-sequence token, or the token that completes a stop text."""
+"""A row's generation ends at an end-of-sequence token, or at the token that completes a stop text."""
 
 from collections.abc import Iterable, Sequence
 

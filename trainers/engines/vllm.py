@@ -1,6 +1,6 @@
-"""vLLM as an engine, in the trainer's own process or in one that vLLM starts: token ids in, token ids out.
+"""`VLLMEngine` samples with vLLM, in the trainer's own process or in one that vLLM starts: token ids in, token ids out.
 
-What differs from HFEngine:
+It differs from HFEngine in this:
 
 - A conversation's cache is found by its tokens, not by its name: `Prefix.session` is not read, and whatever begins with
   blocks of tokens that were seen before is not computed again. Two conversations that begin alike share those blocks.

@@ -1,4 +1,4 @@
-"""What vLLM needs of the process it lives in, and what it does to that process, which is undone here."""
+"""vLLM gets the environment variables that it needs of its process, and what it changes in that process is undone."""
 
 import os
 import random

@@ -1,8 +1,8 @@
-"""Demonstrations for ids with expanded actions: a good player, led astray by chance and never by what is hidden.
+"""Demonstrations for ids with expanded actions show a good player that errs by chance, never by what is hidden.
 
-The twin of `trainers.demonstrations` for actions that are no text. Chance decides wherever language is active, before a call,
-an answer or the end, so that no call is left half done. For sorting there are players that sort well and waste calls, whose
-imitation leaves reinforcement something to improve; for every id there is one that uses no tool at all.
+They are the twin of `trainers.demonstrations` for actions that are no text. Chance decides wherever language is active, before
+a call, an answer or the end, so that no call is left half done. For sorting there are players that sort well and waste calls,
+whose imitation leaves reinforcement something to improve; for every id there is one that uses no tool at all.
 """
 
 import random
@@ -12,6 +12,8 @@ from typing import Any
 import gymnasium as gym
 
 from agent_envs.base.errors import UsageError
+from agent_envs.core.trajectory import Trajectory
+from agent_envs.core.wrapper_stack import core_of
 from agent_envs.envs.expa.actions import END, LANGUAGE
 from agent_envs.envs.expa.expanded_env import ExpandedActionEnv
 from agent_envs.envs.expa.sorting.algorithms import ALGORITHMS, Moves, able_sizes
@@ -19,9 +21,8 @@ from agent_envs.envs.expa.sorting.environments import SYMBOLS
 from agent_envs.envs.expa.sorting.knowledge import Pair
 from agent_envs.envs.expa.sorting.solver import known_relations
 from agent_envs.envs.expa.sorting.tasks import SortData
-from agent_envs.rollout.policy import CompanionPolicy, Reply, Request, core_of
 from agent_envs.rollout.episode_runner import run_episode
-from agent_envs.core.trajectory import Trajectory
+from agent_envs.rollout.policy import CompanionPolicy, Reply, Request
 from trainers.expanded.flaws import ExpandedFlaws, expanded_flaws_of, fixed_order
 from trainers.guesses import guess
 from trainers.tiny import spread_task

@@ -1,4 +1,4 @@
-"""One episode with expanded actions: decisions in, environment steps and tokens out.
+"""An episode with expanded actions takes decisions and gives environment steps and tokens.
 
 A run of language is stepped as one text when it ends, before a routing action or `end`: in between nothing changes.
 """
@@ -10,13 +10,14 @@ from typing import Any
 import gymnasium as gym
 
 from agent_envs.base.errors import EnvFault, UsageError
-from agent_envs.envs.expa import ExpandedActionEnv
 from agent_envs.base.messages import Message
-from agent_envs.rollout.policy import Reply, core_of
-from agent_envs.rollout.episode_runner import EpisodeResult, record_turn, shown, turn_seed, used_by
-from agent_envs.rollout.run_log import Planned
 from agent_envs.core.snapshot import Snapshot, snapshot
 from agent_envs.core.trajectory import Header, Trajectory, Turn
+from agent_envs.core.wrapper_stack import core_of, shown_messages, wrapper_usage
+from agent_envs.envs.expa import ExpandedActionEnv
+from agent_envs.rollout.episode_runner import EpisodeResult, record_turn, turn_seed
+from agent_envs.rollout.policy import Reply
+from agent_envs.rollout.run_log import Planned
 from trainers.contracts import TokenSequence
 from trainers.expanded.sequences import END, ExpandedChat, ExpandedTokens
 
@@ -98,7 +99,7 @@ class WalkingEpisode:
                 _, info = self._env.reset(seed=item.seed, options=options)
                 if info["context"] != "append" or info["prefill"]:
                     raise UsageError(f"{self._core.env_id}: ExpandedPlayer takes no wrapper that replaces or prefills")
-            self._prompt = (start.prompt or self._core.episode.prompt) if start else shown(self._env, info)
+            self._prompt = (start.prompt or self._core.episode.prompt) if start else shown_messages(self._env, info)
             prompt = self._words.opened(self._prompt)
             limit = len(prompt) + room(len(prompt))
             self.seed = turn_seed(item.key, 0)
@@ -136,7 +137,7 @@ class WalkingEpisode:
             return EpisodeResult(Trajectory(head, (), ()), "fault", self._fault, seconds=seconds)
         trajectory = Trajectory(core.episode.header, self._prompt, tuple(self._turns), success=self._success)
         status = "terminated" if self._turns[-1].terminated else "truncated"
-        usage = {"input": len(self._words.opened(self._prompt)), "output": self.decisions, **used_by(self._env)}
+        usage = {"input": len(self._words.opened(self._prompt)), "output": self.decisions, **wrapper_usage(self._env)}
         return EpisodeResult(trajectory, status, usage=usage, seconds=seconds)
 
     def _go_on(self) -> None:

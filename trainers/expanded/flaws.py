@@ -1,15 +1,14 @@
-"""What demonstrations with expanded actions do wrong on purpose: chances, and wasteful ways to sort."""
+"""Demonstrations with expanded actions err on purpose: flaws strike by chance, and some ways to sort are wasteful."""
 
 import json
 import random
-from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import combinations
 
 from agent_envs.base.errors import UsageError
 from agent_envs.envs.expa.sorting.algorithms import Moves, able_sizes
-from agent_envs.envs.expa.sorting.knowledge import Pair, closure, minimal_swaps
+from agent_envs.envs.expa.sorting.knowledge import Pair, closure, known_order, minimal_swaps
 
 KINDS = ("early", "repeated", "sampled")
 STRATEGIES = ("solver", "fixed_order", "mixture")
@@ -96,8 +95,7 @@ def fixed_order(n: int, rng: random.Random, skip: float, fewest_swaps: float) ->
         if {(one, other), (other, one)} & closure(known) and rng.random() < skip:
             continue
         known.add((one, other) if (yield "compare", one, other) else (other, one))
-    behind = Counter(other for _, other in closure(known))
-    target = tuple(sorted(range(n), key=behind.__getitem__))
+    target = known_order(n, known)
     for one, other in minimal_swaps(tuple(range(n)), target) if thrifty else neighbour_swaps(target):
         yield "swap", one, other
 

@@ -1,4 +1,4 @@
-"""Episodes with expanded actions, sampled token by token: environments in lock-step over one KV cache.
+"""`ExpandedPlayer` samples episodes with expanded actions token by token: environments in lock-step over one KV cache.
 
 `run_many` asks a policy for turns; here the policy chooses tokens, and which of them are turns shows when they are there. So
 the player steps environments itself, and makes of each planned episode the result that `run_many` would have made.
@@ -16,11 +16,11 @@ import torch
 from gymnasium.envs.registration import EnvSpec
 
 from agent_envs.base.errors import UsageError
-from agent_envs.rollout.policy import core_of
+from agent_envs.core.trajectory import Trajectory
+from agent_envs.core.wrapper_stack import core_of
 from agent_envs.rollout.episode_runner import EpisodeResult
 from agent_envs.rollout.run_log import Planned
-from agent_envs.rollout.run_many import Services
-from agent_envs.core.trajectory import Trajectory
+from agent_envs.services.run_services import Services
 from trainers.contracts import Sampling, TokenSequence
 from trainers.engines.draws import check_sampling
 from trainers.engines.kv_cache import check_cacheable
@@ -163,7 +163,7 @@ class ExpandedPlayer:
             place = taken.get(item.spec, 0)
             env = self._env(item.spec, place)
             core = core_of(env)
-            core.recording, core.charged = self.services.recording, self.services.charged
+            core.services = self.services
             taken[item.spec] = place + (item.key not in starts)
             start = starts.get(item.key)
             episode = episodes[item.key] = WalkingEpisode(self._words, start.env if start else env, item)

@@ -1,4 +1,4 @@
-"""Sampling tokens and expanded actions for many rows in lock-step: one KV cache, one token a row a forward pass.
+"""Tokens and expanded actions are sampled for many rows in lock-step: one KV cache, one token a row a forward pass.
 
 Every row feeds a token in every pass: what it just chose, or the next token of what its last action appended, in which case it
 chooses nothing. Heads are computed for rows that choose: the language head for those in language mode alone.

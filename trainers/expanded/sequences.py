@@ -1,4 +1,4 @@
-"""Episodes with expanded actions as tokens: while they are played, from their record, and from demonstrations.
+"""Episodes with expanded actions become tokens: while they are played, from their record, and from demonstrations.
 
 The model reads vocabulary tokens only. What an action appends, its description and what the environment answers, is encoded
 once, as one text; the decision for the action stands at the first of these tokens, as a target beyond the vocabulary.
@@ -11,11 +11,11 @@ from typing import Any
 import gymnasium as gym
 
 from agent_envs.base.errors import UsageError
-from agent_envs.envs.expa import ExpandedActionEnv, VocabularyRow, expanded_vocabulary
 from agent_envs.base.messages import Message
-from agent_envs.rollout.policy import core_of
 from agent_envs.base.protocol import Malformed
 from agent_envs.core.trajectory import Trajectory, Turn
+from agent_envs.core.wrapper_stack import core_of
+from agent_envs.envs.expa import ExpandedActionEnv, VocabularyRow, expanded_vocabulary
 from trainers.contracts import TokenSequence
 from trainers.tokens import ChatTokenizer
 

@@ -1,4 +1,4 @@
-"""The decision tree of a sorting policy: all that it does with n! permutations, read back from its greedy episodes.
+"""The decision tree of a sorting policy is read back from its greedy episodes: all that it does with n! permutations.
 
 A node is a call, and two episodes share it as long as all calls before it, and what they told, were the same. A comparison is
 implied where its outcome follows from those before it (an item compared with itself, too); without them, a learned policy is
@@ -13,11 +13,11 @@ from math import factorial
 from typing import Any
 
 from agent_envs.base.errors import UsageError
+from agent_envs.core.trajectory import Task, TaskSource, Trajectory
 from agent_envs.envs.expa.sorting.environments import SYMBOLS
 from agent_envs.envs.expa.sorting.knowledge import Pair, closure, minimal_swaps, sorted_order
 from agent_envs.envs.expa.sorting.tasks import SortData
 from agent_envs.rollout.episode_runner import EpisodeResult
-from agent_envs.core.trajectory import Task, TaskSource, Trajectory
 
 Permutation = tuple[int, ...]
 Names = tuple[str, str]

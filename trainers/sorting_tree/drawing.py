@@ -1,4 +1,4 @@
-"""A sorting policy's decision tree as text, as JSON, and as a picture for a README.
+"""A sorting policy's decision tree is written as text, as JSON, and as a picture for a README.
 
 The picture is one SVG file without script or outside font, light or dark as its reader prefers, on a ground of its own. Time
 goes from left to right; the ends stand in one column, a row each, with the swaps that come last and the order that was found.
@@ -12,9 +12,9 @@ from string import Template
 from typing import Any
 from xml.etree import ElementTree
 
+from agent_envs.core.trajectory import Trajectory
 from agent_envs.envs.expa.sorting.environments import SYMBOLS
 from agent_envs.rollout.episode_runner import EpisodeResult
-from agent_envs.core.trajectory import Trajectory
 from trainers.sorting_tree.decision_tree import End, Names, Node, Swap, Tree, chain, decision_trees, pruned
 
 ROW, BOX, GAP, PAD, MARGIN = 23.0, 18.0, 37.0, 8.0, 20.0

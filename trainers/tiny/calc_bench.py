@@ -1,4 +1,4 @@
-"""A small Calc-Bench: the mixture of the four calculator tasks as text, each with arguments of its own.
+"""A small Calc-Bench mixes the four calculator tasks as text, each with arguments of its own.
 
 `agent_envs/CalcBench-v0` mixes tasks of the paper's sizes, which a model made here from nothing cannot read. This one mixes
 the same sources, smaller as its arguments say; importing this module registers it as `trainers/SmallCalcBench-v0`.
@@ -29,30 +29,14 @@ class SmallCalcBench(CalculatorText):
     Task sources:
         Generated: `Arithmetic`, `Countdown`, `GSM8KScaled` and `Count`, a quarter each.
 
-    Action:
-        $action_text
-
-    Observation:
-        $observation_text
-
-    Tools:
-        $tools
-
-    Reward:
-        $reward
-
-    Episode end:
-        $end_text
-
-    Info:
-        $info_text
+    Action, observation, tools, reward, episode end, info:
+        Those of `CalcBench`, and so are the arguments that are not named here.
 
     Arguments:
         arithmetic: arguments of `ArithmeticSource`.
         countdown: arguments of `CountdownSource`.
         word_problems: arguments of `ScaledSource`.
         count: arguments of `CountSource`.
-        $arguments_text
 
     Version history:
         v0: first version.

@@ -1,4 +1,4 @@
-"""A tokenizer fitted to an environment: from what its built-in agents see and say on training tasks."""
+"""A tokenizer is fitted to an environment by what its built-in agents see and say on training tasks."""
 
 import json
 import re
@@ -11,11 +11,12 @@ from typing import Any
 import gymnasium as gym
 from transformers import PreTrainedTokenizerFast
 
-from agent_envs.rollout.policy import CompanionPolicy, core_of
 from agent_envs.base.progress import stage_lines
 from agent_envs.core.registry import full_id
-from agent_envs.rollout.episode_runner import run_episode
 from agent_envs.core.trajectory import TaskSource, Trajectory
+from agent_envs.core.wrapper_stack import core_of
+from agent_envs.rollout.episode_runner import run_episode
+from agent_envs.rollout.policy import CompanionPolicy
 from trainers.stacks import WrapperRow, wrapped
 from trainers.tiny.tokenizers import byte_tokenizer, pieces_of, word_tokenizer
 

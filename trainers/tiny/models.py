@@ -1,4 +1,4 @@
-"""Models of a few hundred thousand weights, from nothing: Qwen2's equations, in a folder of Llama's kind.
+"""Models of 0.1 to 10 million weights are made from nothing: Qwen2's equations, in a folder of Llama's kind.
 
 Beside a model of Qwen's kind `AutoTokenizer` takes any tokenizer for Qwen's; beside one of Llama's kind it reads what is there.
 """

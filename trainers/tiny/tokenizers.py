@@ -1,4 +1,4 @@
-"""Word-level and byte-level tokenizers, with exact round trips."""
+"""Tokenizers of words and of bytes are made here; texts come back exactly, but for two marks of the word-level ones."""
 
 import re
 from collections.abc import Iterable, Sequence

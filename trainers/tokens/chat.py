@@ -1,4 +1,4 @@
-"""Conversations as tokens: what was sampled stays as it was sampled, everything else is encoded once, on entry."""
+"""Conversations become tokens: what was sampled stays as it was sampled, everything else is encoded once, on entry."""
 
 import json
 from collections.abc import Mapping, Sequence

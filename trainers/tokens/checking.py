@@ -1,4 +1,4 @@
-"""What a chat template does to conversations that grow: checked by rendering some."""
+"""A chat template is checked by rendering conversations that grow: a report says what it changes, drops or refuses."""
 
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Text to tokens and back, in the middle of a conversation."""
+"""A codec turns text to tokens and back, in the middle of a conversation."""
 
 from collections.abc import Sequence
 

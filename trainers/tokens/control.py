@@ -1,4 +1,4 @@
-"""Control tokens: what a chat template builds turns with, and what no message may smuggle in as text."""
+"""Control tokens build the turns of a chat template, and no message may smuggle them in as text."""
 
 import re
 from collections.abc import Mapping

@@ -1,11 +1,11 @@
-"""The text of a conversation in pieces: its opening, and what follows a turn of the assistant, whatever the turn was."""
+"""A conversation is rendered in pieces: its opening, and what follows a turn of the assistant, whatever the turn was."""
 
 import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from agent_envs.base.serialization import sha256_text
 from agent_envs.base.errors import UsageError
+from agent_envs.base.serialization import sha256_text
 from trainers.tokens.checking import TemplateReport
 from trainers.tokens.rendering import ChatTemplate, Rows
 

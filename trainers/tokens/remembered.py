@@ -1,4 +1,4 @@
-"""A function's latest results, as many as their arguments leave room for."""
+"""A cache keeps a function's latest results, as many as their arguments leave room for."""
 
 import threading
 from collections import OrderedDict

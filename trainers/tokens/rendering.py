@@ -1,4 +1,4 @@
-"""Chat templates as text: where they come from, how they are rendered, and the shape of messages that they take."""
+"""Chat templates are found, rendered as text, and given messages in the shape that they take."""
 
 import json
 from collections.abc import Collection, Mapping, Sequence

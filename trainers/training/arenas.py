@@ -1,4 +1,4 @@
-"""Memory of the C library: episodes play in many short-lived threads."""
+"""The C library is limited to few memory arenas, because episodes play in many short-lived threads."""
 
 import contextlib
 import ctypes

@@ -1,4 +1,4 @@
-"""Checkpoints that a kill cannot break, and from which a run goes on exactly.
+"""Checkpoints are written so that a kill cannot break them, and a run goes on from them exactly.
 
 A checkpoint `step-00000012/` holds `weights.safetensors` (what is trained: all weights, or the adapter), `optimiser.pt`
 and `rng.pt` (read with `weights_only=True`), and `state.json`: the step, the trainer's own state, the sha256 of the other
@@ -18,8 +18,8 @@ from typing import Any
 
 import torch
 
-from agent_envs.base.serialization import digest
 from agent_envs.base.errors import UsageError
+from agent_envs.base.serialization import digest
 from trainers.training.folders import PART, remove_folder, whole_folder
 from trainers.training.optimise import Optimiser
 

@@ -1,4 +1,4 @@
-"""Learning curves as a picture: a panel a metric, seeds thin, their mean thick, evaluations with their intervals."""
+"""Learning curves are drawn as a picture: a panel a metric, seeds thin, their mean thick, evaluations with intervals."""
 
 import math
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""Folders that are there whole or not at all, whatever moment the process is killed at."""
+"""A folder is written whole or not at all, whatever moment the process is killed at."""
 
 import contextlib
 import os

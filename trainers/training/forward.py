@@ -1,4 +1,4 @@
-"""Logprobs and entropies of the trained tokens alone, without ever holding the logits of a whole batch."""
+"""Logprobs and entropies are computed for the trained tokens alone, without ever holding the logits of a whole batch."""
 
 import weakref
 from typing import Any, NamedTuple

@@ -1,4 +1,4 @@
-"""Metrics of training: rows in a file, and by flag TensorBoard, trackio and Weights & Biases; a live table.
+"""Metrics of training go into a file and a live table, and by flag to TensorBoard, trackio and Weights & Biases.
 
 Names are TRL's: `reward`, `reward_std`, `frac_reward_zero_std`, `entropy`, `clip_ratio/*`, `completions/*`, `tools/*`,
 `num_tokens`, `grad_norm`, `step_time`, `kl`, `learning_rate`, `loss`; those of evaluations begin with `eval/`. A metric

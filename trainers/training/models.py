@@ -1,4 +1,4 @@
-"""Models and tokenizers in and out: whole or with LoRA, a frozen reference, folders that transformers and vLLM load."""
+"""Models and tokenizers are loaded and saved: whole or with LoRA, a frozen reference, folders for transformers and vLLM."""
 
 import contextlib
 import copy

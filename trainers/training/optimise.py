@@ -1,4 +1,4 @@
-"""AdamW, its schedule, and sums over processes.
+"""The optimiser is AdamW with a schedule, and gradients and counts are summed over processes.
 
 A trainer calls backward once a micro-batch on losses that already have the denominators of the whole step, so gradients
 add up, over micro-batches and then over processes, to those of one large batch. The model is never wrapped in DDP: that

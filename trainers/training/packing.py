@@ -1,4 +1,4 @@
-"""Every token of a micro-batch once: rows that begin alike share the computation of their beginning, padding has none.
+"""Packing computes every token of a micro-batch once: rows that begin alike share their beginning, padding is left out.
 
 What a causal model makes of a token depends on the tokens up to it. So rows that begin with the same tokens (a prompt, and
 what a group of episodes has in common after it) have the same states there, and one copy serves them all; gradients that

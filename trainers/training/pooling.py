@@ -1,4 +1,4 @@
-"""Metrics of several micro-batches, gradient steps or processes as those of all of them together."""
+"""Metrics of several micro-batches, gradient steps or processes are pooled as those of all of them together."""
 
 from collections.abc import Callable, Mapping, MutableMapping, Sequence
 from typing import Any

@@ -1,4 +1,4 @@
-"""The processes of a run: which part each has, and numbers of all of them."""
+"""The processes of a run share out its episodes and rows, and sum their numbers."""
 
 import contextlib
 from collections.abc import Iterator, Mapping, Sequence

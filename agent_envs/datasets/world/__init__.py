@@ -1,9 +1,17 @@
-"""A fictional world of linked facts: passages to search and questions that need several of them.
+"""A fictional world of linked facts is generated, as passages to search and multi-hop questions that need several of them.
 
 People, cities, regions, novels, films, songs, paintings, companies, universities and museums are invented from a seed,
-related to each other, told in passages and asked about in chains and comparisons. Nothing in it can have been seen in
+related to each other, stated in passages and asked about in chains and comparisons. Nothing in it can have been seen in
 training: with the open vocabulary every proper name is coined for its world. The closed vocabulary draws all words from
 one published list instead (`closed_vocabulary`), for word-level models that are trained from scratch.
+
+Modules, in reading order:
+    relations: kinds of entities, their relations, and the wordings of passages and questions (`wordings.json`).
+    names: coined and closed-vocabulary names of people, cities, works and organisations.
+    facts: the entities and their dated facts, and the facts that are hidden for unanswerable questions.
+    text: the passages, long or short.
+    questions: chains (bridge), comparisons and unanswerable questions, with answers, support and oracle searches.
+    lookup: the BM25 check that every search of a solution finds its passage.
 """
 
 import random
@@ -12,9 +20,10 @@ from dataclasses import asdict, dataclass
 from functools import cache, lru_cache
 from typing import Any
 
-from agent_envs.base.serialization import canonical_json
 from agent_envs.base.documents import MemoryCorpus
 from agent_envs.base.errors import UsageError
+from agent_envs.base.serialization import canonical_json
+from agent_envs.datasets.seeded import SPLITS
 from agent_envs.datasets.world.facts import FIRST_YEAR, LAST_YEAR, TRADES, Facts
 from agent_envs.datasets.world.names import COMPANY_SUFFIXES, Namer, name_words
 from agent_envs.datasets.world.questions import MOST_GAP, UNKNOWN, Asker, WorldQuestion, WorldStep
@@ -33,7 +42,6 @@ __all__ = [
     "tell_world",
 ]
 
-SPLITS = ("train", "dev", "test")
 KINDS = ("bridge", "comparison")
 VOCABULARIES = ("open", "closed")
 

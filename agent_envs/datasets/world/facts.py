@@ -1,4 +1,4 @@
-"""The entities of a fictional world and the dated relations between them, consistent and one value each."""
+"""The entities of a fictional world and the dated relations between them are drawn, consistent and one value each."""
 
 import random
 from dataclasses import dataclass, field
@@ -37,7 +37,7 @@ class Entity:
     """Something with a name, a noun that says what it is, and facts.
 
     Attributes:
-        kind: a key of `world_relations.kinds()`.
+        kind: a key of `relations.kinds()`.
         name: unique among the entities of its kind; only works of different kinds can share one.
         noun: what passages call it.
         facts: by name of relation.

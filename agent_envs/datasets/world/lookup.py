@@ -1,4 +1,4 @@
-"""Ranks a fictional world's passages by BM25, to keep only questions whose every look-up can succeed."""
+"""`Lookup` ranks a fictional world's passages by BM25, to keep only questions whose every look-up can succeed."""
 
 import re
 from collections.abc import Sequence

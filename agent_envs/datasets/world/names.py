@@ -1,4 +1,4 @@
-"""Names for a fictional world: coined from syllables without end, or combined from a fixed closed list."""
+"""Names for a fictional world are coined from syllables without end, or combined from a fixed closed list."""
 
 import random
 from itertools import product

@@ -1,4 +1,4 @@
-"""Asks about a fictional world: chains of relations, comparisons, and facts that no passage states."""
+"""`Asker` draws questions about a fictional world: chains of relations, comparisons, and facts that no passage states."""
 
 import random
 from collections.abc import Callable, Sequence

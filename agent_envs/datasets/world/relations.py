@@ -1,4 +1,4 @@
-"""What a fictional world can say and ask: each kind of entity with its relations and their wordings.
+"""Relations define what a fictional world can say and ask: each kind of entity with its relations and their wordings.
 
 The wordings are data, in `wordings.json`. In each list the first is the plain one, which a world without
 paraphrases uses alone. Of the descriptions (`nouns`), questions (`asks`) and comparisons the plain one repeats the

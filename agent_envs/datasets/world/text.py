@@ -1,4 +1,4 @@
-"""Tells the facts of a fictional world as passages."""
+"""The facts of a fictional world are written as passages."""
 
 import random
 from collections import Counter

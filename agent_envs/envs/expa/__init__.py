@@ -1,4 +1,17 @@
-"""ExpA: calculator and sorting tasks with an expanded action space, and the same tasks as plain text (arXiv 2510.07581)."""
+"""ExpA holds calculator and sorting tasks with an expanded action space, and the same tasks as plain text (arXiv 2510.07581).
+
+Modules, in reading order:
+    problem: a problem: tasks, prompt, external environments, reward and success, shared by both kinds of environments.
+    actions: external environments, expanded actions, and their token ids (`expanded_vocabulary`).
+    expanded_env, text_env: the two TurnEnvs, with expanded actions and action mask, or with tool calls as tags in text.
+    calculator/: arithmetic, Countdown, counting, word problems, Calc-Bench; the calculator itself and its rewards.
+    sorting/: sorting and ordering with compare and swap, reference algorithms, rewards for few comparisons.
+    generated: what generated tasks share: their data, the steps of a solver, the sizes of splits.
+    discrete: `DiscreteActions`, a wrapper for classic reinforcement learning: Discrete actions, numeric observation, mask.
+    solver, feedback: oracle policy and random policy; scripted feedback, with its texts in feedback.json.
+    labels: labels of tasks and metrics of episodes for reports.
+    prompt.md: the prompts of all ids.
+"""
 
 from agent_envs.core.env import register_companions
 from agent_envs.envs.expa.actions import (
@@ -23,7 +36,7 @@ __all__ = [
     "expanded_vocabulary",
 ]
 
-for _class in ("tag_face:TagEnv", "machine:ExpandedActionEnv"):
+for _class in ("text_env:TagEnv", "expanded_env:ExpandedActionEnv"):
     register_companions(
         f"agent_envs.envs.expa.{_class}",
         solver="agent_envs.envs.expa.solver:next_action",

@@ -1,7 +1,7 @@
-"""Expanded actions and the external environments that they belong to (arXiv 2510.07581, section 2).
+"""Expanded actions extend a policy's vocabulary and belong to external environments (arXiv 2510.07581, section 2).
 
 An external environment is one class: `actions`, `legal(state)` and `step(state, action) -> (observation, state, exit)`.
-The episode machine in `machine.py` routes into it; the text face in `tag_face.py` plays a tag's text through the same steps.
+The environment in `expanded_env.py` routes into it; the one in `text_env.py` plays a tag's text through the same steps.
 Nothing here knows a tokenizer: `expanded_vocabulary` says which ids a trainer gives to the actions of a tokenizer of its own.
 """
 
@@ -10,8 +10,8 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from agent_envs.base.serialization import state_type
 from agent_envs.base.errors import UsageError
+from agent_envs.base.serialization import state_type
 
 LANGUAGE = "language"
 END = 0
@@ -125,7 +125,7 @@ def expanded_actions(environments: Sequence[ExternalEnvironment]) -> tuple[Expan
         missing = [name for name in ("name", "desc", "actions", "legal", "step") if not hasattr(environment, name)]
         if missing or not isinstance(environment, ExternalEnvironment):
             lacks = (
-                f"lacks {', '.join(missing)}" if missing else "is no subclass of agent_envs.envs.expa.ExternalEnvironment"
+                f"lacks {', '.join(missing)}" if missing else "is no subclass of agent_envs.expa.ExternalEnvironment"
             )
             raise UsageError(f"external environment {type(environment).__name__} {lacks}")
     found = [ExpandedAction(END, "end", "", (LANGUAGE,), "end")]

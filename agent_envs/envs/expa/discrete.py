@@ -1,4 +1,4 @@
-"""A view for classic reinforcement learning: decisions only, with a mask and numbers to see."""
+"""`DiscreteActions` shows sorting to classic reinforcement learning: decisions only, with a mask and numbers to see."""
 
 from operator import index
 from typing import Any
@@ -7,8 +7,8 @@ import gymnasium as gym
 import numpy as np
 from gymnasium.spaces import Box, Discrete
 
-from agent_envs.core.env import TurnWrapper
 from agent_envs.base.errors import UsageError
+from agent_envs.core.env import TurnWrapper
 from agent_envs.envs.expa.actions import LANGUAGE
 from agent_envs.envs.expa.expanded_env import ExpandedActionEnv, ExpandedState
 from agent_envs.envs.expa.sorting.environments import SYMBOLS, PairEnvironment

@@ -1,4 +1,4 @@
-"""The episode machine of the expanded action space: Algorithm 1 of the paper (arXiv 2510.07581), one action a step.
+"""`ExpandedActionEnv` plays Algorithm 1 of the paper (arXiv 2510.07581): each turn is a text or one expanded action.
 
 The global state is (history, active environment, latent state). The history is the prompt followed by one growing text: what
 the policy wrote, and what expanded actions appended (`observation` = desc(action) + result). It is kept as turns.
@@ -11,7 +11,11 @@ from typing import Any
 import numpy as np
 from gymnasium.spaces import Discrete, OneOf
 
+from agent_envs.base.arguments import whole_number
+from agent_envs.base.messages import Message, ToolResult
+from agent_envs.base.protocol import Malformed, Say
 from agent_envs.base.serialization import state_type
+from agent_envs.base.spaces import Utterance
 from agent_envs.core.env import Episode, Outcome, Task, TurnEnv
 from agent_envs.core.episode import MAX_ACTION_CHARACTERS, cut_text, legal_text
 from agent_envs.envs.expa.actions import (
@@ -25,10 +29,7 @@ from agent_envs.envs.expa.actions import (
     expanded_actions,
     expanded_vocabulary,
 )
-from agent_envs.envs.expa.problem import Problem
-from agent_envs.base.messages import Message, ToolResult
-from agent_envs.base.protocol import Malformed, Say
-from agent_envs.base.spaces import Utterance
+from agent_envs.envs.expa.problem import MAX_LIMIT, Problem
 
 MAX_REFUSED_CHARACTERS = 1000
 UNKNOWN = -1  # how an integer that is no expanded action is recorded, whatever its size
@@ -56,7 +57,12 @@ class ExpandedActionEnv(TurnEnv):
     problem: Problem
 
     def play_problem(self, problem: Problem, max_actions: int) -> None:
-        """Take the tasks, the reward and the environments of a problem, and the limit on actions."""
+        """Take the tasks, the reward and the environments of a problem, and the limit on actions.
+
+        Raises:
+            UsageError: the limit is out of its range.
+        """
+        whole_number(type(self).__name__, "max_actions", max_actions, 1, MAX_LIMIT)
         self.problem = problem
         self.source, self.reward_spec, self.max_turns = problem.source, problem.reward, max_actions
         self.route_to(*problem.environments)

@@ -1,14 +1,30 @@
-"""Scripted feedback for ExpA's tasks on both faces: the conversation says whether to calculate or to sort."""
+"""Scripted feedback for ExpA's tasks advises on calculating or on sorting, by the question of the conversation.
+
+On calculating it names the calculation that is still to be made, or the answer and its form; on sorting the comparison or the
+swap that is still to be made, or nothing more.
+"""
 
 import random
+import re
 from collections.abc import Sequence
 
-from agent_envs.envs.expa.calculator import feedback as calculator
-from agent_envs.envs.expa.sorting import feedback as sorting
 from agent_envs.base.messages import Message
+from agent_envs.envs.expa.calculator.derivations import Derivation, derivation
+from agent_envs.envs.expa.sorting.environments import SYMBOLS
+from agent_envs.envs.expa.sorting.knowledge import Pair, known_order, minimal_swaps, next_comparison
 from agent_envs.wrappers.scripted_feedback import Hint, Wordings, scripted
 
 WORDINGS = Wordings(__package__)
+_MOST_SEQUENCE = 100  # characters
+_NUMBER = re.compile(r"\d+(?:\.\d+)?")
+_CALLS = (
+    re.compile(r"<calculator>([^<>]{1,600})(?:</calculator>[^<]{0,10000})?<result> ([^<]{0,2000}) </result>"),
+    re.compile(r" calculate ([-+*/().0-9]{1,600})=([^\n]{0,2000})"),
+)
+_ITEMS = re.compile(r"The items ([A-H](?:, [A-H]){1,7}) ")
+_RELATION = re.compile(r"\b([A-H])([<>])([A-H])\b")
+_COMPARED = re.compile(r"(?:<result>|:) ([A-H]) ([<>]) ([A-H])\b")
+_ARRANGED = re.compile(r"(?:<result>|=>) ([A-H](?:, [A-H]){1,7})(?![\w,])")
 
 
 def give_feedback(messages: Sequence[Message], mode: str, quality: str, rng: random.Random) -> str:
@@ -19,5 +35,70 @@ def give_feedback(messages: Sequence[Message], mode: str, quality: str, rng: ran
 def _advise(messages: Sequence[Message], mode: str, quality: str) -> Hint:
     opened = next((place for place, message in enumerate(messages) if message.role == "user"), 0)
     question = messages[opened].content
-    advise = sorting.advise if question.startswith("The items ") else calculator.advise
+    advise = _on_sorting if question.startswith("The items ") else _on_calculating
     return advise(question, messages[opened + 1 :], mode, quality)
+
+
+def _on_calculating(question: str, messages: Sequence[Message], mode: str, quality: str) -> Hint:
+    """Return the situation of a conversation about `question`, whose last line is about the form of the answer."""
+    question = question.rpartition("\nGive your final answer")[0]
+    said = "".join(message.content for message in messages)
+    calls = [call for pattern in _CALLS for call in pattern.findall(said)]
+    computed = {"".join(call[0].split()).removesuffix("=") for call in calls}
+    plan, numbers = derivation(question), _NUMBER.findall(question) or ["0"]
+    pending = next((step for step in plan.steps if step not in computed), "")
+    if mode == "exploit" and quality == "good":
+        return _next_step(plan, pending, [number for number in numbers if number not in said])
+    slots = {"number": numbers[0], "guess": numbers[-1], "step": plan.steps[0] if plan.steps else numbers[0]}
+    if plan.kind == "count":
+        return "count", {**slots, "guess": str(len(plan.sequence) + 1)}
+    return "pending" if pending or not plan.steps else "known", slots
+
+
+def _next_step(plan: Derivation, pending: str, unused: Sequence[str]) -> Hint:
+    """Return the next step of a derivation; where there is none, what was not used yet."""
+    if pending:
+        return "calculate", {"step": pending}
+    if plan.kind == "count":
+        sequence = " ".join(plan.sequence)
+        return "count", {"item": plan.item, "sequence": sequence if len(sequence) <= _MOST_SEQUENCE else ""}
+    if plan.steps:
+        return plan.kind, {"step": plan.steps[-1]}
+    return ("unused", {"number": unused[0]}) if unused else ("enough", {})
+
+
+def _on_sorting(question: str, messages: Sequence[Message], mode: str, quality: str) -> Hint:
+    """Return the situation of a conversation about `question`.
+
+    Raises:
+        ValueError: items and results contradict each other.
+    """
+    items = _ITEMS.match(question)
+    if items is None:
+        raise ValueError("no items")
+    size, shown = len(items[1].split(", ")), "".join(m.content for m in messages if m.author != "policy")
+    told = (*_RELATION.findall(question), *_COMPARED.findall(shown))
+    pairs = ((one, other) if sign == "<" else (other, one) for one, sign, other in told)
+    known = frozenset((SYMBOLS.index(less), SYMBOLS.index(more)) for less, more in pairs)
+    arranged = [items[1], *_ARRANGED.findall(shown)][-1].split(", ")
+    situation, pair = _next_move(question, size, known, tuple(map(SYMBOLS.index, arranged)))
+    slots = dict(zip("ab", (SYMBOLS[place] for place in pair), strict=False))
+    if mode == "exploit" and quality == "good":
+        return situation, slots
+    slots = {"a": arranged[0], "b": arranged[-1], **slots}
+    if quality == "good":
+        return ("undecided" if situation == "compare" else "unsorted" if situation == "swap" else "sorted"), slots
+    if "Which is larger" in question:
+        return {"less": "greater", "greater": "less"}.get(situation, "sign"), slots
+    return ("sorted" if situation == "finish" else "unsorted"), slots
+
+
+def _next_move(question: str, size: int, known: frozenset[Pair], order: tuple[int, ...]) -> tuple[str, tuple[int, ...]]:
+    """Return what comes next, and the two items that it is about."""
+    pair = next_comparison(size, known)
+    if pair is not None:
+        return "compare", pair
+    if "Which is larger" in question:
+        return "less" if (0, 1) in known else "greater", (0, 1)
+    swaps = minimal_swaps(order, known_order(size, known, "descending order" in question))
+    return ("swap", swaps[0]) if swaps else ("finish", ())

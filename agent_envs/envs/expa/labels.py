@@ -1,12 +1,12 @@
-"""What reports tell beside success: strata of tasks, and counts of an episode."""
+"""Reports group tasks by these labels, and give these metrics of an episode beside success."""
 
+from agent_envs.base.protocol import Malformed
+from agent_envs.core.trajectory import Task, Trajectory, Turn
 from agent_envs.envs.expa.calculator.metrics import calculator_metrics
 from agent_envs.envs.expa.generated import CalcData
 from agent_envs.envs.expa.sorting.scoring import calls
 from agent_envs.envs.expa.sorting.tasks import SortData
 from agent_envs.envs.expa.sorting.tasks import labels as sorting_labels
-from agent_envs.base.protocol import Malformed
-from agent_envs.core.trajectory import Task, Trajectory, Turn
 
 _SAID_OF = {
     "arithmetic": "wording",

@@ -1,4 +1,4 @@
-"""What both faces of a task share: the tasks, the prompt, the external environments, the reward, and when it is solved."""
+"""A problem is shared by the text and the expanded environment: tasks, prompt, external environments, reward, and success."""
 
 import re
 from collections.abc import Callable
@@ -6,19 +6,20 @@ from dataclasses import dataclass, replace
 from functools import cache
 from importlib.resources import files
 from string import Template
-from typing import Any
+from textwrap import indent
+from typing import Any, TypeVar
 
-from agent_envs.core.env import Episode, Outcome
-from agent_envs.base.errors import UsageError
-from agent_envs.envs.expa.actions import ExternalEnvironment
-from agent_envs.envs.expa.generated import checked_range, shown
 from agent_envs.base.messages import Message
 from agent_envs.base.protocol import Answer, Say
+from agent_envs.core.env import Episode, Outcome, TurnEnv
 from agent_envs.core.rewards import RewardSpec
 from agent_envs.core.trajectory import Task, TaskSource, Trajectory, Turn
+from agent_envs.envs.expa.actions import ExternalEnvironment
 
 TEXT, EXPANDED = "text", "expanded"
 MAX_LIMIT = 10**6
+_Env = TypeVar("_Env", bound=TurnEnv)
+_SLOT = re.compile(r"(^ +)?\$([a-z]+)\b", re.M)
 
 
 @dataclass(frozen=True)
@@ -85,18 +86,30 @@ def sections(name: str) -> dict[str, Template]:
     return {head.strip(): Template(body.strip()) for head, body in zip(parts[::2], parts[1::2], strict=True)}
 
 
+def paged(file: str, template: str) -> Callable[[type[_Env]], type[_Env]]:
+    """Return a decorator that completes the docstring of a class, a summary, by a part of a file.
+
+    In the part `$slot` stands for the part `NAME.slot`, for a class NAME or NAMEExpA, or else for the part `slot`, and
+    `$name` for NAME.
+    """
+
+    def complete(cls: type[_Env]) -> type[_Env]:
+        name = cls.__name__.removesuffix("ExpA")
+        parts = {**sections(file), "name": Template(name)}
+
+        def put(slot: re.Match[str]) -> str:
+            own = f"{name}.{slot[2]}"
+            return indent(filled(own if own in parts else slot[2]), slot[1] or "")
+
+        def filled(part: str) -> str:
+            return _SLOT.sub(put, parts[part].template)
+
+        cls.__doc__ = f"{cls.__doc__ or ''}\n\n{indent(filled(template), '    ')}\n"
+        return cls
+
+    return complete
+
+
 def opening(system: str, user: str) -> tuple[Message, ...]:
     """Return the messages of a reset: the instructions, then the question."""
     return Message("system", system, "environment"), Message("user", user, "environment")
-
-
-def checked_limit(env: str, name: str, value: Any) -> int:
-    """Return a limit on turns or actions, 1 to a million, or raise a UsageError that names the argument."""
-    return checked_range(env, name, value, 1, MAX_LIMIT)
-
-
-def checked_flag(env: str, name: str, value: Any) -> bool:
-    """Return True or False, or raise a UsageError that names the argument."""
-    if not isinstance(value, bool):
-        raise UsageError(f"{env}: {name}={shown(value)}; give True or False")
-    return value

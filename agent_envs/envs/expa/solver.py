@@ -1,16 +1,16 @@
-"""The scripted solvers, which act as anyone would, and the sampler of random legal actions."""
+"""The oracle policies act through ordinary actions, and the random policy draws legal ones."""
 
 import random
 from typing import Any
 
 import gymnasium as gym
 
+from agent_envs.core.wrapper_stack import core_of
 from agent_envs.envs.expa.actions import END, LANGUAGE
 from agent_envs.envs.expa.calculator import solver as calculator
 from agent_envs.envs.expa.expanded_env import ExpandedActionEnv
 from agent_envs.envs.expa.sorting import solver as sorting
 from agent_envs.envs.expa.sorting.tasks import SortData
-from agent_envs.rollout.policy import core_of
 from agent_envs.wrappers.turns import allowance
 
 _WORDS = ("so", "then", "next", "the number", "I think", "this is", "larger", "smaller")

@@ -1,14 +1,15 @@
-"""The same tasks as text: tool calls are tag pairs, and the result comes back between result tags (the Prompt baselines)."""
+"""`TagEnv` plays the same tasks as text: tag pairs call tools, and results come back in result tags (the Prompt baselines)."""
 
 import json
 from dataclasses import dataclass, replace
 
+from agent_envs.base.arguments import whole_number
+from agent_envs.base.messages import Message, ToolResult
+from agent_envs.base.protocol import Answer, Call, Malformed, MarkedAnswerProtocol, TagProtocol
 from agent_envs.base.serialization import state_type
 from agent_envs.core.env import Episode, Outcome, Task, TurnEnv
 from agent_envs.envs.expa.actions import ExternalEnvironment, Latent, Refusal
-from agent_envs.envs.expa.problem import Problem
-from agent_envs.base.messages import Message, ToolResult
-from agent_envs.base.protocol import Answer, Call, Malformed, MarkedAnswerProtocol, TagProtocol
+from agent_envs.envs.expa.problem import MAX_LIMIT, Problem
 
 MAX_RESULT_CHARACTERS = 2000
 
@@ -34,7 +35,11 @@ class TagEnv(TurnEnv):
             problem: what is played.
             max_generations: limit on turns.
             mark: what stands before the answer; "" for `<answer>` tags.
+
+        Raises:
+            UsageError: the limit is out of its range.
         """
+        whole_number(type(self).__name__, "max_generations", max_generations, 1, MAX_LIMIT)
         self.problem, self._mark = problem, mark
         self.source, self.reward_spec, self.max_turns = problem.source, problem.reward, max_generations
         self.answer_tags = (f"{mark} ", "") if mark else ("<answer>", "</answer>")

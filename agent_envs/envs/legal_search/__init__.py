@@ -1,4 +1,26 @@
-"""Legal search: questions of law answered by searching and reading a hierarchy of sections, with citations."""
+"""Legal search asks questions of law that are answered by searching and reading a hierarchy of sections, with citations.
+
+Modules, in reading order:
+    env: `LegalSearch`, the TurnEnv itself: keyword search, semantic search, read, answer; read it first.
+    tools: the parser of a turn in tags or JSON tool calls, tool schemas, format errors.
+    observations: search results as extracts, and sections in pages.
+    outcomes, scoring: right, cited, abstained or wrong; the rewards `segmented` and `art_e`, metrics and labels.
+    arguments: task sources by name, and checks of retrievers and limits.
+    tasks, library: the hidden scenario of a question, and the tree of sections that is searched (`Library`).
+    generated: questions, worlds and the task source that generated statutes and agreements share.
+    statutes, statute_facts, statute_text: a generated body of law: its settings, its facts, its text.
+    statute_parts: the vocabulary of generated law, names of countries and forms of amounts; statute_wordings.json.
+    questions, statute_trails: questions about generated law, and the provisions and amounts that they rest on.
+    agreements, agreement_parts, agreement_questions: generated contracts, amendments, questions; agreement_wordings.json.
+    dates: dates in words, and the accepted forms of a date.
+    published: the D.C. Code, contracts, and files of questions, by name or path.
+    node_files, contract_files, question_files: readers of JSONL nodes and texts, CUAD, LegalBench-RAG; rows as tasks.
+    make_qa, qa_candidates: a benchmark made by a chat model (`data make-qa`); prompts qa_propose.md, qa_check.md.
+    solver: oracle policy and random policy.
+    heuristic, extraction, contract_search, transcript: baselines without a model: the searcher and `NaiveRAG`.
+    feedback, question_needs, contract_needs: scripted feedback, and the sections or clauses that a question needs.
+    prompt.md, prompt_json.md: the prompt of each protocol.
+"""
 
 from agent_envs.core.env import register_companions
 

@@ -1,4 +1,4 @@
-"""One generated agreement: its terms, what hides or amends them, and its text as sections."""
+"""A generated agreement has drawn terms, some of them amended or hidden, and is written as sections."""
 
 import json
 import random

@@ -1,4 +1,4 @@
-"""Questions over generated agreements: what must be read for each, in which order, and what the answer is."""
+"""Questions over generated agreements say what must be read for each, in which order, and what the answer is."""
 
 import random
 from collections.abc import Iterator, Mapping

@@ -1,12 +1,13 @@
-"""Generated agreements: companies, contracts between them with amendments, and questions that need up to four reads."""
+"""Generated agreements are contracts between companies, with amendments, and questions on them need up to four reads."""
 
 import random
 from dataclasses import asdict, dataclass
 from functools import lru_cache
 from typing import Any
 
-from agent_envs.base.serialization import canonical_json
 from agent_envs.base.errors import UsageError
+from agent_envs.base.serialization import canonical_json
+from agent_envs.datasets.world.names import Namer
 from agent_envs.envs.legal_search.agreement_parts import (
     HIDEABLE_DEFINITIONS,
     Agreement,
@@ -26,7 +27,6 @@ from agent_envs.envs.legal_search.generated import (
     whole_numbers,
 )
 from agent_envs.envs.legal_search.library import Library
-from agent_envs.datasets.world.names import Namer
 
 KINDS = ("lookup", "amendment", "definition", "cross_reference", "exception", "deadline", "comparison")
 _HIDDEN_EACH = 3

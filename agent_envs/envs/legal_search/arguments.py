@@ -1,4 +1,4 @@
-"""What the arguments of the environment may be, and task sources by name."""
+"""Task sources are made by name here, and the environment's retrievers and limits are checked."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -63,10 +63,3 @@ def check_engines(**engines: str) -> None:
             raise UsageError(f"LegalSearch: {argument}={name!r}; the engines are {known}")
         if name == "static" or name.partition("=")[0] == "hybrid":
             static_encoder()  # at once, and not at the first reset; dense engines wait, as a replay needs none
-
-
-def check_numbers(**limits: tuple[int, int, int]) -> None:
-    """Refuse values outside their limits: name=(value, least, most)."""
-    for name, (value, least, most) in limits.items():
-        if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
-            raise UsageError(f"LegalSearch: {name}={value!r}; give a whole number from {least} to {most}")

@@ -1,4 +1,4 @@
-"""Readers for published contract questions: CUAD's file, and benchmarks in the format of LegalBench-RAG.
+"""Published contract questions are read from CUAD's file and from benchmarks in the format of LegalBench-RAG.
 
 Both mark character spans in plain texts. A text becomes a document of pieces of about 150 words; the pieces that hold a
 marked span are the sections that must be read, and the marked text is the answer, compared by token F1.
@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from agent_envs.base.errors import DataMissing, UsageError
+from agent_envs.datasets.safe_rows import DOCUMENT_LIMIT_BYTES, Row
 from agent_envs.envs.legal_search.library import Library, Section
 from agent_envs.envs.legal_search.node_files import document, make_library, overlapping, pieces, read_text
 from agent_envs.envs.legal_search.question_files import LegalRow
-from agent_envs.datasets.safe_rows import DOCUMENT_LIMIT_BYTES, Row
 
 Read = tuple[Library, list[LegalRow]]
 

@@ -1,4 +1,4 @@
-"""Which clauses a question on generated agreements needs, by the words in which questions and agreements are put."""
+"""The clauses that a question on generated agreements needs are found by the words in which both are put."""
 
 import re
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""How the searcher works in contracts: find the one between the named companies, its clause, what amends and defines it."""
+"""The heuristic searcher finds the contract between the named companies, then its clause, and what amends and defines that."""
 
 import re
 from datetime import date, timedelta

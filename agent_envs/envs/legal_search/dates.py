@@ -1,4 +1,4 @@
-"""Dates in words, as texts write them and as answers may; `strftime` would speak the machine's language."""
+"""Dates are written as texts have them and as answers may; `strftime` would use the machine's language."""
 
 from datetime import date
 

@@ -1,4 +1,4 @@
-"""The legal search environment."""
+"""`LegalSearch` is the environment in which a policy searches and reads a library of sections and answers with citations."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -6,15 +6,15 @@ from importlib.resources import files
 from string import Template
 from typing import Any
 
-from agent_envs.base.serialization import state_type
-from agent_envs.services.chat import ChatModel
-from agent_envs.services.chat.named import judge_model
-from agent_envs.core.env import Episode, Outcome, Task, TurnEnv
+from agent_envs.base.arguments import whole_numbers
 from agent_envs.base.documents import Hit, Retriever
 from agent_envs.base.errors import UsageError
-from agent_envs.services.recording import CallSite, Recording
-from agent_envs.services.judges import Judge, ModelJudge
-from agent_envs.envs.legal_search.arguments import check_engines, check_numbers, make_source
+from agent_envs.base.messages import Message, ToolResult
+from agent_envs.base.progress import stage_lines
+from agent_envs.base.protocol import Call, Parsed
+from agent_envs.base.serialization import state_type
+from agent_envs.core.env import Episode, Outcome, Task, TurnEnv
+from agent_envs.envs.legal_search.arguments import check_engines, make_source
 from agent_envs.envs.legal_search.observations import page_of, results
 from agent_envs.envs.legal_search.outcomes import Ended, answered, failed, result_of, scenario_of, succeeded
 from agent_envs.envs.legal_search.scoring import Limits, make_reward
@@ -31,9 +31,10 @@ from agent_envs.envs.legal_search.tools import (
     read_turn,
     schemas,
 )  # fmt: skip
-from agent_envs.base.messages import Message, ToolResult
-from agent_envs.base.progress import stage_lines
-from agent_envs.base.protocol import Call, Parsed
+from agent_envs.services.chat import ChatModel
+from agent_envs.services.chat.named import judge_model
+from agent_envs.services.judges import Judge, ModelJudge
+from agent_envs.services.recording import CallSite, Recording
 from agent_envs.tools.retrieval.build import make_retriever
 from agent_envs.tools.retrieval.remote import split_name
 
@@ -178,7 +179,8 @@ class LegalSearch(TurnEnv):
         check_engines(semantic=semantic, keyword=keyword)
         if protocol not in PROTOCOLS:
             raise UsageError(f"LegalSearch: protocol={protocol!r}; the protocols are {' and '.join(PROTOCOLS)}")
-        check_numbers(
+        whole_numbers(
+            "LegalSearch",
             max_generations=(max_generations, 1, 1000),
             max_searches=(max_searches, 0, 1000),
             top_k=(top_k, 1, 100),
@@ -271,7 +273,7 @@ class LegalSearch(TurnEnv):
     @property
     def live_service(self) -> str:
         """The outside service that the next turn may call; "" where all is in process, or replayed."""
-        if self.recording is not None and self.recording.mode == "replay":
+        if self.services.replayed:
             return ""
         if self._model is not None and self._remote_judge:
             return self._model.name
@@ -280,7 +282,7 @@ class LegalSearch(TurnEnv):
     def _judging(self, episode: Episode) -> Callable[[str], bool] | None:
         if self._model is None:
             return None
-        made, recording = self._judge, self.recording
+        made, recording = self._judge, self.services.recording
         if made is None or made[0] is not recording:
             # Rebound as a whole, so that a fork, which shares it until then, is never touched.
             made = self._judge = (recording, ModelJudge(self._model, recording=recording))
@@ -288,7 +290,7 @@ class LegalSearch(TurnEnv):
         return lambda answer: judge(task.question, answer, task.gold, site).correct
 
     def _engine(self, engine: str, task: Task) -> Retriever:
-        corpus, recording = self.source.library(task).corpus, self.recording
+        corpus, recording = self.source.library(task).corpus, self.services.recording
         made = self._engines.get(engine)
         if made is None or made[0] != corpus.digest or made[2] is not recording:
             name = self._names[engine]

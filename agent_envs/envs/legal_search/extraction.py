@@ -1,4 +1,4 @@
-"""A guess at an answer from passages, without a model: the span of the asked kind nearest to the question's words."""
+"""An answer is guessed from passages without a model: the span of the asked kind nearest to the question's words."""
 
 import re
 from collections.abc import Sequence

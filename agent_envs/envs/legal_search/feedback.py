@@ -1,16 +1,16 @@
-"""Scripted feedback for legal search: what to look for, which section to read next, and whether what was read will do."""
+"""Scripted feedback says what to look for, which section to read next, and whether what was read will do."""
 
 import random
 import re
 from collections.abc import Sequence
 
+from agent_envs.base.messages import Message
 from agent_envs.envs.legal_search.contract_needs import contract_next, known
 from agent_envs.envs.legal_search.extraction import Shown
 from agent_envs.envs.legal_search.heuristic import search_and_read
 from agent_envs.envs.legal_search.question_needs import Need, needs
 from agent_envs.envs.legal_search.tools import KEYWORD, Final, Read, Search, read_turn
 from agent_envs.envs.legal_search.transcript import Seen
-from agent_envs.base.messages import Message
 from agent_envs.rollout.policy import Request
 from agent_envs.wrappers.scripted_feedback import Hint, Wordings, scripted
 

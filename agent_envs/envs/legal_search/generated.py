@@ -1,15 +1,16 @@
-"""What generated law and generated agreements have in common: questions, worlds, knobs, and the source that serves them."""
+"""Generated law and generated agreements share questions, worlds, checks of their settings, and the task source."""
 
-import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
+from agent_envs.base.arguments import portion, whole_number
 from agent_envs.base.errors import UsageError
+from agent_envs.core.trajectory import Task
+from agent_envs.datasets.seeded import SeededWorlds
 from agent_envs.envs.legal_search.library import Library
 from agent_envs.envs.legal_search.tasks import ABSTAIN, LegalScenario, LegalStep
-from agent_envs.core.trajectory import Task
 
 READS = (1, 2, 3, 4)
 WORLDS = {"train": 85, "dev": 15, "test": 15}  # with 20 questions each: 1,700 / 300 / 300, the paper's 2,300
@@ -57,41 +58,17 @@ class GeneratedWorld:
 WorldOf = Callable[[Any, str, int], GeneratedWorld]
 
 
-class GeneratedSource:
-    """Questions over generated worlds: unlimited, and disjoint between splits.
-
-    Index i lies in world i % n of the split's first n worlds (so that few tasks already span many worlds), and beyond
-    those in the next n. A task's id is `NAME-SPLIT-WORLD-ITEM`.
-    """
-
-    splits = tuple(WORLDS)
-    digest = ""
+class GeneratedSource(SeededWorlds[Task]):
+    """Questions over generated worlds: unlimited, and disjoint between splits."""
 
     def __init__(self, name: str, config: Any, world_of: WorldOf) -> None:
         """Take the name, the knobs of the worlds, and what returns (and keeps) the world of knobs, split and index."""
-        self.name, self.config, self._world_of = name, config, world_of
+        super().__init__(name, WORLDS, config.questions_per_world)
+        self.config, self._world_of = config, world_of
 
-    def size(self, split: str) -> int:
-        """Return the number of tasks in the split's first worlds; larger indices are tasks too."""
-        return WORLDS[split] * int(self.config.questions_per_world)
-
-    def get(self, split: str, key: int | str) -> Task:
-        """Return a task by index >= 0 or by id; raises KeyError where there is none."""
-        if isinstance(key, str):
-            found = re.fullmatch(rf"{self.name}-(\w+)-(0|[1-9][0-9]{{0,8}})-(0|[1-9][0-9]{{0,2}})", key, re.ASCII)
-            if not found or found[1] != split:
-                raise KeyError(key)
-            world, item = int(found[2]), int(found[3])
-        elif key < 0:
-            raise KeyError(key)
-        else:
-            block, place = divmod(key, self.size(split))
-            item, column = divmod(place, WORLDS[split])
-            world = block * WORLDS[split] + column
-        tasks = _world_tasks(self.name, self.config, self._world_of, split, world)
-        if isinstance(key, str) and item >= len(tasks):
-            raise KeyError(key)
-        return tasks[item % len(tasks)]
+    def tasks(self, split: str, world: int) -> tuple[Task, ...]:
+        """Return the tasks of a world, which are kept."""
+        return _world_tasks(self.name, self.config, self._world_of, split, world)
 
     def library(self, task: Task) -> Library:
         """Return the library of a task's world."""
@@ -126,18 +103,13 @@ def _world_tasks(name: str, config: Any, world_of: WorldOf, split: str, index: i
 def whole_numbers(config: Any, **limits: tuple[int, int]) -> None:
     """Refuse knobs that are no whole number within their limits: name=(least, most)."""
     for name, (low, high) in limits.items():
-        value = getattr(config, name)
-        if type(value) is not int or not low <= value <= high:
-            raise UsageError(f"{_owner(config)}: {name}={value!r} is not possible; use an int from {low} to {high}")
+        whole_number(_owner(config), name, getattr(config, name), low, high)
 
 
 def shares(config: Any, *names: str) -> None:
     """Make knobs floats from 0 to 1, and refuse others."""
     for name in names:
-        value = getattr(config, name)
-        if type(value) not in (int, float) or not 0 <= value <= 1:
-            raise UsageError(f"{_owner(config)}: {name}={value!r} is not possible; use a number from 0 to 1")
-        object.__setattr__(config, name, float(value))
+        object.__setattr__(config, name, portion(_owner(config), name, getattr(config, name)))
 
 
 def subsets(config: Any, **allowed: tuple[Any, ...]) -> None:

@@ -1,9 +1,10 @@
-"""Honest baselines without a model: a searcher that searches, reads and follows references, and naive RAG."""
+"""Two honest baselines need no model: a searcher that searches, reads and follows references, and naive RAG."""
 
 import re
 from collections import Counter
 from collections.abc import Sequence
 
+from agent_envs.base.messages import Message
 from agent_envs.envs.legal_search.contract_search import contract_guess, contract_step, parties
 from agent_envs.envs.legal_search.env import LegalSearch
 from agent_envs.envs.legal_search.extraction import Guess, Shown, asked_unit, guess, worked_out
@@ -17,7 +18,6 @@ from agent_envs.envs.legal_search.tools import (
     rendered,
 )  # fmt: skip
 from agent_envs.envs.legal_search.transcript import Seen, hits_of
-from agent_envs.base.messages import Message
 from agent_envs.rollout.policy import Reply, Request
 from agent_envs.tools.retrieval.bm25 import tokenize
 

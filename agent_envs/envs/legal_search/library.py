@@ -1,4 +1,4 @@
-"""A body of law, or a set of contracts, as a tree of sections that is searched and read."""
+"""A library is a body of law, or a set of contracts, as a tree of sections that is searched and read."""
 
 import hashlib
 from collections.abc import Collection, Iterable, Iterator, Mapping

@@ -1,4 +1,4 @@
-"""A benchmark from a corpus by a chat model, as the paper made its own.
+"""A chat model makes a benchmark from a corpus, as the paper made its own.
 
 Sections are drawn, a model asks a question that needs them, a model answers it blindly from them, a judge compares; sections
 that the answer does not need are struck out, and questions that say the same as an earlier one are dropped. Every attempt goes
@@ -8,20 +8,19 @@ command and pays for nothing twice.
 
 import os
 import random
+import re
 from collections import Counter, deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from agent_envs.base.serialization import canonical_json
-from agent_envs.services.chat import ChatModel, chat_port
 from agent_envs.base.documents import Retriever
 from agent_envs.base.errors import EnvFault, UsageError
-from agent_envs.services.recording import Recording
 from agent_envs.base.jsonl_log import Journal, read_journal
-from agent_envs.services.judges import ModelJudge
+from agent_envs.base.serialization import canonical_json
+from agent_envs.datasets.corpora import write_atomically
 from agent_envs.envs.legal_search.library import Library
 from agent_envs.envs.legal_search.published import FORMAT, LIBRARIES, load_library
 from agent_envs.envs.legal_search.qa_candidates import (
@@ -33,10 +32,14 @@ from agent_envs.envs.legal_search.qa_candidates import (
     prompts_digest,
     same,
 )
-from agent_envs.envs.legal_search.qa_rows import benchmark_rows
+from agent_envs.services.chat import ChatModel, chat_port
+from agent_envs.services.judges import ModelJudge
+from agent_envs.services.recording import Recording
 from agent_envs.tools.retrieval.build import make_retriever
-from agent_envs.datasets.corpora import write_atomically
 
+_NUMBER = re.compile(r"\d[\d,]*(?:\.\d+)?")
+_ALONE = re.compile(r"(?<![\w/:.§-])(\d[\d,]*(?:\.\d+)?)(?![\w/:-])")
+_PHRASE_WORDS = 3  # an answer of more words is compared by token F1
 ATTEMPTS_EACH = 5  # candidates for one question that is wanted, before it is given up
 MOST_FAULTS_IN_A_ROW = 3
 _ROUNDS = 10  # how often one section may be a base
@@ -278,3 +281,43 @@ class _Maker:
             fates=dict(self.fates.most_common()),
             usage=dict(self.usage),
         )
+
+
+def benchmark_rows(
+    library: Library, splits: Mapping[str, str], kept: Sequence[Candidate], removed: Sequence[str]
+) -> list[dict[str, Any]]:
+    """Return a row a question, in the order in which they were made.
+
+    Args:
+        library: what they were made from.
+        splits: by section, its split.
+        kept: the questions.
+        removed: ids that are taken out of the library.
+    """
+    gone = {section.id for top in removed for section in library.below(top)}
+    rows = []
+    for candidate in kept:
+        answerable = not gone & set(candidate.sections)
+        answers, metric = _compared(candidate.answer) if answerable else ((), "abstain")
+        first = library.read(candidate.sections[0])
+        rows.append(
+            {
+                "id": f"qa-{candidate.place}",
+                "split": splits[first.id],
+                "kind": f"made-{len(candidate.sections)}",
+                "question": candidate.question,
+                "answers": list(answers),
+                "metric": metric,
+                "sections": [place for place in candidate.sections if place not in gone],
+                "cluster": first.parent or first.id,
+            }
+        )
+    return rows
+
+
+def _compared(answer: str) -> tuple[tuple[str, ...], str]:
+    """Return the accepted forms of an answer, a bare number first, and how it is compared."""
+    alone = _ALONE.findall(answer)
+    if len(alone) == 1 == len(_NUMBER.findall(answer)) and len(answer.split()) <= _PHRASE_WORDS:
+        return tuple(dict.fromkeys((alone[0].replace(",", ""), answer))), "numeric"
+    return (answer,), "f1" if len(answer.split()) > _PHRASE_WORDS else "em"

@@ -1,4 +1,4 @@
-"""Libraries from files: JSONL of nodes, and folders of plain texts.
+"""Libraries are read from JSONL files of nodes and from folders of plain texts.
 
 A node row is `{id, parent, level, heading, text}`, with `number` (or `num`) where texts cite it and `children` where their
 order is not that of the rows. Parents stand before their children.
@@ -10,9 +10,9 @@ from dataclasses import replace
 from pathlib import Path
 
 from agent_envs.base.errors import DataMissing, UsageError
+from agent_envs.datasets.safe_rows import DOCUMENT_LIMIT_BYTES, Row, json_lines
 from agent_envs.envs.legal_search.library import Library, Section
 from agent_envs.envs.legal_search.tools import citable
-from agent_envs.datasets.safe_rows import DOCUMENT_LIMIT_BYTES, Row, json_lines
 
 PIECE_WORDS = 150
 _PARAGRAPH = "para"

@@ -1,4 +1,4 @@
-"""What the policy reads after a turn: extracts around the match, pages of sections, and texts that explain."""
+"""The policy reads search results as extracts around the match, and sections in pages."""
 
 import re
 from bisect import bisect_left

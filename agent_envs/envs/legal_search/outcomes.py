@@ -1,15 +1,15 @@
-"""How an episode of legal search ends, and what it searched, found and read, both from typed turns."""
+"""An answer is judged right, cited or abstaining, and the end and the evidence of an episode are read from typed turns."""
 
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from fractions import Fraction
 
-from agent_envs.grading.text_answers import exact_match, normalise_answer, parse_number, token_f1
-from agent_envs.envs.legal_search.tasks import LegalScenario
-from agent_envs.envs.legal_search.tools import READ, SEARCHES, Fault, Final
 from agent_envs.base.messages import ToolResult
 from agent_envs.core.trajectory import Task, Trajectory
+from agent_envs.envs.legal_search.tasks import LegalScenario
+from agent_envs.envs.legal_search.tools import READ, SEARCHES, Fault, Final
+from agent_envs.grading.text_answers import exact_match, normalise_answer, parse_number, token_f1
 
 OUTCOMES = ("cited", "uncited", "abstained", "wrong", "out_of_turns", "format_error")
 MOST_CITED = 5  # sections; more than that is no citation but a list

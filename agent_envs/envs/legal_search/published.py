@@ -1,4 +1,4 @@
-"""Libraries and questions that are not generated here, by name or file.
+"""Libraries and questions that are not generated here are loaded by name or file.
 
 | name | library | questions |
 |---|---|---|
@@ -14,12 +14,12 @@ from functools import lru_cache
 from pathlib import Path
 
 from agent_envs.base.errors import DataMissing, UsageError
+from agent_envs.datasets.catalogue import DATA_FOLDER_VARIABLE
+from agent_envs.datasets.safe_rows import Row, json_lines
 from agent_envs.envs.legal_search.contract_files import read_contracts
 from agent_envs.envs.legal_search.library import Library
 from agent_envs.envs.legal_search.node_files import read_nodes, read_texts
 from agent_envs.envs.legal_search.question_files import SPLITS, LegalRow, RowsSource
-from agent_envs.datasets.catalogue import DATA_FOLDER_VARIABLE
-from agent_envs.datasets.safe_rows import Row, json_lines
 
 FORMAT = "agent-envs/legal-questions@1"
 LIBRARIES = {"dc_code": "dc_code_nodes.jsonl", "contracts": "contracts_nodes.jsonl"}

@@ -1,4 +1,4 @@
-"""Candidates of a made benchmark: the sections one is asked from, what the model says, and why it is dropped."""
+"""A candidate question is asked from drawn sections by a model, checked by another call and a judge, and kept or dropped."""
 
 import json
 import random
@@ -11,14 +11,14 @@ from importlib.resources import files
 from string import Template
 from typing import Any
 
-from agent_envs.grading.text_answers import contains_answer, normalise_answer
-from agent_envs.base.serialization import digest
-from agent_envs.services.chat import ChatRequest, ask
 from agent_envs.base.errors import EnvFault
-from agent_envs.services.recording import CallSite, ExternalPort
-from agent_envs.services.judges import Judge, NoVerdict
+from agent_envs.base.serialization import digest
 from agent_envs.envs.legal_search.library import Library, Section
 from agent_envs.envs.legal_search.outcomes import abstains
+from agent_envs.grading.text_answers import contains_answer, normalise_answer
+from agent_envs.services.chat import ChatRequest, ask
+from agent_envs.services.judges import Judge, NoVerdict
+from agent_envs.services.recording import CallSite, ExternalPort
 from agent_envs.tools.retrieval.bm25 import STOP_WORDS
 
 SHARES = {"train": 1_700, "dev": 300, "test": 300}  # of the paper's 2,300

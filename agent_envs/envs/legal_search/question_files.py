@@ -1,15 +1,15 @@
-"""Questions over libraries from files: what a row is, and the source that serves rows as tasks."""
+"""Questions over libraries from files are checked row by row, and a source serves the rows as tasks."""
 
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from typing import Any
 
-from agent_envs.base.serialization import digest
 from agent_envs.base.errors import UsageError
+from agent_envs.base.serialization import digest
+from agent_envs.core.trajectory import Task
 from agent_envs.envs.legal_search.library import Library
 from agent_envs.envs.legal_search.tasks import ABSTAIN, METRICS, LegalScenario, LegalStep
-from agent_envs.core.trajectory import Task
 
 SPLITS = ("train", "dev", "test")
 

@@ -1,4 +1,4 @@
-"""Which sections a question on a generated body of law needs, by the words in which questions and law are put."""
+"""The sections that a question on generated law needs are found by the words in which questions and law are put."""
 
 import re
 from functools import cache

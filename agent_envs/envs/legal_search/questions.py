@@ -1,17 +1,17 @@
-"""Asks about a generated body of law: questions of one to four reads, in other words than the law's."""
+"""`Asker` draws questions about a generated body of law: they need one to four reads, and may avoid the law's words."""
 
 import random
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import date, timedelta
 
+from agent_envs.datasets.world.lookup import Lookup
 from agent_envs.envs.legal_search.dates import WEEKDAYS, date_forms, written_date
 from agent_envs.envs.legal_search.generated import GeneratedQuestion
 from agent_envs.envs.legal_search.library import Library
 from agent_envs.envs.legal_search.statute_facts import OCCASIONS, SIZES, Chapter, Law, Rule
 from agent_envs.envs.legal_search.statute_parts import Activity, amount_forms, parts
 from agent_envs.envs.legal_search.statute_trails import Provision, Trail, trace_fee, trace_fine, trace_rule
-from agent_envs.datasets.world.lookup import Lookup
 
 _SEVERAL = ("definition", "reference", "exception", "amendment", "deadline", "comparison")
 CELLS = {1: ("lookup",), 2: _SEVERAL, 3: _SEVERAL, 4: tuple(kind for kind in _SEVERAL if kind != "exception")}

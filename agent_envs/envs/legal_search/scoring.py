@@ -1,4 +1,4 @@
-"""What the outcomes of a legal question pay: `segmented`, after the paper, and `art_e`, that published formula exactly.
+"""The rewards pay by how the episode ended: `segmented`, after the paper, and `art_e`, that published formula exactly.
 
 How an episode ended travels as one typed result of its last turn, which no tool can forge: its call id is empty. The rewards
 read it there, and read what was found from the typed results of searches and reads.
@@ -9,11 +9,11 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 from agent_envs.base.errors import UsageError
+from agent_envs.core.rewards import RewardSpec, Term
+from agent_envs.core.trajectory import Task, Trajectory
 from agent_envs.envs.legal_search.outcomes import Ended, Evidence, ended_of, scenario_of
 from agent_envs.envs.legal_search.tasks import LegalScenario
 from agent_envs.envs.legal_search.tools import FAULTS
-from agent_envs.core.rewards import RewardSpec, Term
-from agent_envs.core.trajectory import Task, Trajectory
 
 REWARDS = ("segmented", "art_e")
 MARGIN = 0.01  # how far below its upper end a band stops, so that no two bands share a point

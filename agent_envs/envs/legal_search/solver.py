@@ -1,15 +1,15 @@
-"""The scripted solver, which reads the scenario and acts as anyone would, and the sampler of random legal actions."""
+"""The oracle policy reads the scenario and acts through ordinary actions, and the random policy draws legal ones."""
 
 import random
 import re
 
-from agent_envs.grading.text_answers import exact_match
-from agent_envs.core.env import Episode, TurnEnv
 from agent_envs.base.errors import UsageError
+from agent_envs.core.env import Episode, TurnEnv
 from agent_envs.envs.legal_search.env import LegalSearch
 from agent_envs.envs.legal_search.outcomes import scenario_of
 from agent_envs.envs.legal_search.tasks import ABSTAIN, LegalStep
 from agent_envs.envs.legal_search.tools import ANSWER, KEYWORD, READ, SEMANTIC, Read, Search, read_turn, rendered
+from agent_envs.grading.text_answers import exact_match
 from agent_envs.wrappers.turns import allowance
 
 _WORD = re.compile(r"\w[\w'-]*")

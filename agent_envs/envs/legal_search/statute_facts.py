@@ -1,4 +1,4 @@
-"""What a generated body of law provides: drawn first, then drafted as text and asked about."""
+"""A generated body of law is drawn as facts first; its text and the questions about it are made from them."""
 
 import random
 from dataclasses import dataclass, field

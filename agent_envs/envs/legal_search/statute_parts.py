@@ -1,4 +1,4 @@
-"""The vocabulary of generated bodies of law: activities, rules and their wordings, names, amounts and dates.
+"""The vocabulary of generated bodies of law holds activities, rules and their wordings, names of countries, and amounts.
 
 The wordings are data, in `statute_wordings.json`. The law says everything in `noun`, `unit`, `heading` and `says`; questions
 that paraphrase use `who`, `has` and `asks`, which avoid the law's words, and the others use `plain`. Placeholders: `{v}` an

@@ -1,4 +1,4 @@
-"""Drafts a body of law as sections: numbers everything first, because provisions cite each other, then writes the text."""
+"""A body of law is drafted as sections: all are numbered first, because provisions cite each other, then written."""
 
 import random
 from collections.abc import Callable, Iterator

@@ -1,4 +1,4 @@
-"""What an answer under a generated body of law rests on: the amount, step by step, and the provisions read for it."""
+"""A trail holds the amount that answers a question on generated law, and the provisions read for it, step by step."""
 
 from dataclasses import dataclass, field
 from datetime import date

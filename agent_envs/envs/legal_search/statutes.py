@@ -1,4 +1,4 @@
-"""A fictional procedural body of law: general provisions, chapters on trades, amending Acts, and questions about them.
+"""A fictional body of law has general provisions, chapters on trades, amending Acts, and questions about them.
 
 Every world is the law of an invented country. Chapters on trades have the same rules with other amounts, so that words alone
 do not tell which section is meant. A rule can refer to another rule, be subject to an exception that another section states
@@ -11,8 +11,8 @@ from dataclasses import asdict, dataclass
 from functools import lru_cache
 from itertools import count
 
-from agent_envs.base.serialization import canonical_json
 from agent_envs.base.errors import UsageError
+from agent_envs.base.serialization import canonical_json
 from agent_envs.envs.legal_search.generated import KEPT_WORLDS, WORLDS, GeneratedWorld, shares, subsets, whole_numbers
 from agent_envs.envs.legal_search.library import Library
 from agent_envs.envs.legal_search.questions import CELLS, KINDS, Asker

@@ -1,11 +1,11 @@
-"""What a legal question is, whatever it is over: its hidden scenario, and the source that it comes from."""
+"""A legal question carries a hidden scenario, and comes from a source that knows the library it is searched in."""
 
 from dataclasses import dataclass
 from typing import Protocol
 
 from agent_envs.base.serialization import state_type
-from agent_envs.envs.legal_search.library import Library
 from agent_envs.core.trajectory import Task, TaskSource
+from agent_envs.envs.legal_search.library import Library
 
 ABSTAIN = "I don't know"
 METRICS = ("em", "numeric", "f1", "abstain")

@@ -1,4 +1,4 @@
-"""From a turn's text to what it asks for: a search, a read, an answer, or a format error. Two styles, one meaning."""
+"""A turn's text is parsed, in one of two styles, as a search, a read, an answer or a format error."""
 
 import json
 import re
@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from agent_envs.base.serialization import canonical_json
 from agent_envs.base.messages import ToolCall
 from agent_envs.base.protocol import Answer, Call, Malformed, Parsed, TagProtocol, ToolCallProtocol
+from agent_envs.base.serialization import canonical_json
 from agent_envs.base.tool_schema import Toolkit, tool
 
 PROTOCOLS = ("tags", "json")

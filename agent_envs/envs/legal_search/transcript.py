@@ -1,4 +1,4 @@
-"""What an agent without a model makes of the messages so far: its question, its searches and reads, and what they brought."""
+"""An agent without a model parses the messages so far: its question, its searches and reads, and what they brought."""
 
 import re
 from dataclasses import dataclass, field

@@ -1,4 +1,13 @@
-"""Search QA: multi-hop questions answered by searching a corpus."""
+"""Search QA asks multi-hop questions that are answered by searching a corpus.
+
+Modules, in reading order:
+    env: `SearchQA`, the TurnEnv itself: search, answer, limits, retriever, formats of passages; read it first.
+    tasks: the task sources: generated fact worlds, or published data sets (NQ, HotpotQA, ...) over a corpus.
+    scoring: rewards `em`, `em_format` and `f1`, and the metrics of abstaining and wrong answers.
+    solver, heuristic: oracle policy and random policy, and a baseline that searches once and guesses.
+    feedback, chains: scripted feedback, and the chain of facts that a question asks for.
+    prompt.md, feedback.json: the prompt, and the wordings of scripted feedback.
+"""
 
 from agent_envs.core.env import register_companions
 

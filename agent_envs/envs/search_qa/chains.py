@@ -1,6 +1,6 @@
-"""What a question of the fictional worlds asks for, fact by fact, and which of the facts the shown documents tell.
+"""A question of the fictional worlds is parsed into chains of facts, which are followed through the shown documents.
 
-Read from the text alone, with the wordings that all worlds are told in; questions of other sets have no such chain.
+Both are read from the text alone, by the wordings that all worlds are told in; questions of other sets have no such chain.
 """
 
 import json

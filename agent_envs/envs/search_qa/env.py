@@ -1,27 +1,36 @@
-"""The Search QA environment."""
+"""`SearchQA` is the environment in which a policy answers a question by searching a corpus of passages."""
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.resources import files
 from string import Template
 from typing import Any
 
-from agent_envs.grading.text_answers import exact_match
-from agent_envs.base.serialization import state_type
-from agent_envs.core.env import Episode, Outcome, Task, TurnEnv
+from agent_envs.base.arguments import choice, whole_numbers
 from agent_envs.base.documents import Hit, Retriever
 from agent_envs.base.errors import UsageError
-from agent_envs.services.recording import Recording
 from agent_envs.base.messages import Message, ToolResult
 from agent_envs.base.progress import stage_lines
 from agent_envs.base.protocol import Answer, Call, Malformed, TagProtocol
-from agent_envs.tools.retrieval.build import MODEL_FORMS, REMOTE_FORMS, RETRIEVERS, is_outside, is_retriever, make_retriever
-from agent_envs.envs.search_qa.observations import FORMATS, explain, information
+from agent_envs.base.serialization import state_type
+from agent_envs.core.env import Episode, Outcome, Task, TurnEnv
+from agent_envs.datasets.world import WorldConfig
 from agent_envs.envs.search_qa.scoring import make_reward
 from agent_envs.envs.search_qa.tasks import QuestionSource, Scenario, WorldSource, published
-from agent_envs.datasets.world import WorldConfig
+from agent_envs.grading.text_answers import exact_match
+from agent_envs.services.recording import Recording
+from agent_envs.tools.retrieval.build import (
+    MODEL_FORMS,
+    REMOTE_FORMS,
+    RETRIEVERS,
+    is_outside,
+    is_retriever,
+    make_retriever,
+)
 from agent_envs.tools.web import WEB_FORMS
 
+FORMATS = ("search_r1", "skyrl_json")
 _PROMPT = Template(files(__package__).joinpath("prompt.md").read_text(encoding="utf-8").strip())
 _PROTOCOL = TagProtocol(tools={"search": ("search", "query")})
 SILENT_BUILD = 5_000  # passages; a larger index takes seconds, and says so
@@ -130,20 +139,18 @@ class SearchQA(TurnEnv):
             DataMissing: the data set or corpus is not on this machine.
         """
         self.render_mode = render_mode
-        if observation_format not in FORMATS:
-            raise UsageError(
-                f"SearchQA: observation_format={observation_format!r}; the formats are {', '.join(FORMATS)}"
-            )
+        choice("SearchQA", "observation_format", observation_format, FORMATS)
         remote = is_outside(retriever)
         if not remote and not (isinstance(retriever, str) and is_retriever(retriever)):
             known = ", ".join((*RETRIEVERS, *MODEL_FORMS, *REMOTE_FORMS, *WEB_FORMS))
             raise UsageError(f"SearchQA: retriever={retriever!r}; the retrievers are {known}")
-        limits = {"max_generations": (1, max_generations), "max_searches": (0, max_searches), "top_k": (1, top_k)}
-        for name, (least, value) in {**limits, "max_observation_chars": (1, max_observation_chars)}.items():
-            if isinstance(value, bool) or not isinstance(value, int) or value < least:
-                raise UsageError(f"SearchQA: {name}={value!r}; give a whole number >= {least}")
-        if top_k > 100:
-            raise UsageError(f"SearchQA: top_k={top_k}; give at most 100")
+        whole_numbers(
+            "SearchQA",
+            max_generations=(max_generations, 1, None),
+            max_searches=(max_searches, 0, None),
+            top_k=(top_k, 1, 100),
+            max_observation_chars=(max_observation_chars, 1, None),
+        )
         self.source = _source(tasks, world, corpus, remote)
         self.max_turns, self.max_searches, self.top_k = max_generations, max_searches, top_k
         before, _, after = _PROMPT.safe_substitute(
@@ -202,11 +209,11 @@ class SearchQA(TurnEnv):
     @property
     def live_service(self) -> str:
         """The outside service that a search would call now; "" where it is in process, or replayed."""
-        replayed = self.recording is not None and self.recording.mode == "replay"
+        replayed = self.services.replayed
         return self._retriever_name if self._remote and not replayed else ""
 
     def _retriever_of(self, task: Task) -> Retriever:
-        corpus, recording = self.source.corpus(task), self.recording
+        corpus, recording = self.source.corpus(task), self.services.recording
         wanted = "" if corpus is None else corpus.digest
         made = self._retriever
         if made is None or made[0] != wanted or made[2] is not recording:
@@ -251,3 +258,29 @@ def _refused(episode: Episode, call: Call, why: str) -> Outcome:
     result = ToolResult("call_0", "search", why, error=True)
     text = f"No search was carried out: {why}."
     return Outcome(episode.state, call, (_told(text),), (result,), events=(f"search refused: {why}",))
+
+
+def information(hits: Sequence[Hit], observation_format: str, max_characters: int) -> str:
+    """Return passages between `<information>` tags.
+
+    `search_r1`: raw text, `Doc 1(Title: "...") ...` a line. `skyrl_json`: the JSON text of {"result": "Doc 1: ..."}, line
+    breaks and non-ASCII escaped, as SkyRL's search environment sends it. A body over `max_characters` is cut, and says so.
+    """
+    nothing = "" if hits else "No document matches this query."
+    if observation_format == "search_r1":
+        rows = (f'Doc {n}(Title: "{h.passage.title}") {h.passage.text}\n' for n, h in enumerate(hits, start=1))
+        return f"\n\n<information>{nothing or _cut(''.join(rows).strip(), max_characters)}</information>\n\n"
+    rows = (f'Doc {n}: "{h.passage.title}"\n{h.passage.text.strip()}\n' for n, h in enumerate(hits, start=1))
+    body = json.dumps({"result": nothing or _cut("".join(rows), max_characters)})
+    return f"\n<information>{body}</information>\n"
+
+
+def explain(text: str) -> str:
+    """Return a text that answers an action which could not be carried out."""
+    return f"\n\n{text}\n\n"
+
+
+def _cut(body: str, limit: int) -> str:
+    if len(body) <= limit:
+        return body
+    return f"{body[:limit]} [cut: {len(body) - limit} of {len(body)} characters are not shown]\n"

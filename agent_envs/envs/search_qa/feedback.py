@@ -1,12 +1,12 @@
-"""Scripted feedback for Search QA: which fact is missing, and whether the documents tell enough to answer."""
+"""Scripted feedback for Search QA says which fact is missing, and whether the documents tell enough to answer."""
 
 import random
 import re
 from collections.abc import Sequence
 
 from agent_envs.base.messages import Message
-from agent_envs.wrappers.scripted_feedback import Hint, Wordings, scripted
 from agent_envs.envs.search_qa.chains import Asked, Document, Followed, asked, documents, follow
+from agent_envs.wrappers.scripted_feedback import Hint, Wordings, scripted
 
 WORDINGS = Wordings(__package__)
 _LIMITS = re.compile(r"You have (\d{1,6}) searches and (\d{1,6}) turns")

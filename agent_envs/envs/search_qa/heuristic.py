@@ -1,4 +1,4 @@
-"""An honest baseline without a model: search for the question, then answer with a span of what came back."""
+"""An honest baseline without a model searches for the question, then answers with a span of what came back."""
 
 import re
 from collections import Counter

@@ -1,5 +1,6 @@
-"""The reward specs of Search QA, by name. All read the policy's own turns only, but for one released rule, off by default.
+"""Search QA pays one of the rewards `em`, `em_format` and `f1`.
 
+All read the policy's own turns only, but for one released rule, off by default.
 `em` is Search-R1's outcome reward (arXiv 2503.09516, section 3.3). `em_format` has every outcome of its v0.3 release
 (qa_em_format.py): correct 1, or 0.8 in a broken format; wrong 0.2 in a sound format, 0.1 in a broken one; no answer 0 (the
 release pays 0.2 for a sound format without an answer, which cannot be: a sound format ends with one).
@@ -7,11 +8,11 @@ release pays 0.2 for a sound format without an answer, which cannot be: a sound 
 
 import re
 
-from agent_envs.grading.text_answers import contains_answer_characters, exact_match, says_unknown, token_f1
 from agent_envs.base.errors import UsageError
 from agent_envs.base.protocol import Answer
 from agent_envs.core.rewards import RewardSpec, Term
 from agent_envs.core.trajectory import Trajectory
+from agent_envs.grading.text_answers import contains_answer_characters, exact_match, says_unknown, token_f1
 
 STRUCTURE_SCORE = 0.2  # structure_format_score of the v0.3 launch script
 FINAL_SCORE = 0.1  # final_format_score of the same script

@@ -1,13 +1,13 @@
-"""The scripted solver, which reads the scenario and acts as anyone would, and the sampler of random legal actions."""
+"""The oracle policy reads the scenario and acts through ordinary actions, and the random policy draws legal ones."""
 
 import random
 import re
 
-from agent_envs.grading.text_answers import exact_match, token_f1
-from agent_envs.core.env import TurnEnv
 from agent_envs.base.errors import UsageError
+from agent_envs.core.env import TurnEnv
 from agent_envs.envs.search_qa.env import SearchQA, SearchState
 from agent_envs.envs.search_qa.tasks import Scenario
+from agent_envs.grading.text_answers import exact_match, token_f1
 from agent_envs.wrappers.turns import allowance
 
 _WORD = re.compile(r"\w[\w'-]*")

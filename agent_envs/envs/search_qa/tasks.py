@@ -1,17 +1,18 @@
-"""Where questions come from: the embedded fact world, or published data sets over a corpus."""
+"""Questions come from generated worlds of facts, or from published data sets over a corpus."""
 
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Any, Protocol
 
-from agent_envs.base.serialization import digest, state_type
 from agent_envs.base.documents import Corpus
+from agent_envs.base.serialization import digest, state_type
+from agent_envs.core.trajectory import Task, TaskSource
 from agent_envs.datasets.catalogue import load_corpus, load_questions, present_splits
 from agent_envs.datasets.corpora import FileCorpus
 from agent_envs.datasets.listing import data_paths
 from agent_envs.datasets.readers import Question
+from agent_envs.datasets.seeded import SPLITS, SeededWorlds
 from agent_envs.datasets.world import World, WorldConfig, get_world
-from agent_envs.core.trajectory import Task, TaskSource
 
 WORLDS = 32
 OUTSIDE = "outside"  # in place of a corpus's digest, where a server searches a corpus of its own
@@ -36,45 +37,18 @@ class QuestionSource(TaskSource, Protocol):
         ...
 
 
-class WorldSource:
-    """Questions over generated worlds: unlimited, and disjoint between splits.
-
-    Index i lies in world i % 32 of the first 32 worlds (so that few tasks already span many worlds), and beyond those in
-    the next 32. A task's id is `world-SPLIT-WORLD-ITEM`.
-    """
-
-    name = "world"
-    splits = ("train", "dev", "test")
-    digest = ""
+class WorldSource(SeededWorlds[Task]):
+    """Questions over generated worlds: unlimited, and disjoint between splits."""
 
     def __init__(self, config: WorldConfig, outside: bool = False) -> None:
         """Take the knobs of the worlds, and whether their passages are searched outside."""
+        super().__init__("world", dict.fromkeys(SPLITS, WORLDS), config.questions_per_world)
         self.config, self._outside = config, outside
         self.answerable = not config.unanswerable
 
-    def size(self, split: str) -> int:
-        """Return the number of tasks in the first 32 worlds; larger indices are tasks too."""
-        return WORLDS * self.config.questions_per_world
-
-    def get(self, split: str, key: int | str) -> Task:
-        """Return a task by index >= 0 or by id."""
-        if isinstance(key, str):
-            place = key.removeprefix(f"world-{split}-").split("-")
-            if len(place) != 2 or not all(part.isascii() and part.isdigit() and len(part) < 10 for part in place):
-                raise KeyError(key)
-            world, item = int(place[0]), int(place[1])
-            if key != f"world-{split}-{world}-{item}":
-                raise KeyError(key)
-        elif key < 0:
-            raise KeyError(key)
-        else:
-            block, place_in_block = divmod(key, self.size(split))
-            item, column = divmod(place_in_block, WORLDS)
-            world = block * WORLDS + column
-        tasks = _world_tasks(self.config, split, world, self._outside)
-        if isinstance(key, str) and item >= len(tasks):
-            raise KeyError(key)
-        return tasks[item % len(tasks)]
+    def tasks(self, split: str, world: int) -> tuple[Task, ...]:
+        """Return the tasks of a world, which are kept."""
+        return _world_tasks(self.config, split, world, self._outside)
 
     def corpus(self, task: Task) -> Corpus | None:
         """Return the passages of the task's world; None where they are outside."""

@@ -1,4 +1,28 @@
-"""tau2: dual-control customer service in three domains, equal to the original benchmark on recorded behaviour."""
+"""tau2 is dual-control customer service: an agent and a simulated user both act on a database, in three domains.
+
+It follows tau2-bench and equals the original benchmark on recorded behaviour.
+
+Modules, in reading order:
+    env: Tau2Retail, Tau2Airline and Tau2Telecom, the Gymnasium environments; read it first. page.md is their page.
+    aec: the PettingZoo environment in which both sides are played.
+    dialogue, turn_taking: the state of a conversation, and its state machine: whose turn it is, routing, limits, endings.
+    actions, agent_view: the parser of turns (tool calls or words); a side's prompt (prompt.md) and observations.
+    toolkit, schemas, shared_tools: domains and execution of tool calls, JSON schemas of tools, calculator and transfer.
+    database, record_schema, state_diff: shared databases, an episode's changes, hashes; shapes of records; differences.
+    retail, airline, telecom: the agent's tools of each domain, and telecom's synchronisation of company and phone.
+    airline_rules: the airline policy's arithmetic: bags, refunds, compensation, cancellation.
+    telecom_device, telecom_phone, telecom_faults, telecom_tables: the phone: user's tools, rules, faults, records.
+    compat: switches for the original's bugs ("tau2-1.0.1" or "fixed").
+    tasks, task_schema, official: task sources and splits, the typed task with its criteria, the official data files.
+    builtin/, task_generator/: small tasks with recorded dialogues, and generated tasks of every difficulty.
+    task_states, evaluation: database states before, after and as expected; the official score, its components, the judge.
+    scoring: the rewards by name with their terms and metrics; the fraction of state changes reached.
+    metrics: labels and metrics of reports; the score of an agent that does nothing.
+    scene, partners, users/, user_script: the simulated other side, partners by name, simulated users, their script.
+    gold_agent, solver: the oracle policy, which knows the criteria, and the random policy.
+    heuristics/, feedback: rule-based agents, and scripted feedback (hints) made of their rules.
+    conversation_view: both sides of an episode for the HTML pages of finished runs.
+"""
 
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +38,7 @@ register_companions(
     heuristic="agent_envs.envs.tau2.heuristics:act",
     labels="agent_envs.envs.tau2.metrics:labels",
     metrics="agent_envs.envs.tau2.metrics:metrics",
-    lanes="agent_envs.envs.tau2.conversation_view:lanes",
+    conversation_view="agent_envs.envs.tau2.conversation_view:conversation_view",
     feedback="agent_envs.envs.tau2.feedback:give_feedback",
 )
 

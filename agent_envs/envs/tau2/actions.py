@@ -1,4 +1,4 @@
-"""What a side may write: JSON calls in `<tool_call>` tags, one call as JSON or as `f(a=1)`, or words for the other side.
+"""`read_action` parses a turn: JSON calls in `<tool_call>` tags, one call as JSON or as `f(a=1)`, or words.
 
 A thought at the start, between `<think>` tags, is read by nobody. The functional form is read by a small tokenizer of
 literals, which turns it into JSON: nothing is ever evaluated, and every text takes time in proportion to its length.

@@ -1,4 +1,4 @@
-"""Both sides of a conversation as a PettingZoo environment, turn by turn."""
+"""`DualControl` is a PettingZoo environment in which both sides of a conversation are played, turn by turn."""
 
 from copy import deepcopy
 from typing import Any, ClassVar
@@ -7,18 +7,18 @@ import gymnasium as gym
 from gymnasium.spaces import Dict
 from pettingzoo import AECEnv  # type: ignore[import-untyped]
 
-from agent_envs.services.chat import ChatModel
-from agent_envs.core.episode import legal_text
 from agent_envs.base.errors import UsageError
-from agent_envs.services.recording import CallSite
 from agent_envs.base.messages import Message, text_of
 from agent_envs.base.spaces import Utterance
+from agent_envs.core.episode import legal_text
+from agent_envs.core.trajectory import Task
+from agent_envs.envs.tau2.agent_view import SideView, errors_of
 from agent_envs.envs.tau2.dialogue import Dialogue
 from agent_envs.envs.tau2.env import Tau2Airline, Tau2Env, Tau2Retail, Tau2Telecom, user_turns
 from agent_envs.envs.tau2.evaluation import Evaluation, transcript
-from agent_envs.envs.tau2.agent_view import Face, errors_of
 from agent_envs.envs.tau2.turn_taking import LIMITS
-from agent_envs.core.trajectory import Task
+from agent_envs.services.chat import ChatModel
+from agent_envs.services.recording import CallSite
 
 AGENT, USER = "agent_0", "user_0"
 _CLASSES: dict[str, type[Tau2Env]] = {"retail": Tau2Retail, "airline": Tau2Airline, "telecom": Tau2Telecom}
@@ -74,7 +74,7 @@ class DualControl(AECEnv):  # type: ignore[misc]
         self.render_mode = render_mode
         self.possible_agents = [AGENT, USER]
         self.agents: list[str] = []
-        self.faces = {AGENT: self.core.face, USER: Face(self.core.rules, "user", user_turns(max_steps))}
+        self.faces = {AGENT: self.core.face, USER: SideView(self.core.rules, "user", user_turns(max_steps))}
         self.observation_spaces = {player: Dict({"text": Utterance()}) for player in self.possible_agents}
         self.action_spaces = {player: Utterance() for player in self.possible_agents}
         self.dialogue = Dialogue()

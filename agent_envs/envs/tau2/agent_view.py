@@ -1,4 +1,4 @@
-"""What one side is shown and what its words do: the view that Gym and PettingZoo share."""
+"""`SideView` makes one side's prompt and observations and carries out its turns; Gym and PettingZoo share it."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -11,9 +11,9 @@ from agent_envs.base.messages import Message, ToolResult
 from agent_envs.base.protocol import Call, Malformed, Parsed, Say
 from agent_envs.envs.tau2.actions import read_action
 from agent_envs.envs.tau2.dialogue import Dialogue, Line
-from agent_envs.envs.tau2.turn_taking import DONE, GREETING, Rules, seen_by, spoke, stumbled
 from agent_envs.envs.tau2.task_schema import Tau2Task
 from agent_envs.envs.tau2.toolkit import Side
+from agent_envs.envs.tau2.turn_taking import DONE, GREETING, Rules, seen_by, spoke, stumbled
 
 _PROMPTS = {
     name: Template(files(__package__).joinpath(f"{name}.md").read_text(encoding="utf-8").strip())
@@ -51,7 +51,7 @@ class Heard:
 
 
 @dataclass(frozen=True)
-class Face:
+class SideView:
     """One side of a conversation under rules."""
 
     rules: Rules

@@ -1,4 +1,4 @@
-"""Airline: bookings, changes and cancellations of flights, with the agent's tools alone."""
+"""The airline domain holds the agent's tools for bookings, changes and cancellations; its user has no tools."""
 
 from collections.abc import Container
 from typing import Any, Literal, TypedDict

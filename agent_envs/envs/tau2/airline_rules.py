@@ -1,4 +1,4 @@
-"""The rules of the airline's policy that are arithmetic: what generated tasks are solved by, and a rule-based agent acts by.
+"""The airline policy's arithmetic is computed here, for generated tasks and for the rule-based agent.
 
 Records are those of the database or of a tool's answer alike; statuses are those of a reservation's flights, in order.
 """

@@ -1,4 +1,4 @@
-"""The original's bugs, each behind a switch of its own."""
+"""`Compat` holds one switch for each bug of the original that can be reproduced."""
 
 from dataclasses import dataclass, fields
 

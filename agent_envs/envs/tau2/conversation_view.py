@@ -1,46 +1,46 @@
-"""Both sides of a conversation for the pages of finished runs: words, calls, what changed, and what the end was held against.
+"""`conversation_view` shows both sides of an episode for the pages of finished runs.
 
-Changes are found by executing the conversation's calls anew from the start of the task. Of what a task expects nothing is told
-before the episode is over.
+It holds words, calls, what they changed, and what the end was compared with. Changes are found by executing the
+conversation's calls anew from the start of the task. Of what a task expects nothing is shown before the episode is over.
 """
 
 import json
 import re
 from collections.abc import Iterator
 
-from agent_envs.base.serialization import canonical_json
-from agent_envs.core.env import TurnEnv
 from agent_envs.base.errors import UsageError
-from agent_envs.core.conversation_view import Check, Lane, LaneEntry, Lanes
 from agent_envs.base.messages import ToolCall
 from agent_envs.base.protocol import Call, Malformed, Say
+from agent_envs.base.serialization import canonical_json
+from agent_envs.core.conversation_view import Check, ConversationView, Participant, ViewEntry
+from agent_envs.core.env import TurnEnv
+from agent_envs.core.trajectory import Turn
 from agent_envs.envs.tau2.actions import without_thought
 from agent_envs.envs.tau2.dialogue import Dialogue, Line, ToolReply, arguments_of
-from agent_envs.envs.tau2.state_diff import Difference, differences
 from agent_envs.envs.tau2.env import Tau2Env
 from agent_envs.envs.tau2.evaluation import JUDGED, evaluate
 from agent_envs.envs.tau2.scoring import score_of
+from agent_envs.envs.tau2.state_diff import Difference, differences
 from agent_envs.envs.tau2.task_schema import Criteria, Tau2Task, tau2_task
-from agent_envs.envs.tau2.toolkit import FRESH, Domain, DomainState, call
 from agent_envs.envs.tau2.task_states import expected_world, initial_world
-from agent_envs.core.trajectory import Turn
+from agent_envs.envs.tau2.toolkit import FRESH, Domain, DomainState, call
 
 AGENT, CUSTOMER = "agent", "customer"
 MOST_MEMBERS = 40  # of a record that are told
 MOST_CHECKS = 100  # of a kind
 _FAULT = "user fault: "  # begins a remark of `scoring.result_of`
 _CALLS = re.compile(r"<tool_call>.*?(?:</tool_call>|\Z)", re.DOTALL)
-_LANES = {"assistant": AGENT, "user": CUSTOMER}
+_NAMES = {"assistant": AGENT, "user": CUSTOMER}
 _FACTS = {"official": "official reward", "without_nl": "reward without the judged part", "ended": "ended by"}
 
 
-def lanes(env: TurnEnv) -> Lanes:
+def conversation_view(env: TurnEnv) -> ConversationView:
     """Return both sides of the episode as it stands."""
     core = env.unwrapped
     assert isinstance(core, Tau2Env)
     told = _Told(core)
     over = core.episode.over
-    return Lanes(
+    return ConversationView(
         _sides(core),
         tuple(sorted(told.entries(), key=lambda entry: entry.turn)),
         _facts(core.episode.turns[-1]) if over else (),
@@ -48,12 +48,12 @@ def lanes(env: TurnEnv) -> Lanes:
     )
 
 
-def _sides(core: Tau2Env) -> tuple[Lane, ...]:
+def _sides(core: Tau2Env) -> tuple[Participant, ...]:
     if core.rules.solo:
-        return (Lane(AGENT, "played by the policy, with the tools of both sides"),)
+        return (Participant(AGENT, "played by the policy, with the tools of both sides"),)
     partner = "" if core.partner is None else f"simulated: {core.partner.name}"
     notes: dict[str, str] = {core.face.side: "played by the policy"}
-    return tuple(Lane(name, notes.get(side, partner)) for side, name in _LANES.items())
+    return tuple(Participant(name, notes.get(side, partner)) for side, name in _NAMES.items())
 
 
 def _facts(last: Turn) -> tuple[tuple[str, str], ...]:
@@ -84,7 +84,7 @@ class _Told:
         except UsageError:
             return None
 
-    def entries(self) -> Iterator[LaneEntry]:
+    def entries(self) -> Iterator[ViewEntry]:
         yield from self._opening()
         for taken in self.episode.turns:
             yield from self._written(taken)
@@ -97,34 +97,34 @@ class _Told:
                 if place >= before:
                     after = call(self.domain, world, reply.requestor, asked.name, arguments_of(asked),
                                  self.core.rules.solo)[1]  # fmt: skip
-                    yield from self._changes(world, after, _LANES[reply.requestor], turn)
+                    yield from self._changes(world, after, _NAMES[reply.requestor], turn)
                     world = after
         if self.episode.over:
             yield from self._ending()
 
-    def _opening(self) -> Iterator[LaneEntry]:
+    def _opening(self) -> Iterator[ViewEntry]:
         if self.core.face.side == "assistant" and not self.core.rules.solo:
-            yield LaneEntry(CUSTOMER, "note", "Scenario, which only the customer knows", self.public.scenario)
+            yield ViewEntry(CUSTOMER, "note", "Scenario, which only the customer knows", self.public.scenario)
         changed = _by_record(differences(self.domain, FRESH, self.start))
         if changed:
             text = "\n".join(f"{record} {line}" for record, found in changed.items() for line in _lines(found))
-            yield LaneEntry("", "note", "What the task changed in the databases beforehand", text)
+            yield ViewEntry("", "note", "What the task changed in the databases beforehand", text)
         if self.public.history:
-            yield LaneEntry("", "note", f"The first {len(self.public.history)} messages come with the task.")
+            yield ViewEntry("", "note", f"The first {len(self.public.history)} messages come with the task.")
 
-    def _written(self, turn: Turn) -> Iterator[LaneEntry]:
+    def _written(self, turn: Turn) -> Iterator[ViewEntry]:
         """Tell a turn as it was written, where that is more than what became of it."""
         parsed, text = turn.parsed, str(turn.action)
-        lane = _LANES[self.core.face.side]
+        participant = _NAMES[self.core.face.side]
         if isinstance(parsed, Malformed):
-            yield LaneEntry(lane, "note", "A turn that could not be read", text or "(nothing)", True, turn.index)
+            yield ViewEntry(participant, "note", "A turn that could not be read", text or "(nothing)", True, turn.index)
             return
         if isinstance(parsed, Call):
             beside = _CALLS.sub("", text) if "<tool_call>" in text else text.strip().removesuffix(without_thought(text))
         else:
             beside = text.strip().removesuffix(parsed.text if isinstance(parsed, Say) else "")
         if beside.strip():
-            yield LaneEntry(lane, "note", "The turn as it was written", text, turn=turn.index)
+            yield ViewEntry(participant, "note", "The turn as it was written", text, turn=turn.index)
 
     def _turns(self) -> list[int]:
         """Return the policy's turn that each line belongs to."""
@@ -137,20 +137,20 @@ class _Told:
             turns.append(heard[spoken - before - 1] if spoken > before else 0)
         return turns
 
-    def _words(self, line: Line, turn: int) -> Iterator[LaneEntry]:
+    def _words(self, line: Line, turn: int) -> Iterator[ViewEntry]:
         if line.text and line.sender != "environment":
             odd = "said to nobody, as it stands beside a call" if line.calls else ""
-            yield LaneEntry(_LANES[line.sender], "words", odd, line.text, turn=turn)
+            yield ViewEntry(_NAMES[line.sender], "words", odd, line.text, turn=turn)
 
-    def _call(self, asked: ToolCall, reply: ToolReply, turn: int) -> Iterator[LaneEntry]:
-        lane = _LANES[reply.requestor]
-        yield LaneEntry(lane, "call", asked.name, _arguments(asked), reply.error, turn)
-        yield LaneEntry(lane, "result", asked.name, _readable(reply.content), reply.error, turn)
+    def _call(self, asked: ToolCall, reply: ToolReply, turn: int) -> Iterator[ViewEntry]:
+        participant = _NAMES[reply.requestor]
+        yield ViewEntry(participant, "call", asked.name, _arguments(asked), reply.error, turn)
+        yield ViewEntry(participant, "result", asked.name, _readable(reply.content), reply.error, turn)
 
-    def _changes(self, before: DomainState, after: DomainState, lane: str, turn: int) -> Iterator[LaneEntry]:
+    def _changes(self, before: DomainState, after: DomainState, participant: str, turn: int) -> Iterator[ViewEntry]:
         for record, found in _by_record(differences(self.domain, before, after)).items():
             text = "\n".join(_lines(found))
-            yield LaneEntry(lane, "change", record, text, turn=turn, mark=self._mark(found))
+            yield ViewEntry(participant, "change", record, text, turn=turn, mark=self._mark(found))
 
     def _mark(self, found: list[Difference]) -> str:
         if self.expected is None:
@@ -158,11 +158,11 @@ class _Told:
         fit = sum(item.stands_in(self.domain, self.expected) for item in found)
         return "" if not fit else "as expected" if fit == len(found) else f"{fit} of {len(found)} as expected"
 
-    def _ending(self) -> Iterator[LaneEntry]:
+    def _ending(self) -> Iterator[ViewEntry]:
         last = self.episode.turns[-1]
         for text in _notes(last):
             if not text.startswith(_FAULT):
-                yield LaneEntry("", "note", "", text[:1].upper() + text[1:] + ".", turn=last.index)
+                yield ViewEntry("", "note", "", text[:1].upper() + text[1:] + ".", turn=last.index)
 
     def checks(self) -> Iterator[Check]:
         last = self.episode.turns[-1]
@@ -199,9 +199,9 @@ class _Told:
     def _met(self, full: Tau2Task, criteria: Criteria, judged: str | None) -> Iterator[Check]:
         """Tell what else the conversation was held against; nobody is asked anew."""
         checks = evaluate(self.domain, full, self.dialogue.lines, self.dialogue.ended, self.core.rules.solo).checks
-        actions = [f"{_LANES[a.requestor]}: {a.name}({_shown(a.arguments)})" for a in criteria.actions or ()]
+        actions = [f"{_NAMES[a.requestor]}: {a.name}({_shown(a.arguments)})" for a in criteria.actions or ()]
         assertions = [
-            f"{_LANES[a.side]}: {a.name}({_shown(a.arguments)}) = {canonical_json(a.expected)}"
+            f"{_NAMES[a.side]}: {a.name}({_shown(a.arguments)}) = {canonical_json(a.expected)}"
             for a in criteria.env_assertions or ()
         ]
         for heading, component, texts, words in (

@@ -1,4 +1,4 @@
-"""A database that all episodes share, and the few records that one episode changed.
+"""All episodes share a database that is never written, and each keeps only the few records that it changed.
 
 `Database` is read once and never written. `Changes` holds what an episode changed or added: empty at reset, replaced as a
 whole by `View.commit`, so that a fork is a reference. Records are JSON data with tuples in place of lists.

@@ -1,4 +1,4 @@
-"""What a conversation of two sides is made of: its lines, and the one value that holds all of its state.
+"""`Dialogue` is the one immutable value that holds all of the state of a conversation between two sides.
 
 Three parties send lines: the assistant, the user, and the environment, which answers tool calls. A line with calls goes to
 the environment, whatever else it says; the answers go back to the caller alone.
@@ -13,11 +13,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from agent_envs.base.serialization import canonical_json, state_type
 from agent_envs.base.errors import UsageError
 from agent_envs.base.messages import ToolCall
+from agent_envs.base.serialization import canonical_json, state_type
 from agent_envs.envs.tau2.database import thawed
-from agent_envs.envs.tau2.record_schema import Anything, Default, Each, Shape, ShapeError, shaped
+from agent_envs.envs.tau2.record_schema import Anything, Default, Each, SchemaError, Shape, shaped
 from agent_envs.envs.tau2.toolkit import FRESH, DomainState, Side
 
 Sender = Literal["assistant", "user", "environment"]
@@ -102,7 +102,7 @@ def recording_of(rows: Sequence[Mapping[str, Any]]) -> tuple[Line, ...]:
         lines = tuple(
             Line(row["sender"], row["text"], calls_of(row["calls"])) for row in shaped(rows, _ROWS, "recording")
         )
-    except ShapeError as error:
+    except SchemaError as error:
         raise UsageError(f"tau2: {error}") from None
     for place, line in enumerate(lines):
         if not (line.text.strip() or line.calls):

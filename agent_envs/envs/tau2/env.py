@@ -1,47 +1,40 @@
-"""The environments of tau2: an agent, a user, or an agent alone, in one of three domains."""
+"""The environments of tau2 let a policy play an agent, a user, or an agent alone, in one of three domains."""
 
 from collections.abc import Mapping
 from importlib.resources import files
 from textwrap import indent
 from typing import Any, ClassVar
 
-from agent_envs.services.chat import ChatModel
-from agent_envs.services.chat.named import judge_model
-from agent_envs.core.env import Episode, Outcome, Task, TaskSource, TurnEnv
+from agent_envs.base.arguments import choice, whole_number
 from agent_envs.base.errors import EnvFault, UsageError
-from agent_envs.services.recording import CallSite, Recording, asks_anew
-from agent_envs.services.judges import Judge
 from agent_envs.base.messages import Message
+from agent_envs.base.serialization import digest
+from agent_envs.core.env import Episode, Outcome, Task, TaskSource, TurnEnv
+from agent_envs.envs.tau2.agent_view import SideView, errors_of
 from agent_envs.envs.tau2.builtin import builtin_domain
 from agent_envs.envs.tau2.compat import Compat
 from agent_envs.envs.tau2.dialogue import Dialogue
 from agent_envs.envs.tau2.evaluation import Evaluation, Judging, evaluate, expectation_judge
-from agent_envs.envs.tau2.agent_view import Face, errors_of
-from agent_envs.envs.tau2.task_generator.source import GeneratedSource, generated_domain
-from agent_envs.envs.tau2.turn_taking import LIMITS, Rules, opened, other
 from agent_envs.envs.tau2.official import load_domain
-from agent_envs.envs.tau2.scene import Partner, Scene, make_partner, played
-from agent_envs.envs.tau2.progress import reached
-from agent_envs.envs.tau2.scoring import make_reward, progress_of, result_of, succeeded
+from agent_envs.envs.tau2.partners import make_partner, played
+from agent_envs.envs.tau2.scene import Partner, Scene
+from agent_envs.envs.tau2.scoring import make_reward, progress_of, reached, result_of, succeeded
+from agent_envs.envs.tau2.task_generator.source import GeneratedSource, generated_domain
 from agent_envs.envs.tau2.task_schema import Tau2Task, read_task, tau2_task
+from agent_envs.envs.tau2.task_states import initial_world
 from agent_envs.envs.tau2.tasks import BuiltinSource, OfficialSource
 from agent_envs.envs.tau2.toolkit import Domain, Side
+from agent_envs.envs.tau2.turn_taking import LIMITS, Rules, opened, other
 from agent_envs.envs.tau2.users.chat import ChatPartner
 from agent_envs.envs.tau2.users.faults import UserFault, user_faults
-from agent_envs.envs.tau2.task_states import initial_world
+from agent_envs.services.chat import ChatModel
+from agent_envs.services.chat.named import judge_model
+from agent_envs.services.judges import Judge
+from agent_envs.services.recording import CallSite, Recording, asks_anew
 
 TASKS = ("generated", "builtin", "official")
 SIDES: dict[str, Side] = {"agent": "assistant", "user": "user", "solo": "assistant"}
 _PAGE = files(__package__).joinpath("page.md").read_text(encoding="utf-8").strip()
-
-
-def _check(name: str, choices: Mapping[str, tuple[Any, tuple[str, ...]]], limits: Mapping[str, Any]) -> None:
-    for argument, (value, known) in choices.items():
-        if value not in known:
-            raise UsageError(f"{name}: {argument}={value!r}; choose {' or '.join(known)}")
-    for argument, number in limits.items():
-        if isinstance(number, bool) or not isinstance(number, int) or number < 1:
-            raise UsageError(f"{name}: {argument}={number!r}; give a whole number >= 1")
 
 
 def user_turns(max_steps: int) -> int:
@@ -86,24 +79,37 @@ class Tau2Env(TurnEnv):
         """
         self.render_mode = render_mode
         name = type(self).__name__
-        limits = {"max_agent_turns": max_agent_turns, "max_steps": max_steps, "max_errors": max_errors}
-        _check(name, {"tasks": (tasks, TASKS), "side": (side, tuple(SIDES))}, limits)
+        choice(name, "tasks", tasks, TASKS)
+        choice(name, "side", side, SIDES)
+        for argument, limit in (
+            ("max_agent_turns", max_agent_turns),
+            ("max_steps", max_steps),
+            ("max_errors", max_errors),
+        ):
+            whole_number(name, argument, limit)
         if judge and reward == "without_nl":
             raise UsageError(f"{name}: judge={judge!r} has no meaning with reward={reward!r}; leave it out")
         Compat.named(compat)
-        domain, self.source = _world(name, self.domain, tasks, compat, difficulty, world)
-        self.rules = Rules(domain, side == "solo", max_steps, max_errors, max_agent_turns)
         self.reward, self.reward_spec = reward, make_reward(reward)
         self._model = judge_model(name, judge)
+        self.partner = _partner(name, side, {"user": user, "agent": agent}, persona, tasks)
+        # Last, so that a wrong argument is told wherever the official data lies.
+        domain, self.source = _world(name, self.domain, tasks, compat, difficulty, world)
+        self.rules = Rules(domain, side == "solo", max_steps, max_errors, max_agent_turns)
         self._remote = isinstance(judge, str) and bool(judge)
         self._judge: tuple[Recording | None, Judge] | None = None
         # Every message of the user takes a second step: the agent's or the environment's.
         self.max_turns = user_turns(max_steps) if side == "user" else max_agent_turns
-        self.face = Face(self.rules, SIDES[side], self.max_turns)
+        self.face = SideView(self.rules, SIDES[side], self.max_turns)
         self.tools = self.face.tools
-        self.partner = _partner(name, self.rules, side, {"user": user, "agent": agent}, persona, tasks)
         self._persona = persona
+        self._seed: int | None = None
         self._views: tuple[Task, Tau2Task] | None = None
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[str, dict[str, Any]]:
+        """Start an episode; see `TurnEnv.reset`. All starts of one task and seed share the words before the first turn."""
+        self._seed = seed
+        return super().reset(seed=seed, options=options)
 
     def opened(self, task: Task) -> tuple[Tau2Task, Dialogue]:
         """Return the typed view of a task, its criteria left out, and its conversation at the start."""
@@ -112,7 +118,7 @@ class Tau2Env(TurnEnv):
 
     def scene(self, task: Task, dialogue: Dialogue, side: Side, key: str, branch: str = "") -> Scene:
         """Return what a simulated side speaks on."""
-        return Scene(task, self._public(task), self.rules, side, dialogue, key, branch, self.recording)
+        return Scene(task, self._public(task), self.rules, side, dialogue, key, branch, self.services.recording)
 
     def reached(self, task: Task, dialogue: Dialogue) -> float:
         """Return the fraction of the task's state changes that stand, as `dense` counts it; 0 where none can be read."""
@@ -138,7 +144,7 @@ class Tau2Env(TurnEnv):
     @property
     def live_service(self) -> str:
         """The model that the other side or the judge would ask now; "" where all is in process, or replayed."""
-        if self.recording is not None and self.recording.mode == "replay":
+        if self.services.replayed:
             return ""
         judge = self._model.name if self._model is not None and self._remote else ""
         return (self.partner.service if self.partner is not None else "") or judge
@@ -146,7 +152,7 @@ class Tau2Env(TurnEnv):
     def _judge_now(self) -> Judge | None:
         if self._model is None:
             return None
-        made, recording = self._judge, self.recording
+        made, recording = self._judge, self.services.recording
         if made is None or made[0] is not recording:
             # Rebound as a whole, so that a fork, which shares it until then, is never touched.
             made = self._judge = (recording, expectation_judge(self._model, recording=recording))
@@ -154,23 +160,25 @@ class Tau2Env(TurnEnv):
 
     def _begin(self, task: Task, key: str) -> tuple[Dialogue, tuple[Message, ...]]:
         public, start = self.opened(task)
+        seed = -1 if self._seed is None else int(self._seed)
+        start_key = digest(["start", task.digest, seed])[:16]
 
         def begin() -> Dialogue:
-            return self._started(task, start)
+            return self._started(task, start, start_key)
 
-        if isinstance(self.partner, ChatPartner) and self.recording is None:
-            dialogue = self.partner.opening((self.spec_digest, self.start_key), begin)
+        if isinstance(self.partner, ChatPartner) and self.services.recording is None:
+            dialogue = self.partner.opening((self.spec_digest, start_key), begin)
         else:
             dialogue = begin()
         return dialogue, self.face.opening(public, dialogue)
 
-    def _started(self, task: Task, start: Dialogue) -> Dialogue:
+    def _started(self, task: Task, start: Dialogue, start_key: str) -> Dialogue:
         """Return the conversation once it is the policy's turn; the words before are the root that a group shares."""
-        dialogue = self._answered(task, start, self.start_key)
+        dialogue = self._answered(task, start, start_key)
         if dialogue.ended and not start.ended and self.partner is not None and self.partner.service:
             # The service's doing, not the task's.
             cause = f"{self.partner.service}: the conversation was over before the first turn ({dialogue.ended})"
-            raise EnvFault(cause, asks_anew(self.recording))
+            raise EnvFault(cause, asks_anew(self.services.recording))
         if dialogue.ended:
             self._refuse(f"the conversation of task {task.id!r} is over before the first turn", "give it a longer one")
         return dialogue
@@ -226,7 +234,7 @@ def _world(name: str, domain: str, tasks: str, compat: str, difficulty: str, wor
 
 
 def _partner(
-    name: str, rules: Rules, side: str, players: Mapping[str, Any], persona: str | Mapping[str, Any], tasks: str
+    name: str, side: str, players: Mapping[str, Any], persona: str | Mapping[str, Any], tasks: str
 ) -> Partner | None:
     """Return who plays the other side; nobody in solo mode."""
     role = "agent" if side == "user" else "user"
@@ -235,7 +243,7 @@ def _partner(
     if persona != "task" and (side != "agent" or players[role] == "replay"):
         raise UsageError(f"{name}: persona={persona!r} has no meaning without a simulated user; leave it out")
     made = make_partner("assistant" if side == "user" else "user", players[role], persona)
-    return None if rules.solo else made
+    return None if side == "solo" else made
 
 
 class Tau2Retail(Tau2Env):

@@ -1,4 +1,4 @@
-"""Scores a conversation as the original does: five components, of which a task's reward basis names those that count.
+"""A conversation is scored as in the original, by five components; a task's reward basis names those that count.
 
 - DB: both databases have the hashes that they have after the expected actions.
 - ENV_ASSERTION: all assertions hold in the world as the conversation's calls left it.
@@ -17,15 +17,22 @@ from dataclasses import dataclass, field
 from math import prod
 from typing import Any
 
-from agent_envs.base.serialization import state_type
-from agent_envs.services.chat import ChatModel
-from agent_envs.services.recording import CallSite, ExternalPort, Recording
-from agent_envs.services.judges import Judge, ModelJudge
 from agent_envs.base.messages import ToolCall
+from agent_envs.base.serialization import state_type
 from agent_envs.envs.tau2.dialogue import STOPS, Line, arguments_of
 from agent_envs.envs.tau2.task_schema import COMPONENTS, Criteria, ExpectedAction, Tau2Task
+from agent_envs.envs.tau2.task_states import (
+    expected_arguments,
+    expected_world,
+    initial_world,
+    replayed_world,
+    run,
+    same_world,
+)
 from agent_envs.envs.tau2.toolkit import Domain, DomainState
-from agent_envs.envs.tau2.task_states import expected_arguments, expected_world, initial_world, replayed_world, run, same_world
+from agent_envs.services.chat import ChatModel
+from agent_envs.services.judges import Judge, ModelJudge
+from agent_envs.services.recording import CallSite, ExternalPort, Recording
 
 JUDGED = "NL_ASSERTION"
 LONGEST_TRANSCRIPT = 400_000

@@ -1,4 +1,4 @@
-"""Scripted feedback for tau2: what the policy and the conversation demand next, by the rules of the heuristic agents.
+"""Scripted feedback for tau2 gives hints on the next turn, by the rules of the heuristic agents.
 
 The rules know a conversation by their own words. What the agent said is read as what they would have said, where it says much
 the same, so that hints may be followed freely.
@@ -12,12 +12,12 @@ from functools import lru_cache
 from typing import Any
 
 from agent_envs.base.messages import Message
-from agent_envs.rollout.policy import Request
 from agent_envs.base.protocol import Call, Say
-from agent_envs.wrappers.scripted_feedback import Hint, Wordings, scripted
 from agent_envs.envs.tau2.actions import read_action
 from agent_envs.envs.tau2.heuristics import act
 from agent_envs.envs.tau2.turn_taking import DONE
+from agent_envs.rollout.policy import Request
+from agent_envs.wrappers.scripted_feedback import Hint, Wordings, scripted
 
 WORDINGS = Wordings(__package__)
 _TOOLS = "Your tools, with their arguments:\n"

@@ -1,4 +1,4 @@
-"""The agent that knows the criteria: it does what is expected, says what has to be said, and asks the user for its part.
+"""The gold agent knows the criteria: it does what is expected, says what must be said, and asks the user for its part.
 
 It is the solver, and the partner of whoever plays the user. A task with a recorded dialogue is played as recorded.
 """
@@ -7,12 +7,12 @@ from typing import Any
 
 from agent_envs.base.errors import UsageError
 from agent_envs.base.messages import ToolCall
+from agent_envs.core.trajectory import Task
 from agent_envs.envs.tau2.dialogue import Dialogue, Line, arguments_of
-from agent_envs.envs.tau2.turn_taking import AGENT_STOP, DONE
 from agent_envs.envs.tau2.scene import Scene, recorded_lines
 from agent_envs.envs.tau2.task_schema import Criteria, ExpectedAction, tau2_task
 from agent_envs.envs.tau2.toolkit import Side
-from agent_envs.core.trajectory import Task
+from agent_envs.envs.tau2.turn_taking import AGENT_STOP, DONE
 
 CLOSING = Line("assistant", "All is done. Is there anything else that I can do for you?")
 HANDED_OVER = Line("assistant", "I have handed you over: you are being transferred to a human agent.")

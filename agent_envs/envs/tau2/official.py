@@ -1,4 +1,4 @@
-"""The official data of tau2-bench: where it lies, proof that it is what was published, domains and tasks made of it.
+"""The official data of tau2-bench is found and verified here, and domains and tasks are made of it.
 
 Every file is held once against its git blob id at the pinned commit. Databases are read once per process; of the 14 MB of
 telecom tasks only those are parsed that are asked for.
@@ -16,10 +16,7 @@ from typing import Any
 
 from agent_envs.base.cache_dir import cache_dir
 from agent_envs.base.errors import DataMissing, UsageError
-from agent_envs.envs.tau2 import airline
-from agent_envs.envs.tau2 import retail
-from agent_envs.envs.tau2 import telecom
-from agent_envs.envs.tau2 import telecom_tables
+from agent_envs.envs.tau2 import airline, retail, telecom, telecom_tables
 from agent_envs.envs.tau2.compat import Compat
 from agent_envs.envs.tau2.database import Database
 from agent_envs.envs.tau2.record_schema import shaped

@@ -1,4 +1,4 @@
-"""Shapes of records: which members a record has, in which order, and how loosely their values are read.
+"""Shapes of records say which members a record has, in which order, and how loosely their values are read.
 
 A shape is a plain value: `str`, `int`, `float` or `bool`; a tuple of the allowed texts; a one-element list for lists; a
 mapping of members for a record; or one of the classes below. `shaped` follows the lax reading of the original's models:
@@ -18,7 +18,7 @@ _WHOLE = re.compile(r"([-+]?[0-9]+(?:_[0-9]+)*)(?:\.0+)?")
 _MOST_DIGITS = 300  # far below what Python refuses to print, so that sums of such numbers can be written down
 
 
-class ShapeError(ValueError):
+class SchemaError(ValueError):
     """A value that does not fit its shape; the text names the place."""
 
 
@@ -68,7 +68,7 @@ def shaped(value: Any, shape: Shape, where: str = "value") -> Any:
     """Return a value as its shape reads it, frozen (lists become tuples, members stand in declared order).
 
     Raises:
-        ShapeError: it does not fit; the message names the place.
+        SchemaError: it does not fit; the message names the place.
     """
     if isinstance(shape, type) and shape in _SCALARS:
         return _SCALARS[shape](value, where)
@@ -77,7 +77,7 @@ def shaped(value: Any, shape: Shape, where: str = "value") -> Any:
 
 def _text(value: Any, where: str) -> str:
     if not isinstance(value, str):
-        raise ShapeError(f"{where}: a text is needed")
+        raise SchemaError(f"{where}: a text is needed")
     return value
 
 
@@ -89,7 +89,7 @@ def _number(value: Any, where: str) -> float:
             number = nan
         if isfinite(number):  # the original's models read "nan", too, but state and hashes hold finite numbers alone
             return number
-    raise ShapeError(f"{where}: a number is needed")
+    raise SchemaError(f"{where}: a number is needed")
 
 
 def _integer(value: Any, where: str) -> int:
@@ -100,7 +100,7 @@ def _integer(value: Any, where: str) -> int:
         return int(found[1])
     if isinstance(value, float) and value.is_integer() and abs(value) < 2**63:
         return int(value)
-    raise ShapeError(f"{where}: a whole number is needed")
+    raise SchemaError(f"{where}: a whole number is needed")
 
 
 def _truth(value: Any, where: str) -> bool:
@@ -111,7 +111,7 @@ def _truth(value: Any, where: str) -> bool:
     ):
         if plain in texts or (isinstance(plain, bool | int | float) and plain == meaning):
             return meaning
-    raise ShapeError(f"{where}: true or false is needed")
+    raise SchemaError(f"{where}: true or false is needed")
 
 
 _SCALARS: dict[type, Callable[[Any, str], Any]] = {str: _text, int: _integer, float: _number, bool: _truth}
@@ -119,19 +119,19 @@ _SCALARS: dict[type, Callable[[Any, str], Any]] = {str: _text, int: _integer, fl
 
 def _choice(value: Any, shape: tuple[str, ...], where: str) -> Any:
     if not isinstance(value, str) or value not in shape:
-        raise ShapeError(f"{where}: one of {', '.join(shape)} is needed")
+        raise SchemaError(f"{where}: one of {', '.join(shape)} is needed")
     return value
 
 
 def _list(value: Any, shape: list[Shape], where: str) -> Any:
     if not isinstance(value, list | tuple):
-        raise ShapeError(f"{where}: a list is needed")
+        raise SchemaError(f"{where}: a list is needed")
     return tuple(shaped(item, shape[0], f"{where}[{position}]") for position, item in enumerate(value))
 
 
 def _record(value: Any, shape: Mapping[str, Shape], where: str) -> Any:
     if not isinstance(value, dict):
-        raise ShapeError(f"{where}: an object is needed")
+        raise SchemaError(f"{where}: an object is needed")
     return {name: _member(value, name, inner, where) for name, inner in shape.items()}
 
 
@@ -142,27 +142,27 @@ def _member(value: dict[str, Any], name: str, shape: Shape, where: str) -> Any:
         return None
     if isinstance(shape, Default):
         return frozen(shape.value)
-    raise ShapeError(f"{where}.{name}: is missing")
+    raise SchemaError(f"{where}.{name}: is missing")
 
 
 def _closed(value: Any, shape: Closed, where: str) -> Any:
     record = _record(value, shape.members, where)
     for name in value:
         if name not in shape.members:
-            raise ShapeError(f"{where}.{name}: is not known here")
+            raise SchemaError(f"{where}.{name}: is not known here")
     return record
 
 
 def _each(value: Any, shape: Each, where: str) -> Any:
     if not isinstance(value, dict):
-        raise ShapeError(f"{where}: an object is needed")
+        raise SchemaError(f"{where}: an object is needed")
     return {name: shaped(item, shape.shape, f"{where}.{name}") for name, item in value.items()}
 
 
 def _tagged(value: Any, shape: Tagged, where: str) -> Any:
     tag = value.get(shape.member) if isinstance(value, dict) else None
     if not isinstance(tag, str) or tag not in shape.shapes:
-        raise ShapeError(f"{where}.{shape.member}: one of {', '.join(shape.shapes)} is needed")
+        raise SchemaError(f"{where}.{shape.member}: one of {', '.join(shape.shapes)} is needed")
     return _record(value, shape.shapes[tag], where)
 
 

@@ -1,4 +1,4 @@
-"""Retail: orders, exchanges and returns of a shop, with the agent's tools alone."""
+"""The retail domain holds the agent's tools for orders, exchanges and returns; its user has no tools."""
 
 import json
 from typing import Any

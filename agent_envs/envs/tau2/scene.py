@@ -1,24 +1,19 @@
-"""The other side of a conversation, where it is simulated: a function from what was said to its next line.
+"""`Scene` is all that a simulated side is given for its next line, and `Partner` is the protocol of simulated sides.
 
 A partner holds no state of an episode: what it keeps in mind travels in the dialogue, so that a fork in mid-dialogue forks
-both sides.
+both sides. `partners` makes partners by name.
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Protocol
 
-from agent_envs.services.chat import ChatModel
-from agent_envs.services.chat.named import is_chat_model, is_chat_name
 from agent_envs.base.errors import UsageError
-from agent_envs.services.recording import CallSite, Recording
+from agent_envs.core.trajectory import Task
 from agent_envs.envs.tau2.dialogue import Dialogue, Line, recording_of
-from agent_envs.envs.tau2.turn_taking import Rules, answered, seen_by
 from agent_envs.envs.tau2.task_schema import Tau2Task
 from agent_envs.envs.tau2.toolkit import Side
-from agent_envs.core.trajectory import Task
-
-USERS, AGENTS = ("scripted", "replay"), ("scripted", "heuristic", "replay")
+from agent_envs.envs.tau2.turn_taking import Rules, seen_by
+from agent_envs.services.recording import CallSite, Recording
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,46 +96,3 @@ class Replay:
 def recorded_lines(task: Task, side: Side) -> tuple[Line, ...]:
     """Return what a side says in a task's recording; nothing where there is none."""
     return tuple(line for line in recording_of(task.data.get("recording", ())) if line.sender == side)
-
-
-def make_partner(side: Side, who: str | ChatModel, persona: str | Mapping[str, Any] = "task") -> Partner:
-    """Return who plays a side.
-
-    Args:
-        side: "user" or "assistant".
-        who: `scripted`, `replay`, for the assistant `heuristic`, too; or a chat model, as an object or by name
-            (`openai:MODEL@URL`, `anthropic:MODEL`).
-        persona: of a simulated user; `task` takes the task's own.
-
-    Raises:
-        UsageError: nobody goes by this name.
-    """
-    if who == "replay":
-        return Replay()
-    if who == "scripted" and side == "user":
-        from agent_envs.envs.tau2.users.scripted import ScriptedUser
-
-        return ScriptedUser(persona)
-    if who == "scripted":
-        from agent_envs.envs.tau2.gold_agent import GoldAgent
-
-        return GoldAgent()
-    if who == "heuristic" and side == "assistant":
-        from agent_envs.envs.tau2.heuristics.partner import HeuristicAgent
-
-        return HeuristicAgent()
-    if not (is_chat_name(who) if isinstance(who, str) else is_chat_model(who)):
-        role, known = ("user", USERS) if side == "user" else ("agent", AGENTS)
-        raise UsageError(f"tau2: {role}={who!r}; choose {', '.join(known)}, openai:MODEL@URL or anthropic:MODEL")
-    from agent_envs.envs.tau2.users.chat import ChatPartner
-
-    return ChatPartner(who, persona)
-
-
-def played(partner: Partner, scene: Scene) -> Dialogue:
-    """Return the conversation of a scene once a partner has said what it says."""
-
-    def speak(dialogue: Dialogue) -> tuple[Line | None, Any]:
-        return partner.speak(replace(scene, dialogue=dialogue))
-
-    return answered(scene.rules, scene.dialogue, scene.side, speak)

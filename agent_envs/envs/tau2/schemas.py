@@ -1,4 +1,7 @@
-"""JSON schemas of tools from signatures, annotations and Google docstrings: nested objects, choices, optional values."""
+"""JSON schemas of tools are made from signatures, annotations and Google docstrings.
+
+Nested objects, choices and optional values are supported.
+"""
 
 import inspect
 from collections.abc import Callable

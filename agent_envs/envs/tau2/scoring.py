@@ -1,18 +1,47 @@
-"""The declared reward: the official score, its components as shares, and what makes all or nothing of them.
+"""The rewards are declared here by name: `official` and `without_nl`, as shares of the score's components, and `dense`.
 
-The score of a conversation is made where it ends, and travels as one typed result of the last turn, which no tool can forge:
-its call id is empty. Terms and metrics read it there, and nothing else.
+A term takes the shares back unless all that counts holds. The score of a conversation is made where it ends, and travels as
+one typed result of the last turn, which no tool can forge: its call id is empty. Terms and metrics read it there, and
+nothing else.
 """
 
+from functools import lru_cache
 from typing import Any
 
 from agent_envs.base.errors import UsageError
 from agent_envs.base.messages import ToolResult
 from agent_envs.core.rewards import RewardSpec, Term
-from agent_envs.envs.tau2.evaluation import JUDGED, Evaluation
-from agent_envs.envs.tau2.task_schema import COMPONENTS
-from agent_envs.envs.tau2.users.faults import UserFault
 from agent_envs.core.trajectory import Trajectory, Turn
+from agent_envs.envs.tau2.dialogue import STOPS, Dialogue
+from agent_envs.envs.tau2.evaluation import JUDGED, Evaluation, evaluate
+from agent_envs.envs.tau2.state_diff import Difference, differences
+from agent_envs.envs.tau2.task_schema import COMPONENTS, Tau2Task
+from agent_envs.envs.tau2.task_states import initial_world, solved_world
+from agent_envs.envs.tau2.toolkit import Domain
+from agent_envs.envs.tau2.users.faults import UserFault
+
+
+def reached(domain: Domain, task: Tau2Task, dialogue: Dialogue, solo: bool = False) -> float:
+    """Return the fraction of the task's state changes that stand in a conversation's world, in [0, 1].
+
+    Made for training, and never mixed with the official score, which is all or nothing. The expected actions change records;
+    each member that they leave with another value is one state change. What a conversation changes besides counts neither way.
+    Of a task that wants no change: 1 once a side has ended the conversation and it passes but for a judge, else 0; a share of
+    what was not touched would pay for hanging up.
+    """
+    wanted = state_changes(domain, task)
+    if not wanted:
+        if dialogue.ended not in STOPS:
+            return 0.0
+        return float(evaluate(domain, task, dialogue.lines, dialogue.ended, solo).reward_without_nl == 1.0)
+    return sum(change.stands_in(domain, dialogue.world) for change in wanted) / len(wanted)
+
+
+@lru_cache(maxsize=1024)
+def state_changes(domain: Domain, task: Tau2Task) -> tuple[Difference, ...]:
+    """Return what the expected actions change, each followed by what it brings about."""
+    return differences(domain, initial_world(domain, task), solved_world(domain, task))
+
 
 REWARDS = ("official", "without_nl", "dense")
 _NAME, _PROGRESS = "evaluation", "progress"

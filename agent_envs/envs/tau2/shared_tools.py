@@ -1,4 +1,4 @@
-"""Tools that several domains have: the calculator, and handing the customer over to a human.
+"""Several domains share these tools: the calculator, and handing the customer over to a human.
 
 The calculator reads what Python reads as arithmetic of plain numbers and gives what Python gives (`/` makes floats, whole
 numbers are exact, `**` binds tighter than a sign on its left), but never evaluates code and never grows without bound.

@@ -1,4 +1,4 @@
-"""The scripted solver, which says and does what was recorded or is expected, and the sampler of random legal turns."""
+"""The scripted solver says and does what was recorded or is expected, and the sampler draws random legal turns."""
 
 import json
 import random
@@ -6,15 +6,16 @@ import re
 from dataclasses import replace
 from typing import Any
 
-from agent_envs.core.env import TurnEnv
 from agent_envs.base.errors import UsageError
 from agent_envs.base.messages import ToolCall
 from agent_envs.base.protocol import ToolCallProtocol
+from agent_envs.core.env import TurnEnv
 from agent_envs.envs.tau2.dialogue import Line
 from agent_envs.envs.tau2.env import Tau2Env
 from agent_envs.envs.tau2.gold_agent import next_line
+from agent_envs.envs.tau2.partners import make_partner
+from agent_envs.envs.tau2.scene import Scene, recorded_lines
 from agent_envs.envs.tau2.turn_taking import AGENT_STOP
-from agent_envs.envs.tau2.scene import Scene, make_partner, recorded_lines
 
 _WORD = re.compile(r"#?\w[\w.-]*")
 _PHRASES = (

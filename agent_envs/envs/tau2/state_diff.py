@@ -1,4 +1,4 @@
-"""What differs between two worlds of an episode, as a reader names it: record, member, old and new value."""
+"""`differences` lists what differs between two states of the databases: record, member, old and new value."""
 
 import json
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""The typed view of a published task, and how an environment's task carries one.
+"""`Tau2Task` is the typed view of a published task, and `core_task` makes an environment's task of a row.
 
 A row is what the original's tasks.json holds. `read_task` checks it and gives plain immutable values; arguments of calls are
 canonical JSON texts, so that 2 and 2.0 stay apart and a task can be a key.
@@ -9,15 +9,15 @@ from dataclasses import dataclass
 from textwrap import indent
 from typing import Any
 
-from agent_envs.base.serialization import canonical_json
 from agent_envs.base.errors import UsageError
 from agent_envs.base.messages import ToolCall
+from agent_envs.base.serialization import canonical_json
+from agent_envs.core.trajectory import Task
 from agent_envs.envs.tau2.database import frozen, thawed
 from agent_envs.envs.tau2.dialogue import Line, ToolReply
-from agent_envs.envs.tau2.record_schema import Anything, Default, Each, Maybe, ShapeError, shaped
+from agent_envs.envs.tau2.record_schema import Anything, Default, Each, Maybe, SchemaError, shaped
 from agent_envs.envs.tau2.toolkit import Side
 from agent_envs.envs.tau2.user_script import UserScript, read_script
-from agent_envs.core.trajectory import Task
 
 COMPONENTS = ("DB", "ENV_ASSERTION", "ACTION", "COMMUNICATE", "NL_ASSERTION")
 MOST_TYPED = 2048  # typed views that are kept, because a conversation asks for its task's at every turn
@@ -159,7 +159,7 @@ def read_task(row: Mapping[str, Any], domain: str) -> Tau2Task:
         told = task["user_scenario"]["instructions"]
         if not isinstance(told, str):
             told = Instructions(**shaped(told, _INSTRUCTIONS, f"tau2 {domain} task {task['id']} instructions"))
-    except ShapeError as error:
+    except SchemaError as error:
         raise UsageError(str(error)) from None
     persona = task["user_scenario"]["persona"] or ""
     start = task["initial_state"] or dict.fromkeys(_START)
@@ -252,7 +252,7 @@ def lines_of(rows: Sequence[Mapping[str, Any]], where: str = "messages") -> tupl
     """
     try:
         return _spoken(shaped(rows, [_MESSAGE], where))
-    except ShapeError as error:
+    except SchemaError as error:
         raise UsageError(str(error)) from None
 
 

@@ -1,7 +1,7 @@
-"""The three worlds that a conversation is scored with: at its start, as its calls left it, as the task expects it.
+"""A conversation is scored with three database states: at its start, as its calls left it, and as the task expects it.
 
 All are what an episode changed in the databases; the databases themselves are shared and never written. Starts and expected
-worlds are remembered, because they depend on nothing but the domain and the task.
+states are remembered, because they depend on nothing but the domain and the task.
 """
 
 import json

@@ -1,4 +1,4 @@
-"""Where tasks come from: the official decks, or the small ones that the package brings along.
+"""Task sources serve the official tasks and the small ones that the package brings along, by split.
 
 Splits of the official tasks: the original's (train, test, base; telecom has small and full, too), and four of ours, drawn
 80/20 from base: `train80` and `test20` within the domain, `pooled_train80` and `pooled_test20` over the 278 base tasks of all
@@ -10,12 +10,12 @@ from functools import cache, cached_property
 from random import Random
 from typing import Any, Protocol
 
-from agent_envs.base.serialization import digest as digest_of
 from agent_envs.base.errors import UsageError
+from agent_envs.base.serialization import digest as digest_of
+from agent_envs.core.trajectory import Task
 from agent_envs.envs.tau2.builtin import builtin_rows
 from agent_envs.envs.tau2.official import BLOBS, COMMIT, DOMAINS, deck
 from agent_envs.envs.tau2.task_schema import Tau2Task, core_task, read_task, tau2_task
-from agent_envs.core.trajectory import Task
 
 __all__ = [
     "BuiltinSource", "OfficialSource", "RowSource", "Tau2Task", "core_task", "drawn_split", "read_task", "tau2_task",

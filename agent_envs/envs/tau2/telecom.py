@@ -1,4 +1,4 @@
-"""The telecom domain: what the agent sees and does, what keeps the user's phone in step with it, and its two databases."""
+"""The telecom domain holds the agent's tools, and keeps the user's phone in step with the company's records."""
 
 from dataclasses import replace
 from random import Random

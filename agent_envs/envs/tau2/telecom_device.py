@@ -1,4 +1,4 @@
-"""The telecom user's tools: everything a customer can read and change on the phone."""
+"""The telecom user's tools read and change everything that a customer can reach on the phone."""
 
 from typing import Any, TypedDict
 

@@ -1,4 +1,4 @@
-"""What only telecom tasks call on the user's side: breaking and mending the phone, and assertions about it."""
+"""Telecom tasks alone call these functions of the user's side: they break and mend the phone, or assert how it is."""
 
 from collections.abc import Callable
 

@@ -1,4 +1,4 @@
-"""The rules of the telecom user's phone: what it connects to, how fast it is, what it shows.
+"""The telecom user's phone has rules here for what it connects to, how fast it is, and what it shows.
 
 The phone and its surroundings are the two records of the user's database. Nothing is derived but by a network search: a
 tool that runs none leaves the shown connection as it was, which is why a line that the agent resumes needs a reboot.

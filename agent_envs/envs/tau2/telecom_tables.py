@@ -1,4 +1,4 @@
-"""The records of the telecom domain's two databases: their shapes, and how the official TOML files are read."""
+"""The records of the telecom domain's two databases have their shapes here, and are read from TOML or JSON data."""
 
 import tomllib
 from collections.abc import Mapping
@@ -137,7 +137,7 @@ def agent_database(text: str) -> Database:
     """Read the company's database from TOML.
 
     Raises:
-        ShapeError: a record does not fit.
+        SchemaError: a record does not fit.
     """
     return agent_records(tomllib.loads(text))
 
@@ -146,7 +146,7 @@ def agent_records(data: Mapping[str, Any]) -> Database:
     """Return the company's database of lists of records by table.
 
     Raises:
-        ShapeError: a record does not fit.
+        SchemaError: a record does not fit.
     """
     tables = {}
     for table, (key, shape) in _AGENT_TABLES.items():
@@ -160,7 +160,7 @@ def user_database(text: str) -> Database:
     """Read the user's phone and its surroundings from TOML.
 
     Raises:
-        ShapeError: a member does not fit.
+        SchemaError: a member does not fit.
     """
     return user_records(tomllib.loads(text))
 
@@ -169,7 +169,7 @@ def user_records(data: Mapping[str, Any]) -> Database:
     """Return the user's phone and its surroundings.
 
     Raises:
-        ShapeError: a member does not fit.
+        SchemaError: a member does not fit.
     """
     shapes = {"device": _PHONE, "surroundings": _SURROUNDINGS}
     tables = {name: {"": shaped(data.get(name, {}), shape, f"telecom {name}")} for name, shape in shapes.items()}

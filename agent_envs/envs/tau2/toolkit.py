@@ -1,4 +1,4 @@
-"""Tools of one side, what they work on, and the original's rules for calling them.
+"""A `Kit` holds the tools of one side, and `call` executes them on a domain's databases by the original's rules.
 
 A tool is a plain function `name(world, **arguments)` that returns a text, a `Record`, or JSON data. Arguments are passed
 as they come: what does not fit fails inside the tool, and every failure becomes the text "Error: ...".
@@ -9,8 +9,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, TypeVar
 
-from agent_envs.base.serialization import state_type
 from agent_envs.base.errors import UsageError
+from agent_envs.base.serialization import state_type
 from agent_envs.envs.tau2.compat import ORIGINAL
 from agent_envs.envs.tau2.compat import Compat as Compat
 from agent_envs.envs.tau2.database import NO_CHANGES, Changes, Database, View, thawed

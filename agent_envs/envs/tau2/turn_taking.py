@@ -1,4 +1,4 @@
-"""Dual control as a state machine: whose message is awaited, where it goes, what each side sees, and when it ends.
+"""Dual control is a state machine: it knows whose turn it is, where messages go, what each side sees, and when it ends.
 
 Pure functions on `Dialogue`: nothing is mutated, nothing runs beside. Every message is routed as the original routes it: one
 with calls goes to the environment, which executes them in order and answers the caller; text goes to the other side.
@@ -63,7 +63,7 @@ def opened(rules: Rules, world: DomainState = FRESH, history: tuple[Line, ...] =
 
     Args:
         rules: what holds.
-        world: the databases at the start of the task (`worlds.initial_world`).
+        world: the databases at the start of the task (`task_states.initial_world`).
         history: lines that came before, whose calls `world` holds already: whoever the last one leaves waiting goes on.
     """
     if history:

@@ -1,4 +1,4 @@
-"""What a scripted user knows and wants, as structured facts: one value, read from a task's `user_script`.
+"""`UserScript` holds what a scripted user knows and wants as structured facts, read from a task's `user_script`.
 
 A user asks for its wants one after the other. It answers a question by the topic that is asked for: with a fact of the
 current want, else with one of its own, else with what it does not know.
@@ -9,10 +9,10 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from agent_envs.base.serialization import canonical_json
 from agent_envs.base.errors import UsageError
+from agent_envs.base.serialization import canonical_json
 from agent_envs.envs.tau2.database import thawed
-from agent_envs.envs.tau2.record_schema import Anything, Default, Each, Maybe, ShapeError, shaped
+from agent_envs.envs.tau2.record_schema import Anything, Default, Each, Maybe, SchemaError, shaped
 
 # What an agent may ask for, in every domain; `understanding` knows the words for each.
 TOPICS = (
@@ -116,7 +116,7 @@ def read_script(row: Mapping[str, Any], where: str = "user_script") -> UserScrip
     """
     try:
         told = shaped(thawed(row), _SCRIPT, where)
-    except ShapeError as error:
+    except SchemaError as error:
         raise UsageError(f"tau2: {error}") from None
     lists = [
         told["facts"],

@@ -1,4 +1,4 @@
-"""Scripted feedback for the games: the next action towards the goal, as far as what was shown tells it."""
+"""Scripted feedback on games names the next action towards the goal, or where it misleads one away, from the messages alone."""
 
 import random
 from collections.abc import Sequence
@@ -8,11 +8,11 @@ from agent_envs.base.messages import Message
 from agent_envs.wrappers.scripted_feedback import Hint, Wordings, scripted
 
 WORDINGS = Wordings(__package__)
-# How the instructions of a game begin, and the module that plays it.
+# How the instructions of a game begin, and its package.
 _GAMES = {
-    "You move through a grid of rooms": "baby_hint",
-    "You play a puzzle on a small map": "baba_hint",
-    "You are in a wild land": "crafter_hint",
+    "You move through a grid of rooms": "babyai",
+    "You play a puzzle on a small map": "baba_is_ai",
+    "You are in a wild land": "crafter",
 }
 _AWAY = {
     "turn left": "turn right", "turn right": "turn left", "go forward": "turn left", "pick up": "turn left",
@@ -27,8 +27,8 @@ def give_feedback(messages: Sequence[Message], mode: str, quality: str, rng: ran
 
 
 def _advise(messages: Sequence[Message], mode: str, quality: str) -> Hint:
-    game = next(module for opening, module in _GAMES.items() if messages[0].content.startswith(opening))
-    situation, slots = import_module(f"{__package__}.{game}").next_step(messages)
+    game = next(package for opening, package in _GAMES.items() if messages[0].content.startswith(opening))
+    situation, slots = import_module(f"{__package__}.{game}.hint").next_step(messages)
     if quality == "good":
         return situation, slots
-    return "away", {**slots, "action": _AWAY.get(slots["action"], "idle" if game == "baba_hint" else "noop")}
+    return "away", {**slots, "action": _AWAY.get(slots["action"], "idle" if game == "baba_is_ai" else "noop")}

@@ -1,4 +1,4 @@
-"""A game as text: rules that are pure functions on immutable states, and the environment that puts words around them.
+"""`TextGame` is the environment that puts words around a game, whose rules are functions on immutable states.
 
 A `Game` says what may be done, what comes of it and how a state reads; `TextGame` adds prompt, parser, feedback on invalid
 actions, limits and typed turns. BabyAI, Baba Is AI, Crafter and every adapted Gymnasium environment are games in this sense.
@@ -9,12 +9,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol
 
-from agent_envs.envs.text_games.babyai.arguments import checked_choice, checked_count
-from agent_envs.envs.text_games.scoring import REWARDS, Facts, facts_of, reward_of, typed
-from agent_envs.core.env import Episode, Outcome, Task, TaskSource, TurnEnv
+from agent_envs.base.arguments import choice, whole_number
 from agent_envs.base.errors import UsageError
 from agent_envs.base.messages import Message
 from agent_envs.base.protocol import LabelProtocol, Malformed, Say
+from agent_envs.core.env import Episode, Outcome, Task, TaskSource, TurnEnv
+from agent_envs.envs.text_games.scoring import REWARDS, Facts, facts_of, reward_of, typed
 
 PROTOCOL = LabelProtocol("ACTION:")
 ON_INVALID = ("default", "end")
@@ -159,13 +159,13 @@ class TextGame(TurnEnv):
         """
         name = type(self).__name__
         self.game, self.source = game, source
-        self._limit = 0 if max_turns is None else checked_count(name, "max_turns", max_turns)
+        self._limit = 0 if max_turns is None else whole_number(name, "max_turns", max_turns, high=1_000_000)
         self.max_turns = self._limit or most_turns
         self.reward_spec = reward_of(
-            checked_choice(name, "reward", reward, REWARDS), game.native, game.native_episode, self.max_turns
+            choice(name, "reward", reward, REWARDS), game.native, game.native_episode, self.max_turns
         )
-        self._on_invalid = checked_choice(name, "on_invalid", on_invalid, ON_INVALID)
-        self._role = checked_choice(name, "prompt_role", prompt_role, PROMPT_ROLES)
+        self._on_invalid = choice(name, "on_invalid", on_invalid, ON_INVALID)
+        self._role = choice(name, "prompt_role", prompt_role, PROMPT_ROLES)
         self._numbers = numbered(name, game.actions)
 
     def drawing(self) -> str:

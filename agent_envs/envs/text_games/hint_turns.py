@@ -1,13 +1,13 @@
-"""What scripted feedback reads of a game: the prompt, and each observation with the action before it."""
+"""The messages of a game are read into observations, each with the action before it, for scripted feedback."""
 
 import re
 from collections.abc import Sequence
 from functools import cache
 from typing import NamedTuple
 
-from agent_envs.envs.text_games.game import PROTOCOL, Action, numbered
 from agent_envs.base.messages import Message
 from agent_envs.base.protocol import Say
+from agent_envs.envs.text_games.game import PROTOCOL, Action, numbered
 
 MOST_TURNS = 150  # the last ones, that are read
 _NO_LETTER = re.compile(r"[^a-z]+")

@@ -1,4 +1,4 @@
-"""What third parties print stays off standard output, which may be read by a program; other threads print on."""
+"""`muted_stdout` keeps what third parties print off standard output, which a program may read; other threads print on."""
 
 import sys
 import threading
@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from typing import Any
 
 _lock = threading.Lock()
-_muted = Counter[int]()  # thread -> how many `quiet` blocks it is in
+_muted = Counter[int]()  # thread -> how many `muted_stdout` blocks it is in
 
 
 class _Sieve:
@@ -29,7 +29,7 @@ class _Sieve:
 
 
 @contextmanager
-def quiet() -> Iterator[None]:
+def muted_stdout() -> Iterator[None]:
     """Drop what this thread prints to `sys.stdout` inside; standard error and output below Python are left alone."""
     thread = threading.get_ident()
     with _lock:

@@ -1,4 +1,4 @@
-"""What a turn of a game was worth: typed facts of each turn, the four rewards that read them, and the metrics of reports."""
+"""Typed facts of each turn of a game feed the four rewards by name and the metrics of reports."""
 
 from dataclasses import dataclass
 

@@ -1,19 +1,16 @@
-"""Tasks that are made from seeds, with random access and splits that share no content."""
+"""`GameSource` makes the tasks of games from seeds, in splits that share no content."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any
-from zlib import crc32
 
-from agent_envs.base.serialization import sha256_text
 from agent_envs.base.errors import UsageError
+from agent_envs.base.serialization import sha256_text
 from agent_envs.core.trajectory import Task
+from agent_envs.datasets.seeded import SeededSource, in_split
 
-SPLITS = ("train", "dev", "test")
 SIZES = {"train": 100_000, "dev": 500, "test": 500}
 MAX_TRIES = 1_000
-_MOST_DIGITS = 18  # of an index in an id
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,15 +32,8 @@ class Content:
     cluster: str = ""
 
 
-class SeededSource:
-    """A source of generated tasks with random access. Any index >= 0 is a task; an id is `NAME-SPLIT-INDEX`.
-
-    A content belongs to one of three buckets by its checksum, one for each split; a task tries seed after seed until its
-    content falls into its split's bucket.
-    """
-
-    splits = SPLITS
-    digest = ""
+class GameSource(SeededSource[Task]):
+    """Tasks with a content each: a task tries seed after seed until its content belongs to its split and is sound."""
 
     def __init__(
         self,
@@ -61,37 +51,18 @@ class SeededSource:
             sizes: tasks of each split.
             sound: whether a content of the right split makes a task: what is dear to ask, such as a proof that it can be won.
         """
-        self.name, self._make, self._sound, self._sizes = name, make, sound, dict(sizes or SIZES)
-        self._built = lru_cache(maxsize=256)(self._build)
+        super().__init__(name, sizes or SIZES, kept=256)
+        self._make, self._sound = make, sound
 
-    def size(self, split: str) -> int:
-        """Return how many tasks a reset without `task` draws from; larger indices are tasks too."""
-        return self._sizes[split]
-
-    def get(self, split: str, key: int | str) -> Task:
-        """Return a task by index >= 0 or by id.
+    def build(self, split: str, index: int) -> Task:
+        """Try the seeds of an index.
 
         Raises:
-            KeyError: an unknown split, a negative index, or an id that is not of this source and split.
+            UsageError: none of them makes a task.
         """
-        if split not in self._sizes:
-            raise KeyError(split)
-        if not isinstance(key, str):
-            if isinstance(key, bool) or not 0 <= key < 10**_MOST_DIGITS:
-                raise KeyError("an index that is no task")
-            return self._built(split, int(key))
-        digits = key.removeprefix(f"{self.name}-{split}-")
-        sound = digits.isascii() and digits.isdigit() and len(digits) <= _MOST_DIGITS
-        if not sound or key != f"{self.name}-{split}-{int(digits)}":
-            raise KeyError(key)
-        return self._built(split, int(digits))
-
-    def _build(self, split: str, index: int) -> Task:
         for attempt in range(MAX_TRIES):
             content = self._make(f"{self.name}/{split}/{index}/{attempt}")
-            fits = content is not None and crc32(content.text.encode()) % len(SPLITS) == SPLITS.index(split)
-            if content is not None and fits and self._sound(content):
-                task_id = f"{self.name}-{split}-{index}"
-                cluster = content.cluster or sha256_text(content.text)[:16]
+            if content is not None and in_split(split, content.text) and self._sound(content):
+                task_id, cluster = self.task_id(split, index), content.cluster or sha256_text(content.text)[:16]
                 return Task(task_id, split, content.question, (), cluster, content.data, content.hidden)
         raise UsageError(f"{self.name}: {MAX_TRIES} seeds gave no content for task {index} of {split}")

@@ -1,4 +1,20 @@
-"""Tool reasoning: questions answered by searching, browsing and calculating in a sandbox."""
+"""Tool reasoning asks questions that are answered by searching, browsing and calculating in a sandbox.
+
+Modules, in reading order:
+    env: the environment, its arguments, prompt, turns and episode end; read it first.
+    actions: the parser: tool calls in tags or JSON, and the answer.
+    calls: carrying out tool calls, with limits for each tool.
+    toolbox: retriever, page reader, page summaries and sandbox; recording and replay.
+    documents, observations: pages that browse opens, and the text that the policy reads.
+    equality: comparing the answer with the gold answers, exact or by math-verify.
+    scoring: rewards (hierarchical, accuracy, em, f1), outcomes and metrics.
+    content, tasks: task data and labels with the hidden solution, and the sources of tasks and their splits.
+    math_world/: generated problems with exact answers.
+    arguments: checks of arguments, which tools are offered, and limits of a program.
+    solver: the oracle policy and the random policy.
+    feedback: scripted feedback (hints); the words are in feedback.json.
+    prompt.md, prompt_json.md, reader.md: the prompts of the two protocols, and of the model that sums pages up.
+"""
 
 from agent_envs.core.env import register_companions
 

@@ -1,4 +1,4 @@
-"""From a turn's text to what it asks for: tool calls, the answer, or nothing. Two styles, one meaning."""
+"""`Actions` parses a turn's text into tool calls, the answer, or nothing; the styles `tags` and `json` have one meaning."""
 
 import json
 import re
@@ -7,11 +7,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from agent_envs.base.serialization import canonical_json
-from agent_envs.grading.math import boxed
 from agent_envs.base.messages import ToolCall
 from agent_envs.base.protocol import Answer, Call, Malformed, Parsed, TagProtocol, ToolCallProtocol
+from agent_envs.base.serialization import canonical_json
 from agent_envs.base.tool_schema import Toolkit, tool
+from agent_envs.grading.math import boxed
 
 PROTOCOLS = ("tags", "json")
 SEARCH, BROWSE, PYTHON = TOOLS = ("search", "browse", "python")

@@ -1,15 +1,16 @@
-"""What the arguments of the environment may be, and what they mean together."""
+"""The environment's arguments are checked here, each alone and together with others that it must fit."""
 
 from collections.abc import Sequence
 from typing import Any
 
+from agent_envs.base.arguments import choice, number
 from agent_envs.base.errors import UsageError
-from agent_envs.tools.retrieval.build import MODEL_FORMS, REMOTE_FORMS, RETRIEVERS, is_outside, is_retriever
-from agent_envs.tools.sandbox import BACKENDS, Limits
 from agent_envs.envs.tool_reasoning.actions import BROWSE, PROTOCOLS, PYTHON, SEARCH, TOOLS
 from agent_envs.envs.tool_reasoning.equality import EQUALITIES
+from agent_envs.tools.retrieval.build import MODEL_FORMS, REMOTE_FORMS, RETRIEVERS, is_outside, is_retriever
+from agent_envs.tools.sandbox import BACKENDS, Limits
 from agent_envs.tools.web import WEB_FORMS, is_web_search
-from agent_envs.tools.web.url_policy import guard_for
+from agent_envs.tools.web.url_policy import url_policy_for
 
 _OWNER = "ToolReasoning"
 BROWSES = ("auto", "corpus", "web")
@@ -24,15 +25,7 @@ def check_names(**names: str) -> None:
     """
     known = {"protocol": PROTOCOLS, "sandbox": BACKENDS, "equality": EQUALITIES, "browse": BROWSES}
     for argument, name in names.items():
-        if not isinstance(name, str) or name not in known[argument]:
-            raise UsageError(f"{_OWNER}: {argument}={name!r}; there are {', '.join(known[argument])}")
-
-
-def check_numbers(**limits: tuple[int, int, int]) -> None:
-    """Refuse values outside their limits: name=(value, least, most)."""
-    for name, (value, least, most) in limits.items():
-        if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
-            raise UsageError(f"{_OWNER}: {name}={value!r}; give a whole number from {least} to {most}")
+        choice(_OWNER, argument, name, known[argument])
 
 
 def offered_tools(tools: Sequence[str] | str, searchable: bool) -> tuple[str, ...]:
@@ -82,7 +75,7 @@ def hosts(value: Any) -> tuple[str, ...]:
         UsageError: one is neither `HOST` nor `HOST:PORT`, or it is no list.
     """
     given = texts("private_hosts", value)
-    guard_for(given)
+    url_policy_for(given)
     return given
 
 
@@ -135,7 +128,6 @@ def program_limits(cpu_seconds: float, output_chars: int) -> Limits:
     Raises:
         UsageError: the seconds are out of range.
     """
-    if isinstance(cpu_seconds, bool) or not isinstance(cpu_seconds, int | float) or not 0 < cpu_seconds <= 600:
-        raise UsageError(f"{_OWNER}: cpu_seconds={cpu_seconds!r}; give a number above 0, at most 600")
-    wall = float(cpu_seconds) * WALL_FACTOR + WALL_SECONDS
-    return Limits(cpu_seconds=float(cpu_seconds), wall_seconds=wall, output_bytes=max(4 * output_chars, 65_536))
+    seconds = number(_OWNER, "cpu_seconds", cpu_seconds, 0, 600)
+    wall = seconds * WALL_FACTOR + WALL_SECONDS
+    return Limits(cpu_seconds=seconds, wall_seconds=wall, output_bytes=max(4 * output_chars, 65_536))

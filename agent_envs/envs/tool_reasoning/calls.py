@@ -1,21 +1,21 @@
-"""Carrying out what a turn asks for: each call within its tool's limit, in order; what it brings becomes a typed result."""
+"""`Calls` carries out a turn's tool calls, each within its tool's limit, in order, and gives a typed result for each."""
 
 import contextlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from agent_envs.base.messages import Message, ToolResult
 from agent_envs.base.serialization import state_type
 from agent_envs.core.env import Episode
-from agent_envs.services.recording import CallSite
-from agent_envs.base.messages import Message, ToolResult
-from agent_envs.tools.sandbox import SandboxCell
+from agent_envs.core.trajectory import Task
 from agent_envs.envs.tool_reasoning.actions import BROWSE, PYTHON, SEARCH, Wish
 from agent_envs.envs.tool_reasoning.content import ToolReasoningScenario
 from agent_envs.envs.tool_reasoning.documents import Document, corpus_document, page_of
 from agent_envs.envs.tool_reasoning.observations import framed, output, page_shown, pages_found
 from agent_envs.envs.tool_reasoning.tasks import ReasoningSource
 from agent_envs.envs.tool_reasoning.toolbox import Toolbox
-from agent_envs.core.trajectory import Task
+from agent_envs.services.recording import CallSite
+from agent_envs.tools.sandbox import SandboxCell
 
 _UNKNOWN = "There is no page of that ID. Copy an ID as a search or another page shows it."
 _COUNTED = {SEARCH: ("searches", "searches"), BROWSE: ("browses", "pages"), PYTHON: ("programs", "programs")}

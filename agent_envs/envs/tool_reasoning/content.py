@@ -1,4 +1,4 @@
-"""What a task of tool reasoning holds: its public labels, and the scenario that only the solver and rewards may read."""
+"""A task of tool reasoning holds public labels, and a hidden scenario that solves it, for the solver and oracle search."""
 
 from dataclasses import dataclass
 

@@ -1,4 +1,4 @@
-"""Documents that `browse` opens: of the corpus, with its links, or of the web; in pages."""
+"""Documents that `browse` opens come from the corpus, with its links, or from the web, and are cut into pages."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

@@ -1,17 +1,13 @@
-"""The tool-integrated reasoning environment."""
+"""The tool-integrated reasoning environment asks a question and offers search, browse and Python."""
 
 from collections.abc import Sequence
 from importlib.resources import files
 from string import Template
 
-from agent_envs.services.chat import ChatModel
-from agent_envs.services.chat.named import judge_model
-from agent_envs.core.env import Episode, Outcome, Task, TurnEnv
-from agent_envs.services.recording import Recording
+from agent_envs.base.arguments import whole_numbers
 from agent_envs.base.messages import Message
 from agent_envs.base.protocol import Answer, Malformed
-from agent_envs.tools.retrieval.build import is_outside
-from agent_envs.tools.sandbox import LANGUAGE
+from agent_envs.core.env import Episode, Outcome, Task, TurnEnv
 from agent_envs.envs.tool_reasoning import arguments as check
 from agent_envs.envs.tool_reasoning.actions import BROWSE, PYTHON, SEARCH, Actions
 from agent_envs.envs.tool_reasoning.calls import Bounds, Calls, ToolReasoningState, found, shown
@@ -19,7 +15,12 @@ from agent_envs.envs.tool_reasoning.content import ToolReasoningData
 from agent_envs.envs.tool_reasoning.observations import framed
 from agent_envs.envs.tool_reasoning.scoring import ended, final_answer, make_reward, worked_out
 from agent_envs.envs.tool_reasoning.tasks import ReasoningSource, make_source
-from agent_envs.envs.tool_reasoning.toolbox import Services, Toolbox
+from agent_envs.envs.tool_reasoning.toolbox import Toolbox, ToolSettings
+from agent_envs.services.chat import ChatModel
+from agent_envs.services.chat.named import judge_model
+from agent_envs.services.recording import Recording
+from agent_envs.tools.retrieval.build import is_outside
+from agent_envs.tools.sandbox import LANGUAGE
 
 _PROMPTS = {
     "tags": files(__package__).joinpath("prompt.md").read_text(encoding="utf-8"),
@@ -159,7 +160,8 @@ class ToolReasoning(TurnEnv):
         self.render_mode = render_mode
         check.check_names(protocol=protocol, sandbox=sandbox, equality=equality, browse=browse)
         check.check_retriever(retriever)
-        check.check_numbers(
+        whole_numbers(
+            "ToolReasoning",
             max_generations=(max_generations, 1, 1000),
             max_searches=(max_searches, 0, 1000),
             max_browses=(max_browses, 0, 1000),
@@ -184,7 +186,7 @@ class ToolReasoning(TurnEnv):
         self.reward_spec = make_reward(reward)
         hosts = check.hosts(private_hosts)
         reading = judge_model("ToolReasoning", reader, "reader")
-        self._services = Services(self.offered, retriever, place, hosts, reading, sandbox, limits, equality)
+        self._settings = ToolSettings(self.offered, retriever, place, hosts, reading, sandbox, limits, equality)
         self._toolbox: tuple[str, Recording | None, Toolbox] | None = None
 
     def _filled(self, protocol: str, sandbox: str) -> tuple[str, str]:
@@ -241,24 +243,24 @@ class ToolReasoning(TurnEnv):
     @property
     def live_service(self) -> str:
         """The outside service that the next turn may call; "" where all is on this machine, or replayed."""
-        if self.recording is not None and self.recording.mode == "replay":
+        if self.services.replayed:
             return ""
-        services = self._services
-        if SEARCH in self.offered and is_outside(services.retriever):
-            return services.retriever
+        settings = self._settings
+        if SEARCH in self.offered and is_outside(settings.retriever):
+            return settings.retriever
         place = self.calls.bounds.browse
         if place == "web":
             return "the web"
-        return services.reader.name if place and services.reader is not None else ""
+        return settings.reader.name if place and settings.reader is not None else ""
 
     def toolbox(self, task: Task) -> Toolbox:
         """Return what stands behind the tools of a task."""
-        corpus, recording = self.source.corpus(task), self.recording
+        corpus, recording = self.source.corpus(task), self.services.recording
         digest = "" if corpus is None else corpus.digest
         made = self._toolbox
         if made is None or made[0] != digest or made[1] is not recording:
             # Rebound as a whole, so that a fork, which shares it until then, is never touched.
-            made = self._toolbox = (digest, recording, Toolbox(self._services, corpus, recording))
+            made = self._toolbox = (digest, recording, Toolbox(self._settings, corpus, recording))
         return made[2]
 
 

@@ -1,4 +1,4 @@
-r"""Whether an answer is a gold answer: our own exact reading, or the package math-verify, which never runs in this process.
+r"""An answer is compared with gold answers by our own exact reading, or by math-verify, which never runs in this process.
 
 Ours compares as mathematics, and as words as SQuAD does, except that signs which mathematics reads are kept: 3 is not -3, 12 is
 not 1/2, and 15 is not 1.5, though all of them are the same to who drops punctuation.
@@ -16,8 +16,8 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import Any, Protocol
 
 from agent_envs.base.errors import EnvFault, MissingExtra, UsageError
-from agent_envs.services.recording import CallSite, ExternalPort, Recording
 from agent_envs.grading.math import math_equal
+from agent_envs.services.recording import CallSite, ExternalPort, Recording
 from agent_envs.tools.sandbox import Limits, SandboxSpec, open_sandbox
 
 EQUALITIES = ("exact", "math_verify")

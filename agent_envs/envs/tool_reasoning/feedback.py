@@ -1,4 +1,4 @@
-"""Scripted feedback for tool reasoning: which name is not looked up yet, when a program is due, and when to answer."""
+"""Scripted feedback for tool reasoning says which name is not looked up yet, when a program is due, and when to answer."""
 
 import random
 import re

@@ -1,10 +1,10 @@
-"""What the policy reads after a turn: what tools brought, in one frame, and texts that explain."""
+"""The policy reads these texts after a turn: what tools brought, in one frame, and explanations."""
 
 from collections.abc import Sequence
 
 from agent_envs.base.documents import Hit
-from agent_envs.tools.sandbox import LASTING, ExecResult
 from agent_envs.envs.tool_reasoning.documents import Page
+from agent_envs.tools.sandbox import LASTING, ExecResult
 
 EXTRACT = 1_000  # characters of a page that a search shows, as ARPO's release cuts them
 _MOST_LINKS = 20

@@ -1,4 +1,4 @@
-r"""How an episode ends, and the reward specs of tool reasoning, by name. All read typed turns and the policy's own text.
+r"""Reward specs by name, and metrics, score how an episode ended; all read typed turns and the policy's own text.
 
 `hierarchical` is Equation 8 of ARPO (arXiv 2507.19849) as it is written: -1 for a broken format; else the accuracy, and 0.1
 more where it is above 0 and both tools were used. Accuracy is whether the answer is right; a tool is used when a call of it is
@@ -11,14 +11,14 @@ import re
 from collections.abc import Sequence
 from fractions import Fraction
 
-from agent_envs.grading.text_answers import exact_match, normalise_answer, says_unknown, token_f1
 from agent_envs.base.errors import UsageError
-from agent_envs.grading.math import boxed
 from agent_envs.base.messages import ToolResult
 from agent_envs.base.protocol import Answer, Call
 from agent_envs.core.rewards import RewardSpec, Term
-from agent_envs.envs.tool_reasoning.actions import PYTHON, SEARCH, TOOLS
 from agent_envs.core.trajectory import Task, Trajectory
+from agent_envs.envs.tool_reasoning.actions import PYTHON, SEARCH, TOOLS
+from agent_envs.grading.math import boxed
+from agent_envs.grading.text_answers import exact_match, normalise_answer, says_unknown, token_f1
 
 REWARDS = ("hierarchical", "hierarchical_released", "accuracy", "em", "f1")
 BOTH_TOOLS = 0.1  # r_M of Equation 8

@@ -1,21 +1,22 @@
-r"""The scripted solver, which knows what to look up and what to run but earns the answer by it, and random legal actions.
+r"""The oracle policy (solver) knows what to look up and run, but earns the answer by it; the random policy draws its calls.
 
-It answers with what its program printed, or with a fact whose page it was shown. So where a tool is not offered, or a search
-does not find, it does not know: what it earns is what the tools are worth.
+In math_world it answers with what its program printed, or with a fact whose page it was shown. So where a tool is not offered,
+or a search does not find, it does not know: what it earns is what the tools are worth. Of a published set it gives the gold
+answer, after one search at most.
 """
 
 import json
 import random
 import re
 
-from agent_envs.grading.text_answers import exact_match, token_f1
-from agent_envs.core.env import Episode, TurnEnv
 from agent_envs.base.errors import UsageError
 from agent_envs.base.protocol import Call
+from agent_envs.core.env import Episode, TurnEnv
 from agent_envs.envs.tool_reasoning.actions import BROWSE, PYTHON, SEARCH
 from agent_envs.envs.tool_reasoning.calls import ToolReasoningState
 from agent_envs.envs.tool_reasoning.content import ToolReasoningScenario
 from agent_envs.envs.tool_reasoning.env import ToolReasoning
+from agent_envs.grading.text_answers import exact_match, token_f1
 from agent_envs.wrappers.turns import allowance
 
 _WORD = re.compile(r"\w[\w'-]*")

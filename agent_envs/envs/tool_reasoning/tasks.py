@@ -1,13 +1,14 @@
-"""Where the tasks of tool reasoning come from: math_world, or a published set by name or from a user's own file."""
+"""The tasks of tool reasoning come from math_world, or from a published set by name or in a user's own file."""
 
 from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, Protocol
 
-from agent_envs.base.serialization import digest
 from agent_envs.base.documents import Corpus
 from agent_envs.base.errors import UsageError
+from agent_envs.base.serialization import digest
+from agent_envs.core.trajectory import Task, TaskSource
 from agent_envs.datasets.catalogue import (
     DATASETS,
     MIXTURES,
@@ -24,7 +25,6 @@ from agent_envs.datasets.readers import Question, read_questions
 from agent_envs.datasets.reasoning_sets import REASONING_SETS, read_reasoning
 from agent_envs.envs.tool_reasoning.content import NEEDS, ToolReasoningData, ToolReasoningScenario, labels_of
 from agent_envs.envs.tool_reasoning.math_world import Link, MathWorldSource
-from agent_envs.core.trajectory import Task, TaskSource
 
 __all__ = [
     "NEEDS", "OUTSIDE", "TASKS", "FileSource", "MathWorldSource", "ReasoningSource", "ToolReasoningData",

@@ -1,16 +1,19 @@
-"""What stands behind the tools of an episode: a retriever, an opener of pages, a sandbox; each live, recorded or replayed."""
+"""`Toolbox` holds the services behind the tools: a retriever, a page reader, a sandbox; each live, recorded or replayed."""
 
 from dataclasses import dataclass
 from importlib.resources import files
 from string import Template
 from typing import Any
 
-from agent_envs.base.serialization import canonical_json, decode_state, encode_state
-from agent_envs.services.chat import ChatModel, ChatRequest, ask, chat_port
 from agent_envs.base.documents import Corpus, Hit, Retriever
 from agent_envs.base.errors import EnvFault
-from agent_envs.services.recording import CallSite, ExternalPort, Recording
 from agent_envs.base.progress import stage_lines
+from agent_envs.base.serialization import canonical_json, decode_state, encode_state
+from agent_envs.envs.tool_reasoning.actions import PYTHON, SEARCH
+from agent_envs.envs.tool_reasoning.documents import Document, Page
+from agent_envs.envs.tool_reasoning.equality import Equality, make_equality
+from agent_envs.services.chat import ChatModel, ChatRequest, ask, chat_port
+from agent_envs.services.recording import CallSite, ExternalPort, Recording
 from agent_envs.tools.retrieval.build import is_outside, make_retriever
 from agent_envs.tools.sandbox import (
     ExecResult,
@@ -22,9 +25,6 @@ from agent_envs.tools.sandbox import (
     run_cell,
     sandbox_version,
 )
-from agent_envs.envs.tool_reasoning.actions import PYTHON, SEARCH
-from agent_envs.envs.tool_reasoning.documents import Document, Page
-from agent_envs.envs.tool_reasoning.equality import Equality, make_equality
 from agent_envs.tools.web import PageReader
 
 SILENT_BUILD = 5_000  # passages; a larger index takes seconds, and says so
@@ -33,7 +33,7 @@ _SUMMARY_CHARACTERS = 8_000
 
 
 @dataclass(frozen=True, slots=True)
-class Services:
+class ToolSettings:
     """The services that an environment names.
 
     Attributes:
@@ -63,7 +63,7 @@ class Toolbox:
     What is outside is made at once, so that a missing key is told before an episode begins; an index, at the first search.
     """
 
-    def __init__(self, services: Services, corpus: Corpus | None, recording: Recording | None) -> None:
+    def __init__(self, settings: ToolSettings, corpus: Corpus | None, recording: Recording | None) -> None:
         """Take what the services are, what is searched, and where outside answers are recorded or replayed.
 
         A replay needs neither keys, the sandbox nor a package that compares answers.
@@ -73,20 +73,20 @@ class Toolbox:
             MissingExtra: a package of the sandbox, or one that compares answers, is not installed.
         """
         self.corpus, self.recording = corpus, recording
-        self._services = services
-        self._spec = SandboxSpec(services.backend, services.limits)
-        outside = SEARCH in services.tools and is_outside(services.retriever)
+        self._settings = settings
+        self._spec = SandboxSpec(settings.backend, settings.limits)
+        outside = SEARCH in settings.tools and is_outside(settings.retriever)
         self._retriever: Retriever | None = self._made_retriever() if outside else None
-        self._pages = PageReader(recording=recording, private_hosts=services.private_hosts)
-        reads = services.reader if services.browse else None
+        self._pages = PageReader(recording=recording, private_hosts=settings.private_hosts)
+        reads = settings.reader if settings.browse else None
         self._reader: ExternalPort | None = None if reads is None else chat_port(reads, recording=recording)
-        self._equality: Equality = make_equality(services.equality, recording=recording)
-        if PYTHON in services.tools and (recording is None or recording.mode == "record"):
-            sandbox_version(services.backend)
+        self._equality: Equality = make_equality(settings.equality, recording=recording)
+        if PYTHON in settings.tools and (recording is None or recording.mode == "record"):
+            sandbox_version(settings.backend)
         # A byte of output is at most six of JSON, and there are what was printed, a value, and an error.
-        most = 12 * services.limits.output_bytes + 100_000
+        most = 12 * settings.limits.output_bytes + 100_000
         self._programs = ExternalPort(
-            f"sandbox:{services.backend}", self._run, recording=recording, deterministic=True, max_bytes=most
+            f"sandbox:{settings.backend}", self._run, recording=recording, deterministic=True, max_bytes=most
         )
 
     def search(self, query: str, top_k: int, support: tuple[str, ...], key: str) -> tuple[Hit, ...]:
@@ -100,7 +100,7 @@ class Toolbox:
         return self._retriever.search(query, top_k, support=support, seed=key)
 
     def _made_retriever(self) -> Retriever:
-        name, corpus = self._services.retriever, self.corpus
+        name, corpus = self._settings.retriever, self.corpus
         progress = stage_lines(f"{name} index") if corpus is not None and len(corpus) > SILENT_BUILD else None
         return make_retriever(name, corpus, progress=progress, recording=self.recording)
 

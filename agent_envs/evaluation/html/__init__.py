@@ -1,1 +1,14 @@
-"""Evaluation: the plan of a run, its statistics, and the page that shows it."""
+"""Static HTML pages show runs and reports; they need no script and no network, and escape what models and strangers wrote.
+
+Modules, in reading order:
+    view: `agent-envs view`: the index and the transcripts of a run, with gold answers, written to a folder.
+    report_page: `agent-envs report --page`: a report's tables or figures in one file.
+    page, page_parts: one page from tables, curves and transcripts; escaping, content security policy, size limits.
+    page.html, transcript.html, conversation.html: the Jinja2 templates, with the style sheet.
+    index_page: a folder of pages that link to each other, the check of their links, and the removal of old pages.
+    view_tables: the tables of a run's index.
+    message_html: the text of a message: folding, cutting, action tags.
+    conversation_html: all sides of a conversation.
+    replayed_view: the replay of recorded episodes for what only the environment knows.
+    rendered_states: SVG pictures of states.
+"""

@@ -1,10 +1,10 @@
-"""A conversation in lanes as a page sets it: what one side did at a stretch stands together, calls with their results."""
+"""`Talk` arranges a conversation for a page: what one side did at a stretch stands together, calls with their results."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import groupby
 
-from agent_envs.core.conversation_view import Check, LaneEntry, Lanes
+from agent_envs.core.conversation_view import Check, ConversationView, ViewEntry
 
 MOST_ENTRIES = 300  # of a turn
 MOST_CHECKS = 400
@@ -16,8 +16,8 @@ COLUMNS = ("left", "right")
 class Item:
     """An entry, with the result where it is a call that was answered, and the call's arguments as far as they fit a line."""
 
-    entry: LaneEntry
-    result: LaneEntry | None = None
+    entry: ViewEntry
+    result: ViewEntry | None = None
     head: str = ""
 
 
@@ -49,12 +49,14 @@ class Closing:
 class Talk:
     """A conversation, ready to be set turn by turn."""
 
-    def __init__(self, lanes: Lanes) -> None:
+    def __init__(self, view: ConversationView) -> None:
         """Put the entries of a turn together."""
-        self.lanes, self.facts, self.checks = lanes.lanes, lanes.facts, lanes.checks
-        self._columns = {lane.name: column for lane, column in zip(lanes.lanes, COLUMNS, strict=False)}
-        self._turns: dict[int, list[LaneEntry]] = {}
-        for entry in lanes.entries:
+        self.participants, self.facts, self.checks = view.participants, view.facts, view.checks
+        self._columns = {
+            participant.name: column for participant, column in zip(view.participants, COLUMNS, strict=False)
+        }
+        self._turns: dict[int, list[ViewEntry]] = {}
+        for entry in view.entries:
             self._turns.setdefault(entry.turn, []).append(entry)
 
     def size(self, turns: Iterable[int], most: int) -> int:
@@ -65,7 +67,7 @@ class Talk:
     def spoken(self, turn: int) -> Spoken:
         """Return what there is of a turn."""
         found = self._turns.get(turn, [])
-        together = groupby(found[:MOST_ENTRIES], key=lambda entry: entry.lane)
+        together = groupby(found[:MOST_ENTRIES], key=lambda entry: entry.participant)
         voices = (Voice(name, self._columns.get(name, "across"), tuple(_items(list(part)))) for name, part in together)
         return Spoken(tuple(voices), max(len(found) - MOST_ENTRIES, 0))
 
@@ -76,7 +78,7 @@ class Talk:
         return Closing(groups, max(len(self.checks) - MOST_CHECKS, 0))
 
 
-def _items(entries: list[LaneEntry]) -> Iterator[Item]:
+def _items(entries: list[ViewEntry]) -> Iterator[Item]:
     place = 0
     while place < len(entries):
         entry = entries[place]

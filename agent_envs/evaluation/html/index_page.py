@@ -1,4 +1,4 @@
-"""Pages in one folder that link to each other. The folder keeps a list of them, so that nothing else is ever replaced."""
+"""`LinkedPages` writes pages that link to each other into a folder, with a list of them, so that nothing else is replaced."""
 
 import contextlib
 import posixpath
@@ -13,7 +13,7 @@ MARKER = ".agent-envs-pages"
 _NAME = re.compile(r"(?:[a-z0-9_-]{1,80}/)?[a-z0-9_-]{1,80}\.html")
 
 
-class Site:
+class LinkedPages:
     """A folder of pages. Write them in any order, then `check` their links."""
 
     def __init__(self, folder: Path) -> None:

@@ -1,12 +1,12 @@
-"""What a message shows on a page: a bounded text, folded where it is long, with the policy's action tags told apart."""
+"""A message is shown on a page as bounded text, folded where it is long, with the policy's action tags set apart."""
 
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from agent_envs.base.terminal import MAX_CHARACTERS
 from agent_envs.base.protocol import Malformed
+from agent_envs.base.terminal import MAX_CHARACTERS
 from agent_envs.core.trajectory import Trajectory, Turn, stretches
 
 FOLD = 1_200

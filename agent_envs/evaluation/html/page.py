@@ -1,4 +1,4 @@
-"""One HTML file that needs nothing else: facts, tables, curves, transcripts. No script, no network, equal bytes each time.
+"""`render` makes one HTML file of facts, tables, curves and transcripts: no script, no network, equal bytes each time.
 
 What stands in a page was written by models and strangers. Every value passes `visible` and Jinja2's autoescaping, only the
 drawings of `charts` (numbers) are markup, and a content security policy forbids everything but the one style sheet.
@@ -17,19 +17,19 @@ from jinja2.runtime import Context
 from markupsafe import Markup
 
 from agent_envs.base.errors import UsageError
-from agent_envs.evaluation.report.charts import Bar, Curve, bar_svg, curve_svg, swatch_svg
-from agent_envs.evaluation.html.conversation_html import Talk
-from agent_envs.evaluation.html.page_parts import Cell, Drawn, Page, Picture, Table, Transcript
-from agent_envs.evaluation.html.message_html import grouped, passage, stretch
-from agent_envs.evaluation.html.rendered_states import AROUND, MOST_BYTES, data_url, fitting
 from agent_envs.base.terminal import MAX_CHARACTERS, visible
 from agent_envs.datasets.corpora import write_atomically
+from agent_envs.evaluation.html.conversation_html import Talk
+from agent_envs.evaluation.html.message_html import grouped, passage, stretch
+from agent_envs.evaluation.html.page_parts import Cell, Drawn, Page, Picture, Table, Transcript
+from agent_envs.evaluation.html.rendered_states import AROUND, MOST_BYTES, data_url, fitting
+from agent_envs.evaluation.report.charts import Bar, Curve, bar_svg, curve_svg, swatch_svg
 
 __all__ = [
     "Bar", "Cell", "Curve", "Drawn", "Page", "Picture", "Table", "Transcript", "draw", "render", "visible", "write_page",
 ]  # fmt: skip
 
-LANES = ("environment", "policy", "tool", "user", "feedback")
+AUTHORS = ("environment", "policy", "tool", "user", "feedback")
 TONES = ("", "good", "bad", "odd")
 # (characters of a text, turns) of a transcript that must fit into fewer bytes; without any turns where none of them does.
 SHORTER = ((20_000, 1_000), (4_000, 400), (1_000, 200), (300, 60))
@@ -63,7 +63,7 @@ def write_page(path: Path, page: Page) -> None:
 
 
 def render(page: Page) -> bytes:
-    """Return the bytes of a page. That its links to other pages lead somewhere is for `site` to see to.
+    """Return the bytes of a page. That its links to other pages lead somewhere is for `index_page` to see to.
 
     Raises:
         UsageError: as `write_page`.
@@ -85,7 +85,7 @@ def draw(item: Transcript, most_bytes: int | None = None) -> Drawn:
     """
     if not _ANCHOR.fullmatch(item.anchor):
         raise UsageError(f"page: anchor {item.anchor[:80]!r} is no name of letters, digits, '.', '_' and '-'")
-    play, talk = item.trajectory, None if item.lanes is None else Talk(item.lanes)
+    play, talk = item.trajectory, None if item.conversation is None else Talk(item.conversation)
     levels = ((MAX_CHARACTERS, len(play.turns)), *(() if most_bytes is None else (*SHORTER, (300, 0))))
     if most_bytes is not None and item.pictures:
         most_bytes -= AROUND  # the note that some are left out
@@ -167,7 +167,7 @@ def _check(page: Page) -> None:
 @lru_cache(maxsize=1)
 def _environment() -> Environment:
     environment = Environment(
-        loader=PackageLoader("agent_envs", "evaluation"),
+        loader=PackageLoader("agent_envs", "evaluation/html"),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
@@ -233,4 +233,4 @@ def _reward(value: float, signed: bool = True) -> str:
 
 
 def _lane(author: str) -> str:
-    return author if author in LANES else "environment"
+    return author if author in AUTHORS else "environment"

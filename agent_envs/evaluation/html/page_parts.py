@@ -1,12 +1,12 @@
-"""What a page is made of, from cells to transcripts; `page` checks it and makes HTML of it."""
+"""These dataclasses are the parts of a page, from cells to transcripts; `page` checks them and makes HTML of them."""
 
 from dataclasses import dataclass
 
 from markupsafe import Markup
 
-from agent_envs.evaluation.report.charts import Bar, Curve
-from agent_envs.core.conversation_view import Lanes
+from agent_envs.core.conversation_view import ConversationView
 from agent_envs.core.trajectory import Trajectory
+from agent_envs.evaluation.report.charts import Bar, Curve
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,9 +52,9 @@ class Table:
 class Transcript:
     """An episode to read. Its turns are at `#ANCHOR-t1`, `#ANCHOR-t2`, ...
 
-    `outcome` is its badge; without one it says success or failure, as the environment did. With `lanes` all sides of its
+    `outcome` is its badge; without one it says success or failure, as the environment did. With `conversation` all sides of its
     conversation are shown, else what the policy saw and did, with `pictures` beside it: the SVG texts of the state after
-    the reset and after each turn, "" for none (`pictures.pictures_of` draws them).
+    the reset and after each turn, "" for none (`rendered_states.pictures_of` draws them).
     """
 
     anchor: str
@@ -63,7 +63,7 @@ class Transcript:
     trajectory: Trajectory
     note: str = ""
     outcome: Cell | None = None
-    lanes: Lanes | None = None
+    conversation: ConversationView | None = None
     pictures: tuple[str, ...] = ()
 
 

@@ -1,4 +1,4 @@
-"""Pictures of an episode's states: drawn while it is stepped again, and bounded where they stand on a page.
+"""Pictures of an episode's states are drawn while it is stepped again, and are bounded where they stand on a page.
 
 A picture is the text of an SVG that its environment made. It is shown as an image from a data URL: nothing in it runs or
 reaches outside, whatever it says.
@@ -11,10 +11,10 @@ from typing import Any
 import gymnasium as gym
 from markupsafe import Markup
 
-from agent_envs.core.env import TurnWrapper
 from agent_envs.base.errors import EnvFault
-from agent_envs.rollout.episode_runner import replay
+from agent_envs.core.env import TurnWrapper
 from agent_envs.core.trajectory import Trajectory
+from agent_envs.rollout.episode_runner import replay
 
 MOST_PICTURES = 400  # of an episode
 MOST_BYTES = 1_250_000  # of an episode's pictures on a page

@@ -1,4 +1,4 @@
-"""A report as one HTML file: its tables, or the figures of a sweep over turn limits with their numbers."""
+"""A report is written as one HTML file: its tables, or the figures of a sweep over turn limits with their numbers."""
 
 from pathlib import Path
 

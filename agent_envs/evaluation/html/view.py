@@ -1,4 +1,4 @@
-"""`view`: a run as static pages. An index with its numbers and its episodes, and the transcripts, a few to a page.
+"""`agent-envs view` writes a run as static pages: an index of its numbers and episodes, and transcripts, at most 50 a page.
 
 The journal is read once. Transcripts wait on disk, so that of ten thousand episodes only the numbers are held.
 """
@@ -11,14 +11,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import IO
 
+import gymnasium as gym
+
 from agent_envs.base.errors import AgentEnvsError, UsageError
-from agent_envs.evaluation.runs.episode_numbers import EpisodeNumbers
-from agent_envs.evaluation.runs.evaluate import Result, result_from
-from agent_envs.evaluation.html.gold import GoldAnswers
-from agent_envs.evaluation.runs.measures import Measures
+from agent_envs.core.trajectory import Header, TaskSource
+from agent_envs.core.wrapper_stack import core_of
+from agent_envs.evaluation.html.index_page import LinkedPages
 from agent_envs.evaluation.html.page import Cell, Drawn, Page, Table, Transcript, draw
-from agent_envs.evaluation.runs.run_folder import Run, open_run
-from agent_envs.evaluation.html.index_page import Site
 from agent_envs.evaluation.html.replayed_view import ReplayReader
 from agent_envs.evaluation.html.view_tables import (
     ORDER,
@@ -31,6 +30,12 @@ from agent_envs.evaluation.html.view_tables import (
     title_of,
     usage_text,
 )
+from agent_envs.evaluation.runs.episode_numbers import EpisodeNumbers
+from agent_envs.evaluation.runs.evaluate import Result, result_from
+from agent_envs.evaluation.runs.measures import Measures
+from agent_envs.evaluation.runs.run_folder import Run, open_run
+from agent_envs.evaluation.suites.plan import entry_env
+from agent_envs.evaluation.suites.suite import Entry
 from agent_envs.rollout.episode_runner import EpisodeResult
 from agent_envs.rollout.run_log import result_of
 
@@ -56,7 +61,7 @@ class _Episode:
         return f"e{self.place}"
 
 
-class _Shelf:
+class _SpilledResults:
     """Results laid aside in a file without a name, and taken out in any order."""
 
     def __init__(self, file: IO[bytes]) -> None:
@@ -91,7 +96,7 @@ def write_view(folder: Path, target: Path, *, most: int | None = None, progress:
         raise UsageError(f"view: most={most}; give a number >= 1")
     run = open_run(folder)
     try:
-        return _write_site(run, Site(target), most, progress)
+        return _write_site(run, LinkedPages(target), most, progress)
     except AgentEnvsError:
         raise
     except OSError as error:
@@ -100,14 +105,14 @@ def write_view(folder: Path, target: Path, *, most: int | None = None, progress:
         ) from error
 
 
-def _write_site(run: Run, site: Site, most: int | None, progress: Progress | None) -> Path:
+def _write_site(run: Run, site: LinkedPages, most: int | None, progress: Progress | None) -> Path:
     with tempfile.TemporaryFile(dir=site.folder) as file:
-        shelf = _Shelf(file)
+        results = _SpilledResults(file)
         measures = Measures()
-        episodes = _ordered(_read(run, shelf, measures))
+        episodes = _ordered(_read(run, results, measures))
         chosen = _chosen(episodes, most)
         golds = GoldAnswers()
-        links = _write_transcripts(run, site, _transcripts(run, shelf, chosen, golds, progress), len(chosen))
+        links = _write_transcripts(run, site, _transcripts(run, results, chosen, golds, progress), len(chosen))
     rows = [Shown(item.entry, item.numbers, links.get(item.place, "")) for item in episodes]
     result = _result(run, episodes, measures)
     notes = (*_left_out(episodes, chosen), *golds.notes.values(), *measures.notes.values())
@@ -116,12 +121,12 @@ def _write_site(run: Run, site: Site, most: int | None, progress: Progress | Non
     return index
 
 
-def _read(run: Run, shelf: _Shelf, measures: Measures) -> list[_Episode]:
+def _read(run: Run, results: _SpilledResults, measures: Measures) -> list[_Episode]:
     labels = {entry.label: number for number, entry in enumerate(run.suite.entries)}
     places = {key: place for place, (key, *_) in enumerate(run.suite.episodes(), 1)}
     found: dict[str, _Episode] = {}
     for played in run.rows():
-        shelf.put(played.key, played.result)
+        results.put(played.key, played.result)
         numbers = played.numbers(measures)
         found[played.key] = _Episode(played.key, places[played.key], labels[played.entry.label], numbers)
     return list(found.values())
@@ -166,17 +171,19 @@ def _left_out(episodes: list[_Episode], chosen: list[_Episode]) -> list[str]:
 
 
 def _transcripts(
-    run: Run, shelf: _Shelf, chosen: list[_Episode], golds: GoldAnswers, progress: Progress | None
+    run: Run, results: _SpilledResults, chosen: list[_Episode], golds: "GoldAnswers", progress: Progress | None
 ) -> Iterator[tuple[_Episode, Drawn]]:
     wins, room = 0, PICTURE_BYTES
     with ReplayReader(run.externals) as reader:
         for number, item in enumerate(chosen, 1):
-            result, entry = shelf.take(item.key), run.suite.entries[item.entry]
+            result, entry = results.take(item.key), run.suite.entries[item.entry]
             gold = golds.of(entry, result.trajectory.header)
             shown = _transcript(run, item, result, gold)
             seen = reader.of(entry, result.trajectory, pictured=room > 0)
             note = "\n".join(filter(None, (shown.note, seen.note)))
-            drawn = draw(replace(shown, lanes=seen.lanes, pictures=seen.pictures, note=note), BYTES_A_PAGE)
+            drawn = draw(
+                replace(shown, conversation=seen.conversation, pictures=seen.pictures, note=note), BYTES_A_PAGE
+            )
             room -= drawn.picture_bytes
             yield item, drawn
             wins += item.numbers.success
@@ -204,7 +211,7 @@ def _transcript(run: Run, item: _Episode, result: EpisodeResult, gold: tuple[str
 
 
 def _write_transcripts(
-    run: Run, site: Site, transcripts: Iterator[tuple[_Episode, Drawn]], total: int
+    run: Run, site: LinkedPages, transcripts: Iterator[tuple[_Episode, Drawn]], total: int
 ) -> dict[int, str]:
     """Write `pages/0001.html` and so on, and return the link from the index to each episode, by its place."""
     links: dict[int, str] = {}
@@ -243,10 +250,10 @@ def _ways(number: int, last: bool) -> tuple[Cell, ...]:
 
 def _result(run: Run, episodes: list[_Episode], measures: Measures) -> Result:
     numbers = measures.planned(run.suite, {item.key: item.numbers for item in episodes})
-    return result_from(run.suite, run.config.settings(), numbers, run.config.price, run.config.feedback_prices)
+    return result_from(run.suite, run.config.settings(), numbers, run.config.prices)
 
 
-def _write_index(run: Run, site: Site, rows: list[Shown], result: Result, notes: tuple[str, ...]) -> Path:
+def _write_index(run: Run, site: LinkedPages, rows: list[Shown], result: Result, notes: tuple[str, ...]) -> Path:
     """Write the index; the rows of many episodes go to pages of their own, `episodes/0001.html` and so on."""
     suite, title = run.suite, title_of(run)
     tables, places = _episode_pages(run, site, rows) if len(rows) > ROWS_A_PAGE else _own_tables(run, rows)
@@ -263,7 +270,7 @@ def _own_tables(run: Run, rows: list[Shown]) -> tuple[list[Table], dict[int, str
     return episode_tables(run.suite, rows), {row.entry: f"#entry-{row.entry + 1}" for row in rows}
 
 
-def _episode_pages(run: Run, site: Site, rows: list[Shown]) -> tuple[list[Table], dict[int, str]]:
+def _episode_pages(run: Run, site: LinkedPages, rows: list[Shown]) -> tuple[list[Table], dict[int, str]]:
     places: dict[int, str] = {}
     cells: list[tuple[str | Cell, ...]] = []
     for number, start in enumerate(range(0, len(rows), ROWS_A_PAGE), 1):
@@ -282,3 +289,43 @@ def _episode_pages(run: Run, site: Site, rows: list[Shown]) -> tuple[list[Table]
         cells.append((Cell(span, name), f"{labels[0]}{more}", f"{len(part) - solved:,}"))
     table = Table("Episodes", ("episodes", "entry", "not solved"), tuple(cells), ORDER)
     return [table], places
+
+
+class GoldAnswers:
+    """Reads one entry's source at a time: ask for the tasks of an entry together."""
+
+    def __init__(self) -> None:
+        """Start with none."""
+        self.notes: dict[str, str] = {}
+        self._entry: Entry | None = None
+        self._source: TaskSource | None = None
+
+    def of(self, entry: Entry, header: Header) -> tuple[str, ...]:
+        """Return the gold answers of an episode's task; none, and a line in `notes`, where they are not known here."""
+        if entry is not self._entry:
+            self._entry, self._source = entry, self._made(entry)
+        if self._source is None or not header.task_digest:
+            return ()
+        try:
+            task = self._source.get(entry.split, header.task_id)
+        except (KeyError, AgentEnvsError):
+            self._missing(entry, "a task is not there")
+            return ()
+        if task.digest != header.task_digest:
+            self._missing(entry, "a task has another content here")
+            return ()
+        return task.gold
+
+    def _made(self, entry: Entry) -> TaskSource | None:
+        if ":" in entry.env_id:  # a page must not import what a run's file names
+            self._missing(entry, "its environment is not registered here")
+            return None
+        try:
+            return core_of(entry_env(entry)).source
+        except (AgentEnvsError, gym.error.Error, OSError, ImportError, KeyError) as error:
+            # The message may name folders of this machine, and pages are passed on.
+            self._missing(entry, f"its environment cannot be made here ({type(error).__name__})")
+            return None
+
+    def _missing(self, entry: Entry, why: str) -> None:
+        self.notes.setdefault(entry.label, f"{entry.label}: gold answers are not shown, as {why}.")

@@ -1,17 +1,17 @@
-"""The tables of a run's index: its numbers, what was played, and its episodes."""
+"""The tables of a run's index page show its numbers, what was played, and its episodes."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from agent_envs.base.serialization import canonical_json
-from agent_envs.evaluation.runs.episode_numbers import FAILURES, UNPLAYED, EpisodeNumbers
-from agent_envs.evaluation.runs.evaluate import Result
 from agent_envs.evaluation.html.page import Bar, Cell, Table
 from agent_envs.evaluation.report.report import family_grids
+from agent_envs.evaluation.runs.episode_numbers import FAILURES, UNPLAYED, EpisodeNumbers
+from agent_envs.evaluation.runs.evaluate import Result
 from agent_envs.evaluation.runs.run_folder import Run
-from agent_envs.evaluation.html.statistics.rates import Rate
-from agent_envs.evaluation.suites.suite import ADHOC, Suite
 from agent_envs.evaluation.runs.summary import Summary
+from agent_envs.evaluation.statistics.rates import Rate
+from agent_envs.evaluation.suites.suite import ADHOC, Suite
 from agent_envs.wrappers.feedback_costs import feedback_usage
 
 ORDER = "The tasks with the fewest solved trials come first."

@@ -1,6 +1,6 @@
-"""Charts as inline SVG: a rate with its interval, and curves with bands. Numbers only, so nothing from data is markup.
+"""Charts are inline SVG: a rate with its interval, or curves with bands; of numbers only, so nothing from data is markup.
 
-Titles, axis labels and legends are HTML around the drawing (page.html); colours are classes of its style sheet.
+Titles, axis labels and legends are HTML around the drawing (html/page.html); colours are classes of its style sheet.
 """
 
 import math

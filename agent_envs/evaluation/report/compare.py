@@ -1,4 +1,4 @@
-"""`compare`: two agents on the same tasks, or the entries of a sweep, task by task."""
+"""`agent-envs compare` compares two agents on the same tasks, or the entries of a sweep, task by task."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
@@ -6,12 +6,12 @@ from statistics import fmean
 from typing import Any
 
 from agent_envs.base.errors import UsageError
+from agent_envs.evaluation.runs.by_label import figure, known_interval, metric_names
 from agent_envs.evaluation.runs.episode_numbers import EpisodeNumbers
 from agent_envs.evaluation.runs.measures import Measures
 from agent_envs.evaluation.runs.run_folder import Run
-from agent_envs.evaluation.html.statistics.paired import Paired, compare_paired, holm
-from agent_envs.evaluation.html.statistics.rates import Rate, success_rate
-from agent_envs.evaluation.runs.by_label import figure, known_interval, metric_names
+from agent_envs.evaluation.statistics.paired import Paired, compare_paired, holm
+from agent_envs.evaluation.statistics.rates import Rate, success_rate
 from agent_envs.evaluation.suites.suite import Entry, named_changes
 
 

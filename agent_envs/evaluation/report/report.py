@@ -1,19 +1,19 @@
-"""`report`: what a run came to, as tables for a terminal, for Markdown and for pages."""
+"""`agent-envs report` tells what runs came to, as tables for a terminal, for Markdown and for pages."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from agent_envs.base.terminal import visible
+from agent_envs.evaluation.report.turn_limits import LimitedRun, LimitRow, limit_rows
+from agent_envs.evaluation.runs.by_label import Spread, figure
 from agent_envs.evaluation.runs.episode_numbers import FAILURES, EpisodeNumbers
 from agent_envs.evaluation.runs.evaluate import Result, result_of_run
 from agent_envs.evaluation.runs.measures import Measures
 from agent_envs.evaluation.runs.run_folder import Run
-from agent_envs.evaluation.html.statistics.paired import minimum_detectable
-from agent_envs.evaluation.html.statistics.rates import Rate, rerun_interval
-from agent_envs.evaluation.runs.by_label import Spread, figure
 from agent_envs.evaluation.runs.summary import Summary
-from agent_envs.evaluation.report.turn_limits import LimitedRun, LimitRow, limit_rows
-from agent_envs.base.terminal import visible
+from agent_envs.evaluation.statistics.paired import minimum_detectable
+from agent_envs.evaluation.statistics.rates import Rate, rerun_interval
 from agent_envs.wrappers.feedback_costs import feedback_usage
 
 
@@ -169,13 +169,13 @@ def family_grids(items: Sequence[Summary]) -> list[Grid]:
     A label with one value only would repeat the table of all tasks, and has none.
     """
     labels = list(dict.fromkeys(label for item in items for label, rows in item.strata.items() if len(rows) > 1))
-    grids = [_strata(items, label) for label in labels]
+    grids = [_rates_by_label(items, label) for label in labels]
     if any(item.metrics for item in items):
         grids += [_metrics(items), *(_metrics_by(items, label) for label in labels)]
     return [grid for grid in grids if grid.rows]
 
 
-def _strata(items: Sequence[Summary], label: str) -> Grid:
+def _rates_by_label(items: Sequence[Summary], label: str) -> Grid:
     rows = [
         (
             item.entry, row.value, str(row.success.tasks), row.success.text(),

@@ -1,4 +1,4 @@
-"""Turn-restricted evaluation: what agents reach, and how they end, against the free turns before a forced answer."""
+"""Turn-restricted evaluation sets what agents reach, and how they end, against the free turns before a forced answer."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -7,9 +7,9 @@ from typing import Any
 
 from agent_envs.base.serialization import canonical_json
 from agent_envs.evaluation.report.charts import Curve, Point
-from agent_envs.evaluation.runs.episode_numbers import EpisodeNumbers
-from agent_envs.evaluation.html.statistics.rates import Rate, success_rate
 from agent_envs.evaluation.runs.by_label import known_interval, metric_names
+from agent_envs.evaluation.runs.episode_numbers import EpisodeNumbers
+from agent_envs.evaluation.statistics.rates import Rate, success_rate
 from agent_envs.evaluation.suites.suite import Entry, Suite
 
 AXIS = "free turns before the forced answer"

@@ -1,4 +1,4 @@
-"""Success by the labels of tasks, and the metrics of episodes: what families tell beside success, as numbers."""
+"""Success by the labels of tasks, and the metrics of episodes, are computed here with their intervals."""
 
 import re
 from collections.abc import Sequence
@@ -8,14 +8,14 @@ from typing import Any
 import numpy as np
 
 from agent_envs.evaluation.runs.episode_numbers import EpisodeNumbers
-from agent_envs.evaluation.html.statistics.rates import Rate, mean_interval, success_rate
+from agent_envs.evaluation.statistics.rates import Rate, mean_interval, success_rate
 
 _NUMBER = re.compile(r"-?[0-9]+(\.[0-9]+)?")
 _DIGITS = re.compile(r"([0-9]+)")
 
 
 @dataclass(frozen=True)
-class Stratum:
+class LabelRate:
     """The planned episodes of the tasks with one value of a label.
 
     Attributes:
@@ -64,14 +64,14 @@ class Metric:
         return {name: {**row, "interval": list(row["interval"])} for name, row in asdict(self).items()}
 
 
-def strata_of(items: Sequence[EpisodeNumbers]) -> dict[str, tuple[Stratum, ...]]:
+def rates_by_label(items: Sequence[EpisodeNumbers]) -> dict[str, tuple[LabelRate, ...]]:
     """Return the strata of each label, numbers in their order. A task without a label is in no stratum of it."""
     groups: dict[str, dict[str, list[EpisodeNumbers]]] = {}
     for item in items:
         for name, value in item.labels.items():
             groups.setdefault(name, {}).setdefault(value, []).append(item)
     return {
-        name: tuple(_stratum(value, rows) for value, rows in sorted(values.items(), key=lambda row: natural(row[0])))
+        name: tuple(_label_rate(value, rows) for value, rows in sorted(values.items(), key=lambda row: natural(row[0])))
         for name, values in groups.items()
     }
 
@@ -122,7 +122,7 @@ def natural(text: str) -> tuple[Any, ...]:
     return (1, tuple((part, 0.0) if at % 2 == 0 else ("", float(part)) for at, part in enumerate(parts)), text)
 
 
-def _stratum(value: str, items: Sequence[EpisodeNumbers]) -> Stratum:
+def _label_rate(value: str, items: Sequence[EpisodeNumbers]) -> LabelRate:
     ended = [item for item in items if item.played]
     rate = success_rate(
         [float(item.success) for item in items], [item.task for item in items], [item.cluster for item in items]
@@ -130,7 +130,7 @@ def _stratum(value: str, items: Sequence[EpisodeNumbers]) -> Stratum:
     means = {
         name: _mean([item.metrics[name] for item in ended if name in item.metrics]) for name in metric_names(ended)
     }
-    return Stratum(value, rate, len(ended), _mean([item.total_reward for item in ended]) if ended else None, means)
+    return LabelRate(value, rate, len(ended), _mean([item.total_reward for item in ended]) if ended else None, means)
 
 
 def _mean(values: Sequence[float]) -> float:

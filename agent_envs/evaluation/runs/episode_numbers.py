@@ -1,15 +1,15 @@
-"""One episode as numbers: what tables are made of. A run of ten thousand episodes holds these and no transcript."""
+"""`EpisodeNumbers` holds what tables need of one episode, so that a run of ten thousand holds no transcript."""
 
 import json
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from agent_envs.evaluation.suites.suite import Entry
 from agent_envs.base.messages import ToolCall
 from agent_envs.base.protocol import Answer, Call, Malformed, Say
-from agent_envs.rollout.episode_runner import EpisodeResult
 from agent_envs.core.trajectory import Trajectory, Turn
+from agent_envs.evaluation.suites.suite import Entry
+from agent_envs.rollout.episode_runner import EpisodeResult
 
 FAILURES = {
     "solved": "the task was solved",

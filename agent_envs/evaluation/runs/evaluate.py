@@ -1,33 +1,48 @@
-"""From a suite and an agent to numbers with intervals: the run, its resumption and its result."""
+"""`evaluate` plays a suite with an agent, `resume` goes on with a stopped run, and both return numbers with intervals."""
 
-from collections.abc import Callable, Mapping
+import sys
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, replace
+from importlib import import_module
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
-from agent_envs.services.chat.named import is_chat_name
-from agent_envs.services.chat.prices import Price, check_limit, cost_of, load_prices
-from agent_envs.services.chat.spending import Purse
-from agent_envs.evaluation.runs.suite_feedback import FeedbackCharge, check_priced, feedback_cost, feedback_prices
-from agent_envs.evaluation.html.agents import make_agent
-from agent_envs.evaluation.runs.episode_numbers import EpisodeNumbers
-from agent_envs.evaluation.html.limited import Limited
-from agent_envs.evaluation.runs.measures import Measures
-from agent_envs.evaluation.suites.plan import entry_env, plan_of
-from agent_envs.evaluation.runs.run_folder import Played, Run, Settings, claim, open_run, same_identity, save_results
-from agent_envs.evaluation.html.statistics.rates import Rate
-from agent_envs.evaluation.suites.suite import Suite
-from agent_envs.evaluation.runs.summary import Summary, score_of, summarise
-from agent_envs.services.recording import Recording
+import gymnasium as gym
+
+from agent_envs.base.errors import EnvFault, UsageError
 from agent_envs.base.jsonl_log import read_journal
+from agent_envs.core.wrapper_stack import core_of
+from agent_envs.evaluation.runs.episode_numbers import EpisodeNumbers
+from agent_envs.evaluation.runs.measures import Measures
+from agent_envs.evaluation.runs.run_folder import (
+    Played,
+    Prices,
+    Run,
+    Settings,
+    claim,
+    open_run,
+    prices_of,
+    same_identity,
+    save_results,
+)
+from agent_envs.evaluation.runs.suite_feedback import FeedbackCharge, check_priced, feedback_cost
+from agent_envs.evaluation.runs.summary import Summary, score_of, summarise
+from agent_envs.evaluation.statistics.rates import Rate
+from agent_envs.evaluation.suites.plan import entry_env, plan_of
+from agent_envs.evaluation.suites.suite import Suite
 from agent_envs.rollout.chat_policy import ChatPolicy
-from agent_envs.rollout.policy import Policy, check_actions, core_of
+from agent_envs.rollout.policy import CompanionPolicy, NullPolicy, Policy, Reply, Request, check_actions, traits_of
 from agent_envs.rollout.run_log import Planned
-from agent_envs.rollout.run_many import Services, run_many
+from agent_envs.rollout.run_many import run_many
+from agent_envs.services.chat.named import FORMS, is_chat_name, make_chat_model
+from agent_envs.services.chat.prices import Price, check_limit, cost_of
+from agent_envs.services.chat.spending import Purse
+from agent_envs.services.recording import Recording
+from agent_envs.services.run_services import Services
 from agent_envs.wrappers.feedback_costs import PREFIX
 
+BUILT_IN = ("random", "heuristic", "solver", "null")
 Progress = Callable[[int, int, float], None]
 Keep = Callable[[Played], None]
 FREE = Price(input=0.0, output=0.0)
@@ -77,11 +92,13 @@ def evaluate(
     Raises:
         UsageError: the folder holds a run of another configuration, or the suite is another one here.
     """
-    cast = _cast(suite, settings, policy)  # what cannot be is refused before there is a folder
-    for entry in suite.entries if getattr(cast.actor, "text_only", False) else ():
+    cast = _cast(
+        suite, settings, policy, prices_of(suite, settings)
+    )  # what cannot be is refused before there is a folder
+    for entry in suite.entries if traits_of(cast.actor).text_only else ():
         check_actions(cast.actor, core_of(entry_env(entry)))
     plan = plan_of(suite)
-    run = claim(folder, suite, settings) if folder is not None else None
+    run = claim(folder, suite, settings, cast.prices) if folder is not None else None
     return _play(suite, plan, cast, run, _Watch(progress, keep))
 
 
@@ -94,7 +111,7 @@ def resume(folder: Path, progress: Progress | None = None) -> Result:
     run = open_run(folder)
     same_identity(run)
     config = run.config
-    cast = _cast(run.suite, config.settings(), None, (config.price, config.feedback_prices))
+    cast = _cast(run.suite, config.settings(), None, config.prices)
     return _play(run.suite, plan_of(run.suite), cast, run, _Watch(progress, None))
 
 
@@ -104,40 +121,35 @@ class _Watch:
     keep: Keep | None
 
 
-Paid = tuple[Price | None, Mapping[str, Price]]  # the agent's price, and those of feedback models by their names
-
-
 @dataclass(frozen=True)
 class _Cast:
     settings: Settings
     actor: Policy
-    prices: Paid
+    prices: Prices
 
 
-def _cast(suite: Suite, settings: Settings, policy: Policy | None, known: Paid | None = None) -> _Cast:
-    table = load_prices(Path(settings.prices) if settings.prices else None)
-    prices = known or (table.price(settings.agent), feedback_prices(suite, table))
+def _cast(suite: Suite, settings: Settings, policy: Policy | None, prices: Prices) -> _Cast:
     most = settings.max_cost_usd
     if most is not None:
-        check_priced(suite, prices[1])
-        free = prices[1] and not is_chat_name(settings.agent)  # then the limit is one on feedback
-        check_limit(most, prices[0] or (FREE if free else None), settings.agent)
+        check_priced(suite, prices.feedback)
+        free = prices.feedback and not is_chat_name(settings.agent)  # then the limit is one on feedback
+        check_limit(most, prices.agent or (FREE if free else None), settings.agent)
     actor = policy or make_agent(settings.agent, **settings.agent_options)
     if most is not None and isinstance(actor, ChatPolicy):  # a class of somebody's may be one
-        check_limit(most, prices[0], settings.agent)
+        check_limit(most, prices.agent, settings.agent)
     return _Cast(settings, actor, prices)
 
 
 def _behind_a_limit(cast: _Cast, suite: Suite, run: Run | None) -> tuple[Policy, FeedbackCharge | None]:
     """Return the agent, and what stands before feedback models, under one limit, if there is one."""
-    most, (price, prices) = cast.settings.max_cost_usd, cast.prices
+    most, prices = cast.settings.max_cost_usd, cast.prices
     if most is None:
         return cast.actor, None
-    purse = Purse(price or FREE, most)
+    purse = Purse(prices.agent or FREE, most)
     for row in read_journal(run.log().path) if run is not None else ():
         purse.pay(row.get("usage", {}))
-    charge = FeedbackCharge(suite, prices, purse, run.externals if run is not None else None)
-    return cast.actor if price is None else Limited(cast.actor, purse), charge
+    charge = FeedbackCharge(suite, prices.feedback, purse, run.externals if run is not None else None)
+    return cast.actor if prices.agent is None else BudgetedPolicy(cast.actor, purse), charge
 
 
 def _play(suite: Suite, plan: list[Planned], cast: _Cast, run: Run | None, watch: _Watch) -> Result:
@@ -171,7 +183,7 @@ def _play(suite: Suite, plan: list[Planned], cast: _Cast, run: Run | None, watch
         numbers = run.numbers(measures)  # with what earlier parts of the run spent and had to leave
     else:
         numbers = measures.planned(suite, found)
-    outcome = result_from(suite, settings, numbers, *cast.prices)
+    outcome = result_from(suite, settings, numbers, cast.prices)
     if run is not None:
         if run.externals.stat().st_size == 0:
             run.externals.unlink()
@@ -183,8 +195,7 @@ def result_from(
     suite: Suite,
     settings: Settings,
     numbers: list[EpisodeNumbers],
-    price: Price | None,
-    feedback: Mapping[str, Price] = MappingProxyType({}),
+    prices: Prices,
 ) -> Result:
     """Return the result of planned episodes as numbers, in the order of the suite.
 
@@ -192,12 +203,11 @@ def result_from(
         suite: what was played.
         settings: how.
         numbers: of every planned episode.
-        price: the agent's.
-        feedback: prices of feedback models, by their names in the suite.
+        prices: what tokens cost.
     """
     given = {entry.label: entry.feedback for entry in suite.entries}
-    advice = [feedback_cost(item.usage, given[item.entry], feedback) for item in numbers]
-    costs = [_cost(item, price, more) for item, more in zip(numbers, advice, strict=True)]
+    advice = [feedback_cost(item.usage, given[item.entry], prices.feedback) for item in numbers]
+    costs = [_cost(item, prices.agent, more) for item, more in zip(numbers, advice, strict=True)]
     summaries = summarise(suite, numbers, costs, advice)
     complete = all(item.played for item in numbers)
     return Result(suite, settings, summaries, score_of(suite, summaries), complete)
@@ -207,7 +217,7 @@ def result_of_run(run: Run, measures: Measures | None = None) -> tuple[Result, l
     """Return the result of a run as its journal has it now, and the numbers behind it."""
     numbers = run.numbers(measures)
     config = run.config
-    return result_from(run.suite, config.settings(), numbers, config.price, config.feedback_prices), numbers
+    return result_from(run.suite, config.settings(), numbers, config.prices), numbers
 
 
 def _cost(item: EpisodeNumbers, price: Price | None, feedback: float | None) -> float | None:
@@ -217,3 +227,66 @@ def _cost(item: EpisodeNumbers, price: Price | None, feedback: float | None) -> 
     if price is not None:
         return cost_of(price, item.usage) + feedback
     return None if any(not name.startswith(PREFIX) for name in item.usage) else feedback
+
+
+def make_agent(name: str, /, *, recording: Recording | None = None, **options: Any) -> Policy:
+    """Return the policy of a name.
+
+    Args:
+        name: `random`, `heuristic`, `solver` or `null`; a chat model as `openai:MODEL`, `openai:MODEL@URL` (any server of that
+            format) or `anthropic:MODEL[@URL]`; or `module:Class` (the working directory is on the path).
+        recording: where a chat model's replies are recorded, or replayed from. Others have no use for it.
+        options: a chat model's `temperature`, `max_tokens`, `top_p`, `reasoning_effort`, `extra`, `api_key_env`; a class gets
+            all as keyword arguments; built-in agents take none.
+
+    Raises:
+        UsageError: there is no such agent, an option is unknown, or a service's key is missing.
+    """
+    if name in BUILT_IN:
+        if options:
+            raise UsageError(f"agent {name}: unknown option {', '.join(sorted(options))}; it takes none")
+        return NullPolicy() if name == "null" else CompanionPolicy(name)
+    if is_chat_name(name):
+        return ChatPolicy(make_chat_model(name, **options), name=name, recording=recording)
+    return _own_agent(name, options)
+
+
+def _own_agent(name: str, options: dict[str, Any]) -> Policy:
+    module, colon, attribute = name.partition(":")
+    if not colon or not attribute.isidentifier():
+        raise UsageError(f"agent {name!r} is unknown; the agents are {', '.join((*BUILT_IN, *FORMS))}, or module:Class")
+    if "" not in sys.path:
+        sys.path.insert(0, "")
+    try:
+        policy: Policy = getattr(import_module(module), attribute)(**options)
+    except (ImportError, AttributeError, TypeError, ValueError) as error:
+        raise UsageError(f"agent {name!r} cannot be made: {error}") from error
+    if not callable(getattr(policy, "act", None)) or not isinstance(getattr(policy, "name", None), str):
+        raise UsageError(f"agent {name!r} is no Policy: it needs name, batch and act(requests)")
+    return policy
+
+
+class BudgetedPolicy:
+    """A policy that stops asking when the purse is empty."""
+
+    def __init__(self, policy: Policy, purse: Purse) -> None:
+        """Limit `policy`."""
+        self.name, self.batch = policy.name, policy.batch
+        self.traits = traits_of(policy)
+        self._policy, self._purse = policy, purse
+
+    def begin(self, env: gym.Env[Any, Any]) -> "BudgetedPolicy":
+        """Return this agent for one episode of `env`."""
+        return BudgetedPolicy(self._policy.begin(env), self._purse)  # type: ignore[attr-defined]
+
+    def act(self, requests: Sequence[Request]) -> Sequence[Reply]:
+        """Ask the policy, and pay for its replies."""
+        self._purse.check()
+        try:
+            replies = self._policy.act(requests)
+        except EnvFault as fault:
+            self._purse.pay(fault.usage)
+            raise
+        for reply in replies:
+            self._purse.pay_reply(self.name, reply.usage)
+        return replies

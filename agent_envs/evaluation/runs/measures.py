@@ -1,6 +1,6 @@
-"""What a family says of an episode beside success: labels of its task and metrics of what was played.
+"""`Measures` finds what a family says of an episode beside success: labels of its task and metrics of what was played.
 
-They are companions of the environment's class (`register_companions`) and are computed when a run is read, from the same
+Both are companions of the environment's class (`register_companions`) and are computed when a run is read, from the same
 trajectories whether they were just played or come from a journal. Journals hold no tasks: those are fetched from the source
 of the entry's environment, which is made only where the class has such companions and a task is wanted.
 """
@@ -14,14 +14,14 @@ from typing import Any
 import gymnasium as gym
 from gymnasium.envs.registration import load_env_creator
 
-from agent_envs.core.builtin_agents import companion_of
 from agent_envs.base.errors import AgentEnvsError
+from agent_envs.core.builtin_agents import companion_of
+from agent_envs.core.registry import full_id
+from agent_envs.core.trajectory import Task, TaskSource, Trajectory
+from agent_envs.core.wrapper_stack import core_of
 from agent_envs.evaluation.runs.episode_numbers import EpisodeNumbers, missing
 from agent_envs.evaluation.suites.plan import entry_env
 from agent_envs.evaluation.suites.suite import Entry, Suite
-from agent_envs.rollout.policy import core_of
-from agent_envs.core.registry import full_id
-from agent_envs.core.trajectory import Task, TaskSource, Trajectory
 
 Companion = Callable[[Any], Any]
 

@@ -1,4 +1,4 @@
-"""The folder of a run: its settings, its suite, its journal, what outside services said, and its results.
+"""The folder of a run holds its settings, its suite, its journal, what outside services answered, and its results.
 
 config.json      who plays, and everything that must stay equal when a killed run goes on
 suite.json       what is played
@@ -11,7 +11,7 @@ import hashlib
 import json
 import sys
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from dataclasses import field as dataclass_field
 from importlib.util import find_spec
@@ -20,19 +20,19 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, JsonValue, ValidationError
 
-from agent_envs.base.serialization import canonical_json
-from agent_envs.services.chat.prices import Price, load_prices
 from agent_envs.base.errors import UsageError
-from agent_envs.evaluation.runs.suite_feedback import feedback_prices
+from agent_envs.base.jsonl_log import Journal, read_journal
+from agent_envs.base.serialization import canonical_json
+from agent_envs.base.strict_model import Strict
+from agent_envs.base.version import VERSION
+from agent_envs.datasets.corpora import write_atomically
 from agent_envs.evaluation.runs.episode_numbers import EpisodeNumbers, numbers_of
 from agent_envs.evaluation.runs.measures import Measures
+from agent_envs.evaluation.runs.suite_feedback import feedback_prices
 from agent_envs.evaluation.suites.suite import Entry, Hex, Suite, changes, named_changes, read_suite, suite_text
-from agent_envs.base.jsonl_log import Journal, read_journal
 from agent_envs.rollout.episode_runner import EpisodeResult
 from agent_envs.rollout.run_log import UNFINISHED, RunLog, result_of
-from agent_envs.datasets.corpora import write_atomically
-from agent_envs.base.strict_model import Strict
-from agent_envs.version import VERSION
+from agent_envs.services.chat.prices import Price, load_prices
 from agent_envs.wrappers.feedback_costs import PREFIX
 
 CONFIG_SCHEMA: Literal["agent-envs/config@1"] = "agent-envs/config@1"
@@ -61,6 +61,27 @@ class Settings:
     pack: str = ""
 
 
+@dataclass(frozen=True)
+class Prices:
+    """What the tokens of a run cost: looked up once, before it begins, kept in its config.json and handed on.
+
+    Attributes:
+        agent: the agent's price; None where it has none.
+        feedback: prices of feedback models, by their names in the suite.
+        date: of the table of prices.
+    """
+
+    agent: Price | None = None
+    feedback: Mapping[str, Price] = dataclass_field(default_factory=dict)
+    date: str = ""
+
+
+def prices_of(suite: Suite, settings: Settings) -> Prices:
+    """Return the prices that a table gives for a suite's models and its agent."""
+    table = load_prices(Path(settings.prices) if settings.prices else None)
+    return Prices(table.price(settings.agent), feedback_prices(suite, table), table.date)
+
+
 class Identity(Strict):
     """What must not change between the parts of one run."""
 
@@ -84,6 +105,11 @@ class Config(Strict):
     prices_date: str
     pack: str
     feedback_prices: dict[str, Price] = {}
+
+    @property
+    def prices(self) -> Prices:
+        """The prices that the run began with."""
+        return Prices(self.price, self.feedback_prices, self.prices_date)
 
     def settings(self) -> Settings:
         """Return the settings that were given."""
@@ -225,18 +251,16 @@ def agent_code(name: str) -> str:
     return hashlib.sha256(Path(spec.origin).read_bytes()).hexdigest()
 
 
-def claim(folder: Path, suite: Suite, settings: Settings) -> Run:
+def claim(folder: Path, suite: Suite, settings: Settings, prices: Prices) -> Run:
     """Return the run of a folder, which is made where it is missing.
 
     Raises:
         UsageError: the folder cannot be made, or holds a run of another configuration; the message names what differs.
     """
     identity = identity_of(suite, settings)
-    table = load_prices(Path(settings.prices) if settings.prices else None)
     config = Config(
         identity=identity, concurrency=settings.concurrency, max_cost_usd=settings.max_cost_usd,
-        price=table.price(settings.agent), prices_date=table.date, pack=settings.pack,
-        feedback_prices=feedback_prices(suite, table),
+        price=prices.agent, prices_date=prices.date, pack=settings.pack, feedback_prices=dict(prices.feedback),
     )  # fmt: skip
     try:
         folder.mkdir(parents=True, exist_ok=True)

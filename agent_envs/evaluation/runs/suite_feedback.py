@@ -1,4 +1,4 @@
-"""Feedback in evaluation: what a person asks for, what its models cost, and a limit that holds over agent and feedback."""
+"""Feedback models are chosen, priced and limited here: `--feedback`, and one `--max-cost` over agent and feedback."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -6,17 +6,17 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from agent_envs.base.errors import UsageError
+from agent_envs.evaluation.runs.summary import Summary
+from agent_envs.evaluation.suites.suite import Feedback, Suite
 from agent_envs.services.chat import ChatModel, make_chat_model
 from agent_envs.services.chat.named import is_chat_name
 from agent_envs.services.chat.prices import Price, PriceTable, cost_of
 from agent_envs.services.chat.spending import LimitedChat, Purse
-from agent_envs.base.errors import UsageError
-from agent_envs.evaluation.suites.suite import Feedback, Suite
-from agent_envs.evaluation.runs.summary import Summary
 from agent_envs.services.recording import read_answers
 from agent_envs.wrappers.feedback_costs import feedback_usage
-from agent_envs.wrappers.feedback_prompts import EPSILON, read_templates
 from agent_envs.wrappers.feedback_models import PORT
+from agent_envs.wrappers.feedback_prompts import EPSILON, read_templates
 
 NONE = "none"
 MOST_LABEL = 400  # characters, of an entry

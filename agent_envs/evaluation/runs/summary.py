@@ -1,4 +1,4 @@
-"""The numbers of a run: per entry of its suite, and the suite's score. Rates are over the planned episodes."""
+"""A run is summarised by entry of its suite, and by the suite's score; rates are over the planned episodes."""
 
 import math
 from collections import Counter
@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from agent_envs.evaluation.runs.by_label import LabelRate, Metric, metrics_of, rates_by_label
 from agent_envs.evaluation.runs.episode_numbers import EpisodeNumbers
-from agent_envs.evaluation.html.statistics.rates import (
+from agent_envs.evaluation.statistics.rates import (
     Rate,
     mean_interval,
     pass_at_rate,
@@ -15,7 +16,6 @@ from agent_envs.evaluation.html.statistics.rates import (
     success_rate,
     weighted_rate,
 )
-from agent_envs.evaluation.runs.by_label import Metric, Stratum, metrics_of, strata_of
 from agent_envs.evaluation.suites.suite import Entry, Suite
 
 FEW_VALID = 0.95
@@ -54,7 +54,7 @@ class Summary:
     feedback_cost_usd: float | None
     seconds: float
     agent_seconds: float
-    strata: dict[str, tuple[Stratum, ...]]
+    strata: dict[str, tuple[LabelRate, ...]]
     metrics: dict[str, Metric]
 
     @property
@@ -168,7 +168,7 @@ def _summary(entry: Entry, trials: int, rows: list[tuple[EpisodeNumbers, Costs]]
         feedback_cost_usd=_sum(advice),
         seconds=math.fsum(item.seconds for item in items),
         agent_seconds=math.fsum(item.agent_seconds for item in items),
-        strata=strata_of(items),
+        strata=rates_by_label(items),
         metrics=metrics_of(items),
     )
 

@@ -1,1 +1,7 @@
-"""TODO: one sentence with a subject and a verb."""
+"""A suite fixes the environments, tasks, trials, limits and weights of an evaluation before anyone plays.
+
+Modules, in reading order:
+    suite: the format of suites and their digests, episode keys and seeds, the predicate of success, loading by name.
+    plan: from `--split`, `-n`, `--trials`, `--sweep`, `--turn-limits` and `--feedback` to a suite, and to its episodes.
+    write_suites: `make suites`, which writes core.json, the suite `core` with 128 test tasks of each id.
+"""

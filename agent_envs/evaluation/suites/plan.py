@@ -1,4 +1,4 @@
-"""From what a person asks for to a suite, and from a suite to the episodes that are played."""
+"""A person's choice becomes a suite here, and a suite becomes the episodes that are played."""
 
 import itertools
 from collections.abc import Iterator
@@ -7,12 +7,12 @@ from typing import Any
 
 import gymnasium as gym
 
+from agent_envs.base.errors import AgentEnvsError, UsageError
 from agent_envs.base.serialization import canonical_json
 from agent_envs.core.env import TurnEnv
-from agent_envs.base.errors import AgentEnvsError, UsageError
-from agent_envs.evaluation.suites.suite import ADHOC, Entry, Feedback, Suite, seed_of
-from agent_envs.rollout.policy import core_of
 from agent_envs.core.registry import NAMESPACE, full_id, spec_json
+from agent_envs.core.wrapper_stack import core_of
+from agent_envs.evaluation.suites.suite import ADHOC, Entry, Feedback, Suite, seed_of
 from agent_envs.rollout.run_log import Planned
 from agent_envs.wrappers import ForcedAnswer, TurnLimit, VerbalFeedback
 
@@ -96,7 +96,7 @@ def allowed_limits(core: TurnEnv, turn_limits: tuple[int, ...]) -> tuple[int, ..
     return tuple(dict.fromkeys(min(turns, most) for turns in turn_limits))
 
 
-def limited(suite: Suite, limit: int | None) -> Suite:
+def with_turn_limit(suite: Suite, limit: int | None) -> Suite:
     """Return a suite with the first `limit` tasks of each entry only; the same suite for None."""
     if limit is None:
         return suite

@@ -1,4 +1,4 @@
-"""Suites: what is evaluated, written down before anyone plays. Every run has one; those that are shared are files.
+"""A suite says what is evaluated and is written before anyone plays; every run has one, and shared suites are files.
 
 A suite names environments with their arguments, tasks with the digests of their content, clusters, trials, limits, the
 predicate of success and weights. Episode keys and seeds are derived from it, so nobody can choose them, and every rate is
@@ -13,8 +13,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, JsonValue, SerializerFunctionWrapHandler, ValidationError, model_serializer, model_validator
 
-from agent_envs.base.serialization import canonical_json, digest
 from agent_envs.base.errors import UsageError
+from agent_envs.base.serialization import canonical_json, digest
 from agent_envs.base.strict_model import Strict
 from agent_envs.core.trajectory import Trajectory
 
@@ -229,4 +229,4 @@ def _short(value: Any) -> str:
 
 
 def _shipped() -> Any:
-    return files("agent_envs.evaluation.html").joinpath("suites")
+    return files(__package__)

@@ -1,4 +1,4 @@
-"""`make suites`: writes the suites that come with the package. Frozen from the first release on; before it they may change.
+"""`make suites` writes the suites of the package, which are frozen from the first release on and may change before it.
 
 `core` covers every id that text can play: its version is 1.N for N entries, and each family weighs the same.
 """
@@ -8,15 +8,15 @@ from pathlib import Path
 
 import gymnasium as gym
 
+from agent_envs.core.registry import NAMESPACE, TABLE
+from agent_envs.core.wrapper_stack import core_of
+from agent_envs.datasets.corpora import write_atomically
 from agent_envs.evaluation.suites.plan import tasks_of
 from agent_envs.evaluation.suites.suite import Entry, Suite, suite_text
-from agent_envs.rollout.policy import core_of
-from agent_envs.core.registry import NAMESPACE, TABLE
-from agent_envs.datasets.corpora import write_atomically
 
 TASKS = 128
 TRIALS = 4
-FOLDER = Path(__file__).parent / "suites"
+FOLDER = Path(__file__).parent
 
 
 def core_suite() -> Suite:

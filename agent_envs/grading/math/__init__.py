@@ -1,4 +1,4 @@
-r"""Whether two mathematical answers are the same: exact, bounded, without computer algebra and without running anything.
+r"""Mathematical answers are compared exactly, within a bound, without computer algebra and without running anything.
 
 LaTeX, plain text and the usual Unicode signs may be mixed. Understood are numbers (separators, decimals, repeating decimals,
 scientific, mixed), roots and powers, pi, e, i, expressions with variables, functions, equations and inequalities, plus-minus,
@@ -13,10 +13,20 @@ lists, sets, tuples, intervals and unions, matrices, numerals in other bases, ch
 - 2:4 is not 1:2, 101_2 is not 5, a column is not a row; each is compared as written, its parts by value.
 - sqrt(x^2) is not x, functions of angles and logarithms are not evaluated beyond exact logarithms of numbers.
 - What is no mathematics is compared as words, in lower case and without layout; so is what costs too much (`limits`).
+
+Modules, in reading order:
+    reading: `read_math`, `math_equal`, the last `\boxed{...}`: lists, sets, plus-minus, tuples, intervals, matrices.
+    scanning, vocabulary: the tokenizer, and the LaTeX commands, Unicode signs, units and words that it knows.
+    brackets, units: matching brackets, and the units that are dropped behind a number.
+    relations: equations, inequalities, and names such as the x of "x = 5".
+    parsing, operands, token_reader: the recursive-descent parser of one expression: precedence, fractions, roots, functions.
+    values: the values of answers and their equality.
+    quotients, polynomials: exact fractions of sums, in one normal form.
+    powers, functions: roots, exponents, logarithms, factorials, binomials, rounding.
+    limits: the caps on characters, depth and digits, and the budget of steps, against hostile or costly answers.
 """
 
-from agent_envs.grading.math.boxes import boxed
-from agent_envs.grading.math.reading import math_equal, read_math
+from agent_envs.grading.math.reading import boxed, math_equal, read_math
 from agent_envs.grading.math.values import MathValue
 
 __all__ = ["MathValue", "boxed", "math_equal", "read_math"]

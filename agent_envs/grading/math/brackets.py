@@ -1,4 +1,4 @@
-"""Tokens in their brackets: parts at the top level, pairs, and what stands around an answer."""
+"""Brackets are checked, tokens are split outside them, and the punctuation around an answer is trimmed."""
 
 from collections.abc import Callable
 

@@ -1,13 +1,13 @@
-"""Functions by name: exact where they have a plain value, otherwise known by their name and their arguments."""
+"""Functions are evaluated where they have an exact plain value, and otherwise kept by their name and their arguments."""
 
 from collections.abc import Callable
 from fractions import Fraction
 from math import ceil, comb, factorial, floor
 
 from agent_envs.grading.math.limits import MAX_BITS, Budget, Unreadable
+from agent_envs.grading.math.polynomials import ONE
 from agent_envs.grading.math.powers import opaque, positive_term, prime_powers, rational_power
 from agent_envs.grading.math.quotients import divided, negative, plus, rational_value, times, whole
-from agent_envs.grading.math.polynomials import ONE
 from agent_envs.grading.math.values import Quotient
 
 _MAX_FACTORIAL = 500  # 500! has 3,768 bits

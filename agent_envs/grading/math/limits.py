@@ -1,4 +1,4 @@
-"""What one answer may cost, and how reading gives up.
+"""The cost of one answer is bounded by caps and a budget of steps, and reading gives up with an exception.
 
 Work is counted in steps, so that the verdict on a text is the same on every machine. A step is about one product of two terms.
 """

@@ -1,4 +1,4 @@
-r"""What stands between operators: numbers, names, brackets, roots, fractions, functions.
+r"""Operands of an expression are read here: numbers, names, brackets, roots, fractions, functions.
 
 `\frac12` is 1/2, as in TeX, but `\sqrt12`, `x^12` and `x_12` take the whole number, as plain text means it. A number before a
 proper fraction of numbers is a mixed number: `3\frac{1}{2}` and "3 1/2" are 7/2. A numeral with a subscript is a name: 101_2 is
@@ -9,12 +9,12 @@ from abc import ABC, abstractmethod
 from dataclasses import replace
 from fractions import Fraction
 
-from agent_envs.grading.math.token_reader import Cursor
 from agent_envs.grading.math.functions import absolute, call, choose, logarithm, rounded
 from agent_envs.grading.math.limits import Exhausted, Unreadable
 from agent_envs.grading.math.powers import power
 from agent_envs.grading.math.quotients import divided, inverse, named, plus, rational_value, times, whole
 from agent_envs.grading.math.scanning import Token
+from agent_envs.grading.math.token_reader import TokenReader
 from agent_envs.grading.math.values import Quotient
 from agent_envs.grading.math.vocabulary import ACCENTS, FUNCTIONS, KEPT_WORDS, MULTIPLES, SYMBOLS, TRIGONOMETRY
 
@@ -29,7 +29,7 @@ _PROPER = (
 _ROUNDED = {"lfloor": ("floor", "rfloor"), "lceil": ("ceil", "rceil")}
 
 
-class Operands(Cursor, ABC):
+class Operands(TokenReader, ABC):
     """Reads one operand."""
 
     @abstractmethod

@@ -1,4 +1,4 @@
-"""From tokens to the value of one expression.
+"""The parser turns tokens into the value of one expression.
 
 Products and quotients, written out or not, bind alike and associate to the left: 1/2x is x/2. A power binds more than the sign
 before it, -2^2 is -4, and associates to the right.

@@ -1,4 +1,4 @@
-"""Exact sums: rational multiples of products of powers, each sum in one form.
+"""Sums are exact: rational multiples of products of powers, each sum in one form.
 
 An atom is something whose powers are multiplied by adding exponents:
 

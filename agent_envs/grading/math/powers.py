@@ -1,4 +1,4 @@
-"""Powers and roots. What is not exact or not small stays a power, in one form.
+"""Powers and roots are computed; what is not exact or not small stays a power, in one form.
 
 Conventions: an odd root of a negative number is the negative real one; the square root of -n is i sqrt(n); a root of a product
 is taken apart only where all factors but one are known to be positive, so that sqrt(x^2) is not x. A symbolic exponent goes to
@@ -9,7 +9,6 @@ from fractions import Fraction
 from math import gcd, isqrt
 
 from agent_envs.grading.math.limits import MAX_BITS, Budget, Unreadable
-from agent_envs.grading.math.quotients import inverse, quotient, rational_value, times, whole
 from agent_envs.grading.math.polynomials import (
     IMAGINARY,
     ONE,
@@ -28,6 +27,7 @@ from agent_envs.grading.math.polynomials import (
     raised,
     rational,
 )
+from agent_envs.grading.math.quotients import inverse, quotient, rational_value, times, whole
 from agent_envs.grading.math.values import Quotient
 
 _FACTOR_LIMIT = (

@@ -1,4 +1,4 @@
-"""Arithmetic of quotients of sums: constants lose the square roots and i below the line, single terms move up."""
+"""Quotients of sums are calculated exactly: constants lose the square roots and i below the line, single terms move up."""
 
 from fractions import Fraction
 

@@ -1,5 +1,6 @@
-"""From the tokens of an answer to its value: lists, signs, relations, unions, brackets, and expressions within them."""
+"""An answer is read from its text into its value: lists, plus-minus, relations, unions, brackets, and expressions in them."""
 
+import re
 from collections.abc import Iterable
 from fractions import Fraction
 from itertools import product
@@ -23,6 +24,8 @@ from agent_envs.grading.math.units import unit_begin
 from agent_envs.grading.math.values import Grid, Many, MathValue, Named, Quotient, Row, Words, distinct
 from agent_envs.grading.math.vocabulary import MATRICES
 
+# Escaped braces are signs of their own, as in LaTeX: `\boxed{\{1,2\}}` is balanced.
+_MARK = re.compile(r"\\boxed\s*\{|\\.|[{}]", re.DOTALL)
 T = TypeVar("T")
 _BRACKETS = frozenset(("(", "[", "{", "\\{", "langle"))
 _ALL_REAL = Row("(", (negative(INFINITY), INFINITY), ")")
@@ -207,3 +210,23 @@ def _limited(items: list[T]) -> list[T]:
 
 def _words(tokens: list[Token]) -> Words:
     return Words(tuple(token.text.lower() if token.kind == "word" else token.text for token in tokens))
+
+
+def boxed(text: str) -> str | None:
+    r"""Return what stands in the last `\boxed{...}` whose braces balance, as written; None if there is none.
+
+    "Last" is the box that begins last: of two nested ones it is the inner. One pass over the text.
+    """
+    opened: list[int] = []  # where the content of each open group begins, -1 for a group that is no box
+    begin, end = -1, -1
+    for mark in _MARK.finditer(text):
+        sign = mark.group()
+        if sign == "{":
+            opened.append(-1)
+        elif sign.startswith("\\boxed"):
+            opened.append(mark.end())
+        elif sign == "}" and opened:
+            start = opened.pop()
+            if start > begin:
+                begin, end = start, mark.start()
+    return text[begin:end] if begin >= 0 else None

@@ -1,4 +1,4 @@
-r"""Equations and inequalities: names are dropped, simple inequalities are intervals.
+r"""Equations and inequalities are read: names are dropped, and simple inequalities become intervals.
 
 - `x = 5`, `f(x) = 5`, `AB = 5`, `(x, y) = 5`, `5 = x` and `x \in 5` are 5. A chain whose other parts are equal is one of them.
   The sign for "about" counts as =.
@@ -10,9 +10,9 @@ from collections.abc import Callable, Sequence
 
 from agent_envs.grading.math.limits import Budget, Unreadable
 from agent_envs.grading.math.parsing import INFINITY
+from agent_envs.grading.math.polynomials import ONE, multiply, number
 from agent_envs.grading.math.quotients import negative, plus
 from agent_envs.grading.math.scanning import Token
-from agent_envs.grading.math.polynomials import ONE, multiply, number
 from agent_envs.grading.math.values import MathValue, Quotient, Relation, Row, same
 from agent_envs.grading.math.vocabulary import KEPT_WORDS, SYMBOLS
 

@@ -1,4 +1,4 @@
-r"""From text to tokens, in one pass: LaTeX, plain text and the usual Unicode signs in one alphabet.
+r"""The scanner turns LaTeX, plain text and the usual Unicode signs into tokens of one alphabet, in one pass.
 
 Layout (`\left`, `\,`, `$`, `\boxed`, `\text`) is gone afterwards; what stood in `\text{...}` is marked as prose. A run of
 letters is one word if it has four letters or more, a capital and small letters, or is known as one; other runs are products of

@@ -1,4 +1,4 @@
-"""A place in the tokens of one expression, and what reading on may cost."""
+"""The token reader keeps its place in the tokens of one expression and bounds what reading on may cost."""
 
 from agent_envs.grading.math.limits import MAX_DEPTH, Budget, Exhausted, Unreadable
 from agent_envs.grading.math.scanning import Token
@@ -8,7 +8,7 @@ _OPERAND_COMMANDS = FUNCTIONS | SYMBOLS | ACCENTS | {"frac", "binom", "lfloor", 
 _END = Token("sign", "")
 
 
-class Cursor:
+class TokenReader:
     """Reads tokens from left to right; it owns its list and may take a token apart."""
 
     def __init__(self, tokens: list[Token], budget: Budget) -> None:

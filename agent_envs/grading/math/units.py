@@ -1,4 +1,4 @@
-r"""Units behind an answer: where they begin.
+r"""Units behind an answer are found, to be dropped.
 
 A unit is a word in `\text{...}`, a word that is known as a unit, a word of four letters or more that stands apart, %, a degree
 sign; with a power, and joined by / or *. Units are taken away and not compared: 5 cm is 5 and is 5 m, 50% is 50 and not 1/2.

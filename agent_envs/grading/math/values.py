@@ -1,4 +1,4 @@
-"""What answers are: immutable values, equal if they are the same mathematically."""
+"""Answers are immutable values, equal if they are the same mathematically."""
 
 from dataclasses import dataclass
 

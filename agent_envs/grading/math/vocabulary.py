@@ -1,4 +1,4 @@
-"""The signs, commands and words that are understood."""
+"""The vocabulary lists the signs, commands, units and words that are understood."""
 
 _SUPERSCRIPTS = "⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻ⁿ"
 _SUBSCRIPTS = "₀₁₂₃₄₅₆₇₈₉"

@@ -1,7 +1,16 @@
-"""Chat models: what an agent, a simulated user or a judge talks through.
+"""Chat models answer for an agent, a simulated user or a judge: OpenAI, Anthropic, servers like them, or a script.
 
 `ScriptedChat` needs no network; `OpenAIChat` and `AnthropicChat` speak the two wire formats that services and local servers
 share. A model's `complete` is one attempt; `chat_port` puts attempts, deadlines and recordings before it.
+
+Modules, in reading order:
+    model: `ChatRequest`, `ChatReply` with its token usage, the `ChatModel` interface, and `ScriptedChat`.
+    named: models by name (`openai:MODEL@URL`, `anthropic:MODEL`), and the model that an argument names.
+    options: temperature, max_tokens, top_p, reasoning effort, extra fields.
+    http, openai, anthropic: API keys and malformed answers; the chat-completions and the Messages format.
+    conversation: tool calls in text turned into native tool calls and results.
+    port: retries, deadlines, recording and replay of a chat model; `ask`.
+    prices, spending: prices of tokens (`prices.json`), the cost of usage, and the cost limit that models share.
 """
 
 from agent_envs.services.chat.anthropic import AnthropicChat

@@ -1,13 +1,13 @@
-"""The Messages format of Anthropic."""
+"""`AnthropicChat` speaks the Messages format of Anthropic."""
 
 import json
 from typing import Any
 
+from agent_envs.base.messages import ToolCall
 from agent_envs.services.chat.conversation import Spoken, clean, conversation, read_native_call
 from agent_envs.services.chat.http import HttpChat, base_url, count, member
 from agent_envs.services.chat.model import ChatReply, ChatRequest
 from agent_envs.services.chat.options import ChatOptions
-from agent_envs.base.messages import ToolCall
 
 ANTHROPIC_URL = "https://api.anthropic.com"
 ANTHROPIC_VERSION = "2026-10-21"

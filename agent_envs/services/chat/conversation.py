@@ -1,4 +1,4 @@
-"""From chat messages with calls as text to turns with native calls, such that no service refuses them.
+"""Chat messages with calls as text become turns with native calls, in the pairs that services demand.
 
 Both wire formats demand that every call is answered by a result right behind it, and that every result answers a call. Where
 that does not hold (a forced turn, a refused call, a turn cut by a limit), or where no tools are offered, calls and results are
@@ -11,10 +11,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from agent_envs.base.serialization import canonical_json
-from agent_envs.services.chat.model import ChatRequest
 from agent_envs.base.messages import Role, ToolCall
 from agent_envs.base.protocol import Call, ToolCallProtocol
+from agent_envs.base.serialization import canonical_json
+from agent_envs.services.chat.model import ChatRequest
 
 _NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 _OPENING, _CLOSING = "<tool_call>", "</tool_call>"

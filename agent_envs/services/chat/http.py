@@ -1,12 +1,12 @@
-"""What the chat clients over HTTP share: the key, the settings, one attempt, and reading answers that may be malformed."""
+"""The chat clients over HTTP share the key, the settings, one attempt, and reading answers that may be malformed."""
 
 import os
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
+from agent_envs.base.errors import EnvFault, UsageError
 from agent_envs.services.chat.model import ChatReply, ChatRequest
 from agent_envs.services.chat.options import ChatOptions
-from agent_envs.base.errors import EnvFault, UsageError
 from agent_envs.services.http import HttpClient
 
 MOST_TOKENS = 10**9  # a count beyond it is a server's mistake

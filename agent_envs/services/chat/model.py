@@ -1,4 +1,4 @@
-"""What a chat model is asked, what it says, and the model that speaks from a script."""
+"""A chat model takes a `ChatRequest` and returns a `ChatReply`; `ScriptedChat` speaks from a script."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field

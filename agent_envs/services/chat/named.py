@@ -1,15 +1,15 @@
-"""Chat models by name."""
+"""Chat models are made by name, such as `openai:MODEL@URL`."""
 
 from collections.abc import Callable
 from dataclasses import fields
 from typing import Any
 
+from agent_envs.base.errors import UsageError
 from agent_envs.services.chat.anthropic import ANTHROPIC_URL, AnthropicChat
 from agent_envs.services.chat.http import HttpChat
 from agent_envs.services.chat.model import ChatModel
 from agent_envs.services.chat.openai import OPENAI_URL, OpenAIChat
 from agent_envs.services.chat.options import ChatOptions
-from agent_envs.base.errors import UsageError
 from agent_envs.services.recording import ExternalPort
 
 FORMS = ("openai:MODEL", "openai:MODEL@URL", "anthropic:MODEL", "anthropic:MODEL@URL")

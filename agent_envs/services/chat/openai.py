@@ -1,13 +1,13 @@
-"""The chat-completions format: OpenAI, and the servers that speak as it does (vLLM, SGLang, llama.cpp, Ollama, ...)."""
+"""`OpenAIChat` speaks the chat-completions format, as OpenAI and many servers do (vLLM, SGLang, llama.cpp, Ollama, ...)."""
 
 from typing import Any
 from urllib.parse import urlsplit
 
+from agent_envs.base.messages import ToolCall
 from agent_envs.services.chat.conversation import Spoken, clean, conversation, read_native_call
 from agent_envs.services.chat.http import HttpChat, base_url, count, member
 from agent_envs.services.chat.model import ChatReply, ChatRequest
 from agent_envs.services.chat.options import ChatOptions
-from agent_envs.base.messages import ToolCall
 
 OPENAI_URL = "https://api.openai.com/v1"
 _OPENAI_HOST = "api.openai.com"

@@ -1,4 +1,4 @@
-"""How a chat model is set up, beside what each request says."""
+"""`ChatOptions` sets a chat model up, beside what each request says."""
 
 from dataclasses import asdict, dataclass, field
 from typing import Any

@@ -1,13 +1,13 @@
-"""Chat models behind the port: attempts, deadlines, recordings."""
+"""`chat_port` puts attempts, deadlines and recordings before a chat model."""
 
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from agent_envs.base.errors import EnvFault
 from agent_envs.base.serialization import digest
 from agent_envs.services.chat.model import ChatModel, ChatReply, ChatRequest
-from agent_envs.base.errors import EnvFault
 from agent_envs.services.recording import CallSite, ExternalPort, Recording
 
 

@@ -1,4 +1,4 @@
-"""What tokens cost: a dated table. Imported at use, as pydantic is.
+"""The cost of tokens is computed from a dated table of prices. It is imported at use, as pydantic is.
 
 Prices go stale, so a cost is always computed from counted tokens and a named table, and can be computed again from another.
 """

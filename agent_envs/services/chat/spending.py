@@ -1,13 +1,13 @@
-"""A limit on what the calls of chat models may cost together."""
+"""`Purse` and `LimitedChat` limit what the calls of chat models may cost together, in US dollars."""
 
 import threading
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from agent_envs.base.errors import BudgetSpent, EnvFault, UsageError
 from agent_envs.services.chat.model import ChatModel, ChatReply, ChatRequest
 from agent_envs.services.chat.prices import Price, PriceTable, check_limit, cost_of
-from agent_envs.base.errors import BudgetSpent, EnvFault, UsageError
 from agent_envs.services.recording import read_answers
 
 

@@ -1,8 +1,13 @@
-"""HTTP for outside services: one deadline over everything, a cap on bytes, and every failure as one kind of error.
+"""The HTTP client calls outside services with one deadline over everything, a cap on bytes, and failures as `EnvFault`s.
 
-`client` sends and bounds, `connections` keeps what is open, `deadline` cuts reads and writes, `faults` says what went wrong.
 It stands on httpcore, the part of httpx that owns connections, because only there can a deadline cut an exchange anywhere
 and leave the connections sound: cancelling httpx's asynchronous client leaks sockets and blocks its pool for good.
+
+Modules, in reading order:
+    client: `HttpClient`: requests, JSON answers, the cap on bytes, gzip, one more try on a stale connection.
+    faults: `TransportFault`, statuses that may be retried, `Retry-After`, hidden keys, bounded JSON.
+    deadline: the network layer that cuts connects, reads and writes, and the resolution of names.
+    connections: connection pools, keep-alive, proxies of the environment, TLS.
 """
 
 from agent_envs.services.http.client import HttpClient, HttpReply

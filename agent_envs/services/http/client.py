@@ -1,4 +1,4 @@
-"""The client: an exchange has one deadline, its body one cap, and its failures are `EnvFault`s."""
+"""The client gives an exchange one deadline and its body one cap, and its failures are `EnvFault`s."""
 
 import json as json_texts
 import os

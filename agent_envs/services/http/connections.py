@@ -1,4 +1,4 @@
-"""The connections of one client in one process: pools by kind and proxy, and a bound on how many are used at once."""
+"""The connections of one client in one process are pooled by kind and proxy, and a bound holds how many are used at once."""
 
 import base64
 import functools

@@ -1,4 +1,4 @@
-"""A network layer for httpcore in which a timeout is the moment when the whole exchange must be over.
+"""The network layer for httpcore takes a timeout as the moment when the whole exchange must be over.
 
 A timeout for each read is no deadline, because a server that drips one byte at a time never meets it. Here every
 `timeout` that httpcore hands through is a value of `time.monotonic()`.

@@ -1,4 +1,4 @@
-"""What went wrong with an exchange, in one line that holds no key, and whether it may heal."""
+"""A failed exchange becomes an error of one line that holds no key and says whether a retry may help."""
 
 import email.utils
 import errno

@@ -1,10 +1,10 @@
-"""Retrievers that tell retrieval from reasoning: at random, nothing at all, and the right passages first."""
+"""Ablations separate retrieval from reasoning: they return random passages, none at all, or the right ones first."""
 
 import random
 from collections.abc import Sequence
 
-from agent_envs.base.serialization import sha256_text
 from agent_envs.base.documents import Corpus, Hit, Retriever
+from agent_envs.base.serialization import sha256_text
 
 
 class RandomRetriever:

@@ -1,4 +1,4 @@
-"""BM25 over any corpus, exact and the same in every process.
+"""BM25 scores passages with bm25s, exactly and the same in every process, and breaks ties by passage order.
 
 bm25s builds a sparse matrix of scores, one column a term; a query adds up the columns of its terms with numpy. They
 are computed in float64, kept in float32 and added in float64. Such a sum is exact for practically every query, so that
@@ -6,6 +6,7 @@ neither the order of its terms nor the version of numpy shows, and documents tha
 gives rank-bm25's scores, which are kept in float64, as theirs are.
 """
 
+import math
 import re
 from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Sequence
@@ -16,12 +17,33 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from agent_envs.base.serialization import digest
 from agent_envs.base.documents import Corpus, Hit
 from agent_envs.base.errors import UsageError
+from agent_envs.base.process_cache import SharedCache, shared
+from agent_envs.base.serialization import digest
 from agent_envs.tools.retrieval.index_files import IndexFiles, load_index, save_index
-from agent_envs.tools.retrieval.okapi import reweigh
-from agent_envs.base.process_cache import Shelf, shared
+
+EPSILON = 0.25  # rank-bm25's default: a negative idf becomes this much of the mean idf
+
+
+def okapi_idf(frequencies: Sequence[int], documents: int) -> list[float]:
+    """Return the idf of terms by the number of documents that hold each: Robertson's, negative ones floored.
+
+    The floor is itself negative where the mean is, as in corpora of one or two documents.
+    """
+    idf = [math.log(documents - frequency + 0.5) - math.log(frequency + 0.5) for frequency in frequencies]
+    floor = EPSILON * math.fsum(idf) / len(idf)
+    return [floor if value < 0 else value for value in idf]
+
+
+def reweigh(matrix: dict[str, Any], documents: int) -> None:
+    """Give the columns of an atire matrix with Lucene's idf, which is never 0, the idf of rank-bm25's Okapi."""
+    frequencies = np.diff(matrix["indptr"])
+    counted = frequencies.tolist()
+    present = [math.log(1 + (documents - frequency + 0.5) / (frequency + 0.5)) for frequency in counted]
+    wanted = okapi_idf(counted, documents)
+    matrix["data"] *= np.repeat(np.array(wanted) / np.array(present), frequencies)
+
 
 Progress: TypeAlias = Callable[[str, float], None]
 Scores: TypeAlias = NDArray[np.float64]
@@ -198,8 +220,8 @@ def _bm25s_matrix(columns: list[list[int]], terms: dict[str, int], settings: BM2
     return matrix
 
 
-_SMALL: Shelf[BM25Index] = OrderedDict()
-_LARGE: Shelf[BM25Index] = OrderedDict()
+_SMALL: SharedCache[BM25Index] = OrderedDict()
+_LARGE: SharedCache[BM25Index] = OrderedDict()
 
 
 def get_index(

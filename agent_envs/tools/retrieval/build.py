@@ -1,4 +1,4 @@
-"""Retrievers by name."""
+"""Retrievers are made here by name: indexes of a corpus, hybrids, ablations, search servers and searches of the web."""
 
 from pathlib import Path
 

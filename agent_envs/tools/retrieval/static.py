@@ -1,4 +1,4 @@
-"""Semantic search without a neural network: static word vectors, whose rankings are exact on every machine.
+"""Semantic search works here without a neural network: static word vectors give rankings that are exact on every machine.
 
 A passage's vector is the sum of the vectors of its word pieces, out of the matrix that the package wordllama carries
 (trained by its author from a language model's input embeddings; read from its files, the package itself is not imported).
@@ -13,20 +13,72 @@ Every step is exact or rounded in one prescribed way, so that no processor, thre
 import hashlib
 import json
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
-from agent_envs.base.serialization import digest
 from agent_envs.base.documents import Corpus, Hit
 from agent_envs.base.errors import MissingExtra, UsageError
+from agent_envs.base.process_cache import SharedCache, shared
+from agent_envs.base.serialization import digest
 from agent_envs.tools.retrieval.bm25 import MAX_QUERY_CHARACTERS, SHARED_SMALL, SMALL_CORPUS
 from agent_envs.tools.retrieval.embeddings import Progress, Vectors, corpus_vectors
-from agent_envs.tools.retrieval.subwords import Subwords
-from agent_envs.base.process_cache import Shelf, shared
+
+BEGINNING = "\u2581"
+LONGEST_PIECE = (
+    100  # characters of a word that are merged together; longer words are cut, as merging takes quadratic time
+)
+CACHED_WORDS = 200_000
+
+
+class Subwords:
+    """The tables of a published tokenizer. Read-only but for a bounded cache, so threads may share it.
+
+    A text is cut at white space, each word gets the mark of a beginning, and the pair of neighbours that was learned first is
+    merged until none is left. For texts with single spaces that is what the `tokenizers` package gives, because no piece of
+    such a vocabulary reaches over a space. What the vocabulary does not have is spelled in bytes.
+    """
+
+    def __init__(self, vocabulary: Mapping[str, int], merges: Sequence[str]) -> None:
+        """Take the number of each piece, and the pairs ("left right") in the order in which they were learned."""
+        self._numbers = dict(vocabulary)
+        self._ranks = {tuple(pair.split(" ")): rank for rank, pair in enumerate(merges)}
+        self._bytes = [self._numbers[f"<0x{value:02X}>"] for value in range(256)]
+        self._word = lru_cache(CACHED_WORDS)(self._encode_word)
+
+    def encode(self, text: str) -> list[int]:
+        """Return the numbers of a text's pieces in their order."""
+        numbers: list[int] = []
+        for word in text.split():
+            if len(word) <= LONGEST_PIECE:
+                numbers += self._word(word)
+            else:
+                for start in range(0, len(word), LONGEST_PIECE):
+                    numbers += self._word(word[start : start + LONGEST_PIECE])
+        return numbers
+
+    def _encode_word(self, word: str) -> tuple[int, ...]:
+        pieces = [BEGINNING, *word]
+        while len(pieces) > 1:
+            ranks = [self._ranks.get(pair) for pair in zip(pieces, pieces[1:], strict=False)]
+            known = [(rank, place) for place, rank in enumerate(ranks) if rank is not None]
+            if not known:
+                break
+            place = min(known)[1]
+            pieces[place : place + 2] = [pieces[place] + pieces[place + 1]]
+        numbers: list[int] = []
+        for piece in pieces:
+            number = self._numbers.get(piece)
+            if number is not None:
+                numbers.append(number)
+            else:  # a lone surrogate, which UTF-8 cannot carry, is spelled as a question mark
+                numbers += [self._bytes[value] for value in piece.encode("utf-8", "replace")]
+        return tuple(numbers)
+
 
 PACKAGE = "wordllama"
 VERSION = "0.4.0.post1"
@@ -98,9 +150,9 @@ def best_similar(scores: NDArray[np.float64], top_k: int) -> tuple[list[int], li
     return best.tolist(), (ranks[best] / 10**DECIMALS).tolist()
 
 
-_ENCODER: Shelf[StaticEncoder] = OrderedDict()
-_SMALL: Shelf[StaticIndex] = OrderedDict()
-_LARGE: Shelf[StaticIndex] = OrderedDict()
+_ENCODER: SharedCache[StaticEncoder] = OrderedDict()
+_SMALL: SharedCache[StaticIndex] = OrderedDict()
+_LARGE: SharedCache[StaticIndex] = OrderedDict()
 
 
 def static_encoder() -> StaticEncoder:

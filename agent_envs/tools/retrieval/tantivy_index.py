@@ -1,4 +1,4 @@
-"""BM25 by tantivy: an index on disk that grows to tens of millions of passages.
+"""BM25 by tantivy keeps its index on disk, where it grows to tens of millions of passages.
 
 tantivy scores with k1=1.2, b=0.75 and the length of a passage in one byte, so that its rankings are close to those of
 bm25 and not equal to them. Passages are cut into words as bm25 cuts them; queries are built of words and never parsed.
@@ -10,12 +10,20 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from agent_envs.base.serialization import digest
 from agent_envs.base.documents import Corpus, Hit
 from agent_envs.base.errors import MissingExtra
-from agent_envs.tools.retrieval.bm25 import SHARED_SMALL, SMALL_CORPUS, STOP_WORDS, TOKENIZER, Progress, query_terms, tokenize
+from agent_envs.base.process_cache import SharedCache, shared
+from agent_envs.base.serialization import digest
+from agent_envs.tools.retrieval.bm25 import (
+    SHARED_SMALL,
+    SMALL_CORPUS,
+    STOP_WORDS,
+    TOKENIZER,
+    Progress,
+    query_terms,
+    tokenize,
+)
 from agent_envs.tools.retrieval.index_files import building_alone, install_folder, read_manifest
-from agent_envs.base.process_cache import Shelf, shared
 
 FORMAT = 1  # raise it whenever the same corpus and stop words would give another index
 DECIMALS = 4  # scores that agree to here are ties; tantivy adds them in float32, in no fixed order of the terms
@@ -27,8 +35,8 @@ SPARE = 16  # hits that are fetched beyond top_k, to see a tie at the cut,
 MOST_TIED = 4_096  # and how many of them at most
 
 _WORDS, _ROW = "words", "row"
-_SMALL: Shelf["TantivyIndex"] = OrderedDict()
-_LARGE: Shelf["TantivyIndex"] = OrderedDict()
+_SMALL: SharedCache["TantivyIndex"] = OrderedDict()
+_LARGE: SharedCache["TantivyIndex"] = OrderedDict()
 
 
 class TantivyIndex:

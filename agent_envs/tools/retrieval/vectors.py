@@ -1,4 +1,4 @@
-"""Indexes of float vectors by FAISS: exact ones by default, approximate ones by name, with their measured recall.
+"""FAISS indexes float vectors: exactly by default, approximately by name and then with the recall measured.
 
     flat    every vector as it is: exact
     sq8     every number in 8 bits: a quarter of the memory, no passage is skipped
@@ -15,8 +15,8 @@ from typing import Any
 
 import numpy as np
 
-from agent_envs.base.serialization import digest
 from agent_envs.base.errors import MissingExtra
+from agent_envs.base.serialization import digest
 from agent_envs.base.terminal import show
 from agent_envs.tools.retrieval.embeddings import Progress, Vectors
 from agent_envs.tools.retrieval.index_files import building_alone, install_folder, read_manifest

@@ -1,4 +1,4 @@
-r"""What travels between a search client and a search server: both ends of Search-R1's format, and SkyRL's way to ask.
+r"""Search clients and search servers speak Search-R1's format, both ends of which are here, and SkyRL's way to ask.
 
     {"queries": [text, ...], "topk": 3, "return_scores": true}   is answered by one list of hits a query     (Search-R1)
     {"query": text, "topk": 3, "return_scores": true}            is answered by a list that holds one list   (SkyRL)
@@ -13,9 +13,9 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-from agent_envs.base.serialization import sha256_text
 from agent_envs.base.documents import Hit, Passage
 from agent_envs.base.errors import EnvFault
+from agent_envs.base.serialization import sha256_text
 
 MAX_QUERIES = 4_096  # Search-R1's trainer sends a rollout batch at once: 512 prompts x 5
 MAX_QUERY_CHARACTERS = 16_384

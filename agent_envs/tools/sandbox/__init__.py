@@ -1,8 +1,20 @@
-"""Sandboxes for code that models write: `open_sandbox(spec)` gives a session, and `run(code)` a result (see `port`).
+"""A sandbox runs Python code that a model wrote: `open_sandbox(spec)` gives a session, and `run(code)` a result (see `port`).
 
 Two backends, chosen by name, and no fallback from one to the other: `monty`, a subset of Python that starts in milliseconds on
 any system, and `bwrap`, all of CPython with numpy and sympy behind Linux namespaces, a list of system calls and limits. Neither
 is a boundary between tenants of one machine: the kernel is shared.
+
+Modules, in reading order:
+    port: the spec, sessions, cells and their results, the limits of time, memory and output, snapshots; read it first.
+    records: what a cell leaves in a session's record, without a sandbox; the names of the backends.
+    sessions, session_cache: a session over any backend, and idle sessions for callers whose state is immutable.
+    pool: the protocol of backends and interpreters, how many interpreters live at once, saved memories, the cleaning thread.
+    processes: a process seen from outside: processor time, wall time (timeout), signals, the watchdog over limits.
+    monty, monty_package: the Monty backend, and the import of pydantic-monty, also after a fork.
+    monty_differences: the Python subset in words for prompts, and Monty's differences from CPython.
+    last_expression: the last expression of a cell, whose value is shown.
+    bwrap, fork_server, harness: the bubblewrap backend, its fork server seen from outside, and the program that runs inside.
+    mounts, seccomp: the files and packages that bwrap shows, and the system calls that it allows.
 """
 
 import os
@@ -10,10 +22,11 @@ import sys
 import threading
 
 from agent_envs.base.errors import UsageError
-from agent_envs.tools.sandbox.monty_differences import KNOWN_DIVERGENCES, LANGUAGE, SUBSET, Divergence, divergence_table
 from agent_envs.tools.sandbox.monty import MontyBackend
+from agent_envs.tools.sandbox.monty_differences import KNOWN_DIVERGENCES, LANGUAGE, SUBSET, Divergence, divergence_table
 from agent_envs.tools.sandbox.monty_package import monty_version
 from agent_envs.tools.sandbox.mounts import bwrap_version
+from agent_envs.tools.sandbox.pool import Cleaner, Saves
 from agent_envs.tools.sandbox.port import (
     LASTING,
     STATUSES,
@@ -25,9 +38,8 @@ from agent_envs.tools.sandbox.port import (
     SessionSnapshot,
 )
 from agent_envs.tools.sandbox.records import BACKENDS, filled, known_backend, record_of, recorded_cell
-from agent_envs.tools.sandbox.pool import Cleaner, Saves
-from agent_envs.tools.sandbox.sessions import House, RecordedSession
-from agent_envs.tools.sandbox.session_cache import Shelf
+from agent_envs.tools.sandbox.session_cache import SessionCache
+from agent_envs.tools.sandbox.sessions import BackendPool, RecordedSession
 
 __all__ = [
     "BACKENDS",
@@ -54,7 +66,7 @@ __all__ = [
     "sandbox_version",
 ]
 _SAVES, _CLEANER = Saves(), Cleaner()
-_HOUSES: dict[str, House] = {}
+_POOLS: dict[str, BackendPool] = {}
 _LOCK = threading.Lock()
 
 
@@ -106,7 +118,7 @@ def begin_record(spec: SandboxSpec = SandboxSpec()) -> SessionSnapshot:  # noqa:
 
 
 def run_cell(record: SessionSnapshot, code: str, limits: Limits | None = None) -> tuple[ExecResult, SessionSnapshot]:
-    """Run a cell in a session that ran the record's cells; return its result and the record with it (see `shelf`).
+    """Run a cell in a session that ran the record's cells; return its result and the record with it (see `session_cache`).
 
     A record without a version (`record_of`) is taken for one of the version that is installed.
 
@@ -114,55 +126,55 @@ def run_cell(record: SessionSnapshot, code: str, limits: Limits | None = None) -
         UsageError: the record is damaged, or of another backend or version than is installed.
         EnvFault: the sandbox failed; the record stays good, and may be asked again.
     """
-    if not record.spec.version:  # the shelf holds sessions by their records as they are after a run: with the version
+    if not record.spec.version:  # the cache holds sessions by their records as they are after a run: with the version
         record.check()
         record = SessionSnapshot.of(
             filled(record.spec, sandbox_version(record.spec.backend, record.spec.packages)), record.cells
         )
-    return _SHELF.run(record, code, limits)
+    return _SESSION_CACHE.run(record, code, limits)
 
 
 def close_sandboxes() -> None:
     """End all processes of all backends; sessions that are open make theirs again when they next run."""
-    _SHELF.close()
-    for house in list(_HOUSES.values()):
-        house.backend.close()
+    _SESSION_CACHE.close()
+    for pool in list(_POOLS.values()):
+        pool.backend.close()
 
 
-def _house(name: str) -> House:
+def _pool(name: str) -> BackendPool:
     """Return what the sessions of a backend share, made at first use."""
     with _LOCK:
-        if name not in _HOUSES and name == "monty":
-            _HOUSES[name] = House(MontyBackend(), _SAVES, _CLEANER)
-        elif name not in _HOUSES:
+        if name not in _POOLS and name == "monty":
+            _POOLS[name] = BackendPool(MontyBackend(), _SAVES, _CLEANER)
+        elif name not in _POOLS:
             from agent_envs.tools.sandbox.bwrap import BwrapBackend  # parts of it exist on Linux only
 
-            _HOUSES[name] = House(BwrapBackend(), _SAVES, _CLEANER)
-        return _HOUSES[name]
+            _POOLS[name] = BackendPool(BwrapBackend(), _SAVES, _CLEANER)
+        return _POOLS[name]
 
 
 def _session(spec: SandboxSpec, snapshot: SessionSnapshot | None = None) -> RecordedSession:
     version = sandbox_version(spec.backend, spec.packages)
     if spec.version not in ("", version):
         raise UsageError(f"sandbox {spec.backend}: {spec.version!r} is asked for, and {version!r} is installed")
-    spec, house = filled(spec, version), _house(spec.backend)
+    spec, pool = filled(spec, version), _pool(spec.backend)
     if snapshot is None:
-        return RecordedSession(house, spec)
+        return RecordedSession(pool, spec)
     saved = _SAVES.find(snapshot.sha256)
     count = len(snapshot.cells) if saved is not None else 0
-    return RecordedSession(house, spec, cells=snapshot.cells, saved=saved, saved_cells=count)
+    return RecordedSession(pool, spec, cells=snapshot.cells, saved=saved, saved_cells=count)
 
 
 def _after_fork() -> None:
     global _LOCK
     _LOCK = threading.Lock()
-    for house in _HOUSES.values():
-        house.seats.renew()
-        house.backend.renew()
-    for shared in (_SAVES, _CLEANER, _SHELF):
+    for pool in _POOLS.values():
+        pool.interpreters.renew()
+        pool.backend.renew()
+    for shared in (_SAVES, _CLEANER, _SESSION_CACHE):
         shared.renew()
 
 
-_SHELF = Shelf(restore_session)
+_SESSION_CACHE = SessionCache(restore_session)
 if sys.platform != "win32":
     os.register_at_fork(after_in_child=_after_fork)

@@ -1,9 +1,9 @@
-"""The backend `bwrap`: CPython with numpy and sympy, in namespaces of its own, without files, network, processes or clocks.
+"""The `bwrap` backend runs CPython, numpy and sympy in Linux namespaces, without writable files, network or new processes.
 
 One bubblewrap holds a fork server (`harness`) and, as its children, the sessions. Each session has a socket and a pipe to this
 process, which the kernel tells its number; so limits are held, and ends are judged, from here. Between cells a session is
-stopped, so that code which pretends to have ended gains no time. State is in the process alone, for nothing can be written
-anywhere; and a session is brought back by running its cells in a fresh child.
+stopped, so that code which pretends to have ended gains no time. Python's clocks stand still. State is in the process alone,
+for nothing can be written anywhere; and a session is brought back by running its cells in a fresh child.
 """
 
 import atexit
@@ -19,9 +19,9 @@ import threading
 from typing import Any
 
 from agent_envs.base.errors import EnvFault, UsageError
+from agent_envs.tools.sandbox.fork_server import ANSWER_SECONDS, Child, ForkServer, Starter
 from agent_envs.tools.sandbox.port import ExecResult, Limits, SandboxSpec
 from agent_envs.tools.sandbox.processes import KILL, Process, Watch
-from agent_envs.tools.sandbox.fork_server import ANSWER_SECONDS, Child, Starter, Zygote
 
 LEAST_MEMORY_MB = 512
 MOST_SESSIONS = 64
@@ -39,7 +39,7 @@ class BwrapBackend:
     def __init__(self) -> None:
         """Begin without processes."""
         self._lock, self._starter = threading.Lock(), Starter()
-        self._zygotes: dict[tuple[bool, tuple[str, ...]], Zygote] = {}
+        self._fork_servers: dict[tuple[bool, tuple[str, ...]], ForkServer] = {}
 
     def open(self, spec: SandboxSpec, saved: bytes | None) -> "BwrapInterpreter":
         """Return a fresh interpreter (see `Backend`); memory is never saved."""
@@ -55,32 +55,32 @@ class BwrapBackend:
             return self._opened(spec)
 
     def _opened(self, spec: SandboxSpec) -> "BwrapInterpreter":
-        zygote = self._zygote(spec.preload, spec.packages)
-        return BwrapInterpreter(zygote, zygote.take(), spec)
+        fork_server = self._fork_server(spec.preload, spec.packages)
+        return BwrapInterpreter(fork_server, fork_server.take(), spec)
 
-    def _zygote(self, preload: bool, packages: tuple[str, ...]) -> Zygote:
+    def _fork_server(self, preload: bool, packages: tuple[str, ...]) -> ForkServer:
         with self._lock:
-            zygote = self._zygotes.get((preload, packages))
-            if zygote is not None and not zygote.alive():
-                zygote.close()
-                zygote = None
-            if zygote is None:
-                self._zygotes[preload, packages] = zygote = Zygote(self._starter, preload, packages)
+            fork_server = self._fork_servers.get((preload, packages))
+            if fork_server is not None and not fork_server.alive():
+                fork_server.close()
+                fork_server = None
+            if fork_server is None:
+                self._fork_servers[preload, packages] = fork_server = ForkServer(self._starter, preload, packages)
                 atexit.register(self.close)
-            return zygote
+            return fork_server
 
     def close(self) -> None:
         """End all processes."""
         with self._lock:
-            zygotes, self._zygotes = list(self._zygotes.values()), {}
+            fork_servers, self._fork_servers = list(self._fork_servers.values()), {}
         atexit.unregister(self.close)
-        for zygote in zygotes:
-            zygote.close()
+        for fork_server in fork_servers:
+            fork_server.close()
 
     def renew(self) -> None:
         """Begin again in a forked child, without the parent's processes."""
-        for zygote in self._zygotes.values():
-            zygote.forget()
+        for fork_server in self._fork_servers.values():
+            fork_server.forget()
         atexit.unregister(self.close)
         self.__init__()  # type: ignore[misc]
 
@@ -88,9 +88,9 @@ class BwrapBackend:
 class BwrapInterpreter:
     """One session's process."""
 
-    def __init__(self, zygote: Zygote, child: Child, spec: SandboxSpec) -> None:
+    def __init__(self, fork_server: ForkServer, child: Child, spec: SandboxSpec) -> None:
         """Give a child its settings."""
-        self._zygote, self._child, self._reaped = zygote, child, False
+        self._fork_server, self._child, self._reaped = fork_server, child, False
         settings = {"seed": spec.seed, "memory_mb": spec.limits.memory_mb, "recursion": spec.limits.recursion}
         try:
             self.process = Process(_introduced(child.cells, settings))
@@ -103,7 +103,7 @@ class BwrapInterpreter:
 
     def alive(self) -> bool:
         """Return whether the process still is there, and the one that it cannot live without."""
-        return self._zygote.alive() and self.process.alive()
+        return self._fork_server.alive() and self.process.alive()
 
     def run(self, code: str, limits: Limits) -> ExecResult:
         """Run a cell (see `Interpreter`)."""
@@ -145,7 +145,7 @@ class BwrapInterpreter:
     def _reap(self) -> int:
         """Return the ended process's exit code, once: its number may be another's afterwards."""
         self._reaped = True
-        return self._zygote.reap(self._child.pid)
+        return self._fork_server.reap(self._child.pid)
 
     def save(self) -> bytes | None:
         """Return None: a process's memory is not saved."""

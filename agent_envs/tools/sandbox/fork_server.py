@@ -1,4 +1,4 @@
-"""The process of `bwrap` seen from outside: it is started, makes children for sessions, and tells how they ended."""
+"""The fork server of `bwrap` is started from here, asked for a child for each session, and asked how a child ended."""
 
 import array
 import base64
@@ -76,7 +76,7 @@ class Starter:
                 answer.put((result, error))
 
 
-class Zygote:
+class ForkServer:
     """A running sandbox. Threads may share it."""
 
     def __init__(self, starter: Starter, preload: bool, packages: tuple[str, ...] = ()) -> None:

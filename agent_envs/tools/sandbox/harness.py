@@ -1,4 +1,4 @@
-"""Runs inside `bwrap`: a fork server that imports numpy and sympy once, and in each of its children one session.
+"""The harness runs inside `bwrap`: a fork server imports numpy and sympy once, and each of its children runs one session.
 
 This file needs the standard library only; `bwrap` starts it as a script. The server talks to the host over a packet socket (its
 standard input) and runs no code of strangers. A child takes its settings, gives up every system call that it does not need, and

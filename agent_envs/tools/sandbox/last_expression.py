@@ -1,4 +1,4 @@
-"""Finds the last statement of a cell without parsing it.
+"""The last statement of a cell is found without parsing the cell, so that its value can be shown.
 
 Monty gives a cell's value as an object, not as the text that is wanted (a small object can have an endless text), and Python's
 own parser is not run on strangers' code in our process. So this guesses, in one pass over brackets, strings, comments and line

@@ -1,4 +1,4 @@
-"""The backend `monty`: pydantic-monty, an interpreter of a subset of Python in Rust, in worker processes of its own.
+"""The `monty` backend runs pydantic-monty, an interpreter in Rust of a subset of Python, in worker processes of its own.
 
 A worker gets no file, no network, no process and no clock: time stands still, `random` is
 seeded, sleeping takes no time. Its allocator holds the memory limit; both time limits and the output limit are held from
@@ -19,7 +19,7 @@ from agent_envs.tools.sandbox.monty_package import leave_to_parent, monty_packag
 from agent_envs.tools.sandbox.port import ExecResult, Limits, SandboxSpec
 from agent_envs.tools.sandbox.processes import Process, Watch, Watchdog
 
-MOST_WORKERS, WAIT_SECONDS = 32, 60.0  # seats see to it that nobody waits
+MOST_WORKERS, WAIT_SECONDS = 32, 60.0  # the pool sees to it that nobody waits
 MOST_SUSPENSIONS = 1_000_000  # calls that leave the worker: names that are not there, files that it may not have
 MORNING = datetime(2026, 1, 1)
 SHA_BYTES = 32

@@ -1,4 +1,4 @@
-"""What Monty's Python is not: the subset in words, for prompts, and known differences from CPython with code that shows them.
+"""Monty runs a subset of Python: its description for prompts is here, and its known differences from CPython, with code.
 
 Tests run every snippet in both and pin both outcomes, so a new version of Monty cannot change one unseen.
 """

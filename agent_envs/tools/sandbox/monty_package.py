@@ -1,4 +1,4 @@
-"""Imports pydantic-monty, here and nowhere else; in a forked child, a second time.
+"""The package pydantic-monty is imported here and nowhere else, and in a forked child a second time.
 
 Its native library keeps threads and locks for the whole process, and a fork copies the locks but not the threads: a forked
 child of a process that has used it would wait forever (gymnasium's asynchronous vector environments fork). So such a child

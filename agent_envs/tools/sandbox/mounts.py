@@ -1,7 +1,8 @@
-"""What `bwrap` shows of this machine: CPython as it runs us, numpy, sympy and mpmath, and the shared libraries that they load.
+"""The mounts show `bwrap` CPython as it runs us, numpy, sympy and mpmath, and the shared libraries that they load.
 
 Everything is read-only and stands at neutral places (`/python/...`), so that no path of this machine shows: the standard
-library, the three packages, and each library file by itself. Nothing of home, of the project or of `/etc` is there.
+library, the three packages and those that a spec adds, and each library file by itself. Of the project `harness.py` alone is
+there, and nothing of `/etc`.
 """
 
 import contextlib

@@ -1,4 +1,4 @@
-"""What backends give to sessions, who may hold a live interpreter, and what outlives a session: memories, and cleaning up."""
+"""A pool decides which sessions hold a live interpreter; saved memories and the cleaning thread outlive a session."""
 
 import queue
 import threading
@@ -58,26 +58,26 @@ class Backend(Protocol):
         """
 
 
-class Seated(Protocol):
-    """A session as the seats see it."""
+class PooledInterpreter(Protocol):
+    """A session, as the pool knows it."""
 
     def rest(self) -> bool:
         """Give the interpreter up if no cell is running; return whether that was so."""
 
 
-class Seats:
+class InterpreterPool:
     """Which sessions of a backend hold a live interpreter, in the order of their last use.
 
-    A seat is held under a key that belongs to one session for good (its `Live`; numbers of objects are used again).
+    A place is held under a key that belongs to one session for good (its `Live`; numbers of objects are used again).
     """
 
     def __init__(self) -> None:
         """Begin with none."""
         self._changed = threading.Condition()
-        self._held: OrderedDict[Hashable, weakref.ref[Seated]] = OrderedDict()
+        self._held: OrderedDict[Hashable, weakref.ref[PooledInterpreter]] = OrderedDict()
 
-    def take(self, key: Hashable, session: Seated, most: int) -> None:
-        """Give a session a seat; if all are held, the longest idle one is freed, or the caller waits for one."""
+    def take(self, key: Hashable, session: PooledInterpreter, most: int) -> None:
+        """Give a session a place; if all are held, the longest idle one is freed, or the caller waits for one."""
         with self._changed:
             while key not in self._held and len(self._held) >= most:
                 if not any(self._freed(other) for other in list(self._held)):
@@ -86,7 +86,7 @@ class Seats:
             self._held.move_to_end(key)
 
     def give(self, key: Hashable) -> None:
-        """Take a session's seat back, after its interpreter has ended."""
+        """Take a session's place back, after its interpreter has ended."""
         with self._changed:
             self._held.pop(key, None)
             self._changed.notify()
@@ -101,7 +101,7 @@ class Seats:
             self._changed.notify()
 
     def _freed(self, key: Hashable) -> bool:
-        """Return whether a seat could be freed; that of a forgotten session is freed when the cleaner has ended it."""
+        """Return whether a place could be freed; that of a forgotten session is freed when the cleaner has ended it."""
         session = self._held[key]() if key in self._held else None
         return session is not None and session.rest()
 

@@ -1,4 +1,4 @@
-"""The port to code sandboxes: what is asked of one, what it answers, and a session's record that outlives the process.
+"""The port to code sandboxes says what is asked of one, what it answers, and what record of a session outlives the process.
 
 A session is a Python interpreter that keeps its names from cell to cell. Everything a policy may see of a run is in
 `ExecResult`; it holds no time, process number, path of this machine or address. The state of a session is the list of the cells
@@ -11,8 +11,9 @@ from dataclasses import dataclass, field, replace
 from types import TracebackType
 from typing import Any, Protocol
 
-from agent_envs.base.serialization import digest, encode_state, state_type
+from agent_envs.base.arguments import whole_number
 from agent_envs.base.errors import UsageError
+from agent_envs.base.serialization import digest, encode_state, state_type
 
 STATUSES = ("ok", "error", "timeout", "memory", "output_limit", "killed")
 LASTING = ("ok", "error")  # the others leave a session as it was before the cell
@@ -65,12 +66,9 @@ class Limits:
                 "backstop and must be above the limit of processor time"
             )
         for name, least, most in (("output_bytes", 1, 2**24), ("code_characters", 1, 2**20), ("recursion", 50, 10_000)):
-            value = getattr(self, name)
-            if type(value) is not int or not least <= value <= most:
-                raise UsageError(f"Limits({name}={value!r}): give a whole number from {least} to {most}")
-        memory = self.memory_mb
-        if memory is not None and (type(memory) is not int or not 16 <= memory <= 2**20):
-            raise UsageError(f"Limits(memory_mb={memory!r}): give a whole number from 16 to {2**20}, or None")
+            whole_number("Limits", name, getattr(self, name), least, most)
+        if self.memory_mb is not None:
+            whole_number("Limits", "memory_mb", self.memory_mb, 16, 2**20, otherwise="None")
 
 
 @state_type

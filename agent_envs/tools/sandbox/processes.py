@@ -1,4 +1,4 @@
-"""A process that runs a sandbox, seen from outside: its processor time, whether it lives, its end, a watch over its limits."""
+"""A process that runs a sandbox is watched from outside: its processor time, whether it lives, its end and its limits."""
 
 import contextlib
 import os

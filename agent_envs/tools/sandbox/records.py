@@ -1,4 +1,4 @@
-"""Records of sessions without a sandbox: what a cell leaves behind, told from its result alone.
+"""Records of sessions are kept without a sandbox: what a cell leaves behind follows from its result alone.
 
 A replay has the results from a recording, and must go on to the same records on a machine that has no sandbox at all. So the
 rule of what a record keeps is here, and sessions that really run follow it too.

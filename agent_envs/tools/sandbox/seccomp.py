@@ -1,4 +1,4 @@
-"""The list of system calls that code in `bwrap` may make, as a program for the kernel's filter (seccomp, classic BPF).
+"""The system calls that code in `bwrap` may make are listed as a program for the kernel's filter (seccomp, classic BPF).
 
 What is not listed fails with EPERM, so Python sees a PermissionError and goes on. There is no call here that makes a process or
 a thread, runs a program, opens a socket, sends a signal, changes a limit, or looks into another process.

@@ -1,7 +1,7 @@
-"""Sessions for callers whose own state is immutable: a record and a cell go in, the result and the next record come out.
+"""The session cache serves callers with immutable state: a record and a cell go in, the result and the next record come out.
 
 An environment keeps the record in its state, so its snapshots, forks and replays need nothing of the sandbox. The session that
-stands at a record is taken from the shelf where one is there, and made from the record where none is: two branches of one
+stands at a record is taken from the cache where one is there, and made from the record where none is: two branches of one
 state are two sessions, and the second to go on costs a restore.
 """
 
@@ -14,7 +14,7 @@ from agent_envs.tools.sandbox.port import ExecResult, Limits, Session, SessionSn
 MOST = 128
 
 
-class Shelf:
+class SessionCache:
     """Idle sessions by the sha256 of the record that they stand at; beyond `most` the longest unused are closed."""
 
     def __init__(self, restore: Callable[[SessionSnapshot], Session], most: int = MOST) -> None:

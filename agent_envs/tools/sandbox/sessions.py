@@ -1,4 +1,4 @@
-"""Sessions over any backend: a record of cells, and a live interpreter that can be lost and made again from it.
+"""A session over any backend is a record of cells, and a live interpreter that can be lost and made again from it.
 
 A live interpreter costs a process, so only `most` of a backend's sessions hold one; the longest idle one gives its own up. An
 interpreter that is not there is made again from what the backend saved last, and by running the cells since then. Cells repeat,
@@ -15,6 +15,7 @@ from dataclasses import dataclass, field, replace
 from types import TracebackType
 
 from agent_envs.base.errors import EnvFault, UsageError
+from agent_envs.tools.sandbox.pool import Backend, Cleaner, Interpreter, InterpreterPool, Saves
 from agent_envs.tools.sandbox.port import (
     LASTING,
     MAX_SECONDS,
@@ -27,7 +28,6 @@ from agent_envs.tools.sandbox.port import (
     shown,
 )
 from agent_envs.tools.sandbox.records import cell_limits, lasting_cell
-from agent_envs.tools.sandbox.pool import Backend, Cleaner, Interpreter, Saves, Seats
 
 REPLAY_FACTOR = 5.0  # a cell near its limit must not pass it when it is run again on a busier machine
 SAVE_AFTER_SECONDS, SAVE_AFTER_CELLS = 0.02, 16
@@ -36,29 +36,29 @@ MOST_SAVED_BYTES = 4 * 2**20
 
 
 @dataclass(frozen=True, slots=True)
-class House:
+class BackendPool:
     """What the sessions of one backend in this process share."""
 
     backend: Backend
     saves: Saves
     cleaner: Cleaner
-    seats: Seats = field(default_factory=Seats)
+    interpreters: InterpreterPool = field(default_factory=InterpreterPool)
 
 
 class Live:
     """A session's interpreter, apart from the session so that it is closed when the session is forgotten unclosed."""
 
-    def __init__(self, seats: Seats) -> None:
+    def __init__(self, interpreters: InterpreterPool) -> None:
         """Begin without one."""
         self.interpreter: Interpreter | None = None
-        self._seats, self._pid = seats, os.getpid()
+        self._pool, self._pid = interpreters, os.getpid()
 
     def drop(self) -> None:
         """End the interpreter, if there is one."""
         interpreter, self.interpreter = self.interpreter, None
         if interpreter is not None:
             interpreter.close() if self._pid == os.getpid() else interpreter.forget()
-        self._seats.give(self)
+        self._pool.give(self)
 
 
 class RecordedSession:
@@ -66,7 +66,7 @@ class RecordedSession:
 
     def __init__(
         self,
-        house: House,
+        pool: BackendPool,
         spec: SandboxSpec,
         *,
         cells: tuple[SandboxCell, ...] = (),
@@ -75,7 +75,7 @@ class RecordedSession:
     ) -> None:
         """Begin with what ran before: `saved` is the memory after the first `saved_cells` of the cells."""
         self.spec, self.drift = spec, 0
-        self._house = house
+        self._pool = pool
         self._cells, self._saved, self._saved_cells = cells, saved, saved_cells
         self._tried_cells = saved_cells  # how many had run when the memory was last to be saved
         self._unsaved_seconds, self._closed = 0.0, False
@@ -83,10 +83,10 @@ class RecordedSession:
 
     def _begin(self) -> None:
         self._pid, self._lock = os.getpid(), threading.RLock()
-        self._live = Live(self._house.seats)
+        self._live = Live(self._pool.interpreters)
         # A session may be forgotten anywhere, in the middle of our own work too: so another thread ends its interpreter.
-        self._house.cleaner.start()
-        self._finalizer = weakref.finalize(self, self._house.cleaner.later, self._live.drop)
+        self._pool.cleaner.start()
+        self._finalizer = weakref.finalize(self, self._pool.cleaner.later, self._live.drop)
         self._finalizer.atexit = False
 
     def _adopt(self) -> None:
@@ -129,7 +129,7 @@ class RecordedSession:
         with self._turn():
             self._save()
             return RecordedSession(
-                self._house, self.spec, cells=self._cells, saved=self._saved, saved_cells=self._saved_cells
+                self._pool, self.spec, cells=self._cells, saved=self._saved, saved_cells=self._saved_cells
             )
 
     def snapshot(self) -> SessionSnapshot:
@@ -138,7 +138,7 @@ class RecordedSession:
             self._save()
             taken = SessionSnapshot.of(self.spec, self._cells)
             if self._saved is not None and self._saved_cells == len(self._cells):
-                self._house.saves.keep(taken.sha256, self._saved)
+                self._pool.saves.keep(taken.sha256, self._saved)
             return taken
 
     def rest(self) -> bool:
@@ -174,7 +174,7 @@ class RecordedSession:
             if self._closed:
                 raise UsageError(f"the sandbox session ({self.spec.backend}) is closed; open another")
             yield
-        self._house.seats.wake()
+        self._pool.interpreters.wake()
 
     def _save(self) -> None:
         interpreter = self._live.interpreter
@@ -192,12 +192,12 @@ class RecordedSession:
     def _interpreter(self) -> Interpreter:
         live = self._live.interpreter
         if live is not None and live.alive():
-            self._house.seats.take(self._live, self, self._house.backend.most)
+            self._pool.interpreters.take(self._live, self, self._pool.backend.most)
             return live
         self._live.drop()
-        self._house.seats.take(self._live, self, self._house.backend.most)
+        self._pool.interpreters.take(self._live, self, self._pool.backend.most)
         try:
-            self._live.interpreter = live = self._house.backend.open(self.spec, self._saved)
+            self._live.interpreter = live = self._pool.backend.open(self.spec, self._saved)
             for number in range(self._saved_cells, len(self._cells)):
                 self._replay(live, number)
         except BaseException:

@@ -1,12 +1,12 @@
-"""From the bytes of an answer to a page: what kind of text it is, in which character set."""
+"""The bytes of an HTTP answer become a page: its content type and character set are found, and its text is decoded."""
 
 import re
 
-from agent_envs.tools.web.url_policy import Unopenable
 from agent_envs.tools.web.html_text import page_of_html
 from agent_envs.tools.web.lines import bounded
 from agent_envs.tools.web.page import WebPage
 from agent_envs.tools.web.text import one_line
+from agent_envs.tools.web.url_policy import Unopenable
 
 _HTML = frozenset({"text/html", "application/xhtml+xml"})
 _TEXT = re.compile(r"text/[\w.+-]+|application/(?:[\w.-]+\+)?(?:json|xml)|application/(?:x-ndjson|rss\+xml|atom\+xml)")

@@ -1,12 +1,12 @@
-"""What a reader sees of an HTML page: its text in lines, its title, and where it leads."""
+"""HTML becomes what a reader sees of a page: its text in lines, its title and its links."""
 
 from urllib.parse import urljoin, urlsplit
 
-from agent_envs.tools.web.url_policy import MAX_URL_CHARACTERS
 from agent_envs.tools.web.lines import LINE, PARAGRAPH, SPACE, Lines
 from agent_envs.tools.web.markup import Tag, tokens
 from agent_envs.tools.web.page import MAX_LINK_CHARACTERS, MAX_LINKS, MAX_TITLE_CHARACTERS, WebPage
 from agent_envs.tools.web.text import one_line
+from agent_envs.tools.web.url_policy import MAX_URL_CHARACTERS
 
 _HIDDEN = frozenset({"script", "style", "iframe", "noembed", "noframes", "textarea"})  # their content is no markup
 # Left out with all that they hold: what serves to get about, to type into, or to look at.

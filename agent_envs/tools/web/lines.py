@@ -1,4 +1,4 @@
-"""Text as it grows out of a page, in lines."""
+"""The text of a page grows in lines: white space collapses, and the length is bounded."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""HTML as a stream of tags and texts, in time linear in its length whatever it holds.
+"""HTML is read as a stream of tags and texts, in time linear in its length whatever it holds.
 
 No tree is built, because a text needs none, and because no parser at hand is linear. Of 2 MB of markup, repeated `<div>` or
 200,000 attributes take lexbor more than 20 s, 100,000 attributes take libxml2 88 s, and repeated `<!--` or `<a` take CPython

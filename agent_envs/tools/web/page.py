@@ -1,4 +1,4 @@
-"""A page of the web as a policy gets it."""
+"""`WebPage` is a page of the web as a policy gets it, or the reason why it was not opened."""
 
 from dataclasses import dataclass
 from typing import Any

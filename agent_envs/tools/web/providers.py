@@ -1,4 +1,4 @@
-"""What search engines are asked, and how their answers are read: Serper (Google), Brave, SearXNG.
+"""Search engines are asked, and their answers read, in the format of each: Serper (Google), Brave, SearXNG.
 
 Serper: POST {"q", "num"} with the header X-API-KEY, answered by {"organic": [{"link", "title", "snippet"}, ...]}.
 Brave: GET ?q=&count= with X-Subscription-Token, at most 400 characters and 50 words a query and 20 results, answered by
@@ -14,9 +14,9 @@ from urllib.parse import urlencode, urlsplit
 
 from agent_envs.base.documents import Hit, Passage
 from agent_envs.base.errors import EnvFault
-from agent_envs.tools.web.url_policy import MAX_URL_CHARACTERS
 from agent_envs.tools.web.html_text import plain_text
 from agent_envs.tools.web.text import one_line
+from agent_envs.tools.web.url_policy import MAX_URL_CHARACTERS
 
 MAX_QUERY_CHARACTERS = 400
 MAX_QUERY_WORDS = 50

@@ -1,4 +1,4 @@
-"""Opening pages: a public host, a deadline, a cap on bytes, redirects by hand; live, recorded or replayed.
+"""The reader opens pages: a public host, a deadline, a cap on bytes, checked redirects; live, recorded or replayed.
 
 What the page or the choice of its URL causes is a page with an error, recorded like any other. What fails on our side (no
 network, a resolver or proxy that does not answer, a site that limits our rate) is an EnvFault.
@@ -10,12 +10,12 @@ from typing import Any
 from urllib.parse import urljoin, urlsplit
 
 from agent_envs.base.errors import EnvFault, UsageError
-from agent_envs.services.recording import CallSite, ExternalPort, Recording
 from agent_envs.services.http import RETRYABLE_STATUSES, HttpReply, TransportFault, wait_seconds_of
-from agent_envs.tools.web.clients import shared_client
+from agent_envs.services.recording import CallSite, ExternalPort, Recording
 from agent_envs.tools.web.decoding import page_of
-from agent_envs.tools.web.url_policy import MAX_URL_CHARACTERS, Guard, Unopenable, guard_for
 from agent_envs.tools.web.page import WebPage
+from agent_envs.tools.web.shared_clients import shared_client
+from agent_envs.tools.web.url_policy import MAX_URL_CHARACTERS, Unopenable, UrlPolicy, url_policy_for
 
 MAX_REDIRECTS = 5
 PORT_NAME = "web_page"
@@ -83,7 +83,7 @@ class PageReader:
             raise UsageError(f"PageReader: private_hosts={private_hosts!r}; give a list of hosts")
         self._port = _PagePort(
             PORT_NAME,
-            _Web(guard_for(private_hosts), max_bytes, seconds),
+            _Web(url_policy_for(private_hosts), max_bytes, seconds),
             recording=recording,
             deterministic=True,
             deadline_seconds=_ATTEMPTS_IN_FULL * seconds,
@@ -126,9 +126,9 @@ class _PagePort(ExternalPort):
 class _Web:
     """The web as a function from a URL to a page."""
 
-    def __init__(self, guard: Guard, max_bytes: int, seconds: float) -> None:
-        self._guard, self._max_bytes, self._seconds = guard, max_bytes, seconds
-        self._client = shared_client(PORT_NAME, max_bytes, guard)
+    def __init__(self, url_policy: UrlPolicy, max_bytes: int, seconds: float) -> None:
+        self._url_policy, self._max_bytes, self._seconds = url_policy, max_bytes, seconds
+        self._client = shared_client(PORT_NAME, max_bytes, url_policy)
 
     def __call__(self, request: Any, seconds: float) -> Any:
         try:
@@ -138,7 +138,7 @@ class _Web:
             return _not_opened(request["url"], str(reason))
 
     def _followed(self, url: str, ends: float) -> tuple[str, HttpReply]:
-        place = self._guard.place(url)
+        place = self._url_policy.place(url)
         for _ in range(MAX_REDIRECTS + 1):
             reply = self._asked(place, ends)
             if reply.status not in _REDIRECTS:
@@ -147,7 +147,7 @@ class _Web:
                 target = urljoin(place, reply.headers.get("location", "").strip())
             except ValueError:
                 target = ""
-            place = self._guard.place(target)
+            place = self._url_policy.place(target)
         raise Unopenable(f"The page leads on more than {MAX_REDIRECTS} times.")
 
     def _asked(self, url: str, ends: float) -> HttpReply:

@@ -1,4 +1,4 @@
-"""Searching the web: Google through Serper, Brave, or a SearXNG of one's own; live, recorded or replayed."""
+"""Web search asks Google through Serper, Brave, or a SearXNG of one's own; live, recorded or replayed."""
 
 import os
 import time
@@ -9,7 +9,6 @@ from urllib.parse import urlsplit
 from agent_envs.base.documents import Hit
 from agent_envs.base.errors import UsageError
 from agent_envs.services.recording import CallSite, ExternalPort, Recording
-from agent_envs.tools.web.clients import shared_client
 from agent_envs.tools.web.providers import (
     MAX_SNIPPET_CHARACTERS,
     MAX_TITLE_CHARACTERS,
@@ -22,6 +21,7 @@ from agent_envs.tools.web.providers import (
     query_as_sent,
     read_answer,
 )
+from agent_envs.tools.web.shared_clients import shared_client
 
 WEB_FORMS = ("serper", "brave", "serper@URL", "brave@URL", "searxng@URL")
 _MAX_BYTES = 4_000_000

@@ -1,4 +1,4 @@
-"""Texts of strangers as they may be kept: whole characters, none that control a terminal, bounded."""
+"""Texts of strangers are cleaned before they are kept: whole characters, none that controls a terminal, bounded length."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""Which URLs are opened: public hosts, web ports, no passwords. The guard against requests to a private network.
+"""The URL policy admits public hosts, web ports and no passwords, and so guards against requests to a private network.
 
 The name of a host proves nothing, so the addresses that it resolves to are checked, all of them, at the moment when a
 connection to one of them is made (`HttpClient(admit=...)`); no other look-up lies between, and each redirect is a new URL.
@@ -37,7 +37,7 @@ class Unopenable(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Guard:
+class UrlPolicy:
     """The rules, with the hosts that are exempt from them: (host, port), port 0 for all of its ports."""
 
     private: tuple[tuple[str, int], ...] = ()
@@ -86,8 +86,8 @@ class Guard:
         return (name, 0) in self.private or (name, port) in self.private
 
 
-def guard_for(private_hosts: Iterable[str]) -> Guard:
-    """Return the guard that lets some hosts pass.
+def url_policy_for(private_hosts: Iterable[str]) -> UrlPolicy:
+    """Return the policy that lets some hosts pass.
 
     Args:
         private_hosts: `host` for all of its ports, or `host:port`; an IPv6 address with a port in brackets.
@@ -103,7 +103,7 @@ def guard_for(private_hosts: Iterable[str]) -> Guard:
                 f"PageReader: private_hosts holds {text!r}; give a host or host:port, without a scheme or path"
             )
         exempt.append((_normal(host), int(port)))
-    return Guard(tuple(exempt))
+    return UrlPolicy(tuple(exempt))
 
 
 def is_public(address: str) -> bool:

@@ -13,14 +13,13 @@ from gymnasium.wrappers import PassiveEnvChecker
 
 import agent_envs
 from agent_envs import Reply, UsageError, fork, run_episode
-from agent_envs.evaluation.html.agents import make_agent
-from agent_envs.evaluation.runs.evaluate import evaluate, resume
-from agent_envs.evaluation.suites.plan import Choice, adhoc_suite
-from agent_envs.evaluation.runs.run_folder import Settings, open_run
+from agent_envs.core.trajectory import Trajectory
 from agent_envs.envs.expa.sorting.env import SortExpA
+from agent_envs.evaluation.runs.evaluate import evaluate, make_agent, resume
+from agent_envs.evaluation.runs.run_folder import Settings, open_run
+from agent_envs.evaluation.suites.plan import Choice, adhoc_suite
 from agent_envs.rollout.chat_policy import ChatPolicy
 from agent_envs.rollout.policy import checked_replies
-from agent_envs.core.trajectory import Trajectory
 from agent_envs.wrappers import ForcedAnswer, Memory, TurnLimit
 
 SORT = "agent_envs/SortExpA-v0"

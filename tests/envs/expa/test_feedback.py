@@ -6,9 +6,9 @@ import re
 import gymnasium as gym
 import pytest
 
+from agent_envs.base.messages import Message
 from agent_envs.envs.expa.calculator.derivations import Derivation, derivation
 from agent_envs.envs.expa.feedback import give_feedback
-from agent_envs.base.messages import Message
 from tests.hinted import along, counts, half_able
 
 TASKS = range(40)

@@ -3,9 +3,9 @@
 import gymnasium as gym
 import pytest
 
+from agent_envs.core.trajectory import Task
 from agent_envs.envs.expa.labels import labels_of, metrics_of
 from agent_envs.envs.expa.sorting.tasks import SortData
-from agent_envs.core.trajectory import Task
 
 
 def task_of(name, index, **arguments):

@@ -1,10 +1,10 @@
-"""What each kind of task tells on each face, and what it leaves out without `env_prompt`."""
+"""Prompts describe the tools of the task in the text or ExpA form, and no tools with `env_prompt=False`."""
 
 import gymnasium as gym
 import pytest
 
-from agent_envs.envs.expa.sorting.tasks import SortData
 from agent_envs.core.trajectory import Task
+from agent_envs.envs.expa.sorting.tasks import SortData
 
 CALCULATING = ("Arithmetic", "Countdown", "GSM8KScaled")
 TAGS = ("<calculator>", "<compare>", "<swap>")

@@ -1,12 +1,12 @@
-"""What counts as an answer, on both faces, and the rewards by name."""
+"""Answers are read and rewarded alike in the text and the ExpA environments, by every named reward function."""
 
 import gymnasium as gym
 import pytest
 
 from agent_envs.base.errors import UsageError
+from agent_envs.core.trajectory import Task
 from agent_envs.envs.expa.generated import CalcData, Derivation
 from agent_envs.envs.expa.sorting.tasks import SortData
-from agent_envs.core.trajectory import Task
 
 
 def number_task(gold, kind="arithmetic"):

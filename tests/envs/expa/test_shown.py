@@ -8,18 +8,18 @@ import gymnasium as gym
 import numpy as np
 
 from agent_envs import Reply, run_episode
-from agent_envs.evaluation.runs.evaluate import evaluate
-from agent_envs.evaluation.html.page import Transcript, draw
-from agent_envs.evaluation.suites.plan import Choice, adhoc_suite
-from agent_envs.evaluation.runs.run_folder import Settings, open_run
-from agent_envs.evaluation.html.view import write_view
+from agent_envs.base.jsonl_log import read_journal
+from agent_envs.core.trajectory import Trajectory, stretches, transcript
 from agent_envs.envs.expa import ExternalEnvironment
 from agent_envs.envs.expa.sorting.env import SortExpA
-from agent_envs.base.jsonl_log import read_journal
+from agent_envs.evaluation.html.page import Transcript, draw
+from agent_envs.evaluation.html.view import write_view
+from agent_envs.evaluation.runs.evaluate import evaluate
+from agent_envs.evaluation.runs.run_folder import Settings, open_run
+from agent_envs.evaluation.suites.plan import Choice, adhoc_suite
 from agent_envs.rollout.policy import CompanionPolicy
-from agent_envs.core.trajectory import Trajectory, stretches, transcript
-from tests.evaluation.test_page import Reader
-from tests.expa.test_everywhere import SORT, played
+from tests.envs.expa.test_everywhere import SORT, played
+from tests.evaluation.html.test_page import Reader
 
 
 def test_a_transcript_is_one_text_with_what_was_appended_apart():

@@ -1,9 +1,9 @@
 """A library of a dozen sections with awkward ids, and questions whose every score can be written down by hand."""
 
+from agent_envs.core.trajectory import Task
 from agent_envs.envs.legal_search.env import LegalSearch
 from agent_envs.envs.legal_search.library import Library, Section
 from agent_envs.envs.legal_search.tasks import ABSTAIN, LegalScenario, LegalStep
-from agent_envs.core.trajectory import Task
 
 FEES, DUES, TERM = "T28:STI:28:2-616", "T28:STI:28:2-616:(a) [old]", "§ 9 (b)"
 LONG, ROOT, CHAPTER = "T28:STI:long", "T28", "T28:STI"

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from agent_envs.base.protocol import Answer, Call
 from agent_envs.envs.legal_search.tools import (
     ANSWER,
     FAULTS,
@@ -23,7 +24,6 @@ from agent_envs.envs.legal_search.tools import (
     read_turn,
     rendered,
 )  # fmt: skip
-from agent_envs.base.protocol import Answer, Call
 
 IDS = st.text(
     st.characters(exclude_categories=["Cs", "Cc", "Z"], exclude_characters=";<"), min_size=1, max_size=20

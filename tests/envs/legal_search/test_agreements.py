@@ -11,17 +11,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agent_envs.base.serialization import encode_state
 from agent_envs.base.errors import UsageError
+from agent_envs.base.serialization import encode_state
 from agent_envs.envs.legal_search.agreement_parts import wordings
 from agent_envs.envs.legal_search.agreements import KINDS, AgreementsConfig, get_agreements
 from agent_envs.envs.legal_search.arguments import make_source
 from agent_envs.envs.legal_search.dates import MONTHS
 from agent_envs.envs.legal_search.env import LegalSearch
 from agent_envs.envs.legal_search.heuristic import NaiveRAG
+from agent_envs.rollout.episode_runner import run_episode
 from agent_envs.rollout.policy import CompanionPolicy
 from agent_envs.tools.retrieval.build import make_retriever
-from agent_envs.rollout.episode_runner import run_episode
 from tests.cli.conftest import ROOT
 
 WORLDS = [get_agreements(AgreementsConfig(), "dev", index) for index in range(6)]

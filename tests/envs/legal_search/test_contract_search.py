@@ -7,7 +7,7 @@ from agent_envs.envs.legal_search.extraction import Shown
 from agent_envs.envs.legal_search.heuristic import NaiveRAG
 from agent_envs.envs.legal_search.outcomes import ended_of
 from agent_envs.envs.legal_search.transcript import Seen
-from tests.legal_search.test_solver import played, share
+from tests.envs.legal_search.test_solver import played, share
 
 ROOT = "Agreement K-1. Carriage Agreement between Adelos Mills and Borund Works"
 DEAL = "Adelos Mills moves freight for Borund Works. Under their contract as it stands today, "

@@ -5,17 +5,18 @@ import json
 import pytest
 
 import agent_envs
-from agent_envs.services.chat import ScriptedChat
-from agent_envs.checker import check_turn_env
 from agent_envs.base.errors import DataMissing, EnvFault, UsageError
-from agent_envs.evaluation.suites.plan import allowed_limits
-from agent_envs.services.recording import Recording
+from agent_envs.checker import check_turn_env
 from agent_envs.envs.legal_search.env import LegalSearch
 from agent_envs.envs.legal_search.outcomes import ended_of
 from agent_envs.envs.legal_search.scoring import metrics
 from agent_envs.envs.legal_search.tools import ANSWER, KEYWORD, READ, SEMANTIC, rendered
+from agent_envs.evaluation.suites.plan import allowed_limits
+from agent_envs.services.chat import ScriptedChat
+from agent_envs.services.recording import Recording
+from agent_envs.services.run_services import Services
 from agent_envs.wrappers import ForcedAnswer
-from tests.legal_search.small import CHAPTER, DUES, FEES, LONG, ROOT, TERM, make, play
+from tests.envs.legal_search.small import CHAPTER, DUES, FEES, LONG, ROOT, TERM, make, play
 
 
 def started(task="fee", **arguments):
@@ -173,14 +174,14 @@ def strict(request):
 def test_a_model_judge_decides_and_its_agreement_with_the_metric_is_told(answer, outcome, agrees, tmp_path):
     env = make(judge=ScriptedChat(strict))
     with Recording(tmp_path / "judge.jsonl", "record") as recording:
-        env.recording = recording
+        env.services = Services(recording)
         env.reset(options={"task": "fee"})
         env.step(f"<answer>{answer}</answer>")
     assert ended_of(env.trajectory).outcome == outcome
     assert metrics(env.trajectory).get("judge_agrees") == agrees
     silent = make(judge=ScriptedChat([]))
     with Recording(tmp_path / "judge.jsonl", "replay") as recording:
-        silent.recording = recording
+        silent.services = Services(recording)
         silent.reset(options={"task": "fee"})
         silent.step(f"<answer>{answer}</answer>")
     assert silent.trajectory == env.trajectory

@@ -6,9 +6,9 @@ import re
 import gymnasium as gym
 import pytest
 
+from agent_envs.base.messages import Message
 from agent_envs.envs.legal_search.feedback import give_feedback
 from agent_envs.envs.legal_search.tools import Final, read_turn
-from agent_envs.base.messages import Message
 from tests.hinted import along, counts, half_able
 
 TASKS = range(40)

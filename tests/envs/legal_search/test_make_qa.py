@@ -10,21 +10,20 @@ from dataclasses import replace
 
 import pytest
 
+from agent_envs.base.errors import BudgetSpent, EnvFault, UsageError
+from agent_envs.base.jsonl_log import read_journal
 from agent_envs.base.serialization import encode_state
+from agent_envs.envs.legal_search.library import Section
+from agent_envs.envs.legal_search.make_qa import QAConfig, benchmark_rows, make_qa, recording_beside
+from agent_envs.envs.legal_search.published import legal_source, load_library
+from agent_envs.envs.legal_search.qa_candidates import Candidate, Picker, flaw
 from agent_envs.services.chat import ChatReply, ScriptedChat
 from agent_envs.services.chat.prices import PriceTable
 from agent_envs.services.chat.spending import limited_chats
-from agent_envs.base.errors import BudgetSpent, EnvFault, UsageError
-from agent_envs.base.jsonl_log import read_journal
-from agent_envs.envs.legal_search.library import Section
-from agent_envs.envs.legal_search.make_qa import QAConfig, make_qa, recording_beside
-from agent_envs.envs.legal_search.published import legal_source, load_library
-from agent_envs.envs.legal_search.qa_candidates import Candidate, Picker, flaw
-from agent_envs.envs.legal_search.qa_rows import benchmark_rows
-from tests.chat.faulty import FaultyServer
-from tests.chat.wire import OpenAIWire, Said
 from tests.cli.conftest import ROOT
-from tests.legal_search.quizmaster import FIGURE, SHOWN, TOPICS, Quiz, model, said, write_nodes
+from tests.envs.legal_search.quizmaster import FIGURE, SHOWN, TOPICS, Quiz, model, said, write_nodes
+from tests.services.chat.faulty import FaultyServer
+from tests.services.chat.wire import OpenAIWire, Said
 
 SMALL = QAConfig(count=12, reads=(1, 1, 2), unanswerable=0.0, concurrency=2)
 
@@ -188,7 +187,7 @@ KILLED = """
 import os, signal, sys
 from pathlib import Path
 from agent_envs.envs.legal_search.make_qa import QAConfig, make_qa, recording_beside
-from tests.legal_search.quizmaster import Quiz, model
+from tests.envs.legal_search.quizmaster import Quiz, model
 
 class Deadly(Quiz):
     def __call__(self, request):

@@ -13,10 +13,10 @@ from agent_envs.base.errors import UsageError
 from agent_envs.envs.legal_search.make_qa import QAConfig, make_qa
 from agent_envs.envs.legal_search.published import FORMAT, legal_source, load_library
 from agent_envs.envs.legal_search.qa_candidates import flaw
-from tests.chat.faulty import FaultyServer
-from tests.chat.wire import OpenAIWire, Said
 from tests.cli.conftest import ROOT
-from tests.legal_search.quizmaster import Quiz, model, said, write_nodes
+from tests.envs.legal_search.quizmaster import Quiz, model, said, write_nodes
+from tests.services.chat.faulty import FaultyServer
+from tests.services.chat.wire import OpenAIWire, Said
 
 
 @pytest.fixture

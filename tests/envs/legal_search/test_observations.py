@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from agent_envs.envs.legal_search.library import Library, Section
 from agent_envs.envs.legal_search.observations import NOTHING, page_of, results, snippet
-from tests.legal_search.small import CHAPTER, DUES, FEES, LIBRARY, LONG, LONG_TEXT, ROOT, TERM
+from tests.envs.legal_search.small import CHAPTER, DUES, FEES, LIBRARY, LONG, LONG_TEXT, ROOT, TERM
 
 
 def test_an_extract_is_centred_on_where_the_words_stand_together():

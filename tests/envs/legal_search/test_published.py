@@ -6,15 +6,12 @@ from collections import Counter
 
 import pytest
 
-from agent_envs.base.serialization import canonical_json, encode_state
 from agent_envs.base.errors import DataMissing, UsageError
+from agent_envs.base.serialization import canonical_json, encode_state
 from agent_envs.envs.legal_search.node_files import pieces
 from agent_envs.envs.legal_search.published import legal_source, load_library, without
 from agent_envs.tools.retrieval.build import make_retriever
-from tests.legal_search.quizmaster import node_rows, write_nodes
-
-DATA = os.environ.get("AGENT_ENVS_DATA")
-real = pytest.mark.skipif(not DATA, reason="AGENT_ENVS_DATA is not set")
+from tests.envs.legal_search.quizmaster import node_rows, write_nodes
 
 
 def write(path, value):
@@ -261,7 +258,7 @@ def test_a_small_folder_of_the_real_shape_and_its_hidden_answers(tmp_path, monke
         legal_source("dc_code")
 
 
-@real
+@pytest.mark.data
 def test_the_real_dc_code():
     source = legal_source("dc_code")
     tasks = [source.get("dev", index) for index in range(source.size("dev"))]
@@ -283,19 +280,21 @@ def test_the_real_dc_code():
     assert all(len(task.hidden.gold_sections) == 2 for task in two)
 
 
-@real
+@pytest.mark.data
 def test_the_real_texts_equal_those_of_the_sections_file():
     library = load_library("dc_code")
-    with open(os.path.join(DATA, "legal", "dc_code_sections.jsonl"), encoding="utf-8") as file:
+    with open(os.path.join(os.environ["AGENT_ENVS_DATA"], "legal", "dc_code_sections.jsonl"), encoding="utf-8") as file:
         for line in file:
             row = json.loads(line)
             assert "".join(library.read(row["id"]).text.split()) == "".join(row["text"].split()), row["id"]
 
 
-@real
+@pytest.mark.data
 def test_hidden_answers_of_the_real_questions_are_in_no_task():
     source = legal_source("dc_code")
-    with open(os.path.join(DATA, "legal", "dev", "dc_code_qa.jsonl"), encoding="utf-8") as file:
+    with open(
+        os.path.join(os.environ["AGENT_ENVS_DATA"], "legal", "dev", "dc_code_qa.jsonl"), encoding="utf-8"
+    ) as file:
         rows = {row["id"]: row for row in map(json.loads, file)}
     long = {name: answer for name, row in rows.items() for answer in row["hidden_answers"] or () if len(answer) > 20}
     assert len(long) > 10
@@ -303,7 +302,7 @@ def test_hidden_answers_of_the_real_questions_are_in_no_task():
         assert answer not in canonical_json(encode_state(source.get("dev", name)))
 
 
-@real
+@pytest.mark.data
 def test_the_solvers_queries_find_the_real_sections():
     source = legal_source("dc_code")
     tasks = [source.get("dev", index) for index in range(0, source.size("dev"), 4)]
@@ -313,7 +312,7 @@ def test_the_solvers_queries_find_the_real_sections():
     assert sum(found) / len(found) > 0.9
 
 
-@real
+@pytest.mark.data
 def test_the_real_contracts_are_a_corpus():
     library = load_library("contracts")
     assert len(library) == 3733 and sum(not section.parent for section in library.sections.values()) == 164

@@ -7,6 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent_envs.base.errors import UsageError
+from agent_envs.base.messages import ToolResult
+from agent_envs.core.trajectory import Header, Task, Trajectory, Turn
 from agent_envs.envs.legal_search.outcomes import (
     MOST_CITED,
     Ended,
@@ -20,9 +22,7 @@ from agent_envs.envs.legal_search.outcomes import (
 from agent_envs.envs.legal_search.scoring import SEGMENTS, WEIGHTS, Limits, labels, make_reward, metrics
 from agent_envs.envs.legal_search.tasks import LegalScenario
 from agent_envs.envs.legal_search.tools import FAULTS, READ, SEARCHES, Final
-from agent_envs.base.messages import ToolResult
-from agent_envs.core.trajectory import Header, Task, Trajectory, Turn
-from tests.legal_search.small import DUES, FEES, LONG, TERM, play
+from tests.envs.legal_search.small import DUES, FEES, LONG, TERM, play
 
 FIND = "<keyword>small vessel</keyword>"  # brings up both gold sections of the fee
 READ_TERM, READ_DUES = f"<read>{TERM}</read>", f"<read>{DUES}</read>"

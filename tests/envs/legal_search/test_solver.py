@@ -7,10 +7,10 @@ from agent_envs.envs.legal_search.extraction import Shown, asked_unit, guess, wo
 from agent_envs.envs.legal_search.heuristic import NaiveRAG
 from agent_envs.envs.legal_search.outcomes import ended_of
 from agent_envs.envs.legal_search.tools import ANSWER, rendered
-from agent_envs.rollout.policy import CompanionPolicy, Reply
 from agent_envs.rollout.episode_runner import run_episode
+from agent_envs.rollout.policy import CompanionPolicy, Reply
 from agent_envs.wrappers import ForcedAnswer, TurnLimit
-from tests.legal_search.small import make
+from tests.envs.legal_search.small import make
 
 TASKS = 60
 
@@ -113,7 +113,7 @@ def test_the_searcher_works_on_the_small_library():
     assert ended_of(result.trajectory).outcome in ("wrong", "abstained")  # "How long" names no unit
 
 
-MAIN = Shown("1-1", "A > B > § 1-1. Fees", "Subject to § 1-2, a fee is paid within 30 days. [Amended by § 9-1.]")
+MAIN = Shown("1-1", "A > B > § 1-1. Fees", "EnvUnderTest to § 1-2, a fee is paid within 30 days. [Amended by § 9-1.]")
 RELIEF = Shown("1-2", "A > B > § 1-2. Relief", "For an insular holder, the period named in § 1-1 is reduced by 4 days.")
 ACT = Shown("9-1", "Z > § 9-1. Act", 'In § 1-1, "40 days" is substituted for "30 days", from 1 July 2011 on.')
 TAKEN = Shown("1-3", "A > B > § 1-3. Pleas", "A plea is lodged within the period named in § 1-1, increased by 5 days.")

@@ -10,18 +10,18 @@ from functools import cache
 
 import pytest
 
-from agent_envs.grading.text_answers import exact_match, numeric_equal
-from agent_envs.base.serialization import digest
 from agent_envs.base.errors import UsageError
+from agent_envs.base.serialization import digest
 from agent_envs.envs.legal_search.dates import date_forms
 from agent_envs.envs.legal_search.generated import WORLDS, GeneratedQuestion, GeneratedWorld
 from agent_envs.envs.legal_search.questions import CELLS, KINDS
 from agent_envs.envs.legal_search.statute_parts import jurisdiction, parts
 from agent_envs.envs.legal_search.statutes import StatutesConfig, build_statutes, get_statutes
-from agent_envs.tools.retrieval.build import make_retriever
+from agent_envs.envs.search_qa.env import information
 from agent_envs.envs.search_qa.heuristic import guess
-from agent_envs.envs.search_qa.observations import information
-from tests.legal_search.clerk import day_in, expected
+from agent_envs.grading.text_answers import exact_match, numeric_equal
+from agent_envs.tools.retrieval.build import make_retriever
+from tests.envs.legal_search.clerk import day_in, expected
 
 DEFAULT = StatutesConfig()
 PLAIN = StatutesConfig(paraphrase=0.0)
@@ -146,7 +146,7 @@ def test_questions_in_other_words_share_none_with_the_rule_they_ask_for() -> Non
 def test_worlds_differ_and_are_the_same_in_every_process() -> None:
     prints = [fingerprint(law) for law in laws(DEFAULT, 3)]
     assert len({*prints, *(fingerprint(law) for law in laws(DEFAULT, 3, "dev"))}) == 6
-    code = "from tests.legal_search.test_statutes import *\nprint(*[fingerprint(law) for law in laws(DEFAULT, 3)])"
+    code = "from tests.envs.legal_search.test_statutes import *\nprint(*[fingerprint(law) for law in laws(DEFAULT, 3)])"
     for seed in ("0", "77"):
         environment = {**os.environ, "PYTHONHASHSEED": seed, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
         done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)

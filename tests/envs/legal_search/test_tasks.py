@@ -1,4 +1,4 @@
-"""Where questions over generated law come from: indices, ids, splits, and what a task tells to whom."""
+"""The task source of generated law finds each task by index or id, and its splits share no question and no library."""
 
 import pytest
 from hypothesis import given, settings

@@ -6,9 +6,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import agent_envs
-from agent_envs.rollout.policy import CompanionPolicy, Request
-from agent_envs.rollout.episode_runner import run_episode
 from agent_envs.envs.search_qa.heuristic import guess, search_once_and_guess
+from agent_envs.rollout.episode_runner import run_episode
+from agent_envs.rollout.policy import CompanionPolicy, Request
 from agent_envs.wrappers import ForcedAnswer, TurnLimit
 
 TASKS = 64

@@ -7,11 +7,11 @@ import gymnasium as gym
 import pytest
 
 from agent_envs.base.messages import Message
-from agent_envs.rollout.policy import CompanionPolicy
-from agent_envs.rollout.episode_runner import run_episode
 from agent_envs.envs.search_qa.chains import asked, documents, follow
 from agent_envs.envs.search_qa.feedback import give_feedback
 from agent_envs.envs.search_qa.heuristic import guess
+from agent_envs.rollout.episode_runner import run_episode
+from agent_envs.rollout.policy import CompanionPolicy
 from tests.hinted import along, counts
 
 CLOSED = {"vocabulary": "closed", "short": True, "paraphrase": False}

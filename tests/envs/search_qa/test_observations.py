@@ -1,4 +1,4 @@
-"""What the policy reads after a search, to the letter, in both published formats."""
+"""Search results are formatted exactly as in Search-R1 and SkyRL, and long observations are marked as truncated."""
 
 import json
 
@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agent_envs.base.documents import Hit, Passage
-from agent_envs.envs.search_qa.observations import information
+from agent_envs.envs.search_qa.env import information
 
 ENGINEER = 'Doc 1(Title: "Ana Vilks") Ana Vilks, an engineer, was born in Žagarė.\nShe drew cranes.'
 

@@ -8,15 +8,16 @@ import pytest
 
 import agent_envs
 from agent_envs.base.errors import EnvFault, UsageError
-from agent_envs.services.recording import Recording
+from agent_envs.datasets.catalogue import load_corpus
+from agent_envs.datasets.world import WorldConfig, get_world
+from agent_envs.envs.search_qa.tasks import OUTSIDE
 from agent_envs.rollout.policy import CompanionPolicy
+from agent_envs.services.recording import Recording
+from agent_envs.services.run_services import Services
 from agent_envs.tools.retrieval.build import make_retriever
 from agent_envs.tools.retrieval.remote import RemoteRetriever
 from agent_envs.tools.retrieval.server import running_server
 from agent_envs.tools.retrieval.wire import read_request, wire_hit
-from agent_envs.envs.search_qa.tasks import OUTSIDE
-from agent_envs.datasets.catalogue import load_corpus
-from agent_envs.datasets.world import WorldConfig, get_world
 from tests.servers import FAULTS, FaultServer
 
 STYLES = ("search_r1", "skyrl")
@@ -157,7 +158,7 @@ def test_a_recorded_episode_is_replayed_without_the_server(style, tmp_path):
     def run(retriever, mode):
         env = make(retriever=retriever)
         with Recording(tmp_path / "calls.jsonl", mode) as recording:
-            env.unwrapped.recording = recording
+            env.unwrapped.services = Services(recording)
             return agent_envs.run_episode(
                 env, CompanionPolicy("heuristic"), task="world-test-0-2", split="test", seed=0
             )
@@ -168,10 +169,10 @@ def test_a_recorded_episode_is_replayed_without_the_server(style, tmp_path):
     again = run(f"{style}@{url}", "replay")
     assert again == first and again.trajectory == first.trajectory
     env = make(retriever=f"{style}@{url}")
-    env.unwrapped.recording = Recording(tmp_path / "calls.jsonl", "replay")
+    env.unwrapped.services = Services(Recording(tmp_path / "calls.jsonl", "replay"))
     assert agent_envs.replay(env, first.trajectory) == first.trajectory
     assert env.unwrapped.live_service == ""
-    env.unwrapped.recording = None
+    env.unwrapped.services = Services()
     assert env.unwrapped.live_service == f"{style}@{url}"
 
 
@@ -181,7 +182,7 @@ def test_a_recording_that_is_set_between_episodes_is_used(url, tmp_path):
     env.reset(options=options)
     shown = env.step("<search>city</search>")[0]
     with Recording(tmp_path / "calls.jsonl", "record") as recording:
-        env.unwrapped.recording = recording
+        env.unwrapped.services = Services(recording)
         env.reset(options=options)
         assert env.step("<search>city</search>")[0] == shown
     assert "city" in (tmp_path / "calls.jsonl").read_text(encoding="utf-8")

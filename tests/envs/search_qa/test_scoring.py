@@ -3,8 +3,8 @@
 import pytest
 
 from agent_envs.base.protocol import Answer
-from agent_envs.envs.search_qa.scoring import REWARDS, make_reward, sound_format
 from agent_envs.core.trajectory import Header, Task, Trajectory, Turn
+from agent_envs.envs.search_qa.scoring import REWARDS, make_reward, sound_format
 
 FLAG = "<think>t</think>\n<search>flag colour</search>"  # finds the passage that holds the gold answer "teal"
 OTHER = "<think>t</think>\n<search>Zagreb</search>"  # does not

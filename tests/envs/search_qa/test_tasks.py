@@ -1,7 +1,6 @@
-"""Where Search QA's questions come from: generated worlds, a small folder written here, and the real sample."""
+"""The task sources of Search QA, generated worlds and data files, keep to their splits, ids, sizes and digests."""
 
 import json
-import os
 import re
 
 import gymnasium as gym
@@ -10,12 +9,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agent_envs.base.errors import DataMissing, UsageError
-from agent_envs.rollout.policy import CompanionPolicy
-from agent_envs.rollout.episode_runner import run_episode
-from agent_envs.envs.search_qa.tasks import WORLDS, WorldSource
 from agent_envs.datasets.catalogue import load_questions
 from agent_envs.datasets.world import WorldConfig, closed_vocabulary
-from tests.search_qa.conftest import PASSAGES, write_rows
+from agent_envs.envs.search_qa.tasks import WORLDS, WorldSource
+from agent_envs.rollout.episode_runner import run_episode
+from agent_envs.rollout.policy import CompanionPolicy
+from tests.envs.search_qa.conftest import PASSAGES, write_rows
 
 NAMES = ("nq", "triviaqa", "popqa", "hotpotqa", "2wiki", "musique", "bamboogle")
 SMALL_WORLD = {"passages": 60, "questions_per_world": 16}
@@ -225,7 +224,7 @@ def test_missing_corpus_names_the_place_and_what_to_do(small):
         make(tasks="hotpotqa")
 
 
-@pytest.mark.skipif(not os.environ.get("AGENT_ENVS_DATA"), reason="AGENT_ENVS_DATA is not set")
+@pytest.mark.data
 @pytest.mark.parametrize("name", [*NAMES, "nq+hotpotqa"])
 def test_the_real_sample(name):
     env = make(tasks=name)

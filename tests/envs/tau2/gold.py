@@ -5,8 +5,8 @@ import json
 from agent_envs.base.messages import ToolCall
 from agent_envs.envs.tau2.dialogue import Line, ToolReply
 from agent_envs.envs.tau2.task_schema import Tau2Task
-from agent_envs.envs.tau2.toolkit import Domain, DomainState, Side, call
 from agent_envs.envs.tau2.task_states import initial_world
+from agent_envs.envs.tau2.toolkit import Domain, DomainState, Side, call
 
 
 class Conversation:

@@ -1,4 +1,4 @@
-"""Play the official tasks with a scripted user and a gold agent: `python -m tests.tau2.official_play [--domain D]`.
+"""Play the official tasks with a scripted user and a gold agent: `python -m tests.envs.tau2.official_play [--domain D]`.
 
 The agent asks who the customer is and what it wants, looks up what a careful agent would, carries out the expected actions in
 order (the customer's own by asking for them in words), tells what has to be told, and closes. A task passes where the outcome
@@ -18,18 +18,19 @@ from typing import Any
 
 from agent_envs.base.errors import DataMissing
 from agent_envs.base.messages import ToolCall
+from agent_envs.core.trajectory import Task
 from agent_envs.envs.tau2.dialogue import Dialogue, Line
 from agent_envs.envs.tau2.evaluation import evaluate
-from agent_envs.envs.tau2.turn_taking import Rules, opened, spoke
 from agent_envs.envs.tau2.official import DOMAINS, load_domain
-from agent_envs.envs.tau2.scene import Partner, Scene, played
+from agent_envs.envs.tau2.partners import played
+from agent_envs.envs.tau2.scene import Partner, Scene
 from agent_envs.envs.tau2.task_schema import ExpectedAction
+from agent_envs.envs.tau2.task_states import initial_world
 from agent_envs.envs.tau2.tasks import OfficialSource, tau2_task
 from agent_envs.envs.tau2.toolkit import Domain
+from agent_envs.envs.tau2.turn_taking import Rules, opened, spoke
 from agent_envs.envs.tau2.users.scripted import ScriptedUser
-from agent_envs.envs.tau2.task_states import initial_world
-from agent_envs.core.trajectory import Task
-from tests.tau2.play_needs import ASKED, QUESTIONS, WHO, Known
+from tests.envs.tau2.play_needs import ASKED, QUESTIONS, WHO, Known
 
 ROUNDS = 12
 # Which of the wishes an agent grants (+) and refuses (-), one after the other.

@@ -1,4 +1,4 @@
-"""What an agent asks, and what it has to know before it carries out an expected action."""
+"""This helper lists an agent's questions and the values that it lacks before it makes an expected tool call."""
 
 import json
 import re

@@ -22,7 +22,9 @@ TASKS = [(name, split, row) for name in DOMAINS for split, rows in builtin_rows(
 @pytest.mark.filterwarnings("ignore:Observation", "ignore:Action space")
 @pytest.mark.parametrize("name", DOMAINS)
 def test_pettingzoos_own_tests_pass(name):
-    api_test(dual_control(name, tasks="builtin"), num_cycles=400, verbose_progress=False)
+    env = dual_control(name, tasks="builtin")
+    api_test(env, num_cycles=400, verbose_progress=False)
+    assert env.possible_agents == ["agent_0", "user_0"]
     seed_test(lambda: dual_control(name, tasks="builtin"), num_cycles=40)
 
 

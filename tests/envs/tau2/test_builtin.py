@@ -4,15 +4,15 @@ import gymnasium as gym
 import pytest
 
 import agent_envs
-from agent_envs.rollout.policy import CompanionPolicy, NullPolicy
 from agent_envs.envs.tau2.builtin import SPLITS, builtin_domain, builtin_rows
 from agent_envs.envs.tau2.dialogue import Line, recording_of
 from agent_envs.envs.tau2.evaluation import evaluate
-from agent_envs.envs.tau2.turn_taking import USER_STOPS, Rules, opened, spoke
 from agent_envs.envs.tau2.task_schema import read_task
+from agent_envs.envs.tau2.task_states import expected_arguments, initial_world
 from agent_envs.envs.tau2.tasks import BuiltinSource
 from agent_envs.envs.tau2.toolkit import call
-from agent_envs.envs.tau2.task_states import expected_arguments, initial_world
+from agent_envs.envs.tau2.turn_taking import USER_STOPS, Rules, opened, spoke
+from agent_envs.rollout.policy import CompanionPolicy, NullPolicy
 
 DOMAINS = ("retail", "airline", "telecom")
 ROWS = [(name, split, row) for name in DOMAINS for split in SPLITS for row in builtin_rows(name)[split]]

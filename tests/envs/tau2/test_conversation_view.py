@@ -9,25 +9,25 @@ import pytest
 
 import agent_envs
 from agent_envs.core.builtin_agents import companion
-from agent_envs.evaluation.runs.evaluate import evaluate
-from agent_envs.evaluation.html.page import Transcript, draw
-from agent_envs.evaluation.suites.plan import Choice, adhoc_suite
-from agent_envs.evaluation.runs.run_folder import Settings
-from agent_envs.evaluation.html.view import write_view
-from agent_envs.core.conversation_view import Check, LaneEntry, Lanes
-from agent_envs.rollout.policy import CompanionPolicy, Reply, Request
+from agent_envs.core.conversation_view import Check, ConversationView, ViewEntry
 from agent_envs.envs.tau2.builtin import builtin_rows
 from agent_envs.envs.tau2.database import frozen
-from agent_envs.envs.tau2.state_diff import differences
 from agent_envs.envs.tau2.scoring import result_of
 from agent_envs.envs.tau2.solver import random_action
+from agent_envs.envs.tau2.state_diff import differences
 from agent_envs.envs.tau2.users.faults import UserFault
-from tests.chat.faulty import FaultyServer
-from tests.chat.wire import OpenAIWire
-from tests.evaluation.test_page import Reader
-from tests.evaluation.test_view import FORBIDDEN, checked
+from agent_envs.evaluation.html.page import Transcript, draw
+from agent_envs.evaluation.html.view import write_view
+from agent_envs.evaluation.runs.evaluate import evaluate
+from agent_envs.evaluation.runs.run_folder import Settings
+from agent_envs.evaluation.suites.plan import Choice, adhoc_suite
+from agent_envs.rollout.policy import CompanionPolicy, Reply, Request
+from tests.envs.tau2.users.test_chat import model as customer
+from tests.evaluation.html.test_page import Reader
+from tests.evaluation.html.test_view import FORBIDDEN, checked
 from tests.hostile_texts import HOSTILE
-from tests.tau2.users.test_chat import model as customer
+from tests.services.chat.faulty import FaultyServer
+from tests.services.chat.wire import OpenAIWire
 
 IDS = {name: f"agent_envs/Tau2{name.title()}-v0" for name in ("retail", "airline", "telecom")}
 FACES = [(name, side) for name in IDS for side in ("agent", "user")] + [("telecom", "solo")]
@@ -40,11 +40,11 @@ def begun(name: str, task: str, split: str = "test", **arguments):
     return env
 
 
-def lanes_of(env) -> Lanes:
-    return companion(env, "lanes")(env)
+def lanes_of(env) -> ConversationView:
+    return companion(env, "conversation_view")(env)
 
 
-def solved(env) -> Lanes:
+def solved(env) -> ConversationView:
     for action in agent_envs.solve(env):
         env.step(action)
     return lanes_of(env)
@@ -56,11 +56,11 @@ def tasks_of(name):
 
 def test_what_both_sides_said_and_did_and_what_changed():
     told = solved(begun(*AIRPLANE))
-    assert [(lane.name, lane.note) for lane in told.lanes] == [
+    assert [(lane.name, lane.note) for lane in told.participants] == [
         ("agent", "played by the policy"), ("customer", "simulated: replay")
     ]  # fmt: skip
     last = [entry for entry in told.entries if entry.turn == 4]
-    assert [(entry.lane, entry.kind) for entry in last] == [
+    assert [(entry.participant, entry.kind) for entry in last] == [
         ("agent", "words"), ("customer", "call"), ("customer", "result"), ("customer", "change"),
         ("customer", "call"), ("customer", "result"), ("customer", "words"),
     ]  # fmt: skip
@@ -68,7 +68,7 @@ def test_what_both_sides_said_and_did_and_what_changed():
     assert change.title == "customer's device" and change.mark == "as expected"
     assert change.text.split("\n")[0] == "airplane_mode: true \u2192 false"
     scenario = told.entries[0]
-    assert (scenario.lane, scenario.kind, scenario.turn) == ("customer", "note", 0)
+    assert (scenario.participant, scenario.kind, scenario.turn) == ("customer", "note", 0)
     assert "Reason for call" in scenario.text
     assert "customer's device airplane_mode: false \u2192 true" in told.entries[1].text
     assert dict(told.facts)["official reward"] == "1" and dict(told.facts)["ENV_ASSERTION (counts)"] == "1"
@@ -95,7 +95,7 @@ def test_of_every_conversation_all_is_told_in_order(name, side):
         turns = [entry.turn for entry in told.entries]
         assert turns == sorted(turns) and set(turns) <= set(range(len(core.episode.turns) + 1))
         own = "customer" if side == "user" else "agent"
-        spoken = {entry.turn for entry in entries if entry.lane == own and entry.kind in ("words", "call")}
+        spoken = {entry.turn for entry in entries if entry.participant == own and entry.kind in ("words", "call")}
         assert spoken | {0} == set(range(len(core.episode.turns) + 1))
         assert all(check.holds is not False for check in told.checks) is (core.episode.success or side == "user")
 
@@ -127,7 +127,7 @@ def test_whatever_an_agent_does_the_last_changes_are_those_that_stand(name, side
         changes = [entry for entry in found.entries if entry.kind == "change"]
         assert {item.record for item in standing} <= {entry.title for entry in changes}
         told += len(found.entries)
-        assert draw(Transcript("e1", "", (), core.trajectory, lanes=found)).turns == len(core.episode.turns)
+        assert draw(Transcript("e1", "", (), core.trajectory, conversation=found)).turns == len(core.episode.turns)
     assert told > 50
 
 
@@ -142,7 +142,7 @@ def test_turns_that_were_more_than_what_became_of_them_stand_as_they_were_writte
     assert notes[0].text == wrong and notes[0].title == "A turn that could not be read"
     assert "Who is it?" in notes[1].text and "Wait." in notes[2].text and "Hm." in notes[3].text
     told = lanes_of(env)
-    assert [entry.turn for entry in told.entries if entry.kind == "call" and entry.lane == "agent"] == [2, 3, 4]
+    assert [entry.turn for entry in told.entries if entry.kind == "call" and entry.participant == "agent"] == [2, 3, 4]
 
 
 def test_failed_calls_unexpected_changes_and_missed_ones_are_named():
@@ -176,7 +176,7 @@ def test_the_customers_faults_are_told_and_remarks_stand_in_words():
     core._episode = replace(core.episode, turns=(*core.episode.turns[:-1], last))
     told = lanes_of(env)
     assert told.checks[-1] == Check("What the customer did beyond its scenario", "a zip code", "invented", False)
-    assert told.entries[-1] == LaneEntry("", "note", "", "Nobody judged.", turn=4)
+    assert told.entries[-1] == ViewEntry("", "note", "", "Nobody judged.", turn=4)
     assert "user_faults" not in dict(told.facts)
 
 
@@ -198,12 +198,16 @@ def test_hostile_words_arguments_and_results_stay_texts_on_the_page(name):
     env = begun("retail", "retail-test-cancel")
     text = HOSTILE[name]
     call = {"name": "calculate", "arguments": {"expression": text, text.replace("$", "")[:100]: [text]}}
-    lines = (text or "-", f"<tool_call>{agent_envs.base.serialization.canonical_json(call)}</tool_call>", f"<tool_call>{text}")
+    lines = (
+        text or "-",
+        f"<tool_call>{agent_envs.base.serialization.canonical_json(call)}</tool_call>",
+        f"<tool_call>{text}",
+    )
     for line in lines:
         if not env.unwrapped.episode.over:
             env.step(line)
     core = env.unwrapped
-    html = draw(Transcript("e1", "", (), core.trajectory, lanes=lanes_of(env))).html
+    html = draw(Transcript("e1", "", (), core.trajectory, conversation=lanes_of(env))).html
     reader = Reader(html)
     tags = {tag for tag, _ in reader.elements}
     assert not tags & {"script", "img", "iframe", "form", "svg", "style", "meta", "base", "h1", "link", "input"}
@@ -263,5 +267,5 @@ def test_generated_tasks_with_a_scripted_user_are_shown_too():
                 _, _, terminated, truncated, _ = env.step(policy.act([Request("", 1, ())])[0].action)
                 over = terminated or truncated
             told = lanes_of(env)
-            assert "simulated: scripted" in told.lanes[1].note, name
+            assert "simulated: scripted" in told.participants[1].note, name
             assert all(check.holds is not False for check in told.checks), (name, task, told.checks)

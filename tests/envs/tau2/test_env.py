@@ -2,7 +2,6 @@
 
 import dataclasses
 import json
-import os
 
 import gymnasium as gym
 import pytest
@@ -10,19 +9,18 @@ import pytest
 import agent_envs
 from agent_envs import EnvFault, UsageError, fork, restore, snapshot
 from agent_envs.base.serialization import canonical_json, encode_state
-from agent_envs.services.chat import ScriptedChat
-from agent_envs.evaluation.runs.episode_numbers import tool_calls
-from agent_envs.rollout.policy import CompanionPolicy
 from agent_envs.core.rewards import Reward
 from agent_envs.core.snapshot import Snapshot
 from agent_envs.envs.tau2.builtin import builtin_domain, builtin_rows
 from agent_envs.envs.tau2.database import Changes, original_hash
 from agent_envs.envs.tau2.turn_taking import GREETING
+from agent_envs.evaluation.runs.episode_numbers import tool_calls
+from agent_envs.rollout.policy import CompanionPolicy
+from agent_envs.services.chat import ScriptedChat
 
 IDS = {name: f"agent_envs/Tau2{name.title()}-v0" for name in ("retail", "airline", "telecom")}
 FACES = [(name, side) for name in IDS for side in ("agent", "user")] + [("telecom", "solo")]
 SECRET = "secret-5d1e"
-needs_data = pytest.mark.skipif(not os.environ.get("AGENT_ENVS_DATA"), reason="AGENT_ENVS_DATA is not set")
 
 
 def made(name, **arguments):
@@ -273,8 +271,8 @@ def test_episodes_leave_the_shared_databases_alone():
     [
         ("retail", {"side": "solo"}, "retail has no solo mode"),
         ("airline", {"side": "solo"}, "airline has no solo mode"),
-        ("retail", {"side": "both"}, "agent or user or solo"),
-        ("retail", {"tasks": "mine"}, "generated or builtin or official"),
+        ("retail", {"side": "both"}, "agent, user, solo"),
+        ("retail", {"tasks": "mine"}, "generated, builtin, official"),
         ("retail", {"user": "you"}, "user='you'; choose scripted, replay, openai"),
         ("retail", {"agent": "me", "side": "user"}, "agent='me'; choose scripted, heuristic, replay"),
         ("retail", {"user": "replay"}, "no words of the user to replay"),
@@ -368,7 +366,7 @@ def test_switches_reach_the_tools():
         assert made("telecom", compat=compat).unwrapped.rules.domain.compat.vpn_leak is leaks
 
 
-@needs_data
+@pytest.mark.data
 @pytest.mark.parametrize(("name", "count"), [("retail", 114), ("airline", 50)])
 def test_official_gold_earns_all_through_gym(name, count):
     env = made(name, tasks="official", reward="without_nl", max_errors=20)
@@ -378,7 +376,7 @@ def test_official_gold_earns_all_through_gym(name, count):
         assert result.success, (place, result.trajectory.turns[-1].results[-1])
 
 
-@needs_data
+@pytest.mark.data
 def test_official_telecom_is_solved_alone():
     env = made("telecom", tasks="official", side="solo")
     failed = []
@@ -386,3 +384,9 @@ def test_official_telecom_is_solved_alone():
         result = agent_envs.run_episode(env, CompanionPolicy("solver"), seed=0, task=place, split="base")
         failed += [] if result.success else [result.trajectory.header.task_id]
     assert failed == []
+
+
+@pytest.mark.parametrize("seed", ["seven", 1.5, -1])
+def test_a_seed_that_is_none_is_refused_as_everywhere(seed):
+    with pytest.raises(gym.error.Error, match=r"[Ss]eed"):
+        made("retail").reset(seed=seed)

@@ -5,19 +5,19 @@ from dataclasses import replace
 
 import pytest
 
-from agent_envs.base.serialization import decode_state, encode_state
-from agent_envs.services.chat import ScriptedChat
 from agent_envs.base.errors import EnvFault
-from agent_envs.services.recording import CallSite
-from agent_envs.services.judges import Verdict
 from agent_envs.base.messages import ToolCall
+from agent_envs.base.serialization import decode_state, encode_state
 from agent_envs.envs.tau2.dialogue import Line
 from agent_envs.envs.tau2.evaluation import Judging, evaluate, expectation_judge, matches, transcript
-from agent_envs.envs.tau2.floor import NullFloor, null_floor
+from agent_envs.envs.tau2.metrics import NullPolicyScore, null_policy_score
 from agent_envs.envs.tau2.task_schema import COMPONENTS, ExpectedAction, read_task
 from agent_envs.envs.tau2.tasks import RowSource
-from tests.tau2.gold import Conversation, gold_conversation
-from tests.tau2.telecom_world import FIXED, domain
+from agent_envs.services.chat import ScriptedChat
+from agent_envs.services.judges import Verdict
+from agent_envs.services.recording import CallSite
+from tests.envs.tau2.gold import Conversation, gold_conversation
+from tests.envs.tau2.telecom_world import FIXED, domain
 
 ADA = {"env_type": "user", "func_name": "set_user_info", "arguments": {"name": "Ada Byron", "phone_number": "555-1001"}}
 ROAMING = {"action_id": "a", "name": "enable_roaming", "arguments": {"customer_id": "C1", "line_id": "L1"}}
@@ -294,5 +294,5 @@ class Three:
 
 def test_the_null_floor():
     source = RowSource("three", Three(), {"train": ("a", "b", "c")})
-    floor = null_floor(FIXED, source, "train")
-    assert floor == NullFloor(passed=2, tasks=3, unjudged=1) and floor.rate == 2 / 3
+    floor = null_policy_score(FIXED, source, "train")
+    assert floor == NullPolicyScore(passed=2, tasks=3, unjudged=1) and floor.rate == 2 / 3

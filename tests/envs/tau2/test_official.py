@@ -16,7 +16,6 @@ TASKS = [
     {"id": "é", "x": {}},
 ]
 SPLITS = {"base": ["é", "b"], "train": ["b"], "test": ["é"]}
-needs_data = pytest.mark.skipif(not os.environ.get("AGENT_ENVS_DATA"), reason="AGENT_ENVS_DATA is not set")
 
 
 @pytest.mark.parametrize("indent", [2, 4])
@@ -63,13 +62,13 @@ def test_unknown_names_are_refused():
             wrong()
 
 
-@needs_data
+@pytest.mark.data
 def test_every_published_file_is_the_published_one():
     for path in BLOBS:
         assert official_bytes(path)
 
 
-@needs_data
+@pytest.mark.data
 @pytest.mark.parametrize(
     ("domain", "splits"),
     [
@@ -88,7 +87,7 @@ def test_official_decks(domain, splits):
     assert [found.task(task_id) for task_id in found.ids] == everything
 
 
-@needs_data
+@pytest.mark.data
 def test_domains_share_their_databases():
     for name in official.DOMAINS:
         original, fixed = load_domain(name), load_domain(name, "fixed")
@@ -99,7 +98,7 @@ def test_domains_share_their_databases():
         load_domain("retail", "tau2-9")
 
 
-@needs_data
+@pytest.mark.data
 def test_telecom_policies():
     manual, workflow = load_domain("telecom"), load_domain("telecom", workflow=True)
     folder = Path(os.environ["AGENT_ENVS_DATA"]) / "tau2/official/data/tau2/domains/telecom"

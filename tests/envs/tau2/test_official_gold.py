@@ -8,19 +8,17 @@ from pathlib import Path
 import pytest
 
 from agent_envs.base.messages import ToolCall
-from agent_envs.envs.tau2.evaluation import evaluate
-from agent_envs.envs.tau2.floor import NullFloor, null_floor
-from agent_envs.envs.tau2.turn_taking import Rules, opened, spoke
-from agent_envs.envs.tau2.official import load_domain
-from agent_envs.envs.tau2.tasks import OfficialSource, tau2_task
-from agent_envs.envs.tau2.metrics import labels, metrics, null_policy
-from agent_envs.envs.tau2.task_states import expected_world, initial_world, same_hashes, same_world
 from agent_envs.core.trajectory import Header, Task, Trajectory, Turn
-from tests.tau2.gold import gold_conversation
-from tests.tau2.vectors import original_domain, vectors_in
+from agent_envs.envs.tau2.evaluation import evaluate
+from agent_envs.envs.tau2.metrics import NullPolicyScore, labels, metrics, null_policy, null_policy_score
+from agent_envs.envs.tau2.official import load_domain
+from agent_envs.envs.tau2.task_states import expected_world, initial_world, same_hashes, same_world
+from agent_envs.envs.tau2.tasks import OfficialSource, tau2_task
+from agent_envs.envs.tau2.turn_taking import Rules, opened, spoke
+from tests.envs.tau2.gold import gold_conversation
+from tests.envs.tau2.vectors import original_domain, vectors_in
 
-DATA = os.environ.get("AGENT_ENVS_DATA")
-pytestmark = pytest.mark.skipif(not DATA, reason="AGENT_ENVS_DATA is not set")
+pytestmark = pytest.mark.data
 SIZES = [("retail", "base", 114), ("airline", "base", 50), ("telecom", "base", 114), ("telecom", "full", 2285)]
 
 
@@ -57,8 +55,12 @@ def test_gold_earns_all(name, split, size, compat):
 
 @pytest.mark.parametrize("name", ["retail", "airline", "telecom"])
 def test_gold_without_its_calls_earns_only_the_floor(name):
-    floors = {"retail": NullFloor(11, 114, 5), "airline": NullFloor(23, 50, 0), "telecom": NullFloor(0, 114, 0)}
-    assert null_floor(load_domain(name), OfficialSource(name), "base") == floors[name]
+    floors = {
+        "retail": NullPolicyScore(11, 114, 5),
+        "airline": NullPolicyScore(23, 50, 0),
+        "telecom": NullPolicyScore(0, 114, 0),
+    }
+    assert null_policy_score(load_domain(name), OfficialSource(name), "base") == floors[name]
 
 
 @pytest.mark.parametrize("name", ["retail", "airline", "telecom"])
@@ -103,7 +105,9 @@ def test_a_solo_agent_that_does_what_is_expected_of_both_earns_all():
 def test_the_fast_comparison_is_the_comparison_of_hashes(name):
     domain, seen = original_domain(name), Counter()
     tasks = {task.id: task for task in official_tasks(name, "full" if name == "telecom" else "base")}
-    for vector in list(vectors_in(Path(DATA) / "tau2" / "vectors" / f"gold-{name}.jsonl"))[::2]:
+    for vector in list(vectors_in(Path(os.environ["AGENT_ENVS_DATA"]) / "tau2" / "vectors" / f"gold-{name}.jsonl"))[
+        ::2
+    ]:
         task = tasks[vector["task_id"]]
         start, expected = initial_world(domain, task), expected_world(domain, task)
         played = gold_conversation(domain, task).world

@@ -2,7 +2,7 @@
 
 import pytest
 
-from agent_envs.envs.tau2.record_schema import Anything, Closed, Default, Each, Maybe, ShapeError, Tagged, shaped
+from agent_envs.envs.tau2.record_schema import Anything, Closed, Default, Each, Maybe, SchemaError, Tagged, shaped
 
 SHAPE = {
     "name": str,
@@ -45,7 +45,7 @@ def test_values_are_read_and_ordered_as_declared():
     ],
 )  # fmt: skip
 def test_what_does_not_fit_is_refused_by_its_place(wrong):
-    with pytest.raises(ShapeError, match=rf"^value\.{next(iter(wrong))}"):
+    with pytest.raises(SchemaError, match=rf"^value\.{next(iter(wrong))}"):
         shaped(VALUE | wrong, SHAPE)
 
 
@@ -58,7 +58,7 @@ def test_what_does_not_fit_is_refused_by_its_place(wrong):
 )  # fmt: skip
 def test_whole_numbers_are_read_as_the_originals_models_read_them(value, number):
     if number is None:
-        with pytest.raises(ShapeError, match="a whole number is needed"):
+        with pytest.raises(SchemaError, match="a whole number is needed"):
             shaped(value, int)
     else:
         assert shaped(value, int) == number
@@ -66,23 +66,23 @@ def test_whole_numbers_are_read_as_the_originals_models_read_them(value, number)
 
 @pytest.mark.parametrize("value", ["nan", "inf", "-Infinity", "1e999", "\u0661", float("nan"), 10**400])
 def test_numbers_are_finite(value):
-    with pytest.raises(ShapeError, match="a number is needed"):
+    with pytest.raises(SchemaError, match="a number is needed"):
         shaped(value, float)
 
 
 def test_missing_members_and_other_kinds_are_refused():
-    with pytest.raises(ShapeError, match=r"place\.name: is missing"):
+    with pytest.raises(SchemaError, match=r"place\.name: is missing"):
         shaped({"size": 1}, SHAPE, "place")
-    with pytest.raises(ShapeError, match="an object"):
+    with pytest.raises(SchemaError, match="an object"):
         shaped([VALUE], SHAPE)
-    with pytest.raises(ShapeError, match=r"value\[1\]: a text"):
+    with pytest.raises(SchemaError, match=r"value\[1\]: a text"):
         shaped(["a", 1], [str])
 
 
 def test_closed_records_refuse_members_of_other_names():
     shape = Closed({"a": Default(int, 1)})
     assert shaped({}, shape) == {"a": 1}
-    with pytest.raises(ShapeError, match=r"value\.b"):
+    with pytest.raises(SchemaError, match=r"value\.b"):
         shaped({"b": 1}, shape)
 
 
@@ -91,5 +91,5 @@ def test_tagged_records_take_the_shape_that_they_name():
     assert shaped({"kind": "cash", "number": "1"}, shape) == {"kind": "cash"}
     assert shaped({"number": "1", "kind": "card"}, shape) == {"kind": "card", "number": "1"}
     for wrong in ({"kind": "coin"}, {"kind": []}, {}, "cash", {"kind": "card"}):
-        with pytest.raises(ShapeError):
+        with pytest.raises(SchemaError):
             shaped(wrong, shape)

@@ -6,8 +6,8 @@ import pytest
 
 from agent_envs.envs.tau2.compat import Compat
 from agent_envs.envs.tau2.database import Database, original_hash, same
-from agent_envs.envs.tau2.retail import SHAPES, retail
 from agent_envs.envs.tau2.record_schema import shaped
+from agent_envs.envs.tau2.retail import SHAPES, retail
 from agent_envs.envs.tau2.toolkit import FRESH, call
 
 ADDRESS = {"address1": "1 Loop", "address2": "", "city": "Byte", "country": "USA", "state": "CA", "zip": "90210"}

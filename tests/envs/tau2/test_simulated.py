@@ -1,22 +1,22 @@
 """Conversations with simulated users through the Gym ids: outcomes, forks, chance, faults, models."""
 
-import os
-
 import gymnasium as gym
 import pytest
 
 import agent_envs
 from agent_envs import EnvFault, UsageError, fork, restore, snapshot
-from agent_envs.services.chat import ScriptedChat
-from agent_envs.services.recording import Recording
 from agent_envs.base.jsonl_log import read_journal
-from agent_envs.rollout.policy import CompanionPolicy, NullPolicy, core_of
 from agent_envs.core.snapshot import Snapshot
+from agent_envs.core.wrapper_stack import core_of
 from agent_envs.envs.tau2.builtin import SPLITS
 from agent_envs.envs.tau2.metrics import metrics
+from agent_envs.envs.tau2.users.chat import ChatPartner
+from agent_envs.rollout.policy import CompanionPolicy, NullPolicy
+from agent_envs.services.chat import ScriptedChat
+from agent_envs.services.recording import Recording
+from agent_envs.services.run_services import Services
 
 IDS = {name: f"agent_envs/Tau2{name.title()}-v0" for name in ("retail", "airline", "telecom")}
-needs_data = pytest.mark.skipif(not os.environ.get("AGENT_ENVS_DATA"), reason="AGENT_ENVS_DATA is not set")
 
 
 def played(env, kind="solver", task=0, split="test"):
@@ -54,7 +54,7 @@ def test_the_heuristic_stands_between_the_solver_and_nobody(name):
     assert 12 <= solved <= 54
 
 
-@needs_data
+@pytest.mark.data
 @pytest.mark.parametrize("name", IDS)
 def test_official_gold_has_the_same_outcome_with_scripted_users(name):
     env = gym.make(IDS[name], tasks="official", reward="without_nl", max_errors=20)
@@ -156,7 +156,7 @@ def test_a_customer_who_leaves_before_the_first_turn_is_asked_again_when_a_run_g
     for mode, words in (("record", "###STOP###"), ("replay", ""), ("record", "Hello, a lamp."), ("replay", "")):
         env = gym.make(IDS["retail"], user=ScriptedChat(lambda request, words=words: words))
         with Recording(tmp_path / "r.jsonl", mode) as recording:
-            core_of(env).recording = recording
+            core_of(env).services = Services(recording)
             if words == "Hello, a lamp." or len(list(read_journal(tmp_path / "r.jsonl"))) > 2:
                 assert "a lamp" in env.reset(seed=0, options={"task": 0, "split": "test"})[0]
                 continue
@@ -165,7 +165,8 @@ def test_a_customer_who_leaves_before_the_first_turn_is_asked_again_when_a_run_g
         assert caught.value.retryable is (mode == "record")
 
 
-def test_the_solver_asks_no_live_user():
+def test_the_solver_asks_no_live_user(monkeypatch):
+    monkeypatch.setitem(ChatPartner.__init__.__kwdefaults__, "wait", lambda seconds: None)  # between attempts
     env = gym.make(IDS["retail"], user="openai:some-model@http://127.0.0.1:9/v1")
     assert env.unwrapped.live_service.startswith("openai:")
     with pytest.raises(EnvFault):

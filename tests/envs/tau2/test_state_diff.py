@@ -1,4 +1,4 @@
-"""What differs between two worlds: all of it, and in a reader's words."""
+"""The diff of two database states is complete, and each difference is printed in a short readable form."""
 
 from hypothesis import given, settings
 from hypothesis import strategies as st

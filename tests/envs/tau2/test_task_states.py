@@ -8,14 +8,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agent_envs.base.serialization import canonical_json
 from agent_envs.base.errors import ReplayMismatch, UsageError
 from agent_envs.base.messages import ToolCall
+from agent_envs.base.serialization import canonical_json
 from agent_envs.envs.tau2.database import thawed
 from agent_envs.envs.tau2.dialogue import Line, ToolReply
 from agent_envs.envs.tau2.evaluation import evaluate
 from agent_envs.envs.tau2.task_schema import read_task
-from agent_envs.envs.tau2.toolkit import FRESH, call, run_function
 from agent_envs.envs.tau2.task_states import (
     expected_world,
     initial_world,
@@ -23,13 +22,12 @@ from agent_envs.envs.tau2.task_states import (
     same_hashes,
     same_world,
 )  # fmt: skip
-from tests.tau2.gold import Conversation
-from tests.tau2.telecom_world import FIXED, domain
-from tests.tau2.test_retail import SHOP
-from tests.tau2.vectors import original_domain, vectors_in
+from agent_envs.envs.tau2.toolkit import FRESH, call, run_function
+from tests.envs.tau2.gold import Conversation
+from tests.envs.tau2.telecom_world import FIXED, domain
+from tests.envs.tau2.test_retail import SHOP
+from tests.envs.tau2.vectors import original_domain, vectors_in
 
-DATA = os.environ.get("AGENT_ENVS_DATA")
-needs_data = pytest.mark.skipif(not DATA, reason="AGENT_ENVS_DATA is not set")
 ADA = {"env_type": "user", "func_name": "set_user_info", "arguments": {"name": "Ada Byron", "phone_number": "555-1001"}}
 
 
@@ -44,11 +42,11 @@ def asking(name, content, error=False, side="user", arguments="{}", answered="ca
     return asked, Line("environment", results=(ToolReply(answered, name, content, error, side),))
 
 
-@needs_data
+@pytest.mark.data
 @pytest.mark.parametrize("name", ["airline", "retail", "telecom"])
 def test_what_lines_rebuild_is_what_was_played(name):
     played_domain, fresh_or_not = original_domain(name), []
-    vectors = list(vectors_in(Path(DATA) / "tau2" / "vectors" / f"random-{name}.jsonl"))[::2]
+    vectors = list(vectors_in(Path(os.environ["AGENT_ENVS_DATA"]) / "tau2" / "vectors" / f"random-{name}.jsonl"))[::2]
     for vector in vectors:
         start, solo = FRESH, vector.get("solo_mode", False)
         for action in vector["init"]:

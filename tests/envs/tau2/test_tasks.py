@@ -7,17 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from agent_envs.base.serialization import decode_state, encode_state
 from agent_envs.base.errors import UsageError
-from agent_envs.evaluation.suites.plan import Choice, adhoc_suite
+from agent_envs.base.serialization import decode_state, encode_state
 from agent_envs.envs.tau2.database import thawed
 from agent_envs.envs.tau2.official import DOMAINS, deck
 from agent_envs.envs.tau2.task_schema import FunctionCall, Instructions
 from agent_envs.envs.tau2.tasks import OfficialSource, RowSource, core_task, drawn_split, read_task, tau2_task
-from tests.tau2.vectors import vector_task, vectors_in
+from agent_envs.evaluation.suites.plan import Choice, adhoc_suite
+from tests.envs.tau2.vectors import vector_task, vectors_in
 
-DATA = os.environ.get("AGENT_ENVS_DATA")
-needs_data = pytest.mark.skipif(not DATA, reason="AGENT_ENVS_DATA is not set")
 TOLD = {
     "domain": "retail", "reason_for_call": "A cup.\nA red one.", "known_info": "You are Ada.", "unknown_info": None,
     "task_instructions": "Be brief.",
@@ -108,7 +106,7 @@ def test_sources_parse_what_is_asked_for_and_once():
     assert rows.asked == ["b", "c"]
 
 
-@needs_data
+@pytest.mark.data
 @pytest.mark.parametrize("domain", DOMAINS)
 def test_every_split_of_the_official_tasks(domain):
     source = OfficialSource(domain)
@@ -127,7 +125,7 @@ def test_every_split_of_the_official_tasks(domain):
     assert source.digest != OfficialSource(domain, seed=1).digest and len(source.digest) == 64
 
 
-@needs_data
+@pytest.mark.data
 def test_the_pool_is_drawn_over_the_three_domains():
     pooled = {domain: drawn_split(domain, "pooled_test20") for domain in DOMAINS}
     assert sum(map(len, pooled.values())) == 56 == round(0.2 * 278)
@@ -149,14 +147,14 @@ def test_the_pool_is_drawn_over_the_three_domains():
         OfficialSource("mock")
 
 
-@needs_data
+@pytest.mark.data
 @pytest.mark.parametrize("domain", DOMAINS)
 def test_every_official_task_is_read_and_is_the_recorded_one(domain):
     found = deck(domain)
     tasks = {task_id: read_task(found.task(task_id), domain) for task_id in found.ids}
     assert all(task.id == task_id and task.criteria.basis for task_id, task in tasks.items())
     assert sum(task.criteria.needs_judge for task in tasks.values()) == {"retail": 40}.get(domain, 0)
-    for vector in vectors_in(Path(DATA) / "tau2" / "vectors" / f"gold-{domain}.jsonl"):
+    for vector in vectors_in(Path(os.environ["AGENT_ENVS_DATA"]) / "tau2" / "vectors" / f"gold-{domain}.jsonl"):
         recorded, ours = vector_task(vector), tasks[vector["task_id"]]
         assert recorded.initial_actions == ours.initial_actions
         assert [(a.requestor, a.name, a.arguments, a.compared) for a in recorded.criteria.actions] == [
@@ -168,7 +166,7 @@ def test_every_official_task_is_read_and_is_the_recorded_one(domain):
         assert len(recorded.criteria.nl_assertions) == len(ours.criteria.nl_assertions)
 
 
-@needs_data
+@pytest.mark.data
 def test_the_longest_official_id_fits_into_a_suite():
     longest = max(deck("telecom").split("full"), key=len)
     assert len(longest) > 200

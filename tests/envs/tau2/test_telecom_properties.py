@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from agent_envs.base.serialization import decode_state, encode_state
 from agent_envs.envs.tau2.database import lenient_hash, original_hash, same
 from agent_envs.envs.tau2.toolkit import call
-from tests.tau2.telecom_world import FIXED, ada, domain
+from tests.envs.tau2.telecom_world import FIXED, ada, domain
 
 # Likely values come first and often; the rest is what a careless agent sends.
 ODD = ["", "X", 7, None, ["C1"], {}]

@@ -7,11 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.tau2.vectors import main, replay_file, vectors_in
+from tests.envs.tau2.vectors import main, replay_file, vectors_in
 
-DATA = os.environ.get("AGENT_ENVS_DATA")
-VECTORS = Path(DATA or ".") / "tau2" / "vectors"
-pytestmark = pytest.mark.skipif(not DATA, reason="AGENT_ENVS_DATA is not set")
+VECTORS = Path(os.environ.get("AGENT_ENVS_DATA", "")) / "tau2" / "vectors"
+pytestmark = pytest.mark.data
 EVALUATED = [
     f"evaluated {member}"
     for member in (

@@ -1,4 +1,4 @@
-"""Replay recorded vectors of the original and compare: `python -m tests.tau2.vectors FOLDER [--domain D]`.
+"""Replay recorded vectors of the original and compare: `python -m tests.envs.tau2.vectors FOLDER [--domain D]`.
 
 A vector file is JSONL; a line is one episode on a fresh database, either a gold trajectory or a random sequence of calls.
 Exit status 1 on any difference.
@@ -14,17 +14,17 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from agent_envs.base.serialization import canonical_json
 from agent_envs.base.errors import AgentEnvsError
 from agent_envs.base.messages import ToolCall
+from agent_envs.base.serialization import canonical_json
 from agent_envs.envs.tau2.database import lenient_hash, original_hash
 from agent_envs.envs.tau2.dialogue import Line, ToolReply
 from agent_envs.envs.tau2.evaluation import Evaluation, evaluate
-from agent_envs.envs.tau2.floor import IDLE
+from agent_envs.envs.tau2.metrics import IDLE
 from agent_envs.envs.tau2.official import load_domain
 from agent_envs.envs.tau2.task_schema import Tau2Task, read_task
-from agent_envs.envs.tau2.toolkit import FRESH, Domain, DomainState, FunctionOutcome, ToolOutcome, call, run_function
 from agent_envs.envs.tau2.task_states import initial_world
+from agent_envs.envs.tau2.toolkit import FRESH, Domain, DomainState, FunctionOutcome, ToolOutcome, call, run_function
 
 SHOWN = 5
 # Errors whose text is the original's own; of all others (Python's, pydantic's) only the flag is compared.
@@ -248,7 +248,7 @@ def replay_file(path: Path, domain: str | None = None) -> tuple[int, Tally]:
 
 def main(arguments: list[str] | None = None) -> int:
     """Replay every file of a folder: the exit status."""
-    parser = argparse.ArgumentParser(prog="python -m tests.tau2.vectors", description=__doc__.split("\n")[0])
+    parser = argparse.ArgumentParser(prog="python -m tests.envs.tau2.vectors", description=__doc__.split("\n")[0])
     parser.add_argument("folder", type=Path, help="a folder with *.jsonl vectors")
     parser.add_argument("--domain", help="replay this domain's vectors alone")
     chosen = parser.parse_args(arguments)

@@ -3,10 +3,10 @@
 import random
 from dataclasses import dataclass, replace
 
-from agent_envs.envs.text_games.game import Action, Moved, TextGame
-from agent_envs.envs.text_games.seeded import Content, SeededSource
 from agent_envs.base.serialization import state_type
 from agent_envs.core.env import register_companions
+from agent_envs.envs.text_games.game import Action, Moved, TextGame
+from agent_envs.envs.text_games.seeded import Content, GameSource
 
 PROMPT = "You are in a corridor. Your goal is to {goal}.\n{actions}\n{format}\n"
 
@@ -71,7 +71,7 @@ class CorridorGame(TextGame):
         self, *, max_turns=None, reward="binary", on_invalid="default", prompt_role="system", goal="", render_mode=None
     ):
         self.render_mode = render_mode
-        source = SeededSource("corridor", (lambda seed: replace(make(seed), question=goal)) if goal else make)
+        source = GameSource("corridor", (lambda seed: replace(make(seed), question=goal)) if goal else make)
         more = {"reward": reward, "on_invalid": on_invalid, "prompt_role": prompt_role}
         self.play_game(Corridor(), source, max_turns=max_turns, most_turns=10, **more)
 

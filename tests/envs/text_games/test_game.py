@@ -1,15 +1,15 @@
-"""What all games as text share, on a corridor: prompt, parser, invalid turns, rewards, limits, metrics, snapshots."""
+"""The shared base of text games renders, parses, rewards, limits and snapshots a small corridor game correctly."""
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agent_envs import Snapshot, check_turn_env, fork, restore, snapshot
-from agent_envs.envs.text_games.game import PROTOCOL, Action, numbered
-from agent_envs.envs.text_games.scoring import MOVE, PENALTY, REWARDS, Facts, facts_of, metrics_of
 from agent_envs.base.errors import UsageError
 from agent_envs.base.protocol import Malformed, Say
-from tests.babyai.corridor import CorridorGame
+from agent_envs.envs.text_games.game import PROTOCOL, Action, numbered
+from agent_envs.envs.text_games.scoring import MOVE, PENALTY, REWARDS, Facts, facts_of, metrics_of
+from tests.envs.text_games.corridor import CorridorGame
 
 ON, BACK, WAIT = "ACTION: step forward", "ACTION: step back", "ACTION: wait"
 
@@ -234,11 +234,11 @@ def test_metrics_tell_of_valid_turns_progress_and_the_games_own_reward():
 @pytest.mark.parametrize(
     ("arguments", "why"),
     [
-        ({"reward": "gold"}, "reward='gold' is not known; give one of binary, native"),
+        ({"reward": "gold"}, "reward='gold'; give one of binary, native"),
         ({"reward": 1}, "reward=1"),
-        ({"on_invalid": "retry"}, "on_invalid='retry' is not known; give one of default, end"),
-        ({"prompt_role": "tool"}, "prompt_role='tool' is not known; give one of system, user"),
-        ({"max_turns": 0}, "max_turns=0 is not possible"),
+        ({"on_invalid": "retry"}, "on_invalid='retry'; give one of default, end"),
+        ({"prompt_role": "tool"}, "prompt_role='tool'; give one of system, user"),
+        ({"max_turns": 0}, "max_turns=0; give a whole number"),
         ({"max_turns": True}, "max_turns=True"),
         ({"max_turns": 10**99}, "max_turns=an integer of 329 bits"),
         ({"max_turns": "5"}, "max_turns='5'"),

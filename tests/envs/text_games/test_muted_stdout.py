@@ -6,15 +6,15 @@ import threading
 
 import pytest
 
-from agent_envs.envs.text_games.muted_stdout import quiet
+from agent_envs.envs.text_games.muted_stdout import muted_stdout
 
 
 def test_what_is_printed_inside_is_dropped_and_outside_is_not(capsys):
     before = sys.stdout
     print("one")
-    with quiet():
+    with muted_stdout():
         print("two")
-        with quiet():
+        with muted_stdout():
             sys.stdout.writelines(["three"])
         print("four", flush=True)
         print("five", file=sys.stderr)
@@ -23,7 +23,7 @@ def test_what_is_printed_inside_is_dropped_and_outside_is_not(capsys):
 
 
 def test_an_error_ends_the_quiet(capsys):
-    with pytest.raises(KeyError), quiet():
+    with pytest.raises(KeyError), muted_stdout():
         raise KeyError
     print("heard")
     assert capsys.readouterr().out == "heard\n"
@@ -33,7 +33,7 @@ def test_other_threads_print_on(capsys):
     inside, printed = threading.Event(), threading.Event()
 
     def silent():
-        with quiet():
+        with muted_stdout():
             print("dropped")
             inside.set()
             printed.wait(10)
@@ -49,7 +49,7 @@ def test_other_threads_print_on(capsys):
 
 def test_a_stream_that_was_changed_inside_stays(monkeypatch):
     mine = io.StringIO()
-    with quiet():
+    with muted_stdout():
         monkeypatch.setattr(sys, "stdout", mine)
     assert sys.stdout is mine
     print("heard")

@@ -6,10 +6,11 @@ import gymnasium as gym
 import pytest
 
 import agent_envs
-from agent_envs.services.chat import ScriptedChat
 from agent_envs.base.errors import EnvFault, UsageError
-from agent_envs.services.recording import Recording, read_answers
 from agent_envs.envs.tool_reasoning.env import ToolReasoning
+from agent_envs.services.chat import ScriptedChat
+from agent_envs.services.recording import Recording, read_answers
+from agent_envs.services.run_services import Services
 
 ID = "agent_envs/ToolReasoning-v0"
 
@@ -178,7 +179,7 @@ def test_forks_go_their_own_ways_with_their_own_names():
 def test_a_recorded_program_replays_without_a_sandbox(tmp_path, monkeypatch):
     def play(recording):
         env = begun()
-        env.unwrapped.recording = recording
+        env.unwrapped.services = Services(recording)
         env.reset(seed=0, options={"task": 1, "split": "test"})
         steps = [env.step(run(code)) for code in ("a = 3", "a + 1", "a +", "import time\ntime.time()")]
         return steps, env.unwrapped.episode.state
@@ -196,7 +197,7 @@ def test_a_recorded_program_replays_without_a_sandbox(tmp_path, monkeypatch):
     with Recording(tmp_path / "externals.jsonl", "replay") as recording:
         assert play(recording) == first
         env = begun()
-        env.unwrapped.recording = recording
+        env.unwrapped.services = Services(recording)
         env.reset(seed=0, options={"task": 1, "split": "test"})
         with pytest.raises(EnvFault, match="no recording"):
             env.step(run("print('never recorded')"))

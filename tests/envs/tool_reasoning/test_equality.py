@@ -8,12 +8,12 @@ from threading import Thread
 import pytest
 
 from agent_envs.base.errors import EnvFault, MissingExtra, UsageError
-from agent_envs.services.recording import CallSite, ExternalPort, Recording
-from agent_envs.tools.sandbox import Limits
 from agent_envs.envs.tool_reasoning import equality as module
 from agent_envs.envs.tool_reasoning.equality import EQUALITIES, PACKAGE, SPEC, VERSION, Verdict, make_equality
-from tests.math_answers.pairs import EQUAL, UNEQUAL
-from tests.sandbox.backends import PROMISED, need
+from agent_envs.services.recording import CallSite, ExternalPort, Recording
+from agent_envs.tools.sandbox import Limits
+from tests.grading.math.pairs import EQUAL, UNEQUAL
+from tests.tools.sandbox.backends import PROMISED, need
 
 HOSTILE = (
     "\"'\\\n7", '"""\n__import__("os").abort()\n"""', "']); True #", "%s %(answer)s {answer}", "__import__", "\\", "}", "{",

@@ -9,14 +9,15 @@ import pytest
 
 import agent_envs
 from agent_envs.base.errors import EnvFault, UsageError
-from agent_envs.evaluation.runs.evaluate import evaluate
-from agent_envs.evaluation.suites.plan import Choice, adhoc_suite, entry_env, plan_of
-from agent_envs.evaluation.runs.run_folder import Settings, open_run
 from agent_envs.evaluation.html.view import write_view
-from agent_envs.services.recording import Recording, read_answers
+from agent_envs.evaluation.runs.evaluate import evaluate
+from agent_envs.evaluation.runs.run_folder import Settings, open_run
+from agent_envs.evaluation.suites.plan import Choice, adhoc_suite, entry_env, plan_of
 from agent_envs.rollout.policy import CompanionPolicy, Reply
 from agent_envs.rollout.run_log import RunLog
 from agent_envs.rollout.run_many import run_many
+from agent_envs.services.recording import Recording, read_answers
+from agent_envs.services.run_services import Services
 from tests.servers import FaultServer
 
 ID = "agent_envs/ToolReasoning-v0"
@@ -144,7 +145,7 @@ def test_a_run_over_the_web_is_replayed_without_it(tmp_path, monkeypatch, style,
         assert len(played) == 6
         for row in played:
             env = entry_env(row.entry)
-            env.unwrapped.recording = recording
+            env.unwrapped.services = Services(recording)
             again = agent_envs.replay(env, row.result.trajectory)
             assert again.turns == row.result.trajectory.turns and env.unwrapped.live_service == ""
         log = RunLog(tmp_path / "again.jsonl", {}, recording)
@@ -228,7 +229,8 @@ def test_a_key_that_is_missing_is_told_before_an_episode_begins(tmp_path, monkey
     with pytest.raises(UsageError, match=name):
         env.reset(seed=0)
     (tmp_path / "externals.jsonl").touch()
-    with Recording(tmp_path / "externals.jsonl", "replay") as env.unwrapped.recording:
+    with Recording(tmp_path / "externals.jsonl", "replay") as recording:
+        env.unwrapped.services = Services(recording)
         env.reset(seed=0)
     without = {"tools": ["python"]} if "retriever" in arguments else {"tools": ["search"]}
     gym.make(ID, **arguments, **without).reset(seed=0)

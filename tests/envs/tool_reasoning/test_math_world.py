@@ -11,12 +11,12 @@ from functools import cache
 
 import pytest
 
-from agent_envs.base.serialization import decode_state, encode_state, sha256_text
 from agent_envs.base.errors import UsageError
+from agent_envs.base.serialization import decode_state, encode_state, sha256_text
+from agent_envs.core.trajectory import Task
 from agent_envs.datasets.world.names import name_words
 from agent_envs.envs.tool_reasoning.content import ToolReasoningData, ToolReasoningScenario, labels_of
 from agent_envs.envs.tool_reasoning.math_world import KINDS, SIZES, SUBJECTS, MathWorldSource
-from agent_envs.core.trajectory import Task
 
 RUN_ALL = """
 import contextlib, io, json, sys

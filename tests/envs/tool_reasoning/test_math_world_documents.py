@@ -7,12 +7,12 @@ from functools import cache
 import bm25s
 import pytest
 
+from agent_envs.core.trajectory import Task
 from agent_envs.datasets.world import WorldConfig, get_world
 from agent_envs.datasets.world.relations import kinds
 from agent_envs.envs.tool_reasoning.content import ToolReasoningScenario
 from agent_envs.envs.tool_reasoning.math_world import MathWorldSource, NumberWorld, documents, links, number_world
 from agent_envs.envs.tool_reasoning.math_world.almanac import wordings
-from agent_envs.core.trajectory import Task
 
 STOP = frozenset("a an and as at by for has have in is it its of on that the to was".split())
 

@@ -23,7 +23,7 @@ from agent_envs.envs.tool_reasoning.math_world.problem import (
     listed,
     worded,
 )
-from tests.tool_reasoning.brute_force import BRUTE_FORCE
+from tests.envs.tool_reasoning.brute_force import BRUTE_FORCE
 
 EVERY = [kind for kinds in KINDS.values() for kind in kinds]
 by_name = pytest.mark.parametrize("kind", EVERY, ids=[kind.name for kind in EVERY])

@@ -10,11 +10,12 @@ import gymnasium as gym
 import pytest
 
 import agent_envs
-from agent_envs.tools import sandbox
-from agent_envs.services.recording import Recording, read_answers
-from agent_envs.tools.sandbox import BACKENDS, close_sandboxes, sandbox_version
 from agent_envs.envs.tool_reasoning.equality import PACKAGE
-from tests.sandbox.backends import PROMISED, need
+from agent_envs.services.recording import Recording, read_answers
+from agent_envs.services.run_services import Services
+from agent_envs.tools import sandbox
+from agent_envs.tools.sandbox import BACKENDS, close_sandboxes, sandbox_version
+from tests.tools.sandbox.backends import PROMISED, need
 
 ID = "agent_envs/ToolReasoning-v0"
 BLOCKED = """
@@ -25,11 +26,13 @@ for name in ("pydantic_monty", "math_verify", "sympy"):
 import agent_envs.tools.sandbox
 def forbidden(*arguments, **named):
     raise AssertionError("a replay opened a sandbox")
-agent_envs.tools.sandbox._house = forbidden
+agent_envs.tools.sandbox._pool = forbidden
 import gymnasium as gym
 from agent_envs.services.recording import Recording
+from agent_envs.services.run_services import Services
 env = gym.make("agent_envs/ToolReasoning-v0", sandbox=sys.argv[2], equality=sys.argv[3], cpu_seconds=0.3)
-with Recording(Path(sys.argv[1]), "replay") as env.unwrapped.recording:
+with Recording(Path(sys.argv[1]), "replay") as recording:
+    env.unwrapped.services = Services(recording)
     env.reset(seed=0, options={"task": 1, "split": "test"})
     for action in Path(sys.argv[4]).read_text(encoding="utf-8").split("\\n---\\n"):
         print(env.step(action)[:4])
@@ -54,7 +57,7 @@ def backend(request):
 
 def begun(backend, recording=None, **arguments):
     env = gym.make(ID, sandbox=backend, max_programs=100, max_generations=100, **arguments)
-    env.unwrapped.recording = recording
+    env.unwrapped.services = Services(recording)
     env.reset(seed=0, options={"task": 1, "split": "test"})
     return env
 
@@ -139,8 +142,8 @@ def test_an_episode_survives_its_workers(backend):
     env = begun(backend)
     env.step(run("rows = []"))
     for number in range(6):
-        with sandbox._SHELF._lock:
-            idle = [session for several in sandbox._SHELF._idle.values() for session in several]
+        with sandbox._SESSION_CACHE._lock:
+            idle = [session for several in sandbox._SESSION_CACHE._idle.values() for session in several]
         living = [session._live.interpreter for session in idle if session._live.interpreter is not None]
         assert living
         for interpreter in living:
@@ -159,7 +162,7 @@ def test_a_replay_needs_no_sandbox_and_no_package(backend, equality, tmp_path):
     externals = tmp_path / "externals.jsonl"
     with Recording(externals, "record") as recording:
         env = gym.make(ID, sandbox=backend, equality=equality, cpu_seconds=0.3)
-        env.unwrapped.recording = recording
+        env.unwrapped.services = Services(recording)
         env.reset(seed=0, options={"task": 1, "split": "test"})
         steps = [env.step(action)[:4] for action in actions]
     ports = [row["port"] for row in read_answers(externals)]

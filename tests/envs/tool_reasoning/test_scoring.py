@@ -3,8 +3,8 @@
 import gymnasium as gym
 import pytest
 
-from agent_envs.envs.tool_reasoning.scoring import worked_out
 from agent_envs.core.trajectory import Task
+from agent_envs.envs.tool_reasoning.scoring import worked_out
 
 PAIRED = "<think>so</think>\n"
 

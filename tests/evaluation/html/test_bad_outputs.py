@@ -1,4 +1,4 @@
-"""Where a page cannot be written: one line that names the place, and an older page stays whole."""
+"""A page that cannot be written raises a one-line error with its path, and an older page stays intact."""
 
 import resource
 import signal
@@ -9,7 +9,7 @@ import pytest
 from agent_envs import UsageError
 from agent_envs.evaluation.html.page import Page, write_page
 from agent_envs.evaluation.html.view import write_view
-from tests.evaluation.test_view import plain_run
+from tests.evaluation.html.test_view import plain_run
 
 PAGE = Page("A page", "Words.")
 

@@ -10,26 +10,26 @@ import gymnasium as gym
 import pytest
 
 from agent_envs import register_companions
-from agent_envs.base.serialization import canonical_json
-from agent_envs.core.env import Episode, Outcome
 from agent_envs.base.errors import UsageError
-from agent_envs.evaluation.runs.evaluate import evaluate
+from agent_envs.base.jsonl_log import Journal, read_journal
+from agent_envs.base.messages import Message
+from agent_envs.base.serialization import canonical_json
+from agent_envs.core.conversation_view import Check, ConversationView, Participant, ViewEntry
+from agent_envs.core.env import Episode, Outcome
 from agent_envs.evaluation.html.conversation_html import LONGEST_HEAD, MOST_CHECKS, MOST_ENTRIES, Talk
 from agent_envs.evaluation.html.page import Page, Transcript, draw, render
-from agent_envs.evaluation.suites.plan import Choice, adhoc_suite
-from agent_envs.evaluation.runs.run_folder import Settings, open_run
 from agent_envs.evaluation.html.view import write_view
+from agent_envs.evaluation.runs.evaluate import evaluate
+from agent_envs.evaluation.runs.run_folder import Settings, open_run
+from agent_envs.evaluation.suites.plan import Choice, adhoc_suite
 from agent_envs.services.recording import CallSite, ExternalPort
-from agent_envs.base.jsonl_log import Journal, read_journal
-from agent_envs.core.conversation_view import Check, Lane, LaneEntry, Lanes
-from agent_envs.base.messages import Message
-from tests.evaluation.test_page import Reader
-from tests.evaluation.test_view import FORBIDDEN, checked, texts
+from tests.evaluation.html.test_page import Reader
+from tests.evaluation.html.test_view import FORBIDDEN, checked, texts
 from tests.hostile_texts import EVERYTHING, HOSTILE, episode
 from tests.toy import Guess, solver
 
-SIDES = (Lane("agent", "played by the policy"), Lane("customer", "simulated"))
-ID, SILENT, ASKING = "toy/Lanes-v0", "toy/Silent-v0", "toy/Asking-v0"
+SIDES = (Participant("agent", "played by the policy"), Participant("customer", "simulated"))
+ID, SILENT, ASKING = "toy/ConversationView-v0", "toy/Silent-v0", "toy/Asking-v0"
 
 
 class Told(Guess):
@@ -40,7 +40,7 @@ class Asking(Guess):
     """Guess in which every turn asks a service for its opinion."""
 
     def _advance(self, episode: Episode, action: str) -> Outcome:
-        port = ExternalPort("opinion", self.asked, recording=self.recording)
+        port = ExternalPort("opinion", self.asked, recording=self.services.recording)
         said = port.call({"action": action}, CallSite(episode.key, episode.header.branch, len(episode.turns)))
         outcome = super()._advance(episode, action)
         return replace(outcome, observation=(*outcome.observation, Message("user", said, "user")))
@@ -53,18 +53,18 @@ class Asking(Guess):
 LIVE: list[Any] = []
 
 
-def told(env: gym.Env[Any, Any]) -> Lanes:
+def told(env: gym.Env[Any, Any]) -> ConversationView:
     core = env.unwrapped
     assert isinstance(core, Guess)
-    entries = [LaneEntry("customer", "words", text="Only lanes tell this.")]
+    entries = [ViewEntry("customer", "words", text="Only lanes tell this.")]
     for turn in core.episode.turns:
-        call = LaneEntry("agent", "call", "guess", f'text="{turn.action}"', turn=turn.index)
-        entries += [call, LaneEntry("agent", "result", "guess", f"turn {turn.index}", turn=turn.index)]
-    return Lanes(SIDES, tuple(entries), (("score", "1"),), (Check("Expected", "the number", "found", True),))
+        call = ViewEntry("agent", "call", "guess", f'text="{turn.action}"', turn=turn.index)
+        entries += [call, ViewEntry("agent", "result", "guess", f"turn {turn.index}", turn=turn.index)]
+    return ConversationView(SIDES, tuple(entries), (("score", "1"),), (Check("Expected", "the number", "found", True),))
 
 
-register_companions(Told, solver=solver, lanes=told)
-register_companions(Asking, solver=solver, lanes=told)
+register_companions(Told, solver=solver, conversation_view=told)
+register_companions(Asking, solver=solver, conversation_view=told)
 
 
 @pytest.fixture(autouse=True)
@@ -89,27 +89,27 @@ def shown(tmp_path: Path) -> str:
 
 
 def test_lanes_have_names_and_entries_belong_to_them() -> None:
-    for lanes in ((), (Lane(""),), (Lane("a"), Lane("a")), tuple(map(Lane, "abc"))):
-        with pytest.raises(UsageError, match="1 to 2 lanes"):
-            Lanes(lanes, ())
+    for lanes in ((), (Participant(""),), (Participant("a"), Participant("a")), tuple(map(Participant, "abc"))):
+        with pytest.raises(UsageError, match="1 to 2 participants"):
+            ConversationView(lanes, ())
     with pytest.raises(UsageError, match="an entry is of 'x'"):
-        Lanes((Lane("a"),), (LaneEntry("x", "words"),))
-    assert Lanes((Lane("a"),), (LaneEntry("", "note"),)).checks == ()
+        ConversationView((Participant("a"),), (ViewEntry("x", "words"),))
+    assert ConversationView((Participant("a"),), (ViewEntry("", "note"),)).checks == ()
 
 
 def test_what_a_side_does_without_another_between_stands_together() -> None:
     long = ", ".join(f"name_{n}=1" for n in range(100))
     entries = (
-        LaneEntry("agent", "words", text="Hello.", turn=1),
-        LaneEntry("agent", "call", "look", "a=1", turn=1),
-        LaneEntry("agent", "result", "look", "found", turn=1),
-        LaneEntry("agent", "change", "orders 7", "status: a → b", turn=1),
-        LaneEntry("customer", "call", "press", long, turn=1),
-        LaneEntry("customer", "words", text="Done.", turn=1),
-        LaneEntry("", "note", "Over.", turn=1),
-        LaneEntry("agent", "words", text="Next.", turn=2),
+        ViewEntry("agent", "words", text="Hello.", turn=1),
+        ViewEntry("agent", "call", "look", "a=1", turn=1),
+        ViewEntry("agent", "result", "look", "found", turn=1),
+        ViewEntry("agent", "change", "orders 7", "status: a → b", turn=1),
+        ViewEntry("customer", "call", "press", long, turn=1),
+        ViewEntry("customer", "words", text="Done.", turn=1),
+        ViewEntry("", "note", "Over.", turn=1),
+        ViewEntry("agent", "words", text="Next.", turn=2),
     )
-    talk = Talk(Lanes(SIDES, entries))
+    talk = Talk(ConversationView(SIDES, entries))
     first, second, third = talk.spoken(1).voices
     assert [(voice.name, voice.column) for voice in (first, second, third)] == [
         ("agent", "left"), ("customer", "right"), ("", "across")
@@ -121,40 +121,40 @@ def test_what_a_side_does_without_another_between_stands_together() -> None:
 
 
 def test_a_turn_and_the_checks_are_bounded_and_say_so() -> None:
-    entries = tuple(LaneEntry(("agent", "customer")[n % 2], "words", text=str(n)) for n in range(MOST_ENTRIES + 7))
+    entries = tuple(ViewEntry(("agent", "customer")[n % 2], "words", text=str(n)) for n in range(MOST_ENTRIES + 7))
     checks = tuple(Check("g", str(n), "held", True) for n in range(MOST_CHECKS + 3))
-    talk = Talk(Lanes(SIDES, entries, checks=checks))
+    talk = Talk(ConversationView(SIDES, entries, checks=checks))
     assert (len(talk.spoken(0).voices), talk.spoken(0).left_out) == (MOST_ENTRIES, 7)
     assert [len(part) for _, part in talk.closing().groups] == [MOST_CHECKS] and talk.closing().left_out == 3
-    page = Reader(draw(_transcript(Lanes(SIDES, entries, checks=checks))).html)
+    page = Reader(draw(_transcript(ConversationView(SIDES, entries, checks=checks))).html)
     assert "7 more entries of this turn are left out here." in page.text
     assert "3 more checks are left out here." in page.text
 
 
-def _transcript(lanes: Lanes, text: str = "") -> Transcript:
+def _transcript(lanes: ConversationView, text: str = "") -> Transcript:
     play = episode(lambda word: word + text)
     turns = (play.turns[0], replace(play.turns[1], action="so be it"))
-    return Transcript("e1", "an episode", (), replace(play, turns=turns), lanes=lanes)
+    return Transcript("e1", "an episode", (), replace(play, turns=turns), conversation=lanes)
 
 
-def everywhere(text: str) -> Lanes:
-    """Lanes that say a text wherever a text can stand."""
-    sides = (Lane(f"agent{text}", text), Lane(f"customer{text}", text))
+def everywhere(text: str) -> ConversationView:
+    """ConversationView that say a text wherever a text can stand."""
+    sides = (Participant(f"agent{text}", text), Participant(f"customer{text}", text))
     entries = []
     for turn in (0, 1, 2):
         for side in (*(lane.name for lane in sides), ""):
             entries += [
-                LaneEntry(side, "words", text, text, turn=turn),
-                LaneEntry(side, "call", text, text, turn=turn),
-                LaneEntry(side, "result", text, text, bool(turn), turn),
-                LaneEntry(side, "call", text, text, True, turn),
-                LaneEntry(side, "change", text, text, turn=turn, mark=text),
-                LaneEntry(side, "note", text, text, bool(turn), turn),
-                LaneEntry(side, "note", text, "", True, turn),
-                LaneEntry(side, "note", "", text, turn=turn),
+                ViewEntry(side, "words", text, text, turn=turn),
+                ViewEntry(side, "call", text, text, turn=turn),
+                ViewEntry(side, "result", text, text, bool(turn), turn),
+                ViewEntry(side, "call", text, text, True, turn),
+                ViewEntry(side, "change", text, text, turn=turn, mark=text),
+                ViewEntry(side, "note", text, text, bool(turn), turn),
+                ViewEntry(side, "note", text, "", True, turn),
+                ViewEntry(side, "note", "", text, turn=turn),
             ]
     checks = tuple(Check(text, text, text, holds) for holds in (True, False, None))
-    return Lanes(sides, tuple(entries), ((text, text),), checks)
+    return ConversationView(sides, tuple(entries), ((text, text),), checks)
 
 
 @pytest.mark.parametrize("name", EVERYTHING)
@@ -173,8 +173,8 @@ def test_hostile_texts_stay_texts(name: str) -> None:
 
 
 def test_large_lanes_are_cut_and_say_so() -> None:
-    entries = tuple(LaneEntry("agent", "words", text="word " * 60_000, turn=n % 3) for n in range(60))
-    drawn = draw(_transcript(Lanes(SIDES, entries)), 500_000)
+    entries = tuple(ViewEntry("agent", "words", text="word " * 60_000, turn=n % 3) for n in range(60))
+    drawn = draw(_transcript(ConversationView(SIDES, entries)), 500_000)
     assert len(drawn.html.encode()) <= 500_000
     assert "Cut here: the text has 300,000 characters." in Reader(drawn.html).text
 

@@ -3,8 +3,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent_envs.evaluation.html.message_html import passage
 from agent_envs.base.terminal import visible
+from agent_envs.evaluation.html.message_html import passage
 
 
 def test_long_observations_are_folded() -> None:

@@ -12,23 +12,23 @@ import gymnasium as gym
 import pytest
 
 from agent_envs import register_companions
+from agent_envs.base.jsonl_log import Journal, read_journal
 from agent_envs.base.serialization import canonical_json
 from agent_envs.core.env import Episode
 from agent_envs.evaluation.html import rendered_states as pictures
-from agent_envs.evaluation.html import view
 from agent_envs.evaluation.html import replayed_view as view_lanes
-from agent_envs.evaluation.runs.evaluate import evaluate
+from agent_envs.evaluation.html import view
 from agent_envs.evaluation.html.page import Page, Transcript, draw, render, write_page
 from agent_envs.evaluation.html.rendered_states import Painter, data_url, draws, fitting, pictures_of
-from agent_envs.evaluation.suites.plan import Choice, adhoc_suite
-from agent_envs.evaluation.runs.run_folder import Settings
 from agent_envs.evaluation.html.view import write_view
-from agent_envs.base.jsonl_log import Journal, read_journal
-from agent_envs.rollout.policy import CompanionPolicy
+from agent_envs.evaluation.runs.evaluate import evaluate
+from agent_envs.evaluation.runs.run_folder import Settings
+from agent_envs.evaluation.suites.plan import Choice, adhoc_suite
 from agent_envs.rollout.episode_runner import run_episode
-from tests.evaluation.test_lanes import Told, told
-from tests.evaluation.test_page import Reader
-from tests.evaluation.test_view import texts
+from agent_envs.rollout.policy import CompanionPolicy
+from tests.evaluation.html.test_conversation_html import Told, told
+from tests.evaluation.html.test_page import Reader
+from tests.evaluation.html.test_view import texts
 from tests.hostile_texts import EVERYTHING, MARKUP, episode
 from tests.toy import Guess, solver
 
@@ -50,7 +50,7 @@ class Pictured(Guess):
 
 
 class PicturedLanes(Told):
-    """Lanes and pictures."""
+    """ConversationView and pictures."""
 
     metadata: ClassVar[dict[str, Any]] = SVG
 
@@ -71,7 +71,7 @@ for cls in (Pictured, PicturedLanes):
     register_companions(
         cls, solver=lambda env: "<compare>50</compare>" if not env.unwrapped.episode.turns else solver(env)
     )
-register_companions(PicturedLanes, lanes=told)
+register_companions(PicturedLanes, conversation_view=told)
 
 
 @pytest.fixture(autouse=True)

@@ -10,16 +10,15 @@ import gymnasium as gym
 import pytest
 
 from agent_envs.base.errors import UsageError
-from agent_envs.evaluation.runs.evaluate import Result, evaluate
-from agent_envs.evaluation.html.gold import GoldAnswers
-from agent_envs.evaluation.html.page import Page
-from agent_envs.evaluation.suites.plan import Choice, adhoc_suite
-from agent_envs.evaluation.runs.run_folder import Settings
-from agent_envs.evaluation.html.index_page import MARKER, Site
-from agent_envs.evaluation.suites.suite import Entry
-from agent_envs.evaluation.html.view import write_view
 from agent_envs.core.trajectory import Header, Task
-from tests.evaluation.test_page import Reader
+from agent_envs.evaluation.html.index_page import MARKER, LinkedPages
+from agent_envs.evaluation.html.page import Page
+from agent_envs.evaluation.html.view import GoldAnswers, write_view
+from agent_envs.evaluation.runs.evaluate import Result, evaluate
+from agent_envs.evaluation.runs.run_folder import Settings
+from agent_envs.evaluation.suites.plan import Choice, adhoc_suite
+from agent_envs.evaluation.suites.suite import Entry
+from tests.evaluation.html.test_page import Reader
 from tests.hostile_texts import EVERYTHING, HOSTILE, hostile_run, plain_row, plain_suite, write_run
 from tests.toy import Guess, Numbers
 
@@ -177,7 +176,7 @@ def test_a_forged_list_of_pages_deletes_nothing_outside(tmp_path: Path) -> None:
 def test_links_between_pages_are_checked(tmp_path: Path) -> None:
     from agent_envs.evaluation.html.page import Cell
 
-    site = Site(tmp_path / "site")
+    site = LinkedPages(tmp_path / "site")
     site.write("index.html", Page("t", "", links=(Cell("next", "pages/0001.html#e1"),)))
     with pytest.raises(UsageError, match="index.html links to pages/0001.html#e1"):
         site.check()

@@ -1,4 +1,4 @@
-"""What `report` and `compare` tell: every rate with its interval, every difference with what it rests on."""
+"""`report` and `compare` print each rate and each paired difference with its interval and its number of tasks."""
 
 import json
 import re
@@ -8,10 +8,10 @@ import pytest
 
 from agent_envs import EnvFault, Reply, UsageError
 from agent_envs.evaluation.report.compare import compare_entries, compare_runs
-from agent_envs.evaluation.runs.evaluate import evaluate
-from agent_envs.evaluation.suites.plan import Choice, adhoc_suite
 from agent_envs.evaluation.report.report import Grid, Report, report_on, result_of_run
+from agent_envs.evaluation.runs.evaluate import evaluate
 from agent_envs.evaluation.runs.run_folder import Settings, open_run
+from agent_envs.evaluation.suites.plan import Choice, adhoc_suite
 from agent_envs.rollout.policy import NullPolicy
 from benchmarks.agents import Instant
 

@@ -3,14 +3,14 @@
 import pytest
 
 from agent_envs import EnvFault, Reply, run_episode
-from agent_envs.evaluation.runs.evaluate import evaluate
-from agent_envs.evaluation.suites.plan import Choice, adhoc_suite, entry_env
-from agent_envs.evaluation.report.report import agent_names, report_on
-from agent_envs.evaluation.html.report_page import write_report
-from agent_envs.evaluation.runs.run_folder import Settings, open_run
-from agent_envs.evaluation.report.turn_limits import limit_curves
-from agent_envs.evaluation.html.view import write_view
 from agent_envs.envs.search_qa.scoring import metrics
+from agent_envs.evaluation.html.report_page import write_report
+from agent_envs.evaluation.html.view import write_view
+from agent_envs.evaluation.report.report import agent_names, report_on
+from agent_envs.evaluation.report.turn_limits import limit_curves
+from agent_envs.evaluation.runs.evaluate import evaluate
+from agent_envs.evaluation.runs.run_folder import Settings, open_run
+from agent_envs.evaluation.suites.plan import Choice, adhoc_suite, entry_env
 from tests.toy import ID
 
 LIMITS = (0, 2, 5)

@@ -3,10 +3,10 @@
 import pytest
 
 from agent_envs.base.errors import UsageError
-from agent_envs.evaluation.html.agents import make_agent
-from agent_envs.services.recording import Recording
+from agent_envs.evaluation.runs.evaluate import make_agent
 from agent_envs.rollout.chat_policy import ChatPolicy
 from agent_envs.rollout.policy import CompanionPolicy, NullPolicy
+from agent_envs.services.recording import Recording
 
 OWN = """
 class Echo:

@@ -7,16 +7,16 @@ from dataclasses import replace
 import pytest
 
 from agent_envs.base.errors import EnvFault, UsageError
+from agent_envs.base.messages import ToolCall, ToolResult
+from agent_envs.base.protocol import Answer, Call, Malformed, Say
+from agent_envs.core.trajectory import Header, Trajectory, Turn
 from agent_envs.evaluation.runs.episode_numbers import FAILURES, missing, numbers_of
 from agent_envs.evaluation.runs.evaluate import evaluate, result_from, resume
+from agent_envs.evaluation.runs.run_folder import Prices, Settings, open_run
 from agent_envs.evaluation.suites.plan import Choice, adhoc_suite, plan_of
-from agent_envs.evaluation.runs.run_folder import Settings, open_run
 from agent_envs.evaluation.suites.suite import Entry, Suite
-from agent_envs.base.messages import ToolCall, ToolResult
-from agent_envs.rollout.policy import CompanionPolicy, NullPolicy, Reply
-from agent_envs.base.protocol import Answer, Call, Malformed, Say
 from agent_envs.rollout.episode_runner import EpisodeResult
-from agent_envs.core.trajectory import Header, Trajectory, Turn
+from agent_envs.rollout.policy import CompanionPolicy, NullPolicy, Reply
 
 SMALL = {"world": {"passages": 60, "questions_per_world": 2}}
 HEX = "0" * 64
@@ -63,7 +63,7 @@ def summary_of(rows, trials=1, **settings):
         numbers_of(entry, cluster, trial, result) if result else missing(entry, task, cluster, trial)
         for task, cluster, trial, result in rows
     ]
-    return result_from(suite, Settings("someone", **settings), numbers, None)
+    return result_from(suite, Settings("someone", **settings), numbers, Prices())
 
 
 def test_numbers_by_hand():

@@ -1,4 +1,4 @@
-"""What families tell of episodes beside success: right by hand, equal from a journal, harmless, absent where there is none."""
+"""Metrics and labels of environment families are averaged correctly, also from a journal, and are optional."""
 
 import json
 from collections import Counter
@@ -8,14 +8,14 @@ import gymnasium as gym
 import pytest
 
 from agent_envs import EnvFault, Reply, register_companions
-from agent_envs.evaluation.report.compare import compare_entries, compare_runs
-from agent_envs.evaluation.runs.evaluate import evaluate, result_of_run, resume
-from agent_envs.evaluation.suites.plan import Choice, adhoc_suite
-from agent_envs.evaluation.report.report import report_on
-from agent_envs.evaluation.runs.run_folder import Settings, open_run
-from agent_envs.evaluation.runs.by_label import natural
 from agent_envs.evaluation.html.view import write_view
-from tests.evaluation.test_view import checked, texts
+from agent_envs.evaluation.report.compare import compare_entries, compare_runs
+from agent_envs.evaluation.report.report import report_on
+from agent_envs.evaluation.runs.by_label import natural
+from agent_envs.evaluation.runs.evaluate import evaluate, result_of_run, resume
+from agent_envs.evaluation.runs.run_folder import Settings, open_run
+from agent_envs.evaluation.suites.plan import Choice, adhoc_suite
+from tests.evaluation.html.test_view import checked, texts
 from tests.hostile_texts import HOSTILE, MARKUP
 from tests.toy import Guess, Numbers
 
@@ -83,10 +83,12 @@ def hostile(subject):
     return {name: text + mark for name, text in {EVIL: EVIL, **MARKUP, "all": "".join(HOSTILE.values())}.items()}
 
 
-register_companions(Told, labels=labels, metrics="tests.evaluation.test_measures:metrics")
+register_companions(Told, labels=labels, metrics="tests.evaluation.runs.test_measures:metrics")
 register_companions(Hostile, labels=hostile, metrics=lambda trajectory: dict.fromkeys(hostile(None), 1.0))
 for _class in (Silent, Told, Hostile, Wrong):
-    gym.register(id=f"measured/{_class.__name__}-v0", entry_point=f"tests.evaluation.test_measures:{_class.__name__}")
+    gym.register(
+        id=f"measured/{_class.__name__}-v0", entry_point=f"tests.evaluation.runs.test_measures:{_class.__name__}"
+    )
 
 
 def made_by_a_function(**arguments):
@@ -355,7 +357,7 @@ def test_reading_a_run_imports_nothing_that_its_files_name(tmp_path, monkeypatch
 
 
 def test_an_environment_may_be_registered_by_a_function(tmp_path):
-    gym.register(id="measured/Made-v0", entry_point="tests.evaluation.test_measures:made_by_a_function")
+    gym.register(id="measured/Made-v0", entry_point="tests.evaluation.runs.test_measures:made_by_a_function")
     try:
         assert "metrics" in play(tmp_path, "Made").to_json()
         assert len(report_on(open_run(tmp_path)).grids) == 8

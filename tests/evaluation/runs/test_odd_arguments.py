@@ -4,11 +4,11 @@ import gymnasium as gym
 import pytest
 
 from agent_envs import UsageError, register_companions
+from agent_envs.core.trajectory import Header
+from agent_envs.evaluation.html.view import GoldAnswers
 from agent_envs.evaluation.runs.episode_numbers import missing
-from agent_envs.evaluation.html.gold import GoldAnswers
 from agent_envs.evaluation.runs.measures import Measures
 from agent_envs.evaluation.suites.plan import Choice, adhoc_suite, entry_env
-from agent_envs.core.trajectory import Header
 from tests.toy import Guess, sampler, solver
 
 FAULTS = {
@@ -29,7 +29,7 @@ class Brittle(Guess):
 
 
 register_companions(Brittle, solver=solver, sampler=sampler, labels=lambda task: {"kind": "toy"})
-gym.register(id="toy/Brittle-v0", entry_point="tests.evaluation.test_odd_arguments:Brittle")
+gym.register(id="toy/Brittle-v0", entry_point="tests.evaluation.runs.test_odd_arguments:Brittle")
 
 
 @pytest.mark.parametrize("fault", FAULTS)

@@ -1,4 +1,4 @@
-"""What tokens cost, and a limit that holds."""
+"""The cost of a run is computed from token usage, and the run stops when its spending limit is reached."""
 
 import json
 import threading
@@ -6,13 +6,12 @@ import threading
 import pytest
 
 from agent_envs import BudgetSpent, EnvFault, Reply, UsageError
+from agent_envs.evaluation.runs.evaluate import BudgetedPolicy, evaluate, result_of_run, resume
+from agent_envs.evaluation.runs.run_folder import Settings, open_run
+from agent_envs.evaluation.suites.plan import Choice, adhoc_suite
+from agent_envs.rollout.policy import CompanionPolicy, PolicyTraits
 from agent_envs.services.chat.prices import Price, PriceTable, cost_of, load_prices
 from agent_envs.services.chat.spending import Purse
-from agent_envs.evaluation.runs.evaluate import evaluate, result_of_run, resume
-from agent_envs.evaluation.html.limited import Limited
-from agent_envs.evaluation.suites.plan import Choice, adhoc_suite
-from agent_envs.evaluation.runs.run_folder import Settings, open_run
-from agent_envs.rollout.policy import CompanionPolicy
 from benchmarks.agents import Instant
 
 
@@ -70,8 +69,8 @@ def test_a_purse_is_shared_by_threads():
 
 def test_a_limited_agent_is_the_agent():
     purse = Purse(Price(input=1.0, output=1.0), 1.0)
-    limited = Limited(CompanionPolicy("solver"), purse)
-    assert (limited.name, limited.batch, limited.privileged, limited.needs_env) == ("solver", 1, True, True)
+    limited = BudgetedPolicy(CompanionPolicy("solver"), purse)
+    assert (limited.name, limited.batch, limited.traits) == ("solver", 1, PolicyTraits(needs_env=True, privileged=True))
 
 
 def table(tmp_path, agent="instant"):

@@ -6,29 +6,31 @@ import re
 import pytest
 
 from agent_envs import UsageError
+from agent_envs.core.wrapper_stack import shown_messages
+from agent_envs.evaluation.html.view import write_view
+from agent_envs.evaluation.report.compare import compare_entries
+from agent_envs.evaluation.report.report import report_on
+from agent_envs.evaluation.runs.evaluate import evaluate, result_of_run, resume
+from agent_envs.evaluation.runs.run_folder import Settings, open_run
+from agent_envs.evaluation.runs.suite_feedback import feedback_lines, feedback_named, with_feedback
+from agent_envs.evaluation.submission.episode_rows import messages_digest
+from agent_envs.evaluation.submission.models import Submission
+from agent_envs.evaluation.submission.pack import pack_run
+from agent_envs.evaluation.submission.shards import read_episode_rows
+from agent_envs.evaluation.suites.plan import Choice, adhoc_suite, entry_env
+from agent_envs.evaluation.suites.suite import Feedback, load_suite, read_suite, suite_text
+from agent_envs.rollout.chat_policy import ChatPolicy
+from agent_envs.rollout.episode_runner import record_turn
 from agent_envs.services.chat import ScriptedChat
 from agent_envs.services.chat.prices import PriceTable, load_prices
-from agent_envs.evaluation.runs.suite_feedback import feedback_lines, feedback_named, with_feedback
-from agent_envs.evaluation.report.compare import compare_entries
-from agent_envs.evaluation.runs.evaluate import evaluate, result_of_run, resume
-from agent_envs.evaluation.suites.plan import Choice, adhoc_suite, entry_env
-from agent_envs.evaluation.report.report import report_on
-from agent_envs.evaluation.runs.run_folder import Settings, open_run
-from agent_envs.evaluation.html.submission.episode_rows import messages_digest
-from agent_envs.evaluation.html.submission.models import Submission
-from agent_envs.evaluation.html.submission.pack import pack_run
-from agent_envs.evaluation.html.submission.shards import read_episode_rows
-from agent_envs.evaluation.suites.suite import Feedback, load_suite, read_suite, suite_text
-from agent_envs.evaluation.html.view import write_view
 from agent_envs.services.recording import Recording, read_answers
-from agent_envs.rollout.chat_policy import ChatPolicy
-from agent_envs.rollout.episode_runner import record_turn, shown
+from agent_envs.services.run_services import Services
 from agent_envs.wrappers.feedback_costs import forget_meters
 from agent_envs.wrappers.feedback_prompts import read_templates
 from benchmarks.agents import Instant
-from tests.chat.conftest import serve
-from tests.chat.wire import AnthropicWire, Said
 from tests.evaluation.submission.packing import SMALL
+from tests.services.chat.conftest import serve
+from tests.services.chat.wire import AnthropicWire, Said
 
 __all__ = ["serve"]
 MODEL = "anthropic:claude-sonnet-4"
@@ -199,7 +201,7 @@ def test_a_limit_needs_the_price_of_the_feedback(serve):
         f"--max-cost: no price is known for the feedback that --feedback {name} asks for; give a table"
     )
     for names in (name, f"{MODEL}@{serve(adviser())},{name}", f"none,{name}"):
-        for agent in ("random", "tests.evaluation.test_feedback:Local", MODEL):
+        for agent in ("random", "tests.evaluation.runs.test_suite_feedback:Local", MODEL):
             with pytest.raises(UsageError, match=unpriced):
                 evaluate(suite_of(names, limit=1), Settings(agent, max_cost_usd=1.0))
 
@@ -211,7 +213,7 @@ class Local(Instant):
 def test_an_agent_that_is_no_chat_model_needs_no_price_beside_priced_feedback(serve, tmp_path):
     server = adviser()
     suite = suite_of(f"{MODEL}@{serve(server)}", limit=3)
-    agent = "tests.evaluation.test_feedback:Local"
+    agent = "tests.evaluation.runs.test_suite_feedback:Local"
 
     def play(most):
         found = evaluate(suite, Settings(agent, max_cost_usd=most), folder=tmp_path / "run")
@@ -227,7 +229,9 @@ def test_an_agent_that_is_no_chat_model_needs_no_price_beside_priced_feedback(se
             evaluate(suite, Settings(agent, max_cost_usd=most))
 
 
-@pytest.mark.parametrize("agent", ["openai:llama@http://localhost:1", "tests.evaluation.test_feedback:chatting"])
+@pytest.mark.parametrize(
+    "agent", ["openai:llama@http://localhost:1", "tests.evaluation.runs.test_suite_feedback:chatting"]
+)
 def test_an_agent_that_is_a_chat_model_needs_its_price_beside_that_of_feedback(serve, agent):
     suite = suite_of(f"{MODEL}@{serve(adviser())}", limit=1)
     with pytest.raises(UsageError, match=f"--max-cost: no price is known for agent '{agent}'"):
@@ -256,12 +260,12 @@ def test_what_is_packed_shows_the_feedback_and_replays_without_it(serve, tmp_pat
     packed = read_suite((tmp_path / "out" / "suite.json").read_text(), "packed")
     assert packed.entries[0].feedback.model == name and "feedback=" in packed.entries[0].label
     env = entry_env(packed.entries[0])
-    env.unwrapped.recording = Recording(tmp_path / "run" / "externals.jsonl", "replay")
+    env.unwrapped.services = Services(Recording(tmp_path / "run" / "externals.jsonl", "replay"))
     rows = [row for path in sorted((tmp_path / "out").glob("episodes/*/*.jsonl.gz")) for row in read_episode_rows(path)]
     assert len(rows) == 3
     for row in rows:
         _, info = env.reset(seed=row.seed, options={"task": row.task, "split": "test", "episode_key": row.key})
-        assert messages_digest(shown(env, info)) == row.prompt_sha256
+        assert messages_digest(shown_messages(env, info)) == row.prompt_sha256
         for turn in row.turns:
             assert messages_digest(record_turn(env, env.step(turn.action)).observation) == turn.observation_sha256
 

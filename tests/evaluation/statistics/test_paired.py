@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent_envs.base.errors import UsageError
-from agent_envs.evaluation.html.statistics.paired import compare_paired, holm, minimum_detectable
+from agent_envs.evaluation.statistics.paired import compare_paired, holm, minimum_detectable
 from benchmarks.coverage import Duel, reject
 from benchmarks.coverage_cases import Design
 

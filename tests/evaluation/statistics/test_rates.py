@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent_envs.base.errors import UsageError
-from agent_envs.evaluation.html.statistics.rates import (
+from agent_envs.evaluation.statistics.rates import (
     Rate,
     mean_interval,
     pass_at_k,

@@ -5,7 +5,7 @@ import math
 import pytest
 
 from agent_envs.base.errors import UsageError
-from agent_envs.evaluation.html.statistics.student import t_quantile, t_tail
+from agent_envs.evaluation.statistics.student import t_quantile, t_tail
 
 # Student's t as printed in statistics textbooks: (p, df) -> quantile.
 TABLE = {

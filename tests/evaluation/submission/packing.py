@@ -1,17 +1,17 @@
 """Runs to pack: small SearchQA runs that are really played, and a synthetic episode."""
 
 from agent_envs.base.errors import EnvFault
-from agent_envs.evaluation.html.agents import make_agent
-from agent_envs.evaluation.suites.plan import Choice, adhoc_suite, plan_of
-from agent_envs.evaluation.runs.run_folder import Played, Settings, claim
-from agent_envs.evaluation.html.submission.shards import read_episode_rows
-from agent_envs.evaluation.suites.suite import Entry, seed_of
 from agent_envs.base.messages import Message, ToolCall
-from agent_envs.rollout.policy import NullPolicy, Reply
 from agent_envs.base.protocol import Answer, Malformed
-from agent_envs.rollout.episode_runner import EpisodeResult
-from agent_envs.rollout.run_many import run_many
 from agent_envs.core.trajectory import Header, Trajectory, Turn
+from agent_envs.evaluation.runs.evaluate import make_agent
+from agent_envs.evaluation.runs.run_folder import Played, Settings, claim, prices_of
+from agent_envs.evaluation.submission.shards import read_episode_rows
+from agent_envs.evaluation.suites.plan import Choice, adhoc_suite, plan_of
+from agent_envs.evaluation.suites.suite import Entry, seed_of
+from agent_envs.rollout.episode_runner import EpisodeResult
+from agent_envs.rollout.policy import NullPolicy, Reply
+from agent_envs.rollout.run_many import run_many
 
 SMALL = {"world": {"passages": 60, "questions_per_world": 2}}
 
@@ -37,7 +37,8 @@ def small_suite(tasks=3, trials=2, **choice):
 def play(folder, suite=None, agent="heuristic", *, policy=None, stop_after=None, **settings):
     """Play a run into a folder as `eval` does, or the first episodes of it only."""
     suite = suite or small_suite()
-    run = claim(folder, suite, Settings(agent, **settings))
+    chosen = Settings(agent, **settings)
+    run = claim(folder, suite, chosen, prices_of(suite, chosen))
     episodes = run_many(plan_of(suite), policy or make_agent(agent), journal=run.log(), pause_seconds=0)
     for number, _ in enumerate(episodes, start=1):
         if number == stop_after:

@@ -9,7 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from agent_envs.evaluation.html.submission.episode_rows import (
+from agent_envs.base.messages import Message
+from agent_envs.evaluation.submission.episode_rows import (
     EnvRef,
     EpisodeRow,
     ResultRow,
@@ -20,10 +21,9 @@ from agent_envs.evaluation.html.submission.episode_rows import (
     row_of,
     row_text,
 )
-from agent_envs.evaluation.html.submission.models import AgentInfo, FileRow, Manifest, Submitter, entry_folders
-from agent_envs.evaluation.html.submission.provenance import About, about_template
+from agent_envs.evaluation.submission.models import AgentInfo, FileRow, Manifest, Submitter, entry_folders
+from agent_envs.evaluation.submission.provenance import About, about_template
 from agent_envs.evaluation.suites.suite import Entry, Suite
-from agent_envs.base.messages import Message
 from docs.schemas import MODELS, schemas
 from tests.evaluation.submission.packing import synthetic
 

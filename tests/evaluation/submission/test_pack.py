@@ -8,15 +8,13 @@ import shutil
 import subprocess
 import sys
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
-from agent_envs.core.episode import border_notes
 from agent_envs.base.errors import UsageError
-from agent_envs.evaluation.suites.plan import entry_env
+from agent_envs.core.episode import border_notes
 from agent_envs.evaluation.runs.run_folder import open_run
-from agent_envs.evaluation.html.submission.episode_rows import (
+from agent_envs.evaluation.submission.episode_rows import (
     AttemptRow,
     ExternalRow,
     chain_of,
@@ -24,13 +22,15 @@ from agent_envs.evaluation.html.submission.episode_rows import (
     row_of,
     turn_row,
 )
-from agent_envs.evaluation.html.submission.models import Manifest, Submission
-from agent_envs.evaluation.html.submission.pack import pack_run
-from agent_envs.evaluation.html.submission.provenance import about_template, unanswered
-from agent_envs.evaluation.html.submission.shards import read_episode_rows, read_lines
+from agent_envs.evaluation.submission.models import Manifest, Submission
+from agent_envs.evaluation.submission.pack import pack_run
+from agent_envs.evaluation.submission.provenance import about_template, unanswered
+from agent_envs.evaluation.submission.shards import read_episode_rows, read_lines
+from agent_envs.evaluation.suites.plan import entry_env
 from agent_envs.evaluation.suites.suite import read_suite, seed_of
-from agent_envs.services.recording import Recording
 from agent_envs.rollout.episode_runner import record_turn
+from agent_envs.services.recording import Recording
+from tests import ROOT
 from tests.evaluation.submission.packing import Saying, files_of, play, rows_of, small_suite
 
 
@@ -228,7 +228,7 @@ def test_a_submission_can_be_read_like_any_other_directory(run_folder, tmp_path)
 
 def test_the_example_of_the_page_runs(run_folder, tmp_path):
     shutil.copytree(run_folder, tmp_path / "RUN")
-    page = (Path(__file__).parents[3] / "docs" / "submission.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "submission.md").read_text(encoding="utf-8")
     (block,) = re.findall(r"```python\n(.*?)```", page, flags=re.S)
     (tmp_path / "block.py").write_text(block, encoding="utf-8")
     ran = subprocess.run([sys.executable, "block.py"], cwd=tmp_path, capture_output=True, text=True, check=True)

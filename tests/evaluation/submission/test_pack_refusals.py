@@ -1,4 +1,4 @@
-"""What is not packed: parts of runs, records of something else, what would overwrite a file. Nothing is left behind."""
+"""Packing refuses incomplete, smoke and inconsistent runs and occupied targets, and leaves no partial output."""
 
 import hashlib
 import json
@@ -8,9 +8,9 @@ import sys
 
 import pytest
 
-from agent_envs.base.serialization import canonical_json
 from agent_envs.base.errors import UsageError
-from agent_envs.evaluation.html.submission.pack import pack_run
+from agent_envs.base.serialization import canonical_json
+from agent_envs.evaluation.submission.pack import pack_run
 from tests.evaluation.submission.packing import assert_nothing_left, play, rows_of
 
 
@@ -64,7 +64,7 @@ def test_smoke_runs_and_taken_targets_are_refused(run_folder, tmp_path):
 
 def test_a_killed_packing_leaves_no_target(run_folder, tmp_path):
     code = (
-        "import os, sys; from pathlib import Path; from agent_envs.evaluation.html.submission import pack\n"
+        "import os, sys; from pathlib import Path; from agent_envs.evaluation.submission import pack\n"
         "pack._publish = lambda *_: os._exit(9)\n"
         "pack.pack_run(Path(sys.argv[1]), Path(sys.argv[2]))"
     )

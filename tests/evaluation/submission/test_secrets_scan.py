@@ -4,10 +4,10 @@ import json
 
 import pytest
 
-from agent_envs.base.serialization import canonical_json
 from agent_envs.base.errors import UsageError
-from agent_envs.evaluation.html.submission.pack import pack_run
-from agent_envs.evaluation.html.submission.secrets_scan import KINDS, SecretScan, kinds_in
+from agent_envs.base.serialization import canonical_json
+from agent_envs.evaluation.submission.pack import pack_run
+from agent_envs.evaluation.submission.secrets_scan import KINDS, SecretScan, kinds_in
 from tests.evaluation.submission.packing import Saying, assert_nothing_left, play, small_suite
 
 

@@ -7,8 +7,9 @@ import sys
 import pytest
 
 from agent_envs.base.errors import UsageError
-from agent_envs.evaluation.suites.plan import Choice, adhoc_suite, choose_split, limited, plan_of
-from agent_envs.evaluation.suites.write_suites import core_suite
+from agent_envs.core.registry import TABLE
+from agent_envs.core.trajectory import Header, Trajectory, Turn
+from agent_envs.evaluation.suites.plan import Choice, adhoc_suite, choose_split, plan_of, with_turn_limit
 from agent_envs.evaluation.suites.suite import (
     changes,
     load_suite,
@@ -18,9 +19,8 @@ from agent_envs.evaluation.suites.suite import (
     suite_names,
     suite_text,
 )
-from agent_envs.core.registry import TABLE
+from agent_envs.evaluation.suites.write_suites import core_suite
 from agent_envs.rollout.episode_runner import EpisodeResult
-from agent_envs.core.trajectory import Header, Trajectory, Turn
 
 SMALL = {"world": {"passages": 60, "questions_per_world": 2}}
 
@@ -138,8 +138,8 @@ def test_a_world_with_fewer_questions_is_played_once():
 
 def test_a_limited_suite_is_another_suite():
     suite = small()
-    assert limited(suite, None) is suite
-    part = limited(suite, 3)
+    assert with_turn_limit(suite, None) is suite
+    part = with_turn_limit(suite, 3)
     assert len(plan_of(part)) == 3 and part.digest() != suite.digest()
     assert [item.key for item in plan_of(part)] == [item.key for item in plan_of(suite)][:3]
 

@@ -179,10 +179,10 @@ def test_the_stack_stays_small():
     limit = sys.getrecursionlimit()
     sys.setrecursionlimit(len(inspect.stack()) + 420)
     try:
-        for text in texts:
-            read_math(text[:MAX_CHARACTERS])
+        answers = [read_math(text[:MAX_CHARACTERS]) for text in texts]
     finally:
         sys.setrecursionlimit(limit)
+    assert answers == [read_math(text[:MAX_CHARACTERS]) for text in texts]
 
 
 def test_boxes_are_found_in_linear_time():

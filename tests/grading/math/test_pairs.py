@@ -3,7 +3,7 @@
 import pytest
 
 from agent_envs.grading.math import math_equal, read_math
-from tests.math_answers.pairs import EQUAL, UNEQUAL
+from tests.grading.math.pairs import EQUAL, UNEQUAL
 
 EQUAL_PAIRS = [pytest.param(one, two, id=f"{subject}:{one}:{two}") for subject in EQUAL for one, two in EQUAL[subject]]
 UNEQUAL_PAIRS = [

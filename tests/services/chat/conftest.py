@@ -4,7 +4,7 @@ import contextlib
 
 import pytest
 
-from tests.chat.faulty import FaultyServer
+from tests.services.chat.faulty import FaultyServer
 
 
 @pytest.fixture

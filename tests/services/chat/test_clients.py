@@ -5,11 +5,11 @@ import json
 
 import pytest
 
-from agent_envs.services.chat import AnthropicChat, ChatOptions, ChatReply, ChatRequest, OpenAIChat
 from agent_envs.base.errors import EnvFault, UsageError
 from agent_envs.base.messages import ToolCall
 from agent_envs.base.protocol import Malformed, ToolCallProtocol
-from tests.chat.wire import AnthropicWire, OpenAIWire, Said
+from agent_envs.services.chat import AnthropicChat, ChatOptions, ChatReply, ChatRequest, OpenAIChat
+from tests.services.chat.wire import AnthropicWire, OpenAIWire, Said
 
 KEY = "sk-secret-0123456789"
 ASKED = ChatRequest([{"role": "user", "content": "Go"}], stop=["</answer>"])

@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agent_envs.services.chat import AnthropicChat, ChatReply, ChatRequest, OpenAIChat
-from agent_envs.services.chat.conversation import conversation, read_native_call
 from agent_envs.base.messages import ToolCall
 from agent_envs.base.protocol import Malformed, ToolCallProtocol
-from tests.chat.wire import AnthropicWire, OpenAIWire, Refused
+from agent_envs.services.chat import AnthropicChat, ChatReply, ChatRequest, OpenAIChat
+from agent_envs.services.chat.conversation import conversation, read_native_call
+from tests.services.chat.wire import AnthropicWire, OpenAIWire, Refused
 
 TOOLS = [{"type": "function", "function": {"name": "find", "description": "Find.", "parameters": {"type": "object"}}}]
 

@@ -2,9 +2,9 @@
 
 import pytest
 
+from agent_envs.base.errors import EnvFault, UsageError
 from agent_envs.services.chat import AnthropicChat, OpenAIChat, ScriptedChat, ask, chat_port, make_chat_model
 from agent_envs.services.chat.model import ChatRequest
-from agent_envs.base.errors import EnvFault, UsageError
 from agent_envs.services.recording import CallSite, Recording
 
 

@@ -9,7 +9,7 @@ import pytest
 from pydantic import TypeAdapter
 
 from agent_envs.services.chat import AnthropicChat, ChatOptions, ChatRequest, OpenAIChat
-from tests.chat.wire import AnthropicWire, OpenAIWire, Said
+from tests.services.chat.wire import AnthropicWire, OpenAIWire, Said
 
 anthropic = pytest.importorskip("anthropic")
 openai = pytest.importorskip("openai")

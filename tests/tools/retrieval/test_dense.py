@@ -15,8 +15,8 @@ import pytest
 
 from agent_envs.base.documents import MemoryCorpus, Passage
 from agent_envs.base.errors import EnvFault, MissingExtra, UsageError
-from agent_envs.services.recording import CallSite, ExternalPort, Recording
 from agent_envs.base.jsonl_log import read_journal
+from agent_envs.services.recording import CallSite, ExternalPort, Recording
 from agent_envs.tools.retrieval import dense
 from agent_envs.tools.retrieval.build import is_retriever, make_retriever
 from agent_envs.tools.retrieval.dense import MINILM, DenseRetriever, sentence_encoder, split_dense

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parent.parent.parent
+from tests import ROOT
+
 pytestmark = pytest.mark.skipif(find_spec("wordllama") is None, reason="the extra legal is not installed")
 
 

@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 
 from agent_envs.base.documents import MemoryCorpus, Passage
 from agent_envs.base.errors import UsageError
+from agent_envs.datasets.corpora import FileCorpus
 from agent_envs.tools.retrieval.embeddings import VECTORS, corpus_vectors, import_vectors, vectors_folder, write_rows
 from agent_envs.tools.retrieval.index_files import install_folder
-from agent_envs.datasets.corpora import FileCorpus
 
 ROWS, WIDTH = 50, 8
 
@@ -123,7 +123,7 @@ KILLED = """
 import sys, time
 from pathlib import Path
 from agent_envs.tools.retrieval.embeddings import corpus_vectors
-from tests.retrieval.test_embeddings import CORPUS, Lengths
+from tests.tools.retrieval.test_embeddings import CORPUS, Lengths
 class Slow(Lengths):
     def encode(self, texts):
         if self.encoded >= 12:

@@ -14,6 +14,7 @@ from rank_bm25 import BM25Okapi
 
 from agent_envs.base.documents import MemoryCorpus, Passage
 from agent_envs.base.errors import MissingExtra, UsageError
+from agent_envs.datasets.world import WorldConfig, get_world
 from agent_envs.tools.retrieval import okapi_reference
 from agent_envs.tools.retrieval.bm25 import (
     STOP_WORDS,
@@ -22,16 +23,14 @@ from agent_envs.tools.retrieval.bm25 import (
     BM25Settings,
     best_rows,
     build_files,
+    okapi_idf,
     query_terms,
     tokenize,
 )
 from agent_envs.tools.retrieval.build import make_retriever
-from agent_envs.tools.retrieval.okapi import okapi_idf
 from agent_envs.tools.retrieval.okapi_reference import RankBM25Retriever
-from agent_envs.datasets.world import WorldConfig, get_world
 
 WORDS = [f"w{number}" for number in range(12)]
-SAMPLE = Path(os.environ.get("AGENT_ENVS_DATA", "")) / "searchqa"
 texts_strategy = st.lists(st.lists(st.sampled_from(WORDS), max_size=15).map(" ".join), min_size=1, max_size=40)
 query_strategy = st.lists(st.sampled_from([*WORDS, "absent", "the"]), max_size=8).map(" ".join)
 
@@ -107,16 +106,17 @@ def test_parity_on_a_generated_world() -> None:
     assert floored > 0
 
 
-@pytest.mark.skipif(not os.environ.get("AGENT_ENVS_DATA"), reason="AGENT_ENVS_DATA is not set")
+@pytest.mark.data
 def test_parity_on_real_passages_and_questions() -> None:
-    with (SAMPLE / "corpus.jsonl").open(encoding="utf-8") as lines:
+    sample = Path(os.environ["AGENT_ENVS_DATA"]) / "searchqa"
+    with (sample / "corpus.jsonl").open(encoding="utf-8") as lines:
         rows = [json.loads(line) for line in lines]
     rng = random.Random("okapi parity")
     rows = rng.sample(rows, 6_000)
     corpus = MemoryCorpus(Passage(row["id"], row["title"], row["text"]) for row in rows)
     asked = [
         json.loads(line)["question"]
-        for path in sorted((SAMPLE / "dev").glob("*.jsonl"))
+        for path in sorted((sample / "dev").glob("*.jsonl"))
         for line in path.read_text("utf-8").splitlines()
     ]
     questions = rng.sample(asked, 60)

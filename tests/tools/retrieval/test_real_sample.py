@@ -11,7 +11,7 @@ import pytest
 from agent_envs.base.documents import MemoryCorpus, Passage
 from agent_envs.tools.retrieval.build import make_retriever
 
-pytestmark = pytest.mark.skipif(not os.environ.get("AGENT_ENVS_DATA"), reason="AGENT_ENVS_DATA is not set")
+pytestmark = pytest.mark.data
 
 
 def normalise(text: str) -> str:

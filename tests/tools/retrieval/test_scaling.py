@@ -6,7 +6,7 @@ import sys
 import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 
-ROOT = Path(__file__).parent.parent.parent
+from tests import ROOT
 
 
 def test_the_scaling_benchmark_measures_writes_and_resumes(tmp_path: Path) -> None:

@@ -23,8 +23,17 @@ from agent_envs.base.documents import MemoryCorpus, Passage
 from agent_envs.base.errors import MissingExtra, UsageError
 from agent_envs.tools.retrieval import static
 from agent_envs.tools.retrieval.build import make_retriever
-from agent_envs.tools.retrieval.static import SHA256, TOKENIZER, StaticEncoder, StaticIndex, StaticRetriever, static_encoder
-from agent_envs.tools.retrieval.subwords import BEGINNING, LONGEST_PIECE, Subwords
+from agent_envs.tools.retrieval.static import (
+    BEGINNING,
+    LONGEST_PIECE,
+    SHA256,
+    TOKENIZER,
+    StaticEncoder,
+    StaticIndex,
+    StaticRetriever,
+    Subwords,
+    static_encoder,
+)
 
 pytestmark = pytest.mark.skipif(find_spec("wordllama") is None, reason="the extra legal is not installed")
 LAW = {

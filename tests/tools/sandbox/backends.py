@@ -1,4 +1,4 @@
-"""Which backends can be tested here: `bwrap` needs bubblewrap and user namespaces. CI_HAS_BWRAP=1 says that they are there."""
+"""These helpers skip tests of `bwrap` where it cannot run, and fail them instead where CI_HAS_BWRAP=1 is set."""
 
 import functools
 import os

@@ -1,7 +1,7 @@
 import pytest
 
 from agent_envs.tools.sandbox import BACKENDS
-from tests.sandbox.backends import need
+from tests.tools.sandbox.backends import need
 
 
 @pytest.fixture(params=BACKENDS)

@@ -12,9 +12,9 @@ import agent_envs
 from agent_envs.base.errors import EnvFault, UsageError
 from agent_envs.tools.sandbox import ExecResult, Limits, SandboxSpec, open_sandbox
 from agent_envs.tools.sandbox.bwrap import BwrapBackend
+from agent_envs.tools.sandbox.fork_server import ForkServer, Starter
 from agent_envs.tools.sandbox.mounts import bwrap_command, bwrap_version
-from agent_envs.tools.sandbox.fork_server import Starter, Zygote
-from tests.sandbox.backends import need
+from tests.tools.sandbox.backends import need
 
 SPEC = SandboxSpec(backend="bwrap", preload=False, limits=Limits(cpu_seconds=0.5, wall_seconds=2.0))
 # Reads the cell's nonce out of the harness's frames, answers in its name, and goes on.
@@ -228,7 +228,7 @@ def test_a_system_that_refuses_is_told(tmp_path, monkeypatch, said, told, error)
     program.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
     with pytest.raises(error, match=told):
-        Zygote(Starter(), preload=False)
+        ForkServer(Starter(), preload=False)
 
 
 def test_a_sandbox_outlives_the_thread_that_asked_for_it():
@@ -252,7 +252,7 @@ def test_fifty_kills_while_idle_and_while_running():
     with open_sandbox(SPEC) as session:
         session.run("x = 0")
         for number in range(50):
-            target = session._live.interpreter._zygote.process if number % 10 > 7 else process_of(session)
+            target = session._live.interpreter._fork_server.process if number % 10 > 7 else process_of(session)
             if number % 2:
                 killer = threading.Timer(0.02, target.send, (signal.SIGKILL,))
                 killer.start()
@@ -271,8 +271,8 @@ def test_nothing_is_left_after_close():
     backend = BwrapBackend()
     spec = open_sandbox(SPEC).spec
     backend.open(spec, None).close()
-    zygote = backend._zygotes[False, ()]
-    backend._starter.do(zygote.refill)
+    fork_server = backend._fork_servers[False, ()]
+    backend._starter.do(fork_server.refill)
     files = len(os.listdir("/proc/self/fd"))
     for _ in range(20):
         interpreter = backend.open(spec, None)
@@ -280,14 +280,16 @@ def test_nothing_is_left_after_close():
         assert interpreter.run("1", spec.limits).value == "1"
         interpreter.close()
         assert not os.path.exists(f"/proc/{pid}"), "it was waited for"
-    backend._starter.do(zygote.refill)
+    backend._starter.do(fork_server.refill)
     assert len(os.listdir("/proc/self/fd")) <= files
     children = (
-        Path(f"/proc/{zygote.process.pid}/task/{zygote.process.pid}/children").read_text(encoding="ascii").split()
+        Path(f"/proc/{fork_server.process.pid}/task/{fork_server.process.pid}/children")
+        .read_text(encoding="ascii")
+        .split()
     )
     backend.close()
     ended = time.monotonic() + 5
     while any(os.path.exists(f"/proc/{pid}") for pid in children) and time.monotonic() < ended:
         time.sleep(0.01)
     assert children and not any(os.path.exists(f"/proc/{pid}") for pid in children)
-    assert not os.path.exists(f"/proc/{zygote._bwrap.pid}")
+    assert not os.path.exists(f"/proc/{fork_server._bwrap.pid}")

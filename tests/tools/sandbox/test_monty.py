@@ -30,7 +30,7 @@ from agent_envs.tools.sandbox import monty_package as module
 from agent_envs.tools.sandbox.monty import MontyBackend
 from agent_envs.tools.sandbox.monty_package import monty_version
 from agent_envs.tools.sandbox.sessions import MOST_SAVED_BYTES
-from tests.sandbox.backends import opened
+from tests.tools.sandbox.backends import opened
 
 
 @pytest.fixture(scope="module")
@@ -262,9 +262,7 @@ def test_without_the_package_the_extra_is_named(monkeypatch):
 
 
 def test_the_import_brings_nothing_heavy():
-    code = (
-        "import sys, agent_envs.tools.sandbox; print([m for m in ('pydantic_monty', 'sympy', 'bm25s') if m in sys.modules])"
-    )
+    code = "import sys, agent_envs.tools.sandbox; print([m for m in ('pydantic_monty', 'sympy', 'bm25s') if m in sys.modules])"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"
 
 

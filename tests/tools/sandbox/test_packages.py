@@ -4,7 +4,7 @@ from agent_envs.base.errors import MissingExtra, UsageError
 from agent_envs.tools.sandbox import SandboxSpec, open_sandbox, record_of
 from agent_envs.tools.sandbox.mounts import bwrap_command, bwrap_version
 from agent_envs.tools.sandbox.port import MORE_PACKAGES
-from tests.sandbox.backends import PROMISED, need
+from tests.tools.sandbox.backends import PROMISED, need
 
 SPEC = SandboxSpec(backend="bwrap", preload=False)
 

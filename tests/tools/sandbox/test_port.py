@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent_envs.base.serialization import canonical_json, decode_state, encode_state
 from agent_envs.base.errors import UsageError
+from agent_envs.base.serialization import canonical_json, decode_state, encode_state
 from agent_envs.tools.sandbox import (
     STATUSES,
     ExecResult,
@@ -30,10 +30,10 @@ CELLS = (SandboxCell("x = 1", None, "a" * 64), SandboxCell("x", Limits(cpu_secon
         ({"wall_seconds": float("inf")}, "cpu_seconds and wall_seconds are above 0"),
         ({"cpu_seconds": True}, "cpu_seconds and wall_seconds are above 0"),
         ({"cpu_seconds": 10.0}, r"cpu_seconds=10, wall_seconds=10\): the wall limit is a backstop"),
-        ({"output_bytes": 0}, r"output_bytes=0\): give a whole number from 1"),
+        ({"output_bytes": 0}, r"output_bytes=0; give a whole number from 1"),
         ({"code_characters": "9"}, "code_characters='9'"),
         ({"recursion": 10**6}, "from 50 to 10000"),
-        ({"memory_mb": 3.5}, r"memory_mb=3.5\): give a whole number from 16"),
+        ({"memory_mb": 3.5}, r"memory_mb=3.5; give a whole number from 16"),
     ],
 )
 def test_limits_that_no_sandbox_can_keep_are_refused(arguments, told):

@@ -13,21 +13,21 @@ import pytest
 from agent_envs.base.errors import EnvFault
 from agent_envs.tools.sandbox import Limits, SandboxSpec, close_sandboxes, open_sandbox
 from agent_envs.tools.sandbox.monty import MontyBackend
-from agent_envs.tools.sandbox.processes import Process, Watch
 from agent_envs.tools.sandbox.pool import Cleaner, Saves
-from agent_envs.tools.sandbox.sessions import House, RecordedSession
+from agent_envs.tools.sandbox.processes import Process, Watch
+from agent_envs.tools.sandbox.sessions import BackendPool, RecordedSession
 
 
 def crowded(most):
     backend = MontyBackend()
     backend.most = most
-    return backend, House(backend, Saves(), Cleaner())
+    return backend, BackendPool(backend, Saves(), Cleaner())
 
 
 def test_more_sessions_than_interpreters():
-    backend, house = crowded(2)
+    backend, pool = crowded(2)
     spec = open_sandbox(SandboxSpec()).spec
-    sessions = [RecordedSession(house, spec) for _ in range(7)]
+    sessions = [RecordedSession(pool, spec) for _ in range(7)]
     for turn in range(3):
         for number, session in enumerate(sessions):
             assert session.run(f"x = {number}" if turn == 0 else f"x += {turn}; x").status == "ok"
@@ -41,9 +41,9 @@ def test_more_sessions_than_interpreters():
 
 
 def test_a_session_that_is_forgotten_gives_its_interpreter_back():
-    backend, house = crowded(1)
+    backend, pool = crowded(1)
     spec = open_sandbox(SandboxSpec()).spec
-    session = RecordedSession(house, spec)
+    session = RecordedSession(pool, spec)
     session.run("x = 1")
     process = session._live.interpreter.process
     del session
@@ -57,14 +57,14 @@ def test_a_session_that_is_forgotten_gives_its_interpreter_back():
 
 def test_seats_are_counted_however_sessions_end():
     """Objects' numbers are used again: what ends late must not take the seat of a session that came after it."""
-    backend, house = crowded(2)
+    backend, pool = crowded(2)
     spec = open_sandbox(SandboxSpec()).spec
 
     def episode(number):
         for turn in range(6):
-            session = RecordedSession(house, spec)
+            session = RecordedSession(pool, spec)
             assert session.run(f"{number} * {turn}").value == str(number * turn)
-            assert len(house.seats._held) <= 2
+            assert len(pool.interpreters._held) <= 2
             if turn % 3 == 0:
                 session.close()
             elif turn % 3 == 1:
@@ -75,9 +75,9 @@ def test_seats_are_counted_however_sessions_end():
         assert list(threads.map(episode, range(40))) == list(range(40))
     gc.collect()
     ended = time.monotonic() + 10
-    while house.seats._held and time.monotonic() < ended:
+    while pool.interpreters._held and time.monotonic() < ended:
         time.sleep(0.01)
-    assert not house.seats._held
+    assert not pool.interpreters._held
     backend.close()
 
 

@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from agent_envs.base.serialization import decode_state, encode_state
 from agent_envs.base.errors import UsageError
+from agent_envs.base.serialization import decode_state, encode_state
 from agent_envs.tools.sandbox import (
     ExecResult,
     Limits,
@@ -90,7 +90,7 @@ def test_a_filled_record_is_the_one_that_a_session_begins_with():
 def test_going_on_without_a_version_makes_no_session_anew(monkeypatch):
     _, after = run_cell(record_of(SandboxSpec(seed=77)), "n = 0")
     made = []
-    monkeypatch.setattr("agent_envs.tools.sandbox._SHELF._restore", made.append)
+    monkeypatch.setattr("agent_envs.tools.sandbox._SESSION_CACHE._restore", made.append)
     assert run_cell(record_of(SandboxSpec(seed=77), after.cells), "n")[0].value == "0"
     assert made == []
 

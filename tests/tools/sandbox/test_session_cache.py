@@ -1,8 +1,8 @@
 import gymnasium as gym
 import pytest
 
-from agent_envs.base.serialization import decode_state, encode_state
 from agent_envs.base.errors import EnvFault, UsageError
+from agent_envs.base.serialization import decode_state, encode_state
 from agent_envs.tools.sandbox import (
     ExecResult,
     Limits,
@@ -16,7 +16,7 @@ from agent_envs.tools.sandbox import (
     run_cell,
     sandbox_version,
 )
-from agent_envs.tools.sandbox.session_cache import Shelf
+from agent_envs.tools.sandbox.session_cache import SessionCache
 
 CELLS = ("import random\nx = [random.random()]", "x.append(len(x)); x", "1 / 0", "x.append(random.randint(0, 99)); x")
 
@@ -87,7 +87,7 @@ def test_the_longest_unused_sessions_are_closed():
         made.append(restore_session(record))
         return made[-1]
 
-    shelf = Shelf(restore, most=2)
+    shelf = SessionCache(restore, most=2)
     record = begin_record()
     for number in range(4):
         shelf.run(record, f"x = {number}")

@@ -1,4 +1,4 @@
-"""What both backends promise, on each."""
+"""Sandbox sessions run, limit, fork, snapshot and restore cells in the same way on both backends."""
 
 import json
 import subprocess
@@ -10,8 +10,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from agent_envs.base.serialization import decode_state, encode_state
 from agent_envs.base.errors import EnvFault, UsageError
+from agent_envs.base.serialization import decode_state, encode_state
 from agent_envs.tools.sandbox import (
     ExecResult,
     Limits,
@@ -248,6 +248,6 @@ def test_live_forked_and_restored_sessions_agree(before, after):
         play(live, before)
         taken = live.snapshot()
         with live.fork() as fork, restore_session(taken) as restored:
-            with RecordedSession(live._house, live.spec, cells=taken.cells) as replayed:
+            with RecordedSession(live._pool, live.spec, cells=taken.cells) as replayed:
                 expected = play(live, after)
                 assert play(fork, after) == play(restored, after) == play(replayed, after) == expected

@@ -1,16 +1,16 @@
-"""What docs/web.md shows is what happens, without a network."""
+"""The code blocks of docs/web.md run offline with the printed results, and its names and limits match the code."""
 
 import re
 import subprocess
 import sys
-from pathlib import Path
 
 from agent_envs.tools.web import WEB_FORMS
-from agent_envs.tools.web.url_policy import PORTS
 from agent_envs.tools.web.page import MAX_LINKS, MAX_TEXT_CHARACTERS
 from agent_envs.tools.web.providers import PROVIDERS
+from agent_envs.tools.web.url_policy import PORTS
+from tests import ROOT
 
-PAGE = (Path(__file__).parents[2] / "docs" / "web.md").read_text(encoding="utf-8")
+PAGE = (ROOT / "docs" / "web.md").read_text(encoding="utf-8")
 
 
 def test_blocks_run_and_print_what_they_say():

@@ -1,4 +1,4 @@
-"""How answers of search engines are read, and how queries are cut: whatever comes, hits or a fault."""
+"""Any answer of a search engine is parsed into hits or raises a fault, and queries are cut to each engine's limits."""
 
 import pytest
 from hypothesis import given, settings

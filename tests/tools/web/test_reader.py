@@ -12,12 +12,12 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from agent_envs.base.errors import EnvFault, UsageError
-from agent_envs.services.recording import CallSite, Recording
 from agent_envs.services.http import HttpClient
+from agent_envs.services.recording import CallSite, Recording
 from agent_envs.tools.web import PageReader, WebPage
-from agent_envs.tools.web.url_policy import guard_for
+from agent_envs.tools.web.url_policy import url_policy_for
 from tests.servers import FaultServer, gzip_bomb
-from tests.web.conftest import PAGE, TEXT, error_of, reader, redirect, site
+from tests.tools.web.conftest import PAGE, TEXT, error_of, reader, redirect, site
 
 
 def test_a_page_as_it_is_read():
@@ -219,8 +219,8 @@ def test_settings_that_are_none(settings):
 def test_copies_are_the_reader_itself_and_rules_travel():
     opened = reader()
     assert copy.deepcopy({"reader": opened})["reader"] is opened
-    client = pickle.loads(pickle.dumps(HttpClient("web", admit=guard_for(["intra:80"]))))
-    assert client.admit == guard_for(["intra:80"]) != guard_for([])
+    client = pickle.loads(pickle.dumps(HttpClient("web", admit=url_policy_for(["intra:80"]))))
+    assert client.admit == url_policy_for(["intra:80"]) != url_policy_for([])
     fault = pickle.loads(pickle.dumps(fault_of_kind()))
     assert (fault.kind, fault.cause.partition(": ")[0]) == ("connect", "web")
 

@@ -1,4 +1,4 @@
-"""Where a reader goes: redirects, names and their addresses, proxies, and what of that is our own fault."""
+"""The page reader checks every redirect and resolved address, and raises a fault only for local network failures."""
 
 import errno
 import socket
@@ -7,9 +7,9 @@ import pytest
 
 from agent_envs.base.errors import EnvFault
 from agent_envs.services.http import HttpClient
-from agent_envs.tools.web.url_policy import Guard
+from agent_envs.tools.web.url_policy import UrlPolicy
 from tests.servers import FaultServer
-from tests.web.conftest import PAGE, TEXT, error_of, fault_of, reader, redirect, site
+from tests.tools.web.conftest import PAGE, TEXT, error_of, fault_of, reader, redirect, site
 
 UNKNOWN = socket.gaierror(socket.EAI_AGAIN, "Temporary failure in name resolution")
 
@@ -104,7 +104,7 @@ def test_a_name_is_looked_up_once_so_that_its_address_cannot_change_behind_the_c
 
 def test_the_old_spellings_of_addresses_are_caught_where_they_are_resolved():
     for host in ("2130706433", "0x7f.1", "127.1", "localhost"):
-        client = HttpClient("web", admit=Guard())
+        client = HttpClient("web", admit=UrlPolicy())
         with pytest.raises(Exception, match="is no public host"):
             client.send("GET", f"http://{host}:9/", seconds=5)
 

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agent_envs.base.errors import UsageError
-from agent_envs.tools.web.url_policy import Guard, Unopenable, guard_for, is_public
+from agent_envs.tools.web.url_policy import Unopenable, UrlPolicy, is_public, url_policy_for
 
 NO_URL = "This is no URL of the form http://HOST/PATH or https://HOST/PATH."
 PRIVATE = [
@@ -61,7 +61,7 @@ OPENED = {
 
 def refusal(url, guard=None):
     with pytest.raises(Unopenable) as caught:
-        (guard or Guard()).place(url)
+        (guard or UrlPolicy()).place(url)
     return str(caught.value)
 
 
@@ -87,7 +87,7 @@ def test_hosts_that_are_private_by_their_name(host):
 
 @pytest.mark.parametrize("url", OPENED)
 def test_urls_that_are_opened_in_their_normal_form(url):
-    assert Guard().place(url) == OPENED[url] and Guard().place(OPENED[url]) == OPENED[url]
+    assert UrlPolicy().place(url) == OPENED[url] and UrlPolicy().place(OPENED[url]) == OPENED[url]
 
 
 @pytest.mark.parametrize(
@@ -106,21 +106,21 @@ def test_ports_of_no_web_server(port):
 
 def test_long_urls():
     most = "http://h.example/" + "a" * (2_048 - 17)
-    assert Guard().place(most) == most
+    assert UrlPolicy().place(most) == most
     assert refusal(most + "a") == "The URL is longer than 2,048 characters."
 
 
 def test_all_addresses_of_a_host_have_to_be_public():
-    Guard()("h.example", 80, ["8.8.8.8", "2606:4700::1111"])
-    Guard()("h.example", 80, [])  # behind a proxy, which resolves
+    UrlPolicy()("h.example", 80, ["8.8.8.8", "2606:4700::1111"])
+    UrlPolicy()("h.example", 80, [])  # behind a proxy, which resolves
     for addresses in (["8.8.8.8", "10.0.0.1"], ["::1", "8.8.8.8"], ["127.0.0.1"], ["fe80::1%eth0"]):
         with pytest.raises(Unopenable) as caught:
-            Guard()("h.example", 80, addresses)
+            UrlPolicy()("h.example", 80, addresses)
         assert str(caught.value) == "h.example is no public host."  # no address
 
 
 def test_exempt_hosts():
-    guard = guard_for(["Intra.example:8000", "127.0.0.1", "[::1]:90", "fd00:0::1", "wiki."])
+    guard = url_policy_for(["Intra.example:8000", "127.0.0.1", "[::1]:90", "fd00:0::1", "wiki."])
     places = ("http://intra.example:8000/", "http://127.0.0.1:5/", "http://127.0.0.1/", "http://[0:0::1]:90/",
               "http://[fd00::1]:7/", "http://wiki/x", "http://wiki.:99/")  # fmt: skip
     for place in places:
@@ -156,7 +156,7 @@ def test_exempt_hosts():
 )
 def test_exempt_hosts_that_are_none(text):
     with pytest.raises(UsageError, match="private_hosts holds"):
-        guard_for([text])
+        url_policy_for([text])
 
 
 HOSTS = st.one_of(st.text(max_size=20), st.from_regex(r"[0-9a-fx.:\[\]%@\\]{1,20}", fullmatch=True))
@@ -168,13 +168,13 @@ def test_any_text_is_refused_or_has_one_meaning(url):
     import httpx
 
     try:
-        place = Guard().place(url)
+        place = UrlPolicy().place(url)
     except Unopenable as reason:
         assert len(str(reason)) < 300
         return
     # Whoever reads the URL afterwards sees the same host, and none of its own kind of address.
     host = urlsplit(place).hostname
     assert host == httpx.URL(place).raw_host.decode() and "@" not in urlsplit(place).netloc
-    assert place.isascii() and place.isprintable() and Guard().place(place) == place
+    assert place.isascii() and place.isprintable() and UrlPolicy().place(place) == place
     if host.replace(".", "").isdecimal():
         assert is_public(str(ipaddress.ip_address(host)))

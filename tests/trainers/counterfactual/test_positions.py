@@ -1,4 +1,4 @@
-"""Where an action or a text could be inserted, and how likely it is there: all positions in one pass."""
+"""Log-probabilities of inserting an action or a text are equal in one pass and in separate passes per position."""
 
 import random
 

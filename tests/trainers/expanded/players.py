@@ -5,8 +5,8 @@ from functools import lru_cache
 import gymnasium as gym
 import torch
 
-from agent_envs.rollout.policy import CompanionPolicy
 from agent_envs.rollout.episode_runner import run_episode
+from agent_envs.rollout.policy import CompanionPolicy
 from trainers.contracts import Sampling
 from trainers.expa_head import attach_head
 from trainers.expanded.player import ExpandedPlayer

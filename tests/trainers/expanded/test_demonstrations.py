@@ -8,18 +8,18 @@ from collections import Counter
 from dataclasses import replace
 from functools import partial
 from itertools import permutations
-from pathlib import Path
 
 import gymnasium as gym
 import pytest
 
 from agent_envs import UsageError, replay
+from agent_envs.base.protocol import Malformed
 from agent_envs.base.serialization import digest
+from agent_envs.core.wrapper_stack import core_of
 from agent_envs.envs.expa.calculator.countdown import check
 from agent_envs.envs.expa.sorting.algorithms import ALGORITHMS, exact, run
-from agent_envs.rollout.policy import core_of
-from agent_envs.base.protocol import Malformed
 from agent_envs.rollout.episode_runner import run_episode
+from tests import ROOT
 from trainers.expanded.demonstrations import ExpandedFlaws, FlawedPlayer, expanded_demonstrations, expanded_flaws_of
 from trainers.expanded.flaws import fixed_order, neighbour_swaps
 from trainers.guesses import guess
@@ -95,7 +95,7 @@ def digests():
 
 def test_the_order_of_hashes_does_not_matter():
     other = {"PYTHONHASHSEED": "0" if os.environ.get("PYTHONHASHSEED") == "1" else "1"}
-    settings = {"env": os.environ | other, "cwd": Path(__file__).parents[3], "capture_output": True, "text": True}
+    settings = {"env": os.environ | other, "cwd": ROOT, "capture_output": True, "text": True}
     process = subprocess.run([sys.executable, "-c", DIGESTS], check=True, **settings)
     assert process.stdout.split("\n")[0] == str(digests())
 

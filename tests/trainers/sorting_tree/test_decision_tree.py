@@ -8,10 +8,11 @@ import gymnasium as gym
 import pytest
 
 from agent_envs import UsageError, run_episode
+from agent_envs.core.wrapper_stack import core_of
 from agent_envs.envs.expa.sorting import algorithms
 from agent_envs.envs.expa.sorting.agent import SortingAgent
 from agent_envs.envs.expa.sorting.algorithms import ALGORITHMS, able_sizes, exact
-from agent_envs.rollout.policy import Reply, core_of
+from agent_envs.rollout.policy import Reply
 from trainers.sorting_tree.decision_tree import (
     Compare,
     End,

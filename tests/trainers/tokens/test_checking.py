@@ -1,4 +1,4 @@
-"""What is said of templates, and what is done about it."""
+"""Chat templates are checked for being append-only, and roles or calls that a template refuses are adapted."""
 
 import pytest
 

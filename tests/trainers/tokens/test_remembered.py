@@ -1,4 +1,4 @@
-"""What is kept of rendered pieces is bounded by their length, and is what was rendered."""
+"""The cache of rendered pieces returns the function's results and never exceeds its limit of characters."""
 
 from hypothesis import given
 from hypothesis import strategies as st

@@ -1,13 +1,13 @@
-"""What was played in environments is rebuilt from the record, to the token."""
+"""Token sequences rebuilt from a recorded trajectory equal those that were sampled, token by token."""
 
 import gymnasium as gym
 import pytest
 
 from agent_envs.base.errors import UsageError
 from agent_envs.base.messages import Message
-from agent_envs.rollout.policy import CompanionPolicy
-from agent_envs.rollout.episode_runner import run_episode
 from agent_envs.core.trajectory import Header, Trajectory, Turn
+from agent_envs.rollout.episode_runner import run_episode
+from agent_envs.rollout.policy import CompanionPolicy
 from agent_envs.wrappers import ForcedAnswer, Memory
 from tests.trainers.tokens.toys import SCHEMA, TEMPLATES, Scripted, bpe, words
 from trainers.tokens import ChatTokenizer, drift

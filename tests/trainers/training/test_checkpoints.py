@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from agent_envs.base.serialization import digest
 from agent_envs.base.errors import AgentEnvsError, UsageError
+from agent_envs.base.serialization import digest
 from tests.trainers.forked import ended, started
 from trainers.batching import micro_batches
 from trainers.settings import OptimSettings

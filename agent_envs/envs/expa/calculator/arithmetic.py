@@ -1,4 +1,4 @@
-"""Arithmetic: the value of a random expression, in symbols or partly in words (Table 3 and appendix E of arXiv 2510.07581).
+"""Arithmetic asks for the value of a random expression, in symbols or partly in words (arXiv 2510.07581, Table 3, appendix E).
 
 Half of the worded questions write all numbers in words, the other half all operators: the outermost one as a phrase about
 two parts ("the product of the value of (3 plus 4) and the value of 5"), those inside as plus, minus, times, divided by.
@@ -13,6 +13,10 @@ import re
 from fractions import Fraction
 from typing import Literal
 
+from agent_envs.base.arguments import choice, portion, whole_number
+from agent_envs.core.trajectory import Task
+from agent_envs.datasets.number_words import number_words
+from agent_envs.datasets.seeded import SPLITS, SeededSource, stream
 from agent_envs.envs.expa.calculator.random_expressions import (
     MOST_DIGITS,
     MOST_OPERATIONS,
@@ -25,20 +29,8 @@ from agent_envs.envs.expa.calculator.random_expressions import (
     draw_operands,
     spelled,
 )
-from agent_envs.envs.expa.generated import (
-    BUCKETS,
-    CalcData,
-    Derivation,
-    GeneratedSource,
-    checked_choice,
-    checked_portion,
-    checked_range,
-    split_sizes,
-    stream,
-)
+from agent_envs.envs.expa.generated import CalcData, Derivation, split_sizes
 from agent_envs.grading.arithmetic import number_text
-from agent_envs.datasets.number_words import number_words
-from agent_envs.core.trajectory import Task
 
 LABELS = ("tree", "released")
 SYMBOLS, NUMBER_WORDS, OPERATOR_WORDS = "symbols", "number words", "operator words"
@@ -58,7 +50,7 @@ _OUTER = dict(
 _NUMBER = re.compile(r"\d+")
 
 
-class ArithmeticSource(GeneratedSource):
+class ArithmeticSource(SeededSource[Task]):
     """Expressions of exactly so many operations: 4 for training and 6 for dev and test, as Table 3's operands say.
 
     The operands as a whole, in any order, belong to one split.
@@ -93,24 +85,25 @@ class ArithmeticSource(GeneratedSource):
         """
         name = "arithmetic"
         super().__init__(name, split_sizes(name, train_size, test_size))
-        self._digits = checked_range(name, "digits", digits, 1, MOST_DIGITS)
-        train = checked_range(name, "train_operations", train_operations, 1, MOST_OPERATIONS)
-        test = checked_range(name, "test_operations", test_operations, 1, MOST_OPERATIONS)
+        self._digits = whole_number(name, "digits", digits, 1, MOST_DIGITS)
+        train = whole_number(name, "train_operations", train_operations, 1, MOST_OPERATIONS)
+        test = whole_number(name, "test_operations", test_operations, 1, MOST_OPERATIONS)
         self._operations = {"train": train, "dev": test, "test": test}
-        train_portion = checked_portion(name, "train_words", train_words)
-        test_portion = checked_portion(name, "test_words", test_words)
+        train_portion = portion(name, "train_words", train_words)
+        test_portion = portion(name, "test_words", test_words)
         self._words = {"train": train_portion, "dev": test_portion, "test": test_portion}
-        self._released = checked_choice(name, "labels", labels, LABELS) == "released"
+        self._released = choice(name, "labels", labels, LABELS) == "released"
 
-    def build(self, split: str, index: int, task_id: str) -> Task:
+    def build(self, split: str, index: int) -> Task:
         """Draw the task of an index."""
+        task_id = self.task_id(split, index)
         draw = stream("arithmetic", split, index).random
         wording = SYMBOLS
         if draw() < self._words[split]:
             wording = NUMBER_WORDS if draw() < 0.5 else OPERATOR_WORDS
         by_tree = wording == OPERATOR_WORDS and not self._released
         operations = self._operations[split]
-        first, operator, second, keyed, value = self._draw(draw, operations, BUCKETS[split], by_tree)
+        first, operator, second, keyed, value = self._draw(draw, operations, SPLITS.index(split), by_tree)
         if wording == OPERATOR_WORDS:
             parts = (first, second) if self._released else (as_unit(first), as_unit(second))
             asked = _OUTER[operator].format(*map(_in_words, parts))

@@ -1,8 +1,8 @@
-"""The calculator: buttons that spell one expression, and "=", which computes it and returns to language (appendix D.1).
+"""The calculator has buttons that spell one expression, and "=", which computes it and returns to language (appendix D.1).
 
 The order of buttons is the released grammar (a number begins with 1-9, an operator stands after an operand, there is no unary
 minus, "=" needs closed brackets), with a second point in a number forbidden and three caps that keep the expression one that
-`expressions.evaluate` accepts: 40 digits on either side of a point, brackets 64 deep, and 512 buttons before "=".
+`grading.arithmetic.evaluate` accepts: 40 digits on either side of a point, brackets 64 deep, and 512 buttons before "=".
 
 Nobody is locked in. The caps hide a button where the shortest way out after it would not fit, so in every reachable state
 the button that `finish` names is legal, and pressing what it names reaches "=" within 66 buttons. All that can go wrong on
@@ -22,7 +22,7 @@ _BEFORE_OPERAND = frozenset("+-*/(")
 
 
 class Calculator(ExternalEnvironment):
-    """An exact calculator without memory; what it shows is `expressions.number_text` of the value."""
+    """An exact calculator without memory; what it shows is `grading.arithmetic.number_text` of the value."""
 
     name = "calculator"
     desc = " calculate "

@@ -1,5 +1,6 @@
-"""Count: how often one thing occurs in a sequence. No calculation is needed; the tasks show what a model still knows.
+"""Count asks how often one thing occurs in a sequence.
 
+No calculation is needed; the tasks show what a model still knows.
 `digits` is the released task: the digits of a number of 1 to 20 digits, which nine questions out of ten write in words.
 `symbols` is the task as the paper describes it, a sequence of up to 20 symbols, by our own design: an item uses 2 to 6 of
 six shapes, each place is one of them, all alike, and nine sequences out of ten are written with the names of the shapes.
@@ -7,21 +8,12 @@ six shapes, each place is one of them, all alike, and nine sequences out of ten 
 
 from typing import Literal
 
-from agent_envs.envs.expa.calculator.random_expressions import Draw
-from agent_envs.envs.expa.generated import (
-    BUCKETS,
-    CalcData,
-    Derivation,
-    GeneratedSource,
-    checked_choice,
-    checked_portion,
-    checked_range,
-    split_sizes,
-    stream,
-    text_bucket,
-)
-from agent_envs.datasets.number_words import number_words
+from agent_envs.base.arguments import choice, portion, whole_number
 from agent_envs.core.trajectory import Task
+from agent_envs.datasets.number_words import number_words
+from agent_envs.datasets.seeded import SeededSource, in_split, stream
+from agent_envs.envs.expa.calculator.random_expressions import Draw
+from agent_envs.envs.expa.generated import CalcData, Derivation, split_sizes
 
 SEQUENCES = ("digits", "symbols")
 SHAPES = {"star": "★", "circle": "●", "square": "■", "triangle": "▲", "diamond": "◆", "heart": "♥"}
@@ -29,7 +21,7 @@ MOST_LENGTH = 20
 _NAMES = tuple(SHAPES)
 
 
-class CountSource(GeneratedSource):
+class CountSource(SeededSource[Task]):
     """How often a digit occurs in a number, or a shape in a sequence. No question is in two splits, however it is put."""
 
     def __init__(
@@ -55,18 +47,19 @@ class CountSource(GeneratedSource):
         """
         name = "count"
         super().__init__(name, split_sizes(name, train_size, test_size))
-        self._symbols = checked_choice(name, "sequences", sequences, SEQUENCES) == "symbols"
-        self._length = checked_range(name, "length", length, 1, MOST_LENGTH)
-        self._words = checked_portion(name, "words", words)
+        self._symbols = choice(name, "sequences", sequences, SEQUENCES) == "symbols"
+        self._length = whole_number(name, "length", length, 1, MOST_LENGTH)
+        self._words = portion(name, "words", words)
 
-    def build(self, split: str, index: int, task_id: str) -> Task:
+    def build(self, split: str, index: int) -> Task:
         """Draw the task of an index."""
+        task_id = self.task_id(split, index)
         kind = "symbols" if self._symbols else "digits"
         draw = stream("count", kind, split, index).random
         in_words = draw() < self._words
         drawn = _symbols if self._symbols else _digits
         sequence, item = drawn(draw, self._length)
-        while text_bucket(f"{item} {' '.join(sequence)}") != BUCKETS[split]:
+        while not in_split(split, f"{item} {' '.join(sequence)}"):
             sequence, item = drawn(draw, self._length)
         answer = str(sequence.count(item))
         number = "".join(sequence)

@@ -1,4 +1,4 @@
-"""Countdown: reach a target with all the given numbers, each exactly once, and the checker of such answers.
+"""Countdown asks for an expression that reaches a target with all the given numbers, each exactly once, and checks answers.
 
 A task is made backwards: a random expression gives the target, and its numbers are shown in another order. So every task has
 a solution. As in Calc-Bench a target may be negative or have decimals; the stand-alone release keeps integers only.
@@ -9,6 +9,9 @@ from collections.abc import Sequence
 from fractions import Fraction
 from typing import Literal
 
+from agent_envs.base.arguments import choice, whole_number
+from agent_envs.core.trajectory import Task
+from agent_envs.datasets.seeded import SPLITS, SeededSource, stream
 from agent_envs.envs.expa.calculator.random_expressions import (
     MOST_DIGITS,
     Draw,
@@ -18,25 +21,15 @@ from agent_envs.envs.expa.calculator.random_expressions import (
     draw_operands,
     spelled,
 )
-from agent_envs.envs.expa.generated import (
-    BUCKETS,
-    CalcData,
-    Derivation,
-    GeneratedSource,
-    checked_choice,
-    checked_range,
-    split_sizes,
-    stream,
-)
+from agent_envs.envs.expa.generated import CalcData, Derivation, split_sizes
 from agent_envs.grading.arithmetic import ExpressionError, evaluate, literals, number_text
-from agent_envs.core.trajectory import Task
 
 TARGETS = ("any", "integers", "natural")
 _MOST_NUMBERS = 8
 _SHOWN_DIGITS = 24
 
 
-class CountdownSource(GeneratedSource):
+class CountdownSource(SeededSource[Task]):
     """Four numbers of up to four digits and three operations. No two splits share a set of numbers, whatever the target."""
 
     def __init__(
@@ -62,14 +55,15 @@ class CountdownSource(GeneratedSource):
         """
         name = "countdown"
         super().__init__(name, split_sizes(name, train_size, test_size))
-        self._numbers = checked_range(name, "numbers", numbers, 2, _MOST_NUMBERS)
-        self._digits = checked_range(name, "digits", digits, 1, MOST_DIGITS)
-        self._targets = checked_choice(name, "targets", targets, TARGETS)
+        self._numbers = whole_number(name, "numbers", numbers, 2, _MOST_NUMBERS)
+        self._digits = whole_number(name, "digits", digits, 1, MOST_DIGITS)
+        self._targets = choice(name, "targets", targets, TARGETS)
 
-    def build(self, split: str, index: int, task_id: str) -> Task:
+    def build(self, split: str, index: int) -> Task:
         """Draw the task of an index."""
+        task_id = self.task_id(split, index)
         draw = stream("countdown", split, index).random
-        expression, value = self._draw(draw, BUCKETS[split])
+        expression, value = self._draw(draw, SPLITS.index(split))
         numbers = [token for token in expression if type(token) is int]
         given = tuple(map(str, sorted(numbers, key=lambda number: draw())))
         target = number_text(value)

@@ -1,4 +1,4 @@
-"""What there is to calculate in a question of the calculator tasks, worked out from its words alone.
+"""The calculation that a calculator task asks for is worked out from the words of its question alone.
 
 Generated questions are read by the wordings that they are made of. Of others only the numbers are known.
 """
@@ -10,9 +10,9 @@ from functools import cache, lru_cache
 from itertools import combinations
 from typing import NamedTuple
 
-from agent_envs.grading.arithmetic import ExpressionError, evaluate
 from agent_envs.datasets.number_words import parse_number_words
 from agent_envs.datasets.word_problem_settings import SETTINGS
+from agent_envs.grading.arithmetic import ExpressionError, evaluate
 
 Term = tuple[Fraction, str]  # a value, and how it is written
 

@@ -1,7 +1,7 @@
-"""What an episode with the calculator looked like: the counts of the paper's Table 4 and Figure 5 (arXiv 2510.07581).
+"""The metrics of a calculator episode are the counts of the paper's Table 4 and Figure 5 (arXiv 2510.07581).
 
-The same for every method and on both faces: each episode counts, whether it was solved or not (the released analysis looks at
-one method's right and at another's wrong episodes), and calls are read from typed results, never from text.
+They are the same for every method, in text and with expanded actions: each episode counts, solved or not (the released
+analysis looks at one method's right and at another's wrong episodes), and calls are read from typed results, never from text.
 """
 
 import re
@@ -9,10 +9,10 @@ from fractions import Fraction
 from functools import cache
 from importlib.resources import files
 
-from agent_envs.envs.expa.generated import CalcData
-from agent_envs.grading.arithmetic import ExpressionError, evaluate, literals
 from agent_envs.base.messages import ToolResult
 from agent_envs.core.trajectory import Trajectory, Turn
+from agent_envs.envs.expa.generated import CalcData
+from agent_envs.grading.arithmetic import ExpressionError, evaluate, literals
 
 
 def calculator_metrics(trajectory: Trajectory) -> dict[str, float]:

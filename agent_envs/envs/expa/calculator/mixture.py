@@ -1,4 +1,4 @@
-"""Calc-Bench: arithmetic, Countdown, scaled word problems and counting in one source, as large as in the paper's Table 3."""
+"""Calc-Bench mixes arithmetic, Countdown, scaled word problems and counting in the sizes of the paper's Table 3."""
 
 from bisect import bisect_right
 from collections.abc import Mapping
@@ -7,10 +7,10 @@ from itertools import accumulate
 from math import gcd
 from typing import Protocol
 
-from agent_envs.base.serialization import digest
 from agent_envs.base.errors import UsageError
-from agent_envs.envs.expa.generated import SPLITS
+from agent_envs.base.serialization import digest
 from agent_envs.core.trajectory import Task
+from agent_envs.datasets.seeded import SPLITS
 
 # Table 3 of arXiv 2510.07581; it has no dev split: a tenth of test.
 TABLE_3: Mapping[str, Mapping[str, int]] = {

@@ -1,38 +1,37 @@
-"""The calculator tasks as problems: prompt, calculator, reward; and what the pages of their ids have in common."""
+"""A calculator problem joins prompt, calculator and reward; each face has a base class."""
 
 from typing import Any
 
-from agent_envs.envs.expa.calculator.calculator import Calculator
-from agent_envs.envs.expa.calculator.scoring import MARK, calc_solved, make_calc_reward
-from agent_envs.envs.expa.generated import CalcData
-from agent_envs.envs.expa.expanded_env import ExpandedActionEnv
-from agent_envs.envs.expa.problem import EXPANDED, TEXT, Problem, checked_flag, checked_limit, opening, sections
-from agent_envs.envs.expa.text_env import TagEnv
+from agent_envs.base.arguments import flag
 from agent_envs.base.messages import Message
 from agent_envs.core.trajectory import Task, TaskSource
+from agent_envs.envs.expa.calculator.calculator import Calculator
+from agent_envs.envs.expa.calculator.scoring import MARK, calc_solved, make_calc_reward
+from agent_envs.envs.expa.expanded_env import ExpandedActionEnv
+from agent_envs.envs.expa.generated import CalcData
+from agent_envs.envs.expa.problem import EXPANDED, TEXT, Problem, opening, sections
+from agent_envs.envs.expa.text_env import TagEnv
 
 MAX_ACTIONS = 512  # expanded face; the paper limits 1,024 tokens, which is the trainer's to do
 MAX_GENERATIONS = 24  # text face; the hungriest method of Table 4 makes 15.1 calls an episode
-
-
 UNHELPED = "count"  # the kind of task for which a calculator is of no use, and is not described in the mixture
 
 
 def calc_problem(
-    env: str, source: TaskSource, *, expanded: bool, reward: str, env_prompt: bool, decimal_point: bool
+    env: str, source: TaskSource, face: str, *, reward: str, env_prompt: bool, decimal_point: bool
 ) -> Problem:
-    """Return a calculator problem over a source whose tasks hold `CalcData`.
+    """Return a calculator problem over a source whose tasks hold `CalcData`, in the words of a face.
 
     In the mixture the prompt of a counting task says nothing of the calculator, as in the release.
 
     Raises:
         UsageError: an argument is out of its range; the message names it.
     """
-    checked_flag(env, "env_prompt", env_prompt)
-    checked_flag(env, "decimal_point", decimal_point)
+    flag(env, "env_prompt", env_prompt)
+    flag(env, "decimal_point", decimal_point)
     parts = sections("prompt.md")
     system = parts["system"].template
-    described = f"{system}\n\n" + parts[f"tool.calculator.{EXPANDED if expanded else TEXT}"].template
+    described = f"{system}\n\n" + parts[f"tool.calculator.{face}"].template
 
     def first(task: Task) -> tuple[Message, ...]:
         data: CalcData = task.data
@@ -50,37 +49,16 @@ def calc_problem(
 
 
 class CalculatorText(TagEnv):
-    """Base of the calculator tasks as text; fills what their pages share into the docstrings."""
-
-    def __init_subclass__(cls) -> None:
-        """Fill the page."""
-        super().__init_subclass__()
-        cls.__doc__ = _filled(cls.__doc__)
+    """Base of the calculator tasks as text."""
 
     def play_tasks(self, source: TaskSource, max_generations: int, **choices: Any) -> None:
         """Play a source; `choices` are `reward`, `env_prompt` and `decimal_point`."""
-        name = type(self).__name__
-        checked_limit(name, "max_generations", max_generations)
-        self.play_problem(calc_problem(name, source, expanded=False, **choices), max_generations, MARK)
+        self.play_problem(calc_problem(type(self).__name__, source, TEXT, **choices), max_generations, MARK)
 
 
 class CalculatorExpanded(ExpandedActionEnv):
-    """Base of the calculator tasks with expanded actions; fills what their pages share into the docstrings."""
-
-    def __init_subclass__(cls) -> None:
-        """Fill the page."""
-        super().__init_subclass__()
-        cls.__doc__ = _filled(cls.__doc__)
+    """Base of the calculator tasks with expanded actions."""
 
     def play_tasks(self, source: TaskSource, max_actions: int, **choices: Any) -> None:
         """Play a source; `choices` are `reward`, `env_prompt` and `decimal_point`."""
-        name = type(self).__name__
-        checked_limit(name, "max_actions", max_actions)
-        self.play_problem(calc_problem(name, source, expanded=True, **choices), max_actions)
-
-
-def _filled(page: str | None) -> str:
-    text = page or ""
-    for name, part in sections("page.md").items():
-        text = text.replace(f"${name}\n", part.template.replace("\n", "\n        ") + "\n")
-    return text
+        self.play_problem(calc_problem(type(self).__name__, source, EXPANDED, **choices), max_actions)

@@ -1,4 +1,4 @@
-"""Random expressions, as the released generators of Arithmetic and Countdown describe them.
+"""Random expressions are drawn as the released generators of Arithmetic and Countdown describe them.
 
 An operand has 1 to D digits, each number of digits alike, and is uniform among the numbers of that length; it is never 0.
 A tree of N operators splits the rest at random between its two parts, operators are uniform, and a part that is no number

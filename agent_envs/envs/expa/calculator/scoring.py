@@ -1,20 +1,21 @@
-"""When a calculator task is answered right, and its rewards by name: `em` (default), `numeric`, `em_format`, `released`.
+"""The rewards `em` (default), `numeric`, `em_format` and `released` are paid for the answer to a calculator task.
 
-All of it reads what the policy wrote, whichever the face; success is `em`'s, whatever is paid.
+All of it reads what the policy wrote, as text or with expanded actions; success is `em`'s, whatever is paid.
 """
 
 import re
 from collections.abc import Callable
 from fractions import Fraction
 
-from agent_envs.grading.text_answers import parse_number
+from agent_envs.base.arguments import display_value
 from agent_envs.base.errors import UsageError
-from agent_envs.envs.expa.calculator.countdown import check
-from agent_envs.envs.expa.generated import CalcData, shown
-from agent_envs.envs.expa.problem import ended, said, task_of
 from agent_envs.base.protocol import marked_answer
 from agent_envs.core.rewards import RewardSpec, Term
 from agent_envs.core.trajectory import Task, Trajectory
+from agent_envs.envs.expa.calculator.countdown import check
+from agent_envs.envs.expa.generated import CalcData
+from agent_envs.envs.expa.problem import ended, said, task_of
+from agent_envs.grading.text_answers import parse_number
 
 MARK = "####"
 FORMAT_SCORE = 0.1
@@ -38,7 +39,7 @@ def make_calc_reward(env: str, name: str) -> RewardSpec:
         UsageError: there is none of that name.
     """
     if not isinstance(name, str) or name not in CALC_REWARDS:
-        raise UsageError(f"{env}: reward={shown(name)} is unknown; the rewards are {', '.join(CALC_REWARDS)}")
+        raise UsageError(f"{env}: reward={display_value(name)} is unknown; the rewards are {', '.join(CALC_REWARDS)}")
     if name == "numeric":
         doc = "1 if the answer behind the last #### has the value of the task's answer, however it is written"
         return RewardSpec(name, (_last_only("numeric", doc, _numeric),), (0.0, 1.0))

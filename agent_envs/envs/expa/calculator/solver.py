@@ -1,16 +1,16 @@
-"""The solver of the calculator tasks: it knows the derivation, and lets the calculator compute every step of it."""
+"""The oracle policy of the calculator tasks knows the derivation, and lets the calculator compute its steps."""
 
 import random
 
+from agent_envs.base.protocol import marked_answer
 from agent_envs.core.env import TurnEnv
+from agent_envs.core.trajectory import Trajectory
 from agent_envs.envs.expa.actions import END, LANGUAGE
 from agent_envs.envs.expa.calculator.calculator import Calculator, finish, keyable
 from agent_envs.envs.expa.calculator.scoring import MARK
-from agent_envs.envs.expa.generated import CalcData, Derivation
 from agent_envs.envs.expa.expanded_env import ExpandedActionEnv, ExpandedState
+from agent_envs.envs.expa.generated import CalcData, Derivation
 from agent_envs.envs.expa.problem import said
-from agent_envs.base.protocol import marked_answer
-from agent_envs.core.trajectory import Trajectory
 
 
 def next_action(core: TurnEnv, left: int, prefill: str) -> str | int:

@@ -1,29 +1,22 @@
-"""Word problems with scaled numbers as tasks: generated ones, and GSM8K's traceable items with new numbers."""
+"""Word problems with large numbers are generated, or are GSM8K's traceable items with new numbers."""
 
 from functools import lru_cache
 from typing import Literal
 
-from agent_envs.base.serialization import digest
+from agent_envs.base.arguments import choice, whole_number
 from agent_envs.base.errors import UsageError
+from agent_envs.base.serialization import digest
+from agent_envs.core.trajectory import Task
+from agent_envs.datasets.calculation_trees import Chain
+from agent_envs.datasets.gsm8k import load_gsm8k
+from agent_envs.datasets.rescaling import rescale
+from agent_envs.datasets.seeded import SeededSource, in_split, stream
+from agent_envs.datasets.word_problems import WordProblem, word_problem
 from agent_envs.envs.expa.calculator.arithmetic import ArithmeticSource
 from agent_envs.envs.expa.calculator.count import CountSource
 from agent_envs.envs.expa.calculator.countdown import CountdownSource
 from agent_envs.envs.expa.calculator.mixture import TABLE_3, CalcBenchSource
-from agent_envs.envs.expa.generated import (
-    BUCKETS,
-    CalcData,
-    Derivation,
-    GeneratedSource,
-    checked_choice,
-    checked_range,
-    stream,
-    text_bucket,
-)
-from agent_envs.datasets.calculation_trees import Chain
-from agent_envs.datasets.gsm8k import load_gsm8k
-from agent_envs.datasets.rescaling import rescale
-from agent_envs.datasets.word_problems import WordProblem, word_problem
-from agent_envs.core.trajectory import Task
+from agent_envs.envs.expa.generated import CalcData, Derivation
 
 KIND = "gsm8k_scaled"
 TASKS = ("generated", "gsm8k")
@@ -32,26 +25,27 @@ MOST_TRIES = 20
 RESCALINGS = 4  # of each GSM8K item, that a reset draws from
 
 
-class ScaledSource(GeneratedSource):
+class ScaledSource(SeededSource[Task]):
     """Generated word problems; the splits share no question."""
 
     def __init__(self, digits: int = 6, min_steps: int = 2, max_steps: int = 6) -> None:
         """Take the most digits of a number, 2 to 9, and the range of steps, within 1 to 8."""
-        self.digits = checked_range(KIND, "digits", digits, 2, 9)
-        least = checked_range(KIND, "min_steps", min_steps, 1, 8)
-        self.steps = (least, checked_range(KIND, "max_steps", max_steps, least, 8))
+        self.digits = whole_number(KIND, "digits", digits, 2, 9)
+        least = whole_number(KIND, "min_steps", min_steps, 1, 8)
+        self.steps = (least, whole_number(KIND, "max_steps", max_steps, least, 8))
         super().__init__(KIND, SIZES)
 
-    def build(self, split: str, index: int, task_id: str) -> Task:
+    def build(self, split: str, index: int) -> Task:
         """Draw problems until one belongs to the split."""
         rng = stream(KIND, split, index)
         problem = word_problem(rng, self.digits, self.steps)
-        while text_bucket(problem.question) != BUCKETS[split]:
+        while not in_split(split, problem.question):
             problem = word_problem(rng, self.digits, self.steps)
+        task_id = self.task_id(split, index)
         return _task(problem, task_id, split, task_id)
 
 
-class RescaledSource(GeneratedSource):
+class RescaledSource(SeededSource[Task]):
     """GSM8K's traceable items with new numbers, `RESCALINGS` an item and more by index; its own train and test splits.
 
     Task i is the rescaling i // n of item i % n, for n traceable items; the rescalings of one item are one cluster.
@@ -63,14 +57,14 @@ class RescaledSource(GeneratedSource):
         Raises:
             DataMissing: GSM8K is not on this machine; the message has the command that gets it.
         """
-        self.digits = checked_range(KIND, "digits", digits, 2, 9)
-        self.splits = ("train", "test")  # both: a task must not change its split with the files that are there
-        chains = {split: load_gsm8k(split) for split in self.splits}
+        self.digits = whole_number(KIND, "digits", digits, 2, 9)
+        # Both splits: a task must not change its split with the files that are there.
+        chains = {split: load_gsm8k(split) for split in ("train", "test")}
         self._chains = chains
         self.digest = _digest(tuple(chains.values()))
         super().__init__("gsm8k_rescaled", {split: RESCALINGS * len(rows) for split, rows in chains.items()})
 
-    def build(self, split: str, index: int, task_id: str) -> Task:
+    def build(self, split: str, index: int) -> Task:
         """Rescale an item."""
         chains = self._chains[split]
         chain = chains[index % len(chains)]
@@ -80,7 +74,7 @@ class RescaledSource(GeneratedSource):
             if problem.given != tuple(map(str, chain.numbers)):
                 break
             problem = rescale(chain, rng, self.digits)
-        return _task(problem, task_id, split, chain.id)
+        return _task(problem, self.task_id(split, index), split, chain.id)
 
 
 @lru_cache(maxsize=4)
@@ -89,14 +83,14 @@ def _digest(chains: tuple[tuple[Chain, ...], ...]) -> str:
     return digest([[chain.id, chain.question, str(chain.trees)] for rows in chains for chain in rows])
 
 
-def scaled_source(tasks: str, digits: int = 6, min_steps: int = 2, max_steps: int = 6) -> GeneratedSource:
+def scaled_source(tasks: str, digits: int = 6, min_steps: int = 2, max_steps: int = 6) -> SeededSource[Task]:
     """Return the source of a name: `generated` or `gsm8k`, whose items have the steps that they have.
 
     Raises:
         UsageError: an unknown name, or a number out of range.
         DataMissing: GSM8K is not on this machine.
     """
-    if checked_choice(KIND, "tasks", tasks, TASKS) == "gsm8k":
+    if choice(KIND, "tasks", tasks, TASKS) == "gsm8k":
         if (min_steps, max_steps) != (2, 6):
             raise UsageError(f"{KIND}: min_steps and max_steps have no meaning with tasks='gsm8k'; leave them out")
         return RescaledSource(digits)

@@ -1,4 +1,4 @@
-"""The reference sorting algorithms as agents, on both faces: `--agent agent_envs.envs.expa.sorting.agent:SortingAgent`."""
+"""`SortingAgent` plays a reference sorting algorithm: `--agent agent_envs.envs.expa.sorting.agent:SortingAgent`."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -6,19 +6,21 @@ from typing import Any
 import gymnasium as gym
 
 from agent_envs.base.errors import UsageError
+from agent_envs.core.trajectory import Trajectory
+from agent_envs.core.wrapper_stack import core_of
 from agent_envs.envs.expa.expanded_env import ExpandedActionEnv
 from agent_envs.envs.expa.sorting.algorithms import ALGORITHMS, able_sizes
 from agent_envs.envs.expa.sorting.environments import SYMBOLS
 from agent_envs.envs.expa.sorting.solver import Move, expanded_action
 from agent_envs.envs.expa.sorting.tasks import SortData
-from agent_envs.rollout.policy import Reply, Request, core_of
-from agent_envs.core.trajectory import Trajectory
+from agent_envs.rollout.policy import Reply, Request
 
 
 class SortingAgent:
     """Sorts as a reference algorithm does. It reads what calls have told, and nothing that is hidden.
 
-    On the command line: `agent-envs eval Sort --agent agent_envs.envs.expa.sorting.agent:SortingAgent --agent-arg algorithm=merge`.
+    On the command line: `agent-envs eval Sort --agent agent_envs.envs.expa.sorting.agent:SortingAgent`, with `--agent-arg
+    algorithm=merge` for another algorithm.
     """
 
     batch = 1

@@ -1,4 +1,4 @@
-"""Reference algorithms for sorting by comparisons and swaps, and their exact means over all permutations.
+"""Reference algorithms sort by comparisons and swaps, and their means over all permutations are computed exactly.
 
 An algorithm is a generator of moves for n symbols that stand in the order 0..n-1: `("compare", a, b)` is answered with
 whether a comes before b in the wanted order, so that the direction is the caller's matter; `("swap", a, b)` exchanges the
@@ -18,6 +18,7 @@ from agent_envs.envs.expa.sorting.knowledge import (
     MOST_OPTIMAL,
     Pair,
     closure,
+    known_order,
     least_swaps,
     minimal_swaps,
     next_comparison,
@@ -72,8 +73,7 @@ def _learn(one: int, other: int, known: set[Pair]) -> Moves:
 
 def _arrange(n: int, known: set[Pair]) -> Moves:
     """Swap into the order that the known pairs fix, as few times as possible."""
-    behind = Counter(other for _, other in closure(known))
-    yield from _arrange_as(tuple(sorted(range(n), key=behind.__getitem__)))
+    yield from _arrange_as(known_order(n, known))
 
 
 def _arrange_as(target: tuple[int, ...]) -> Moves:

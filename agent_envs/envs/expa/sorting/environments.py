@@ -1,4 +1,4 @@
-"""The compare and swap environments over hidden numbers (arXiv 2510.07581, Figure 3; the released sorting tool).
+"""`Compare` and `Swap` are external environments over hidden numbers (arXiv 2510.07581, Figure 3; the released sorting tool).
 
 Every symbol A, B, C... has a hidden number. Comparing tells which of two is less, wherever they stand; swapping exchanges
 their places in the arrangement, which is shown whole. Both take two symbols as operands; the second one returns to language.

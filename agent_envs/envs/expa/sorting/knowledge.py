@@ -1,10 +1,10 @@
-"""What comparisons tell about a hidden order, what to compare next, and how to get from one order to another.
+"""Comparisons narrow down a hidden order; the next one to make and the fewest swaps between two orders are computed here.
 
 Symbols are the indices 0..n-1. A known pair (a, b) says that a's value is below b's, wherever the two stand.
 """
 
+from collections import Counter
 from collections.abc import Iterable
-from fractions import Fraction
 from functools import cache, lru_cache
 from itertools import combinations, permutations
 from math import factorial
@@ -61,11 +61,10 @@ def next_comparison(n: int, less: frozenset[Pair]) -> Pair | None:
     return _plan(n, possible)[1]
 
 
-def expected_optimum(n: int) -> Fraction:
-    """Return the mean number of comparisons of the best plan over all orders of n <= 5 items."""
-    if not 1 <= n <= MOST_OPTIMAL:
-        raise UsageError(f"expected_optimum: n={n}; it is computed for 1 to {MOST_OPTIMAL} items")
-    return Fraction(_plan(n, _all_orders(n))[0], factorial(n))
+def known_order(n: int, less: Iterable[Pair], descending: bool = False) -> tuple[int, ...]:
+    """Return the symbols in the order that known pairs fix."""
+    smaller = Counter(other for _, other in closure(less))
+    return tuple(sorted(range(n), key=smaller.__getitem__, reverse=descending))
 
 
 def minimal_swaps(order: tuple[int, ...], target: tuple[int, ...]) -> list[Pair]:

@@ -1,33 +1,34 @@
-"""The sorting tasks as problems: prompt, hidden arrangement, compare and swap, reward."""
+"""A sorting problem joins prompt, hidden arrangement, compare, swap and reward; each face has a base class."""
 
-from agent_envs.envs.expa.problem import EXPANDED, TEXT, Problem, checked_flag, opening, sections
+from agent_envs.base.arguments import flag
+from agent_envs.base.messages import Message
+from agent_envs.core.trajectory import Task
+from agent_envs.envs.expa.expanded_env import ExpandedActionEnv
+from agent_envs.envs.expa.problem import EXPANDED, TEXT, Problem, opening, sections
 from agent_envs.envs.expa.sorting.environments import SYMBOLS, Arrangement, Compare, Swap
 from agent_envs.envs.expa.sorting.scoring import make_sort_reward, sort_solved
-from agent_envs.envs.expa.sorting.tasks import SortData
-from agent_envs.base.messages import Message
-from agent_envs.core.trajectory import Task, TaskSource
+from agent_envs.envs.expa.sorting.tasks import SortData, SortingSource
+from agent_envs.envs.expa.text_env import TagEnv
 
 TOOLS = {"sort": ("compare", "swap"), "order": ("swap",), "compare": ("compare",)}
 MAX_ACTIONS = 128  # expanded face: optimal play of Sort-5 takes at most 34, of Sort-8 fewer than 80
 MAX_GENERATIONS = 40  # text face: at most 12 and 27
 
 
-def sort_problem(env: str, source: TaskSource, *, items: int, expanded: bool, reward: str, env_prompt: bool) -> Problem:
-    """Return a sorting problem over a source whose tasks hold `SortData` and hide the numbers.
+def sort_problem(env: str, source: SortingSource, face: str, *, reward: str, env_prompt: bool) -> Problem:
+    """Return a sorting problem over a source, whose items each have an action.
 
     Args:
         env: name for messages.
         source: the tasks.
-        items: the most items that a task of the source has: the symbols that have an action.
-        expanded: which face's words to use.
+        face: whose words to use.
         reward: name of the reward.
         env_prompt: whether the tools are described.
 
     Raises:
         UsageError: an argument is out of its range; the message names it.
     """
-    checked_flag(env, "env_prompt", env_prompt)
-    face = EXPANDED if expanded else TEXT
+    flag(env, "env_prompt", env_prompt)
 
     def world(task: Task) -> Arrangement:
         data: SortData = task.data
@@ -36,9 +37,27 @@ def sort_problem(env: str, source: TaskSource, *, items: int, expanded: bool, re
     def first(task: Task) -> tuple[Message, ...]:
         return opening(_system(task.data, face, env_prompt), _user(task.data, face))
 
+    tools = (Compare(source.items), Swap(source.items))
     spec = make_sort_reward(env, reward)
-    finish = "<answer>...</answer>"
-    return Problem(source, (Compare(items), Swap(items)), spec, sort_solved, world, first, finish, env_prompt)
+    return Problem(source, tools, spec, sort_solved, world, first, "<answer>...</answer>", env_prompt)
+
+
+class SortingText(TagEnv):
+    """Base of the sorting tasks as text."""
+
+    def play_tasks(self, source: SortingSource, max_generations: int, *, reward: str, env_prompt: bool) -> None:
+        """Play a source."""
+        problem = sort_problem(type(self).__name__, source, TEXT, reward=reward, env_prompt=env_prompt)
+        self.play_problem(problem, max_generations)
+
+
+class SortingExpanded(ExpandedActionEnv):
+    """Base of the sorting tasks with expanded actions."""
+
+    def play_tasks(self, source: SortingSource, max_actions: int, *, reward: str, env_prompt: bool) -> None:
+        """Play a source."""
+        problem = sort_problem(type(self).__name__, source, EXPANDED, reward=reward, env_prompt=env_prompt)
+        self.play_problem(problem, max_actions)
 
 
 def _system(data: SortData, face: str, env_prompt: bool) -> str:

@@ -1,4 +1,4 @@
-"""Rewards of the sorting tasks, as functions of counts: what the release pays, and one whose maximum is optimal play."""
+"""The rewards of the sorting tasks are functions of counts: the release's, and one whose maximum is optimal play."""
 
 from math import factorial
 
@@ -65,8 +65,3 @@ def fixed(kind: str, n: int, *, correct: bool, compares: int, swaps: int, least_
 def _saved(count: int, scale: int) -> float:
     """Return 1 for a count of 0, falling in a line to 1/2 at the scale and then, without a corner, as 1 / count."""
     return 1 - count / (2 * scale) if count <= scale else scale / (2 * count)
-
-
-def success(kind: str, n: int, *, correct: bool, compares: int, swaps: int, least_swaps: int) -> float:
-    """Return 1 if the task was solved, else 0; the other arguments are those of the other rewards, and are not used."""
-    return float(correct)

@@ -1,21 +1,22 @@
-"""When a sorting task is solved, and its rewards by name: `fixed` (default), `released` (also `paper`) and `success`.
+"""A sorting task is judged as solved or not, and pays `fixed` (default), `released` (also `paper`) or `success`.
 
-The paper states no formula of its own; the formulas are in `rewards.py`. All of it reads typed calls.
+The paper states no formula of its own; the formulas are in `rewards.py`. Calls are read from typed results; only comparing
+tasks are judged by the answer that the policy wrote.
 """
 
 import re
 from collections.abc import Callable
 
+from agent_envs.base.arguments import display_value
 from agent_envs.base.errors import UsageError
-from agent_envs.envs.expa.generated import shown
+from agent_envs.base.protocol import Answer
+from agent_envs.core.rewards import RewardSpec, Term
+from agent_envs.core.trajectory import Trajectory
 from agent_envs.envs.expa.problem import ended, said, task_of
 from agent_envs.envs.expa.sorting.environments import SYMBOLS
 from agent_envs.envs.expa.sorting.knowledge import least_swaps
 from agent_envs.envs.expa.sorting.rewards import fixed, released
 from agent_envs.envs.expa.sorting.tasks import SortData
-from agent_envs.base.protocol import Answer
-from agent_envs.core.rewards import RewardSpec, Term
-from agent_envs.core.trajectory import Trajectory
 
 SORT_REWARDS = ("fixed", "released", "paper", "success")
 _COMPARED = re.compile(r"\s*([A-Z])\s*([<>=])\s*([A-Z])\s*")
@@ -73,7 +74,7 @@ def make_sort_reward(env: str, name: str) -> RewardSpec:
         UsageError: there is none of that name.
     """
     if not isinstance(name, str) or name not in SORT_REWARDS:
-        raise UsageError(f"{env}: reward={shown(name)} is unknown; the rewards are {', '.join(SORT_REWARDS)}")
+        raise UsageError(f"{env}: reward={display_value(name)} is unknown; the rewards are {', '.join(SORT_REWARDS)}")
     if name == "success":
         term = Term("solved", 0.0, 1.0, "1 if the task is solved", lambda trajectory: float(sort_solved(trajectory)))
         return RewardSpec(name, (term,), (0.0, 1.0))

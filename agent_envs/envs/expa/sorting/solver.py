@@ -1,16 +1,16 @@
-"""The solver of the sorting tasks. It knows nothing that is hidden: it compares as seldom as can be, then swaps as seldom."""
+"""The sorting oracle policy knows nothing hidden: it compares by `next_comparison`, then swaps as few times as possible."""
 
 import random
 
 from agent_envs.core.env import TurnEnv
+from agent_envs.core.trajectory import Trajectory
 from agent_envs.envs.expa.actions import END, LANGUAGE
 from agent_envs.envs.expa.expanded_env import ExpandedActionEnv, ExpandedState
 from agent_envs.envs.expa.problem import said
 from agent_envs.envs.expa.sorting.environments import SYMBOLS
-from agent_envs.envs.expa.sorting.knowledge import closure, minimal_swaps, next_comparison
+from agent_envs.envs.expa.sorting.knowledge import known_order, minimal_swaps, next_comparison
 from agent_envs.envs.expa.sorting.scoring import arrangement
 from agent_envs.envs.expa.sorting.tasks import SortData
-from agent_envs.core.trajectory import Trajectory
 
 Move = tuple[str, tuple[str, ...]]  # an environment's name, and the actions to take in it
 
@@ -47,10 +47,7 @@ def next_move(trajectory: Trajectory) -> Move | None:
         return "compare", (SYMBOLS[pair[0]], SYMBOLS[pair[1]])
     if pair is not None or data.kind == "compare":
         return None
-    below = closure(known)
-    rank = {place: sum(other == place for _, other in below) for place in range(data.size)}
-    target = tuple(sorted(rank, key=lambda place: rank[place], reverse=data.descending))
-    swaps = minimal_swaps(arrangement(trajectory), target)
+    swaps = minimal_swaps(arrangement(trajectory), known_order(data.size, known, data.descending))
     return ("swap", (SYMBOLS[swaps[0][0]], SYMBOLS[swaps[0][1]])) if swaps else None
 
 

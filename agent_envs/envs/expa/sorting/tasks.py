@@ -1,4 +1,4 @@
-"""Sorting, ordering and comparing tasks: a hidden permutation each, with random access.
+"""Sorting, ordering and comparing tasks hide a permutation each, and are drawn with random access.
 
 A source takes turns between kinds and sizes in a fixed sequence, so that the first tasks of a split hold the shares of its
 mixture as nearly as whole tasks can. There are only 2 * n! different sorting tasks of n items: splits are disjoint by id and
@@ -10,13 +10,15 @@ from dataclasses import dataclass
 from functools import reduce
 from math import gcd
 
-from agent_envs.base.serialization import sha256_text, state_type
+from agent_envs.base.arguments import choice, whole_number
 from agent_envs.base.errors import UsageError
+from agent_envs.base.serialization import sha256_text, state_type
+from agent_envs.core.trajectory import Task
+from agent_envs.datasets.seeded import SPLITS, SeededSource, stream
 from agent_envs.envs.expa.calculator.random_expressions import Draw
-from agent_envs.envs.expa.generated import SPLITS, GeneratedSource, checked_choice, checked_range, split_sizes, stream
+from agent_envs.envs.expa.generated import split_sizes
 from agent_envs.envs.expa.sorting.environments import SYMBOLS
 from agent_envs.envs.expa.sorting.knowledge import least_swaps, sorted_order
-from agent_envs.core.trajectory import Task
 
 DIRECTIONS = ("both", "ascending", "descending")
 SORT_TRAIN: Mapping[int, int] = {2: 10, 3: 20, 4: 30, 5: 40}  # per cent by items, arXiv 2510.07581, appendix E
@@ -43,13 +45,13 @@ class SortData:
     relations: tuple[str, ...]
 
 
-class _SortingSource(GeneratedSource):
+class SortingSource(SeededSource[Task]):
     """What the two sources share: the sequence of kinds and sizes, the direction, the task of a permutation."""
 
     def __init__(self, name: str, mixtures: Mapping[str, Mixture], directions: str, sizes: Mapping[str, int]) -> None:
         """Take the name, the mixture of each split, the directions, and how many tasks a reset draws from."""
         super().__init__(name, sizes)
-        self._direction = checked_choice(name, "directions", directions, DIRECTIONS)
+        self._direction = choice(name, "directions", directions, DIRECTIONS)
         self._turns = {split: _taking_turns(mixtures[split]) for split in SPLITS}
 
     @property
@@ -57,7 +59,7 @@ class _SortingSource(GeneratedSource):
         """The most items of a task."""
         return max(size for turns in self._turns.values() for _, size in turns)
 
-    def build(self, split: str, index: int, task_id: str) -> Task:
+    def build(self, split: str, index: int) -> Task:
         """Draw the task of an index."""
         turns = self._turns[split]
         kind, size = turns[index % len(turns)]
@@ -70,7 +72,7 @@ class _SortingSource(GeneratedSource):
         relations = _relations(draw, sorted_order(values)) if kind == "order" else ()
         content = f"{kind}/{descending}/{values}/{relations}"
         return Task(
-            id=task_id,
+            id=self.task_id(split, index),
             split=split,
             question=_question(kind, size, descending, relations),
             gold=(_gold(kind, values, descending),),
@@ -81,7 +83,7 @@ class _SortingSource(GeneratedSource):
         )
 
 
-class SortSource(_SortingSource):
+class SortSource(SortingSource):
     """Sorting tasks; as large and mixed as the paper's by default, dev as test and a tenth of its size."""
 
     def __init__(
@@ -114,7 +116,7 @@ class SortSource(_SortingSource):
         )
 
 
-class OrderSource(_SortingSource):
+class OrderSource(SortingSource):
     """Ordering tasks, and comparing tasks in train; as large and mixed as the paper's by default."""
 
     def __init__(
@@ -142,7 +144,7 @@ class OrderSource(_SortingSource):
         Raises:
             UsageError: a knob is out of its range.
         """
-        compared = 0 if size is not None else checked_range("order", "compare_percent", compare_percent, 0, 100)
+        compared = 0 if size is not None else whole_number("order", "compare_percent", compare_percent, 0, 100)
         shares = _shares("order", size, {"train": train, "test": test})
         mixtures: dict[str, Mixture] = {}
         for name, percent in (("train", compared), ("test", 0)):
@@ -170,12 +172,12 @@ def _named(descending: bool) -> str:
 def _shares(source: str, size: int | None, given: Mapping[str, Mapping[int, int]]) -> Mapping[str, Mapping[int, int]]:
     """Return the weights of each mixture by number of items, all of one number if `size` says so."""
     if size is not None:
-        items = checked_range(source, "size", size, 2, len(SYMBOLS))
+        items = whole_number(source, "size", size, 2, len(SYMBOLS))
         return {name: {items: 1} for name in given}
     for name, shares in given.items():
         for items, share in shares.items():
-            checked_range(source, f"number of items in {name}", items, 2, len(SYMBOLS))
-            checked_range(source, f"{name}[{items}]", share, 0, 100)
+            whole_number(source, f"number of items in {name}", items, 2, len(SYMBOLS))
+            whole_number(source, f"{name}[{items}]", share, 0, 100)
         if not any(shares.values()):
             raise UsageError(f"{source}: {name}={dict(shares)} holds no task; give a weight above 0")
     return given

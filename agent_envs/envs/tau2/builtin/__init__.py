@@ -1,4 +1,4 @@
-"""Small domains of our own, with tasks and recorded dialogues: every check holds without any data from outside.
+"""Small domains of our own come with tasks and recorded dialogues, so that every check holds without outside data.
 
 `DOMAIN.json` holds the databases, `DOMAIN.md` the policy (`DOMAIN_solo.md` that of solo mode), `DOMAIN_tasks.json` the tasks
 by split. A task is a row of the published form with one more member: `recording`, what both sides say (see `dialogue`).
@@ -9,13 +9,7 @@ from functools import cache
 from importlib.resources import files
 from typing import Any
 
-from agent_envs.envs.tau2 import airline
-
-from agent_envs.envs.tau2 import retail
-
-from agent_envs.envs.tau2 import telecom
-
-from agent_envs.envs.tau2 import telecom_tables
+from agent_envs.envs.tau2 import airline, retail, telecom, telecom_tables
 from agent_envs.envs.tau2.compat import Compat
 from agent_envs.envs.tau2.database import Database
 from agent_envs.envs.tau2.record_schema import shaped

@@ -1,4 +1,17 @@
-"""Agents of plain rules over the policy and the tools, one a domain; they never see a task's criteria."""
+"""Heuristic agents act by plain rules over the policy and the tools, one a domain; they never see a task's criteria.
+
+Modules, in reading order:
+    reading: chat messages as turns, calls with their results, names, amounts, dates, yes and no.
+    retail: the agent of the retail domain: identify, look up, check, ask for a yes, act.
+    retail_desk, retail_plans, retail_wishes: its records and steps, how it serves each wish, its vocabulary of wishes.
+    airline: the agent of the airline domain: cancellations, bags, passengers, compensation.
+    airline_desk, airline_flights, airline_words: its look-ups, changed and new flights, its vocabulary of wishes.
+    telecom: the agent of the telecom domain, in solo mode, too.
+    telecom_desk, telecom_records, telecom_words: its turns, the customer's records, its vocabulary of wishes.
+    telecom_phone: troubleshooting of the phone: service, mobile data, picture messages.
+    customer: the user's side by rules, for a policy that plays the user.
+    partner: a heuristic agent as the simulated other side.
+"""
 
 from importlib import import_module
 

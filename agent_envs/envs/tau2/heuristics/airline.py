@@ -1,13 +1,13 @@
-"""The airline's agent of plain rules: finds out what is wanted, holds it against the policy, asks for a yes, and acts."""
+"""The airline's rule-based agent finds out what is wanted, checks it against the policy, asks for a yes, and acts."""
 
 from collections.abc import Callable
 
-from agent_envs.rollout.policy import Request
 from agent_envs.envs.tau2.airline_rules import BAG, compensation, flown, free_bags, may_cancel, refund
 from agent_envs.envs.tau2.heuristics.airline_desk import CLOSING, PROPOSAL, SORRY, Desk, Turn, no, proposed
 from agent_envs.envs.tau2.heuristics.airline_flights import book, cabin, move
 from agent_envs.envs.tau2.heuristics.airline_words import bags_in, first_wish, kind_of, new_name, reason_in
 from agent_envs.envs.tau2.heuristics.reading import Talk, calling, dates, refuses, talk_of
+from agent_envs.rollout.policy import Request
 
 _WHAT = "What exactly would you like me to do?"
 _HANDED_OVER = "You are being transferred to a human agent. Please hold on."

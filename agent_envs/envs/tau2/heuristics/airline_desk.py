@@ -1,4 +1,4 @@
-"""What the airline's rule-based agent knows and looks up: whatever is missing ends its turn with the call that shows it."""
+"""`Desk` holds what the airline's rule-based agent knows; what is missing ends its turn with the call that shows it."""
 
 import re
 from collections.abc import Mapping, Sequence

@@ -1,4 +1,4 @@
-"""Flights by plain rules: other cabins and days for what is booked, and new bookings."""
+"""The airline's rule-based agent changes cabins and days of what is booked, and makes new bookings."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""What a passenger's words mean to the airline's rule-based agent: kinds of wishes, days, cities, choices and reasons."""
+"""A passenger's words are read for the airline's rule-based agent: kinds of wishes, days, cities, choices and reasons."""
 
 import re
 from collections.abc import Mapping

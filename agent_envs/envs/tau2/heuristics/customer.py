@@ -1,14 +1,14 @@
-"""The user's side by plain rules: tell the scenario, do what is asked, agree, and stop when the agent asks for more."""
+"""The user's rule-based side tells the scenario, does what is asked, agrees, and stops when the agent asks for more."""
 
 import json
 import re
 
 from agent_envs.base.messages import ToolCall
-from agent_envs.rollout.policy import Request
 from agent_envs.base.protocol import ToolCallProtocol
 from agent_envs.envs.tau2.turn_taking import AGENT_STOP
 from agent_envs.envs.tau2.users.device import requests, told
 from agent_envs.envs.tau2.users.prose import first_person
+from agent_envs.rollout.policy import Request
 
 _PART = re.compile(r"\t(Reason for call|Known info):\n((?:\t\t.*\n?)+)")
 _ENDS = re.compile(

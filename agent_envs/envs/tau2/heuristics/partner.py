@@ -1,14 +1,14 @@
-"""The heuristic of a domain as the partner of whoever plays the user."""
+"""`HeuristicAgent` lets the heuristic of a domain play the agent for a policy that plays the user."""
 
 from typing import Any
 
-from agent_envs.rollout.policy import Request
 from agent_envs.base.protocol import Call, Say
 from agent_envs.envs.tau2.actions import read_action
+from agent_envs.envs.tau2.agent_view import SideView
 from agent_envs.envs.tau2.dialogue import Line
-from agent_envs.envs.tau2.agent_view import Face
 from agent_envs.envs.tau2.heuristics import act
 from agent_envs.envs.tau2.scene import Scene
+from agent_envs.rollout.policy import Request
 
 
 class HeuristicAgent:
@@ -19,7 +19,7 @@ class HeuristicAgent:
     def speak(self, scene: Scene) -> tuple[Line | None, Any]:
         """Return what the domain's rules say to all that was said so far."""
         rules = scene.rules
-        face = Face(rules, "assistant", rules.max_agent_turns or rules.max_steps)
+        face = SideView(rules, "assistant", rules.max_agent_turns or rules.max_steps)
         messages = [message.as_dict() for message in face.conversation(scene.public, scene.dialogue)]
         turn = scene.dialogue.agent_turns
         parsed = read_action(act(Request(scene.key, turn, messages, face.tools)), face.names)

@@ -1,4 +1,4 @@
-"""What rule-based agents read: a conversation as chat messages, put into turns, calls with their results, and words.
+"""Rule-based agents read a conversation here: chat messages are put into turns, calls with their results, and words.
 
 Everything here is a function of the messages alone, so that an agent made of it keeps no state and forks with its episode.
 """
@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-from agent_envs.base.serialization import canonical_json
 from agent_envs.base.messages import ToolCall
-from agent_envs.rollout.policy import Request
 from agent_envs.base.protocol import Call, ToolCallProtocol
+from agent_envs.base.serialization import canonical_json
 from agent_envs.envs.tau2.actions import read_action, without_thought
+from agent_envs.rollout.policy import Request
 
 LONGEST = 5_000  # characters of one message that are read
 _EMAIL = re.compile(r"(?<![\w.+-])[\w.+-]+@[\w-]+(?:\.[\w-]+)+")

@@ -1,12 +1,12 @@
-"""The shop's rules as an agent: identify, look everything up, understand one wish, check it, ask for a yes, act, tell.
+"""The shop's rule-based agent identifies the customer, looks everything up, checks one wish, asks for a yes, and acts.
 
 It keeps no state: every turn is worked out anew from the messages.
 """
 
-from agent_envs.rollout.policy import Request
 from agent_envs.envs.tau2.heuristics.reading import Talk, agrees, calling, calling_all, emails, names, talk_of, zips
 from agent_envs.envs.tau2.heuristics.retail_desk import CLOSING, GO_AHEAD, Desk, Step, Unclear
 from agent_envs.envs.tau2.heuristics.retail_plans import PLANS
+from agent_envs.rollout.policy import Request
 
 _FINDERS = ("find_user_id_by_email", "find_user_id_by_name_zip")
 _MOST_TRIES = 6

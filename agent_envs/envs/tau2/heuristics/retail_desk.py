@@ -1,4 +1,4 @@
-"""What the shop's rule-based agent knows at a moment of a conversation, and what it may do next."""
+"""`Desk` holds what the shop's rule-based agent knows at one moment of a conversation, and `Step` what it may do next."""
 
 from dataclasses import dataclass
 from functools import cached_property

@@ -1,4 +1,4 @@
-"""How the shop's rule-based agent serves each kind of wish: check it against the policy, and propose what the tools can do."""
+"""The shop's rule-based agent checks each kind of wish against the policy, and proposes what the tools can do."""
 
 from collections.abc import Callable
 from typing import Any

@@ -1,4 +1,4 @@
-"""What a shop's customer wants, read from free words by vocabulary, against what the customer has bought."""
+"""A shop customer's wishes are read from free words by vocabulary, against what the customer has bought."""
 
 import re
 from collections.abc import Sequence

@@ -1,19 +1,19 @@
-"""A rule-based agent of the telecom domain: who it is, what is wanted, what the policy says, one step at a time.
+"""The telecom domain's rule-based agent finds out who calls and what is wanted, and applies the policy, one step at a time.
 
-It plays solo mode, too: there the ticket tells what is wanted and agreed to, and it takes the phone into its own hands.
+It plays solo mode, too: there the ticket says what is wanted and agreed to, and the agent uses the phone's tools itself.
 """
 
 import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from agent_envs.rollout.policy import Request
 from agent_envs.envs.tau2.heuristics.reading import calling
 from agent_envs.envs.tau2.heuristics.telecom_desk import Desk, Turn
 from agent_envs.envs.tau2.heuristics.telecom_phone import RESTART, STEPS, Phone, Stuck, abroad, key_of
 from agent_envs.envs.tau2.heuristics.telecom_records import Row
 from agent_envs.envs.tau2.heuristics.telecom_words import TROUBLES, Wish, gigabytes, wishes
 from agent_envs.envs.tau2.turn_taking import AGENT_STOP, DONE
+from agent_envs.rollout.policy import Request
 
 _HELP = "What exactly can I do for you?"
 _MORE = "Is there anything else that I can do for you?"

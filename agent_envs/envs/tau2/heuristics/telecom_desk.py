@@ -1,13 +1,13 @@
-"""How a rule-based agent of the telecom domain makes a turn: what was said and answered so far, and who the customer is."""
+"""`Desk` makes the telecom agent's turns: it reads what was said and answered so far, and who the customer is."""
 
 from typing import Any
 
-from agent_envs.rollout.policy import Request
 from agent_envs.envs.tau2.heuristics.reading import agrees, calling, calling_all, dates, names, refuses, talk_of
 from agent_envs.envs.tau2.heuristics.telecom_phone import Step
 from agent_envs.envs.tau2.heuristics.telecom_records import Records
 from agent_envs.envs.tau2.heuristics.telecom_words import customer_ids, phone_numbers
 from agent_envs.envs.tau2.turn_taking import DONE
+from agent_envs.rollout.policy import Request
 
 _WHO = "Please tell me your full name and your phone number; your date of birth will do if you do not know the number."
 _DONE = {

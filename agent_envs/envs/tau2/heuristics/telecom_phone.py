@@ -1,4 +1,4 @@
-"""Finding out what is wrong with a phone, one step at a time, by what its owner (or its own tools) tell of it."""
+"""A phone's trouble is found one step at a time, by what its owner (or the agent's own tools) reports of it."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence

@@ -1,4 +1,4 @@
-"""What an agent of the telecom domain knows of a customer: the records that it was shown, as later calls changed them."""
+"""`Records` holds the records of a telecom customer that the agent was shown, as later calls changed them."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any

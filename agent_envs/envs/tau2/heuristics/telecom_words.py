@@ -1,4 +1,4 @@
-"""What a customer of the telecom domain wants, by the words of a message; vocabulary, not templates."""
+"""A telecom customer's wishes are read from the words of a message by vocabulary, not by templates."""
 
 import re
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""New bookings of a generated airline's customers, and what they ask that has to be added up."""
+"""Customers of a generated airline make new bookings, and ask for sums that have to be added up."""
 
 from collections.abc import Mapping
 from typing import Any

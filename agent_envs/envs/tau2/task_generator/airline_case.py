@@ -1,4 +1,4 @@
-"""What generated airline tasks are made of: a customer's trips, how they are spoken of, and pieces of a task.
+"""`Case`, `Trip` and `Piece` make up generated airline tasks: a customer, trips and how they are named, and single wishes.
 
 Texts are written once for both persons: `<I>`, `<my>`, `<me>`, `<am>` and `<was>` become "I" for the scripted user, and
 "you" for the scenario that a language model plays.

@@ -1,4 +1,4 @@
-"""What customers of a generated airline want and may not have; obeying them breaks the policy, and fails the task.
+"""Customers of a generated airline want things that the policy forbids; obeying them fails the task.
 
 After some refusals they want something else that they may have (`only_if_refused`).
 """
@@ -7,7 +7,16 @@ from dataclasses import replace
 
 from agent_envs.envs.tau2.airline_rules import compensation, may_cancel
 from agent_envs.envs.tau2.task_generator.airline_booking import balance, book, spent
-from agent_envs.envs.tau2.task_generator.airline_case import CABIN_WORDS, NUMBERS, Case, Piece, Trip, day_of, later_days, route_of
+from agent_envs.envs.tau2.task_generator.airline_case import (
+    CABIN_WORDS,
+    NUMBERS,
+    Case,
+    Piece,
+    Trip,
+    day_of,
+    later_days,
+    route_of,
+)
 from agent_envs.envs.tau2.task_generator.airline_wants import (
     REASONS,
     Pieces,

@@ -1,4 +1,4 @@
-"""What customers of a generated airline may have once something has been worked out: conditions, comparisons, several trips."""
+"""Customers of a generated airline make wishes that have to be worked out: conditions, comparisons, several trips."""
 
 from collections.abc import Mapping
 from dataclasses import replace

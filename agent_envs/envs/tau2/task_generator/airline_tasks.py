@@ -1,4 +1,4 @@
-"""Tasks of a generated airline: who calls, what for, and what an agent that keeps to the policy does about it."""
+"""Tasks of a generated airline say who calls, what for, and what an agent that keeps to the policy does about it."""
 
 from functools import lru_cache
 from random import Random
@@ -9,8 +9,8 @@ from agent_envs.envs.tau2.task_generator.airline_refusals import REFUSED, SERVED
 from agent_envs.envs.tau2.task_generator.airline_riddles import RIDDLES
 from agent_envs.envs.tau2.task_generator.airline_world import database
 from agent_envs.envs.tau2.task_generator.source import members, task_id
-from agent_envs.envs.tau2.users.persona import TASK_MANNERS
 from agent_envs.envs.tau2.user_script import Fact, UserScript, script_row
+from agent_envs.envs.tau2.users.persona import TASK_MANNERS
 
 _KINDS = {**SERVED, **REFUSED, **RIDDLES, "begun": begun}
 _WRITES = ("cancel", "cabin", "move", "bags", "passenger", "book")

@@ -1,6 +1,7 @@
-"""What customers of a generated airline want and may have: each kind draws one from a customer's own situation.
+"""Customers of a generated airline make wishes that the policy allows, each drawn from a customer's own situation.
 
-A kind returns its pieces (a piece is one wish with its gold calls), or none where the customer has nothing of the sort.
+A kind of wish is a function that returns its pieces (a piece is one wish with its gold calls), or none where the customer
+has nothing of the sort.
 """
 
 from agent_envs.envs.tau2.airline_rules import BAG, CABINS, compensation, may_cancel, paid_bags, price_of, refund

@@ -1,4 +1,4 @@
-"""A generated airline: 22 pairs of airports with three flights a day each way, customers, and what they have booked.
+"""A generated airline has 22 pairs of airports with three flights a day each way, customers, and what they have booked.
 
 Every customer has reservations of different kinds, so that tasks of every kind find somebody: fresh ones, insured ones, ones
 with a flight that the airline cancelled or that is late, half-flown and flown ones.

@@ -1,4 +1,4 @@
-"""Who lives in a generated world: names, addresses, ids and cards, drawn from closed lists; nobody is meant by them.
+"""People of a generated world get names, addresses, ids and cards from closed lists; nobody is meant by them.
 
 Every function takes the generator that it draws from, and nothing else decides what it returns.
 """

@@ -1,13 +1,23 @@
-"""Wants of the generated shop's customers that concern where things are sent."""
+"""The generated shop's customers want orders sent elsewhere, or the address in their profile changed."""
 
 from dataclasses import replace
 
 from agent_envs.envs.tau2.task_generator.names import address, on_one_line
-from agent_envs.envs.tau2.task_generator.retail_wants import Calls, Case, Deed, Detail, Words, plain, said, seen, touched
+from agent_envs.envs.tau2.task_generator.retail_wants import (
+    Calls,
+    Case,
+    Detail,
+    Effect,
+    Words,
+    plain,
+    said,
+    seen,
+    touched,
+)
 from agent_envs.envs.tau2.task_generator.retail_world import Record
 
 
-def order_address(case: Case) -> tuple[Deed, ...]:
+def order_address(case: Case) -> tuple[Effect, ...]:
     """A pending order is to be sent elsewhere: to an address that is told, or to the one in the profile."""
     chosen = case.choose("pending")
     if chosen is None:
@@ -24,7 +34,7 @@ def order_address(case: Case) -> tuple[Deed, ...]:
     return (sent_to(case, order, item, place, on_one_line(place), touched(order)),)
 
 
-def sent_to(case: Case, order: Record, item: Record, place: Record, where: str, uses: frozenset[str]) -> Deed:
+def sent_to(case: Case, order: Record, item: Record, place: Record, where: str, uses: frozenset[str]) -> Effect:
     """Return the want to have an order sent to a place that `where` names."""
     words, number = case.named(order, item)
     templates = (
@@ -33,7 +43,7 @@ def sent_to(case: Case, order: Record, item: Record, place: Record, where: str, 
         "please have {order} shipped to {where} instead.",
         "the delivery address of {order} is wrong. It should be {where}.",
     )
-    return Deed(
+    return Effect(
         said(case.rng.choice(templates), order=words, where=where),
         (number, Detail("address", said("the new address is {where}.", where=where))),
         (*seen(order), ("modify_pending_order_address", {"order_id": order["order_id"], **place})),
@@ -41,7 +51,7 @@ def sent_to(case: Case, order: Record, item: Record, place: Record, where: str, 
     )  # fmt: skip
 
 
-def home_address(case: Case) -> tuple[Deed, ...]:
+def home_address(case: Case) -> tuple[Effect, ...]:
     """The address in the profile is to be changed, and sometimes that of a pending order with it."""
     if "home" in case.used:
         return ()
@@ -52,24 +62,24 @@ def home_address(case: Case) -> tuple[Deed, ...]:
         "please change the address in {my} profile to {where}.",
         "{I} need to update {my} default address. It is {where} now.",
     )
-    deed = Deed(
+    effect = Effect(
         said(case.rng.choice(templates), where=where),
         (Detail("address", said("the new address is {where}.", where=where)),),
         (("modify_user_address", {"user_id": case.user["user_id"], **place}),),
         frozenset(["home"]), signs=("address",),
     )  # fmt: skip
     if not case.vague:
-        return (deed,)
-    return (_moving(case, deed, place),)
+        return (effect,)
+    return (_moving(case, effect, place),)
 
 
-def _moving(case: Case, deed: Deed, place: Record) -> Deed:
+def _moving(case: Case, effect: Effect, place: Record) -> Effect:
     """Return the want to change the address in the profile with that of one pending order, or of all, added."""
     chosen = case.choose("pending")
     pending = [order for order in case.all_orders if order["status"] == "pending"]
     free = all(order["order_id"] not in case.used for order in pending)
     if chosen is None:
-        return deed
+        return effect
     orders = pending if free and len(pending) > 1 else [chosen[0]]
     more = said("{my} pending order with the {item} should go there, too.", item=plain(chosen[1]["name"]))
     if len(orders) > 1:
@@ -77,6 +87,6 @@ def _moving(case: Case, deed: Deed, place: Record) -> Deed:
     sent: Calls = ()
     for order in orders:
         sent += (*seen(order), ("modify_pending_order_address", {"order_id": order["order_id"], **place}))
-    uses = deed.uses.union(*(touched(order) for order in orders))
-    say = Words(f"{deed.say.own} {more.own}", f"{deed.say.told} {more.told}")
-    return replace(deed, say=say, actions=(*deed.actions, *sent), uses=uses)
+    uses = effect.uses.union(*(touched(order) for order in orders))
+    say = Words(f"{effect.say.own} {more.own}", f"{effect.say.told} {more.told}")
+    return replace(effect, say=say, actions=(*effect.actions, *sent), uses=uses)

@@ -1,10 +1,10 @@
-"""Wants of the generated shop's customers that turn on money: other variants, other payment methods, and questions."""
+"""The generated shop's customers want other variants or other payment methods, or ask questions."""
 
 from agent_envs.envs.tau2.task_generator.retail_wants import (
     Calls,
     Case,
-    Deed,
     Detail,
+    Effect,
     figure,
     listed,
     method_words,
@@ -54,17 +54,17 @@ def _changes(item: Record, variant: Record) -> list[str]:
     return [axis for axis, value in variant["options"].items() if item["options"][axis] != value]
 
 
-def swap(case: Case) -> tuple[Deed, ...]:
+def swap(case: Case) -> tuple[Effect, ...]:
     """Items of a delivered order are to be exchanged."""
     return swapping(case, "delivered", 2 if case.vague else 1)
 
 
-def change_item(case: Case) -> tuple[Deed, ...]:
+def change_item(case: Case) -> tuple[Effect, ...]:
     """An item of a pending order is to be another variant; one alone, because the original mixes up several."""
     return swapping(case, "pending", 1)
 
 
-def swapping(case: Case, status: str, most: int) -> tuple[Deed, ...]:
+def swapping(case: Case, status: str, most: int) -> tuple[Effect, ...]:
     """Return the want to have other variants of up to `most` items of an order of a status."""
     chosen = case.choose(status)
     if chosen is None:
@@ -92,7 +92,9 @@ def _payer(case: Case, difference: float) -> Record | None:
     return case.rng.choice(free) if free else None
 
 
-def swapped(case: Case, order: Record, pairs: list[tuple[Record, Record, str]], method: Record, pending: bool) -> Deed:
+def swapped(
+    case: Case, order: Record, pairs: list[tuple[Record, Record, str]], method: Record, pending: bool
+) -> Effect:
     """Return the want to have other variants (item, new variant, words for it) of items of an order."""
     words, number = case.named(order, pairs[0][0])
     names = listed("the " + plain(item["name"]) for item, _, _ in pairs)
@@ -110,7 +112,7 @@ def swapped(case: Case, order: Record, pairs: list[tuple[Record, Record, str]], 
     }  # fmt: skip
     tool = "modify_pending_order_items" if pending else "exchange_delivered_order_items"
     payer = method_words(method)
-    return Deed(
+    return Effect(
         said(
             case.rng.choice((
                 "{place} {I} want to {verb} {items}. Any difference in price goes on {payer}.",
@@ -130,7 +132,7 @@ def swapped(case: Case, order: Record, pairs: list[tuple[Record, Record, str]], 
     )  # fmt: skip
 
 
-def pay_otherwise(case: Case) -> tuple[Deed, ...]:
+def pay_otherwise(case: Case) -> tuple[Effect, ...]:
     """A pending order is to be paid by another method."""
     chosen = case.choose("pending")
     if chosen is None:
@@ -150,7 +152,7 @@ def pay_otherwise(case: Case) -> tuple[Deed, ...]:
     return (paying(case, order, item, method, method_words(method), touched(order, former, method)),)
 
 
-def paying(case: Case, order: Record, item: Record, method: Record, wish: str, uses: frozenset[str]) -> Deed:
+def paying(case: Case, order: Record, item: Record, method: Record, wish: str, uses: frozenset[str]) -> Effect:
     """Return the want to have an order paid by a method, as `wish` words it."""
     words, number = case.named(order, item)
     templates = (
@@ -160,7 +162,7 @@ def paying(case: Case, order: Record, item: Record, method: Record, wish: str, u
         "for {order}, {I} chose the wrong payment method. It should be {wish}.",
     )
     arguments = {"order_id": order["order_id"], "payment_method_id": method["id"]}
-    return Deed(
+    return Effect(
         said(case.rng.choice(templates), order=words, wish=wish),
         (number, Detail("payment", said("please use {wish}.", wish=wish))),
         (*seen(order), ("modify_pending_order_payment", arguments)),
@@ -168,17 +170,19 @@ def paying(case: Case, order: Record, item: Record, method: Record, wish: str, u
     )  # fmt: skip
 
 
-def ask(case: Case) -> tuple[Deed, ...]:
+def ask(case: Case) -> tuple[Effect, ...]:
     """Something is to be found out."""
     return case.rng.choice((_ask_paid, _ask_tracking, _ask_cheapest, _ask_balance))(case)
 
 
-def _question(text: str, details: tuple[Detail, ...], found: tuple[Calls, frozenset[str], str], **values: str) -> Deed:
+def _question(
+    text: str, details: tuple[Detail, ...], found: tuple[Calls, frozenset[str], str], **values: str
+) -> Effect:
     actions, uses, told = found
-    return Deed(said(text, **values), details, actions, uses, (told,), question=True)
+    return Effect(said(text, **values), details, actions, uses, (told,), question=True)
 
 
-def _ask_paid(case: Case) -> tuple[Deed, ...]:
+def _ask_paid(case: Case) -> tuple[Effect, ...]:
     chosen = case.choose(case.rng.choice(("delivered", "processed", "pending")), 2)
     if chosen is None:
         return ()
@@ -191,7 +195,7 @@ def _ask_paid(case: Case) -> tuple[Deed, ...]:
     return (_question(text, (number,), found, order=words),)
 
 
-def _ask_tracking(case: Case) -> tuple[Deed, ...]:
+def _ask_tracking(case: Case) -> tuple[Effect, ...]:
     chosen = case.choose(case.rng.choice(("delivered", "processed")))
     if chosen is None:
         return ()
@@ -202,7 +206,7 @@ def _ask_tracking(case: Case) -> tuple[Deed, ...]:
     return (_question(text, (number,), found, order=words),)
 
 
-def _ask_cheapest(case: Case) -> tuple[Deed, ...]:
+def _ask_cheapest(case: Case) -> tuple[Effect, ...]:
     product = case.rng.choice(list(case.tables["products"].values()))
     price = min(variant["price"] for variant in product["variants"].values() if variant["available"])
     text = case.rng.choice((
@@ -215,7 +219,7 @@ def _ask_cheapest(case: Case) -> tuple[Deed, ...]:
     return (_question(text, (detail,), found, item=plain(product["name"])),)
 
 
-def _ask_balance(case: Case) -> tuple[Deed, ...]:
+def _ask_balance(case: Case) -> tuple[Effect, ...]:
     cards = [method for method in case.methods if method["source"] == "gift_card"]
     if not cards or "gift" in case.used:
         return ()

@@ -1,4 +1,4 @@
-"""What the generated shop sells: fifty products, each in several variants of different options."""
+"""The generated shop sells fifty products, each in several variants of different options."""
 
 from itertools import product
 from random import Random

@@ -1,9 +1,9 @@
-"""Wants of the generated shop's customers that give their money back: cancellations and returns."""
+"""The generated shop's customers want their money back, by cancellations and returns."""
 
 from agent_envs.envs.tau2.task_generator.retail_wants import (
     Case,
-    Deed,
     Detail,
+    Effect,
     Words,
     figure,
     listed,
@@ -28,7 +28,7 @@ _REASONS = {
 }  # fmt: skip
 
 
-def cancel(case: Case) -> tuple[Deed, ...]:
+def cancel(case: Case) -> tuple[Effect, ...]:
     """A pending order is to be cancelled."""
     chosen = case.choose("pending")
     if chosen is None:
@@ -40,7 +40,7 @@ def cancel(case: Case) -> tuple[Deed, ...]:
     return (cancelling(case, order, item, uses),)
 
 
-def cancelling(case: Case, order: Record, item: Record, uses: frozenset[str]) -> Deed:
+def cancelling(case: Case, order: Record, item: Record, uses: frozenset[str]) -> Effect:
     """Return the want to cancel an order."""
     reason = case.rng.choice(list(_REASONS))
     why = case.rng.choice(_REASONS[reason])
@@ -53,7 +53,7 @@ def cancelling(case: Case, order: Record, item: Record, uses: frozenset[str]) ->
     amount = order["payment_history"][0]["amount"]
     asks = case.rng.random() < 0.5 and tellable(amount)
     tail = " {I} also want to know how much money comes back to {me}." if asks else ""
-    return Deed(
+    return Effect(
         said(case.rng.choice(templates) + tail, order=words, why=why),
         (number, Detail("reason", said("{why}.", why=why))),
         (*seen(order), ("cancel_pending_order", {"order_id": order["order_id"], "reason": reason})),
@@ -61,7 +61,7 @@ def cancelling(case: Case, order: Record, item: Record, uses: frozenset[str]) ->
     )  # fmt: skip
 
 
-def give_back(case: Case) -> tuple[Deed, ...]:
+def give_back(case: Case) -> tuple[Effect, ...]:
     """Items of a delivered order are to be returned: named ones, all but one, or the dearest."""
     chosen = case.choose("delivered")
     if chosen is None:
@@ -77,7 +77,7 @@ def give_back(case: Case) -> tuple[Deed, ...]:
     return (returning(case, order, items, method, where),)
 
 
-def _worked_out(case: Case, order: Record, item: Record, method: Record, where: str) -> Deed:
+def _worked_out(case: Case, order: Record, item: Record, method: Record, where: str) -> Effect:
     """Return the want to give back items that are not named."""
     rest = [other for other in order["items"] if other is not item]
     dearest = max(order["items"], key=lambda other: float(other["price"]))
@@ -96,7 +96,7 @@ def _worked_out(case: Case, order: Record, item: Record, method: Record, where: 
     )
 
 
-def returning(case: Case, order: Record, items: list[Record], method: Record, where: str) -> Deed:
+def returning(case: Case, order: Record, items: list[Record], method: Record, where: str) -> Effect:
     """Return the want to give back items of a delivered order, with the refund to a method that `where` names."""
     words, _ = case.named(order, items[0])
     names = listed("the " + plain(item["name"]) for item in items)
@@ -118,7 +118,7 @@ def returning(case: Case, order: Record, items: list[Record], method: Record, wh
 
 def _returned(
     case: Case, what: tuple[Record, list[Record], Record], worded: tuple[Words, str, str], item: Record
-) -> Deed:  # fmt: skip
+) -> Effect:  # fmt: skip
     """Return the want to have items of an order back with a method, worded: as a whole, the items, and the method."""
     (order, items, method), (say, names, where) = what, worded
     asks = case.rng.random() < 0.5 and tellable(total(items))
@@ -128,7 +128,7 @@ def _returned(
     arguments = {
         "order_id": order["order_id"], "item_ids": [one["item_id"] for one in items], "payment_method_id": method["id"]
     }  # fmt: skip
-    return Deed(
+    return Effect(
         say,
         (
             case.named(order, item)[1], Detail("items", said("it is about {items}.", items=names)),

@@ -1,4 +1,4 @@
-"""Tasks in the generated shop, of graded difficulty, in the published form, each with the script of its user.
+"""Tasks in the generated shop have graded difficulty and the published form, each with the script of its user.
 
 - easy: one want, and the customer knows the order's number.
 - medium: two wants; the customer often knows no number, or wants figures that must be worked out.
@@ -18,8 +18,8 @@ from agent_envs.envs.tau2.task_generator.retail_returns import cancel, give_back
 from agent_envs.envs.tau2.task_generator.retail_traps import CONDITIONAL, FORBIDDEN
 from agent_envs.envs.tau2.task_generator.retail_wants import (
     Case,
-    Deed,
     Detail,
+    Effect,
     Kind,
     figure,
     said,
@@ -27,8 +27,8 @@ from agent_envs.envs.tau2.task_generator.retail_wants import (
 )
 from agent_envs.envs.tau2.task_generator.retail_world import database
 from agent_envs.envs.tau2.task_generator.source import members, task_id
-from agent_envs.envs.tau2.users.persona import TASK_MANNERS
 from agent_envs.envs.tau2.user_script import Fact, UserScript, Want, script_row
+from agent_envs.envs.tau2.users.persona import TASK_MANNERS
 
 _WRITES: tuple[Kind, ...] = (cancel, give_back, swap, change_item, order_address, pay_otherwise, home_address)
 _ANY = (*_WRITES, ask)
@@ -52,22 +52,22 @@ def make_row(split: str, number: int, difficulty: str, world: int = 0) -> dict[s
         difficulty: "easy", "medium" or "hard".
         world: the database that it plays in.
     """
-    case, deeds = drawn(split, number, difficulty, world)
-    return _Writer(case, deeds, difficulty, task_id(split, number, difficulty, world)).row()
+    case, effects = drawn(split, number, difficulty, world)
+    return _Writer(case, effects, difficulty, task_id(split, number, difficulty, world)).row()
 
 
-def drawn(split: str, number: int, difficulty: str, world: int = 0) -> tuple[Case, tuple[Deed, ...]]:
+def drawn(split: str, number: int, difficulty: str, world: int = 0) -> tuple[Case, tuple[Effect, ...]]:
     """Return the customer of a task and its wants, in the order in which it asks for them."""
     rng = Random(f"tau2/retail/{world}/{split}/{number}/{difficulty}")
     tables = database(world).tables
     users = list(tables["users"].values())
     ours = [users[place] for place in members(split, len(users))]
     others = [user["user_id"] for user in ours]
-    deeds: tuple[Deed, ...] = ()
-    while not deeds:
+    effects: tuple[Effect, ...] = ()
+    while not effects:
         case = Case(rng, tables, rng.choice(ours), others)
-        deeds = _deeds(case, _kinds(rng, difficulty), difficulty)
-    return case, deeds
+        effects = _effects(case, _kinds(rng, difficulty), difficulty)
+    return case, effects
 
 
 def _kinds(rng: Random, difficulty: str) -> Sequence[Kind]:
@@ -82,38 +82,38 @@ def _kinds(rng: Random, difficulty: str) -> Sequence[Kind]:
     )
 
 
-def _deeds(case: Case, kinds: Sequence[Kind], difficulty: str) -> tuple[Deed, ...]:
+def _effects(case: Case, kinds: Sequence[Kind], difficulty: str) -> tuple[Effect, ...]:
     """Return the wants of a customer, () where it cannot have them."""
-    found: list[tuple[Deed, ...]] = []
+    found: list[tuple[Effect, ...]] = []
     for kind in kinds:
         made = kind(replace(case, vague=case.rng.random() < _VAGUE[difficulty]))
-        uses = frozenset[str]().union(*(deed.uses for deed in made))
+        uses = frozenset[str]().union(*(effect.uses for effect in made))
         if not made or uses & case.used:
             return ()
         case = replace(case, used=case.used | uses)
         found.append(made)
     case.rng.shuffle(found)
-    deeds = tuple(deed for made in found for deed in made)
-    return (*deeds, *_grand_total(case, deeds))
+    effects = tuple(effect for made in found for effect in made)
+    return (*effects, *_grand_total(case, effects))
 
 
-def _grand_total(case: Case, deeds: tuple[Deed, ...]) -> tuple[Deed, ...]:
+def _grand_total(case: Case, effects: tuple[Effect, ...]) -> tuple[Effect, ...]:
     """Return a question for all that several wants give back, where there is something to add up."""
-    refunds = [deed.refund for deed in deeds if deed.refund]
+    refunds = [effect.refund for effect in effects if effect.refund]
     if len(refunds) < 2 or not tellable(sum(refunds)) or case.rng.random() < 0.3:
         return ()
     text = case.rng.choice((
         "{I} want to know how much money {I} get back in total from all of that together.",
         "lastly, please tell {me} the sum of all refunds that {I} get now.",
     ))  # fmt: skip
-    return (Deed(said(text), (), (), frozenset(), (figure(sum(refunds)),), question=True),)
+    return (Effect(said(text), (), (), frozenset(), (figure(sum(refunds)),), question=True),)
 
 
 class _Writer:
     """Puts a customer's wants into a row."""
 
-    def __init__(self, case: Case, deeds: tuple[Deed, ...], difficulty: str, name: str) -> None:
-        self.user, self.rng, self.deeds, self.difficulty, self.name = case.user, case.rng, deeds, difficulty, name
+    def __init__(self, case: Case, effects: tuple[Effect, ...], difficulty: str, name: str) -> None:
+        self.user, self.rng, self.effects, self.difficulty, self.name = case.user, case.rng, effects, difficulty, name
         self.knows_email = self.rng.random() < _KNOWS_EMAIL[difficulty]
         self.persona = self.rng.choice(_PERSONAS[difficulty])
         self.person = Person(self.user["name"]["first_name"], self.user["name"]["last_name"])
@@ -122,7 +122,7 @@ class _Writer:
         """Return the row."""
         instructions = {
             "domain": "retail",
-            "reason_for_call": " ".join(deed.say.told for deed in self.deeds if not deed.only_if_refused),
+            "reason_for_call": " ".join(effect.say.told for effect in self.effects if not effect.only_if_refused),
             "known_info": " ".join(detail.words.told for detail in self._identity()),
             "unknown_info": self._unknown(),
             "task_instructions": self._instructions(),
@@ -135,7 +135,7 @@ class _Writer:
                     {"action_id": f"{self.name}_{place}", "requestor": "assistant", "name": name, "arguments": arguments}
                     for place, (name, arguments) in enumerate(self._actions())
                 ],
-                "communicate_info": list(dict.fromkeys(text for deed in self.deeds for text in deed.tells)),
+                "communicate_info": list(dict.fromkeys(text for effect in self.effects for text in effect.tells)),
                 "reward_basis": ["DB", "COMMUNICATE"],
             },
             "user_script": script_row(self._script()),
@@ -155,22 +155,22 @@ class _Writer:
         return known
 
     def _unknown(self) -> str | None:
-        knows_numbers = any(detail.value for deed in self.deeds for detail in deed.details)
+        knows_numbers = any(detail.value for effect in self.effects for detail in effect.details)
         parts = [] if self.knows_email else ["You do not remember your e-mail address."]
         return " ".join([*parts, *([] if knows_numbers else ["You do not know any order number."])]) or None
 
     def _instructions(self) -> str:
         parts = []
-        for place, deed in enumerate(self.deeds):
-            if deed.only_if_refused:
+        for place, effect in enumerate(self.effects):
+            if effect.only_if_refused:
                 parts.append(
-                    f"Only if that is refused, your {_ORDINALS[place]} wish comes in its place: {deed.say.told}"
+                    f"Only if that is refused, your {_ORDINALS[place]} wish comes in its place: {effect.say.told}"
                 )
-            details = [detail.words.told for detail in deed.details]
+            details = [detail.words.told for detail in effect.details]
             if details:
                 parts.append(f"What you tell about your {_ORDINALS[place]} wish if the agent asks: {' '.join(details)}")
-            if deed.insists:
-                parts.append(f"If this is refused, insist on it {_TIMES[deed.insists]}, and then let it be.")
+            if effect.insists:
+                parts.append(f"If this is refused, insist on it {_TIMES[effect.insists]}, and then let it be.")
         return " ".join([
             *parts, "Say yes when the agent has told you what it will do and it is what you want.",
             "End the conversation once everything is settled.",
@@ -182,18 +182,18 @@ class _Writer:
         found = ("find_user_id_by_email", {"email": self.user["email"]})
         actions: list[tuple[str, dict[str, Any]]] = [found if self.knows_email else ("find_user_id_by_name_zip", name)]
         actions.append(("get_user_details", {"user_id": user_id}))
-        for deed in self.deeds:
-            actions += [action for action in deed.actions if action not in actions]
+        for effect in self.effects:
+            actions += [action for action in effect.actions if action not in actions]
         return actions
 
     def _script(self) -> UserScript:
         facts = tuple(_fact(detail) for detail in self._identity())
         wants = tuple(
             Want(
-                deed.say.own, tuple(map(_fact, deed.details)), deed.signs, deed.question, deed.only_if_refused, deed.insists,
-                deed.declines, deed.objection,
+                effect.say.own, tuple(map(_fact, effect.details)), effect.signs, effect.question, effect.only_if_refused,
+                effect.insists, effect.declines, effect.objection,
             )
-            for deed in self.deeds
+            for effect in self.effects
         )  # fmt: skip
         return UserScript(facts, wants, () if self.knows_email else ("email",), self.persona)
 

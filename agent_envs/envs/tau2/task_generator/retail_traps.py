@@ -1,4 +1,4 @@
-"""Wants of the generated shop's customers that an obedient agent gets wrong: forbidden, or resting on a condition."""
+"""The generated shop's customers make wishes that an obedient agent gets wrong: forbidden, or resting on a condition."""
 
 from dataclasses import replace
 
@@ -8,8 +8,8 @@ from agent_envs.envs.tau2.task_generator.retail_changes import other_variant, pa
 from agent_envs.envs.tau2.task_generator.retail_returns import cancelling, returning
 from agent_envs.envs.tau2.task_generator.retail_wants import (
     Case,
-    Deed,
     Detail,
+    Effect,
     Kind,
     Words,
     figure,
@@ -30,17 +30,17 @@ _OTHER_REASONS = (
 _RELATIVES = ("sister", "brother", "neighbor", "colleague", "mother", "roommate")
 
 
-def refused(case: Case, text: str, details: tuple[Detail, ...], uses: frozenset[str], **values: str) -> Deed:
+def refused(case: Case, text: str, details: tuple[Detail, ...], uses: frozenset[str], **values: str) -> Effect:
     """Return a want that nothing grants; the customer insists once or twice."""
-    return Deed(said(text, **values), details, (), uses, insists=case.rng.randrange(1, 3))
+    return Effect(said(text, **values), details, (), uses, insists=case.rng.randrange(1, 3))
 
 
-def instead(deed: Deed, touched_before: frozenset[str]) -> Deed:
+def instead(effect: Effect, touched_before: frozenset[str]) -> Effect:
     """Return a want as what is asked for once the one before it was refused."""
-    return replace(deed, only_if_refused=True, uses=deed.uses | touched_before)
+    return replace(effect, only_if_refused=True, uses=effect.uses | touched_before)
 
 
-def cancel_delivered(case: Case) -> tuple[Deed, ...]:
+def cancel_delivered(case: Case) -> tuple[Effect, ...]:
     """A delivered order cannot be cancelled; then it is to be returned."""
     chosen = case.choose("delivered")
     if chosen is None:
@@ -54,7 +54,7 @@ def cancel_delivered(case: Case) -> tuple[Deed, ...]:
     return first, instead(second, first.uses)
 
 
-def cancel_processed(case: Case) -> tuple[Deed, ...]:
+def cancel_processed(case: Case) -> tuple[Effect, ...]:
     """A processed order cannot be cancelled, and that is that."""
     chosen = case.choose("processed")
     if chosen is None:
@@ -65,7 +65,7 @@ def cancel_processed(case: Case) -> tuple[Deed, ...]:
     return (refused(case, text, (number, reason), touched(chosen[0]), order=words),)
 
 
-def bad_reason(case: Case) -> tuple[Deed, ...]:
+def bad_reason(case: Case) -> tuple[Effect, ...]:
     """A pending order is to be cancelled for a reason that does not count; then it is to be sent elsewhere."""
     chosen = case.choose("pending")
     if chosen is None:
@@ -81,7 +81,7 @@ def bad_reason(case: Case) -> tuple[Deed, ...]:
     return first, instead(sent_to(case, order, item, place, on_one_line(place), first.uses), first.uses)
 
 
-def foreign_order(case: Case) -> tuple[Deed, ...]:
+def foreign_order(case: Case) -> tuple[Effect, ...]:
     """Somebody else's order is to be cancelled; the tools would do it."""
     orders = case.tables["orders"]
     found = [
@@ -102,7 +102,7 @@ def foreign_order(case: Case) -> tuple[Deed, ...]:
     return (refused(case, text, (number, why), touched(order), id=order["order_id"], who=who),)
 
 
-def take_out(case: Case) -> tuple[Deed, ...]:
+def take_out(case: Case) -> tuple[Effect, ...]:
     """One item is to be taken out of a pending order; as that cannot be, all of it is to be cancelled."""
     chosen = case.choose("pending", 2)
     if chosen is None:
@@ -119,7 +119,7 @@ def take_out(case: Case) -> tuple[Deed, ...]:
     first = refused(case, text, details, uses, item=name, order=words if not case.vague else "{my} pending order")
     asks = tellable(paid["amount"])
     tail = " {I} also want to know the refund." if asks else ""
-    second = Deed(
+    second = Effect(
         said("then {I} want to cancel the whole order, because {I} no longer need it." + tail),
         (number, Detail("reason", said("{I} no longer need it."))),
         (*seen(order), ("cancel_pending_order", {"order_id": order["order_id"], "reason": "no longer needed"})),
@@ -128,7 +128,7 @@ def take_out(case: Case) -> tuple[Deed, ...]:
     return first, instead(second, uses)
 
 
-def wrong_refund(case: Case) -> tuple[Deed, ...]:
+def wrong_refund(case: Case) -> tuple[Effect, ...]:
     """A refund is to go to a method that may not get it; then to the one that paid."""
     chosen = case.choose("delivered")
     if chosen is None:
@@ -140,7 +140,7 @@ def wrong_refund(case: Case) -> tuple[Deed, ...]:
         return ()
     first = returning(case, order, [item], wrong[0], method_words(wrong[0]))
     first = replace(first, actions=(), signs=(), tells=(), refund=0.0, insists=case.rng.randrange(1, 3))
-    second = Deed(
+    second = Effect(
         said("then {I} want the refund for the {item} on the method that {I} paid with.", item=plain(item["name"])),
         (*first.details[:2], Detail("payment", said("the payment method that {I} used for the order."))),
         (
@@ -154,18 +154,18 @@ def wrong_refund(case: Case) -> tuple[Deed, ...]:
     return first, instead(second, first.uses)
 
 
-def modified_order(case: Case) -> tuple[Deed, ...]:
+def modified_order(case: Case) -> tuple[Effect, ...]:
     """An order whose items were changed is to be sent elsewhere; the tools would do it."""
     chosen = case.choose("pending (item modified)")
     if chosen is None:
         return ()
     order, item = chosen
     place = address(case.rng)
-    deed = sent_to(case, order, item, place, on_one_line(place), touched(order))
-    return (replace(deed, actions=(), signs=(), insists=case.rng.randrange(1, 3)),)
+    effect = sent_to(case, order, item, place, on_one_line(place), touched(order))
+    return (replace(effect, actions=(), signs=(), insists=case.rng.randrange(1, 3)),)
 
 
-def price_cap(case: Case) -> tuple[Deed, ...]:
+def price_cap(case: Case) -> tuple[Effect, ...]:
     """A delivered item is to be exchanged if that costs little enough, and else returned."""
     chosen = case.choose("delivered")
     found = other_variant(case, chosen[1], False) if chosen is not None else None
@@ -198,7 +198,7 @@ def price_cap(case: Case) -> tuple[Deed, ...]:
     ),)  # fmt: skip
 
 
-def short_card(case: Case) -> tuple[Deed, ...]:
+def short_card(case: Case) -> tuple[Effect, ...]:
     """An order is to be paid with a gift card that does not cover it, and else with another method."""
     chosen = case.choose("pending")
     cards = [method for method in case.methods if method["source"] == "gift_card"]
@@ -218,7 +218,7 @@ def _other(method: Record, paid: Record) -> bool:
     return bool(method["id"] != paid["payment_method_id"])
 
 
-def by_total(case: Case) -> tuple[Deed, ...]:
+def by_total(case: Case) -> tuple[Effect, ...]:
     """An order is to be cancelled if it was dear enough, and else sent elsewhere."""
     chosen = case.choose("pending")
     if chosen is None:
@@ -246,7 +246,7 @@ def by_total(case: Case) -> tuple[Deed, ...]:
     return (replace(second, say=say, details=(number, why, there)),)
 
 
-def second_choice(case: Case) -> tuple[Deed, ...]:
+def second_choice(case: Case) -> tuple[Effect, ...]:
     """A delivered item is to be exchanged for a variant that is not to be had, and else for another one."""
     chosen = case.choose("delivered")
     if chosen is None:
@@ -263,7 +263,7 @@ def second_choice(case: Case) -> tuple[Deed, ...]:
     return (swapped(case, order, [(item, found[0], text)], case.rng.choice(payers), False),)
 
 
-def wrong_number(case: Case) -> tuple[Deed, ...]:
+def wrong_number(case: Case) -> tuple[Effect, ...]:
     """A delivered item is to be returned, and the customer names the number of another order at first."""
     chosen = case.choose("delivered")
     others = [order for order in case.all_orders if chosen is not None and order is not chosen[0]]
@@ -272,7 +272,7 @@ def wrong_number(case: Case) -> tuple[Deed, ...]:
     order, item = chosen
     wrong = case.rng.choice(others)["order_id"]
     method = case.paid_with(order)
-    deed = returning(case, order, [item], method, "the payment method that {I} used for it")
+    effect = returning(case, order, [item], method, "the payment method that {I} used for it")
     text = (
         "{I} want to return the {item} from order {wrong}, with the refund on the payment method that {I} used for it."
     )
@@ -281,7 +281,7 @@ def wrong_number(case: Case) -> tuple[Deed, ...]:
         item=plain(item["name"]), wrong=wrong, id=order["order_id"],
     )  # fmt: skip
     say = said(text, item=plain(item["name"]), wrong=wrong)
-    return (replace(deed, say=say, details=(Detail("order", mixed), *deed.details[1:]), tells=()),)
+    return (replace(effect, say=say, details=(Detail("order", mixed), *effect.details[1:]), tells=()),)
 
 
 FORBIDDEN: tuple[Kind, ...] = (

@@ -1,4 +1,4 @@
-"""What customers of the generated shop want: each kind of wish, with the calls that grant it.
+"""`Effect` is one wish of a generated shop's customer, with the calls that grant it, and `Case` is that customer.
 
 A wish is worded once, with marks for the person who speaks: `{I} want {my} order` is "I want my order" of the user itself and
 "you want your order" in a scenario.
@@ -50,7 +50,7 @@ class Detail:
 
 
 @dataclass(frozen=True)
-class Deed:
+class Effect:
     """One want, and what grants it.
 
     Attributes:
@@ -61,7 +61,7 @@ class Deed:
         signs: words by which the user sees that it was granted.
         uses: what no other want of the task may touch: orders, "gift", "home".
         refund: what the customer gets back.
-        question, only_if_refused, insists, declines, objection: as in `script.Want`.
+        question, only_if_refused, insists, declines, objection: as in `user_script.Want`.
     """
 
     say: Words
@@ -180,4 +180,4 @@ def touched(order: Record, *methods: Record) -> frozenset[str]:
     return frozenset([order["order_id"], *("gift" for method in methods if method["source"] == "gift_card")])
 
 
-Kind = Callable[[Case], tuple[Deed, ...]]
+Kind = Callable[[Case], tuple[Effect, ...]]

@@ -1,4 +1,4 @@
-"""The generated shop: its database, of which everything else follows.
+"""The generated shop's database is drawn here, and everything else follows from it.
 
 Prices add up, payments match what was bought, and what is said of an order fits its status.
 """
@@ -8,10 +8,19 @@ from random import Random
 from typing import Any
 
 from agent_envs.envs.tau2.database import Database
-from agent_envs.envs.tau2.task_generator.names import CARD_BRANDS, Person, address, codes, digits, email, people, user_id
-from agent_envs.envs.tau2.task_generator.retail_goods import products
-from agent_envs.envs.tau2.retail import SHAPES
 from agent_envs.envs.tau2.record_schema import shaped
+from agent_envs.envs.tau2.retail import SHAPES
+from agent_envs.envs.tau2.task_generator.names import (
+    CARD_BRANDS,
+    Person,
+    address,
+    codes,
+    digits,
+    email,
+    people,
+    user_id,
+)
+from agent_envs.envs.tau2.task_generator.retail_goods import products
 
 USERS = 300
 _STATUSES = (

@@ -1,4 +1,4 @@
-"""Tasks without end: a domain's generator as a task source, and the domain over the database that its tasks play in.
+"""`GeneratedSource` serves a domain's generated tasks, and `generated_domain` the domain over the database that they use.
 
 A task is named by its difficulty, split and number (`easy-train-17`; `easy-train-17-w3` in world 3) and made when it is asked
 for. The customers of a world are divided among the splits, so that no task of one concerns a customer of another.
@@ -12,12 +12,14 @@ from importlib import import_module
 from importlib.resources import files
 from typing import Any
 
-from agent_envs.base.serialization import digest
+from agent_envs.base.arguments import choice, whole_number
 from agent_envs.base.errors import UsageError
+from agent_envs.base.serialization import digest
+from agent_envs.core.trajectory import Task
+from agent_envs.datasets.seeded import SeededSource
 from agent_envs.envs.tau2.builtin import builtin_domain
 from agent_envs.envs.tau2.task_schema import core_task
 from agent_envs.envs.tau2.toolkit import Domain
-from agent_envs.core.trajectory import Task
 
 DOMAINS = ("retail", "airline", "telecom")
 DIFFICULTIES = ("easy", "medium", "hard")
@@ -66,10 +68,10 @@ def _text(name: str) -> str:
     return files(__package__).joinpath(name).read_text(encoding="utf-8")
 
 
-class GeneratedSource:
+class GeneratedSource(SeededSource[Task]):
     """A domain's generated tasks, in train, dev and test; a train split has 100,000, and other worlds have as many more."""
 
-    splits = tuple(SIZES)
+    bounded = True
 
     def __init__(self, domain: str, world: int = 0, difficulty: str = "mixed") -> None:
         """Take the domain, the world, and how hard the tasks are.
@@ -84,38 +86,22 @@ class GeneratedSource:
         """
         known = [STARTER[domain]] if domain in STARTER else []
         known += DIFFICULTIES
-        if difficulty not in (*known, "mixed"):
-            raise UsageError(f"difficulty={difficulty!r}: choose {', '.join(known)} or mixed")
-        if isinstance(world, bool) or not isinstance(world, int) or not 0 <= world < 10**9:
-            raise UsageError(f"world={world!r}: a world is a whole number from 0 to 999999999")
+        choice(f"Tau2{domain.title()}", "difficulty", difficulty, (*known, "mixed"))
+        whole_number(f"Tau2{domain.title()}", "world", world, 0, 10**9 - 1)
         _module(domain, "tasks")
         self.domain, self.world, self.difficulty = domain, world, difficulty
-        self.name = f"generated-{domain}"
+        super().__init__(f"generated-{domain}", SIZES)
         self.digest = digest(["tau2 generated", domain, world, difficulty])
 
-    def size(self, split: str) -> int:
-        """Return the number of tasks of a split."""
-        return SIZES[split]
+    def build(self, split: str, index: int) -> Task:
+        """Make the task of a number."""
+        difficulty = DIFFICULTIES[index % 3] if self.difficulty == "mixed" else self.difficulty
+        return _made(self.domain, self.world, split, index, difficulty)
 
-    def get(self, split: str, key: int | str) -> Task:
-        """Return a task of a split by index >= 0 or by id."""
-        number = key if isinstance(key, int) else self._number(split, key)
-        if not 0 <= number < self.size(split):
-            raise KeyError(key)
-        return _made(self.domain, self.world, split, number, self._difficulty(number))
-
-    def _difficulty(self, number: int) -> str:
-        return DIFFICULTIES[number % 3] if self.difficulty == "mixed" else self.difficulty
-
-    def _number(self, split: str, key: str) -> int:
-        found = _ID.fullmatch(key)
-        if found is None or task_id(split, int(found[3]), self._difficulty(int(found[3])), self.world) != key:
-            raise KeyError(key)
-        return int(found[3])
-
-    def __deepcopy__(self, memo: Any) -> "GeneratedSource":
-        """Nothing of it is ever written, so a copy of an environment shares it."""
-        return self
+    def index_in(self, split: str, task_id: str) -> int:
+        """Return the number that an id holds, -1 for none."""
+        found = _ID.fullmatch(task_id)
+        return int(found[3]) if found else -1
 
 
 @lru_cache(maxsize=2048)

@@ -1,11 +1,20 @@
-"""What customers of the telecom domain demand against the policy, with what they want instead, and what they ask.
+"""Telecom customers demand what the policy forbids, with what they want instead, or ask questions.
 
 Functions like those of `telecom_wishes`.
 """
 
 from random import Random
 
-from agent_envs.envs.tau2.task_generator.telecom_parts import Account, Lines, Part, accounts, active, line_is, named, want
+from agent_envs.envs.tau2.task_generator.telecom_parts import (
+    Account,
+    Lines,
+    Part,
+    accounts,
+    active,
+    line_is,
+    named,
+    want,
+)
 from agent_envs.envs.tau2.task_generator.telecom_refuelling import refuel, refuelled
 from agent_envs.envs.tau2.task_generator.telecom_wishes import Wish, forbid_roaming, pay, suspend
 

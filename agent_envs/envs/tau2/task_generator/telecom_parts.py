@@ -1,4 +1,4 @@
-"""What a generated telecom task is put together from: the customer's account, and one part for each thing that is wanted."""
+"""A generated telecom task is put together from the customer's account and one part for each thing that is wanted."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace

@@ -1,4 +1,4 @@
-"""Wishes for more data: so and so much, or as much as a condition makes it."""
+"""Telecom customers wish for more data: a stated amount, or as much as a condition makes it."""
 
 from random import Random
 

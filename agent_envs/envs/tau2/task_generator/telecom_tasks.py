@@ -1,4 +1,4 @@
-"""Generated tasks of the telecom domain: troubles of the phone and wishes about the account, alone and together.
+"""Generated telecom tasks combine troubles of the phone and wishes about the account, by difficulty.
 
 - starter: a phone with one fault that its owner mends as the agent says; nothing of the company's data changes.
 - easy: one thing, the number is known: a phone with one fault (now and then one that only staff can mend), or a plain wish.

@@ -1,4 +1,4 @@
-"""What can be wrong with a customer's phone: faults of service, mobile data and picture messages, alone and together."""
+"""A customer's phone gets faults of service, mobile data and picture messages, alone and together."""
 
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""What customers want of their accounts: roaming, lines, data and bills, plain, computed, or against the policy.
+"""Telecom customers make wishes about their accounts: roaming, lines, data and bills, plain or to be worked out.
 
 Each function returns a `Part` about one of the lines that it is given, or None where the account has no case for it.
 """

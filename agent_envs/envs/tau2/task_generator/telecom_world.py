@@ -1,4 +1,4 @@
-"""Generated companies of the telecom domain: customers, lines, plans, devices and bills that agree with each other.
+"""A generated telecom company has customers, lines, plans, devices and bills that agree with each other.
 
 What a customer's account is like goes by its place among the customers, ten kinds in turn, so that every split has all of them
 (`situation`). The phone is one and the same in all worlds, and whole: tasks break it.

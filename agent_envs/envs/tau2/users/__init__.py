@@ -1,1 +1,13 @@
-"""Simulated users: what they know and want, what they understand of an agent's words, and how they answer."""
+"""Simulated users play the customer, by rules over a script or by a chat model, and are checked for faults of their own.
+
+Modules, in reading order:
+    scripted: the scripted user, which needs no model; read it first.
+    mind, reaction, settling, telling: its memory, its answer to a message, wants that are fulfilled, facts that it tells.
+    persona, wording: manners (patience, typos, insisting) by name, and stock phrases.
+    understanding, asked_topics, sentences, agent_words: what an agent's message asks or reports, by patterns over sentences.
+    scenario, prose: the script made of a published task's prose.
+    device, device_words, device_terms: requests about the phone, the calls that carry them out, and the words for them.
+    chat: a chat model as the user or the agent; guidelines.md and guidelines_tools.md are its prompts.
+    faults, claims, device_claims, endings: user faults: invented values, unasked actions, stops that come too early.
+    report: the command that counts failures with a user fault in result files of tau2-bench.
+"""

@@ -1,4 +1,4 @@
-"""The patterns of `agent_words.txt`: how agents ask, propose, refuse and report."""
+"""The patterns of `agent_words.txt`, by which agents ask, propose, refuse and report, are compiled here."""
 
 import re
 from functools import cache

@@ -1,4 +1,4 @@
-"""What a sentence asks for, in the topics of a script."""
+"""`topics_in` finds what a sentence asks for, in the topics of a script."""
 
 from agent_envs.envs.tau2.users.agent_words import pattern, topics
 from agent_envs.envs.tau2.users.sentences import Sentence

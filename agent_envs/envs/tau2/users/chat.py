@@ -1,4 +1,4 @@
-"""A chat model as the other side of a conversation: a customer under guidelines of ours, or an agent under the policy.
+"""A chat model plays the other side of a conversation: a customer under guidelines of ours, or an agent under the policy.
 
 The model is asked through the port (live, recorded or replayed), each message at a place of its own, and keeps nothing in
 mind: what it is shown is made of the conversation every time. Its words never become a reward: what cannot be read is asked
@@ -19,21 +19,21 @@ from textwrap import indent
 from typing import Any
 from weakref import WeakKeyDictionary
 
-from agent_envs.services.chat import ChatModel, ChatPort, ChatReply, ChatRequest, ask, chat_port, make_chat_model
-from agent_envs.services.chat.conversation import clean
 from agent_envs.base.errors import EnvFault, UsageError
-from agent_envs.services.recording import Recording, asks_anew
+from agent_envs.base.process_cache import SharedCache, shared
 from agent_envs.base.protocol import Call, Malformed
-from agent_envs.rollout.episode_runner import turn_seed
-from agent_envs.base.process_cache import Shelf, shared
 from agent_envs.envs.tau2.actions import read_action
+from agent_envs.envs.tau2.agent_view import SideView, signature
 from agent_envs.envs.tau2.dialogue import Dialogue, Line
-from agent_envs.envs.tau2.agent_view import Face, signature
-from agent_envs.envs.tau2.turn_taking import USER_STOPS
 from agent_envs.envs.tau2.scene import Scene
 from agent_envs.envs.tau2.task_schema import Tau2Task
 from agent_envs.envs.tau2.toolkit import Side
+from agent_envs.envs.tau2.turn_taking import USER_STOPS
 from agent_envs.envs.tau2.users.persona import MANNERS
+from agent_envs.rollout.episode_runner import turn_seed
+from agent_envs.services.chat import ChatModel, ChatPort, ChatReply, ChatRequest, ask, chat_port, make_chat_model
+from agent_envs.services.chat.conversation import clean
+from agent_envs.services.recording import Recording, asks_anew
 
 MAX_TOKENS = 1024
 LONGEST = 100_000  # characters of a message
@@ -47,8 +47,8 @@ _TEMPLATES = {
 }
 _NO_TOOLS = "You have no tools: all that you can do is write."
 OPENINGS = 4096  # that are kept, of a model
-_OPENINGS: Shelf[Dialogue] = OrderedDict()  # of models by name, which are the same in every environment
-_OPENINGS_OF: WeakKeyDictionary[ChatModel, Shelf[Dialogue]] = WeakKeyDictionary()
+_OPENINGS: SharedCache[Dialogue] = OrderedDict()  # of models by name, which are the same in every environment
+_OPENINGS_OF: WeakKeyDictionary[ChatModel, SharedCache[Dialogue]] = WeakKeyDictionary()
 _OPENINGS_LOCK = threading.Lock()
 
 
@@ -145,7 +145,7 @@ class ChatPartner:
 
     def _messages(self, scene: Scene) -> list[dict[str, Any]]:
         rules = scene.rules
-        face = Face(rules, scene.side, rules.max_agent_turns or rules.max_steps)
+        face = SideView(rules, scene.side, rules.max_agent_turns or rules.max_steps)
         own = _guidelines(scene, self._persona) if scene.side == "user" else ""
         return [message.as_dict() for message in face.conversation(scene.public, scene.dialogue, own)]
 
@@ -154,7 +154,7 @@ class ChatPartner:
         return self
 
 
-def _openings_of(model: ChatModel) -> Shelf[Dialogue]:
+def _openings_of(model: ChatModel) -> SharedCache[Dialogue]:
     try:
         with _OPENINGS_LOCK:
             return _OPENINGS_OF.setdefault(model, OrderedDict())

@@ -1,7 +1,7 @@
-"""Values in free text that can be checked: e-mails, ids, phone numbers, dates, amounts of money, longer numbers.
+"""Values that can be checked are found in free text: e-mails, ids, phone numbers, dates, amounts of money, longer numbers.
 
-Two readings of the same text: `claims` is narrow and gives what somebody plainly states; `Known` is wide and takes in all
-that a text could be said to tell, in any spelling, so that an honest retelling is never taken for an invention.
+There are two readings of the same text: `claims` is narrow and gives what somebody plainly states; `Known` is wide and takes
+in all that a text could be said to tell, in any spelling, so that an honest retelling is never taken for an invention.
 """
 
 import re

@@ -1,4 +1,4 @@
-"""How a telecom customer carries out what an agent asks for on the phone, and tells what it showed.
+"""A telecom customer carries out on the phone what an agent asks for, and tells what it showed.
 
 `requests(text)` are queued; of the first, `plan` gives the steps. Each step is one call, in a line of its own; with each
 answer, `due` drops the steps whose condition it does not meet. What the answers showed is told by `told`.

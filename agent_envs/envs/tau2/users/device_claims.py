@@ -1,4 +1,4 @@
-"""A telecom customer's deeds against the words that led to them: what nobody asked for, and what was never done or seen."""
+"""A telecom customer's actions and claims are checked: what nobody asked for, and what was never done or seen."""
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
@@ -36,7 +36,7 @@ _SENTENCE = re.compile(r"[.!?\n;]+\s*")
 _ME = r"\bi(?:'ve| have)?(?: (?:just|now|already|also|then|successfully|went ahead and))*,? "
 _FLIP = r"(?:turned|switched|toggled|disabled|enabled|deactivated|activated|put)(?: (?:on|off))?(?: (?:the|my|phone's|that))*"
 # What somebody says who did or saw something, and the tools one of which that takes.
-_DEEDS = (
+_CLAIMED_ACTIONS = (
     (_ME, r"(?:re-?booted|re-?started|power[- ]cycled)\b", ("reboot_device",)),
     (_ME, rf"{_FLIP} air(?:plane|craft) mode|{_FLIP} flight mode", ("toggle_airplane_mode",)),
     (_ME, rf"{_FLIP} (?:data |mobile |international )*roaming", ("toggle_roaming",)),
@@ -53,7 +53,7 @@ _DEEDS = (
     ("", r"\bspeed ?test (?:result )?(?:shows|showed|says|said|came|returned|reads|gave|reports)\b", ("run_speed_test",)),
     ("", r"\b\d+(?:\.\d+)? ?mbps\b", ("run_speed_test",)),
 )  # fmt: skip
-_SPOKEN = tuple((re.compile(who + what), re.compile(what), tools) for who, what, tools in _DEEDS)
+_SPOKEN = tuple((re.compile(who + what), re.compile(what), tools) for who, what, tools in _CLAIMED_ACTIONS)
 _BAR = re.compile(
     r"\bstatus bar (?:now |still |currently |just )*(?:shows|showed|says|said|reads|displays|displayed|indicates)\b"
 )

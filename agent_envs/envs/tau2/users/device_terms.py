@@ -1,4 +1,4 @@
-"""The words of an agent that concern a customer's phone: the things, the verbs, and the frames that change their meaning.
+"""Patterns for an agent's words about a phone are listed here: things, verbs, and frames that change their meaning.
 
 Every pattern is bounded, so that reading takes time in proportion to the text.
 """
@@ -103,7 +103,7 @@ FAILURE = _any(
     r"\bstill (?:not|no|slow|fail|can't|cannot|doesn't|having|have|experienc|unable|see|isn't|persist)",
     r"\b(?:persists?|fails|continues?)\b",
 )
-ELSEWHERE = _any(
+OTHER_SUBJECT = _any(
     r"\b(?:it|this|that|which|they|these|mode|doing so)(?:'ll| will| can| may| might| would| could)\b",
 )
 PRONOUN = _any(r"\b(?:it|them|this|that|these|both|so)\b")

@@ -1,4 +1,4 @@
-"""What an agent's words ask a telecom customer to read or do on the phone.
+"""`requests` finds what an agent's words ask a telecom customer to read or do on the phone.
 
 Words are cut into sentences and clauses. A clause is passed over where it forbids, offers, thanks, tells what the agent does,
 or rests on a failure; in what is left the nearest verbs say what is to be done with the things that are named.
@@ -166,7 +166,7 @@ def _asked(reading: _Reading, clause: _Clause, question: bool) -> Hits:
         reading.things = list(things) or reading.things
         reading.sim_out = reading.sim_out or bool("sim" in things and terms.SIM_OUT.search(clause.text))
         return []
-    hits = _deeds(reading, clause, things)
+    hits = _direct_requests(reading, clause, things)
     action = _action(clause, question) or (reading.action if _goes_on(clause) else "")
     if not things and _points_back(clause.text, action):
         things = dict.fromkeys(reading.things, clause.start)
@@ -175,7 +175,7 @@ def _asked(reading: _Reading, clause: _Clause, question: bool) -> Hits:
     return hits
 
 
-def _deeds(reading: _Reading, clause: _Clause, things: dict[str, int]) -> Hits:
+def _direct_requests(reading: _Reading, clause: _Clause, things: dict[str, int]) -> Hits:
     """Return what has a verb of its own (restart, reseat, reset, pay), and take what it is done to out of the things."""
     hits: Hits = []
     again = terms.RESET_IT.search(clause.text) if "apn" in reading.things else None
@@ -218,7 +218,7 @@ def _action(clause: _Clause, question: bool) -> str:
 def _is_order(text: str, match: re.Match[str]) -> bool:
     """Return whether a verb asks: what something else does is none, nor a gerund that nothing leads to."""
     before = text[: match.start()]
-    if terms.ELSEWHERE.search(before):
+    if terms.OTHER_SUBJECT.search(before):
         return False
     gerund = match[0].split()[0].endswith("ing")
     return not gerund or bool(terms.GERUND.search(before))

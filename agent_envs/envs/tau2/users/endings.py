@@ -1,13 +1,13 @@
-"""Whether a user ended a conversation too early, or gave itself up to a transfer of which nobody spoke."""
+"""`early` and `unwarranted` find users who stop too early, or accept a transfer of which nobody spoke."""
 
 import re
 from collections.abc import Iterator
 
 from agent_envs.envs.tau2.dialogue import Line
-from agent_envs.envs.tau2.turn_taking import USER_STOPS
 from agent_envs.envs.tau2.task_schema import Tau2Task
-from agent_envs.envs.tau2.users.claims import LONGEST
+from agent_envs.envs.tau2.turn_taking import USER_STOPS
 from agent_envs.envs.tau2.user_script import Want
+from agent_envs.envs.tau2.users.claims import LONGEST
 from agent_envs.envs.tau2.users.understanding import Understood, understood
 
 _TRANSFER = USER_STOPS[1]

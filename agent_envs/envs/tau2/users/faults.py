@@ -1,7 +1,7 @@
-"""What a user did that its scenario does not cover: found in a conversation afterwards, and reported apart from the agent.
+"""`user_faults` finds in a finished conversation what the user did that its scenario does not cover.
 
 Made to be silent on honest users: where words could be read either way, they are no fault. A fault says that the user, not
-the agent, may be why an episode failed; it never changes a score.
+the agent, may be why an episode failed; it is reported apart from the agent and never changes a score.
 """
 
 import re
@@ -10,14 +10,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from agent_envs.envs.tau2.dialogue import Line
-from agent_envs.envs.tau2.turn_taking import USER_STOPS
 from agent_envs.envs.tau2.task_schema import Tau2Task
 from agent_envs.envs.tau2.toolkit import Domain
+from agent_envs.envs.tau2.turn_taking import USER_STOPS
+from agent_envs.envs.tau2.user_script import UserScript
 from agent_envs.envs.tau2.users.claims import LONGEST, Known, claims
 from agent_envs.envs.tau2.users.device_claims import refers, unasked, ungrounded
 from agent_envs.envs.tau2.users.endings import early, unwarranted
 from agent_envs.envs.tau2.users.persona import PERSONAS, persona_of
-from agent_envs.envs.tau2.user_script import UserScript
 
 KINDS = (
     "invented", "stopped_early", "unwarranted_transfer", "unasked_action", "ungrounded", "looped", "role_swapped",

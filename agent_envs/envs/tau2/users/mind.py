@@ -1,14 +1,14 @@
-"""What a scripted user keeps in mind between two lines, and what it reads off its script."""
+"""`Mind` is what a scripted user keeps in memory between two lines; with it the user looks things up in its script."""
 
 import re
 from dataclasses import dataclass, fields, replace
 from functools import lru_cache
 from typing import Any
 
-from agent_envs.base.serialization import state_type
 from agent_envs.base.errors import UsageError
-from agent_envs.envs.tau2.users.device import Request, Step
+from agent_envs.base.serialization import state_type
 from agent_envs.envs.tau2.user_script import Check, Fact, UserScript, Want
+from agent_envs.envs.tau2.users.device import Request, Step
 
 _ORDER = re.compile(r"#w?\d{3,}", re.IGNORECASE)
 _PHONE = re.compile(r"\b\d{3}-\d{3}-\d{4}\b")

@@ -1,4 +1,4 @@
-"""The manners of a user: named sets of knobs, how they colour what a scripted one says, and what a model is told of them.
+"""A persona gives a user its manners: knobs for what a scripted one says, and words for a model that plays one.
 
 All chance comes from the generator that a caller passes, so that equal episodes have equal words.
 """

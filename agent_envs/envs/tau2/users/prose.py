@@ -1,4 +1,4 @@
-"""A published scenario's prose, sentence by sentence: what each is for, and how its customer would say it."""
+"""A published scenario's prose is read sentence by sentence: what each is for, and how its customer would say it."""
 
 import re
 from dataclasses import dataclass

@@ -1,11 +1,11 @@
-"""How a scripted user answers one message: what it takes as done, what it agrees to, and when it stops."""
+"""`Reaction` makes a scripted user's answer to one message: what it takes as done, what it agrees to, and when it stops."""
 
 import re
 from random import Random
 
+from agent_envs.envs.tau2.user_script import Check, UserScript, Want
 from agent_envs.envs.tau2.users.mind import Mind, following, ids_known, ids_of
 from agent_envs.envs.tau2.users.persona import Persona
-from agent_envs.envs.tau2.user_script import Check, UserScript, Want
 from agent_envs.envs.tau2.users.settling import about, focus, fulfilled, must_look
 from agent_envs.envs.tau2.users.telling import IDENTITY, Telling, at_length
 from agent_envs.envs.tau2.users.understanding import Understood

@@ -1,4 +1,6 @@
-"""How many failures are the user's: `python -m agent_envs.envs.tau2.users.report FILE_OR_FOLDER... [--json]`.
+"""The report counts the failed conversations in result files of tau2-bench that may be the user's fault.
+
+    python -m agent_envs.envs.tau2.users.report FILE_OR_FOLDER... [--json]
 
 Reads result files of tau2-bench: one JSON file with `info`, `tasks` and `simulations`, or a folder with `results.json` and one
 file a simulation in `simulations/`. Of each recorded conversation it looks for what the user did that its scenario does not
@@ -21,7 +23,7 @@ from agent_envs.base.errors import UsageError
 from agent_envs.base.terminal import print_result, print_table, show
 from agent_envs.envs.tau2.builtin import builtin_domain
 from agent_envs.envs.tau2.official import DOMAINS
-from agent_envs.envs.tau2.record_schema import Anything, Default, Maybe, ShapeError, shaped
+from agent_envs.envs.tau2.record_schema import Anything, Default, Maybe, SchemaError, shaped
 from agent_envs.envs.tau2.task_schema import Tau2Task, lines_of, read_task
 from agent_envs.envs.tau2.users.faults import KINDS, UserFault, user_faults
 
@@ -166,7 +168,7 @@ def _simulations(path: Path, head: Mapping[str, Any], found: Findings) -> Iterat
 def _judged(row: Any, where: str, tasks: _Tasks) -> Judged:
     try:
         told = shaped(row, _SIMULATION, where)
-    except ShapeError as error:
+    except SchemaError as error:
         raise UsageError(str(error)) from None
     if len(told["messages"]) > MAX_MESSAGES:
         raise UsageError(f"{where}: more than {MAX_MESSAGES} messages")

@@ -1,4 +1,4 @@
-"""A scripted user's script, made of a published task's prose.
+"""`script_of` makes a scripted user's script of a published task's prose.
 
 What a scenario says about who the customer is becomes facts; its wishes become wants, in order; sentences that say more
 become facts by topic; what is asked for only after a refusal stands apart; direction to an actor is left out.
@@ -9,8 +9,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 from agent_envs.envs.tau2.task_schema import Instructions, Tau2Task
-from agent_envs.envs.tau2.users.prose import LONGEST, Told, told_sentences
 from agent_envs.envs.tau2.user_script import TOPICS, Check, Fact, UserScript, Want
+from agent_envs.envs.tau2.users.prose import LONGEST, Told, told_sentences
 
 _IDENTITY = ("name", "email", "zip", "user_id", "phone", "date_of_birth", "customer_id")
 _VALUES = {

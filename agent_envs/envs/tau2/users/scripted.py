@@ -1,4 +1,4 @@
-"""A user without a model: it follows a script of structured facts, tells what it is asked, and uses its own tools.
+"""The scripted user needs no model: it follows a script of structured facts, tells what it is asked, and uses its tools.
 
 It is a function of its script, its manners, what it keeps in mind, what it was shown, and the episode's key: equal
 conversations have equal users, and a fork of a conversation forks its user.
@@ -12,11 +12,11 @@ from agent_envs.base.messages import ToolCall
 from agent_envs.envs.tau2.dialogue import Line
 from agent_envs.envs.tau2.scene import Scene
 from agent_envs.envs.tau2.task_schema import Tau2Task
+from agent_envs.envs.tau2.user_script import UserScript, read_script
 from agent_envs.envs.tau2.users import device
 from agent_envs.envs.tau2.users.mind import Mind, remembered, verdict
 from agent_envs.envs.tau2.users.persona import Persona, mistyped, persona_of
 from agent_envs.envs.tau2.users.reaction import Reaction, opening
-from agent_envs.envs.tau2.user_script import UserScript, read_script
 from agent_envs.envs.tau2.users.sentences import LONGEST
 from agent_envs.envs.tau2.users.understanding import understood
 

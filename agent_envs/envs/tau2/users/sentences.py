@@ -1,4 +1,4 @@
-"""A text as sentences in small letters, each with whether it asks; bounded, whatever the text is."""
+"""A text is split into sentences in small letters, each with whether it asks; reading is bounded, whatever the text is."""
 
 import re
 from dataclasses import dataclass

@@ -1,10 +1,10 @@
-"""Which of a user's wants an agent's message is about, and which of them it fulfils."""
+"""These functions find which of a user's wants an agent's message is about, and which of them it fulfils."""
 
 import re
 from functools import lru_cache
 
-from agent_envs.envs.tau2.users.mind import Mind, ids_known, ids_of, open_wants
 from agent_envs.envs.tau2.user_script import UserScript, Want
+from agent_envs.envs.tau2.users.mind import Mind, ids_known, ids_of, open_wants
 from agent_envs.envs.tau2.users.understanding import Understood
 
 # What an agent says on its way to an answer.

@@ -1,4 +1,4 @@
-"""What an agent's words ask of a user, or tell it, by patterns over sentences: no model, no state, any text whatever.
+"""`understood` reads what an agent's words ask of a user, or report, by patterns over sentences: no model, no state, any text.
 
 A text is cut into sentences (`sentences`); each is read for what it asks for, proposes, refuses or reports. Where a sentence
 could be two things, the harmless one is taken: who tells a fact too many loses nothing, who says yes too early may.
@@ -49,7 +49,7 @@ class Understood:
     """What a message of an agent asks or tells.
 
     Attributes:
-        topics: what it asks for, of `script.TOPICS`, in its order.
+        topics: what it asks for, of `user_script.TOPICS`, in its order.
         confirms: it wants a yes or a no to what it proposes.
         proposal: its sentences without refusals, in small letters: what a yes would stand for.
         completes: the sentences, in small letters, that report that something was brought about.

@@ -1,4 +1,4 @@
-"""What a scripted user says where nothing of its script decides the words: several ways of saying each thing."""
+"""Stock phrases give a scripted user several ways of saying each thing that its script does not word."""
 
 from random import Random
 

@@ -1,4 +1,4 @@
-"""Any discrete Gymnasium environment as a TurnEnv: give words for what is seen and names for what may be done.
+"""`TextAdapter` makes a TurnEnv of any discrete Gymnasium environment, given words for observations and names for actions.
 
 In process an episode is a live copy of the environment; as bytes it is the seed and the actions. See docs/text_games.md.
 """
@@ -11,9 +11,11 @@ from typing import Any
 
 from gymnasium.spaces import Discrete
 
+from agent_envs.base.arguments import display_value, whole_number
+from agent_envs.base.errors import Unsolvable, UsageError
+from agent_envs.base.serialization import digest, plain_value
+from agent_envs.core.env import Episode, TurnEnv, register_companions
 from agent_envs.envs.text_games.adapter.game import AdaptedGame, Seeds
-from agent_envs.envs.text_games.babyai.arguments import checked_count, shown
-from agent_envs.envs.text_games.game import Action, TextGame
 from agent_envs.envs.text_games.adapter.replay_copies import Replayed
 from agent_envs.envs.text_games.adapter.third_party import (
     FIRST,
@@ -31,9 +33,7 @@ from agent_envs.envs.text_games.adapter.third_party import (
     sharing,
     won,
 )
-from agent_envs.base.serialization import digest, plain_value
-from agent_envs.core.env import Episode, TurnEnv, register_companions
-from agent_envs.base.errors import Unsolvable, UsageError
+from agent_envs.envs.text_games.game import Action, TextGame
 
 __all__ = ["Action", "TextAdapter", "look_ahead", "random_action", "sharing", "won"]
 
@@ -129,7 +129,9 @@ class TextAdapter(TextGame):
         )
         for number, action in enumerate(told):
             if self.action_of(self.say(number))[0] != number:
-                raise UsageError(f"{name}: the action {shown(action.name)} reads like another, or like none; rename it")
+                raise UsageError(
+                    f"{name}: the action {display_value(action.name)} reads like another, or like none; rename it"
+                )
         if picture is None:
             self.metadata = {**TextGame.metadata, "render_modes": ["ansi"]}  # type: ignore[misc]
 
@@ -202,7 +204,7 @@ def _most_turns(name: str, probe: AnyEnv, given: int | None) -> int:
     own = probe.spec.max_episode_steps if probe.spec is not None else None
     if given is None and own is None:
         raise UsageError(f"{name}: its spec has no max_episode_steps; give max_turns=...")
-    most = checked_count(name, "max_turns", own if given is None else given)
+    most = whole_number(name, "max_turns", own if given is None else given, high=1_000_000)
     if own is not None and most > own:
         fix = f'give env_arguments={{"max_episode_steps": {most}}} too'
         raise UsageError(f"{name}: max_turns={most}, but it ends after {own} steps by itself; {fix}")
@@ -215,12 +217,14 @@ def _named(
     """Return the actions with the aliases that their names need, and what the environment takes for each."""
     space = probe.action_space
     if isinstance(actions, str) or not 0 < len(actions) <= MOST_ACTIONS:
-        raise UsageError(f"{name}: actions={shown(actions)}; give 1 to {MOST_ACTIONS} names")
+        raise UsageError(f"{name}: actions={display_value(actions)}; give 1 to {MOST_ACTIONS} names")
     if isinstance(actions, Mapping):
         values = tuple(actions.values())
         for key, value in actions.items():
             if not space.contains(value):
-                raise UsageError(f"{name}: the action {shown(key)} is {shown(value)}, which is not in {space}")
+                raise UsageError(
+                    f"{name}: the action {display_value(key)} is {display_value(value)}, which is not in {space}"
+                )
     elif not isinstance(space, Discrete):
         raise UsageError(
             f"{name}: its actions are {space}, not Discrete; give actions as a mapping from names to actions"
@@ -233,7 +237,9 @@ def _named(
     told = []
     for item in actions:
         if not isinstance(item, str | Action):
-            raise UsageError(f"{name}: {shown(item)} names no action; give texts or agent_envs.envs.text_games.game.Action")
+            raise UsageError(
+                f"{name}: {display_value(item)} names no action; give texts or agent_envs.envs.text_games.game.Action"
+            )
         action = Action(item, "") if isinstance(item, str) else item
         plain = " ".join(action.name.lower().replace("_", " ").split())
         told.append(Action(action.name, action.doc, (plain, *action.aliases)))
@@ -243,7 +249,7 @@ def _named(
 def _default(name: str, default: str, actions: tuple[Action, ...]) -> int:
     names = [action.name for action in actions]
     if default and default not in names:
-        raise UsageError(f"{name}: default={shown(default)} is no action; name one of {', '.join(names)[:400]}")
+        raise UsageError(f"{name}: default={display_value(default)} is no action; name one of {', '.join(names)[:400]}")
     return names.index(default) if default else 0
 
 
@@ -261,7 +267,9 @@ def _seeds(name: str, seeds: Mapping[str, Sequence[int]]) -> Mapping[str, Sequen
         except (TypeError, LookupError):
             sound = False
         if not sound:
-            raise UsageError(f"{name}: seeds[{split!r}] is {shown(row)}; give whole numbers from 0 to {MOST_SEED - 1}")
+            raise UsageError(
+                f"{name}: seeds[{split!r}] is {display_value(row)}; give whole numbers from 0 to {MOST_SEED - 1}"
+            )
     return dict(seeds)
 
 

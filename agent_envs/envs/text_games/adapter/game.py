@@ -1,18 +1,16 @@
-"""The rules of a third party's environment as a `Game`, and its seeds as tasks."""
+"""`AdaptedGame` gives the rules of a third party's environment as a `Game`, and `Seeds` gives its seeds as tasks."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
 
-from agent_envs.envs.text_games.game import Action, Moved
-from agent_envs.envs.text_games.muted_stdout import quiet
-from agent_envs.envs.text_games.adapter.replay_copies import Replayed
-from agent_envs.envs.text_games.adapter.third_party import FIRST, MOST_SEED, AnyEnv, Describe, Live, Seen, ThirdParty
+from agent_envs.base.errors import UsageError
 from agent_envs.base.serialization import state_type
 from agent_envs.core.env import Task
-from agent_envs.base.errors import UsageError
-
-_MOST_DIGITS = 12  # of an index in an id
+from agent_envs.datasets.seeded import SeededSource
+from agent_envs.envs.text_games.adapter.replay_copies import Replayed
+from agent_envs.envs.text_games.adapter.third_party import FIRST, MOST_SEED, AnyEnv, Describe, Live, Seen, ThirdParty
+from agent_envs.envs.text_games.game import Action, Moved
+from agent_envs.envs.text_games.muted_stdout import muted_stdout
 
 
 @state_type
@@ -97,7 +95,7 @@ class AdaptedGame:
     def _looked(self, name: str, state: AdaptedState, look: Callable[[AnyEnv], str] | None) -> str:
         if look is None:
             return ""
-        with self.lines.at(state.seed, state.actions, state.mark) as live, quiet():
+        with self.lines.at(state.seed, state.actions, state.mark) as live, muted_stdout():
             return self._text(name, look(live.env))
 
     def _text(self, name: str, value: str) -> str:
@@ -106,35 +104,17 @@ class AdaptedGame:
         return value
 
 
-class Seeds:
-    """Tasks that are seeds of an environment; an id is `NAME-SPLIT-INDEX`. The seed is the hidden scenario."""
+class Seeds(SeededSource[Task]):
+    """Tasks that are the given seeds of an environment. The seed is the hidden scenario."""
+
+    bounded = True
 
     def __init__(self, name: str, seeds: Mapping[str, Sequence[int]], goal: Callable[[int], str], digest: str) -> None:
         """Take the seeds of each split, what tells the goal of a seed, and the digest of what else the tasks rest on."""
-        self.name, self.splits, self.digest = name, tuple(seeds), digest
-        self._seeds, self._goal = seeds, goal
-        self._task = lru_cache(maxsize=256)(self._made)
+        super().__init__(name, {split: len(row) for split, row in seeds.items()}, kept=256)
+        self.digest, self._seeds, self._goal = digest, seeds, goal
 
-    def size(self, split: str) -> int:
-        """Return how many seeds a split has."""
-        return len(self._seeds[split])
-
-    def get(self, split: str, key: int | str) -> Task:
-        """Return a task by index or id.
-
-        Raises:
-            KeyError: there is none.
-        """
-        number = key
-        if isinstance(key, str):
-            digits = key.removeprefix(f"{self.name}-{split}-")
-            number = int(digits) if digits.isascii() and digits.isdigit() and len(digits) <= _MOST_DIGITS else -1
-            if key != f"{self.name}-{split}-{number}":
-                raise KeyError(key)
-        if isinstance(number, bool) or not isinstance(number, int) or not 0 <= number < self.size(split):
-            raise KeyError(key)
-        return self._task(split, number)
-
-    def _made(self, split: str, index: int) -> Task:
+    def build(self, split: str, index: int) -> Task:
+        """Return the task of a seed."""
         seed = int(self._seeds[split][index])
-        return Task(f"{self.name}-{split}-{index}", split, self._goal(seed), hidden=seed)
+        return Task(self.task_id(split, index), split, self._goal(seed), hidden=seed)

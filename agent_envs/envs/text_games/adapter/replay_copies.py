@@ -1,4 +1,4 @@
-"""Live copies of a third party's environment along lines of actions: what snapshots hold is the seed and the actions alone.
+"""`Replayed` keeps live copies of a third party's environment, and rebuilds any state from its seed and actions.
 
 A copy that stands at the wanted place is stepped on. Where none does (after a fork, a restore, in another process), the
 nearest copy that was kept goes the rest of the way, or a new one from the seed.

@@ -1,7 +1,7 @@
-"""A third party's Gymnasium environment, handled with care: made, started, stepped and copied, its answers checked.
+"""A third party's Gymnasium environment is made, started, stepped and copied here, and its answers are checked.
 
-Nothing it says is taken on trust: numpy's scalars become Python's, what it prints is dropped, what it raises is a fault, and
-what does not fit is an error that names it and what to do.
+Nothing it says is taken on trust: numpy's scalars become Python's, what it prints is dropped, what `reset` and `step` raise is
+a fault, and what does not fit is an error that names it and what to do.
 """
 
 import math
@@ -12,9 +12,9 @@ from typing import Any
 
 import gymnasium as gym
 
-from agent_envs.envs.text_games.muted_stdout import quiet
-from agent_envs.base.serialization import digest
 from agent_envs.base.errors import AgentEnvsError, EnvFault, UsageError
+from agent_envs.base.serialization import digest
+from agent_envs.envs.text_games.muted_stdout import muted_stdout
 
 AnyEnv = gym.Env[Any, Any]
 Describe = Callable[[AnyEnv, Any, dict[str, Any]], str]
@@ -99,7 +99,7 @@ def maker(
 
     def make() -> AnyEnv:
         try:
-            with quiet():
+            with muted_stdout():
                 env = _made(gym_env, arguments)
         except AgentEnvsError:
             raise
@@ -209,7 +209,7 @@ class ThirdParty:
         return reward
 
     def _described(self, env: AnyEnv, observation: Any, info: dict[str, Any]) -> str:
-        with quiet():
+        with muted_stdout():
             text = self.describe(env, observation, info)
         if not isinstance(text, str):
             raise self._wrong(f"describe(...) returned a {type(text).__name__}", "it returns the text that is shown")
@@ -217,7 +217,7 @@ class ThirdParty:
 
     def _asked(self, what: str, call: Callable[..., Any], *values: Any, **named: Any) -> Any:
         try:
-            with quiet():
+            with muted_stdout():
                 return call(*values, **named)
         except AgentEnvsError:
             raise

@@ -1,1 +1,23 @@
-"""TODO: one sentence with a subject and a verb."""
+"""BabaIsAI is a puzzle on a small map whose rules are text that can be pushed.
+
+Modules, in reading order:
+    env: the environment, its arguments, actions and observation in words; read it first.
+    rules: the world: rules in force, moves and pushes, win and loss.
+    levels: the forty kinds of task, maps from seeds, splits.
+    picture: rendering as SVG and as words.
+    search, bound, ground: the shortest plan by A*, its lower bound on steps, and the distances that the bound adds up.
+    solver: the oracle policy and the random policy.
+    hint: the next action as scripted feedback.
+    prompt.md: the prompt.
+"""
+
+from agent_envs.core.env import register_companions
+
+register_companions(
+    "agent_envs.envs.text_games.baba_is_ai.env:BabaIsAI",
+    solver="agent_envs.envs.text_games.baba_is_ai.solver:next_action",
+    sampler="agent_envs.envs.text_games.baba_is_ai.solver:random_action",
+    labels="agent_envs.envs.text_games.baba_is_ai.env:labels_of",
+    metrics="agent_envs.envs.text_games.scoring:metrics_of",
+    feedback="agent_envs.envs.text_games.feedback:give_feedback",
+)

@@ -1,4 +1,4 @@
-"""A lower bound on the steps to a win of BabaIsAI: with it a search for the shortest plan looks at few maps.
+"""`Bound` is a lower bound on the steps to a win of BabaIsAI, with which a search for the shortest plan looks at few maps.
 
 A win needs a rule `X is win`, somebody who is YOU, and a walk. Where the rule is missing, text has to be pushed into a line;
 where STOP is in the way, its rule has to be broken first; and something else may become YOU. Each is counted at its least:
@@ -11,7 +11,19 @@ from itertools import product
 from typing import TypeVar
 
 from agent_envs.envs.text_games.baba_is_ai.ground import AWAY, BACK, WAYS, ground_of, stuck
-from agent_envs.envs.text_games.baba_is_ai.rules import DOWN, EMPTY, IS, OFF, RIGHT, STOP, WIN, YOU, BabaWorld, Rules, rules_in
+from agent_envs.envs.text_games.baba_is_ai.rules import (
+    DOWN,
+    EMPTY,
+    IS,
+    OFF,
+    RIGHT,
+    STOP,
+    WIN,
+    YOU,
+    BabaWorld,
+    Rules,
+    rules_in,
+)
 
 Line = tuple[int, int, int]  # cells of a noun, an `is` and a property, in the order of reading
 K = TypeVar("K")

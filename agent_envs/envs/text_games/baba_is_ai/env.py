@@ -1,19 +1,18 @@
-"""BabaIsAI: a game whose rules lie on the map as text."""
+"""The BabaIsAI environment is a puzzle game whose rules lie on the map as text."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib.resources import files
 
-from agent_envs.envs.text_games.baba_is_ai import picture as baba_picture
-from agent_envs.envs.text_games.babyai.arguments import checked_choice, shown
-from agent_envs.envs.text_games.babyai.baba_describe import describe
-from agent_envs.envs.text_games.baba_is_ai.levels import GOAL, KINDS, MIXED, BabaSource, BabaTask
-from agent_envs.envs.text_games.baba_is_ai.rules import IDLE, BabaWorld, moved, outcome
-from agent_envs.envs.text_games.game import Action, Moved, TextGame
-from agent_envs.base.serialization import state_type
+from agent_envs.base.arguments import choice, display_value
 from agent_envs.base.errors import UsageError
+from agent_envs.base.serialization import state_type
 from agent_envs.core.trajectory import Task
+from agent_envs.envs.text_games.baba_is_ai import picture as baba_picture
+from agent_envs.envs.text_games.baba_is_ai.levels import GOAL, KINDS, MIXED, BabaSource, BabaTask
+from agent_envs.envs.text_games.baba_is_ai.rules import EMPTY, IDLE, NOUNS, WORDS, BabaWorld, moved, outcome, rules_in
+from agent_envs.envs.text_games.game import Action, Moved, TextGame
 
 MOST_TURNS = 100  # of baba-is-ai
 ACTIONS: tuple[Action, ...] = (
@@ -43,18 +42,18 @@ _source = lru_cache(maxsize=64)(BabaSource)  # environments of one process share
 
 
 class BabaGame:
-    """The rules of `baba_rules` as a game of turns."""
+    """The rules of `baba_is_ai.rules` as a game of turns."""
 
     actions = ACTIONS
     default = IDLE
-    prompt = files(__package__).joinpath("prompts", "baba.md").read_text(encoding="utf-8")
+    prompt = files(__package__).joinpath("prompt.md").read_text(encoding="utf-8")
     native = (-1.0, 1.0)
     native_episode = (-1.0, 1.0)
 
     def begin(self, task: Task, limit: int) -> BabaPlay:
         """Return the task's map, with `limit` turns if it is not 0."""
         if not isinstance(task.data, BabaTask):
-            raise UsageError(f"BabaIsAI: task {shown(task.id)} holds no BabaTask; take tasks of BabaSource")
+            raise UsageError(f"BabaIsAI: task {display_value(task.id)} holds no BabaTask; take tasks of BabaSource")
         return BabaPlay(task.data.world, 0, limit or MOST_TURNS)
 
     def limit(self, state: BabaPlay) -> int:
@@ -153,7 +152,8 @@ class BabaIsAI(TextGame):
 
     Arguments:
         kind: `mixed` (default), or one of the forty kinds, such as `goto_win`, `make_win-distr_obj_rule`,
-            `two_room-break_stop-make_win` or `two_room-make_you`; `agent_envs.envs.text_games.baba_is_ai.levels.KINDS` lists them.
+            `two_room-break_stop-make_win` or `two_room-make_you`; all are in
+            `agent_envs.envs.text_games.baba_is_ai.levels.KINDS`.
         max_turns: T, >= 1; None (default) for 100.
         reward: `binary`, `native`, `format_penalty` or `format_penalty_released`.
         on_invalid: `default` (default) takes `idle` for an invalid turn, `end` ends the episode without success.
@@ -179,7 +179,7 @@ class BabaIsAI(TextGame):
             UsageError: an argument is out of its range; the message names it.
         """
         self.render_mode = render_mode
-        checked_choice("BabaIsAI", "kind", kind, (MIXED, *KINDS))
+        choice("BabaIsAI", "kind", kind, (MIXED, *KINDS))
         self.play_game(
             BabaGame(),
             _source(kind),
@@ -189,3 +189,47 @@ class BabaIsAI(TextGame):
             on_invalid=on_invalid,
             prompt_role=prompt_role,
         )
+
+
+def describe(world: BabaWorld) -> str:
+    """Return the whole map in words. Places are steps from YOU, from the first one where several are YOU."""
+    rules = rules_in(world)
+    mine: list[tuple[int, str]] = []
+    things: list[tuple[int, str]] = []
+    for place, kind in sorted(zip(world.places, world.objects, strict=True)):
+        (mine if kind in rules.you else things).append((place, NOUNS[kind]))
+    blocks = [(place, f'"{WORDS[letter]}"') for place, letter in enumerate(world.texts) if letter != EMPTY]
+    origin = mine[0][0] if mine else None
+    lines = ["Rules in force:", *(f"- {line}" for line in rules.lines)]
+    lines += [_yourself(world, mine)]
+    lines += [f"You are also {name}: {_seen(world, origin, place)}." for place, name in mine[1:]]
+    for title, found in (("Things on the map:", things), ("Text blocks:", blocks)):
+        lines += [title, *(f"- {name}: {_seen(world, origin, place)}" for place, name in found)]
+    return "\n".join(lines)
+
+
+def _yourself(world: BabaWorld, mine: list[tuple[int, str]]) -> str:
+    size = f"The map has {world.width} columns and {world.height} rows"
+    if not mine:
+        return f"{size}. Nothing on it is YOU any more."
+    return f"{size}. You are {mine[0][1]}, in {_cell(world, mine[0][0])}."
+
+
+def _seen(world: BabaWorld, origin: int | None, place: int) -> str:
+    """Return a place as steps from an origin, or as its cell where there is none."""
+    if origin is None:
+        return f"in {_cell(world, place)}"
+    right = place % world.width - origin % world.width
+    down = place // world.width - origin // world.width
+    ways = ((right, "to the right", "to the left"), (down, "down", "up"))
+    parts = [f"{_steps(abs(count))} {forth if count > 0 else back}" for count, forth, back in ways if count]
+    return " and ".join(parts) or "on your own cell"
+
+
+def _cell(world: BabaWorld, place: int) -> str:
+    """Return a cell; columns count from the left, rows from the top, both from 1."""
+    return f"column {place % world.width + 1}, row {place // world.width + 1}"
+
+
+def _steps(count: int) -> str:
+    return "1 step" if count == 1 else f"{count} steps"

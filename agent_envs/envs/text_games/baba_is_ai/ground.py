@@ -1,4 +1,4 @@
-"""How far things are apart on a map of BabaIsAI at the least: lower bounds for walking and for pushing text.
+"""`Ground` gives lower bounds on walking and on pushing text between the cells of a BabaIsAI map.
 
 Cells are solid where a text block can never move again, or where a STOP stands that holds for ever. Other text and other
 objects are taken for air, so that nothing here is ever more than the truth.

@@ -1,14 +1,14 @@
-"""The next action towards a win in BabaIsAI, on the map as its last description has it."""
+"""`next_step` gives the next action towards a win in BabaIsAI, on the map as its last description has it."""
 
 import re
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
 
+from agent_envs.base.errors import Unsolvable
+from agent_envs.base.messages import Message
 from agent_envs.envs.text_games.baba_is_ai.env import ACTIONS
 from agent_envs.envs.text_games.baba_is_ai.rules import EMPTY, WORDS, BabaWorld, rules_in
 from agent_envs.envs.text_games.baba_is_ai.search import plan
-from agent_envs.base.errors import Unsolvable
-from agent_envs.base.messages import Message
 from agent_envs.wrappers.scripted_feedback import Hint
 
 _SIZE = re.compile(

@@ -1,16 +1,16 @@
-"""Maps of BabaIsAI from seeds: the forty kinds of task that BALROG plays, each map proved solvable by search."""
+"""Maps of BabaIsAI are made from seeds, for the forty kinds of task that BALROG plays, and proved solvable by search."""
 
 import random
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
+from agent_envs.base.errors import Unsolvable
+from agent_envs.base.serialization import canonical_json, encode_state, state_type
 from agent_envs.envs.text_games.baba_is_ai.bound import Bound
 from agent_envs.envs.text_games.baba_is_ai.rules import EMPTY, IS, NOUNS, STOP, WIN, YOU, BabaWorld, outcome, rules_in
 from agent_envs.envs.text_games.baba_is_ai.search import plan
-from agent_envs.envs.text_games.seeded import Content, SeededSource
-from agent_envs.base.serialization import canonical_json, encode_state, state_type
-from agent_envs.base.errors import Unsolvable
+from agent_envs.envs.text_games.seeded import Content, GameSource
 
 MIXED = "mixed"
 GOAL = "bring something that is YOU onto something that is WIN"
@@ -142,7 +142,7 @@ class BabaTask:
     world: BabaWorld
 
 
-class BabaSource(SeededSource):
+class BabaSource(GameSource):
     """Maps of one or more kinds: task number i is of kind i modulo their number."""
 
     def __init__(self, kind: str = MIXED) -> None:

@@ -1,4 +1,4 @@
-"""BabaIsAI's map to look at: an SVG with words as tiles and things as shapes, and words on lines for a terminal."""
+"""`picture` draws BabaIsAI's map as an SVG of word tiles and shapes, and `drawing` writes it as words for a terminal."""
 
 import textwrap
 from html import escape

@@ -1,4 +1,4 @@
-"""The world of BabaIsAI as one immutable value: objects and text blocks on a grid, the rules that the text makes, and moves.
+"""`BabaWorld` is BabaIsAI's world as an immutable value: objects and text blocks on a grid; functions give its rules and moves.
 
 A rule is a noun block, the block `is` and a property block, one behind the other in a row or column. Who is YOU moves, all at
 once, and pushes text; what is STOP lets nobody in; YOU on WIN wins. Rules are read anew after every move.

@@ -1,11 +1,11 @@
-"""The shortest plan that wins a map of BabaIsAI: best-first search with a lower bound on the steps that are left (A*)."""
+"""`plan` finds the shortest plan that wins a map of BabaIsAI by best-first search with a lower bound (A*)."""
 
 from heapq import heappop, heappush
 
+from agent_envs.base.errors import Unsolvable
 from agent_envs.envs.text_games.baba_is_ai.bound import Bound
 from agent_envs.envs.text_games.baba_is_ai.ground import AWAY, WAYS
 from agent_envs.envs.text_games.baba_is_ai.rules import BabaWorld, moved, outcome
-from agent_envs.base.errors import Unsolvable
 
 MOST_WORLDS = 8_000  # that one search looks at
 MOST_STEPS = 1_000  # of a plan

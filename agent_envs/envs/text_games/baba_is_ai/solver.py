@@ -1,14 +1,14 @@
-"""BabaIsAI's solver, which acts as anyone would, and its random player."""
+"""The oracle policy (solver) takes a shortest way to a win of BabaIsAI; the random policy draws from all actions."""
 
 import random
 from typing import Any
 
 import gymnasium as gym
 
+from agent_envs.base.errors import Unsolvable, UsageError
 from agent_envs.envs.text_games.baba_is_ai.env import BabaIsAI
 from agent_envs.envs.text_games.baba_is_ai.rules import BabaWorld, moved
 from agent_envs.envs.text_games.baba_is_ai.search import plan
-from agent_envs.base.errors import Unsolvable, UsageError
 from agent_envs.wrappers.turns import allowance
 
 MOST_KEPT = 4_096  # maps whose plan is remembered

@@ -1,17 +1,26 @@
-"""Games as text: BabyAI, Baba Is AI, Crafter, and an adapter for any discrete Gymnasium environment (arXiv 2411.13543)."""
+"""BabyAI gives a policy missions in the rooms of a grid world, by minigrid's rules and in words.
+
+Modules, in reading order:
+    env: the environment, its arguments and actions; read it first.
+    grid: the world: movement, doors, keys, boxes, and the field of view.
+    mission, instructions: the mission and its text, and the judgement of success or failure after each step.
+    levels: minigrid's level generators, and the five kinds of our own.
+    tasks: tasks from seeds, and their splits.
+    describe: the observation in words.
+    picture: rendering as SVG and as letters.
+    planner, routes: plans that win a mission, and cheapest walks through a level.
+    solver: the oracle policy and the random policy.
+    hint, belief: the next action as scripted feedback (hint), and the memory of what was observed.
+    prompt.md: the prompt.
+"""
 
 from agent_envs.core.env import register_companions
 
-for _class, _solver, _labels in (
-    ("env:BabyAI", "solver", "tasks"),
-    ("baba:BabaIsAI", "baba_solver", "baba"),
-    ("crafter:Crafter", "crafter_solver", "crafter"),
-):
-    register_companions(
-        f"agent_envs.envs.text_games.babyai.{_class}",
-        solver=f"agent_envs.envs.text_games.babyai.{_solver}:next_action",
-        sampler=f"agent_envs.envs.text_games.babyai.{_solver}:random_action",
-        labels=f"agent_envs.envs.text_games.babyai.{_labels}:labels_of",
-        metrics="agent_envs.envs.text_games.scoring:metrics_of",
-        feedback="agent_envs.envs.text_games.feedback:give_feedback",
-    )
+register_companions(
+    "agent_envs.envs.text_games.babyai.env:BabyAI",
+    solver="agent_envs.envs.text_games.babyai.solver:next_action",
+    sampler="agent_envs.envs.text_games.babyai.solver:random_action",
+    labels="agent_envs.envs.text_games.babyai.tasks:labels_of",
+    metrics="agent_envs.envs.text_games.scoring:metrics_of",
+    feedback="agent_envs.envs.text_games.feedback:give_feedback",
+)

@@ -1,4 +1,4 @@
-"""What a BabyAI player who remembers knows of the level: cells, things and walls, by the words of its observations alone.
+"""`Belief` holds what a player who remembers knows of a BabyAI level, by the words of its observations alone.
 
 Places are complex numbers on a grid whose origin is the first cell: x grows to the east of the first facing, y to its south.
 The first facing counts as north.

@@ -1,4 +1,4 @@
-"""BabyAI's observation in words: what the agent carries and sees, one line a thing, by steps from where it stands.
+"""`describe` writes BabyAI's observation: what the agent carries and sees, a line each, by steps from where it stands.
 
 The structure is that of BALROG (arXiv 2411.13543) and Verlog; the order is ours:
 

@@ -1,20 +1,21 @@
-"""BabyAI as text."""
+"""The BabyAI environment plays BabyAI as text, by rules over an immutable world."""
 
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import lru_cache
 from importlib.resources import files
 
-from agent_envs.envs.text_games.babyai import picture
-from agent_envs.envs.text_games.babyai.arguments import checked_choice, checked_count, shown
-from agent_envs.envs.text_games.babyai.describe import describe
-from agent_envs.envs.text_games.game import Action, Moved, TextGame
-from agent_envs.envs.text_games.babyai.grid import GO_FORWARD, BabyWorld
-from agent_envs.envs.text_games.babyai.instructions import CONTINUE, SUCCESS, played, surface
-from agent_envs.envs.text_games.babyai.levels import KINDS, MOST_DISTRACTORS
-from agent_envs.envs.text_games.babyai.tasks import MIXED, BabyTask, baby_source
+from agent_envs.base.arguments import choice, display_value, whole_number
 from agent_envs.base.errors import UsageError
 from agent_envs.core.trajectory import Task
+from agent_envs.envs.text_games.babyai import picture
+from agent_envs.envs.text_games.babyai.describe import describe
+from agent_envs.envs.text_games.babyai.grid import GO_FORWARD, BabyWorld
+from agent_envs.envs.text_games.babyai.instructions import CONTINUE, SUCCESS, played
+from agent_envs.envs.text_games.babyai.levels import KINDS, MOST_DISTRACTORS
+from agent_envs.envs.text_games.babyai.mission import surface
+from agent_envs.envs.text_games.babyai.tasks import MIXED, BabyTask, baby_source
+from agent_envs.envs.text_games.game import Action, Moved, TextGame
 
 ACTIONS: tuple[Action, ...] = (
     Action("turn left", "turn to your left where you stand", ("left", "rotate left")),
@@ -40,7 +41,7 @@ class BabyGame:
 
     actions = ACTIONS
     default = GO_FORWARD
-    prompt = files(__package__).joinpath("prompts", "babyai.md").read_text(encoding="utf-8")
+    prompt = files(__package__).joinpath("prompt.md").read_text(encoding="utf-8")
     native = (0.0, 1.0)
     native_episode = (0.0, 1.0)
 
@@ -48,7 +49,10 @@ class BabyGame:
         """Return the task's world; `limit` replaces the level's own if it is not 0."""
         data = task.data
         if not isinstance(data, BabyTask):
-            raise UsageError(f"BabyAI: task {shown(task.id)} holds no BabyTask; take tasks of agent_envs.envs.text_games.babyai.tasks")
+            raise UsageError(
+                f"BabyAI: task {display_value(task.id)} holds no BabyTask; take tasks of "
+                "agent_envs.envs.text_games.babyai.tasks"
+            )
         return replace(data.world, limit=limit) if limit else data.world
 
     def limit(self, state: BabyWorld) -> int:
@@ -176,13 +180,13 @@ class BabyAI(TextGame):
             UsageError: an argument is out of its range; the message names it.
         """
         self.render_mode = render_mode
-        checked_choice("BabyAI", "kind", kind, (MIXED, *KINDS))
-        checked_count("BabyAI", "distractors", distractors, 0, MOST_DISTRACTORS)
+        choice("BabyAI", "kind", kind, (MIXED, *KINDS))
+        whole_number("BabyAI", "distractors", distractors, 0, MOST_DISTRACTORS)
         if not isinstance(level, str):
-            raise UsageError(f'BabyAI: level={shown(level)} is no name; give a text, "" for the five kinds')
+            raise UsageError(f'BabyAI: level={display_value(level)} is no name; give a text, "" for the five kinds')
         if level and (kind != MIXED or distractors):
             raise UsageError(
-                f"BabyAI: level={shown(level)} with kind={kind!r}, distractors={distractors}; leave these out"
+                f"BabyAI: level={display_value(level)} with kind={kind!r}, distractors={distractors}; leave these out"
             )
         source = _source(kind, level, distractors)
         self.play_game(

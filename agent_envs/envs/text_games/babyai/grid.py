@@ -1,4 +1,4 @@
-"""BabyAI's world as one immutable value: what stands where, how each action changes it, and what the agent sees.
+"""`BabyWorld` is BabyAI's world as one immutable value; functions give what each action changes and what the agent sees.
 
 The rules are those of minigrid 3: movement, doors, boxes and keys as in its `MiniGridEnv.step`, sight as in `process_vis` with
 walls and closed doors that hide what lies behind them. A test runs both side by side.
@@ -6,12 +6,9 @@ walls and closed doors that hide what lies behind them. A test runs both side by
 
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING
 
 from agent_envs.base.serialization import state_type
-
-if TYPE_CHECKING:
-    from agent_envs.envs.text_games.babyai.instructions import Instructions
+from agent_envs.envs.text_games.babyai.mission import Instructions
 
 TURN_LEFT, TURN_RIGHT, GO_FORWARD, PICK_UP, DROP, TOGGLE = range(6)
 EAST, SOUTH, WEST, NORTH = range(4)
@@ -69,7 +66,7 @@ class BabyWorld:
     carrying: int
     steps: int
     limit: int
-    instructions: "Instructions"
+    instructions: Instructions
 
 
 def mark(identity: int) -> str:

@@ -1,13 +1,13 @@
-"""The next action towards a BabyAI mission, by what a player who remembers can know."""
+"""`next_step` gives the next action towards a BabyAI mission, by what a player who remembers can know."""
 
 import re
 from collections.abc import Callable, Sequence
 
+from agent_envs.base.messages import Message
 from agent_envs.envs.text_games.babyai.belief import Belief, State, Thing
 from agent_envs.envs.text_games.babyai.env import ACTIONS
 from agent_envs.envs.text_games.babyai.grid import GO_FORWARD
 from agent_envs.envs.text_games.hint_turns import played
-from agent_envs.base.messages import Message
 from agent_envs.wrappers.scripted_feedback import Hint
 
 _MISSION = re.compile(r"Your goal is to (.{3,600}?)\.\n")

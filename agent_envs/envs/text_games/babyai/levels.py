@@ -1,4 +1,4 @@
-"""The levels: minigrid's generators, asked for a world by name and seed. The only module that knows minigrid.
+"""A level asks minigrid's generators for a world by name and seed; no other module knows minigrid.
 
 `local` levels are the five kinds of BALROG's `MixedTrainLocal` (BabyAI-Text, arXiv 2302.02662), which PyPI's minigrid does not
 have: built here on minigrid's level base. All others are minigrid's own, by name. Each world comes from a generator object of
@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from agent_envs.envs.text_games.babyai.grid import CARRIED, EMPTY, NOWHERE, WALL, BabyThing, BabyWorld, mark
-from agent_envs.envs.text_games.babyai.instructions import BabyClause, BabyDesc, BabySequence, Instructions
 from agent_envs.base.errors import MissingExtra, UsageError
+from agent_envs.envs.text_games.babyai.grid import CARRIED, EMPTY, NOWHERE, WALL, BabyThing, BabyWorld, mark
+from agent_envs.envs.text_games.babyai.mission import BabyClause, BabyDesc, BabySequence, Instructions
 
 KINDS = ("goto", "pickup", "open", "putnext", "pick_up_seq_go_to")
 EXCLUDED = ("yellow box", "red key", "red door", "green ball", "grey door")  # no mission names one (held out for tests)

@@ -1,4 +1,4 @@
-"""BabyAI's world to look at: a drawing of the whole level as SVG, and one of letters for a terminal.
+"""`picture` draws the whole BabyAI level as an SVG, and `drawing` writes it in letters for a terminal.
 
 Both show more than the policy sees; what lies outside its view is dimmed (SVG) or has no floor dots (letters).
 """
@@ -7,8 +7,18 @@ import textwrap
 from html import escape
 
 from agent_envs.envs.text_games.babyai.describe import named
-from agent_envs.envs.text_games.babyai.grid import EMPTY, HALF, OFFSET, UNSEEN, VIEW, WALL, BabyThing, BabyWorld, visible
-from agent_envs.envs.text_games.babyai.instructions import surface
+from agent_envs.envs.text_games.babyai.grid import (
+    EMPTY,
+    HALF,
+    OFFSET,
+    UNSEEN,
+    VIEW,
+    WALL,
+    BabyThing,
+    BabyWorld,
+    visible,
+)
+from agent_envs.envs.text_games.babyai.mission import surface
 
 CELL = 20  # side of a cell, before small levels are scaled up
 LEAST_WIDTH = 320  # pixels, so that the caption has room

@@ -1,4 +1,4 @@
-"""Plans that win BabyAI missions, made with full knowledge of the level and played through before they are handed out.
+"""Plans that win BabyAI missions are made with full knowledge of the level and played through before they are handed out.
 
 A mission is worked off clause by clause. Each clause is a short procedure over routes: face a thing, pick it up, toggle it,
 drop what is carried. What stands in the way is dealt with first: things are carried aside, keys are fetched for locked doors,
@@ -10,10 +10,21 @@ from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
 from itertools import pairwise, product
 
-from agent_envs.envs.text_games.babyai.grid import DROP, EMPTY, PICK_UP, TOGGLE, BabyThing, BabyWorld, identity, in_front, mark
-from agent_envs.envs.text_games.babyai.instructions import CONTINUE, SUCCESS, BabyClause, Instructions, played
-from agent_envs.envs.text_games.babyai.routes import Goal, Prices, actions_between, facing_states, route, strides
 from agent_envs.base.errors import Unsolvable
+from agent_envs.envs.text_games.babyai.grid import (
+    DROP,
+    EMPTY,
+    PICK_UP,
+    TOGGLE,
+    BabyThing,
+    BabyWorld,
+    identity,
+    in_front,
+    mark,
+)
+from agent_envs.envs.text_games.babyai.instructions import CONTINUE, SUCCESS, played
+from agent_envs.envs.text_games.babyai.mission import BabyClause, Instructions
+from agent_envs.envs.text_games.babyai.routes import Goal, Prices, actions_between, facing_states, route, strides
 
 BLOCKER, LOCK = 10, 40  # what a thing in the way and a key to be fetched are reckoned to cost
 CROWDED, IN_THE_WAY = (

@@ -1,9 +1,19 @@
-"""Ways through a BabyAI level for an agent that knows all of it: the cheapest walk to a state (cell and facing)."""
+"""`route` finds the cheapest walk through a BabyAI level to a state (cell and facing), for an agent that knows all of it."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from agent_envs.envs.text_games.babyai.grid import EMPTY, GO_FORWARD, TOGGLE, TURN_LEFT, TURN_RIGHT, WALL, BabyWorld, identity, mark
+from agent_envs.envs.text_games.babyai.grid import (
+    EMPTY,
+    GO_FORWARD,
+    TOGGLE,
+    TURN_LEFT,
+    TURN_RIGHT,
+    WALL,
+    BabyWorld,
+    identity,
+    mark,
+)
 
 CLOSED = 2  # price of entering a cell behind a toggle; a free cell costs 1
 Goal = Callable[[int], int | None]

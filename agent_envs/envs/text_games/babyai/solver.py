@@ -1,4 +1,4 @@
-"""BabyAI's solver, which acts as anyone would, and its random player.
+"""The oracle policy (solver) follows a plan that wins the BabyAI mission; the random policy draws from all actions.
 
 A plan is made where the episode starts; after an action that is not its next one, a new plan is made. So the answer hangs on
 the recorded episode alone, not on what was asked before, and a plan that wins is never given up half way.
@@ -9,12 +9,13 @@ from typing import Any
 
 import gymnasium as gym
 
-from agent_envs.envs.text_games.game import TextGame
-from agent_envs.envs.text_games.babyai.grid import DROP, BabyWorld
-from agent_envs.envs.text_games.babyai.instructions import JOINTS, BabyClause, Instructions, played, surface
-from agent_envs.envs.text_games.babyai.planner import plan
-from agent_envs.envs.text_games.scoring import facts_of
 from agent_envs.base.errors import Unsolvable, UsageError
+from agent_envs.envs.text_games.babyai.grid import DROP, BabyWorld
+from agent_envs.envs.text_games.babyai.instructions import played
+from agent_envs.envs.text_games.babyai.mission import JOINTS, BabyClause, Instructions, surface
+from agent_envs.envs.text_games.babyai.planner import plan
+from agent_envs.envs.text_games.game import TextGame
+from agent_envs.envs.text_games.scoring import facts_of
 from agent_envs.wrappers.turns import allowance
 
 

@@ -1,17 +1,17 @@
-"""BabyAI's tasks: worlds made from seeds, in splits that share none."""
+"""BabyAI's tasks are worlds made from seeds, in splits that share none."""
 
 import random
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from agent_envs.envs.text_games.babyai.grid import BabyWorld
-from agent_envs.envs.text_games.babyai.instructions import surface
-from agent_envs.envs.text_games.babyai.levels import KINDS, Level, local_level, named_level
-from agent_envs.envs.text_games.babyai.planner import plan
-from agent_envs.envs.text_games.seeded import Content, SeededSource
-from agent_envs.base.serialization import canonical_json, encode_state, state_type
 from agent_envs.base.errors import Unsolvable
+from agent_envs.base.serialization import canonical_json, encode_state, state_type
 from agent_envs.core.trajectory import Task
+from agent_envs.envs.text_games.babyai.grid import BabyWorld
+from agent_envs.envs.text_games.babyai.levels import KINDS, Level, local_level, named_level
+from agent_envs.envs.text_games.babyai.mission import surface
+from agent_envs.envs.text_games.babyai.planner import plan
+from agent_envs.envs.text_games.seeded import Content, GameSource
 
 MIXED = "mixed"
 SEED_BITS = 32
@@ -26,7 +26,7 @@ class BabyTask:
     world: BabyWorld
 
 
-class BabySource(SeededSource):
+class BabySource(GameSource):
     """Worlds of one or more levels: task number i is of level i modulo their number."""
 
     def __init__(self, name: str, levels: tuple[Level, ...]) -> None:

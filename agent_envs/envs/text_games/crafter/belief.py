@@ -1,4 +1,4 @@
-"""What a Crafter player who remembers knows of the land, by the words of its observations alone.
+"""`Land` holds what a player who remembers knows of Crafter's land, by the words of its observations alone.
 
 Cells are (x, y) from where the first observation was made; x grows to the right, y downwards. Of each kind only the nearest is
 told, so that much of what is in sight stays unknown; it is taken for free ground until something else is seen there.

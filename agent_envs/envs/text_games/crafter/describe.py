@@ -1,4 +1,4 @@
-"""What a Crafter player sees, in words: how it fares, what it carries and faces, and the nearest of each kind in sight."""
+"""`describe` says how a Crafter player fares, what it carries and faces, and where the nearest of each kind in sight is."""
 
 from operator import itemgetter
 

@@ -1,4 +1,4 @@
-"""Crafter as text."""
+"""The Crafter environment plays Crafter as text, with its goals, actions and generated tasks."""
 
 import random
 from collections.abc import Iterator, Sequence
@@ -6,18 +6,18 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from importlib.resources import files
 
+from agent_envs.base.arguments import choice, whole_number
+from agent_envs.base.errors import UsageError
+from agent_envs.base.serialization import state_type
+from agent_envs.core.trajectory import Task
+from agent_envs.envs.text_games.adapter.replay_copies import Replayed
 from agent_envs.envs.text_games.crafter import picture as crafter_picture
-from agent_envs.envs.text_games.babyai.arguments import checked_choice, checked_count
 from agent_envs.envs.text_games.crafter.describe import FULL, VITALS, describe, listed, unmet
 from agent_envs.envs.text_games.crafter.sight import MOST_STEPS, CrafterSight, CrafterStep, character, mark_of
 from agent_envs.envs.text_games.crafter.solver import wins
 from agent_envs.envs.text_games.crafter.world import CrafterLive, new_game, rules, world_digest, world_text
 from agent_envs.envs.text_games.game import Action, Moved, TextGame
-from agent_envs.envs.text_games.adapter.replay_copies import Replayed
-from agent_envs.envs.text_games.seeded import Content, SeededSource
-from agent_envs.base.serialization import state_type
-from agent_envs.base.errors import UsageError
-from agent_envs.core.trajectory import Task
+from agent_envs.envs.text_games.seeded import Content, GameSource
 
 ACTIONS: tuple[Action, ...] = (
     Action("noop", "do nothing", ("no op", "nothing", "do nothing", "wait", "stay")),
@@ -81,7 +81,7 @@ class CrafterGame:
 
     actions = ACTIONS
     default = NOOP
-    prompt = files(__package__).joinpath("prompts", "crafter.md").read_text(encoding="utf-8")
+    prompt = files(__package__).joinpath("prompt.md").read_text(encoding="utf-8")
     native = (-0.9, 1.1)
     native_episode = (-0.9, 22.0)
 
@@ -155,7 +155,7 @@ class CrafterGame:
             return live.copy()
 
 
-def crafter_source(goal: str) -> SeededSource:
+def crafter_source(goal: str) -> GameSource:
     """Return the tasks of a goal. All goals play in the same worlds, in each of which the planner wins."""
 
     def make(seed: str) -> Content:
@@ -167,7 +167,7 @@ def crafter_source(goal: str) -> SeededSource:
     def sound(content: Content) -> bool:
         return wins(new_game(content.data.seed), ("make_wood_pickaxe",), GOALS["collect_wood"][2])
 
-    return SeededSource("crafter", make, sound=sound)
+    return GameSource("crafter", make, sound=sound)
 
 
 _source = lru_cache(maxsize=len(GOALS))(crafter_source)  # environments of one process share their tasks
@@ -257,9 +257,9 @@ class Crafter(TextGame):
             MissingExtra: `crafter` is not installed.
         """
         self.render_mode = render_mode
-        checked_choice("Crafter", "goal", goal, GOALS)
+        choice("Crafter", "goal", goal, GOALS)
         if max_turns is not None:
-            checked_count("Crafter", "max_turns", max_turns, high=MOST_STEPS)
+            whole_number("Crafter", "max_turns", max_turns, high=MOST_STEPS)
         self.play_game(
             CrafterGame(goal),
             _source(goal),

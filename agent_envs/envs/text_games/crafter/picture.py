@@ -1,4 +1,4 @@
-"""What a Crafter player sees, to look at: the local view as SVG, and in letters for a terminal."""
+"""`picture` draws what a Crafter player sees as an SVG, and `drawing` writes it in letters for a terminal."""
 
 import textwrap
 

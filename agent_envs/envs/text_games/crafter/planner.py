@@ -1,4 +1,4 @@
-"""How Crafter is played when the whole map is known: the next deed towards an achievement, on one chart."""
+"""`Planner` finds the next action towards an achievement of Crafter on one chart of the map."""
 
 from collections.abc import Callable, Collection, Iterator
 from heapq import heappop, heappush
@@ -19,7 +19,7 @@ _FAR = 25  # steps beyond which a new table is cheaper than the way to the old o
 _SCARCE = 3
 
 
-class Deed(NamedTuple):
+class Choice(NamedTuple):
     """What is to be done next, and what for."""
 
     action: str
@@ -27,7 +27,7 @@ class Deed(NamedTuple):
 
 
 class Planner:
-    """Plans on one chart. Each method returns a deed, or None where there is no way."""
+    """Plans on one chart. Each method returns an action, or None where there is no way."""
 
     def __init__(self, chart: Chart, tables: Rules) -> None:
         self.chart, self.tables, self.items = chart, tables, chart.items
@@ -41,8 +41,8 @@ class Planner:
             if self.items[sign] < _SCARCE:
                 yield name
 
-    def toward(self, name: str) -> Deed | None:
-        """Return the next deed towards an achievement."""
+    def toward(self, name: str) -> Choice | None:
+        """Return the next action towards an achievement."""
         verb, _, thing = name.partition("_")
         if verb == "collect":
             return self._collect(thing)
@@ -54,18 +54,19 @@ class Planner:
         if name == "eat_plant":
             return self._eat_plant()
         if name == "wake_up":
-            return Deed("sleep", "I sleep until I am rested.") if self.items["energy"] < 9 else None
+            return Choice("sleep", "I sleep until I am rested.") if self.items["energy"] < 9 else None
         kind = {"eat_cow": "cow", "defeat_zombie": "zombie", "defeat_skeleton": "skeleton"}[name]
         return self._use(self._standing(THINGS[kind]), f"the {kind}")
 
-    def _eat_plant(self) -> Deed | None:
+    def _eat_plant(self) -> Choice | None:
         ripe, young = self._standing(THINGS["plant-ripe"]), self._standing(THINGS["plant"])
         if ripe:
             return self._use(ripe, "the ripe plant")
         if not young:
             return self.toward("place_plant")
-        deed = self._use(young, "the plant, to wait until it is ripe")
-        return Deed("noop", "I wait until the plant is ripe.") if deed is not None and deed.action == "do" else deed
+        choice = self._use(young, "the plant, to wait until it is ripe")
+        ready = choice is not None and choice.action == "do"
+        return Choice("noop", "I wait until the plant is ripe.") if ready else choice
 
     def least(self, name: str) -> int:
         """Return a number of turns below which an achievement cannot be had, however things go."""
@@ -74,7 +75,7 @@ class Planner:
         built = len(self._unbuilt(self.tables.make[thing]["nearby"])) if verb == "make" else 0
         return 1 + built + sum(max(number - self.items[item], 0) for item, number in bill.items())
 
-    def _collect(self, item: str) -> Deed | None:
+    def _collect(self, item: str) -> Choice | None:
         for material, rule in self.tables.collect.items():
             if item in rule["receive"]:
                 lacking = [tool for tool in rule["require"] if self.items[tool] < rule["require"][tool]]
@@ -104,7 +105,7 @@ class Planner:
             return []
         return [place for place in places if self._beside([place]) is None] or places[-1:]
 
-    def _make(self, tool: str) -> Deed | None:
+    def _make(self, tool: str) -> Choice | None:
         lacking = self._lacking(self._bill(tool))
         if lacking:
             return self.toward(f"collect_{lacking}")
@@ -114,7 +115,7 @@ class Planner:
         way = self._beside(standing) if standing else None
         if way is not None and len(way) > 1:
             return self._walk(way, f"I go to the {standing[0]} to make {_a(tool)}.")
-        return self._place(unbuilt[0]) if unbuilt else Deed(f"make_{tool}", f"I make {_a(tool)} here.")
+        return self._place(unbuilt[0]) if unbuilt else Choice(f"make_{tool}", f"I make {_a(tool)} here.")
 
     def _beside(self, places: list[str]) -> list[int] | None:
         """Return the way to a cell where a table or furnace, or both, are near; None if it is too long."""
@@ -135,38 +136,38 @@ class Planner:
         way = self._route(lambda cell: cell in ready)
         return way if way is not None and len(way) <= _FAR else None
 
-    def _place(self, thing: str) -> Deed | None:
+    def _place(self, thing: str) -> Choice | None:
         where = {MATERIALS[name] for name in self.tables.place[thing]["where"]}
         if self._free_for(self._ahead(self.chart.place, self.chart.facing), where):
-            return Deed(f"place_{thing}", f"There is room before me for a {thing}.")
+            return Choice(f"place_{thing}", f"There is room before me for a {thing}.")
         for name, direction in DIRECTIONS.items():
             step = self._ahead(self.chart.place, direction)
             if self._free_for(step, _OPEN) and self._free_for(self._ahead(step, direction), where):
-                return Deed(f"move_{name}", f"I look for room for a {thing}.")
+                return Choice(f"move_{name}", f"I look for room for a {thing}.")
         way = self._route(lambda cell: cell != self.chart.place)
         return self._walk(way, f"I look for room for a {thing}.") if way else None
 
-    def _use(self, targets: Collection[int], what: str) -> Deed | None:
-        """Return the next deed of going to one of the cells, turning to it and acting on it."""
+    def _use(self, targets: Collection[int], what: str) -> Choice | None:
+        """Return the next action of going to one of the cells, turning to it and acting on it."""
         goals = set(targets)
         if self._ahead(self.chart.place, self.chart.facing) in goals:
-            return Deed("do", f"I am in front of {what}.")
+            return Choice("do", f"I am in front of {what}.")
         way = self._route(lambda cell: any(self._ahead(cell, step) in goals for step in DIRECTIONS.values()))
         if way is None:
             return None
         if len(way) > 1:
             return self._walk(way, f"I go to {what}.")
         turn = next(name for name, step in DIRECTIONS.items() if self._ahead(way[0], step) in goals)
-        return Deed(f"move_{turn}", f"I turn to {what}.")
+        return Choice(f"move_{turn}", f"I turn to {what}.")
 
-    def _walk(self, way: list[int] | None, thought: str) -> Deed | None:
+    def _walk(self, way: list[int] | None, thought: str) -> Choice | None:
         if way is None:
             return None
         step = way[1] - way[0]
         name, direction = next((n, d) for n, d in DIRECTIONS.items() if d[0] + d[1] * SIDE == step)
         if not self._free_for(way[1], _OPEN) and direction == self.chart.facing:
-            return Deed("do", thought + " Something stands in the way.")
-        return Deed(f"move_{name}", thought)
+            return Choice("do", thought + " Something stands in the way.")
+        return Choice(f"move_{name}", thought)
 
     def _route(self, ready: Callable[[int], bool]) -> list[int] | None:
         """Return the cheapest way from the player to a cell that is ready, both ends included (Dijkstra)."""

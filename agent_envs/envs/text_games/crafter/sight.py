@@ -1,4 +1,4 @@
-"""Moments of Crafter as plain values: what the player sees and has, and the whole map for planners."""
+"""Moments of Crafter are plain values here: what the player sees and has, and the whole map for planners."""
 
 import math
 from dataclasses import dataclass

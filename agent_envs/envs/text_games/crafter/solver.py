@@ -1,4 +1,4 @@
-"""Agents of Crafter that come with it: one that plans on the whole map, and one that acts at random."""
+"""The oracle policy (solver) of Crafter plans on the whole map; the random policy draws from all actions."""
 
 import random
 from collections.abc import Collection
@@ -6,10 +6,10 @@ from typing import Any
 
 import gymnasium as gym
 
-from agent_envs.envs.text_games.crafter.planner import Deed, Planner
+from agent_envs.base.errors import Unsolvable
+from agent_envs.envs.text_games.crafter.planner import Choice, Planner
 from agent_envs.envs.text_games.crafter.sight import DIRECTIONS, SIDE, THINGS, Chart, character
 from agent_envs.envs.text_games.crafter.world import CrafterLive, rules
-from agent_envs.base.errors import Unsolvable
 
 # The order in which a whole game is played. Which of them can be had now is for the planner to find out.
 ORDER = (
@@ -39,11 +39,11 @@ def next_action(env: gym.Env[Any, Any]) -> str:
     game, state = core.game, core.episode.state
     left = min(game.limit(state), core.max_turns) - len(core.episode.turns)
     live = game.twin(state)
-    deed = _aside(live, game.wanted, left) if core.reward_spec.name == "native" else None
-    deed = deed or chosen(live, game.wanted, left)
-    if deed is None:
+    choice = _aside(live, game.wanted, left) if core.reward_spec.name == "native" else None
+    choice = choice or chosen(live, game.wanted, left)
+    if choice is None:
         raise Unsolvable("what the goal asks for is out of reach")
-    return core.say(rules().actions.index(deed.action), deed.thought)  # type: ignore[no-any-return]
+    return core.say(rules().actions.index(choice.action), choice.thought)  # type: ignore[no-any-return]
 
 
 def random_action(env: gym.Env[Any, Any], rng: random.Random) -> str:
@@ -57,47 +57,48 @@ def wins(live: CrafterLive, wanted: Collection[str], turns: int) -> bool:
     return _played(live, (), wanted, turns, turns)[0]
 
 
-def chosen(live: CrafterLive, wanted: Collection[str], left: int) -> Deed | None:
-    """Return the next deed in a game: that of the plan, unless the plan leads to death and something else does not."""
+def chosen(live: CrafterLive, wanted: Collection[str], left: int) -> Choice | None:
+    """Return the next action in a game: that of the plan, unless the plan leads to death and something else does not."""
     chart = live.chart()
-    deed = planned(chart, wanted, left)
-    if deed is None or chart.sleeping or not _threatened(chart):
-        return deed
-    best, lasted = deed, (False, 0)
-    for lead in ((deed.action,), *_LEADS):
+    choice = planned(chart, wanted, left)
+    if choice is None or chart.sleeping or not _threatened(chart):
+        return choice
+    best, lasted = choice, (False, 0)
+    for lead in ((choice.action,), *_LEADS):
         found = _played(live.copy(), lead, wanted, left, _AHEAD if len(wanted) == 1 else _AHEAD_OF_MANY)
         if found > lasted:
-            best, lasted = Deed(lead[0], deed.thought if lead[0] == deed.action else "I keep away from danger."), found
+            thought = choice.thought if lead[0] == choice.action else "I keep away from danger."
+            best, lasted = Choice(lead[0], thought), found
         if found[0]:
             break
     return best
 
 
-def planned(chart: Chart, wanted: Collection[str], left: int) -> Deed | None:
-    """Return the next deed towards the achievements wanted, None if none of them can be had in the turns that are left."""
+def planned(chart: Chart, wanted: Collection[str], left: int) -> Choice | None:
+    """Return the next action towards the achievements wanted, None if none of them can be had in the turns that are left."""
     if chart.sleeping:
-        return Deed("noop", "I sleep, and can only wait.")
+        return Choice("noop", "I sleep, and can only wait.")
     planner = Planner(chart, rules())
     if len(wanted) == 1:
         (name,) = wanted
         return planner.toward(name) if planner.least(name) <= left else None
     for name in (*planner.urgent(), *(name for name in ORDER if name not in chart.unlocked)):
-        deed = planner.toward(name)
-        if deed is not None:
-            return deed
-    return Deed("noop", "I wait for what may come.")
+        choice = planner.toward(name)
+        if choice is not None:
+            return choice
+    return Choice("noop", "I wait for what may come.")
 
 
-def _aside(live: CrafterLive, wanted: Collection[str], left: int) -> Deed | None:
-    """Return a deed towards an achievement beside the goal, if the goal can be reached after it: crafter pays for all alike."""
+def _aside(live: CrafterLive, wanted: Collection[str], left: int) -> Choice | None:
+    """Return an action towards another achievement, if the goal can be reached after it: crafter pays for all alike."""
     chart = live.chart()
     if len(wanted) > 1 or chart.sleeping or _threatened(chart):
         return None
     planner = Planner(chart, rules())
     for name in _ASIDE:
-        deed = planner.toward(name) if name not in chart.unlocked else None
-        if deed is not None and _played(live.copy(), (deed.action,), wanted, left, left)[0]:
-            return deed
+        choice = planner.toward(name) if name not in chart.unlocked else None
+        if choice is not None and _played(live.copy(), (choice.action,), wanted, left, left)[0]:
+            return choice
     return None
 
 
@@ -107,10 +108,10 @@ def _played(
     """Play on with some actions, then by plan; return whether it goes well in so many turns, and how many it lasts."""
     actions = rules().actions
     for turn in range(min(left, most)):
-        deed = Deed(lead[turn], "") if turn < len(lead) else planned(live.chart(), wanted, left - turn)
-        if deed is None:
+        choice = Choice(lead[turn], "") if turn < len(lead) else planned(live.chart(), wanted, left - turn)
+        if choice is None:
             return False, turn
-        sight = live.act(character(actions.index(deed.action))).sight
+        sight = live.act(character(actions.index(choice.action))).sight
         if live.unlocked.issuperset(wanted):
             return True, turn + 1
         if not sight.items[0]:

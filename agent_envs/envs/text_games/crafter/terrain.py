@@ -1,4 +1,4 @@
-"""Crafter's terrain: the map and the creatures that `crafter.worldgen` makes of the same generator, many times as fast.
+"""`terrain` makes the map and the creatures that `crafter.worldgen` makes from the same random state, many times as fast.
 
 Crafter asks OpenSimplex noise (K. Spencer, 2014) for one cell after another; here the noise of a whole world is computed at
 once, and the draws are taken in crafter's order. A test holds the worlds of both against each other.

@@ -1,4 +1,4 @@
-"""Crafter's world, run by PyPI's `crafter` without its pictures: live copies that step, and what of them is kept.
+"""`CrafterLive` runs Crafter's world by PyPI's `crafter` without its pictures, and can be stepped and copied.
 
 Rules, creatures and chance are those of `crafter.Env` at its default size, draw for draw: where it is dark, crafter spends
 random numbers on the noise of each picture, and so do we. One thing differs. Crafter keeps the creatures of a chunk in a set,
@@ -15,6 +15,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from agent_envs.base.errors import MissingExtra
+from agent_envs.base.serialization import canonical_json, sha256_text
 from agent_envs.envs.text_games.crafter.sight import (
     ACROSS,
     DIRECTIONS,
@@ -30,9 +32,7 @@ from agent_envs.envs.text_games.crafter.sight import (
     daylight,
 )
 from agent_envs.envs.text_games.crafter.terrain import terrain
-from agent_envs.envs.text_games.muted_stdout import quiet
-from agent_envs.base.serialization import canonical_json, sha256_text
-from agent_envs.base.errors import MissingExtra
+from agent_envs.envs.text_games.muted_stdout import muted_stdout
 
 _NEAR = 18  # only creatures nearer than this are moved: twice the side of crafter's view, which it takes as 9 by 9
 _NOISE = 63 * 49  # pixels of the local view in crafter's default picture, one draw each
@@ -224,7 +224,7 @@ class _Roll(dict[Any, None]):
 @lru_cache(maxsize=1)
 def _kit() -> SimpleNamespace:
     """Import crafter, quietly (an old `gym` beside it talks), and return what of it is used."""
-    with quiet(), redirect_stderr(io.StringIO()), warnings.catch_warnings():
+    with muted_stdout(), redirect_stderr(io.StringIO()), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
             from crafter import constants, engine, env, objects

@@ -1,7 +1,14 @@
-"""Problems over a fictional world, generated with exact answers: some need code, some a search, some both.
+"""math_world generates problems over a fictional world with exact answers: some need code, some a search, some both.
 
-Five subjects (algebra, number theory, counting, sequences, geometry), five levels. Every answer is calculated in two ways
+Five subjects (algebra, number theory, counting, sequences, geometry), five levels. Every calculation is done in two ways
 that share nothing before a task is given out; the code of its solution is a third, and runs in a sandbox only.
+
+Modules, in reading order:
+    source: tasks by index and id, splits, needs, subjects, levels; read it first.
+    questions: the text of a question, its accepted answers and its solution.
+    problem: the parts of a problem generator (`Kind`): spans by level, two solutions, wordings.
+    algebra, number_theory, counting, sequences, geometry: the problem generators of each subject.
+    almanac: the fact world with sheets of figures, links and chains of look-ups; its words are in figures.json.
 """
 
 from agent_envs.envs.tool_reasoning.math_world.almanac import Link, NumberWorld, number_world

@@ -1,4 +1,4 @@
-"""Problems of algebra: values of polynomials, powers of roots, continued fractions, coefficients of powers."""
+"""Problems of algebra ask for values of polynomials, powers of roots, continued fractions, or coefficients of powers."""
 
 import random
 from fractions import Fraction

@@ -1,4 +1,4 @@
-"""The fact world with an almanac: sheets of numbers about its entities, beside its own passages and linked with them.
+"""An almanac adds sheets of numbers about the fact world's entities to its passages, and links the two.
 
 The passages are those of `agent_envs.datasets.world`, unchanged. The world itself states years and no other number, so a sheet
 of figures is added for each place, organisation and work: how many people live in a city, how long a film lasts.

@@ -1,4 +1,4 @@
-"""Problems of counting: paths around obstacles, payments, words without runs, shares with a limit, distributions."""
+"""Problems of counting ask for paths around obstacles, payments, words without runs, shares with a limit, distributions."""
 
 import random
 from collections.abc import Iterable

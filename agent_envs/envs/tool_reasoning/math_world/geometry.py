@@ -1,4 +1,4 @@
-"""Problems of geometry on the integer grid: areas, points in circles and triangles, squares in sheets, right triangles."""
+"""Problems of geometry ask for areas, grid points in circles and triangles, squares in sheets, and right triangles."""
 
 import random
 from fractions import Fraction

@@ -1,4 +1,4 @@
-"""Problems of number theory: remainders of powers, divisors, coprime numbers, congruences, sums of digits."""
+"""Problems of number theory ask for remainders of powers, divisors, coprime numbers, congruences, or sums of digits."""
 
 import random
 from itertools import combinations

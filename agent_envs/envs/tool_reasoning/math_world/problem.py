@@ -1,4 +1,4 @@
-"""What the generators of problems have in common: numbers for five levels, two ways to the answer, code, and wordings."""
+"""Generators of problems share this: numbers for five levels, two ways to the answer, code, and wordings."""
 
 import random
 from collections.abc import Callable, Mapping

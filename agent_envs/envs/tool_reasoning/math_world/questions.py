@@ -1,9 +1,9 @@
-"""Writes the tasks of math_world: a calculation, a fact to look up, or a calculation with facts that have to be looked up."""
+"""A task of math_world is a calculation, a fact to look up, or a calculation with facts to look up, and is written here."""
 
 import random
 from dataclasses import dataclass
-from zlib import crc32
 
+from agent_envs.datasets.seeded import in_split
 from agent_envs.datasets.world import WorldStep
 from agent_envs.datasets.world.facts import Entity
 from agent_envs.datasets.world.relations import WORKS, Relation
@@ -46,23 +46,22 @@ class _Fact:
     chains: tuple[Chain, ...]
 
 
-def calculation(rng: random.Random, kinds: tuple[Kind, ...], level: int, bucket: tuple[int, int]) -> Draft:
-    """Return a problem that needs nothing but code, of the bucket's share of all problems.
+def calculation(rng: random.Random, kinds: tuple[Kind, ...], level: int, split: str) -> Draft:
+    """Return a problem that needs nothing but code, of the split's share of all problems.
 
     Args:
         rng: the task's draws.
         kinds: the generators of the subject.
         level: 1 to 5.
-        bucket: number of this bucket, and how many there are: a problem belongs to one, by its content.
+        split: a problem belongs to one, by its content.
     """
-    mine, count = bucket
     for _ in range(MOST_TRIES):
         kind = rng.choice(kinds)
         drawn = draw(kind, rng, level, {})
         if drawn is None:
             continue
         numbers, answer = drawn
-        if crc32(f"{kind.name} {sorted(numbers.items())}".encode()) % count == mine:
+        if in_split(split, f"{kind.name} {sorted(numbers.items())}"):
             code = assignments(numbers, {}) + kind.code
             scenario = ToolReasoningScenario(code=code, answer=str(answer))
             return Draft(worded(kind, rng, numbers, {}), (str(answer),), scenario, kind.name, kind.steps(**numbers))

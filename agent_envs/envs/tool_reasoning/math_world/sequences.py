@@ -1,4 +1,4 @@
-"""Problems of sequences: recurrences, iterated maps, the 3n + 1 rule, sums of whole parts."""
+"""Problems of sequences ask about recurrences, iterated maps, the 3n + 1 rule, or sums of whole parts."""
 
 from agent_envs.envs.tool_reasoning.math_world.problem import Kind
 

@@ -1,4 +1,4 @@
-"""The source math_world: tasks by index and id, in a fixed rotation of needs, subjects and levels."""
+"""`MathWorldSource` gives the tasks of math_world by index and id, in a fixed rotation of needs, subjects and levels."""
 
 import random
 from collections.abc import Sequence
@@ -6,19 +6,15 @@ from functools import lru_cache
 
 from agent_envs.base.documents import Corpus, Passage
 from agent_envs.base.errors import UsageError
+from agent_envs.core.trajectory import Task
+from agent_envs.datasets.seeded import SeededSource
 from agent_envs.envs.tool_reasoning.content import NEEDS, ToolReasoningData
-from agent_envs.envs.tool_reasoning.math_world import algebra
-from agent_envs.envs.tool_reasoning.math_world import counting
-from agent_envs.envs.tool_reasoning.math_world import geometry
-from agent_envs.envs.tool_reasoning.math_world import number_theory
-from agent_envs.envs.tool_reasoning.math_world import sequences
+from agent_envs.envs.tool_reasoning.math_world import algebra, counting, geometry, number_theory, sequences
 from agent_envs.envs.tool_reasoning.math_world.almanac import Link, NumberWorld, number_world
 from agent_envs.envs.tool_reasoning.math_world.problem import LEVELS, Kind
 from agent_envs.envs.tool_reasoning.math_world.questions import Draft, calculation, calculation_with_facts, search
-from agent_envs.core.trajectory import Task
 
 NAME = "math_world"
-SPLITS = ("train", "dev", "test")
 SIZES = {"train": 4_000, "dev": 250, "test": 1_000}
 WORLDS = 32  # that the tasks of a split's size are spread over
 KINDS: dict[str, tuple[Kind, ...]] = {
@@ -31,7 +27,6 @@ KINDS: dict[str, tuple[Kind, ...]] = {
 SUBJECTS = (*KINDS, "facts")
 _ROTATION = ("python", "both", "search", "both", "python")
 _CELLS = len(_ROTATION) * len(KINDS) * len(LEVELS)
-_MOST_DIGITS = 12  # of an index in an id
 
 
 def _cell(index: int) -> tuple[str, str, int]:
@@ -43,7 +38,7 @@ def _cell(index: int) -> tuple[str, str, int]:
     return need, "facts" if need == "search" else subject, level
 
 
-class MathWorldSource:
+class MathWorldSource(SeededSource[Task]):
     """Generated problems with exact answers: 2 of 5 need code, 1 of 5 a search, 2 of 5 both.
 
     Any index >= 0 is a task; its id is `math_world-SPLIT-INDEX`. Index i is searched in world i % 32 of the split; beyond the
@@ -51,9 +46,6 @@ class MathWorldSource:
     its content. A source that leaves some needs, subjects or levels out counts through the rest, and its ids stay the same.
     """
 
-    name = NAME
-    splits = SPLITS
-    digest = ""
     answerable = True
 
     def __init__(
@@ -79,29 +71,21 @@ class MathWorldSource:
             raise UsageError(
                 f"{NAME}: no task has needs {needs}, subjects {subjects}; the subject facts has needs search"
             )
+        super().__init__(NAME, {split: size // _CELLS * len(self._kept) for split, size in SIZES.items()})
 
-    def size(self, split: str) -> int:
-        """Return how many tasks a reset without `task` draws from; larger indices are tasks too."""
-        return SIZES[split] // _CELLS * len(self._kept)
+    def build(self, split: str, index: int) -> Task:
+        """Draw the task of an index; it is kept for all sources."""
+        return _task(split, index)
 
-    def get(self, split: str, key: int | str) -> Task:
-        """Return a task by index >= 0 or by id.
+    def index_at(self, split: str, place: int) -> int:
+        """Return the index of a place among those that are kept."""
+        block, turn = divmod(place, len(self._kept))
+        return block * _CELLS + self._kept[turn]
 
-        Raises:
-            KeyError: an unknown split, a negative index, or an id that is not of this source and split.
-        """
-        if split not in SIZES:
-            raise KeyError(split)
-        if isinstance(key, str):
-            digits = key.removeprefix(f"{NAME}-{split}-")
-            sound = digits.isascii() and digits.isdigit() and len(digits) <= _MOST_DIGITS
-            if not sound or key != f"{NAME}-{split}-{int(digits)}" or int(digits) % _CELLS not in self._kept:
-                raise KeyError(key)
-            return _task(split, int(digits))
-        if isinstance(key, bool) or not 0 <= key < 10**_MOST_DIGITS // _CELLS:
-            raise KeyError(key if abs(key) < 10**40 else "an integer beyond all tasks")
-        block, place = divmod(int(key), len(self._kept))
-        return _task(split, block * _CELLS + self._kept[place])
+    def index_in(self, split: str, task_id: str) -> int:
+        """Return the index that an id holds, -1 where there is none or it is left out."""
+        index = super().index_in(split, task_id)
+        return index if index % _CELLS in self._kept else -1
 
     def corpus(self, task: Task) -> Corpus | None:
         """Return the documents that a task is searched in."""
@@ -166,7 +150,7 @@ def _draft(rng: random.Random, split: str, need: str, subject: str, level: int, 
         return search(rng, level, world)
     if need == "both":
         return calculation_with_facts(rng, KINDS[subject], level, world)
-    return calculation(rng, KINDS[subject], level, (SPLITS.index(split), len(SPLITS)))
+    return calculation(rng, KINDS[subject], level, split)
 
 
 def _chosen(argument: str, wanted: Sequence[str], known: tuple[str, ...]) -> tuple[str, ...]:

@@ -10,7 +10,7 @@ from agent_envs.envs.expa.calculator.arithmetic import ArithmeticSource
 from agent_envs.envs.expa.calculator.calculator import keyable
 from agent_envs.envs.expa.calculator.random_expressions import MOST_DIGITS, OPERATORS, as_unit
 from agent_envs.grading.arithmetic import evaluate, number_text
-from tests.expa.calculator.reading import arithmetic, assert_random_access, printed_under
+from tests.envs.expa.calculator.reading import arithmetic, assert_random_access, printed_under
 
 SPLITS = ("train", "dev", "test")
 COUNT = 3000

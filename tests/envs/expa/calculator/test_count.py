@@ -7,7 +7,7 @@ import pytest
 
 from agent_envs.base.errors import UsageError
 from agent_envs.envs.expa.calculator.count import SHAPES, CountSource
-from tests.expa.calculator.reading import assert_random_access, number_in_words, printed_under
+from tests.envs.expa.calculator.reading import assert_random_access, number_in_words, printed_under
 
 SPLITS = ("train", "dev", "test")
 KINDS = ("digits", "symbols")
@@ -107,7 +107,8 @@ def test_bad_knobs_name_themselves(knobs):
 @pytest.mark.parametrize("sequences", KINDS)
 def test_the_same_tasks_under_every_hash_seed(sequences):
     code = (
-        f"import hashlib; from agent_envs.envs.expa.calculator.count import CountSource; s = CountSource(sequences={sequences!r})\n"
+        "import hashlib; from agent_envs.envs.expa.calculator.count import CountSource\n"
+        f"s = CountSource(sequences={sequences!r})\n"
         "print(hashlib.sha256(''.join(s.get(k, i).digest for k in s.splits for i in range(40)).encode()).hexdigest())"
     )
     source = CountSource(sequences=sequences)

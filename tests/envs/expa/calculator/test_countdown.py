@@ -13,7 +13,7 @@ from agent_envs.base.errors import UsageError
 from agent_envs.envs.expa.calculator.calculator import keyable
 from agent_envs.envs.expa.calculator.countdown import CountdownSource, check
 from agent_envs.grading.arithmetic import evaluate, number_text
-from tests.expa.calculator.reading import assert_random_access, printed_under, value
+from tests.envs.expa.calculator.reading import assert_random_access, printed_under, value
 
 SPLITS = ("train", "dev", "test")
 COUNT = 3000

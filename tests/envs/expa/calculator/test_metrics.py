@@ -2,6 +2,8 @@
 
 import pytest
 
+from agent_envs.base.messages import Message, ToolResult
+from agent_envs.core.trajectory import Header, Task, Trajectory, Turn
 from agent_envs.envs.expa.actions import Latent, Refusal
 from agent_envs.envs.expa.calculator.calculator import Calculator
 from agent_envs.envs.expa.calculator.metrics import (
@@ -11,8 +13,6 @@ from agent_envs.envs.expa.calculator.metrics import (
     planning_version,
 )
 from agent_envs.envs.expa.generated import CalcData
-from agent_envs.base.messages import Message, ToolResult
-from agent_envs.core.trajectory import Header, Task, Trajectory, Turn
 
 INTERACTIONS, UNKNOWN, STRICT = "interactions", "hallucinated operands", "hallucinated operands, strict"
 PLANNING = "planning phrases (list 1)"

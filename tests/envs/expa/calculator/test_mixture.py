@@ -3,21 +3,23 @@ from collections import Counter
 import pytest
 
 from agent_envs.base.errors import UsageError
+from agent_envs.core.trajectory import Task
+from agent_envs.datasets.seeded import SPLITS, SeededSource
 from agent_envs.envs.expa.calculator.arithmetic import ArithmeticSource
 from agent_envs.envs.expa.calculator.count import CountSource
 from agent_envs.envs.expa.calculator.countdown import CountdownSource
 from agent_envs.envs.expa.calculator.mixture import TABLE_3, CalcBenchSource
-from agent_envs.envs.expa.generated import SPLITS, CalcData, Derivation, GeneratedSource, split_sizes
-from agent_envs.core.trajectory import Task
+from agent_envs.envs.expa.generated import CalcData, Derivation, split_sizes
 
 
-class Doubling(GeneratedSource):
+class Doubling(SeededSource):
     """A fourth member in a few lines, as a family of the user's own would be."""
 
     def __init__(self):
         super().__init__("gsm8k_scaled", split_sizes("gsm8k_scaled", 5317, 579))
 
-    def build(self, split, index, task_id):
+    def build(self, split, index):
+        task_id = self.task_id(split, index)
         data = CalcData("gsm8k_scaled", (str(index),), size=1)
         answer = str(2 * index)
         return Task(task_id, split, f"Twice {index}?", (answer,), task_id, data, Derivation((f"{index}*2",), answer))
@@ -119,7 +121,7 @@ def test_a_member_that_ends_begins_again_and_its_data_count():
 def test_names_that_begin_alike():
     class Longer(Doubling):
         def __init__(self):
-            GeneratedSource.__init__(self, "count-twice", split_sizes("count-twice", 10, 10))
+            SeededSource.__init__(self, "count-twice", split_sizes("count-twice", 10, 10))
 
     source = CalcBenchSource({"a": CountSource(), "b": Longer()}, {split: {"a": 1, "b": 1} for split in SPLITS})
     for index in range(8):

@@ -18,8 +18,6 @@ from agent_envs.envs.expa.calculator.word_problems import (
 )
 from agent_envs.grading.arithmetic import evaluate, literals
 
-NEEDS_DATA = pytest.mark.skipif(not os.environ.get("AGENT_ENVS_DATA"), reason="AGENT_ENVS_DATA names no data folder")
-
 
 def recomputed(task):
     """Return the answer of a task's steps: every operand is given or an earlier result."""
@@ -62,7 +60,7 @@ def test_wrong_arguments_are_named(arguments, named):
         scaled_source(**arguments)
 
 
-@NEEDS_DATA
+@pytest.mark.data
 def test_rescaled_items_of_one_problem_are_one_cluster_and_differ():
     source = RescaledSource()
     assert source.splits == ("train", "test") and source.digest
@@ -76,7 +74,7 @@ def test_rescaled_items_of_one_problem_are_one_cluster_and_differ():
         assert source.get("test", task.id) == task
 
 
-@NEEDS_DATA
+@pytest.mark.data
 def test_calc_bench_takes_either_source_of_word_problems():
     made, real = calc_bench_source("generated"), calc_bench_source("gsm8k")
     assert not made.digest and real.digest
@@ -86,7 +84,7 @@ def test_calc_bench_takes_either_source_of_word_problems():
     assert real.get("train", real.get("train", 3).id) == real.get("train", 3)
 
 
-@NEEDS_DATA
+@pytest.mark.data
 def test_a_part_of_gsm8k_is_not_taken_for_the_whole(tmp_path, monkeypatch):
     whole = Path(os.environ["AGENT_ENVS_DATA"]) / "gsm8k" / "test.jsonl"
     (tmp_path / "gsm8k").mkdir()

@@ -6,9 +6,9 @@ import gymnasium as gym
 import pytest
 
 from agent_envs import UsageError, run_episode
-from agent_envs.evaluation.html.agents import make_agent
 from agent_envs.envs.expa.sorting.agent import SortingAgent
 from agent_envs.envs.expa.sorting.algorithms import ALGORITHMS, able_sizes, run
+from agent_envs.evaluation.runs.evaluate import make_agent
 
 
 @pytest.mark.parametrize("face", ["Sort", "SortExpA"])

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent_envs.envs.expa.sorting.algorithms import exact, mean_reward, optimal, run
-from agent_envs.envs.expa.sorting.knowledge import expected_optimum, least_swaps, minimal_swaps
-from agent_envs.envs.expa.sorting.rewards import fixed, released, success
+from agent_envs.envs.expa.sorting.knowledge import least_swaps, minimal_swaps
+from agent_envs.envs.expa.sorting.rewards import fixed, released
 
 
 def padded(n):
@@ -55,7 +55,6 @@ def test_the_fixed_reward_of_the_same_plays():
         "optimal": 0.8628, "earl-star": 0.8594, "selection": 0.8351,
     }  # fmt: skip
     assert paid(padded, fixed) == 0.8559
-    assert mean_reward("optimal", 4, success) == 1.0
     linear = 1 - exact("optimal", 4).mean_compares / 48 - exact("optimal", 4).mean_swaps / 48
     assert mean_reward("optimal", 4, fixed) == pytest.approx(float(linear))
 
@@ -94,7 +93,6 @@ def test_ranges(kind, n, correct, compares, swaps, least):
     counts = {"correct": correct, "compares": compares, "swaps": swaps, "least_swaps": least}
     for formula in (released, fixed):
         assert (0.5 <= formula(kind, n, **counts) <= 1) if correct else formula(kind, n, **counts) == 0
-    assert success(kind, n, **counts) == correct
 
 
 @given(st.integers(2, 8), COUNTS, COUNTS)
@@ -165,7 +163,9 @@ class Game:
 def test_optimal_play_is_the_one_maximum_of_fixed(n):
     value, compares, swaps = Game(n, fixed).means()
     # Every policy that reaches the maximum has the optimum's means.
-    assert compares == {expected_optimum(n)} and swaps == {n - sum(Fraction(1, k) for k in range(1, n + 1))}
+    assert compares == {exact("optimal", n).mean_compares} and swaps == {
+        n - sum(Fraction(1, k) for k in range(1, n + 1))
+    }
     assert float(value) == pytest.approx(mean_reward("optimal", n, fixed))
 
 
@@ -195,7 +195,7 @@ def test_every_deviation_loses_in_every_situation(n):
 def test_the_same_search_shows_that_the_released_reward_wants_five_comparisons():
     value, compares, _ = Game(4, released).means()
     assert value == 1 and compares == {Fraction(5)}
-    assert Fraction(5) > expected_optimum(4)
+    assert Fraction(5) > exact("optimal", 4).mean_compares
 
 
 @pytest.mark.parametrize("n", [2, 3, 4])

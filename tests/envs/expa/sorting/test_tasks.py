@@ -7,12 +7,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agent_envs.base.serialization import decode_state, encode_state
 from agent_envs.base.errors import UsageError
+from agent_envs.base.serialization import decode_state, encode_state
+from agent_envs.core.trajectory import Task
 from agent_envs.envs.expa.sorting.environments import SYMBOLS
 from agent_envs.envs.expa.sorting.knowledge import consistent
 from agent_envs.envs.expa.sorting.tasks import OrderSource, SortSource, labels
-from agent_envs.core.trajectory import Task
 
 
 def tasks(source, split, count, start=0):
@@ -166,10 +166,10 @@ def test_labels():
 @pytest.mark.parametrize(
     ("make", "knobs", "words"),
     [
-        (SortSource, {"size": 9}, "sort: size=9 is not possible; give a whole number from 2 to 8"),
+        (SortSource, {"size": 9}, "sort: size=9; give a whole number from 2 to 8"),
         (SortSource, {"size": True}, "size=True"),
         (OrderSource, {"size": 1}, "order: size=1"),
-        (SortSource, {"directions": "up"}, "sort: directions='up' is unknown; use both or ascending or descending"),
+        (SortSource, {"directions": "up"}, "sort: directions='up'; give one of both, ascending, descending"),
         (SortSource, {"train": {4: 0}}, "holds no task"),
         (SortSource, {"test": {9: 1}}, "number of items in test=9"),
         (SortSource, {"train": {4: 0.5}}, r"train\[4\]=0.5"),

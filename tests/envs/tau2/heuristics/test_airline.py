@@ -10,12 +10,9 @@ from hypothesis import strategies as st
 
 import agent_envs  # noqa: F401
 from agent_envs.base.messages import ToolCall
-from agent_envs.rollout.policy import Request
 from agent_envs.base.protocol import Call, ToolCallProtocol
+from agent_envs.envs.tau2.agent_view import SideView
 from agent_envs.envs.tau2.dialogue import arguments_of
-from agent_envs.envs.tau2.agent_view import Face
-from agent_envs.envs.tau2.task_generator.airline_tasks import make_row
-from agent_envs.envs.tau2.task_generator.source import generated_domain
 from agent_envs.envs.tau2.heuristics.airline import act
 from agent_envs.envs.tau2.heuristics.airline_words import (
     bags_in,
@@ -30,11 +27,14 @@ from agent_envs.envs.tau2.heuristics.airline_words import (
     reason_in,
     routes_in,
 )
-from agent_envs.envs.tau2.turn_taking import Rules
+from agent_envs.envs.tau2.task_generator.airline_tasks import make_row
+from agent_envs.envs.tau2.task_generator.source import generated_domain
 from agent_envs.envs.tau2.toolkit import FRESH, call
+from agent_envs.envs.tau2.turn_taking import Rules
+from agent_envs.rollout.policy import Request
 
 DOMAIN = generated_domain("airline")
-TOOLS = Face(Rules(DOMAIN), "assistant", 100).tools
+TOOLS = SideView(Rules(DOMAIN), "assistant", 100).tools
 TABLES = DOMAIN.agent_database.tables
 CITIES = {"SEA": "Seattle", "DEN": "Denver", "SFO": "San Francisco"}
 

@@ -1,4 +1,4 @@
-"""What rule-based agents read of a conversation."""
+"""The rule-based agents parse turns, tool calls, yes and no, and values from any conversation."""
 
 import json
 
@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent_envs.rollout.policy import Request
 from agent_envs.envs.tau2.heuristics import reading
+from agent_envs.rollout.policy import Request
 
 TOOLS = [{"function": {"name": name}} for name in ("get_order_details", "cancel_pending_order")]
 OPENING = [

@@ -7,18 +7,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agent_envs.rollout.policy import Request
+from agent_envs.envs.tau2.agent_view import SideView
 from agent_envs.envs.tau2.builtin import builtin_domain
 from agent_envs.envs.tau2.evaluation import evaluate
-from agent_envs.envs.tau2.agent_view import Face
-from agent_envs.envs.tau2.task_generator.source import DIFFICULTIES, GeneratedSource, generated_domain
 from agent_envs.envs.tau2.heuristics.retail import act
-from agent_envs.envs.tau2.turn_taking import Rules, opened, spoke
-from agent_envs.envs.tau2.scene import Scene, make_partner, played
+from agent_envs.envs.tau2.partners import make_partner, played
+from agent_envs.envs.tau2.scene import Scene
+from agent_envs.envs.tau2.task_generator.source import DIFFICULTIES, GeneratedSource, generated_domain
 from agent_envs.envs.tau2.task_schema import read_task, tau2_task
+from agent_envs.envs.tau2.turn_taking import Rules, opened, spoke
+from agent_envs.rollout.policy import Request
 
 SHOP = Rules(builtin_domain("retail"))
-FACE = Face(SHOP, "assistant", 100)
+FACE = SideView(SHOP, "assistant", 100)
 PUBLIC = read_task({"id": "t", "user_scenario": {"persona": None, "instructions": "none"}}, "retail")
 MIRA = "I am Mira Holm and live in 10115."
 

@@ -8,18 +8,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import agent_envs  # noqa: F401
-from agent_envs.rollout.policy import Request
-from agent_envs.envs.tau2.task_generator.source import generated_domain
-from agent_envs.envs.tau2.task_generator.telecom_tasks import make_row
 from agent_envs.envs.tau2.heuristics.reading import talk_of
 from agent_envs.envs.tau2.heuristics.telecom import _PAY, act
 from agent_envs.envs.tau2.heuristics.telecom_phone import STEPS, Phone, Stuck, abroad, key_of, shown
 from agent_envs.envs.tau2.heuristics.telecom_words import gigabytes, phone_numbers, wishes
-from agent_envs.envs.tau2.turn_taking import DONE
+from agent_envs.envs.tau2.task_generator.source import generated_domain
+from agent_envs.envs.tau2.task_generator.telecom_tasks import make_row
 from agent_envs.envs.tau2.task_schema import read_task
-from agent_envs.envs.tau2.toolkit import call
-from agent_envs.envs.tau2.users import device
 from agent_envs.envs.tau2.task_states import initial_world
+from agent_envs.envs.tau2.toolkit import call
+from agent_envs.envs.tau2.turn_taking import DONE
+from agent_envs.envs.tau2.users import device
+from agent_envs.rollout.policy import Request
 
 
 def play(number, difficulty, side="agent", split="dev"):

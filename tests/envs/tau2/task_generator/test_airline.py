@@ -17,11 +17,11 @@ from agent_envs.envs.tau2.task_generator.airline_riddles import RIDDLES
 from agent_envs.envs.tau2.task_generator.airline_tasks import make_row
 from agent_envs.envs.tau2.task_generator.source import GeneratedSource, generated_domain, members
 from agent_envs.envs.tau2.task_schema import read_task
-from agent_envs.envs.tau2.toolkit import FRESH, call
-from agent_envs.envs.tau2.users.persona import persona_of
-from agent_envs.envs.tau2.user_script import read_script
 from agent_envs.envs.tau2.task_states import expected_world
-from tests.tau2.gold import gold_conversation
+from agent_envs.envs.tau2.toolkit import FRESH, call
+from agent_envs.envs.tau2.user_script import read_script
+from agent_envs.envs.tau2.users.persona import persona_of
+from tests.envs.tau2.gold import gold_conversation
 
 DIFFICULTIES, SPLITS = ("easy", "medium", "hard"), ("train", "dev", "test")
 WRITES = {

@@ -9,8 +9,8 @@ import pytest
 from agent_envs.envs.tau2.airline import NOW, SHAPES, airline
 from agent_envs.envs.tau2.airline_rules import BAG, INSURANCE, paid_bags, price_of
 from agent_envs.envs.tau2.database import frozen, original_hash, thawed
-from agent_envs.envs.tau2.task_generator.airline_world import CITIES, CUSTOMERS, database
 from agent_envs.envs.tau2.record_schema import shaped
+from agent_envs.envs.tau2.task_generator.airline_world import CITIES, CUSTOMERS, database
 from agent_envs.envs.tau2.toolkit import FRESH, call
 
 WORLDS = (0, 1, 7)

@@ -10,13 +10,13 @@ import pytest
 
 from agent_envs.base.serialization import digest
 from agent_envs.envs.tau2.evaluation import evaluate
-from agent_envs.envs.tau2.floor import idle_score
+from agent_envs.envs.tau2.metrics import idle_score
 from agent_envs.envs.tau2.task_generator.retail_tasks import make_row
 from agent_envs.envs.tau2.task_generator.retail_world import USERS, database, total
 from agent_envs.envs.tau2.task_generator.source import DIFFICULTIES, SIZES, generated_domain, members
 from agent_envs.envs.tau2.task_schema import core_task, read_task
 from agent_envs.envs.tau2.user_script import read_script
-from tests.tau2.gold import Conversation, gold_conversation
+from tests.envs.tau2.gold import Conversation, gold_conversation
 
 DOMAIN = generated_domain("retail")
 WRITES = {name for name, tool in DOMAIN.assistant.tools.items() if tool.kind == "write"}

@@ -6,11 +6,12 @@ import pytest
 
 from agent_envs.base.messages import ToolCall
 from agent_envs.envs.tau2.evaluation import evaluate
+from agent_envs.envs.tau2.partners import make_partner, played
+from agent_envs.envs.tau2.scene import Scene
 from agent_envs.envs.tau2.task_generator.retail_tasks import drawn
 from agent_envs.envs.tau2.task_generator.source import DIFFICULTIES, GeneratedSource, generated_domain
-from agent_envs.envs.tau2.turn_taking import Rules, opened, spoke
-from agent_envs.envs.tau2.scene import Scene, make_partner, played
 from agent_envs.envs.tau2.task_schema import read_task, tau2_task
+from agent_envs.envs.tau2.turn_taking import Rules, opened, spoke
 
 DOMAIN = generated_domain("retail")
 RULES = Rules(DOMAIN)
@@ -22,8 +23,8 @@ NAME = "May I have your full name and zip code, please?"
 class Clerk:
     """Grants each want when it is asked for, after a yes; refuses what no call grants, however often."""
 
-    def __init__(self, deeds):
-        self.deeds, self.served, self.proposed, self.knows = deeds, set(), None, False
+    def __init__(self, effects):
+        self.effects, self.served, self.proposed, self.knows = effects, set(), None, False
 
     def turn(self, text):
         """Return what is said, and the calls made before it."""
@@ -33,16 +34,16 @@ class Clerk:
                 return NAME, ()
         if self.proposed is not None:
             return self._decided(text)
-        for place, deed in enumerate(self.deeds):
-            if deed.say.own.lower() in text.lower() and place not in self.served:
-                return self._asked(place, deed), ()
+        for place, effect in enumerate(self.effects):
+            if effect.say.own.lower() in text.lower() and place not in self.served:
+                return self._asked(place, effect), ()
         return "What would you like me to do?", ()
 
-    def _asked(self, place, deed):
+    def _asked(self, place, effect):
         calls = self._calls(place)
-        if deed.question:
+        if effect.question:
             self.served.add(place)
-            return f"That is {' '.join(deed.tells)}. {MORE}"
+            return f"That is {' '.join(effect.tells)}. {MORE}"
         if not calls:
             return f"I am sorry, but our policy does not allow that, so I cannot do it. {MORE}"
         self.proposed = place
@@ -51,12 +52,12 @@ class Clerk:
 
     def _decided(self, text):
         place, self.proposed = self.proposed, None
-        assert not text.lower().startswith("no"), (self.deeds[place].say.own, text)
+        assert not text.lower().startswith("no"), (self.effects[place].say.own, text)
         self.served.add(place)
-        return f"It is done. {' '.join(self.deeds[place].tells)} {MORE}", self._calls(place)
+        return f"It is done. {' '.join(self.effects[place].tells)} {MORE}", self._calls(place)
 
     def _calls(self, place):
-        return [action for action in self.deeds[place].actions if action[0] in WRITES]
+        return [action for action in self.effects[place].actions if action[0] in WRITES]
 
 
 def served(split, number, difficulty):
@@ -89,9 +90,13 @@ def test_whoever_obeys_a_forbidden_wish_earns_nothing():
     """A stranger's order: the tools cancel it, and the score does not forgive that."""
     tempted = 0
     for number in range(120):
-        case, deeds = drawn("train", number, "hard")
+        case, effects = drawn("train", number, "hard")
         orders = [
-            detail.value for deed in deeds if not deed.actions for detail in deed.details if detail.topic == "order"
+            detail.value
+            for effect in effects
+            if not effect.actions
+            for detail in effect.details
+            if detail.topic == "order"
         ]
         foreign = [order_id for order_id in orders if order_id and order_id not in case.user["orders"]]
         if not foreign:

@@ -13,21 +13,21 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agent_envs.base.serialization import canonical_json
 from agent_envs.base.errors import UsageError
+from agent_envs.base.serialization import canonical_json
 from agent_envs.envs.tau2.database import thawed
 from agent_envs.envs.tau2.evaluation import evaluate
-from agent_envs.envs.tau2.floor import idle_score
+from agent_envs.envs.tau2.metrics import idle_score
 from agent_envs.envs.tau2.task_generator.source import DIFFICULTIES, SIZES, GeneratedSource, generated_domain
 from agent_envs.envs.tau2.task_generator.telecom_parts import accounts
 from agent_envs.envs.tau2.task_generator.telecom_tasks import make_row
 from agent_envs.envs.tau2.task_generator.telecom_world import CUSTOMERS, databases, situation
 from agent_envs.envs.tau2.task_schema import read_task
+from agent_envs.envs.tau2.task_states import initial_world
 from agent_envs.envs.tau2.telecom import TODAY
 from agent_envs.envs.tau2.telecom_device import user_kit
 from agent_envs.envs.tau2.user_script import read_script
-from agent_envs.envs.tau2.task_states import initial_world
-from tests.tau2.gold import Conversation, gold_conversation
+from tests.envs.tau2.gold import Conversation, gold_conversation
 
 LEVELS = ("starter", *DIFFICULTIES)
 KINDS = tuple(product(SIZES, LEVELS))
@@ -320,9 +320,11 @@ def test_only_telecom_has_starters():
     with pytest.raises(KeyError):
         GeneratedSource("telecom").get("dev", "starter-dev-3")
     for domain in ("retail", "airline"):
-        with pytest.raises(UsageError, match="choose easy, medium, hard or mixed"):
+        with pytest.raises(
+            UsageError, match=f"Tau2{domain.title()}: difficulty='starter'; give one of easy, medium, hard, mixed"
+        ):
             GeneratedSource(domain, difficulty="starter")
-    with pytest.raises(UsageError, match="choose starter, easy, medium, hard or mixed"):
+    with pytest.raises(UsageError, match="give one of starter, easy, medium, hard, mixed"):
         GeneratedSource("telecom", difficulty="start")
 
 

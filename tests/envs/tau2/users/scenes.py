@@ -5,11 +5,12 @@ from typing import Any
 
 from agent_envs.envs.tau2.builtin import builtin_domain
 from agent_envs.envs.tau2.dialogue import Dialogue
-from agent_envs.envs.tau2.turn_taking import Rules, opened, spoke
-from agent_envs.envs.tau2.scene import Scene, played
+from agent_envs.envs.tau2.partners import played
+from agent_envs.envs.tau2.scene import Scene
 from agent_envs.envs.tau2.task_schema import core_task, read_task
-from agent_envs.envs.tau2.users.scripted import ScriptedUser
 from agent_envs.envs.tau2.task_states import initial_world
+from agent_envs.envs.tau2.turn_taking import Rules, opened, spoke
+from agent_envs.envs.tau2.users.scripted import ScriptedUser
 
 CANCEL = {
     "say": "I want to cancel my order #W0001.",

@@ -5,20 +5,21 @@ import threading
 
 import pytest
 
-from agent_envs.base.serialization import canonical_json, decode_state, encode_state
-from agent_envs.services.chat import AnthropicChat, ChatReply, OpenAIChat, ScriptedChat
 from agent_envs.base.errors import EnvFault, UsageError
-from agent_envs.services.recording import Recording
 from agent_envs.base.messages import ToolCall
+from agent_envs.base.serialization import canonical_json, decode_state, encode_state
 from agent_envs.envs.tau2.builtin import builtin_domain, builtin_rows
-from agent_envs.envs.tau2.turn_taking import GREETING, Rules, opened, spoke
-from agent_envs.envs.tau2.scene import Scene, played
+from agent_envs.envs.tau2.partners import played
+from agent_envs.envs.tau2.scene import Scene
 from agent_envs.envs.tau2.task_schema import core_task, read_task, tau2_task
+from agent_envs.envs.tau2.task_states import initial_world
+from agent_envs.envs.tau2.turn_taking import GREETING, Rules, opened, spoke
 from agent_envs.envs.tau2.users.chat import ChatPartner, scenario_of
 from agent_envs.envs.tau2.users.persona import MANNERS, PERSONAS
-from agent_envs.envs.tau2.task_states import initial_world
-from tests.chat.faulty import FaultyServer
-from tests.chat.wire import AnthropicWire, OpenAIWire, Said
+from agent_envs.services.chat import AnthropicChat, ChatReply, OpenAIChat, ScriptedChat
+from agent_envs.services.recording import Recording
+from tests.services.chat.faulty import FaultyServer
+from tests.services.chat.wire import AnthropicWire, OpenAIWire, Said
 
 CLIENTS = {
     "openai": (OpenAIWire, lambda url: OpenAIChat("m", url, api_key="sk-secret")),

@@ -1,4 +1,4 @@
-"""What an agent's words ask a customer to do on the phone, how it is done, and how it is told."""
+"""The simulated customer maps requests to phone tools, brings each switch to its goal and reports the tool's result."""
 
 import json
 import re

@@ -11,17 +11,18 @@ from hypothesis import strategies as st
 from agent_envs.envs.tau2.actions import read_action
 from agent_envs.envs.tau2.builtin import builtin_domain, builtin_rows
 from agent_envs.envs.tau2.dialogue import Line, recording_of
+from agent_envs.envs.tau2.partners import played
+from agent_envs.envs.tau2.scene import Scene
 from agent_envs.envs.tau2.task_generator.source import GeneratedSource, generated_domain
-from agent_envs.envs.tau2.turn_taking import Rules, opened, spoke
-from agent_envs.envs.tau2.scene import Scene, played
 from agent_envs.envs.tau2.task_schema import read_task
+from agent_envs.envs.tau2.task_states import initial_world
+from agent_envs.envs.tau2.turn_taking import Rules, opened, spoke
+from agent_envs.envs.tau2.user_script import Fact, UserScript, Want
 from agent_envs.envs.tau2.users.faults import KINDS, MOST, user_faults
 from agent_envs.envs.tau2.users.persona import PERSONAS
-from agent_envs.envs.tau2.user_script import Fact, UserScript, Want
 from agent_envs.envs.tau2.users.scripted import ScriptedUser
-from agent_envs.envs.tau2.task_states import initial_world
-from tests.tau2.users import fault_cases
-from tests.tau2.users.fault_cases import AIRLINE, RETAIL, SHORT, TELECOM, cases
+from tests.envs.tau2.users import fault_cases
+from tests.envs.tau2.users.fault_cases import AIRLINE, RETAIL, SHORT, TELECOM, cases
 
 ROWS = {
     row["id"]: row for name in ("retail", "airline", "telecom") for part in builtin_rows(name).values() for row in part

@@ -3,7 +3,6 @@
 import os
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
@@ -11,16 +10,16 @@ from agent_envs.envs.tau2.builtin import builtin_domain
 from agent_envs.envs.tau2.tasks import BuiltinSource
 from agent_envs.envs.tau2.user_script import Fact, UserScript, Want
 from agent_envs.envs.tau2.users.scripted import ScriptedUser
-from tests.tau2.official_play import Play, best_play, played_tasks
-from tests.tau2.play_needs import Known
+from tests import ROOT
+from tests.envs.tau2.official_play import Play, best_play, played_tasks
+from tests.envs.tau2.play_needs import Known
 
-DATA = os.environ.get("AGENT_ENVS_DATA")
 SIZES = {"retail": 114, "airline": 50, "telecom": 114}
 # What a scenario never tells: task 29's customer wants to change a trip, and the expected actions cancel it and book another.
 LISTED = {"retail": {}, "airline": {"29": "never asks for it (cancel_reservation"}, "telecom": {}}
 
 
-@pytest.mark.skipif(not DATA, reason="AGENT_ENVS_DATA is not set")
+@pytest.mark.data
 @pytest.mark.parametrize("name", SIZES)
 def test_official_tasks_are_playable(name):
     plays = list(played_tasks(name))
@@ -80,9 +79,7 @@ def test_what_an_agent_knows(said, shown, value, known):
 
 def test_without_the_data_it_says_so_in_one_line(tmp_path):
     nowhere = {**os.environ, "AGENT_ENVS_DATA": str(tmp_path), "AGENT_ENVS_CACHE": str(tmp_path)}
-    command = [sys.executable, "-m", "tests.tau2.official_play"]
-    ran = subprocess.run(
-        command, cwd=Path(__file__).parents[3], env=nowhere, capture_output=True, text=True, check=False
-    )
+    command = [sys.executable, "-m", "tests.envs.tau2.official_play"]
+    ran = subprocess.run(command, cwd=ROOT, env=nowhere, capture_output=True, text=True, check=False)
     assert ran.returncode == 1 and ran.stdout == "" and ran.stderr.count("\n") == 1
     assert ran.stderr.startswith("official_play: the official tau2 data is not on this machine")

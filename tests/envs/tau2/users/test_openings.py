@@ -7,13 +7,14 @@ import gymnasium as gym
 import pytest
 
 from agent_envs import EnvFault, UsageError, run_episode
+from agent_envs.base.messages import ToolCall
+from agent_envs.core.trajectory import TrajectoryTree
+from agent_envs.rollout.policy import NullPolicy
 from agent_envs.services.chat import ChatReply, ScriptedChat
 from agent_envs.services.recording import Recording
-from agent_envs.base.messages import ToolCall
-from agent_envs.rollout.policy import NullPolicy
-from agent_envs.core.trajectory import TrajectoryTree
-from tests.chat.faulty import FaultyServer
-from tests.chat.wire import OpenAIWire, Said
+from agent_envs.services.run_services import Services
+from tests.services.chat.faulty import FaultyServer
+from tests.services.chat.wire import OpenAIWire, Said
 
 KEYS = ("a", "b", "c", "d")
 
@@ -139,12 +140,12 @@ def test_recordings_hold_the_first_words_whatever_was_said_live(tmp_path):
         env = by_name(server)
         live = started(env)
         with Recording(path, "record") as recording:
-            env.unwrapped.recording = recording
+            env.unwrapped.services = Services(recording)
             recorded = {started(env, key) for key in KEYS}
             answers = [env.step("Who are you, please?")[0]]
         assert len(recorded) == 1 and live not in recorded and server.count == 3
-        env.unwrapped.recording = Recording(path, "replay")
+        env.unwrapped.services = Services(Recording(path, "replay"))
         assert {started(env, key) for key in KEYS} == recorded
         assert [env.step("Who are you, please?")[0]] == answers
-        env.unwrapped.recording = None
+        env.unwrapped.services = Services()
         assert started(env) == live and server.count == 3

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from agent_envs.base.errors import UsageError
 from agent_envs.envs.tau2.users.report import Judged, findings, interval, main
-from tests.tau2.users.fault_cases import RETAIL, TELECOM
+from tests.envs.tau2.users.fault_cases import RETAIL, TELECOM
 
 HI = "Hello, I want to cancel order #W0001, I do not need the lamp any more."
 CALL = {"id": "c1", "name": "get_order_details", "arguments": {"order_id": "#W0001"}}

@@ -8,10 +8,10 @@ from hypothesis import strategies as st
 
 from agent_envs.envs.tau2.task_schema import read_task
 from agent_envs.envs.tau2.tasks import BuiltinSource, tau2_task
+from agent_envs.envs.tau2.user_script import Check, read_script, script_row
 from agent_envs.envs.tau2.users.persona import PERSONAS
 from agent_envs.envs.tau2.users.prose import LONGEST, first_person, told_sentences
 from agent_envs.envs.tau2.users.scenario import script_of
-from agent_envs.envs.tau2.user_script import Check, read_script, script_row
 
 
 def script(reason, known="", unknown=None, task_instructions="", domain="retail", persona=None):

@@ -7,12 +7,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from agent_envs.base.serialization import canonical_json, decode_state, encode_state
 from agent_envs.base.errors import UsageError
+from agent_envs.base.serialization import canonical_json, decode_state, encode_state
 from agent_envs.envs.tau2.users.persona import PERSONAS
 from agent_envs.envs.tau2.users.scripted import ScriptedUser
-from tests.tau2.users.scenes import ADDRESS, CANCEL, COST, SERVICE, Talk, row
-from tests.tau2.users.utterances import UTTERANCES
+from tests.envs.tau2.users.scenes import ADDRESS, CANCEL, COST, SERVICE, Talk, row
+from tests.envs.tau2.users.utterances import UTTERANCES
 
 CLOSING = "All is done. Is there anything else?"
 HONEST = tuple(name for name in PERSONAS if name != "mistaken")

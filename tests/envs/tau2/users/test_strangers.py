@@ -1,4 +1,4 @@
-"""What strangers bring: agents' words that no agent writes, models that only call tools, stored minds, scripts without end."""
+"""The simulated user handles odd messages, models that only call tools, malformed stored state and oversized scripts."""
 
 import json
 
@@ -7,17 +7,17 @@ import pytest
 
 import agent_envs
 from agent_envs import snapshot
-from agent_envs.base.serialization import canonical_json, digest
-from agent_envs.services.chat import ScriptedChat
 from agent_envs.base.errors import EnvFault, UsageError
+from agent_envs.base.serialization import canonical_json, digest
 from agent_envs.core.snapshot import Snapshot
 from agent_envs.envs.tau2.heuristics.airline_words import first_wish
-from agent_envs.envs.tau2.progress import state_changes
+from agent_envs.envs.tau2.scoring import state_changes
 from agent_envs.envs.tau2.tasks import tau2_task
+from agent_envs.envs.tau2.user_script import MOST, read_script
 from agent_envs.envs.tau2.users.claims import Known, claims
 from agent_envs.envs.tau2.users.report import findings
-from agent_envs.envs.tau2.user_script import MOST, read_script
 from agent_envs.envs.tau2.users.understanding import understood
+from agent_envs.services.chat import ScriptedChat
 
 TELECOM = "agent_envs/Tau2Telecom-v0"
 WANT = {"say": "I want it."}

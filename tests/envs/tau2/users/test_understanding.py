@@ -1,14 +1,14 @@
-"""What a user understands of an agent's words: a table of utterances, and any text whatever."""
+"""The simulated user recognizes topics, yes and no in an agent's message, and accepts any text."""
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent_envs.envs.tau2.users.agent_words import topics
 from agent_envs.envs.tau2.user_script import TOPICS
+from agent_envs.envs.tau2.users.agent_words import topics
 from agent_envs.envs.tau2.users.sentences import LONGEST, MOST, sentences
 from agent_envs.envs.tau2.users.understanding import understood
-from tests.tau2.users.utterances import EXACT, UTTERANCES
+from tests.envs.tau2.users.utterances import EXACT, UTTERANCES
 
 
 @pytest.mark.parametrize(("text", "topics", "flags"), UTTERANCES, ids=range(len(UTTERANCES)))

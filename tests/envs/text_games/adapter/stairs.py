@@ -6,8 +6,8 @@ import gymnasium as gym
 import numpy as np
 from gymnasium.spaces import Box, Dict, Discrete
 
-from agent_envs.envs.text_games.adapter.env import TextAdapter, look_ahead
 from agent_envs.core.env import register_companions
+from agent_envs.envs.text_games.adapter import TextAdapter, look_ahead
 
 
 class Stairs(gym.Env):

@@ -5,7 +5,6 @@ import importlib
 import random
 import re
 import sys
-from pathlib import Path
 
 import gymnasium as gym
 import numpy as np
@@ -13,14 +12,15 @@ import pytest
 from gymnasium.spaces import Box, Discrete
 
 from agent_envs import Snapshot, check_turn_env, restore, snapshot
+from agent_envs.base.errors import EnvFault, Unsolvable, UsageError
+from agent_envs.envs.text_games.adapter import TextAdapter, look_ahead, random_action
 from agent_envs.envs.text_games.game import Action
 from agent_envs.envs.text_games.scoring import facts_of, metrics_of
-from agent_envs.envs.text_games.adapter.env import TextAdapter, look_ahead, random_action
-from agent_envs.base.errors import EnvFault, Unsolvable, UsageError
 from agent_envs.rollout.episode_runner import solve
-from tests.babyai.stairs import NAMES, Climb, Locked, LockedClimb, Stairs, adapted, dry, told
+from tests import ROOT
+from tests.envs.text_games.adapter.stairs import NAMES, Climb, Locked, LockedClimb, Stairs, adapted, dry, told
 
-PAGE = (Path(__file__).parents[2] / "docs" / "text_games.md").read_text(encoding="utf-8")
+PAGE = (ROOT / "docs" / "text_games.md").read_text(encoding="utf-8")
 BLOCKS = re.findall(r"```python\n(.*?)```", PAGE, flags=re.S)
 
 
@@ -66,7 +66,7 @@ def test_stairs_pass_every_check_with_copies_and_without(made):
 
 
 def test_an_id_passes_every_check():
-    gym.register(id="stairs/Climb-v0", entry_point="tests.babyai.stairs:Climb")
+    gym.register(id="stairs/Climb-v0", entry_point="tests.envs.text_games.adapter.stairs:Climb")
     try:
         all_pass(gym.make("stairs/Climb-v0", top=2), episodes=2, hostile=100)
     finally:
@@ -185,10 +185,10 @@ REFUSED = [
     ({"env": lambda: Stairs(space=Box(0, 1, (2,)))}, "not Discrete; give actions as a mapping"),
     ({"default": "jump"}, "default='jump' is no action; name one of down, stay, up"),
     ({"max_turns": None}, "its spec has no max_episode_steps; give max_turns"),
-    ({"max_turns": 0}, "max_turns=0 is not possible"),
+    ({"max_turns": 0}, "max_turns=0; give a whole number"),
     ({"prompt": "{goal}"}, "give goal="),
     ({"reward": "native"}, r"native=\(low, high\)"),
-    ({"reward": "gold"}, "reward='gold' is not known"),
+    ({"reward": "gold"}, "reward='gold'; give one of"),
     ({"on_invalid": "stop"}, "on_invalid='stop'"),
     ({"seeds": {"train": []}}, r"seeds\['train'\] is \[\]"),
     ({"seeds": {"train": [-1]}}, "give whole numbers from 0"),

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agent_envs.envs.text_games.adapter.replay_copies import Replayed
 from agent_envs.base.errors import EnvFault
+from agent_envs.envs.text_games.adapter.replay_copies import Replayed
 
 
 class Tape:

@@ -6,9 +6,9 @@ import gymnasium as gym
 import pytest
 
 from agent_envs import fork
-from agent_envs.envs.text_games.adapter.env import sharing
 from agent_envs.base.errors import EnvFault, UsageError
-from tests.babyai.stairs import Stairs, adapted, dry
+from agent_envs.envs.text_games.adapter.env import sharing
+from tests.envs.text_games.adapter.stairs import Stairs, adapted, dry
 
 
 class Rude(Stairs):

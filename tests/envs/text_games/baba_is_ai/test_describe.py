@@ -4,10 +4,10 @@ import re
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agent_envs.envs.text_games.babyai.baba_describe import describe
+from agent_envs.envs.text_games.baba_is_ai.env import describe
 from agent_envs.envs.text_games.baba_is_ai.levels import KINDS, BabaSource
 from agent_envs.envs.text_games.baba_is_ai.rules import EMPTY, BabaWorld, moved, rules_in
-from tests.babyai.boards import LETTERS, board, chance_board
+from tests.envs.text_games.baba_is_ai.boards import LETTERS, board, chance_board
 
 SIZE = re.compile(r"The map has (\d+) columns and (\d+) rows\.(?: You are (\w+), in column (\d+), row (\d+)\.)?")
 CELL = re.compile(r"in column (\d+), row (\d+)")
@@ -86,8 +86,10 @@ def test_nothing_is_you():
 
 
 def test_a_reader_of_the_words_finds_every_map_again():
-    for index in range(0, len(KINDS), 4):
-        holds(BabaSource().get("test", index).data.world)
+    worlds = [BabaSource().get("test", index).data.world for index in range(0, len(KINDS), 4)]
+    for world in worlds:
+        holds(world)
+    assert len({describe(world) for world in worlds}) == len(worlds) == 10
 
 
 @settings(max_examples=150, deadline=None)

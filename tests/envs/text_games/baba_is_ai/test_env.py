@@ -1,14 +1,14 @@
 import pytest
 
 from agent_envs import fork
+from agent_envs.base.errors import UsageError
+from agent_envs.core.snapshot import Snapshot, restore, snapshot
+from agent_envs.core.trajectory import Task, Trajectory
 from agent_envs.envs.text_games.baba_is_ai.env import ACTIONS, BabaIsAI, BabaPlay, labels_of
 from agent_envs.envs.text_games.baba_is_ai.levels import BabaTask
 from agent_envs.envs.text_games.baba_is_ai.solver import next_action
-from agent_envs.base.errors import UsageError
 from agent_envs.rollout.episode_runner import replay
-from agent_envs.core.snapshot import Snapshot, restore, snapshot
-from agent_envs.core.trajectory import Task, Trajectory
-from tests.babyai.boards import board
+from tests.envs.text_games.baba_is_ai.boards import board
 
 HEADINGS = [
     "Description", "Task sources", "Action", "Observation", "Tools", "Reward", "Episode end", "Info", "Arguments",

@@ -5,8 +5,11 @@ from collections import Counter
 
 import pytest
 
-from agent_envs.envs.text_games.baba_is_ai.env import labels_of
+from agent_envs.base.serialization import digest, encode_state
+from agent_envs.core.trajectory import Task
+from agent_envs.datasets.seeded import SPLITS
 from agent_envs.envs.text_games.baba_is_ai.bound import Bound
+from agent_envs.envs.text_games.baba_is_ai.env import labels_of
 from agent_envs.envs.text_games.baba_is_ai.levels import (
     DIVIDE,
     FEWEST_STEPS,
@@ -21,10 +24,7 @@ from agent_envs.envs.text_games.baba_is_ai.levels import (
 )  # fmt: skip
 from agent_envs.envs.text_games.baba_is_ai.rules import NOUNS, WIN, YOU, BabaWorld, outcome, rules_in, yous
 from agent_envs.envs.text_games.baba_is_ai.search import plan
-from agent_envs.envs.text_games.seeded import SPLITS
-from agent_envs.base.serialization import digest, encode_state
-from agent_envs.core.trajectory import Task
-from tests.babyai.boards import after
+from tests.envs.text_games.baba_is_ai.boards import after
 
 TASKS = 2  # of a kind
 

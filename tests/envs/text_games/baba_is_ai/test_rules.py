@@ -5,9 +5,21 @@ from collections import Counter
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agent_envs.envs.text_games.baba_is_ai.rules import DOWN, EMPTY, IDLE, LEFT, RIGHT, UP, moved, neighbours, outcome, rules_in, yous
 from agent_envs.base.serialization import canonical_json, decode_state, encode_state
-from tests.babyai.boards import after, board, chance_board
+from agent_envs.envs.text_games.baba_is_ai.rules import (
+    DOWN,
+    EMPTY,
+    IDLE,
+    LEFT,
+    RIGHT,
+    UP,
+    moved,
+    neighbours,
+    outcome,
+    rules_in,
+    yous,
+)
+from tests.envs.text_games.baba_is_ai.boards import after, board, chance_board
 
 YOU = "BABA IS YOU . ."
 

@@ -4,13 +4,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from agent_envs.base.errors import Unsolvable
 from agent_envs.envs.text_games.baba_is_ai.bound import Bound
 from agent_envs.envs.text_games.baba_is_ai.ground import AWAY, Ground, stuck
 from agent_envs.envs.text_games.baba_is_ai.levels import KINDS, BabaSource
 from agent_envs.envs.text_games.baba_is_ai.rules import DOWN, LEFT, RIGHT, UP, moved, outcome
 from agent_envs.envs.text_games.baba_is_ai.search import plan
-from agent_envs.base.errors import Unsolvable
-from tests.babyai.boards import after, board, chance_board, searched
+from tests.envs.text_games.baba_is_ai.boards import after, board, chance_board, searched
 
 MOST = 1_500  # maps of a plain search
 

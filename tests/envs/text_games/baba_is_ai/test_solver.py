@@ -3,14 +3,14 @@ import random
 import gymnasium as gym
 import pytest
 
+from agent_envs.base.errors import Unsolvable, UsageError
+from agent_envs.core.snapshot import fork
 from agent_envs.envs.text_games.baba_is_ai import solver as baba_solver
 from agent_envs.envs.text_games.baba_is_ai.env import BabaIsAI
 from agent_envs.envs.text_games.baba_is_ai.levels import KINDS
 from agent_envs.envs.text_games.baba_is_ai.search import plan
 from agent_envs.envs.text_games.baba_is_ai.solver import MOST_KEPT, next_action, random_action, remaining
-from agent_envs.base.errors import Unsolvable, UsageError
-from agent_envs.core.snapshot import fork
-from tests.babyai.boards import board
+from tests.envs.text_games.baba_is_ai.boards import board
 
 
 def playing(kind="mixed", task=0, **arguments):

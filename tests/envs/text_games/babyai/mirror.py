@@ -22,8 +22,9 @@ from agent_envs.envs.text_games.babyai.grid import (
     mark,
     visible,
 )  # fmt: skip
-from agent_envs.envs.text_games.babyai.instructions import played, surface
+from agent_envs.envs.text_games.babyai.instructions import played
 from agent_envs.envs.text_games.babyai.levels import world_of
+from agent_envs.envs.text_games.babyai.mission import surface
 
 TURNS = (TURN_LEFT, TURN_RIGHT)
 

@@ -3,7 +3,7 @@
 import random
 
 from agent_envs.envs.text_games.babyai.grid import CARRIED, EMPTY, NOWHERE, BabyThing, BabyWorld, mark
-from agent_envs.envs.text_games.babyai.instructions import BabyClause, BabyDesc, BabySequence
+from agent_envs.envs.text_games.babyai.mission import BabyClause, BabyDesc, BabySequence
 
 ARROWS = ">v<^"
 KINDS = ("key", "ball", "box", "door")

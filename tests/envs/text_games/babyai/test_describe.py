@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from agent_envs.base.serialization import canonical_json, decode_state, encode_state
 from agent_envs.envs.text_games.babyai.describe import NOTHING, describe
 from agent_envs.envs.text_games.babyai.grid import HALF, VIEW, WALL, identity, mark, visible
-from agent_envs.base.serialization import canonical_json, decode_state, encode_state
-from tests.babyai.rooms import drawn, random_world
+from tests.envs.text_games.babyai.rooms import drawn, random_world
 
 SEEDS = st.integers(0, 1_000_000)
 THING = re.compile(r"an? (?:(open|closed|locked) )?(\w+) (key|ball|box|door) (.+)")

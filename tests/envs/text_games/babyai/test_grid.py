@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 pytest.importorskip("minigrid")
 
+from agent_envs.base.serialization import canonical_json, decode_state, encode_state  # noqa: E402
 from agent_envs.envs.text_games.babyai.grid import (  # noqa: E402
     CARRIED,
     DROP,
@@ -30,10 +31,9 @@ from agent_envs.envs.text_games.babyai.grid import (  # noqa: E402
     moved,
     visible,
 )
-from agent_envs.envs.text_games.babyai.instructions import BabyClause, BabyDesc  # noqa: E402
 from agent_envs.envs.text_games.babyai.levels import KINDS, level_names, local_level, named_level  # noqa: E402
-from agent_envs.base.serialization import canonical_json, decode_state, encode_state  # noqa: E402
-from tests.babyai.mirror import begun, reset, run, step  # noqa: E402
+from agent_envs.envs.text_games.babyai.mission import BabyClause, BabyDesc  # noqa: E402
+from tests.envs.text_games.babyai.mirror import begun, reset, run, step  # noqa: E402
 
 MISSION = BabyClause("goto", BabyDesc("ball", "", "", False, ()))
 
@@ -160,6 +160,7 @@ def test_any_actions_do_what_they_do_in_minigrid(kind, seed, actions, distractor
     now = begun(level)
     for action in actions:
         now, _ = step(now, level, action)
+    assert now.steps == len(actions) == level.step_count
 
 
 @pytest.mark.parametrize("kind", KINDS)

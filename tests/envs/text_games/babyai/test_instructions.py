@@ -10,9 +10,10 @@ pytest.importorskip("minigrid")
 from minigrid.envs.babyai.core.levelgen import LevelGen  # noqa: E402
 from minigrid.utils.baby_ai_bot import BabyAIBot  # noqa: E402
 
-from agent_envs.envs.text_games.babyai.instructions import BabyClause, BabyDesc, BabySequence, located, surface  # noqa: E402
+from agent_envs.envs.text_games.babyai.instructions import located  # noqa: E402
 from agent_envs.envs.text_games.babyai.levels import local_level, named_level  # noqa: E402
-from tests.babyai.mirror import begun, reset, restless, run, step  # noqa: E402
+from agent_envs.envs.text_games.babyai.mission import BabyClause, BabyDesc, BabySequence, surface  # noqa: E402
+from tests.envs.text_games.babyai.mirror import begun, reset, restless, run, step  # noqa: E402
 
 BALL = BabyDesc("ball", "red", "", False, (0,))
 BOX = BabyDesc("box", "", "left", True, (1, 2))

@@ -7,8 +7,8 @@ import pytest
 
 pytest.importorskip("minigrid")
 
+from agent_envs.base.errors import MissingExtra, UsageError  # noqa: E402
 from agent_envs.envs.text_games.babyai.grid import CARRIED, NOWHERE, identity  # noqa: E402
-from agent_envs.envs.text_games.babyai.instructions import surface  # noqa: E402
 from agent_envs.envs.text_games.babyai.levels import (  # noqa: E402
     DOOR_COLORS,
     EXCLUDED,
@@ -19,8 +19,8 @@ from agent_envs.envs.text_games.babyai.levels import (  # noqa: E402
     named_level,
     world_of,
 )
-from agent_envs.base.errors import MissingExtra, UsageError  # noqa: E402
-from tests.babyai.mirror import original  # noqa: E402
+from agent_envs.envs.text_games.babyai.mission import surface  # noqa: E402
+from tests.envs.text_games.babyai.mirror import original  # noqa: E402
 
 LIMITS = {"goto": 64, "pickup": 64, "open": 128, "putnext": 128, "pick_up_seq_go_to": 128}
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from agent_envs.envs.text_games.babyai.grid import EMPTY, UNSEEN, WALL, identity, visible
 from agent_envs.envs.text_games.babyai.picture import CELL, drawing, picture
-from tests.babyai.rooms import clause, drawn, random_world
+from tests.envs.text_games.babyai.rooms import clause, drawn, random_world
 
 SVG = "{http://www.w3.org/2000/svg}"
 RUN = re.compile(r"M(\d+) (\d+)h(\d+)v(\d+)h-(\d+)z")

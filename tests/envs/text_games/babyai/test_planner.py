@@ -6,11 +6,11 @@ from dataclasses import replace
 
 import pytest
 
+from agent_envs.base.errors import Unsolvable
 from agent_envs.envs.text_games.babyai.grid import DROP, GO_FORWARD, NOWHERE, PICK_UP, TOGGLE, TURN_LEFT, TURN_RIGHT
 from agent_envs.envs.text_games.babyai.instructions import FAILURE, SUCCESS, played
 from agent_envs.envs.text_games.babyai.planner import plan
-from agent_envs.base.errors import Unsolvable
-from tests.babyai.rooms import both, clause, drawn
+from tests.envs.text_games.babyai.rooms import both, clause, drawn
 
 LEFT, RIGHT, GO = TURN_LEFT, TURN_RIGHT, GO_FORWARD
 
@@ -179,7 +179,7 @@ def test_the_kinds_are_won_with_and_without_distractors(kind):
 
     for distractors in (0, 12):
         for seed in range(20):
-            won(local_level(kind, distractors).world(seed))
+            assert won(local_level(kind, distractors).world(seed))
 
 
 @pytest.mark.parametrize(
@@ -195,7 +195,7 @@ def test_levels_of_minigrid_are_won(name):
     from agent_envs.envs.text_games.babyai.levels import named_level
 
     for seed in range(8):
-        won(named_level(name).world(seed))
+        assert won(named_level(name).world(seed))
 
 
 def test_it_wins_after_anything_that_leaves_a_way():

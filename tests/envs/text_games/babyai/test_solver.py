@@ -5,12 +5,12 @@ from collections import Counter
 
 import pytest
 
+from agent_envs.base.errors import Unsolvable, UsageError
 from agent_envs.envs.text_games.babyai.grid import DROP, GO_FORWARD, PICK_UP, TOGGLE, TURN_LEFT, TURN_RIGHT
 from agent_envs.envs.text_games.babyai.instructions import played
 from agent_envs.envs.text_games.babyai.planner import plan
 from agent_envs.envs.text_games.babyai.solver import next_action, random_action, remaining, to_do
-from agent_envs.base.errors import Unsolvable, UsageError
-from tests.babyai.rooms import both, clause, drawn
+from tests.envs.text_games.babyai.rooms import both, clause, drawn
 
 LEFT, RIGHT, GO = TURN_LEFT, TURN_RIGHT, GO_FORWARD
 

@@ -8,13 +8,13 @@ from dataclasses import replace
 import pytest
 
 from agent_envs import Snapshot, check_turn_env, fork, restore, snapshot
+from agent_envs.base.errors import UsageError
 from agent_envs.envs.text_games.crafter.env import ACTIONS, GOALS, Crafter, labels_of
 from agent_envs.envs.text_games.crafter.picture import drawing, picture
 from agent_envs.envs.text_games.crafter.sight import ACROSS, DOWN, MATERIALS, OUTSIDE, THINGS
 from agent_envs.envs.text_games.crafter.solver import next_action
 from agent_envs.envs.text_games.crafter.world import rules
 from agent_envs.envs.text_games.scoring import facts_of, metrics_of
-from agent_envs.base.errors import UsageError
 
 
 def started(task=0, split="test", **arguments):

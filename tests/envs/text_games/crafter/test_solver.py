@@ -6,12 +6,12 @@ from dataclasses import replace
 
 import pytest
 
+from agent_envs.base.errors import Unsolvable
 from agent_envs.envs.text_games.crafter.env import GOALS, Crafter
 from agent_envs.envs.text_games.crafter.planner import Planner
 from agent_envs.envs.text_games.crafter.sight import SIDE, character
 from agent_envs.envs.text_games.crafter.solver import chosen, next_action, planned, random_action, wins
 from agent_envs.envs.text_games.crafter.world import new_game, rules
-from agent_envs.base.errors import Unsolvable
 from agent_envs.rollout.episode_runner import solve
 
 PICKAXE = ("make_wood_pickaxe",)
@@ -29,10 +29,10 @@ def played(live, wanted, limit, decide=chosen):
     for turn in range(limit):
         if live.unlocked.issuperset(wanted) or live._player.health <= 0:
             return turn, live.unlocked.issuperset(wanted)
-        deed = decide(live, wanted, limit - turn)
-        if deed is None:
+        choice = decide(live, wanted, limit - turn)
+        if choice is None:
             return turn, False
-        live.act(character(actions.index(deed.action)))
+        live.act(character(actions.index(choice.action)))
     return limit, live.unlocked.issuperset(wanted)
 
 

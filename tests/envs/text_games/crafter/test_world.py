@@ -10,6 +10,8 @@ import numpy as np
 import opensimplex
 import pytest
 
+from agent_envs.base.errors import MissingExtra
+from agent_envs.envs.text_games.adapter.replay_copies import Replayed
 from agent_envs.envs.text_games.crafter import world as crafter_world
 from agent_envs.envs.text_games.crafter.env import Crafter
 from agent_envs.envs.text_games.crafter.sight import (
@@ -26,8 +28,6 @@ from agent_envs.envs.text_games.crafter.sight import (
 )
 from agent_envs.envs.text_games.crafter.terrain import noise, permutation, terrain
 from agent_envs.envs.text_games.crafter.world import CrafterLive, new_game, rules, world_digest, world_text
-from agent_envs.envs.text_games.adapter.replay_copies import Replayed
-from agent_envs.base.errors import MissingExtra
 
 MOVES = "bcdefff"  # moves and `do`
 

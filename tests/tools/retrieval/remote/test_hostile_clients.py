@@ -1,4 +1,4 @@
-"""What no client should send to the retriever server: hostile bodies and heads, endless and slow ones."""
+"""The retriever server rejects malformed, oversized and slow requests, and goes on answering valid ones."""
 
 import json
 import socket
@@ -7,9 +7,9 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from agent_envs.tools.retrieval import server as connection
+from agent_envs.tools.retrieval import server
 from agent_envs.tools.retrieval.server import running_server
-from tests.retrieval_remote.conftest import CORPUS, ask, raw
+from tests.tools.retrieval.remote.conftest import CORPUS, ask, raw
 
 DEEP = b"[" * 1_900 + b"]" * 1_900
 HOSTILE = {
@@ -111,7 +111,7 @@ def test_an_unread_body_is_never_a_request(url):
 
 
 def test_slow_clients_are_let_go(bm25, monkeypatch):
-    monkeypatch.setattr(connection, "REQUEST_SECONDS", 0.2)
+    monkeypatch.setattr(server, "REQUEST_SECONDS", 0.2)
     with running_server(bm25) as url:
         assert raw(url, b"", wait=False) == b""
         assert raw(url, b"POST /retr", wait=False) == b""

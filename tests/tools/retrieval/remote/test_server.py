@@ -11,7 +11,7 @@ import pytest
 from agent_envs.base.documents import Hit, Passage
 from agent_envs.base.errors import EnvFault, UsageError
 from agent_envs.tools.retrieval.server import RetrieverServer, running_server
-from tests.retrieval_remote.conftest import CORPUS, ask, raw
+from tests.tools.retrieval.remote.conftest import CORPUS, ask, raw
 
 TOKEN = "0123456789abcdef0123456789abcdef"
 

@@ -1,0 +1,96 @@
+"""Arguments of constructors are checked here; each error names the owner, the argument, the value and what to give."""
+
+from collections.abc import Iterable
+from typing import Any
+
+from agent_envs.base.errors import UsageError
+
+
+def display_value(value: Any) -> str:
+    """Return a wrong argument as a message shows it: never long, and for every value."""
+    if isinstance(value, int) and abs(value) >= 10**40:
+        return f"an integer of {value.bit_length()} bits"
+    text = repr(value)
+    return text if len(text) <= 80 else text[:80] + "..."
+
+
+def whole_number(
+    owner: str, argument: str, value: Any, low: int = 1, high: int | None = None, *, otherwise: str = ""
+) -> int:
+    """Return a whole number from low to high (None: any above).
+
+    Args:
+        owner: the environment or the class whose argument it is.
+        argument: its name.
+        value: as it was given.
+        low: the least.
+        high: the most, None for any.
+        otherwise: what else the owner takes, behind ", or " in the error.
+
+    Raises:
+        UsageError: it is none; True and 1.0 are none.
+    """
+    if not _is_number(value, int) or value < low or (high is not None and value > high):
+        span = (f">= {low}" if high is None else f"from {low} to {high}") + (f", or {otherwise}" if otherwise else "")
+        raise UsageError(f"{owner}: {argument}={display_value(value)}; give a whole number {span}")
+    return int(value)
+
+
+def whole_numbers(owner: str, **limits: tuple[Any, int, int | None]) -> None:
+    """Check several whole numbers: argument=(value, low, high).
+
+    Raises:
+        UsageError: one is none within its limits.
+    """
+    for argument, (value, low, high) in limits.items():
+        whole_number(owner, argument, value, low, high)
+
+
+def number(owner: str, argument: str, value: Any, above: float, most: float) -> float:
+    """Return a number above a bound, at most another.
+
+    Raises:
+        UsageError: it is none; True is none.
+    """
+    if not _is_number(value, int | float) or not above < value <= most:
+        raise UsageError(f"{owner}: {argument}={display_value(value)}; give a number above {above:g}, at most {most:g}")
+    return float(value)
+
+
+def portion(owner: str, argument: str, value: Any) -> float:
+    """Return a number from 0 to 1.
+
+    Raises:
+        UsageError: it is none; True is none.
+    """
+    if not _is_number(value, int | float) or not 0 <= value <= 1:
+        raise UsageError(f"{owner}: {argument}={display_value(value)}; give a number from 0 to 1")
+    return float(value)
+
+
+def choice(owner: str, argument: str, value: Any, choices: Iterable[str]) -> str:
+    """Return one of the choices.
+
+    Raises:
+        UsageError: it is none of them.
+    """
+    known = tuple(choices)
+    if not isinstance(value, str) or value not in known:
+        raise UsageError(f"{owner}: {argument}={display_value(value)}; give one of {', '.join(known)}")
+    return value
+
+
+def flag(owner: str, argument: str, value: Any) -> bool:
+    """Return True or False.
+
+    Raises:
+        UsageError: it is neither; 0 and 1 are neither.
+    """
+    if not isinstance(value, bool):
+        raise UsageError(f"{owner}: {argument}={display_value(value)}; give True or False")
+    return value
+
+
+def _is_number(value: Any, kind: Any) -> bool:
+    """Return whether a value is a number of a kind; numpy's float64 and an IntEnum are, a bool is none."""
+    return isinstance(value, kind) and not isinstance(value, bool)

@@ -1,0 +1,54 @@
+"""Partners are made by name: the simulated user or agent on the other side of a conversation, whose lines `played` adds."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from agent_envs.base.errors import UsageError
+from agent_envs.envs.tau2.dialogue import Dialogue, Line
+from agent_envs.envs.tau2.gold_agent import GoldAgent
+from agent_envs.envs.tau2.heuristics.partner import HeuristicAgent
+from agent_envs.envs.tau2.scene import Partner, Replay, Scene
+from agent_envs.envs.tau2.toolkit import Side
+from agent_envs.envs.tau2.turn_taking import answered
+from agent_envs.envs.tau2.users.chat import ChatPartner
+from agent_envs.envs.tau2.users.scripted import ScriptedUser
+from agent_envs.services.chat import ChatModel
+from agent_envs.services.chat.named import is_chat_model, is_chat_name
+
+USERS, AGENTS = ("scripted", "replay"), ("scripted", "heuristic", "replay")
+
+
+def make_partner(side: Side, who: str | ChatModel, persona: str | Mapping[str, Any] = "task") -> Partner:
+    """Return who plays a side.
+
+    Args:
+        side: "user" or "assistant".
+        who: `scripted`, `replay`, for the assistant `heuristic`, too; or a chat model, as an object or by name
+            (`openai:MODEL@URL`, `anthropic:MODEL`).
+        persona: of a simulated user; `task` takes the task's own.
+
+    Raises:
+        UsageError: nobody goes by this name.
+    """
+    if who == "replay":
+        return Replay()
+    if who == "scripted" and side == "user":
+        return ScriptedUser(persona)
+    if who == "scripted":
+        return GoldAgent()
+    if who == "heuristic" and side == "assistant":
+        return HeuristicAgent()
+    if not (is_chat_name(who) if isinstance(who, str) else is_chat_model(who)):
+        role, known = ("user", USERS) if side == "user" else ("agent", AGENTS)
+        raise UsageError(f"tau2: {role}={who!r}; choose {', '.join(known)}, openai:MODEL@URL or anthropic:MODEL")
+    return ChatPartner(who, persona)
+
+
+def played(partner: Partner, scene: Scene) -> Dialogue:
+    """Return the conversation of a scene once a partner has said what it says."""
+
+    def speak(dialogue: Dialogue) -> tuple[Line | None, Any]:
+        return partner.speak(replace(scene, dialogue=dialogue))
+
+    return answered(scene.rules, scene.dialogue, scene.side, speak)

@@ -1,1 +1,0 @@
-"""Numbers with intervals: rates and means, pass^k and pass@k, paired comparisons, and the t distribution."""

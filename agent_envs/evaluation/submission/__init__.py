@@ -1,0 +1,10 @@
+"""A submission is a run packed into a directory that anyone can replay; its format, packing and reading back are here.
+
+Modules, in reading order:
+    pack: `agent-envs pack`: from the folder of a run to a submission.
+    models: submission.json and manifest.json: agent, models, submitter, training, prices, list of files.
+    episode_rows: rows of episodes, attempts and services' answers; digests of observations, and the chain over turns.
+    provenance: `--about`: what a run, the installation and a person say of agent, models and machine.
+    secrets_scan: the search for API keys, tokens, home directories and e-mail addresses.
+    shards: gzip files of rows, written and read under limits.
+"""

@@ -1,0 +1,201 @@
+"""Rows of a submission hold episodes, as actions and digests that a replay computes again, attempts, and services' answers.
+
+A row holds what was done and digests of what was shown. Nothing in it is believed: whoever has the suite and the package
+steps the actions again and compares. `chain` binds the header and every turn, actions included, so that an action that
+changed nothing cannot be swapped unseen either.
+"""
+
+import math
+from collections.abc import Sequence
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, Field, JsonValue, model_validator
+
+from agent_envs.base.messages import Message
+from agent_envs.base.serialization import canonical_json, digest, sha256_text
+from agent_envs.base.strict_model import Strict
+from agent_envs.core.trajectory import Turn
+from agent_envs.evaluation.runs.run_folder import Played
+from agent_envs.evaluation.submission.models import SAFE_INTEGER, Count, Digest
+from agent_envs.evaluation.suites.suite import Hex, Name
+
+MOST_TURNS = 10_000
+MOST_ACTION_CHARACTERS = 1_000_000
+AGENT = "agent_0"
+_UNCHAINED = ("turns", "result", "usage", "seconds", "agent_seconds", "chain")
+
+
+def _not_minus_zero(value: float) -> float:
+    if value == 0 and math.copysign(1, value) < 0:
+        raise ValueError("-0.0 has two spellings")
+    return value
+
+
+Key = Annotated[str, Field(pattern=r"^[0-9a-f]{16}$")]
+Number = Annotated[float, Field(ge=-1e12, le=1e12), AfterValidator(_not_minus_zero)]
+Seconds = Annotated[float, Field(ge=0, le=1e9), AfterValidator(_not_minus_zero)]
+Text = Annotated[str, Field(max_length=100_000)]
+Action = (
+    Annotated[str, Field(max_length=MOST_ACTION_CHARACTERS)] | Annotated[int, Field(ge=-SAFE_INTEGER, le=SAFE_INTEGER)]
+)
+Usage = Annotated[dict[Annotated[str, Field(pattern=r"^[A-Za-z0-9_.-]{1,40}$")], Count], Field(max_length=40)]
+Status = Literal["terminated", "truncated", "fault", "budget", "missing"]
+
+
+class EnvRef(Strict):
+    """Which environment; `turn_limit` null: its own limit."""
+
+    id: Name
+    spec_digest: Hex
+    turn_limit: Annotated[int, Field(ge=0, le=MOST_TURNS)] | None
+
+
+class TurnRow(Strict):
+    """One action and what came back. `action` is what was passed to `step`; the observation stands as its digest."""
+
+    t: Annotated[int, Field(ge=1, le=MOST_TURNS)]
+    agent: Annotated[str, Field(pattern=r"^[a-z]{1,20}_[0-9]{1,3}$")]
+    action: Action
+    observation_sha256: Hex
+    reward: Number
+    terms: Annotated[dict[Name, Number], Field(max_length=100)]
+    terminated: bool
+    truncated: bool
+    events: Annotated[tuple[Text, ...], Field(max_length=1000)]
+    context: Literal["append", "replace"]
+
+
+class ResultRow(Strict):
+    """The episode's return, and the environment's own `success`; a suite's predicate may ask for something else."""
+
+    total: Annotated[Number, Field(alias="return")]
+    success: bool
+
+
+class EpisodeRow(Strict):
+    """One planned episode. One that was not played to its end has no turns, and its status says why."""
+
+    format: Annotated[Literal["agent-envs/episode@1"], Field(alias="schema")] = "agent-envs/episode@1"
+    key: Key
+    entry: Name
+    env: EnvRef
+    task: Name
+    task_digest: Hex
+    cluster: Name
+    trial: Annotated[int, Field(ge=0, lt=1000)]
+    seed: Annotated[int, Field(ge=0, lt=2**31)]
+    status: Status
+    prompt_sha256: Digest
+    turns: Annotated[tuple[TurnRow, ...], Field(max_length=MOST_TURNS)]
+    result: ResultRow
+    usage: Usage
+    seconds: Seconds
+    agent_seconds: Seconds
+    chain: Hex
+
+    @model_validator(mode="after")
+    def _whole(self) -> "EpisodeRow":
+        ended = self.status in ("terminated", "truncated")
+        if [turn.t for turn in self.turns] != list(range(1, len(self.turns) + 1)):
+            raise ValueError("turns are numbered from 1")
+        if bool(self.turns) != ended or bool(self.prompt_sha256) != ended:
+            raise ValueError("turns and a prompt belong to episodes that were played to their end, and to no other")
+        flags = [(turn.terminated, turn.truncated) for turn in self.turns]
+        if ended and (any(map(any, flags[:-1])) or not any(flags[-1]) or flags[-1][0] != (self.status == "terminated")):
+            raise ValueError("the last turn, and no other, ends the episode in the way that the status says")
+        if self.result.total != return_of(self.turns) or (self.result.success and not ended):
+            raise ValueError("the result is not that of the turns")
+        return self
+
+
+class AttemptRow(Strict):
+    """One attempt at an episode, in the order in which they were made; retried and cut ones too."""
+
+    format: Annotated[Literal["agent-envs/attempt@1"], Field(alias="schema")] = "agent-envs/attempt@1"
+    key: Key
+    attempt: Annotated[int, Field(ge=1, le=1_000_000)]
+    status: Literal["terminated", "truncated", "fault", "budget"]
+    cause: Annotated[str, Field(max_length=2000)]
+
+
+class ExternalRow(Strict):
+    """What an outside service answered; `key` is the port's key of the call."""
+
+    format: Annotated[Literal["agent-envs/external@1"], Field(alias="schema")] = "agent-envs/external@1"
+    key: Hex
+    port: Name
+    request: JsonValue
+    response: JsonValue
+
+
+def messages_digest(messages: Sequence[Message]) -> str:
+    """Return the sha256 of messages as a chat template gets them: role, content, tool calls; not who wrote them."""
+    return digest([message.as_dict() for message in messages])
+
+
+def turn_row(turn: Turn) -> TurnRow:
+    """Return a turn as a row."""
+    return TurnRow(
+        t=turn.index,
+        agent=AGENT,
+        action=turn.action,
+        observation_sha256=messages_digest(turn.observation),
+        reward=turn.reward + 0.0,
+        terms={name: value + 0.0 for name, value in turn.terms},
+        terminated=turn.terminated,
+        truncated=turn.truncated,
+        events=turn.events,
+        context=turn.context,  # type: ignore[arg-type]  # checked by the model
+    )
+
+
+def return_of(turns: Sequence[TurnRow]) -> float:
+    """Return the undiscounted return, rounded once: `sum` differs between versions of Python."""
+    return math.fsum(turn.reward for turn in turns) + 0.0
+
+
+def row_of(played: Played) -> EpisodeRow:
+    """Return an episode as a row, its chain computed.
+
+    Raises:
+        ValidationError: something in it is beyond the format's limits.
+    """
+    entry, result = played.entry, played.result
+    trajectory, head = result.trajectory, result.trajectory.header
+    turns = tuple(map(turn_row, trajectory.turns))
+    row = EpisodeRow(
+        key=played.key,
+        entry=entry.label,
+        env=EnvRef(id=head.env_id, spec_digest=head.spec_digest, turn_limit=entry.turn_limit),
+        task=head.task_id,
+        task_digest=head.task_digest,
+        cluster=played.cluster,
+        trial=played.trial,
+        seed=head.seed,
+        status=result.status,  # type: ignore[arg-type]  # checked by the model
+        prompt_sha256=messages_digest(trajectory.prompt) if trajectory.turns else "",
+        turns=turns,
+        result=ResultRow(total=return_of(turns), success=trajectory.success),
+        usage=result.usage,
+        seconds=float(result.seconds),
+        agent_seconds=float(result.agent_seconds),
+        chain="0" * 64,
+    )
+    return row.model_copy(update={"chain": chain_of(row)})
+
+
+def chain_of(row: EpisodeRow) -> str:
+    """Return the last link of a row's chain: a digest of its header, then one a turn over the link before it."""
+    return _chain(row.model_dump(mode="json"))
+
+
+def _chain(data: dict[str, Any]) -> str:
+    link = digest({name: value for name, value in data.items() if name not in _UNCHAINED})
+    for turn in data["turns"]:
+        link = sha256_text(link + canonical_json(turn))
+    return link
+
+
+def row_text(row: Strict) -> str:
+    """Return the one line that a row is stored as."""
+    return canonical_json(row.model_dump(mode="json"))

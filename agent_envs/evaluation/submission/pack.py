@@ -1,0 +1,291 @@
+"""`pack_run` makes of a run's folder a submission: a directory that anyone can replay, written in one piece or not at all."""
+
+import itertools
+import os
+import shutil
+import tempfile
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, closing
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import IO
+
+from pydantic import ValidationError
+
+from agent_envs.base.errors import UsageError
+from agent_envs.base.jsonl_log import read_journal
+from agent_envs.core.trajectory import Header, Trajectory
+from agent_envs.evaluation.runs.run_folder import Played, Run, open_run
+from agent_envs.evaluation.submission.episode_rows import AttemptRow, ExternalRow, row_of, row_text
+from agent_envs.evaluation.submission.models import (
+    MOST_META_BYTES,
+    FileRow,
+    Manifest,
+    Submission,
+    entry_folders,
+    file_text,
+)
+from agent_envs.evaluation.submission.provenance import read_about, submission_of
+from agent_envs.evaluation.submission.secrets_scan import SecretScan
+from agent_envs.evaluation.submission.shards import ShardWriter, file_sha256, first_fault
+from agent_envs.evaluation.suites.suite import Entry, Suite, seed_of, suite_text
+from agent_envs.rollout.episode_runner import EpisodeResult
+from agent_envs.services.recording import read_answers
+
+MOST_BYTES = 2_000_000_000
+MOST_CAUSE = 2_000
+
+
+def pack_run(
+    folder: Path, target: Path, about: Path | None = None, *, incomplete: bool = False, allow: Sequence[str] = ()
+) -> str:
+    """Write the submission of a run and return its id, the sha256 of its manifest.
+
+    Args:
+        folder: of the run.
+        target: the directory to make; it may be there if it is empty.
+        about: a file with what only a person can tell, see `provenance.about_template`.
+        incomplete: pack although planned episodes were not played to their end; they count 0.
+        allow: kinds of seeming secrets that are meant to be public, see `secrets_scan.KINDS`.
+
+    Raises:
+        UsageError: the run is a smoke run, is not complete, does not fit the format or seems to hold a secret, or the
+            target is taken. Nothing is left behind then.
+    """
+    run = open_run(folder)
+    if run.config.identity.smoke:
+        raise UsageError(f"{folder} is a smoke run (-n): it holds a part of its tasks, and cannot be packed")
+    scan = SecretScan(allow)
+    told, report = read_about(about)
+    submission = submission_of(run, told, reference=_privileged(run))
+    target = _free(target)
+    draft = Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=target.parent))
+    try:
+        with ExitStack() as stack:
+            packing = _Packing(run, draft, scan, stack)
+            packing.take_episodes()
+            if not incomplete:
+                packing.refuse_incomplete()
+            packing.write_texts(submission, report)
+            packing.write_episodes()
+            packing.write_attempts()
+            packing.write_externals()
+        scan.refuse()
+        name = _write_manifest(draft)
+        _publish(draft, target)
+    except BaseException:
+        shutil.rmtree(draft, ignore_errors=True)
+        raise
+    return name
+
+
+class _Spool:
+    """Lines in a file of its own, under keys: a run is read in its order, a submission is written in the suite's."""
+
+    def __init__(self, file: IO[bytes]) -> None:
+        self._file = file
+        self.places: dict[bytes, tuple[int, int]] = {}
+
+    def put(self, key: str, line: str) -> None:
+        data = line.encode()
+        self._file.seek(0, os.SEEK_END)
+        self.places[bytes.fromhex(key)] = (self._file.tell(), len(data))
+        self._file.write(data)
+
+    def get(self, key: bytes) -> str:
+        start, length = self.places[key]
+        self._file.seek(start)
+        return self._file.read(length).decode()
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """A planned episode: where it stands in the suite, and the header that its record must have."""
+
+    entry: Entry
+    cluster: str
+    trial: int
+    header: Header
+
+
+def _plan(suite: Suite) -> Iterator[tuple[str, _Place]]:
+    for entry in suite.entries:
+        env_id = entry.env_id.rpartition(":")[2]
+        for task, content, cluster in entry.tasks:
+            for trial in range(suite.trials):
+                key = suite.key(entry, task, trial)
+                header = Header(env_id, entry.spec_digest, task, entry.split, content, seed_of(key), key)
+                yield key, _Place(entry, cluster, trial, header)
+
+
+class _Packing:
+    """One packing: what is read of a run, and the files that become of it."""
+
+    def __init__(self, run: Run, draft: Path, scan: SecretScan, stack: ExitStack) -> None:
+        self._run, self._draft, self._scan = run, draft, scan
+        self._stack = stack
+        self._episodes = self._spool()
+        self._outcomes: Counter[str] = Counter()
+        self._bytes = 0
+
+    def take_episodes(self) -> None:
+        """Read the journal once and spool a row for every episode that is in it."""
+        plan = dict(_plan(self._run.suite))
+        for played in self._run.rows():
+            if bytes.fromhex(played.key) in self._episodes.places:
+                raise UsageError(f"{self._run.folder}: episode {played.key} is there twice")
+            self._episodes.put(played.key, _row(_checked(played, plan[played.key].header)))
+            self._outcomes[played.result.status] += 1
+        self._outcomes["missing"] = len(plan) - self._outcomes.total()
+
+    def refuse_incomplete(self) -> None:
+        """Raise where planned episodes were not played to their end."""
+        counts = {name: self._outcomes[name] for name in ("fault", "budget", "missing") if self._outcomes[name]}
+        if not counts:
+            return
+        words = ", ".join(f"{count} {name}" for name, count in counts.items())
+        raise UsageError(
+            f"{self._run.folder}: {sum(counts.values())} of {self._outcomes.total()} planned episodes were not played to "
+            f"their end ({words}): agent-envs eval --resume {self._run.folder} plays them; with --incomplete they are "
+            "packed as they are and count 0"
+        )
+
+    def write_texts(self, submission: Submission, report: str) -> None:
+        """Write the small files."""
+        text = file_text(submission)
+        if len(text.encode()) > MOST_META_BYTES:
+            raise UsageError(f"submission.json would be larger than {MOST_META_BYTES:,} bytes: shorten --about")
+        # A contact is given in order to be published; all else in it is searched.
+        contact = submission.submitter.contact.replace("@", " ")
+        shown = submission.model_copy(
+            update={"submitter": submission.submitter.model_copy(update={"contact": contact})}
+        )
+        self._text("submission.json", text, file_text(shown))
+        self._text("suite.json", suite_text(self._run.suite))
+        if report:
+            self._text("report.md", report)
+
+    def write_episodes(self) -> None:
+        """Write one row for every planned episode, in the order of the suite."""
+        folders = entry_folders(self._run.suite)
+        for label, places in itertools.groupby(_plan(self._run.suite), lambda item: item[1].entry.label):
+            with closing(ShardWriter(self._draft / folders[label])) as writer:
+                for key, place in places:
+                    name = bytes.fromhex(key)
+                    found = self._episodes.get(name) if name in self._episodes.places else _missing(key, place)
+                    self._shard_line(writer, found)
+
+    def write_attempts(self) -> None:
+        """Write every attempt at every episode, in the order of the suite."""
+        found: dict[str, list[tuple[str, str]]] = {}
+        journal = read_journal(self._run.log().path)
+        next(journal, None)
+        for row in journal:
+            failed = [("fault", cause) for cause in row["attempts"]]
+            found.setdefault(row["key"], []).extend([*failed, (row["status"], row["fault"])])
+        with (self._draft / "attempts.jsonl").open("wb") as file:
+            number = 0
+            for key, _, _, _, _ in self._run.suite.episodes():
+                for attempt, (status, cause) in enumerate(found.get(key, ()), start=1):
+                    number += 1
+                    line = row_text(AttemptRow(key=key, attempt=attempt, status=status, cause=_cut(cause)))  # type: ignore[arg-type]
+                    self._scan.look("attempts.jsonl", number, line)
+                    file.write(line.encode() + b"\n")
+
+    def write_externals(self) -> None:
+        """Write what outside services answered, sorted by the keys of the calls."""
+        spool = self._spool()
+        for row in read_answers(self._run.externals):
+            try:
+                spool.put(row["key"], row_text(ExternalRow(**row)))
+            except (ValidationError, TypeError, ValueError) as error:
+                raise UsageError(f"{self._run.externals}: an answer does not fit the format: {error}") from None
+        with closing(ShardWriter(self._draft / "externals")) as writer:
+            for key in sorted(spool.places):
+                self._shard_line(writer, spool.get(key))
+
+    def _spool(self) -> _Spool:
+        return _Spool(self._stack.enter_context(tempfile.TemporaryFile(dir=self._draft.parent)))
+
+    def _text(self, name: str, text: str, searched: str = "") -> None:
+        for number, line in enumerate((searched or text).splitlines(), start=1):
+            self._scan.look(name, number, line)
+        (self._draft / name).write_bytes(text.encode())
+
+    def _shard_line(self, writer: ShardWriter, line: str) -> None:
+        self._bytes += len(line)
+        if self._bytes > MOST_BYTES:
+            raise UsageError(
+                f"{self._run.folder}: more than {MOST_BYTES:,} characters of rows; the format takes no more"
+            )
+        path, number = writer.write(line)
+        self._scan.look(path.relative_to(self._draft).as_posix(), number, line)
+
+
+def _privileged(run: Run) -> bool:
+    head = next(read_journal(run.log().path), None)
+    return isinstance(head, dict) and head.get("privileged") is True
+
+
+def _checked(played: Played, planned: Header) -> Played:
+    """Return an episode whose header is the planned one; those that were not played carry no task of their own."""
+    found = played.result.trajectory
+    if not found.turns:
+        return replace(played, result=replace(played.result, trajectory=replace(found, header=planned)))
+    if found.header != planned:
+        names = [name for name in Header.__slots__ if getattr(found.header, name) != getattr(planned, name)]
+        raise UsageError(f"episode {played.key} was played with another {', '.join(names)} than planned")
+    return played
+
+
+def _row(played: Played) -> str:
+    try:
+        return row_text(row_of(played))
+    except ValidationError as error:
+        raise UsageError(f"episode {played.key} cannot be packed: {first_fault(error)}") from None
+
+
+def _missing(key: str, place: _Place) -> str:
+    result = EpisodeResult(Trajectory(place.header, (), ()), "missing")
+    return row_text(row_of(Played(key, place.entry, place.cluster, place.trial, result)))
+
+
+def _cut(cause: str) -> str:
+    """Return a cause that any reader takes: of bounded length, and without halves of characters."""
+    return cause[:MOST_CAUSE].encode("utf-8", "replace").decode()
+
+
+def _free(target: Path) -> Path:
+    """Return the absolute path of a directory that can be made.
+
+    Raises:
+        UsageError: something is there, or its parent cannot be made.
+    """
+    target = Path(os.path.abspath(target))
+    try:
+        if target.is_symlink() or (target.exists() and (not target.is_dir() or any(target.iterdir()))):
+            raise UsageError(f"{target} exists and is no empty directory: choose another")
+        target.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UsageError(f"{target} cannot be made: {error}") from None
+    return target
+
+
+def _write_manifest(draft: Path) -> str:
+    paths = sorted(path.relative_to(draft).as_posix() for path in draft.rglob("*") if path.is_file())
+    rows = tuple(
+        FileRow(path=path, bytes=(draft / path).stat().st_size, sha256=file_sha256(draft / path)) for path in paths
+    )
+    (draft / "manifest.json").write_bytes(file_text(Manifest(files=rows)).encode())
+    return file_sha256(draft / "manifest.json")
+
+
+def _publish(draft: Path, target: Path) -> None:
+    """Rename a finished draft, which is its maker's alone until then, into place."""
+    mask = os.umask(0)
+    os.umask(mask)
+    draft.chmod(0o777 & ~mask)
+    if target.exists():
+        target.rmdir()
+    draft.rename(target)

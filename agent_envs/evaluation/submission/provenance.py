@@ -1,0 +1,211 @@
+"""Provenance says who played and what ran it, from a run's settings, this installation, and what only a person knows."""
+
+import json
+import platform
+import re
+import subprocess
+from datetime import UTC, datetime
+from importlib.metadata import distributions
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, ValidationError
+
+from agent_envs.base.errors import UsageError
+from agent_envs.base.serialization import digest
+from agent_envs.base.strict_model import Strict
+from agent_envs.evaluation.runs.run_folder import Run
+from agent_envs.evaluation.submission.models import (
+    MOST_META_BYTES,
+    AgentInfo,
+    Commit,
+    Date,
+    Harness,
+    Label,
+    Line,
+    LongLine,
+    ModelInfo,
+    Prices,
+    Submission,
+    Submitter,
+    SuiteRef,
+    Training,
+    Url,
+)
+from agent_envs.evaluation.submission.shards import first_fault
+
+_SERVICES = ("openai", "anthropic")
+_SAMPLING = ("temperature", "top_p", "max_tokens", "reasoning_effort")
+_GIT_SECONDS = 10
+_ADDRESS = re.compile(r"@(?=https?://)")  # a model's name may hold an @ of its own
+
+
+class AboutAgent(Strict):
+    """What a person tells about the agent. An empty field leaves what the run tells."""
+
+    name: Line = ""
+    version: Line = ""
+    url: Url = ""
+    scaffold: Line = ""
+    code_commit: Commit = ""
+    uses: Annotated[tuple[Label, ...], Field(max_length=50)] = ()
+    multi_attempt: bool | None = None
+
+
+class About(Strict):
+    """The file of `--about`. `report` is the path of a Markdown file beside it, or empty."""
+
+    format: Annotated[Literal["agent-envs/about@1"], Field(alias="schema")]
+    agent: AboutAgent = AboutAgent()
+    models: Annotated[tuple[ModelInfo, ...], Field(max_length=20)] = ()
+    submitter: Submitter = Submitter()
+    date: Date = ""
+    licence: Line = ""
+    training: Training = Training()
+    hardware: LongLine = ""
+    report: Annotated[str, Field(max_length=300)] = ""
+
+
+def about_template() -> str:
+    """Return the text of an `--about` file with every question open."""
+    return json.dumps(About(format="agent-envs/about@1").model_dump(mode="json"), indent=2) + "\n"
+
+
+def read_about(path: Path | None) -> tuple[About, str]:
+    """Return what a file tells and the text of its report; nothing for None.
+
+    Raises:
+        UsageError: the file or its report cannot be read, or a field is not as the format wants it.
+    """
+    if path is None:
+        return About(format="agent-envs/about@1"), ""
+    try:
+        about = About.model_validate_json(_small_text(path))
+    except ValidationError as error:
+        raise UsageError(f"--about {path}: {first_fault(error)}") from None
+    return about, _small_text(path.parent / about.report) if about.report else ""
+
+
+def unanswered(packed: Path) -> list[str]:
+    """Return the fields of a submission's directory that only a person can fill (with --about) and nobody has."""
+    submission = Submission.model_validate_json((packed / "submission.json").read_text(encoding="utf-8"))
+    agent, submitter, training = submission.agent, submission.submitter, submission.training
+    answers: list[tuple[str, object]] = [
+        ("agent.scaffold", agent.scaffold or None),
+        ("agent.multi_attempt", agent.multi_attempt),
+        ("submitter.name", submitter.name or None),
+        ("submitter.contact", submitter.contact or None),
+        ("licence", submission.licence or None),
+        ("training.on_suite_train", training.on_suite_train),
+        ("training.on_suite_test", training.on_suite_test),
+    ]
+    for number, model in enumerate(submission.models):
+        answers.append((f"models.{number}.revision", model.revision or None))
+        answers.append((f"models.{number}.weights", None if model.weights == "unknown" else model.weights))
+    return [name for name, answer in answers if answer is None]
+
+
+def submission_of(run: Run, about: About, *, reference: bool) -> Submission:
+    """Return `submission.json` of a run. Nothing in it comes from results.
+
+    Raises:
+        UsageError: a name of the run does not fit the format; the message says what to put into --about.
+    """
+    known = run.config.identity
+    commit = _git("rev-parse", "HEAD")
+    told = about.agent
+    try:
+        models = about.models or (*_models(known.agent, known.agent_options), *_advisers(run))
+        return Submission(
+            suite=SuiteRef(id=run.suite.id, version=run.suite.version, digest=known.suite_digest),
+            agent=AgentInfo(
+                name=told.name or _public_name(known.agent),
+                kind="reference" if reference else "agent",
+                version=told.version,
+                url=told.url,
+                scaffold=told.scaffold,
+                code_commit=told.code_commit or (commit if known.agent_code else ""),
+                code_sha256=known.agent_code,
+                options=known.agent_options,
+                uses=told.uses,
+                multi_attempt=told.multi_attempt,
+            ),
+            models=models,
+            submitter=about.submitter,
+            date=about.date or _last_played(run),
+            licence=about.licence,
+            training=about.training,
+            harness=_harness(known.package, commit),
+            hardware=about.hardware,
+            prices=_prices(run, known.agent, models),
+        )
+    except ValidationError as error:
+        raise UsageError(f"{run.folder} cannot be packed as it is: {first_fault(error)}; --about may say it") from None
+
+
+def _public_name(agent: str) -> str:
+    """Return an agent's name without the address of its server."""
+    return _ADDRESS.split(agent)[0] if agent.partition(":")[0] in _SERVICES else agent
+
+
+def _models(agent: str, options: dict[str, Any]) -> tuple[ModelInfo, ...]:
+    service, _, model = _public_name(agent).partition(":")
+    if service not in _SERVICES or not model:
+        return ()
+    sampling = {name: options[name] for name in _SAMPLING if name in options}
+    provider = f"{service}-compatible server" if _ADDRESS.search(agent) else service
+    return (ModelInfo(name=model, provider=provider, sampling=sampling),)
+
+
+def _advisers(run: Run) -> tuple[ModelInfo, ...]:
+    """Return the models that give feedback in a run."""
+    told = {entry.feedback.model: entry.feedback.options for entry in run.suite.entries if entry.feedback is not None}
+    rows = [model.model_copy(update={"role": "feedback"}) for item in told.items() for model in _models(*item)]
+    return tuple(rows)
+
+
+def _prices(run: Run, agent: str, models: tuple[ModelInfo, ...]) -> Prices:
+    found = {_public_name(name).partition(":")[2]: price for name, price in run.config.feedback_prices.items()}
+    if run.config.price is not None:
+        name = next((model.name for model in models if model.role == "agent"), _public_name(agent))
+        found[name] = run.config.price
+    return Prices(date=run.config.prices_date if found else "", models=found)
+
+
+def _harness(package: str, commit: str) -> Harness:
+    return Harness(
+        agent_envs=package,
+        git_commit=commit,
+        git_dirty=bool(_git("status", "--porcelain", "--untracked-files=no")),
+        python=platform.python_version(),
+        platform=" ".join(platform.platform().split())[:200],
+        packages_sha256=digest(sorted({f"{item.name}=={item.version}" for item in distributions()})),
+    )
+
+
+def _last_played(run: Run) -> str:
+    """Return the day on which the journal was last written: the same whenever the run is packed."""
+    path = run.log().path
+    if not path.exists():
+        return ""
+    return datetime.fromtimestamp(path.stat().st_mtime, tz=UTC).strftime("%Y-%m-%d")
+
+
+def _git(*arguments: str) -> str:
+    """Return what git says of the working directory; "" where there is no git or no repository."""
+    try:
+        ran = subprocess.run(
+            ["git", *arguments], capture_output=True, text=True, timeout=_GIT_SECONDS, check=False
+        )  # fmt: skip
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+    return ran.stdout.strip() if ran.returncode == 0 else ""
+
+
+def _small_text(path: Path) -> str:
+    try:
+        if path.stat().st_size > MOST_META_BYTES:
+            raise UsageError(f"--about: {path} is larger than {MOST_META_BYTES:,} bytes")
+        return path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"--about: {path} cannot be read: {error}") from None

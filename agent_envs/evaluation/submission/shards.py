@@ -1,0 +1,141 @@
+"""Rows go to gzip files, so that equal rows give equal bytes, and are read under limits that are counted while unpacking."""
+
+import gzip
+import hashlib
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO
+
+from pydantic import ValidationError
+
+from agent_envs.base.errors import UsageError
+from agent_envs.evaluation.submission.episode_rows import EpisodeRow, chain_of, row_text
+
+MOST_ROWS = 2_000
+MOST_SHARD_BYTES = 32_000_000
+MOST_LINE_BYTES = 16_000_000
+MOST_RATIO = 200
+_LEVEL = 6
+_CHUNK = 1 << 20
+
+
+class ShardWriter:
+    """Writes lines to 0000.jsonl.gz, 0001.jsonl.gz, ... of a folder, none with too many rows or bytes."""
+
+    def __init__(self, folder: Path, *, most_rows: int = MOST_ROWS, most_bytes: int = MOST_SHARD_BYTES) -> None:
+        """Write into `folder`, which is made with the first line."""
+        self._folder, self._most_rows, self._most_bytes = folder, most_rows, most_bytes
+        self._number = -1
+        self._file: IO[bytes] | None = None
+        self._gzip: gzip.GzipFile | None = None
+        self._rows = self._bytes = 0
+
+    def write(self, line: str) -> tuple[Path, int]:
+        """Write a line and return its file and number.
+
+        Raises:
+            UsageError: it is longer than any reader accepts.
+        """
+        data = line.encode() + b"\n"
+        if len(data) > min(MOST_LINE_BYTES, self._most_bytes):
+            raise UsageError(f"a row of {len(data):,} bytes; the format takes {MOST_LINE_BYTES:,}")
+        if self._gzip is None or self._rows >= self._most_rows or self._bytes + len(data) > self._most_bytes:
+            self._next()
+        assert self._gzip is not None
+        self._gzip.write(data)
+        self._rows += 1
+        self._bytes += len(data)
+        return self._path, self._rows
+
+    def close(self) -> None:
+        """Finish the last file."""
+        if self._gzip is None or self._file is None:
+            return
+        self._gzip.close()
+        self._file.close()
+        self._gzip = self._file = None
+        if self._bytes > MOST_RATIO * self._path.stat().st_size:
+            _store(self._path)
+
+    @property
+    def _path(self) -> Path:
+        return self._folder / f"{self._number:04d}.jsonl.gz"
+
+    def _next(self) -> None:
+        self.close()
+        self._number += 1
+        self._rows = self._bytes = 0
+        self._folder.mkdir(parents=True, exist_ok=True)
+        self._file = self._path.open("wb")
+        self._gzip = gzip.GzipFile(filename="", mode="wb", compresslevel=_LEVEL, fileobj=self._file, mtime=0)
+
+
+def _store(path: Path) -> None:
+    """Write a file again without compression: honest rows that shrink like a bomb must not be refused as one."""
+    plain = path.with_suffix(".plain")
+    with gzip.open(path, "rb") as source, plain.open("wb") as target:
+        with gzip.GzipFile(filename="", mode="wb", compresslevel=0, fileobj=target, mtime=0) as file:
+            while chunk := source.read(_CHUNK):
+                file.write(chunk)
+    plain.replace(path)
+
+
+def read_lines(path: Path) -> Iterator[bytes]:
+    """Yield the lines of a shard, without their ends.
+
+    Raises:
+        UsageError: it is no gzip file, or larger, longer or denser than the format allows; counted while it is unpacked.
+    """
+    size = path.stat().st_size
+    left = min(MOST_SHARD_BYTES, MOST_RATIO * size)
+    if size > MOST_SHARD_BYTES + _CHUNK:
+        raise UsageError(f"{path}: {size:,} bytes are more than a shard has")
+    rows = 0
+    try:
+        with gzip.open(path, "rb") as file:
+            while line := file.readline(min(left, MOST_LINE_BYTES) + 1):
+                left -= len(line)
+                rows += 1
+                if left < 0 or rows > MOST_ROWS or len(line) > MOST_LINE_BYTES:
+                    raise UsageError(f"{path}: line {rows}: more rows or bytes than the format allows")
+                if not line.endswith(b"\n"):
+                    raise UsageError(f"{path}: line {rows} has no end")
+                yield line[:-1]
+    except (OSError, EOFError, zlib.error) as error:
+        raise UsageError(f"{path} is no sound gzip file: {error}") from None
+
+
+def read_episode_rows(path: Path) -> Iterator[EpisodeRow]:
+    """Yield the rows of a shard of episodes; nothing that it says is believed but its own consistency.
+
+    Raises:
+        UsageError: beyond `read_lines`, a line is not the one text of an episode row, or its chain is another.
+    """
+    for number, line in enumerate(read_lines(path), start=1):
+        where = f"{path}: line {number}"
+        try:
+            row = EpisodeRow.model_validate_json(line)
+        except ValidationError as error:
+            raise UsageError(f"{where}: {first_fault(error)}") from None
+        # One value has one text, so repeated keys and other spellings of a number come to light here.
+        if row_text(row).encode() != line:
+            raise UsageError(f"{where} is not in canonical form")
+        if chain_of(row) != row.chain:
+            raise UsageError(f"{where}: episode {row.key} was changed: its chain is another")
+        yield row
+
+
+def first_fault(error: ValidationError) -> str:
+    """Return the first thing that a model refused, without the value."""
+    first = error.errors(include_url=False, include_input=False)[0]
+    return f"{'.'.join(map(str, first['loc'])) or 'the row'}: {first['msg']}"
+
+
+def file_sha256(path: Path) -> str:
+    """Return the sha256 of a file's bytes."""
+    sha256 = hashlib.sha256()
+    with path.open("rb") as file:
+        while chunk := file.read(_CHUNK):
+            sha256.update(chunk)
+    return sha256.hexdigest()

@@ -1,0 +1,38 @@
+"""Rules of all tests: they are hermetic, but for those marked `data`, which read real data that AGENT_ENVS_DATA names."""
+
+import gc
+import os
+import tempfile
+from collections.abc import Iterator
+
+import pytest
+
+DATA = os.environ.get("AGENT_ENVS_DATA", "")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Give the session a cache folder of its own, so that nobody's downloads or indexes are found."""
+    if not hasattr(config, "workerinput"):  # the workers of pytest-xdist inherit it
+        folder = tempfile.TemporaryDirectory(prefix="agent-envs-tests-")
+        os.environ["AGENT_ENVS_CACHE"] = folder.name
+        config.add_cleanup(folder.cleanup)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection(session: pytest.Session) -> Iterator[None]:
+    """Collect without the garbage collector, which would go over a million objects that live to the end again and again."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.enable()
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Let a test marked `data` see the folder of real data, and no other test; before any fixture is made."""
+    os.environ.pop("AGENT_ENVS_DATA", None)
+    if item.get_closest_marker("data"):
+        if not DATA:
+            pytest.skip("AGENT_ENVS_DATA is not set; make test-data runs this test")
+        os.environ["AGENT_ENVS_DATA"] = DATA

@@ -1,0 +1,87 @@
+"""Every wrapper of policies hands every trait through, those that come later included."""
+
+import re
+from dataclasses import fields
+
+import pytest
+
+from agent_envs import Reply
+from agent_envs.evaluation.runs.evaluate import BudgetedPolicy
+from agent_envs.rollout.batching import Batcher
+from agent_envs.rollout.policy import PolicyTraits, traits_of
+from agent_envs.rollout.run_many import _Metered
+from agent_envs.services.chat.prices import Price
+from agent_envs.services.chat.spending import Purse
+from tests import ROOT
+
+TRAITS = [trait.name for trait in fields(PolicyTraits)]
+
+
+class Plain:
+    name, batch = "plain", 2
+
+    def __init__(self, **traits):
+        vars(self).update(traits)
+
+    def begin(self, env):
+        return self
+
+    def act(self, requests):
+        return [Reply("a") for _ in requests]
+
+
+def budgeted(policy):
+    return BudgetedPolicy(policy, Purse(Price(input=0.0, output=0.0), 1.0))
+
+
+def begun(policy):
+    return budgeted(policy).begin(None)
+
+
+def batched(policy):
+    with Batcher(policy, 1, 0) as wrapper:
+        return wrapper
+
+
+def metered_budget(policy):
+    return _Metered(budgeted(policy))
+
+
+def batched_budget(policy):
+    return batched(budgeted(policy))
+
+
+BATCHED = [batched, batched_budget]
+WRAPPERS = [budgeted, begun, _Metered, metered_budget, *BATCHED]
+
+
+@pytest.mark.parametrize("wrap", WRAPPERS)
+@pytest.mark.parametrize("name", TRAITS)
+def test_a_wrapper_hands_a_trait_through(name, wrap):
+    default = getattr(PolicyTraits(), name)
+    changed = Plain(**{name: not default})
+    assert traits_of(changed) == PolicyTraits(**{name: not default}) != PolicyTraits()
+    if name == "needs_env" and wrap in BATCHED:
+        with pytest.raises(ValueError, match="needs_env"):
+            wrap(changed)
+    else:
+        assert traits_of(wrap(changed)) == traits_of(changed)
+        assert traits_of(wrap(Plain())) == PolicyTraits()
+
+
+def test_a_batch_policy_under_a_budget_stays_patient():
+    with Batcher(budgeted(Plain(patient=True)), 1, 0) as batcher:
+        assert batcher._patient
+
+
+def test_traits_are_read_in_one_place():
+    """A wrapper that copies attributes by hand forgets the next one: only `traits_of` may ask for them by name."""
+    reading = re.compile(rf'getattr\([^)]*"({"|".join(TRAITS)})"')
+    for package in ("agent_envs", "trainers", "benchmarks"):
+        for path in (ROOT / package).rglob("*.py"):
+            assert not reading.search(path.read_text(encoding="utf-8")), path
+    wrapping = re.compile(r"self\._(?:policy|actor)\b.*= policy\b|self\._policy = policy")
+    found = {
+        path.name for path in (ROOT / "agent_envs").rglob("*.py") if wrapping.search(path.read_text(encoding="utf-8"))
+    }
+    assert found == {"evaluate.py", "batching.py", "run_many.py"}, "a new wrapper of policies belongs in WRAPPERS"

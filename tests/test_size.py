@@ -1,0 +1,56 @@
+"""The size of each part is held: a number here may fall, never rise, and the commit that lowers it says what went.
+
+A row holds the larger of its budget and of what there is today, in lines of Python. Look for what can go before you add.
+"""
+
+import pytest
+
+from tests import ROOT
+
+SLACK = 60  # lines that a part may lie below the number that is held before the number has to follow
+# part: (paths, budget, held)
+PARTS = {
+    "base, services, core, rollout, wrappers, checker": (
+        ("base", "services", "core", "rollout", "wrappers", "checker"), 9_500, 9_500,
+    ),
+    "grading, tools, datasets": (("grading", "tools", "datasets"), 13_000, 13_400),
+    "tau2": (("envs/tau2",), 13_000, 17_490),
+    "text_games": (("envs/text_games",), 6_200, 6_600),
+    "legal_search": (("envs/legal_search",), 5_000, 5_270),
+    "expa": (("envs/expa",), 4_000, 4_000),
+    "tool_reasoning": (("envs/tool_reasoning",), 3_300, 3_560),
+    "search_qa": (("envs/search_qa",), 1_300, 1_300),
+    "evaluation, cli": (("evaluation", "cli"), 7_500, 7_500),
+    "agent_envs": ((".",), 65_000, 67_060),
+    "trainers": (("../trainers",), 14_500, 14_500),
+    "tau2's heuristics": (("envs/tau2/heuristics",), 900, 2_450),
+    "legal_search's heuristic": (
+        ("envs/legal_search/heuristic.py", "envs/legal_search/extraction.py", "envs/legal_search/contract_search.py"), 250, 580,
+    ),
+    "search_qa's heuristic": (("envs/search_qa/heuristic.py",), 250, 250),
+}  # fmt: skip
+LONGEST, LONGEST_OF_TAU2 = 400, 500  # lines of a file
+
+
+def lines(path) -> int:
+    files = [path] if path.is_file() else path.rglob("*.py")
+    return sum(len(file.read_text(encoding="utf-8").splitlines()) for file in files)
+
+
+@pytest.mark.parametrize("part", PARTS)
+def test_a_part_keeps_within_what_is_held(part, record_property):
+    paths, budget, held = PARTS[part]
+    there = [ROOT / "agent_envs" / path for path in paths]
+    assert all(path.exists() for path in there), f"{part}: the paths of its row are not all there"
+    size = sum(map(lines, there))
+    record_property("missing to the budget", max(0, size - budget))
+    print(f"{part}: {size} lines, held {held}, budget {budget}, {max(0, size - budget)} to go")
+    assert size <= held, f"{part} has {size} lines and may have {held}: delete something first"
+    assert held == budget or held - size <= SLACK, f"{part} has {size} lines: lower the number that is held, {held}"
+    assert held >= budget, f"{part}: the larger of budget and lines is held"
+
+
+def test_no_file_is_longer_than_a_reader_bears():
+    for path in (ROOT / "agent_envs").rglob("*.py"):
+        most = LONGEST_OF_TAU2 if "tau2" in path.parts else LONGEST
+        assert lines(path) <= most, f"{path.relative_to(ROOT)} has {lines(path)} lines, at most {most}"
