@@ -5,32 +5,31 @@ from typing import Any
 
 from agent_envs.base.errors import UsageError
 from agent_envs.envs.legal_search.generated import GeneratedSource
+from agent_envs.envs.legal_search.statutes import StatutesConfig, get_statutes
 from agent_envs.envs.legal_search.tasks import LegalSource
 from agent_envs.tools.retrieval.build import MODEL_FORMS, REMOTE_FORMS, RETRIEVERS, is_retriever
 from agent_envs.tools.retrieval.remote import split_name
 from agent_envs.tools.retrieval.static import static_encoder
-
-GENERATED = ("statutes", "agreements")
 
 
 def make_source(tasks: str, world: Mapping[str, Any] | None) -> LegalSource:
     """Return the task source of a name.
 
     Args:
-        tasks: `statutes`, `agreements`, `dc_code`, or a file of questions.
-        world: knobs of the generated sources.
+        tasks: `statutes`, `dc_code`, or a file of questions.
+        world: knobs of generated law.
 
     Raises:
         UsageError: a knob is unknown or out of its range, or stands beside tasks that are not generated.
         DataMissing: the tasks are not on this machine.
     """
     if not isinstance(tasks, str) or not tasks:
-        raise UsageError(f"LegalSearch: tasks={tasks!r}; give {', '.join(GENERATED)}, dc_code or a file")
+        raise UsageError(f"LegalSearch: tasks={tasks!r}; give statutes, dc_code or a file")
     if world is not None and not isinstance(world, Mapping):
         raise UsageError(f"LegalSearch: world={world!r}; give a mapping of knobs, or leave it out")
-    if tasks in GENERATED:
+    if tasks == "statutes":
         try:
-            return _generated(tasks, dict(world or {}))
+            return GeneratedSource(tasks, StatutesConfig(**dict(world or {})), get_statutes)
         except TypeError as error:
             raise UsageError(f"LegalSearch: world={world!r}: {error}") from error
     if world is not None:
@@ -38,16 +37,6 @@ def make_source(tasks: str, world: Mapping[str, Any] | None) -> LegalSource:
     from agent_envs.envs.legal_search.published import legal_source
 
     return legal_source(tasks)
-
-
-def _generated(tasks: str, knobs: dict[str, Any]) -> LegalSource:
-    if tasks == "statutes":
-        from agent_envs.envs.legal_search.statutes import StatutesConfig, get_statutes
-
-        return GeneratedSource(tasks, StatutesConfig(**knobs), get_statutes)
-    from agent_envs.envs.legal_search.agreements import AgreementsConfig, get_agreements
-
-    return GeneratedSource(tasks, AgreementsConfig(**knobs), get_agreements)
 
 
 def check_engines(**engines: str) -> None:

@@ -16,6 +16,7 @@ from agent_envs.base.serialization import state_type
 from agent_envs.core.env import Episode, Outcome, Task, TurnEnv
 from agent_envs.envs.legal_search.arguments import check_engines, make_source
 from agent_envs.envs.legal_search.observations import page_of, results
+from agent_envs.envs.legal_search.library import as_terms
 from agent_envs.envs.legal_search.outcomes import Ended, answered, failed, result_of, scenario_of, succeeded
 from agent_envs.envs.legal_search.scoring import Limits, make_reward
 from agent_envs.envs.legal_search.tasks import LegalSource
@@ -159,8 +160,8 @@ class LegalSearch(TurnEnv):
         protocol: str = "tags",
         reward: str = "segmented",
         judge: str | ChatModel = "",
-        max_generations: int = 11,
-        max_searches: int = 10,
+        max_generations: int = 13,
+        max_searches: int = 12,
         top_k: int = 5,
         snippet_chars: int = 200,
         page_chars: int = 4000,
@@ -239,12 +240,15 @@ class LegalSearch(TurnEnv):
     def hits(self, task: Task, query: str, key: str, engine: str = "semantic") -> tuple[Hit, ...]:
         """Return what one of the two engines (`keyword` or `semantic`) finds for a query in a task's library."""
         support = scenario_of(task).gold_sections
-        return self._engine(engine, task).search(query, self.top_k, support=support, seed=key)
+        wanted = as_terms(query) if engine == "keyword" else query
+        hits = self._engine(engine, task).search(wanted, self.top_k, support=support, seed=key)
+        corpus = self.source.library(task).corpus  # an engine's own passages may be prepared for it
+        return tuple(Hit(corpus[corpus.row(hit.passage.id)], hit.score) for hit in hits)
 
     def _read_section(self, task: Task, wish: Read) -> ToolResult:
         library = self.source.library(task)
         try:
-            section = library.ancestor(wish.section_id, wish.up)
+            section = library.ancestor(library.find(wish.section_id), wish.up)
         except KeyError:
             text = "There is no section of that ID. Copy an ID as a search or another section shows it."
             return ToolResult(wish.call.id, READ, text, error=True)
@@ -290,7 +294,8 @@ class LegalSearch(TurnEnv):
         return lambda answer: judge(task.question, answer, task.gold, site).correct
 
     def _engine(self, engine: str, task: Task) -> Retriever:
-        corpus, recording = self.source.library(task).corpus, self.services.recording
+        library, recording = self.source.library(task), self.services.recording
+        corpus = library.numbered_corpus if engine == "keyword" else library.corpus
         made = self._engines.get(engine)
         if made is None or made[0] != corpus.digest or made[2] is not recording:
             name = self._names[engine]

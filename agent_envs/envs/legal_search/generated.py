@@ -1,4 +1,4 @@
-"""Generated law and generated agreements share questions, worlds, checks of their settings, and the task source."""
+"""Generated law is served as tasks: its questions, its worlds, checks of its settings, and the task source."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -12,9 +12,9 @@ from agent_envs.datasets.seeded import SeededWorlds
 from agent_envs.envs.legal_search.library import Library
 from agent_envs.envs.legal_search.tasks import ABSTAIN, LegalScenario, LegalStep
 
-READS = (1, 2, 3, 4)
-WORLDS = {"train": 85, "dev": 15, "test": 15}  # with 20 questions each: 1,700 / 300 / 300, the paper's 2,300
-KEPT_WORLDS = 128  # at once in a process, all of the standard set: about 0.3 MB each
+READS = (1, 2, 3, 4, 5, 6)
+WORLDS = {"train": 17, "dev": 3, "test": 3}  # with 100 questions each: 1,700 / 300 / 300, the paper's 2,300
+KEPT_WORLDS = 24  # at once in a process, all of the standard set: about 5 MB each
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,20 +26,22 @@ class GeneratedQuestion:
         answers: the accepted forms of its answer; () where the library does not hold it.
         kind: one of its source's kinds, or "unanswerable".
         reads: how many sections must be read, or had to be if none were missing.
-        support: the ids to read in order, down to the paragraph; of an unanswerable question those that are still there.
-        citations: the ids of which any one is a right citation.
+        chapter: the chapter that it is about, whose questions are not independent of each other.
+        support: the ids to read in order, all of which prove the answer; of an unanswerable question those still there.
         steps: (query, section to read) in order; no query where a section read before cites the id.
         metric: how the answer is compared, "em" or "numeric".
+        lines: (section, letter of its paragraph, "" for the whole) of all that the answer rests on.
     """
 
     text: str
     answers: tuple[str, ...]
     kind: str
     reads: int
+    chapter: str
     support: tuple[str, ...]
-    citations: tuple[str, ...]
     steps: tuple[tuple[str, str], ...]
     metric: str
+    lines: tuple[tuple[str, str], ...]
 
 
 @dataclass(frozen=True)
@@ -79,18 +81,17 @@ class GeneratedSource(SeededWorlds[Task]):
 @lru_cache(maxsize=KEPT_WORLDS)
 def _world_tasks(name: str, config: Any, world_of: WorldOf, split: str, index: int) -> tuple[Task, ...]:
     world = world_of(config, split, index)
-    cluster = f"{name}-{split}-{index}"
     return tuple(
         Task(
-            id=f"{cluster}-{item}",
+            id=f"{name}-{split}-{index}-{item}",
             split=split,
             question=question.text,
             gold=question.answers or (ABSTAIN,),
-            cluster=cluster,
+            cluster=f"{name}-{split}-{index}-{question.chapter}",
             data=(f"{question.kind}-{question.reads}", split, index, world.library.digest),
             hidden=LegalScenario(
                 gold_sections=question.support,
-                answer_sections=question.citations,
+                answer_sections=question.support if question.answers else (),
                 steps=tuple(LegalStep(query, section) for query, section in question.steps),
                 answerable=bool(question.answers),
                 metric=question.metric if question.answers else "abstain",

@@ -1,37 +1,22 @@
 """Two honest baselines need no model: a searcher that searches, reads and follows references, and naive RAG."""
 
 import re
-from collections import Counter
 from collections.abc import Sequence
+from typing import Any
 
 from agent_envs.base.messages import Message
-from agent_envs.envs.legal_search.contract_search import contract_guess, contract_step, parties
 from agent_envs.envs.legal_search.env import LegalSearch
-from agent_envs.envs.legal_search.extraction import Guess, Shown, asked_unit, guess, worked_out
 from agent_envs.envs.legal_search.observations import results
+from agent_envs.envs.legal_search.reader import Missing, Reading, names_in, words_of
 from agent_envs.envs.legal_search.tasks import ABSTAIN
-from agent_envs.envs.legal_search.tools import (
-    ANSWER,
-    KEYWORD,
-    READ,
-    SEMANTIC,
-    rendered,
-)  # fmt: skip
-from agent_envs.envs.legal_search.transcript import Seen, hits_of
+from agent_envs.envs.legal_search.tools import ANSWER, KEYWORD, READ, SEMANTIC, rendered
+from agent_envs.envs.legal_search.transcript import Seen, Shown, hits_of
 from agent_envs.rollout.policy import Reply, Request
-from agent_envs.tools.retrieval.bm25 import tokenize
 
+DEFINITIONS = "Definitions"
+LISTED = re.compile(r"ID: (.+) \| § \S+\. (.+)")
+Step = tuple[str, dict[str, Any]]
 _TURNS = re.compile(r"You have (\d+) turns")
-_REFERENCE = re.compile(r"(?:§+|[Ss]ections?)\s*(\d[\w:.-]*\w)")
-_HEADED = re.compile(r'headed "(.+?)"')
-_OPENING = re.compile(r"^(?:Under|In) the [^,]{1,60}, ")
-_BEYOND = re.compile(r"\bdiffer\b|\bfined\b|\bcost\b")  # needs more arithmetic than there is here
-_CLAUSE = re.compile(r"[;.] ")
-_COMMON = frozenset(
-    "how many much must may can somebody someone there not when if does he she they code law section".split()
-)
-_READS = 4  # sections that are asked for, references included
-_DAMPING = 60  # of reciprocal ranks, as in hybrid retrieval
 
 
 def first_look(env: LegalSearch) -> tuple[Message, ...]:
@@ -43,7 +28,7 @@ def first_look(env: LegalSearch) -> tuple[Message, ...]:
 
 
 class NaiveRAG:
-    """One search with the question, then the likeliest span of what came back, or "I don't know" where nothing fits."""
+    """One search with the question, then an answer from what came back, or "I don't know" where nothing fits."""
 
     batch = 1
 
@@ -61,127 +46,102 @@ class NaiveRAG:
         hits = [hit for message in request.messages for hit in hits_of(str(message["content"]))]
         if not seen.wishes and not request.prefill and not hits:
             return rendered(self._search, seen.style, query=seen.question)
-        return _answer(request, seen.style, guess(seen.question, hits))
+        return _answer(request, seen, hits)
 
 
 def search_and_read(request: Request) -> str:
-    """Search by words and by meaning, once more within the likeliest chapter, read, follow references, and work it out."""
+    """Work the answer out from what was read, and where something is missing for it, search or read that."""
     seen = Seen.of(request)
-    in_contract = bool(parties(seen.question))
-    found = contract_guess(seen) if in_contract else _cited_heading(seen) or _found(seen)
     turns = _TURNS.search(str(request.messages[0]["content"]))
-    if request.prefill or len(seen.wishes) + 1 >= (int(turns[1]) if turns else 10):
-        return _answer(request, seen.style, found or (None if seen.read else guess(seen.question, _ranked(seen))))
-    if in_contract:
-        step = contract_step(seen)
-        return _answer(request, seen.style, found) if step is None else _acted(seen, *step)
-    search = _next_search(seen)
-    if search is not None:
-        return rendered(search[0], seen.style, query=search[1])
-    if len(seen.asked_for) < _READS and not (found and found.settled):
-        following = _following(seen)
-        if following is not None:
-            return _acted(seen, *following)
-        unread = [hit.id for hit in _ranked(seen) if hit.id not in seen.asked_for]
-        if unread and not found:
-            return rendered(READ, seen.style, section_id=unread[0])
-    return _answer(request, seen.style, found)
+    last = request.prefill or len(seen.wishes) + 1 >= (int(turns[1]) if turns else 10)
+    try:
+        Reading(seen.question, {page.id: page for page in seen.read}).answer()
+    except Missing as missing:
+        step = None if last else _next(seen, str(missing))
+        if step:
+            name, arguments = step
+            return rendered(name, seen.style, **arguments)
+    hits = [hit for message in request.messages for hit in hits_of(str(message["content"]))] if last else []
+    return _answer(request, seen, hits)
 
 
-def _found(seen: Seen) -> Guess | None:
-    """Return what the read sections say: the first with an amount of the asked unit, changed as the others have it."""
-    if asked_unit(seen.question):
-        return None if _BEYOND.search(seen.question) else worked_out(seen.question, seen.read)
-    return guess(seen.question, seen.read)
-
-
-def _next_search(seen: Seen) -> tuple[str, str] | None:
-    """Return the next of the two or three searches that begin every episode."""
-    core = _OPENING.sub("", seen.question)
-    words = " ".join(_content(core))
-    if words and words not in seen.queries:
-        return KEYWORD, words
-    if core not in seen.queries:
-        return SEMANTIC, core
+def _next(seen: Seen, missing: str) -> Step | None:
+    """Return the search or the read that may bring what is missing: an id, words of a place, or "" for the rule itself."""
+    if missing[:1].isdigit():
+        return None if missing in seen.asked_for else (READ, {"section_id": missing})
+    if missing and DEFINITIONS not in missing:
+        fitting = [hit.id for found in seen.hits for hit in found if hit.place.endswith(missing)]
+        return _read(seen, fitting) or _search(seen, missing)
+    core = _core(seen.question)
+    if not missing and not seen.queries:
+        return KEYWORD, {"query": core}
     home = _home(seen)
-    if asked_unit(seen.question) and home:
-        heading, asked = home.rpartition(". ")[2], _CLAUSE.split(core)[-1]
-        for name, rest in ((SEMANTIC, asked), (KEYWORD, " ".join(_content(asked)))):
-            if f"{heading} {rest}" not in seen.queries and len(seen.queries) < 4:
-                return name, f"{heading} {rest}"
-    return None
+    if step := None if missing else _read(seen, _called_by_name(seen)):
+        return step
+    if home is None or (missing == DEFINITIONS and home.id not in seen.asked_for):
+        return _search(seen, f"{DEFINITIONS} means {core}") if home is None else _read(seen, [home.id])
+    listing = next((page for page in seen.read if LISTED.search(page.text)), None)
+    if listing is None:
+        named = re.search(r"chapter (\d[\w:.-]*\w)", home.text)
+        return READ, {"section_id": named[1]} if names_in(seen.question) and named else {"section_id": home.id, "up": 1}
+    headings = {name: heading for name, heading in LISTED.findall(listing.text)}
+    if missing:
+        return _read(seen, [name for name, heading in headings.items() if heading == DEFINITIONS])
+    asked, ranked = words_of(core), []
+    for name, heading in headings.items():
+        shared = len(asked & words_of(heading))
+        if shared and name not in seen.asked_for:
+            ranked.append((-shared / len(words_of(heading)), -shared, name))
+    found = [(-len(asked & words_of(hit.text)), hit.id) for hits in seen.hits for hit in hits if hit.id in headings]
+    best = [row[-1] for row in sorted(ranked)] or [row[-1] for row in sorted(found, key=lambda row: row[0])]
+    return _read(seen, best) or _search(seen, f"{listing.place} {_core(seen.question, home.text)}")
 
 
-def _content(question: str) -> list[str]:
-    quoted = _HEADED.search(question)
-    words = [word for word in tokenize(quoted[1] if quoted else question) if word not in _COMMON]
-    return ["definitions", *words] if "the term" in question else words
+def _read(seen: Seen, ids: Sequence[str]) -> Step | None:
+    """Return the read of the first section that was not read yet."""
+    return next(((READ, {"section_id": name}) for name in ids if name not in seen.asked_for), None)
 
 
-def _home(seen: Seen) -> str:
-    """Return the chapter that most of the first two searches' hits lie in, the better ones counting more."""
-    votes: Counter[str] = Counter()
-    for found in seen.hits[:2]:
-        for rank, hit in enumerate(found, start=1):
-            levels = hit.place.split(" > ")
-            if len(levels) > 2:
-                votes[levels[1]] += 60 // (rank + 1)
-    return max(votes, key=lambda level: votes[level], default="")
+def _search(seen: Seen, query: str) -> Step | None:
+    """Return the next search with a query: by words, then by meaning."""
+    return next(((name, {"query": query}) for name in (KEYWORD, SEMANTIC) if (name, query) not in seen.searches), None)
 
 
-def _ranked(seen: Seen) -> list[Shown]:
-    """Return the hits of all searches by the sum of their reciprocal ranks, the likeliest kinds first."""
-    headed = _HEADED.search(seen.question)
-    heading = f". {headed[1]}" if headed else "Definitions" if "the term" in seen.question else ""
-    home = _home(seen) if asked_unit(seen.question) else ""
-    scores: dict[str, float] = {}
-    shown: dict[str, Shown] = {}
-    for found in seen.hits:
-        for rank, hit in enumerate(found, start=1):
-            scores[hit.id] = scores.get(hit.id, 0.0) + 1 / (_DAMPING + rank)
-            shown.setdefault(hit.id, hit)
-
-    def order(hit: Shown) -> tuple[bool, bool, bool, float]:
-        fits = not home or bool(guess(seen.question, [hit])) or "named in" in hit.text
-        return heading not in hit.place, home not in hit.place, not fits, -scores[hit.id]
-
-    return sorted(shown.values(), key=order)
+def _home(seen: Seen) -> Shown | None:
+    """Return the entry of the holder that was read, or the definitions that fit the question best."""
+    if names_in(seen.question):
+        return next((page for page in seen.read if "chapter" in page.text), None)
+    asked = words_of(seen.question)
+    hits = [hit for found in seen.hits for hit in found if hit.place.endswith(DEFINITIONS)]
+    return max(hits, key=lambda hit: len(asked & words_of(f"{hit.place} {hit.text}")), default=None)
 
 
-def _following(seen: Seen) -> tuple[str, str] | None:
-    """Return the read of a section that the first one cites, or a search for it where IDs are not what texts cite."""
-    if not seen.read:
-        return None
-    first = seen.read[0]
-    direct = f"§ {first.id}." in first.place
-    for number in list(dict.fromkeys(_REFERENCE.findall(first.text)))[: _READS - 1]:
-        if direct:
-            if number not in seen.asked_for:
-                return READ, number
-            continue
-        if number not in seen.queries:
-            return KEYWORD, number
-        for hit in (hit for found in seen.hits for hit in found):
-            if f"§ {number}." in hit.place and hit.id not in seen.asked_for:
-                return READ, hit.id
-    return None
+def _called_by_name(seen: Seen) -> list[str]:
+    """Return the hits in a chapter that the question calls by its name, those first that share most with it."""
+    asked, ranked = words_of(seen.question), []
+    for hit in (hit for found in seen.hits for hit in found if not hit.place.endswith(DEFINITIONS)):
+        title, _, rest = hit.place.partition(" > ")
+        chapter, _, heading = rest.partition(" > § ")
+        if words_of(chapter.partition(". ")[2]) <= asked and asked & words_of(title):
+            ranked.append((-len(asked & words_of(f"{heading} {hit.text}")), hit.id))
+    return [name for _, name in sorted(ranked, key=lambda row: row[0])]
 
 
-def _cited_heading(seen: Seen) -> Guess | None:
-    """Return the heading of a section that was read and that the one read first refers to, where that is asked."""
-    if "refers to" not in seen.question:
-        return None
-    for page in seen.read[1:]:
-        number, _, heading = page.place.rpartition("§ ")[2].partition(". ")
-        if heading and number in _REFERENCE.findall(seen.read[0].text):
-            return Guess(heading, (seen.read[0].id,), settled=True)
-    return None
+def _core(question: str, known: str = "") -> str:
+    """Return a question without names, without what it tells of the case in brackets, and without known words."""
+    for name in names_in(question):
+        question = question.replace(name, "")
+    words = re.sub(r"[(].*?[)]", "", question).split()
+    return " ".join(word for word in words if not words_of(word) & words_of(known))
 
 
-def _acted(seen: Seen, name: str, text: str) -> str:
-    return rendered(name, seen.style, **{"section_id" if name == READ else "query": text})
-
-
-def _answer(request: Request, style: str, found: Guess | None) -> str:
-    answer, sources = (found.answer, list(found.sources)) if found else (ABSTAIN, [])
-    return rendered(ANSWER, "tags" if request.prefill else style, answer=answer, sources=sources)
+def _answer(request: Request, seen: Seen, hits: Sequence[Shown]) -> str:
+    """Answer from what was read, else from what searches showed, else abstain."""
+    for pages in (seen.read, [*hits, *seen.read]):
+        reading = Reading(seen.question, {page.id: page for page in pages}, final=True)
+        try:
+            answer, sources = reading.answer(), list(reading.used)
+            break
+        except Missing:
+            answer, sources = ABSTAIN, []
+    return rendered(ANSWER, "tags" if request.prefill else seen.style, answer=answer, sources=sources)

@@ -1,6 +1,8 @@
 """A library is a body of law, or a set of contracts, as a tree of sections that is searched and read."""
 
 import hashlib
+import re
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -8,6 +10,8 @@ from types import MappingProxyType
 from typing import Any
 
 from agent_envs.base.documents import MemoryCorpus, Passage
+
+_NUMBER = re.compile(r"\b\d+(?:[:.]\d+)*-\d+(?:[.:-]?\w+)*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +84,21 @@ class Library:
         """Return a section; raises KeyError where there is none."""
         return self.sections[section_id]
 
+    def find(self, name: str) -> str:
+        """Return the id of a section by its id, or by the number that texts cite it by where no other section has it.
+
+        Raises:
+            KeyError: there is neither.
+        """
+        return name if name in self.sections else self._numbers[name.removeprefix("§").strip()]
+
+    @cached_property
+    def _numbers(self) -> dict[str, str]:
+        """The ids of sections by their numbers, without numbers that several have."""
+        numbered = [row for row in self.sections.values() if row.level == "section" and row.number]
+        counts = Counter(row.number for row in numbered)
+        return {row.number: row.id for row in numbered if counts[row.number] == 1}
+
     def ancestor(self, section_id: str, up: int) -> Section:
         """Return the section `up` levels above, or the root where the tree ends before.
 
@@ -123,6 +142,15 @@ class Library:
         )
 
     @cached_property
+    def numbered_corpus(self) -> MemoryCorpus:
+        """The corpus for keyword search: each number of a section is one term in it, and a section's own counts most."""
+        return MemoryCorpus(
+            Passage(row.id, row.title, f"{as_terms(row.text)}{f' {as_terms(number)}' * 3 if number else ''}")
+            for row in self.corpus.passages
+            for number in (self.sections[row.id].number,)
+        )
+
+    @cached_property
     def corpus(self) -> MemoryCorpus:
         """One passage for each section that has text of its own, titled with its place in the tree: what is searched."""
         return MemoryCorpus(
@@ -134,6 +162,11 @@ class Library:
     def __deepcopy__(self, memo: Any) -> "Library":
         """Libraries are never written, so a copy of an environment shares them."""
         return self
+
+
+def as_terms(text: str) -> str:
+    """Return a text in which each number of a section ("34-604", "28:2-616.01") is one word to an engine that splits words."""
+    return _NUMBER.sub(lambda match: re.sub(r"\W", "_", match[0]), text)
 
 
 def _digest(sections: Iterable[Section]) -> str:

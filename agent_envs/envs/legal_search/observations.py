@@ -102,11 +102,13 @@ def _pages(library: Library, section_id: str, size: int) -> tuple[Page, ...]:
 
 
 def _whole(library: Library, section_id: str, size: int) -> list[tuple[str, str]]:
-    """Return (owner, line) of a section and all below it, or nothing where that is too much for a page."""
+    """Return (owner, line) of a section and all below it, or nothing where other sections are below it, or too much is."""
     depths = {section_id: 0}
     rows: list[tuple[str, str]] = []
     length = 0
     for section in library.below(section_id):
+        if section.id != section_id and section.level == "section":
+            return []
         indent = "  " * depths[section.id]
         depths.update((child, depths[section.id] + 1) for child in section.children)
         if section.id != section_id:

@@ -12,11 +12,16 @@ from agent_envs.envs.legal_search.tools import READ, SEARCHES, Fault, Final
 from agent_envs.grading.text_answers import exact_match, normalise_answer, parse_number, token_f1
 
 OUTCOMES = ("cited", "uncited", "abstained", "wrong", "out_of_turns", "format_error")
-MOST_CITED = 5  # sections; more than that is no citation but a list
+MOST_CITED = 5  # sections, where fewer prove the answer; more than that is no citation but a list
 F1_RIGHT = 0.5
 _ABSTAINING = ("i dont know", "i do not know", "i don’t know")
 _NUMBER = re.compile(r"\d[\d,]*(?:\.\d+)?")
 _NEGATIVE = re.compile(r"-\s*\$?\d")
+_DENIED = re.compile(
+    r"\b(?:not|never|neither|nor|no|isn['’]t|wasn['’]t|cannot|other than|rather than)\b"
+    r"(?! (?:more|less|fewer|later|earlier|longer|over|under)\b)",
+    re.IGNORECASE,
+)
 _UNIT = re.compile(r"\b(?:hour|day|week|month|year|dollar|percent)|per cent|[$%]")
 _SIGNS = {"$": "dollar", "%": "percent", "per cent": "percent"}
 _NAME = "outcome"
@@ -51,9 +56,14 @@ def matches(answer: str, golds: tuple[str, ...], metric: str) -> bool:
     """Return whether an answer is right by a task's metric: `em`, `numeric` or `f1` (>= 0.5); anything else is `em`.
 
     `numeric` takes an answer that holds one number, if it is the gold's and its unit is none but the gold's: "within 12 days"
-    for "12" or "12 days", and "12 months" for neither, where a gold says days.
+    for "12" or "12 days", and "12 months" for neither, where a gold says days. Of a sum that is written out, what stands
+    behind its last "=" is the answer. What denies an answer ("It is not 12") gives none, unless the gold denies, too.
     """
     answer = answer[:_LONGEST]
+    if _DENIED.search(answer) and not any(map(_DENIED.search, golds)):
+        return exact_match(answer, golds)
+    if metric == "numeric":
+        answer = answer.rpartition("=")[2]
     if metric == "numeric" and _NUMBER.search(answer):
         number, units = _only_number(answer), _units(" ".join(golds))
         known = [parse_number(gold) for gold in golds]
@@ -97,7 +107,8 @@ def answered(task: Task, final: Final, judge: Callable[[str], bool] | None) -> E
     if judge is not None and scenario.answerable:
         right = judge(final.text)
         said = str(int(right))
-    cited = len(final.sources) <= MOST_CITED and not set(final.sources).isdisjoint(scenario.answer_sections)
+    most = max(MOST_CITED, len(scenario.answer_sections))
+    cited = len(final.sources) <= most and not set(final.sources).isdisjoint(scenario.answer_sections)
     outcome = "wrong" if not right else "cited" if cited else "uncited"
     return Ended(outcome, metric=metric, judge=said, sources=final.sources)
 

@@ -40,7 +40,7 @@ class LegalRow:
 
 
 class RowsSource:
-    """Questions of files over one library. Each of the gold sections counts as a right citation."""
+    """Questions of files over one library. The gold sections prove the answer."""
 
     def __init__(self, name: str, library: Library, rows: Iterable[LegalRow], where: str) -> None:
         """Take the rows, in the order in which they are indexed.

@@ -1,239 +1,254 @@
-"""`Asker` draws questions about a generated body of law: they need one to four reads, and may avoid the law's words."""
+"""Questions about generated law are drawn from its facts, each with its answer and the sections that prove it."""
 
 import random
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import date, timedelta
+from itertools import cycle
+from typing import Any
 
-from agent_envs.datasets.world.lookup import Lookup
 from agent_envs.envs.legal_search.dates import WEEKDAYS, date_forms, written_date
 from agent_envs.envs.legal_search.generated import GeneratedQuestion
 from agent_envs.envs.legal_search.library import Library
-from agent_envs.envs.legal_search.statute_facts import OCCASIONS, SIZES, Chapter, Law, Rule
-from agent_envs.envs.legal_search.statute_parts import Activity, amount_forms, parts
-from agent_envs.envs.legal_search.statute_trails import Provision, Trail, trace_fee, trace_fine, trace_rule
+from agent_envs.envs.legal_search.statute_facts import Chapter, Law, Rule
+from agent_envs.envs.legal_search.statute_parts import Group, amount_forms, parts, with_article
+from agent_envs.envs.legal_search.statute_trails import Facts, Trail, letter, trace_fine, trace_rule
 
-_SEVERAL = ("definition", "reference", "exception", "amendment", "deadline", "comparison")
-CELLS = {1: ("lookup",), 2: _SEVERAL, 3: _SEVERAL, 4: tuple(kind for kind in _SEVERAL if kind != "exception")}
-KINDS = ("lookup", *_SEVERAL)
-_TRIES = 40
+# How many sections a question of each kind may need, and how often a kind is drawn.
+CELLS = {
+    "amount": (1, 2, 3, 4, 5, 6),
+    "deadline": (2, 3, 4, 5, 6),
+    "fine": (4, 5, 6),
+    "comparison": (3, 4, 5, 6),
+    "term": (1,),
+}
+KINDS = tuple(CELLS)
+_OFTEN = {"amount": 6, "deadline": 2, "fine": 2, "comparison": 2, "term": 1}
+# How many of twenty questions need 1, 2, ... 6 sections, where all are wanted.
+_SPREAD = {1: 2, 2: 4, 3: 5, 4: 4, 5: 3, 6: 2}
+_BY_NOUN = 0.4  # how often a question calls the business what the law calls it
+_DRAWS = 300  # of one question; a small law may hold none
 
 
 @dataclass(frozen=True, slots=True)
-class _Draft:
+class Draft:
+    """A question before it is known which sections are removed."""
+
+    kind: str
     text: str
     answers: tuple[str, ...]
     trail: Trail
-    metric: str = "numeric"
+    metric: str
+    chapter: str
+
+    @property
+    def reads(self) -> int:
+        """How many sections it needs."""
+        return len(self.trail.queries)
 
 
 class Asker:
-    """Draws questions, each kind only once on the same provisions; first those that lose a section, then the others."""
+    """Draws questions about one law in one of the two sets of wordings.
 
-    def __init__(self, rng: random.Random, law: Law, library: Library, paraphrase: float) -> None:
-        """Take the law, its sections before any is removed, and how readily questions avoid the law's words."""
-        self.removed = set[str]()
-        self._rng, self._law, self._library, self._paraphrase = rng, law, library, paraphrase
-        self._lookup = Lookup(library.corpus.passages)
-        self._asked = set[tuple[str, ...]]()
-        self._rules: dict[str, list[Rule]] = {}
-        for rule in (rule for chapter in law.chapters for rule in chapter.rules):
-            self._rules.setdefault(shape(rule), []).append(rule)
-        self._makers: dict[str, Callable[[int], _Draft | None]] = {
-            "lookup": self._lookup_question, "definition": self._definition, "reference": self._reference,
-            "exception": self._exception, "amendment": self._amendment, "deadline": self._deadline,
-            "comparison": self._comparison,
-        }  # fmt: skip
+    Attributes:
+        removed: the sections that were taken out for questions without an answer.
+    """
 
-    def ask(
-        self, reads: Iterable[int], kinds: Sequence[str], answerable: int, unanswerable: int
-    ) -> tuple[GeneratedQuestion, ...]:
-        """Return questions spread evenly over numbers of reads and then kinds; fewer where the law holds no more."""
-        cells = {number: [kind for kind in CELLS[number] if kind in kinds] for number in reads}
-        blanks = self._drafts(cells, unanswerable, remove=True)
-        rest = self._drafts(cells, answerable, remove=False)
-        found = []
-        for kind, reads_needed, draft in [*blanks, *rest]:
-            evidence = draft.trail.evidence(self._library, self.removed)
-            answers = draft.answers if kind != "unanswerable" else ()
-            found.append(GeneratedQuestion(draft.text, answers, kind, reads_needed, *evidence, draft.metric))
-        self._rng.shuffle(found)
-        return tuple(found)
+    def __init__(self, rng: random.Random, law: Law, whole: Library, wording: str) -> None:
+        """Take the law, its library with nothing removed, and the name of the wordings."""
+        self._rng, self._law, self._whole, self._wording = rng, law, whole, wording
+        self._words: dict[str, Any] = parts().ask[wording]
+        self.removed: set[str] = set()
 
-    def _drafts(self, cells: dict[int, list[str]], count: int, *, remove: bool) -> list[tuple[str, int, _Draft]]:
-        rows = [[(kind, reads) for kind in self._rng.sample(kinds, len(kinds))] for reads, kinds in cells.items()]
-        self._rng.shuffle(rows)
-        found: list[tuple[str, int, _Draft]] = []
-        while any(rows) and len(found) < count:
-            for row in rows:
-                if row and len(found) < count:
-                    kind, reads = row.pop(0)
-                    draft = self._draw(kind, reads, remove)
-                    if draft:
-                        found.append(("unanswerable" if remove else kind, reads, draft))
-                        row.append((kind, reads))
-        return found
+    def ask(self, reads: tuple[int, ...], kinds: tuple[str, ...], count: int, blanks: int) -> tuple[GeneratedQuestion, ...]:
+        """Return questions with different texts, the last `blanks` of them without an answer, in random order."""
+        drafts: dict[str, Draft] = {}
+        wanted = [number for number in reads for _ in range(_SPREAD[number])]
+        self._rng.shuffle(wanted)
+        turns = cycle(wanted)
+        misses = 0
+        while len(drafts) < count + blanks and misses < len(set(wanted)) * 3:
+            draft = self._draw(next(turns), kinds, drafts)
+            if draft:
+                drafts[draft.text] = draft
+            misses = 0 if draft else misses + 1
+        rows = list(drafts.values())
+        lost = self._remove(rows, blanks)
+        rows = [row for place, row in enumerate(rows) if place in lost or not self.removed & set(row.trail.queries)]
+        questions = [self._question(row) for row in rows]
+        self._rng.shuffle(questions)
+        return tuple(questions)
 
-    def _draw(self, kind: str, reads: int, remove: bool) -> _Draft | None:
-        for _ in range(_TRIES):
-            draft = self._makers[kind](reads)
-            if draft is None or not self._is_sound(draft, reads):
-                continue
-            rests_on = (kind, *sorted(row.id for row in draft.trail.provisions))
-            if rests_on in self._asked or (remove and not draft.trail.removable):
-                continue
-            if remove:
-                self.removed.add(self._rng.choice(draft.trail.removable))
-            self._asked.add(rests_on)
-            return draft
+    def _draw(self, reads: int, kinds: tuple[str, ...], drafts: dict[str, Draft]) -> Draft | None:
+        able = [kind for kind in kinds if reads in CELLS[kind]]
+        while able:
+            kind = self._rng.choices(able, [_OFTEN[kind] for kind in able])[0]
+            for _ in range(_DRAWS):
+                draft = self.draft(kind, self._rng.choice(self._law.chapters))
+                if draft and draft.reads == reads and draft.text not in drafts:
+                    return draft
+            able.remove(kind)
         return None
 
-    def _is_sound(self, draft: _Draft, reads: int) -> bool:
-        rows = draft.trail.provisions
-        if len({row.section for row in rows}) != reads or draft.answers[0] in draft.text.replace("?", " ").split():
-            return False
-        return not any(row.section in self.removed for row in rows) and all(map(self._is_found, rows))
+    def _remove(self, rows: list[Draft], blanks: int) -> set[int]:
+        """Take out a section each for some questions that no other question needs; return the places of the questions."""
+        lost: set[int] = set()
+        for place in range(len(rows) - 1, -1, -1):
+            if len(lost) == blanks:
+                break
+            others = {section for other, row in enumerate(rows) if other != place for section in row.trail.queries}
+            free = [section for section in rows[place].trail.removable if section not in others]
+            if free:
+                self.removed.add(self._rng.choice(free))
+                lost.add(place)
+        return lost
 
-    def _is_found(self, row: Provision) -> bool:
-        below = self._library.below(row.section)
-        return not row.query or any(self._lookup.finds(row.query, section.id) for section in below)
+    def _question(self, draft: Draft) -> GeneratedQuestion:
+        support, steps = draft.trail.evidence(self._whole, self.removed)
+        gone = bool(self.removed & set(draft.trail.queries))
+        return GeneratedQuestion(
+            text=draft.text,
+            answers=() if gone else draft.answers,
+            kind="unanswerable" if gone else draft.kind,
+            reads=draft.reads,
+            chapter=draft.chapter,
+            support=support,
+            steps=steps,
+            metric=draft.metric,
+            lines=() if gone else tuple(draft.trail.lines),
+        )
 
-    def _word(self, other: str, plain: str) -> str:
-        """Return other words than the law's, or the law's."""
-        return other if self._rng.random() < self._paraphrase else plain
-
-    def _who(self, activity: Activity) -> str:
-        return self._word(activity.who, f"the holder of a licence for the {activity.noun}")
-
-    def _size(self, chapter: Chapter, size: int) -> str:
-        low, high = chapter.bounds
-        ranges = ((max(2, low // 2), low - 1), (low, high - 1), (high, 2 * high))
-        units = self._rng.randint(*ranges[size])
-        return self._word(chapter.activity.has, f"has {{n}} {chapter.activity.unit}").format(n=units)
-
-    def _relief(self, rule: Rule) -> str:
-        assert rule.relief is not None
-        if rule.relief.group is None:
-            return self._size(rule.chapter, 0)
-        return self._word(rule.relief.group.asks, f"is {rule.relief.group.noun}")
-
-    def _asks(self, rule: Rule) -> str:
-        return self._word(self._rng.choice(rule.kind.asks), rule.kind.plain)
-
-    def _put(self, activity: Activity, details: Sequence[str], question: str) -> str:
-        """Return a question about a person with details: named in it, or in a sentence before it."""
-        who, start = self._who(activity), f"Under the law of {self._law.name},"
-        if not details:
-            asked = question.format(who=who)
-            return f"{start} {asked[0].lower()}{asked[1:]}"
-        return f"{start} take {who}; this person {' and '.join(details)}. {question.format(who='this person')}"
-
-    def _pick(self, *shapes: str, event: bool = False) -> Rule | None:
-        rules = [rule for name in shapes for rule in self._rules.get(name, ()) if rule.kind.event or not event]
-        return self._rng.choice(rules) if rules else None
-
-    def _amount(self, rule: Rule, details: Sequence[str], trail: Trail) -> _Draft:
-        text = self._put(rule.chapter.activity, details, self._asks(rule))
-        return _Draft(text, amount_forms(trail.value, rule.kind.unit), trail)
-
-    def _lookup_question(self, reads: int) -> _Draft | None:
-        rule = self._pick("plain")
-        return self._amount(rule, (), trace_rule(rule)) if rule else None
-
-    def _definition(self, reads: int) -> _Draft | None:
-        chapter, late = self._rng.choice(self._law.chapters), self._rng.random() < 0.5
-        occasion, size = self._rng.randrange(len(OCCASIONS)), self._rng.randrange(len(SIZES))
-        other = ("getting permission for the first time", "having the permission extended")[occasion]
-        what = self._word(other, f"the {OCCASIONS[occasion]} of a licence")
-        when = ", when the money comes in after the due day" if late else ""
-        question = f"How many dollars does {what} cost {{who}}{when}?"
-        text = self._put(chapter.activity, [self._size(chapter, size)], question)
-        trail = trace_fee(self._law, chapter, occasion, size, late=late)
-        return _Draft(text, amount_forms(trail.value, "dollars"), trail)
-
-    def _reference(self, reads: int) -> _Draft | None:
-        if reads == 2:
-            rule = self._pick("referring")
-            return self._amount(rule, (), trace_rule(rule)) if rule else None
-        chapters = [chapter for chapter in self._law.chapters if chapter.offences]
-        if not chapters:
-            return None
-        rule, name = self._rng.choice(self._rng.choice(chapters).offences)
-        again = ", and does so again within a year" if reads == 4 else ""
-        time = " the second time" if again else ""
-        breach = self._word(rule.kind.breach, f"breaches the rule on {rule.kind.heading.lower()}")
-        question = f"What is the most, in dollars, that {{who}} can be fined{time}?"
-        trail = trace_fine(self._law, rule, name, repeated=reads == 4)
-        text = self._put(rule.chapter.activity, [f"{breach}{again}"], question)
-        return _Draft(text, amount_forms(trail.value, "dollars"), trail)
-
-    def _exception(self, reads: int) -> _Draft | None:
-        rule = self._pick("group" if reads == 2 else "minor")
-        return self._amount(rule, [self._relief(rule)], trace_rule(rule, relieved=True)) if rule else None
-
-    def _amendment(self, reads: int) -> _Draft | None:
-        rule = self._pick(("amended plain", "amended group", "amended minor")[reads - 2])
-        if rule is None or rule.amendment is None:
-            return None
-        days = self._rng.randint(0, 1000) if self._rng.random() < 0.6 else -self._rng.randint(1, 500)
-        when = rule.amendment.since + timedelta(days=days)
-        details = [self._relief(rule)] if reads > 2 else []
-        details.append(f"{self._word('faced this on', 'has a matter that arose on')} {written_date(when)}")
-        return self._amount(rule, details, trace_rule(rule, relieved=reads > 2, when=when))
-
-    def _deadline(self, reads: int) -> _Draft | None:
-        mailed = reads > 2 and self._rng.random() < 0.5
-        shapes = {1: ("plain",), 2: ("group", "referring"), 3: ("minor",)}[reads - 1 - mailed]
-        rule = self._pick(*shapes, event=True)
-        if rule is None:
-            return None
-        law, relieved = self._law, bool(rule.relief)
-        trail = trace_rule(rule, relieved=relieved)
-        start = date(2020, 1, 1) + timedelta(days=self._rng.randrange(1800))
-        received = start + timedelta(days=law.post_days if mailed else 0)
-        if mailed:
-            trail.provisions.append(Provision(law.post_id, "Service by post", is_operative=False))
-        trail.provisions.append(Provision(law.counting_id, "Counting of periods", is_operative=False))
-        how = " ".join(filter(None, ("is mailed" if mailed else "is handed over", rule.kind.to)))
-        day = f"{WEEKDAYS[start.weekday()]} {written_date(start)}"
-        question = f"{rule.kind.event} {how} on {day}. What is the last day {rule.kind.act}?"
-        text = self._put(rule.chapter.activity, [self._relief(rule)] if relieved else [], question)
-        return _Draft(text, date_forms(law.last_day(received, trail.value)), trail, "em")
-
-    def _side(self, key: str, reads: int) -> tuple[Rule, str, Trail] | None:
-        shapes = {1: ("plain",), 2: ("group", "referring"), 3: ("minor",)}[reads]
-        rules = [rule for name in shapes for rule in self._rules.get(name, ()) if rule.kind.key == key]
+    def draft(self, kind: str, chapter: Chapter, rule: Rule | None = None, named: bool | None = None) -> Draft | None:
+        """Return a question of a kind about a chapter, perhaps about one rule and of one holder; None if none came of it."""
+        if kind == "term":
+            return self._term(chapter)
+        pool = [rule] if rule else chapter.rules
+        rules = [rule for rule in pool if self._fits(kind, rule)]
         if not rules:
             return None
-        rule = self._rng.choice(rules)
-        detail = f" (one who {self._relief(rule)})" if rule.relief else ""
-        return rule, f"{self._who(rule.chapter.activity)}{detail}", trace_rule(rule, relieved=bool(rule.relief))
+        chosen = self._rng.choice(rules)
+        if kind == "comparison":
+            return self._comparison(chosen)
+        facts = self._facts(kind, chosen, self._rng.random() < 0.5 if named is None else named)
+        return {"amount": self._amount, "deadline": self._deadline, "fine": self._fine}[kind](chosen, facts)
 
-    def _comparison(self, reads: int) -> _Draft | None:
-        kind = self._rng.choice(parts().rules)
-        left = self._rng.randint(max(1, reads - 3), min(3, reads - 1))
-        one, other = self._side(kind.key, left), self._side(kind.key, reads - left)
-        if one is None or other is None or one[0].chapter is other[0].chapter or one[2].value == other[2].value:
+    @staticmethod
+    def _fits(kind: str, rule: Rule) -> bool:
+        if kind == "deadline":
+            return bool(rule.kind.event) and not rule.amendment
+        if kind == "fine":
+            return bool(rule.offence)
+        return kind == "amount" or not rule.amendment
+
+    def _facts(self, kind: str, rule: Rule, named: bool) -> Facts:
+        """Return what is told of a case: all that its rule depends on, and sometimes more."""
+        rng, chapter = self._rng, rule.chapter
+        when = self._matter(rule) if kind == "amount" and (rule.amendment or rng.random() < 0.1) else None
+        if named:
+            return Facts.of(rng.choice(chapter.holders), when)
+        is_fine = kind == "fine"
+        told_size = rule.sizes or is_fine or rng.random() < 0.3
+        size = rng.randint(3, chapter.bounds[1] + 12) if told_size else None
+        idle = rng.randint(1, size // 2) if size and size > 3 and rng.random() < 0.4 else 0
+        group = self._group(rule) if not is_fine and rng.random() < 0.6 else None
+        dated = rule.early or rule.recent or (rule.amendment and rule.amendment.later)
+        granted = None if is_fine or not (dated or rng.random() < 0.15) else self._licensed(rule)
+        return Facts(chapter, size, idle, group, granted, when)
+
+    def _group(self, rule: Rule) -> tuple[Group, bool]:
+        own = [group for group, _ in rule.groups] if self._rng.random() < 0.8 else []
+        return self._rng.choice(own or parts().groups), self._rng.random() < 0.35
+
+    def _matter(self, rule: Rule) -> date:
+        start = rule.amendment.since if rule.amendment else date(2017, 1, 1)
+        return start + timedelta(days=self._rng.randint(-500, 1100))
+
+    def _licensed(self, rule: Rule) -> date:
+        turns = [row[0] for row in (rule.early, rule.recent) if row]
+        turn = self._rng.choice(turns) if turns else date(2011, 1, 1)
+        return turn + timedelta(days=self._rng.randint(-1200, 1200))
+
+    def _amount(self, rule: Rule, facts: Facts) -> Draft:
+        trail = trace_rule(self._law, rule, facts)
+        question = self._rng.choice(rule.kind.first if self._wording == "first" else rule.kind.second)
+        text = self._put(facts, question)
+        return Draft("amount", text, amount_forms(trail.value, rule.kind.unit), trail, "numeric", rule.chapter.id)
+
+    def _deadline(self, rule: Rule, facts: Facts) -> Draft:
+        law, rng = self._law, self._rng
+        trail = trace_rule(law, rule, facts)
+        start = date(2020, 1, 1) + timedelta(days=rng.randrange(1800))
+        posted = rng.random() < 0.5
+        trail.read(rule.id, letter(rule.paragraphs, "counted"))
+        if posted:
+            trail.read(law.post_id, "a")
+        trail.read(law.counting_id, "a", "b")
+        received = start + timedelta(days=law.post_days if posted else 0)
+        slots = {
+            "event": rule.kind.event,
+            "act": rule.kind.act,
+            "sent": self._words["posted" if posted else "handed"],
+            "day": f"{WEEKDAYS[start.weekday()]} {written_date(start)}",
+        }
+        question = rng.choice(self._words["deadline"])
+        for name, value in slots.items():  # the event holds {who}, which is put in later
+            question = question.replace(f"{{{name}}}", value)
+        answers = date_forms(law.last_day(received, trail.value))
+        return Draft("deadline", self._put(facts, question), answers, trail, "em", rule.chapter.id)
+
+    def _fine(self, rule: Rule, facts: Facts) -> Draft:
+        years = self._rng.randint(2, 8) if self._rng.random() < 0.5 else None
+        trail = trace_fine(self._law, rule, facts, years)
+        question = self._rng.choice(self._words["fine"]).replace("{breach}", rule.kind.breach[0])
+        text = self._put(facts, question)
+        if years is not None:
+            text = self._words["again"].format(k=years) + text
+        return Draft("fine", text, amount_forms(trail.value, "dollars"), trail, "numeric", rule.chapter.id)
+
+    def _comparison(self, rule: Rule) -> Draft | None:
+        one, other = self._rng.sample(rule.chapter.holders, 2)
+        first, second = (trace_rule(self._law, rule, Facts.of(holder)) for holder in (one, other))
+        if first.value == second.value:
             return None
-        trail = Trail(abs(one[2].value - other[2].value))
-        for _, _, side in (one, other):
-            trail.extend(side)
-        noun = self._word(kind.noun, f"what the rule on {kind.heading.lower()} gives")
-        start = f"Under the law of {self._law.name},"
-        if self._rng.random() < 0.75:
-            unit = "percentage points" if kind.unit == "percent" else kind.unit
-            text = f"{start} by how many {unit} do {one[1]} and {other[1]} differ in {noun}?"
-            return _Draft(text, amount_forms(trail.value, kind.unit), trail)
-        winner = max(one, other, key=lambda side: side[2].value)
-        text = f"{start} who has the larger figure for {noun}: {one[1]} or {other[1]}?"
-        activity = winner[0].chapter.activity
-        names = (winner[1], winner[1].partition(" (")[0], activity.who, activity.noun, activity.heading)
-        return _Draft(text, tuple(dict.fromkeys(names)), trail, "em")
+        trail = Trail(abs(first.value - second.value))
+        trail.read(one.id, query=one.name)
+        trail.read(other.id, query=other.name)
+        trail.extend(first)
+        trail.extend(second)
+        units = "percentage points" if rule.kind.unit == "percent" else rule.kind.unit
+        question = self._rng.choice(self._words["comparison"])
+        text = question.format(one=one.name, other=other.name, units=units, noun=rule.kind.noun)
+        return Draft("comparison", text, amount_forms(trail.value, rule.kind.unit), trail, "numeric", rule.chapter.id)
 
+    def _term(self, chapter: Chapter) -> Draft:
+        trade, trail = chapter.trade, Trail()
+        words = f"{chapter.province} {trade.heading} Definitions"
+        trail.read(chapter.definitions_id, "a", query=words, removable=True)
+        text = self._rng.choice(self._words["term"]).format(province=chapter.province, means=trade.means)
+        return Draft("term", text, (trade.noun, trade.heading), trail, "em", chapter.id)
 
-def shape(rule: Rule) -> str:
-    """Return which provisions make up a rule: "plain", "referring", "group" or "minor", each perhaps "amended"."""
-    name = "referring" if rule.target else "plain"
-    if rule.relief:
-        name = "group" if rule.relief.group else "minor"
-    return f"amended {name}" if rule.amendment else name
+    def _put(self, facts: Facts, question: str) -> str:
+        """Return a question about a holder of the register by name, or about somebody of whom it tells the facts."""
+        rng, words = self._rng, self._words
+        when = rng.choice(words["when"]).format(day=written_date(facts.when)) if facts.when else ""
+        if facts.holder:
+            text = question.replace("{who}", facts.holder.name)
+            return f"{when}{text[0].upper()}{text[1:]}"
+        trade = facts.chapter.trade
+        by_noun = rng.random() < _BY_NOUN
+        who = words["owner"].format(a_noun=with_article(trade.noun)) if by_noun else trade.who
+        if facts.size is not None:
+            who = rng.choice(words["who"]).format(who=who, n=facts.size, unit=trade.unit)
+        details = "; ".join(self._details(facts))
+        text = question.replace("{who}", f"{who} ({details})" if details else who)
+        place = words["place"].format(province=facts.chapter.province)
+        return f"{when}{place}{text[0].lower()}{text[1:]}"
+
+    def _details(self, facts: Facts) -> Iterator[str]:
+        if facts.idle:
+            yield self._words["idle"].format(idle=facts.idle)
+        if facts.group:
+            group, excepted = facts.group
+            yield (group.first if self._wording == "first" else group.second)[excepted]
+        if facts.granted:
+            yield self._words["granted"].format(day=written_date(facts.granted))

@@ -18,16 +18,16 @@ from agent_envs.envs.legal_search.tools import FAULTS
 REWARDS = ("segmented", "art_e")
 MARGIN = 0.01  # how far below its upper end a band stops, so that no two bands share a point
 
-# Weights of ART-E (OpenPipe/ART, examples/art-e/art_e/rollout.py); `fewer_searches` is the paper's, `near_format` a step
-# between ART-E's kinds of format errors.
+# Weights of ART-E (OpenPipe/ART, examples/art-e/art_e/rollout.py), but that fewer turns and searches, which the paper names,
+# fill what citations leave of its band [1, 2]. `near_format` is a step between ART-E's kinds of format errors.
 WEIGHTS = {
     "found": 0.1,
     "read": 0.1,
     "valid_reads": 0.1,
     "citation": 0.3,
     "concise": 0.1,
-    "fewer_turns": 0.1,
-    "fewer_searches": 0.1,
+    "fewer_turns": 0.3,
+    "fewer_searches": 0.3,
     "near_format": 0.1,
 }
 # The floor of each segment's part of its band, the width of that part, and the inner terms that count in it.
@@ -91,9 +91,9 @@ _DOCS = {
     "found": "share of the gold sections that a search or a read brought up",
     "read": "share of the gold sections that were read",
     "valid_reads": "something was read, and no read was of an ID or page that is not there",
-    "citation": "the answer cites a section that holds it",
-    "concise": "the weight over the number of cited sections",
-    "fewer_turns": "the weight times the share of the turns that were not taken",
+    "citation": "share of the sections that prove the answer which it cites",
+    "concise": "share of the cited sections which prove the answer",
+    "fewer_turns": "the weight times the share of the turns but the answer's that were not taken",
     "fewer_searches": "the weight times the share of the searches that were not made",
     "near_format": "0 for what cannot be parsed, 1 for an unknown tool, 2 for wrong or missing arguments or no call",
 }
@@ -129,13 +129,14 @@ def _shares(trajectory: Trajectory, ended: Ended, scenario: LegalScenario, limit
     evidence = Evidence.of(trajectory)
     gold = scenario.gold_sections
     seen = evidence.found | evidence.read
+    proving = set(scenario.answer_sections) & set(ended.sources)
     return {
         "found": sum(name in seen for name in gold) / max(len(gold), 1),
         "read": sum(name in evidence.read for name in gold) / max(len(gold), 1),
         "valid_reads": float(evidence.reads > 0 and not evidence.invalid_reads),
-        "citation": 1.0,
-        "concise": 1 / max(len(ended.sources), 1),
-        "fewer_turns": max(0.0, 1 - len(trajectory.turns) / limits.turns),
+        "citation": len(proving) / max(len(scenario.answer_sections), 1),
+        "concise": len(proving) / max(len(ended.sources), 1),
+        "fewer_turns": max(0.0, 1 - (len(trajectory.turns) - 1) / max(limits.turns - 1, 1)),
         "fewer_searches": max(0.0, 1 - evidence.searches / max(limits.searches, 1)),
         "near_format": float((0, 1, 2, 2)[FAULTS.index(ended.fault)]) if ended.fault in FAULTS else 0.0,
     }

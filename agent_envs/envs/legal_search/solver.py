@@ -8,7 +8,17 @@ from agent_envs.core.env import Episode, TurnEnv
 from agent_envs.envs.legal_search.env import LegalSearch
 from agent_envs.envs.legal_search.outcomes import scenario_of
 from agent_envs.envs.legal_search.tasks import ABSTAIN, LegalStep
-from agent_envs.envs.legal_search.tools import ANSWER, KEYWORD, READ, SEMANTIC, Read, Search, read_turn, rendered
+from agent_envs.envs.legal_search.tools import (
+    ANSWER,
+    KEYWORD,
+    MOST_SOURCES,
+    READ,
+    SEMANTIC,
+    Read,
+    Search,
+    read_turn,
+    rendered,
+)
 from agent_envs.grading.text_answers import exact_match
 from agent_envs.wrappers.turns import allowance
 
@@ -39,7 +49,7 @@ def next_action(env: TurnEnv) -> str:
         text = rendered(READ, core.protocol, section_id=step.section)
         return f"<think>This section is to be read.</think>\n{text}"
     answer = _gold(episode) if scenario.answerable else ABSTAIN
-    sources = list(scenario.answer_sections[:1])
+    sources = list(scenario.answer_sections[:MOST_SOURCES])
     if prefill:
         return rendered(ANSWER, "tags", answer=answer, sources=sources)
     text = rendered(ANSWER, core.protocol, answer=answer, sources=sources)

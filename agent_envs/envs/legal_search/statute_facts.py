@@ -3,111 +3,171 @@
 import random
 from dataclasses import dataclass, field
 from datetime import date, timedelta
+from itertools import combinations
 
-from agent_envs.envs.legal_search.statute_parts import Activity, Group, RuleKind, parts
+from agent_envs.envs.legal_search.statute_parts import Group, RuleKind, Trade, parts
 
 SIZES = ("minor", "intermediate", "major")
-OCCASIONS = ("grant", "renewal")
 CLASSES = "ABCDE"
-_RELIEF_SHARE, _MINOR_SHARE, _AMENDED_SHARE, _REFERRING_SHARE = 0.36, 0.4, 0.22, 0.45
+_SIZED, _EARLY, _RECENT, _LIMITED, _REFERRING, _AMENDED = 0.7, 0.65, 0.5, 0.9, 0.34, 0.25
+_GROUPS = (1, 1, 2, 2, 2)  # how many groups a rule treats differently, drawn from
+_LATER, _IDLE, _IN_GROUP, _EXCEPTED = 0.6, 0.5, 0.75, 0.35
 _DELTAS = {
-    "days": (2, 3, 4, 5, 6, 7), "hours": (1, 2, 3), "months": (1, 2), "years": (1,),
+    "days": (2, 3, 4, 5), "hours": (1, 2, 3), "months": (1, 2), "years": (1,),
     "dollars": (10, 20, 30), "percent": (3, 4, 6),
 }  # fmt: skip
-
-
-@dataclass(eq=False, slots=True)
-class Relief:
-    """A section that changes a rule's amount for some holders: for a group, or (None) for minor businesses."""
-
-    group: Group | None
-    delta: int
-    id: str = ""
+_STEPS = {"indemnity": 100}  # how many times larger the changes of a large sum are
 
 
 @dataclass(eq=False, slots=True)
 class Amendment:
-    """A section of a later Act that replaces a rule's amount for matters from a day on."""
+    """A section of a later Act that replaces a rule's amount for matters from a day on.
+
+    Attributes:
+        licensed_before, later: for licences granted before a day, the later day from which it counts; None where it is one.
+    """
 
     value: int
     since: date
+    licensed_before: date | None = None
+    later: date | None = None
     id: str = ""
 
 
 @dataclass(eq=False, slots=True)
 class Rule:
-    """A section that fixes one amount, directly or by referring to another rule of its chapter.
+    """A section that fixes one amount, directly or by referring to the same rule of another trade, and varies it.
 
     Attributes:
-        value: the amount as the section has it, without relief and amendment.
-        target: the rule that it refers to, from which `value` differs by `delta`.
+        value: the amount of paragraph (a), whatever varies it.
+        target: the rule whose paragraph (a) it refers to, from which `value` differs.
+        sizes, groups: the sizes of business, and the groups, for which the amount changes, each with the change.
+        early, recent: the day before which, and from which on, a licence was granted for which it changes.
+        limit: the most that all increases (or with `limits_reductions` all reductions) come to; None for no limit.
+        offence: the class of an offence against it; "" for none.
     """
 
     kind: RuleKind
     chapter: "Chapter"
     value: int
-    relief: Relief | None = None
-    amendment: Amendment | None = None
     target: "Rule | None" = None
-    delta: int = 0
+    amendment: Amendment | None = None
+    sizes: dict[str, int] = field(default_factory=dict)
+    groups: tuple[tuple[Group, int], ...] = ()
+    early: tuple[date, int] | None = None
+    recent: tuple[date, int] | None = None
+    limit: int | None = None
+    limits_reductions: bool = False
+    offence: str = ""
     id: str = ""
+
+    @property
+    def changes(self) -> list[int]:
+        """The changes of its provisos."""
+        dated = [row[1] for row in (self.early, self.recent) if row]
+        return [*self.sizes.values(), *(change for _, change in self.groups), *dated]
+
+    @property
+    def paragraphs(self) -> tuple[str, ...]:
+        """What its paragraphs are about, in their order."""
+        there = {
+            "amount": True,
+            **dict.fromkeys(self.sizes, True),
+            **{group.noun: True for group, _ in self.groups},
+            "early": self.early,
+            "recent": self.recent,
+            "limit": self.limit is not None,
+            "amended": self.amendment,
+            "offence": self.offence,
+            "counted": self.kind.event,
+        }
+        return tuple(name for name, present in there.items() if present)
+
+    def varied(self, base: int, changes: list[int]) -> int:
+        """Return what an amount comes to with some of the changes, held to the limit."""
+        more = sum(change for change in changes if change > 0)
+        less = -sum(change for change in changes if change < 0)
+        if self.limit is not None:
+            more, less = (more, min(less, self.limit)) if self.limits_reductions else (min(more, self.limit), less)
+        return base + more - less
+
+
+@dataclass(eq=False, slots=True)
+class Holder:
+    """An entry of the register: a business, and a special condition that replaces the amount of one rule for it."""
+
+    name: str
+    chapter: "Chapter"
+    size: int
+    idle: int
+    granted: date
+    group: tuple[Group, bool] | None
+    special: tuple[Rule, int]
+    id: str = ""
+
+    @property
+    def paragraphs(self) -> tuple[str, ...]:
+        """What its paragraphs are about, in their order."""
+        return ("trade", "size", "granted", *(("group",) if self.group else ()), "special")
 
 
 @dataclass(eq=False, slots=True)
 class Chapter:
-    """The law of one activity.
+    """The law of one trade in one province.
 
     Attributes:
-        bounds: from how many units on a business is intermediate, and major.
-        fees: by (place in `OCCASIONS`, place in `SIZES`), in units of the fee or in dollars.
-        offences: duties of the chapter and the class of an offence against each.
-        definitions_id, fees_id, offences_id: the sections of these.
+        bounds: from how many units on a business is no longer minor, and major.
+        counts_idle: whether units that are out of use are counted.
     """
 
-    activity: Activity
+    trade: Trade
+    province: str
     bounds: tuple[int, int]
-    in_units: bool
-    fees: dict[tuple[int, int], int]
-    id: str = ""
+    counts_idle: bool
     rules: list[Rule] = field(default_factory=list)
-    offences: list[tuple[Rule, str]] = field(default_factory=list)
+    holders: list[Holder] = field(default_factory=list)
+    id: str = ""
     definitions_id: str = ""
-    fees_id: str = ""
-    offences_id: str = ""
+
+    def counted(self, size: int, idle: int) -> str:
+        """Return the size of a business with so many units, some of them out of use."""
+        count = size if self.counts_idle else size - idle
+        return SIZES[sum(count >= bound for bound in self.bounds)]
 
 
 @dataclass(eq=False, slots=True)
 class Law:
-    """A whole body of law; the ids of its general sections are given when it is drafted.
+    """The law of several provinces; the ids of its general sections are given when it is drafted.
 
     Attributes:
-        acts: when each amending Act was passed, and its amended rules.
         counts_first_day: whether a period includes the day of the event that starts it.
         rest_days: weekdays on which no period ends.
         post_days: on which day after its posting a document counts as received.
-        unit: dollars of one unit of a fee.
-        late_percent, repeat_percent: the increase of a sum paid late, and of a fine for a repeated offence.
-        repeat_years: how long an earlier offence counts.
-        scale: the fine of each class.
+        unit: dollars of one unit of a fine.
+        scale: the units of each class of offences.
+        repeat_percent, repeat_years: the increase for a repeated offence, and how long an earlier one counts.
     """
 
-    name: str
+    provinces: tuple[str, ...]
     chapters: list[Chapter]
-    acts: list[tuple[date, list[Rule]]]
     counts_first_day: bool
     rest_days: tuple[int, ...]
     post_days: int
     unit: int
-    late_percent: int
+    scale: tuple[int, ...]
     repeat_percent: int
     repeat_years: int
-    scale: tuple[int, ...]
     counting_id: str = ""
     post_id: str = ""
-    unit_id: str = ""
-    late_id: str = ""
-    repeat_id: str = ""
     scale_id: str = ""
+    unit_id: str = ""
+    repeat_id: str = ""
+    group_ids: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def rules(self) -> list[Rule]:
+        """All rules, chapter by chapter."""
+        return [rule for chapter in self.chapters for rule in chapter.rules]
 
     def last_day(self, received: date, days: int) -> date:
         """Return the last day of a period that starts with an event on a day."""
@@ -117,69 +177,110 @@ class Law:
         return day
 
 
-def draw_law(rng: random.Random, name: str, chapters: int, rules: int) -> Law:
-    """Draw a body of law with so many chapters on trades and so many rules in each."""
-    drawn = [_chapter(rng, activity, rules) for activity in rng.sample(parts().activities, chapters)]
-    years = sorted(rng.sample(range(2009, 2020), 3))
-    acts: list[tuple[date, list[Rule]]] = [(date(year, rng.randint(2, 11), rng.randint(1, 28)), []) for year in years]
-    for rule in (rule for chapter in drawn for rule in chapter.rules):
-        if rng.random() < _AMENDED_SHARE:
-            passed, amended = rng.choice(acts)
-            others = [value for value in rule.kind.values if value != rule.value]
-            rule.amendment = Amendment(rng.choice(others), date(passed.year + 1, rng.choice((1, 4, 7, 10)), 1))
-            amended.append(rule)
-    for chapter in drawn:
-        _refer(rng, chapter)
-    fines = sorted(rng.sample(range(4, 40), len(CLASSES)))
-    return Law(
-        name=name,
-        chapters=drawn,
-        acts=[(passed, amended) for passed, amended in acts if amended],
+def draw_law(rng: random.Random, provinces: tuple[str, ...], trades: int, rules: int, holders: int) -> Law:
+    """Draw the law of provinces with the same trades, and so many rules and register entries in each chapter."""
+    sample = rng.sample(parts().trades, trades)
+    law = Law(
+        provinces=provinces,
+        chapters=[_chapter(rng, trade, province, rules) for province in provinces for trade in sample],
         counts_first_day=rng.random() < 0.5,
-        rest_days=rng.choice(((6,), (5, 6), (4,), (0,))),
+        rest_days=rng.choice(((5, 6), (4, 5), (6, 0), (2, 6))),
         post_days=rng.randint(2, 6),
-        unit=rng.choice((20, 40, 60, 80)),
-        late_percent=rng.choice((5, 10, 15, 20, 25, 30)),
-        repeat_percent=rng.choice((20, 30, 40, 50, 60, 80)),
-        repeat_years=rng.randint(3, 6),
-        scale=tuple(100 * fine for fine in fines),
+        unit=rng.choice((20, 40, 50, 60, 80)),
+        scale=tuple(sorted(rng.sample(range(4, 60), len(CLASSES)))),
+        repeat_percent=rng.choice((50, 100)),
+        repeat_years=rng.choice((3, 4, 5, 6)),
     )
+    _refer(rng, law)
+    names = rng.sample([f"{one} & {other}" for one, other in combinations(parts().surnames, 2)], len(law.chapters) * holders)
+    for chapter in law.chapters:
+        chapter.holders = [_holder(rng, chapter, names.pop()) for _ in range(holders)]
+    return law
 
 
-def _chapter(rng: random.Random, activity: Activity, rules: int) -> Chapter:
-    in_units = rng.random() < 0.5
-    start = rng.randint(4, 15)
-    steps = sorted(rng.sample(range(3, 30), len(OCCASIONS) * len(SIZES)))
-    fees = {
-        (occasion, size): (1 if in_units else 20) * steps[len(OCCASIONS) * size + 1 - occasion]
-        for occasion in range(len(OCCASIONS))
-        for size in range(len(SIZES))
-    }
-    chapter = Chapter(activity, (start, start + rng.randint(6, 24)), in_units, fees)
-    for kind in rng.sample(parts().rules, rules):
-        rule = Rule(kind, chapter, rng.choice(kind.values))
-        if rng.random() < _RELIEF_SHARE:
-            group = None if rng.random() < _MINOR_SHARE else rng.choice(parts().groups)
-            rule.relief = Relief(group, _delta(rng, rule))
-        chapter.rules.append(rule)
-    duties = [rule for rule in chapter.rules if rule.kind.breach]
-    chapter.offences = [(rule, rng.choice(CLASSES)) for rule in rng.sample(duties, min(4, len(duties)))]
+def _chapter(rng: random.Random, trade: Trade, province: str, rules: int) -> Chapter:
+    low = rng.randint(6, 15)
+    chapter = Chapter(trade, province, (low, low + rng.randint(10, 25)), rng.random() < 0.5)
+    kinds = rng.sample(parts().rules, rules)
+    chapter.rules = [_rule(rng, chapter, kind) for kind in sorted(kinds, key=parts().rules.index)]
     return chapter
 
 
-def _delta(rng: random.Random, rule: Rule) -> int:
-    """Return a difference that leaves every amount of the rule's kind above 0."""
-    return int(rng.choice(_DELTAS[rule.kind.unit])) * (1 if rng.random() < 0.5 or rule.kind.unit == "years" else -1)
+def _rule(rng: random.Random, chapter: Chapter, kind: RuleKind) -> Rule:
+    rule = Rule(kind, chapter, rng.choice(kind.values))
+    rule.sizes = {size: _change(rng, kind) for size in ("minor", "major") if rng.random() < _SIZED}
+    groups = rng.sample(parts().groups, rng.choice(_GROUPS))
+    rule.groups = tuple((group, _change(rng, kind)) for group in groups)
+    turn = _day(rng, 2006, 2014)
+    if rng.random() < _EARLY or not rule.changes:
+        rule.early = turn, _change(rng, kind)
+    if rng.random() < _RECENT:
+        rule.recent = turn + timedelta(days=rng.randint(0, 900)), _change(rng, kind)
+    if kind.breach:
+        rule.offence = rng.choice(CLASSES)
+    return rule
 
 
-def _refer(rng: random.Random, chapter: Chapter) -> None:
-    """Let some rules without relief or amendment refer to others of the same unit."""
-    plain = [rule for rule in chapter.rules if not rule.relief and not rule.amendment]
-    targets = set[int]()
-    for rule in plain:
-        others = [row for row in plain if row.kind.unit == rule.kind.unit and row is not rule and row.target is None]
-        if id(rule) not in targets and others and rng.random() < _REFERRING_SHARE:
-            rule.target = rng.choice(others)
-            rule.delta = abs(_delta(rng, rule))
-            rule.value = rule.target.value + rule.delta
-            targets.add(id(rule.target))
+def _change(rng: random.Random, kind: RuleKind) -> int:
+    return rng.choice((-1, 1)) * rng.choice(_DELTAS[kind.unit]) * _STEPS.get(kind.key, 1)
+
+
+def _day(rng: random.Random, first: int, last: int) -> date:
+    return date(rng.randint(first, last), rng.randint(1, 12), rng.randint(1, 28))
+
+
+def _refer(rng: random.Random, law: Law) -> None:
+    """Let rules refer to the same rule of another trade, amend others, and limit what comes of their changes.
+
+    What is referred to lies in an earlier chapter, so that references end, and neither side is amended.
+    """
+    earlier: dict[str, list[Rule]] = {}
+    cited: set[int] = set()
+    for rule in law.rules:
+        pool = [other for other in earlier.get(rule.kind.key, ()) if other.chapter.trade is not rule.chapter.trade]
+        if pool and rng.random() < _REFERRING:
+            rule.target = rng.choice(pool)
+            delta = _change(rng, rule.kind)
+            falls_short = rule.target.value + delta < min(rule.kind.values)
+            rule.value = rule.target.value + (-delta if falls_short else delta)
+            cited.add(id(rule.target))
+        earlier.setdefault(rule.kind.key, []).append(rule)
+    for rule in law.rules:
+        if rule.target is None and id(rule) not in cited and rng.random() < _AMENDED:
+            rule.amendment = _amendment(rng, rule)
+        if rng.random() < _LIMITED:
+            _limit(rng, rule)
+
+
+def _amendment(rng: random.Random, rule: Rule) -> Amendment:
+    value = rng.choice([value for value in rule.kind.values if value != rule.value])
+    amendment = Amendment(value, _day(rng, 2015, 2019))
+    if rng.random() < _LATER:
+        amendment.licensed_before = _day(rng, 2008, 2013)
+        amendment.later = amendment.since + timedelta(days=rng.randint(200, 700))
+    return amendment
+
+
+def _limit(rng: random.Random, rule: Rule) -> None:
+    """Set a limit that the increases, or the reductions, can pass: no more of them at once than can apply together."""
+    for limits_reductions in rng.sample((False, True), 2):
+        sizes = list(rule.sizes.values())
+        together = [max(sizes, key=lambda change: -change if limits_reductions else change)] if sizes else []
+        together += [change for _, change in rule.groups[:1]]
+        together += [row[1] for row in (rule.early or rule.recent,) if row]
+        one_way = [abs(change) for change in together if (change < 0) is limits_reductions]
+        if len(one_way) > 1:
+            rule.limits_reductions = limits_reductions
+            unit = _STEPS.get(rule.kind.key, 1) * (10 if rule.kind.unit == "dollars" else 1)
+            rule.limit = rng.randrange(max(one_way), sum(one_way), unit)
+            return
+
+
+def _holder(rng: random.Random, chapter: Chapter, name: str) -> Holder:
+    size = rng.randint(3, chapter.bounds[1] + 12)
+    idle = rng.randint(1, max(1, size // 2)) if rng.random() < _IDLE else 0
+    group = (rng.choice(parts().groups), rng.random() < _EXCEPTED) if rng.random() < _IN_GROUP else None
+    plain = [rule for rule in chapter.rules if not rule.amendment and not rule.target]
+    rule = rng.choice(plain or [rule for rule in chapter.rules if not rule.amendment] or chapter.rules)
+    value = rng.choice([value for value in rule.kind.values if value != rule.value])
+    return Holder(name, chapter, size, idle, _day(rng, 2003, 2016), group, (rule, value))

@@ -1,8 +1,8 @@
-"""The vocabulary of generated bodies of law holds activities, rules and their wordings, names of countries, and amounts.
+"""The vocabulary of generated law holds trades, rules, groups of holders, drafting formulas, names and forms of amounts.
 
-The wordings are data, in `statute_wordings.json`. The law says everything in `noun`, `unit`, `heading` and `says`; questions
-that paraphrase use `who`, `has` and `asks`, which avoid the law's words, and the others use `plain`. Placeholders: `{v}` an
-amount, `{n}` a number of units, `{who}` the person asked about, `{noun}` the business of a chapter.
+The wordings are data, in `statute_wordings.json`. The law speaks of a trade by `noun` and `heading`, questions by `who`. A rule
+has sentences of the law (`says`) and two sets of questions, `first` and `second`; `ask` has the rest of the two sets.
+Placeholders: `{v}` an amount, `{who}` the person asked about.
 """
 
 import json
@@ -11,25 +11,11 @@ from functools import cache
 from importlib.resources import files
 from typing import Any
 
-_OPENINGS = (
-    "Ar",
-    "Bel",
-    "Cor",
-    "Dun",
-    "Esk",
-    "Fal",
-    "Gor",
-    "Hal",
-    "Ib",
-    "Kel",
-    "Lor",
-    "Mer",
-    "Nar",
-    "Or",
-    "Pel",
-    "Tor",
-)
-_MIDDLES = ("an", "ed", "il", "om", "ur", "ast", "end", "ist", "ond", "und", "av", "ev", "ov")
+WORDINGS = ("first", "second")
+MEASURES = {"dollars": "sum", "percent": "share"}  # what the law calls an amount that is not a period
+
+_OPENINGS = tuple("Ar Bel Cor Dun Esk Fal Gor Hal Ib Kel Lor Mer Nar Or Pel Tor".split())
+_MIDDLES = tuple("an ed il om ur ast end ist ond und av ev ov".split())
 # Endings differ between splits, so that no name, and no question, is of two.
 _ENDINGS = {
     "train": ("mark", "dale", "holm", "wick", "stead"),
@@ -39,23 +25,20 @@ _ENDINGS = {
 
 
 @dataclass(frozen=True, slots=True)
-class Activity:
-    """A trade that one chapter regulates.
+class Trade:
+    """What one chapter of each province regulates.
 
     Attributes:
-        title: the heading of the title that its chapter belongs to.
         noun, heading: what the law calls the business, and the chapter.
-        unit: what its size is counted in, by the law.
-        who, has: what a question calls the person, and how it tells the size.
+        unit: what its size is counted in, by the law and by questions.
+        who: what a question calls the person.
         means: what the business is, in a question's words: the one place where the law has them.
     """
 
-    title: str
     noun: str
     heading: str
     unit: str
     who: str
-    has: str
     means: str
 
 
@@ -69,10 +52,10 @@ class RuleKind:
         unit: "days", "hours", "months", "years", "dollars" or "percent".
         values: amounts to draw from.
         says: sentences of the law.
-        plain, asks: questions for the amount, in the law's words and in others.
+        first, second: questions for the amount, in two sets of wordings.
         noun: what a comparison calls it.
-        event, to, act: of a deadline: what arrives, to whom (if not to the person), and what is to be done in time.
-        breach: what a person does who does not keep the rule; "" where it is no duty.
+        event, act: of a period that an event starts: what arrives, and what is to be done in time.
+        breach: what a person does who does not keep the rule; () where it is no duty.
     """
 
     key: str
@@ -80,33 +63,54 @@ class RuleKind:
     unit: str
     values: tuple[int, ...]
     says: tuple[str, ...]
-    plain: str
-    asks: tuple[str, ...]
+    first: tuple[str, ...]
+    second: tuple[str, ...]
     noun: str
-    event: str = ""
-    to: str = ""
-    act: str = ""
-    breach: str = ""
+    event: str
+    act: str
+    breach: tuple[str, ...]
+
+    @property
+    def measure(self) -> str:
+        """What the law calls the amount: "period", "sum" or "share"."""
+        return MEASURES.get(self.unit, "period")
 
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Holders to whom a rule can apply differently: in the law's words, and in a question's."""
+    """Holders to whom a rule can apply differently.
+
+    Attributes:
+        noun, heading: the term of the law, and the heading of its definition.
+        says, unless: the definition, and the exception to it.
+        entry, first, second: how the register and the two sets of questions tell of one inside, and of one excepted.
+    """
 
     noun: str
     heading: str
-    asks: str
+    says: tuple[str, ...]
+    unless: tuple[str, ...]
+    entry: tuple[str, ...]
+    first: tuple[str, ...]
+    second: tuple[str, ...]
+
+    @property
+    def adjective(self) -> str:
+        """The word of the term that tells it from others."""
+        return self.noun.partition(" ")[0]
 
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """All wordings; fillers and general provisions are (heading, text)."""
+    """All wordings."""
 
-    activities: tuple[Activity, ...]
+    trades: tuple[Trade, ...]
     rules: tuple[RuleKind, ...]
     groups: tuple[Group, ...]
-    fillers: tuple[tuple[str, str], ...]
-    general: tuple[tuple[str, str], ...]
+    drafting: dict[str, list[str]]
+    general: dict[str, Any]
+    ask: dict[str, dict[str, Any]]
+    surnames: tuple[str, ...]
 
 
 def _frozen(row: dict[str, Any]) -> dict[str, Any]:
@@ -118,16 +122,18 @@ def parts() -> Parts:
     """Return the wordings."""
     table = json.loads(files(__package__).joinpath("statute_wordings.json").read_text("utf-8"))
     return Parts(
-        activities=tuple(Activity(**row) for row in table["activities"]),
+        trades=tuple(Trade(**row) for row in table["trades"]),
         rules=tuple(RuleKind(**_frozen(row)) for row in table["rules"]),
-        groups=tuple(Group(**row) for row in table["groups"]),
-        fillers=tuple((heading, text) for heading, text in table["fillers"]),
-        general=tuple((heading, text) for heading, text in table["general"]),
+        groups=tuple(Group(**_frozen(row)) for row in table["groups"]),
+        drafting=table["drafting"],
+        general=table["general"],
+        ask=table["ask"],
+        surnames=tuple(table["surnames"]),
     )
 
 
 def jurisdiction(split: str, index: int) -> str:
-    """Return the name of a world's country: another one for every split and index."""
+    """Return the name of a province: another one for every split and index."""
     endings = _ENDINGS[split]
     index, ending = divmod(index, len(endings))
     index, opening = divmod(index, len(_OPENINGS))
@@ -140,11 +146,21 @@ def jurisdiction(split: str, index: int) -> str:
         index -= 1
 
 
+def with_article(noun: str) -> str:
+    """Return a noun behind its article."""
+    return f"{'an' if noun[0] in 'aeiou' else 'a'} {noun}"
+
+
 def quantity(amount: int, unit: str) -> str:
     """Return an amount as the law writes it: "30 days", "1 year", "$1,200", "25 percent"."""
     if unit == "dollars":
         return f"${amount:,}"
     return f"{amount} {unit if amount != 1 or unit == 'percent' else unit[:-1]}"
+
+
+def difference(amount: int, unit: str) -> str:
+    """Return by how much an amount changes, as the law writes it: a share changes by percentage points."""
+    return f"{amount} percentage point{'s' * (amount != 1)}" if unit == "percent" else quantity(amount, unit)
 
 
 def amount_forms(amount: int, unit: str) -> tuple[str, ...]:

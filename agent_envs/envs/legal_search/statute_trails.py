@@ -1,122 +1,183 @@
-"""A trail holds the amount that answers a question on generated law, and the provisions read for it, step by step."""
+"""A trail holds the amount that answers a question on generated law, and the paragraphs that it rests on, in reading order."""
 
 from dataclasses import dataclass, field
 from datetime import date
 
 from agent_envs.envs.legal_search.library import Library
-from agent_envs.envs.legal_search.statute_facts import CLASSES, Chapter, Law, Rule
+from agent_envs.envs.legal_search.statute_facts import CLASSES, Chapter, Holder, Law, Rule
+from agent_envs.envs.legal_search.statute_parts import Group
 
 
 @dataclass(frozen=True, slots=True)
-class Provision:
-    """A provision that must be read.
+class Facts:
+    """What a question tells, or the register entry that it names.
 
     Attributes:
-        id: the section, or the paragraph that holds what matters.
-        query: finds its section; "" where a provision before it cites it.
-        is_operative: whether the answer's amount comes from it, so that it is a right citation.
+        size, idle: units of the business, and how many of them are out of use; None where the size is not known.
+        group: a group that the holder belongs to, and whether it falls under the exception.
+        granted, when: the day of the licence, and of the matter.
+        holder: the entry that the other facts stand in; None where the question tells them.
     """
 
-    id: str
-    query: str
-    is_operative: bool = True
+    chapter: Chapter
+    size: int | None = None
+    idle: int = 0
+    group: tuple[Group, bool] | None = None
+    granted: date | None = None
+    when: date | None = None
+    holder: Holder | None = None
 
-    @property
-    def section(self) -> str:
-        """The section around it. Only ids that were coined here, which are known to be so built, may be taken apart."""
-        return self.id.partition(":(")[0]
+    @staticmethod
+    def of(holder: Holder, when: date | None = None) -> "Facts":
+        """Return what the register tells about a holder."""
+        return Facts(holder.chapter, holder.size, holder.idle, holder.group, holder.granted, when, holder)
 
 
 @dataclass(slots=True)
 class Trail:
-    """An amount and the provisions that it rests on; without any of the `removable` sections nobody can tell it."""
+    """An amount, and where it comes from.
 
-    value: int
-    provisions: list[Provision] = field(default_factory=list)
+    Attributes:
+        value: the amount.
+        queries: the sections to read, each with the query that finds it, "" where a section before it cites it.
+        lines: (section, letter of its paragraph) of what the amount rests on.
+        removable: sections without any of which nobody can tell the amount, and that no other chapter needs.
+    """
+
+    value: int = 0
+    queries: dict[str, str] = field(default_factory=dict)
+    lines: list[tuple[str, str]] = field(default_factory=list)
     removable: list[str] = field(default_factory=list)
+
+    def read(self, section: str, *letters: str, query: str = "", removable: bool = False) -> None:
+        """Add paragraphs of a section."""
+        self.queries.setdefault(section, query)
+        self.lines += [(section, letter) for letter in letters if (section, letter) not in self.lines]
+        if removable and section not in self.removable:
+            self.removable.append(section)
 
     def extend(self, other: "Trail") -> None:
         """Add what another amount rests on."""
-        self.provisions += [row for row in other.provisions if row not in self.provisions]
-        self.removable += [row for row in other.removable if row not in self.removable]
+        for section, query in other.queries.items():
+            self.queries.setdefault(section, query)
+        self.lines += [line for line in other.lines if line not in self.lines]
+        self.removable += [section for section in other.removable if section not in self.removable]
 
-    def evidence(
-        self, whole: Library, removed: set[str]
-    ) -> tuple[tuple[str, ...], tuple[str, ...], tuple[tuple[str, str], ...]]:
-        """Return the ids to read, the right citations and the solver's (query, section), up to the first removed section.
+    def evidence(self, whole: Library, removed: set[str]) -> tuple[tuple[str, ...], tuple[tuple[str, str], ...]]:
+        """Return the sections to read and the solver's (query, section), up to the first removed section.
 
         A removed section is searched, not found, and looked for in its chapter: its step reads that.
         """
-        ids, citations, steps = list[str](), list[str](), list[tuple[str, str]]()
-        for row in self.provisions:
-            if row.section in removed:
-                steps.append((row.query or row.section, whole.read(row.section).parent))
-                return tuple(ids), (), tuple(steps)
-            ids.append(row.id)
-            steps.append((row.query, row.section))
-            if row.is_operative:
-                citations += [row.id] if row.id == row.section else [row.id, row.section]
-        return tuple(ids), tuple(dict.fromkeys(citations)), tuple(steps)
+        support, steps = list[str](), list[tuple[str, str]]()
+        for section, query in self.queries.items():
+            if section in removed:
+                steps.append((query or section, whole.read(section).parent))
+                break
+            support.append(section)
+            steps.append((query, section))
+        return tuple(support), tuple(steps)
 
 
 def place(rule: Rule) -> str:
     """Return the words of the law that find a rule."""
-    return f"{rule.chapter.activity.heading} {rule.kind.heading}"
+    return f"{rule.chapter.province} {rule.chapter.trade.heading} {rule.kind.heading}"
 
 
-def trace_definition(chapter: Chapter, size: int) -> Provision:
-    """Return the definition of a size of business."""
-    query = f"{chapter.activity.heading} Definitions {chapter.activity.unit}"
-    return Provision(f"{chapter.definitions_id}:({'abc'[size]})", query, is_operative=False)
+def letter(paragraphs: tuple[str, ...], name: str) -> str:
+    """Return the letter of a paragraph by what it is about."""
+    return chr(ord("a") + paragraphs.index(name))
 
 
-def trace_rule(rule: Rule, *, relieved: bool = False, when: date | None = None) -> Trail:
-    """Return what a rule comes to, for those that its relief helps or for others, in a matter of a day if it is amended."""
-    replaced = rule.amendment is not None and when is not None and when >= rule.amendment.since
-    own = Provision(rule.id, place(rule), is_operative=not replaced)
-    trail = Trail(rule.value, [own], [] if rule.amendment else [rule.id])
-    if rule.target:
-        trail.provisions.append(Provision(rule.target.id, ""))
-        trail.removable.append(rule.target.id)
-    if rule.amendment and when:
-        trail.value = rule.amendment.value if replaced else rule.value
-        trail.provisions.append(Provision(rule.amendment.id, ""))
-        # The heading of its Act would still tell that an earlier matter is under the old amount.
-        trail.removable += [rule.amendment.id] if when.year >= rule.amendment.since.year else []
-    if rule.relief and relieved:
-        trail.value += rule.relief.delta
-        trail.provisions.append(Provision(rule.relief.id, ""))
-        trail.removable.append(rule.relief.id)
-        if rule.relief.group is None:
-            trail.provisions.append(trace_definition(rule.chapter, 0))
-            trail.removable.append(rule.chapter.definitions_id)
+def trace_rule(law: Law, rule: Rule, facts: Facts) -> Trail:
+    """Return what a rule comes to for what is known of a case."""
+    trail = Trail()
+    if facts.holder:
+        trail.read(facts.holder.id, "a", query=facts.holder.name, removable=True)
+    trail.read(rule.id, query=place(rule), removable=True)
+    base = _base(trail, rule, facts)
+    changes = [change for change in _changes(law, trail, rule, facts) if change]
+    one_way = [change for change in changes if (change < 0) is rule.limits_reductions]
+    if rule.limit is not None and len(one_way) > 1:
+        trail.read(rule.id, letter(rule.paragraphs, "limit"))
+    trail.value = rule.varied(base, changes)
     return trail
 
 
-def trace_fee(law: Law, chapter: Chapter, occasion: int, size: int, *, late: bool) -> Trail:
-    """Return the dollars that a business of a size pays, in time or late."""
-    fee = Provision(f"{chapter.fees_id}:({'ab'[occasion]})({size + 1})", f"{chapter.activity.heading} Fees payable")
-    trail = Trail(chapter.fees[occasion, size], [trace_definition(chapter, size), fee])
-    trail.removable += [chapter.definitions_id, chapter.fees_id]
-    if chapter.in_units:
-        trail.value *= law.unit
-        trail.provisions.append(Provision(law.unit_id, "Money Units unit", is_operative=False))
-    if late:
-        trail.value += trail.value * law.late_percent // 100
-        trail.provisions.append(Provision(law.late_id, "Money Late payment", is_operative=False))
-    return trail
+def _base(trail: Trail, rule: Rule, facts: Facts) -> int:
+    """Return the amount before any change: of a special condition, of an amendment, or of paragraph (a)."""
+    if facts.holder and facts.holder.special[0] is rule:
+        trail.read(facts.holder.id, letter(facts.holder.paragraphs, "special"))
+        return facts.holder.special[1]
+    trail.read(rule.id, "a")
+    target = rule.target
+    while target:
+        trail.read(target.id, "a", removable=True)
+        target = target.target
+    amendment = rule.amendment
+    if not amendment or not facts.when:
+        return rule.value
+    trail.read(rule.id, letter(rule.paragraphs, "amended"))
+    trail.read(amendment.id, "a", "b", removable=True)
+    since = amendment.since
+    if amendment.licensed_before and amendment.later and facts.granted:
+        trail.read(amendment.id, "c")
+        _told(trail, facts, "granted")
+        since = amendment.later if facts.granted < amendment.licensed_before else since
+    return amendment.value if facts.when >= since else rule.value
 
 
-def trace_fine(law: Law, rule: Rule, name: str, *, repeated: bool) -> Trail:
-    """Return the highest fine for the breach of a rule that is an offence of a class, once or repeated."""
-    row = [duty for duty, _ in rule.chapter.offences].index(rule)
-    offence = f"{rule.chapter.offences_id}:({'abcdefg'[row]})"
-    scale = f"{law.scale_id}:({'abcdefg'[CLASSES.index(name)]})"
-    duty = Provision(rule.id, place(rule), is_operative=False)
-    trail = Trail(law.scale[CLASSES.index(name)], [duty], [rule.chapter.offences_id])
-    trail.provisions.append(Provision(offence, f"{rule.chapter.activity.heading} Offences breach"))
-    trail.provisions.append(Provision(scale, f"Scale of fines class {name}"))
-    if repeated:
-        trail.value += trail.value * law.repeat_percent // 100
-        trail.provisions.append(Provision(law.repeat_id, "Repeated offences"))
+def _changes(law: Law, trail: Trail, rule: Rule, facts: Facts) -> list[int]:
+    """Return the change of each proviso that the facts decide, 0 where it does not apply."""
+    changes = []
+    if rule.sizes and facts.size is not None:
+        size = facts.chapter.counted(facts.size, facts.idle)
+        for name, change in rule.sizes.items():
+            trail.read(rule.id, letter(rule.paragraphs, name))
+            trace_size(trail, facts, name)
+            changes.append(change * (size == name))
+    for group, change in rule.groups:
+        if facts.group and facts.group[0] is group:
+            trail.read(rule.id, letter(rule.paragraphs, group.noun))
+            trail.read(law.group_ids[group.noun], "a", *("b" if facts.group[1] else ""))
+            _told(trail, facts, "group")
+            changes.append(change * (not facts.group[1]))
+    for name, row in (("early", rule.early), ("recent", rule.recent)):
+        if row and facts.granted:
+            trail.read(rule.id, letter(rule.paragraphs, name))
+            _told(trail, facts, "granted")
+            changes.append(row[1] * ((facts.granted < row[0]) is (name == "early")))
+    return changes
+
+
+def trace_size(trail: Trail, facts: Facts, size: str) -> None:
+    """Add what tells whether a business is minor, or major."""
+    chapter = facts.chapter
+    trail.read(chapter.definitions_id, "b" if size == "minor" else "c", *("d" if facts.idle else ""))
+    _told(trail, facts, "size")
+
+
+def _told(trail: Trail, facts: Facts, name: str) -> None:
+    """Add the paragraph of the register that a fact stands in."""
+    if facts.holder:
+        trail.read(facts.holder.id, letter(facts.holder.paragraphs, name))
+
+
+def trace_fine(law: Law, rule: Rule, facts: Facts, years_since: int | None) -> Trail:
+    """Return the highest fine for a breach of a rule, perhaps some years after another one."""
+    trail = Trail()
+    if facts.holder:
+        trail.read(facts.holder.id, "a", query=facts.holder.name, removable=True)
+    trail.read(rule.id, letter(rule.paragraphs, "offence"), query=place(rule), removable=True)
+    row = CLASSES.index(rule.offence)
+    trail.read(law.scale_id, "abcdefg"[row], "f", "g")
+    trail.value = law.scale[row]
+    if facts.size is not None:
+        trace_size(trail, facts, "major")
+        trail.value *= 2 if facts.chapter.counted(facts.size, facts.idle) == "major" else 1
+    trail.read(law.unit_id, "")
+    trail.value *= law.unit
+    if years_since is not None:
+        trail.read(law.repeat_id, "")
+        if years_since <= law.repeat_years:
+            trail.value += trail.value * law.repeat_percent // 100
     return trail

@@ -1,23 +1,31 @@
-"""A fictional body of law has general provisions, chapters on trades, amending Acts, and questions about them.
+"""A fictional body of law has chapters on trades in several provinces, general provisions, a register, and amending Acts.
 
-Every world is the law of an invented country. Chapters on trades have the same rules with other amounts, so that words alone
-do not tell which section is meant. A rule can refer to another rule, be subject to an exception that another section states
-without naming the rule, be amended by an Act at the end of the code for matters from a day on, depend on sizes that
-definitions fix, on fees in units that another title turns into dollars, on classes of offences, or on how days are counted.
+Every chapter has the same rules with other amounts, so that words alone do not tell which section is meant. A rule varies its
+amount for sizes of business that the chapter defines, for groups that general provisions define and except from, and for
+early licences, up to a limit; it can refer to the same rule of another trade, be amended for matters from a day on, or be
+replaced for one holder by a condition in the register. Fines go by a scale of units, and deadlines by how days are counted.
 """
 
 import random
 from dataclasses import asdict, dataclass
 from functools import lru_cache
-from itertools import count
 
+from agent_envs.base.arguments import choice
 from agent_envs.base.errors import UsageError
 from agent_envs.base.serialization import canonical_json
-from agent_envs.envs.legal_search.generated import KEPT_WORLDS, WORLDS, GeneratedWorld, shares, subsets, whole_numbers
+from agent_envs.envs.legal_search.generated import (
+    KEPT_WORLDS,
+    READS,
+    WORLDS,
+    GeneratedWorld,
+    shares,
+    subsets,
+    whole_numbers,
+)
 from agent_envs.envs.legal_search.library import Library
 from agent_envs.envs.legal_search.questions import CELLS, KINDS, Asker
 from agent_envs.envs.legal_search.statute_facts import draw_law
-from agent_envs.envs.legal_search.statute_parts import jurisdiction, parts
+from agent_envs.envs.legal_search.statute_parts import WORDINGS, jurisdiction, parts
 from agent_envs.envs.legal_search.statute_text import draft
 
 
@@ -26,23 +34,26 @@ class StatutesConfig:
     """What a body of law is like. Sequences are kept as sorted tuples, so that equal settings are equal configurations.
 
     Attributes:
-        chapters: how many trades are regulated, 3 to 30; the default gives about 200 sections.
-        rules_per_chapter: how many rules each chapter has, 6 to 17.
-        reads: how many sections a question may need, each 1 to 4.
-        kinds: kinds of questions: "lookup" (one read), "definition", "reference", "exception" (two or three reads),
-            "amendment", "deadline" and "comparison".
-        paraphrase: how readily questions avoid the law's words, in the person, the act and the rest of each, 0 to 1.
+        trades: how many trades are regulated in each province, 3 to 36; the default gives about 2,100 sections.
+        provinces: how many provinces have a law of their own, 1 to 4.
+        rules_per_chapter: how many rules each chapter has, 4 to 17.
+        holders_per_chapter: how many entries the register has for each chapter, 2 to 12.
+        reads: how many sections a question may need, each 1 to 6.
+        kinds: kinds of questions: "amount", "deadline", "fine", "comparison" of two holders, and "term".
+        wording: which set of wordings questions have, "first" or "second".
         unanswerable: share of the questions for which a section is removed that they rest on, 0 to 1.
-        questions_per_world: how many questions to draw, 1 to 100. Small laws can hold fewer, but never none.
+        questions_per_world: how many questions to draw, 1 to 200. Small laws can hold fewer, but never none.
     """
 
-    chapters: int = 10
-    rules_per_chapter: int = 9
-    reads: tuple[int, ...] = (1, 2, 3, 4)
+    trades: int = 30
+    provinces: int = 3
+    rules_per_chapter: int = 17
+    holders_per_chapter: int = 5
+    reads: tuple[int, ...] = READS
     kinds: tuple[str, ...] = KINDS
-    paraphrase: float = 0.7
+    wording: str = "first"
     unanswerable: float = 0.1
-    questions_per_world: int = 20
+    questions_per_world: int = 100
 
     def __post_init__(self) -> None:
         """Normalise and check every argument.
@@ -50,11 +61,18 @@ class StatutesConfig:
         Raises:
             UsageError: an argument is out of its range, or two contradict each other.
         """
-        subsets(self, reads=tuple(CELLS), kinds=KINDS)
-        most = len(parts().rules)
-        whole_numbers(self, chapters=(3, 30), rules_per_chapter=(6, most), questions_per_world=(1, 100))
-        shares(self, "paraphrase", "unanswerable")
-        if not any(kind in CELLS[reads] for kind in self.kinds for reads in self.reads):
+        subsets(self, reads=READS, kinds=KINDS)
+        whole_numbers(
+            self,
+            trades=(3, len(parts().trades)),
+            provinces=(1, 4),
+            rules_per_chapter=(4, len(parts().rules)),
+            holders_per_chapter=(2, 12),
+            questions_per_world=(1, 200),
+        )
+        choice("StatutesConfig", "wording", self.wording, WORDINGS)
+        shares(self, "unanswerable")
+        if not any(reads in CELLS[kind] for kind in self.kinds for reads in self.reads):
             raise UsageError(f"StatutesConfig: no question of kinds={self.kinds} takes reads={self.reads}")
 
 
@@ -69,16 +87,19 @@ def build_statutes(config: StatutesConfig, split: str, index: int) -> GeneratedW
     if type(index) is not int or index < 0:
         raise UsageError(f"build_statutes: index={index!r} is not possible; use an int >= 0")
     seed = f"legal/statutes/{canonical_json(asdict(config))}/{split}/{index}"
-    name = jurisdiction(split, index)
-    found = (_draw(config, f"{seed}/{attempt}", name) for attempt in count())
-    return next(statutes for statutes in found if statutes.questions)  # a small law may hold no question that is wanted
+    for attempt in range(100):
+        statutes = _draw(config, f"{seed}/{attempt}", split, index)
+        if statutes.questions:  # a small law may hold no question that is wanted
+            return statutes
+    raise UsageError(f"build_statutes: {config} gives laws without a question; allow more reads, kinds or trades")
 
 
-def _draw(config: StatutesConfig, seed: str, name: str) -> GeneratedWorld:
+def _draw(config: StatutesConfig, seed: str, split: str, index: int) -> GeneratedWorld:
     rng = random.Random(seed)
-    law = draw_law(rng, name, config.chapters, config.rules_per_chapter)
-    whole = Library(f"Code of {name}", draft(rng, law))
-    asker = Asker(rng, law, whole, config.paraphrase)
+    names = tuple(jurisdiction(split, index * config.provinces + place) for place in range(config.provinces))
+    law = draw_law(rng, names, config.trades, config.rules_per_chapter, config.holders_per_chapter)
+    whole = Library(f"Law of {' and '.join(names)}", draft(rng, law))
+    asker = Asker(rng, law, whole, config.wording)
     blanks = int(config.unanswerable * config.questions_per_world + 0.5)
     questions = asker.ask(config.reads, config.kinds, config.questions_per_world - blanks, blanks)
     return GeneratedWorld(whole.without(asker.removed), questions, tuple(sorted(asker.removed)))

@@ -33,7 +33,7 @@ class LegalScenario:
     Attributes:
         gold_sections: the ids that must all be read, down to the paragraph; reading a section above shows them too. Of an
             unanswerable question those that are still there.
-        answer_sections: the ids of which any one is a right citation; () for an unanswerable question.
+        answer_sections: the ids that prove the answer, all together; () for an unanswerable question.
         steps: the solver's reads in order.
         answerable: whether the library holds the answer.
         metric: how an answer is compared: "em", "numeric", "f1" or "abstain".

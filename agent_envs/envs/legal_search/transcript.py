@@ -3,12 +3,20 @@
 import re
 from dataclasses import dataclass, field
 
-from agent_envs.envs.legal_search.extraction import Shown
 from agent_envs.envs.legal_search.tools import Read, Search, Wish, read_turn
 from agent_envs.rollout.policy import Request
 
 _HIT = re.compile(r"^\d+\. ID: (.+)\n   Place: (.*)\n   Text: (.*)$", re.MULTILINE)
 _PAGE = re.compile(r"\AID: (.+)\nPlace: (.*)\nAbove: .*\n(?:Page: .*\n)?\n")
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """A section as it was shown: its id, its place in the hierarchy, and (part of) its text."""
+
+    id: str
+    place: str
+    text: str
 
 
 @dataclass
@@ -43,9 +51,14 @@ class Seen:
         return [wish.query for wish in self.wishes if isinstance(wish, Search)]
 
     @property
+    def searches(self) -> list[tuple[str, str]]:
+        """The searches as (tool, query)."""
+        return [(wish.call.name, wish.query) for wish in self.wishes if isinstance(wish, Search)]
+
+    @property
     def asked_for(self) -> list[str]:
         """The ids that were to be read."""
-        return [wish.section_id for wish in self.wishes if isinstance(wish, Read)]
+        return [wish.section_id for wish in self.wishes if isinstance(wish, Read) and not wish.up]
 
 
 def hits_of(text: str) -> list[Shown]:
