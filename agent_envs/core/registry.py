@@ -153,7 +153,6 @@ TABLE: tuple[Row, ...] = (
         "agent_envs.envs.legal_search.env:LegalSearch",
         "Questions of law answered by keyword search, semantic search and reading, with citations.",
         variants={
-            "tasks": ("statutes", "agreements"),
             "semantic": ("static", "bm25", "hybrid", "random", "empty", "oracle"),
             "protocol": ("tags", "json"),
             "reward": ("segmented", "art_e"),

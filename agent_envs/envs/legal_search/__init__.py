@@ -7,18 +7,18 @@ Modules, in reading order:
     outcomes, scoring: right, cited, abstained or wrong; the rewards `segmented` and `art_e`, metrics and labels.
     arguments: task sources by name, and checks of retrievers and limits.
     tasks, library: the hidden scenario of a question, and the tree of sections that is searched (`Library`).
-    generated: questions, worlds and the task source that generated statutes and agreements share.
+    generated: questions, worlds and the task source of generated law, and checks of its settings.
     statutes, statute_facts, statute_text: a generated body of law: its settings, its facts, its text.
-    statute_parts: the vocabulary of generated law, names of countries and forms of amounts; statute_wordings.json.
-    questions, statute_trails: questions about generated law, and the provisions and amounts that they rest on.
-    agreements, agreement_parts, agreement_questions: generated contracts, amendments, questions; agreement_wordings.json.
+    statute_parts: the vocabulary of generated law, names of provinces and forms of amounts; statute_wordings.json.
+    questions, statute_trails: questions about generated law, and the paragraphs and amounts that they rest on.
     dates: dates in words, and the accepted forms of a date.
     published: the D.C. Code, contracts, and files of questions, by name or path.
     node_files, contract_files, question_files: readers of JSONL nodes and texts, CUAD, LegalBench-RAG; rows as tasks.
     make_qa, qa_candidates: a benchmark made by a chat model (`data make-qa`); prompts qa_propose.md, qa_check.md.
     solver: oracle policy and random policy.
-    heuristic, extraction, contract_search, transcript: baselines without a model: the searcher and `NaiveRAG`.
-    feedback, question_needs, contract_needs: scripted feedback, and the sections or clauses that a question needs.
+    heuristic, reader, transcript: the searcher: rules over sentences, no gold.
+    naive_rag: one search, and an answer from it: the baseline `NaiveRAG`, and what forced answers are shown.
+    feedback: scripted feedback by the searcher's rules.
     prompt.md, prompt_json.md: the prompt of each protocol.
 """
 
@@ -31,6 +31,6 @@ register_companions(
     heuristic="agent_envs.envs.legal_search.heuristic:search_and_read",
     labels="agent_envs.envs.legal_search.scoring:labels",
     metrics="agent_envs.envs.legal_search.scoring:metrics",
-    first_look="agent_envs.envs.legal_search.heuristic:first_look",
+    first_look="agent_envs.envs.legal_search.naive_rag:first_look",
     feedback="agent_envs.envs.legal_search.feedback:give_feedback",
 )

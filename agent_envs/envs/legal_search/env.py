@@ -15,8 +15,8 @@ from agent_envs.base.protocol import Call, Parsed
 from agent_envs.base.serialization import state_type
 from agent_envs.core.env import Episode, Outcome, Task, TurnEnv
 from agent_envs.envs.legal_search.arguments import check_engines, make_source
-from agent_envs.envs.legal_search.observations import page_of, results
 from agent_envs.envs.legal_search.library import as_terms
+from agent_envs.envs.legal_search.observations import page_of, results
 from agent_envs.envs.legal_search.outcomes import Ended, answered, failed, result_of, scenario_of, succeeded
 from agent_envs.envs.legal_search.scoring import Limits, make_reward
 from agent_envs.envs.legal_search.tasks import LegalSource
@@ -60,14 +60,15 @@ class LegalSearch(TurnEnv):
 
     Description:
         The setting of "Reinforcement Learning for Long-Horizon Multi-Turn Search Agents" (arXiv 2510.24126), whose corpus and
-        questions are not published: three tools, ten turns before the answer, and a reward in bands. One turn is one
-        generation of the policy. Questions need one to four reads, speak in other words than the law, and some have no answer.
+        questions are not published: three tools, twelve turns before the answer, and a reward in bands. One turn is one
+        generation of the policy. Questions need one to six sections, that cite each other or are to be found; a search shows
+        extracts only, and some questions have no answer.
 
     Task sources:
-        `tasks="statutes"` (default): generated bodies of law, unlimited, and disjoint between splits; the standard set is 1,700
-        train, 300 dev and 300 test questions. `agreements`: generated contracts likewise. `dc_code`: the D.C. Code below
-        AGENT_ENVS_DATA. A path: a file of questions, CUAD's or LegalBench-RAG's (.json), or what `agent-envs data make-qa`
-        wrote (.jsonl). The sha256 of its library is part of every task's identity.
+        `tasks="statutes"` (default): generated law of more than 2,000 sections a library, most longer than 500 characters;
+        unlimited, and disjoint between splits; the standard set is 1,700 train, 300 dev and 300 test questions. `dc_code`:
+        the D.C. Code below AGENT_ENVS_DATA. A path: a file of questions, CUAD's or LegalBench-RAG's (.json), or what
+        `agent-envs data make-qa` wrote (.jsonl). The sha256 of its library is part of every task's identity.
 
     Action:
         Text. `protocol="tags"`: `<keyword>words</keyword>`, `<semantic>description</semantic>`, `<read>ID</read>` (behind the
@@ -83,8 +84,10 @@ class LegalSearch(TurnEnv):
 
     Observation:
         A search shows the ID, the place and an extract of each section, at most `snippet_chars` long and centred on where
-        most of the query's words stand together. A read shows the section's place, the ID above it, and its text with all
-        that is below it and the IDs of that; where this is more than `page_chars`, its own text in pages, and the IDs below.
+        most of the query's words stand together. Keyword search takes a section's number ("34-604") for one word. A read
+        shows the section's place, the ID above it, and its text with all that is below it and the IDs of that; where this is
+        more than `page_chars`, its own text in pages, and the IDs below. What holds sections (a chapter, a title) only lists
+        their IDs and headings. A number that one section alone has is read like its ID.
         An unknown ID or page, or a search beyond `max_searches`, is explained and costs the turn. Where an answer is forced
         without a free turn, what a semantic search with the question finds stands behind it, in extracts that fill a page.
 
@@ -99,7 +102,7 @@ class LegalSearch(TurnEnv):
 
         | the episode ended with | from | to | inner terms |
         |---|---|---|---|
-        | right answer, rightly cited | 1 | 2 | citation 0.3; concise 0.1 / sources; fewer_turns, fewer_searches 0.1 x rest |
+        | right answer, rightly cited | 1 | 2 | citation, concise; fewer_turns, fewer_searches 0.3 x rest |
         | right answer, citation wrong or missing | 0.5 | 0.99 | found, read, valid_reads |
         | abstaining where there is no answer | 0.5 | 0.99 | found, read, valid_reads |
         | abstaining where there is one | 0 | 0.49 | found, read, valid_reads |
@@ -110,14 +113,16 @@ class LegalSearch(TurnEnv):
         found and read are 0.1 times the share of the gold sections that came up, or were read; valid_reads is 0.1 if
         something was read and no read failed. So abstaining without a search pays the floor, 0 or 0.5. The endpoints that
         the paper's bands share belong to the band above: -1 is a wrong answer with nothing found, 0 abstaining with nothing
-        found, 1 a right and cited answer when its inner weights are 0. A citation is right if one cited section holds the
-        answer and at most 5 are cited.
+        found, 1 a right and cited answer when its inner weights are 0. A citation is right if a cited section is one of those
+        that prove the answer, and at most 8 are cited (or as many as prove it). citation is 0.3 times the share of the
+        proving sections that are cited, concise 0.1 times the share of the cited ones that prove: citing all of them pays
+        0.4, and turns and searches that were not taken fill the rest of the paper's band.
 
         `art_e`: that published formula exactly, for comparison: with p = 0.1 each for the right section found, read, no
         invalid read, right sources: -2 + p for a call that cannot be parsed, -1.9 + p for an unknown tool, -1.8 + p for bad
         arguments or no call, -1 + p wrong, p abstained or out of turns, and right 1 + 0.3 (sources right) + 0.1 / sources +
         0.1 (1 - turns / max_generations). There a right answer without citation is still above 1, and stalling pays as much
-        as abstaining. The right section is any that holds the answer.
+        as abstaining. The right section is any that proves the answer.
 
     Episode end:
         Terminated by an answer, or by a format error, under both rewards: no action, a call that cannot be parsed, an unknown
@@ -128,7 +133,7 @@ class LegalSearch(TurnEnv):
         The common keys; no others.
 
     Arguments:
-        tasks: `statutes`, `agreements`, `dc_code`, or a file.
+        tasks: `statutes`, `dc_code`, or a file.
         semantic: engine of the semantic search: `static` (default; embeddings without torch, the same on every machine),
             `minilm-faiss` (the paper's), `hybrid`, or any retriever's name; it is part of the tasks' identity.
         keyword: engine of the keyword search, `bm25`.
@@ -136,13 +141,13 @@ class LegalSearch(TurnEnv):
         reward: `segmented` or `art_e`.
         judge: who decides whether an answer is right: "" for the task's own metric (exact match, a number, or F1 >= 0.5), or a
             chat model's name. The metric `judge_agrees` compares the two on the same answers.
-        max_generations: turns in an episode, 1 to 1,000; by default ten and the answer.
+        max_generations: turns in an episode, 1 to 1,000; by default twelve and the answer.
         max_searches: searches that are carried out, 0 to 1,000.
         top_k: sections a search, 1 to 100.
         snippet_chars: of an extract, 40 to 10,000.
         page_chars: of a page, 200 to 1,000,000.
         weights: inner weights of `segmented`, by name, 0 to 10.
-        world: knobs of the generated tasks.
+        world: knobs of generated law (`StatutesConfig`), such as `wording`: `first` or `second`.
 
     Version history:
         v0: first version.

@@ -1,52 +1,19 @@
-"""Two honest baselines need no model: a searcher that searches, reads and follows references, and naive RAG."""
+"""The searcher needs no model: it searches, reads, follows references, and works the answer out by the rules of `reader`."""
 
 import re
 from collections.abc import Sequence
 from typing import Any
 
-from agent_envs.base.messages import Message
-from agent_envs.envs.legal_search.env import LegalSearch
-from agent_envs.envs.legal_search.observations import results
 from agent_envs.envs.legal_search.reader import Missing, Reading, names_in, words_of
 from agent_envs.envs.legal_search.tasks import ABSTAIN
 from agent_envs.envs.legal_search.tools import ANSWER, KEYWORD, READ, SEMANTIC, rendered
 from agent_envs.envs.legal_search.transcript import Seen, Shown, hits_of
-from agent_envs.rollout.policy import Reply, Request
+from agent_envs.rollout.policy import Request
 
 DEFINITIONS = "Definitions"
 LISTED = re.compile(r"ID: (.+) \| § \S+\. (.+)")
 Step = tuple[str, dict[str, Any]]
 _TURNS = re.compile(r"You have (\d+) turns")
-
-
-def first_look(env: LegalSearch) -> tuple[Message, ...]:
-    """Return what naive RAG reads: the sections that a semantic search with the question finds, as much as fits a page."""
-    episode = env.episode
-    hits = env.hits(episode.task, episode.task.question, episode.key)
-    size = max(env.snippet_chars, env.page_chars // env.top_k)
-    return (Message("user", results(hits, episode.task.question, size), "tool"),)
-
-
-class NaiveRAG:
-    """One search with the question, then an answer from what came back, or "I don't know" where nothing fits."""
-
-    batch = 1
-
-    def __init__(self, engine: str = "semantic") -> None:
-        """Take the engine: `semantic` or `keyword`."""
-        self.name = "naive_rag"
-        self._search = SEMANTIC if engine == "semantic" else KEYWORD
-
-    def act(self, requests: Sequence[Request]) -> Sequence[Reply]:
-        """Return a search in the first turn, and the answer in the second; the answer at once where it is forced."""
-        return [Reply(self._action(request)) for request in requests]
-
-    def _action(self, request: Request) -> str:
-        seen = Seen.of(request)
-        hits = [hit for message in request.messages for hit in hits_of(str(message["content"]))]
-        if not seen.wishes and not request.prefill and not hits:
-            return rendered(self._search, seen.style, query=seen.question)
-        return _answer(request, seen, hits)
 
 
 def search_and_read(request: Request) -> str:
@@ -62,7 +29,7 @@ def search_and_read(request: Request) -> str:
             name, arguments = step
             return rendered(name, seen.style, **arguments)
     hits = [hit for message in request.messages for hit in hits_of(str(message["content"]))] if last else []
-    return _answer(request, seen, hits)
+    return final_answer(request, seen, hits)
 
 
 def _next(seen: Seen, missing: str) -> Step | None:
@@ -135,7 +102,7 @@ def _core(question: str, known: str = "") -> str:
     return " ".join(word for word in words if not words_of(word) & words_of(known))
 
 
-def _answer(request: Request, seen: Seen, hits: Sequence[Shown]) -> str:
+def final_answer(request: Request, seen: Seen, hits: Sequence[Shown]) -> str:
     """Answer from what was read, else from what searches showed, else abstain."""
     for pages in (seen.read, [*hits, *seen.read]):
         reading = Reading(seen.question, {page.id: page for page in pages}, final=True)

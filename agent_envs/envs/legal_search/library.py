@@ -145,7 +145,7 @@ class Library:
     def numbered_corpus(self) -> MemoryCorpus:
         """The corpus for keyword search: each number of a section is one term in it, and a section's own counts most."""
         return MemoryCorpus(
-            Passage(row.id, row.title, f"{as_terms(row.text)}{f' {as_terms(number)}' * 3 if number else ''}")
+            Passage(row.id, row.title, f"{as_terms(row.text)}{f' {as_terms(number)}' * 6 if number else ''}")
             for row in self.corpus.passages
             for number in (self.sections[row.id].number,)
         )

@@ -12,7 +12,7 @@ from agent_envs.envs.legal_search.tools import READ, SEARCHES, Fault, Final
 from agent_envs.grading.text_answers import exact_match, normalise_answer, parse_number, token_f1
 
 OUTCOMES = ("cited", "uncited", "abstained", "wrong", "out_of_turns", "format_error")
-MOST_CITED = 5  # sections, where fewer prove the answer; more than that is no citation but a list
+MOST_CITED = 8  # sections, where fewer prove the answer; more than that is no citation but a list
 F1_RIGHT = 0.5
 _ABSTAINING = ("i dont know", "i do not know", "i don’t know")
 _NUMBER = re.compile(r"\d[\d,]*(?:\.\d+)?")

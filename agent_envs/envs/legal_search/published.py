@@ -2,7 +2,7 @@
 
 | name | library | questions |
 |---|---|---|
-| `dc_code` | 3,867 sections of the D.C. Code below AGENT_ENVS_DATA | made from the text by templates |
+| `dc_code` | 3,867 sections of the D.C. Code below AGENT_ENVS_DATA | templates over the text, the sound ones |
 | `contracts` | 164 real agreements and policies, there too | none: a corpus for `agent-envs data make-qa` |
 | FILE.json | CUAD's contracts, or the texts of LegalBench-RAG | theirs |
 | FILE.jsonl | nodes, or what `data make-qa` was given | none, or what it wrote |
@@ -10,8 +10,11 @@
 """
 
 import os
+import re
+from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
+from zlib import crc32
 
 from agent_envs.base.errors import DataMissing, UsageError
 from agent_envs.datasets.catalogue import DATA_FOLDER_VARIABLE
@@ -23,6 +26,7 @@ from agent_envs.envs.legal_search.question_files import SPLITS, LegalRow, RowsSo
 
 FORMAT = "agent-envs/legal-questions@1"
 LIBRARIES = {"dc_code": "dc_code_nodes.jsonl", "contracts": "contracts_nodes.jsonl"}
+_CITED = re.compile(r"\b\d+[A-Z]?(?::\d+[A-Z]?)?-\d+(?:\.\d+)?[a-z]*\b")
 _METRICS = {"token_f1": "f1"}
 
 
@@ -67,7 +71,7 @@ def legal_source(name: str) -> RowsSource:
         told = (
             "it is a corpus without questions; agent-envs data make-qa makes some" if name in LIBRARIES else "unknown"
         )
-        raise UsageError(f"LegalSearch: tasks={name!r}: {told}. Give statutes, agreements, dc_code or a question file")
+        raise UsageError(f"LegalSearch: tasks={name!r}: {told}. Give statutes, dc_code or a question file")
     if not path.is_file():
         raise DataMissing(f"no question file at {path}")
     read = _contracts if path.suffix.lower() == ".json" else _benchmark
@@ -114,7 +118,33 @@ def _contracts(path: Path, size: int, changed_ns: int) -> RowsSource:
 @lru_cache(maxsize=4)
 def _dc_code(library: Library, files: tuple[tuple[Path, int, int], ...]) -> RowsSource:
     rows = [_dc_row(row, path.parent.name) for path, _, _ in files for row in json_lines(path)]
+    rows = [row for row in rows if not unsound(row, library)]
+    if len(files) == 1:  # one file of questions becomes three splits, in which no section stands twice
+        rows = [replace(row, split=_split_of(row.cluster)) for row in rows]
     return RowsSource("dc_code", library, rows, str(files[0][0].parent.parent))
+
+
+def unsound(row: LegalRow, library: Library) -> str:
+    """Return why a question made by a template is not served, "" for one that is.
+
+    The template says that a section refers to exactly one other, and names places by their headings alone; neither need hold.
+    """
+    quoted = re.search(r'(?:section headed|provisions on) "(.*?)"', row.question)
+    if quoted is None:
+        return ""
+    if row.kind == "cross_reference":
+        own = library.read(row.sections[0])
+        if len(set(_CITED.findall(own.text)) - {own.number}) != 1:
+            return "it cites several sections, or none"
+    named = [
+        row for row in library.sections.values() if row.heading.strip(" .").lower() == quoted[1].strip(" .").lower()
+    ]
+    return "" if len(named) == 1 else "its heading is not unique"
+
+
+def _split_of(cluster: str) -> str:
+    """Return one of the splits, train three times as often as either of the others."""
+    return ("train", "train", "train", "dev", "test")[crc32(cluster.encode()) % 5]
 
 
 def _dc_row(row: Row, split: str) -> LegalRow:

@@ -60,7 +60,9 @@ class Asker:
         self._words: dict[str, Any] = parts().ask[wording]
         self.removed: set[str] = set()
 
-    def ask(self, reads: tuple[int, ...], kinds: tuple[str, ...], count: int, blanks: int) -> tuple[GeneratedQuestion, ...]:
+    def ask(
+        self, reads: tuple[int, ...], kinds: tuple[str, ...], count: int, blanks: int
+    ) -> tuple[GeneratedQuestion, ...]:
         """Return questions with different texts, the last `blanks` of them without an answer, in random order."""
         drafts: dict[str, Draft] = {}
         wanted = [number for number in reads for _ in range(_SPREAD[number])]

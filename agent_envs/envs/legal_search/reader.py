@@ -211,7 +211,9 @@ class Reading:
         unit, *more = _CITED.findall(scale.text) or [""]
         total *= number_in(self.page(unit).text)
         chapter = rule.place.rpartition(" > ")[0]
-        homes = [page.id for page in self.pages.values() if page.place.startswith(chapter) and "Definitions" in page.place]
+        homes = [
+            page.id for page in self.pages.values() if page.place.startswith(chapter) and "Definitions" in page.place
+        ]
         cited = [name for name in _CITED.findall(rule.text) if name.rpartition("-")[0] == rule.id.rpartition("-")[0]]
         if not homes and not cited:
             raise Missing(f"{chapter} Definitions")

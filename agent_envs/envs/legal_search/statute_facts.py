@@ -192,7 +192,9 @@ def draw_law(rng: random.Random, provinces: tuple[str, ...], trades: int, rules:
         repeat_years=rng.choice((3, 4, 5, 6)),
     )
     _refer(rng, law)
-    names = rng.sample([f"{one} & {other}" for one, other in combinations(parts().surnames, 2)], len(law.chapters) * holders)
+    names = rng.sample(
+        [f"{one} & {other}" for one, other in combinations(parts().surnames, 2)], len(law.chapters) * holders
+    )
     for chapter in law.chapters:
         chapter.holders = [_holder(rng, chapter, names.pop()) for _ in range(holders)]
     return law

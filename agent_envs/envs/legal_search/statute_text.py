@@ -8,7 +8,9 @@ from agent_envs.envs.legal_search.library import Section
 from agent_envs.envs.legal_search.statute_facts import CLASSES, Chapter, Holder, Law, Rule
 from agent_envs.envs.legal_search.statute_parts import difference, parts, quantity, with_article
 
-_GENERAL = 1  # the title of what holds for all trades; the provinces' titles follow, then their registers and amendments
+_GENERAL = (
+    1  # the title of what holds for all trades; the provinces' titles follow, then their registers and amendments
+)
 _NUMBERS = ("second", "third", "fourth", "fifth", "sixth")
 
 

@@ -1,0 +1,41 @@
+"""Naive RAG answers from one search with the question: what a policy without a free turn is shown, and a baseline."""
+
+from collections.abc import Sequence
+
+from agent_envs.base.messages import Message
+from agent_envs.envs.legal_search.env import LegalSearch
+from agent_envs.envs.legal_search.heuristic import final_answer
+from agent_envs.envs.legal_search.observations import results
+from agent_envs.envs.legal_search.tools import KEYWORD, SEMANTIC, rendered
+from agent_envs.envs.legal_search.transcript import Seen, hits_of
+from agent_envs.rollout.policy import Reply, Request
+
+
+def first_look(env: LegalSearch) -> tuple[Message, ...]:
+    """Return what naive RAG reads: the sections that a semantic search with the question finds, as much as fits a page."""
+    episode = env.episode
+    hits = env.hits(episode.task, episode.task.question, episode.key)
+    size = max(env.snippet_chars, env.page_chars // env.top_k)
+    return (Message("user", results(hits, episode.task.question, size), "tool"),)
+
+
+class NaiveRAG:
+    """One search with the question, then an answer from what came back, or "I don't know" where nothing fits."""
+
+    batch = 1
+
+    def __init__(self, engine: str = "semantic") -> None:
+        """Take the engine: `semantic` or `keyword`."""
+        self.name = "naive_rag"
+        self._search = SEMANTIC if engine == "semantic" else KEYWORD
+
+    def act(self, requests: Sequence[Request]) -> Sequence[Reply]:
+        """Return a search in the first turn, and the answer in the second; the answer at once where it is forced."""
+        return [Reply(self._action(request)) for request in requests]
+
+    def _action(self, request: Request) -> str:
+        seen = Seen.of(request)
+        hits = [hit for message in request.messages for hit in hits_of(str(message["content"]))]
+        if not seen.wishes and not request.prefill and not hits:
+            return rendered(self._search, seen.style, query=seen.question)
+        return final_answer(request, seen, hits)
