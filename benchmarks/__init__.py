@@ -9,7 +9,7 @@ Modules, in reading order:
     recall, ablations: recall of every retriever; real, random, empty and oracle retrieval.
     sandbox, both_tools: latency, abuse probes and kills of code sandboxes; search and python alone, both, neither.
     tau2, tau2_users: tau2 beside the original's recorded figures; its agents with simulated users.
-    legal, legal_learn: legal search by built-in agents; GRPO at 4 and at 10 free turns.
+    legal, legal_learn: controls of legal search by built-in agents; GRPO at 2, 4 and 10 free turns.
     coverage, coverage_cases: simulated coverage of confidence intervals and power of the paired test.
     grpo_step, grpo_world, gpu_step: the cost of a GRPO step beside TRL, on a CPU and on a GPU.
     expa_rollout: rollouts with expanded actions beside plain generation.

@@ -1,11 +1,11 @@
-"""GRPO trains on generated law at 4 and at 10 free turns, and both agents and their start are tested at 0 to 10.
+"""GRPO trains on generated law at 2, 4 and 10 free turns, and the agents and their start are tested at 0 to 10.
 
     python -m benchmarks.legal_learn --out benchmarks/results/legal_learn.json
 
 It asks whether more turns in training teach to use more turns, after "Reinforcement Learning for Long-Horizon Multi-Turn
 Search Agents" (arXiv 2510.24126, turn-restricted evaluation), on models made from nothing. A seed is
-`python -m trainers.grpo --preset tiny-legal`, and `--preset tiny-legal-4`, which begin with the same weights. The base (those
-weights) and both agents are then played on test tasks with 0 to 10 free turns before the answer is forced, as
+`python -m trainers.grpo --preset tiny-legal-2`, `tiny-legal-4` and `tiny-legal`, which begin with the same weights. The base
+(those weights) and the agents are then played on test tasks with 0 to 10 free turns before the answer is forced, as
 `agent-envs eval LegalSearch --turn-limits` does; 0 is naive RAG. A run that ended is not repeated.
 
 Seeds are paired, and intervals of means and differences are Student's over seeds. The chart shows every seed and no bars.
@@ -28,9 +28,11 @@ from trainers.command_line import load_preset
 from trainers.grpo import GRPOSettings
 
 LIMITS = (0, 1, 2, 3, 4, 6, 8, 10)
-PRESETS = {"10 turns": "tiny-legal", "4 turns": "tiny-legal-4"}
-AGENTS = ("base", "4 turns", "10 turns")
-DIFFERENCES = (("4 turns", "base"), ("10 turns", "base"), ("10 turns", "4 turns"))
+PRESETS = {"10 turns": "tiny-legal", "4 turns": "tiny-legal-4", "2 turns": "tiny-legal-2"}
+AGENTS = ("base", "2 turns", "4 turns", "10 turns")
+DIFFERENCES = (
+    ("2 turns", "base"), ("4 turns", "base"), ("10 turns", "base"), ("4 turns", "2 turns"), ("10 turns", "4 turns"),
+)  # fmt: skip
 CLASS = "trainers.trained_agent:TrainedAgent"
 CONCURRENCY = 96
 PANELS = (
@@ -39,9 +41,15 @@ PANELS = (
     ("wrong", "wrong", 100),
     ("turns", "turns, the answer included", 1),
 )
-STYLES = {"base": ("#000000", ":"), "4 turns": ("#D55E00", "--"), "10 turns": ("#0072B2", "-")}
+STYLES = {
+    "base": ("#000000", ":"),
+    "2 turns": ("#009E73", "-."),
+    "4 turns": ("#D55E00", "--"),
+    "10 turns": ("#0072B2", "-"),
+}
 LABELS = {
     "base": "before reinforcement",
+    "2 turns": "trained at 2 free turns",
     "4 turns": "trained at 4 free turns",
     "10 turns": "trained at 10 free turns",
 }
@@ -65,7 +73,7 @@ class Agent:
 
 
 def run_folders(runs: Path, seed: int) -> dict[str, Path]:
-    """Return the folders of a seed's two runs."""
+    """Return the folders of a seed's runs."""
     return {name: runs / f"{preset}-{seed}" for name, preset in PRESETS.items()}
 
 
@@ -75,11 +83,11 @@ def sweep_folder(runs: Path, name: str, seed: int) -> Path:
 
 
 def has_ended(runs: Path, seed: int) -> bool:
-    """Return whether both runs of a seed and the sweeps of its three agents have come to their end."""
+    """Return whether the runs of a seed and the sweeps of its agents have come to their end."""
     results = [sweep_folder(runs, name, seed) / "results.json" for name in AGENTS]
-    trained_both = all((folder / "result.json").exists() for folder in run_folders(runs, seed).values())
+    all_trained = all((folder / "result.json").exists() for folder in run_folders(runs, seed).values())
     swept_all = all(path.exists() and json.loads(path.read_text(encoding="utf-8"))["complete"] for path in results)
-    return trained_both and swept_all
+    return all_trained and swept_all
 
 
 def sweep(agent: Agent, suite: Suite, folder: Path) -> None:
@@ -144,7 +152,7 @@ def draw(found: Mapping[str, Rows], path: Path) -> None:
 
     figure = Figure(figsize=(15, 4.6), layout="constrained")
     FigureCanvasAgg(figure)
-    title = "Generated law, tiny models: trained at 4 and at 10 free turns, and before reinforcement"
+    title = "Generated law, tiny models: trained at 2, 4 and 10 free turns, and before reinforcement"
     figure.suptitle(f"{title}\n\n", fontsize=13, x=0.01, ha="left")
     count = max(map(len, found.values()))
     note = f"Thin: one seed each ({count}); thick: their mean. No bars: intervals over seeds stand with the figures."
@@ -175,7 +183,7 @@ def draw_agent(axis: Any, agent: str, rows: Rows, name: str, scale: float) -> No
 
 
 def made(runs: Path, seed: int, suite: Suite) -> None:
-    """Train both agents of a seed and sweep all three, where that is not done."""
+    """Train the agents of a seed and sweep them and their start, where that is not done."""
     folders = run_folders(runs, seed)
     for name, preset in PRESETS.items():
         trained("grpo", ("--preset", preset), seed, folders[name])
@@ -185,7 +193,7 @@ def made(runs: Path, seed: int, suite: Suite) -> None:
 
 
 def read(runs: Path, seed: int) -> tuple[dict[str, Any], dict[str, list[LimitRow]]]:
-    """Return the results of a seed's two runs and the rows of its three agents, and print them."""
+    """Return the results of a seed's runs and the rows of its agents, and print them."""
     results: dict[str, Any] = {}
     for name, folder in run_folders(runs, seed).items():
         result = results[name] = json.loads((folder / "result.json").read_text(encoding="utf-8"))

@@ -30,6 +30,7 @@ def rate(value):
 def found():
     return {
         "base": {0: rows(0.0, 0.1), 1: rows(0.0, 0.2), 2: rows(0.0, 0.3)},
+        "2 turns": {0: rows(0.0, 0.1), 1: rows(0.0, 0.2), 2: rows(0.0, 0.3)},
         "4 turns": {0: rows(0.0, 0.3), 1: rows(0.0, 0.3), 2: rows(0.0, 0.6)},
         "10 turns": {0: rows(0.0, 0.5), 1: rows(0.0, 0.5), 2: rows(0.0, 0.5)},
     }
@@ -38,7 +39,9 @@ def found():
 def test_differences_have_students_interval_over_seeds():
     """4 turns - base is 0.2, 0.1, 0.3: mean 0.2, half-width 4.3027 x 0.1 / sqrt(3) = 0.2484."""
     told = legal_learn.differences(found())
-    assert list(told) == ["4 turns - base", "10 turns - base", "10 turns - 4 turns"]
+    assert list(told) == [
+        "2 turns - base", "4 turns - base", "10 turns - base", "4 turns - 2 turns", "10 turns - 4 turns",
+    ]  # fmt: skip
     row = told["4 turns - base"]["success"]["4"]
     assert row["by_seed"] == {"0": 0.2, "1": 0.1, "2": 0.3} and row["mean"] == 0.2
     assert row["interval"] == pytest.approx([-0.0484, 0.4484], abs=1e-4)
@@ -79,7 +82,7 @@ def test_seeds_whose_runs_and_sweeps_have_ended_are_taken(tmp_path, monkeypatch,
             folder.mkdir()
             row = {"seed": seed, "before": told, "after": told, **kept}
             (folder / "result.json").write_text(json.dumps(row))
-        for name in legal_learn.AGENTS[: 2 if seed == 1 else 3]:  # one sweep of seed 1 is missing
+        for name in legal_learn.AGENTS[: 2 if seed == 1 else 4]:  # one sweep of seed 1 is missing
             evaluate(suite, Settings("random", smoke=True), folder=legal_learn.sweep_folder(tmp_path, name, seed))
     results = legal_learn.sweep_folder(tmp_path, "base", 2) / "results.json"
     results.write_text(results.read_text().replace('"complete": true', '"complete": false'))
@@ -101,5 +104,8 @@ def test_seeds_whose_runs_and_sweeps_have_ended_are_taken(tmp_path, monkeypatch,
 
 
 def test_presets_and_limits():
-    assert set(legal_learn.PRESETS.values()) == {"tiny-legal", "tiny-legal-4"} and legal_learn.LIMITS[0] == 0
+    assert (
+        set(legal_learn.PRESETS.values()) == {"tiny-legal", "tiny-legal-4", "tiny-legal-2"}
+        and legal_learn.LIMITS[0] == 0
+    )
     assert set(legal_learn.STYLES) == set(legal_learn.LABELS) == set(legal_learn.AGENTS)

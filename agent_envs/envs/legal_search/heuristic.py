@@ -4,13 +4,12 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from agent_envs.envs.legal_search.reader import Missing, Reading, names_in, words_of
+from agent_envs.envs.legal_search.reader import DEFINITIONS, Missing, Reading, names_in, shared, words_of
 from agent_envs.envs.legal_search.tasks import ABSTAIN
 from agent_envs.envs.legal_search.tools import ANSWER, KEYWORD, READ, SEMANTIC, rendered
 from agent_envs.envs.legal_search.transcript import Seen, Shown, hits_of
 from agent_envs.rollout.policy import Request
 
-DEFINITIONS = "Definitions"
 LISTED = re.compile(r"ID: (.+) \| § \S+\. (.+)")
 Step = tuple[str, dict[str, Any]]
 _TURNS = re.compile(r"You have (\d+) turns")
@@ -28,7 +27,7 @@ def search_and_read(request: Request) -> str:
         if step:
             name, arguments = step
             return rendered(name, seen.style, **arguments)
-    hits = [hit for message in request.messages for hit in hits_of(str(message["content"]))] if last else []
+    hits = [hit for message in request.messages for hit in hits_of(str(message["content"])) if not seen.wishes]
     return final_answer(request, seen, hits)
 
 
@@ -36,31 +35,30 @@ def _next(seen: Seen, missing: str) -> Step | None:
     """Return the search or the read that may bring what is missing: an id, words of a place, or "" for the rule itself."""
     if missing[:1].isdigit():
         return None if missing in seen.asked_for else (READ, {"section_id": missing})
-    if missing and DEFINITIONS not in missing:
+    if missing not in ("", DEFINITIONS):
         fitting = [hit.id for found in seen.hits for hit in found if hit.place.endswith(missing)]
+        fitting += [
+            name for page in seen.read for name, heading in LISTED.findall(page.text) if missing.endswith(heading)
+        ]
         return _read(seen, fitting) or _search(seen, missing)
     core = _core(seen.question)
     if not missing and not seen.queries:
         return KEYWORD, {"query": core}
-    home = _home(seen)
     if step := None if missing else _read(seen, _called_by_name(seen)):
         return step
-    if home is None or (missing == DEFINITIONS and home.id not in seen.asked_for):
-        return _search(seen, f"{DEFINITIONS} means {core}") if home is None else _read(seen, [home.id])
+    home = _home(seen)
+    if home is None:
+        return _search(seen, f"{DEFINITIONS} means {core}")
+    if missing:
+        return _read(seen, [home.id])
     listing = next((page for page in seen.read if LISTED.search(page.text)), None)
     if listing is None:
-        named = re.search(r"chapter (\d[\w:.-]*\w)", home.text)
-        return READ, {"section_id": named[1]} if names_in(seen.question) and named else {"section_id": home.id, "up": 1}
-    headings = {name: heading for name, heading in LISTED.findall(listing.text)}
-    if missing:
-        return _read(seen, [name for name, heading in headings.items() if heading == DEFINITIONS])
-    asked, ranked = words_of(core), []
-    for name, heading in headings.items():
-        shared = len(asked & words_of(heading))
-        if shared and name not in seen.asked_for:
-            ranked.append((-shared / len(words_of(heading)), -shared, name))
-    found = [(-len(asked & words_of(hit.text)), hit.id) for hits in seen.hits for hit in hits if hit.id in headings]
-    best = [row[-1] for row in sorted(ranked)] or [row[-1] for row in sorted(found, key=lambda row: row[0])]
+        named = re.search(r"chapter (\d[\w:.-]*\w)", home.text) if names_in(seen.question) else None
+        return READ, {"section_id": named[1]} if named else {"section_id": home.id, "up": 1}
+    headed = {name: (shared(heading, core), len(words_of(heading))) for name, heading in LISTED.findall(listing.text)}
+    best = sorted((row for row in headed if headed[row][0]), key=lambda row: -headed[row][0] / headed[row][1])
+    found = [hit for hits in seen.hits for hit in hits if hit.id in headed and not best]
+    best += [hit.id for hit in sorted(found, key=lambda hit: -shared(hit.text, core))]
     return _read(seen, best) or _search(seen, f"{listing.place} {_core(seen.question, home.text)}")
 
 
@@ -78,20 +76,20 @@ def _home(seen: Seen) -> Shown | None:
     """Return the entry of the holder that was read, or the definitions that fit the question best."""
     if names_in(seen.question):
         return next((page for page in seen.read if "chapter" in page.text), None)
-    asked = words_of(seen.question)
     hits = [hit for found in seen.hits for hit in found if hit.place.endswith(DEFINITIONS)]
-    return max(hits, key=lambda hit: len(asked & words_of(f"{hit.place} {hit.text}")), default=None)
+    return max(hits, key=lambda hit: shared(f"{hit.place} {hit.text}", seen.question), default=None)
 
 
 def _called_by_name(seen: Seen) -> list[str]:
     """Return the hits in a chapter that the question calls by its name, those first that share most with it."""
-    asked, ranked = words_of(seen.question), []
+    asked, fitting = words_of(seen.question), []
     for hit in (hit for found in seen.hits for hit in found if not hit.place.endswith(DEFINITIONS)):
         title, _, rest = hit.place.partition(" > ")
-        chapter, _, heading = rest.partition(" > § ")
-        if words_of(chapter.partition(". ")[2]) <= asked and asked & words_of(title):
-            ranked.append((-len(asked & words_of(f"{heading} {hit.text}")), hit.id))
-    return [name for _, name in sorted(ranked, key=lambda row: row[0])]
+        chapter = rest.partition(" > § ")[0].partition(". ")[2]
+        if words_of(chapter) <= asked and asked & words_of(title):
+            fitting.append(hit)
+    fitting.sort(key=lambda hit: -shared(f"{hit.place.rpartition('. ')[2]} {hit.text}", seen.question))
+    return [hit.id for hit in fitting]
 
 
 def _core(question: str, known: str = "") -> str:

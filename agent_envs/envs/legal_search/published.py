@@ -132,8 +132,8 @@ def unsound(row: LegalRow, library: Library) -> str:
     quoted = re.search(r'(?:section headed|provisions on) "(.*?)"', row.question)
     if quoted is None:
         return ""
-    if row.kind == "cross_reference":
-        own = library.read(row.sections[0])
+    own = library.sections.get(row.sections[0]) if row.sections else None
+    if row.kind == "cross_reference" and own is not None:
         if len(set(_CITED.findall(own.text)) - {own.number}) != 1:
             return "it cites several sections, or none"
     named = [

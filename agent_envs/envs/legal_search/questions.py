@@ -151,7 +151,7 @@ class Asker:
         is_fine = kind == "fine"
         told_size = rule.sizes or is_fine or rng.random() < 0.3
         size = rng.randint(3, chapter.bounds[1] + 12) if told_size else None
-        idle = rng.randint(1, size // 2) if size and size > 3 and rng.random() < 0.4 else 0
+        idle = rng.randint(2, size // 2) if size and size > 3 and rng.random() < 0.4 else 0
         group = self._group(rule) if not is_fine and rng.random() < 0.6 else None
         dated = rule.early or rule.recent or (rule.amendment and rule.amendment.later)
         granted = None if is_fine or not (dated or rng.random() < 0.15) else self._licensed(rule)

@@ -11,7 +11,7 @@ SIZES = ("minor", "intermediate", "major")
 CLASSES = "ABCDE"
 _SIZED, _EARLY, _RECENT, _LIMITED, _REFERRING, _AMENDED = 0.7, 0.65, 0.5, 0.9, 0.34, 0.25
 _GROUPS = (1, 1, 2, 2, 2)  # how many groups a rule treats differently, drawn from
-_LATER, _IDLE, _IN_GROUP, _EXCEPTED = 0.6, 0.5, 0.75, 0.35
+_LATER, _IDLE, _IN_GROUP = 0.6, 0.5, 0.75
 _DELTAS = {
     "days": (2, 3, 4, 5), "hours": (1, 2, 3), "months": (1, 2), "years": (1,),
     "dollars": (10, 20, 30), "percent": (3, 4, 6),
@@ -79,7 +79,7 @@ class Rule:
             "limit": self.limit is not None,
             "amended": self.amendment,
             "offence": self.offence,
-            "counted": self.kind.event,
+            "counted": self.kind.event and not self.amendment,
         }
         return tuple(name for name, present in there.items() if present)
 
@@ -101,7 +101,7 @@ class Holder:
     size: int
     idle: int
     granted: date
-    group: tuple[Group, bool] | None
+    group: Group | None
     special: tuple[Rule, int]
     id: str = ""
 
@@ -279,9 +279,10 @@ def _limit(rng: random.Random, rule: Rule) -> None:
 
 
 def _holder(rng: random.Random, chapter: Chapter, name: str) -> Holder:
-    size = rng.randint(3, chapter.bounds[1] + 12)
-    idle = rng.randint(1, max(1, size // 2)) if rng.random() < _IDLE else 0
-    group = (rng.choice(parts().groups), rng.random() < _EXCEPTED) if rng.random() < _IN_GROUP else None
+    size = rng.randint(4, chapter.bounds[1] + 12)
+    idle = rng.randint(2, size // 2) if rng.random() < _IDLE else 0
+    treated = [group for rule in chapter.rules for group, _ in rule.groups]
+    group = rng.choice(treated) if treated and rng.random() < _IN_GROUP else None
     plain = [rule for rule in chapter.rules if not rule.amendment and not rule.target]
     rule = rng.choice(plain or [rule for rule in chapter.rules if not rule.amendment] or chapter.rules)
     value = rng.choice([value for value in rule.kind.values if value != rule.value])

@@ -83,14 +83,15 @@ class Group:
     Attributes:
         noun, heading: the term of the law, and the heading of its definition.
         says, unless: the definition, and the exception to it.
-        entry, first, second: how the register and the two sets of questions tell of one inside, and of one excepted.
+        entry: how the register tells of one inside.
+        first, second: how the two sets of questions tell of one inside, and of one under the exception.
     """
 
     noun: str
     heading: str
     says: tuple[str, ...]
     unless: tuple[str, ...]
-    entry: tuple[str, ...]
+    entry: str
     first: tuple[str, ...]
     second: tuple[str, ...]
 

@@ -185,8 +185,7 @@ def _entry_lines(writer: _Draft, holder: Holder) -> list[str]:
     lines.append(writer.says(sized, n=holder.size, unit=trade.unit, idle=holder.idle))
     lines.append(writer.says("granted", day=written_date(holder.granted)))
     if holder.group:
-        group, excepted = holder.group
-        lines.append(group.entry[excepted])
+        lines.append(holder.group.entry)
     new, old = quantity(value, rule.kind.unit), quantity(rule.value, rule.kind.unit)
     lines.append(writer.says("special", place=rule.id, new=new, old=old, measure=rule.kind.measure))
     return lines

@@ -30,7 +30,8 @@ class Facts:
     @staticmethod
     def of(holder: Holder, when: date | None = None) -> "Facts":
         """Return what the register tells about a holder."""
-        return Facts(holder.chapter, holder.size, holder.idle, holder.group, holder.granted, when, holder)
+        group = (holder.group, False) if holder.group else None
+        return Facts(holder.chapter, holder.size, holder.idle, group, holder.granted, when, holder)
 
 
 @dataclass(slots=True)

@@ -25,7 +25,7 @@ LIBRARY = Library(
 _STEPS = (LegalStep("small vessel definitions", TERM), LegalStep("", DUES))
 TASKS = {
     "fee": ("What does a boat of 9 metres pay a year (in dollars)?", ("120", "$120"),
-            LegalScenario((TERM, DUES), (DUES, FEES), _STEPS, True, "numeric")),
+            LegalScenario((TERM, DUES), (TERM, DUES), _STEPS, True, "numeric")),
     "appeal": ("How long is there to complain?", ("30 days",),
                LegalScenario(("T28:STI:x",), ("T28:STI:x",), (LegalStep("appeal", "T28:STI:x"),), True, "em")),
     "meaning": ("What is a small vessel?", ("one of less than 12 metres",),

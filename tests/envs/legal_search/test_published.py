@@ -2,12 +2,15 @@
 
 import json
 import os
+import re
 from collections import Counter
+from functools import partial
 
 import pytest
 
 from agent_envs.base.errors import DataMissing, UsageError
 from agent_envs.base.serialization import canonical_json, encode_state
+from agent_envs.envs.legal_search.library import as_terms
 from agent_envs.envs.legal_search.node_files import pieces
 from agent_envs.envs.legal_search.published import legal_source, load_library, without
 from agent_envs.tools.retrieval.build import make_retriever
@@ -245,39 +248,84 @@ def test_a_small_folder_of_the_real_shape_and_its_hidden_answers(tmp_path, monke
     lines(folder / "dev" / "dc_code_qa.jsonl", [row, gone])
     monkeypatch.setenv("AGENT_ENVS_DATA", str(tmp_path))
     source = legal_source("dc_code")
-    assert legal_source("dc_code") is source and source.splits == ("dev",) and source.size("dev") == 2
-    task, blank = source.get("dev", 0), source.get("dev", "q2")
+    assert legal_source("dc_code") is source
+    assert sum(map(source.size, source.splits)) == 2
+    rows = {
+        task.id: task for split in source.splits for task in map(partial(source.get, split), range(source.size(split)))
+    }
+    task, blank = rows["q1"], rows["q2"]
     assert task.hidden.gold_sections == ("T28:28:2-616",) and task.hidden.metric == "f1" and task.gold == ("One",)
     assert blank.gold == ("I don't know",) and blank.hidden.steps == ()
     assert "secret" not in canonical_json(encode_state(blank))
     for key in (2, -1, "q3"):
         with pytest.raises(KeyError):
-            source.get("dev", key)
+            source.get(source.splits[0], key)
+    (folder / "test").mkdir()
+    lines(folder / "test" / "dc_code_qa.jsonl", [{**row, "id": "q9"}])
+    source = legal_source("dc_code")
+    assert {split: source.size(split) for split in source.splits} == {"dev": 2, "test": 1}  # as the folders have them
+    (folder / "test" / "dc_code_qa.jsonl").unlink()
     lines(folder / "dev" / "dc_code_qa.jsonl", [{**row, "support": ["T28:28:9"]}])
     with pytest.raises(UsageError, match="'q1': section 'T28:28:9' is not in the library"):
         legal_source("dc_code")
 
 
+def real_tasks():
+    source = legal_source("dc_code")
+    return source, [source.get(split, index) for split in source.splits for index in range(source.size(split))]
+
+
 @pytest.mark.data
 def test_the_real_dc_code():
-    source = legal_source("dc_code")
-    tasks = [source.get("dev", index) for index in range(source.size("dev"))]
+    source, tasks = real_tasks()
     library = source.library(tasks[0])
     assert len(library) == 4583 and len(library.corpus) == 3867
     section = library.read("T28:STI:A2:PVI:28:2-616")
     assert section.number == "28:2-616" and [up.level for up in library.path(section.id)[:2]] == ["title", "subtitle"]
-    kinds = Counter(task.data[0] for task in tasks)
-    assert kinds == {
+    assert Counter(task.data[0] for task in tasks) == {
         "numeric_cloze": 240,
-        "definition": 129,
-        "cross_reference": 129,
+        "definition": 97,
+        "cross_reference": 80,
         "unanswerable_numeric_cloze": 35,
-        "unanswerable_definition": 19,
+        "unanswerable_definition": 13,
     }
-    assert sum(not task.hidden.answerable for task in tasks) == 54
+    assert {split: source.size(split) for split in source.splits} == {"train": 282, "dev": 99, "test": 84}
     assert all(name in library.sections for task in tasks for name in task.hidden.gold_sections)
     two = [task for task in tasks if task.data[0] == "cross_reference"]
     assert all(len(task.hidden.gold_sections) == 2 for task in two)
+    split_of = {}
+    assert all(split_of.setdefault(task.cluster, task.split) == task.split for task in tasks)
+
+
+@pytest.mark.data
+def test_questions_of_the_real_code_hold_what_they_say():
+    """The section asked about cites one other, and a heading that is told stands in one place alone."""
+    source, tasks = real_tasks()
+    library = source.library(tasks[0])
+    headings = Counter(section.heading.strip(" .").lower() for section in library.sections.values())
+    for task in tasks:
+        quoted = re.search(r'(?:headed|provisions on) "(.*?)"', task.question)
+        assert quoted is None or headings[quoted[1].lower().strip(" .")] == 1, task.question
+        if task.data[0] == "cross_reference":
+            own = library.read(task.hidden.gold_sections[0])
+            cited = set(re.findall(r"(?<![\w:-])\d+[A-Z]?(?::\d+[A-Z]?)?-\d+(?:\.\d+)?[a-z]*\b", own.text)) - {
+                own.number
+            }
+            assert len(cited) == 1, (task.question, cited)
+
+
+@pytest.mark.data
+def test_a_citation_of_the_real_code_can_be_followed_by_its_number():
+    library = load_library("dc_code")
+    assert library.find("34-604") == "T34:C6:34-604" == library.find("§ 34-604")
+    keyword = make_retriever("bm25", library.numbered_corpus)
+    _, tasks = real_tasks()
+    targets = [task.hidden.gold_sections[1] for task in tasks if task.data[0] == "cross_reference"]
+    found = [
+        name in {hit.passage.id for hit in keyword.search(as_terms(library.read(name).number), 5)} for name in targets
+    ]
+    assert all(library.find(library.read(name).number) == name for name in targets)
+    assert sum(found) / len(found) >= 0.95
 
 
 @pytest.mark.data
@@ -291,24 +339,23 @@ def test_the_real_texts_equal_those_of_the_sections_file():
 
 @pytest.mark.data
 def test_hidden_answers_of_the_real_questions_are_in_no_task():
-    source = legal_source("dc_code")
+    _, tasks = real_tasks()
     with open(
         os.path.join(os.environ["AGENT_ENVS_DATA"], "legal", "dev", "dc_code_qa.jsonl"), encoding="utf-8"
     ) as file:
         rows = {row["id"]: row for row in map(json.loads, file)}
     long = {name: answer for name, row in rows.items() for answer in row["hidden_answers"] or () if len(answer) > 20}
     assert len(long) > 10
-    for name, answer in long.items():
-        assert answer not in canonical_json(encode_state(source.get("dev", name)))
+    for task in tasks:
+        assert task.id not in long or long[task.id] not in canonical_json(encode_state(task))
 
 
 @pytest.mark.data
 def test_the_solvers_queries_find_the_real_sections():
-    source = legal_source("dc_code")
-    tasks = [source.get("dev", index) for index in range(0, source.size("dev"), 4)]
-    retriever = make_retriever("bm25", source.library(tasks[0]).corpus)
-    steps = [step for task in tasks for step in task.hidden.steps]
-    found = [step.section in [hit.passage.id for hit in retriever.search(step.query, 5)] for step in steps]
+    source, tasks = real_tasks()
+    retriever = make_retriever("bm25", source.library(tasks[0]).numbered_corpus)
+    steps = [step for task in tasks for step in task.hidden.steps][::4]
+    found = [step.section in [hit.passage.id for hit in retriever.search(as_terms(step.query), 5)] for step in steps]
     assert sum(found) / len(found) > 0.9
 
 

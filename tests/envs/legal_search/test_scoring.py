@@ -28,20 +28,22 @@ FIND = "<keyword>small vessel</keyword>"  # brings up both gold sections of the 
 READ_TERM, READ_DUES = f"<read>{TERM}</read>", f"<read>{DUES}</read>"
 RIGHT = f"<answer>$120 [sources: {DUES}]</answer>"
 UNCITED = "<answer>120</answer>"
-MISCITED = f"<answer>120 [sources: {TERM}]</answer>"
+BOTH = f"<answer>$120 [sources: {TERM}; {DUES}]</answer>"
+MISCITED = f"<answer>120 [sources: {FEES}]</answer>"
 WRONG = f"<answer>90 [sources: {DUES}]</answer>"
 IDK = "<answer>I don't know</answer>"
 LOST = "<read>no such id</read>"
 IDLE = "<keyword>nothing of the kind</keyword>"
 
 SEGMENTED = [  # task, actions, return
-    ("fee", [RIGHT], 1 + 0.3 + 0.1 + 0.09 + 0.1),
-    ("fee", [FIND, READ_TERM, READ_DUES, RIGHT], 1 + 0.3 + 0.1 + 0.06 + 0.1 * 8 / 9),
-    ("fee", [f"<answer>120 dollars [sources: {DUES}; {TERM}]</answer>"], 1 + 0.3 + 0.05 + 0.09 + 0.1),
-    ("fee", [f"<answer>120 [sources: {FEES}]</answer>"], 1 + 0.3 + 0.1 + 0.09 + 0.1),  # above the paragraph
+    ("fee", [RIGHT], 1 + 0.15 + 0.1 + 0.3 + 0.3),  # one of the two sections that prove it
+    ("fee", [BOTH], 2.0),
+    ("fee", [FIND, READ_TERM, READ_DUES, BOTH], 1 + 0.3 + 0.1 + 0.3 * 6 / 9 + 0.3 * 8 / 9),
+    ("fee", [f"<answer>120 dollars [sources: {DUES}; {TERM}; {FEES}]</answer>"], 1 + 0.3 + 0.1 * 2 / 3 + 0.6),
+    ("fee", [f"<answer>120 [sources: {FEES}]</answer>"], 0.5),
     ("fee", [UNCITED], 0.5),
-    ("fee", [MISCITED], 0.5),
-    ("fee", [f"<answer>120 [sources: a; b; c; d; e; {DUES}]</answer>"], 0.5),  # a list is no citation
+    ("fee", [f"<answer>120 [sources: {FEES}; x]</answer>"], 0.5),
+    ("fee", [f"<answer>120 [sources: a; b; c; d; e; f; g; h; {DUES}]</answer>"], 0.5),  # a list is no citation
     ("fee", [FIND, READ_TERM, UNCITED], 0.5 + 0.1 + 0.05 + 0.1),
     ("fee", [IDK], 0.0),
     ("fee", [IDLE, IDK], 0.0),
@@ -58,9 +60,9 @@ SEGMENTED = [  # task, actions, return
     ("gone", [f"<read>{LONG}</read>", IDK], 0.6),
     ("gone", [LOST, IDK], 0.5),
     ("gone", ["<answer>the harbour master [sources: x]</answer>"], -1.0),
-    ("appeal", ["<answer>30 days [sources: T28:STI:x]</answer>"], 1.59),
+    ("appeal", ["<answer>30 days [sources: T28:STI:x]</answer>"], 2.0),
     ("appeal", ["<answer>30</answer>"], -1.0),
-    ("meaning", [f"<answer>less than 12 metres [sources: {TERM}]</answer>"], 1.59),
+    ("meaning", [f"<answer>less than 12 metres [sources: {TERM}]</answer>"], 2.0),
 ]
 
 
@@ -83,7 +85,7 @@ ART_E = [  # 0.1 each for found, read, no invalid read, sources right; the right
     ("fee", [f"<answer>I don't know [sources: {DUES}]</answer>"], 0.2),
     ("fee", [FIND, READ_DUES, f"<answer>I don't know [sources: {DUES}]</answer>"], 0.4),
     ("fee", [LOST, IDK], 0.0),
-    ("fee", [FIND, READ_TERM, IDK], 0.2),  # a gold section, but not the one that holds the answer
+    ("fee", [FIND, READ_TERM, IDK], 0.3),
     ("fee", [IDLE] * 10, 0.1),
     ("fee", [FIND] * 10, 0.2),
     ("fee", ["<answer>90</answer>"], -0.9),
@@ -189,6 +191,16 @@ def test_a_right_answer_earns_more_with_fewer_turns_and_searches(one, turns, sea
     assert earned(turns, searches) > earned(turns, searches + 1)
 
 
+@given(turns=st.integers(1, 9), searches=st.integers(0, 8), proving=st.integers(1, 6))
+def test_citing_all_that_proves_an_answer_pays_at_least_as_much_as_citing_less(turns, searches, proving):
+    names = tuple(f"s{number}" for number in range(proving))
+    spec = make_reward("segmented", Limits(10, 9))
+    scenario = LegalScenario(names, names, (), True, "em")
+    earned = [spec(made(Ended("cited", sources=names[:cited]), scenario, [("s0",)] * searches, [], turns)).total
+              for cited in range(1, proving + 1)]  # fmt: skip
+    assert earned == sorted(earned)
+
+
 def test_every_end_is_ranked():
     """Right and cited, then uncited or rightly abstaining, abstaining, stalling, a wrong answer, a format error."""
     order = [play("fee", actions)[0] for actions in ([RIGHT], [UNCITED], [IDK], [IDLE] * 10, [FIND, WRONG], [""])]
@@ -236,6 +248,14 @@ def test_segments_do_not_touch():
         ("12 months", ("12", "12 days"), "numeric", False),
         ("$12", ("12", "12 days"), "numeric", False),
         ("12", ("12",), "no such metric", True),
+        ("It is not 2520", ("2520", "$2,520"), "numeric", False),
+        ("It isn't $2,520.", ("2520", "$2,520"), "numeric", False),
+        ("not more than 12 days", ("12", "12 days"), "numeric", True),
+        ("$900 + $20 = $920", ("920", "$920"), "numeric", True),
+        ("$900 + $20 = $920", ("900", "$900"), "numeric", False),
+        ("$900 + $20", ("920", "$920"), "numeric", False),
+        ("It is not one of less than 12 metres", ("one of less than 12 metres",), "f1", False),
+        ("one that is not insured", ("one that is not insured",), "f1", True),
     ],
 )
 def test_matching(answer, golds, metric, right):

@@ -1,12 +1,16 @@
 """Built-in agents: the solver's ceiling, the honest baselines below it, abstaining and chance further down."""
 
+from dataclasses import replace
+from functools import partial
+
 import pytest
 
 from agent_envs.envs.legal_search.env import LegalSearch
-from agent_envs.envs.legal_search.extraction import Shown, asked_unit, guess, worked_out
-from agent_envs.envs.legal_search.heuristic import NaiveRAG
+from agent_envs.envs.legal_search.naive_rag import NaiveRAG
 from agent_envs.envs.legal_search.outcomes import ended_of
+from agent_envs.envs.legal_search.reader import Missing, Reading
 from agent_envs.envs.legal_search.tools import ANSWER, rendered
+from agent_envs.envs.legal_search.transcript import Shown
 from agent_envs.rollout.episode_runner import run_episode
 from agent_envs.rollout.policy import CompanionPolicy, Reply
 from agent_envs.wrappers import ForcedAnswer, TurnLimit
@@ -41,8 +45,8 @@ def share(results):
 
 SETTINGS = [
     {}, {"protocol": "json"}, {"reward": "art_e"}, {"semantic": "random"}, {"keyword": "empty"}, {"max_searches": 0},
-    {"max_generations": 5}, {"max_generations": 1}, {"top_k": 1, "snippet_chars": 40, "page_chars": 200},
-    {"world": {"reads": [4]}}, {"world": {"unanswerable": 1.0}}, {"tasks": "agreements"},
+    {"max_generations": 7}, {"max_generations": 1}, {"top_k": 1, "snippet_chars": 40, "page_chars": 200},
+    {"world": {"reads": [6]}}, {"world": {"unanswerable": 1.0}}, {"world": {"wording": "second"}},
 ]  # fmt: skip
 
 
@@ -70,19 +74,45 @@ def test_the_solver_reads_all_that_must_be_read():
         assert set(result.trajectory.task.hidden.gold_sections) <= read
 
 
-def test_agents_are_ranked_and_abstaining_lies_between_guessing_and_solving():
-    """Always abstaining is worse in expectation than the solver, and better than guessing."""
+def test_agents_are_ranked_and_turns_pay():
+    """The searcher is far above one search, and below the solver; abstaining earns more than guessing."""
     solver, searcher, naive, silent, chance = (
         played(agent) for agent in ("solver", "heuristic", NaiveRAG(), Abstaining(), "random")
     )
-    assert share(solver) == 1.0 > 0.4 >= share(searcher) > 0 and share(naive) <= 0.4
-    assert mean(solver) > mean(silent) > mean(chance) and mean(silent) > mean(naive)
-    assert mean(solver) > mean(searcher) > mean(naive) > mean(chance)
+    assert share(solver) == 1.0 > share(searcher) >= 0.7 and share(naive) <= 0.35
+    assert mean(solver) > mean(searcher) > mean(silent) > mean(chance) and mean(searcher) > mean(naive) > mean(chance)
     assert 0 < share(silent) < 0.2 and share(chance) < 0.05
 
 
+def test_the_searcher_does_better_the_more_turns_are_free():
+    at = {
+        turns: share(played("heuristic", 120, partial(ForcedAnswer, free_turns=turns))) for turns in (0, 1, 2, 4, 8, 12)
+    }
+    assert at[0] <= 0.35 and at[12] >= 0.7
+    assert at[1] <= at[2] < at[4] < at[8] < at[12], at
+
+
+class Shuffled(LegalSearch):
+    """Searches show the IDs of other sections than those that they found."""
+
+    def hits(self, task, query, key, engine="semantic"):
+        rows = list(self.source.library(task).corpus.passages)
+        moved = {row.id: rows[(place * 977 + 331) % len(rows)].id for place, row in enumerate(rows)}
+        found = super().hits(task, query, key, engine)
+        return tuple(replace(hit, passage=replace(hit.passage, id=moved[hit.passage.id])) for hit in found)
+
+
+def test_without_engines_or_with_other_ids_the_searcher_is_at_the_floor():
+    empty = played("heuristic", 150, semantic="empty", keyword="empty")
+    shuffled = [
+        run_episode(Shuffled(semantic="bm25"), CompanionPolicy("heuristic"), seed=0, task=i, split="dev")
+        for i in range(150)
+    ]
+    assert share(empty) <= 0.15 and share(shuffled) <= 0.15
+
+
 @pytest.mark.parametrize("protocol", ["tags", "json"])
-@pytest.mark.parametrize("turns", [0, 1, 2, 4])
+@pytest.mark.parametrize("turns", [0, 1, 4])
 def test_agents_play_under_forced_answers(turns, protocol):
     for agent in ("solver", "heuristic", NaiveRAG()):
         results = played(agent, 12, lambda env: ForcedAnswer(env, turns), protocol=protocol)
@@ -99,7 +129,7 @@ def test_naive_rag_searches_once_and_answers_at_once_where_it_must():
     assert all(len(result.trajectory.turns) == 2 for result in results)
     forced = played(NaiveRAG(), 12, lambda env: ForcedAnswer(env, 0))
     assert all(len(result.trajectory.turns) == 1 for result in forced)
-    assert any(ended_of(result.trajectory).outcome != "abstained" for result in forced)
+    assert {ended_of(result.trajectory).outcome for result in forced} <= {"cited", "uncited", "wrong", "abstained"}
 
 
 def test_the_searcher_never_breaks_the_format():
@@ -113,47 +143,38 @@ def test_the_searcher_works_on_the_small_library():
     assert ended_of(result.trajectory).outcome in ("wrong", "abstained")  # "How long" names no unit
 
 
-MAIN = Shown("1-1", "A > B > § 1-1. Fees", "EnvUnderTest to § 1-2, a fee is paid within 30 days. [Amended by § 9-1.]")
-RELIEF = Shown("1-2", "A > B > § 1-2. Relief", "For an insular holder, the period named in § 1-1 is reduced by 4 days.")
-ACT = Shown("9-1", "Z > § 9-1. Act", 'In § 1-1, "40 days" is substituted for "30 days", from 1 July 2011 on.')
-TAKEN = Shown("1-3", "A > B > § 1-3. Pleas", "A plea is lodged within the period named in § 1-1, increased by 5 days.")
+MAIN = """(a) A fee is paid within 30 days after the demand.
+(b) In the case of a small mill, as § 1-1 defines it, the period is increased by 4 days.
+(c) Where the licence was granted before 1 July 2011, the period is reduced by 9 days.
+(d) All increases together come to 3 days at most.
+(e) Paragraph (a) is amended by § 9-1."""
+PAGES = [
+    Shown("1-2", "A > B > § 1-2. Payment of fees", MAIN),
+    Shown("1-1", "A > B > § 1-1. Definitions", "A mill is small if it has fewer than 9 wheels."),
+    Shown("9-1", "Z > § 9-1. Act", 'In § 1-2(a), "40 days" is substituted for "30 days".\nIt applies on or after 1 July 2015.'),
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(
-    ("question", "read", "answer"),
+    ("question", "answer"),
     [
-        ("Within how many days is it paid?", [MAIN], "30"),
-        ("Within how many days is it paid?", [MAIN, RELIEF, ACT], "30"),
-        ("Take an islander. Within how many days does this person pay?", [MAIN, RELIEF], "26"),
-        ("It was dealt with on 2 July 2011. Within how many days?", [MAIN, ACT], "40"),
-        ("It was dealt with on 30 June 2011. Within how many days?", [MAIN, ACT], "30"),
-        ("How many days are there for a plea?", [TAKEN, MAIN], "35"),
-        ("How many days are there for a plea?", [TAKEN], None),
-        ("How many dollars is it?", [MAIN], None),
+        ("Within how many days does a miller pay the fee after a demand?", "30"),
+        ("Within how many days does a miller with 8 wheels pay the fee after a demand?", "33"),
+        ("Within how many days does a miller with 9 wheels pay the fee after a demand?", "30"),
+        ("Within how many days does a miller licensed since 30 June 2011 pay the fee?", "21"),
+        ("It arose on 2 July 2015. Within how many days does a miller pay the fee?", "40"),
+        ("It arose on 30 June 2015. Within how many days does a miller pay the fee?", "30"),
     ],
 )
-def test_amounts_are_worked_out_from_what_was_read(question, read, answer):
-    found = worked_out(question, read)
-    assert (found.answer if found else None) == answer
-    assert found is None or read[0].id in found.sources
+def test_amounts_are_worked_out_from_what_was_read(question, answer):
+    reading = Reading(question, {page.id: page for page in PAGES})
+    assert reading.answer() == answer and "1-2" in reading.used
 
 
-@pytest.mark.parametrize(
-    ("question", "text", "answer"),
-    [
-        ('complete the blank: "within ____ after the date"', "It ends within 30 days after the date of it.", "30 days"),
-        ('what does the term "Vessel" mean?', '"Vessel" means any boat; "Boat" means any ship.', "any boat"),
-        ("How many dollars is the fine?", "The fine is $1,200 and is paid in 30 days.", "1,200"),
-        ("What percentage comes back?", "Of the fee, 25 percent is repaid.", "25"),
-        ("What is the last day?", "It ends on 5 May 2021.", "5 May 2021"),
-        ("Who keeps it?", "The keeper keeps it for 3 days.", None),
-    ],
-)
-def test_guesses(question, text, answer):
-    found = guess(question, [Shown("x", "place", text)])
-    assert (found.answer if found else None) == answer
-
-
-def test_the_unit_that_is_asked_for():
-    assert asked_unit("Within how many days?") == "day" and asked_unit("How much, in dollars?") == "dollar"
-    assert asked_unit("What percentage is it?") == "percent" and asked_unit("Who pays within 3 days?") == ""
+def test_what_is_missing_is_named():
+    question = "Within how many days does a miller with 8 wheels pay the fee?"
+    with pytest.raises(Missing, match="1-1"):
+        Reading(question, {PAGES[0].id: PAGES[0]}).answer()
+    assert Reading(question, {PAGES[0].id: PAGES[0]}, final=True).answer() == "30"
+    with pytest.raises(Missing):
+        Reading("Who feeds the cat?", {page.id: page for page in PAGES}).answer()

@@ -1,7 +1,9 @@
-"""Generated law: every answer follows from the texts that are named for it, can be found, and not in one look."""
+"""Generated law: every answer follows from the texts that prove it, every sentence matters, and one look is not enough."""
 
 import os
+import random
 import re
+import statistics
 import subprocess
 import sys
 from collections import Counter
@@ -13,152 +15,255 @@ import pytest
 from agent_envs.base.errors import UsageError
 from agent_envs.base.serialization import digest
 from agent_envs.envs.legal_search.dates import date_forms
-from agent_envs.envs.legal_search.generated import WORLDS, GeneratedQuestion, GeneratedWorld
-from agent_envs.envs.legal_search.questions import CELLS, KINDS
+from agent_envs.envs.legal_search.generated import WORLDS
+from agent_envs.envs.legal_search.library import Library
+from agent_envs.envs.legal_search.observations import page_of, snippet
+from agent_envs.envs.legal_search.questions import CELLS, Asker
+from agent_envs.envs.legal_search.reader import Missing, Reading
+from agent_envs.envs.legal_search.statute_facts import draw_law
 from agent_envs.envs.legal_search.statute_parts import jurisdiction, parts
+from agent_envs.envs.legal_search.statute_text import draft
 from agent_envs.envs.legal_search.statutes import StatutesConfig, build_statutes, get_statutes
-from agent_envs.envs.search_qa.env import information
-from agent_envs.envs.search_qa.heuristic import guess
-from agent_envs.grading.text_answers import exact_match, numeric_equal
+from agent_envs.envs.legal_search.transcript import Shown
+from agent_envs.grading.text_answers import exact_match
 from agent_envs.tools.retrieval.build import make_retriever
-from tests.envs.legal_search.clerk import day_in, expected
+from tests.envs.legal_search.clerk import Clerk, Unproved
 
-DEFAULT = StatutesConfig()
-PLAIN = StatutesConfig(paraphrase=0.0)
-OTHER = StatutesConfig(paraphrase=1.0)
+FIRST, SECOND = StatutesConfig(), StatutesConfig(wording="second")
+SMALL = StatutesConfig(trades=4, provinces=1, rules_per_chapter=6, questions_per_world=10)
 
 
 @cache
-def laws(config: StatutesConfig, count: int = 15, split: str = "test") -> tuple[GeneratedWorld, ...]:
-    return tuple(build_statutes(config, split, index) for index in range(count))
+def law(config=FIRST, index=0, split="test"):
+    return build_statutes(config, split, index)
 
 
-def cases(config: StatutesConfig) -> list[tuple[GeneratedWorld, GeneratedQuestion]]:
-    return [(law, question) for law in laws(config) for question in law.questions]
+def cases(config=FIRST, count=2):
+    return [(law(config, index), question) for index in range(count) for question in law(config, index).questions]
 
 
-def fingerprint(law: GeneratedWorld) -> str:
-    rows = [[q.text, q.answers, q.kind, q.reads, q.support, q.citations, q.steps] for q in law.questions]
-    return digest([law.library.digest, rows])
+def sections(world):
+    return [row for row in world.library.sections.values() if row.text]
 
 
-@pytest.mark.parametrize("config", [DEFAULT, PLAIN, OTHER], ids=["default", "plain", "other"])
-def test_every_answer_follows_from_the_texts_it_rests_on(config: StatutesConfig) -> None:
-    for law, question in cases(config):
-        if question.kind != "unanswerable":
-            answer = expected(law, question)
-            compare = numeric_equal if question.metric == "numeric" else lambda one, gold: exact_match(one, [gold])
-            assert any(compare(answer, gold) for gold in question.answers), (answer, question)
+def fingerprint(world):
+    rows = [[q.text, q.answers, q.kind, q.reads, q.support, q.steps, q.lines] for q in world.questions]
+    return digest([world.library.digest, rows])
 
 
-@pytest.mark.parametrize("config", [DEFAULT, PLAIN, OTHER], ids=["default", "plain", "other"])
-def test_every_step_can_be_taken(config: StatutesConfig) -> None:
-    """Its query finds the section, or a part of it, among five; or a section that was read names it."""
-    for law, question in cases(config):
-        bm25 = make_retriever("bm25", law.library.corpus)
+@pytest.mark.parametrize("config", [FIRST, SECOND], ids=["first", "second"])
+def test_every_answer_follows_strictly_from_the_texts_that_prove_it(config):
+    for world, question in cases(config, 3):
+        if question.answers:
+            answer = Clerk(question.text, world.library, question.support).answer()
+            assert exact_match(answer, question.answers), (answer, question)
+
+
+def test_sections_are_as_long_as_real_ones_and_a_library_is_large():
+    for index in range(3):
+        rows = sections(law(index=index))
+        assert len(rows) >= 2000 and statistics.median(len(row.text) for row in rows) > 500
+
+
+def test_a_chapter_lists_and_does_not_show():
+    library = law().library
+    for section in [row for row in library.sections.values() if row.children][:120]:
+        for size in (4000, 1_000_000):
+            page = page_of(library, section, 1, size)
+            assert page is not None and not page.ids and all(child in page.text for child in section.children[:20])
+
+
+def test_reads_and_kinds_are_spread_and_half_of_the_questions_need_three_sections():
+    reads, kinds, clusters = Counter(), Counter(), set()
+    for place, (_, question) in enumerate(cases(FIRST, 3)):
+        kinds[question.kind] += 1
+        clusters.add((place // 100, question.chapter))
+        if question.answers:
+            reads[question.reads] += 1
+            assert (
+                question.reads == len(question.support) == len(question.steps)
+                and question.reads in CELLS[question.kind]
+            )
+    assert set(reads) == {1, 2, 3, 4, 5, 6} and min(reads.values()) >= 12, reads
+    assert sum(count for number, count in reads.items() if number >= 3) >= 0.5 * sum(reads.values())
+    assert set(kinds) == {*CELLS, "unanswerable"} and kinds["unanswerable"] == 30, kinds
+    assert len(clusters) >= 60
+
+
+def paragraphs(library, line):
+    name, letter = line
+    return [row for row in library.read(name).text.splitlines() if row.startswith(f"({letter})") or not letter]
+
+
+def test_an_extract_alone_suffices_for_few_questions():
+    alone = 0
+    for world, question in (rows := [row for row in cases(FIRST, 2) if row[1].answers]):
+        for name in ("bm25", "static"):
+            hits = make_retriever(name, world.library.corpus).search(question.text, 5)
+            shown = " ".join(snippet(hit.passage.text, question.text, 200) for hit in hits)
+            gold = [row for line in question.lines for row in paragraphs(world.library, line)]
+            if all(row.removeprefix("(a) ") in shown for row in gold):
+                alone += 1
+                break
+    assert alone <= 0.10 * len(rows), alone / len(rows)
+
+
+def whole_law(seed="sentences"):
+    rng = random.Random(seed)
+    facts = draw_law(rng, ("Norland", "Sundale"), 12, 12, 4)
+    return facts, Library("whole", draft(rng, facts))
+
+
+def changes(library, question, line):
+    """Whether the clerk comes to something else, or to nothing, without a line."""
+    try:
+        return (
+            Clerk(question.text, library, tuple(question.trail.queries), without=line).answer() not in question.answers
+        )
+    except Unproved:
+        return True
+
+
+def about(facts, asker, section):
+    """Draw questions that may rest on a section, without end."""
+    rules = {rule.id: rule for rule in facts.rules} | {
+        rule.amendment.id: rule for rule in facts.rules if rule.amendment
+    }
+    holders = {holder.id: holder for chapter in facts.chapters for holder in chapter.holders}
+    homes = {chapter.definitions_id: chapter for chapter in facts.chapters}
+    while True:
+        chapter, rule, named = random.choice(facts.chapters), None, None
+        if section in holders:
+            chapter, named = holders[section].chapter, True
+            rule = random.choice([holders[section].special[0], *chapter.rules])
+        elif section in rules:
+            rule = rules[section]
+            chapter = rule.chapter
+        chapter = homes.get(section, chapter)
+        for kind in CELLS:
+            question = asker.draft(kind, chapter, rule, named)
+            if question and section in question.trail.queries:
+                yield question
+
+
+def test_every_sentence_of_two_hundred_sections_changes_an_answer_when_it_is_removed():
+    facts, library = whole_law()
+    random.seed(0)
+    asker = Asker(random.Random(1), facts, library, "first")
+    chosen = random.sample([row for row in library.sections.values() if row.text], 200)
+    for section in chosen:
+        waiting = {line[1] if line.startswith("(") else "" for line in section.text.splitlines()}
+        assert len(waiting) == len(section.text.splitlines())
+        for attempt, question in enumerate(about(facts, asker, section.id)):
+            mine = {letter for name, letter in question.trail.lines if name == section.id} & waiting
+            waiting -= {letter for letter in mine if changes(library, question, (section.id, letter))}
+            if not waiting:
+                break
+            assert attempt < 4000, (section, waiting)
+
+
+def test_questions_count_in_the_units_of_the_law():
+    for config in (FIRST, SECOND):
+        for world, question in cases(config):
+            for name in question.support:
+                if name == f"{question.chapter}-101" and not any(
+                    "Register" in world.library.breadcrumb(s) for s in question.support
+                ):
+                    unit = re.search(r"fewer than \d+ ([\w ]+?)\.", world.library.read(name).text)[1]
+                    assert unit in question.text or question.kind == "term", question.text
+
+
+def test_references_are_sensible():
+    """A rule takes an amount only from the same rule of another trade."""
+    library = law().library
+    referring = 0
+    for section in sections(law()):
+        found = re.search(
+            r"than the \w+ that § (\S+)\(a\) fixes for ([\w ]+?)(?: (?:after|of|against|from|before|for)\b|\.|,)",
+            section.text,
+        )
+        if found and found[1] in library.sections:
+            other = library.read(found[1])
+            referring += 1
+            assert other.heading == section.heading and other.parent != section.parent
+    assert referring > 100
+
+
+@pytest.mark.parametrize("config", [FIRST, SECOND], ids=["first", "second"])
+def test_every_step_can_be_taken(config):
+    """Its query finds the section among five, nearly always; or a section that was read names it."""
+    lost, made = 0, 0
+    for world, question in cases(config):
+        bm25 = make_retriever("bm25", world.library.numbered_corpus)
         shown = ""
         for row, (query, section) in enumerate(question.steps):
-            missing = question.kind == "unanswerable" and row == len(question.steps) - 1
-            parts_of_it = {part.id for part in law.library.below(section)}
+            missing = not question.answers and row == len(question.steps) - 1
             if missing:
-                assert query and not set(query.split()) & set(law.library.sections)
+                assert query and world.library.read(section).children
             elif query:
-                assert parts_of_it & {hit.passage.id for hit in bm25.search(query, 5)}, (query, section)
-                assert question.support[row] in parts_of_it
+                made += 1
+                lost += section not in {hit.passage.id for hit in bm25.search(query, 5)}
             else:
-                assert f"§ {section}" in shown
-                assert question.support[row] in parts_of_it
-            shown += "\n".join(part.text for part in law.library.below(section))
+                assert f"§ {section}" in shown or section.endswith("-101"), (section, question)
+            shown += world.library.read(section).text
+    assert lost <= 0.05 * made, (lost, made)
 
 
-def test_reads_and_kinds_are_spread_evenly() -> None:
-    reads, kinds = Counter[int](), Counter[str]()
-    for _, question in cases(DEFAULT):
-        kinds[question.kind] += 1
-        reads[question.reads] += question.kind != "unanswerable"
-        assert question.reads == len({*question.steps}) or question.kind == "unanswerable"
-    assert kinds["unanswerable"] == 30 and set(kinds) == {*KINDS, "unanswerable"}
-    assert sum(reads.values()) == 270 and all(60 <= reads[number] <= 75 for number in (1, 2, 3, 4)), reads
-    assert min(kinds.values()) >= 20, kinds
+def test_a_removed_section_is_gone_and_only_then_a_question_has_no_answer():
+    for index in range(3):
+        world = law(index=index)
+        assert len(world.removed) == 10
+        assert not set(world.removed) & set(world.library.sections)
+        for question in world.questions:
+            assert (question.kind == "unanswerable") == (not question.answers)
+            assert not set(question.support) & set(world.removed)
 
 
-def test_a_removed_section_is_gone_and_only_then_a_question_has_no_answer() -> None:
-    for law in laws(DEFAULT):
-        assert len(law.removed) == 2
-        kept = "\n".join(passage.text for passage in law.library.corpus.passages)
-        for section in law.removed:
-            assert section not in law.library.sections
-        for question in law.questions:
-            assert (question.kind == "unanswerable") == (not question.answers) == (not question.citations)
-            assert not set(question.support) & set(law.removed)
-        assert all(re.fullmatch(r"\d+:\d+-\d+", cited) for cited in re.findall(r"§ (\S*\d)", kept))
+def test_what_is_cited_is_there_unless_it_was_removed():
+    world = law()
+    for section in sections(world):
+        for cited in re.findall(r"§ (\d+:\d+-\d+)", section.text):
+            assert cited in world.library.sections or cited in world.removed
 
 
-def test_what_is_cited_is_there_unless_it_was_removed() -> None:
-    for law in laws(DEFAULT):
-        for passage in law.library.corpus.passages:
-            for cited in re.findall(r"§ (\d+:\d+-\d+)", passage.text):
-                assert cited in law.library.sections or cited in law.removed
+def test_texts_are_english():
+    texts = [section.text for section in sections(law())] + [question.text for _, question in cases(SECOND, 1)]
+    assert not [text for text in texts if re.search(r",,|,\.|  |\b1 (?:days|hours|months|years)\b|\ba [aeio]|{", text)]
 
 
-def naive_success(config: StatutesConfig, retriever: str = "bm25") -> float:
-    right = 0
-    for law, question in cases(config):
-        hits = make_retriever(retriever, law.library.corpus).search(question.text, 5)
-        answer = guess(question.text, information(hits, "search_r1", 20_000))
-        right += exact_match(answer, question.answers) or any(numeric_equal(answer, gold) for gold in question.answers)
-    return right / len(cases(config))
+def read(world, question):
+    pages = {
+        name: Shown(name, world.library.breadcrumb(name), world.library.read(name).text) for name in question.support
+    }
+    try:
+        return Reading(question.text, pages, final=True).answer()
+    except Missing:
+        return ""
 
 
-def test_one_retrieval_is_not_enough() -> None:
-    assert naive_success(DEFAULT) <= 0.40
-    assert naive_success(DEFAULT) < naive_success(PLAIN) <= 0.40
+@pytest.mark.parametrize("config", [FIRST, SECOND], ids=["first", "second"])
+def test_the_reader_handed_the_gold_sections_answers_nine_in_ten(config):
+    rows = [(world, question) for world, question in cases(config, 3) if question.answers]
+    right = sum(exact_match(read(world, question), question.answers) for world, question in rows)
+    assert right >= 0.9 * len(rows), right / len(rows)
 
 
-def test_one_retrieval_does_not_even_bring_all_that_must_be_read() -> None:
-    complete: dict[int, list[bool]] = {}
-    for law, question in cases(DEFAULT):
-        hits = make_retriever("bm25", law.library.corpus).search(question.text, 5)
-        found = {row.id for hit in hits for row in law.library.path(hit.passage.id)}
-        sections = {section.partition(":(")[0] for section in question.support}
-        complete.setdefault(question.reads, []).append(bool(question.answers) and sections <= found)
-    shares = {reads: sum(rows) / len(rows) for reads, rows in complete.items()}
-    assert shares[1] < 0.6 and max(shares[2], shares[3], shares[4]) < 0.15, shares
-    assert sum(map(sum, complete.values())) / sum(map(len, complete.values())) <= 0.40
-
-
-SHARED = frozenset("a an before by for in is it may of that the to who with without".split())
-
-
-def test_questions_in_other_words_share_none_with_the_rule_they_ask_for() -> None:
-    for kind in parts().rules:
-        law = set(re.findall(r"[a-z]+", " ".join((kind.heading, *kind.says)).lower()))
-        for text in (*kind.asks, kind.noun, kind.breach, kind.event, kind.act):
-            shared = (set(re.findall(r"[a-z]+", text.lower())) & law) - SHARED
-            assert not shared, (kind.key, text, shared)
-    for activity in parts().activities:
-        law = set(re.findall(r"[a-z]+", f"{activity.noun} {activity.heading} {activity.unit}".lower()))
-        asked = set(re.findall(r"[a-z]+", f"{activity.who} {activity.has}".lower().replace("{n}", "")))
-        assert not (asked & law) - SHARED, (activity.noun, asked & law)
-        assert asked & set(activity.means.split()), activity.noun  # the definition says what the trade is
-
-
-def test_worlds_differ_and_are_the_same_in_every_process() -> None:
-    prints = [fingerprint(law) for law in laws(DEFAULT, 3)]
-    assert len({*prints, *(fingerprint(law) for law in laws(DEFAULT, 3, "dev"))}) == 6
-    code = "from tests.envs.legal_search.test_statutes import *\nprint(*[fingerprint(law) for law in laws(DEFAULT, 3)])"
+def test_worlds_differ_and_are_the_same_in_every_process():
+    prints = [fingerprint(law(SMALL, index)) for index in range(3)]
+    assert len({*prints, *(fingerprint(law(SMALL, index, "dev")) for index in range(3))}) == 6
+    code = "from tests.envs.legal_search.test_statutes import *\nprint(*[fingerprint(law(SMALL, index)) for index in range(3)])"
     for seed in ("0", "77"):
         environment = {**os.environ, "PYTHONHASHSEED": seed, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
         done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
         assert done.stdout.split() == prints
 
 
-def test_names_are_of_one_split_and_one_world() -> None:
+def test_names_are_of_one_split_and_one_world():
     names = {split: [jurisdiction(split, index) for index in range(4000)] for split in WORLDS}
     assert len({name for rows in names.values() for name in rows}) == 3 * 4000
 
 
-def test_date_forms_are_what_people_write() -> None:
+def test_date_forms_are_what_people_write():
     forms = date_forms(date(2021, 5, 21))
     for text in (
         "21 May 2021",
@@ -172,78 +277,57 @@ def test_date_forms_are_what_people_write() -> None:
     assert not exact_match("22 May 2021", forms) and not exact_match("Thursday 21 May 2021", forms)
 
 
-@pytest.mark.parametrize(("kind", "reads"), [(kind, reads) for reads, kinds in CELLS.items() for kind in kinds])
+@pytest.mark.parametrize(("kind", "reads"), [("amount", 1), ("amount", 3), ("deadline", 3), ("fine", 5), ("term", 1)])
 @pytest.mark.parametrize("unanswerable", [0.0, 1.0])
-def test_the_smallest_law_holds_every_kind_of_question(kind: str, reads: int, unanswerable: float) -> None:
-    config = StatutesConfig(chapters=3, rules_per_chapter=6, reads=(reads,), kinds=(kind,), unanswerable=unanswerable)
-    for index in range(4):
+def test_a_small_law_holds_every_kind_of_question(kind, reads, unanswerable):
+    config = StatutesConfig(
+        trades=3,
+        provinces=1,
+        rules_per_chapter=8,
+        reads=(reads,),
+        kinds=(kind,),
+        unanswerable=unanswerable,
+        questions_per_world=4,
+    )
+    for index in range(2):
         questions = build_statutes(config, "dev", index).questions
         assert questions and {question.reads for question in questions} == {reads}
-        assert {question.kind for question in questions} == {"unanswerable" if unanswerable else kind}
+        assert {question.kind for question in questions} <= {"unanswerable" if unanswerable else kind, kind}
 
 
-def test_large_laws_and_many_questions() -> None:
-    config = StatutesConfig(chapters=30, rules_per_chapter=17, questions_per_world=100)
-    law = build_statutes(config, "train", 0)
-    assert len(law.questions) == 100 == len({question.text for question in law.questions})
-    assert len(law.library) > 1200
-    assert get_statutes(config, "train", 0) is get_statutes(config, "train", 0)
-    assert len(build_statutes(StatutesConfig(questions_per_world=100), "train", 0).questions) == 100
+def test_large_laws_and_many_questions():
+    config = StatutesConfig(trades=36, provinces=4, holders_per_chapter=12, questions_per_world=200)
+    world = build_statutes(config, "train", 0)
+    assert len(world.questions) == 200 == len({question.text for question in world.questions})
+    assert len(world.library) > 4000
+    assert get_statutes(SMALL, "train", 0) is get_statutes(SMALL, "train", 0)
 
 
 @pytest.mark.parametrize(
     "wrong",
-    [{"chapters": 2}, {"chapters": 31}, {"chapters": True}, {"chapters": 5.0}, {"rules_per_chapter": 5},
-     {"rules_per_chapter": 18}, {"reads": ()}, {"reads": (5,)}, {"reads": 2}, {"reads": (True,)}, {"kinds": "lookup"},
-     {"kinds": ("riddle",)}, {"paraphrase": -0.1}, {"paraphrase": 2}, {"paraphrase": True}, {"unanswerable": "all"},
-     {"unanswerable": float("nan")}, {"questions_per_world": 0}, {"questions_per_world": 101},
-     {"reads": (1,), "kinds": ("deadline",)}, {"reads": (4,), "kinds": ("exception",)}],
+    [{"trades": 2}, {"trades": 37}, {"trades": True}, {"trades": 5.0}, {"provinces": 0}, {"rules_per_chapter": 3},
+     {"rules_per_chapter": 18}, {"holders_per_chapter": 1}, {"reads": ()}, {"reads": (7,)}, {"reads": 2}, {"reads": (True,)},
+     {"kinds": "amount"}, {"kinds": ("riddle",)}, {"wording": "third"}, {"unanswerable": "all"},
+     {"unanswerable": float("nan")}, {"questions_per_world": 0}, {"questions_per_world": 201},
+     {"reads": (2,), "kinds": ("term",)}, {"reads": (1,), "kinds": ("fine",)}],
 )  # fmt: skip
-def test_impossible_knobs_are_refused(wrong: dict[str, object]) -> None:
+def test_impossible_knobs_are_refused(wrong):
     with pytest.raises(UsageError, match="StatutesConfig"):
         StatutesConfig(**wrong)
 
 
-def test_equal_knobs_are_equal_configurations() -> None:
-    assert StatutesConfig(reads=[2, 1, 2], kinds=("deadline", "lookup")) == StatutesConfig(
-        reads=(1, 2), kinds=["lookup", "deadline", "lookup"]
+def test_equal_knobs_are_equal_configurations():
+    assert StatutesConfig(reads=[2, 1, 2], kinds=("deadline", "amount")) == StatutesConfig(
+        reads=(1, 2), kinds=["amount", "deadline", "amount"]
     )
 
 
 @pytest.mark.parametrize(("split", "index"), [("training", 0), ("test", -1), ("test", True), ("test", "0")])
-def test_unknown_worlds_are_refused(split: str, index: object) -> None:
+def test_unknown_worlds_are_refused(split, index):
     with pytest.raises(UsageError, match="build_statutes"):
-        build_statutes(DEFAULT, split, index)
+        build_statutes(FIRST, split, index)
 
 
-def test_no_heading_tells_what_a_removed_amendment_said() -> None:
-    config = StatutesConfig(kinds=("amendment",), reads=(2,), unanswerable=1.0, questions_per_world=10)
-    seen = 0
-    for law in laws(config):
-        for question in law.questions:
-            act = law.library.read(question.steps[-1][1])
-            assert act.heading.startswith("Act of ") and day_in(act.heading) < day_in(question.text)
-            seen += 1
-    assert seen >= 30
-
-
-def test_texts_are_english_and_a_share_changes_by_points() -> None:
-    texts = [passage.text for law in laws(DEFAULT) for passage in law.library.corpus.passages]
-    assert not [text for text in texts if re.search(r",,|,\.|  |\b1 (?:days|hours|months|years)\b", text)]
-    changed = [text for text in texts if re.search(r"share named in § \S+,? (?:is )?(?:increased|reduced)", text)]
-    assert changed and all("percentage points" in text for text in changed)
-
-
-def test_what_was_replaced_and_what_names_no_amount_is_no_right_citation() -> None:
-    seen = Counter[str]()
-    for law, question in cases(DEFAULT):
-        texts = {section: law.library.read(section).text for section in question.support}
-        if question.kind == "amendment":
-            base, amendment = question.support[:2]
-            replaced = day_in(question.text) >= day_in(texts[amendment])
-            assert (base in question.citations) is not replaced and amendment in question.citations
-            seen["replaced" if replaced else "kept"] += 1
-        if question.kind == "reference" and question.reads > 2:
-            assert question.support[0] not in question.citations
-            seen["fine"] += 1
-    assert min(seen["replaced"], seen["kept"], seen["fine"]) > 3
+def test_the_two_sets_of_wordings_are_two():
+    for kind in parts().rules:
+        assert not {*kind.first} & {*kind.second} and kind.first and kind.second

@@ -30,8 +30,8 @@ def test_the_costs_of_static_vectors_are_measured_and_computed(tmp_path: Path) -
 
 def test_recall_of_what_must_find_all_and_of_what_finds_nothing(tmp_path: Path) -> None:
     out = tmp_path / "recall.json"
-    ran("recall", "--cases", "agreements", "--engines", "oracle", "empty", "static", "--out", str(out))
-    rows = json.loads(out.read_text())["results"]["agreements"]
+    ran("recall", "--cases", "statutes", "--engines", "oracle", "empty", "static", "--out", str(out))
+    rows = json.loads(out.read_text())["results"]["statutes"]
     assert rows["oracle"]["recall@10"] == 1
     assert rows["empty"]["recall@10"] == 0
     assert 0 < rows["static"]["recall@5"] <= rows["static"]["recall@10"] < 1
