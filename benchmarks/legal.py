@@ -27,12 +27,12 @@ import agent_envs
 from agent_envs.core.trajectory import Task
 from agent_envs.envs.legal_search.env import LegalSearch
 from agent_envs.envs.legal_search.generated import GeneratedQuestion, GeneratedWorld
+from agent_envs.envs.legal_search.heuristic import Missing, Reading
 from agent_envs.envs.legal_search.library import Library
 from agent_envs.envs.legal_search.naive_rag import NaiveRAG
 from agent_envs.envs.legal_search.observations import snippet
 from agent_envs.envs.legal_search.outcomes import matches
 from agent_envs.envs.legal_search.published import load_library
-from agent_envs.envs.legal_search.reader import Missing, Reading
 from agent_envs.envs.legal_search.scoring import metrics
 from agent_envs.envs.legal_search.statutes import StatutesConfig, get_statutes
 from agent_envs.envs.legal_search.transcript import Shown

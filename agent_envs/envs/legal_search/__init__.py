@@ -16,7 +16,7 @@ Modules, in reading order:
     node_files, contract_files, question_files: readers of JSONL nodes and texts, CUAD, LegalBench-RAG; rows as tasks.
     make_qa, qa_candidates: a benchmark made by a chat model (`data make-qa`); prompts qa_propose.md, qa_check.md.
     solver: oracle policy and random policy.
-    heuristic, reader, transcript: the searcher: rules over sentences, no gold.
+    heuristic, transcript: the searcher: rules over sentences, no gold; what it was shown, parsed.
     naive_rag: one search, and an answer from it: the baseline `NaiveRAG`, and what forced answers are shown.
     feedback: scripted feedback by the searcher's rules.
     prompt.md, prompt_json.md: the prompt of each protocol.

@@ -1,18 +1,44 @@
-"""The searcher needs no model: it searches, reads, follows references, and works the answer out by the rules of `reader`."""
+"""The searcher searches, reads, follows references, and works answers out by rules over sentences: no model, no gold.
+
+The rules know how law is drafted: amounts, references, increases and reductions under a condition, definitions and their
+exceptions, limits, amendments, the counting of days. A case meets a definition by numbers, or by the words that both share.
+"""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from datetime import timedelta
 from typing import Any
 
-from agent_envs.envs.legal_search.reader import DEFINITIONS, Missing, Reading, names_in, shared, words_of
+from agent_envs.envs.legal_search.dates import DAY, WEEKDAYS, days_in, written_date
 from agent_envs.envs.legal_search.tasks import ABSTAIN
 from agent_envs.envs.legal_search.tools import ANSWER, KEYWORD, READ, SEMANTIC, rendered
-from agent_envs.envs.legal_search.transcript import Seen, Shown, hits_of
+from agent_envs.envs.legal_search.transcript import (
+    Seen,
+    Shown,
+    core_of,
+    granted_in,
+    hits_of,
+    lines_of,
+    names_in,
+    number_in,
+    shared,
+    words_of,
+)  # fmt: skip
 from agent_envs.rollout.policy import Request
 
-LISTED = re.compile(r"ID: (.+) \| § \S+\. (.+)")
+DEFINITIONS = "Definitions"
 Step = tuple[str, dict[str, Any]]
+_LISTED = re.compile(r"ID: (.+) \| § \S+\. (.+)")
 _TURNS = re.compile(r"You have (\d+) turns")
+_CITED = re.compile(r"§ ?(\d[\w:.-]*\w)")
+_DEADLINE = re.compile(r"\blast day\b|\bdate\b")
+_ORDINALS = ("first", "second", "third", "fourth", "fifth", "sixth", "seventh")
+
+
+class Missing(Exception):
+    """A section must be read first: its id, the end of its place, or "" for the rule that the question is about."""
 
 
 def search_and_read(request: Request) -> str:
@@ -23,10 +49,8 @@ def search_and_read(request: Request) -> str:
     try:
         Reading(seen.question, {page.id: page for page in seen.read}).answer()
     except Missing as missing:
-        step = None if last else _next(seen, str(missing))
-        if step:
-            name, arguments = step
-            return rendered(name, seen.style, **arguments)
+        if not last and (step := _next(seen, str(missing))):
+            return rendered(step[0], seen.style, **step[1])
     hits = [hit for message in request.messages for hit in hits_of(str(message["content"])) if not seen.wishes]
     return final_answer(request, seen, hits)
 
@@ -36,12 +60,11 @@ def _next(seen: Seen, missing: str) -> Step | None:
     if missing[:1].isdigit():
         return None if missing in seen.asked_for else (READ, {"section_id": missing})
     if missing not in ("", DEFINITIONS):
-        fitting = [hit.id for found in seen.hits for hit in found if hit.place.endswith(missing)]
-        fitting += [
-            name for page in seen.read for name, heading in LISTED.findall(page.text) if missing.endswith(heading)
-        ]
+        fitting = [hit.id for hit in seen.found if hit.place.endswith(missing)]
+        listed = [row for page in seen.read for row in _LISTED.findall(page.text)]
+        fitting += [name for name, heading in listed if missing.endswith(heading)]
         return _read(seen, fitting) or _search(seen, missing)
-    core = _core(seen.question)
+    core = core_of(seen.question)
     if not missing and not seen.queries:
         return KEYWORD, {"query": core}
     if step := None if missing else _read(seen, _called_by_name(seen)):
@@ -51,24 +74,23 @@ def _next(seen: Seen, missing: str) -> Step | None:
         return _search(seen, f"{DEFINITIONS} means {core}")
     if missing:
         return _read(seen, [home.id])
-    listing = next((page for page in seen.read if LISTED.search(page.text)), None)
+    listing = next((page for page in seen.read if _LISTED.search(page.text)), None)
     if listing is None:
         named = re.search(r"chapter (\d[\w:.-]*\w)", home.text) if names_in(seen.question) else None
         return READ, {"section_id": named[1]} if named else {"section_id": home.id, "up": 1}
-    headed = {name: (shared(heading, core), len(words_of(heading))) for name, heading in LISTED.findall(listing.text)}
-    best = sorted((row for row in headed if headed[row][0]), key=lambda row: -headed[row][0] / headed[row][1])
-    found = [hit for hits in seen.hits for hit in hits if hit.id in headed and not best]
-    best += [hit.id for hit in sorted(found, key=lambda hit: -shared(hit.text, core))]
-    return _read(seen, best) or _search(seen, f"{listing.place} {_core(seen.question, home.text)}")
+    headings = dict(_LISTED.findall(listing.text))
+    best = [name for name, heading in headings.items() if shared(heading, core)]
+    best.sort(key=lambda name: -shared(headings[name], core) / len(words_of(headings[name])))
+    others = [hit for hit in seen.found if hit.id in headings and not best]
+    best += [hit.id for hit in sorted(others, key=lambda hit: -shared(hit.text, core))]
+    return _read(seen, best) or _search(seen, f"{listing.place} {core_of(seen.question, home.text)}")
 
 
 def _read(seen: Seen, ids: Sequence[str]) -> Step | None:
-    """Return the read of the first section that was not read yet."""
     return next(((READ, {"section_id": name}) for name in ids if name not in seen.asked_for), None)
 
 
 def _search(seen: Seen, query: str) -> Step | None:
-    """Return the next search with a query: by words, then by meaning."""
     return next(((name, {"query": query}) for name in (KEYWORD, SEMANTIC) if (name, query) not in seen.searches), None)
 
 
@@ -76,37 +98,173 @@ def _home(seen: Seen) -> Shown | None:
     """Return the entry of the holder that was read, or the definitions that fit the question best."""
     if names_in(seen.question):
         return next((page for page in seen.read if "chapter" in page.text), None)
-    hits = [hit for found in seen.hits for hit in found if hit.place.endswith(DEFINITIONS)]
+    hits = [hit for hit in seen.found if hit.place.endswith(DEFINITIONS)]
     return max(hits, key=lambda hit: shared(f"{hit.place} {hit.text}", seen.question), default=None)
 
 
 def _called_by_name(seen: Seen) -> list[str]:
     """Return the hits in a chapter that the question calls by its name, those first that share most with it."""
-    asked, fitting = words_of(seen.question), []
-    for hit in (hit for found in seen.hits for hit in found if not hit.place.endswith(DEFINITIONS)):
-        title, _, rest = hit.place.partition(" > ")
-        chapter = rest.partition(" > § ")[0].partition(". ")[2]
-        if words_of(chapter) <= asked and asked & words_of(title):
-            fitting.append(hit)
-    fitting.sort(key=lambda hit: -shared(f"{hit.place.rpartition('. ')[2]} {hit.text}", seen.question))
-    return [hit.id for hit in fitting]
-
-
-def _core(question: str, known: str = "") -> str:
-    """Return a question without names, without what it tells of the case in brackets, and without known words."""
-    for name in names_in(question):
-        question = question.replace(name, "")
-    words = re.sub(r"[(].*?[)]", "", question).split()
-    return " ".join(word for word in words if not words_of(word) & words_of(known))
+    asked, fitting = words_of(seen.question), list[tuple[int, int, str]]()
+    for hit in seen.found:
+        title, chapter, heading = [*hit.place.split(" > "), "", ""][:3]
+        if DEFINITIONS not in heading and words_of(chapter.partition(". ")[2]) <= asked and asked & words_of(title):
+            fitting.append((-shared(f"{heading} {hit.text}", seen.question), len(fitting), hit.id))
+    return [name for *_, name in sorted(fitting)]
 
 
 def final_answer(request: Request, seen: Seen, hits: Sequence[Shown]) -> str:
     """Answer from what was read, else from what searches showed, else abstain."""
+    style = "tags" if request.prefill else seen.style
     for pages in (seen.read, [*hits, *seen.read]):
         reading = Reading(seen.question, {page.id: page for page in pages}, final=True)
+        with suppress(Missing):
+            return rendered(ANSWER, style, answer=reading.answer(), sources=list(reading.used))
+    return rendered(ANSWER, style, answer=ABSTAIN, sources=[])
+
+
+@dataclass
+class Reading:
+    """One question over the pages that were read, by id; `used` collects the ids that the answer rests on."""
+
+    question: str
+    pages: Mapping[str, Shown]
+    final: bool = False  # no more can be read: what is defined on no page is taken not to apply
+    used: dict[str, None] = field(default_factory=dict)
+
+    def answer(self) -> str:
+        """Return the answer; raises Missing."""
         try:
-            answer, sources = reading.answer(), list(reading.used)
-            break
-        except Missing:
-            answer, sources = ABSTAIN, []
-    return rendered(ANSWER, "tags" if request.prefill else seen.style, answer=answer, sources=sources)
+            return self._answer()
+        except (IndexError, OverflowError, ValueError):  # a text of another build than these rules are for
+            raise Missing("") from None
+
+    def _answer(self) -> str:
+        if re.search(r"\b(?:call|word|term)\b", self.question):
+            return self._defined()
+        cases = [self._page_at(name).text for name in names_in(self.question)] or [self.question]
+        rule = self._rule(cases[0])
+        if re.search(r"\bfine\b", self.question):
+            return str(self._fine(rule, cases[0]))
+        first, *others = [self._amount(rule, case) for case in cases]
+        if _DEADLINE.search(self.question):
+            return self._last_day(rule, first)
+        return str(abs(first - others[0]) if others else first)
+
+    def _page(self, name: str) -> Shown:
+        if name not in self.pages:
+            raise Missing(name)
+        self.used[name] = None
+        return self.pages[name]
+
+    def _page_at(self, place: str) -> Shown:
+        return self._page(next((page.id for page in self.pages.values() if page.place.endswith(place)), place))
+
+    def _defined(self) -> str:
+        """Return the term whose definition shares most with the question."""
+        lines = [(shared(line, self.question), page.id, line)
+                 for page in self.pages.values() for line in lines_of(page.text) if " means " in line]  # fmt: skip
+        count, name, line = max(lines, default=(0, DEFINITIONS, ""))
+        return line.split('"')[1] if self._page(name if count > 1 else DEFINITIONS) else ""
+
+    def _rule(self, case: str) -> Shown:
+        """Return the page whose heading and first sentence share most with the question, in the chapter of the case."""
+        chapter = re.search(r"chapter (\d[\w:.-]*\w)", case)
+        country = re.search(r"\b[Ii]n ([A-Z][a-z]+)\b", self.question)
+        where = f"Chapter {chapter[1]}." if chapter else country[1] if country else ""
+        best, rule = 1, ""
+        for page in self.pages.values():
+            heading, first = page.place.rpartition(". ")[2], lines_of(page.text)[0]
+            named, said = shared(heading, self.question), shared(f"{heading} {first}", self.question)
+            fits = said > 1 or 2 * named >= len(words_of(heading)) > 0
+            if where in page.place and fits and re.search(r"(?:increased|reduced) by|offence", page.text):
+                best, rule = max((best, rule), (named + max(said, 2), page.id), key=lambda row: row[0])
+        return self._page(rule)
+
+    def _amount(self, rule: Shown, case: str) -> int:
+        changes = {"increased": 0, "reduced": 0}
+        for line in lines_of(rule.text):
+            changed = re.search(r"(increased|reduced) by (.*)", line)
+            if changed and self._applies(line, case):
+                changes[changed[1]] += number_in(changed[2])
+        for line in (line for line in lines_of(rule.text) if "together" in line):
+            name = "reduced" if "reductions" in line else "increased"
+            changes[name] = min(changes[name], number_in(line))
+        return self._base(rule, case) + changes["increased"] - changes["reduced"]
+
+    def _base(self, rule: Shown, case: str) -> int:
+        """Return the amount of a rule before it is varied: by a condition of the case's own, or amended, or as enacted."""
+        for line in lines_of(case):
+            own = re.search(r"\b(?:with|by) (\S+(?: [a-z]+)?) in place of", line)
+            if own and rule.id in _CITED.findall(line):
+                return number_in(own[1])
+        granted = granted_in(case)
+        matters = [day for day in days_in(self.question) if day != granted or case is not self.question]
+        for line in lines_of(rule.text)[1:]:
+            if "amended" in line and matters and not _DEADLINE.search(self.question):
+                act = self._page(_CITED.findall(line)[0])
+                (since, *_), *later = [days for line in lines_of(act.text) if (days := days_in(line))]
+                if granted and later and granted < later[0][0]:  # older licences wait longer
+                    since = later[0][1]
+                if matters[0] >= since:
+                    return number_in(act.text.partition('"')[2])
+        return self._enacted(rule)
+
+    def _enacted(self, rule: Shown) -> int:
+        first = lines_of(rule.text)[0]
+        taken = re.search(r"(\S+(?: [a-z]+){0,2}) (more|less) than .*?§ ?(\d[\w:.-]*\w)", first)
+        if taken is None:
+            return number_in(first)
+        return self._enacted(self._page(taken[3])) + number_in(taken[1]) * (1 if taken[2] == "more" else -1)
+
+    def _applies(self, line: str, case: str) -> bool:
+        """Return whether a case meets the condition of a sentence."""
+        if bounds := days_in(line):
+            granted = granted_in(case)
+            return granted is not None and (granted < bounds[0]) is ("before" in line)
+        cited = [name for name in _CITED.findall(line) if name in self.pages or not self.final]
+        return bool(cited) and all(self._meets(self._page(name), line, case) for name in cited)
+
+    @staticmethod
+    def _meets(page: Shown, line: str, case: str) -> bool:
+        """Return whether a case is what a page defines: of a size, or in words that both share."""
+        sized = [row for row in lines_of(page.text) if re.search(r"fewer than \d|or more", row)]
+        if not sized:
+            first, *rest = lines_of(page.text)
+            said = words_of(first) - words_of(line)
+            unless, told = words_of(" ".join(rest)) - said - words_of(line), words_of(case)
+            return 2 * len(said & told) >= len(said) and not (unless and 2 * len(unless & told) >= len(unless))
+        row = max(sized, key=lambda row: shared(row, line)).replace(" or more", "")
+        bound, unit = re.findall(r"(\d+) ([a-z]+(?: [a-z]+)?)", row)[0]
+        count = re.search(rf"(\d+) {unit}", case)
+        idle = re.search(r"(\d+)[^.;()]{0,30} out of use", case)
+        left_out = int(idle[1]) if idle and "left out" in page.text else 0
+        return count is not None and (int(count[1]) - left_out < int(bound)) is ("fewer than" in row)
+
+    def _last_day(self, rule: Shown, days: int) -> str:
+        """Return the last day of a period that begins with the event that the question tells."""
+        line = next(line for line in (*lines_of(rule.text), "counted") if "counted" in line)
+        counting, *post = (self._page(name) for name in _CITED.findall(line)[: 1 + ("post" in self.question)])
+        named = re.search(rf"(?:{'|'.join(WEEKDAYS)}) ({DAY.pattern})", self.question)
+        end = days_in(named[1] if named else self.question)[-1]
+        for word in re.findall(rf"on the ({'|'.join(_ORDINALS)}) day", post[0].text if post else ""):
+            end += timedelta(days=1 + _ORDINALS.index(word))
+        end += timedelta(days=days - (not re.search(r"not include|day after", lines_of(counting.text)[0])))
+        while WEEKDAYS[end.weekday()] in counting.text:
+            end += timedelta(days=1)
+        return written_date(end)
+
+    def _fine(self, rule: Shown, case: str) -> int:
+        """Return the highest fine: of a class on a scale, for a major business, and for an offence that is repeated."""
+        line = [line for line in lines_of(rule.text) if "offence" in line][0]
+        scale, offence = self._page(_CITED.findall(line)[0]), re.findall(r"class \w", line)[0]
+        unit, repeat = _CITED.findall(scale.text)
+        total = number_in(scale.text.partition(offence)[2]) * number_in(self._page(unit).text)
+        chapter = rule.place.rpartition(" > ")[0]
+        homes = [
+            page.id for page in self.pages.values() if page.place.startswith(chapter) and DEFINITIONS in page.place
+        ]
+        total *= 1 + self._meets(self._page([*homes, f"{chapter} > {DEFINITIONS}"][0]), "major", case)
+        if years := re.search(r"(\d+) years", self.question):
+            limit, percent = re.findall(r"\d+", self._page(repeat).text)
+            total += total * int(percent) // 100 if int(years[1]) <= int(limit) else 0
+        return total

@@ -1,13 +1,19 @@
-"""An agent without a model parses the messages so far: its question, its searches and reads, and what they brought."""
+"""An agent without a model parses what it was shown: messages, searches and reads, and words, amounts and days in texts."""
 
 import re
 from dataclasses import dataclass, field
+from datetime import date
 
+from agent_envs.envs.legal_search.dates import DAY, days_in
 from agent_envs.envs.legal_search.tools import Read, Search, Wish, read_turn
 from agent_envs.rollout.policy import Request
+from agent_envs.tools.retrieval.bm25 import STOP_WORDS
 
 _HIT = re.compile(r"^\d+\. ID: (.+)\n   Place: (.*)\n   Text: (.*)$", re.MULTILINE)
 _PAGE = re.compile(r"\AID: (.+)\nPlace: (.*)\nAbove: .*\n(?:Page: .*\n)?\n")
+_COMMON = frozenset((*STOP_WORDS, *"""one not any who holder holders business case does may must this there under whose
+section premises day days hour hours month months year years dollar dollars percent how many much long what make makes out
+put puts taking part end being""".split()))  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +52,11 @@ class Seen:
         return seen
 
     @property
+    def found(self) -> list[Shown]:
+        """The hits of all searches."""
+        return [hit for hits in self.hits for hit in hits]
+
+    @property
     def queries(self) -> list[str]:
         """What was searched for."""
         return [wish.query for wish in self.wishes if isinstance(wish, Search)]
@@ -64,3 +75,46 @@ class Seen:
 def hits_of(text: str) -> list[Shown]:
     """Return the sections that a search showed."""
     return [Shown(*match.groups()) for match in _HIT.finditer(text)]
+
+
+def words_of(text: str) -> set[str]:
+    """Return the words of a text that count, without endings: their first five letters."""
+    words = (word for word in re.findall(r"[a-z]{3,}", text.lower()) if word not in _COMMON)
+    return {re.sub(r"(?:ing|ed|es|s|e)$", "", word)[:5] for word in words}
+
+
+def shared(one: str, other: str) -> int:
+    """Return how many words two texts share."""
+    return len(words_of(one) & words_of(other))
+
+
+def lines_of(text: str) -> list[str]:
+    """Return the paragraphs of a section, without their letters."""
+    return [re.sub(r"^\(\w\) ", "", line.strip()) for line in text.splitlines() if line.strip()] or [""]
+
+
+def names_in(question: str) -> list[str]:
+    """Return the names of firms in a question."""
+    return list(dict.fromkeys(re.findall(r"[A-Z][a-z]+ (?:&|and) [A-Z][a-z]+", question)))
+
+
+def core_of(question: str, known: str = "") -> str:
+    """Return a question without names, without what it tells of the case in brackets, and without known words."""
+    for name in names_in(question):
+        question = question.replace(name, "")
+    words = re.sub(r"[(].*?[)]", "", question).split()
+    return " ".join(word for word in words if not words_of(word) & words_of(known))
+
+
+def number_in(text: str) -> int:
+    """Return the first amount of a text."""
+    found = re.search(r"\$([\d,]+)|\b([\d,]+) (?:percent|days?|hours?|months?|years?|units)", text) or re.search(
+        r"(\d+)()", text
+    )
+    return int(((found[1] or found[2]) if found else "0").replace(",", "")[:15])
+
+
+def granted_in(case: str) -> date | None:
+    """Return the day of a licence, which stands behind that word."""
+    found = re.search(rf"licen[^.;()]{{0,40}}?({DAY.pattern})", case)
+    return next(iter(days_in(found[1])), None) if found else None

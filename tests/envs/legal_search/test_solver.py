@@ -6,9 +6,9 @@ from functools import partial
 import pytest
 
 from agent_envs.envs.legal_search.env import LegalSearch
+from agent_envs.envs.legal_search.heuristic import Missing, Reading
 from agent_envs.envs.legal_search.naive_rag import NaiveRAG
 from agent_envs.envs.legal_search.outcomes import ended_of
-from agent_envs.envs.legal_search.reader import Missing, Reading
 from agent_envs.envs.legal_search.tools import ANSWER, rendered
 from agent_envs.envs.legal_search.transcript import Shown
 from agent_envs.rollout.episode_runner import run_episode

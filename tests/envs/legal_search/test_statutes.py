@@ -16,10 +16,10 @@ from agent_envs.base.errors import UsageError
 from agent_envs.base.serialization import digest
 from agent_envs.envs.legal_search.dates import date_forms
 from agent_envs.envs.legal_search.generated import WORLDS
+from agent_envs.envs.legal_search.heuristic import Missing, Reading
 from agent_envs.envs.legal_search.library import Library
 from agent_envs.envs.legal_search.observations import page_of, snippet
 from agent_envs.envs.legal_search.questions import CELLS, Asker
-from agent_envs.envs.legal_search.reader import Missing, Reading
 from agent_envs.envs.legal_search.statute_facts import draw_law
 from agent_envs.envs.legal_search.statute_parts import jurisdiction, parts
 from agent_envs.envs.legal_search.statute_text import draft
