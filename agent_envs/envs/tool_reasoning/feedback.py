@@ -44,7 +44,7 @@ class _Talk:
     def names(self) -> list[str]:
         """Return the names in the question that no query held yet."""
         found = dict.fromkeys(_NAME.findall(self.question[:3_000]))
-        return [name for name in found if not any(name.lower() in query for query in self.queries)]
+        return [name for name in found if self._fresh(name)]
 
     @property
     def calculates(self) -> bool:

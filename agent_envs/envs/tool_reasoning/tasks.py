@@ -5,6 +5,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, Protocol
 
+from agent_envs.base.arguments import choice
 from agent_envs.base.documents import Corpus
 from agent_envs.base.errors import UsageError
 from agent_envs.base.serialization import digest
@@ -23,13 +24,9 @@ from agent_envs.datasets.catalogue import (
 from agent_envs.datasets.corpora import FileCorpus
 from agent_envs.datasets.readers import Question, read_questions
 from agent_envs.datasets.reasoning_sets import REASONING_SETS, read_reasoning
-from agent_envs.envs.tool_reasoning.content import NEEDS, ToolReasoningData, ToolReasoningScenario, labels_of
+from agent_envs.envs.tool_reasoning.arguments import levels_of
+from agent_envs.envs.tool_reasoning.content import ToolReasoningData, ToolReasoningScenario
 from agent_envs.envs.tool_reasoning.math_world import Link, MathWorldSource
-
-__all__ = [
-    "NEEDS", "OUTSIDE", "TASKS", "FileSource", "MathWorldSource", "ReasoningSource", "ToolReasoningData",
-    "ToolReasoningScenario", "labels_of", "make_source",
-]  # fmt: skip
 
 OUTSIDE = "outside"  # in place of a corpus's digest, where what is searched is not here
 TASKS = ("math_world", *REASONING_SETS, *DATASETS, *MIXTURES)
@@ -134,10 +131,8 @@ def make_source(
         DataMissing: the set or the corpus is not on this machine; the message says how to get it.
         UsageError: an unknown name, an argument that means nothing here, or a choice that leaves no task.
     """
-    if tasks not in TASKS:
-        raise UsageError(f"ToolReasoning: tasks={tasks!r} is unknown; known: {', '.join(TASKS)}")
-    if isinstance(levels, str | int):
-        raise UsageError(f"ToolReasoning: levels={levels!r} is not possible; give a list, such as [1, 2]")
+    choice("ToolReasoning", "tasks", tasks, TASKS)
+    levels = levels_of(levels)
     if tasks == "math_world":
         if path or corpus != "auto":
             raise UsageError("ToolReasoning: math_world has its own documents; leave corpus and path out")
