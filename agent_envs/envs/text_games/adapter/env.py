@@ -6,7 +6,6 @@ In process an episode is a live copy of the environment; as bytes it is the seed
 from collections import deque
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from operator import index
-from random import Random
 from typing import Any
 
 from gymnasium.spaces import Discrete
@@ -14,7 +13,7 @@ from gymnasium.spaces import Discrete
 from agent_envs.base.arguments import display_value, whole_number
 from agent_envs.base.errors import Unsolvable, UsageError
 from agent_envs.base.serialization import digest, plain_value
-from agent_envs.core.env import Episode, TurnEnv, register_companions
+from agent_envs.core.env import Episode, TurnEnv
 from agent_envs.envs.text_games.adapter.game import AdaptedGame, Seeds
 from agent_envs.envs.text_games.adapter.replay_copies import Replayed
 from agent_envs.envs.text_games.adapter.third_party import (
@@ -33,9 +32,7 @@ from agent_envs.envs.text_games.adapter.third_party import (
     sharing,
     won,
 )
-from agent_envs.envs.text_games.game import Action, TextGame
-
-__all__ = ["Action", "TextAdapter", "look_ahead", "random_action", "sharing", "won"]
+from agent_envs.envs.text_games.game import Action, TextGame, core_in_play
 
 SEEDS: dict[str, Sequence[int]] = {
     "train": range(100_000), "dev": range(100_000, 100_500), "test": range(100_500, 101_000)
@@ -118,15 +115,7 @@ class TextAdapter(TextGame):
         text, first = _prompt(name, prompt, goal), _default(name, default, told)
         self.game = AdaptedGame(party, lines, told, first, text, goal, picture, drawing, native or (0.0, 1.0))
         source = Seeds(name, _seeds(name, seeds or SEEDS), self.game.goal_of, _rests_on(name, extra, told, text, goal))
-        self.play_game(
-            self.game,
-            source,
-            max_turns=most,
-            most_turns=most,
-            reward=reward,
-            on_invalid=on_invalid,
-            prompt_role=prompt_role,
-        )
+        self.play_game(self.game, source, max_turns=most, reward=reward, on_invalid=on_invalid, prompt_role=prompt_role)
         for number, action in enumerate(told):
             if self.action_of(self.say(number))[0] != number:
                 raise UsageError(
@@ -139,13 +128,6 @@ class TextAdapter(TextGame):
         return super()._picture(episode) if self.game.pictured else TurnEnv._picture(self, episode)
 
 
-def random_action(env: AnyEnv, rng: Random) -> str:
-    """Return the turn of a random action."""
-    core = env.unwrapped
-    assert isinstance(core, TextAdapter)
-    return core.say(rng.choice(core.game.legal(core.episode.state)))
-
-
 def look_ahead(same: Callable[[AnyEnv], Hashable] | None = None, most: int = MOST_COPIES) -> Callable[[AnyEnv], str]:
     """Return a solver that searches copies of the environment, breadth first, for the shortest way to success.
 
@@ -156,11 +138,9 @@ def look_ahead(same: Callable[[AnyEnv], Hashable] | None = None, most: int = MOS
     """
 
     def solver(env: AnyEnv) -> str:
-        core = env.unwrapped
-        assert isinstance(core, TextAdapter)
-        game, state = core.game, core.episode.state
-        if core.episode.over:
-            raise Unsolvable(f"{core.env_id}: the episode is over")
+        core = core_in_play(env)
+        game: Any = core.game
+        state = core.episode.state
         with game.lines.at(state.seed, state.actions, state.mark) as live:
             live.plan = live.plan or _way(game, live, same, most)
             return core.say(
@@ -238,7 +218,7 @@ def _named(
     for item in actions:
         if not isinstance(item, str | Action):
             raise UsageError(
-                f"{name}: {display_value(item)} names no action; give texts or agent_envs.envs.text_games.game.Action"
+                f"{name}: {display_value(item)} names no action; give texts or agent_envs.envs.text_games.adapter.Action"
             )
         action = Action(item, "") if isinstance(item, str) else item
         plain = " ".join(action.name.lower().replace("_", " ").split())
@@ -277,6 +257,3 @@ def _rests_on(name: str, arguments: Mapping[str, Any], told: tuple[Action, ...],
     """Return the digest of what a subclass says in its code, so that snapshots and records know another by it."""
     actions = [[action.name, action.doc, list(action.aliases)] for action in told]
     return digest([name, plain_value(dict(arguments)), actions, prompt, plain_value(goal)])
-
-
-register_companions(TextAdapter, sampler=random_action)

@@ -9,7 +9,7 @@ from agent_envs.core.env import Task
 from agent_envs.datasets.seeded import SeededSource
 from agent_envs.envs.text_games.adapter.replay_copies import Replayed
 from agent_envs.envs.text_games.adapter.third_party import FIRST, MOST_SEED, AnyEnv, Describe, Live, Seen, ThirdParty
-from agent_envs.envs.text_games.game import Action, Moved
+from agent_envs.envs.text_games.game import Action, Game, Moved
 from agent_envs.envs.text_games.muted_stdout import muted_stdout
 
 
@@ -24,7 +24,7 @@ class AdaptedState:
 
 
 @dataclass(eq=False)
-class AdaptedGame:
+class AdaptedGame(Game):
     """The rules: what `Game` asks for is asked of a live copy. `native` bounds the environment's own reward in a step."""
 
     party: ThirdParty
@@ -41,6 +41,7 @@ class AdaptedGame:
     def __post_init__(self) -> None:
         """Bound the sum of rewards over an episode, which has one step at least."""
         low, high = self.native
+        self.most_turns = self.party.most
         self.native_episode = (min(low, low * self.party.most), max(high, high * self.party.most))
 
     def begin(self, task: Task, limit: int) -> AdaptedState:
@@ -79,10 +80,6 @@ class AdaptedGame:
         """Return what was seen."""
         with self.lines.at(state.seed, state.actions, state.mark) as live:
             return live.text
-
-    def legal(self, state: AdaptedState) -> Sequence[int]:
-        """Return all actions."""
-        return range(len(self.actions))
 
     def picture(self, state: AdaptedState) -> str:
         """Return the caller's picture, "" without one."""

@@ -1,6 +1,6 @@
 """The BabaIsAI environment is a puzzle game whose rules lie on the map as text."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib.resources import files
@@ -12,7 +12,7 @@ from agent_envs.core.trajectory import Task
 from agent_envs.envs.text_games.baba_is_ai import picture as baba_picture
 from agent_envs.envs.text_games.baba_is_ai.levels import GOAL, KINDS, MIXED, BabaSource, BabaTask
 from agent_envs.envs.text_games.baba_is_ai.rules import EMPTY, IDLE, NOUNS, WORDS, BabaWorld, moved, outcome, rules_in
-from agent_envs.envs.text_games.game import Action, Moved, TextGame
+from agent_envs.envs.text_games.game import Action, Game, Moved, TextGame
 
 MOST_TURNS = 100  # of baba-is-ai
 ACTIONS: tuple[Action, ...] = (
@@ -41,12 +41,13 @@ class BabaPlay:
 _source = lru_cache(maxsize=64)(BabaSource)  # environments of one process share their tasks
 
 
-class BabaGame:
+class BabaGame(Game):
     """The rules of `baba_is_ai.rules` as a game of turns."""
 
     actions = ACTIONS
     default = IDLE
     prompt = files(__package__).joinpath("prompt.md").read_text(encoding="utf-8")
+    most_turns = MOST_TURNS
     native = (-1.0, 1.0)
     native_episode = (-1.0, 1.0)
 
@@ -55,10 +56,6 @@ class BabaGame:
         if not isinstance(task.data, BabaTask):
             raise UsageError(f"BabaIsAI: task {display_value(task.id)} holds no BabaTask; take tasks of BabaSource")
         return BabaPlay(task.data.world, 0, limit or MOST_TURNS)
-
-    def limit(self, state: BabaPlay) -> int:
-        """Return how many turns the episode may have."""
-        return state.limit
 
     def goal(self, state: BabaPlay) -> str:
         """Return the same for all tasks: what is YOU and what is WIN stands on the map."""
@@ -81,10 +78,6 @@ class BabaGame:
     def describe(self, state: BabaPlay) -> str:
         """Return the map in words."""
         return describe(state.world)
-
-    def legal(self, state: BabaPlay) -> Sequence[int]:
-        """Return all actions: none is ever refused, some change nothing."""
-        return range(len(ACTIONS))
 
     def picture(self, state: BabaPlay) -> str:
         """Return the map as an SVG."""
@@ -180,15 +173,8 @@ class BabaIsAI(TextGame):
         """
         self.render_mode = render_mode
         choice("BabaIsAI", "kind", kind, (MIXED, *KINDS))
-        self.play_game(
-            BabaGame(),
-            _source(kind),
-            max_turns=max_turns,
-            most_turns=MOST_TURNS,
-            reward=reward,
-            on_invalid=on_invalid,
-            prompt_role=prompt_role,
-        )
+        game, source = BabaGame(), _source(kind)
+        self.play_game(game, source, max_turns=max_turns, reward=reward, on_invalid=on_invalid, prompt_role=prompt_role)
 
 
 def describe(world: BabaWorld) -> str:

@@ -1,21 +1,20 @@
 """The BabyAI environment plays BabyAI as text, by rules over an immutable world."""
 
-from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from importlib.resources import files
 
 from agent_envs.base.arguments import choice, display_value, whole_number
 from agent_envs.base.errors import UsageError
 from agent_envs.core.trajectory import Task
-from agent_envs.envs.text_games.babyai import picture
 from agent_envs.envs.text_games.babyai.describe import describe
 from agent_envs.envs.text_games.babyai.grid import GO_FORWARD, BabyWorld
 from agent_envs.envs.text_games.babyai.instructions import CONTINUE, SUCCESS, played
 from agent_envs.envs.text_games.babyai.levels import KINDS, MOST_DISTRACTORS
 from agent_envs.envs.text_games.babyai.mission import surface
+from agent_envs.envs.text_games.babyai.picture import drawing, picture
 from agent_envs.envs.text_games.babyai.tasks import MIXED, BabyTask, baby_source
-from agent_envs.envs.text_games.game import Action, Moved, TextGame
+from agent_envs.envs.text_games.game import Action, Game, Moved, TextGame
 
 ACTIONS: tuple[Action, ...] = (
     Action("turn left", "turn to your left where you stand", ("left", "rotate left")),
@@ -36,14 +35,20 @@ ACTIONS: tuple[Action, ...] = (
 _source = lru_cache(maxsize=32)(baby_source)  # environments of one process share their tasks
 
 
-class BabyGame:
+@dataclass(frozen=True)
+class BabyGame(Game):
     """BabyAI's rules over `BabyWorld`."""
+
+    most_turns: int
 
     actions = ACTIONS
     default = GO_FORWARD
     prompt = files(__package__).joinpath("prompt.md").read_text(encoding="utf-8")
     native = (0.0, 1.0)
     native_episode = (0.0, 1.0)
+    describe = staticmethod(describe)
+    picture = staticmethod(picture)
+    drawing = staticmethod(drawing)
 
     def begin(self, task: Task, limit: int) -> BabyWorld:
         """Return the task's world; `limit` replaces the level's own if it is not 0."""
@@ -54,10 +59,6 @@ class BabyGame:
                 "agent_envs.envs.text_games.babyai.tasks"
             )
         return replace(data.world, limit=limit) if limit else data.world
-
-    def limit(self, state: BabyWorld) -> int:
-        """Return how many actions the episode may have."""
-        return state.limit
 
     def goal(self, state: BabyWorld) -> str:
         """Return the mission."""
@@ -75,22 +76,6 @@ class BabyGame:
             success=won,
             truncated=world.steps >= world.limit,
         )
-
-    def describe(self, state: BabyWorld) -> str:
-        """Return what the agent sees, in words."""
-        return describe(state)
-
-    def legal(self, state: BabyWorld) -> Sequence[int]:
-        """Return all actions: none is ever refused, some change nothing."""
-        return range(len(ACTIONS))
-
-    def picture(self, state: BabyWorld) -> str:
-        """Return the grid as an SVG."""
-        return picture.picture(state)
-
-    def drawing(self, state: BabyWorld) -> str:
-        """Return the grid as lines of text."""
-        return picture.drawing(state)
 
 
 class BabyAI(TextGame):
@@ -189,12 +174,5 @@ class BabyAI(TextGame):
                 f"BabyAI: level={display_value(level)} with kind={kind!r}, distractors={distractors}; leave these out"
             )
         source = _source(kind, level, distractors)
-        self.play_game(
-            BabyGame(),
-            source,
-            max_turns=max_turns,
-            most_turns=source.most_turns,
-            reward=reward,
-            on_invalid=on_invalid,
-            prompt_role=prompt_role,
-        )
+        game = BabyGame(source.most_turns)
+        self.play_game(game, source, max_turns=max_turns, reward=reward, on_invalid=on_invalid, prompt_role=prompt_role)

@@ -1,7 +1,7 @@
 """The Crafter environment plays Crafter as text, with its goals, actions and generated tasks."""
 
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from importlib.resources import files
@@ -16,7 +16,7 @@ from agent_envs.envs.text_games.crafter.describe import FULL, VITALS, describe, 
 from agent_envs.envs.text_games.crafter.sight import MOST_STEPS, CrafterSight, CrafterStep, character, mark_of
 from agent_envs.envs.text_games.crafter.solver import wins
 from agent_envs.envs.text_games.crafter.world import CrafterLive, new_game, rules, world_digest, world_text
-from agent_envs.envs.text_games.game import Action, Moved, TextGame
+from agent_envs.envs.text_games.game import Action, Game, Moved, TextGame
 from agent_envs.envs.text_games.seeded import Content, GameSource
 
 ACTIONS: tuple[Action, ...] = (
@@ -76,7 +76,7 @@ class CrafterWorld:
     digest: str
 
 
-class CrafterGame:
+class CrafterGame(Game):
     """Crafter's rules over `CrafterState`. Live copies of the world are kept along lines of actions, see `Replayed`."""
 
     actions = ACTIONS
@@ -88,7 +88,7 @@ class CrafterGame:
     def __init__(self, goal: str) -> None:
         """Take the name of a goal."""
         self._name = goal
-        self._phrase, achievement, self._turns = GOALS[goal]
+        self._phrase, achievement, self.most_turns = GOALS[goal]
         every = rules().achievements
         self.wanted, self._full = (achievement,) if achievement else every, not achievement
         self._worlds: Replayed[CrafterLive, CrafterStep] = Replayed(
@@ -108,11 +108,7 @@ class CrafterGame:
                 f"Crafter: the installed crafter makes another world or plays by other rules than task {task.id!r} was "
                 "made for; install crafter 1.8.3"
             )
-        return CrafterState(data.seed, limit or self._turns, "", live.sight())
-
-    def limit(self, state: CrafterState) -> int:
-        """Return how many turns the episode may have."""
-        return state.limit
+        return CrafterState(data.seed, limit or self.most_turns, "", live.sight())
 
     def goal(self, state: CrafterState) -> str:
         """Return the goal in words."""
@@ -136,10 +132,6 @@ class CrafterGame:
     def describe(self, state: CrafterState) -> str:
         """Return what the player sees, in words."""
         return describe(state.sight, self._full)
-
-    def legal(self, state: CrafterState) -> Sequence[int]:
-        """Return all actions: none is ever refused, many change nothing."""
-        return range(len(ACTIONS))
 
     def picture(self, state: CrafterState) -> str:
         """Return what the player sees as an SVG."""
@@ -260,15 +252,8 @@ class Crafter(TextGame):
         choice("Crafter", "goal", goal, GOALS)
         if max_turns is not None:
             whole_number("Crafter", "max_turns", max_turns, high=MOST_STEPS)
-        self.play_game(
-            CrafterGame(goal),
-            _source(goal),
-            max_turns=max_turns,
-            most_turns=GOALS[goal][2],
-            reward=reward,
-            on_invalid=on_invalid,
-            prompt_role=prompt_role,
-        )
+        game, source = CrafterGame(goal), _source(goal)
+        self.play_game(game, source, max_turns=max_turns, reward=reward, on_invalid=on_invalid, prompt_role=prompt_role)
 
 
 def _mark(live: CrafterLive) -> str:

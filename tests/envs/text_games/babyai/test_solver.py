@@ -9,7 +9,8 @@ from agent_envs.base.errors import Unsolvable, UsageError
 from agent_envs.envs.text_games.babyai.grid import DROP, GO_FORWARD, PICK_UP, TOGGLE, TURN_LEFT, TURN_RIGHT
 from agent_envs.envs.text_games.babyai.instructions import played
 from agent_envs.envs.text_games.babyai.planner import plan
-from agent_envs.envs.text_games.babyai.solver import next_action, random_action, remaining, to_do
+from agent_envs.envs.text_games.babyai.solver import next_action, remaining, to_do
+from agent_envs.envs.text_games.game import random_action
 from tests.envs.text_games.babyai.rooms import both, clause, drawn
 
 LEFT, RIGHT, GO = TURN_LEFT, TURN_RIGHT, GO_FORWARD
