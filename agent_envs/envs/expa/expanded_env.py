@@ -160,22 +160,24 @@ class ExpandedActionEnv(TurnEnv):
         environment = self._named[state.active]
         observation, latent, left = environment.step(state.latent, chosen.name)
         if not left:
-            shown = (_appended(chosen.desc + observation, "environment"),)
-            return Outcome(replace(state, latent=latent), None, shown)
+            messages = (_appended(chosen.desc + observation, "environment"),)
+            return Outcome(replace(state, latent=latent), None, messages)
         content = observation.strip().lstrip(":=>").strip()
         trace = environment.trace((*state.latent.keyed, chosen.name))
         result = ToolResult("call_0", environment.name, content, isinstance(observation, Refusal), trace)
-        shown = (_appended(chosen.desc + observation, "tool"),)
+        messages = (_appended(chosen.desc + observation, "tool"),)
         events = (f"{environment.name}: {content}",) if result.error else ()
-        return Outcome(replace(state, active=LANGUAGE, latent=Latent(latent.world)), None, shown, (result,), events)
+        return Outcome(replace(state, active=LANGUAGE, latent=Latent(latent.world)), None, messages, (result,), events)
 
     def _refused(self, state: ExpandedState, why: str) -> Outcome:
-        told = f"\n[{why}]\n"
+        explanation = f"\n[{why}]\n"
         if self.problem.described:
             names = [self.expanded_actions[number].name for number in self.legal_actions()]
             free = "text, " if state.active == LANGUAGE else ""
-            told = f"\n[{why}; legal now: {free}{' '.join(names)}]\n"
-        return Outcome(state, Malformed(why), (_appended(told, "environment"),), events=(f"illegal action: {why}",))
+            explanation = f"\n[{why}; legal now: {free}{' '.join(names)}]\n"
+        return Outcome(
+            state, Malformed(why), (_appended(explanation, "environment"),), events=(f"illegal action: {why}",)
+        )
 
     def _extras(self, episode: Episode) -> dict[str, Any]:
         mask = np.zeros(len(self.expanded_actions), dtype=bool)

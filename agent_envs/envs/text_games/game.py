@@ -16,9 +16,11 @@ from agent_envs.base.arguments import choice, whole_number
 from agent_envs.base.errors import Unsolvable, UsageError
 from agent_envs.base.messages import Message
 from agent_envs.base.protocol import LabelProtocol, Malformed, Say
+from agent_envs.core import pages
 from agent_envs.core.env import Episode, Outcome, Task, TaskSource, TurnEnv
 from agent_envs.envs.text_games.scoring import REWARDS, Facts, facts_of, reward_of, typed
 
+paged = pages.paged(__package__, "page.md", "page")  # decorates the classes whose pages are in page.md
 PROTOCOL = LabelProtocol("ACTION:")
 ON_INVALID = ("default", "end")
 PROMPT_ROLES = ("system", "user")
@@ -133,6 +135,16 @@ def numbered(owner: str, actions: Sequence[Action]) -> dict[str, int]:
                     f"{owner}: {word!r} names two actions, {actions[numbers[word]].name!r} and {action.name!r}"
                 )
     return numbers
+
+
+def in_steps(*ways: tuple[int, str, str]) -> str:
+    """Return how far off a place is, `2 steps left and 1 step up`: of each way a count, its name, and the name backwards."""
+    parts = (
+        f"{abs(count)} step{'s' if abs(count) > 1 else ''} {forth if count > 0 else back}"
+        for count, forth, back in ways
+        if count
+    )
+    return " and ".join(parts)
 
 
 class TextGame(TurnEnv):

@@ -181,9 +181,9 @@ def _boxed_overlap(trajectory: Trajectory) -> float:
 
 
 def _released_overlap(text: str, golds: Sequence[str]) -> float:
-    said = normalise_answer(text)
+    answer = normalise_answer(text)
     pairs = [(gold, normalise_answer(gold)) for gold in golds]
-    open_ones = [gold for gold, normal in pairs if normal == said or not _CLOSED & {normal, said}]
+    open_ones = [gold for gold, normal in pairs if normal == answer or not _CLOSED & {normal, answer}]
     return token_f1(text, open_ones)
 
 
@@ -191,14 +191,14 @@ def metrics(trajectory: Trajectory) -> dict[str, float]:
     """Return how it ended, whether it used both tools, and how often it called each; how many programs came to no good end."""
     answer, outcome = _answer(trajectory), outcome_of(trajectory)
     abstained = answer is not None and says_unknown(answer)
-    found = {f"{name}_calls": float(used(trajectory, name)) for name in TOOLS}
+    counts = {f"{name}_calls": float(used(trajectory, name)) for name in TOOLS}
     programs = [result for turn in trajectory.turns for result in turn.results if result.name == PYTHON and result.ids]
     return {
         "abstained": float(abstained),
         "wrong": float(outcome == "wrong" and not abstained),
         "out_of_turns": float(outcome in ("", "out of turns")),
         "sound_format": float(sound_format(trajectory)),
-        "both_tools": float(bool(found[f"{SEARCH}_calls"]) and bool(programs)),
+        "both_tools": float(bool(counts[f"{SEARCH}_calls"]) and bool(programs)),
         "failed_programs": float(sum(result.ids[0] != "ok" for result in programs)),
-        **found,
+        **counts,
     }

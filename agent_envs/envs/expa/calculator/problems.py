@@ -18,7 +18,7 @@ UNHELPED = "count"  # the kind of task for which a calculator is of no use, and 
 
 
 def calc_problem(
-    env: str, source: TaskSource, face: str, *, reward: str, env_prompt: bool, decimal_point: bool
+    env: str, source: TaskSource, action_space: str, *, reward: str, env_prompt: bool, decimal_point: bool
 ) -> Problem:
     """Return a calculator problem over a source whose tasks hold `CalcData`, in the words of a face.
 
@@ -31,7 +31,7 @@ def calc_problem(
     flag(env, "decimal_point", decimal_point)
     parts = sections("prompt.md")
     system = parts["system"].template
-    described = f"{system}\n\n" + parts[f"tool.calculator.{face}"].template
+    described = f"{system}\n\n" + parts[f"tool.calculator.{action_space}"].template
 
     def first(task: Task) -> tuple[Message, ...]:
         data: CalcData = task.data

@@ -84,9 +84,9 @@ def _released(text: str, task: Task) -> bool:
     if data.kind == "countdown":
         line = _RELEASED_LINE.search(text)
         return line is not None and not check(line[1], data.given, data.target, RELEASED_TOLERANCE)
-    found = _RELEASED_NUMBER.findall(text)
+    numbers = _RELEASED_NUMBER.findall(text)
     try:
-        return bool(found) and float(found[-1].replace(",", "")) == float(task.gold[0])
+        return bool(numbers) and float(numbers[-1].replace(",", "")) == float(task.gold[0])
     except ValueError:
         return False
 

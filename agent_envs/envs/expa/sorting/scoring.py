@@ -59,10 +59,10 @@ def compared(trajectory: Trajectory) -> str:
 
 def _related(text: str) -> str:
     """Return `A < B` and `B > A` as one text; "" for anything else."""
-    found = _COMPARED.fullmatch(text[:100])
-    if found is None:
+    relation = _COMPARED.fullmatch(text[:100])
+    if relation is None:
         return ""
-    one, sign, other = found.groups()
+    one, sign, other = relation.groups()
     return f"{other}<{one}" if sign == ">" else f"{one}{sign}{other}"
 
 

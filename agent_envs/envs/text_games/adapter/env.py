@@ -25,14 +25,13 @@ from agent_envs.envs.text_games.adapter.third_party import (
     Describe,
     Live,
     Progress,
-    Seen,
     Success,
     ThirdParty,
     maker,
     sharing,
     won,
 )
-from agent_envs.envs.text_games.game import Action, TextGame, core_in_play
+from agent_envs.envs.text_games.game import Action, Moved, TextGame, core_in_play
 
 SEEDS: dict[str, Sequence[int]] = {
     "train": range(100_000), "dev": range(100_000, 100_500), "test": range(100_500, 101_000)
@@ -106,17 +105,17 @@ class TextAdapter(TextGame):
         extra = dict(env_arguments or {})
         make, probe, name = maker(gym_env, extra)
         most = _most_turns(name, probe, max_turns)
-        told, values = _named(name, actions, probe)
+        named, values = _named(name, actions, probe)
         party = ThirdParty(name, make, values, describe, success, progress, native, most, copy_env)
         copy = None if copy_env is None else party.copied
-        lines = Replayed[Live, Seen](name=name, start=party.start, act=party.act, copy=copy, mark=Live.mark, every=64)
+        lines = Replayed[Live, Moved](name=name, start=party.start, act=party.act, copy=copy, mark=Live.mark, every=64)
         if reward == "native" and native is None:
             raise UsageError(f'{name}: reward="native" needs native=(low, high), the bounds of a step\'s reward')
-        text, first = _prompt(name, prompt, goal), _default(name, default, told)
-        self.game = AdaptedGame(party, lines, told, first, text, goal, picture, drawing, native or (0.0, 1.0))
-        source = Seeds(name, _seeds(name, seeds or SEEDS), self.game.goal_of, _rests_on(name, extra, told, text, goal))
+        text, first = _prompt(name, prompt, goal), _default(name, default, named)
+        self.game = AdaptedGame(party, lines, named, first, text, goal, picture, drawing, native or (0.0, 1.0))
+        source = Seeds(name, _seeds(name, seeds or SEEDS), self.game.goal_of, _rests_on(name, extra, named, text, goal))
         self.play_game(self.game, source, max_turns=most, reward=reward, on_invalid=on_invalid, prompt_role=prompt_role)
-        for number, action in enumerate(told):
+        for number, action in enumerate(named):
             if self.action_of(self.say(number))[0] != number:
                 raise UsageError(
                     f"{name}: the action {display_value(action.name)} reads like another, or like none; rename it"
@@ -162,12 +161,12 @@ def _way(game: AdaptedGame, live: Live, same: Callable[[AnyEnv], Hashable] | Non
         moment, way = open_ends.popleft()
         for number in range(len(game.actions)):
             twin, longer = _copied(party, moment), way + chr(FIRST + number)
-            seen, most = party.act(twin, longer[-1]), most - 1
-            if seen.success:
+            moved, most = party.act(twin, longer[-1]), most - 1
+            if moved.success:
                 return longer
             if most <= 0:
                 raise Unsolvable(f"{party.name}: the copies that a search may make led to no success")
-            if not seen.over and known(twin) not in met:
+            if not party.over(twin) and known(twin) not in met:
                 met.add(known(twin))
                 open_ends.append((twin, longer))
     raise Unsolvable(f"{party.name}: success cannot be reached any more")
@@ -214,7 +213,7 @@ def _named(
         raise UsageError(f"{name}: {len(actions)} names for {space.n} actions; {fix}")
     else:
         values = tuple(int(space.start) + number for number in range(len(actions)))
-    told = []
+    named = []
     for item in actions:
         if not isinstance(item, str | Action):
             raise UsageError(
@@ -222,8 +221,8 @@ def _named(
             )
         action = Action(item, "") if isinstance(item, str) else item
         plain = " ".join(action.name.lower().replace("_", " ").split())
-        told.append(Action(action.name, action.doc, (plain, *action.aliases)))
-    return tuple(told), values
+        named.append(Action(action.name, action.doc, (plain, *action.aliases)))
+    return tuple(named), values
 
 
 def _default(name: str, default: str, actions: tuple[Action, ...]) -> int:
@@ -253,7 +252,7 @@ def _seeds(name: str, seeds: Mapping[str, Sequence[int]]) -> Mapping[str, Sequen
     return dict(seeds)
 
 
-def _rests_on(name: str, arguments: Mapping[str, Any], told: tuple[Action, ...], prompt: str, goal: Any) -> str:
+def _rests_on(name: str, arguments: Mapping[str, Any], named: tuple[Action, ...], prompt: str, goal: Any) -> str:
     """Return the digest of what a subclass says in its code, so that snapshots and records know another by it."""
-    actions = [[action.name, action.doc, list(action.aliases)] for action in told]
+    actions = [[action.name, action.doc, list(action.aliases)] for action in named]
     return digest([name, plain_value(dict(arguments)), actions, prompt, plain_value(goal)])

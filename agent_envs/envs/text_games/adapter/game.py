@@ -1,14 +1,14 @@
 """`AdaptedGame` gives the rules of a third party's environment as a `Game`, and `Seeds` gives its seeds as tasks."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from agent_envs.base.errors import UsageError
 from agent_envs.base.serialization import state_type
 from agent_envs.core.env import Task
 from agent_envs.datasets.seeded import SeededSource
 from agent_envs.envs.text_games.adapter.replay_copies import Replayed
-from agent_envs.envs.text_games.adapter.third_party import FIRST, MOST_SEED, AnyEnv, Describe, Live, Seen, ThirdParty
+from agent_envs.envs.text_games.adapter.third_party import FIRST, MOST_SEED, AnyEnv, Describe, Live, ThirdParty
 from agent_envs.envs.text_games.game import Action, Game, Moved
 from agent_envs.envs.text_games.muted_stdout import muted_stdout
 
@@ -28,7 +28,7 @@ class AdaptedGame(Game):
     """The rules: what `Game` asks for is asked of a live copy. `native` bounds the environment's own reward in a step."""
 
     party: ThirdParty
-    lines: Replayed[Live, Seen]
+    lines: Replayed[Live, Moved]
     actions: tuple[Action, ...]
     default: int
     prompt: str
@@ -72,9 +72,8 @@ class AdaptedGame(Game):
     def move(self, state: AdaptedState, action: int) -> Moved:
         """Step the live copy."""
         code = chr(FIRST + action)
-        seen = self.lines.step(state.seed, state.actions, code, state.mark)
-        after = AdaptedState(state.seed, state.actions + code, seen.mark)
-        return Moved(after, seen.reward, seen.progress, seen.terminated, seen.success, seen.truncated)
+        moved = self.lines.step(state.seed, state.actions, code, state.mark)
+        return replace(moved, state=AdaptedState(state.seed, state.actions + code, moved.state))
 
     def describe(self, state: AdaptedState) -> str:
         """Return what was seen."""

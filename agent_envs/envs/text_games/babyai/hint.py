@@ -91,8 +91,8 @@ class Belief:
                 self.place = self.front
 
     def _look(self, text: str, *, first: bool) -> None:
-        found = _CARRIED.search(text)
-        carried = Thing(found[2], found[1]) if found else None
+        holding = _CARRIED.search(text)
+        carried = Thing(holding[2], holding[1]) if holding else None
         if carried and carried != self.carried:
             self.things.pop(self.front, None)
             self.held.append(carried)
@@ -176,11 +176,11 @@ def _clauses(prompt: str) -> list[Clause]:
     mission = _MISSION.search(prompt)
     if mission is None:
         raise ValueError("no mission")
-    found = []
+    clauses = []
     for part in reversed(mission[1].split(" after you ")):
         for verb, color, kind, beside_color, beside_kind in _CLAUSE.findall(part):
-            found.append((verb, Thing(kind, color), Thing(beside_kind, beside_color)))
-    return found
+            clauses.append((verb, Thing(kind, color), Thing(beside_kind, beside_color)))
+    return clauses
 
 
 def _open(clauses: Sequence[Clause], belief: Belief) -> Clause:

@@ -9,12 +9,12 @@ from agent_envs.envs.text_games.babyai.describe import named
 from agent_envs.envs.text_games.babyai.grid import (
     EMPTY,
     HALF,
-    OFFSET,
     UNSEEN,
     VIEW,
     WALL,
     BabyThing,
     BabyWorld,
+    identity,
     visible,
 )
 from agent_envs.envs.text_games.babyai.mission import surface
@@ -78,7 +78,9 @@ def drawing(world: BabyWorld) -> str:
             elif content == WALL:
                 row.append("##")
             else:
-                row.append((" ." if at in seen else "  ") if content == EMPTY else _letters(_thing(world, content)))
+                row.append(
+                    (" ." if at in seen else "  ") if content == EMPTY else _letters(world.things[identity(content)])
+                )
         rows.append("".join(row).rstrip())
     there = {_letters(thing): named(thing.kind, thing.color, thing.state) for thing in world.things if thing.place >= 0}
     legend = [f"{letters} {words}" for letters, words in sorted(there.items())]
@@ -92,10 +94,6 @@ def _caption(world: BabyWorld, letters: int) -> list[str]:
     held = world.things[world.carrying] if world.carrying >= 0 else None
     carried = f"carrying {named(held.kind, held.color)}, " if held else ""
     return [*mission, f"{carried}step {world.steps} of {world.limit}"]
-
-
-def _thing(world: BabyWorld, content: str) -> BabyThing:
-    return world.things[ord(content) - OFFSET]
 
 
 def _letters(thing: BabyThing) -> str:

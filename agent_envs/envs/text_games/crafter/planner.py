@@ -202,12 +202,12 @@ class Planner:
         )
 
     def _lying(self, mark: str) -> list[int]:
-        found, cell = [], self.chart.ground.find(mark)
+        cells, cell = [], self.chart.ground.find(mark)
         while cell >= 0:
             if cell not in self.chart.things:
-                found.append(cell)
+                cells.append(cell)
             cell = self.chart.ground.find(mark, cell + 1)
-        return found
+        return cells
 
     def _standing(self, mark: str) -> list[int]:
         return [cell for cell, thing in self.chart.things.items() if thing == mark]

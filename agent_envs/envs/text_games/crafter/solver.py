@@ -58,11 +58,11 @@ def chosen(live: CrafterLive, wanted: Collection[str], left: int) -> Choice | No
         return choice
     best, lasted = choice, (False, 0)
     for lead in ((choice.action,), *_LEADS):
-        found = _played(live.copy(), lead, wanted, left, _AHEAD if len(wanted) == 1 else _AHEAD_OF_MANY)
-        if found > lasted:
+        result = _played(live.copy(), lead, wanted, left, _AHEAD if len(wanted) == 1 else _AHEAD_OF_MANY)
+        if result > lasted:
             thought = choice.thought if lead[0] == choice.action else "I keep away from danger."
-            best, lasted = Choice(lead[0], thought), found
-        if found[0]:
+            best, lasted = Choice(lead[0], thought), result
+        if result[0]:
             break
     return best
 

@@ -69,11 +69,11 @@ def _by_scan(a: int, b: int, c: int, d: int) -> int:
 
 
 def _quotients(w: int, h: int) -> list[int]:
-    found = []
+    quotients = []
     while h:
-        found.append(w // h)
+        quotients.append(w // h)
         w, h = h, w % h
-    return found
+    return quotients
 
 
 def _cut_off(w: int, h: int) -> int:

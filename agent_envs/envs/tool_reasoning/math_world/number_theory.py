@@ -30,14 +30,14 @@ def _divisors_by_trial(n: int, k: int) -> int:
 
 def factors(n: int) -> dict[int, int]:
     """Return the prime factors of n >= 1 with their multiplicities."""
-    found: dict[int, int] = {}
+    primes: dict[int, int] = {}
     p = 2
     while p * p <= n:
         while n % p == 0:
-            found[p] = found.get(p, 0) + 1
+            primes[p] = primes.get(p, 0) + 1
             n //= p
         p += 1
-    return found | ({n: 1} if n > 1 else {})
+    return primes | ({n: 1} if n > 1 else {})
 
 
 def _divisors_by_primes(n: int, k: int) -> int:

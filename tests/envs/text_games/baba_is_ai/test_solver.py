@@ -96,5 +96,5 @@ def test_the_random_player_takes_every_action():
 
 
 def test_it_plays_no_other_environment():
-    with pytest.raises(UsageError, match="plays BabaIsAI"):
+    with pytest.raises(UsageError, match="solvers of games do not play"):
         next_action(gym.make("CartPole-v1"))

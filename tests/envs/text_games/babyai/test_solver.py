@@ -91,5 +91,5 @@ def test_it_plays_nothing_else():
 
     env = Guess()
     env.reset(seed=0)
-    with pytest.raises(UsageError, match="plays BabyAI"):
+    with pytest.raises(UsageError, match="solvers of games do not play"):
         next_action(env)
