@@ -10,13 +10,8 @@ from agent_envs.base.errors import UsageError
 from agent_envs.base.serialization import digest
 from agent_envs.core.trajectory import Task, TaskSource
 from agent_envs.datasets.seeded import SPLITS
+from agent_envs.envs.expa.generated import TABLE_3
 
-# Table 3 of arXiv 2510.07581; it has no dev split: a tenth of test.
-TABLE_3: Mapping[str, Mapping[str, int]] = {
-    "train": {"arithmetic": 1000, "countdown": 20000, "gsm8k_scaled": 5317, "count": 1000},
-    "dev": {"arithmetic": 200, "countdown": 200, "gsm8k_scaled": 58, "count": 200},
-    "test": {"arithmetic": 2000, "countdown": 2000, "gsm8k_scaled": 579, "count": 2000},
-}
 _GOLDEN_RATIO = 0.6180339887498949
 
 
