@@ -104,13 +104,13 @@ def _places(row: DataSet | ProblemSet, split: str) -> Iterator[_Place]:
     """Yield where a split may lie: first the folder named by AGENT_ENVS_DATA, then the cache."""
     files = [file for file in row.files if file.split == split]
     folder = os.environ.get(DATA_FOLDER_VARIABLE)
-    if folder and isinstance(row, ProblemSet):
-        yield from (_Place(Path(folder) / row.name / file.path, file.format) for file in files)
-    elif folder:
+    if folder and isinstance(row, DataSet):
         data = Path(folder) / _SUBFOLDER
         yield _Place(data / split / f"{row.sample}.jsonl", None)
         if split == "train" and row.name in ("hotpotqa", "musique"):
             yield _Place(data / "train_gold_multihop.jsonl", "sample", row.sample)
+    elif folder:
+        yield from (_Place(Path(folder) / row.name / file.path, file.format) for file in files)
     yield from (_Place(download_path(row.name, file), file.format) for file in files)
 
 
