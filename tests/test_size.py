@@ -13,15 +13,15 @@ PARTS = {
     "base, services, core, rollout, wrappers, checker": (
         ("base", "services", "core", "rollout", "wrappers", "checker"), 9_500, 9_500,
     ),
-    "grading, tools, datasets": (("grading", "tools", "datasets"), 13_000, 13_400),
+    "grading, tools, datasets": (("grading", "tools", "datasets"), 13_000, 13_000),
     "tau2": (("envs/tau2",), 13_000, 17_490),
     "text_games": (("envs/text_games",), 6_200, 6_200),
-    "legal_search": (("envs/legal_search",), 5_000, 5_270),
+    "legal_search": (("envs/legal_search",), 5_000, 5_000),
     "expa": (("envs/expa",), 4_000, 4_000),
     "tool_reasoning": (("envs/tool_reasoning",), 3_300, 3_300),
     "search_qa": (("envs/search_qa",), 1_300, 1_300),
     "evaluation, cli": (("evaluation", "cli"), 7_500, 7_500),
-    "agent_envs": ((".",), 65_000, 66_160),
+    "agent_envs": ((".",), 65_000, 65_000),
     "trainers": (("../trainers",), 14_500, 14_500),
     "tau2's heuristics": (("envs/tau2/heuristics",), 900, 2_450),
     "legal_search's heuristic": (

@@ -1,7 +1,6 @@
 """The verb `eval` evaluates an agent on an environment, a sweep, turn limits or a suite, and goes on with a stopped run."""
 
 import itertools
-import json
 import sys
 import time
 from collections.abc import Callable
@@ -13,7 +12,7 @@ import typer
 from agent_envs.base.errors import AgentEnvsError, UsageError
 from agent_envs.base.terminal import print_result, print_table, show
 from agent_envs.cli.interrupts import two_interrupts
-from agent_envs.cli.options import AgentArguments, Arguments, FeedbackArguments, Json, named_values
+from agent_envs.cli.options import AgentArguments, Arguments, FeedbackArguments, Json, json_or_text, named_values
 
 if TYPE_CHECKING:
     from agent_envs.evaluation.runs.evaluate import Result
@@ -134,17 +133,10 @@ def _sweep(text: str) -> tuple[str, tuple[Any, ...]] | None:
     if not text:
         return None
     name, equals, values = text.partition("=")
-    found = tuple(_value(part) for part in values.split(",") if part)
+    found = tuple(json_or_text(part) for part in values.split(",") if part)
     if not equals or not name or not found:
         raise UsageError(f"--sweep {text}: write NAME=VALUE,VALUE,...")
     return name, found
-
-
-def _value(text: str) -> Any:
-    try:
-        return json.loads(text)
-    except ValueError:
-        return text
 
 
 def _turn_limits(text: str | None) -> tuple[int, ...]:

@@ -1,21 +1,23 @@
-"""A sorting policy's decision tree is written as text, as JSON, and as a picture for a README.
+"""The decision trees that a sorting policy's run wrote are drawn, each as one SVG file beside its JSON.
 
-The picture is one SVG file without script or outside font, light or dark as its reader prefers, on a ground of its own. Time
+    python -m benchmarks.tree_drawing RUN/trees
+
+A picture has no script and no outside font, is light or dark as its reader prefers, and stands on a ground of its own. Time
 goes from left to right; the ends stand in one column, a row each, with the swaps that come last and the order that was found.
 """
 
+import argparse
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from string import Template
 from typing import Any
 from xml.etree import ElementTree
 
-from agent_envs.core.trajectory import Trajectory
 from agent_envs.envs.expa.sorting.environments import SYMBOLS
-from agent_envs.rollout.episode_runner import EpisodeResult
-from trainers.sorting_tree.decision_tree import End, Names, Node, Swap, Tree, chain, decision_trees, pruned
+from trainers.sorting_tree.decision_tree import Compare, End, Names, Node, Swap, Tree, chain, pruned
+from trainers.sorting_tree.extraction import tree_text
 
 ROW, BOX, GAP, PAD, MARGIN = 23.0, 18.0, 37.0, 8.0, 20.0
 LETTER = 7.25  # width of a letter at 12 pixels, in the widest of the fonts below
@@ -50,51 +52,31 @@ STYLE = f"{SHAPES}{COLOURS.substitute(LIGHT)}@media (prefers-color-scheme: dark)
 _KINDS = {"<": "less", ">": "more"}
 
 
-def tree_text(tree: Tree) -> str:
-    """Return the tree as indented text, its figures first."""
-    return "\n".join([f"{tree.name}: {tree.figures}", *_lines(tree.root, "", "")]) + "\n"
+def read_tree(path: Path) -> Tree:
+    """Return the tree of a file that a run wrote."""
+    row = json.loads(path.read_text(encoding="utf-8"))
+    return Tree(row["size"], row["descending"], _node(row["root"]))
 
 
-def tree_json(tree: Tree) -> dict[str, Any]:
-    """Return the tree and its figures as JSON."""
-    figures = tree.figures.to_json()
-    return {"size": tree.size, "descending": tree.descending, "figures": figures, "root": _encoded(tree.root)}
+def _node(row: dict[str, Any]) -> Node:
+    if "end" in row:
+        sorts, wrong = (tuple(map(tuple, row[name])) for name in ("sorted", "wrong"))
+        return End(sorts, wrong, row["end"] == "truncated")
+    if "swap" in row:
+        one, other = row["swap"]
+        return Swap((one, other), _node(row["then"]))
+    one, other = row["compare"]
+    return Compare((one, other), tuple((sign, _node(child)) for sign, child in row["branches"].items()), row["implied"])
 
 
-def extracted(episodes: Iterable[EpisodeResult | Trajectory], folder: str | Path) -> list[dict[str, Any]]:
-    """Write the decision trees of a policy's greedy episodes to a folder, as .txt, .json and .svg, and return their figures.
-
-    Each tree is written as it is and, as `-pruned`, without implied comparisons.
-
-    Args:
-        episodes: see `decision_trees`.
-        folder: is made where it is missing.
-
-    Returns:
-        A row a tree: `size`, `direction`, the figures of the `policy`, of the `pruned` tree, and of the pruned tree with the
-        `fewest_swaps`.
-    """
-    folder = Path(folder)
-    folder.mkdir(parents=True, exist_ok=True)
-    rows = []
-    for tree in decision_trees(episodes):
-        bare, least = pruned(tree), pruned(tree, fewest_swaps=True)
-        note = f"without implied comparisons: {bare.figures.mean_comparisons + 0.0:.4f}"
-        note += f"; with the fewest swaps: {least.figures.mean_swaps + 0.0:.4f}"
-        stem = tree.name.lower().replace(" ", "-")
-        _write(folder / stem, tree, "", [note])
-        _write(folder / f"{stem}-pruned", bare, f"{tree.name}: the policy without implied comparisons", [])
-        figures = {"policy": tree, "pruned": bare, "fewest_swaps": least}
-        direction = "descending" if tree.descending else "ascending"
-        found = {name: each.figures.to_json() for name, each in figures.items()}
-        rows.append({"size": tree.size, "direction": direction, **found})
-    return rows
-
-
-def _write(stem: Path, tree: Tree, title: str, notes: Sequence[str]) -> None:
-    stem.with_suffix(".txt").write_text(tree_text(tree), encoding="utf-8")
-    stem.with_suffix(".json").write_text(json.dumps(tree_json(tree), indent=1) + "\n", encoding="utf-8")
-    stem.with_suffix(".svg").write_text(drawing(tree, title=title, notes=notes), encoding="utf-8")
+def drawn(path: Path) -> str:
+    """Return the picture of the tree of a file; that of a policy as it plays tells what it would cost without waste."""
+    tree = read_tree(path)
+    if path.stem.endswith("-pruned"):
+        return drawing(tree, title=f"{tree.name}: the policy without implied comparisons")
+    bare, least = pruned(tree), pruned(tree, fewest_swaps=True)
+    note = f"without implied comparisons: {bare.figures.mean_comparisons + 0.0:.4f}"
+    return drawing(tree, notes=[f"{note}; with the fewest swaps: {least.figures.mean_swaps + 0.0:.4f}"])
 
 
 def drawing(tree: Tree, *, title: str = "", notes: Sequence[str] = ()) -> str:
@@ -262,24 +244,14 @@ def _text(svg: ElementTree.Element, x: float, y: float, words: str, kind: str) -
     return x + _wide(words)
 
 
-def _lines(node: Node, indent: str, head: str) -> Iterator[str]:
-    swaps, rest = chain(node)
-    text = indent + head + "".join(f"swap {one} {other}, " for one, other in swaps)
-    if isinstance(rest, End):
-        total = len(rest.sorted) + len(rest.wrong)
-        wrong = f" (not sorted: {len(rest.wrong)} of {total})" if rest.wrong else ""
-        yield f"{text}{'cut off' if rest.truncated else 'end'}{wrong}"
-        return
-    one, other = rest.items
-    yield f"{text}compare {one} {other}{' (implied)' if rest.implied else ''}"
-    for sign, child in rest.branches:
-        yield from _lines(child, indent + "  ", f"{one} {sign} {other}: ")
+def main() -> None:
+    """Draw every tree of a folder."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("folder", type=Path, help="RUN/trees")
+    for path in sorted(parser.parse_args().folder.glob("*.json")):
+        path.with_suffix(".svg").write_text(drawn(path), encoding="utf-8")
+        print(path.with_suffix(".svg"))
 
 
-def _encoded(node: Node) -> dict[str, Any]:
-    if isinstance(node, End):
-        return {"end": "truncated" if node.truncated else "terminated", "sorted": node.sorted, "wrong": node.wrong}
-    if isinstance(node, Swap):
-        return {"swap": node.items, "then": _encoded(node.then)}
-    branches = {sign: _encoded(child) for sign, child in node.branches}
-    return {"compare": node.items, "implied": node.implied, "branches": branches}
+if __name__ == "__main__":
+    main()

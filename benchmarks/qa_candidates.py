@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, lru_cache
-from importlib.resources import files
+from pathlib import Path
 from string import Template
 from typing import Any
 
@@ -202,7 +202,7 @@ class Examiner:
 @cache
 def prompts() -> Mapping[str, Template]:
     """Return the prompts by name."""
-    folder = files("agent_envs.envs.legal_search")
+    folder = Path(__file__).parent
     return {
         name: Template(folder.joinpath(f"qa_{name}.md").read_text(encoding="utf-8").strip())
         for name in ("propose", "check")

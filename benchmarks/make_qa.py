@@ -1,4 +1,6 @@
-"""A chat model makes a benchmark from a corpus, as the paper made its own.
+"""A chat model makes a legal benchmark from a corpus, as the paper made its own; LegalSearch reads it as `tasks=FILE`.
+
+    python -m benchmarks.make_qa CORPUS --model openai:MODEL@URL --out questions.jsonl [-n N] [--max-cost USD] [--json]
 
 Sections are drawn, a model asks a question that needs them, a model answers it blindly from them, a judge compares; sections
 that the answer does not need are struck out, and questions that say the same as an earlier one are dropped. Every attempt goes
@@ -9,21 +11,33 @@ command and pays for nothing twice.
 import os
 import random
 import re
+import sys
 from collections import Counter, deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
+
+import typer
 
 from agent_envs.base.documents import Retriever
-from agent_envs.base.errors import EnvFault, UsageError
+from agent_envs.base.errors import AgentEnvsError, BudgetSpent, EnvFault, UsageError
 from agent_envs.base.jsonl_log import Journal, read_journal
+from agent_envs.base.progress import stage_lines
 from agent_envs.base.serialization import canonical_json
+from agent_envs.base.terminal import print_result, print_table, show
+from agent_envs.cli.interrupts import two_interrupts
 from agent_envs.datasets.corpora import write_atomically
 from agent_envs.envs.legal_search.library import Library
 from agent_envs.envs.legal_search.published import FORMAT, LIBRARIES, load_library
-from agent_envs.envs.legal_search.qa_candidates import (
+from agent_envs.services.chat import ChatModel, chat_port, make_chat_model
+from agent_envs.services.chat.prices import load_prices
+from agent_envs.services.chat.spending import limited_chats
+from agent_envs.services.judges import ModelJudge
+from agent_envs.services.recording import Recording
+from agent_envs.tools.retrieval.build import make_retriever
+from benchmarks.qa_candidates import (
     FAULT,
     KEPT,
     Candidate,
@@ -32,10 +46,6 @@ from agent_envs.envs.legal_search.qa_candidates import (
     prompts_digest,
     same,
 )
-from agent_envs.services.chat import ChatModel, chat_port
-from agent_envs.services.judges import ModelJudge
-from agent_envs.services.recording import Recording
-from agent_envs.tools.retrieval.build import make_retriever
 
 _NUMBER = re.compile(r"\d[\d,]*(?:\.\d+)?")
 _ALONE = re.compile(r"(?<![\w/:.§-])(\d[\d,]*(?:\.\d+)?)(?![\w/:-])")
@@ -321,3 +331,63 @@ def _compared(answer: str) -> tuple[tuple[str, ...], str]:
     if len(alone) == 1 == len(_NUMBER.findall(answer)) and len(answer.split()) <= _PHRASE_WORDS:
         return tuple(dict.fromkeys((alone[0].replace(",", ""), answer))), "numeric"
     return (answer,), "f1" if len(answer.split()) > _PHRASE_WORDS else "em"
+
+
+def main(
+    corpus: Annotated[
+        str,
+        typer.Argument(help="dc_code, contracts, a .jsonl file of nodes, a .json question file, a folder of texts."),
+    ],
+    model: Annotated[str, typer.Option(help="Who asks: openai:MODEL, openai:MODEL@URL or anthropic:MODEL.")],
+    out: Annotated[Path, typer.Option(help="The file to write, .jsonl; journal and recording lie beside it.")],
+    count: Annotated[int, typer.Option("-n", min=1, help="How many questions.")] = 2_300,
+    judge: Annotated[str, typer.Option(help="Who answers and judges (default: the asking model).")] = "",
+    unanswerable: Annotated[float, typer.Option(help="Share of questions whose section is taken out.")] = 0.1,
+    seed: Annotated[int, typer.Option(help="Of the order of sections.")] = 0,
+    concurrency: Annotated[int, typer.Option(min=1, help="Attempts at a time.")] = 4,
+    max_cost: Annotated[float | None, typer.Option(help="US dollars: no call begins once they are spent.")] = None,
+    prices: Annotated[Path | None, typer.Option(help="A table of prices of yours.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Make a legal benchmark from a corpus by a chat model; LegalSearch reads it as tasks=FILE.
+
+    Stopped or killed, the same command goes on and pays for nothing twice; after --max-cost, which counts what was spent
+    before, the same command with a larger one does. Exit code 3: stopped, fewer questions than wanted, or --max-cost is spent.
+    """
+    config = QAConfig(count=count, unanswerable=unanswerable, seed=seed, concurrency=concurrency)
+    models: Sequence[ChatModel] = [make_chat_model(name) for name in (model, judge or model)]
+    if max_cost is not None:
+        models = limited_chats(models, max_cost, load_prices(prices), recording_beside(out))
+    try:
+        with two_interrupts("running attempts"):
+            made = make_qa(corpus, models[0], out, config, judge=models[1], progress=stage_lines("make-qa"))
+    except KeyboardInterrupt:
+        show("stopped; the same command goes on from here", file=sys.stderr)
+        raise typer.Exit(3) from None
+    except BudgetSpent as end:
+        show(f"--max-cost: {end}; the same command with a larger --max-cost goes on from here", file=sys.stderr)
+        raise typer.Exit(3) from None
+
+    def tell() -> None:
+        splits = ", ".join(f"{split} {number:,}" for split, number in made.splits.items())
+        show(f"{made.path}: {made.questions:,} questions ({splits}; {made.unanswerable:,} unanswerable)")
+        wanted = int(unanswerable * made.questions + 0.5)
+        if made.unanswerable < wanted:
+            left = f"{made.unanswerable:,} of {wanted:,} unanswerable questions could be made"
+            show(
+                f"note: {left}: what is left of the library answers the others, or the judge gave no verdict",
+                file=sys.stderr,
+            )
+        print_table("Attempts", ["what came of it", "attempts"], [[name, f"{n:,}"] for name, n in made.fates.items()])
+
+    print_result(asdict(made), as_json, tell)
+    if made.questions < count:
+        raise typer.Exit(3)
+
+
+if __name__ == "__main__":
+    try:
+        typer.run(main)
+    except AgentEnvsError as error:
+        show(f"make-qa: {error}", file=sys.stderr)
+        sys.exit(2)
