@@ -80,7 +80,7 @@ _AGENT_TABLES: dict[str, tuple[str, Shape]] = {
     "bills": ("bill_id", BILL),
     "devices": ("device_id", _DEVICE),
 }
-_DATETIMES = {"customers": ("created_at",), "devices": ("activation_date", "last_esim_transfer_date")}
+DATETIMES = {"customers": ("created_at",), "devices": ("activation_date", "last_esim_transfer_date")}
 
 APN = Closed({
     "apn_name": Default(("internet", "broken"), "internet"),
@@ -150,10 +150,10 @@ def agent_records(data: Mapping[str, Any]) -> Database:
     """
     tables = {}
     for table, (key, shape) in _AGENT_TABLES.items():
-        rows = [_dated(row, _DATETIMES.get(table, ())) for row in data.get(table, [])]
+        rows = [_dated(row, DATETIMES.get(table, ())) for row in data.get(table, [])]
         records = [shaped(row, shape, f"telecom {table}[{position}]") for position, row in enumerate(rows)]
         tables[table] = {record[key]: record for record in records}
-    return Database("telecom", tables, listed=tables, datetimes=_DATETIMES)
+    return Database("telecom", tables, listed=tables)
 
 
 def user_database(text: str) -> Database:
