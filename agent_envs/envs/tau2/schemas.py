@@ -4,7 +4,7 @@ Nested objects, choices and optional values are supported.
 """
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from types import NoneType, UnionType
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints, is_typeddict
 
@@ -20,14 +20,18 @@ def description_of(function: Callable[..., Any]) -> str:
     return text.split("\n\nArgs:")[0].split("\n\nRaises:")[0]
 
 
-def parameters_of(function: Callable[..., Any]) -> dict[str, Any]:
+def parameters_of(function: Callable[..., Any], terms: Mapping[str, str] | None = None) -> dict[str, Any]:
     """Return the schema of a tool's arguments; its first parameter is what it works on, and no argument.
+
+    Args:
+        function: the tool.
+        terms: descriptions of arguments that its docstring does not describe.
 
     Raises:
         UsageError: an argument has a type that JSON does not know.
     """
     hints = get_type_hints(function)
-    described = argument_texts(inspect.getdoc(function) or "")
+    described = {**(terms or {}), **argument_texts(inspect.getdoc(function) or "")}
     properties: dict[str, Any] = {}
     required = []
     for name, parameter in list(inspect.signature(function).parameters.items())[1:]:

@@ -6,7 +6,7 @@ as they come: what does not fit fails inside the tool, and every failure becomes
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, Literal, TypeVar
 
 from agent_envs.base.errors import UsageError
@@ -108,9 +108,9 @@ class Tool:
 class Kit:
     """The tools of one side, and the functions that only initial actions and assertions call."""
 
-    def __init__(self, side: Side) -> None:
-        """Begin an empty kit."""
-        self.side = side
+    def __init__(self, side: Side, terms: Mapping[str, str] | None = None) -> None:
+        """Begin an empty kit; `terms` describe, by name, arguments that a tool's docstring does not."""
+        self.side, self.terms = side, terms or {}
         self.tools: dict[str, Tool] = {}
         self.helpers: dict[str, Callable[..., Any]] = {}
 
@@ -121,7 +121,7 @@ class Kit:
             name = function.__name__
             self.tools[name] = Tool(
                 name, function, kind, kind == "write" if writes is None else writes,
-                description_of(function), parameters_of(function),
+                description_of(function), parameters_of(function, self.terms),
             )  # fmt: skip
             return function
 
@@ -176,10 +176,6 @@ class Domain:
         if solo and self.user is not None and name in self.user.tools:
             return self.user.tools[name]
         return self.assistant.tools.get(name)
-
-    def with_compat(self, compat: Compat) -> "Domain":
-        """Return the same domain (databases shared) with other switches."""
-        return replace(self, compat=compat)
 
 
 @dataclass(frozen=True)
