@@ -1,7 +1,7 @@
 """The airline domain holds the agent's tools for bookings, changes and cancellations; its user has no tools."""
 
 from collections.abc import Container
-from typing import Any, Literal, TypedDict
+from typing import Any, Literal, TypedDict, get_type_hints
 
 from agent_envs.envs.tau2.compat import ORIGINAL, Compat
 from agent_envs.envs.tau2.database import Database, thawed
@@ -18,12 +18,34 @@ _AIRPORTS = (
     ("IAH", "Houston"), ("LAS", "Las Vegas"), ("MCO", "Orlando"), ("EWR", "Newark"), ("CLT", "Charlotte"),
     ("MSP", "Minneapolis"), ("DTW", "Detroit"), ("PHL", "Philadelphia"), ("LGA", "LaGuardia"),
 )  # fmt: skip
+
+
+class ChosenFlight(TypedDict):
+    """A flight by number and date."""
+
+    flight_number: str
+    date: str
+
+
+class Passenger(TypedDict):
+    """A person who flies."""
+
+    first_name: str
+    last_name: str
+    dob: str
+
+
+class Payment(TypedDict):
+    """A whole amount of dollars on one payment method."""
+
+    payment_id: str
+    amount: int
+
+
+_CHOSEN_FLIGHT, _PERSON, _PAYMENT = map(get_type_hints, (ChosenFlight, Passenger, Payment))
 _CABINS = ("business", "economy", "basic_economy")
 _BY_CABIN = {"basic_economy": int, "economy": int, "business": int}
 _METHOD = {"source": str, "id": str}
-_PERSON = {"first_name": str, "last_name": str, "dob": str}
-_CHOSEN_FLIGHT = {"flight_number": str, "date": str}
-_PAYMENT = {"payment_id": str, "amount": int}
 _SEGMENT = {"flight_number": str, "origin": str, "destination": str, "date": str, "price": int}
 _STATUSES: dict[str, dict[str, Any]] = {
     "available": {"available_seats": _BY_CABIN, "prices": _BY_CABIN},
@@ -90,28 +112,6 @@ _TERMS = {
     "reservation_id": 'The reservation, such as "ZFA04Y".',
 }
 kit = Kit("assistant", _TERMS)
-
-
-class ChosenFlight(TypedDict):
-    """A flight by number and date."""
-
-    flight_number: str
-    date: str
-
-
-class Passenger(TypedDict):
-    """A person who flies."""
-
-    first_name: str
-    last_name: str
-    dob: str
-
-
-class Payment(TypedDict):
-    """A whole amount of dollars on one payment method."""
-
-    payment_id: str
-    amount: int
 
 
 def airline(database: Database, compat: Compat = ORIGINAL, policy: str = "") -> Domain:
@@ -367,8 +367,8 @@ def send_certificate(world: World, user_id: str, amount: int) -> str:
     return f"Certificate {new_id} added to user {user_id} with amount {amount}."
 
 
-def _settle(world: World, reservation: dict[str, Any], payment_id: str, total: int) -> dict[str, Any] | None:
-    """Pay the price of an update (less than nothing is a refund) and return the payment to be booked, if any."""
+def _settle(world: World, reservation: dict[str, Any], payment_id: str, total: int) -> list[dict[str, Any]]:
+    """Pay the price of an update (less than nothing is a refund) and return the payments to be booked: one, or none."""
     user_id = reservation["user_id"]
     method = _found(world, "users", user_id)["payment_methods"].get(payment_id)
     if method is None:
@@ -379,14 +379,7 @@ def _settle(world: World, reservation: dict[str, Any], payment_id: str, total: i
         if method["amount"] < total:
             raise ToolFailure("Gift card balance is not enough")
         world.agent.edit("users", user_id)["payment_methods"][payment_id]["amount"] -= total
-    if total == 0:
-        return None
-    return dict(shaped({"payment_id": payment_id, "amount": total}, _PAYMENT, "payment"))
-
-
-def _book(reservation: dict[str, Any], payment: dict[str, Any] | None) -> None:
-    if payment is not None:
-        reservation["payment_history"].append(payment)
+    return [dict(shaped({"payment_id": payment_id, "amount": total}, _PAYMENT, "payment"))] if total else []
 
 
 @kit.tool("write")
@@ -401,9 +394,9 @@ def update_reservation_baggages(
     """
     reservation = _found(world, "reservations", reservation_id)
     total = 50 * max(0, nonfree_baggages - reservation["nonfree_baggages"])
-    payment = _settle(world, reservation, payment_id, total)
+    payments = _settle(world, reservation, payment_id, total)
     reservation = world.agent.edit("reservations", reservation_id)
-    _book(reservation, payment)
+    reservation["payment_history"] += payments
     reservation["total_baggages"], reservation["nonfree_baggages"] = total_baggages, nonfree_baggages
     return Record(reservation)
 
@@ -432,9 +425,9 @@ def update_reservation_flights(
             leg = _leg(world, chosen, instance["prices"][cabin])
         legs.append(leg)
     before = sum(leg["price"] for leg in reservation["flights"]) * size
-    payment = _settle(world, reservation, payment_id, sum(leg["price"] for leg in legs) * size - before)
+    payments = _settle(world, reservation, payment_id, sum(leg["price"] for leg in legs) * size - before)
     reservation = world.agent.edit("reservations", reservation_id)
-    _book(reservation, payment)
+    reservation["payment_history"] += payments
     reservation["flights"], reservation["cabin"] = thawed(legs), cabin
     return Record(reservation)
 

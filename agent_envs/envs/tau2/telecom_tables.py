@@ -1,6 +1,5 @@
-"""The records of the telecom domain's two databases have their shapes here, and are read from TOML or JSON data."""
+"""The records of the telecom domain's two databases have their shapes here, and are read from data of TOML or JSON."""
 
-import tomllib
 from collections.abc import Mapping
 from datetime import date, datetime
 from typing import Any
@@ -133,15 +132,6 @@ _SURROUNDINGS: Shape = {
 }
 
 
-def agent_database(text: str) -> Database:
-    """Read the company's database from TOML.
-
-    Raises:
-        SchemaError: a record does not fit.
-    """
-    return agent_records(tomllib.loads(text))
-
-
 def agent_records(data: Mapping[str, Any]) -> Database:
     """Return the company's database of lists of records by table.
 
@@ -154,15 +144,6 @@ def agent_records(data: Mapping[str, Any]) -> Database:
         records = [shaped(row, shape, f"telecom {table}[{position}]") for position, row in enumerate(rows)]
         tables[table] = {record[key]: record for record in records}
     return Database("telecom", tables, listed=tables)
-
-
-def user_database(text: str) -> Database:
-    """Read the user's phone and its surroundings from TOML.
-
-    Raises:
-        SchemaError: a member does not fit.
-    """
-    return user_records(tomllib.loads(text))
 
 
 def user_records(data: Mapping[str, Any]) -> Database:

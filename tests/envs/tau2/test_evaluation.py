@@ -293,6 +293,6 @@ class Three:
 
 
 def test_the_null_floor():
-    source = RowSource("three", Three(), {"train": ("a", "b", "c")})
+    source = RowSource("three", Three().task, {"train": ("a", "b", "c")})
     floor = null_policy_score(FIXED, source, "train")
     assert floor == NullPolicyScore(passed=2, tasks=3, unjudged=1) and floor.rate == 2 / 3

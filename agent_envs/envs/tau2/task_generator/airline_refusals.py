@@ -130,7 +130,5 @@ def begun(case: Case) -> Pieces:
     return (refused(case, trip, say, "it is only about the flight back", case.reason("plans")),)
 
 
-REFUSED = {
-    "no_cancelling": no_cancelling, "no_moving": no_moving, "no_insurance": no_insurance, "fewer_bags": fewer_bags,
-    "more_people": more_people, "elsewhere": elsewhere, "no_compensation": no_compensation, "too_dear": too_dear,
-}  # fmt: skip
+_KINDS = (no_cancelling, no_moving, no_insurance, fewer_bags, more_people, elsewhere, no_compensation, too_dear)
+REFUSED = {kind.__name__: kind for kind in _KINDS}

@@ -164,7 +164,4 @@ def with_a_stop(case: Case) -> Pieces:
     return (Piece(say, facts, (look, call), (str(prices[0]),), BOOKED),)
 
 
-RIDDLES = {
-    "budgeted": budgeted, "cheapest_day": cheapest_day, "whichever": whichever, "upgrades": upgrades, "again": again,
-    "with_a_stop": with_a_stop,
-}  # fmt: skip
+RIDDLES = {kind.__name__: kind for kind in (budgeted, cheapest_day, whichever, upgrades, again, with_a_stop)}

@@ -325,7 +325,4 @@ def balance(case: Case) -> Pieces:
     return (Piece(say, (), (), (total,), question=True),)
 
 
-SERVED = {
-    "cancel": cancel, "cabin": cabin, "move": move, "bags": bags, "passenger": passenger, "book": book,
-    "struck": struck, "late": late, "spent": spent, "balance": balance,
-}  # fmt: skip
+SERVED = {kind.__name__: kind for kind in (cancel, cabin, move, bags, passenger, book, struck, late, spent, balance)}

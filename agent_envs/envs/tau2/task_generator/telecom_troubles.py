@@ -120,21 +120,18 @@ def trouble(rng: Random, account: Account, kind: str, count: int) -> Part:
         count: how many faults there are beside the suspension.
     """
     names = _chosen(rng, kind, count)
-    suspended = account.kind == "overdue"
-    faults = [_DRAWN[name](rng, account) if name in _DRAWN else _FAULTS[name] for name in names if name != "usage"]
-    part = _complaint(rng, account, kind)
-    if suspended:
+    faults = [
+        (name, _DRAWN[name](rng, account) if name in _DRAWN else _FAULTS[name]) for name in names if name != "usage"
+    ]
+    part, restart = _complaint(rng, account, kind), account.kind == "overdue" or any(one.restart for _, one in faults)
+    if account.kind == "overdue":
         part = _with_bills(part, account)
-    mends, restart = list(part.actions), suspended
-    for name in (name for name in names if name in _SERVICE):
-        mends += _FAULTS[name].mends
-    start = list(part.start) + [row for fault in faults for row in fault.start]
-    restart = restart or any(fault.restart for fault in faults)
-    late = [row for name, fault in zip([n for n in names if n != "usage"], faults, strict=True)
-            if name not in _SERVICE for row in fault.mends]  # fmt: skip
-    resets = [row for row in late if row["name"] == "reset_apn_settings" and row not in mends]
-    mends += resets + [_mend("reboot_device")] * restart + [row for row in late if row["name"] != "reset_apn_settings"]
-    part = part.but(actions=tuple(mends), start=tuple(start))
+    early = [row for name, fault in faults if name in _SERVICE for row in fault.mends]
+    late = [row for name, fault in faults if name not in _SERVICE for row in fault.mends]
+    resets = [row for row in late if row["name"] == "reset_apn_settings" and row not in early]
+    mends = early + resets + [_mend("reboot_device")] * restart
+    mends += [row for row in late if row["name"] != "reset_apn_settings"]
+    part = part.but(actions=(*part.actions, *mends), start=tuple(row for _, fault in faults for row in fault.start))
     if "roaming" in names:
         part = _with_travel(rng, part)
     return _with_refuel(rng, part, account) if "usage" in names else part.but(
