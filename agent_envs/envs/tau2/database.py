@@ -40,9 +40,9 @@ def identical(one: Any, other: Any) -> bool:
 @state_type
 @dataclass(frozen=True)
 class Changes:
-    """What an episode changed: records by table and key, in the order of their first change; None stands for removed."""
+    """What an episode changed or added: records by table and key, in the order of their first change."""
 
-    tables: dict[str, dict[str, Record | None]] = field(default_factory=dict)
+    tables: dict[str, Table] = field(default_factory=dict)
 
 
 NO_CHANGES = Changes()
@@ -88,7 +88,7 @@ def same(database: Database, one: Changes, other: Changes) -> bool:
     return True
 
 
-def _additions(changed: dict[str, Record | None], pristine: Table) -> list[str]:
+def _additions(changed: Table, pristine: Table) -> list[str]:
     return [key for key in changed if key not in pristine]
 
 
@@ -98,7 +98,7 @@ class View:
     def __init__(self, database: Database, changes: Changes) -> None:
         """Look at a database through an episode's changes."""
         self.database, self._changes = database, changes
-        self._drafts: dict[str, dict[str, Record | None]] = {}
+        self._drafts: dict[str, Table] = {}
 
     def get(self, table: str, key: str) -> Record | None:
         """Return a record to read only (the draft, if this call edits it), or None."""
@@ -107,27 +107,17 @@ class View:
                 return layer[table][key]
         return self.database.tables[table].get(key)
 
-    def keys(self, table: str) -> list[str]:
-        """Return the keys of a table, additions last."""
-        return list(self._merged(table))
-
     def rows(self, table: str) -> Collection[Record]:
         """Return the records of a table to read only, additions last."""
-        return self._merged(table).values()
+        return self.records(table).values()
 
-    def items(self, table: str) -> Collection[tuple[str, Record]]:
-        """Return (key, record) of a table to read only, additions last."""
-        return self._merged(table).items()
-
-    def _merged(self, table: str) -> Table:
-        pristine = self.database.tables[table]
+    def records(self, table: str) -> Table:
+        """Return the records of a table by key, to read only, additions last."""
         layers = [layer[table] for layer in (self._changes.tables, self._drafts) if table in layer]
-        if not layers:
-            return pristine
-        merged: dict[str, Record | None] = dict(pristine)
+        merged = self.database.tables[table]
         for layer in layers:
-            merged.update(layer)
-        return {key: record for key, record in merged.items() if record is not None}
+            merged = {**merged, **layer}
+        return merged
 
     def edit(self, table: str, key: str) -> Record:
         """Return a record of this call's own, to be changed in place; asking again gives the same one.
@@ -136,12 +126,12 @@ class View:
             KeyError: there is no such record.
         """
         draft = self._drafts.setdefault(table, {})
-        if draft.get(key) is None:
+        if key not in draft:
             record = self.get(table, key)
             if record is None:
                 raise KeyError(key)
             draft[key] = thawed(record)
-        return draft[key]  # type: ignore[return-value]
+        return draft[key]
 
     def add(self, table: str, key: str, record: Mapping[str, Any]) -> Record:
         """Add a record under a new key and return this call's own copy of it.
@@ -155,16 +145,6 @@ class View:
         self._drafts.setdefault(table, {})[key] = added
         return added
 
-    def remove(self, table: str, key: str) -> None:
-        """Remove a record. One of the pristine database that is added again stands where it stood.
-
-        Raises:
-            KeyError: there is no such record.
-        """
-        if self.get(table, key) is None:
-            raise KeyError(key)
-        self._drafts.setdefault(table, {})[key] = None
-
     def commit(self) -> Changes:
         """Return the changes with this call's drafts in them: the same object if nothing became different."""
         tables = dict(self._changes.tables)
@@ -177,7 +157,7 @@ class View:
         return self._changes if _equal(tables, self._changes.tables) else Changes(tables)
 
 
-def _put(changed: dict[str, Record | None], pristine: Table, key: str, record: Record | None) -> None:
+def _put(changed: Table, pristine: Table, key: str, record: Record) -> None:
     """Keep a record among the changes, or drop it from them if it is what the pristine database has."""
     if identical(record, pristine.get(key)):
         changed.pop(key, None)
@@ -185,7 +165,7 @@ def _put(changed: dict[str, Record | None], pristine: Table, key: str, record: R
         changed[key] = record
 
 
-def _equal(one: dict[str, dict[str, Record | None]], other: dict[str, dict[str, Record | None]]) -> bool:
+def _equal(one: dict[str, Table], other: dict[str, Table]) -> bool:
     """Return whether two sets of changes hold the very same records (unequal ones were never put in)."""
     return one.keys() == other.keys() and all(
         list(one[table]) == list(other[table]) and all(one[table][key] is other[table][key] for key in one[table])

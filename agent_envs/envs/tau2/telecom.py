@@ -59,7 +59,7 @@ def _line_by_phone(world: World, phone_number: str) -> Any:
 
 
 def _customer_by_phone(world: World, phone_number: str) -> Any:
-    lines = dict(world.agent.items("lines"))
+    lines = world.agent.records("lines")
     for customer in world.agent.rows("customers"):
         if customer["phone_number"] == phone_number:
             return customer
@@ -308,7 +308,7 @@ def suspend_line_for_overdue_bill(
 @agent_kit.helper
 def get_available_plan_ids(world: World) -> list[str]:
     """List the plans."""
-    return world.agent.keys("plans")
+    return list(world.agent.records("plans"))
 
 
 @agent_kit.helper

@@ -61,13 +61,10 @@ class _Texts:
             return text
         return f"{json.dumps(key)}{self.spelling.colon}{text}"
 
-    def _changed(self, table: str, changed: dict[str, Record | None]) -> bytes:
+    def _changed(self, table: str, changed: dict[str, Record]) -> bytes:
         pieces = dict(self.pieces[table])
         added = False
         for key, record in changed.items():
-            if record is None:
-                pieces.pop(key, None)
-                continue
             added = added or key not in pieces
             pieces[key] = self._piece(table, key, record)
         if added and table not in self.database.listed:

@@ -12,7 +12,7 @@ Modules, in reading order:
     airline_world: the generated airline's database: flights, customers, reservations.
     airline_tasks, airline_case: tasks of the airline by difficulty; the customer and the trips that they are made of.
     airline_wants: wishes that the policy allows, new bookings and sums.
-    airline_refusals, airline_riddles: wishes that the policy forbids; conditions, comparisons, several trips.
+    airline_traps: wishes that the policy forbids; conditions, comparisons, several trips.
     telecom_world: the generated company's database: customers, lines, plans, devices, bills.
     telecom_tasks, telecom_parts: tasks of the telecom domain by difficulty, and the parts that they are made of.
     telecom_troubles: faults of the phone: service, mobile data, picture messages.

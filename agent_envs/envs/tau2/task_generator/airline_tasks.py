@@ -5,8 +5,7 @@ from random import Random
 from typing import Any
 
 from agent_envs.envs.tau2.task_generator.airline_case import Case
-from agent_envs.envs.tau2.task_generator.airline_refusals import REFUSED, begun
-from agent_envs.envs.tau2.task_generator.airline_riddles import RIDDLES
+from agent_envs.envs.tau2.task_generator.airline_traps import REFUSED, RIDDLES, begun
 from agent_envs.envs.tau2.task_generator.airline_wants import SERVED
 from agent_envs.envs.tau2.task_generator.airline_world import database
 from agent_envs.envs.tau2.task_generator.source import members, task_id

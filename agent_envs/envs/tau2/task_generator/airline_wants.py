@@ -74,7 +74,7 @@ def compensating(case: Case, trip: Trip, worth: int, what: str) -> Piece:
     say = case.say("compensate", flight=flight, verb=verb)
     facts = (*case.about(trip), Fact("flight", f"it is {flight}, and it {verb}."))
     actions: tuple[Action, ...] = (
-        ("get_flight_status", *flights_of([leg])),
+        ("get_flight_status", flights_of([leg])[0]),
         ("send_certificate", {"user_id": case.user["user_id"], "amount": worth}),
     )
     return Piece(say, facts, actions, signs=("certificate", str(worth)))

@@ -152,7 +152,8 @@ def short_card(case: Case) -> Pieces:
     """An order is to be paid with a gift card that does not cover it, and else with another method."""
     order, item = case.choose("pending")
     paid = order["payment_history"][0]
-    card = need("gift" not in case.used and case.gift_cards)[0]
+    need("gift" not in case.used)
+    card = need(case.gift_cards)[0]
     others = [method for method in case.payers if method["id"] != paid["payment_method_id"]]
     need(others and card["balance"] < paid["amount"] and card["id"] != paid["payment_method_id"])
     other = case.rng.choice(others)
