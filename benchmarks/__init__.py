@@ -8,7 +8,7 @@ Modules, in reading order:
     retrieval, scaling, scaling_chart, dense_scaling: BM25 beside rank-bm25; indexes at a million passages; dense vectors.
     recall, ablations: recall of every retriever; real, random, empty and oracle retrieval.
     sandbox, both_tools: latency, abuse probes and kills of code sandboxes; search and python alone, both, neither.
-    tau2, tau2_users: tau2 beside the original's recorded figures; its agents with simulated users.
+    tau2, tau2_users, tau2_null_policy: tau2 beside the original's recorded figures; its agents with simulated users, and none.
     make_qa, qa_candidates: a legal benchmark made from a corpus by a chat model; qa_propose.md, qa_check.md.
     legal, legal_learn: legal search by built-in agents; GRPO at 4 and at 10 free turns.
     coverage, coverage_cases: simulated coverage of confidence intervals and power of the paired test.

@@ -5,7 +5,6 @@ episodes that were played, and success apart on the tasks that doing nothing pas
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from agent_envs.core.trajectory import Task, Trajectory
 from agent_envs.envs.tau2 import scoring
@@ -14,46 +13,15 @@ from agent_envs.envs.tau2.dialogue import Line
 from agent_envs.envs.tau2.evaluation import Evaluation, evaluate
 from agent_envs.envs.tau2.official import load_domain
 from agent_envs.envs.tau2.task_generator.source import generated_domain, world_of
-from agent_envs.envs.tau2.tasks import RowSource, Tau2Task, tau2_task
+from agent_envs.envs.tau2.tasks import Tau2Task, tau2_task
 from agent_envs.envs.tau2.toolkit import Domain
 
 IDLE = (Line("assistant", "Hello! Thank you for calling. Goodbye!"),)
 
 
-@dataclass(frozen=True)
-class NullPolicyScore:
-    """How many tasks of a split an empty conversation passes.
-
-    Attributes:
-        passed: by `reward_without_nl`.
-        tasks: of the split.
-        unjudged: of those that passed: how many a judge would still have to decide.
-    """
-
-    passed: int
-    tasks: int
-    unjudged: int
-
-    @property
-    def rate(self) -> float:
-        """The share of tasks that it passes."""
-        return self.passed / self.tasks
-
-
 def idle_score(domain: Domain, task: Tau2Task) -> Evaluation:
     """Return the score of an empty conversation on a task."""
     return evaluate(domain, task, (*task.history, *IDLE), "user_stop")
-
-
-def null_policy_score(domain: Domain, source: RowSource, split: str) -> NullPolicyScore:
-    """Score an empty conversation on every task of a split."""
-    passed = unjudged = 0
-    for place in range(source.size(split)):
-        score = idle_score(domain, tau2_task(source.get(split, place), domain.name))
-        if score.reward_without_nl == 1.0:
-            passed += 1
-            unjudged += bool(score.undecided)
-    return NullPolicyScore(passed, source.size(split), unjudged)
 
 
 _KNOWN: dict[str, float] = {}

@@ -12,11 +12,12 @@ from agent_envs.base.serialization import canonical_json, encode_state
 from agent_envs.core.rewards import Reward
 from agent_envs.core.snapshot import Snapshot
 from agent_envs.envs.tau2.builtin import builtin_domain, builtin_rows
-from agent_envs.envs.tau2.database import Changes, original_hash
+from agent_envs.envs.tau2.database import Changes
 from agent_envs.envs.tau2.turn_taking import GREETING
 from agent_envs.evaluation.runs.episode_numbers import tool_calls
 from agent_envs.rollout.policy import CompanionPolicy
 from agent_envs.services.chat import ScriptedChat
+from tests.envs.tau2.hashes import original_hash
 
 IDS = {name: f"agent_envs/Tau2{name.title()}-v0" for name in ("retail", "airline", "telecom")}
 FACES = [(name, side) for name in IDS for side in ("agent", "user")] + [("telecom", "solo")]
