@@ -22,7 +22,8 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_collection(session: pytest.Session) -> Iterator[None]:
     """Keep what lives to the end, a million objects, out of the garbage collector: each full round went over all of it.
 
-    It is off while tests are collected, and what there is then (modules, and the tests themselves) is frozen.
+    It is off while tests are collected, what there is then (modules, and the tests themselves) is frozen, and rounds after
+    that are rarer: caches of worlds and what tests import grow on.
     """
     gc.disable()
     try:
@@ -30,6 +31,7 @@ def pytest_collection(session: pytest.Session) -> Iterator[None]:
     finally:
         gc.collect()
         gc.freeze()
+        gc.set_threshold(10_000, *gc.get_threshold()[1:])
         gc.enable()
 
 
