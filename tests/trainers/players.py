@@ -22,18 +22,15 @@ SEARCH = {"top_k": 1, "max_generations": 3, "world": WORLD}
 
 
 @cache
-def chat_for(name, arguments="{}", plays=12):
+def chat_for(name, arguments="{}"):
     """Return the tokens of an environment's conversations."""
-    return ChatTokenizer(environment_tokenizer(name, plays=plays, **json.loads(arguments)).tokenizer, "chatml")
+    return ChatTokenizer(environment_tokenizer(name, plays=12, **json.loads(arguments)).tokenizer, "chatml")
 
 
-def player(name, arguments=None, *, temperature=1.0, seed=0, plays=12, **limits):
-    """Return a policy of random weights, its model, its tokenizer, and the spec of the environment.
-
-    The tokenizer is fitted to so many `plays` of the environment: few are enough where any tokens will do.
-    """
+def player(name, arguments=None, *, temperature=1.0, seed=0, **limits):
+    """Return a policy of random weights, its model, its tokenizer, and the spec of the environment."""
     arguments = arguments or {}
-    chat = chat_for(name, json.dumps(arguments, sort_keys=True), plays)
+    chat = chat_for(name, json.dumps(arguments, sort_keys=True))
     model = tiny_model(chat.tokenizer, "tiny", seed=seed)
     engine = HFEngine(model, chat.tokenizer, eos_ids=chat.end_ids)
     limits = {"max_new_tokens": 12, "max_context": 512, "batch": 16} | limits

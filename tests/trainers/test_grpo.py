@@ -68,7 +68,7 @@ def test_one_update_on_every_environment(name):
     """The smoke matrix: whatever is registered can be played, rewarded and learnt from."""
     short = name.split("/")[-1].removesuffix("-v0")
     arguments = SEARCH if short == "SearchQA" else {}
-    groups, model, chat = played(short, arguments, rewards=(1.0, 0.0, 0.0, 1.0), size=2, plays=4, max_context=4096)
+    groups, model, chat = played(short, arguments, rewards=(1.0, 0.0, 0.0, 1.0), size=2, max_context=4096)
     before = copy.deepcopy(model.state_dict())
     rows, signal = rows_for(groups, GRPOSettings())
     stats = grpo.update(rows, run_of(model, chat), GRPOSettings())
