@@ -154,6 +154,16 @@ def _text(path: str) -> str:
     return official_bytes(path).decode()
 
 
+def user_guidelines(scenario: str, with_tools: bool) -> str:
+    """Return what the original tells a model that plays a customer: its guidelines, and a scenario behind them.
+
+    Raises:
+        DataMissing: the data is not there.
+    """
+    rules = _text(f"user_simulator/simulation_guidelines{'_tools' if with_tools else ''}.md")
+    return f"{rules.strip()}\n\n<scenario>\n{scenario}\n</scenario>"
+
+
 def _telecom_policy(mode: str, support: str) -> str:
     main = _text(f"domains/telecom/main_policy{mode}.md")
     technical = _text(f"domains/telecom/tech_support_{support}.md")
