@@ -123,12 +123,20 @@ def tasks_of(core: TurnEnv, split: str, limit: int | None) -> tuple[tuple[str, s
     return tuple(rows.values())
 
 
-def ceiling_note(env: gym.Env[Any, Any], split: str, tasks: Sequence[str]) -> str:
-    """Return how many of some tasks cannot succeed under the environment's arguments, and why; "" where all can."""
-    look, played = companion(env, "out_of_reach"), set(tasks)
-    reasons = Counter(reason for name, reason in (look(env, split) if look else {}).items() if name in played)
-    told = " and ".join(f"{count} of {len(tasks)} tasks {reason}" for reason, count in reasons.items())
-    return told and f"{told}: the ceiling is {100 * (1 - reasons.total() / len(tasks)):.1f} %"
+def ceiling_note(env: gym.Env[Any, Any], split: str, tasks: Sequence[str] | None = None) -> str:
+    """Return how many tasks of a split cannot succeed under the environment's arguments, and why; "" where all can.
+
+    Args:
+        env: the environment.
+        split: of its tasks.
+        tasks: the ids of those that are played; None for all of the split.
+    """
+    look = companion(env, "out_of_reach")
+    lost = look(env, split) if look else {}
+    reasons = Counter(reason for name, reason in lost.items() if tasks is None or name in tasks)
+    count = core_of(env).source.size(split) if tasks is None else len(tasks)
+    told = " and ".join(f"{number} of {count} tasks {reason}" for reason, number in reasons.items())
+    return told and f"{told}: the ceiling is {100 * (1 - reasons.total() / count):.1f} %"
 
 
 def ceilings(suite: Suite) -> list[str]:
