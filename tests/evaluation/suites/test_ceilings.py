@@ -1,4 +1,4 @@
-"""What cannot be earned under an environment's settings is told before anything is played."""
+"""Tasks that cannot be earned under an environment's arguments are told before anything is played."""
 
 import gymnasium as gym
 import pytest
