@@ -200,6 +200,16 @@ def test_tables_2_and_4_have_the_published_rows_and_say_where_an_average_does_no
     assert [row["method"] for row in published("veg_t4")["rows"]] == TAU2["table4"]
 
 
+@pytest.mark.data
+def test_table_3_has_the_published_rows_and_says_where_an_average_does_not_follow():
+    table = published("veg_t3")
+    rows = [f"{row['base_model'][8:10]}, {row['method'].split()[0]}" for row in table["rows"]]
+    assert [cell.row for cell in read_sweep("veg", "table3")[1]] == rows
+    (odd,) = table["average"]["mismatch"]
+    note = read_layout("veg", "table3").notes[0]
+    assert f"{odd['weighted']:.4f}"[1:] in note and f"{odd['printed']:.3f}"[1:] in note
+
+
 SMALL_VEG = """options = [
     "--env.id", "Order", "--env.arguments", '{"size": 2, "max_generations": 3}', "--model.name", "tiny:tiny",
     "--warm-start.demonstrations", "40", "--warm-start.steps", "6", "--warm-start.rows-per-step", "20", "--steps", "1",

@@ -166,11 +166,6 @@ class Tau2Env(TurnEnv):
             return Evaluation(0.0, 0.0, notes=(f"the criteria cannot be read: {error}",))
 
     @property
-    def judged(self) -> bool:
-        """Whether what only a judge can tell is decided, or does not count."""
-        return self._model is not None or self.reward == "without_nl"
-
-    @property
     def live_service(self) -> str:
         """The model that the other side or the judge would ask now; "" where all is in process, or replayed."""
         if self.services.replayed:

@@ -90,7 +90,7 @@ def out_of_reach(env: TurnEnv, split: str) -> dict[str, str]:
     """Return the tasks of a split that only a judge can decide, where nobody judges; generated ones are none of them."""
     core, found = env.unwrapped, dict[str, str]()
     assert isinstance(core, Tau2Env)
-    if core.judged or not isinstance(core.source, RowSource):
+    if core.arguments["judge"] or core.reward == "without_nl" or not isinstance(core.source, RowSource):
         return found
     for task in (core.source.get(split, name) for name in core.source.ids(split)):
         criteria = tau2_task(task, core.domain).criteria
