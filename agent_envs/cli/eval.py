@@ -75,6 +75,7 @@ def evaluate_agent(
     from agent_envs.evaluation.runs.evaluate import evaluate
     from agent_envs.evaluation.runs.evaluate import resume as go_on
     from agent_envs.evaluation.runs.run_folder import Settings
+    from agent_envs.evaluation.suites.plan import ceilings
 
     if "" not in sys.path:
         sys.path.insert(0, "")
@@ -98,6 +99,8 @@ def evaluate_agent(
     folder = out or _new_folder(f"{name}-{agent.partition('@')[0].replace(':', '.').replace('/', '.')}")
     title = f"{suite or env_id} {agent}{f' feedback={feedback}' if feedback else ''}"
     _tell_limits(turn_limits, chosen)
+    for note in ceilings(chosen):
+        show(f"note: {note}", file=sys.stderr)
     _finish(lambda progress: evaluate(chosen, settings, folder=folder, progress=progress), folder, title, as_json)
 
 

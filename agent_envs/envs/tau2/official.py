@@ -84,12 +84,13 @@ def _checked(file: Path, size: int, changed: int, blob: str) -> bool:
     return digest.hexdigest() == blob
 
 
-def load_domain(name: str, compat: str = "tau2-1.0.1") -> Domain:
+def load_domain(name: str, compat: str = "tau2-1.0.1", *, workflow: bool = False) -> Domain:
     """Return a domain over the official data; databases are read once per process and shared.
 
     Args:
         name: "retail", "airline" or "telecom".
         compat: "tau2-1.0.1" or "fixed".
+        workflow: telecom alone: give the agent the support workflow in place of the manual.
 
     Raises:
         UsageError: an unknown name.
@@ -97,15 +98,19 @@ def load_domain(name: str, compat: str = "tau2-1.0.1") -> Domain:
     """
     if name not in DOMAINS:
         raise UsageError(f"tau2 has no domain {name!r}; the domains are {', '.join(DOMAINS)}")
-    return _load(name, compat, official_folder())
+    if workflow and name != "telecom":
+        raise UsageError(f"tau2 {name} has no support workflow; only telecom has")
+    return _load(name, compat, workflow, official_folder())
 
 
 @cache
-def _load(name: str, compat: str, folder: Path) -> Domain:
+def _load(name: str, compat: str, workflow: bool, folder: Path) -> Domain:
     switches = Compat.named(compat)
     if name == "telecom":
         agent, user = _telecom_databases(folder)
-        return telecom.telecom(agent, user, switches, _telecom_policy(""), _telecom_policy("_solo"))
+        policy = _telecom_policy("", "workflow" if workflow else "manual")
+        solo_policy = _telecom_policy("_solo", "workflow_solo" if workflow else "manual")
+        return telecom.telecom(agent, user, switches, policy, solo_policy)
     make = retail.retail if name == "retail" else airline.airline
     return make(_json_database(name, folder), switches, _text(f"domains/{name}/policy.md"))
 
@@ -131,9 +136,19 @@ def _text(path: str) -> str:
     return official_bytes(path).decode()
 
 
-def _telecom_policy(mode: str) -> str:
+def user_guidelines(scenario: str, with_tools: bool) -> str:
+    """Return what the original tells a model that plays a customer: its guidelines, and a scenario behind them.
+
+    Raises:
+        DataMissing: the data is not there.
+    """
+    rules = _text(f"user_simulator/simulation_guidelines{'_tools' if with_tools else ''}.md")
+    return f"{rules.strip()}\n\n<scenario>\n{scenario}\n</scenario>"
+
+
+def _telecom_policy(mode: str, support: str) -> str:
     main = _text(f"domains/telecom/main_policy{mode}.md")
-    technical = _text("domains/telecom/tech_support_manual.md")
+    technical = _text(f"domains/telecom/tech_support_{support}.md")
     return (
         f"<main_policy>\n{main}\n</main_policy>\n<tech_support_policy>\n{technical}\n</tech_support_policy>"
     )  # fmt: skip

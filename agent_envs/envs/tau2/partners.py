@@ -19,7 +19,9 @@ from agent_envs.services.chat.named import is_chat_model, is_chat_name
 USERS, AGENTS = ("scripted", "replay"), ("scripted", "heuristic", "replay")
 
 
-def make_partner(side: Side, who: str | ChatModel, persona: str | Mapping[str, Any] = "task") -> Partner:
+def make_partner(
+    side: Side, who: str | ChatModel, persona: str | Mapping[str, Any] = "task", guidelines: str = "own"
+) -> Partner:
     """Return who plays a side.
 
     Args:
@@ -27,6 +29,7 @@ def make_partner(side: Side, who: str | ChatModel, persona: str | Mapping[str, A
         who: `scripted`, `replay`, for the assistant `heuristic`, too; or a chat model, as an object or by name
             (`openai:MODEL@URL`, `anthropic:MODEL`).
         persona: of a simulated user; `task` takes the task's own.
+        guidelines: of a chat model as user, `own` or `official`.
 
     Raises:
         UsageError: nobody goes by this name.
@@ -42,7 +45,7 @@ def make_partner(side: Side, who: str | ChatModel, persona: str | Mapping[str, A
     if not (is_chat_name(who) if isinstance(who, str) else is_chat_model(who)):
         role, known = ("user", USERS) if side == "user" else ("agent", AGENTS)
         raise UsageError(f"tau2: {role}={who!r}; choose {', '.join(known)}, openai:MODEL@URL or anthropic:MODEL")
-    return ChatPartner(who, persona)
+    return ChatPartner(who, persona, guidelines=guidelines)
 
 
 def played(partner: Partner, scene: Scene) -> Dialogue:

@@ -364,7 +364,7 @@ def grant_app_permission(world: World, app_name: str, permission: str) -> str:
         app_name: Name of the app.
         permission: One of sms, storage, phone, network.
     """
-    app_name, permission = app_name.lower(), permission.lower()
+    permission = permission.lower()  # the app's name is looked up as given, as in the original
     app = edit_phone(world)["app_statuses"].get(app_name)
     if app is None:
         text = f"Error. App '{app_name}' not found. Cannot grant permission."

@@ -195,6 +195,19 @@ def test_apn_settings_take_defaults_and_refuse_what_they_do_not_know():
     assert line.phone["active_apn_settings"]["mmsc_url"] == "http://mms.carrier.com/mms/wapenc"
 
 
+@pytest.mark.parametrize(
+    ("app", "text"),
+    [
+        ("messaging", "Success. Permission 'sms' granted to app 'messaging'."),
+        ("Messaging", "Error. App 'Messaging' not found. Cannot grant permission."),
+        (2.0, "Error. App '2.0' not found. Cannot grant permission."),
+    ],
+)
+def test_an_app_is_looked_up_as_it_is_written(app, text):
+    line = ada()
+    assert line.user("grant_app_permission", app_name=app, permission="SMS").startswith(text)
+
+
 def test_helpers_are_out_of_reach_of_tool_calls():
     for side in ("user", "assistant"):
         for name in ("break_vpn", "set_data_usage", "assert_can_send_mms"):
