@@ -4,8 +4,10 @@ What a wish still needs ends the turn at once, by raising `Turn`: a call that lo
 refusal. A domain's plan reads from top to bottom as if everything were known.
 """
 
+import json
 import re
 from collections.abc import Callable, Mapping
+from importlib.resources import files
 from typing import Any, NoReturn
 
 from agent_envs.envs.tau2.heuristics.reading import Called, Row, answer, calling, read
@@ -14,17 +16,13 @@ from agent_envs.rollout.policy import Request
 
 # Kind of wish -> the words that name it, and what serves it or the reason why it is refused; the first one counts.
 Plans = Mapping[str, tuple[str, Callable[["Desk"], None] | str]]
-CLOSING, GO_AHEAD, SORRY = (
-    "Is there anything else that I can do for you?",
-    "Shall I go ahead (yes/no)?",
-    "I am sorry, but",
-)
+CLOSING, GO_AHEAD = "Is there anything else that I can do for you?", "Shall I go ahead (yes/no)?"
+SORRY = "I am sorry, but"
+_WISHES = json.loads(files(__package__).joinpath("wishes.json").read_text(encoding="utf-8"))
 _HAND_OVER = "transfer_to_human_agents"
 _LOOKS = ("get_", "find_", "list_", "search_", "calculate", _HAND_OVER)  # names of tools that change nothing begin so
 _NOT_A_WISH = re.compile(r"(?i)\W*(?:i (?:agree|accept|do not know)|if my)\b|.*\bno preference\b")
-_NEXT = re.compile(
-    r"(?i).*\b(?:while we are at it|(?:one|another) (?:more )?(?:thing|request|matter)|something else|besides)\b"
-)
+_ANEW = re.compile(r"(?i)\W*no\W+(?:but )?i (?:want|need|would)\b")  # an answer to a proposal
 _MOST_TIMES = 3  # that the same is said about a wish
 
 
@@ -34,6 +32,11 @@ class Turn(Exception):
 
 class Act(Turn):
     """The agent's turn is found: its calls."""
+
+
+def plans(domain: str, **served: Callable[["Desk"], None]) -> Plans:
+    """Return the kinds of wishes of a domain in the order of `wishes.json`, those that are served and those refused there."""
+    return {kind: (words, served.get(kind, why)) for kind, (words, why) in _WISHES[domain].items()}
 
 
 def sentences(text: str) -> list[str]:
@@ -58,31 +61,24 @@ class Desk:
         self.plans, self.start = plans, 0
         for words, before in self.own:
             reply = "\n".join(self.user[before : before + 1])
-            if CLOSING in words or (GO_AHEAD in words and answer(reply) is False and self._wish(reply)[0]):
+            if CLOSING in words or (GO_AHEAD in words and _ANEW.match(reply)):
                 self.start = before
-        self.kind, self.text = self._wish("\n".join(self.user[self.start :]))
-
-    def _wish(self, text: str) -> tuple[str, str]:
-        """Return the kind of the first wish in a text, and the text without what comes up besides."""
-        kind, kept = "", list[str]()
-        for line in text.split("\n"):
-            for sentence in sentences(line):
-                if kind and _NEXT.match(sentence):
-                    break
-                kind = kind or self.kind_of(sentence)
-                kept += [] if _NOT_A_WISH.match(sentence) else [sentence]
-        return kind, "\n".join(kept)
+        self.text = "\n".join(self.user[self.start :])
+        self.kind = next(filter(None, map(self.kind_of, sentences(self.text))), "")
 
     def kind_of(self, sentence: str) -> str:
         """Return what a sentence wishes for, "" for nothing."""
         kinds = (kind for kind, (words, _) in self.plans.items() if re.search(words, sentence, re.I))
         return "" if _NOT_A_WISH.match(sentence) else next(kinds, "")
 
+    def serve_once(self) -> None:
+        """Take the next step of the wish in hand; a change that was just made ends it."""
+        if self.changed():
+            self.close()
+        self.serve(self.kind)
+
     def serve(self, kind: str) -> None:
         """Take the next step of a wish."""
-        last = self.own[-1][0] if self.own else ""
-        if not kind and last.startswith(SORRY) and CLOSING in last:
-            self.say(last)  # what names no wish after a refusal protests against it
         if not kind:
             self.ask("What exactly would you like me to do?")
         plan = self.plans[kind][1]
@@ -90,10 +86,8 @@ class Desk:
 
     def last(self, name: str, **arguments: Any) -> Called | None:
         """Return the last call of a tool whose arguments contain these, or None."""
-        calls = (
-            call for call in reversed(self.calls) if call.name == name and call.arguments.items() >= arguments.items()
-        )
-        return next(calls, None)
+        named = [call for call in self.calls if call.name == name and call.arguments.items() >= arguments.items()]
+        return named[-1] if named else None
 
     def changed(self) -> Called | None:
         """Return the last change that was made since the user last spoke."""
@@ -125,14 +119,8 @@ class Desk:
             self.refuse("I lack the details for that")
         self.say(question)
 
-    def look(self, name: str, *given: Row, fresh: bool = False) -> list[Any]:
-        """Return what calls of a reading tool show, those that failed left out; end the turn with those not made yet.
-
-        Args:
-            name: the tool.
-            given: the arguments of each call.
-            fresh: what a later change speaks of is looked up anew, unless the change shows it.
-        """
+    def look(self, name: str, *given: Row, fresh: bool = True) -> list[Any]:
+        """Return what a tool shows of all given arguments, failures left out; end the turn with calls not made yet."""
         shown = [self._shown(name, one, fresh) for one in given]
         missing = [(name, one) for one, call in zip(given, shown, strict=True) if call is None]
         if missing:
@@ -143,11 +131,9 @@ class Desk:
         for call in reversed(self.calls):
             if call.name == name and call.arguments == given:
                 return call
-            about = any(value in call.arguments.values() for value in given.values())
-            if fresh and about and not call.failed and not call.name.startswith(_LOOKS):
-                # A record begins with its own id.
-                own = isinstance(call.value, dict) and next(iter(call.value.values()), None) in given.values()
-                return call if own else None
+            change = fresh and not call.name.startswith(_LOOKS)
+            if change and any(value in call.arguments.values() for value in given.values()):
+                return None  # it speaks of the same
         return None
 
     def propose(self, act: str, name: str, **arguments: Any) -> NoReturn:

@@ -5,7 +5,7 @@ Everything here is a function of the messages alone, so that an agent made of it
 
 import json
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -18,14 +18,10 @@ from agent_envs.rollout.policy import Request
 
 Row = Mapping[str, Any]
 _LONGEST = 5_000  # characters of one message that are read
-_FIRST = re.compile(r"(?i)\W*(?:(yes|yeah|yep|sure)|(?:no|nope)(?! problem))\b")
-_NO = re.compile(
-    r"(?i)\b(no(?! problem)|nope|don't|do not|not yet|wait|stop|hold on|rather|never ?mind|instead|wrong)\b"
+_ANSWER = re.compile(
+    r"(?i)\W*(?:(?!.*\b(?:but|wait|not|don't)\b)(yes|sure|ok(?:ay)?|correct|right|go ahead|(?:that )?sounds good)"
+    r"|(?:no|nope|wait|stop|not|never ?mind|(?:please )?(?:do not|don't))(?! problem))\b"
 )
-_YES = re.compile(
-    r"(?i)\b(yes|ok|okay|correct|confirm|go ahead|please do|proceed|of course|right|sounds good|do it|agreed)\b"
-)
-_MONEY = re.compile(r"(?i)\$ ?(\d[\d,]*(?:\.\d+)?)|\b(\d[\d,]{0,15}(?:\.\d{1,9})?) ?(?:dollars|usd|bucks)\b")
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +52,9 @@ def read(request: Request) -> tuple[list[str], list[tuple[str, int]], list[Calle
     for place, row in enumerate(rows):
         text = str(row["content"])
         if row["role"] == "assistant":
-            waiting = _calls(text, row.get("tool_calls", ()), names)
+            action = read_action(text, names)
+            native = [ToolCall(one["id"], **one["function"]) for one in row.get("tool_calls", ())]
+            waiting = native or (list(action.calls) if isinstance(action, Call) else [])
             own += [] if waiting else [(without_thought(text[:_LONGEST]), len(user))]
         elif row["role"] == "tool" and waiting:
             call = waiting.pop(0)
@@ -64,13 +62,6 @@ def read(request: Request) -> tuple[list[str], list[tuple[str, int]], list[Calle
         elif row["role"] == "user" and (place or text != "The conversation so far:"):
             user.append(text[:_LONGEST])
     return user, own, calls
-
-
-def _calls(text: str, native: Sequence[Row], names: Collection[str]) -> list[ToolCall]:
-    if native:
-        return [ToolCall(row["id"], row["function"]["name"], row["function"]["arguments"]) for row in native]
-    action = read_action(text, names)
-    return list(action.calls) if isinstance(action, Call) else []
 
 
 @lru_cache(maxsize=1024)
@@ -99,21 +90,14 @@ def mentions(text: str, phrase: str) -> bool:
 
 
 def answer(text: str) -> bool | None:
-    """Return what an answer to a proposal says: yes, no, or None for neither. Its first word counts most."""
-    first = _FIRST.match(text[:12])
-    if first:
-        return bool(first[1])
-    return False if _NO.search(text) else True if _YES.search(text) else None
+    """Return what an answer to a proposal says, by the words that it begins with: yes, no, or None for neither."""
+    first = _ANSWER.match(text)
+    return bool(first[1]) if first else None
 
 
 def matches(pattern: str, text: str) -> list[str]:
     """Return what a pattern finds in a text, each once, in order."""
     return list(dict.fromkeys(match[0] for match in re.finditer(pattern, text)))
-
-
-def amounts(text: str) -> list[float]:
-    """Return the amounts of money in a text: "$40", "1,200.50 dollars"."""
-    return [float((match[1] or match[2]).replace(",", "")) for match in _MONEY.finditer(text)]
 
 
 def names(text: str) -> list[tuple[str, str]]:

@@ -74,9 +74,8 @@ def wish(text):
     return Desk(Request("key", 0, [{"role": "user", "content": text}], TOOLS), PLANS)
 
 
-def test_a_second_wish_of_the_same_message_is_left_for_later():
-    two = wish("I want to cancel my trip. There is one more thing. I want to add two bags.")
-    assert (two.kind, two.text) == ("cancel", "I want to cancel my trip.")
+def test_the_first_wish_of_a_message_counts():
+    assert wish("I want to cancel my trip. There is one more thing. I want to add two bags.").kind == "cancel"
     assert wish("I have no preference about the bags. Please cancel it.").kind == "cancel"
 
 
@@ -153,8 +152,8 @@ def test_it_serves_easy_tasks_and_not_all_hard_ones():
     for difficulty in ("easy", "medium", "hard"):
         rewards = [play(difficulty, "dev", number)[0] for number in range(40)]
         rate[difficulty] = sum(rewards) / len(rewards)
-    assert 0.7 <= rate["easy"] <= 1.0
-    assert 0.05 <= rate["hard"] <= 0.8
+    assert 0.7 <= rate["easy"] <= 0.95
+    assert 0.05 <= rate["hard"] <= 0.5
     assert rate["hard"] < rate["medium"] < rate["easy"]
 
 

@@ -73,7 +73,7 @@ def test_what_is_a_no(text):
     assert reading.answer(text) is False
 
 
-@pytest.mark.parametrize("text", ["My zip code is 12345.", "", "The lamp."])
+@pytest.mark.parametrize("text", ["My zip code is 12345.", "", "The lamp.", "OK, but not on my card."])
 def test_what_is_neither(text):
     assert reading.answer(text) is None
 
@@ -84,14 +84,13 @@ def test_values_are_found_in_words():
     )
     assert reading.names(text)[0] == ("Mira", "Holm")
     assert reading.matches(r"\b\d{5}\b", text) == ["10115"]
-    assert reading.amounts(text) == [1200.5, 40.0]
     assert reading.mentions("two Desk Lamps", "desk lamp") and not reading.mentions("a desk and a lamp", "desk lamp")
 
 
 @given(st.text(max_size=300), st.lists(st.tuples(st.sampled_from(["user", "assistant", "tool"]), st.text(max_size=80))))
 def test_anything_can_be_read(text, rows):
     assert isinstance(talk(*rows, ("user", text))[0][-1], str)
-    for function in (reading.names, reading.amounts, reading.answer, reading.plain):
+    for function in (reading.names, reading.answer, reading.plain):
         function(text)
 
 
