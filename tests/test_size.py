@@ -14,7 +14,7 @@ PARTS = {
         ("base", "services", "core", "rollout", "wrappers", "checker"), 9_500, 9_500,
     ),
     "grading, tools, datasets": (("grading", "tools", "datasets"), 13_000, 13_000),
-    "tau2": (("envs/tau2",), 13_000, 16_445),
+    "tau2": (("envs/tau2",), 13_000, 15_030),
     "text_games": (("envs/text_games",), 6_200, 6_200),
     "legal_search": (("envs/legal_search",), 5_000, 5_000),
     "expa": (("envs/expa",), 4_000, 4_000),
@@ -23,7 +23,7 @@ PARTS = {
     "evaluation, cli": (("evaluation", "cli"), 7_500, 7_500),
     "agent_envs": ((".",), 65_000, 65_000),
     "trainers": (("../trainers",), 14_500, 14_500),
-    "tau2's heuristics": (("envs/tau2/heuristics",), 900, 2_450),
+    "tau2's heuristics": (("envs/tau2/heuristics",), 900, 900),
     "legal_search's heuristic": (
         ("envs/legal_search/heuristic.py", "envs/legal_search/extraction.py", "envs/legal_search/contract_search.py"), 250, 580,
     ),

@@ -3,8 +3,8 @@
 import gymnasium as gym
 import pytest
 
-from agent_envs.envs.tau2.heuristics.customer import act
 from agent_envs.envs.tau2.turn_taking import AGENT_STOP
+from agent_envs.envs.tau2.users.customer import act
 from agent_envs.rollout.policy import Request
 
 PROMPT = """You play a customer.
