@@ -12,13 +12,18 @@ unexport PYTHONDONTWRITEBYTECODE
 PYTEST := $(PY) -m pytest -q -n 2 --dist worksteal
 # Of the heavy ones, those of a file stay together: what they share takes minutes to build.
 HEAVY := $(PY) -m pytest -q -n 2 --dist loadfile
-.PHONY: demo test test-data data-there test-heavy lint types style imports golden suites docs bench kill-test fault-matrix coverage scaling ablations learn \
+.PHONY: demo test pytest test-data data-there test-heavy lint types style imports golden suites docs bench kill-test fault-matrix coverage scaling ablations learn \
   sandbox sandbox-latency sandbox-abuse sandbox-kills clean
 
 demo: $(READY)
 	$(PY) -m benchmarks.demo
 
-test: lint
+# What fails in seconds comes first; the types take a minute of one core, and are checked beside the tests.
+test: $(READY)
+	$(MAKE) --no-print-directory -j 2 style imports
+	$(MAKE) --no-print-directory -j 2 types pytest
+
+pytest: $(READY)
 	$(PYTEST) -m "not heavy and not data"
 
 # What needs real data (docs/data.md), from the folder that AGENT_ENVS_DATA names. Without it nothing is skipped: it fails.

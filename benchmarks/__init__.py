@@ -8,13 +8,15 @@ Modules, in reading order:
     retrieval, scaling, scaling_chart, dense_scaling: BM25 beside rank-bm25; indexes at a million passages; dense vectors.
     recall, ablations: recall of every retriever; real, random, empty and oracle retrieval.
     sandbox, both_tools: latency, abuse probes and kills of code sandboxes; search and python alone, both, neither.
-    tau2, tau2_users: tau2 beside the original's recorded figures; its agents with simulated users.
+    tau2, tau2_users, tau2_null_policy: tau2 beside the original's recorded figures; its agents with simulated users, and none.
+    make_qa, qa_candidates: a legal benchmark made from a corpus by a chat model; qa_propose.md, qa_check.md.
     legal, legal_learn: controls of legal search by built-in agents; GRPO at 2, 4 and 10 free turns.
     coverage, coverage_cases: simulated coverage of confidence intervals and power of the paired test.
     grpo_step, grpo_world, gpu_step: the cost of a GRPO step beside TRL, on a CPU and on a GPU.
     expa_rollout: rollouts with expanded actions beside plain generation.
     learn, earl_learn, training_runs: GRPO and EARL on tiny presets over seeds; runs of trainers as processes.
     veg_learn, veg_chart, veg_episodes, veg_failures, veg_price: VEG beside GRPO: charts, failures, cost of feedback.
+    tree_drawing: pictures of the decision trees that a sorting policy's run wrote.
     discrete_ppo, learning_chart: MaskablePPO on Sort-3 through `DiscreteActions`.
     demo: the page of `make demo`.
     peers/: scripts that run in a peer's own virtual environment.

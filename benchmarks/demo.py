@@ -29,6 +29,7 @@ from agent_envs.evaluation.report.compare import compare_entries
 from agent_envs.evaluation.runs.evaluate import Result, evaluate
 from agent_envs.evaluation.runs.run_folder import Settings, open_run
 from agent_envs.evaluation.suites.plan import Choice, adhoc_suite
+from benchmarks.tree_drawing import drawn
 from trainers.training.metrics import read_metrics
 
 AGENTS = ("random", "heuristic", "solver")
@@ -170,7 +171,7 @@ def learnt_algorithm(out: Path) -> Picture:
     subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
     found = json.loads((folder / "result.json").read_text(encoding="utf-8"))
     words = f"{found['accuracy']:.0%} of 24 orders sorted, {found['comparisons']:.2f} comparisons, {found['swaps']:.2f} swaps"
-    drawing = (folder / "trees" / "sort-4-ascending.svg").read_text(encoding="utf-8")
+    drawing = drawn(folder / "trees" / "sort-4-ascending.json")
     return Picture(
         f"What imitation and EARL learnt in a minute: {words}", f"A decision tree of comparisons: {words}.", drawing
     )

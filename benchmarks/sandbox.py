@@ -32,7 +32,7 @@ from agent_envs.tools.sandbox import (
     restore_session,
     sandbox_version,
 )
-from agent_envs.tools.sandbox.sessions import RecordedSession
+from agent_envs.tools.sandbox.sessions import Session
 from tests.tools.sandbox.probes import PROBES, attack, spec, surroundings
 
 CELL, VALUE = "sum(i * i for i in range(100))", "328350"
@@ -95,7 +95,7 @@ def latency_of(given: SandboxSpec) -> dict[str, dict[str, float]]:
                 answered(other, "len(table)", "1000")
 
         def replayed() -> None:
-            with RecordedSession(session._pool, session.spec, cells=taken.cells) as other:
+            with Session(session._pool, session.spec, cells=taken.cells) as other:
                 answered(other, "len(table)", "1000")
 
         taken = session.snapshot()

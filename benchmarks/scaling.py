@@ -107,7 +107,7 @@ def make_search(engine: str, corpus: Corpus, folder: Path) -> Search:
         tantivy = get_tantivy_index(corpus, cache_dir=folder)
         return lambda query: tantivy.top(query, TOP_K)
     reference = OkapiReference(corpus, BM25Settings(method="okapi"))  # the retriever refuses more than 20,000 passages
-    return lambda query: np.argsort(-reference.scores(query), kind="stable")[:TOP_K]
+    return lambda query: reference.top(query, TOP_K)
 
 
 def memory_mb(field: str) -> float:

@@ -22,7 +22,6 @@ from pathlib import Path
 from typing import Any
 
 from agent_envs.base.messages import ToolCall
-from agent_envs.envs.tau2.database import original_hash
 from agent_envs.envs.tau2.dialogue import Dialogue
 from agent_envs.envs.tau2.evaluation import evaluate
 from agent_envs.envs.tau2.official import deck, load_domain
@@ -30,6 +29,7 @@ from agent_envs.envs.tau2.task_states import expected_world, initial_world
 from agent_envs.envs.tau2.tasks import OfficialSource, Tau2Task, tau2_task
 from agent_envs.envs.tau2.toolkit import FRESH, Domain, call
 from agent_envs.envs.tau2.turn_taking import Rules, opened, spoke
+from tests.envs.tau2.hashes import original_hash
 
 DOMAINS = ("retail", "airline", "telecom")
 EPISODES = 1_000

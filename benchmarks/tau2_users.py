@@ -22,12 +22,13 @@ import gymnasium as gym
 
 import agent_envs
 from agent_envs.envs.tau2.heuristics import act
-from agent_envs.envs.tau2.metrics import idle_score, null_policy_score
+from agent_envs.envs.tau2.metrics import idle_score
 from agent_envs.envs.tau2.official import load_domain
 from agent_envs.envs.tau2.task_generator.source import GeneratedSource, generated_domain
 from agent_envs.envs.tau2.tasks import OfficialSource, tau2_task
 from agent_envs.evaluation.statistics.rates import pass_hat_rate, success_rate
 from agent_envs.rollout.policy import CompanionPolicy, Request
+from benchmarks.tau2_null_policy import null_policy_score
 
 DOMAINS = ("retail", "airline", "telecom")
 TRIALS = 4

@@ -20,11 +20,18 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection(session: pytest.Session) -> Iterator[None]:
-    """Collect without the garbage collector, which would go over a million objects that live to the end again and again."""
+    """Keep what lives to the end, a million objects, out of the garbage collector: each full round went over all of it.
+
+    It is off while tests are collected, what there is then (modules, and the tests themselves) is frozen, and rounds after
+    that are rarer: caches of worlds and what tests import grow on.
+    """
     gc.disable()
     try:
         return (yield)
     finally:
+        gc.collect()
+        gc.freeze()
+        gc.set_threshold(10_000, *gc.get_threshold()[1:])
         gc.enable()
 
 

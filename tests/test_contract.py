@@ -10,7 +10,8 @@ from tests.golden import is_default, variants
 IDS = agent_envs.env_ids()
 # Arguments that choose among tasks, manners and partners, and change nothing in how an environment works; goldens hold them.
 # Where an agent of rules is the partner, the best user cannot save every conversation; nobody solves Crafter as a whole.
-CHOOSING = ("persona", "difficulty", "agent", "kind", "goal")
+# An oracle plan tells what is hidden, and is checked where it is made.
+CHOOSING = ("persona", "difficulty", "agent", "kind", "goal", "plan")
 # Arguments that change what is paid for a turn or said before the first one, and leave the play as it is.
 WORDING = {"reward", "env_prompt", "prompt_role", "on_invalid"}
 

@@ -70,14 +70,20 @@ def _has(value: object, names: list[str]) -> bool:
     return True
 
 
-@pytest.mark.parametrize("name", READ)
-def test_names_of_modules_in_strings_and_prose_resolve(name):
+def named_in_vain(name: str) -> set[str]:
+    """Return the names of modules and the paths in a file that lead nowhere."""
     text = (ROOT / name).read_text(encoding="utf-8")
     dotted = {".".join(filter(None, match.groups())) for match in DOTTED.finditer(text)}
     files = {found for found in dotted if found.rpartition(".")[2] in ("py", "md", "json", "toml", "txt")}
     wrong = {found for found in dotted - files - PLACEHOLDERS if not resolves(found)}
-    wrong |= {path for path in PATHS.findall(text) if path not in PLACEHOLDERS and not (ROOT / path).exists()}
-    assert not wrong, f"{name} names what is not there: {sorted(wrong)}"
+    return wrong | {path for path in PATHS.findall(text) if path not in PLACEHOLDERS and not (ROOT / path).exists()}
+
+
+def test_names_of_modules_in_strings_and_prose_resolve():
+    """One test for all files: what they name is imported once."""
+    assert READ
+    wrong = {name: sorted(vain) for name in READ if (vain := named_in_vain(name))}
+    assert not wrong, f"files name what is not there: {wrong}"
 
 
 def test_a_name_that_is_not_there_is_found():
@@ -105,13 +111,20 @@ def _dotted(path: str) -> str:
     return path.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
 
 
-@pytest.mark.parametrize("name", MODULES)
-def test_a_module_says_in_a_sentence_what_it_holds(name):
+def first_line(name: str) -> str:
+    """Return the first line of a module's docstring, "" if it has none."""
     text = ast.get_docstring(ast.parse((ROOT / name).read_text(encoding="utf-8"))) or ""
-    first = text.partition("\n")[0]
-    if not first and name.startswith("tests/"):  # a test file may go without
-        return
-    assert first.endswith((".", ":")) and not QUESTION.match(first), f"{name}: {first!r}"
+    return text.partition("\n")[0]
+
+
+def test_a_module_says_in_a_sentence_what_it_holds():
+    assert MODULES
+    firsts = {name: first_line(name) for name in MODULES}
+    lacking = {name for name, first in firsts.items() if not first and not name.startswith("tests/")}
+    assert not lacking, f"only a test file may go without a docstring: {sorted(lacking)}"
+    wrong = {name: first for name, first in firsts.items() if first and not first.endswith((".", ":"))}
+    wrong |= {name: first for name, first in firsts.items() if QUESTION.match(first)}
+    assert not wrong, f"no sentences: {wrong}"
 
 
 @pytest.mark.parametrize("name", PACKAGES)

@@ -17,6 +17,7 @@ Modules, in reading order:
     training_run, run_parts: a run around its loop: folder, checkpoints, evaluation, resuming, result; its parts.
     assembling, stacks: model, tokenizer, engine, policies and environments made from settings; wrappers around environments.
     sampling: groups of episodes, played as a rollout batch onto trajectory trees; tasks of a step; token drift.
+    mixture: several environments in one run: shares of a step's groups by weight.
     engine_policy: the policy that samples turns from an engine and keeps conversations as tokens.
     batching: rows of tokens into padded micro-batches within a token budget.
     rescoring: log-probabilities of sampled tokens under the reference model and under the trainer's own.

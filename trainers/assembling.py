@@ -11,16 +11,18 @@ import gymnasium as gym
 from gymnasium.envs.registration import EnvSpec
 
 from agent_envs.base.errors import UsageError
-from agent_envs.core.env import TurnEnv
+from agent_envs.core.env import TaskSource, TurnEnv
 from agent_envs.core.wrapper_stack import core_of
 from agent_envs.envs.expa import ExpandedActionEnv
+from agent_envs.evaluation.suites.plan import ceiling_note
 from trainers.contracts import Engine, Sampling
 from trainers.engine_policy import EnginePolicy
 from trainers.engines import HFEngine
 from trainers.expa_head import attach_head, head_is_in, head_of, language_model, load_head
 from trainers.expanded.player import ExpandedPlayer
 from trainers.expanded.sequences import vocabulary_rows
-from trainers.sampling import Player, environment_spec
+from trainers.mixture import Specs, members_of
+from trainers.sampling import Player, environment_spec, tasks_of_step
 from trainers.settings import (
     EnvironmentSettings,
     EvalSettings,
@@ -29,6 +31,7 @@ from trainers.settings import (
     OptimSettings,
     SamplingSettings,
     WarmStartSettings,
+    json_object,
 )
 from trainers.stacks import stacks_of, wrapper_rows
 from trainers.tiny import environment_tokenizer, tiny_model
@@ -52,8 +55,8 @@ class Settings(Protocol):
     log: LogSettings
 
 
-def environment_specs(settings: Settings, *, bare: bool = False) -> tuple[str, str]:
-    """Return the specs of the environment that is trained on and of the one that measures before and after.
+def environment_specs(settings: Settings, *, bare: bool = False) -> tuple[Specs, Specs]:
+    """Return the specs of the environments that are trained on, by name, and of those that measure before and after.
 
     Args:
         settings: of the run.
@@ -62,20 +65,63 @@ def environment_specs(settings: Settings, *, bare: bool = False) -> tuple[str, s
     Raises:
         UsageError: arguments are no JSON object, a split does not exist, or the best would be chosen on the test split.
     """
-    env, evaluation = settings.env, settings.evaluation
-    own, other = (_object(getattr(env, name), f"env.{name}") for name in ("arguments", "test_arguments"))
+    pairs = [(member.name, _specs_of(member.env, settings.evaluation, bare)) for member in members_of(settings.env)]
+    trained, tested = (tuple((name, specs[place]) for name, specs in pairs) for place in (0, 1))
+    return trained, tested
+
+
+def _specs_of(env: EnvironmentSettings, evaluation: EvalSettings, bare: bool = True) -> tuple[str, str]:
+    own, other = (json_object(getattr(env, name), f"env.{name}") for name in ("arguments", "test_arguments"))
     around = [] if bare else wrapper_rows(env.wrappers, "env.wrappers")
     specs = environment_spec(env.id, own, around), environment_spec(env.id, {**own, **other}, around)
     if evaluation.keep_best and not other and env.eval_split == env.test_split:
         raise UsageError(
             f"evaluation.keep_best would choose on env.test_split={env.test_split!r}: choose on another split"
         )
-    wanted = [(specs[0], env.train_split)]
-    wanted += [(specs[0], env.eval_split)] if evaluation.every and evaluation.tasks else []
-    wanted += [(specs[1], env.test_split)] if evaluation.test_tasks else []
-    for spec, split in wanted:
+    played = _played(env, evaluation, specs)
+    for spec, split in played.values():
         _check_split(env.id, spec, split)
+    if "test" in played:
+        _check_choice(evaluation, played.get("eval"), played["test"])
     return specs
+
+
+def _played(env: EnvironmentSettings, evaluation: EvalSettings, specs: tuple[str, str]) -> dict[str, tuple[str, str]]:
+    """Return the specs and splits that a run plays."""
+    wanted = {"train": (specs[0], env.train_split)}
+    wanted |= {"eval": (specs[0], env.eval_split)} if evaluation.every and evaluation.tasks else {}
+    return wanted | ({"test": (specs[1], env.test_split)} if evaluation.test_tasks else {})
+
+
+def _check_choice(evaluation: EvalSettings, chosen_on: tuple[str, str] | None, tested_on: tuple[str, str]) -> None:
+    """Refuse to choose the best on a task that measures it, whatever the splits are called."""
+    if not evaluation.keep_best or chosen_on is None:
+        return
+    (source, split), (tested, test_split) = ((_source(spec), name) for spec, name in (chosen_on, tested_on))
+    size = source.size(split) if source.name == tested.name else 0
+    for place in tasks_of_step(0, min(evaluation.tasks, size), size, seed=0):
+        task = source.get(split, place)
+        try:
+            same = replace(tested.get(test_split, task.id), split=split).digest == task.digest
+        except (KeyError, IndexError, UsageError):
+            continue
+        if same:
+            told = f"evaluation.keep_best would choose on {task.id!r} of the split {split!r}, which is in {test_split!r} too"
+            raise UsageError(f"{told}: choose on tasks that measure nothing")
+
+
+def _source(spec: str) -> TaskSource:
+    return core_of(gym.make(EnvSpec.from_json(spec))).source
+
+
+def ceilings(settings: Settings) -> list[str]:
+    """Return what cannot be earned under the settings, by environment and split; nothing where all can."""
+    found = dict[str, str]()
+    for member in members_of(settings.env):
+        specs = _specs_of(member.env, settings.evaluation)
+        for spec, split in _played(member.env, settings.evaluation, specs).values():
+            found[f"{member.name}, {split}"] = ceiling_note(gym.make(EnvSpec.from_json(spec)), split)
+    return [f"{name}: {note}" for name, note in found.items() if note]
 
 
 def environment(name: str, arguments: str) -> tuple[str, TurnEnv]:
@@ -84,33 +130,38 @@ def environment(name: str, arguments: str) -> tuple[str, TurnEnv]:
     Raises:
         UsageError: arguments are no JSON object, or it does not take them.
     """
-    spec = environment_spec(name, _object(arguments, f"arguments of {name}"))
+    spec = environment_spec(name, json_object(arguments, f"arguments of {name}"))
     return spec, core_of(gym.make(EnvSpec.from_json(spec)))
 
 
-def further_tests(settings: Settings) -> dict[str, tuple[str, str]]:
-    """Return the spec and the split of each of `env.tests`, by name.
+def further_tests(settings: Settings) -> dict[str, tuple[Specs, str]]:
+    """Return the specs and the split of each of `env.tests`, by name.
 
     Raises:
         UsageError: these are no JSON objects, a split does not exist, or the best would be chosen on it.
     """
-    env, found = settings.env, dict[str, tuple[str, str]]()
-    own = _object(env.arguments, "env.arguments")
-    for name, arguments in _object(env.tests, "env.tests").items():
-        theirs = _object(json.dumps(arguments), f"env.tests: {name}")
+    env, found = settings.env, dict[str, tuple[Specs, str]]()
+    for name, arguments in json_object(env.tests, "env.tests").items():
+        theirs = json_object(json.dumps(arguments), f"env.tests: {name}")
         split = str(theirs.pop("split", env.test_split))
         around = wrapper_rows(
             json.dumps(theirs.pop("wrappers", json.loads(env.wrappers))), f"env.tests: {name}.wrappers"
         )
         if settings.evaluation.keep_best and split == env.eval_split:
             raise UsageError(f"evaluation.keep_best chooses on {split!r}, where env.tests would measure {name}")
-        found[name] = environment_spec(env.id, {**own, **theirs}, around), split
-        _check_split(env.id, *found[name])
+        specs = []
+        for member in members_of(env):
+            own = json_object(member.env.arguments, "env.arguments")
+            specs.append((member.name, environment_spec(member.env.id, {**own, **theirs}, around)))
+            _check_split(member.name, specs[-1][1], split)
+            own_spec = environment_spec(member.env.id, own)
+            _check_choice(settings.evaluation, (own_spec, env.eval_split), (specs[-1][1], split))
+        found[name] = tuple(specs), split
     return found
 
 
 def _check_split(env_id: str, spec: str, split: str) -> None:
-    source = core_of(gym.make(EnvSpec.from_json(spec))).source
+    source = _source(spec)
     if split not in source.splits:
         has = ", ".join(source.splits)
         raise UsageError(f"{env_id}: {source.name} has no split {split!r}, but {has}; see env.test_arguments")
@@ -131,7 +182,12 @@ def made_model(settings: Settings, accelerator: Any) -> tuple[Any, ChatTokenizer
     forces = hasattr(settings, "counterfactual")  # EARL's forces tags, and its baselines share its tokenizer
     start = getattr(settings, "warm_start", WarmStartSettings())
     tokenizer = deepcopy(
-        _fitted(settings.env.id, settings.env.arguments, forces, settings.model.numerals, start.stacks)
+        _fitted(
+            tuple((member.name, member.env.arguments) for member in members_of(settings.env)),
+            forces,
+            settings.model.numerals,
+            start.stacks,
+        )
     )
     tied = settings.sampling.engine != "vllm"  # its build for CPUs cannot reload a head that is the embedding
     model = tiny_model(tokenizer, name.removeprefix(TINY), seed=settings.seed, tied=tied)
@@ -139,11 +195,12 @@ def made_model(settings: Settings, accelerator: Any) -> tuple[Any, ChatTokenizer
 
 
 @lru_cache(maxsize=16)
-def _fitted(env_id: str, arguments: str, tags_apart: bool, numerals: str, stacks: str) -> Any:
-    """Return the tokenizer of an environment; a process that trains on it again need not play thousands of episodes again."""
+def _fitted(envs: tuple[tuple[str, str], ...], tags_apart: bool, numerals: str, stacks: str) -> Any:
+    """Return the tokenizer of environments; a process that trains on them again need not play thousands of episodes again."""
+    (env_id, arguments), *others = [(name, json.loads(text)) for name, text in envs]
     how: dict[str, Any] = {"tags_apart": tags_apart, "numerals": numerals}
     how["stacks"] = [stack.rows for stack in stacks_of(stacks, "warm_start.stacks")]
-    return environment_tokenizer(env_id, **how, **json.loads(arguments)).tokenizer
+    return environment_tokenizer(env_id, **how, others=dict(others), **arguments).tokenizer
 
 
 def with_expanded_head(settings: Settings, model: Any, chat: ChatTokenizer, env: gym.Env[Any, Any]) -> None:
@@ -215,13 +272,3 @@ def made_policies(
         return players[0], players[1]
     policies = [EnginePolicy(engine, chat, drawn, name=name, **limits) for name, drawn in named]
     return policies[0], policies[1]
-
-
-def _object(text: str, name: str) -> dict[str, Any]:
-    try:
-        found = json.loads(text)
-    except ValueError as error:
-        raise UsageError(f"{name}={text!r} is no JSON: {error}") from None
-    if not isinstance(found, dict):
-        raise UsageError(f"{name}={text!r}: a JSON object of arguments is needed")
-    return found

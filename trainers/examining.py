@@ -3,7 +3,8 @@
 from typing import Any
 
 from trainers.assembling import Settings, environment_specs, further_tests
-from trainers.measuring import Measurement, gain, measure
+from trainers.measuring import Measurement, gain, measure_all
+from trainers.mixture import Specs
 from trainers.sampling import Player
 from trainers.training.processes import one_budget
 
@@ -79,11 +80,11 @@ class Examiner:
             told[name] = None if found is None else {"split": split, **found.summary()}
         return told
 
-    def _measure(self, spec: str, split: str, tasks: int, name: str) -> Measurement | None:
+    def _measure(self, specs: Specs, split: str, tasks: int, name: str) -> Measurement | None:
         found = None
         with one_budget():
             if tasks and self._accelerator.is_main_process:
-                found = measure(self.player, spec, split, tasks, f"{self._settings.seed}/{name}")
+                found = measure_all(self.player, specs, split, tasks, f"{self._settings.seed}/{name}")
         self._accelerator.wait_for_everyone()
         return found
 

@@ -26,7 +26,7 @@ up group indices; groups here are the children of one tree's root.
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import torch
 
@@ -37,8 +37,9 @@ from trainers.batching import MicroBatch, Row, in_parts, micro_batches
 from trainers.command_line import one_line_errors, parse
 from trainers.episode_sources import check_flaws
 from trainers.measuring import group_stats
+from trainers.mixture import step_plan
 from trainers.rescoring import corrected, reference_of, with_reference
-from trainers.sampling import Group, plan_groups, tasks_of_step
+from trainers.sampling import Group
 from trainers.settings import (
     EnvironmentSettings,
     EvalSettings,
@@ -90,6 +91,8 @@ class GRPOSettings:
         minibatches: gradient steps an epoch.
         token_budget: tokens of a micro-batch, padding included.
     """
+
+    MIXES: ClassVar = True  # groups may be of several environments, `env.mixture`
 
     preset: str = ""
     seed: int = 0
@@ -154,8 +157,8 @@ def train(
     while not run.over:
         started, cpu = time.perf_counter(), time.process_time()
         # 1. Play. Every resume plays the same groups, every process its share of them.
-        tasks = tasks_of_step(run.step, settings.tasks_per_step, run.train_size, settings.seed)
-        plan = plan_groups(run.spec, settings.env.train_split, tasks, settings.group_size, run.key("train"))
+        counts = settings.tasks_per_step, settings.group_size
+        plan = step_plan(list(run.arenas.values()), run.train_split, counts, run.step, settings.seed)
         groups = run.played(plan, together=settings.group_size)
         stats = group_stats(groups) | {"cpu_seconds/sampling": time.process_time() - cpu}
         # 2. Rewards become advantages, episodes become rows of tokens.

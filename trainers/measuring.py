@@ -2,7 +2,7 @@
 
 import statistics
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -11,13 +11,16 @@ from gymnasium.envs.registration import EnvSpec
 
 from agent_envs.base.errors import UsageError
 from agent_envs.core.builtin_agents import companion
+from agent_envs.core.env import TurnEnv
 from agent_envs.core.trajectory import Trajectory
 from agent_envs.core.wrapper_stack import core_of
 from agent_envs.evaluation.runs.episode_numbers import tool_calls, valid_turn
 from agent_envs.evaluation.statistics.paired import compare_paired
 from agent_envs.evaluation.statistics.rates import Rate, success_rate
 from agent_envs.rollout.episode_runner import EpisodeResult
+from agent_envs.rollout.run_log import Planned
 from agent_envs.wrappers.feedback_costs import feedback_usage
+from trainers.mixture import Specs
 from trainers.sampling import Group, Player, plan_groups, play_groups, tasks_of_step
 from trainers.training.pooling import Ratio
 
@@ -75,18 +78,41 @@ def measure(policy: Player, spec: str, split: str, count: int, key: str) -> Meas
     Raises:
         UsageError: the split has no such number of tasks.
     """
-    core = core_of(gym.make(EnvSpec.from_json(spec)))
-    if split not in core.source.splits:
-        raise UsageError(f"{core.env_id}: no split {split!r}; the splits are {', '.join(core.source.splits)}")
-    count = min(count, core.source.size(split))
-    tasks = tasks_of_step(0, count, core.source.size(split), seed=0)
-    groups = play_groups(plan_groups(spec, split, tasks, 1, key), policy)
-    successes = {group.results[0].trajectory.header.task_id: float(group.results[0].success) for group in groups}
-    clusters = {task: core.source.get(split, task).cluster or task for task in successes}
-    labels = companion(core, "labels") or (lambda task: {})
-    kinds = {task: labels(core.source.get(split, task)).get("task", "") for task in successes}
-    found = _rate(successes, clusters), successes, clusters, episode_means(groups), count - len(groups)
+    return measure_all(policy, (("", spec),), split, count, key)
+
+
+def measure_all(policy: Player, specs: Specs, split: str, count: int, key: str) -> Measurement:
+    """Play `count` tasks of a split in each of several environments, and pool what is measured: their names are the kinds.
+
+    Args and errors are those of `measure`, but for `specs`: of the environments, with their names.
+    """
+    plan, cores = list[Planned](), dict[str, tuple[str, TurnEnv]]()
+    for name, spec in specs:
+        core = core_of(gym.make(EnvSpec.from_json(spec)))
+        if split not in core.source.splits:
+            raise UsageError(f"{core.env_id}: no split {split!r}; the splits are {', '.join(core.source.splits)}")
+        size = core.source.size(split)
+        own = key if len(specs) == 1 else f"{key}/{name}"
+        plan += plan_groups(spec, split, tasks_of_step(0, min(count, size), size, seed=0), 1, own)
+        cores[core.env_id] = (name, core)
+    groups = play_groups(plan, policy)
+    rows = [_measured(group.results[0], cores, split) for group in groups]
+    successes, clusters, kinds = ({row[0]: row[place] for row in rows} for place in (1, 2, 3))
+    found = _rate(successes, clusters), successes, clusters, episode_means(groups), len(plan) - len(groups)
     return Measurement(*found, kinds if len(set(kinds.values())) > 1 else {})
+
+
+def _measured(
+    result: EpisodeResult, cores: Mapping[str, tuple[str, TurnEnv]], split: str
+) -> tuple[str, float, str, str]:
+    """Return an episode's task, success, cluster and kind; of several environments their names are parts of them."""
+    header = result.trajectory.header
+    name, core = cores[header.env_id]
+    task = core.source.get(split, header.task_id)
+    if len(cores) > 1:
+        return f"{name}/{task.id}", float(result.success), f"{name}/{task.cluster or task.id}", name
+    labels = companion(core, "labels") or (lambda task: {})
+    return task.id, float(result.success), task.cluster or task.id, labels(task).get("task", "")
 
 
 def _numbers(rate: Rate) -> dict[str, object]:

@@ -8,8 +8,11 @@ import gymnasium as gym
 import torch
 from gymnasium.envs.registration import EnvSpec
 
+from agent_envs.base.errors import UsageError
+from agent_envs.core.registry import full_id
 from agent_envs.core.trajectory import Trajectory
 from agent_envs.core.wrapper_stack import core_of
+from agent_envs.envs.expa import ExpandedActionEnv
 from agent_envs.rollout.run_log import Planned
 from trainers.assembling import (
     Settings,
@@ -20,6 +23,7 @@ from trainers.assembling import (
     with_expanded_head,
 )
 from trainers.contracts import TokenSequence
+from trainers.mixture import Arena, members_of, shares
 from trainers.sampling import Group, play_groups
 from trainers.training.arenas import use_few_arenas
 from trainers.training.models import make_accelerator
@@ -38,10 +42,8 @@ class RunParts(Processes):
         policy: plays training episodes.
         judged: plays as it is measured: greedily, say.
         optimiser: of the model.
-        spec: of the environment, as JSON.
-        tools: schemas that the policy is shown.
-        train_split: of the environment.
-        train_size: how many tasks that split has.
+        arenas: the environments that are trained on, by their full ids; one, or those of `env.mixture`.
+        train_split: of the environments.
         max_context: tokens of a conversation.
         temperature: at which logprobs are computed: that of sampling.
     """
@@ -53,17 +55,15 @@ class RunParts(Processes):
             UsageError: a setting does not fit; the message names it.
         """
         self.out, self._settings = out, settings
-        self.spec, self._bare_spec = environment_specs(settings)[0], environment_specs(settings, bare=True)[0]
         self.train_split = settings.env.train_split
         self.accelerator = make_accelerator(settings.model)
         self.device = self.accelerator.device
         if self.device.type == "cpu":
             torch.set_num_threads(1)  # two were seven times slower on busy machines
         use_few_arenas()
+        self.arenas = self._arenas()
+        self._main = self.arenas[full_id(settings.env.id)]
         env = self.environment(bare=True)
-        self.train_size = core_of(env).source.size(self.train_split)
-        _, info = env.reset(seed=0, options={"split": self.train_split, "task": 0})
-        self.tools = tuple(info["tools"])
         self.model, self.chat = made_model(settings, self.accelerator)
         with_expanded_head(settings, self.model, self.chat, env)
         same_weights(self.model, self.accelerator)
@@ -78,13 +78,45 @@ class RunParts(Processes):
         """The model without what accelerate may have put around it."""
         return self.accelerator.unwrap_model(self.model)
 
+    def _arenas(self) -> dict[str, Arena]:
+        """Return what is trained on; several only where the trainer takes groups of all of them."""
+        members, parts = members_of(self._settings.env), dict[str, Arena]()
+        trained, bare = (environment_specs(self._settings, bare=bare)[0] for bare in (False, True))
+        if len(members) > 1 and not getattr(self._settings, "MIXES", False):
+            raise UsageError("env.mixture: trainers.grpo and trainers.veg alone train on several environments")
+        for member, (_, spec), (_, bare_spec) in zip(members, trained, bare, strict=True):
+            env = gym.make(EnvSpec.from_json(bare_spec))
+            if len(members) > 1 and isinstance(core_of(env), ExpandedActionEnv):
+                raise UsageError(f"env.mixture: {member.name}: expanded actions are of one environment alone")
+            _, info = env.reset(seed=0, options={"split": self.train_split, "task": 0})
+            size, tools = core_of(env).source.size(self.train_split), tuple(info["tools"])
+            parts[full_id(member.name)] = Arena(member.weight, spec, bare_spec, size, tools)
+        return parts
+
+    @property
+    def spec(self) -> str:
+        """The environment of `env.id`, as JSON."""
+        return self._main.spec
+
+    @property
+    def train_size(self) -> int:
+        """How many training tasks the environment of `env.id` has."""
+        return self._main.size
+
     def encoded(self, episode: Trajectory) -> list[TokenSequence]:
         """Return an episode that somebody played as tokens, as the policy would have had them."""
-        return self.policy.demonstrated(episode, self.spec, self.tools)
+        arena = self.arenas.get(episode.header.env_id, self._main)
+        return self.policy.demonstrated(episode, arena.spec, arena.tools)
 
     def environment(self, *, bare: bool = False) -> gym.Env[Any, Any]:
         """Return a new environment of the run's kind; `bare`: without the wrappers of `env.wrappers`."""
-        return gym.make(EnvSpec.from_json(self._bare_spec if bare else self.spec))
+        return gym.make(EnvSpec.from_json(self._main.bare if bare else self._main.spec))
+
+    def shared_out(self, count: int) -> list[tuple[gym.Env[Any, Any], int]]:
+        """Return the bare environments, each with its share by weight of so many episodes."""
+        weights = [arena.weight for arena in self.arenas.values()]
+        parts = zip(self.arenas.values(), shares(weights, count, self._settings.seed, 0), strict=True)
+        return [(gym.make(EnvSpec.from_json(arena.bare)), part) for arena, part in parts]
 
     def played(self, plan: Sequence[Planned], together: int) -> list[Group]:
         """Play this process's share of a step's groups, each of so many episodes.

@@ -64,7 +64,11 @@ def environment_spec(name: str, arguments: Mapping[str, Any], wrappers: Sequence
 
 def tasks_of_step(step: int, count: int, size: int, seed: int) -> list[int]:
     """Return the task indices of a step (from 0): every task once before any comes again, in an order that the seed sets."""
-    places = range(step * count, (step + 1) * count)
+    return tasks_at(range(step * count, (step + 1) * count), size, seed)
+
+
+def tasks_at(places: range, size: int, seed: int) -> list[int]:
+    """Return the task indices at places of that order, which begins anew, as another one, where all have come."""
     return [_order(size, seed, place // size)[place % size] for place in places]
 
 

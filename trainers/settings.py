@@ -1,5 +1,6 @@
 """Trainers share these settings: model, optimiser, environment, curriculum, sampling, evaluation, log, warm start."""
 
+import json
 import math
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -15,6 +16,21 @@ def check_seed(seed: int) -> None:
     """
     if not 0 <= seed < 2**31:
         raise UsageError(f"seed={seed}: give a whole number from 0 to 2**31 - 1")
+
+
+def json_object(text: str, name: str) -> dict[str, Any]:
+    """Return the JSON object that a setting of this name holds.
+
+    Raises:
+        UsageError: it holds none.
+    """
+    try:
+        found = json.loads(text)
+    except ValueError as error:
+        raise UsageError(f"{name}={text!r} is no JSON: {error}") from None
+    if not isinstance(found, dict):
+        raise UsageError(f"{name}={text!r}: a JSON object is needed")
+    return found
 
 
 def at_least_one(settings: Any, prefix: str, *names: str) -> None:
@@ -96,6 +112,9 @@ class EnvironmentSettings:
 
     Attributes:
         id: of the environment: `SearchQA`, `agent_envs/SearchQA-v0`, or anyone's `module:namespace/Name-v0`.
+        mixture: several environments, `id` among them, in place of one: a JSON object of weights by id, or of objects with a
+            weight and arguments of an environment's own: {"A": 1, "B": {"weight": 2, "arguments": {...}}}. A step's groups are
+            shared out by weight; each is measured on as many tasks, and results tell each and all pooled.
         arguments: of the environment, as a JSON object.
         wrappers: around the environment, innermost first, as a JSON list: [{"ForcedAnswer": {"free_turns": 4}}]; names are of
             `agent_envs.wrappers`, or module:Class. Results tell what the bare environment gives as well.
@@ -108,6 +127,7 @@ class EnvironmentSettings:
     """
 
     id: str = "SearchQA"
+    mixture: str = "{}"
     arguments: str = "{}"
     wrappers: str = "[]"
     test_arguments: str = "{}"

@@ -131,8 +131,9 @@ def demonstrated(settings: WarmStartSettings, run: TrainingRun, seed: int) -> It
     stacks = stacks_of(settings.stacks, "warm_start.stacks")
     cuts = [settings.demonstrations * place // len(stacks) for place in range(len(stacks) + 1)]
     for stack, (first, stop) in zip(stacks, pairwise(cuts), strict=True):
-        env, flaws = wrapped(run.environment(bare=True), stack.rows), stack.flaws or settings.flaws
-        yield from solved(env, stop - first, flaws, run.train_split, seed, first=first)
+        for env, count in run.shared_out(stop - first):
+            flaws = stack.flaws or settings.flaws
+            yield from solved(wrapped(env, stack.rows), count, flaws, run.train_split, seed, first=first)
 
 
 def imitation_step(rows: Sequence[Row], run: TrainingRun, optimiser: Optimiser, token_budget: int) -> dict[str, float]:

@@ -9,7 +9,7 @@ from agent_envs.envs.expa.sorting.tasks import SortData
 from agent_envs.rollout.run_log import Planned
 from trainers.assembling import Settings
 from trainers.sorting_tree.decision_tree import permutation_tasks
-from trainers.sorting_tree.drawing import extracted
+from trainers.sorting_tree.extraction import extracted
 from trainers.training_run import TrainingRun
 
 

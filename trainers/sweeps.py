@@ -4,10 +4,10 @@
     python -m trainers.earl --sweep tiny-methods --seeds 0,1,2 --out runs/methods
 
 A sweep is a file under trainers/presets/PROGRAM/sweeps: what its cells have in common, and a cell for every entry of the
-table, with its row, its column and its own settings as options. Options beside `--sweep` hold for all cells (`--seed`,
-`--steps`, another `--preset`). `--seeds` runs every cell once with each seed: the table has a column for every seed, and one
-for their mean. A finished run is not made again, a killed one goes on: the same command resumes all. Another command does not:
-a folder with a run of other settings is refused.
+table, with its row, its column, its own settings as options and, where another trainer runs it, that `program`. Options beside
+`--sweep` hold for all cells (`--seed`, `--steps`, another `--preset`). `--seeds` runs every cell once with each seed: the table
+has a column for every seed, and one for their mean. A finished run is not made again, a killed one goes on: the same command
+resumes all. Another command does not: a folder with a run of other settings is refused.
 """
 
 import contextlib
@@ -40,12 +40,14 @@ class Cell:
         column: of the table.
         options: words of the command line that are its own.
         seed: of its run; "" where all cells have the same one.
+        program: the trainer that runs it.
     """
 
     row: str
     column: str
     options: tuple[str, ...]
     seed: str = ""
+    program: str = ""
 
     @property
     def folder(self) -> str:
@@ -82,7 +84,10 @@ def read_sweep(program: str, name: str) -> tuple[list[str], list[Cell]]:
         UsageError: there is no such sweep.
     """
     table = _read(program, name)
-    cells = [Cell(row["row"], row["column"], tuple(row["options"])) for row in table["cell"]]
+    cells = [
+        Cell(row["row"], row["column"], tuple(row["options"]), program=row.get("program", program))
+        for row in table["cell"]
+    ]
     return list(table["options"]), cells
 
 
@@ -138,20 +143,26 @@ def run_sweep(program: str, name: str, words: Sequence[str]) -> str:
     if seeds := option(others, "--seeds"):
         cells = with_seeds(cells, seeds)
     # What does not fit is refused before anything is run.
-    plan = {cell: _words(program, out / cell.folder, [*common, *others, *cell.options]) for cell in cells}
+    plan = {cell: _words(cell.program, out / cell.folder, [*common, *others, *cell.options]) for cell in cells}
     for cell, options in plan.items():
         if (out / cell.folder / RESULT_FILE).exists():
             continue
-        print(f"{name}: {_told(cell)}: python -m trainers.{program} {shlex.join(options)}", file=sys.stderr)
-        code = subprocess.run([sys.executable, "-m", f"trainers.{program}", *options], check=False).returncode
+        print(f"{name}: {_told(cell)}: python -m trainers.{cell.program} {shlex.join(options)}", file=sys.stderr)
+        code = subprocess.run([sys.executable, "-m", f"trainers.{cell.program}", *options], check=False).returncode
         if code:
             raise AgentEnvsError(f"{_told(cell)} ended with exit code {code}; run the same command to go on")
     results = {cell: json.loads((out / cell.folder / RESULT_FILE).read_text(encoding="utf-8")) for cell in cells}
-    text = "\n".join([table_of(results, layout), *(f"\n{note}" for note in layout.notes)])
+    text = "\n".join([table_of(results, layout), *(f"\n{note}" for note in (*layout.notes, *_choices(results)))])
     rows = [{"row": cell.row, "column": cell.column, "result": results[cell]} for cell in cells]  # it tells its seed
     (out / "table.json").write_text(json.dumps(rows, indent=1) + "\n", encoding="utf-8")
     (out / "table.md").write_text(text + "\n", encoding="utf-8")
     return text
+
+
+def _choices(results: Mapping[Cell, Summary]) -> list[str]:
+    """Return on which split the weights of each row were chosen, where they are not those of the last step."""
+    told = [(_told(cell), result["chosen"]) for cell, result in results.items() if "chosen" in result]
+    return [f"{run}: the weights of step {row['step']}, the best on the split {row['split']}" for run, row in told]
 
 
 def default_out(program: str, name: str, common: Sequence[str], words: Sequence[str]) -> str:
@@ -206,7 +217,8 @@ def _flat(table: Mapping[str, Any], above: str = "") -> dict[str, Any]:
 def _help(program: str, name: str, common: Sequence[str], cells: Sequence[Cell], notes: Sequence[str]) -> str:
     """Return which runs a sweep consists of."""
     lines = [f"{name}: {len(cells)} runs of trainers.{program}, all with {shlex.join(common)}"]
-    lines += [f"  {_told(cell)}: {shlex.join(cell.options)}" for cell in cells]
+    others = {cell: f" (trainers.{cell.program})" for cell in cells if cell.program != program}
+    lines += [f"  {_told(cell)}{others.get(cell, '')}: {shlex.join(cell.options)}" for cell in cells]
     lines.append(
         "--out FOLDER holds all runs, --seeds 0,1,2 runs each with every seed; any other option holds for all of them:"
     )
@@ -250,14 +262,14 @@ def _figures(results: Mapping[Cell, Summary], layout: Layout) -> dict[str, dict[
             figures.setdefault(row, {}).setdefault(cell.seed, {})[column] = found
     if not layout.average:
         return figures
-    questions = dict(layout.sets.values())
-    whole = list(questions) or list(dict.fromkeys(cell.column for cell in results))
-    for found in (found for by_seed in figures.values() for found in by_seed.values()):
+    questions, every = dict(layout.sets.values()), [found for row in figures.values() for found in row.values()]
+    whole = list(questions) or list(dict.fromkeys(column for found in every for column in found if column != MICRO))
+    for found in every:
         if set(whole) <= set(found):
             weights = {column: questions.get(column) or found[column]["tasks"] for column in whole}
             total = sum(weight * found[column]["success"] for column, weight in weights.items())
             macro = sum(found[column]["success"] for column in whole) / len(whole)
-            found |= {MICRO: {"success": total / sum(weights.values())}, MACRO: {"success": macro}}
+            found |= {MICRO: {"success": total / sum(weights.values())}, **found, MACRO: {"success": macro}}
     return figures
 
 
@@ -281,7 +293,8 @@ def _parts(cell: Cell, result: Summary, by_row: bool) -> Iterator[tuple[str, str
         column, kinds = cell.column if by_row else f"{cell.column} {way}".strip(), after.get("kinds", {})
         for kind, found in kinds.items():
             yield row, f"{column} {kind}".strip(), found
-        yield row, f"{column} overall".strip() if kinds else column, after
+        whole = MICRO if by_row else f"{column} overall".strip()
+        yield row, whole if kinds else column, after
 
 
 def _told(cell: Cell) -> str:

@@ -36,7 +36,8 @@ from trainers.engines import HFEngine
 from trainers.engines.stops import end_ids
 from trainers.expa_head import head_is_in
 from trainers.feedback_settings import FeedbackSettings
-from trainers.settings import ModelSettings
+from trainers.mixture import members_of
+from trainers.settings import EnvironmentSettings, ModelSettings
 from trainers.stacks import WrapperRow, wrapper_rows
 from trainers.tokens import ChatTokenizer
 from trainers.training.checkpoints import WEIGHTS_FILE, Checkpoints
@@ -115,8 +116,11 @@ def differences(settings: Mapping[str, Any], env: gym.Env[Any, Any]) -> str:
         env: that is played.
     """
     core = core_of(env)
-    if full_id(settings["id"]) != core.env_id:
-        return f"{settings['id']}, not {core.env_id.rpartition('/')[2]}"
+    known = {full_id(member.name): asdict(member.env) for member in members_of(EnvironmentSettings(**settings))}
+    if core.env_id not in known:
+        names = " and ".join(row["id"] for row in known.values())
+        return f"{names}, not {core.env_id.rpartition('/')[2]}"
+    settings = known[core.env_id]
     parameters = inspect.signature(type(core).__init__).parameters
     defaults = {name: parameters[name].default for name in core.arguments if name in parameters}
     trained, here = {**defaults, **json.loads(settings["arguments"])}, plain_value(core.arguments)
@@ -143,10 +147,17 @@ def how_to_evaluate(settings: Any, folder: Path) -> str:
 def evaluation_command(settings: Mapping[str, Any], folder: Path) -> str:
     """Return the command that plays a run's policy where the run was tested, in its wrappers as far as they are options of it.
 
+    A run on several environments has a line for each.
+
     Args:
         settings: of the run, as its folder keeps them.
         folder: of the run.
     """
+    members = members_of(EnvironmentSettings(**settings["env"]))
+    return "\n".join(_command({**settings, "env": asdict(member.env)}, folder) for member in members)
+
+
+def _command(settings: Mapping[str, Any], folder: Path) -> str:
     env = settings["env"]
     arguments = {**json.loads(env["arguments"]), **json.loads(env["test_arguments"])}
     around, rest = _options(settings, arguments)

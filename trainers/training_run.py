@@ -16,7 +16,7 @@ from accelerate.utils import gather_object
 
 from agent_envs.base.errors import BudgetSpent, UsageError
 from agent_envs.base.serialization import digest
-from trainers.assembling import Settings
+from trainers.assembling import Settings, ceilings
 from trainers.command_line import METRICS_FILE, write_result
 from trainers.examining import Examiner, change_in_words
 from trainers.run_parts import RunParts
@@ -53,6 +53,8 @@ class TrainingRun(RunParts):
         """
         super().__init__(settings, out, updates)
         self._examiner = Examiner(settings, self.judged, self.accelerator)
+        for note in ceilings(settings) if self.accelerator.is_main_process else ():
+            print(f"note: {note}", file=sys.stderr)
         self._checkpoints = Checkpoints(
             out / "checkpoints", settings.log.keep_checkpoints, settings.evaluation.best_within_steps
         )
@@ -135,10 +137,11 @@ class TrainingRun(RunParts):
         """
         if self._saved_step < self.step:
             self._save()
-        self.load_best()
+        chosen = self.load_best()
         measured = self._examiner.results(self._state["before"])
         result = {
             "env": self._settings.env.id,
+            **chosen,
             "seed": self._settings.seed,
             **measured,
             "steps": self.step,
@@ -161,10 +164,12 @@ class TrainingRun(RunParts):
         self.accelerator.wait_for_everyone()
         return result
 
-    def load_best(self) -> None:
-        """Take the weights of the best evaluation, if they are to be kept."""
-        if self._settings.evaluation.keep_best and self._checkpoints.load_best(self.bare):
-            self.weights_changed()
+    def load_best(self) -> dict[str, Any]:
+        """Take the weights of the best evaluation, if they are to be kept, and return what a result tells of the choice."""
+        if not self._settings.evaluation.keep_best or (best := self._checkpoints.load_best(self.bare)) is None:
+            return {}
+        self.weights_changed()
+        return {"chosen": {"split": self._settings.env.eval_split, "step": best.step}}
 
     def close(self) -> None:
         """Write what is buffered, stop the engine, and leave the other processes."""

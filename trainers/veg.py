@@ -6,7 +6,7 @@ The algorithm is `trainers.grpo`, unchanged: VEG is a wrapper around the environ
 explores with probability epsilon and exploits otherwise. Feedback is a part of the observation: in the context, never in the
 loss, and rewards do not know of it. `--feedback none` is GRPO from the same start.
 
-The paper's Tables 2 to 4 are sweeps: `--sweep table2` and so on. `--sweep epsilon` and `--sweep feedback` are Tables 3 and 4 on
+The paper's Tables 1 to 4 are sweeps: `--sweep table1` and so on. `--sweep epsilon` and `--sweep feedback` are Tables 3 and 4 on
 one core (`--seeds 0,1,2` for several seeds).
 
 Deviations from the paper: those of `trainers.grpo`; feedback has its own message, of the user's role, with a mark before it;

@@ -5,6 +5,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from agent_envs.base.process_cache import Uncopied
+
 
 @dataclass(frozen=True, slots=True)
 class Passage:
@@ -36,7 +38,7 @@ class Corpus(Protocol):
         ...
 
 
-class MemoryCorpus:
+class MemoryCorpus(Uncopied):
     """A corpus held as a tuple of passages."""
 
     def __init__(self, passages: Iterable[Passage]) -> None:
@@ -63,10 +65,6 @@ class MemoryCorpus:
     def row(self, passage_id: str) -> int:
         """Return the row of an id; raises KeyError where there is none."""
         return self._rows[passage_id]
-
-    def __deepcopy__(self, memo: object) -> "MemoryCorpus":
-        """Corpora are never written, so a copy of an environment shares them."""
-        return self
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,3 +93,24 @@ class Retriever(Protocol):
             EnvFault: an outside service failed.
         """
         ...
+
+
+class RowIndex(Protocol):
+    """An index of a corpus that answers with rows."""
+
+    def top(self, query: str, top_k: int) -> tuple[list[int], list[float]]:
+        """Return the rows and scores of the best passages, by falling score and then rising row."""
+        ...
+
+
+class IndexRetriever(Uncopied):
+    """A retriever over an index of rows, which is never written after its build."""
+
+    name: str
+    corpus: Corpus
+    index: RowIndex
+
+    def search(self, query: str, top_k: int, *, support: Sequence[str] = (), seed: str = "") -> tuple[Hit, ...]:
+        """Return the passages that score highest; `support` and `seed` are not read."""
+        rows, scores = self.index.top(query, top_k)
+        return tuple(Hit(self.corpus[row], score) for row, score in zip(rows, scores, strict=True))

@@ -1,9 +1,9 @@
-"""A value is made once a process: threads that ask for the same one wait while the first of them makes it."""
+"""Values are shared within a process: made once, by the first thread that asks, and not copied with what holds them."""
 
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
-from typing import Generic, TypeAlias, TypeVar
+from typing import Generic, Self, TypeAlias, TypeVar
 
 Value = TypeVar("Value")
 
@@ -36,3 +36,13 @@ def shared(cache: SharedCache[Value], key: Hashable, build: Callable[[], Value],
         if place.value is None:
             place.value = build()
         return place.value
+
+
+class Uncopied:
+    """Base of what holds no state of an episode: gymnasium copies environments' arguments, and a copy is the object itself."""
+
+    __slots__ = ()
+
+    def __deepcopy__(self, memo: object) -> Self:
+        """Return the object itself."""
+        return self

@@ -12,6 +12,7 @@ import dataclasses
 import hashlib
 import json
 from functools import cache
+from pathlib import Path
 from typing import Any, TypeVar
 
 from agent_envs.base.type_checks import misfit
@@ -37,6 +38,12 @@ def canonical_json(value: Any) -> str:
 def sha256_text(text: str) -> str:
     """Return the sha256 of a text as 64 hex digits (lone surrogates are allowed)."""
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def sha256_file(path: Path) -> str:
+    """Return the sha256 of a file's bytes as 64 hex digits."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def digest(value: Any) -> str:

@@ -1,18 +1,15 @@
-"""`agent-envs data list | get | path | make-qa` lists and fetches published data sets, and makes benchmarks from a corpus."""
+"""`agent-envs data list | get | path` lists and fetches published data sets; `make-qa` says where benchmarks are made."""
 
 import os
 import sys
-from collections.abc import Sequence
-from dataclasses import asdict
 from enum import StrEnum
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from agent_envs.base.errors import BudgetSpent
-from agent_envs.base.terminal import print_result, print_table, show
-from agent_envs.cli.interrupts import two_interrupts
+from agent_envs.base.errors import UsageError
+from agent_envs.base.terminal import print_result, print_table
+from agent_envs.cli.options import Json
 
 data_app = typer.Typer(
     help="Published data sets: what there is, where it lies, and how to get it.", no_args_is_help=True
@@ -27,7 +24,6 @@ class Source(StrEnum):
 
 
 DataName = Annotated[str, typer.Argument(help="A name of `agent-envs data list`: hotpotqa, wiki-18.")]
-Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
 @data_app.command("list")
@@ -73,60 +69,10 @@ def data_path(
         print(path)
 
 
-@data_app.command("make-qa")
-def data_make_qa(
-    corpus: Annotated[
-        str,
-        typer.Argument(help="dc_code, contracts, a .jsonl file of nodes, a .json question file, a folder of texts."),
-    ],
-    model: Annotated[str, typer.Option(help="Who asks: openai:MODEL, openai:MODEL@URL or anthropic:MODEL.")],
-    out: Annotated[Path, typer.Option(help="The file to write, .jsonl; journal and recording lie beside it.")],
-    count: Annotated[int, typer.Option("-n", min=1, help="How many questions.")] = 2_300,
-    judge: Annotated[str, typer.Option(help="Who answers and judges (default: the asking model).")] = "",
-    unanswerable: Annotated[float, typer.Option(help="Share of questions whose section is taken out.")] = 0.1,
-    seed: Annotated[int, typer.Option(help="Of the order of sections.")] = 0,
-    concurrency: Annotated[int, typer.Option(min=1, help="Attempts at a time.")] = 4,
-    max_cost: Annotated[float | None, typer.Option(help="US dollars: no call begins once they are spent.")] = None,
-    prices: Annotated[Path | None, typer.Option(help="A table of prices of yours.")] = None,
-    as_json: Json = False,
-) -> None:
-    """Make a legal benchmark from a corpus by a chat model; LegalSearch reads it as tasks=FILE.
-
-    Stopped or killed, the same command goes on and pays for nothing twice; after --max-cost, which counts what was spent
-    before, the same command with a larger one does. Exit code 3: stopped, fewer questions than wanted, or --max-cost is spent.
-    """
-    from agent_envs.base.progress import stage_lines
-    from agent_envs.envs.legal_search.make_qa import QAConfig, make_qa, recording_beside
-    from agent_envs.services.chat import ChatModel, make_chat_model
-    from agent_envs.services.chat.prices import load_prices
-    from agent_envs.services.chat.spending import limited_chats
-
-    config = QAConfig(count=count, unanswerable=unanswerable, seed=seed, concurrency=concurrency)
-    models: Sequence[ChatModel] = [make_chat_model(name) for name in (model, judge or model)]
-    if max_cost is not None:
-        models = limited_chats(models, max_cost, load_prices(prices), recording_beside(out))
-    try:
-        with two_interrupts("running attempts"):
-            made = make_qa(corpus, models[0], out, config, judge=models[1], progress=stage_lines("make-qa"))
-    except KeyboardInterrupt:
-        show("stopped; the same command goes on from here", file=sys.stderr)
-        raise typer.Exit(3) from None
-    except BudgetSpent as end:
-        show(f"--max-cost: {end}; the same command with a larger --max-cost goes on from here", file=sys.stderr)
-        raise typer.Exit(3) from None
-
-    def tell() -> None:
-        splits = ", ".join(f"{split} {number:,}" for split, number in made.splits.items())
-        show(f"{made.path}: {made.questions:,} questions ({splits}; {made.unanswerable:,} unanswerable)")
-        wanted = int(unanswerable * made.questions + 0.5)
-        if made.unanswerable < wanted:
-            left = f"{made.unanswerable:,} of {wanted:,} unanswerable questions could be made"
-            show(
-                f"note: {left}: what is left of the library answers the others, or the judge gave no verdict",
-                file=sys.stderr,
-            )
-        print_table("Attempts", ["what came of it", "attempts"], [[name, f"{n:,}"] for name, n in made.fates.items()])
-
-    print_result(asdict(made), as_json, tell)
-    if made.questions < count:
-        raise typer.Exit(3)
+@data_app.command("make-qa", context_settings={"allow_extra_args": True, "ignore_unknown_options": True})
+def data_make_qa() -> None:
+    """Say where a chat model makes a legal benchmark from a corpus: in a checkout, `python -m benchmarks.make_qa`."""
+    raise UsageError(
+        "data make-qa: this runs from a checkout of agent-envs, with the same arguments: "
+        "python -m benchmarks.make_qa CORPUS --model MODEL --out FILE (docs/legal.md)"
+    )

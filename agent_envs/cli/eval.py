@@ -1,7 +1,6 @@
 """The verb `eval` evaluates an agent on an environment, a sweep, turn limits or a suite, and goes on with a stopped run."""
 
 import itertools
-import json
 import sys
 import time
 from collections.abc import Callable
@@ -13,7 +12,7 @@ import typer
 from agent_envs.base.errors import AgentEnvsError, UsageError
 from agent_envs.base.terminal import print_result, print_table, show
 from agent_envs.cli.interrupts import two_interrupts
-from agent_envs.cli.options import AgentArguments, Arguments, FeedbackArguments, Json, named_values
+from agent_envs.cli.options import AgentArguments, Arguments, FeedbackArguments, Json, json_or_text, named_values
 
 if TYPE_CHECKING:
     from agent_envs.evaluation.runs.evaluate import Result
@@ -76,6 +75,7 @@ def evaluate_agent(
     from agent_envs.evaluation.runs.evaluate import evaluate
     from agent_envs.evaluation.runs.evaluate import resume as go_on
     from agent_envs.evaluation.runs.run_folder import Settings
+    from agent_envs.evaluation.suites.plan import ceilings
 
     if "" not in sys.path:
         sys.path.insert(0, "")
@@ -99,6 +99,8 @@ def evaluate_agent(
     folder = out or _new_folder(f"{name}-{agent.partition('@')[0].replace(':', '.').replace('/', '.')}")
     title = f"{suite or env_id} {agent}{f' feedback={feedback}' if feedback else ''}"
     _tell_limits(turn_limits, chosen)
+    for note in ceilings(chosen):
+        show(f"note: {note}", file=sys.stderr)
     _finish(lambda progress: evaluate(chosen, settings, folder=folder, progress=progress), folder, title, as_json)
 
 
@@ -134,17 +136,10 @@ def _sweep(text: str) -> tuple[str, tuple[Any, ...]] | None:
     if not text:
         return None
     name, equals, values = text.partition("=")
-    found = tuple(_value(part) for part in values.split(",") if part)
+    found = tuple(json_or_text(part) for part in values.split(",") if part)
     if not equals or not name or not found:
         raise UsageError(f"--sweep {text}: write NAME=VALUE,VALUE,...")
     return name, found
-
-
-def _value(text: str) -> Any:
-    try:
-        return json.loads(text)
-    except ValueError:
-        return text
 
 
 def _turn_limits(text: str | None) -> tuple[int, ...]:

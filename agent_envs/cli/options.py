@@ -39,11 +39,16 @@ def named_values(pairs: list[str] | None, option: str) -> dict[str, Any]:
         name, equals, text = pair.partition("=")
         if not equals:
             raise UsageError(f"{option} {pair}: write NAME=VALUE")
-        try:
-            values[name] = json.loads(text)
-        except ValueError:
-            values[name] = text
+        values[name] = json_or_text(text)
     return values
+
+
+def json_or_text(text: str) -> Any:
+    """Return the value of a text that reads as JSON, else the text."""
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text
 
 
 def told_of_pack(target: Path, name: str) -> None:

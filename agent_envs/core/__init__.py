@@ -9,5 +9,6 @@ Modules, in reading order:
     builtin_agents: companions of a class: the oracle policy (solver), random policy (sampler), heuristic, labels, metrics.
     wrapper_stack: the environment at the core of a wrapper stack, and what its wrappers showed and used.
     conversation_view: all sides of a conversation, for the pages of finished runs.
+    pages: docstrings of classes that have a page in common.
     registry: the table of environment ids, registration with Gymnasium, vector environments, specs as JSON.
 """

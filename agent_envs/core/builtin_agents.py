@@ -1,4 +1,4 @@
-"""Companions are registered for an environment class by name: built-in agents, labels, metrics, first look, view, feedback."""
+"""Companions are registered for an environment class by name: built-in agents, and what tells of its tasks and episodes."""
 
 from collections.abc import Callable
 from importlib import import_module
@@ -9,7 +9,17 @@ import gymnasium as gym
 from agent_envs.base.errors import UsageError
 
 Companion = str | Callable[..., Any]
-KINDS = ("solver", "sampler", "heuristic", "labels", "metrics", "first_look", "conversation_view", "feedback")
+KINDS = (
+    "solver",
+    "sampler",
+    "heuristic",
+    "labels",
+    "metrics",
+    "first_look",
+    "conversation_view",
+    "feedback",
+    "out_of_reach",
+)
 _COMPANIONS: dict[tuple[str, str], Companion] = {}
 
 
@@ -26,6 +36,8 @@ def register_companions(env_class: str | type, **companions: Companion) -> None:
             those named `abstained` and `wrong` (0 or 1) are plotted over turn limits;
             `first_look(env) -> (message, ...)`, what a policy without a free turn is shown, see `wrappers/turns.py`;
             `conversation_view(env) -> ConversationView`, all sides of the episode as it stands, for the pages of finished runs;
+            `out_of_reach(env, split) -> {task id: reason}`, the tasks of a split that cannot succeed under the environment's
+            arguments; a reason completes "3 tasks ...", as "rest on a judge and nobody judges";
             `feedback(messages, mode, quality, rng) -> text`, a scripted feedback model that sees the conversation as the policy
             does, and nothing else: `mode` is `explore` or `exploit`, `quality` is `good`, `weak` or `misleading`.
     """

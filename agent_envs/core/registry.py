@@ -56,10 +56,12 @@ _TAU2 = {
     "agent": ("scripted", "heuristic"),
     "persona": ("task", "plain", "terse", "talkative", "impatient", "insistent", "piecemeal", "forgetful", "mistaken",
                 "typing"),
+    "plan": ("none", "oracle"),
     "difficulty": ("mixed", "easy", "medium", "hard"),
     "compat": ("tau2-1.0.1", "fixed"),
     "reward": ("official", "without_nl", "dense"),
 }  # fmt: skip
+_TAU2_OUTSIDE = {"tasks": ("official",), "guidelines": ("official",)}
 _GAME = {"reward": ("binary", "native", "format_penalty", "format_penalty_released"),
          "on_invalid": ("default", "end"), "prompt_role": ("system", "user")}  # fmt: skip
 _BABA_TASKS = (
@@ -165,21 +167,21 @@ TABLE: tuple[Row, ...] = (
         "agent_envs.envs.tau2.env:Tau2Retail",
         "Serve an online shop's customers by policy and tools, as tau2-bench's retail domain.",
         variants=_TAU2,
-        outside={"tasks": ("official",)},
+        outside=_TAU2_OUTSIDE,
     ),
     Row(
         "Tau2Airline",
         "agent_envs.envs.tau2.env:Tau2Airline",
         "Serve an airline's passengers by policy and tools, as tau2-bench's airline domain.",
         variants=_TAU2,
-        outside={"tasks": ("official",)},
+        outside=_TAU2_OUTSIDE,
     ),
     Row(
         "Tau2Telecom",
         "agent_envs.envs.tau2.env:Tau2Telecom",
         "Serve a mobile network's customers, who have tools too, as tau2-bench's telecom domain.",
         variants={**_TAU2, "side": ("agent", "user", "solo"), "difficulty": (*_TAU2["difficulty"], "starter")},
-        outside={"tasks": ("official",)},
+        outside={**_TAU2_OUTSIDE, "policy": ("workflow",)},
     ),
     Row(
         "BabyAI",

@@ -8,14 +8,14 @@ import json
 import os
 from collections.abc import Iterator
 from functools import lru_cache
-from hashlib import file_digest
 from pathlib import Path
 from typing import NamedTuple
 
 from agent_envs.base.cache_dir import cache_dir
 from agent_envs.base.errors import DataMissing, UsageError
+from agent_envs.base.serialization import sha256_file
 from agent_envs.datasets.corpora import FileCorpus, write_atomically
-from agent_envs.datasets.published import CORPORA, DATASETS, MIXTURES, PROBLEMS, DataSet, Published
+from agent_envs.datasets.published import CORPORA, DATASETS, MIXTURES, PROBLEMS, DataSet, ProblemSet, Published
 from agent_envs.datasets.readers import ENDINGS, Question, read_file
 from agent_envs.datasets.seeded import SPLITS
 
@@ -77,12 +77,6 @@ def record_sha256(path: Path, sha256: str) -> None:
     write_atomically(note, lambda file: file.write(content))
 
 
-def sha256_of(path: Path) -> str:
-    """Return the sha256 of a file's bytes."""
-    with path.open("rb") as file:
-        return file_digest(file, "sha256").hexdigest()
-
-
 def _check_recorded(path: Path, actual: str) -> None:
     expected = recorded_sha256(path)
     if expected is not None and actual != expected:
@@ -106,15 +100,22 @@ def _check_split(split: str) -> None:
         raise UsageError(f"split {split!r} is unknown; the splits are {', '.join(SPLITS)}")
 
 
-def _places(row: DataSet, split: str) -> Iterator[_Place]:
-    if folder := os.environ.get(DATA_FOLDER_VARIABLE):
+def _places(row: DataSet | ProblemSet, split: str) -> Iterator[_Place]:
+    """Yield where a split may lie: first the folder named by AGENT_ENVS_DATA, then the cache."""
+    files = [file for file in row.files if file.split == split]
+    folder = os.environ.get(DATA_FOLDER_VARIABLE)
+    if folder and isinstance(row, DataSet):
         data = Path(folder) / _SUBFOLDER
         yield _Place(data / split / f"{row.sample}.jsonl", None)
         if split == "train" and row.name in ("hotpotqa", "musique"):
             yield _Place(data / "train_gold_multihop.jsonl", "sample", row.sample)
-    for file in row.files:
-        if file.split == split:
-            yield _Place(download_path(row.name, file), file.format)
+    elif folder:
+        yield from (_Place(Path(folder) / row.name / file.path, file.format) for file in files)
+    yield from (_Place(download_path(row.name, file), file.format) for file in files)
+
+
+def _splits_here(row: DataSet | ProblemSet) -> tuple[str, ...]:
+    return tuple(split for split in SPLITS if any(place.path.is_file() for place in _places(row, split)))
 
 
 def _missing(what: str, looked: list[str], command: str) -> DataMissing:
@@ -163,8 +164,7 @@ def available_splits(name: str) -> tuple[str, ...]:
         return tuple(split for split in SPLITS if all(split in found for found in common))
     if _as_path(name, ENDINGS):
         return ("test",)
-    row = dataset(name)
-    return tuple(split for split in SPLITS if any(place.path.is_file() for place in _places(row, split)))
+    return _splits_here(dataset(name))
 
 
 def present_splits(name: str) -> tuple[str, ...]:
@@ -186,7 +186,7 @@ def present_splits(name: str) -> tuple[str, ...]:
 def _load(place: _Place, name: str, split: str, size: int, changed_ns: int) -> tuple[Question, ...]:
     """Read a split once for each path, size and time of change, which are arguments only to be part of the key."""
     if recorded_sha256(place.path) is not None:
-        _check_recorded(place.path, sha256_of(place.path))
+        _check_recorded(place.path, sha256_file(place.path))
     row = DATASETS.get(name)
     labels = (("domain", row.domain),) if row else ()
     title = row.name if row else place.path.stem
@@ -209,16 +209,9 @@ def load_questions(name: str, split: str) -> tuple[Question, ...]:
     return _load(place, name, split, state.st_size, state.st_mtime_ns)
 
 
-def _problem_places(name: str, split: str) -> list[Path]:
-    folder = os.environ.get(DATA_FOLDER_VARIABLE)
-    files = [file for file in PROBLEMS[name].files if file.split == split]
-    mine = [Path(folder) / name / file.path for file in files] if folder else []
-    return mine + [download_path(name, file) for file in files]
-
-
 def problem_splits(name: str) -> tuple[str, ...]:
     """Return the splits of a problem set that are on this machine."""
-    return tuple(split for split in SPLITS if any(path.is_file() for path in _problem_places(name, split)))
+    return _splits_here(PROBLEMS[name])
 
 
 def find_problems(name: str, split: str) -> Path:
@@ -235,10 +228,10 @@ def find_problems(name: str, split: str) -> Path:
     published = {file.split: file for file in PROBLEMS[name].files}
     if split not in published:
         raise UsageError(f"{name} has no split {split!r}; published: {', '.join(published)}")
-    places = _problem_places(name, split)
+    places = [place.path for place in _places(PROBLEMS[name], split)]
     for path in places:
         if path.is_file():
-            actual, expected = sha256_of(path), published[split].sha256
+            actual, expected = sha256_file(path), published[split].sha256
             if expected not in (None, actual):
                 raise UsageError(f"{path} is not the published file: sha256 {actual}, expected {expected}")
             return path

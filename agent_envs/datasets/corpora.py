@@ -17,6 +17,7 @@ import numpy.typing as npt
 from agent_envs.base.cache_dir import cache_dir
 from agent_envs.base.documents import Passage
 from agent_envs.base.errors import DataMissing, UsageError
+from agent_envs.base.process_cache import Uncopied
 
 Progress = Callable[[int, int], None]
 """Called with the bytes handled so far and their total, -1 where it is unknown."""
@@ -97,7 +98,7 @@ def _index(path: Path, progress: Progress | None) -> tuple[Offsets, str]:
     return _read_index(stem) or (offsets, digest)
 
 
-class FileCorpus:
+class FileCorpus(Uncopied):
     """The passages of a JSONL file, rows `{id, title, text}` or Search-R1's `{id, contents}` (quoted title, then text).
 
     Byte offsets and the digest (sha256 of the file's bytes) are kept in the cache folder, keyed by path, size and time
@@ -161,10 +162,6 @@ class FileCorpus:
             if self._rows is None:
                 self._rows = self._map()
         return self._rows[passage_id]
-
-    def __deepcopy__(self, memo: object) -> "FileCorpus":
-        """Corpora are never written, so a copy of an environment shares them."""
-        return self
 
     def _map(self) -> dict[str, int]:
         rows: dict[str, int] = {}

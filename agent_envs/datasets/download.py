@@ -1,19 +1,17 @@
-"""Downloads are resumable, bounded and held against a sha256. No other module knows pooch and huggingface_hub.
+"""Downloads are resumable, bounded and held against a sha256. No other module knows huggingface_hub.
 
 Plain addresses must be https, or http to this machine; redirects may only lead to https. No credentials are sent.
 """
 
 import gzip
-import logging
 import os
 import zlib
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO, Literal
 
 from agent_envs.base.cache_dir import cache_dir
-from agent_envs.base.errors import AgentEnvsError, EnvFault, MissingExtra, UsageError
+from agent_envs.base.errors import EnvFault, MissingExtra, UsageError
+from agent_envs.base.serialization import sha256_file
 from agent_envs.datasets.catalogue import (
     CORPORA,
     MIXTURES,
@@ -22,7 +20,6 @@ from agent_envs.datasets.catalogue import (
     download_path,
     record_sha256,
     recorded_sha256,
-    sha256_of,
 )
 from agent_envs.datasets.corpora import Progress, write_atomically
 from agent_envs.datasets.http_transfer import Transfer, check_url
@@ -31,16 +28,6 @@ from agent_envs.datasets.published import Published
 
 DEFAULT_MAX_BYTES = 2_000_000_000
 UNPACKED_MAX_BYTES = 40_000_000_000
-
-
-@contextmanager
-def _quiet(logger: logging.Logger) -> Iterator[None]:
-    level = logger.level
-    logger.setLevel(logging.WARNING)
-    try:
-        yield
-    finally:
-        logger.setLevel(level)
 
 
 def fetch_url(
@@ -65,29 +52,15 @@ def fetch_url(
     Raises:
         EnvFault: the transfer failed; where it is retryable, the same call resumes it.
         UsageError: an address of another kind.
-        MissingExtra: pooch is not installed.
     """
-    try:
-        import pooch
-    except ImportError:
-        raise MissingExtra("pooch", "data", "downloading data") from None
     check_url(url)
+    if target.is_file() and sha256 in (None, sha256_file(target)):
+        return target
     target.parent.mkdir(parents=True, exist_ok=True)
     part = target.with_name(target.name + ".part")
     transfer = Transfer(url=url, part=part, max_bytes=max_bytes, backoff_seconds=backoff_seconds, progress=progress)
-
-    def downloader(_url: str, output: str, _pooch: object) -> None:
-        transfer.run()
-        transfer.move(Path(output))
-
-    known = f"sha256:{sha256}" if sha256 else None
-    try:
-        with _quiet(pooch.get_logger()):
-            pooch.retrieve(url, known_hash=known, fname=target.name, path=target.parent, downloader=downloader)
-    except AgentEnvsError:
-        raise
-    except ValueError as error:
-        raise EnvFault(f"{url}: {error}", retryable=False) from None
+    transfer.run()
+    transfer.move(target, sha256)
     return target
 
 
@@ -121,7 +94,7 @@ def fetch_hub(
     except failures as error:
         gone = isinstance(error, EntryNotFoundError) and not isinstance(error, FileNotFoundError)
         raise EnvFault(f"{what}: {error}", retryable=not gone) from error
-    actual = sha256_of(path) if sha256 else sha256
+    actual = sha256_file(path) if sha256 else sha256
     if actual != sha256:
         path.unlink()
         raise EnvFault(f"{what}: sha256 {actual}, expected {sha256}; the file was removed", retryable=False)
@@ -132,7 +105,7 @@ def _fetch(name: str, file: Published, progress: Progress | None) -> Path:
     path = download_path(name, file)
     expected = file.sha256 or recorded_sha256(path)
     if path.is_file():
-        if expected is not None and sha256_of(path) == expected:
+        if expected is not None and sha256_file(path) == expected:
             return path
         path.unlink()
     if file.url:
@@ -140,7 +113,7 @@ def _fetch(name: str, file: Published, progress: Progress | None) -> Path:
     else:
         folder = path.parents[len(Path(file.path).parts) - 1]
         fetch_hub(file.repo, file.path, file.revision, folder, expected, file.max_bytes)
-    record_sha256(path, expected or sha256_of(path))
+    record_sha256(path, expected or sha256_file(path))
     return path
 
 
@@ -170,11 +143,11 @@ def _get_corpus(name: str, progress: Progress | None) -> Path:
     if file is None:
         raise UsageError(f"corpus {name!r} comes with the data folder that AGENT_ENVS_DATA names; it has no download")
     target = download_path(name, file).with_suffix("")
-    if target.is_file() and recorded_sha256(target) == sha256_of(target):
+    if target.is_file() and recorded_sha256(target) == sha256_file(target):
         return target
     packed = _fetch(name, file, progress)
     _unpack(packed, target, progress)
-    record_sha256(target, sha256_of(target))
+    record_sha256(target, sha256_file(target))
     packed.unlink()
     return target
 

@@ -8,10 +8,12 @@ answer depends on the numbers ("at most", "the maximum"), and rows that say a th
 contradict each other.
 """
 
+import json
 import re
 from collections.abc import Mapping
 from fractions import Fraction
 from functools import lru_cache
+from importlib.resources import files
 from itertools import combinations, product
 from math import prod
 from pathlib import Path
@@ -31,49 +33,14 @@ _UNSAFE = re.compile(
     r"\b[ap]\.?m\b|o'clock|degree|probability|chance|(?<![$\d,])\b(?:1[89]|20)\d\d\b(?!,)",
     re.IGNORECASE,
 )
-# What each word may stand for in a calculation. A row is left out if its calculation uses such a number at all.
-_IMPLIED = """
-2 two half halve halves halved twice double doubled doubling pair couple both twin second twins parents diameter
-2 perimeter grandparents quart biweekly fortnight weekend legs eyes hands
-3 three triple tripled thrice third yard triangle feet foot
-4 four quarter quadruple fourth quadrupled square gallon legs month season
-5 five fifth quintuple nickel weekday weekdays workday finger
-6 six sixth hexagon cube
-7 seven seventh week weekly
-8 eight eighth gallon octagon
-9 nine ninth
-10 ten tenth dime decade finger toe
-11 eleven
-12 twelve dozen year yearly annual annually foot feet inch inches noon month monthly
-13 thirteen
-14 fourteen fortnight
-15 fifteen
-16 sixteen pound ounce
-20 twenty score
-24 day daily
-25 quarter
-28 february month
-30 thirty month
-31 month january
-36 yard
-40 forty
-50 fifty
-52 year week weekly deck
-60 sixty minute hour second
-80 eighty
-90 ninety
-100 hundred cent penny century meter dollar
-365 year day
-1000 thousand kilogram kilometer gram meter kg km liter ton
-2000 ton pound
-"""
 
 
 def _implied() -> dict[str, frozenset[int]]:
+    """Return what each word may stand for in a calculation; a row whose calculation uses such a number is left out."""
+    numbers = json.loads(files(__package__).joinpath("gsm8k_implied_numbers.json").read_text("utf-8"))
     table: dict[str, set[int]] = {}
-    for line in _IMPLIED.strip().splitlines():
-        value, *words = line.split()
-        for word in words:
+    for value, words in numbers.items():
+        for word in words.split():
             table.setdefault(word, set()).add(int(value))
     return {word: frozenset(found) for word, found in table.items()}
 

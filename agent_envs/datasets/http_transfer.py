@@ -13,6 +13,7 @@ import httpx
 
 from agent_envs.base.errors import EnvFault, UsageError
 from agent_envs.base.jsonl_log import try_lock
+from agent_envs.base.serialization import sha256_file
 from agent_envs.datasets.corpora import Progress, write_atomically
 
 RETRIES = 5
@@ -63,9 +64,14 @@ class Transfer:
                 self.note.unlink(missing_ok=True)
             raise
 
-    def move(self, target: Path) -> None:
-        """Put the complete part in its place."""
+    def move(self, target: Path, sha256: str | None) -> None:
+        """Put the complete part in its place; one with another sha256 than the expected is removed."""
         try:
+            actual = sha256_file(self.part) if sha256 else sha256
+            if actual != sha256:
+                self.part.unlink()
+                self.note.unlink(missing_ok=True)
+                raise EnvFault(f"{self.url}: the file's hash is {actual}, expected sha256 {sha256}", retryable=False)
             os.replace(self.part, target)
         except FileNotFoundError:
             raise EnvFault(f"another process moved {self.part} away: run this again") from None

@@ -1,5 +1,6 @@
 """The catalogue is listed for `agent-envs data list` and `data path`, with what is on this machine."""
 
+from collections.abc import Callable
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -38,17 +39,11 @@ def data_rows() -> list[dict[str, str]]:
         published = _published(problems.files) or "from its authors only"
         rows.append(_row(name, problems.title, problems.domain, published, here, problems.licence, origin_of(problems)))
     for name, corpus in CORPORA.items():
-        try:
-            here = str(find_corpus(name))
-        except DataMissing:
-            here = "no"
+        here = _place(find_corpus, name)
         origin = _from((corpus.file,)) if corpus.file else "the data folder"
         rows.append(_row(name, corpus.title, "corpus", f"{corpus.passages:,} passages", here, corpus.licence, origin))
     for name, other in MANUAL_SOURCES.items():
-        try:
-            here = str(find_manual_source(name))
-        except DataMissing:
-            here = "no"
+        here = _place(find_manual_source, name)
         rows.append(_row(name, other.title, other.domain, other.published, here, other.licence, other.origin))
     return rows
 
@@ -89,6 +84,13 @@ def _count(name: str, split: str) -> str:
 
 def _here(name: str) -> str:
     return ", ".join(f"{split} {len(load_questions(name, split)):,}" for split in available_splits(name)) or "no"
+
+
+def _place(find: Callable[[str], Path], name: str) -> str:
+    try:
+        return str(find(name))
+    except DataMissing:
+        return "no"
 
 
 def _from(files: tuple[Published, ...]) -> str:

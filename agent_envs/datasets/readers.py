@@ -5,7 +5,7 @@ A bad row is an error that names the file, the line and the field. A further for
 """
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -45,8 +45,8 @@ class Reading(NamedTuple):
     skipped: int
 
 
-class _Draft(NamedTuple):
-    """A converted row before cleaning. An empty id asks for one made of data set, split and row number."""
+class Draft(NamedTuple):
+    """A converted row. An empty id asks for one made of data set, split and row number."""
 
     id: str
     text: str
@@ -55,56 +55,56 @@ class _Draft(NamedTuple):
     labels: Labels = ()
 
 
-def _flashrag(row: Row) -> _Draft:
+def _flashrag(row: Row) -> Draft:
     metadata = row.fields.get("metadata")
     labels = Row(row.where, metadata).labels("type", "level", "prop") if isinstance(metadata, Mapping) else ()
-    return _Draft(row.text("id"), row.text("question"), row.texts("golden_answers"), labels=labels)
+    return Draft(row.text("id"), row.text("question"), row.texts("golden_answers"), labels=labels)
 
 
-def _sample(row: Row) -> _Draft:
+def _sample(row: Row) -> Draft:
     support = row.texts("gold_ids") or row.texts("candidate_ids", needed=False)
     labels = row.labels("coverage", "type", "prop")
-    return _Draft(row.text("id"), row.text("question"), row.texts("golden_answers"), support, labels)
+    return Draft(row.text("id"), row.text("question"), row.texts("golden_answers"), support, labels)
 
 
-def _nq_open(row: Row) -> _Draft:
-    return _Draft("", row.text("question"), row.texts("answer"))
+def _nq_open(row: Row) -> Draft:
+    return Draft("", row.text("question"), row.texts("answer"))
 
 
-def _hotpotqa(row: Row) -> _Draft:
-    return _Draft(row.text("_id"), row.text("question"), [row.text("answer")], labels=row.labels("type", "level"))
+def _hotpotqa(row: Row) -> Draft:
+    return Draft(row.text("_id"), row.text("question"), [row.text("answer")], labels=row.labels("type", "level"))
 
 
-def _musique(row: Row) -> _Draft | None:
+def _musique(row: Row) -> Draft | None:
     if row.fields.get("answerable") is False:
         return None
     identity = row.text("id")
     hops = identity.partition("__")[0]
     answers = [row.text("answer"), *row.texts("answer_aliases", needed=False)]
     labels = (("type", hops),) if "hop" in hops else ()
-    return _Draft(identity, row.text("question"), answers, labels=labels)
+    return Draft(identity, row.text("question"), answers, labels=labels)
 
 
-def _triviaqa(row: Row) -> _Draft:
+def _triviaqa(row: Row) -> Draft:
     answer = row.inner("Answer")
     aliases = answer.texts("Aliases", needed=False) + answer.texts("NormalizedAliases", needed=False)
-    return _Draft(row.text("QuestionId"), row.text("Question"), [answer.text("Value"), *aliases])
+    return Draft(row.text("QuestionId"), row.text("Question"), [answer.text("Value"), *aliases])
 
 
-def _popqa(row: Row) -> _Draft:
+def _popqa(row: Row) -> Draft:
     try:
         answers = json.loads(row.text("possible_answers"))
     except (ValueError, RecursionError):
         raise row.fail("possible_answers", "a JSON list of texts") from None
     found = Row(row.where, {"possible_answers": answers}).texts("possible_answers")
-    return _Draft(row.text("id"), row.text("question"), found, labels=row.labels("prop"))
+    return Draft(row.text("id"), row.text("question"), found, labels=row.labels("prop"))
 
 
-def _bamboogle(row: Row) -> _Draft:
-    return _Draft("", row.text("Question"), [row.text("Answer")])
+def _bamboogle(row: Row) -> Draft:
+    return Draft("", row.text("Question"), [row.text("Answer")])
 
 
-def _verl(row: Row) -> _Draft:
+def _verl(row: Row) -> Draft:
     source = row.text("data_source")
     target = row.inner("reward_model").inner("ground_truth").texts("target")
     extra = row.inner("extra_info")
@@ -114,7 +114,7 @@ def _verl(row: Row) -> _Draft:
         last = messages[-1] if isinstance(messages, list) and messages else {}
         question = Row(row.where, last).text("content").rpartition("Question:")[2]
     identity = f"{source}_{extra.text('split')}_{extra.text('index')}"
-    return _Draft(identity, question, target, labels=(("source", source),))
+    return Draft(identity, question, target, labels=(("source", source),))
 
 
 def _parquet(path: Path) -> Iterator[Row]:
@@ -134,7 +134,7 @@ def _parquet(path: Path) -> Iterator[Row]:
 class _Format(NamedTuple):
     rows: Callable[[Path], Iterator[Row]]
     keys: tuple[str, ...]
-    convert: Callable[[Row], _Draft | None]
+    convert: Callable[[Row], Draft | None]
 
 
 # In the order in which they are tried on a file of unnamed format: the more telling keys first.
@@ -214,26 +214,38 @@ def read_file(
     name = format or _sniff(path)
     if name not in FORMATS:
         raise UsageError(f"format {name!r} is unknown; known formats: {', '.join(FORMATS)}")
+    rows = (row for row in FORMATS[name].rows(path) if not only or row.fields.get("dataset") == only)
+    return read_rows(rows, lambda row: _cleaned(row, FORMATS[name].convert(row)), name, dataset, split, labels)
+
+
+def _cleaned(row: Row, draft: Draft | None) -> Draft | None:
+    if draft is None:
+        return None
+    answers = list(dict.fromkeys(answer.strip() for answer in draft.answers if answer.strip()))
+    text = _unwrapped(draft.text.strip())
+    if not answers or not text:
+        raise UsageError(f"{row.where}: the row has no {'answer' if text else 'question'}")
+    return draft._replace(text=text, answers=answers)
+
+
+def read_rows(
+    rows: Iterable[Row], convert: Callable[[Row], Draft | None], format: str, dataset: str, split: str,
+    labels: Labels = (),
+) -> Reading:  # fmt: skip
+    """Return the questions of rows, each with an id of its own; rows that `convert` leaves out are counted."""
     questions: dict[str, Question] = {}
     skipped = 0
-    for number, row in enumerate(FORMATS[name].rows(path)):
-        if only and row.fields.get("dataset") != only:
-            continue
-        draft = FORMATS[name].convert(row)
+    for number, row in enumerate(rows):
+        draft = convert(row)
         if draft is None:
             skipped += 1
             continue
         identity = draft.id or f"{dataset}_{split}_{number}"
         if identity in questions:
             raise UsageError(f"{row.where}: the id {identity!r} stands on an earlier row, too")
-        answers = tuple(dict.fromkeys(answer.strip() for answer in draft.answers if answer.strip()))
-        text = _unwrapped(draft.text.strip())
-        if not answers or not text:
-            raise UsageError(f"{row.where}: the row has no {'answer' if text else 'question'}")
-        questions[identity] = Question(
-            identity, dataset, split, text, answers, tuple(draft.support), draft.labels + labels
-        )
-    return Reading(tuple(questions.values()), name, skipped)
+        answers, support = tuple(draft.answers), tuple(draft.support)
+        questions[identity] = Question(identity, dataset, split, draft.text, answers, support, draft.labels + labels)
+    return Reading(tuple(questions.values()), format, skipped)
 
 
 def read_questions(path: Path | str, format: str | None = None, *, dataset: str, split: str) -> tuple[Question, ...]:

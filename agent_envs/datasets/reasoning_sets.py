@@ -9,8 +9,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from agent_envs.base.errors import UsageError
-from agent_envs.datasets.readers import Question, Reading, file_rows
-from agent_envs.datasets.safe_rows import Labels, Row
+from agent_envs.datasets.readers import Draft, Reading, file_rows, read_rows
+from agent_envs.datasets.safe_rows import Row
 
 _ENCODED = re.compile(r"[A-Za-z0-9+/]{24,}={0,2}")
 _BOX = re.compile(r"\\(?:boxed|fbox)\s*")
@@ -37,20 +37,18 @@ def last_boxed(text: str) -> str | None:
     return None
 
 
-class _Draft:
-    """A converted row; an empty id asks for one made of name, split and row number."""
-
-    def __init__(self, text: str, answer: str, identity: str = "", labels: dict[str, str] | None = None) -> None:
-        self.text, self.answer, self.identity = text, answer, identity
-        self.labels: Labels = tuple((name, value) for name, value in (labels or {}).items() if value)
+def _draft(text: str, answer: str, identity: str = "", labels: dict[str, str] | None = None) -> Draft:
+    return Draft(
+        identity, text, [answer], labels=tuple((name, value) for name, value in (labels or {}).items() if value)
+    )
 
 
-def _gsm8k(row: Row) -> _Draft | None:
+def _gsm8k(row: Row) -> Draft | None:
     solution = row.text("answer")
     answer = solution.rpartition("####")[2].strip().replace(",", "")
     if "####" not in solution:
         raise row.fail("answer", "a solution that ends in #### and the answer")
-    return _Draft(row.text("question"), answer)
+    return _draft(row.text("question"), answer)
 
 
 def _boxed_answer(row: Row) -> str:
@@ -60,39 +58,39 @@ def _boxed_answer(row: Row) -> str:
     return last_boxed(answer) or answer.strip().strip("$").strip()
 
 
-def _math(row: Row) -> _Draft | None:
+def _math(row: Row) -> Draft | None:
     labels = {
         "subject": row.optional("subject") or row.optional("type"),
         "level": row.optional("level").removeprefix("Level").strip(),
     }
-    return _Draft(row.text("problem"), _boxed_answer(row), row.optional("unique_id"), labels)
+    return _draft(row.text("problem"), _boxed_answer(row), row.optional("unique_id"), labels)
 
 
-def _aime(row: Row) -> _Draft | None:
+def _aime(row: Row) -> Draft | None:
     answer = _boxed_answer(row)
     if not (answer.isascii() and answer.isdigit() and len(answer) <= 3):
         raise row.fail("answer", f"a whole number from 0 to 999, not {answer[:40]!r}")
-    return _Draft(row.optional("problem") or row.text("question"), str(int(answer)), row.optional("id"))
+    return _draft(row.optional("problem") or row.text("question"), str(int(answer)), row.optional("id"))
 
 
-def _webwalkerqa(row: Row) -> _Draft | None:
+def _webwalkerqa(row: Row) -> Draft | None:
     info = _lower(row.inner("info")) if "info" in row.fields else Row(row.where, {})
     names = {"subject": "domain", "level": "difficulty_level", "language": "lang", "type": "type"}
     labels = {label: info.optional(name) for label, name in names.items()}
     labels["language"] = labels["language"] or info.optional("language")
     labels["type"] = labels["type"] or info.optional("hop")
     labels["start"] = row.optional("root_url")
-    return _Draft(row.text("question"), row.text("answer"), labels=labels)
+    return _draft(row.text("question"), row.text("answer"), labels=labels)
 
 
-def _gaia(row: Row) -> _Draft | None:
+def _gaia(row: Row) -> Draft | None:
     answer = row.optional("final answer")
     if row.optional("file_name") or answer in ("", "?"):
         return None
-    return _Draft(row.text("question"), answer, row.text("task_id"), {"level": row.text("level")})
+    return _draft(row.text("question"), answer, row.text("task_id"), {"level": row.text("level")})
 
 
-def _hle(row: Row) -> _Draft | None:
+def _hle(row: Row) -> Draft | None:
     if row.fields.get("image"):
         return None
     labels = {
@@ -100,19 +98,19 @@ def _hle(row: Row) -> _Draft | None:
         "type": row.optional("answer_type"),
         "field": row.optional("raw_subject"),
     }
-    return _Draft(row.text("question"), row.text("answer"), row.text("id"), labels)
+    return _draft(row.text("question"), row.text("answer"), row.text("id"), labels)
 
 
-def _xbench(row: Row) -> _Draft | None:
+def _xbench(row: Row) -> Draft | None:
     question = row.text("prompt")
     if _ENCODED.fullmatch(question):
         raise UsageError(
             f"{row.where}: field 'prompt' is still encoded; decode the file with its authors' own code first"
         )
-    return _Draft(question, row.text("answer"), row.text("id"))
+    return _draft(question, row.text("answer"), row.text("id"))
 
 
-_CONVERT: dict[str, Callable[[Row], _Draft | None]] = {
+_CONVERT: dict[str, Callable[[Row], Draft | None]] = {
     "gsm8k": _gsm8k,
     "math500": _math,
     "math": _math,
@@ -146,18 +144,7 @@ def read_reasoning(path: Path, name: str, split: str) -> Reading:
     """
     if name not in _CONVERT:
         raise UsageError(f"set {name!r} is unknown; known: {', '.join(REASONING_SETS)}")
-    questions: dict[str, Question] = {}
-    skipped = 0
-    for number, plain in enumerate(file_rows(path)):
-        row = _lower(plain)
-        draft = _CONVERT[name](row)
-        if draft is None:
-            skipped += 1
-            continue
-        identity = draft.identity or f"{name}_{split}_{number}"
-        if identity in questions:
-            raise UsageError(f"{row.where}: the id {identity!r} stands on an earlier row, too")
-        questions[identity] = Question(identity, name, split, draft.text, (draft.answer,), (), draft.labels)
-    if not questions:
-        raise UsageError(f"{path}: no question of {name} that text alone can ask ({skipped} left out)")
-    return Reading(tuple(questions.values()), name, skipped)
+    reading = read_rows(map(_lower, file_rows(path)), _CONVERT[name], name, name, split)
+    if not reading.questions:
+        raise UsageError(f"{path}: no question of {name} that text alone can ask ({reading.skipped} left out)")
+    return reading

@@ -17,10 +17,11 @@ import random
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from operator import index as plain_int
-from typing import Any, Generic, Protocol, SupportsIndex, TypeVar
+from typing import Generic, Protocol, SupportsIndex, TypeVar
 from zlib import crc32
 
 from agent_envs.base.arguments import display_value
+from agent_envs.base.process_cache import Uncopied
 
 SPLITS = ("train", "dev", "test")
 _MOST_DIGITS = 18  # of a number in an id
@@ -44,7 +45,7 @@ def in_split(split: str, text: str) -> bool:
     return crc32(text.encode()) % len(SPLITS) == SPLITS.index(split)
 
 
-class SeededSource(Generic[Made]):
+class SeededSource(Uncopied, Generic[Made]):
     """Tasks made from seeds, with random access by index or by id. Nothing of a source is written after its making.
 
     Attributes:
@@ -109,10 +110,6 @@ class SeededSource(Generic[Made]):
         head, *numbers = task_id.rsplit("-", count)
         digits = all(text.isascii() and text.isdigit() and len(text) <= _MOST_DIGITS for text in numbers)
         return tuple(map(int, numbers)) if digits and head == f"{self.name}-{split}" else ()
-
-    def __deepcopy__(self, memo: Any) -> "SeededSource[Made]":
-        """Nothing of it is ever written, so a copy of an environment shares it."""
-        return self
 
 
 class SeededWorlds(SeededSource[Made]):

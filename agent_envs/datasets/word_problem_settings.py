@@ -1,291 +1,56 @@
 """The settings of the generated word problems hold what there is to count, and the sentences that change it.
 
-A text holds `{n}` and `{m}` for its numbers (`{n}` first), `{who}` and `{other}` for the two people and `{then}` for a
-connecting word. No text writes a number or hides one ("half", "a dozen"): `test_word_problems.py` holds them to that.
+The sentences are data, in `word_problem_wordings.json`. A text holds `{n}` and `{m}` for its numbers (`{n}` first), `{who}`
+and `{other}` for the two people and `{then}` for a connecting word. No text writes a number or hides one ("half", "a
+dozen"): `test_word_problems.py` holds them to that.
 """
 
-from agent_envs.datasets.word_problem_forms import setting
+import json
+from dataclasses import dataclass
+from importlib.resources import files
+from typing import Any
 
-_ORCHARD = setting(
-    "orchard",
-    {
-        "apples": "How many apples does {who} have in the end?",
-        "crates": "How many crates of apples does {who} have in the end?",
-        "stall": "How many apples does each stall get?",
-    },
-    ("", "apples", "=", "{who} starts the day with {n} apples."),
-    ("", "apples", "*", "{who} has {n} baskets with {m} apples in each and no other apples."),
-    ("", "apples", "+", "{who} picks {n} red apples and {m} green apples and has no other apples."),
-    ("apples", "apples", "+", "{then}, {who} picks {n} more apples."),
-    ("apples", "apples", "+*", "{then}, {n} helpers bring {who} {m} apples each."),
-    ("apples", "apples", "-", "{then}, {n} of the apples turn out to be bruised and are thrown away."),
-    ("apples", "apples", "-*", "{then}, {who} gives {n} neighbours {m} apples each."),
-    ("apples", "apples", "+q*", "{then}, {other} gives {who} {n} times as many apples as {who} has at that moment."),
-    ("apples", "crates", "/", "{then}, {who} packs all the apples into crates of {n} apples each."),
-    ("apples", "stall", "/", "{then}, {who} hands out all the apples evenly to {n} stalls."),
-    (
-        "apples",
-        "cash",
-        "*",
-        "{then}, {who} sells all the apples at ${n} each and puts the money into an empty cash box.",
-    ),
-    ("crates", "crates", "+", "{then}, a truck brings {who} {n} more crates of apples."),
-    ("crates", "crates", "-", "{then}, {who} lends {n} of the crates, with their apples, to {other}."),
-    (
-        "crates",
-        "cash",
-        "*",
-        "{then}, {who} sells all the crates at ${n} each and puts the money into an empty cash box.",
-    ),
-)
-_BAKERY = setting(
-    "bakery",
-    {
-        "rolls": "How many rolls are in the bakery in the end?",
-        "bags": "How many bags of rolls are in the bakery in the end?",
-    },
-    ("", "rolls", "=", "At opening time there are {n} rolls in {who}'s bakery."),
-    ("", "rolls", "*", "{who}'s bakery opens with {n} trays of {m} rolls each and no other rolls."),
-    ("rolls", "rolls", "+*", "{then}, {who} bakes {n} trays of {m} rolls each."),
-    ("rolls", "rolls", "+", "{then}, {other} brings {n} rolls from another bakery."),
-    ("rolls", "rolls", "-*", "{then}, {n} customers buy {m} rolls each."),
-    ("rolls", "rolls", "-", "{then}, a hotel fetches {n} of the rolls."),
-    ("rolls", "rolls", "-", "{then}, {who} donates {n} of the rolls to a kitchen for the poor."),
-    ("rolls", "bags", "/", "{then}, {who} puts all the rolls that are there into bags of {n} rolls."),
-    (
-        "rolls",
-        "cash",
-        "*",
-        "{then}, all the rolls that are there are sold at ${n} each, and an empty cash box takes the money.",
-    ),
-    ("bags", "bags", "-", "{then}, {n} of the bags are delivered to a school."),
-    ("bags", "bags", "+", "{then}, {other} returns {n} bags of rolls that nobody wanted."),
-    ("bags", "cash", "*", "{then}, all the bags are sold at ${n} a bag, and the money goes into an empty cash box."),
-)
-_LIBRARY = setting(
-    "library",
-    {
-        "books": "How many books does the library have in the end?",
-        "shelves": "How many shelves are full of books in the end?",
-        "branch": "How many books does each branch receive?",
-        "gap": "How many books can still be added to the building?",
-    },
-    ("", "books", "=", "A library owns {n} books."),
-    ("", "books", "+", "A new library opens with {n} novels and {m} picture books and nothing else."),
-    ("", "books", "-", "A library ordered {n} books for its opening, but {m} of them never arrived."),
-    ("books", "books", "+", "{then}, {who} donates {n} books to the library."),
-    ("books", "books", "+*", "{then}, {n} schools send the library {m} books each."),
-    ("books", "books", "-", "{then}, water damages {n} of the library's books, and they are removed."),
-    ("books", "books", "-*", "{then}, the library gives {n} hospitals {m} books each."),
-    (
-        "books",
-        "books",
-        "+q*",
-        "{then}, the library takes over another library that has {n} times as many books as it has.",
-    ),
-    ("books", "shelves", "/", "{then}, {who} puts all the library's books on shelves, {n} books on each shelf."),
-    ("books", "branch", "/", "{then}, the library closes and all its books go in equal parts to {n} branches."),
-    ("books", "gap", "n-", "{then}, all its books move into an empty building that has room for {n} books."),
-    ("shelves", "shelves", "+", "{then}, {other} fills {n} more shelves with borrowed books."),
-    ("shelves", "shelves", "-", "{then}, {n} of the full shelves are emptied."),
-)
-_TRIP = setting(
-    "trip",
-    {
-        "km": "How many kilometres long is the whole trip?",
-        "litres": "How many litres of fuel does the bus need in all?",
-        "cost": "How many dollars does the trip cost in all?",
-        "fare": "How many dollars does each of the passengers pay?",
-        "days": "How many days does the trip take?",
-    },
-    ("", "km", "=", "{who} plans a bus trip of {n} kilometres."),
-    ("", "km", "*", "{who} plans a bus trip of {n} stages of {m} kilometres each."),
-    ("", "km", "+", "{who} plans a bus trip of {n} kilometres out and {m} kilometres back by another road."),
-    ("km", "km", "+", "{then}, {who} adds a detour of {n} kilometres."),
-    ("km", "km", "+*", "{then}, {who} adds {n} side trips of {m} kilometres each."),
-    ("km", "km", "-", "{then}, {other} finds a short cut that makes the trip {n} kilometres shorter."),
-    ("km", "km", "-*", "{then}, {other} cancels {n} stops, and each makes the trip {m} kilometres shorter."),
-    ("km", "litres", "/", "The bus drives {n} kilometres per litre of fuel."),
-    ("km", "days", "/", "The bus drives {n} kilometres on each day of the trip."),
-    ("litres", "litres", "+", "On top of that, heating the bus takes {n} litres of fuel during the trip."),
-    ("litres", "litres", "+*", "On top of that, the bus uses {n} litres of fuel at each of {m} long stops."),
-    ("litres", "cost", "*", "Each litre of fuel costs ${n}, and so far fuel is the only cost."),
-    ("km", "cost", "*", "The bus company asks for ${n} per kilometre, and so far that is the only cost."),
-    ("cost", "cost", "+", "The driver is paid another ${n}."),
-    ("cost", "cost", "+*", "To this come {n} hotel rooms at ${m} each."),
-    ("cost", "cost", "-", "A coupon lowers the whole cost by ${n}."),
-    ("cost", "fare", "/", "The whole cost is shared equally by {n} passengers."),
-)
-_WORK = setting(
-    "work",
-    {
-        "hours": "How many hours does {who} work in all?",
-        "pay": "How many dollars does {who} have from this work in the end?",
-        "account": "How many dollars are put into each of the accounts?",
-    },
-    ("", "hours", "=", "{who} works {n} hours at a workshop."),
-    ("", "hours", "*", "{who} works at a workshop for {n} weeks, {m} hours in each week."),
-    ("", "hours", "+", "{who} works at a workshop for {n} hours in spring and {m} hours in summer."),
-    ("hours", "hours", "+", "{then}, {who} works {n} hours of overtime."),
-    ("hours", "hours", "+*", "{then}, {who} works {n} more shifts of {m} hours each."),
-    ("hours", "hours", "-", "{then}, {n} of these hours are cancelled, so that {who} does not work them."),
-    ("hours", "hours", "+q*", "{then}, {who} works another {n} times the hours worked up to that point."),
-    ("hours", "pay", "*", "For every hour of work {who} is paid ${n}."),
-    ("pay", "pay", "-", "{then}, {who} pays ${n} of this pay as tax."),
-    ("pay", "pay", "+", "{then}, the workshop adds a bonus of ${n} to this pay."),
-    ("pay", "pay", "-*", "{then}, {who} spends part of this pay on {n} tools at ${m} each."),
-    ("pay", "pay", "+*", "{then}, {n} customers add a tip of ${m} each to this pay."),
-    ("pay", "account", "/", "{then}, {who} divides the money equally among {n} empty accounts."),
-)
-_SAVINGS = setting(
-    "savings",
-    {
-        "saved": "How many dollars has {who} saved in the end?",
-        "missing": "How many dollars does {who} still need?",
-        "pieces": "How many bottles of paint can {who} buy?",
-        "coins": "How many tokens does {who} have in the end?",
-    },
-    ("", "saved", "=", "{who} has ${n} in savings."),
-    ("", "saved", "*", "{who} has saved ${n} a month for {m} months and has no other savings."),
-    ("", "saved", "-", "{who} had savings of ${n}, but spent ${m} of them on a bicycle."),
-    ("saved", "saved", "+", "{then}, {other} gives {who} ${n} to add to the savings."),
-    ("saved", "saved", "+*", "{then}, {who} saves ${n} a week for {m} weeks."),
-    ("saved", "saved", "-", "{then}, {who} spends ${n} of the savings on a gift."),
-    ("saved", "saved", "-*", "{then}, {who} takes {n} music lessons at ${m} each and pays them from the savings."),
-    ("saved", "saved", "+q*", "{then}, an aunt adds {n} times the amount that {who} has saved by that moment."),
-    ("saved", "missing", "n-", "{who} wants to buy a boat that costs ${n} with these savings."),
-    ("saved", "pieces", "/", "{then}, {who} spends all the savings on bottles of paint at ${n} a bottle."),
-    ("saved", "coins", "*", "At a fair, every dollar buys {n} tokens, and {who} changes all the savings into tokens."),
-    ("coins", "coins", "-", "{then}, {who} loses {n} of the tokens at a game."),
-    ("coins", "coins", "+", "{then}, {who} wins {n} more tokens."),
-    ("coins", "coins", "-*", "{then}, {who} uses {n} tokens for each of {m} rides."),
-)
-_WATER = setting(
-    "water",
-    {
-        "litres": "How many litres of water are in the tank in the end?",
-        "room": "How many more litres fit into that tank?",
-        "cans": "How many cans does {who} fill?",
-        "minutes": "How many minutes does it take until the tank is empty?",
-    },
-    ("", "litres", "=", "{who}'s tank holds {n} litres of water in the morning."),
-    ("", "litres", "*", "{who} pours {n} barrels of {m} litres of water each into an empty tank."),
-    ("", "litres", "-", "{who} pours {n} litres of water into an empty tank, but {m} litres leak out."),
-    ("litres", "litres", "+", "{then}, rain adds {n} litres of water to the tank."),
-    ("litres", "litres", "+*", "{then}, a pump adds {n} litres of water a minute to the tank for {m} minutes."),
-    ("litres", "litres", "-", "{then}, {other} takes {n} litres of water out of the tank."),
-    ("litres", "litres", "-*", "{then}, {who} waters {n} rows of trees with {m} litres from the tank for each row."),
-    ("litres", "litres", "+q*", "{then}, {n} other tanks, each with as much water as this tank, are emptied into it."),
-    ("litres", "room", "n-", "{then}, all the water is moved to an empty tank that holds up to {n} litres."),
-    ("litres", "cans", "/", "{then}, {who} fills all the water in the tank into cans of {n} litres each."),
-    ("litres", "minutes", "/", "{then}, a valve is opened, and {n} litres flow out of the tank each minute."),
-)
-_FACTORY = setting(
-    "factory",
-    {
-        "bolts": "How many bolts does the factory have in the end?",
-        "boxes": "How many boxes of bolts does the factory have in the end?",
-        "pallets": "How many pallets of boxes does the factory have in the end?",
-    },
-    ("", "bolts", "=", "A factory has {n} bolts in stock."),
-    ("", "bolts", "*", "A factory that has no bolts in stock makes {n} bolts an hour for {m} hours."),
-    (
-        "",
-        "bolts",
-        "-",
-        "A factory that has no bolts in stock makes {n} bolts, but {m} of them fail a test and are melted.",
-    ),
-    ("bolts", "bolts", "+", "{then}, the factory makes {n} more bolts."),
-    ("bolts", "bolts", "+*", "{then}, {n} machines make {m} bolts each for the factory's stock."),
-    ("bolts", "bolts", "-", "{then}, {who} orders {n} of the bolts, and they are sent off."),
-    ("bolts", "bolts", "-*", "{then}, the factory uses {n} bolts for each of {m} engines."),
-    ("bolts", "boxes", "/", "{then}, all the bolts are packed into boxes of {n} bolts each."),
-    ("boxes", "boxes", "+", "{then}, {n} boxes of bolts come back from {other}'s shop."),
-    ("boxes", "boxes", "-", "{then}, {who} buys {n} of the boxes and takes them away."),
-    ("boxes", "pallets", "/", "{then}, all the boxes are stacked on pallets, {n} boxes on each pallet."),
-    ("boxes", "cash", "*", "{then}, all the boxes are sold at ${n} each, and the money fills an empty cash box."),
-    ("pallets", "pallets", "+", "{then}, {n} pallets that are loaded in the same way arrive."),
-    ("pallets", "cash", "*", "{then}, all the pallets are sold at ${n} each, and the money fills an empty cash box."),
-)
-_READING = setting(
-    "reading",
-    {
-        "pages": "How many pages does {who} have left to read?",
-        "days": "How many days does {who} need to read them all?",
-        "words": "How many words does {who} have left to read?",
-        "reader": "How many pages does each of the readers get?",
-    },
-    ("", "pages", "=", "{who} has to read {n} pages."),
-    ("", "pages", "*", "{who} has to read {n} reports of {m} pages each."),
-    ("", "pages", "-", "{who} has to read a file of {n} pages and has already read {m} of them."),
-    ("pages", "pages", "+", "{then}, {other} sends {n} more pages that {who} has to read."),
-    ("pages", "pages", "+*", "{then}, {n} letters of {m} pages each arrive that {who} has to read, too."),
-    ("pages", "pages", "-", "{then}, {who} reads {n} of the pages."),
-    ("pages", "pages", "-*", "{then}, {who} reads {n} of the pages a day for {m} days."),
-    ("pages", "days", "/", "From now on, {who} reads {n} of the remaining pages each day."),
-    ("pages", "words", "*", "Each of the remaining pages has {n} words."),
-    ("pages", "reader", "/", "{then}, the remaining pages are divided equally among {n} readers."),
-    ("words", "words", "-", "{then}, {who} reads {n} of these words before lunch."),
-    ("words", "words", "-*", "{then}, {who} reads {n} of these words an hour for {m} hours."),
-    ("words", "words", "+", "{then}, {other} sends a text of {n} words that {who} has to read as well."),
-)
-_KITCHEN = setting(
-    "kitchen",
-    {
-        "grams": "How many grams of flour are in the bin in the end?",
-        "loaves": "How many loaves are there in the end?",
-        "slices": "How many slices of bread are there in the end?",
-        "plate": "How many slices of bread are on each plate?",
-    },
-    ("", "grams", "=", "The flour bin in {who}'s kitchen holds {n} grams of flour."),
-    ("", "grams", "*", "{who} empties {n} sacks of {m} grams of flour each into a clean bin."),
-    ("", "grams", "+", "{who} mixes {n} grams of wheat flour and {m} grams of rye flour in a clean flour bin."),
-    ("grams", "grams", "+", "{then}, {other} pours {n} grams of flour into the bin."),
-    ("grams", "grams", "-", "{then}, {who} takes {n} grams of flour out of the bin for a sauce."),
-    ("grams", "grams", "-*", "{then}, {who} bakes {n} cakes, each with {m} grams of flour from the bin."),
-    ("grams", "grams", "+*", "{then}, {n} neighbours each pour {m} grams of flour into the bin."),
-    ("grams", "loaves", "/", "{then}, {who} bakes all the flour in the bin into loaves, with {n} grams for each loaf."),
-    ("loaves", "loaves", "+", "{then}, {other} brings {n} loaves that look the same."),
-    ("loaves", "loaves", "-", "{then}, {who} gives away {n} of the loaves."),
-    ("loaves", "slices", "*", "{then}, every loaf is cut into {n} slices of bread."),
-    ("loaves", "cash", "*", "{then}, all the loaves are sold at ${n} each, and the money goes into an empty cash box."),
-    ("slices", "slices", "-", "{then}, guests eat {n} slices of bread."),
-    ("slices", "slices", "-*", "{then}, {n} children eat {m} slices of bread each."),
-    ("slices", "plate", "/", "{then}, all the slices of bread are put on {n} plates, equally many on each."),
-)
-_MUSEUM = setting(
-    "museum",
-    {
-        "visitors": "How many visitors does the museum count in the end?",
-        "groups": "How many groups of visitors are there?",
-    },
-    ("", "visitors", "=", "A museum counts {n} visitors on Monday."),
-    ("", "visitors", "+", "A museum counts {n} adults and {m} children as its visitors on Monday."),
-    ("", "visitors", "*", "On Monday, {n} buses bring {m} visitors each to a museum, and nobody else comes."),
-    ("visitors", "visitors", "+", "{then}, {n} more visitors arrive and are counted as well."),
-    (
-        "visitors",
-        "visitors",
-        "+*",
-        "{then}, {n} school classes of {m} pupils each arrive and are counted as visitors, too.",
-    ),
-    (
-        "visitors",
-        "visitors",
-        "-",
-        "{then}, {who} finds that {n} of those counted were staff, and takes them off the count.",
-    ),
-    (
-        "visitors",
-        "visitors",
-        "+q*",
-        "{then}, {n} times as many visitors as were counted so far arrive and are counted.",
-    ),
-    ("visitors", "groups", "/", "All the visitors that were counted are led through the halls in groups of {n}."),
-    ("visitors", "cash", "*", "Each of the counted visitors pays ${n}, and all of it goes into an empty cash box."),
-    ("groups", "cash", "*", "Each group pays ${n} for its guide, and all of it goes into an empty cash box."),
-)
 
-SETTINGS = (
-    _ORCHARD, _BAKERY, _LIBRARY, _TRIP, _WORK, _SAVINGS, _WATER, _FACTORY, _READING, _KITCHEN, _MUSEUM,
-)  # fmt: skip
+@dataclass(frozen=True, slots=True)
+class Form:
+    """One sentence and what it does to the running quantity `q`.
+
+    Attributes:
+        source: the quantity before the sentence; empty for an opening sentence.
+        target: the quantity after it.
+        op: a key of `word_problems.STEPS_OF`.
+        text: the sentence.
+    """
+
+    source: str
+    target: str
+    op: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """A small world: opening sentences, sentences between its quantities, and a question for each quantity."""
+
+    name: str
+    openings: tuple[Form, ...]
+    forms: tuple[Form, ...]
+    questions: dict[str, str]
+
+
+def _setting(name: str, row: dict[str, Any], cash_box: dict[str, Any]) -> Setting:
+    """Return a setting; one with a cash box gets the sentences about it, too."""
+    forms, questions = [Form(*form) for form in row["forms"]], row["questions"]
+    if any(form.target == "cash" for form in forms):
+        forms += [Form(*form) for form in cash_box["forms"]]
+        questions = questions | cash_box["questions"]
+    openings = tuple(form for form in forms if not form.source)
+    return Setting(name, openings, tuple(form for form in forms if form.source), questions)
+
+
+def _settings() -> tuple[Setting, ...]:
+    table = json.loads(files(__package__).joinpath("word_problem_wordings.json").read_text("utf-8"))
+    return tuple(_setting(name, row, table["cash box"]) for name, row in table["settings"].items())
+
+
+SETTINGS = _settings()

@@ -8,8 +8,7 @@ import random
 from collections import defaultdict
 from dataclasses import dataclass
 
-from agent_envs.datasets.word_problem_forms import Form, Setting
-from agent_envs.datasets.word_problem_settings import SETTINGS
+from agent_envs.datasets.word_problem_settings import SETTINGS, Form, Setting
 
 RESULT_LIMIT = 10**15
 """No result reaches this, so that each is exact as a 64-bit float too."""

@@ -22,6 +22,7 @@ from typing import Any, Literal
 
 from agent_envs.base.errors import EnvFault, UsageError
 from agent_envs.base.jsonl_log import Journal, read_journal, read_places, read_row
+from agent_envs.base.process_cache import Uncopied
 from agent_envs.base.serialization import canonical_json, digest, state_type
 
 Backend = Callable[[Any, float], Any]
@@ -41,7 +42,7 @@ class CallSite:
     ordinal: int = 0
 
 
-class Recording:
+class Recording(Uncopied):
     """What outside services answered: one file for all ports of a run, safe to use from many threads."""
 
     def __init__(self, path: Path, mode: Literal["record", "replay"]) -> None:
@@ -110,10 +111,6 @@ class Recording:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
         """Close it."""
         self.close()
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> "Recording":
-        """Return the recording itself: it stands for one open file."""
-        return self
 
 
 def asks_anew(recording: Recording | None) -> bool:

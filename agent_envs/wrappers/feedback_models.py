@@ -12,7 +12,7 @@ import gymnasium as gym
 
 from agent_envs.base.errors import EnvFault, UsageError
 from agent_envs.base.messages import Message
-from agent_envs.base.process_cache import SharedCache, shared
+from agent_envs.base.process_cache import SharedCache, Uncopied, shared
 from agent_envs.base.serialization import digest
 from agent_envs.core.builtin_agents import companion
 from agent_envs.core.trajectory import Header
@@ -121,7 +121,7 @@ class ScriptedFeedback:
         return text, {}
 
 
-class ChatFeedback:
+class ChatFeedback(Uncopied):
     """A chat model under the two templates. It is shown the conversation and the instructions, and nothing else."""
 
     def __init__(
@@ -140,10 +140,6 @@ class ChatFeedback:
         self._model, self._texts, self._wait = MeteredChat(model, limits), templates, wait
         self._port: tuple[Recording | None, Charged | None, ChatPort] | None = None
         self._known: SharedCache[Given] = OrderedDict()
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> "ChatFeedback":
-        """Return the voice itself: it holds no state of an episode."""
-        return self
 
     def speak(self, moment: Moment) -> Given:
         """Return the model's message; an empty one is asked for once more."""

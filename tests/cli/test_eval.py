@@ -137,3 +137,14 @@ def test_two_writers_of_one_run_are_kept_apart(run, agents):
         code, out, err = run(*command)
         assert code == 2 and out == "" and "another process" in err
     assert run(*command)[0] == 0
+
+
+@pytest.mark.data
+def test_retail_without_a_judge_has_a_ceiling(run, tmp_path):
+    """And the command says so on the standard error, however the result is told."""
+    command = ("eval", "Tau2Retail", "--agent", "solver", "--arg", "tasks=official", "--split", "test20")
+    code, out, err = run(*command, "--out", tmp_path / "run", "--json")
+    line = "note: Tau2Retail-v0: 8 of 23 tasks rest on a judge and nobody judges: the ceiling is 65.2 %"
+    assert code == 0 and line in err and "ceiling" not in out
+    more = ("--arg", "reward=without_nl", "--out", tmp_path / "other")
+    assert "ceiling" not in run(*command, *more)[2]

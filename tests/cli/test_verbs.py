@@ -54,7 +54,7 @@ def test_the_first_help_gives_an_example(run):
     assert all(verb in out for verb in ("list", "show", "play", "check", "eval", "data"))
 
 
-HEAVY = ("torch", "transformers", "pydantic", "jinja2", "bm25s", "httpx", "pooch", "huggingface_hub", "pyarrow")
+HEAVY = ("torch", "transformers", "pydantic", "jinja2", "bm25s", "httpx", "huggingface_hub", "pyarrow")
 
 
 def test_help_is_light():

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from agent_envs.base.errors import DataMissing, UsageError
+from agent_envs.base.serialization import sha256_file
 from agent_envs.datasets.catalogue import (
     CORPORA,
     DATASETS,
@@ -20,7 +21,6 @@ from agent_envs.datasets.catalogue import (
     load_questions,
     record_sha256,
     recorded_sha256,
-    sha256_of,
 )
 from agent_envs.datasets.readers import FORMATS
 
@@ -157,7 +157,7 @@ def test_unknown_names_and_splits(data: Path) -> None:
 def test_a_recorded_digest_guards_every_read(data: Path) -> None:
     path = put(published("nq", "dev"), "1")
     assert recorded_sha256(path) is None
-    record_sha256(path, sha256_of(path))
+    record_sha256(path, sha256_file(path))
     assert len(load_questions("nq", "dev")) == 1
     put(path, "2")
     with pytest.raises(UsageError, match=r"changed since its download: sha256 \w{64}, recorded \w{64}"):

@@ -252,9 +252,6 @@ def test_two_processes_do_not_write_one_part(server: Server, tmp_path: Path) -> 
 
 
 def test_missing_extras_name_the_pip_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "pooch", None)
-    with pytest.raises(MissingExtra, match=r'needs pooch: pip install "agent-envs\[data\]"'):
-        fetch_url("https://example.org/x", tmp_path / "x")
     monkeypatch.setitem(sys.modules, "huggingface_hub", None)
     with pytest.raises(MissingExtra, match=r'needs huggingface_hub: pip install "agent-envs\[data\]"'):
         fetch_hub("a/b", "c", "main", tmp_path)

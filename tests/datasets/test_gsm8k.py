@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from agent_envs.base.errors import DataMissing, UsageError
+from agent_envs.base.serialization import sha256_file
 from agent_envs.datasets.calculation_trees import Chain, parse, render, values
 from agent_envs.datasets.catalogue import (
     PROBLEMS,
@@ -17,7 +18,6 @@ from agent_envs.datasets.catalogue import (
     find_problems,
     problem_splits,
     record_sha256,
-    sha256_of,
 )
 from agent_envs.datasets.gsm8k import load_gsm8k, rescale, traceable
 from agent_envs.datasets.listing import data_paths, data_rows
@@ -184,7 +184,7 @@ def test_where_it_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     cached = download_path("gsm8k", PROBLEMS["gsm8k"].files[1])
     cached.parent.mkdir(parents=True)
     cached.write_bytes(source.read_bytes())
-    record_sha256(cached, sha256_of(cached))
+    record_sha256(cached, sha256_file(cached))
     monkeypatch.setenv("AGENT_ENVS_DATA", str(tmp_path / "empty"))
     assert find_problems("gsm8k", "test") == cached and problem_splits("gsm8k") == ("test",)
     assert len(load_gsm8k("test")) == 142

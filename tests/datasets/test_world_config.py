@@ -22,7 +22,7 @@ from agent_envs.datasets.world import WorldConfig, build_world
     ],
 )  # fmt: skip
 def test_a_bad_knob_is_named(argument: str, value: Any) -> None:
-    with pytest.raises(UsageError, match=f"{argument}=.*(use|add)"):
+    with pytest.raises(UsageError, match=f"{argument}=.*(use|add|give)"):
         WorldConfig(**{argument: value})
 
 

@@ -25,6 +25,8 @@ BESIDE = {
     "vocabulary": lambda value: {"world": {"vocabulary": value, "short": value == "closed"}},
     "goal": lambda value: {"goal": value, "max_turns": 60} if value == "full" else {"goal": value},
     "agent": lambda value: {"side": "user", "agent": value},
+    "policy": lambda value: {"tasks": "official", "policy": value},
+    "guidelines": lambda value: {"tasks": "official", "side": "user", "guidelines": value},
     "user": lambda value: {"user": value} if value != "replay" else {"user": value, "tasks": "builtin"},
 }
 # Of games, whose episodes are long, some variants are kept as digests too: the defaults and the rewards stand there whole.

@@ -42,4 +42,4 @@ def test_earl_finds_a_better_algorithm_than_it_imitated(tmp_path):
     assert result["accuracy"] == 1.0, result
     assert result["comparisons"] <= 4.84 and result["swaps"] <= 1.92, result
     assert result["after"]["tools/compare"] < result["before"]["tools/compare"] - 0.1
-    assert (tmp_path / "run" / "trees" / "sort-4-ascending.svg").exists()
+    assert (tmp_path / "run" / "trees" / "sort-4-ascending.json").exists()

@@ -18,6 +18,10 @@ from agent_envs.services.recording import (
     read_answers,
 )
 
+TOO_DEEP: list[object] = []
+for _ in range(100_000):
+    TOO_DEEP = [TOO_DEEP]
+
 
 class Counter:
     """A service that answers with the number of the call."""
@@ -297,10 +301,7 @@ def test_any_sequence_ends_in_the_answer_or_a_fault_in_time(plan, deadline_secon
         time.now += share * seconds
         if kind in ("heals", "stays"):
             raise EnvFault(kind, kind == "heals", asked)
-        deep = []
-        for _ in range(100_000 if kind == "too deep" else 0):
-            deep = [deep]
-        return {"answer": "fine", "too large": "x" * 200, "too deep": deep}[kind]
+        return {"answer": "fine", "too large": "x" * 200, "too deep": TOO_DEEP}[kind]
 
     limits = {"deadline_seconds": deadline_seconds, "attempt_seconds": attempt_seconds, "max_bytes": 100}
     port = ExternalPort("user", service, wait=time.wait, clock=time, **limits)

@@ -1,7 +1,7 @@
 """A tiny policy for an environment: what the tests of sampling and of the algorithms play with."""
 
 import json
-from functools import lru_cache
+from functools import cache
 
 from trainers.contracts import Sampling
 from trainers.engine_policy import EnginePolicy
@@ -21,7 +21,7 @@ WORLD = {
 SEARCH = {"top_k": 1, "max_generations": 3, "world": WORLD}
 
 
-@lru_cache(maxsize=16)
+@cache
 def chat_for(name, arguments="{}"):
     """Return the tokens of an environment's conversations."""
     return ChatTokenizer(environment_tokenizer(name, plays=12, **json.loads(arguments)).tokenizer, "chatml")

@@ -36,13 +36,13 @@ def test_a_finished_run_says_so_and_is_not_played_again(finished, tmp_path):
 def test_further_tests_are_measured_at_the_end_and_the_test_itself_once(tmp_path, monkeypatch):
     import trainers.examining as module
 
-    asked, honest = [], module.measure
+    asked, honest = [], module.measure_all
 
-    def measured(policy, spec, split, count, key):
-        asked.append((json.loads(spec)["kwargs"].get("size"), split))
-        return honest(policy, spec, split, count, key)
+    def measured(policy, specs, split, count, key):
+        asked.extend((json.loads(spec)["kwargs"].get("size"), split) for _, spec in specs)
+        return honest(policy, specs, split, count, key)
 
-    monkeypatch.setattr(module, "measure", measured)
+    monkeypatch.setattr(module, "measure_all", measured)
     tests = {"same": {}, "longer": {"size": 3}, "seen": {"split": "train"}}
     words = ["--env.tests", json.dumps(tests), "--evaluation.every", "0"]
     result = run(tmp_path / "tests", *words, steps=1)

@@ -1,14 +1,18 @@
 """Tables of sweeps as the papers print them: sets, averages, what is left out; from made-up results, and from a real run."""
 
 import json
+import os
+from pathlib import Path
 
 import pytest
 
 from tests.trainers.test_sweeps import result_of
 from trainers import sweeps
 from trainers.command_line import parse
-from trainers.sweeps import Cell, Layout, read_sweep, run_sweep, table_of
-from trainers.veg import VEGSettings
+from trainers.grpo import GRPOSettings
+from trainers.sft import SFTSettings
+from trainers.sweeps import Cell, Layout, read_layout, read_sweep, run_sweep, table_of
+from trainers.veg import TESTS, VEGSettings
 
 
 def told_of(out, name):
@@ -56,19 +60,154 @@ def test_table_3_has_the_papers_sets_and_averages(tmp_path):
     assert rows["3B, 0.1, with feedback"][0] == "5.0% [5.0%, 5.0%]" and "micro average" in notes[0]
 
 
-@pytest.mark.parametrize("name", ["table2", "table4"])
+def domains(success, tasks, fed):
+    """Return what a run on three domains tells: each, and all pooled."""
+    kinds = {f"Tau2{name}": summary(success * place, tasks * place, fed) for place, name in enumerate(DOMAINS, 1)}
+    right = sum(row["success"] * row["tasks"] for row in kinds.values())
+    return {**summary(right / (6 * tasks), 6 * tasks, fed), "kinds": kinds}
+
+
+DOMAINS = ("Airline", "Retail", "Telecom")
+TAU2 = {
+    "table2": [
+        f"{model}, {method}" for model in ("Qwen3-4B-Instruct", "Qwen3-4B-Thinking") for method in ("GRPO", "VEG")
+    ],
+    "table4": ["None (GRPO)", "Qwen3-32B", "Claude Sonnet 4"],
+}
+
+
+@pytest.mark.parametrize("name", TAU2)
 def test_tables_2_and_4_have_averages_over_domains(name, tmp_path):
-    head, rows, notes = told_of(tmp_path / "out", name)
-    assert head == ["method", "Retail", "Airline", "Telecom", "Avg. (micro)", "Avg. (macro)"]
-    labels = ["GRPO", "VEG"] if name == "table2" else ["None (GRPO)", "Qwen3-32B", "Claude Sonnet 4"]
-    assert list(rows) == [f"{label}, {way}" for label in labels for way in ("with feedback", "without")]
-    for number, row in enumerate(rows.values()):
-        cells = [3 * (number // 2) + place for place in (1, 2, 3)]
-        rates = [5 * cell + number % 2 for cell in cells]  # per cent, of ten tasks times the cell's number
-        micro = sum(cell * rate for cell, rate in zip(cells, rates, strict=True)) / sum(cells)
-        assert shares(row) == [*rates, pytest.approx(micro, abs=0.051), sum(rates) / 3]
+    common, cells = read_sweep("veg", name)
+    for number, cell in enumerate(cells, 1):
+        _, folder = parse(VEGSettings, [*common, *cell.options, "--out", str(tmp_path / cell.folder)], program="veg")
+        ways = {way: domains(number / 20, 10, way == "after_with_feedback") for way in TESTS.values()}
+        chosen = {"split": "pooled_train80", "step": 10 * number}
+        (folder / "result.json").write_text(json.dumps({**result_of(0.5), **ways, "chosen": chosen}))
+    text = run_sweep("veg", name, ["--out", str(tmp_path)])
+    head, _, *rows = (
+        [part.strip() for part in line.strip("|").split("|")] for line in text.split("\n\n")[0].splitlines()
+    )
+    assert head == ["method", *(f"Tau2{domain}" for domain in DOMAINS), "Avg. (micro)", "Avg. (macro)"]
+    assert [row[0] for row in rows] == [f"{row}, {way}" for row in TAU2[name] for way in ("with feedback", "without")]
+    for number, row in enumerate(rows):
+        rate = 5 * (number // 2 + 1)  # per cent of the first domain, which has a sixth of the tasks
+        micro = rate * (1 + 4 + 9) / 6
+        assert shares(row[1:]) == pytest.approx([rate, 2 * rate, 3 * rate, micro, 2 * rate], abs=0.051)
+        assert "[" in row[4] and "[" not in row[5]  # what is pooled has an interval
+    for number, row in enumerate(TAU2[name], 1):
+        assert f"\n{row}: the weights of step {10 * number}, the best on the split pooled_train80" in text
     told = run_sweep("veg", name, ["--help"])
-    assert all(note.strip() in told for note in notes) and ("Validator" in told) == (name == "table2")
+    assert ("Validator" in told) == (name == "table2")
+
+
+@pytest.mark.parametrize("name", TAU2)
+def test_tables_2_and_4_pool_the_domains_and_name_a_judge(name, tmp_path):
+    common, cells = read_sweep("veg", name)
+    for cell in cells:
+        words = [*common, *cell.options, "--out", str(tmp_path / cell.folder)]
+        env = parse(VEGSettings, words, program="veg")[0].env
+        assert list(json.loads(env.mixture)) == ["Tau2Airline", "Tau2Retail", "Tau2Telecom"]
+        assert json.loads(env.arguments)["judge"].startswith("anthropic:")
+        assert (env.train_split, env.eval_split, env.test_split) == (
+            "pooled_train80",
+            "pooled_train80",
+            "pooled_test20",
+        )
+    for note in read_layout("veg", name).notes:
+        assert "agent-envs eval Tau2Retail" not in note or "--arg judge=anthropic:" in note
+
+
+TRAINED = {
+    "SFT": ("sft", "direct"), "R1-base": ("grpo", 0), "R1-instruct": ("grpo", 0), "Rejection Sampling": ("sft", "rejection"),
+    "GRPO": ("grpo", 4), "GRPO (Our repl.)": ("grpo", 1), "Ours": ("veg", 1),
+}  # fmt: skip
+KINDS = {"sft": SFTSettings, "grpo": GRPOSettings, "veg": VEGSettings}
+SETS = ["nq", "triviaqa", "popqa", "hotpotqa", "2wiki", "musique", "bamboogle"]
+
+
+def test_table_1_has_every_row_that_is_trained(tmp_path):
+    """Seven runs a size, each by its own trainer and settings, tested on the seven sets; VEG also without feedback."""
+    common, cells = read_sweep("veg", "table1")
+    rows = {f"Qwen2.5-{size}-Instruct, {method}": method for size in ("3B", "7B") for method in TRAINED}
+    assert [cell.row for cell in cells] == list(rows) and len({cell.folder for cell in cells}) == 14
+    for cell in cells:
+        program, how = TRAINED[rows[cell.row]]
+        words = [*common, *cell.options, "--out", str(tmp_path / cell.folder)]
+        settings, _ = parse(KINDS[cell.program], words, program=cell.program)
+        model = cell.row.split(",")[0].removesuffix("-Instruct" if rows[cell.row] == "R1-base" else "")
+        assert cell.program == program and settings.model.name == f"Qwen/{model}"
+        arguments, tests = json.loads(settings.env.arguments), json.loads(settings.env.tests)
+        assert arguments["tasks"] == "nq+hotpotqa" and not settings.evaluation.keep_best
+        assert sorted(name for name in tests if "without" not in name) == sorted(SETS)
+        assert (len(tests) == 14) == (program == "veg")
+        assert settings.data == how if program == "sft" else arguments["max_searches"] == how
+        assert arguments["max_generations"] == arguments["max_searches"] + 1
+
+
+def test_table_1_is_printed_with_both_averages(tmp_path):
+    common, cells = read_sweep("veg", "table1")
+    for number, cell in enumerate(cells, 1):
+        words = [*common, *cell.options, "--out", str(tmp_path / cell.folder)]
+        settings, folder = parse(KINDS[cell.program], words, program=cell.program)
+        tests = {
+            test: summary(number / 20, 2048, cell.program == "veg" and "without" not in test)
+            for test in json.loads(settings.env.tests)
+        }
+        (folder / "result.json").write_text(json.dumps({**result_of(0.5), "tests": tests}))
+    text = run_sweep("veg", "table1", ["--out", str(tmp_path)])
+    table = text.split("\n\n")[0].splitlines()
+    assert table[0].endswith("| Avg. (micro) | Avg. (macro) |") and len(table) == 2 + 2 * 8
+    names = [line.split("|")[1].strip() for line in table[2:]]
+    assert names[6:8] == ["Qwen2.5-3B-Instruct, Ours, with feedback", "Qwen2.5-3B-Instruct, Ours, without feedback"]
+    assert "(trainers.sft): --preset sft-direct" in run_sweep("veg", "table1", ["--help"])
+
+
+def published(table):
+    path = Path(os.environ["AGENT_ENVS_DATA"]) / "published" / "published.json"
+    return next(row for row in json.loads(path.read_text())["tables"] if row["id"] == table)
+
+
+@pytest.mark.data
+def test_table_1_has_the_rows_and_columns_of_the_published_one():
+    table = published("veg_t1")
+    trained = {
+        f"{row['base_model']}, {row['method']}" for row in table["rows"] if row["group"].startswith(("trained", "VEG"))
+    }
+    assert {cell.row for cell in read_sweep("veg", "table1")[1]} == trained
+    layout = read_layout("veg", "table1")
+    assert [column.lower() for column, _ in layout.sets.values()] == [name.lower() for name in table["columns"][:-1]]
+    assert {column.lower(): count for column, count in layout.sets.values()} == {
+        name.lower(): count for name, count in table["average"]["weights"].items()
+    }
+    left_out = {row["method"] for row in table["rows"]} - {row.split(", ")[1] for row in trained}
+    assert all(method in layout.notes[0] for method in left_out)
+    assert all(f"{row['printed']:.3f}"[1:] in layout.notes[1] for row in table["average"]["mismatch"])
+
+
+@pytest.mark.data
+def test_tables_2_and_4_have_the_published_rows_and_say_where_an_average_does_not_follow():
+    table = published("veg_t2")
+    trained = {f"{row['base_model']}, {row['method']}" for row in table["rows"] if row["group"] in ("trained", "VEG")}
+    assert {row.replace("VEG", "Ours") for row in TAU2["table2"]} == trained
+    notes = " ".join(read_layout("veg", "table2").notes)
+    for row in table["average"]["mismatch"]:
+        solved = {row: value for row, value in next(one for one in table["rows"] if one["base_model"] in row["row"]
+                                                    and one["method"] == "Ours")["values"].items()}  # fmt: skip
+        counts = [round(solved[name] * size) for name, size in (("Retail", 28), ("Airline", 7), ("Telecom", 21))]
+        assert f"({'+'.join(map(str, counts))})/56 = {sum(counts) / 56:.3f}".replace("0.", ".") in notes
+        assert f"{row['printed']:.3f}"[1:] in notes
+    assert [row["method"] for row in published("veg_t4")["rows"]] == TAU2["table4"]
+
+
+@pytest.mark.data
+def test_table_3_has_the_published_rows_and_says_where_an_average_does_not_follow():
+    table = published("veg_t3")
+    rows = [f"{row['base_model'][8:10]}, {row['method'].split()[0]}" for row in table["rows"]]
+    assert [cell.row for cell in read_sweep("veg", "table3")[1]] == rows
+    (odd,) = table["average"]["mismatch"]
+    note = read_layout("veg", "table3").notes[0]
+    assert f"{odd['weighted']:.4f}"[1:] in note and f"{odd['printed']:.3f}"[1:] in note
 
 
 SMALL_VEG = """options = [

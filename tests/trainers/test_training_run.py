@@ -124,7 +124,7 @@ def test_the_best_is_chosen_on_the_evaluation_split(tmp_path, monkeypatch):
     import trainers.examining as module
 
     asked = []
-    honest = module.measure
+    honest = module.measure_all
 
     def measured(policy, spec, split, count, key):
         found = honest(policy, spec, split, count, key)
@@ -133,8 +133,9 @@ def test_the_best_is_chosen_on_the_evaluation_split(tmp_path, monkeypatch):
         rate = type(found.rate)(liked, liked, liked, 8, 8, 8)
         return type(found)(rate, found.successes, found.clusters, found.means, found.faults)
 
-    monkeypatch.setattr(module, "measure", measured)
-    run(tmp_path / "best", "--evaluation.keep-best")
+    monkeypatch.setattr(module, "measure_all", measured)
+    result = run(tmp_path / "best", "--evaluation.keep-best")
+    assert result["chosen"] == {"split": "dev", "step": 2}
     best = load_file(next((tmp_path / "best" / "checkpoints").glob("best-00000002")) / "weights.safetensors")
     final = load_file(tmp_path / "best" / "model" / "model.safetensors")
     last = load_file(tmp_path / "best" / "checkpoints" / "step-00000004" / "weights.safetensors")
@@ -255,7 +256,7 @@ def test_lora_trains_an_adapter_alone_and_its_run_goes_on(whole, tmp_path):
     [
         (["--model.lora-rank", "4"], "tiny models are trained whole"),
         (["--env.test-split", "exam"], "has no split 'exam'"),
-        (["--env.arguments", "[1]"], "a JSON object of arguments is needed"),
+        (["--env.arguments", "[1]"], "a JSON object is needed"),
         (["--env.arguments", "{"], "is no JSON"),
         (["--env.tests", "[1]"], "env.tests='[1]': a JSON object"),
         (["--env.tests", '{"one": 1}'], "env.tests: one='1': a JSON object"),

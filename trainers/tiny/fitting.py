@@ -3,9 +3,10 @@
 import json
 import re
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from types import MappingProxyType
 from typing import Any
 
 import gymnasium as gym
@@ -48,6 +49,7 @@ def environment_tokenizer(
     tags_apart: bool = False,
     numerals: str = "auto",
     stacks: Sequence[Sequence[WrapperRow]] = ((),),
+    others: Mapping[str, Mapping[str, Any]] = MappingProxyType({}),
     **arguments: Any,
 ) -> ChosenTokenizer:
     """Return a tokenizer for an environment, from what its solver and its random agent see and say on training tasks.
@@ -63,13 +65,16 @@ def environment_tokenizer(
         numerals: "words" or "digits", whatever held-out tasks bring: names of theirs that no training task had make "auto"
             spell numbers, too.
         stacks: of wrappers, which the tasks are played in by turns, so that their words are known.
+        others: further environments that it is for, with their arguments, by id.
         arguments: of the environment.
     """
-    env = gym.make(full_id(env_id), **arguments)
-    told = stage_lines(f"tokenizer for {env_id}")
-    played_in = [wrapped(gym.make(full_id(env_id), **arguments), rows) for rows in stacks]
-    solved, strayed = _training_plays(played_in, plays, told)
-    held_out = [_play(env, "solver", _held_out(env), task) for task in range(min(plays, 64))]
+    told = stage_lines(f"tokenizer for {' and '.join((env_id, *others))}")
+    given = {env_id: arguments, **others}
+    envs = [gym.make(full_id(name), **own) for name, own in given.items()]
+    played_in = [[wrapped(gym.make(full_id(name), **own), rows) for rows in stacks] for name, own in given.items()]
+    parts = [_training_plays(stacked, plays, told) for stacked in played_in]
+    solved, strayed = ([play for part in parts for play in part[place]] for place in (0, 1))
+    held_out = [_play(env, "solver", _held_out(env), task) for env in envs for task in range(min(plays, 64))]
     texts = dict.fromkeys(text for trajectory in (*solved, *strayed) for text in texts_of(trajectory))
     fresh = [text for trajectory in held_out for text in texts_of(trajectory)]
     coverage: dict[str, float] = {}
@@ -78,8 +83,9 @@ def environment_tokenizer(
         base = word_tokenizer(texts, digits=kind == "digits")
         coverage[kind] = _coverage(base, fresh)
         if kind == numerals or (numerals == "auto" and coverage[kind] >= least):
-            constant = _constant_texts(base, solved[:256])
-            phrases = (*(without_tags(constant, _opening_tags(env)) if tags_apart else constant), *_schemas(env))
+            constant = [text for part in parts for text in _constant_texts(base, part[0][:256])]
+            tags = [tag for env in envs for tag in _opening_tags(env)] if tags_apart else []
+            phrases = (*without_tags(constant, tags), *(schema for env in envs for schema in _schemas(env)))
             tokenizer = word_tokenizer(texts, phrases=phrases, digits=kind == "digits")
             told(f"vocabulary, {kind}", 1.0)
             return ChosenTokenizer(tokenizer, kind, coverage, phrases)

@@ -20,8 +20,10 @@ from dataclasses import asdict, dataclass
 from functools import cache, lru_cache
 from typing import Any
 
+from agent_envs.base.arguments import choice, flag, portion, whole_number, whole_numbers
 from agent_envs.base.documents import MemoryCorpus
 from agent_envs.base.errors import UsageError
+from agent_envs.base.process_cache import Uncopied
 from agent_envs.base.serialization import canonical_json
 from agent_envs.datasets.seeded import SPLITS
 from agent_envs.datasets.world.facts import FIRST_YEAR, LAST_YEAR, TRADES, Facts
@@ -85,20 +87,14 @@ class WorldConfig:
         _check_subset("kinds", self.kinds, KINDS)
         object.__setattr__(self, "hops", tuple(sorted(set(self.hops))))
         object.__setattr__(self, "kinds", tuple(sorted(set(self.kinds))))
-        for name, low, high in (("passages", 40, 500), ("questions_per_world", 1, 512)):
-            value = getattr(self, name)
-            if type(value) is not int or not low <= value <= high:
-                raise UsageError(f"WorldConfig: {name}={value!r} is not possible; use an int from {low} to {high}")
+        whole_numbers(
+            "WorldConfig", passages=(self.passages, 40, 500), questions_per_world=(self.questions_per_world, 1, 512)
+        )
         for name in ("distractors", "unanswerable"):
-            value = getattr(self, name)
-            if type(value) not in (int, float) or not 0 <= value <= 1:
-                raise UsageError(f"WorldConfig: {name}={value!r} is not possible; use a number from 0 to 1")
-            object.__setattr__(self, name, float(value))
+            object.__setattr__(self, name, portion("WorldConfig", name, getattr(self, name)))
         for name in ("paraphrase", "short"):
-            if type(getattr(self, name)) is not bool:
-                raise UsageError(f"WorldConfig: {name}={getattr(self, name)!r} is not possible; use True or False")
-        if self.vocabulary not in VOCABULARIES:
-            raise UsageError(f"WorldConfig: vocabulary={self.vocabulary!r} is unknown; use 'open' or 'closed'")
+            flag("WorldConfig", name, getattr(self, name))
+        choice("WorldConfig", "vocabulary", self.vocabulary, VOCABULARIES)
         if self.kinds == ("comparison",) and not {2, 4} & set(self.hops):
             raise UsageError(f"WorldConfig: hops={self.hops} leaves no comparison; add 2 or 4, or kind 'bridge'")
         if self.unanswerable and "bridge" not in self.kinds:
@@ -115,16 +111,12 @@ def _check_subset(name: str, value: Any, allowed: tuple[Any, ...]) -> None:
 
 
 @dataclass(frozen=True)
-class World:
+class World(Uncopied):
     """A built world: the text that seeded it, its passages, and its questions with pairwise different texts."""
 
     seed: str
     corpus: MemoryCorpus
     questions: tuple[WorldQuestion, ...]
-
-    def __deepcopy__(self, memo: object) -> "World":
-        """Worlds are never written, so a copy of an environment shares them."""
-        return self
 
 
 @dataclass(frozen=True)
@@ -146,10 +138,8 @@ def tell_world(config: WorldConfig, split: str, index: int) -> ToldWorld:
     Raises:
         UsageError: the split is unknown or the index is not an int >= 0.
     """
-    if split not in SPLITS:
-        raise UsageError(f"build_world: split={split!r} is unknown; use 'train', 'dev' or 'test'")
-    if type(index) is not int or index < 0:
-        raise UsageError(f"build_world: index={index!r} is not possible; use an int >= 0")
+    choice("build_world", "split", split, SPLITS)
+    whole_number("build_world", "index", index, 0)
     seed = f"world:v0:{canonical_json(asdict(config))}:{split}:{index}"
     rng = random.Random(seed)
     facts = Facts(rng, Namer(rng, config.vocabulary == "closed", config.distractors), config.passages, config.short)

@@ -1,48 +1,27 @@
-"""Names for a fictional world are coined from syllables without end, or combined from a fixed closed list."""
+"""Names for a fictional world are coined from syllables without end, or combined from a closed list (both in `names.json`)."""
 
+import json
 import random
+from importlib.resources import files
 from itertools import product
+from typing import Any
 
-_ONSETS = "b br d dr f fl g gr h j k kl l m n p pr r s sk st t th tr v vr w z".split()
-_OPEN = tuple(onset + vowel for onset, vowel in product(_ONSETS, "a e i o u ae ei ia".split()))
-_SHUT = tuple(
-    onset + vowel + coda for onset, vowel, coda in product(_ONSETS, "aeiou", "l ld m n nd r rn s sk th x".split())
-)
+_PARTS: dict[str, Any] = json.loads(files(__package__).joinpath("names.json").read_text("utf-8"))
 
+
+def _joined(*parts: str) -> tuple[str, ...]:
+    return tuple(map("".join, product(*(part.split() for part in parts))))
+
+
+_OPEN = _joined(_PARTS["onsets"], _PARTS["open vowels"])
+_SHUT = _joined(_PARTS["onsets"], _PARTS["shut vowels"], _PARTS["codas"])
 # Two parts of fixed length each, so that no closed name lies inside another one.
-GIVEN = tuple(
-    map("".join, product("Al Be Ca Do El Fa Gi Ho".split(), "bert dina lric mara nora rian tilo vena".split()))
-)
-SURNAMES = tuple(
-    map("".join, product("Ash Bor Cro Del Fen Hal Kes Mor Tav".split(), "ber den kin low man rick sel ton vik".split()))
-)
-CITIES = tuple(
-    map(
-        "".join,
-        product(
-            "Ar Bel Cor Dun Es Gal Il Kar Lor Nor Ost Vel".split(),
-            "bury dale gard holm ima mere ona port stad thal uma wick".split(),
-        ),
-    )
-)
-ADJECTIVES = (
-    "amber ancient bitter blue broken burning crimson distant endless fading forgotten frozen gentle gilded golden "
-    "hidden hollow iron ivory lonely lost narrow pale patient quiet restless scarlet secret silent silver sleeping "
-    "solemn stolen tender velvet wandering"
-).split()
-NOUNS = (
-    "anchor bell bridge candle canyon cathedral clock compass crown door empire feather ferry flame forest fountain "
-    "garden gate harbour horizon island kingdom ladder lantern letter lighthouse map mirror mountain orchard palace "
-    "pearl pilgrim river rose sail shadow shore snow sparrow storm summer thunder tower valley window winter wolf"
-).split()
-COMPANY_SUFFIXES = {
-    "publishing house": ("Press", "Books", "Publishing"),
-    "record label": ("Records", "Music", "Sound"),
-    "trading company": ("Mills", "Motors", "Steel", "Shipping", "Textiles"),
-}
-UNIVERSITY_SUFFIXES = ("University", "College", "Academy", "Institute")
-MUSEUM_SUFFIXES = ("Museum", "Gallery", "Collection")
-REGION_SUFFIXES = ("Vale", "Coast", "Highlands", "Plains", "Marches", "Lowlands", "Peninsula", "Hills")
+GIVEN, SURNAMES, CITIES = (_joined(*_PARTS[kind]) for kind in ("given names", "surnames", "cities"))
+ADJECTIVES, NOUNS = (_PARTS[kind].split() for kind in ("adjectives", "nouns"))
+COMPANY_SUFFIXES: dict[str, list[str]] = _PARTS["suffixes"]["company"]
+UNIVERSITY_SUFFIXES: list[str] = _PARTS["suffixes"]["university"]
+MUSEUM_SUFFIXES: list[str] = _PARTS["suffixes"]["museum"]
+REGION_SUFFIXES: list[str] = _PARTS["suffixes"]["region"]
 
 
 def name_words() -> list[str]:

@@ -4,6 +4,7 @@ The global state is (history, active environment, latent state). The history is 
 the policy wrote, and what expanded actions appended (`observation` = desc(action) + result). It is kept as turns.
 """
 
+import inspect
 from dataclasses import dataclass, replace
 from operator import index
 from typing import Any
@@ -159,28 +160,55 @@ class ExpandedActionEnv(TurnEnv):
         environment = self._named[state.active]
         observation, latent, left = environment.step(state.latent, chosen.name)
         if not left:
-            shown = (_appended(chosen.desc + observation, "environment"),)
-            return Outcome(replace(state, latent=latent), None, shown)
+            messages = (_appended(chosen.desc + observation, "environment"),)
+            return Outcome(replace(state, latent=latent), None, messages)
         content = observation.strip().lstrip(":=>").strip()
         trace = environment.trace((*state.latent.keyed, chosen.name))
         result = ToolResult("call_0", environment.name, content, isinstance(observation, Refusal), trace)
-        shown = (_appended(chosen.desc + observation, "tool"),)
+        messages = (_appended(chosen.desc + observation, "tool"),)
         events = (f"{environment.name}: {content}",) if result.error else ()
-        return Outcome(replace(state, active=LANGUAGE, latent=Latent(latent.world)), None, shown, (result,), events)
+        return Outcome(replace(state, active=LANGUAGE, latent=Latent(latent.world)), None, messages, (result,), events)
 
     def _refused(self, state: ExpandedState, why: str) -> Outcome:
-        told = f"\n[{why}]\n"
+        explanation = f"\n[{why}]\n"
         if self.problem.described:
             names = [self.expanded_actions[number].name for number in self.legal_actions()]
             free = "text, " if state.active == LANGUAGE else ""
-            told = f"\n[{why}; legal now: {free}{' '.join(names)}]\n"
-        return Outcome(state, Malformed(why), (_appended(told, "environment"),), events=(f"illegal action: {why}",))
+            explanation = f"\n[{why}; legal now: {free}{' '.join(names)}]\n"
+        return Outcome(
+            state, Malformed(why), (_appended(explanation, "environment"),), events=(f"illegal action: {why}",)
+        )
 
     def _extras(self, episode: Episode) -> dict[str, Any]:
         mask = np.zeros(len(self.expanded_actions), dtype=bool)
         if not episode.over:
             mask[list(self.legal_actions())] = True
         return {"active": episode.state.active, "action_mask": mask}
+
+
+def expanded_twin(text: Any, base: type[ExpandedActionEnv], max_actions: int) -> type[ExpandedActionEnv]:
+    """Return the class NAMEExpA, which plays the tasks of a class NAME of text environments with expanded actions.
+
+    Its constructor is that of NAME, but for `max_actions` in the place of `max_generations`. Its docstring is the summary.
+
+    Args:
+        text: the class NAME, whose summary tells after ", in text" what holds for text alone.
+        base: of the twin; it has the methods that the constructor calls.
+        max_actions: the default of that argument.
+    """
+
+    def __init__(self: Any, *, max_actions: int = max_actions, **arguments: Any) -> None:
+        text.__init__(self, max_generations=max_actions, **arguments)
+
+    signature = inspect.signature(text.__init__)
+    renamed = [
+        each.replace(name="max_actions", default=max_actions) if each.name == "max_generations" else each
+        for each in signature.parameters.values()
+    ]
+    __init__.__signature__ = signature.replace(parameters=renamed)  # type: ignore[attr-defined]
+    __init__.__doc__ = text.__init__.__doc__
+    doc = f"{text.__doc__.partition(', in text')[0]}, with expanded actions."
+    return type(f"{text.__name__}ExpA", (base,), {"__init__": __init__, "__doc__": doc, "__module__": text.__module__})
 
 
 def _appended(text: str, author: Any) -> Message:

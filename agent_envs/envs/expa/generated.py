@@ -4,10 +4,17 @@ Calculator tasks are disjoint between splits by content: a task draws until its 
 content may come twice, and does where a source is set so narrow that there are few.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
-from agent_envs.base.arguments import whole_number
 from agent_envs.base.serialization import state_type
+
+# Table 3 of arXiv 2510.07581; it has no dev split: a tenth of test.
+TABLE_3: Mapping[str, Mapping[str, int]] = {
+    "train": {"arithmetic": 1000, "countdown": 20000, "gsm8k_scaled": 5317, "count": 1000},
+    "dev": {"arithmetic": 200, "countdown": 200, "gsm8k_scaled": 58, "count": 200},
+    "test": {"arithmetic": 2000, "countdown": 2000, "gsm8k_scaled": 579, "count": 2000},
+}
 
 
 @state_type
@@ -44,8 +51,6 @@ class Derivation:
     answer: str
 
 
-def split_sizes(source: str, train_size: int, test_size: int) -> dict[str, int]:
-    """Return the sizes of the splits, dev a tenth of test."""
-    train = whole_number(source, "train_size", train_size, 1, 10**9)
-    test = whole_number(source, "test_size", test_size, 1, 10**9)
-    return {"train": train, "dev": max(1, round(test / 10)), "test": test}
+def split_sizes(kind: str) -> dict[str, int]:
+    """Return how many tasks each split has of a kind."""
+    return {split: sizes[kind] for split, sizes in TABLE_3.items()}

@@ -1,25 +1,22 @@
 """A problem is shared by the text and the expanded environment: tasks, prompt, external environments, reward, and success."""
 
-import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import cache
-from importlib.resources import files
-from string import Template
-from textwrap import indent
-from typing import Any, TypeVar
+from functools import partial
+from typing import Any
 
 from agent_envs.base.messages import Message
 from agent_envs.base.protocol import Answer, Say
-from agent_envs.core.env import Episode, Outcome, TurnEnv
+from agent_envs.core import pages
+from agent_envs.core.env import Episode, Outcome
 from agent_envs.core.rewards import RewardSpec
 from agent_envs.core.trajectory import Task, TaskSource, Trajectory, Turn
 from agent_envs.envs.expa.actions import ExternalEnvironment
 
 TEXT, EXPANDED = "text", "expanded"
 MAX_LIMIT = 10**6
-_Env = TypeVar("_Env", bound=TurnEnv)
-_SLOT = re.compile(r"(^ +)?\$([a-z]+)\b", re.M)
+sections = partial(pages.sections, __package__)
+paged = partial(pages.paged, __package__)
 
 
 @dataclass(frozen=True)
@@ -76,38 +73,6 @@ def task_of(trajectory: Trajectory) -> Task:
     """Return the task, which is there while an episode lives."""
     assert trajectory.task is not None
     return trajectory.task
-
-
-@cache
-def sections(name: str) -> dict[str, Template]:
-    """Return the parts of a file beside this one by their headings; what stands before the first heading is for readers."""
-    text = files(__package__).joinpath(name).read_text(encoding="utf-8")
-    parts = re.split(r"^## (.+)$", text, flags=re.M)[1:]
-    return {head.strip(): Template(body.strip()) for head, body in zip(parts[::2], parts[1::2], strict=True)}
-
-
-def paged(file: str, template: str) -> Callable[[type[_Env]], type[_Env]]:
-    """Return a decorator that completes the docstring of a class, a summary, by a part of a file.
-
-    In the part `$slot` stands for the part `NAME.slot`, for a class NAME or NAMEExpA, or else for the part `slot`, and
-    `$name` for NAME.
-    """
-
-    def complete(cls: type[_Env]) -> type[_Env]:
-        name = cls.__name__.removesuffix("ExpA")
-        parts = {**sections(file), "name": Template(name)}
-
-        def put(slot: re.Match[str]) -> str:
-            own = f"{name}.{slot[2]}"
-            return indent(filled(own if own in parts else slot[2]), slot[1] or "")
-
-        def filled(part: str) -> str:
-            return _SLOT.sub(put, parts[part].template)
-
-        cls.__doc__ = f"{cls.__doc__ or ''}\n\n{indent(filled(template), '    ')}\n"
-        return cls
-
-    return complete
 
 
 def opening(system: str, user: str) -> tuple[Message, ...]:

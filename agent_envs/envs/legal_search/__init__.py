@@ -14,7 +14,6 @@ Modules, in reading order:
     dates: dates in words, and the accepted forms of a date.
     published: the D.C. Code, contracts, and files of questions, by name or path.
     node_files, contract_files, question_files: readers of JSONL nodes and texts, CUAD, LegalBench-RAG; rows as tasks.
-    make_qa, qa_candidates: a benchmark made by a chat model (`data make-qa`); prompts qa_propose.md, qa_check.md.
     solver: oracle policy and random policy.
     heuristic, transcript: the searcher: rules over sentences, no gold; what it was shown, parsed.
     naive_rag: one search, and an answer from it: the baseline `NaiveRAG`, and what forced answers are shown.

@@ -8,6 +8,7 @@ release pays 0.2 for a sound format without an answer, which cannot be: a sound 
 
 import re
 
+from agent_envs.base.arguments import choice
 from agent_envs.base.errors import UsageError
 from agent_envs.base.protocol import Answer
 from agent_envs.core.rewards import RewardSpec, Term
@@ -28,8 +29,7 @@ def make_reward(name: str, retrieval_score: float) -> RewardSpec:
         retrieval_score: the released rule's bonus for a wrong answer in a sound format when the text of a search result
             holds a gold answer as a run of characters; 0 switches it off, as the release does.
     """
-    if name not in REWARDS:
-        raise UsageError(f"SearchQA: reward={name!r} is unknown; the rewards are {', '.join(REWARDS)}")
+    choice("SearchQA", "reward", name, REWARDS)
     if retrieval_score and name != "em_format":
         raise UsageError(f"SearchQA: retrieval_score={retrieval_score!r} has no meaning with reward={name!r}")
     if name == "em":

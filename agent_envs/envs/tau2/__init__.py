@@ -7,7 +7,7 @@ Modules, in reading order:
     aec: the PettingZoo environment in which both sides are played.
     dialogue, turn_taking: the state of a conversation, and its state machine: whose turn it is, routing, limits, endings.
     actions, agent_view: the parser of turns (tool calls or words); a side's prompt (prompt.md) and observations.
-    toolkit, schemas, shared_tools: domains and execution of tool calls, JSON schemas of tools, calculator and transfer.
+    toolkit, shared_tools: domains, execution of tool calls, JSON schemas of tools; calculator and transfer.
     database, record_schema, state_diff: shared databases, an episode's changes, hashes; shapes of records; differences.
     retail, airline, telecom: the agent's tools of each domain, and telecom's synchronisation of company and phone.
     airline_rules: the airline policy's arithmetic: bags, refunds, compensation, cancellation.
@@ -38,6 +38,7 @@ register_companions(
     heuristic="agent_envs.envs.tau2.heuristics:act",
     labels="agent_envs.envs.tau2.metrics:labels",
     metrics="agent_envs.envs.tau2.metrics:metrics",
+    out_of_reach="agent_envs.envs.tau2.metrics:out_of_reach",
     conversation_view="agent_envs.envs.tau2.conversation_view:conversation_view",
     feedback="agent_envs.envs.tau2.feedback:give_feedback",
 )

@@ -17,7 +17,6 @@ from agent_envs.envs.tau2.dialogue import Dialogue
 from agent_envs.envs.tau2.env import Tau2Airline, Tau2Env, Tau2Retail, Tau2Telecom, user_turns
 from agent_envs.envs.tau2.evaluation import Evaluation, transcript
 from agent_envs.envs.tau2.turn_taking import LIMITS
-from agent_envs.services.chat import ChatModel
 from agent_envs.services.recording import CallSite
 
 AGENT, USER = "agent_0", "user_0"
@@ -45,18 +44,15 @@ class DualControl(AECEnv):  # type: ignore[misc]
         self,
         domain: str,
         *,
-        tasks: str = "generated",
-        difficulty: str = "mixed",
-        world: int = 0,
-        compat: str = "tau2-1.0.1",
-        reward: str = "official",
-        judge: str | ChatModel = "",
-        max_agent_turns: int = 100,
-        max_steps: int = 200,
-        max_errors: int = 10,
         render_mode: str | None = None,
+        **arguments: Any,
     ) -> None:
-        """Take the domain ("retail", "airline" or "telecom"); the arguments are those of the Gym ids.
+        """Take the domain ("retail", "airline" or "telecom").
+
+        Args:
+            domain: its name.
+            render_mode: "ansi" or None.
+            arguments: those of the Gym ids, less the ones that say who plays (`side`, `user`, `agent`, `persona`).
 
         Raises:
             UsageError: an unknown domain, or an argument out of its range.
@@ -67,14 +63,15 @@ class DualControl(AECEnv):  # type: ignore[misc]
             raise UsageError(f"tau2 has no domain {domain!r}; the domains are {', '.join(_CLASSES)}")
         if render_mode not in (None, *self.metadata["render_modes"]):
             raise UsageError(f"dual_control: render_mode={render_mode!r}; give 'ansi', or leave it out")
-        self.core = _CLASSES[domain](
-            tasks=tasks, difficulty=difficulty, world=world, compat=compat, reward=reward, judge=judge,
-            max_agent_turns=max_agent_turns, max_steps=max_steps, max_errors=max_errors,
-        )  # fmt: skip
+        # Named here, so that a caller who names them is refused.
+        self.core = _CLASSES[domain](side="agent", user="scripted", agent="scripted", persona="task", **arguments)
         self.render_mode = render_mode
         self.possible_agents = [AGENT, USER]
         self.agents: list[str] = []
-        self.faces = {AGENT: self.core.face, USER: SideView(self.core.rules, "user", user_turns(max_steps))}
+        self.faces = {
+            AGENT: self.core.face,
+            USER: SideView(self.core.rules, "user", user_turns(self.core.rules.max_steps)),
+        }
         self.observation_spaces = {player: Dict({"text": Utterance()}) for player in self.possible_agents}
         self.action_spaces = {player: Utterance() for player in self.possible_agents}
         self.dialogue = Dialogue()

@@ -68,11 +68,16 @@ class SideView:
         """The names of the side's tools."""
         return frozenset(tool["function"]["name"] for tool in self.tools)
 
-    def opening(self, task: Tau2Task, dialogue: Dialogue) -> tuple[Message, ...]:
-        """Return what the side is shown before its first turn: who it is, and what was said to it so far."""
+    def opening(self, task: Tau2Task, dialogue: Dialogue, instructions: str = "") -> tuple[Message, ...]:
+        """Return what the side is shown before its first turn: who it is, and what was said to it so far.
+
+        `instructions` stand in place of the side's own; "" for those.
+        """
         if self.rules.solo:
-            return self._instructions(task), Message("user", task.ticket or "There is no ticket.", "environment")
-        return self._begun(task, tuple(self._messages(seen_by(dialogue, self.side), own=bool(task.history))))
+            first = Message("system", self.instructions(task), "environment")
+            return first, Message("user", task.ticket or "There is no ticket.", "environment")
+        said = tuple(self._messages(seen_by(dialogue, self.side), own=bool(task.history)))
+        return self._begun(task, said, instructions)
 
     def conversation(self, task: Tau2Task, dialogue: Dialogue, instructions: str = "") -> tuple[Message, ...]:
         """Return all that the side was shown and said so far, as a model that plays it needs it.
@@ -85,7 +90,7 @@ class SideView:
         return self._begun(task, tuple(self._messages(seen_by(dialogue, self.side), own=True)), instructions)
 
     def _begun(self, task: Tau2Task, said: tuple[Message, ...], instructions: str = "") -> tuple[Message, ...]:
-        first = Message("system", instructions, "environment") if instructions else self._instructions(task)
+        first = Message("system", instructions or self.instructions(task), "environment")
         if said and said[0].role == "assistant":  # some chat templates let nobody but the user begin
             said = (Message("user", "The conversation so far:", "environment"), *said)
         return (first, *said)
@@ -117,10 +122,11 @@ class SideView:
             for reply in line.results
         )
 
-    def _instructions(self, task: Tau2Task) -> Message:
+    def instructions(self, task: Tau2Task) -> str:
+        """Return who the side is and how it plays."""
         domain = self.rules.domain
         name = "prompt_user" if self.side == "user" else "prompt_solo" if self.rules.solo else "prompt"
-        text = _PROMPTS[name].substitute(
+        return _PROMPTS[name].substitute(
             scenario=task.scenario,
             policy=(domain.solo_policy if self.rules.solo else domain.policy).strip(),
             tools="\n".join(f"- {signature(tool)}" for tool in self.tools) or "none",
@@ -128,7 +134,6 @@ class SideView:
             done=DONE,
             turns=self.turns,
         )
-        return Message("system", text, "environment")
 
     def _messages(self, lines: tuple[Line, ...], own: bool) -> Iterator[Message]:
         for line in lines:

@@ -1,7 +1,7 @@
 """The airline domain holds the agent's tools for bookings, changes and cancellations; its user has no tools."""
 
 from collections.abc import Container
-from typing import Any, Literal, TypedDict
+from typing import Any, Literal, TypedDict, get_type_hints
 
 from agent_envs.envs.tau2.compat import ORIGINAL, Compat
 from agent_envs.envs.tau2.database import Database, thawed
@@ -18,12 +18,34 @@ _AIRPORTS = (
     ("IAH", "Houston"), ("LAS", "Las Vegas"), ("MCO", "Orlando"), ("EWR", "Newark"), ("CLT", "Charlotte"),
     ("MSP", "Minneapolis"), ("DTW", "Detroit"), ("PHL", "Philadelphia"), ("LGA", "LaGuardia"),
 )  # fmt: skip
+
+
+class ChosenFlight(TypedDict):
+    """A flight by number and date."""
+
+    flight_number: str
+    date: str
+
+
+class Passenger(TypedDict):
+    """A person who flies."""
+
+    first_name: str
+    last_name: str
+    dob: str
+
+
+class Payment(TypedDict):
+    """A whole amount of dollars on one payment method."""
+
+    payment_id: str
+    amount: int
+
+
+_CHOSEN_FLIGHT, _PERSON, _PAYMENT = map(get_type_hints, (ChosenFlight, Passenger, Payment))
 _CABINS = ("business", "economy", "basic_economy")
 _BY_CABIN = {"basic_economy": int, "economy": int, "business": int}
 _METHOD = {"source": str, "id": str}
-_PERSON = {"first_name": str, "last_name": str, "dob": str}
-_CHOSEN_FLIGHT = {"flight_number": str, "date": str}
-_PAYMENT = {"payment_id": str, "amount": int}
 _SEGMENT = {"flight_number": str, "origin": str, "destination": str, "date": str, "price": int}
 _STATUSES: dict[str, dict[str, Any]] = {
     "available": {"available_seats": _BY_CABIN, "prices": _BY_CABIN},
@@ -79,29 +101,17 @@ SHAPES: dict[str, Any] = {
         "status": Maybe(("cancelled",)),
     },
 }
-kit = Kit("assistant")
-
-
-class ChosenFlight(TypedDict):
-    """A flight by number and date."""
-
-    flight_number: str
-    date: str
-
-
-class Passenger(TypedDict):
-    """A person who flies."""
-
-    first_name: str
-    last_name: str
-    dob: str
-
-
-class Payment(TypedDict):
-    """A whole amount of dollars on one payment method."""
-
-    payment_id: str
-    amount: int
+# Arguments of several tools, as their schemas describe them.
+_TERMS = {
+    "user_id": 'The user, such as "sara_doe_496".',
+    "date": 'The date, such as "2024-05-01".',
+    "origin": 'The airport to leave from, such as "JFK".',
+    "destination": 'The airport to arrive at, such as "LAX".',
+    "cabin": "The cabin of all flights.",
+    "nonfree_baggages": "How many of them cost money.",
+    "reservation_id": 'The reservation, such as "ZFA04Y".',
+}
+kit = Kit("assistant", _TERMS)
 
 
 def airline(database: Database, compat: Compat = ORIGINAL, policy: str = "") -> Domain:
@@ -109,30 +119,16 @@ def airline(database: Database, compat: Compat = ORIGINAL, policy: str = "") -> 
     return Domain("airline", database, kit, compat, policy=policy, now=NOW)
 
 
-def _user(world: World, user_id: str) -> dict[str, Any]:
-    user = world.agent.get("users", user_id)
-    if user is None:
-        raise ToolFailure(f"User {user_id} not found")
-    return user
-
-
-def _reservation(world: World, reservation_id: str) -> dict[str, Any]:
-    reservation = world.agent.get("reservations", reservation_id)
-    if reservation is None:
-        raise ToolFailure(f"Reservation {reservation_id} not found")
-    return reservation
-
-
-def _flight(world: World, flight_number: str) -> dict[str, Any]:
-    flight = world.agent.get("flights", flight_number)
-    if flight is None:
-        raise ToolFailure(f"Flight {flight_number} not found")
-    return flight
+def _found(world: World, table: str, key: str) -> dict[str, Any]:
+    record = world.agent.get(table, key)
+    if record is None:
+        raise ToolFailure(f"{table[:-1].capitalize()} {key} not found")
+    return record
 
 
 def _instance(world: World, flight_number: str, date: str) -> dict[str, Any]:
     """Return what is known of a flight on one date."""
-    instance: dict[str, Any] | None = _flight(world, flight_number)["dates"].get(date)
+    instance: dict[str, Any] | None = _found(world, "flights", flight_number)["dates"].get(date)
     if instance is None:
         raise ToolFailure(f"Flight {flight_number} not found on date {date}")
     return instance
@@ -157,7 +153,7 @@ def _records(values: Any, shape: Any, where: str) -> Any:
 
 
 def _leg(world: World, chosen: ChosenFlight, price: int) -> dict[str, Any]:
-    flight = _flight(world, chosen["flight_number"])
+    flight = _found(world, "flights", chosen["flight_number"])
     return {
         "flight_number": chosen["flight_number"],
         "origin": flight["origin"],
@@ -174,17 +170,13 @@ def get_reservation_details(world: World, reservation_id: str) -> Record:
     Args:
         reservation_id: The reservation, such as "8JX2WO".
     """
-    return Record(_reservation(world, reservation_id))
+    return Record(_found(world, "reservations", reservation_id))
 
 
 @kit.tool()
 def get_user_details(world: World, user_id: str) -> Record:
-    """Show a user: name, address, payment methods, saved passengers, membership and reservations.
-
-    Args:
-        user_id: The user, such as "sara_doe_496".
-    """
-    return Record(_user(world, user_id))
+    """Show a user: name, address, payment methods, saved passengers, membership and reservations."""
+    return Record(_found(world, "users", user_id))
 
 
 @kit.tool()
@@ -199,12 +191,11 @@ def get_flight_status(world: World, flight_number: str, date: str) -> str:
 
     Args:
         flight_number: The flight, such as "HAT001".
-        date: The date, such as "2024-05-01".
     """
     return str(_instance(world, flight_number, date)["status"])
 
 
-def _found(flight: dict[str, Any], date: str, shown_date: str | None) -> Record | None:
+def _offer(flight: dict[str, Any], date: str, shown_date: str | None) -> Record | None:
     """Return a flight as searches show it, if it can be booked on the date."""
     instance = flight["dates"].get(date)
     if instance is None or instance["status"] != "available":
@@ -232,15 +223,9 @@ def _between(world: World, origin: str | None, destination: str | None) -> list[
 
 @kit.tool()
 def search_direct_flight(world: World, origin: str, destination: str, date: str) -> list[Record]:
-    """Search direct flights between two airports on a date.
-
-    Args:
-        origin: The airport to leave from, such as "JFK".
-        destination: The airport to arrive at, such as "LAX".
-        date: The date, such as "2024-05-01".
-    """
+    """Search direct flights between two airports on a date."""
     flights = _between(world, origin, destination)
-    found = (_found(flight, date, None) for flight in flights)
+    found = (_offer(flight, date, None) for flight in flights)
     return [flight for flight in found if flight is not None]
 
 
@@ -249,21 +234,19 @@ def search_onestop_flight(world: World, origin: str, destination: str, date: str
     """Search flights with one stop between two airports on a date; each result is a pair of flights.
 
     Args:
-        origin: The airport to leave from, such as "JFK".
-        destination: The airport to arrive at, such as "LAX".
         date: The date of the first flight, such as "2024-05-01".
     """
     onward = _between(world, None, destination)
     pairs = []
     for start in _between(world, origin, None):
-        first = _found(start, date, date)
+        first = _offer(start, date, date)
         if first is None:
             continue
         arrival = start["scheduled_arrival_time_est"]
         later = f"2024-05-{int(date[-2:]) + 1}" if "+1" in arrival else date
         for flight in onward:
             if flight["origin"] == start["destination"] and flight["scheduled_departure_time_est"] >= arrival:
-                second = _found(flight, later, later)
+                second = _offer(flight, later, later)
                 if second is not None:
                     pairs.append([first, second])
     return pairs
@@ -320,18 +303,16 @@ def book_reservation(
         origin: The first airport, such as "SFO".
         destination: The airport to travel to, such as "JFK".
         flight_type: Whether the trip has a way back.
-        cabin: The cabin of all flights.
         flights: The flights of the whole trip, in order.
         passengers: The people who fly.
         payment_methods: The methods that pay, with amounts that add up to the total price.
         total_baggages: How many bags are checked in.
-        nonfree_baggages: How many of them cost money.
         insurance: Whether the travel insurance is taken.
     """
     flights = _records(flights, _CHOSEN_FLIGHT, "flights")
     passengers = _records(passengers, _PERSON, "passengers")
     payment_methods = _records(payment_methods, _PAYMENT, "payment_methods")
-    _user(world, user_id)
+    _found(world, "users", user_id)
     taken = [name for name in _NEW_RESERVATIONS if world.agent.get("reservations", name) is not None]
     new_id = _first_free(_NEW_RESERVATIONS, taken, "reservations")
     reservation = shaped(
@@ -346,7 +327,7 @@ def book_reservation(
     size = len(passengers)
     legs = [_leg(world, one, _free_instance(world, one, cabin, size)["prices"][cabin]) for one in flights]
     total = sum(leg["price"] for leg in legs) * size + (30 * size if insurance == "yes" else 0) + 50 * nonfree_baggages
-    _check_payments(_user(world, user_id), payment_methods, total)
+    _check_payments(_found(world, "users", user_id), payment_methods, total)
     _pay(world.agent.edit("users", user_id), payment_methods)
     return Record(_booked(world, {**reservation, "flights": legs}, size))
 
@@ -363,12 +344,8 @@ def _booked(world: World, reservation: dict[str, Any], size: int) -> dict[str, A
 
 @kit.tool("write")
 def cancel_reservation(world: World, reservation_id: str) -> Record:
-    """Cancel a whole reservation; what was paid is refunded to where it came from.
-
-    Args:
-        reservation_id: The reservation, such as "ZFA04Y".
-    """
-    _reservation(world, reservation_id)
+    """Cancel a whole reservation; what was paid is refunded to where it came from."""
+    _found(world, "reservations", reservation_id)
     reservation = world.agent.edit("reservations", reservation_id)
     refunds = [{**payment, "amount": -payment["amount"]} for payment in reservation["payment_history"]]
     reservation["payment_history"] += refunds
@@ -381,20 +358,19 @@ def send_certificate(world: World, user_id: str, amount: int) -> str:
     """Send a user a certificate. Be careful: it is money.
 
     Args:
-        user_id: The user, such as "sara_doe_496".
         amount: The amount in dollars.
     """
-    held = _user(world, user_id)["payment_methods"]
+    held = _found(world, "users", user_id)["payment_methods"]
     new_id = _first_free(_NEW_CERTIFICATES, held, "certificates")
     certificate = {"source": "certificate", "id": new_id, "amount": shaped(amount, float, "amount")}
     world.agent.edit("users", user_id)["payment_methods"][new_id] = certificate
     return f"Certificate {new_id} added to user {user_id} with amount {amount}."
 
 
-def _settle(world: World, reservation: dict[str, Any], payment_id: str, total: int) -> dict[str, Any] | None:
-    """Pay the price of an update (less than nothing is a refund) and return the payment to be booked, if any."""
+def _settle(world: World, reservation: dict[str, Any], payment_id: str, total: int) -> list[dict[str, Any]]:
+    """Pay the price of an update (less than nothing is a refund) and return the payments to be booked: one, or none."""
     user_id = reservation["user_id"]
-    method = _user(world, user_id)["payment_methods"].get(payment_id)
+    method = _found(world, "users", user_id)["payment_methods"].get(payment_id)
     if method is None:
         raise ToolFailure("Payment method not found")
     if method["source"] == "certificate":
@@ -403,14 +379,7 @@ def _settle(world: World, reservation: dict[str, Any], payment_id: str, total: i
         if method["amount"] < total:
             raise ToolFailure("Gift card balance is not enough")
         world.agent.edit("users", user_id)["payment_methods"][payment_id]["amount"] -= total
-    if total == 0:
-        return None
-    return dict(shaped({"payment_id": payment_id, "amount": total}, _PAYMENT, "payment"))
-
-
-def _book(reservation: dict[str, Any], payment: dict[str, Any] | None) -> None:
-    if payment is not None:
-        reservation["payment_history"].append(payment)
+    return [dict(shaped({"payment_id": payment_id, "amount": total}, _PAYMENT, "payment"))] if total else []
 
 
 @kit.tool("write")
@@ -420,16 +389,14 @@ def update_reservation_baggages(
     """Change how many bags a reservation has.
 
     Args:
-        reservation_id: The reservation, such as "ZFA04Y".
         total_baggages: How many bags it then has.
-        nonfree_baggages: How many of them cost money.
         payment_id: The method that pays for added ones, as listed for the user.
     """
-    reservation = _reservation(world, reservation_id)
+    reservation = _found(world, "reservations", reservation_id)
     total = 50 * max(0, nonfree_baggages - reservation["nonfree_baggages"])
-    payment = _settle(world, reservation, payment_id, total)
+    payments = _settle(world, reservation, payment_id, total)
     reservation = world.agent.edit("reservations", reservation_id)
-    _book(reservation, payment)
+    reservation["payment_history"] += payments
     reservation["total_baggages"], reservation["nonfree_baggages"] = total_baggages, nonfree_baggages
     return Record(reservation)
 
@@ -445,13 +412,11 @@ def update_reservation_flights(
     """Change the flights or the cabin of a reservation.
 
     Args:
-        reservation_id: The reservation, such as "ZFA04Y".
-        cabin: The cabin of all flights.
         flights: All flights of the new trip in order, also those that stay as they are.
         payment_id: The method that pays or receives the price difference, as listed for the user.
     """
     flights = _records(flights, _CHOSEN_FLIGHT, "flights")
-    reservation = _reservation(world, reservation_id)
+    reservation = _found(world, "reservations", reservation_id)
     size, legs = len(reservation["passengers"]), []
     for chosen in flights:
         leg = _kept_leg(reservation, cabin, chosen)
@@ -460,9 +425,9 @@ def update_reservation_flights(
             leg = _leg(world, chosen, instance["prices"][cabin])
         legs.append(leg)
     before = sum(leg["price"] for leg in reservation["flights"]) * size
-    payment = _settle(world, reservation, payment_id, sum(leg["price"] for leg in legs) * size - before)
+    payments = _settle(world, reservation, payment_id, sum(leg["price"] for leg in legs) * size - before)
     reservation = world.agent.edit("reservations", reservation_id)
-    _book(reservation, payment)
+    reservation["payment_history"] += payments
     reservation["flights"], reservation["cabin"] = thawed(legs), cabin
     return Record(reservation)
 
@@ -480,11 +445,10 @@ def update_reservation_passengers(world: World, reservation_id: str, passengers:
     """Change who flies on a reservation; the number of passengers stays.
 
     Args:
-        reservation_id: The reservation, such as "ZFA04Y".
         passengers: All passengers.
     """
     passengers = _records(passengers, _PERSON, "passengers")
-    reservation = _reservation(world, reservation_id)
+    reservation = _found(world, "reservations", reservation_id)
     if len(passengers) != len(reservation["passengers"]):
         raise ToolFailure("Number of passengers does not match")
     reservation = world.agent.edit("reservations", reservation_id)

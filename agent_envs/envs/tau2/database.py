@@ -4,11 +4,8 @@
 whole by `View.commit`, so that a fork is a reference. Records are JSON data with tuples in place of lists.
 """
 
-import json
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
-from hashlib import sha256
 from typing import Any
 
 from agent_envs.base.serialization import state_type
@@ -43,30 +40,12 @@ def identical(one: Any, other: Any) -> bool:
 @state_type
 @dataclass(frozen=True)
 class Changes:
-    """What an episode changed: records by table and key, in the order of their first change; None stands for removed."""
+    """What an episode changed or added: records by table and key, in the order of their first change."""
 
-    tables: dict[str, dict[str, Record | None]] = field(default_factory=dict)
+    tables: dict[str, Table] = field(default_factory=dict)
 
 
 NO_CHANGES = Changes()
-
-
-@dataclass(frozen=True)
-class _Spelling:
-    """How a whole database is written before it is hashed."""
-
-    comma: str
-    colon: str
-    lenient: bool
-
-    def text(self, record: Any, datetimes: Collection[str]) -> str:
-        """Return one record's text."""
-        value = _leniently(record, datetimes) if self.lenient else record
-        return json.dumps(value, sort_keys=True, separators=(self.comma, self.colon))
-
-
-_EXACT = _Spelling(", ", ": ", False)
-_LENIENT = _Spelling(",", ":", True)
 
 
 class Database:
@@ -78,7 +57,6 @@ class Database:
         listed: tables that the original keeps as lists, whose order therefore counts in hashes; a record of such a table
             holds its key.
         single: tables that are one record, found under the key "".
-        datetimes: members by table that hold a date with a time ("2025-01-01 00:00:00").
     """
 
     def __init__(
@@ -88,89 +66,15 @@ class Database:
         *,
         listed: Collection[str] = (),
         single: Collection[str] = (),
-        datetimes: Mapping[str, Collection[str]] | None = None,
     ) -> None:
         """Freeze the tables."""
         self.name = name
         self.tables: dict[str, Table] = {table: frozen(rows) for table, rows in tables.items()}
         self.listed, self.single = frozenset(listed), frozenset(single)
-        self.datetimes = {table: frozenset(members) for table, members in (datetimes or {}).items()}
-
-    @cached_property
-    def _exact(self) -> "_Texts":
-        return _Texts(self, _EXACT)
-
-    @cached_property
-    def _lenient(self) -> "_Texts":
-        return _Texts(self, _LENIENT)
-
-
-class _Texts:
-    """The texts of a pristine database in one spelling, made once and joined anew where records changed."""
-
-    def __init__(self, database: Database, spelling: _Spelling) -> None:
-        self.database, self.spelling = database, spelling
-        self.pieces = {table: self._pieces(table) for table in database.tables}
-        self.joined = {table: self._joined(table, pieces) for table, pieces in self.pieces.items()}
-        self.pristine = self.hash(NO_CHANGES)
-
-    def hash(self, changes: Changes) -> str:
-        """Return the sha256 of the whole database's text."""
-        digest, mark = sha256(), "{"
-        for table in sorted(self.database.tables):
-            digest.update(f"{mark}{json.dumps(table)}{self.spelling.colon}".encode())
-            digest.update(
-                self._changed(table, changes.tables[table]) if table in changes.tables else self.joined[table]
-            )
-            mark = self.spelling.comma
-        digest.update(b"}")
-        return digest.hexdigest()
-
-    def _pieces(self, table: str) -> dict[str, str]:
-        rows = self.database.tables[table]
-        keys = rows if table in self.database.listed else sorted(rows)
-        return {key: self._piece(table, key, rows[key]) for key in keys}
-
-    def _piece(self, table: str, key: str, record: Record) -> str:
-        text = self.spelling.text(record, self.database.datetimes.get(table, ()))
-        if table in self.database.listed or table in self.database.single:
-            return text
-        return f"{json.dumps(key)}{self.spelling.colon}{text}"
-
-    def _changed(self, table: str, changed: dict[str, Record | None]) -> bytes:
-        pieces = dict(self.pieces[table])
-        added = False
-        for key, record in changed.items():
-            if record is None:
-                pieces.pop(key, None)
-                continue
-            added = added or key not in pieces
-            pieces[key] = self._piece(table, key, record)
-        if added and table not in self.database.listed:
-            pieces = {key: pieces[key] for key in sorted(pieces)}
-        return self._joined(table, pieces)
-
-    def _joined(self, table: str, pieces: dict[str, str]) -> bytes:
-        text = self.spelling.comma.join(pieces.values())
-        if table not in self.database.single:
-            text = f"[{text}]" if table in self.database.listed else f"{{{text}}}"
-        return text.encode("ascii")
-
-
-def original_hash(database: Database, changes: Changes) -> str:
-    """Return the original's hash of the whole database: 1 and 1.0 differ, nulls count."""
-    texts = database._exact
-    return texts.hash(changes) if changes.tables else texts.pristine
-
-
-def lenient_hash(database: Database, changes: Changes) -> str:
-    """Return the language-neutral hash: numbers in hundredths, nulls dropped."""
-    texts = database._lenient
-    return texts.hash(changes) if changes.tables else texts.pristine
 
 
 def same(database: Database, one: Changes, other: Changes) -> bool:
-    """Return whether two episodes' databases have equal original hashes, by looking at changed records alone."""
+    """Return whether the original would give two episodes' databases one hash, by looking at changed records alone."""
     if one is other:
         return True
     for table in one.tables.keys() | other.tables.keys():
@@ -184,7 +88,7 @@ def same(database: Database, one: Changes, other: Changes) -> bool:
     return True
 
 
-def _additions(changed: dict[str, Record | None], pristine: Table) -> list[str]:
+def _additions(changed: Table, pristine: Table) -> list[str]:
     return [key for key in changed if key not in pristine]
 
 
@@ -194,7 +98,7 @@ class View:
     def __init__(self, database: Database, changes: Changes) -> None:
         """Look at a database through an episode's changes."""
         self.database, self._changes = database, changes
-        self._drafts: dict[str, dict[str, Record | None]] = {}
+        self._drafts: dict[str, Table] = {}
 
     def get(self, table: str, key: str) -> Record | None:
         """Return a record to read only (the draft, if this call edits it), or None."""
@@ -203,27 +107,17 @@ class View:
                 return layer[table][key]
         return self.database.tables[table].get(key)
 
-    def keys(self, table: str) -> list[str]:
-        """Return the keys of a table, additions last."""
-        return list(self._merged(table))
-
     def rows(self, table: str) -> Collection[Record]:
         """Return the records of a table to read only, additions last."""
-        return self._merged(table).values()
+        return self.records(table).values()
 
-    def items(self, table: str) -> Collection[tuple[str, Record]]:
-        """Return (key, record) of a table to read only, additions last."""
-        return self._merged(table).items()
-
-    def _merged(self, table: str) -> Table:
-        pristine = self.database.tables[table]
+    def records(self, table: str) -> Table:
+        """Return the records of a table by key, to read only, additions last."""
         layers = [layer[table] for layer in (self._changes.tables, self._drafts) if table in layer]
-        if not layers:
-            return pristine
-        merged: dict[str, Record | None] = dict(pristine)
+        merged = self.database.tables[table]
         for layer in layers:
-            merged.update(layer)
-        return {key: record for key, record in merged.items() if record is not None}
+            merged = {**merged, **layer}
+        return merged
 
     def edit(self, table: str, key: str) -> Record:
         """Return a record of this call's own, to be changed in place; asking again gives the same one.
@@ -232,12 +126,12 @@ class View:
             KeyError: there is no such record.
         """
         draft = self._drafts.setdefault(table, {})
-        if draft.get(key) is None:
+        if key not in draft:
             record = self.get(table, key)
             if record is None:
                 raise KeyError(key)
             draft[key] = thawed(record)
-        return draft[key]  # type: ignore[return-value]
+        return draft[key]
 
     def add(self, table: str, key: str, record: Mapping[str, Any]) -> Record:
         """Add a record under a new key and return this call's own copy of it.
@@ -251,16 +145,6 @@ class View:
         self._drafts.setdefault(table, {})[key] = added
         return added
 
-    def remove(self, table: str, key: str) -> None:
-        """Remove a record. One of the pristine database that is added again stands where it stood.
-
-        Raises:
-            KeyError: there is no such record.
-        """
-        if self.get(table, key) is None:
-            raise KeyError(key)
-        self._drafts.setdefault(table, {})[key] = None
-
     def commit(self) -> Changes:
         """Return the changes with this call's drafts in them: the same object if nothing became different."""
         tables = dict(self._changes.tables)
@@ -273,7 +157,7 @@ class View:
         return self._changes if _equal(tables, self._changes.tables) else Changes(tables)
 
 
-def _put(changed: dict[str, Record | None], pristine: Table, key: str, record: Record | None) -> None:
+def _put(changed: Table, pristine: Table, key: str, record: Record) -> None:
     """Keep a record among the changes, or drop it from them if it is what the pristine database has."""
     if identical(record, pristine.get(key)):
         changed.pop(key, None)
@@ -281,18 +165,9 @@ def _put(changed: dict[str, Record | None], pristine: Table, key: str, record: R
         changed[key] = record
 
 
-def _equal(one: dict[str, dict[str, Record | None]], other: dict[str, dict[str, Record | None]]) -> bool:
+def _equal(one: dict[str, Table], other: dict[str, Table]) -> bool:
     """Return whether two sets of changes hold the very same records (unequal ones were never put in)."""
     return one.keys() == other.keys() and all(
         list(one[table]) == list(other[table]) and all(one[table][key] is other[table][key] for key in one[table])
         for table in one
     )
-
-
-def _leniently(value: Any, datetimes: Collection[str] = ()) -> Any:
-    if isinstance(value, dict):
-        members = {key: _leniently(item) for key, item in value.items() if item is not None}
-        return {key: item.replace(" ", "T") if key in datetimes else item for key, item in members.items()}
-    if isinstance(value, list | tuple):
-        return [_leniently(item) for item in value]
-    return value if isinstance(value, bool | str) or value is None else round(value * 100)

@@ -15,7 +15,8 @@ from agent_envs.envs.tau2.builtin import builtin_domain
 from agent_envs.envs.tau2.compat import Compat
 from agent_envs.envs.tau2.dialogue import Dialogue
 from agent_envs.envs.tau2.evaluation import Evaluation, Judging, evaluate, expectation_judge
-from agent_envs.envs.tau2.official import load_domain
+from agent_envs.envs.tau2.gold_agent import oracle_plan
+from agent_envs.envs.tau2.official import load_domain, user_guidelines
 from agent_envs.envs.tau2.partners import make_partner, played
 from agent_envs.envs.tau2.scene import Partner, Scene
 from agent_envs.envs.tau2.scoring import make_reward, progress_of, reached, result_of, succeeded
@@ -34,6 +35,7 @@ from agent_envs.services.recording import CallSite, Recording, asks_anew
 
 TASKS = ("generated", "builtin", "official")
 SIDES: dict[str, Side] = {"agent": "assistant", "user": "user", "solo": "assistant"}
+POLICIES, PLANS, GUIDELINES = ("standard", "workflow"), ("none", "oracle"), ("own", "official")
 _PAGE = files(__package__).joinpath("page.md").read_text(encoding="utf-8").strip()
 
 
@@ -63,6 +65,9 @@ class Tau2Env(TurnEnv):
         persona: str | Mapping[str, Any] = "task",
         difficulty: str = "mixed",
         world: int = 0,
+        policy: str = "standard",
+        plan: str = "none",
+        guidelines: str = "own",
         compat: str = "tau2-1.0.1",
         reward: str = "official",
         judge: str | ChatModel = "",
@@ -81,6 +86,9 @@ class Tau2Env(TurnEnv):
         name = type(self).__name__
         choice(name, "tasks", tasks, TASKS)
         choice(name, "side", side, SIDES)
+        choice(name, "plan", plan, PLANS)
+        if plan == "oracle" and side != "agent":
+            raise UsageError(f"{name}: plan='oracle' is an agent's, who talks with a user: leave side={side!r} out")
         for argument, limit in (
             ("max_agent_turns", max_agent_turns),
             ("max_steps", max_steps),
@@ -92,9 +100,10 @@ class Tau2Env(TurnEnv):
         Compat.named(compat)
         self.reward, self.reward_spec = reward, make_reward(reward)
         self._model = judge_model(name, judge)
-        self.partner = _partner(name, side, {"user": user, "agent": agent}, persona, tasks)
+        self.partner = _partner(name, side, {"user": user, "agent": agent}, persona, tasks, guidelines)
+        self._plan, self._guidelines = plan, guidelines
         # Last, so that a wrong argument is told wherever the official data lies.
-        domain, self.source = _world(name, self.domain, tasks, compat, difficulty, world)
+        domain, self.source = self._world(tasks, policy, compat, difficulty, world)
         self.rules = Rules(domain, side == "solo", max_steps, max_errors, max_agent_turns)
         self._remote = isinstance(judge, str) and bool(judge)
         self._judge: tuple[Recording | None, Judge] | None = None
@@ -105,6 +114,21 @@ class Tau2Env(TurnEnv):
         self._persona = persona
         self._seed: int | None = None
         self._views: tuple[Task, Tau2Task] | None = None
+
+    def _world(self, tasks: str, policy: str, compat: str, difficulty: str, world: int) -> tuple[Domain, TaskSource]:
+        """Return the domain and the source of tasks."""
+        name, domain = type(self).__name__, self.domain
+        choice(name, "policy", policy, POLICIES)
+        if policy == "workflow" and tasks != "official":
+            raise UsageError(f"{name}: policy='workflow' is a text of the official data; use tasks='official'")
+        if tasks == "generated":
+            source = GeneratedSource(domain, world, difficulty)  # first, as it looks at the arguments
+            return generated_domain(domain, compat, world), source
+        if (difficulty, world) != ("mixed", 0):
+            raise UsageError(f"{name}: difficulty= and world= choose among generated tasks; leave them out")
+        if tasks == "official":
+            return load_domain(domain, compat, workflow=policy == "workflow"), OfficialSource(domain)
+        return builtin_domain(domain, compat), BuiltinSource(domain)
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[str, dict[str, Any]]:
         """Start an episode; see `TurnEnv.reset`. All starts of one task and seed share the words before the first turn."""
@@ -170,7 +194,15 @@ class Tau2Env(TurnEnv):
             dialogue = self.partner.opening((self.spec_digest, start_key), begin)
         else:
             dialogue = begin()
-        return dialogue, self.face.opening(public, dialogue)
+        return dialogue, self.face.opening(public, dialogue, self._instructions(task, public))
+
+    def _instructions(self, task: Task, public: Tau2Task) -> str:
+        """Return what the policy's side is told in place of its own instructions; "" for those."""
+        if self._plan == "oracle":
+            return f"{self.face.instructions(public)}\n\n{oracle_plan(task, self.domain)}"
+        if self._guidelines == "official" and self.face.side == "user":
+            return user_guidelines(public.scenario, bool(self.tools))
+        return ""
 
     def _started(self, task: Task, start: Dialogue, start_key: str) -> Dialogue:
         """Return the conversation once it is the policy's turn; the words before are the root that a group shares."""
@@ -221,20 +253,8 @@ class Tau2Env(TurnEnv):
         return made[1]
 
 
-def _world(name: str, domain: str, tasks: str, compat: str, difficulty: str, world: int) -> tuple[Domain, TaskSource]:
-    """Return the domain and the source of tasks."""
-    if tasks == "generated":
-        source = GeneratedSource(domain, world, difficulty)  # first, as it looks at the arguments
-        return generated_domain(domain, compat, world), source
-    if (difficulty, world) != ("mixed", 0):
-        raise UsageError(f"{name}: difficulty= and world= choose among generated tasks; leave them out")
-    if tasks == "official":
-        return load_domain(domain, compat), OfficialSource(domain)
-    return builtin_domain(domain, compat), BuiltinSource(domain)
-
-
 def _partner(
-    name: str, side: str, players: Mapping[str, Any], persona: str | Mapping[str, Any], tasks: str
+    name: str, side: str, players: Mapping[str, Any], persona: str | Mapping[str, Any], tasks: str, guidelines: str
 ) -> Partner | None:
     """Return who plays the other side; nobody in solo mode."""
     role = "agent" if side == "user" else "user"
@@ -242,7 +262,14 @@ def _partner(
         raise UsageError(f"{name}: tasks={tasks!r} hold no words of the {role} to replay; use tasks='builtin'")
     if persona != "task" and (side != "agent" or players[role] == "replay"):
         raise UsageError(f"{name}: persona={persona!r} has no meaning without a simulated user; leave it out")
-    made = make_partner("assistant" if side == "user" else "user", players[role], persona)
+    made = make_partner("assistant" if side == "user" else "user", players[role], persona, guidelines)
+    choice(name, "guidelines", guidelines, GUIDELINES)
+    if guidelines == "official":
+        if side == "solo" or not (side == "user" or isinstance(made, ChatPartner)):
+            raise UsageError(
+                f"{name}: guidelines='official' are for a model as user; name one with user=, or be the user"
+            )
+        user_guidelines("", with_tools=False)  # where the data is missing, nothing is made
     return None if side == "solo" else made
 
 

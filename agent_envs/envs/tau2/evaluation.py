@@ -73,19 +73,9 @@ class Evaluation:
     notes: tuple[str, ...] = ()
 
     @property
-    def breakdown(self) -> dict[str, float | None]:
-        """The components that count."""
-        return {name: self.components[name] for name in self.basis}
-
-    @property
     def undecided(self) -> tuple[str, ...]:
         """The components that count and that nobody judged."""
         return tuple(name for name in self.basis if self.components[name] is None)
-
-    @property
-    def env_reward(self) -> float:
-        """The part of the reward that rests on the databases and on assertions."""
-        return _product(self.components[name] for name in self.basis if name in ("DB", "ENV_ASSERTION"))
 
 
 def _product(components: Iterable[float | None]) -> float:

@@ -3,12 +3,15 @@
 It is the solver, and the partner of whoever plays the user. A task with a recorded dialogue is played as recorded.
 """
 
+import json
+from importlib.resources import files
+from string import Template
 from typing import Any
 
 from agent_envs.base.errors import UsageError
 from agent_envs.base.messages import ToolCall
 from agent_envs.core.trajectory import Task
-from agent_envs.envs.tau2.dialogue import Dialogue, Line, arguments_of
+from agent_envs.envs.tau2.dialogue import Dialogue, Line
 from agent_envs.envs.tau2.scene import Scene, recorded_lines
 from agent_envs.envs.tau2.task_schema import Criteria, ExpectedAction, tau2_task
 from agent_envs.envs.tau2.toolkit import Side
@@ -17,6 +20,7 @@ from agent_envs.envs.tau2.turn_taking import AGENT_STOP, DONE
 CLOSING = Line("assistant", "All is done. Is there anything else that I can do for you?")
 HANDED_OVER = Line("assistant", "I have handed you over: you are being transferred to a human agent.")
 TRANSFER = "transfer_to_human_agents"
+_PLAN = Template(files(__package__).joinpath("prompt_plan.md").read_text(encoding="utf-8").strip())
 
 
 class GoldAgent:
@@ -43,15 +47,29 @@ def next_line(task: Task, domain: str, dialogue: Dialogue, side: Side, solo: boo
     return HANDED_OVER if transferred else CLOSING
 
 
+def oracle_plan(task: Task, domain: str) -> str:
+    """Return the expected actions as steps, for an agent that is told them: the original's mode of an oracle plan."""
+    criteria = _criteria(task, domain)
+    steps = [
+        f"{place}. {'Call' if action.requestor == 'assistant' else 'Ask the customer to do this:'} {_call_text(action)}"
+        for place, action in enumerate((criteria and criteria.actions) or (), 1)
+    ]
+    return _PLAN.substitute(steps="\n".join(steps) or "Nothing is to be done.")
+
+
 def _script(task: Task, domain: str, side: Side, solo: bool) -> tuple[Line, ...]:
     recorded = recorded_lines(task, side)
     if recorded and not solo:
         return recorded
-    try:
-        criteria = tau2_task(task, domain).criteria
-    except UsageError:  # criteria that cannot be read expect nothing
-        criteria = None
+    criteria = _criteria(task, domain)
     return tuple(_expected(criteria, solo)) if criteria is not None and side == "assistant" else ()
+
+
+def _criteria(task: Task, domain: str) -> Criteria | None:
+    try:
+        return tau2_task(task, domain).criteria
+    except UsageError:  # criteria that cannot be read expect nothing
+        return None
 
 
 def _same(one: Line, other: Line) -> bool:
@@ -71,6 +89,9 @@ def _expected(criteria: Criteria, solo: bool) -> list[Line]:
 def _line(action: ExpectedAction, place: int, solo: bool) -> Line:
     if action.requestor == "assistant" or solo:
         return Line("assistant", calls=(ToolCall("call_0", action.name, action.arguments),))
-    call = ToolCall("call_0", action.name, action.arguments)
-    given = ", ".join(f"{name}={value!r}" for name, value in arguments_of(call).items())
-    return Line("assistant", f"Step {place + 1}: please do this on your phone: {action.name}({given})")
+    return Line("assistant", f"Step {place + 1}: please do this on your phone: {_call_text(action)}")
+
+
+def _call_text(action: ExpectedAction) -> str:
+    given = ", ".join(f"{name}={value!r}" for name, value in json.loads(action.arguments).items())
+    return f"{action.name}({given})"

@@ -5,12 +5,13 @@ episodes that were played, and success apart on the tasks that doing nothing pas
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
+from agent_envs.core.env import TurnEnv
 from agent_envs.core.trajectory import Task, Trajectory
 from agent_envs.envs.tau2 import scoring
 from agent_envs.envs.tau2.builtin import builtin_domain
 from agent_envs.envs.tau2.dialogue import Line
+from agent_envs.envs.tau2.env import Tau2Env
 from agent_envs.envs.tau2.evaluation import Evaluation, evaluate
 from agent_envs.envs.tau2.official import load_domain
 from agent_envs.envs.tau2.task_generator.source import generated_domain, world_of
@@ -20,40 +21,9 @@ from agent_envs.envs.tau2.toolkit import Domain
 IDLE = (Line("assistant", "Hello! Thank you for calling. Goodbye!"),)
 
 
-@dataclass(frozen=True)
-class NullPolicyScore:
-    """How many tasks of a split an empty conversation passes.
-
-    Attributes:
-        passed: by `reward_without_nl`.
-        tasks: of the split.
-        unjudged: of those that passed: how many a judge would still have to decide.
-    """
-
-    passed: int
-    tasks: int
-    unjudged: int
-
-    @property
-    def rate(self) -> float:
-        """The share of tasks that it passes."""
-        return self.passed / self.tasks
-
-
 def idle_score(domain: Domain, task: Tau2Task) -> Evaluation:
     """Return the score of an empty conversation on a task."""
     return evaluate(domain, task, (*task.history, *IDLE), "user_stop")
-
-
-def null_policy_score(domain: Domain, source: RowSource, split: str) -> NullPolicyScore:
-    """Score an empty conversation on every task of a split."""
-    passed = unjudged = 0
-    for place in range(source.size(split)):
-        score = idle_score(domain, tau2_task(source.get(split, place), domain.name))
-        if score.reward_without_nl == 1.0:
-            passed += 1
-            unjudged += bool(score.undecided)
-    return NullPolicyScore(passed, source.size(split), unjudged)
 
 
 _KNOWN: dict[str, float] = {}
@@ -82,6 +52,19 @@ def metrics(trajectory: Trajectory) -> dict[str, float]:
     """Return the components of the score, and `null_policy`: what doing nothing would have earned on the same task."""
     floor = None if trajectory.task is None else null_policy(trajectory.task)
     return scoring.metrics(trajectory) | ({} if floor is None else {"null_policy": floor})
+
+
+def out_of_reach(env: TurnEnv, split: str) -> dict[str, str]:
+    """Return the tasks of a split that only a judge can decide, where nobody judges; generated ones are none of them."""
+    core, unjudged = env.unwrapped, dict[str, str]()
+    assert isinstance(core, Tau2Env)
+    if core.arguments["judge"] or core.reward == "without_nl" or not isinstance(core.source, RowSource):
+        return unjudged
+    for task in (core.source.get(split, name) for name in core.source.ids(split)):
+        criteria = tau2_task(task, core.domain).criteria
+        if criteria is not None and criteria.needs_judge:
+            unjudged[task.id] = "rest on a judge and nobody judges"
+    return unjudged
 
 
 def null_policy(task: Task) -> float | None:

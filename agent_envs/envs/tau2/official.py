@@ -8,8 +8,10 @@ import hashlib
 import json
 import os
 import re
-from collections.abc import Iterator, Mapping
+import tomllib
+from collections.abc import Mapping
 from functools import cache, lru_cache
+from importlib.resources import files
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -26,27 +28,9 @@ REPOSITORY = "sierra-research/tau2-bench"
 COMMIT = "a2c024725189473d2d7cea3a5cfdbcc67478e41f"
 _OTHER_LAYOUT = "the file of tau2 tasks is not laid out as the published one: get it again"
 DOMAINS = ("retail", "airline", "telecom")
-BLOBS: Mapping[str, str] = MappingProxyType({
-    "domains/airline/db.json": "c6a1e817aa9102c5822e83affb3595acbc312701",
-    "domains/airline/policy.md": "8098be7db3f47de943fad39d1e057ede6cc6cd04",
-    "domains/airline/split_tasks.json": "c83cce155671e66a6bf07450fd2845fe0eb1f229",
-    "domains/airline/tasks.json": "ea4ff5e3f5e3d97ca391846a6e8dd9eb3437dc80",
-    "domains/retail/db.json": "4d67b03b2d39ade5a7ab6facb2edd7ab3e013d48",
-    "domains/retail/policy.md": "d127e6b074654926f337d0d98b0e669ebe90d19e",
-    "domains/retail/split_tasks.json": "8b20704a17aa1940b1e58668f89dcef2ddaeeea3",
-    "domains/retail/tasks.json": "e95a9f898b2d1f6568ea8faec78edc3767ce747d",
-    "domains/telecom/db.toml": "6c8a639d85896a049a5daf87332107a840a55aac",
-    "domains/telecom/main_policy.md": "c55f5bd10c49a3d0b48f6e83a3168e6242fb2be7",
-    "domains/telecom/main_policy_solo.md": "2da88ab26054dbd574e48353e54b4296f0e554dd",
-    "domains/telecom/split_tasks.json": "a5b01687eaaa5c669f792bff33c0d6ec13be36fd",
-    "domains/telecom/tasks.json": "6f41a5e3489e187fa247d729706509d8250a31c1",
-    "domains/telecom/tech_support_manual.md": "b64a9f1433bfb62bdaf9e5c1d90c10e833b26c17",
-    "domains/telecom/tech_support_workflow.md": "36104c70ea1caf5adfbbc8b26b61e29a1da72a7c",
-    "domains/telecom/tech_support_workflow_solo.md": "768d8f446ee7bd9d301f614a03d9a403810c2ecc",
-    "domains/telecom/user_db.toml": "1def9a98eabf1d4a5fc95a67387ec294f56196d8",
-    "user_simulator/simulation_guidelines.md": "b55a28a1d5eaf81e72bdc263307d9f512fe49a99",
-    "user_simulator/simulation_guidelines_tools.md": "a7235b1ddf8d0d1e2edc9b1708916f37b0aac045",
-})  # fmt: skip
+BLOBS: Mapping[str, str] = MappingProxyType(
+    json.loads(files(__package__).joinpath("official_blobs.json").read_text(encoding="utf-8"))
+)
 
 
 def official_folder() -> Path:
@@ -124,11 +108,9 @@ def _load(name: str, compat: str, workflow: bool, folder: Path) -> Domain:
     switches = Compat.named(compat)
     if name == "telecom":
         agent, user = _telecom_databases(folder)
-        return telecom.telecom(
-            agent, user, compat=switches,
-            policy=_telecom_policy("", "workflow" if workflow else "manual"),
-            solo_policy=_telecom_policy("_solo", "workflow_solo" if workflow else "manual"),
-        )  # fmt: skip
+        policy = _telecom_policy("", "workflow" if workflow else "manual")
+        solo_policy = _telecom_policy("_solo", "workflow_solo" if workflow else "manual")
+        return telecom.telecom(agent, user, switches, policy, solo_policy)
     make = retail.retail if name == "retail" else airline.airline
     return make(_json_database(name, folder), switches, _text(f"domains/{name}/policy.md"))
 
@@ -146,12 +128,22 @@ def _json_database(name: str, folder: Path) -> Database:
 
 @cache
 def _telecom_databases(folder: Path) -> tuple[Database, Database]:
-    agent = telecom_tables.agent_database(_text("domains/telecom/db.toml"))
-    return agent, telecom_tables.user_database(_text("domains/telecom/user_db.toml"))
+    agent = telecom_tables.agent_records(tomllib.loads(_text("domains/telecom/db.toml")))
+    return agent, telecom_tables.user_records(tomllib.loads(_text("domains/telecom/user_db.toml")))
 
 
 def _text(path: str) -> str:
     return official_bytes(path).decode()
+
+
+def user_guidelines(scenario: str, with_tools: bool) -> str:
+    """Return what the original tells a model that plays a customer: its guidelines, and a scenario behind them.
+
+    Raises:
+        DataMissing: the data is not there.
+    """
+    rules = _text(f"user_simulator/simulation_guidelines{'_tools' if with_tools else ''}.md")
+    return f"{rules.strip()}\n\n<scenario>\n{scenario}\n</scenario>"
 
 
 def _telecom_policy(mode: str, support: str) -> str:
@@ -231,9 +223,3 @@ def deck(domain: str) -> Deck:
 def _deck(domain: str, folder: Path) -> Deck:
     splits = json.loads(official_bytes(f"domains/{domain}/split_tasks.json"))
     return Deck(official_bytes(f"domains/{domain}/tasks.json"), splits)
-
-
-def tasks(domain: str, split: str | None = "base") -> Iterator[dict[str, Any]]:
-    """Yield the tasks of a split in file order, each parsed as it is reached."""
-    found = deck(domain)
-    return map(found.task, found.split(split))

@@ -5,21 +5,45 @@ from dataclasses import replace
 from typing import Any
 
 from agent_envs.base.errors import UsageError
+from agent_envs.base.protocol import Call, Say
+from agent_envs.envs.tau2.actions import read_action
+from agent_envs.envs.tau2.agent_view import SideView
 from agent_envs.envs.tau2.dialogue import Dialogue, Line
 from agent_envs.envs.tau2.gold_agent import GoldAgent
-from agent_envs.envs.tau2.heuristics.partner import HeuristicAgent
+from agent_envs.envs.tau2.heuristics import act
 from agent_envs.envs.tau2.scene import Partner, Replay, Scene
 from agent_envs.envs.tau2.toolkit import Side
 from agent_envs.envs.tau2.turn_taking import answered
 from agent_envs.envs.tau2.users.chat import ChatPartner
 from agent_envs.envs.tau2.users.scripted import ScriptedUser
+from agent_envs.rollout.policy import Request
 from agent_envs.services.chat import ChatModel
 from agent_envs.services.chat.named import is_chat_model, is_chat_name
 
 USERS, AGENTS = ("scripted", "replay"), ("scripted", "heuristic", "replay")
 
 
-def make_partner(side: Side, who: str | ChatModel, persona: str | Mapping[str, Any] = "task") -> Partner:
+class HeuristicAgent:
+    """The heuristic of a domain plays the agent's side, for a policy that plays the user."""
+
+    name, service = "heuristic", ""
+
+    def speak(self, scene: Scene) -> tuple[Line | None, Any]:
+        """Return what the domain's rules say to all that was said so far."""
+        rules = scene.rules
+        face = SideView(rules, "assistant", rules.max_agent_turns or rules.max_steps)
+        messages = [message.as_dict() for message in face.conversation(scene.public, scene.dialogue)]
+        turn = scene.dialogue.agent_turns
+        parsed = read_action(act(Request(scene.key, turn, messages, face.tools)), face.names)
+        if isinstance(parsed, Call):
+            return Line("assistant", calls=parsed.calls), scene.memory
+        text = parsed.text if isinstance(parsed, Say) else "Is there anything else?"
+        return Line("assistant", text), scene.memory
+
+
+def make_partner(
+    side: Side, who: str | ChatModel, persona: str | Mapping[str, Any] = "task", guidelines: str = "own"
+) -> Partner:
     """Return who plays a side.
 
     Args:
@@ -27,6 +51,7 @@ def make_partner(side: Side, who: str | ChatModel, persona: str | Mapping[str, A
         who: `scripted`, `replay`, for the assistant `heuristic`, too; or a chat model, as an object or by name
             (`openai:MODEL@URL`, `anthropic:MODEL`).
         persona: of a simulated user; `task` takes the task's own.
+        guidelines: of a chat model as user, `own` or `official`.
 
     Raises:
         UsageError: nobody goes by this name.
@@ -42,7 +67,7 @@ def make_partner(side: Side, who: str | ChatModel, persona: str | Mapping[str, A
     if not (is_chat_name(who) if isinstance(who, str) else is_chat_model(who)):
         role, known = ("user", USERS) if side == "user" else ("agent", AGENTS)
         raise UsageError(f"tau2: {role}={who!r}; choose {', '.join(known)}, openai:MODEL@URL or anthropic:MODEL")
-    return ChatPartner(who, persona)
+    return ChatPartner(who, persona, guidelines=guidelines)
 
 
 def played(partner: Partner, scene: Scene) -> Dialogue:

@@ -56,7 +56,20 @@ SHAPES: dict[str, Any] = {
         "return_payment_method_id": Maybe(str),
     },
 }
-kit = Kit("assistant")
+# Arguments of several tools, as their schemas describe them.
+_TERMS = {
+    "order_id": 'The order, such as "#W0000000"; it begins with "#".',
+    "user_id": 'The user, such as "sara_doe_496".',
+    "new_item_ids": "The items to get instead, in the same order.",
+    "payment_method_id": "The method that pays or receives the price difference, as listed for the user or the order.",
+    "address1": 'The first line of the address, such as "123 Main St".',
+    "address2": 'The second line, such as "Apt 1", or an empty text.',
+    "city": 'The city, such as "San Francisco".',
+    "state": 'The state, such as "CA".',
+    "country": 'The country, such as "USA".',
+    "zip": 'The zip code, such as "12345".',
+}
+kit = Kit("assistant", _TERMS)
 
 
 def retail(database: Database, compat: Compat = ORIGINAL, policy: str = "") -> Domain:
@@ -64,36 +77,22 @@ def retail(database: Database, compat: Compat = ORIGINAL, policy: str = "") -> D
     return Domain("retail", database, kit, compat, policy=policy)
 
 
-def _order(world: World, order_id: str) -> dict[str, Any]:
-    order = world.agent.get("orders", order_id)
-    if order is None:
-        raise ToolFailure("Order not found")
-    return order
-
-
-def _user(world: World, user_id: str) -> dict[str, Any]:
-    user = world.agent.get("users", user_id)
-    if user is None:
-        raise ToolFailure("User not found")
-    return user
-
-
-def _product(world: World, product_id: str) -> dict[str, Any]:
-    product = world.agent.get("products", product_id)
-    if product is None:
-        raise ToolFailure("Product not found")
-    return product
+def _found(world: World, table: str, key: str) -> dict[str, Any]:
+    record = world.agent.get(table, key)
+    if record is None:
+        raise ToolFailure(f"{table[:-1].capitalize()} not found")
+    return record
 
 
 def _variant(world: World, product_id: str, item_id: str) -> dict[str, Any]:
-    variant: dict[str, Any] | None = _product(world, product_id)["variants"].get(item_id)
+    variant: dict[str, Any] | None = _found(world, "products", product_id)["variants"].get(item_id)
     if variant is None:
         raise ToolFailure("Variant not found")
     return variant
 
 
 def _method(world: World, user_id: str, payment_method_id: str) -> dict[str, Any]:
-    method: dict[str, Any] | None = _user(world, user_id)["payment_methods"].get(payment_method_id)
+    method: dict[str, Any] | None = _found(world, "users", user_id)["payment_methods"].get(payment_method_id)
     if method is None:
         raise ToolFailure("Payment method not found")
     return method
@@ -169,12 +168,8 @@ def find_user_id_by_name_zip(world: World, first_name: str, last_name: str, zip:
 
 @kit.tool()
 def get_order_details(world: World, order_id: str) -> Record:
-    """Show an order: its status, items, address and payments.
-
-    Args:
-        order_id: The order, such as "#W0000000"; it begins with "#".
-    """
-    return Record(_order(world, order_id))
+    """Show an order: its status, items, address and payments."""
+    return Record(_found(world, "orders", order_id))
 
 
 @kit.tool()
@@ -184,7 +179,7 @@ def get_product_details(world: World, product_id: str) -> Record:
     Args:
         product_id: The product, such as "6086499569"; a product id is no item id.
     """
-    return Record(_product(world, product_id))
+    return Record(_found(world, "products", product_id))
 
 
 @kit.tool()
@@ -202,12 +197,8 @@ def get_item_details(world: World, item_id: str) -> Record:
 
 @kit.tool()
 def get_user_details(world: World, user_id: str) -> Record:
-    """Show a user: name, address, payment methods and orders.
-
-    Args:
-        user_id: The user, such as "sara_doe_496".
-    """
-    return Record(_user(world, user_id))
+    """Show a user: name, address, payment methods and orders."""
+    return Record(_found(world, "users", user_id))
 
 
 @kit.tool()
@@ -225,10 +216,9 @@ def cancel_pending_order(world: World, order_id: str, reason: str) -> Record:
     business days.
 
     Args:
-        order_id: The order, such as "#W0000000"; it begins with "#".
         reason: Either "no longer needed" or "ordered by mistake".
     """
-    order = _order(world, order_id)
+    order = _found(world, "orders", order_id)
     if order["status"] != "pending":
         raise ToolFailure("Non-pending order cannot be cancelled")
     if reason not in {"no longer needed", "ordered by mistake"}:
@@ -252,12 +242,9 @@ def exchange_delivered_order_items(
     A delivered order can be exchanged or returned only once. Tell the customer what will happen and get a clear yes first.
 
     Args:
-        order_id: The order, such as "#W0000000"; it begins with "#".
         item_ids: The items to give back, one entry for each piece.
-        new_item_ids: The items to get instead, in the same order.
-        payment_method_id: The method that pays or receives the price difference, as listed for the user or the order.
     """
-    order = _order(world, order_id)
+    order = _found(world, "orders", order_id)
     if order["status"] != "delivered":
         raise ToolFailure("Non-delivered order cannot be exchanged")
     surplus = _surplus(order, item_ids)
@@ -280,7 +267,7 @@ def exchange_delivered_order_items(
 
 
 def _pending(world: World, order_id: str) -> dict[str, Any]:
-    order = _order(world, order_id)
+    order = _found(world, "orders", order_id)
     if "pending" not in order["status"]:
         raise ToolFailure("Non-pending order cannot be modified")
     return order
@@ -290,17 +277,7 @@ def _pending(world: World, order_id: str) -> dict[str, Any]:
 def modify_pending_order_address(
     world: World, order_id: str, address1: str, address2: str, city: str, state: str, country: str, zip: str
 ) -> Record:
-    """Change the shipping address of a pending order. Tell the customer what will happen and get a clear yes first.
-
-    Args:
-        order_id: The order, such as "#W0000000"; it begins with "#".
-        address1: The first line of the address, such as "123 Main St".
-        address2: The second line, such as "Apt 1", or an empty text.
-        city: The city, such as "San Francisco".
-        state: The state, such as "CA".
-        country: The country, such as "USA".
-        zip: The zip code, such as "12345".
-    """
+    """Change the shipping address of a pending order. Tell the customer what will happen and get a clear yes first."""
     _pending(world, order_id)
     address = _address(address1, address2, city, state, country, zip)
     order = world.agent.edit("orders", order_id)
@@ -336,12 +313,9 @@ def modify_pending_order_items(
     Tell the customer what will happen and get a clear yes first.
 
     Args:
-        order_id: The order, such as "#W0000000"; it begins with "#".
         item_ids: The items to change, one entry for each piece.
-        new_item_ids: The items to get instead, in the same order.
-        payment_method_id: The method that pays or receives the price difference, as listed for the user or the order.
     """
-    order = _order(world, order_id)
+    order = _found(world, "orders", order_id)
     if order["status"] != "pending":
         raise ToolFailure("Non-pending order cannot be modified")
     variants, difference = _replacements(world, order, item_ids, new_item_ids)
@@ -368,7 +342,6 @@ def modify_pending_order_payment(world: World, order_id: str, payment_method_id:
     """Change the payment method of a pending order. Tell the customer what will happen and get a clear yes first.
 
     Args:
-        order_id: The order, such as "#W0000000"; it begins with "#".
         payment_method_id: The method to pay with instead, as listed for the user.
     """
     order = _pending(world, order_id)
@@ -393,18 +366,8 @@ def modify_pending_order_payment(world: World, order_id: str, payment_method_id:
 def modify_user_address(
     world: World, user_id: str, address1: str, address2: str, city: str, state: str, country: str, zip: str
 ) -> Record:
-    """Change a user's default address. Tell the customer what will happen and get a clear yes first.
-
-    Args:
-        user_id: The user, such as "sara_doe_496".
-        address1: The first line of the address, such as "123 Main St".
-        address2: The second line, such as "Apt 1", or an empty text.
-        city: The city, such as "San Francisco".
-        state: The state, such as "CA".
-        country: The country, such as "USA".
-        zip: The zip code, such as "12345".
-    """
-    _user(world, user_id)
+    """Change a user's default address. Tell the customer what will happen and get a clear yes first."""
+    _found(world, "users", user_id)
     address = _address(address1, address2, city, state, country, zip)
     user = world.agent.edit("users", user_id)
     user["address"] = address
@@ -418,11 +381,10 @@ def return_delivered_order_items(world: World, order_id: str, item_ids: list[str
     A delivered order can be exchanged or returned only once. Tell the customer what will happen and get a clear yes first.
 
     Args:
-        order_id: The order, such as "#W0000000"; it begins with "#".
         item_ids: The items to return, one entry for each piece.
         payment_method_id: The method that gets the refund: a gift card of the user, or the one that paid.
     """
-    order = _order(world, order_id)
+    order = _found(world, "orders", order_id)
     if order["status"] != "delivered":
         raise ToolFailure("Non-delivered order cannot be returned")
     method = _method(world, order["user_id"], payment_method_id)

@@ -12,7 +12,7 @@ from typing import Any
 
 from agent_envs.base.errors import ReplayMismatch, UsageError
 from agent_envs.base.messages import ToolCall
-from agent_envs.envs.tau2.database import View, original_hash, same
+from agent_envs.envs.tau2.database import View, same
 from agent_envs.envs.tau2.dialogue import Line, ToolReply, arguments_of
 from agent_envs.envs.tau2.task_schema import FunctionCall, Tau2Task
 from agent_envs.envs.tau2.telecom import for_expected_actions
@@ -97,18 +97,10 @@ def replayed_world(domain: Domain, start: DomainState, lines: tuple[Line, ...], 
 
 
 def same_world(domain: Domain, one: DomainState, other: DomainState) -> bool:
-    """Return whether both databases have equal original hashes, by looking at changed records alone."""
+    """Return whether the original would give the databases of both one hash, by looking at changed records alone."""
     if not same(domain.agent_database, one.agent, other.agent):
         return False
     return domain.user_database is None or same(domain.user_database, one.user, other.user)
-
-
-def same_hashes(domain: Domain, one: DomainState, other: DomainState) -> bool:
-    """Return whether both databases have equal original hashes, by making them: what `same_world` is held against."""
-    if original_hash(domain.agent_database, one.agent) != original_hash(domain.agent_database, other.agent):
-        return False
-    user = domain.user_database
-    return user is None or original_hash(user, one.user) == original_hash(user, other.user)
 
 
 def _answered(lines: tuple[Line, ...]) -> Iterator[tuple[ToolCall, ToolReply]]:

@@ -5,10 +5,10 @@ Splits of the official tasks: the original's (train, test, base; telecom has sma
 three domains at once. A paper's test sets of 28, 7 and 21 tasks suggest such a pool; the draw is ours and not that paper's.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Mapping
 from functools import cache, cached_property
 from random import Random
-from typing import Any, Protocol
+from typing import Any
 
 from agent_envs.base.errors import UsageError
 from agent_envs.base.serialization import digest as digest_of
@@ -29,21 +29,15 @@ _OURS = {
 }
 
 
-class Rows(Protocol):
-    """Published rows by id; `official.Deck` is one."""
-
-    def task(self, task_id: str) -> dict[str, Any]:
-        """Return a row, to read only."""
-        ...
-
-
 class RowSource:
     """A task source over rows, which are parsed only when they are asked for."""
 
-    def __init__(self, name: str, rows: Rows, splits: Mapping[str, tuple[str, ...]], digest: str = "") -> None:
-        """Take the rows and the ids of each split, the default of a reset first."""
+    def __init__(
+        self, name: str, row: Callable[[str], dict[str, Any]], splits: Mapping[str, tuple[str, ...]], digest: str = ""
+    ) -> None:
+        """Take what returns the row of an id, to read only, and the ids of each split, the default of a reset first."""
         self.name, self.digest, self.splits = name, digest, tuple(splits)
-        self._rows, self._given = rows, dict(splits)
+        self._row, self._given = row, dict(splits)
         self._made: dict[tuple[str, str], Task] = {}
 
     def ids(self, split: str) -> tuple[str, ...]:
@@ -64,7 +58,7 @@ class RowSource:
         elif key not in self._members[split]:
             raise KeyError(key)
         if (split, key) not in self._made:
-            self._made[split, key] = core_task(self._rows.task(key), split, self.name)
+            self._made[split, key] = core_task(self._row(key), split, self.name)
         return self._made[split, key]
 
     @cached_property
@@ -89,17 +83,8 @@ class BuiltinSource(RowSource):
             raise UsageError(f"tau2 has no domain {domain!r}; the domains are {', '.join(DOMAINS)}")
         rows = builtin_rows(domain)
         splits = {split: tuple(str(row["id"]) for row in of_split) for split, of_split in rows.items()}
-        super().__init__(f"builtin-{domain}", _Listed([row for part in rows.values() for row in part]), splits)
-
-
-class _Listed:
-    """Rows that are already parsed."""
-
-    def __init__(self, rows: Iterable[dict[str, Any]]) -> None:
-        self._rows = {row["id"]: row for row in rows}
-
-    def task(self, task_id: str) -> dict[str, Any]:
-        return self._rows[task_id]
+        by_id = {row["id"]: row for of_split in rows.values() for row in of_split}
+        super().__init__(f"builtin-{domain}", by_id.__getitem__, splits)
 
 
 class OfficialSource(RowSource):
@@ -121,7 +106,7 @@ class OfficialSource(RowSource):
         named = {name: found.split(name) for name in order if name in found.splits}
         paths = sorted(path for path in BLOBS if path.startswith(f"domains/{domain}/"))
         known = digest_of([COMMIT, seed, [[path, BLOBS[path]] for path in paths]])
-        super().__init__(f"official-{domain}", found, named, known)
+        super().__init__(f"official-{domain}", found.task, named, known)
         self.domain, self.seed = domain, seed
         self.splits = (*named, *_OURS)
 

@@ -26,7 +26,12 @@ OVERDUE_BILL = {
     "period_start": "2025-01-01", "period_end": "2025-01-31", "issue_date": "2025-01-01", "due_date": "2025-01-15"
 }  # fmt: skip
 
-agent_kit = Kit(side="assistant")
+# Arguments of several tools, as their schemas describe them.
+_TERMS = {
+    "customer_id": "The customer's identifier.",
+    "line_id": "The line's identifier.",
+}
+agent_kit = Kit("assistant", _TERMS)
 
 # Table -> what messages call its records; first letter of an identifier -> table.
 _NAMES = {"customers": "Customer", "lines": "Line", "plans": "Plan", "devices": "Device", "bills": "Bill"}
@@ -54,7 +59,7 @@ def _line_by_phone(world: World, phone_number: str) -> Any:
 
 
 def _customer_by_phone(world: World, phone_number: str) -> Any:
-    lines = dict(world.agent.items("lines"))
+    lines = world.agent.records("lines")
     for customer in world.agent.rows("customers"):
         if customer["phone_number"] == phone_number:
             return customer
@@ -93,11 +98,7 @@ def get_customer_by_phone(world: World, phone_number: str) -> Record:
 
 @agent_kit.tool()
 def get_customer_by_id(world: World, customer_id: str) -> Record:
-    """Find a customer by identifier.
-
-    Args:
-        customer_id: The customer's identifier.
-    """
+    """Find a customer by identifier."""
     return Record(_found(world, "customers", customer_id))
 
 
@@ -134,7 +135,6 @@ def get_bills_for_customer(world: World, customer_id: str, limit: int = 12) -> l
     """List a customer's bills, the newest first.
 
     Args:
-        customer_id: The customer's identifier.
         limit: How many bills at most.
     """
     bills = _bills_of(world, _found(world, "customers", customer_id))
@@ -143,12 +143,7 @@ def get_bills_for_customer(world: World, customer_id: str, limit: int = 12) -> l
 
 @agent_kit.tool()
 def get_data_usage(world: World, customer_id: str, line_id: str) -> dict[str, Any]:
-    """Read how much data a line has used in this cycle, and its limits.
-
-    Args:
-        customer_id: The customer's identifier.
-        line_id: The line's identifier.
-    """
+    """Read how much data a line has used in this cycle, and its limits."""
     line = _line_of(world, customer_id, line_id)
     return {
         "line_id": line_id,
@@ -167,8 +162,6 @@ def suspend_line(world: World, customer_id: str, line_id: str, reason: str) -> d
     """Suspend an active line.
 
     Args:
-        customer_id: The customer's identifier.
-        line_id: The line's identifier.
         reason: Why.
     """
     if _line_of(world, customer_id, line_id)["status"] != "Active":
@@ -180,12 +173,7 @@ def suspend_line(world: World, customer_id: str, line_id: str, reason: str) -> d
 
 @agent_kit.tool("write")
 def resume_line(world: World, customer_id: str, line_id: str) -> dict[str, Any]:
-    """Make a suspended or pending line active.
-
-    Args:
-        customer_id: The customer's identifier.
-        line_id: The line's identifier.
-    """
+    """Make a suspended or pending line active."""
     if _line_of(world, customer_id, line_id)["status"] not in ("Suspended", "Pending Activation"):
         raise ToolFailure("Line must be suspended to resume")
     line = world.agent.edit("lines", line_id)
@@ -198,7 +186,6 @@ def send_payment_request(world: World, customer_id: str, bill_id: str) -> str:
     """Ask a customer to pay a bill. Only one bill at a time can await payment.
 
     Args:
-        customer_id: The customer's identifier.
         bill_id: The bill's identifier.
     """
     customer = _found(world, "customers", customer_id)
@@ -212,23 +199,13 @@ def send_payment_request(world: World, customer_id: str, bill_id: str) -> str:
 
 @agent_kit.tool("write")
 def enable_roaming(world: World, customer_id: str, line_id: str) -> str:
-    """Allow a line to use networks abroad.
-
-    Args:
-        customer_id: The customer's identifier.
-        line_id: The line's identifier.
-    """
+    """Allow a line to use networks abroad."""
     return _set_roaming(world, customer_id, line_id, True, "enabled")
 
 
 @agent_kit.tool("write")
 def disable_roaming(world: World, customer_id: str, line_id: str) -> str:
-    """Forbid a line to use networks abroad.
-
-    Args:
-        customer_id: The customer's identifier.
-        line_id: The line's identifier.
-    """
+    """Forbid a line to use networks abroad."""
     return _set_roaming(world, customer_id, line_id, False, "disabled")
 
 
@@ -244,8 +221,6 @@ def refuel_data(world: World, customer_id: str, line_id: str, gb_amount: float) 
     """Sell a line more data for this cycle; the charge goes on the next bill.
 
     Args:
-        customer_id: The customer's identifier.
-        line_id: The line's identifier.
         gb_amount: How many gigabytes.
     """
     line = _line_of(world, customer_id, line_id)
@@ -333,7 +308,7 @@ def suspend_line_for_overdue_bill(
 @agent_kit.helper
 def get_available_plan_ids(world: World) -> list[str]:
     """List the plans."""
-    return world.agent.keys("plans")
+    return list(world.agent.records("plans"))
 
 
 @agent_kit.helper

@@ -17,7 +17,11 @@ from agent_envs.envs.tau2.telecom_phone import (
 from agent_envs.envs.tau2.telecom_tables import APN, MODES, PERMISSIONS
 from agent_envs.envs.tau2.toolkit import Kit, World
 
-user_kit = Kit(side="user")
+# Arguments of several tools, as their schemas describe them.
+_TERMS = {
+    "app_name": "Name of the app, as the list of apps shows it.",
+}
+user_kit = Kit("user", _TERMS)
 
 _ADVICE = {
     "Very Poor": "Connection is very slow. Basic web browsing might be difficult.",
@@ -182,11 +186,7 @@ def check_installed_apps(world: World) -> str:
 
 @user_kit.tool()
 def check_app_status(world: World, app_name: str) -> str:
-    """Read the state of one app.
-
-    Args:
-        app_name: Name of the app, as the list of apps shows it.
-    """
+    """Read the state of one app."""
     app = phone(world)["app_statuses"].get(app_name)
     if app is None:
         return f"App '{app_name}' not found on this phone."
@@ -196,11 +196,7 @@ def check_app_status(world: World, app_name: str) -> str:
 
 @user_kit.tool()
 def check_app_permissions(world: World, app_name: str) -> str:
-    """Read what one app is allowed to use.
-
-    Args:
-        app_name: Name of the app, as the list of apps shows it.
-    """
+    """Read what one app is allowed to use."""
     app = phone(world)["app_statuses"].get(app_name)
     if app is None:
         return f"App '{app_name}' not found on this phone."
@@ -368,7 +364,7 @@ def grant_app_permission(world: World, app_name: str, permission: str) -> str:
         app_name: Name of the app.
         permission: One of sms, storage, phone, network.
     """
-    app_name, permission = app_name.lower(), permission.lower()
+    permission = permission.lower()  # the app's name is looked up as given, as in the original
     app = edit_phone(world)["app_statuses"].get(app_name)
     if app is None:
         text = f"Error. App '{app_name}' not found. Cannot grant permission."

@@ -1,6 +1,8 @@
 """Telecom tasks alone call these functions of the user's side: they break and mend the phone, or assert how it is."""
 
 from collections.abc import Callable
+from functools import partial
+from typing import Any
 
 from agent_envs.envs.tau2.telecom_device import (
     connect_vpn,
@@ -47,40 +49,15 @@ def set_user_location(world: World, abroad: bool) -> None:
     edit_surroundings(world)["is_abroad"] = abroad
 
 
-@user_kit.helper
-def turn_airplane_mode_on(world: World) -> str:
-    """Make sure that airplane mode is on."""
-    return _settle(world, toggle_airplane_mode, "airplane_mode", True)
-
-
-@user_kit.helper
-def turn_airplane_mode_off(world: World) -> str:
-    """Make sure that airplane mode is off."""
-    return _settle(world, toggle_airplane_mode, "airplane_mode", False)
-
-
-@user_kit.helper
-def turn_roaming_on(world: World) -> str:
-    """Make sure that roaming is on."""
-    return _settle(world, toggle_roaming, "roaming_enabled", True)
-
-
-@user_kit.helper
-def turn_roaming_off(world: World) -> str:
-    """Make sure that roaming is off."""
-    return _settle(world, toggle_roaming, "roaming_enabled", False)
-
-
-@user_kit.helper
-def turn_data_saver_mode_on(world: World) -> str:
-    """Make sure that data saver mode is on."""
-    return _settle(world, toggle_data_saver_mode, "data_saver_mode", True)
-
-
-@user_kit.helper
-def turn_data_saver_mode_off(world: World) -> str:
-    """Make sure that data saver mode is off."""
-    return _settle(world, toggle_data_saver_mode, "data_saver_mode", False)
+# What a function turns -> the tool that flips it, and the member that shows it; each has a function for on and one for off.
+_SWITCHES: dict[str, tuple[Callable[[World], str], str]] = {
+    "turn_airplane_mode": (toggle_airplane_mode, "airplane_mode"),
+    "turn_roaming": (toggle_roaming, "roaming_enabled"),
+    "turn_data_saver_mode": (toggle_data_saver_mode, "data_saver_mode"),
+}
+for _name, (_flip, _field) in _SWITCHES.items():
+    user_kit.helpers[f"{_name}_on"] = partial(_settle, flip=_flip, field=_field, wanted=True)
+    user_kit.helpers[f"{_name}_off"] = partial(_settle, flip=_flip, field=_field, wanted=False)
 
 
 @user_kit.helper
@@ -174,10 +151,20 @@ def simulate_network_search(world: World) -> None:
 # What only tasks call: assertions
 
 
-@user_kit.helper
-def assert_airplane_mode_status(world: World, expected_status: bool) -> bool:
-    """Tell whether airplane mode is as expected."""
-    return bool(phone(world)["airplane_mode"] == expected_status)
+def _as_expected(world: World, expected_status: bool, shown: Callable[[World], Any]) -> bool:
+    return bool(shown(world) == expected_status)
+
+
+_SHOWN: dict[str, Callable[[World], Any]] = {
+    "airplane_mode_status": lambda world: phone(world)["airplane_mode"],
+    "mobile_data_status": mobile_data_works,
+    "mobile_roaming_status": lambda world: phone(world)["roaming_enabled"],
+    "mobile_data_saver_mode_status": lambda world: phone(world)["data_saver_mode"],
+    "mobile_data_usage_exceeded": lambda world: surroundings(world)["mobile_data_usage_exceeded"],
+    "can_send_mms": mms_works,
+}
+for _name, _shown in _SHOWN.items():
+    user_kit.helpers[f"assert_{_name}"] = partial(_as_expected, shown=_shown)
 
 
 @user_kit.helper
@@ -186,30 +173,6 @@ def assert_service_status(world: World, expected_status: str) -> bool:
     if expected_status not in SERVICE_STATUSES:
         raise ValueError(f"{expected_status!r} is not a valid NetworkStatus")
     return bool(phone(world)["network_connection_status"] == expected_status)
-
-
-@user_kit.helper
-def assert_mobile_data_status(world: World, expected_status: bool) -> bool:
-    """Tell whether mobile data works as expected."""
-    return mobile_data_works(world) == expected_status
-
-
-@user_kit.helper
-def assert_mobile_roaming_status(world: World, expected_status: bool) -> bool:
-    """Tell whether roaming is set on the phone as expected."""
-    return bool(phone(world)["roaming_enabled"] == expected_status)
-
-
-@user_kit.helper
-def assert_mobile_data_saver_mode_status(world: World, expected_status: bool) -> bool:
-    """Tell whether data saver mode is as expected."""
-    return bool(phone(world)["data_saver_mode"] == expected_status)
-
-
-@user_kit.helper
-def assert_mobile_data_usage_exceeded(world: World, expected_status: bool) -> bool:
-    """Tell whether the data of the month is used up, as expected."""
-    return bool(surroundings(world)["mobile_data_usage_exceeded"] == expected_status)
 
 
 @user_kit.helper
@@ -225,9 +188,3 @@ def assert_internet_speed(world: World, expected_speed: float, expected_desc: st
 def assert_internet_not_excellent(world: World) -> bool:
     """Tell whether mobile data is slower than excellent."""
     return speed(world)[1] != "Excellent"
-
-
-@user_kit.helper
-def assert_can_send_mms(world: World, expected_status: bool) -> bool:
-    """Tell whether picture messages can be sent, as expected."""
-    return mms_works(world) == expected_status

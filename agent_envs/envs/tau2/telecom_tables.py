@@ -1,6 +1,5 @@
-"""The records of the telecom domain's two databases have their shapes here, and are read from TOML or JSON data."""
+"""The records of the telecom domain's two databases have their shapes here, and are read from data of TOML or JSON."""
 
-import tomllib
 from collections.abc import Mapping
 from datetime import date, datetime
 from typing import Any
@@ -80,7 +79,7 @@ _AGENT_TABLES: dict[str, tuple[str, Shape]] = {
     "bills": ("bill_id", BILL),
     "devices": ("device_id", _DEVICE),
 }
-_DATETIMES = {"customers": ("created_at",), "devices": ("activation_date", "last_esim_transfer_date")}
+DATETIMES = {"customers": ("created_at",), "devices": ("activation_date", "last_esim_transfer_date")}
 
 APN = Closed({
     "apn_name": Default(("internet", "broken"), "internet"),
@@ -133,15 +132,6 @@ _SURROUNDINGS: Shape = {
 }
 
 
-def agent_database(text: str) -> Database:
-    """Read the company's database from TOML.
-
-    Raises:
-        SchemaError: a record does not fit.
-    """
-    return agent_records(tomllib.loads(text))
-
-
 def agent_records(data: Mapping[str, Any]) -> Database:
     """Return the company's database of lists of records by table.
 
@@ -150,19 +140,10 @@ def agent_records(data: Mapping[str, Any]) -> Database:
     """
     tables = {}
     for table, (key, shape) in _AGENT_TABLES.items():
-        rows = [_dated(row, _DATETIMES.get(table, ())) for row in data.get(table, [])]
+        rows = [_dated(row, DATETIMES.get(table, ())) for row in data.get(table, [])]
         records = [shaped(row, shape, f"telecom {table}[{position}]") for position, row in enumerate(rows)]
         tables[table] = {record[key]: record for record in records}
-    return Database("telecom", tables, listed=tables, datetimes=_DATETIMES)
-
-
-def user_database(text: str) -> Database:
-    """Read the user's phone and its surroundings from TOML.
-
-    Raises:
-        SchemaError: a member does not fit.
-    """
-    return user_records(tomllib.loads(text))
+    return Database("telecom", tables, listed=tables)
 
 
 def user_records(data: Mapping[str, Any]) -> Database:

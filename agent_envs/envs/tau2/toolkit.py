@@ -4,17 +4,19 @@ A tool is a plain function `name(world, **arguments)` that returns a text, a `Re
 as they come: what does not fit fails inside the tool, and every failure becomes the text "Error: ...".
 """
 
+import inspect
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
-from typing import Any, Literal, TypeVar
+from dataclasses import dataclass, field
+from types import NoneType, UnionType
+from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints, is_typeddict
 
+from agent_envs.base import tool_schema
 from agent_envs.base.errors import UsageError
 from agent_envs.base.serialization import state_type
 from agent_envs.envs.tau2.compat import ORIGINAL
 from agent_envs.envs.tau2.compat import Compat as Compat
 from agent_envs.envs.tau2.database import NO_CHANGES, Changes, Database, View, thawed
-from agent_envs.envs.tau2.schemas import description_of, parameters_of
 
 Side = Literal["assistant", "user"]
 Kind = Literal["read", "write", "generic"]
@@ -89,28 +91,73 @@ class World:
 
 
 @dataclass(frozen=True)
-class Tool:
-    """A tool of one side."""
+class Tool(tool_schema.Tool):
+    """A tool of one side; its function takes the `World` first."""
 
-    name: str
-    function: Callable[..., Any]
-    kind: Kind
-    writes: bool
-    description: str
-    parameters: dict[str, Any]
+    kind: Kind = "read"
 
-    def schema(self) -> dict[str, Any]:
-        """Return a fresh schema in the shape of OpenAI's function tools."""
-        function = {"name": self.name, "description": self.description, "parameters": self.parameters}
-        return json.loads(json.dumps({"type": "function", "function": function}))  # type: ignore[no-any-return]
+
+_PLAIN: dict[Any, str] = {str: "string", int: "integer", float: "number", bool: "boolean", dict: "object"}
+
+
+def description_of(function: Callable[..., Any]) -> str:
+    """Return the part of a docstring before its sections."""
+    text = inspect.getdoc(function) or ""
+    return text.split("\n\nArgs:")[0].split("\n\nRaises:")[0]
+
+
+def parameters_of(function: Callable[..., Any], terms: Mapping[str, str] | None = None) -> dict[str, Any]:
+    """Return the schema of a tool's arguments; its first parameter is what it works on, and no argument.
+
+    Args:
+        function: the tool.
+        terms: descriptions of arguments that its docstring does not describe.
+
+    Raises:
+        UsageError: an argument has a type that JSON does not know.
+    """
+    hints = get_type_hints(function)
+    described = {**(terms or {}), **tool_schema.argument_texts(inspect.getdoc(function) or "")}
+    properties: dict[str, Any] = {}
+    required = []
+    for name, parameter in list(inspect.signature(function).parameters.items())[1:]:
+        properties[name] = _schema(hints.get(name), f"{function.__name__}({name})")
+        if name in described:
+            properties[name]["description"] = described[name]
+        if parameter.default is inspect.Parameter.empty:
+            required.append(name)
+        elif parameter.default is not None:
+            properties[name]["default"] = parameter.default
+    return {"type": "object", "properties": properties, "required": required}
+
+
+def _schema(hint: Any, where: str) -> dict[str, Any]:
+    origin, inner = get_origin(hint), get_args(hint)
+    if is_typeddict(hint):
+        members = {name: _schema(of, f"{where}.{name}") for name, of in get_type_hints(hint).items()}
+        required = [name for name in members if name in hint.__required_keys__]
+        return {"type": "object", "properties": members, "required": required}
+    if origin is list:
+        return {"type": "array", "items": _schema(inner[0], where)}
+    if origin is Literal:
+        return {"type": "string", "enum": list(inner)}
+    if origin in (Union, UnionType):
+        merged: dict[str, Any] = {}
+        for option in (_schema(of, where) for of in inner if of is not NoneType):
+            merged = {**option, "type": [*merged.get("type", []), option["type"]]}
+        return merged | {"type": [*merged["type"], "null"]} if NoneType in inner else merged
+    plain = _PLAIN.get(origin or hint)
+    if plain is None:
+        raise UsageError(f"tool parameter {where} has no type that JSON knows: {hint!r}")
+    return {"type": plain}
 
 
 class Kit:
     """The tools of one side, and the functions that only initial actions and assertions call."""
 
-    def __init__(self, side: Side) -> None:
-        """Begin an empty kit."""
-        self.side = side
+    def __init__(self, side: Side, terms: Mapping[str, str] | None = None) -> None:
+        """Begin an empty kit; `terms` describe, by name, arguments that a tool's docstring does not."""
+        self.side, self.terms = side, terms or {}
         self.tools: dict[str, Tool] = {}
         self.helpers: dict[str, Callable[..., Any]] = {}
 
@@ -120,8 +167,8 @@ class Kit:
         def register(function: F) -> F:
             name = function.__name__
             self.tools[name] = Tool(
-                name, function, kind, kind == "write" if writes is None else writes,
-                description_of(function), parameters_of(function),
+                name, description_of(function), parameters_of(function, self.terms), function,
+                kind == "write" if writes is None else writes, kind,
             )  # fmt: skip
             return function
 
@@ -176,10 +223,6 @@ class Domain:
         if solo and self.user is not None and name in self.user.tools:
             return self.user.tools[name]
         return self.assistant.tools.get(name)
-
-    def with_compat(self, compat: Compat) -> "Domain":
-        """Return the same domain (databases shared) with other switches."""
-        return replace(self, compat=compat)
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,12 @@ Modules, in reading order:
     adapter/: TextAdapter, which makes a text environment of any discrete Gymnasium environment.
     scoring: rewards (binary, native, format penalties) and metrics.
     seeded: `GameSource`, tasks generated from seeds, in splits that share no content.
-    feedback, hint_turns: scripted feedback (hints), and the conversation as it reads it; the words are in feedback.json.
+    feedback: scripted feedback (hints), and the conversation as it reads it; the words are in feedback.json.
+    search: the cheapest way through states.
+    svg: pictures as SVG.
     muted_stdout: what third-party code prints is dropped.
 """
+
+from agent_envs.core.env import register_companions
+
+register_companions("agent_envs.envs.text_games.game:TextGame", sampler="agent_envs.envs.text_games.game:random_action")

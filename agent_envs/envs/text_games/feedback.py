@@ -1,10 +1,18 @@
-"""Scripted feedback on games names the next action towards the goal, or where it misleads one away, from the messages alone."""
+"""Scripted feedback on games names the next action towards the goal, or where it misleads one away, from the messages alone.
+
+The hint of each game says what the next action is; it reads the observations behind the prompt, each with the action before it.
+"""
 
 import random
+import re
 from collections.abc import Sequence
+from functools import cache
 from importlib import import_module
+from typing import NamedTuple
 
 from agent_envs.base.messages import Message
+from agent_envs.base.protocol import Say
+from agent_envs.envs.text_games.game import PROTOCOL, Action, numbered
 from agent_envs.wrappers.scripted_feedback import Hint, Wordings, scripted
 
 WORDINGS = Wordings(__package__)
@@ -19,6 +27,36 @@ _AWAY = {
     "drop": "turn left", "toggle": "turn left", "left": "right", "right": "left", "up": "down", "down": "up",
     "move left": "move right", "move right": "move left", "move up": "move down", "move down": "move up",
 }  # fmt: skip
+MOST_TURNS = 150  # the last ones, that are read
+_NO_LETTER = re.compile(r"[^a-z]+")
+
+
+class Played(NamedTuple):
+    """One observation, and the name of the action that led to it ("" of the first)."""
+
+    action: str
+    text: str
+
+
+def played(messages: Sequence[Message], actions: tuple[Action, ...], default: int) -> list[Played]:
+    """Return the observations behind the prompt, in order; an invalid turn counts as the default action."""
+    observations, action = list[Played](), ""
+    for message in messages[1:]:
+        if message.role == "assistant":
+            action = actions[_numbers(actions).get(_action_named(message.content), default)].name
+        else:
+            observations.append(Played(action, message.content))
+    return observations[-MOST_TURNS:]
+
+
+@cache
+def _numbers(actions: tuple[Action, ...]) -> dict[str, int]:
+    return numbered("feedback", actions)
+
+
+def _action_named(text: str) -> str:
+    parsed = PROTOCOL.parse(text)
+    return " ".join(_NO_LETTER.sub(" ", parsed.text[:200].lower()).split()) if isinstance(parsed, Say) else ""
 
 
 def give_feedback(messages: Sequence[Message], mode: str, quality: str, rng: random.Random) -> str:

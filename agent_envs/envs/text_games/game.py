@@ -4,18 +4,23 @@ A `Game` says what may be done, what comes of it and how a state reads; `TextGam
 actions, limits and typed turns. BabyAI, Baba Is AI, Crafter and every adapted Gymnasium environment are games in this sense.
 """
 
+import random
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol
 
+import gymnasium as gym
+
 from agent_envs.base.arguments import choice, whole_number
-from agent_envs.base.errors import UsageError
+from agent_envs.base.errors import Unsolvable, UsageError
 from agent_envs.base.messages import Message
 from agent_envs.base.protocol import LabelProtocol, Malformed, Say
+from agent_envs.core import pages
 from agent_envs.core.env import Episode, Outcome, Task, TaskSource, TurnEnv
 from agent_envs.envs.text_games.scoring import REWARDS, Facts, facts_of, reward_of, typed
 
+paged = pages.paged(__package__, "page.md", "page")  # decorates the classes whose pages are in page.md
 PROTOCOL = LabelProtocol("ACTION:")
 ON_INVALID = ("default", "end")
 PROMPT_ROLES = ("system", "user")
@@ -65,10 +70,13 @@ class Moved:
 class Game(Protocol):
     """Rules. An object of this kind holds nothing that changes; its states are immutable and fit for snapshots.
 
+    A game that derives from this class has `state.limit` turns, and all actions are legal, unless it says otherwise.
+
     Attributes:
         actions: what may be done, in the order of their numbers.
         default: the number of the action that stands in for an invalid one.
         prompt: the instructions, with the slots `{goal}`, `{actions}` and `{format}`.
+        most_turns: the greatest limit of the game's own.
         native: the bounds of `Moved.reward` in one step.
         native_episode: the bounds of its sum over an episode.
     """
@@ -76,6 +84,7 @@ class Game(Protocol):
     actions: tuple[Action, ...]
     default: int
     prompt: str
+    most_turns: int
     native: tuple[float, float]
     native_episode: tuple[float, float]
 
@@ -85,7 +94,7 @@ class Game(Protocol):
 
     def limit(self, state: Any) -> int:
         """Return how many turns the episode of a state may have in all."""
-        ...
+        return int(state.limit)
 
     def goal(self, state: Any) -> str:
         """Return what is to be reached, as a phrase that fits behind `Your goal is to `, without a full stop."""
@@ -95,19 +104,19 @@ class Game(Protocol):
         """Return what comes of an action. The state it is given is not changed."""
         ...
 
-    def describe(self, state: Any) -> str:
+    def describe(self, state: Any, /) -> str:
         """Return what the policy sees of a state."""
         ...
 
     def legal(self, state: Any) -> Sequence[int]:
         """Return the actions that a random player draws from."""
-        ...
+        return range(len(self.actions))
 
-    def picture(self, state: Any) -> str:
+    def picture(self, state: Any, /) -> str:
         """Return a state as the text of an SVG."""
         ...
 
-    def drawing(self, state: Any) -> str:
+    def drawing(self, state: Any, /) -> str:
         """Return a state as plain text for a terminal."""
         ...
 
@@ -118,14 +127,24 @@ def numbered(owner: str, actions: Sequence[Action]) -> dict[str, int]:
     Raises:
         UsageError: one word stands for two actions.
     """
-    found: dict[str, int] = {}
+    numbers: dict[str, int] = {}
     for number, action in enumerate(actions):
         for word in (action.name, *action.aliases):
-            if found.setdefault(word, number) != number:
+            if numbers.setdefault(word, number) != number:
                 raise UsageError(
-                    f"{owner}: {word!r} names two actions, {actions[found[word]].name!r} and {action.name!r}"
+                    f"{owner}: {word!r} names two actions, {actions[numbers[word]].name!r} and {action.name!r}"
                 )
-    return found
+    return numbers
+
+
+def in_steps(*ways: tuple[int, str, str]) -> str:
+    """Return how far off a place is, `2 steps left and 1 step up`: of each way a count, its name, and the name backwards."""
+    parts = (
+        f"{abs(count)} step{'s' if abs(count) > 1 else ''} {forth if count > 0 else back}"
+        for count, forth, back in ways
+        if count
+    )
+    return " and ".join(parts)
 
 
 class TextGame(TurnEnv):
@@ -141,7 +160,6 @@ class TextGame(TurnEnv):
         source: TaskSource,
         *,
         max_turns: int | None,
-        most_turns: int,
         reward: str,
         on_invalid: str,
         prompt_role: str,
@@ -152,7 +170,6 @@ class TextGame(TurnEnv):
             game: the rules.
             source: the tasks.
             max_turns: what the caller set, None for the game's own limit.
-            most_turns: the greatest limit of the game's own.
             reward: `binary`, `native`, `format_penalty` or `format_penalty_released`.
             on_invalid: `default` or `end`.
             prompt_role: who says the instructions, `system` or `user`.
@@ -160,7 +177,7 @@ class TextGame(TurnEnv):
         name = type(self).__name__
         self.game, self.source = game, source
         self._limit = 0 if max_turns is None else whole_number(name, "max_turns", max_turns, high=1_000_000)
-        self.max_turns = self._limit or most_turns
+        self.max_turns = self._limit or game.most_turns
         self.reward_spec = reward_of(
             choice(name, "reward", reward, REWARDS), game.native, game.native_episode, self.max_turns
         )
@@ -199,7 +216,7 @@ class TextGame(TurnEnv):
         }
         text = re.sub("|".join(map(re.escape, slots)), lambda slot: slots[slot[0]], self.game.prompt.strip())
         instructions = Message("system" if self._role == "system" else "user", text, "environment")
-        return state, (instructions, _shown(self.game.describe(state)))
+        return state, (instructions, _observation(self.game.describe(state)))
 
     def _advance(self, episode: Episode, action: str) -> Outcome:
         number, parsed = self.action_of(action)
@@ -208,7 +225,7 @@ class TextGame(TurnEnv):
         if number is None and self._on_invalid == "end":
             note = f"The episode ends here: {events[0]}."
             facts = Facts("", True, 0.0, _progress(episode), False)
-            return Outcome(state, parsed, (_shown(note),), (typed(facts),), events, terminated=True)
+            return Outcome(state, parsed, (_observation(note),), (typed(facts),), events, terminated=True)
         taken = game.actions[game.default if number is None else number]
         moved = game.move(state, game.default if number is None else number)
         index = len(episode.turns) + 1
@@ -219,7 +236,7 @@ class TextGame(TurnEnv):
         return Outcome(
             moved.state,
             parsed,
-            (_shown("\n".join(filter(None, lines))),),
+            (_observation("\n".join(filter(None, lines))),),
             (typed(facts),),
             events,
             terminated=moved.terminated,
@@ -238,6 +255,27 @@ class TextGame(TurnEnv):
         return ", ".join(action.name for action in self.game.actions)
 
 
+def random_action(env: gym.Env[Any, Any], rng: random.Random) -> str:
+    """Return a turn with any of the legal actions, each as likely as the others."""
+    core: Any = env.unwrapped
+    return core.say(rng.choice(core.game.legal(core.episode.state)))  # type: ignore[no-any-return]
+
+
+def core_in_play(env: gym.Env[Any, Any]) -> TextGame:
+    """Return the `TextGame` at the core of a stack, for its solver.
+
+    Raises:
+        UsageError: there is none.
+        Unsolvable: the episode is over.
+    """
+    core = env.unwrapped
+    if not isinstance(core, TextGame):
+        raise UsageError(f"solvers of games do not play {core!r}")
+    if core.episode.over:
+        raise Unsolvable(f"{core.env_id}: the episode is over")
+    return core
+
+
 FORMAT = """\
 Answer every observation in this form:
 THINK: what you see, what you still have to do, and which step comes next
@@ -245,7 +283,7 @@ ACTION: the name of one action from the list, and nothing behind it
 A turn whose action is not in the list counts as `{default}`, unless invalid turns end the episode."""
 
 
-def _shown(text: str) -> Message:
+def _observation(text: str) -> Message:
     return Message("user", text, "environment")
 
 

@@ -1,5 +1,6 @@
 """Typed facts of each turn of a game feed the four rewards by name and the metrics of reports."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from agent_envs.base.messages import ToolResult
@@ -44,20 +45,9 @@ def metrics_of(trajectory: Trajectory) -> dict[str, float]:
     }
 
 
-def _won(trajectory: Trajectory) -> float:
-    return float(facts_of(trajectory.last).won)
-
-
-def _native(trajectory: Trajectory) -> float:
-    return facts_of(trajectory.last).reward
-
-
-def _penalty(trajectory: Trajectory) -> float:
-    return -PENALTY if facts_of(trajectory.last).invalid else 0.0
-
-
-def _unless_invalid(trajectory: Trajectory) -> float:
-    return 0.0 if facts_of(trajectory.last).invalid else _won(trajectory)
+def _of_turn(value: Callable[[Facts], float]) -> Callable[[Trajectory], float]:
+    """Return the value of a term by the facts of the newest turn."""
+    return lambda trajectory: value(facts_of(trajectory.last))
 
 
 REWARDS = ("binary", "native", "format_penalty", "format_penalty_released")
@@ -71,14 +61,17 @@ def reward_of(
     `binary` pays 1 for success. `native` is the game's own. `format_penalty` adds -0.1 for each invalid turn to `binary`;
     `format_penalty_released` is Verlog's release, where the penalty takes the place of the step's reward.
     """
-    won = Term("success", 0.0, 1.0, "1 when the goal is reached", _won)
-    penalty = Term("invalid", -PENALTY, 0.0, f"-{PENALTY} for a turn without a valid action", _penalty)
+    won = Term("success", 0.0, 1.0, "1 when the goal is reached", _of_turn(lambda facts: float(facts.won)))
+    doc = f"-{PENALTY} for a turn without a valid action"
+    penalty = Term("invalid", -PENALTY, 0.0, doc, _of_turn(lambda facts: -PENALTY if facts.invalid else 0.0))
     worst = -PENALTY * max_turns
     if name == "native":
-        return RewardSpec(name, (Term("native", *native, "the game's own reward", _native),), native_episode)
+        paid = Term("native", *native, "the game's own reward", _of_turn(lambda facts: facts.reward))
+        return RewardSpec(name, (paid,), native_episode)
     if name == "format_penalty":
         return RewardSpec(name, (won, penalty), (worst, 1.0))
     if name == "format_penalty_released":
-        spoiled = Term("success", 0.0, 1.0, "1 when a valid turn reaches the goal", _unless_invalid)
+        valid_win = _of_turn(lambda facts: float(facts.won and not facts.invalid))
+        spoiled = Term("success", 0.0, 1.0, "1 when a valid turn reaches the goal", valid_win)
         return RewardSpec(name, (spoiled, penalty), (worst, 1.0))
     return RewardSpec(name, (won,), (0.0, 1.0))

@@ -22,7 +22,7 @@ register_companions(
     "agent_envs.envs.tool_reasoning.env:ToolReasoning",
     solver="agent_envs.envs.tool_reasoning.solver:next_action",
     sampler="agent_envs.envs.tool_reasoning.solver:random_action",
-    labels="agent_envs.envs.tool_reasoning.scoring:labels",
+    labels="agent_envs.envs.tool_reasoning.content:labels_of",
     metrics="agent_envs.envs.tool_reasoning.scoring:metrics",
     first_look="agent_envs.envs.tool_reasoning.env:first_look",
     feedback="agent_envs.envs.tool_reasoning.feedback:give_feedback",

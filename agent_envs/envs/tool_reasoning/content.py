@@ -61,6 +61,8 @@ class ToolReasoningScenario:
 
 def labels_of(task: Task) -> dict[str, str]:
     """Return the strata of a task that reports tell apart: its source, and subject, level and needs where they are known."""
-    data: ToolReasoningData = task.data
+    data = task.data
+    if not isinstance(data, ToolReasoningData):
+        return {}
     rows = {"tasks": data.source, "subject": data.subject, "level": data.level, "needs": data.needs}
     return {name: value for name, value in rows.items() if value}

@@ -171,9 +171,7 @@ class ToolReasoning(TurnEnv):
             output_chars=(output_chars, 100, 100_000),
         )
         limits = check.program_limits(cpu_seconds, output_chars)
-        self.source = make_source(
-            tasks, needs=check.texts("needs", needs), levels=check.levels_of(levels), corpus=corpus, path=path
-        )
+        self.source = make_source(tasks, needs=check.texts("needs", needs), levels=levels, corpus=corpus, path=path)
         here = self.source.corpus(self.source.get(self.source.splits[0], 0)) is not None
         self.offered = check.offered_tools(tools, here or is_outside(retriever))
         place = check.where_to_browse(browse, self.offered, retriever, here)

@@ -35,16 +35,16 @@ class _Talk:
         self.may_search, self.may_run = "search" in head, "program" in head
         own = [message.content[:_MOST_TEXT] for message in messages if message.role == "assistant"]
         self.queries = [query.lower() for text in own if (query := _called("search", text))]
-        shown = [message.content[:_MOST_TEXT] for message in messages[1:] if message.author == "tool"]
-        self.pages = [page for text in shown for page in _PAGE.findall(text)]
+        results = [message.content[:_MOST_TEXT] for message in messages[1:] if message.author == "tool"]
+        self.pages = [page for text in results for page in _PAGE.findall(text)]
         self.ran = [text for text in own if _CALLED["python"].search(text)]
         ran_last = bool(own) and own[-1] in self.ran[-1:]
-        self.output = _plain(shown[-1]) if ran_last and shown else ""
+        self.output = _plain(results[-1]) if ran_last and results else ""
 
     def names(self) -> list[str]:
         """Return the names in the question that no query held yet."""
-        found = dict.fromkeys(_NAME.findall(self.question[:3_000]))
-        return [name for name in found if not any(name.lower() in query for query in self.queries)]
+        names = dict.fromkeys(_NAME.findall(self.question[:3_000]))
+        return [name for name in names if self._fresh(name)]
 
     @property
     def calculates(self) -> bool:
@@ -54,7 +54,7 @@ class _Talk:
     def onward(self) -> str:
         """Return a name on the page that was looked up last, from the sentence nearest to the question; "" for none."""
         asked = set(_WORD.findall(self.question.lower()))
-        best, found = 0, ""
+        best, onward = 0, ""
         for title, text in self.pages[-3:]:
             if not self.queries or title.partition(" (")[0].lower() not in self.queries[-1]:
                 continue
@@ -62,8 +62,8 @@ class _Talk:
                 names = [name for name in _NAME.findall(" " + sentence) if name not in title and self._fresh(name)]
                 shared = 1 + len(asked & set(_WORD.findall(sentence.lower())))
                 if names and shared > best:
-                    best, found = shared, names[-1]
-        return found
+                    best, onward = shared, names[-1]
+        return onward
 
     def _fresh(self, name: str) -> bool:
         return not any(name.lower() in query for query in self.queries)
@@ -96,8 +96,8 @@ def _next(talk: _Talk) -> Hint:
 
 
 def _called(tool: str, text: str) -> str:
-    found = _CALLED[tool].search(text)
-    return (found[1] or found[2] or "").strip() if found else ""
+    call = _CALLED[tool].search(text)
+    return (call[1] or call[2] or "").strip() if call else ""
 
 
 def _plain(text: str) -> str:

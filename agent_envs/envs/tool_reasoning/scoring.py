@@ -11,11 +11,11 @@ import re
 from collections.abc import Sequence
 from fractions import Fraction
 
-from agent_envs.base.errors import UsageError
+from agent_envs.base.arguments import choice
 from agent_envs.base.messages import ToolResult
 from agent_envs.base.protocol import Answer, Call
 from agent_envs.core.rewards import RewardSpec, Term
-from agent_envs.core.trajectory import Task, Trajectory
+from agent_envs.core.trajectory import Trajectory
 from agent_envs.envs.tool_reasoning.actions import PYTHON, SEARCH, TOOLS
 from agent_envs.grading.math import boxed
 from agent_envs.grading.text_answers import exact_match, normalise_answer, says_unknown, token_f1
@@ -116,9 +116,7 @@ def make_reward(name: str) -> RewardSpec:
         "em": ("1 if the answer equals a gold answer after normalisation", _exact),
         "f1": ("best F1 of the answer's words against a gold answer", _overlap),
     }
-    if not isinstance(name, str) or name not in simple:
-        raise UsageError(f"ToolReasoning: reward={name!r} is unknown; the rewards are {', '.join(REWARDS)}")
-    doc, value = simple[name]
+    doc, value = simple[choice("ToolReasoning", "reward", name, REWARDS)]
     return RewardSpec(name, (Term(name, 0.0, 1.0, doc, value),), (0.0, 1.0))
 
 
@@ -183,9 +181,9 @@ def _boxed_overlap(trajectory: Trajectory) -> float:
 
 
 def _released_overlap(text: str, golds: Sequence[str]) -> float:
-    said = normalise_answer(text)
+    answer = normalise_answer(text)
     pairs = [(gold, normalise_answer(gold)) for gold in golds]
-    open_ones = [gold for gold, normal in pairs if normal == said or not _CLOSED & {normal, said}]
+    open_ones = [gold for gold, normal in pairs if normal == answer or not _CLOSED & {normal, answer}]
     return token_f1(text, open_ones)
 
 
@@ -193,21 +191,14 @@ def metrics(trajectory: Trajectory) -> dict[str, float]:
     """Return how it ended, whether it used both tools, and how often it called each; how many programs came to no good end."""
     answer, outcome = _answer(trajectory), outcome_of(trajectory)
     abstained = answer is not None and says_unknown(answer)
-    found = {f"{name}_calls": float(used(trajectory, name)) for name in TOOLS}
+    counts = {f"{name}_calls": float(used(trajectory, name)) for name in TOOLS}
     programs = [result for turn in trajectory.turns for result in turn.results if result.name == PYTHON and result.ids]
     return {
         "abstained": float(abstained),
         "wrong": float(outcome == "wrong" and not abstained),
         "out_of_turns": float(outcome in ("", "out of turns")),
         "sound_format": float(sound_format(trajectory)),
-        "both_tools": float(bool(found[f"{SEARCH}_calls"]) and bool(programs)),
+        "both_tools": float(bool(counts[f"{SEARCH}_calls"]) and bool(programs)),
         "failed_programs": float(sum(result.ids[0] != "ok" for result in programs)),
-        **found,
+        **counts,
     }
-
-
-def labels(task: Task) -> dict[str, str]:
-    """Return the strata of a task; see `content.labels_of`."""
-    from agent_envs.envs.tool_reasoning.content import ToolReasoningData, labels_of
-
-    return labels_of(task) if isinstance(task.data, ToolReasoningData) else {}

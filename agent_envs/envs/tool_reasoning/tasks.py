@@ -5,6 +5,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, Protocol
 
+from agent_envs.base.arguments import choice
 from agent_envs.base.documents import Corpus
 from agent_envs.base.errors import UsageError
 from agent_envs.base.serialization import digest
@@ -23,13 +24,9 @@ from agent_envs.datasets.catalogue import (
 from agent_envs.datasets.corpora import FileCorpus
 from agent_envs.datasets.readers import Question, read_questions
 from agent_envs.datasets.reasoning_sets import REASONING_SETS, read_reasoning
-from agent_envs.envs.tool_reasoning.content import NEEDS, ToolReasoningData, ToolReasoningScenario, labels_of
+from agent_envs.envs.tool_reasoning.arguments import levels_of
+from agent_envs.envs.tool_reasoning.content import ToolReasoningData, ToolReasoningScenario
 from agent_envs.envs.tool_reasoning.math_world import Link, MathWorldSource
-
-__all__ = [
-    "NEEDS", "OUTSIDE", "TASKS", "FileSource", "MathWorldSource", "ReasoningSource", "ToolReasoningData",
-    "ToolReasoningScenario", "labels_of", "make_source",
-]  # fmt: skip
 
 OUTSIDE = "outside"  # in place of a corpus's digest, where what is searched is not here
 TASKS = ("math_world", *REASONING_SETS, *DATASETS, *MIXTURES)
@@ -58,9 +55,11 @@ class FileSource:
         """Take the questions by split."""
         self.name, self.splits = name, tuple(rows)
         self._rows, self._corpus = rows, corpus
-        self._places = {split: {row.id: place for place, row in enumerate(found)} for split, found in rows.items()}
+        self._places = {
+            split: {row.id: place for place, row in enumerate(questions)} for split, questions in rows.items()
+        }
         self._searched = OUTSIDE if corpus is None else corpus.digest
-        content = [[row.id, row.text, list(row.answers)] for found in rows.values() for row in found]
+        content = [[row.id, row.text, list(row.answers)] for questions in rows.values() for row in questions]
         self.digest = digest([self._searched, content])
 
     def size(self, split: str) -> int:
@@ -134,10 +133,8 @@ def make_source(
         DataMissing: the set or the corpus is not on this machine; the message says how to get it.
         UsageError: an unknown name, an argument that means nothing here, or a choice that leaves no task.
     """
-    if tasks not in TASKS:
-        raise UsageError(f"ToolReasoning: tasks={tasks!r} is unknown; known: {', '.join(TASKS)}")
-    if isinstance(levels, str | int):
-        raise UsageError(f"ToolReasoning: levels={levels!r} is not possible; give a list, such as [1, 2]")
+    choice("ToolReasoning", "tasks", tasks, TASKS)
+    levels = levels_of(levels)
     if tasks == "math_world":
         if path or corpus != "auto":
             raise UsageError("ToolReasoning: math_world has its own documents; leave corpus and path out")
@@ -158,15 +155,15 @@ def _files(tasks: str, path: str) -> _State:
         DataMissing: there is none.
     """
     if path:
-        found = [("test", Path(path).expanduser())]
+        places = [("test", Path(path).expanduser())]
     elif tasks in REASONING_SETS:
         # Where nothing is here, the search for the test split says what to do.
-        found = [(split, find_problems(tasks, split)) for split in problem_splits(tasks) or ("test",)]
+        places = [(split, find_problems(tasks, split)) for split in problem_splits(tasks) or ("test",)]
     else:
         members = MIXTURES[tasks].members if tasks in MIXTURES else (tasks,)
-        found = [(split, find_questions(member, split)) for split in present_splits(tasks) for member in members]
+        places = [(split, find_questions(member, split)) for split in present_splits(tasks) for member in members]
     rows = []
-    for split, file in found:
+    for split, file in places:
         state = file.stat() if file.is_file() else None
         rows.append((split, str(file.absolute()), state.st_size if state else -1, state.st_mtime_ns if state else -1))
     return tuple(rows)
@@ -179,12 +176,12 @@ def _file_source(name: str, corpus: FileCorpus | None, levels: tuple[str, ...], 
     for split in dict.fromkeys(split for split, *_ in files):
         file = next(Path(place) for part, place, *_ in files if part == split)
         if name in REASONING_SETS:
-            found = read_reasoning(file, name, split).questions
+            questions = read_reasoning(file, name, split).questions
         elif path:
-            found = read_questions(file, dataset=name, split=split)
+            questions = read_questions(file, dataset=name, split=split)
         else:
-            found = load_questions(name, split)
-        kept = tuple(row for row in found if not levels or dict(row.labels).get("level", "") in levels)
+            questions = load_questions(name, split)
+        kept = tuple(row for row in questions if not levels or dict(row.labels).get("level", "") in levels)
         if kept:
             rows[split] = kept
     if not rows:

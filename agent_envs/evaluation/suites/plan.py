@@ -1,7 +1,8 @@
 """A person's choice becomes a suite here, and a suite becomes the episodes that are played."""
 
 import itertools
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -9,7 +10,7 @@ import gymnasium as gym
 
 from agent_envs.base.errors import AgentEnvsError, UsageError
 from agent_envs.base.serialization import canonical_json
-from agent_envs.core.env import TurnEnv
+from agent_envs.core.env import TurnEnv, companion
 from agent_envs.core.registry import NAMESPACE, full_id, spec_json
 from agent_envs.core.wrapper_stack import core_of
 from agent_envs.evaluation.suites.suite import ADHOC, Entry, Feedback, Suite, seed_of
@@ -120,6 +121,31 @@ def tasks_of(core: TurnEnv, split: str, limit: int | None) -> tuple[tuple[str, s
         # A generated world with fewer questions than asked for repeats them.
         rows.setdefault(task.id, (task.id, task.digest, task.cluster or task.id))
     return tuple(rows.values())
+
+
+def ceiling_note(env: gym.Env[Any, Any], split: str, tasks: Sequence[str] | None = None) -> str:
+    """Return how many tasks of a split cannot succeed under the environment's arguments, and why; "" where all can.
+
+    Args:
+        env: the environment.
+        split: of its tasks.
+        tasks: the ids of those that are played; None for all of the split.
+    """
+    look = companion(env, "out_of_reach")
+    lost = look(env, split) if look else {}
+    reasons = Counter(reason for name, reason in lost.items() if tasks is None or name in tasks)
+    count = core_of(env).source.size(split) if tasks is None else len(tasks)
+    told = " and ".join(f"{number} of {count} tasks {reason}" for reason, number in reasons.items())
+    return told and f"{told}: the ceiling is {100 * (1 - reasons.total() / count):.1f} %"
+
+
+def ceilings(suite: Suite) -> list[str]:
+    """Return `ceiling_note` of every entry that has one."""
+    found = {
+        entry.label: ceiling_note(entry_env(entry), entry.split, [name for name, _, _ in entry.tasks])
+        for entry in suite.entries
+    }
+    return [f"{label}: {note}" for label, note in found.items() if note]
 
 
 def plan_of(suite: Suite) -> list[Planned]:

@@ -21,7 +21,7 @@ from agent_envs.grading.math.quotients import negative, times
 from agent_envs.grading.math.relations import SIGNS, related
 from agent_envs.grading.math.scanning import Token, scan
 from agent_envs.grading.math.units import unit_begin
-from agent_envs.grading.math.values import Grid, Many, MathValue, Named, Quotient, Row, Words, distinct
+from agent_envs.grading.math.values import Grid, Many, MathValue, Named, Row, Words, distinct, lone
 from agent_envs.grading.math.vocabulary import MATRICES
 
 # Escaped braces are signs of their own, as in LaTeX: `\boxed{\{1,2\}}` is balanced.
@@ -179,14 +179,8 @@ class _Reader:
     def _scaled(self, grid: Grid, factor: list[Token]) -> Grid:
         one = [Token("sign", "("), Token("number", "1", Fraction(1)), Token("sign", ")")]
         value = read_expression([*factor, *one], self.budget)
-        rows = [[times(value, _quotient(cell), self.budget) for cell in row] for row in grid.rows]
+        rows = [[times(value, lone(cell), self.budget) for cell in row] for row in grid.rows]
         return Grid(tuple(map(tuple, rows)))
-
-
-def _quotient(value: MathValue) -> Quotient:
-    if not isinstance(value, Quotient):
-        raise Unreadable
-    return value
 
 
 def _is_comma(token: Token) -> bool:

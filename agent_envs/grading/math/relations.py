@@ -13,7 +13,7 @@ from agent_envs.grading.math.parsing import INFINITY
 from agent_envs.grading.math.polynomials import ONE, multiply, number
 from agent_envs.grading.math.quotients import negative, plus
 from agent_envs.grading.math.scanning import Token
-from agent_envs.grading.math.values import MathValue, Quotient, Relation, Row, same
+from agent_envs.grading.math.values import MathValue, Quotient, Relation, Row, lone, same
 from agent_envs.grading.math.vocabulary import KEPT_WORDS, SYMBOLS
 
 Read = Callable[[list[Token]], MathValue]
@@ -91,7 +91,7 @@ def _inequality(parts: list[list[Token]], signs: list[str], read: Read, budget: 
     elif any(falling):
         raise Unreadable
     signs = [_RISING[sign] for sign in signs]
-    values = [_number(part, read) for part in parts]
+    values = [lone(read(part)) for part in parts]
     unknown = [place for place, part in enumerate(parts) if name_of(part) and values[place].free]
     if len(unknown) != 1 or sum(value.free for value in values) != 1:
         if len(parts) != 2:
@@ -109,9 +109,7 @@ def _inequality(parts: list[list[Token]], signs: list[str], read: Read, budget: 
 
 def _compared(sign: str, sides: Sequence[MathValue], budget: Budget) -> MathValue:
     """Return `left sign right` with everything on the right."""
-    left, right = sides
-    if not isinstance(left, Quotient) or not isinstance(right, Quotient):
-        raise Unreadable
+    left, right = map(lone, sides)
     total = plus(right, left, budget, -1)
     ordered = sign in _RISING
     if not total.free or (ordered and total.below != ONE):
@@ -119,10 +117,3 @@ def _compared(sign: str, sides: Sequence[MathValue], budget: Budget) -> MathValu
     lead = total.above.terms[0][1]
     factor = 1 / (abs(lead) if ordered else lead)
     return Relation(sign, Quotient(multiply(total.above, number(factor), budget)))
-
-
-def _number(tokens: list[Token], read: Read) -> Quotient:
-    value = read(tokens)
-    if not isinstance(value, Quotient):
-        raise Unreadable
-    return value

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from agent_envs.grading.math.limits import COMPARE_STEPS, Budget, Exhausted
+from agent_envs.grading.math.limits import COMPARE_STEPS, Budget, Exhausted, Unreadable
 from agent_envs.grading.math.polynomials import ONE, Sum, multiply
 
 
@@ -121,6 +121,17 @@ class Words(MathValue):
     def key(self) -> str:
         """Its text."""
         return " ".join(self.tokens)
+
+
+def lone(value: MathValue) -> Quotient:
+    """Return a value that is a lone number or expression.
+
+    Raises:
+        Unreadable: it is another.
+    """
+    if not isinstance(value, Quotient):
+        raise Unreadable
+    return value
 
 
 def same(left: MathValue, right: MathValue, budget: Budget) -> bool:

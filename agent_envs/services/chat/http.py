@@ -5,6 +5,7 @@ from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
 from agent_envs.base.errors import EnvFault, UsageError
+from agent_envs.base.process_cache import Uncopied
 from agent_envs.services.chat.model import ChatReply, ChatRequest
 from agent_envs.services.chat.options import ChatOptions
 from agent_envs.services.http import HttpClient
@@ -15,7 +16,7 @@ _SPENT = ("enforced_spend_limit_reached", "insufficient_quota")
 T = TypeVar("T")
 
 
-class HttpChat:
+class HttpChat(Uncopied):
     """A chat model behind HTTP; a subclass writes the body and the headers and reads the answer."""
 
     default_variable: str
@@ -44,10 +45,6 @@ class HttpChat:
     def __repr__(self) -> str:
         """Return the class and the name, and never the key."""
         return f"{type(self).__name__}({self.name!r})"
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> "HttpChat":
-        """Return itself: gymnasium copies the arguments of environments, and a client is shared by threads anyway."""
-        return self
 
     def require_key(self) -> None:
         """Raise where the service cannot be asked without a key and there is none.

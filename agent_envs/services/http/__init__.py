@@ -7,10 +7,14 @@ Modules, in reading order:
     client: `HttpClient`: requests, JSON answers, the cap on bytes, gzip, one more try on a stale connection.
     faults: `TransportFault`, statuses that may be retried, `Retry-After`, hidden keys, bounded JSON.
     deadline: the network layer that cuts connects, reads and writes, and the resolution of names.
+    shared: the clients that environments of a process share, and the endpoints that may stand in a name.
     connections: connection pools, keep-alive, proxies of the environment, TLS.
 """
 
 from agent_envs.services.http.client import HttpClient, HttpReply
 from agent_envs.services.http.faults import RETRYABLE_STATUSES, TransportFault, wait_seconds_of
+from agent_envs.services.http.shared import endpoint_of, shared_client
 
-__all__ = ["RETRYABLE_STATUSES", "HttpClient", "HttpReply", "TransportFault", "wait_seconds_of"]
+__all__ = [
+    "RETRYABLE_STATUSES", "HttpClient", "HttpReply", "TransportFault", "endpoint_of", "shared_client", "wait_seconds_of",
+]  # fmt: skip

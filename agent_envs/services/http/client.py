@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from agent_envs.base.errors import EnvFault, UsageError
+from agent_envs.base.process_cache import Uncopied
 from agent_envs.services.http.connections import Connections, basic_authorization
 from agent_envs.services.http.faults import (
     Admit,
@@ -41,7 +42,7 @@ class HttpReply:
     body: bytes
 
 
-class HttpClient:
+class HttpClient(Uncopied):
     """Requests to one service over connections that are kept; safe from many threads, and across a fork."""
 
     def __init__(
@@ -132,10 +133,6 @@ class HttpClient:
         # setdefault is atomic: two threads that come first at once get the same one, and the other was never opened.
         known = self._open.get(os.getpid())
         return known or self._open.setdefault(os.getpid(), Connections(self.name, self.connections, self.admit))
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> "HttpClient":
-        """Return the client itself: gymnasium copies the arguments of environments."""
-        return self
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Travel to another process without connections."""

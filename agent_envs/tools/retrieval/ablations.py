@@ -4,10 +4,11 @@ import random
 from collections.abc import Sequence
 
 from agent_envs.base.documents import Corpus, Hit, Retriever
+from agent_envs.base.process_cache import Uncopied
 from agent_envs.base.serialization import sha256_text
 
 
-class RandomRetriever:
+class RandomRetriever(Uncopied):
     """Passages drawn at random: the same for the same seed and query, and a smaller `top_k` gives a prefix."""
 
     name = "random"
@@ -29,12 +30,8 @@ class RandomRetriever:
             moved[chosen] = moved.get(place, place)
         return tuple(hits)
 
-    def __deepcopy__(self, memo: object) -> "RandomRetriever":
-        """Nothing here is ever written, so a copy of an environment shares it."""
-        return self
 
-
-class EmptyRetriever:
+class EmptyRetriever(Uncopied):
     """No passage for any query."""
 
     name = "empty"
@@ -43,12 +40,8 @@ class EmptyRetriever:
         """Return nothing."""
         return ()
 
-    def __deepcopy__(self, memo: object) -> "EmptyRetriever":
-        """Nothing here is ever written, so a copy of an environment shares it."""
-        return self
 
-
-class OracleRetriever:
+class OracleRetriever(Uncopied):
     """The task's supporting passages in their order, then what another retriever finds."""
 
     name = "oracle"
@@ -72,7 +65,3 @@ class OracleRetriever:
             return self.corpus.row(passage_id)
         except KeyError:
             return None
-
-    def __deepcopy__(self, memo: object) -> "OracleRetriever":
-        """Nothing here is ever written, so a copy of an environment shares it."""
-        return self

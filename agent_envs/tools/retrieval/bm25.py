@@ -9,7 +9,7 @@ gives rank-bm25's scores, which are kept in float64, as theirs are.
 import math
 import re
 from collections import OrderedDict, defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -17,11 +17,11 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from agent_envs.base.documents import Corpus, Hit
+from agent_envs.base.documents import Corpus, IndexRetriever
 from agent_envs.base.errors import UsageError
 from agent_envs.base.process_cache import SharedCache, shared
 from agent_envs.base.serialization import digest
-from agent_envs.tools.retrieval.index_files import IndexFiles, load_index, save_index
+from agent_envs.tools.retrieval.index_files import IndexFiles, Progress, load_index, save_index
 
 EPSILON = 0.25  # rank-bm25's default: a negative idf becomes this much of the mean idf
 
@@ -45,7 +45,6 @@ def reweigh(matrix: dict[str, Any], documents: int) -> None:
     matrix["data"] *= np.repeat(np.array(wanted) / np.array(present), frequencies)
 
 
-Progress: TypeAlias = Callable[[str, float], None]
 Scores: TypeAlias = NDArray[np.float64]
 
 TOKENIZER = "word-lower-1"
@@ -261,7 +260,7 @@ def _files(corpus: Corpus, settings: BM25Settings, cache_dir: Path | None, progr
     return files
 
 
-class BM25Retriever:
+class BM25Retriever(IndexRetriever):
     """BM25 as a retriever, named `bm25_okapi` with the method okapi; copies of an environment share it."""
 
     def __init__(
@@ -276,12 +275,3 @@ class BM25Retriever:
         self.name = "bm25_okapi" if settings is not None and settings.method == "okapi" else "bm25"
         self.corpus = corpus
         self.index = get_index(corpus, settings, cache_dir, progress)
-
-    def search(self, query: str, top_k: int, *, support: Sequence[str] = (), seed: str = "") -> tuple[Hit, ...]:
-        """Return the passages that score highest and above 0; `support` and `seed` are not read."""
-        rows, scores = self.index.top(query, top_k)
-        return tuple(Hit(self.corpus[row], score) for row, score in zip(rows, scores, strict=True))
-
-    def __deepcopy__(self, memo: object) -> "BM25Retriever":
-        """The index is never written, so a copy of an environment shares it."""
-        return self

@@ -12,7 +12,6 @@ import random
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
-from importlib.metadata import PackageNotFoundError, distribution
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -21,11 +20,12 @@ import numpy as np
 
 from agent_envs.base.documents import Corpus, Hit
 from agent_envs.base.errors import EnvFault, MissingExtra, UsageError
-from agent_envs.base.process_cache import SharedCache, shared
+from agent_envs.base.process_cache import SharedCache, Uncopied, shared
 from agent_envs.base.serialization import digest
 from agent_envs.services.recording import CallSite, ExternalPort, Recording
 from agent_envs.tools.retrieval.bm25 import MAX_QUERY_CHARACTERS, SHARED_SMALL
-from agent_envs.tools.retrieval.embeddings import Encoder, Progress, Vectors, corpus_vectors, passage_text
+from agent_envs.tools.retrieval.embeddings import Encoder, Vectors, corpus_vectors, passage_text, pinned_files
+from agent_envs.tools.retrieval.index_files import Progress
 from agent_envs.tools.retrieval.vectors import KINDS, VectorIndex, faiss_package, get_vector_index
 from agent_envs.tools.retrieval.wire import whole
 
@@ -142,21 +142,9 @@ def _load(name: str, device: str) -> SentenceEncoder:
 
 def _minilm_folder() -> Path:
     """Return the folder of MiniLM's files, each of which was checked."""
-    try:
-        folder = Path(str(distribution(PACKAGE).locate_file(FOLDER)))
-    except PackageNotFoundError:
-        raise MissingExtra(PACKAGE, "dense", f'retriever="{MINILM}"') from None
-    for name, pinned in SHA256.items():
-        path = folder / name
-        if not path.is_file():
-            raise UsageError(f"{path} is missing: pip install --force-reinstall {PACKAGE}=={VERSION}")
-        with path.open("rb") as file:
-            if hashlib.file_digest(file, "sha256").hexdigest() != pinned:
-                raise UsageError(
-                    f"{path} is not the file of {PACKAGE} {VERSION} that is pinned here: "
-                    f"pip install --force-reinstall {PACKAGE}=={VERSION}"
-                )
-    return folder
+    pinned = {f"{FOLDER}/{name}": sha256 for name, sha256 in SHA256.items()}
+    paths = pinned_files(PACKAGE, VERSION, pinned, "dense", f'retriever="{MINILM}"')
+    return paths[f"{FOLDER}/config.json"].parent
 
 
 def _model_digest(model: Any) -> str:
@@ -213,7 +201,7 @@ def _sample_queries(corpus: Corpus, encoder: Encoder) -> Vectors:
     return encoder.encode([" ".join(rng.sample(some, min(RECALL_WORDS, len(some)))) for some in words])
 
 
-class DenseRetriever:
+class DenseRetriever(Uncopied):
     """A sentence encoder and FAISS as a retriever; its rankings are recorded and replayed as an outside service's are."""
 
     def __init__(
@@ -280,7 +268,3 @@ class DenseRetriever:
         if not sound:
             raise EnvFault(f"{self.name}: the recorded answer is no ranking of this corpus", retryable=False)
         return tuple(map(Hit, passages, scores))
-
-    def __deepcopy__(self, memo: object) -> "DenseRetriever":
-        """Nothing here is ever written, so a copy of an environment shares it."""
-        return self

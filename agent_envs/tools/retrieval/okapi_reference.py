@@ -1,13 +1,13 @@
 """The rank-bm25 package itself serves as a retriever: it is slow, and there to compare our index with."""
 
 from collections import OrderedDict
-from collections.abc import Sequence
 from typing import Any
 
-from agent_envs.base.documents import Corpus, Hit
+from agent_envs.base.documents import Corpus, IndexRetriever
 from agent_envs.base.errors import MissingExtra, UsageError
 from agent_envs.base.process_cache import SharedCache, shared
-from agent_envs.tools.retrieval.bm25 import BM25Settings, Progress, best_rows, query_terms, tokenize
+from agent_envs.tools.retrieval.bm25 import BM25Settings, best_rows, query_terms, tokenize
+from agent_envs.tools.retrieval.index_files import Progress
 
 MOST_PASSAGES = 20_000
 KILOBYTES_A_PASSAGE = 8  # measured on passages of 100 words (docs/retrieval.md): memory,
@@ -36,15 +36,15 @@ class OkapiReference:
         # without a single word it divides by zero
         self._engine: Any = BM25Okapi(documents, k1=settings.k1, b=settings.b) if any(documents) else None
 
-    def scores(self, query: str) -> Any:
-        """Return the score of every document, or None where there is no word to be found."""
+    def top(self, query: str, top_k: int) -> tuple[list[int], list[float]]:
+        """Return the rows and scores of the best documents whose score is above 0."""
         counts = query_terms(query, self._stop)
         if self._engine is None or not counts:
-            return None
-        return self._engine.get_scores([term for term, count in counts.items() for _ in range(count)])
+            return [], []
+        return best_rows(self._engine.get_scores([term for term, count in counts.items() for _ in range(count)]), top_k)
 
 
-class RankBM25Retriever:
+class RankBM25Retriever(IndexRetriever):
     """BM25Okapi of the rank-bm25 package; passages that score 0 or less are no hits, as with our own index."""
 
     name = "rank_bm25"
@@ -71,13 +71,4 @@ class RankBM25Retriever:
             )
         self.corpus = corpus
         key = (corpus.digest, settings)
-        self.engine = shared(_ENGINES, key, lambda: OkapiReference(corpus, settings, progress), SHARED)
-
-    def search(self, query: str, top_k: int, *, support: Sequence[str] = (), seed: str = "") -> tuple[Hit, ...]:
-        """Return the passages that score highest and above 0; `support` and `seed` are not read."""
-        rows, scores = best_rows(self.engine.scores(query), top_k)
-        return tuple(Hit(self.corpus[row], score) for row, score in zip(rows, scores, strict=True))
-
-    def __deepcopy__(self, memo: object) -> "RankBM25Retriever":
-        """The engine is never written, so a copy of an environment shares it."""
-        return self
+        self.index = shared(_ENGINES, key, lambda: OkapiReference(corpus, settings, progress), SHARED)

@@ -5,16 +5,14 @@ observation.
 """
 
 import os
-import threading
 import time
-import weakref
 from collections.abc import Callable, Sequence
 from typing import Any
-from urllib.parse import urlsplit
 
 from agent_envs.base.documents import Hit
 from agent_envs.base.errors import EnvFault, UsageError
-from agent_envs.services.http import HttpClient
+from agent_envs.base.process_cache import Uncopied
+from agent_envs.services.http import endpoint_of, shared_client
 from agent_envs.services.recording import CallSite, ExternalPort, Recording
 from agent_envs.tools.retrieval.wire import MAX_QUERY_CHARACTERS, read_hits, whole, wire_hit
 
@@ -34,23 +32,11 @@ def split_name(name: str) -> tuple[str, str] | None:
     style, at, url = name.partition("@")
     if not at or style not in STYLES:
         return None
-    try:
-        parts = urlsplit(url)
-        sound = parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port or 1) > 0
-    except ValueError:
-        sound = False
-    if not sound or not url.isascii() or not url.isprintable() or " " in url:
-        raise UsageError(f"retriever {style}@...: after the @ stands http://HOST[:PORT][/PATH] or https://...")
-    if "@" in parts.netloc or "?" in url or "#" in url:
-        raise UsageError(
-            f"retriever {style}@{parts.scheme}://{parts.hostname}: names are recorded, so a URL holds no password, query or "
-            f"fragment; a token comes from the environment variable {TOKEN_VARIABLE}"
-        )
-    path = parts.path.rstrip("/") or "/retrieve"
-    return style, f"{parts.scheme}://{parts.netloc.lower()}{path}"
+    secret = f"; a token comes from the environment variable {TOKEN_VARIABLE}"
+    return style, endpoint_of(f"retriever {style}", url, "/retrieve", secret)
 
 
-class RemoteRetriever:
+class RemoteRetriever(Uncopied):
     """A search server. The same query gives the same answer: with a recording each is asked once.
 
     Where the environment variable AGENT_ENVS_RETRIEVER_TOKEN is set, it is sent as `Authorization: Bearer`.
@@ -109,17 +95,13 @@ class RemoteRetriever:
         # Read again, because a recording may come from anywhere.
         return read_hits(self._port.call({"query": sent, "topk": top_k}, CallSite("")), top_k, self.name)
 
-    def __deepcopy__(self, memo: object) -> "RemoteRetriever":
-        """Nothing here is ever written, so a copy of an environment shares it."""
-        return self
-
 
 class _Server:
     """A server as a function from {query, topk} to an answer in the one form that is recorded."""
 
     def __init__(self, style: str, url: str) -> None:
         self._style, self._url, self._name = style, url, f"{style}@{url}"
-        self._client = _shared_client(self._name)
+        self._client = shared_client(self._name, MAX_BYTES)
         self._token = os.environ.get(TOKEN_VARIABLE, "").strip()
         if not (self._token.isascii() and self._token.isprintable()):
             raise UsageError(f"the token in {TOKEN_VARIABLE} holds characters that an HTTP header cannot carry")
@@ -138,16 +120,3 @@ class _Server:
             # A server may quote the token that it refused.
             raise EnvFault(fault.cause.replace(self._token, "(token)"), fault.retryable, fault.wait_seconds) from None
         return {"result": [[wire_hit(hit) for hit in hits]]}
-
-
-_CLIENTS: weakref.WeakValueDictionary[str, HttpClient] = weakref.WeakValueDictionary()
-_CLIENTS_LOCK = threading.Lock()
-
-
-def _shared_client(name: str) -> HttpClient:
-    """Return the connections to a server, for all environments of the process; they close after the last of these."""
-    with _CLIENTS_LOCK:
-        client = _CLIENTS.get(name)
-        if client is None:
-            client = _CLIENTS[name] = HttpClient(name, max_bytes=MAX_BYTES)
-        return client

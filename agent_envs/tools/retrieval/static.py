@@ -10,23 +10,21 @@ Every step is exact or rounded in one prescribed way, so that no processor, thre
     order      by falling score, then rising row
 """
 
-import hashlib
 import json
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
-from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
-from agent_envs.base.documents import Corpus, Hit
-from agent_envs.base.errors import MissingExtra, UsageError
+from agent_envs.base.documents import Corpus, IndexRetriever
 from agent_envs.base.process_cache import SharedCache, shared
 from agent_envs.base.serialization import digest
 from agent_envs.tools.retrieval.bm25 import MAX_QUERY_CHARACTERS, SHARED_SMALL, SMALL_CORPUS
-from agent_envs.tools.retrieval.embeddings import Progress, Vectors, corpus_vectors
+from agent_envs.tools.retrieval.embeddings import Vectors, corpus_vectors, pinned_files
+from agent_envs.tools.retrieval.index_files import Progress
 
 BEGINNING = "\u2581"
 LONGEST_PIECE = (
@@ -166,24 +164,11 @@ def static_encoder() -> StaticEncoder:
 
 
 def _read_encoder() -> StaticEncoder:
-    try:
-        installed = distribution(PACKAGE)
-    except PackageNotFoundError:
-        raise MissingExtra(PACKAGE, "legal", "semantic search by static word vectors") from None
-    files = {}
-    for name, pinned in SHA256.items():
-        path = Path(str(installed.locate_file(name)))
-        data = path.read_bytes() if path.is_file() else b""
-        if hashlib.sha256(data).hexdigest() != pinned:
-            raise UsageError(
-                f"{path} is not the file of {PACKAGE} {VERSION} that rankings are pinned to: "
-                f"pip install --force-reinstall {PACKAGE}=={VERSION}"
-            )
-        files[name] = data
-    weights = files[WEIGHTS]
+    paths = pinned_files(PACKAGE, VERSION, SHA256, "legal", "semantic search by static word vectors")
+    weights = paths[WEIGHTS].read_bytes()
     start = 8 + int.from_bytes(weights[:8], "little")  # safetensors: a length, a header of that length, the numbers
     table = np.frombuffer(weights, dtype="<f2", offset=start).reshape(-1, WIDTH)
-    model = json.loads(files[TOKENIZER])["model"]
+    model = json.loads(paths[TOKENIZER].read_bytes())["model"]
     return StaticEncoder(table, Subwords(model["vocab"], model["merges"]))
 
 
@@ -201,7 +186,7 @@ def get_static_index(corpus: Corpus, cache_dir: Path | None = None, progress: Pr
     return shared(_SMALL if small else _LARGE, corpus.digest, build, SHARED_SMALL if small else None)
 
 
-class StaticRetriever:
+class StaticRetriever(IndexRetriever):
     """Static word vectors as a retriever; copies of an environment share it."""
 
     name = "static"
@@ -210,12 +195,3 @@ class StaticRetriever:
         """Compute or load the vectors of the corpus (see `get_static_index`)."""
         self.corpus = corpus
         self.index = get_static_index(corpus, cache_dir, progress)
-
-    def search(self, query: str, top_k: int, *, support: Sequence[str] = (), seed: str = "") -> tuple[Hit, ...]:
-        """Return the most similar passages; `support` and `seed` are not read."""
-        rows, scores = self.index.top(query, top_k)
-        return tuple(Hit(self.corpus[row], score) for row, score in zip(rows, scores, strict=True))
-
-    def __deepcopy__(self, memo: object) -> "StaticRetriever":
-        """The index is never written, so a copy of an environment shares it."""
-        return self

@@ -7,10 +7,11 @@ bm25 and not equal to them. Passages are cut into words as bm25 cuts them; queri
 import re
 from collections import OrderedDict
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from agent_envs.base.documents import Corpus, Hit
+from agent_envs.base.documents import Corpus, IndexRetriever
 from agent_envs.base.errors import MissingExtra
 from agent_envs.base.process_cache import SharedCache, shared
 from agent_envs.base.serialization import digest
@@ -19,11 +20,10 @@ from agent_envs.tools.retrieval.bm25 import (
     SMALL_CORPUS,
     STOP_WORDS,
     TOKENIZER,
-    Progress,
     query_terms,
     tokenize,
 )
-from agent_envs.tools.retrieval.index_files import building_alone, install_folder, read_manifest
+from agent_envs.tools.retrieval.index_files import Progress, install_folder, opened_or_built, read_manifest
 
 FORMAT = 1  # raise it whenever the same corpus and stop words would give another index
 DECIMALS = 4  # scores that agree to here are ties; tantivy adds them in float32, in no fixed order of the terms
@@ -139,9 +139,7 @@ def get_tantivy_index(
 def _from_folder(corpus: Corpus, stop_words: tuple[str, ...], parent: Path, progress: Progress | None) -> TantivyIndex:
     settings = {"tokenizer": TOKENIZER, "stop_words": stop_words, "format": FORMAT, "tantivy": _index_format()}
     folder = parent / digest({"corpus": corpus.digest, "settings": settings})[:32]
-    found = open_folder(folder, stop_words)
-    if found is not None:
-        return found
+    opened = partial(open_folder, folder, stop_words)
 
     def write(temporary: Path) -> dict[str, Any]:
         try:
@@ -152,14 +150,11 @@ def _from_folder(corpus: Corpus, stop_words: tuple[str, ...], parent: Path, prog
             path.chmod(0o666 if path.suffix == ".lock" else 0o644)
         return {"documents": len(corpus)}
 
-    with building_alone(folder, lambda: progress and progress("wait", 0.0)):
-        found = open_folder(folder, stop_words)  # what another process built meanwhile
-        if found is None:
-            install_folder(folder, write, lambda place: open_folder(place, stop_words) is not None)
-            found = open_folder(folder, stop_words)
-    if found is None:
-        raise OSError(f"{folder} cannot be read after it was written")
-    return found
+    def build() -> TantivyIndex | None:
+        install_folder(folder, write, lambda place: open_folder(place, stop_words) is not None)
+        return opened()
+
+    return opened_or_built(folder, opened, build, progress)
 
 
 def open_folder(folder: Path, stop_words: Sequence[str] = STOP_WORDS) -> TantivyIndex | None:
@@ -189,7 +184,7 @@ def _package() -> Any:
     return tantivy
 
 
-class TantivyRetriever:
+class TantivyRetriever(IndexRetriever):
     """tantivy as a retriever; copies of an environment share it."""
 
     name = "tantivy"
@@ -198,12 +193,3 @@ class TantivyRetriever:
         """Build or open the index of the corpus (see `get_tantivy_index`)."""
         self.corpus = corpus
         self.index = get_tantivy_index(corpus, cache_dir=cache_dir, progress=progress)
-
-    def search(self, query: str, top_k: int, *, support: Sequence[str] = (), seed: str = "") -> tuple[Hit, ...]:
-        """Return the passages that score highest; `support` and `seed` are not read."""
-        rows, scores = self.index.top(query, top_k)
-        return tuple(Hit(self.corpus[row], score) for row, score in zip(rows, scores, strict=True))
-
-    def __deepcopy__(self, memo: object) -> "TantivyRetriever":
-        """The index is never written, so a copy of an environment shares it."""
-        return self

@@ -18,8 +18,8 @@ import numpy as np
 from agent_envs.base.errors import MissingExtra
 from agent_envs.base.serialization import digest
 from agent_envs.base.terminal import show
-from agent_envs.tools.retrieval.embeddings import Progress, Vectors
-from agent_envs.tools.retrieval.index_files import building_alone, install_folder, read_manifest
+from agent_envs.tools.retrieval.embeddings import Vectors
+from agent_envs.tools.retrieval.index_files import Progress, install_folder, opened_or_built, read_manifest
 
 KINDS = ("flat", "sq8", "ivf", "hnsw")
 APPROXIMATE = ("ivf", "hnsw")
@@ -140,15 +140,13 @@ def get_vector_index(
         return _built(kind, vectors, ask, progress)
     folder = cache_dir / "faiss" / digest({"vectors": name, "kind": kind, "format": FORMAT})[:32]
     about = {"vectors": name, "kind": kind, "shape": list(vectors.shape), "format": FORMAT}
-    found = _open(folder, about)
-    if found is not None:
-        return found
-    with building_alone(folder, lambda: progress and progress("wait", 0.0)):
-        found = _open(folder, about)  # what another process built meanwhile
-        if found is None:
-            found = _built(kind, vectors, ask, progress)
-            _save(found, folder, about)
-    return found
+
+    def build() -> VectorIndex:
+        index = _built(kind, vectors, ask, progress)
+        _save(index, folder, about)
+        return index
+
+    return opened_or_built(folder, lambda: _open(folder, about), build, progress)
 
 
 def _built(kind: str, vectors: Vectors, ask: Ask, progress: Progress | None) -> VectorIndex:

@@ -5,7 +5,7 @@ any system, and `bwrap`, all of CPython with numpy and sympy behind Linux namesp
 is a boundary between tenants of one machine: the kernel is shared.
 
 Modules, in reading order:
-    port: the spec, sessions, cells and their results, the limits of time, memory and output, snapshots; read it first.
+    port: the spec, cells and their results, the limits of time, memory and output, snapshots; read it first.
     records: what a cell leaves in a session's record, without a sandbox; the names of the backends.
     sessions, session_cache: a session over any backend, and idle sessions for callers whose state is immutable.
     pool: the protocol of backends and interpreters, how many interpreters live at once, saved memories, the cleaning thread.
@@ -34,12 +34,11 @@ from agent_envs.tools.sandbox.port import (
     Limits,
     SandboxCell,
     SandboxSpec,
-    Session,
     SessionSnapshot,
 )
 from agent_envs.tools.sandbox.records import BACKENDS, filled, known_backend, record_of, recorded_cell
 from agent_envs.tools.sandbox.session_cache import SessionCache
-from agent_envs.tools.sandbox.sessions import BackendPool, RecordedSession
+from agent_envs.tools.sandbox.sessions import BackendPool, Session
 
 __all__ = [
     "BACKENDS",
@@ -153,16 +152,16 @@ def _pool(name: str) -> BackendPool:
         return _POOLS[name]
 
 
-def _session(spec: SandboxSpec, snapshot: SessionSnapshot | None = None) -> RecordedSession:
+def _session(spec: SandboxSpec, snapshot: SessionSnapshot | None = None) -> Session:
     version = sandbox_version(spec.backend, spec.packages)
     if spec.version not in ("", version):
         raise UsageError(f"sandbox {spec.backend}: {spec.version!r} is asked for, and {version!r} is installed")
     spec, pool = filled(spec, version), _pool(spec.backend)
     if snapshot is None:
-        return RecordedSession(pool, spec)
+        return Session(pool, spec)
     saved = _SAVES.find(snapshot.sha256)
     count = len(snapshot.cells) if saved is not None else 0
-    return RecordedSession(pool, spec, cells=snapshot.cells, saved=saved, saved_cells=count)
+    return Session(pool, spec, cells=snapshot.cells, saved=saved, saved_cells=count)
 
 
 def _after_fork() -> None:

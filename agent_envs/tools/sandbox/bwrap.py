@@ -20,12 +20,12 @@ from typing import Any
 
 from agent_envs.base.errors import EnvFault, UsageError
 from agent_envs.tools.sandbox.fork_server import ANSWER_SECONDS, Child, ForkServer, Starter
+from agent_envs.tools.sandbox.harness import LENGTH, framed
 from agent_envs.tools.sandbox.port import ExecResult, Limits, SandboxSpec
 from agent_envs.tools.sandbox.processes import KILL, Process, Watch
 
 LEAST_MEMORY_MB = 512
 MOST_SESSIONS = 64
-LENGTH = struct.Struct("!I")
 CREDENTIALS = struct.Struct("3i")  # pid, uid, gid
 LONGEST_ESCAPE, OTHER_CHARACTERS = 6, 16_384  # of a character in JSON; the error and the frame around it
 _READ = 1 << 16
@@ -173,7 +173,7 @@ class _Exchange:
         self._cells, self._printed = child.cells, child.printed
         self._most = limits.output_bytes
         self._nonce = secrets.token_hex(16)
-        self._unsent = memoryview(_frame({"code": code, "nonce": self._nonce, "most": self._most + 1}))
+        self._unsent = memoryview(framed({"code": code, "nonce": self._nonce, "most": self._most + 1}))
         self._answer, self._output = bytearray(), bytearray()
         self.full = False
 
@@ -263,7 +263,7 @@ def _introduced(file: int, settings: dict[str, Any]) -> int:
     cells = socket.socket(fileno=file)
     try:
         cells.settimeout(ANSWER_SECONDS)
-        cells.sendall(_frame(settings))
+        cells.sendall(framed(settings))
         text, extra, _, _ = cells.recvmsg(256, socket.CMSG_SPACE(CREDENTIALS.size))
         cells.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 0)
     finally:
@@ -274,8 +274,3 @@ def _introduced(file: int, settings: dict[str, Any]) -> int:
             if pid > 0:
                 return int(pid)
     raise EnvFault("its process cannot be told")
-
-
-def _frame(value: dict[str, Any]) -> bytes:
-    body = json.dumps(value).encode()
-    return LENGTH.pack(len(body)) + body

@@ -200,7 +200,7 @@ class Session:
             setattr(builtins, name, sys.exit)
         os.environ.clear()
         self._close_the_door()
-        _write(_frame({"ready": True}))
+        _write(framed({"ready": True}))
         while True:
             cell = _receive()
             self._answer(cell["code"], cell["nonce"], cell["most"])
@@ -220,12 +220,12 @@ class Session:
 
     def _answer(self, code: str, nonce: str, most: int) -> None:
         # Made before the cell runs: there may be no memory for it afterwards.
-        spent = _frame({"nonce": nonce, "status": "memory", "value": "", "error": "MemoryError"})
+        spent = framed({"nonce": nonce, "status": "memory", "value": "", "error": "MemoryError"})
         sys.stdout = sys.stderr = self._output
         try:
             answer = {"nonce": nonce, **self._run(code, most)}
             self._flush()
-            frame = _frame(answer)
+            frame = framed(answer)
         except MemoryError:
             frame = spent
         _write(frame)
@@ -282,7 +282,8 @@ def _read(size: int) -> bytes:
     return b"".join(parts)
 
 
-def _frame(value: dict[str, Any]) -> bytes:
+def framed(value: dict[str, Any]) -> bytes:
+    """Return a value as it is sent, behind the length of its text; the host sends in this form, too."""
     body = json.dumps(value, ensure_ascii=False).encode("utf-8", "backslashreplace")
     return LENGTH.pack(len(body)) + body
 

@@ -7,9 +7,8 @@ memory, and a stranger's snapshot can do no more than run code in the sandbox.
 """
 
 import re
-from dataclasses import dataclass, field, replace
-from types import TracebackType
-from typing import Any, Protocol
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any
 
 from agent_envs.base.arguments import whole_number
 from agent_envs.base.errors import UsageError
@@ -122,10 +121,7 @@ class ExecResult:
 
     def to_json(self) -> dict[str, Any]:
         """Return the result as a JSON object, as recordings keep it."""
-        return {
-            "status": self.status, "stdout": self.stdout, "value": self.value, "error": self.error,
-            "truncated": self.truncated, "cpu_ms": self.cpu_ms,
-        }  # fmt: skip
+        return asdict(self)
 
     @classmethod
     def from_json(cls, value: Any) -> "ExecResult":
@@ -190,40 +186,6 @@ def _sound_cell(cell: Any) -> bool:
 
 def _snapshot_digest(spec: SandboxSpec, cells: tuple[SandboxCell, ...]) -> str:
     return digest(["agent-envs/sandbox-snapshot@1", encode_state(spec), encode_state(cells)])
-
-
-class Session(Protocol):
-    """One interpreter with its names. Threads may share it: its cells run one after the other."""
-
-    @property
-    def spec(self) -> SandboxSpec:
-        """What was opened, with the backend's version and its memory limit filled in."""
-
-    @property
-    def drift(self) -> int:
-        """How often a cell gave another result when it was run again to bring the session back; 0 for code that repeats."""
-
-    def run(self, code: str, limits: Limits | None = None) -> ExecResult:
-        """Run a cell.
-
-        Raises:
-            EnvFault: the sandbox itself failed; the session is as it was before the cell, and may be asked again.
-        """
-
-    def fork(self) -> "Session":
-        """Return an independent session with the same names and the same future."""
-
-    def snapshot(self) -> SessionSnapshot:
-        """Return this moment, for `restore_session`."""
-
-    def close(self) -> None:
-        """End it; more than once is no mistake."""
-
-    def __enter__(self) -> "Session":
-        """Return the session."""
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
-        """Close it."""
 
 
 def refused(code: str, limits: Limits) -> ExecResult | None:

@@ -9,7 +9,8 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable
 
-from agent_envs.tools.sandbox.port import ExecResult, Limits, Session, SessionSnapshot
+from agent_envs.tools.sandbox.port import ExecResult, Limits, SessionSnapshot
+from agent_envs.tools.sandbox.sessions import Session
 
 MOST = 128
 

@@ -61,8 +61,13 @@ class Live:
         self._pool.give(self)
 
 
-class RecordedSession:
-    """A session of any backend (see `Session`)."""
+class Session:
+    """One interpreter with its names, of any backend. Threads may share it: its cells run one after the other.
+
+    Attributes:
+        spec: what was opened, with the backend's version and its memory limit filled in.
+        drift: how often a cell gave another result when it was run again to bring the session back; 0 for code that repeats.
+    """
 
     def __init__(
         self,
@@ -102,7 +107,11 @@ class RecordedSession:
             self._interpreter()
 
     def run(self, code: str, limits: Limits | None = None) -> ExecResult:
-        """Run a cell; see `Session.run`."""
+        """Run a cell.
+
+        Raises:
+            EnvFault: the sandbox itself failed; the session is as it was before the cell, and may be asked again.
+        """
         limits = cell_limits(self.spec, limits)
         with self._turn():
             late = refused(code, limits)
@@ -124,13 +133,11 @@ class RecordedSession:
                 self._save()
             return result
 
-    def fork(self) -> "RecordedSession":
-        """Return an independent twin; its interpreter is made when it first runs a cell."""
+    def fork(self) -> "Session":
+        """Return an independent session with the same names and future; its interpreter is made when it first runs a cell."""
         with self._turn():
             self._save()
-            return RecordedSession(
-                self._pool, self.spec, cells=self._cells, saved=self._saved, saved_cells=self._saved_cells
-            )
+            return Session(self._pool, self.spec, cells=self._cells, saved=self._saved, saved_cells=self._saved_cells)
 
     def snapshot(self) -> SessionSnapshot:
         """Return the cells so far; what the interpreter holds stays in this process, to restore from without running them."""
@@ -159,7 +166,7 @@ class RecordedSession:
             self._closed = True
             self._live.drop()
 
-    def __enter__(self) -> "RecordedSession":
+    def __enter__(self) -> "Session":
         """Return the session."""
         return self
 

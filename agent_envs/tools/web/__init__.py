@@ -12,7 +12,6 @@ Modules, in reading order:
     decoding: content type and character set, from bytes to a page.
     html_text, markup: HTML as readable text with links, and the tokenizer of tags below it.
     lines, text: text laid out in lines within a length, and the cleaning of unsound characters.
-    shared_clients: HTTP connections that all environments of a process share.
 """
 
 from agent_envs.tools.web.page import WebPage

@@ -10,11 +10,11 @@ from typing import Any
 from urllib.parse import urljoin, urlsplit
 
 from agent_envs.base.errors import EnvFault, UsageError
-from agent_envs.services.http import RETRYABLE_STATUSES, HttpReply, TransportFault, wait_seconds_of
+from agent_envs.base.process_cache import Uncopied
+from agent_envs.services.http import RETRYABLE_STATUSES, HttpReply, TransportFault, shared_client, wait_seconds_of
 from agent_envs.services.recording import CallSite, ExternalPort, Recording
 from agent_envs.tools.web.decoding import page_of
 from agent_envs.tools.web.page import WebPage
-from agent_envs.tools.web.shared_clients import shared_client
 from agent_envs.tools.web.url_policy import MAX_URL_CHARACTERS, Unopenable, UrlPolicy, url_policy_for
 
 MAX_REDIRECTS = 5
@@ -48,7 +48,7 @@ class PageFault(EnvFault):
         self.told = told
 
 
-class PageReader:
+class PageReader(Uncopied):
     """Opens pages of the web. The same URL gives the same page: with a recording each is opened once.
 
     Redirects are followed, from https to http too, because nothing secret is sent: no cookie, no password, no token.
@@ -105,10 +105,6 @@ class PageReader:
             return WebPage.from_json(answer)
         except ValueError as error:
             raise EnvFault(f"{PORT_NAME}: the recorded page is malformed: {error}", retryable=False) from None
-
-    def __deepcopy__(self, memo: object) -> "PageReader":
-        """Nothing here is ever written, so a copy of an environment shares it."""
-        return self
 
 
 class _PagePort(ExternalPort):

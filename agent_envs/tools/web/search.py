@@ -4,10 +4,11 @@ import os
 import time
 from collections.abc import Callable, Sequence
 from typing import Any
-from urllib.parse import urlsplit
 
 from agent_envs.base.documents import Hit
 from agent_envs.base.errors import UsageError
+from agent_envs.base.process_cache import Uncopied
+from agent_envs.services.http import endpoint_of, shared_client
 from agent_envs.services.recording import CallSite, ExternalPort, Recording
 from agent_envs.tools.web.providers import (
     MAX_SNIPPET_CHARACTERS,
@@ -21,7 +22,6 @@ from agent_envs.tools.web.providers import (
     query_as_sent,
     read_answer,
 )
-from agent_envs.tools.web.shared_clients import shared_client
 
 WEB_FORMS = ("serper", "brave", "serper@URL", "brave@URL", "searxng@URL")
 _MAX_BYTES = 4_000_000
@@ -36,7 +36,7 @@ def is_web_search(name: object) -> bool:
     return isinstance(name, str) and _split(name) is not None
 
 
-class WebSearch:
+class WebSearch(Uncopied):
     """A search engine as a retriever: a hit's passage has the URL as its id, and a title and a snippet.
 
     The same query gives the same answer: with a recording each is asked once. Queries are cut to 400 characters and 50 words.
@@ -95,10 +95,6 @@ class WebSearch:
         # Read again, because a recording may come from anywhere.
         return _recorded_hits(self._port.call({"query": sent, "topk": asked}, CallSite("")), asked, self.name)
 
-    def __deepcopy__(self, memo: object) -> "WebSearch":
-        """Nothing here is ever written, so a copy of an environment shares it."""
-        return self
-
 
 class _Engine:
     """An engine as a function from {query, topk} to an answer in the one form that is recorded."""
@@ -151,15 +147,4 @@ def _split(name: str) -> tuple[str, str] | None:
     provider = PROVIDERS[style]
     if not at and provider.home:
         return style, provider.home
-    try:
-        parts = urlsplit(url)
-        sound = parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port or 1) > 0
-    except ValueError:
-        sound = False
-    if not sound or not url.isascii() or not url.isprintable() or " " in url:
-        raise UsageError(f"{style}@...: after the @ stands http://HOST[:PORT][/PATH] or https://...")
-    if "@" in parts.netloc or "?" in url or "#" in url:
-        raise UsageError(
-            f"{style}@{parts.scheme}://{parts.hostname}: names are recorded, so a URL holds no password, query or fragment"
-        )
-    return style, f"{parts.scheme}://{parts.netloc.lower()}{parts.path.rstrip('/') or provider.path}"
+    return style, endpoint_of(style, url, provider.path)

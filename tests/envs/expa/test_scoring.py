@@ -218,7 +218,7 @@ def test_bounds_are_those_of_the_formulas():
 
 
 def test_unknown_rewards_name_the_known_ones():
-    with pytest.raises(UsageError, match=r"Arithmetic: reward='f1' is unknown; the rewards are em, numeric"):
+    with pytest.raises(UsageError, match=r"Arithmetic: reward='f1'; give one of em, numeric"):
         gym.make("agent_envs/Arithmetic-v0", reward="f1")
-    with pytest.raises(UsageError, match=r"SortExpA: reward='em' is unknown; the rewards are fixed, released"):
+    with pytest.raises(UsageError, match=r"SortExpA: reward='em'; give one of fixed, released"):
         gym.make("agent_envs/SortExpA-v0", reward="em")

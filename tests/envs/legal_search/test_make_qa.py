@@ -14,12 +14,12 @@ from agent_envs.base.errors import BudgetSpent, EnvFault, UsageError
 from agent_envs.base.jsonl_log import read_journal
 from agent_envs.base.serialization import encode_state
 from agent_envs.envs.legal_search.library import Section
-from agent_envs.envs.legal_search.make_qa import QAConfig, benchmark_rows, make_qa, recording_beside
 from agent_envs.envs.legal_search.published import legal_source, load_library
-from agent_envs.envs.legal_search.qa_candidates import Candidate, Picker, flaw
 from agent_envs.services.chat import ChatReply, ScriptedChat
 from agent_envs.services.chat.prices import PriceTable
 from agent_envs.services.chat.spending import limited_chats
+from benchmarks.make_qa import QAConfig, benchmark_rows, make_qa, recording_beside
+from benchmarks.qa_candidates import Candidate, Picker, flaw
 from tests.cli.conftest import ROOT
 from tests.envs.legal_search.quizmaster import FIGURE, SHOWN, TOPICS, Quiz, model, said, write_nodes
 from tests.services.chat.faulty import FaultyServer
@@ -186,7 +186,7 @@ def test_what_another_section_answers_is_not_called_unanswerable(corpus, tmp_pat
 KILLED = """
 import os, signal, sys
 from pathlib import Path
-from agent_envs.envs.legal_search.make_qa import QAConfig, make_qa, recording_beside
+from benchmarks.make_qa import QAConfig, make_qa, recording_beside
 from tests.envs.legal_search.quizmaster import Quiz, model
 
 class Deadly(Quiz):
@@ -449,7 +449,7 @@ def test_the_command(corpus, tmp_path):
     wire = OpenAIWire(lambda body: Said(text=quiz(Sampled(body))))
     out = tmp_path / "qa.jsonl"
     with FaultyServer(wire) as server:
-        command = [sys.executable, "-m", "agent_envs", "data", "make-qa", str(corpus), "--model",
+        command = [sys.executable, "-m", "benchmarks.make_qa", str(corpus), "--model",
                    f"openai:quiz@{server.url}", "--out", str(out), "-n", "5", "--json"]  # fmt: skip
         path = os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])
         environment = {**os.environ, "PYTHONPATH": path}

@@ -1,4 +1,4 @@
-"""`agent-envs data make-qa` where it goes wrong: servers that hang, files that cannot be written."""
+"""`python -m benchmarks.make_qa` where it goes wrong: servers that hang, files that cannot be written."""
 
 import json
 import os
@@ -10,9 +10,9 @@ import sys
 import pytest
 
 from agent_envs.base.errors import UsageError
-from agent_envs.envs.legal_search.make_qa import QAConfig, make_qa
 from agent_envs.envs.legal_search.published import FORMAT, legal_source, load_library
-from agent_envs.envs.legal_search.qa_candidates import flaw
+from benchmarks.make_qa import QAConfig, make_qa
+from benchmarks.qa_candidates import flaw
 from tests.cli.conftest import ROOT
 from tests.envs.legal_search.quizmaster import Quiz, model, said, write_nodes
 from tests.services.chat.faulty import FaultyServer
@@ -25,7 +25,7 @@ def corpus(tmp_path):
 
 
 def begun(corpus, out, url, *more):
-    command = [sys.executable, "-m", "agent_envs", "data", "make-qa", str(corpus), "--model", f"openai:quiz@{url}",
+    command = [sys.executable, "-m", "benchmarks.make_qa", str(corpus), "--model", f"openai:quiz@{url}",
                "--out", str(out), *more]  # fmt: skip
     path = os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])
     environment = {**os.environ, "PYTHONPATH": path, "no_proxy": "127.0.0.1"}

@@ -1,9 +1,11 @@
 """Gold conversations: the expected actions of a task as somebody who carries them out would make them."""
 
 import json
+from math import prod
 
 from agent_envs.base.messages import ToolCall
 from agent_envs.envs.tau2.dialogue import Line, ToolReply
+from agent_envs.envs.tau2.evaluation import Evaluation
 from agent_envs.envs.tau2.task_schema import Tau2Task
 from agent_envs.envs.tau2.task_states import initial_world
 from agent_envs.envs.tau2.toolkit import Domain, DomainState, Side, call
@@ -36,3 +38,13 @@ def gold_conversation(domain: Domain, task: Tau2Task, solo: bool = False) -> Con
         talk.call("assistant" if solo else action.requestor, action.name, action.arguments)
     talk.say("Done. " + " ".join(task.criteria.communicate_info))
     return talk
+
+
+def breakdown(score: Evaluation) -> dict[str, float | None]:
+    """Return the components of a score that count."""
+    return {name: score.components[name] for name in score.basis}
+
+
+def env_reward(score: Evaluation) -> float:
+    """Return the part of a reward that rests on the databases and on assertions."""
+    return prod(part or 0.0 for name, part in breakdown(score).items() if name in ("DB", "ENV_ASSERTION"))

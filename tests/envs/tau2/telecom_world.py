@@ -1,8 +1,10 @@
 """A small telecom company and phone for tests that need no official data."""
 
+import tomllib
+
 from agent_envs.envs.tau2.compat import Compat
 from agent_envs.envs.tau2.telecom import telecom
-from agent_envs.envs.tau2.telecom_tables import agent_database, user_database
+from agent_envs.envs.tau2.telecom_tables import agent_records, user_records
 from agent_envs.envs.tau2.toolkit import FRESH, Domain, DomainState, ToolOutcome, call, run_function
 
 AGENT = """
@@ -109,7 +111,7 @@ app_name = "browser"
 
 def domain(**switches: bool) -> Domain:
     """Return the small domain; a switch not named reproduces the original's bug."""
-    return telecom(agent_database(AGENT), user_database(USER), Compat(**switches))
+    return telecom(agent_records(tomllib.loads(AGENT)), user_records(tomllib.loads(USER)), Compat(**switches))
 
 
 class Line:

@@ -7,16 +7,18 @@ import gymnasium as gym
 import pytest
 
 import agent_envs
-from agent_envs import EnvFault, UsageError, fork, restore, snapshot
+from agent_envs import DataMissing, EnvFault, UsageError, fork, restore, snapshot
 from agent_envs.base.serialization import canonical_json, encode_state
 from agent_envs.core.rewards import Reward
 from agent_envs.core.snapshot import Snapshot
 from agent_envs.envs.tau2.builtin import builtin_domain, builtin_rows
-from agent_envs.envs.tau2.database import Changes, original_hash
+from agent_envs.envs.tau2.database import Changes
+from agent_envs.envs.tau2.official import official_bytes
 from agent_envs.envs.tau2.turn_taking import GREETING
 from agent_envs.evaluation.runs.episode_numbers import tool_calls
 from agent_envs.rollout.policy import CompanionPolicy
 from agent_envs.services.chat import ScriptedChat
+from tests.envs.tau2.hashes import original_hash
 
 IDS = {name: f"agent_envs/Tau2{name.title()}-v0" for name in ("retail", "airline", "telecom")}
 FACES = [(name, side) for name in IDS for side in ("agent", "user")] + [("telecom", "solo")]
@@ -390,3 +392,75 @@ def test_official_telecom_is_solved_alone():
 def test_a_seed_that_is_none_is_refused_as_everywhere(seed):
     with pytest.raises(gym.error.Error, match=r"[Ss]eed"):
         made("retail").reset(seed=seed)
+
+
+@pytest.mark.parametrize("name", IDS)
+def test_an_oracle_plan_tells_the_expected_actions_as_steps(name):
+    env = gym.make(IDS[name], plan="oracle", difficulty="easy")
+    for task in range(3):
+        observation, _ = env.reset(seed=0, options={"task": task, "split": "test"})
+        bare, _ = gym.make(IDS[name], difficulty="easy").reset(seed=0, options={"task": task, "split": "test"})
+        steps = observation.partition("<plan>\n")[2].partition("\n</plan>")[0].splitlines()
+        actions = env.unwrapped.episode.task.hidden["actions"]
+        assert "<plan>" not in bare and len(steps) == len(actions) > 0
+        for place, (step, action) in enumerate(zip(steps, actions, strict=True), 1):
+            asked = action.get("requestor") == "user"
+            assert step.startswith(f"{place}. {'Ask the customer to do this:' if asked else 'Call'} {action['name']}(")
+            assert all(f"{key}={value!r}" in step for key, value in action["arguments"].items() if type(value) is str)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"plan": "oracle", "side": "user"}, "plan='oracle' is an agent's"),
+        ({"plan": "best"}, "plan='best'"),
+        ({"policy": "workflow"}, "policy='workflow' is a text of the official data"),
+        ({"policy": "mine"}, "policy='mine'"),
+        ({"guidelines": "official"}, "guidelines='official' are for a model as user"),
+        ({"guidelines": "theirs"}, "guidelines='theirs'"),
+    ],
+)
+def test_what_the_original_has_besides_is_named_or_refused(arguments, message):
+    with pytest.raises(UsageError, match=message):
+        gym.make(IDS["telecom"], **arguments)
+
+
+def test_official_guidelines_need_the_official_data(tmp_path, monkeypatch):
+    monkeypatch.setenv("AGENT_ENVS_DATA", str(tmp_path / "data"))
+    monkeypatch.setenv("AGENT_ENVS_CACHE", str(tmp_path / "cache"))
+    for arguments in ({"side": "user"}, {"user": ScriptedChat("Hello.")}):
+        with pytest.raises(DataMissing, match="AGENT_ENVS_DATA"):
+            gym.make(IDS["retail"], guidelines="official", **arguments)
+
+
+@pytest.mark.data
+@pytest.mark.parametrize("name", IDS)
+def test_official_guidelines_are_what_a_model_as_user_is_told(name):
+    """The policy that plays the user, and a chat model that does, are told the published text and the scenario behind it."""
+    asked = []
+
+    def said(request):
+        asked.append(request.messages[0]["content"])
+        return "I need help."
+
+    tools = "_tools" if name == "telecom" else ""
+    text = official_bytes(f"user_simulator/simulation_guidelines{tools}.md").decode().strip()
+    observation, _ = gym.make(IDS[name], side="user", guidelines="official").reset(seed=0)
+    gym.make(IDS[name], user=ScriptedChat(said), guidelines="official").reset(seed=0)
+    for shown in (observation, asked[0]):
+        assert shown.startswith(text) and "\n\n<scenario>\n" in shown and "</scenario>" in shown
+
+
+@pytest.mark.data
+def test_the_support_workflow_stands_in_place_of_the_manual():
+    texts = []
+    for policy in ("standard", "workflow"):
+        env = gym.make(IDS["telecom"], tasks="official", policy=policy)
+        texts.append(env.reset(seed=0)[0])
+        assert env.unwrapped.rules.domain.policy.strip() in texts[-1]
+    manual, workflow = (
+        official_bytes(f"domains/telecom/tech_support_{kind}.md").decode() for kind in ("manual", "workflow")
+    )
+    assert manual in texts[0] and workflow not in texts[0] and workflow in texts[1] and manual not in texts[1]
+    with pytest.raises(UsageError, match="retail has no support workflow"):
+        gym.make(IDS["retail"], tasks="official", policy="workflow")

@@ -10,13 +10,13 @@ from agent_envs.base.messages import ToolCall
 from agent_envs.base.serialization import decode_state, encode_state
 from agent_envs.envs.tau2.dialogue import Line
 from agent_envs.envs.tau2.evaluation import Judging, evaluate, expectation_judge, matches, transcript
-from agent_envs.envs.tau2.metrics import NullPolicyScore, null_policy_score
 from agent_envs.envs.tau2.task_schema import COMPONENTS, ExpectedAction, read_task
 from agent_envs.envs.tau2.tasks import RowSource
 from agent_envs.services.chat import ScriptedChat
 from agent_envs.services.judges import Verdict
 from agent_envs.services.recording import CallSite
-from tests.envs.tau2.gold import Conversation, gold_conversation
+from benchmarks.tau2_null_policy import NullPolicyScore, null_policy_score
+from tests.envs.tau2.gold import Conversation, breakdown, env_reward, gold_conversation
 from tests.envs.tau2.telecom_world import FIXED, domain
 
 ADA = {"env_type": "user", "func_name": "set_user_info", "arguments": {"name": "Ada Byron", "phone_number": "555-1001"}}
@@ -50,7 +50,7 @@ def test_a_conversation_without_criteria_passes_if_it_was_ended():
     task = replace(task_of("DB"), criteria=None)
     for ended, reward in (("agent_stop", 1.0), ("user_stop", 1.0), ("max_steps", 0.0), ("", 0.0)):
         score = evaluate(FIXED, task, (), ended)
-        assert (score.reward, score.reward_without_nl, score.breakdown) == (reward, reward, {})
+        assert (score.reward, score.reward_without_nl, breakdown(score)) == (reward, reward, {})
         assert any("no criteria" in note for note in score.notes)
 
 
@@ -72,9 +72,9 @@ def test_only_the_basis_counts_and_all_of_it():
     parts = {"DB": 1.0, "ACTION": 1.0, "ENV_ASSERTION": 0.0, "COMMUNICATE": 0.0}
     for basis in (("DB",), ("DB", "ACTION"), ("ACTION", "ENV_ASSERTION"), ("DB", "COMMUNICATE"), tuple(parts), ()):
         score = evaluate(FIXED, task_of(*basis, **criteria), lines, "user_stop")
-        assert score.breakdown == {name: parts[name] for name in basis}
+        assert breakdown(score) == {name: parts[name] for name in basis}
         assert score.reward == score.reward_without_nl == float(all(parts[name] for name in basis))
-        assert score.env_reward == float("ENV_ASSERTION" not in basis)
+        assert env_reward(score) == float("ENV_ASSERTION" not in basis)
         assert score.components == {**parts, "NL_ASSERTION": 1.0}
 
 
@@ -220,7 +220,7 @@ def test_what_nobody_judged_is_never_passed():
     task = task_of("DB", "NL_ASSERTION", actions=[ROAMING], nl_assertions=["Kind.", "Brief."])
     score = evaluate(FIXED, task, gold_conversation(FIXED, task).lines, "user_stop")
     assert (score.reward, score.reward_without_nl) == (0.0, 1.0)
-    assert score.breakdown == {"DB": 1.0, "NL_ASSERTION": None} and score.undecided == ("NL_ASSERTION",)
+    assert breakdown(score) == {"DB": 1.0, "NL_ASSERTION": None} and score.undecided == ("NL_ASSERTION",)
     assert any("NL_ASSERTION" in note and "not judged" in note for note in score.notes)
     assert "NL_ASSERTION" not in score.checks
     idle = evaluate(FIXED, task, (), "user_stop")
@@ -230,7 +230,7 @@ def test_what_nobody_judged_is_never_passed():
 def test_without_assertions_in_words_nothing_needs_a_judge():
     task, judge = task_of("NL_ASSERTION", nl_assertions=[]), Scripted()
     score = evaluate(FIXED, task, (), "user_stop", judging=Judging(judge, SITE))
-    assert (score.reward, score.breakdown, score.notes) == (1.0, {"NL_ASSERTION": 1.0}, ())
+    assert (score.reward, breakdown(score), score.notes) == (1.0, {"NL_ASSERTION": 1.0}, ())
     assert not task.criteria.needs_judge
 
 
@@ -293,6 +293,6 @@ class Three:
 
 
 def test_the_null_floor():
-    source = RowSource("three", Three(), {"train": ("a", "b", "c")})
+    source = RowSource("three", Three().task, {"train": ("a", "b", "c")})
     floor = null_policy_score(FIXED, source, "train")
     assert floor == NullPolicyScore(passed=2, tasks=3, unjudged=1) and floor.rate == 2 / 3

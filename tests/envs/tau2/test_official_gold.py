@@ -10,12 +10,14 @@ import pytest
 from agent_envs.base.messages import ToolCall
 from agent_envs.core.trajectory import Header, Task, Trajectory, Turn
 from agent_envs.envs.tau2.evaluation import evaluate
-from agent_envs.envs.tau2.metrics import NullPolicyScore, labels, metrics, null_policy, null_policy_score
+from agent_envs.envs.tau2.metrics import labels, metrics, null_policy
 from agent_envs.envs.tau2.official import load_domain
-from agent_envs.envs.tau2.task_states import expected_world, initial_world, same_hashes, same_world
+from agent_envs.envs.tau2.task_states import expected_world, initial_world, same_world
 from agent_envs.envs.tau2.tasks import OfficialSource, tau2_task
 from agent_envs.envs.tau2.turn_taking import Rules, opened, spoke
+from benchmarks.tau2_null_policy import NullPolicyScore, null_policy_score
 from tests.envs.tau2.gold import gold_conversation
+from tests.envs.tau2.hashes import same_hashes
 from tests.envs.tau2.vectors import original_domain, vectors_in
 
 pytestmark = pytest.mark.data

@@ -1,14 +1,16 @@
 """Retail on a small shop of its own: each compat switch both ways, and rules that need no official data."""
 
 import json
+from dataclasses import replace
 
 import pytest
 
 from agent_envs.envs.tau2.compat import Compat
-from agent_envs.envs.tau2.database import Database, original_hash, same
+from agent_envs.envs.tau2.database import Database, same
 from agent_envs.envs.tau2.record_schema import shaped
 from agent_envs.envs.tau2.retail import SHAPES, retail
 from agent_envs.envs.tau2.toolkit import FRESH, call
+from tests.envs.tau2.hashes import original_hash
 
 ADDRESS = {"address1": "1 Loop", "address2": "", "city": "Byte", "country": "USA", "state": "CA", "zip": "90210"}
 
@@ -171,7 +173,7 @@ def test_look_ups():
 
 
 def test_fixed_and_original_share_one_database_and_one_kit():
-    fixed = SHOP.with_compat(Compat.named("fixed"))
+    fixed = replace(SHOP, compat=Compat.named("fixed"))
     assert fixed.agent_database is DATABASE and fixed.assistant is SHOP.assistant
     assert len(SHOP.assistant.tools) == 16
     writes = {name for name, tool in SHOP.assistant.tools.items() if tool.writes}

@@ -19,11 +19,11 @@ from agent_envs.envs.tau2.task_states import (
     expected_world,
     initial_world,
     replayed_world,
-    same_hashes,
     same_world,
 )  # fmt: skip
 from agent_envs.envs.tau2.toolkit import FRESH, call, run_function
 from tests.envs.tau2.gold import Conversation
+from tests.envs.tau2.hashes import same_hashes
 from tests.envs.tau2.telecom_world import FIXED, domain
 from tests.envs.tau2.test_retail import SHOP
 from tests.envs.tau2.vectors import original_domain, vectors_in

@@ -92,7 +92,7 @@ class Counted:
 
 def test_sources_parse_what_is_asked_for_and_once():
     rows = Counted()
-    source = RowSource("rows", rows, {"train": ("a", "b"), "test": ("c",)})
+    source = RowSource("rows", rows.task, {"train": ("a", "b"), "test": ("c",)})
     assert (source.splits, source.size("train"), source.digest) == (("train", "test"), 2, "")
     assert source.get("train", 1) is source.get("train", "b") and rows.asked == ["b"]
     assert (

@@ -2,6 +2,7 @@
 
 import json
 import os
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -9,7 +10,7 @@ import pytest
 from agent_envs.envs.tau2.compat import Compat
 from agent_envs.envs.tau2.database import same
 from agent_envs.envs.tau2.telecom import for_expected_actions, telecom
-from agent_envs.envs.tau2.telecom_tables import agent_database, user_database
+from agent_envs.envs.tau2.telecom_tables import agent_records, user_records
 from agent_envs.envs.tau2.toolkit import FRESH, DomainState, call, run_function
 from tests.envs.tau2.telecom_world import AGENT, FIXED, USER, Line, ada, domain
 
@@ -194,6 +195,19 @@ def test_apn_settings_take_defaults_and_refuse_what_they_do_not_know():
     assert line.phone["active_apn_settings"]["mmsc_url"] == "http://mms.carrier.com/mms/wapenc"
 
 
+@pytest.mark.parametrize(
+    ("app", "text"),
+    [
+        ("messaging", "Success. Permission 'sms' granted to app 'messaging'."),
+        ("Messaging", "Error. App 'Messaging' not found. Cannot grant permission."),
+        (2.0, "Error. App '2.0' not found. Cannot grant permission."),
+    ],
+)
+def test_an_app_is_looked_up_as_it_is_written(app, text):
+    line = ada()
+    assert line.user("grant_app_permission", app_name=app, permission="SMS").startswith(text)
+
+
 def test_helpers_are_out_of_reach_of_tool_calls():
     for side in ("user", "assistant"):
         for name in ("break_vpn", "set_data_usage", "assert_can_send_mms"):
@@ -259,7 +273,9 @@ def official(compat):
     root = os.environ["AGENT_ENVS_DATA"]
     folder = Path(root, "tau2", "official", "data", "tau2", "domains", "telecom")
     return Path(root), telecom(
-        agent_database((folder / "db.toml").read_text()), user_database((folder / "user_db.toml").read_text()), compat
+        agent_records(tomllib.loads((folder / "db.toml").read_text())),
+        user_records(tomllib.loads((folder / "user_db.toml").read_text())),
+        compat,
     )
 
 
@@ -286,10 +302,10 @@ def test_gold_without_sync_explains_every_recorded_db_match():
 
 
 def test_databases_read_dates_numbers_and_defaults_as_the_original_does():
-    customer = agent_database(AGENT).tables["customers"]["C1"]
+    customer = agent_records(tomllib.loads(AGENT)).tables["customers"]["C1"]
     assert customer["created_at"] == "2025-01-15 10:30:00" and customer["date_of_birth"] == "1990-12-10"
-    assert repr(agent_database(AGENT).tables["bills"]["B1"]["total_due"]) == "40.0"
-    phone = user_database(USER).tables["device"][""]
+    assert repr(agent_records(tomllib.loads(AGENT)).tables["bills"]["B1"]["total_due"]) == "40.0"
+    phone = user_records(tomllib.loads(USER)).tables["device"][""]
     assert phone["app_statuses"]["browser"]["permissions"] == dict.fromkeys(
         ("sms", "storage", "phone", "network"), False
     )

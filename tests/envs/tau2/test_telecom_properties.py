@@ -6,8 +6,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agent_envs.base.serialization import decode_state, encode_state
-from agent_envs.envs.tau2.database import lenient_hash, original_hash, same
+from agent_envs.envs.tau2.database import same
 from agent_envs.envs.tau2.toolkit import call
+from tests.envs.tau2.hashes import lenient_hash, original_hash
 from tests.envs.tau2.telecom_world import FIXED, ada, domain
 
 # Likely values come first and often; the rest is what a careless agent sends.

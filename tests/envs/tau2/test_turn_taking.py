@@ -8,11 +8,11 @@ from agent_envs import UsageError
 from agent_envs.base.messages import ToolCall
 from agent_envs.base.serialization import canonical_json, decode_state, encode_state
 from agent_envs.envs.tau2.builtin import builtin_domain, builtin_rows
-from agent_envs.envs.tau2.database import original_hash
 from agent_envs.envs.tau2.dialogue import Line, ToolReply, calls_of, recording_of
 from agent_envs.envs.tau2.task_schema import read_task
 from agent_envs.envs.tau2.task_states import initial_world
 from agent_envs.envs.tau2.turn_taking import GREETING, Rules, answered, opened, seen_by, spoke, stopped, stumbled
+from tests.envs.tau2.hashes import original_hash
 
 TELECOM = builtin_domain("telecom")
 RETAIL = builtin_domain("retail")

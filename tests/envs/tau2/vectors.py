@@ -17,7 +17,6 @@ from typing import Any
 from agent_envs.base.errors import AgentEnvsError
 from agent_envs.base.messages import ToolCall
 from agent_envs.base.serialization import canonical_json
-from agent_envs.envs.tau2.database import lenient_hash, original_hash
 from agent_envs.envs.tau2.dialogue import Line, ToolReply
 from agent_envs.envs.tau2.evaluation import Evaluation, evaluate
 from agent_envs.envs.tau2.metrics import IDLE
@@ -25,6 +24,8 @@ from agent_envs.envs.tau2.official import load_domain
 from agent_envs.envs.tau2.task_schema import Tau2Task, read_task
 from agent_envs.envs.tau2.task_states import initial_world
 from agent_envs.envs.tau2.toolkit import FRESH, Domain, DomainState, FunctionOutcome, ToolOutcome, call, run_function
+from tests.envs.tau2.gold import breakdown, env_reward
+from tests.envs.tau2.hashes import lenient_hash, original_hash
 
 SHOWN = 5
 # Errors whose text is the original's own; of all others (Python's, pydantic's) only the flag is compared.
@@ -53,7 +54,7 @@ class Tally:
 def original_domain(name: str) -> Domain:
     """The original with its bugs, and with the bill ids that the recording counted up instead of drawing them."""
     domain = load_domain(name)
-    return domain.with_compat(replace(domain.compat, random_bill_id=False))
+    return replace(domain, compat=replace(domain.compat, random_bill_id=False))
 
 
 def normal(text: str) -> str:
@@ -213,8 +214,8 @@ def evaluated(score: Evaluation, lines: tuple[Line, ...]) -> dict[str, Any]:
     return {
         "reward_without_nl": score.reward_without_nl,
         "db_match": checks["DB"] == [True],
-        "env_reward": score.env_reward,
-        "env_breakdown": {name: part for name, part in score.breakdown.items() if name in ("DB", "ENV_ASSERTION")},
+        "env_reward": env_reward(score),
+        "env_breakdown": {name: part for name, part in breakdown(score).items() if name in ("DB", "ENV_ASSERTION")},
         "env_assertions": checks["ENV_ASSERTION"],
         "action_reward": score.components["ACTION"],
         "action_checks": checks["ACTION"] or None,

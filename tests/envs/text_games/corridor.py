@@ -28,6 +28,7 @@ class Corridor:
     )
     default = 1
     prompt = PROMPT
+    most_turns = 10
     native, native_episode = (-1.0, 1.0), (-1.0, 1.0)
 
     def begin(self, task, limit):
@@ -73,7 +74,7 @@ class CorridorGame(TextGame):
         self.render_mode = render_mode
         source = GameSource("corridor", (lambda seed: replace(make(seed), question=goal)) if goal else make)
         more = {"reward": reward, "on_invalid": on_invalid, "prompt_role": prompt_role}
-        self.play_game(Corridor(), source, max_turns=max_turns, most_turns=10, **more)
+        self.play_game(Corridor(), source, max_turns=max_turns, **more)
 
 
 def forward(env):

@@ -9,9 +9,9 @@ import pytest
 from agent_envs.base.messages import Message
 from agent_envs.envs.text_games.baba_is_ai.env import describe
 from agent_envs.envs.text_games.baba_is_ai.hint import read_map
-from agent_envs.envs.text_games.babyai.belief import Belief
 from agent_envs.envs.text_games.babyai.env import ACTIONS
-from agent_envs.envs.text_games.hint_turns import played
+from agent_envs.envs.text_games.babyai.hint import Belief
+from agent_envs.envs.text_games.feedback import played
 from tests.hinted import Moment, along, counts, half_able
 
 TASKS = range(30)

@@ -1,9 +1,11 @@
 """Every generator: brute force agrees, questions name every number, levels grow, two ways must meet."""
 
+import json
 import random
 import re
 from dataclasses import replace
 from fractions import Fraction
+from importlib.resources import files
 from itertools import pairwise
 from statistics import mean
 from typing import Any
@@ -27,6 +29,11 @@ from tests.envs.tool_reasoning.brute_force import BRUTE_FORCE
 
 EVERY = [kind for kinds in KINDS.values() for kind in kinds]
 by_name = pytest.mark.parametrize("kind", EVERY, ids=[kind.name for kind in EVERY])
+
+
+def test_every_row_of_the_table_has_its_generator() -> None:
+    table = json.loads(files("agent_envs.envs.tool_reasoning.math_world").joinpath("kinds.json").read_text("utf-8"))
+    assert list(table) == [kind.name for kind in EVERY]
 
 
 def drawn(kind: Kind, level: int, count: int) -> list[tuple[Numbers, Number]]:

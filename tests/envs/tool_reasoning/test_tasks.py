@@ -10,15 +10,9 @@ import pytest
 
 from agent_envs.base.errors import DataMissing, UsageError
 from agent_envs.datasets.catalogue import DATASETS
-from agent_envs.envs.tool_reasoning.tasks import (
-    OUTSIDE,
-    TASKS,
-    MathWorldSource,
-    ToolReasoningData,
-    ToolReasoningScenario,
-    labels_of,
-    make_source,
-)
+from agent_envs.envs.tool_reasoning.content import ToolReasoningData, ToolReasoningScenario, labels_of
+from agent_envs.envs.tool_reasoning.math_world import MathWorldSource
+from agent_envs.envs.tool_reasoning.tasks import OUTSIDE, TASKS, make_source
 
 PASSAGES = [{"id": f"p{row}", "title": f"T{row}", "text": f"Fact {row} is told here."} for row in range(4)]
 MATH = [
@@ -174,10 +168,10 @@ def test_a_file_that_changes_is_read_again(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "complaint"),
     [
-        ({"tasks": "mathworld"}, "tasks='mathworld' is unknown; known: math_world, gsm8k,"),
+        ({"tasks": "mathworld"}, "tasks='mathworld'; give one of math_world, gsm8k,"),
         ({"corpus": "sample"}, "math_world has its own documents"),
         ({"path": "x.jsonl"}, "math_world has its own documents"),
-        ({"levels": 3}, "levels=3 is not possible; give a list"),
+        ({"levels": 3}, "levels=3; give a list"),
         ({"tasks": "gsm8k", "needs": ["python"]}, "has no meaning with tasks='gsm8k'"),
     ],
 )

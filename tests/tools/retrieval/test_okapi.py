@@ -172,5 +172,5 @@ def test_a_missing_package_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> N
 def test_environments_share_one_engine() -> None:
     texts = ["a shared engine", "of foxes"]
     first, second = RankBM25Retriever(corpus_of(texts)), RankBM25Retriever(corpus_of(texts))
-    assert first.engine is second.engine
+    assert first.index is second.index
     assert len(okapi_reference._ENGINES) <= okapi_reference.SHARED

@@ -15,7 +15,7 @@ from agent_envs.tools.sandbox import Limits, SandboxSpec, close_sandboxes, open_
 from agent_envs.tools.sandbox.monty import MontyBackend
 from agent_envs.tools.sandbox.pool import Cleaner, Saves
 from agent_envs.tools.sandbox.processes import Process, Watch
-from agent_envs.tools.sandbox.sessions import BackendPool, RecordedSession
+from agent_envs.tools.sandbox.sessions import BackendPool, Session
 
 
 def crowded(most):
@@ -27,7 +27,7 @@ def crowded(most):
 def test_more_sessions_than_interpreters():
     backend, pool = crowded(2)
     spec = open_sandbox(SandboxSpec()).spec
-    sessions = [RecordedSession(pool, spec) for _ in range(7)]
+    sessions = [Session(pool, spec) for _ in range(7)]
     for turn in range(3):
         for number, session in enumerate(sessions):
             assert session.run(f"x = {number}" if turn == 0 else f"x += {turn}; x").status == "ok"
@@ -43,7 +43,7 @@ def test_more_sessions_than_interpreters():
 def test_a_session_that_is_forgotten_gives_its_interpreter_back():
     backend, pool = crowded(1)
     spec = open_sandbox(SandboxSpec()).spec
-    session = RecordedSession(pool, spec)
+    session = Session(pool, spec)
     session.run("x = 1")
     process = session._live.interpreter.process
     del session
@@ -62,7 +62,7 @@ def test_seats_are_counted_however_sessions_end():
 
     def episode(number):
         for turn in range(6):
-            session = RecordedSession(pool, spec)
+            session = Session(pool, spec)
             assert session.run(f"{number} * {turn}").value == str(number * turn)
             assert len(pool.interpreters._held) <= 2
             if turn % 3 == 0:

@@ -22,7 +22,7 @@ from agent_envs.tools.sandbox import (
     restore_session,
     sandbox_version,
 )
-from agent_envs.tools.sandbox.sessions import RecordedSession
+from agent_envs.tools.sandbox.sessions import Session
 
 SHORT = Limits(cpu_seconds=0.2, wall_seconds=5.0)
 CELLS = (
@@ -248,6 +248,6 @@ def test_live_forked_and_restored_sessions_agree(before, after):
         play(live, before)
         taken = live.snapshot()
         with live.fork() as fork, restore_session(taken) as restored:
-            with RecordedSession(live._pool, live.spec, cells=taken.cells) as replayed:
+            with Session(live._pool, live.spec, cells=taken.cells) as replayed:
                 expected = play(live, after)
                 assert play(fork, after) == play(restored, after) == play(replayed, after) == expected

@@ -13,6 +13,7 @@ from agent_envs.envs.expa.sorting import algorithms
 from agent_envs.envs.expa.sorting.agent import SortingAgent
 from agent_envs.envs.expa.sorting.algorithms import ALGORITHMS, able_sizes, exact
 from agent_envs.rollout.policy import Reply
+from benchmarks.tree_drawing import drawing
 from trainers.sorting_tree.decision_tree import (
     Compare,
     End,
@@ -23,7 +24,7 @@ from trainers.sorting_tree.decision_tree import (
     permutation_tasks,
     pruned,
 )
-from trainers.sorting_tree.drawing import drawing, tree_json, tree_text
+from trainers.sorting_tree.extraction import tree_json, tree_text
 
 
 def made(size, face="SortExpA", **arguments):

@@ -8,9 +8,10 @@ from xml.etree import ElementTree
 import pytest
 
 from agent_envs.envs.expa.sorting.agent import SortingAgent
+from benchmarks.tree_drawing import COLOURS, DARK, LETTER, LIGHT, STYLE, drawing, drawn, read_tree
 from tests.trainers.sorting_tree.test_decision_tree import COMPARE, SWAP, A, B, C, Scripted, played, tree_of
 from trainers.sorting_tree.decision_tree import decision_trees
-from trainers.sorting_tree.drawing import COLOURS, DARK, LETTER, LIGHT, STYLE, drawing, extracted, tree_text
+from trainers.sorting_tree.extraction import extracted, tree_text
 
 SVG = "{http://www.w3.org/2000/svg}"
 
@@ -139,13 +140,13 @@ def test_a_run_is_extracted(tmp_path):
         assert row["fewest_swaps"]["swaps"] == pytest.approx(7 / 6)
     stems = [f"sort-3-{direction}{pruned}" for direction in ("ascending", "descending") for pruned in ("", "-pruned")]
     found = sorted(path.name for path in (tmp_path / "trees").iterdir())
-    assert found == sorted(f"{stem}.{kind}" for stem in stems for kind in ("json", "svg", "txt"))
+    assert found == sorted(f"{stem}.{kind}" for stem in stems for kind in ("json", "txt"))
     stored = json.loads((tmp_path / "trees" / "sort-3-ascending-pruned.json").read_text())
     assert stored["figures"] == rows[0]["pruned"]
     first = {path: path.read_bytes() for path in (tmp_path / "trees").iterdir()}
     assert extracted(episodes[::-1], tmp_path / "trees") == rows
     assert first == {path: path.read_bytes() for path in (tmp_path / "trees").iterdir()}
-    assert (
-        "without implied comparisons: 2.6667; with the fewest swaps: 1.1667"
-        in first[tmp_path / "trees" / "sort-3-ascending.svg"].decode()
-    )
+    picture = drawn(tmp_path / "trees" / "sort-3-ascending.json")
+    assert "without implied comparisons: 2.6667; with the fewest swaps: 1.1667" in picture
+    for path, tree in zip(sorted((tmp_path / "trees").glob("*g.json")), decision_trees(episodes), strict=True):
+        assert read_tree(path) == tree

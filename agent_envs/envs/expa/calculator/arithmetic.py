@@ -65,10 +65,8 @@ class ArithmeticSource(SeededSource[Task]):
         train_words: float = 0.1,
         test_words: float = 0.7,
         labels: Literal["tree", "released"] = "tree",
-        train_size: int = 1000,
-        test_size: int = 2000,
     ) -> None:
-        """Check the knobs; dev is like test, a tenth as large.
+        """Check the knobs; dev is like test.
 
         Args:
             digits: most digits of an operand.
@@ -77,14 +75,12 @@ class ArithmeticSource(SeededSource[Task]):
             train_words: portion of the training questions with numbers or operators in words.
             test_words: the same of dev and test.
             labels: whether a label follows the words of a question, or the released line of symbols.
-            train_size: how many tasks a reset draws from.
-            test_size: the same of test.
 
         Raises:
             UsageError: a knob is out of its range.
         """
         name = "arithmetic"
-        super().__init__(name, split_sizes(name, train_size, test_size))
+        super().__init__(name, split_sizes(name))
         self._digits = whole_number(name, "digits", digits, 1, MOST_DIGITS)
         train = whole_number(name, "train_operations", train_operations, 1, MOST_OPERATIONS)
         test = whole_number(name, "test_operations", test_operations, 1, MOST_OPERATIONS)

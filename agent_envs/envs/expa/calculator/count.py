@@ -30,23 +30,19 @@ class CountSource(SeededSource[Task]):
         sequences: Literal["digits", "symbols"] = "digits",
         length: int = MOST_LENGTH,
         words: float = 0.9,
-        train_size: int = 1000,
-        test_size: int = 2000,
     ) -> None:
-        """Check the knobs; dev is a tenth of test.
+        """Check the knobs.
 
         Args:
             sequences: `digits` (released) or `symbols` (the paper's description).
             length: most digits or symbols of a question; each length from 1 on is as likely as any other.
             words: portion of the questions that write the sequence in words.
-            train_size: how many tasks a reset draws from.
-            test_size: the same of test.
 
         Raises:
             UsageError: a knob is out of its range.
         """
         name = "count"
-        super().__init__(name, split_sizes(name, train_size, test_size))
+        super().__init__(name, split_sizes(name))
         self._symbols = choice(name, "sequences", sequences, SEQUENCES) == "symbols"
         self._length = whole_number(name, "length", length, 1, MOST_LENGTH)
         self._words = portion(name, "words", words)

@@ -38,23 +38,19 @@ class CountdownSource(SeededSource[Task]):
         numbers: int = 4,
         digits: int = 4,
         targets: Literal["any", "integers", "natural"] = "any",
-        train_size: int = 20000,
-        test_size: int = 2000,
     ) -> None:
-        """Check the knobs; dev is a tenth of test.
+        """Check the knobs.
 
         Args:
             numbers: how many numbers are given.
             digits: most digits of a number.
             targets: `any` (Calc-Bench: negative and up to 3 decimals too), `integers`, or `natural` (integers >= 1).
-            train_size: how many tasks a reset draws from.
-            test_size: the same of test.
 
         Raises:
             UsageError: a knob is out of its range.
         """
         name = "countdown"
-        super().__init__(name, split_sizes(name, train_size, test_size))
+        super().__init__(name, split_sizes(name))
         self._numbers = whole_number(name, "numbers", numbers, 2, _MOST_NUMBERS)
         self._digits = whole_number(name, "digits", digits, 1, MOST_DIGITS)
         self._targets = choice(name, "targets", targets, TARGETS)

@@ -5,42 +5,14 @@ from collections.abc import Mapping
 from functools import cache, cached_property
 from itertools import accumulate
 from math import gcd
-from typing import Protocol
 
 from agent_envs.base.errors import UsageError
 from agent_envs.base.serialization import digest
-from agent_envs.core.trajectory import Task
+from agent_envs.core.trajectory import Task, TaskSource
 from agent_envs.datasets.seeded import SPLITS
+from agent_envs.envs.expa.generated import TABLE_3
 
-# Table 3 of arXiv 2510.07581; it has no dev split: a tenth of test.
-TABLE_3: Mapping[str, Mapping[str, int]] = {
-    "train": {"arithmetic": 1000, "countdown": 20000, "gsm8k_scaled": 5317, "count": 1000},
-    "dev": {"arithmetic": 200, "countdown": 200, "gsm8k_scaled": 58, "count": 200},
-    "test": {"arithmetic": 2000, "countdown": 2000, "gsm8k_scaled": 579, "count": 2000},
-}
 _GOLDEN_RATIO = 0.6180339887498949
-
-
-class Member(Protocol):
-    """What a mixture needs of a source."""
-
-    @property
-    def name(self) -> str:
-        """The source's name."""
-        ...
-
-    @property
-    def digest(self) -> str:
-        """What outside data the tasks rest on; "" for generated tasks."""
-        ...
-
-    def size(self, split: str) -> int:
-        """Return the number of tasks of a split."""
-        ...
-
-    def get(self, split: str, key: int | str) -> Task:
-        """Return the task of an index or id; raises KeyError where there is none."""
-        ...
 
 
 class CalcBenchSource:
@@ -57,7 +29,7 @@ class CalcBenchSource:
 
     def __init__(
         self,
-        members: Mapping[str, Member],
+        members: Mapping[str, TaskSource],
         sizes: Mapping[str, Mapping[str, int]] = TABLE_3,
     ) -> None:
         """Take the sources by the names that the sizes have for them, and the sizes: split -> name -> tasks.
@@ -77,7 +49,7 @@ class CalcBenchSource:
         self._sizes = {split: {name: sizes[split][name] for name in self._members} for split in SPLITS}
 
     @staticmethod
-    def _check(split: str, members: Mapping[str, Member], sizes: Mapping[str, int]) -> None:
+    def _check(split: str, members: Mapping[str, TaskSource], sizes: Mapping[str, int]) -> None:
         if set(sizes) != set(members):
             raise UsageError(
                 f"calcbench: sizes of {split} are for {sorted(sizes)}, members are {sorted(members)}; "

@@ -7,9 +7,9 @@ from agent_envs.base.messages import Message
 from agent_envs.core.trajectory import Task, TaskSource
 from agent_envs.envs.expa.calculator.calculator import Calculator
 from agent_envs.envs.expa.calculator.scoring import MARK, calc_solved, make_calc_reward
-from agent_envs.envs.expa.expanded_env import ExpandedActionEnv
+from agent_envs.envs.expa.expanded_env import ExpandedActionEnv, expanded_twin
 from agent_envs.envs.expa.generated import CalcData
-from agent_envs.envs.expa.problem import EXPANDED, TEXT, Problem, opening, sections
+from agent_envs.envs.expa.problem import EXPANDED, TEXT, Problem, opening, paged, sections
 from agent_envs.envs.expa.text_env import TagEnv
 
 MAX_ACTIONS = 512  # expanded face; the paper limits 1,024 tokens, which is the trainer's to do
@@ -18,7 +18,7 @@ UNHELPED = "count"  # the kind of task for which a calculator is of no use, and 
 
 
 def calc_problem(
-    env: str, source: TaskSource, face: str, *, reward: str, env_prompt: bool, decimal_point: bool
+    env: str, source: TaskSource, action_space: str, *, reward: str, env_prompt: bool, decimal_point: bool
 ) -> Problem:
     """Return a calculator problem over a source whose tasks hold `CalcData`, in the words of a face.
 
@@ -31,7 +31,7 @@ def calc_problem(
     flag(env, "decimal_point", decimal_point)
     parts = sections("prompt.md")
     system = parts["system"].template
-    described = f"{system}\n\n" + parts[f"tool.calculator.{face}"].template
+    described = f"{system}\n\n" + parts[f"tool.calculator.{action_space}"].template
 
     def first(task: Task) -> tuple[Message, ...]:
         data: CalcData = task.data
@@ -62,3 +62,8 @@ class CalculatorExpanded(ExpandedActionEnv):
     def play_tasks(self, source: TaskSource, max_actions: int, **choices: Any) -> None:
         """Play a source; `choices` are `reward`, `env_prompt` and `decimal_point`."""
         self.play_problem(calc_problem(type(self).__name__, source, EXPANDED, **choices), max_actions)
+
+
+def expanded(text: type[CalculatorText]) -> Any:
+    """Return the twin of a class, which plays its tasks with expanded actions."""
+    return paged("calculator/page.md", EXPANDED)(expanded_twin(text, CalculatorExpanded, MAX_ACTIONS))

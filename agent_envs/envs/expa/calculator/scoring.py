@@ -7,8 +7,7 @@ import re
 from collections.abc import Callable
 from fractions import Fraction
 
-from agent_envs.base.arguments import display_value
-from agent_envs.base.errors import UsageError
+from agent_envs.base.arguments import choice
 from agent_envs.base.protocol import marked_answer
 from agent_envs.core.rewards import RewardSpec, Term
 from agent_envs.core.trajectory import Task, Trajectory
@@ -38,9 +37,7 @@ def make_calc_reward(env: str, name: str) -> RewardSpec:
     Raises:
         UsageError: there is none of that name.
     """
-    if not isinstance(name, str) or name not in CALC_REWARDS:
-        raise UsageError(f"{env}: reward={display_value(name)} is unknown; the rewards are {', '.join(CALC_REWARDS)}")
-    if name == "numeric":
+    if choice(env, "reward", name, CALC_REWARDS) == "numeric":
         doc = "1 if the answer behind the last #### has the value of the task's answer, however it is written"
         return RewardSpec(name, (_last_only("numeric", doc, _numeric),), (0.0, 1.0))
     if name == "released":
@@ -87,9 +84,9 @@ def _released(text: str, task: Task) -> bool:
     if data.kind == "countdown":
         line = _RELEASED_LINE.search(text)
         return line is not None and not check(line[1], data.given, data.target, RELEASED_TOLERANCE)
-    found = _RELEASED_NUMBER.findall(text)
+    numbers = _RELEASED_NUMBER.findall(text)
     try:
-        return bool(found) and float(found[-1].replace(",", "")) == float(task.gold[0])
+        return bool(numbers) and float(numbers[-1].replace(",", "")) == float(task.gold[0])
     except ValueError:
         return False
 

@@ -15,12 +15,11 @@ from agent_envs.datasets.word_problems import WordProblem, word_problem
 from agent_envs.envs.expa.calculator.arithmetic import ArithmeticSource
 from agent_envs.envs.expa.calculator.count import CountSource
 from agent_envs.envs.expa.calculator.countdown import CountdownSource
-from agent_envs.envs.expa.calculator.mixture import TABLE_3, CalcBenchSource
-from agent_envs.envs.expa.generated import CalcData, Derivation
+from agent_envs.envs.expa.calculator.mixture import CalcBenchSource
+from agent_envs.envs.expa.generated import TABLE_3, CalcData, Derivation, split_sizes
 
 KIND = "gsm8k_scaled"
 TASKS = ("generated", "gsm8k")
-SIZES = {"train": 5317, "dev": 58, "test": 579}  # Table 3; a tenth of the test split for dev
 MOST_TRIES = 20
 RESCALINGS = 4  # of each GSM8K item, that a reset draws from
 
@@ -33,7 +32,7 @@ class ScaledSource(SeededSource[Task]):
         self.digits = whole_number(KIND, "digits", digits, 2, 9)
         least = whole_number(KIND, "min_steps", min_steps, 1, 8)
         self.steps = (least, whole_number(KIND, "max_steps", max_steps, least, 8))
-        super().__init__(KIND, SIZES)
+        super().__init__(KIND, split_sizes(KIND))
 
     def build(self, split: str, index: int) -> Task:
         """Draw problems until one belongs to the split."""

@@ -1,10 +1,12 @@
 """A sorting problem joins prompt, hidden arrangement, compare, swap and reward; each face has a base class."""
 
+from typing import Any
+
 from agent_envs.base.arguments import flag
 from agent_envs.base.messages import Message
 from agent_envs.core.trajectory import Task
-from agent_envs.envs.expa.expanded_env import ExpandedActionEnv
-from agent_envs.envs.expa.problem import EXPANDED, TEXT, Problem, opening, sections
+from agent_envs.envs.expa.expanded_env import ExpandedActionEnv, expanded_twin
+from agent_envs.envs.expa.problem import EXPANDED, TEXT, Problem, opening, paged, sections
 from agent_envs.envs.expa.sorting.environments import SYMBOLS, Arrangement, Compare, Swap
 from agent_envs.envs.expa.sorting.scoring import make_sort_reward, sort_solved
 from agent_envs.envs.expa.sorting.tasks import SortData, SortingSource
@@ -15,13 +17,13 @@ MAX_ACTIONS = 128  # expanded face: optimal play of Sort-5 takes at most 34, of 
 MAX_GENERATIONS = 40  # text face: at most 12 and 27
 
 
-def sort_problem(env: str, source: SortingSource, face: str, *, reward: str, env_prompt: bool) -> Problem:
+def sort_problem(env: str, source: SortingSource, action_space: str, *, reward: str, env_prompt: bool) -> Problem:
     """Return a sorting problem over a source, whose items each have an action.
 
     Args:
         env: name for messages.
         source: the tasks.
-        face: whose words to use.
+        action_space: `text` or `expanded`: whose words to use.
         reward: name of the reward.
         env_prompt: whether the tools are described.
 
@@ -35,7 +37,7 @@ def sort_problem(env: str, source: SortingSource, face: str, *, reward: str, env
         return Arrangement(tuple(SYMBOLS[: data.size]), tuple(task.hidden), TOOLS[data.kind])
 
     def first(task: Task) -> tuple[Message, ...]:
-        return opening(_system(task.data, face, env_prompt), _user(task.data, face))
+        return opening(_system(task.data, action_space, env_prompt), _user(task.data, action_space))
 
     tools = (Compare(source.items), Swap(source.items))
     spec = make_sort_reward(env, reward)
@@ -60,24 +62,31 @@ class SortingExpanded(ExpandedActionEnv):
         self.play_problem(problem, max_actions)
 
 
-def _system(data: SortData, face: str, env_prompt: bool) -> str:
+def expanded(text: type[SortingText]) -> Any:
+    """Return the twin of a class, which plays its tasks with expanded actions."""
+    return paged("sorting/page.md", f"{text.__name__}ExpA")(expanded_twin(text, SortingExpanded, MAX_ACTIONS))
+
+
+def _system(data: SortData, action_space: str, env_prompt: bool) -> str:
     parts = sections("prompt.md")
     text = parts["system"].template
     if not env_prompt:
         return text
     if data.kind == "sort":
-        return f"{text}\n\n{parts[f'tool.sort.{face}'].template}"
+        return f"{text}\n\n{parts[f'tool.sort.{action_space}'].template}"
     (tool,) = TOOLS[data.kind]
-    return f"{text}\n\n" + parts[f"tool.order.{face}"].substitute(tools=parts[f"order.{tool}.{face}"].template)
+    return f"{text}\n\n" + parts[f"tool.order.{action_space}"].substitute(
+        tools=parts[f"order.{tool}.{action_space}"].template
+    )
 
 
-def _user(data: SortData, face: str) -> str:
+def _user(data: SortData, action_space: str) -> str:
     parts = sections("prompt.md")
     items = SYMBOLS[: data.size]
     return parts[f"{data.kind}.user"].substitute(
         items=", ".join(items),
         direction="descending" if data.descending else "ascending",
         relations=", ".join(data.relations),
-        finish=parts[f"finish.{face}"].template,
+        finish=parts[f"finish.{action_space}"].template,
         example=f"{items[0]} < {items[1]}",
     )

@@ -7,8 +7,7 @@ tasks are judged by the answer that the policy wrote.
 import re
 from collections.abc import Callable
 
-from agent_envs.base.arguments import display_value
-from agent_envs.base.errors import UsageError
+from agent_envs.base.arguments import choice
 from agent_envs.base.protocol import Answer
 from agent_envs.core.rewards import RewardSpec, Term
 from agent_envs.core.trajectory import Trajectory
@@ -60,10 +59,10 @@ def compared(trajectory: Trajectory) -> str:
 
 def _related(text: str) -> str:
     """Return `A < B` and `B > A` as one text; "" for anything else."""
-    found = _COMPARED.fullmatch(text[:100])
-    if found is None:
+    relation = _COMPARED.fullmatch(text[:100])
+    if relation is None:
         return ""
-    one, sign, other = found.groups()
+    one, sign, other = relation.groups()
     return f"{other}<{one}" if sign == ">" else f"{one}{sign}{other}"
 
 
@@ -73,9 +72,7 @@ def make_sort_reward(env: str, name: str) -> RewardSpec:
     Raises:
         UsageError: there is none of that name.
     """
-    if not isinstance(name, str) or name not in SORT_REWARDS:
-        raise UsageError(f"{env}: reward={display_value(name)} is unknown; the rewards are {', '.join(SORT_REWARDS)}")
-    if name == "success":
+    if choice(env, "reward", name, SORT_REWARDS) == "success":
         term = Term("solved", 0.0, 1.0, "1 if the task is solved", lambda trajectory: float(sort_solved(trajectory)))
         return RewardSpec(name, (term,), (0.0, 1.0))
     formula = fixed if name == "fixed" else released

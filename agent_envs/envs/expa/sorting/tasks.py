@@ -11,12 +11,10 @@ from functools import reduce
 from math import gcd
 
 from agent_envs.base.arguments import choice, whole_number
-from agent_envs.base.errors import UsageError
 from agent_envs.base.serialization import sha256_text, state_type
 from agent_envs.core.trajectory import Task
 from agent_envs.datasets.seeded import SPLITS, SeededSource, stream
 from agent_envs.envs.expa.calculator.random_expressions import Draw
-from agent_envs.envs.expa.generated import split_sizes
 from agent_envs.envs.expa.sorting.environments import SYMBOLS
 from agent_envs.envs.expa.sorting.knowledge import least_swaps, sorted_order
 
@@ -84,103 +82,61 @@ class SortingSource(SeededSource[Task]):
 
 
 class SortSource(SortingSource):
-    """Sorting tasks; as large and mixed as the paper's by default, dev as test and a tenth of its size."""
+    """Sorting tasks; as large and mixed as the paper's, dev as test and a tenth of its size."""
 
-    def __init__(
-        self,
-        *,
-        size: int | None = None,
-        directions: str = "both",
-        train: Mapping[int, int] = SORT_TRAIN,
-        test: Mapping[int, int] = SORT_TEST,
-        train_size: int = 80_000,
-        test_size: int = 2_000,
-    ) -> None:
-        """Check the knobs.
-
-        Args:
-            size: number of items of every task, in place of the mixtures.
-            directions: both (a fair coin), ascending or descending.
-            train: weights by number of items, 2 to 8; each a whole number from 0 to 100.
-            test: the same of test and dev.
-            train_size: how many tasks a reset draws from.
-            test_size: the same of test.
+    def __init__(self, *, size: int | None = None, directions: str = "both") -> None:
+        """Take the number of items of every task (None: the mixtures), and the directions.
 
         Raises:
-            UsageError: a knob is out of its range.
+            UsageError: one is out of its range.
         """
-        shares = _shares("sort", size, {"train": train, "test": test})
-        mixtures = {name: {("sort", items): share for items, share in row.items()} for name, row in shares.items()}
-        super().__init__(
-            "sort", {**mixtures, "dev": mixtures["test"]}, directions, split_sizes("sort", train_size, test_size)
-        )
+        mixtures = {
+            split: {("sort", items): share for items, share in _shares("sort", size, given).items()}
+            for split, given in (("train", SORT_TRAIN), ("dev", SORT_TEST), ("test", SORT_TEST))
+        }
+        super().__init__("sort", mixtures, directions, {"train": 80_000, "dev": 200, "test": 2_000})
 
 
 class OrderSource(SortingSource):
-    """Ordering tasks, and comparing tasks in train; as large and mixed as the paper's by default."""
+    """Ordering tasks, and comparing tasks in train; as large and mixed as the paper's."""
 
-    def __init__(
-        self,
-        *,
-        size: int | None = None,
-        directions: str = "both",
-        train: Mapping[int, int] = ORDER_SHARES,
-        test: Mapping[int, int] = ORDER_SHARES,
-        compare_percent: int = 5,
-        train_size: int = 20_000,
-        test_size: int = 2_000,
-    ) -> None:
+    def __init__(self, *, size: int | None = None, directions: str = "both", compare_percent: int = 5) -> None:
         """Check the knobs.
 
         Args:
-            size: number of items of every task, in place of the mixtures; there are no comparing tasks then.
+            size: number of items of every task, in place of the mixture; there are no comparing tasks then.
             directions: both (a fair coin), ascending or descending.
-            train: weights by number of items, 2 to 8, of the ordering tasks; each a whole number from 0 to 100.
-            test: the same of test and dev.
             compare_percent: share of the training tasks that ask to compare two items.
-            train_size: how many tasks a reset draws from.
-            test_size: the same of test.
 
         Raises:
             UsageError: a knob is out of its range.
         """
         compared = 0 if size is not None else whole_number("order", "compare_percent", compare_percent, 0, 100)
-        shares = _shares("order", size, {"train": train, "test": test})
+        shares = _shares("order", size, ORDER_SHARES)
         mixtures: dict[str, Mixture] = {}
-        for name, percent in (("train", compared), ("test", 0)):
-            ordering = {("order", items): share * (100 - percent) for items, share in shares[name].items()}
-            mixtures[name] = {**ordering, ("compare", 2): sum(shares[name].values()) * percent}
-        super().__init__(
-            "order", {**mixtures, "dev": mixtures["test"]}, directions, split_sizes("order", train_size, test_size)
-        )
+        for split, percent in (("train", compared), ("dev", 0), ("test", 0)):
+            ordering = {("order", items): share * (100 - percent) for items, share in shares.items()}
+            mixtures[split] = {**ordering, ("compare", 2): sum(shares.values()) * percent}
+        super().__init__("order", mixtures, directions, {"train": 20_000, "dev": 200, "test": 2_000})
 
 
 def labels(task: Task) -> dict[str, str]:
     """Return the strata that results are told by: the paper's Figure 4 by least swaps, its Table 2 ascending only."""
     data: SortData = task.data
-    found = {"task": data.kind, "size": str(data.size)}
+    strata = {"task": data.kind, "size": str(data.size)}
     if data.kind != "compare":
-        found["direction"] = _named(data.descending)
-        found[f"least swaps of {data.size} items"] = str(least_swaps(task.hidden, data.descending))
-    return found
+        strata["direction"] = _named(data.descending)
+        strata[f"least swaps of {data.size} items"] = str(least_swaps(task.hidden, data.descending))
+    return strata
 
 
 def _named(descending: bool) -> str:
     return "descending" if descending else "ascending"
 
 
-def _shares(source: str, size: int | None, given: Mapping[str, Mapping[int, int]]) -> Mapping[str, Mapping[int, int]]:
-    """Return the weights of each mixture by number of items, all of one number if `size` says so."""
-    if size is not None:
-        items = whole_number(source, "size", size, 2, len(SYMBOLS))
-        return {name: {items: 1} for name in given}
-    for name, shares in given.items():
-        for items, share in shares.items():
-            whole_number(source, f"number of items in {name}", items, 2, len(SYMBOLS))
-            whole_number(source, f"{name}[{items}]", share, 0, 100)
-        if not any(shares.values()):
-            raise UsageError(f"{source}: {name}={dict(shares)} holds no task; give a weight above 0")
-    return given
+def _shares(source: str, size: int | None, given: Mapping[int, int]) -> Mapping[int, int]:
+    """Return the weights of a mixture by number of items, all of one number if `size` says so."""
+    return given if size is None else {whole_number(source, "size", size, 2, len(SYMBOLS)): 1}
 
 
 def _taking_turns(mixture: Mixture) -> list[tuple[str, int]]:

@@ -1,149 +1,196 @@
 """The airline's rule-based agent finds out what is wanted, checks it against the policy, asks for a yes, and acts."""
 
-from collections.abc import Callable
+import re
+from collections.abc import Sequence
+from typing import Any
 
-from agent_envs.envs.tau2.airline_rules import BAG, compensation, flown, free_bags, may_cancel, refund
-from agent_envs.envs.tau2.heuristics.airline_desk import CLOSING, PROPOSAL, SORRY, Desk, Turn, no, proposed
-from agent_envs.envs.tau2.heuristics.airline_flights import book, cabin, move
-from agent_envs.envs.tau2.heuristics.airline_words import bags_in, first_wish, kind_of, new_name, reason_in
-from agent_envs.envs.tau2.heuristics.reading import Talk, calling, dates, refuses, talk_of
-from agent_envs.rollout.policy import Request
+from agent_envs.envs.tau2 import airline_rules as rules
+from agent_envs.envs.tau2.heuristics.desk import Desk, plans
+from agent_envs.envs.tau2.heuristics.reading import Row, called, matches, methods_in, names
 
-_WHAT = "What exactly would you like me to do?"
-_HANDED_OVER = "You are being transferred to a human agent. Please hold on."
-_TRANSFER = "transfer_to_human_agents"
-
-
-def act(request: Request) -> str:
-    """Return the agent's next turn."""
-    talk = talk_of(request)
-    if talk.calls and talk.calls[-1].name == _TRANSFER:
-        return _HANDED_OVER
-    desk = Desk(talk)
-    try:
-        return _served(desk, talk)
-    except Turn as turn:
-        return str(turn)
+_NUMBERS = {word: number for number, word in enumerate("no one two three four five six seven eight nine ten".split())}
+_BAGS = rf"(?i)\b(\d{{1,2}}|{'|'.join(_NUMBERS)}|an?)\b(?: \w+){{0,2}} (?:bag|suitcase|piece)s?\b"
+_REASONS = {
+    "health": r"(?i)\b(ill|sick\w*|hospital|doctor|broken|surgery|injur\w+|medical|health|disease|fever|accident|ankle)\b",
+    "weather": r"(?i)\b(weather|storm\w*|hurricane|snow\w*|flood\w*|tornado|typhoon|blizzard)\b",
+}
+_CHOICES = r"(?i)\b(?:(cheap|lowest|least|best price)|(earl|first flight|morning)|(latest|last flight|evening|late\b))"
+_DAY = r"\b2024-05-(\d\d)\b|\bMay (\d{1,2})\b|\b(\d{1,2})(?:st|nd|rd|th)?(?: of)? May\b"
+_DATE = r"\b(?:19|20)\d\d-\d\d-\d\d\b"
+serve = Desk.serve_once
 
 
-def _served(desk: Desk, talk: Talk) -> str:
-    if not talk.user:
-        return "What can I do for you?"
-    said = desk.user and talk.user[desk.start :]
-    kind = next((found for text in said if (found := kind_of(first_wish(text)))), "")
-    if not kind:
-        return _unclear(desk, talk)
-    if PROPOSAL in talk.said and talk.awaiting and refuses(talk.last):
-        return f"All right, then I leave it as it is. {CLOSING}"
-    return _KINDS[kind](desk)
+def _user(desk: Desk) -> Row:
+    """Return the user's record."""
+    ids = matches(r"\b[a-z]+(?:_[a-z]+)+_\d{2,6}\b", "\n".join(desk.user))
+    known = desk.look("get_user_details", *({"user_id": one} for one in ids))
+    if not known:
+        desk.ask(f"{'I could not find that user. ' if ids else ''}May I have your user id, please?")
+    return dict(known[-1])
 
 
-def _unclear(desk: Desk, talk: Talk) -> str:
-    """Return what to say to words that name no wish: after a refusal they are a protest."""
-    if talk.said.startswith(SORRY):
-        return talk.said
-    if desk.asked.count(_WHAT) > 1:
-        return calling(_TRANSFER, summary="The passenger's wish is not clear.")
-    return f"Thank you. {_WHAT}"
+def _days(text: str) -> list[str]:
+    return [f"2024-05-{int(''.join(day)):02d}" for day in re.findall(_DAY, text)]
 
 
-def _cancel(desk: Desk) -> str:
-    row = desk.meant()
-    statuses = desk.statuses(row)
-    if flown(statuses):
-        return calling(_TRANSFER, summary="The passenger wants to cancel a trip of which a part has been flown.")
-    reason = reason_in(desk.text)
-    if not reason and "reason" not in desk.asked:
-        return "May I ask for the reason why you want to cancel?"
-    if not may_cancel(row, statuses, reason):
-        return no(f"reservation {row['reservation_id']} cannot be cancelled under our policy")
-    amount = f"{refund(row)} dollars come back to where they were paid from, within 5 to 7 business days"
-    key = row["reservation_id"]
-    return proposed(
-        desk, f"I can cancel reservation {key}: {amount}.", f"Reservation {key} has been cancelled; {amount}.",
-        "cancel_reservation", reservation_id=key,
-    )  # fmt: skip
+def _reservations(desk: Desk) -> list[Row]:
+    """Return the reservations that the wish names, else those that fit best what it tells of a trip."""
+    own = list(_user(desk)["reservations"])
+    named = [key for key in matches(r"\b[A-Z0-9]{6}\b", desk.text) if key in own]
+    # As they were at first: an apology is for the flights of then.
+    rows = desk.look("get_reservation_details", *({"reservation_id": key} for key in named or own), fresh=False)
+    if named:
+        return rows
+    cities = {row["iata"]: row["city"] for row in desk.look("list_all_airports", {})[0]}
+    days = _days(desk.text)
+    signs = [
+        [f"from {cities[row['origin']]}" in desk.text, f"to {cities[row['destination']]}" in desk.text]
+        + [leg["date"] in days or leg["flight_number"] in desk.text for leg in row["flights"]]
+        for row in rows
+    ]
+    best = max(map(sum, signs), default=0)
+    if best < 2:
+        desk.ask("Which reservation is it about? Please tell me its number, or from where to where and when you fly.")
+    return [row for row, told in zip(rows, signs, strict=True) if sum(told) == best]
 
 
-def _bags(desk: Desk) -> str:
-    row = desk.meant()
-    number, added = bags_in(desk.text)
-    if number is None:
-        return "How many bags would you like to add?"
-    total = row["total_baggages"] + number if added else number
-    if total < row["total_baggages"]:
-        return no("bags cannot be taken off a reservation")
-    free = free_bags(desk.user["membership"], row["cabin"], len(row["passengers"]))
-    paid = max(row["nonfree_baggages"], total - free)
-    cost = BAG * (paid - row["nonfree_baggages"])
-    method, key = desk.payer(cost), row["reservation_id"]
-    told = f"{total} bags in all on reservation {key}, for {cost} dollars, on {desk.called(method)}"
-    return proposed(
-        desk, f"I can enter {told}.", f"I have added the bags: {told}.", "update_reservation_baggages",
-        reservation_id=key, total_baggages=total, nonfree_baggages=paid, payment_id=method["id"],
-    )  # fmt: skip
+def _statuses(desk: Desk, row: Row) -> list[str]:
+    return [str(status) for status in desk.look("get_flight_status", *map(_flight, row["flights"]))]
 
 
-def _passenger(desk: Desk) -> str:
-    row = desk.meant()
+def _flight(leg: Row) -> dict[str, Any]:
+    return {"flight_number": leg["flight_number"], "date": leg["date"]}
+
+
+def _payer(desk: Desk, cost: int) -> Row:
+    """Return the method that pays for a change."""
+    own = [method for method in _user(desk)["payment_methods"].values() if method["source"] != "certificate"]
+    named = own if len(own) == 1 or not cost else methods_in(desk.text, own)
+    able = [method for method in named if method["source"] == "credit_card" or method["amount"] >= cost]
+    if not able:
+        desk.ask(f"Which payment method shall I use? You have {', '.join(map(called, own))}.")
+    return able[0]
+
+
+def _cancel(desk: Desk) -> None:
+    row = _reservations(desk)[-1]
+    key, statuses = row["reservation_id"], _statuses(desk, row)
+    if rules.flown(statuses):
+        desk.hand_over("The passenger wants to cancel a trip of which a part has been flown.")
+    reasons = [reason for reason, words in _REASONS.items() if re.search(words, desk.text)]
+    question = "May I ask for the reason why you want to cancel?"
+    if not reasons and not desk.asked(question):
+        desk.say(question)
+    if not rules.may_cancel(row, statuses, *reasons[:1]):
+        desk.refuse(f"reservation {key} cannot be cancelled under our policy")
+    back = f"{rules.refund(row)} dollars come back to where they were paid from, within 5 to 7 business days"
+    desk.propose(f"I can cancel reservation {key}; {back}.", "cancel_reservation", reservation_id=key)
+
+
+def _bags(desk: Desk) -> None:
+    row, told = _reservations(desk)[-1], re.search(_BAGS, desk.text)
+    if told is None:
+        desk.ask("How many bags would you like to add?")
+    number = int(told[1]) if told[1].isdigit() else _NUMBERS.get(told[1].lower(), 1)
+    total = number + (0 if re.search(r"\bin (?:all|total)\b", desk.text) else row["total_baggages"])
+    paid = rules.paid_bags(_user(desk)["membership"], row["cabin"], len(row["passengers"]), total)
+    new = max(0, paid - row["nonfree_baggages"])
+    method, key = _payer(desk, rules.BAG * new), row["reservation_id"]
+    act = f"I can enter {total} bags in all on reservation {key}, for {rules.BAG * new} dollars, on {called(method)}."
+    given = {"total_baggages": total, "nonfree_baggages": row["nonfree_baggages"] + new, "payment_id": method["id"]}
+    desk.propose(act, "update_reservation_baggages", reservation_id=key, **given)
+
+
+def _passenger(desk: Desk) -> None:
+    row, told = _reservations(desk)[-1], names(desk.text)
     people = [dict(one) for one in row["passengers"]]
-    said = desk.text.replace("My name is {first_name} {last_name}".format(**desk.user["name"]), "")
-    named = [place for place, one in enumerate(people) if f"{one['first_name']} {one['last_name']}" in said]
-    if not named and len(people) > 1:
-        return "Which passenger is it about? Please tell me the full name as it is booked, and the new one."
-    place = named[0] if named else 0
-    others = [*desk.cities.values(), *(f"{one['first_name']} {one['last_name']}" for one in people)]
-    new = new_name(desk.text, people[place], others)
-    if new is None:
-        return "What should the passenger's full name be?"
-    born = [day for day in dates(desk.text) if day != desk.user["dob"]]
-    if new[0] != people[place]["first_name"] and not born:
-        return f"What is the date of birth of {new[0]} {new[1]}?"
-    dob = people[place]["dob"] if new[0] == people[place]["first_name"] else born[-1]
-    people[place] = {"first_name": new[0], "last_name": new[1], "dob": dob}
-    key = row["reservation_id"]
-    told = f"{new[0]} {new[1]}, born on {dob}, on reservation {key}"
-    return proposed(
-        desk, f"I can enter {told}, as the new passenger.", f"The passenger has been changed: {told}.",
-        "update_reservation_passengers", reservation_id=key, passengers=people,
-    )  # fmt: skip
+    booked = [(one["first_name"], one["last_name"]) for one in people]
+    old, new = [pair for pair in told if pair in booked], [pair for pair in told if pair not in booked]
+    if not old or not new:
+        desk.ask("Please tell me the full name of the passenger as it is booked, and the full new name.")
+    place, (first, last) = booked.index(old[-1]), new[-1]
+    born = [people[place]["dob"]] if first == old[-1][0] else matches(_DATE, desk.text.replace(_user(desk)["dob"], ""))
+    if not born:
+        desk.ask(f"What is the date of birth of {first} {last}?")
+    people[place] = {"first_name": first, "last_name": last, "dob": born[-1]}
+    key, gone = row["reservation_id"], " ".join(old[-1])
+    act = f"I can enter {first} {last}, born on {born[-1]}, for {gone} on reservation {key}."
+    desk.propose(act, "update_reservation_passengers", reservation_id=key, passengers=people)
 
 
-def _compensation(desk: Desk) -> str:
-    row = desk.meant()
-    worth = compensation(desk.user["membership"], row, desk.statuses(row))
-    key, owner = row["reservation_id"], desk.user["user_id"]
-    changes = desk.talk.named("cancel_reservation", "update_reservation_flights")
-    if not worth or not (
-        "cancelled" in desk.statuses(row) or any(c.arguments["reservation_id"] == key for c in changes)
-    ):
-        return no("our policy allows no compensation for this")
-    told = f"a certificate of {worth} dollars"
-    return proposed(
-        desk, f"I can send you {told}.", f"I have sent you {told}.", "send_certificate", user_id=owner, amount=worth
-    )  # fmt: skip
+def _compensation(desk: Desk) -> None:
+    row, own = _reservations(desk)[-1], _user(desk)
+    statuses, key = _statuses(desk, row), row["reservation_id"]
+    settled = any(desk.last(name, reservation_id=key) for name in ("cancel_reservation", "update_reservation_flights"))
+    worth = rules.compensation(own["membership"], row, statuses)
+    if not worth or not (settled or "cancelled" in statuses):
+        desk.refuse("our policy allows no compensation for this")
+    told = f"I can send you a certificate of {worth} dollars for reservation {key}."
+    desk.propose(told, "send_certificate", user_id=own["user_id"], amount=worth)
 
 
-def _spent(desk: Desk) -> str:
-    rows = desk.all_meant(4)
-    keys = " and ".join(str(row["reservation_id"]) for row in rows)
-    return f"For {keys} you paid {sum(map(refund, rows))} dollars in total. {CLOSING}"
+def _spent(desk: Desk) -> None:
+    desk.close(f"For these trips you paid {sum(map(rules.refund, _reservations(desk)))} dollars in total.")
 
 
-def _balance(desk: Desk) -> str:
-    held = [row["amount"] for row in desk.user["payment_methods"].values() if "amount" in row]
-    return f"Together there are {sum(held):.2f} dollars on them. {CLOSING}"
+def _offers(desk: Desk, leg: Row, day: str, cabin: str, size: int) -> list[Row]:
+    """Return the flights on the way of another one on some day with seats for everybody, with their price."""
+    given = {"origin": leg["origin"], "destination": leg["destination"], "date": day}
+    rows = [row for found in desk.look("search_direct_flight", given) for row in found]
+    return [row | {"date": day, "price": row["prices"][cabin]} for row in rows if row["available_seats"][cabin] >= size]
 
 
-def _refusal(why: str) -> Callable[[Desk], str]:
-    return lambda desk: no(why)
+def _change(desk: Desk, row: Row, cabin: str, legs: Sequence[Row], what: str) -> None:
+    """Propose other flights or another cabin."""
+    people, key = len(row["passengers"]), row["reservation_id"]
+    rise = rules.price_of(legs, people) - rules.price_of(row["flights"], people)
+    money = f"which costs {rise} dollars more" if rise >= 0 else f"which gives {-rise} dollars back"
+    method = _payer(desk, rise)
+    told = f"I can change reservation {key} to {what}, {money}, on {called(method)}."
+    given = {"cabin": cabin, "flights": list(map(_flight, legs)), "payment_id": method["id"]}
+    desk.propose(told, "update_reservation_flights", reservation_id=key, **given)
 
 
-_KINDS: dict[str, Callable[[Desk], str]] = {
-    "compensation": _compensation, "spent": _spent, "balance": _balance, "book": book, "bags": _bags, "cancel": _cancel,
-    "cabin": cabin, "move": move, "passenger": _passenger,
-    "insurance": _refusal("insurance cannot be added after the booking"),
-    "fewer_bags": _refusal("bags cannot be taken off a reservation"),
-    "more_people": _refusal("the number of passengers cannot be changed"),
-    "elsewhere": _refusal("the destination of a reservation cannot be changed"),
-}  # fmt: skip
+def _cabin(desk: Desk) -> None:
+    row, cabins = _reservations(desk)[-1], matches(r"(?i)\b(?:basic economy|economy|business)\b", desk.text)
+    if not cabins:
+        desk.ask("Which cabin would you like: basic economy, economy or business?")
+    if rules.flown(_statuses(desk, row)):
+        desk.refuse("the cabin cannot be changed once a part of the trip has been flown")
+    cabin, legs = cabins[0].lower().replace(" ", "_"), []
+    for leg in row["flights"]:
+        offers = _offers(desk, leg, leg["date"], cabin, len(row["passengers"]))
+        legs += [one for one in offers if one["flight_number"] == leg["flight_number"]]
+    if len(legs) < len(row["flights"]):
+        desk.refuse("that cabin has not enough seats left")
+    _change(desk, row, cabin, legs, f"{cabins[0]} for everybody")
+
+
+def _move(desk: Desk) -> None:
+    row = _reservations(desk)[-1]
+    legs, cabin = list(row["flights"]), row["cabin"]
+    if cabin == "basic_economy" or rules.flown(_statuses(desk, row)):
+        desk.refuse("flights in basic economy, and trips of which a part has been flown, cannot be changed")
+    days = [day for day in _days(desk.text) if day not in [leg["date"] for leg in legs]]
+    if not days:
+        desk.ask("To which date would you like to move the flight?")
+    place = -1 if re.search(r"(?i)flight back|return flight|way back|inbound", desk.text) else 0
+    offers = [one for day in days for one in _offers(desk, legs[place], day, cabin, len(row["passengers"]))]
+    legs[place] = new = _chosen(desk, offers)
+    _change(desk, row, cabin, legs, f"flight {new['flight_number']} on {new['date']}")
+
+
+def _chosen(desk: Desk, offers: Sequence[Row]) -> Row:
+    """Return the flight that the user would take."""
+    choice = re.search(_CHOICES, desk.text)
+    if not offers:
+        desk.refuse("there is no direct flight with enough seats then")
+    if choice and choice[1]:
+        return min(offers, key=lambda one: int(one["price"]))
+    return sorted(offers, key=lambda one: str(one["scheduled_departure_time_est"]))[-1 if choice and choice[3] else 0]
+
+
+PLANS = plans(
+    "airline", cancel=_cancel, bags=_bags, passenger=_passenger, compensation=_compensation, spent=_spent,
+    cabin=_cabin, move=_move,
+)  # fmt: skip

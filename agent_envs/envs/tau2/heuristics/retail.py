@@ -1,83 +1,161 @@
-"""The shop's rule-based agent identifies the customer, looks everything up, checks one wish, asks for a yes, and acts.
+"""The shop's rule-based agent identifies the customer, looks everything up, checks one wish, asks for a yes, and acts."""
 
-It keeps no state: every turn is worked out anew from the messages.
-"""
+import re
+from collections.abc import Sequence
 
-from agent_envs.envs.tau2.heuristics.reading import Talk, agrees, calling, calling_all, emails, names, talk_of, zips
-from agent_envs.envs.tau2.heuristics.retail_desk import CLOSING, GO_AHEAD, Desk, Step, Unclear
-from agent_envs.envs.tau2.heuristics.retail_plans import PLANS
-from agent_envs.rollout.policy import Request
+from agent_envs.envs.tau2.heuristics.desk import Desk, plans
+from agent_envs.envs.tau2.heuristics.reading import Row, called, matches, mentions, methods_in, names
 
-_FINDERS = ("find_user_id_by_email", "find_user_id_by_name_zip")
-_MOST_TRIES = 6
-
-
-def act(request: Request) -> str:
-    """Return the agent's next turn."""
-    talk = talk_of(request)
-    desk = Desk(talk)
-    return _identify(talk) or _look_up(talk, desk) or _report(talk) or _spoken(talk, desk, _step(desk))
-
-
-def _identify(talk: Talk) -> str:
-    """Return the turn that finds out who the customer is, "" once that is known."""
-    if talk.named(*_FINDERS):
-        return ""
-    said = "\n".join(talk.user)
-    tries = [(_FINDERS[0], {"email": email}) for email in emails(said)]
-    tries += [
-        (_FINDERS[1], {"first_name": first, "last_name": last, "zip": code})
-        for code in reversed(zips(said)) for first, last in names(said)[:3]
-    ]  # fmt: skip
-    untried = [one for one in tries if talk.tried(one[0], **one[1]) is None]
-    if untried and len(talk.calls) < _MOST_TRIES:
-        return calling(untried[0][0], **untried[0][1])
-    if len(talk.own) > _MOST_TRIES:
-        return f"I am sorry, I cannot find you, and so I cannot help you. {CLOSING}"
-    if talk.calls:
-        return (
-            "I did not find anybody with these details. Please check your name, your zip code and your e-mail address."
-        )
-    return "I am glad to help. Please tell me your e-mail address, or your first and last name and your zip code."
+_ZIP = r"(?<![\w#@.-])\d{5}(?![\w@-])"
+_PLACE = re.compile(
+    r"(?<!\d)(\d{1,9} [A-Z][\w.]{0,30}(?: [A-Z][\w.]{0,30}){0,6}),? (?:((?:Apt|Suite|Unit|Apartment|Floor)\.? ?\w+),? )?"
+    r"([A-Z][a-z]{1,30}(?: [A-Z][a-z]{1,30}){0,4}),? ([A-Z]{2}),? (\d{5})"
+)
+_REASONS = {
+    "ordered by mistake": r"(?i)\b(mistaken?|accident\w*|wrongly)\b",
+    "no longer needed": r"(?i)\b(no longer|not|n't)\b[^.]{0,20}\bneed|\bneed it (no more|any ?more)|\bno (more )?need\b",
+    "": r"(?i)\b(because|since|as i|reason|due to)\b",
+}
+_USED = re.compile(r"(?i)\boriginal\b|\bpaid [^.]{0,20}\bwith\b|\bsame (way|method|card)|\bthat i (used|paid)")
 
 
-def _look_up(talk: Talk, desk: Desk) -> str:
-    """Return the turn that shows the customer and all orders, "" once they are known."""
-    if desk.user is None:
-        return calling("get_user_details", user_id=talk.named(*_FINDERS)[-1].content)
-    unseen = [order_id for order_id in desk.user["orders"] if order_id not in desk.orders]
-    return calling_all([("get_order_details", {"order_id": order_id}) for order_id in unseen]) if unseen else ""
+serve = Desk.serve_once
 
 
-def _report(talk: Talk) -> str:
-    """Return what the customer is told after a change, "" where none was made just now."""
-    last = talk.calls[-1] if talk.calls else None
-    if talk.awaiting or last is None or last.name.split("_")[0] not in ("cancel", "modify", "return", "exchange"):
-        return ""
-    if last.failed:
-        return f"I am sorry, I cannot do that: {last.content.removeprefix('Error: ')}. {CLOSING}"
-    return f"It is done. {CLOSING}"
+def _user(desk: Desk) -> Row:
+    """Return who the customer is."""
+    for call in desk.calls:
+        if call.name == "find_user_id_by_name_zip" and not call.failed:
+            return dict(desk.look("get_user_details", {"user_id": call.content})[0])
+    said = "\n".join(desk.user)
+    for code in matches(_ZIP, said)[-3:]:
+        for first, last in names(said)[:3]:
+            desk.look("find_user_id_by_name_zip", {"first_name": first, "last_name": last, "zip": code})
+    desk.ask("Please tell me your first and last name and your zip code.")
 
 
-def _step(desk: Desk) -> Step:
-    try:
-        return PLANS[desk.wish.kind](desk)
-    except Unclear as unclear:
-        return unclear.step
+def _order(desk: Desk, *statuses: str) -> Row:
+    """Return the order that the wish is about, by its number or by what was in it; it must be in one of some statuses."""
+    orders = desk.look("get_order_details", *({"order_id": key} for key in _user(desk)["orders"]))
+    ids = [f"#{number.lstrip('#')}" for number in matches(r"#?\bW\d{3,10}\b", desk.text)]
+    named = [order for order in orders if order["order_id"] in ids]
+    if ids and not named:
+        desk.refuse(f"order {ids[-1]} is none of yours")
+    fitting = [order for order in orders if not statuses or order["status"] in statuses]
+    order = named[0] if len(named) == 1 else _fullest(desk, named or fitting) or _fullest(desk, orders)
+    if order is None:
+        desk.ask("Which order is it about? Please tell me the order number, or what was in it.")
+    if statuses and order["status"] not in statuses:
+        desk.refuse(f"order {order['order_id']} is {order['status']}, so that cannot be done with it")
+    return order
 
 
-def _spoken(talk: Talk, desk: Desk, step: Step) -> str:
-    """Return a step as a turn."""
-    if step.kind == "look":
-        return calling_all(step.calls)
-    if step.kind == "tell":
-        return f"{step.text} {CLOSING}"
-    text = f"{step.text} {GO_AHEAD}" if step.kind == "act" else step.text
-    if step.kind == "act" and talk.said == text and agrees(talk.last):
-        return calling(step.calls[0][0], **step.calls[0][1])
-    asked = sum(own == text for own, before in zip(talk.own, talk.spoken, strict=True) if before > desk.start)
-    if step.kind == "refuse" or asked >= 2:
-        return (
-            f"I am sorry, I cannot do that: {step.text if step.kind == 'refuse' else 'I lack the details.'} {CLOSING}"
-        )
-    return text
+def _fullest(desk: Desk, orders: Sequence[Row]) -> Row | None:
+    """Return the one order with the most items that are named; None where there is no one."""
+    counts = [sum(mentions(desk.text, item["name"]) for item in order["items"]) for order in orders]
+    most = max(counts, default=0)
+    return orders[counts.index(most)] if most and counts.count(most) == 1 else None
+
+
+def _items(desk: Desk, order: Row) -> list[Row]:
+    """Return the items of an order that the wish is about."""
+    items = order["items"]
+    named = [item for item in items if mentions(desk.text, item["name"])]
+    if not named and len(items) > 1:
+        desk.ask(f"Which items of order {order['order_id']} is it about, or of which other order?")
+    return named or list(items)
+
+
+def _method(desk: Desk, cost: float = 0, original: str = "") -> Row:
+    """Return the first payment method that the wish names and that can pay."""
+    methods = list(_user(desk)["payment_methods"].values())
+    named = methods_in(desk.text, methods) or (methods if len(methods) == 1 else [])
+    if not named and _USED.search(desk.text):
+        named = [method for method in methods if method["id"] == original]
+    if not named:
+        desk.ask("Which payment method do you want to use for that?")
+    able = [method for method in named if method["source"] != "gift_card" or method["balance"] >= cost]
+    if not able:
+        desk.refuse("the gift card does not cover the amount")
+    return able[0]
+
+
+def _cancel(desk: Desk) -> None:
+    order = _order(desk, "pending")
+    key, amount = order["order_id"], order["payment_history"][0]["amount"]
+    reasons = [reason for reason, words in _REASONS.items() if re.search(words, desk.text)]
+    if not reasons:
+        desk.ask("What is the reason for the cancellation?")
+    if not reasons[0]:
+        desk.refuse("an order is cancelled only if it is no longer needed or was ordered by mistake")
+    told = f"I would cancel order {key} ({reasons[0]}); {amount} dollars go back to the method that paid for it."
+    desk.propose(told, "cancel_pending_order", order_id=key, reason=reasons[0])
+
+
+def _return(desk: Desk) -> None:
+    order = _order(desk, "delivered")
+    key, items, original = order["order_id"], _items(desk, order), order["payment_history"][0]["payment_method_id"]
+    method = _method(desk, original=original)
+    if method["source"] != "gift_card" and method["id"] != original:
+        desk.refuse("a refund goes to the method that paid for the order, or to a gift card")
+    ids, amount = [item["item_id"] for item in items], round(sum(item["price"] for item in items), 2)
+    goods = " and ".join(f"the {item['name']}" for item in items)
+    told = f"I would return {goods} of order {key}; {amount} dollars go to {called(method)}."
+    desk.propose(told, "return_delivered_order_items", order_id=key, item_ids=ids, payment_method_id=method["id"])
+
+
+def _swap(desk: Desk) -> None:
+    order = _order(desk, "pending", "delivered")
+    key, items = order["order_id"], _items(desk, order)
+    products = desk.look("get_product_details", *({"product_id": item["product_id"]} for item in items))
+    news = [_variant(desk, item, product["variants"]) for item, product in zip(items, products, strict=True)]
+    difference = round(sum(new["price"] for new in news) - sum(item["price"] for item in items), 2)
+    method = _method(desk, difference)
+    verb, tool = ("change", "modify_pending") if order["status"] == "pending" else ("exchange", "exchange_delivered")
+    options = [", ".join(map(" ".join, new["options"].items())) for new in news]
+    swaps = [f"the {item['name']} for the one with {new}" for item, new in zip(items, options, strict=True)]
+    told = f"In order {key} I would {verb} {' and '.join(swaps)}, for {difference} dollars more on {called(method)}."
+    ids = {"item_ids": [item["item_id"] for item in items], "new_item_ids": [new["item_id"] for new in news]}
+    desk.propose(told, f"{tool}_order_items", order_id=key, **ids, payment_method_id=method["id"])
+
+
+def _variant(desk: Desk, item: Row, variants: Row) -> Row:
+    """Return the variant of an item that is asked for, of those that can be had; the nearest one, or the cheapest."""
+    able = [one for one in variants.values() if one["available"] and one["item_id"] != item["item_id"]]
+    asked = dict[str, str]()
+    for axis, current in item["options"].items():
+        values = {one["options"][axis] for one in variants.values()} - {current}
+        named = [value for value in sorted(values) if mentions(desk.text, value)]
+        asked |= {axis: max(named, key=len)} if named else {}
+    fitting = [one for one in able if asked.items() <= one["options"].items()]
+    if fitting and "cheapest" in desk.text:
+        return dict(min(fitting, key=lambda one: float(one["price"])))
+    if fitting and asked:
+        return dict(max(fitting, key=lambda one: len(one["options"].items() & item["options"].items())))
+    desk.ask(f"I found no such {item['name']} that is available. Which options do you want instead?")
+
+
+def _address(desk: Desk) -> None:
+    user, places = _user(desk), _PLACE.findall(desk.text)
+    home = re.search(r"(?i)\b(default|profile|home) address\b|\bmy (profile|account)\b|\bmoved\b", desk.text)
+    order = None if home and not re.search(r"(?i)\border\b", desk.text) else _order(desk, "pending")
+    if not places:
+        desk.ask("What is the new address, with street, city, state and zip code?")
+    place = dict(zip(("address1", "address2", "city", "state", "zip"), places[-1], strict=True))
+    line, place = ", ".join(filter(None, place.values())), place | {"country": "USA"}
+    if order is None:
+        told = f"I would change the address in your profile to {line}."
+        desk.propose(told, "modify_user_address", user_id=user["user_id"], **place)
+    told = f"I would send order {order['order_id']} to {line}."
+    desk.propose(told, "modify_pending_order_address", order_id=order["order_id"], **place)
+
+
+def _payment(desk: Desk) -> None:
+    order = _order(desk, "pending")
+    key, amount = order["order_id"], order["payment_history"][0]["amount"]
+    method = _method(desk, amount)
+    told = f"I would have order {key} paid with {called(method)}: {amount} dollars."
+    desk.propose(told, "modify_pending_order_payment", order_id=key, payment_method_id=method["id"])
+
+
+PLANS = plans("retail", cancel=_cancel, address=_address, payment=_payment, swap=_swap, **{"return": _return})

@@ -1,283 +1,228 @@
 """The telecom domain's rule-based agent finds out who calls and what is wanted, and applies the policy, one step at a time.
 
-It plays solo mode, too: there the ticket says what is wanted and agreed to, and the agent uses the phone's tools itself.
+It plays solo mode, too: there a ticket says what is wanted and agreed to, and the agent uses the phone's tools itself.
 """
 
+import json
 import re
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Sequence
+from functools import partial
+from importlib.resources import files
+from typing import Any, NamedTuple
 
-from agent_envs.envs.tau2.heuristics.reading import calling
-from agent_envs.envs.tau2.heuristics.telecom_desk import Desk, Turn
-from agent_envs.envs.tau2.heuristics.telecom_phone import RESTART, STEPS, Phone, Stuck, abroad, key_of
-from agent_envs.envs.tau2.heuristics.telecom_records import Row
-from agent_envs.envs.tau2.heuristics.telecom_words import TROUBLES, Wish, gigabytes, wishes
+from agent_envs.envs.tau2.heuristics.desk import SORRY, Act, Desk, Turn, plans, sentences
+from agent_envs.envs.tau2.heuristics.reading import Row, calling, matches, mentions, names
+from agent_envs.envs.tau2.telecom import TODAY
 from agent_envs.envs.tau2.turn_taking import AGENT_STOP, DONE
-from agent_envs.rollout.policy import Request
-
-_HELP = "What exactly can I do for you?"
-_MORE = "Is there anything else that I can do for you?"
-_WHERE = "Are you at home at the moment, or abroad?"
-_WHICH = "Which of your lines is it? Its number, or the device that it is in, is enough."
-_HANDED = "You are being transferred to a human agent. Please hold on."
-_PAY = "Please check the payment request on your phone and pay it."
-_MOST_GIGABYTES = 2.0
-_REFUSALS = {
-    "plan": "I am sorry, but plans cannot be changed here.",
-    "waiver": "I am sorry, but bills cannot be waived or lowered.",
-}
 
 
-def act(request: Request) -> str:
-    """Return the agent's next turn."""
-    try:
-        _Agent(request).work()
-    except Turn as found:
-        return str(found.args[0])
-    raise AssertionError("a turn always says something")
+class Step(NamedTuple):
+    """Something to be done with the phone: the words that ask for it, and the call that does it."""
+
+    say: str
+    tool: str
+    arguments: dict[str, Any]
 
 
-class _Agent(Desk):
-    """What is done for a customer, at one moment of a conversation."""
+# Causes are the step that shows one, a pattern of reports (with a group where it is there), and the steps that mend it.
+_PHONE = json.loads(files(__package__).joinpath("phone.json").read_text(encoding="utf-8"))
+STEPS, CAUSES = {name: Step(*row) for name, row in _PHONE["steps"].items()}, _PHONE["causes"]
+PAY = "Please check the payment request on your phone and pay it."
+_NUMBER = r"(?<!\d)\d{3}-\d{3}-\d{4}(?!\d)"
+_GIGABYTES = r"(?i)(?<![\d.])(\d{1,9}(?:\.\d{1,9})?|half a|a|one|two) ?(?:gigabytes?|gbs?|gigs?)\b"
+_AMOUNTS = {"half a": 0.5, "a": 1.0, "one": 1.0, "two": 2.0}
+_OFF = r"(?i)\b(?:disabl|forbid|off\b|cannot|no longer|block|remov|stop|deactivat|shut)"
+_MOST, _MOST_GIGABYTES = 3, 2.0  # times that a step is taken, or a payment is asked for; sold to a line at once
 
-    def __init__(self, request: Request) -> None:
-        super().__init__(request)
-        self.refused = False
 
-    # The work
-
-    def work(self) -> None:
-        """Find the turn."""
-        handed_over = self.talk.tried("transfer_to_human_agents") is not None
-        if handed_over and not self.solo:
-            self.say(_HANDED)
-        if handed_over and self.records.customer is None:
-            raise Turn(calling(DONE))
-        self.identify()
-        self.look_up()
-        if handed_over:
-            self._close()
-        stuck = False
-        for wish in self._agenda():
-            if wish.otherwise and not self.refused:
-                continue
+def serve(desk: Desk) -> None:
+    """Take the next step for the customer, or for the ticket."""
+    _lines(desk)
+    if not desk.solo:
+        desk.serve(desk.kind)
+        return
+    words = list[str]()
+    for sentence in sentences("\n".join(desk.user)):
+        refused = bool(words) and words[-1].startswith(SORRY)
+        if (kind := desk.kind_of(sentence)) and (refused or not re.match(r"(?i)if (?:that|this) is\b", sentence)):
+            desk.text = sentence
             try:
-                self._serve(wish)
-            except Stuck:
-                stuck = True
-        if stuck:
-            self.call("transfer_to_human_agents", summary="What the customer wants cannot be brought about from here.")
-        self._close()
+                desk.serve(kind)
+            except Act:
+                raise
+            except Turn as turn:
+                words.append(str(turn))
+    raise Turn(f"{' '.join(words)} {AGENT_STOP}" if words else calling((DONE, {})))
 
-    def _close(self) -> None:
-        if self.solo:
-            answers = [text for wish in self._agenda() for text in self._answers(wish)]
-            raise Turn(f"{' '.join(answers)} {AGENT_STOP}" if answers else calling(DONE))
-        nothing = not self._agenda() and not self.times(_HELP)
-        well = any(wish.kind in TROUBLES for wish in self._agenda()) and self.talk.calls[-1].turn < len(self.texts)
-        self.say(_HELP if nothing else f"It works again, as your phone shows. {_MORE}" if well else _MORE)
 
-    def _agenda(self) -> list[Wish]:
-        """Return what is wanted, in order; the same thing wanted twice stands in it once, unless it is refused each time."""
-        agenda: dict[tuple[Any, ...], Wish] = {}
-        for place, text in enumerate(self.texts):
-            before = [said for said, spoken in zip(self.talk.own, self.talk.spoken, strict=True) if spoken == place]
-            asked = before[-1] if before else ""
-            if any(one in asked for one in ("How many gigabytes", _WHICH, _WHERE)):
-                continue
-            reporting = any(step.say in asked for step in STEPS) or _PAY in asked
-            for wish in wishes(text, place, reporting):
-                agenda.setdefault(self._identity(wish), wish)
-        return list(agenda.values())
+def _customer(desk: Desk) -> Row:
+    """Return who calls: the customer with a number or a date of birth that was told, whose name was told, too."""
+    said = "\n".join(desk.user)
+    tries = [("get_customer_by_phone", {"phone_number": number}) for number in matches(_NUMBER, said)]
+    for day in matches(r"\b\d{4}-\d{2}-\d{2}\b", said):
+        tries += [("get_customer_by_name", {"full_name": " ".join(name), "dob": day}) for name in names(said)[:4]]
+    for name, given in tries[:20]:
+        for found in desk.look(name, given):
+            for row in found if isinstance(found, list) else [found]:
+                if mentions(said, row["full_name"]):
+                    return dict(row)
+    if desk.solo:
+        desk.hand_over("The customer could not be found.")
+    desk.ask("Please tell me your full name, and your phone number or your date of birth.")
 
-    def _identity(self, wish: Wish) -> tuple[Any, ...]:
-        if wish.kind in TROUBLES:
-            return (wish.kind,)
-        lines = tuple(line["line_id"] for line in self.records.named(wish.text))
-        amount = gigabytes(wish.text) if wish.kind == "refuel" else None
-        again = wish.turn if self._forbidden(wish) else 0
-        return (wish.kind, wish.off, lines, amount, again)
 
-    def _forbidden(self, wish: Wish) -> str:
-        """Return the words that refuse a wish, "" if it is allowed."""
-        strangers = self.records.strangers(wish.text) if wish.kind not in TROUBLES else []
-        if strangers:
-            return f"I am sorry, but {strangers[0]} is not one of your lines, so I cannot change anything about it."
-        if wish.kind == "refuel" and (gigabytes(wish.text) or 0) > _MOST_GIGABYTES:
-            return "I am sorry, but more than 2 gigabytes cannot be sold for a line."
-        return _REFUSALS.get(wish.kind, "")
+def _lines(desk: Desk) -> list[Row]:
+    """Return the customer's lines, the phone's first, each with its plan and its device."""
+    customer = _customer(desk)
+    lines = desk.look("get_details_by_id", *({"id": key} for key in customer["line_ids"]))
+    wanted = dict.fromkeys(line[part] for line in lines for part in ("plan_id", "device_id") if line[part])
+    rows = {next(iter(row.values())): row for row in desk.look("get_details_by_id", *({"id": key} for key in wanted))}
+    lines = [line | {"plan": rows.get(line["plan_id"]), "device": rows.get(line["device_id"], {})} for line in lines]
+    return sorted(lines, key=lambda line: line["phone_number"] != customer["phone_number"])
 
-    def _serve(self, wish: Wish) -> None:
-        """Take the next step for a wish, if there is one."""
-        refusal = self._forbidden(wish)
-        if refusal:
-            self.refused = True
-            if not self.solo and not self.times(refusal, wish.turn + 1):
-                self.say(f"{refusal} Would you like something else instead?")
-            return
-        self.refused = False
-        if wish.kind in TROUBLES:
-            self._mend(wish)
-            return
-        answers = self._answers(wish)
-        if answers and not self.solo and not self.times(answers[0], wish.turn + 1):
-            self.say(f"{answers[0]} {_MORE}")
-        handlers: Mapping[str, Callable[[Wish], None]] = {
-            "roaming": self._roaming, "suspend": self._suspend, "resume": self._resume, "refuel": self._refuel,
-            "pay": self._pay,
-        }  # fmt: skip
-        if wish.kind in handlers:
-            handlers[wish.kind](wish)
 
-    def _lines(self, wish: Wish) -> list[Row]:
-        """Return the lines that a wish is about; the customer is asked if it does not tell."""
-        if len(self.records.lines) == 1:
-            return self.records.lines
-        told = self.answer(_WHICH, wish.turn + 1)
-        found = self.records.named(wish.text) or self.records.named(told or "")
-        if found:
-            return found
-        if self.solo or len(self.times(_WHICH, wish.turn + 1)) >= 2:
-            return [self.records.phone_line]
-        self.say(_WHICH)
-        return []
+def _named(desk: Desk) -> list[Row]:
+    """Return the lines that the wish is about: by number or by model of device, or all."""
+    lines, numbers = _lines(desk), matches(_NUMBER, desk.text)
+    strangers = set(numbers) - {line["phone_number"] for line in lines}
+    if strangers:
+        desk.refuse(f"{min(strangers)} is not one of your lines, so I cannot change anything about it")
+    named = [line for line in lines if line["phone_number"] in numbers]
+    named += [line for line in lines if line not in named and mentions(desk.text, line["device"].get("model", "-"))]
+    if not named and (len(lines) == 1 or desk.solo or re.search(r"(?i)\b(?:all|every)\b.*\blines?\b", desk.text)):
+        named = lines
+    if not named:
+        desk.ask("Which of your lines is it? Its number, or the device that it is in, is enough.")
+    if re.search(r"(?i)\bone of\b", desk.text):
+        named.sort(key=lambda line: line["data_used_gb"] if "used" in desk.text else line["plan"]["price_per_month"])
+        return named[-1:] if "more" in desk.text else named[:1]
+    return named
 
-    # Questions
 
-    def _answers(self, wish: Wish) -> list[str]:
-        """Return the answer to a question."""
-        if wish.kind == "owed":
-            total = sum(bill["total_due"] for bill in self.records.overdue)
-            return [f"Your overdue bills come to ${total:.2f} in all."]
-        if wish.kind not in ("left", "price"):
-            return []
-        line = self._lines(wish)[0]
-        if wish.kind == "price":
-            plan = self.records.plan(line)
-            return [f"The plan {plan['name']} costs ${plan['price_per_month']:.2f} a month."]
-        return [f"The line {line['phone_number']} has {self.records.left(line):.2f} gigabytes left this month."]
+def _made(desk: Desk, name: str, line: Row) -> bool:
+    """Tell whether a change was made to a line for the present wish."""
+    call = desk.last(name, line_id=line["line_id"])
+    return call is not None and not call.failed and (desk.solo or call.turn > desk.start)
 
-    # The account
 
-    def _own(self, line: Row) -> dict[str, Any]:
-        assert self.records.customer is not None
-        return {"customer_id": self.records.customer["customer_id"], "line_id": line["line_id"]}
+def _change(desk: Desk, line: Row, act: str, name: str, **given: object) -> None:
+    """Propose a change of a line, unless it was made."""
+    if not _made(desk, name, line):
+        own = {"customer_id": _customer(desk)["customer_id"], "line_id": line["line_id"]}
+        desk.propose(f"I would {act} the line {line['phone_number']}.", name, **own, **given)
 
-    def _made(self, name: str, line: Row) -> bool:
-        """Tell whether a call was made for a line, so that two wishes cannot undo each other for ever."""
-        return any(call.arguments.get("line_id") == line["line_id"] for call in self.talk.named(name))
 
-    def _roaming(self, wish: Wish) -> None:
-        for line in self._lines(wish):
-            name = "disable_roaming" if wish.off else "enable_roaming"
-            if line["roaming_enabled"] == wish.off and not self._made(name, line):
-                self.call(name, **self._own(line))
+def _roaming(desk: Desk) -> None:
+    off = bool(re.search(_OFF, desk.text))
+    verb = "disable" if off else "enable"
+    for line in _named(desk):
+        if line["roaming_enabled"] == off:
+            _change(desk, line, f"{verb} roaming, for which nothing is charged, on", f"{verb}_roaming")
 
-    def _suspend(self, wish: Wish) -> None:
-        line = self._lines(wish)[0]
-        proposal = f"If I suspend the line {line['phone_number']}, it has no service and costs 5 dollars a month."
-        if (
-            line["status"] == "Active"
-            and not self._made("suspend_line", line)
-            and self.agreed(proposal, "Shall I suspend it?", wish.turn + 1)
-        ):
-            self.call("suspend_line", **self._own(line), reason="the customer asks for it")
 
-    def _resume(self, wish: Wish) -> None:
-        named = [line for line in self.records.named(wish.text) if line["status"] == "Suspended"]
-        resting = named or [line for line in self.records.lines if line["status"] == "Suspended"]
-        if resting and not self._made("resume_line", resting[0]):
-            self._activate(resting[0], wish)
+def _suspend(desk: Desk) -> None:
+    line = _named(desk)[0]
+    if line["status"] == "Active":
+        told = "for 5 dollars a month, and with no service until it is resumed, suspend"
+        _change(desk, line, told, "suspend_line", reason="the customer asks for it")
 
-    def _activate(self, line: Row, wish: Wish) -> None:
-        if self.records.ended(line):
-            raise Stuck
-        self._settle(self.records.unpaid, wish)
-        if not self.records.unpaid:
-            self.call("resume_line", **self._own(line))
 
-    def _refuel(self, wish: Wish) -> None:
-        line = self._lines(wish)[0]
-        if not self._made("refuel_data", line):
-            self._sell(line, gigabytes(wish.text), wish)
+def _resume(desk: Desk, line: Row | None = None) -> None:
+    line = line or _named(desk)[0]
+    if line["status"] == "Suspended":
+        if line["contract_end_date"] and line["contract_end_date"] < TODAY:
+            desk.hand_over("The contract of the customer's line has ended.")
+        _pay(desk)
+        _change(desk, line, "resume", "resume_line")
 
-    def _sell(self, line: Row, amount: float | None, wish: Wish) -> None:
-        """Sell a line data, once it is known how much, and the price is agreed to."""
-        question = f"How many gigabytes would you like to add to the line {line['phone_number']}?"
-        if amount is None:
-            told = self.answer(question, wish.turn + 1)
-            amount = gigabytes(told or ("\n".join(self.texts) if self.solo else ""))
-        if amount is None and len(self.times(question, wish.turn + 1)) < 2:
-            self.say(f"{question} The price is ${self.records.plan(line)['data_refueling_price_per_gb']:.2f} for one.")
-        amount = min(amount or 1.0, _MOST_GIGABYTES)
-        price = amount * self.records.plan(line)["data_refueling_price_per_gb"]
-        proposal = f"Adding {amount:g} gigabytes to the line {line['phone_number']} costs ${price:.2f}."
-        if self.agreed(proposal, "Shall I add them?", wish.turn + 1):
-            self.call("refuel_data", **self._own(line), gb_amount=amount)
 
-    def _pay(self, wish: Wish) -> None:
-        bills = self.records.overdue
-        if re.search(r"\b(?:older|oldest|first|earlier)\b", wish.text):
-            bills = bills[:1]
-        self._settle([bill for bill in bills if bill["status"] != "Paid"], wish)
+def _refuel(desk: Desk, line: Row | None = None) -> None:
+    """Sell a line as much data as is told."""
+    line = line or _named(desk)[0]
+    told, price = re.search(_GIGABYTES, desk.text), line["plan"]["data_refueling_price_per_gb"]
+    if not told:
+        desk.ask(f"How many gigabytes would you like to add to the line {line['phone_number']}? One is ${price:.2f}.")
+    amount = _AMOUNTS.get(told[1].lower()) or float(told[1])
+    if amount > _MOST_GIGABYTES:
+        desk.refuse("more than 2 gigabytes cannot be sold for a line")
+    _change(desk, line, f"add {amount:g} gigabytes for ${amount * price:.2f} to", "refuel_data", gb_amount=amount)
 
-    def _settle(self, bills: list[Row], wish: Wish) -> None:
-        """Have bills paid, one after the other."""
-        assert self.records.customer is not None
-        for bill in bills:
-            asked = self.talk.tried("send_payment_request", bill_id=bill["bill_id"])
-            proposal = f"Bill {bill['bill_id']} of ${bill['total_due']:.2f} is overdue since {bill['due_date']}."
-            if asked is None:
-                if self.agreed(proposal, "Shall I send you a payment request for it?", wish.turn + 1):
-                    customer_id = self.records.customer["customer_id"]
-                    self.call("send_payment_request", customer_id=customer_id, bill_id=bill["bill_id"])
-                continue
-            if self.solo:
-                paid = [call for call in self.talk.named("make_payment") if bill["bill_id"] in call.content]
-                self.call("get_details_by_id", id=bill["bill_id"]) if paid else self.call("make_payment")
-            looked = self.talk.tried("get_details_by_id", id=bill["bill_id"])
-            paying = self.times(_PAY, asked.turn)
-            if paying and (looked is None or looked.turn < len(self.texts)):
-                self.call("get_details_by_id", id=bill["bill_id"])
-            if len(paying) < 3:
-                self.say(_PAY)
 
-    # The phone
+def _pay(desk: Desk) -> None:
+    """Have the overdue bills paid, one after the other."""
+    bills = desk.look("get_bills_for_customer", {"customer_id": _customer(desk)["customer_id"]})[0]
+    for bill in sorted(bills, key=lambda bill: str(bill["due_date"])):
+        key, customer = bill["bill_id"], bill["customer_id"]
+        checks = [call for call in desk.calls if call.name == "get_details_by_id" and call.arguments["id"] == key]
+        if bill["status"] not in ("Overdue", "Awaiting Payment") or checks and checks[-1].value["status"] == "Paid":
+            continue
+        request = desk.last("send_payment_request", bill_id=key)
+        if request is None:
+            told = f"Bill {key} of ${bill['total_due']:.2f} is overdue. I would send you a payment request for it."
+            desk.propose(told, "send_payment_request", customer_id=customer, bill_id=key)
+        said = sum(PAY in words and before >= request.turn for words, before in desk.own)
+        paid = sum(call.name == "make_payment" and key in call.content for call in desk.calls) if desk.solo else said
+        if paid > len(checks):
+            raise Act(calling(("get_details_by_id", {"id": key})))
+        if paid >= _MOST:
+            desk.hand_over("The customer cannot pay a bill.")
+        _do(desk, Step(PAY, "make_payment", {}))
 
-    def _mend(self, wish: Wish) -> None:
-        line = self.records.phone_line
-        if line["status"] != "Active":
-            self._activate(line, wish)
-        phone = self._phone(wish)
-        if self._made("resume_line", line) and not phone.restarted():
-            self.do(RESTART)
-        step = phone.service()
-        if step is None and wish.kind != "service":
-            step = phone.switches(self._travels(line, wish))
-            if step is None and self.records.left(line) <= 0:
-                self._sell(line, None, wish)
-            step = step or phone.goal(wish.kind)
-        if step is not None:
-            self.do(step)
 
-    def _phone(self, wish: Wish) -> Phone:
-        if self.solo:
-            told = [call.content for call in self.talk.calls]
-            keys = [" ".join([call.name, *map(str, call.arguments.values())]) for call in self.talk.calls]
-            return Phone(told, {key_of(step): [place for place, key in enumerate(keys) if key == key_of(step)]
-                                for step in STEPS})  # fmt: skip
-        asked = {key_of(step): self.times(step.say) for step in STEPS}
-        first = min((place for places in asked.values() for place in places), default=len(self.texts))
-        return Phone(self.texts, asked, first)
+def _mend(trouble: str, desk: Desk) -> None:
+    """Take the next step about the phone."""
+    line = _lines(desk)[0]
+    _resume(desk, line)
+    _work(desk, "service")
+    if trouble != "service":
+        _work(desk, "data on")
+        if line["plan"]["data_limit_gb"] + line["data_refueling_gb"] <= line["data_used_gb"]:
+            _refuel(desk, line)
+        _work(desk, trouble)
+    desk.close("It works again, as your phone shows.")
 
-    def _travels(self, line: Row, wish: Wish) -> bool:
-        """Return whether the customer is abroad, in which case roaming is allowed on the line."""
-        told = [place for place in map(abroad, self.texts) if place is not None]
-        if not told and not self.solo and len(self.times(_WHERE)) < 2:
-            self.say(_WHERE)
-        travels = bool(told) and told[-1]
-        if travels and not line["roaming_enabled"] and not self._made("enable_roaming", line):
-            free = f"Roaming is not allowed on the line {line['phone_number']} yet; it is free."
-            if self.agreed(free, "Shall I allow it?", wish.turn + 1):
-                self.call("enable_roaming", **self._own(line))
-        return travels
+
+def _work(desk: Desk, trouble: str) -> None:
+    """Take the next step against the causes of a trouble, until none is there."""
+    taken = _taken(desk)
+    step = next_step(taken, trouble)
+    if sum(one == step for one, _ in taken) >= _MOST or any("locked" in report for _, report in taken):
+        desk.hand_over("What the customer wants cannot be brought about from here.")
+    if step is not None:
+        _do(desk, step)
+
+
+def next_step(taken: Sequence[tuple[Step, str]], trouble: str) -> Step | None:
+    """Return the step against the first cause of a trouble that is there or was not looked at, None if all is well."""
+    for look, pattern, mends in CAUSES[trouble]:
+        seen, amiss = -1, None
+        for place, (_, report) in enumerate(taken):
+            for found in re.finditer(pattern, report, re.I):
+                seen, amiss = place, found[1] is not None
+        since = [step for step, _ in taken[seen:]]
+        left = [STEPS[mend] for mend in mends if amiss and STEPS[mend] not in since]
+        if amiss is not False:
+            return (left or [STEPS[look]])[0]
+    return None
+
+
+def _taken(desk: Desk) -> list[tuple[Step, str]]:
+    """Return the steps that were taken about the phone, each with what was reported then."""
+    steps = STEPS.values()
+    if desk.solo:
+        made = [(call.content, (call.name, call.arguments)) for call in desk.calls]
+        return [(step, report) for report, call in made for step in steps if step[1:] == call]
+    told = [(said, desk.user[before]) for said, before in desk.own if desk.start < before < len(desk.user)]
+    return [(step, report) for said, report in told for step in steps if step.say in said]
+
+
+def _do(desk: Desk, step: Step) -> None:
+    if desk.solo:
+        raise Act(calling((step.tool, step.arguments)))
+    desk.say(step.say)
+
+
+PLANS = plans(
+    "telecom", resume=_resume, refuel=_refuel, suspend=_suspend, roaming=_roaming, pay=_pay,
+    service=partial(_mend, "service"), data=partial(_mend, "data"), pictures=partial(_mend, "pictures"),
+)  # fmt: skip

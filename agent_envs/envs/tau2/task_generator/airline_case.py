@@ -1,37 +1,22 @@
-"""`Case`, `Trip` and `Piece` make up generated airline tasks: a customer, trips and how they are named, and single wishes.
+"""`Case` and `Trip` are a customer of a generated airline while a task is made up, and a reservation and how it is named."""
 
-Texts are written once for both persons: `<I>`, `<my>`, `<me>`, `<am>` and `<was>` become "I" for the scripted user, and
-"you" for the scenario that a language model plays.
-"""
-
-import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from random import Random
 from typing import Any
 
-from agent_envs.envs.tau2.airline_rules import CABINS, flown
+from agent_envs.envs.tau2.airline_rules import CABINS, flown, may_cancel
 from agent_envs.envs.tau2.database import Database, thawed
 from agent_envs.envs.tau2.task_generator import names
 from agent_envs.envs.tau2.task_generator.airline_world import CITIES, DAYS, TODAY
-from agent_envs.envs.tau2.user_script import Fact, Want
+from agent_envs.envs.tau2.task_generator.wishes import Action, Unfit, listed, wordings
+from agent_envs.envs.tau2.user_script import Fact
 
-_PERSONS = {
-    True: {"I": "I", "my": "my", "me": "me", "am": "am", "was": "was"},
-    False: {"I": "you", "my": "your", "me": "you", "am": "are", "was": "were"},
-}
-_TOKEN = re.compile(r"<(I|my|me|am|was)>")
-_SENTENCE = re.compile(r"(?:^|[.!?] )[a-z]")
+WORDS = wordings("airline")
 CABIN_WORDS = dict(zip(CABINS, ("basic economy", "economy", "business"), strict=True))
 NUMBERS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
-Action = tuple[str, dict[str, Any]]
-
-
-def voiced(text: str, first: bool) -> str:
-    """Return a text in the first or in the second person, its sentences begun with capitals."""
-    said = _TOKEN.sub(lambda found: _PERSONS[first][found[1]], text)
-    return _SENTENCE.sub(lambda found: found[0].upper(), said)
+Row = Mapping[str, Any]
 
 
 def day_of(date: str) -> str:
@@ -39,60 +24,31 @@ def day_of(date: str) -> str:
     return f"May {int(date[-2:])}"
 
 
-def route_of(leg: Mapping[str, Any]) -> str:
+def route_of(leg: Row) -> str:
     """Return where something goes: "from Seattle to Denver"."""
     return f"from {CITIES[leg['origin']]} to {CITIES[leg['destination']]}"
 
 
-def listed(items: list[str]) -> str:
-    """Return items as a list in words: "a, b and c"."""
-    return " and ".join([", ".join(items[:-1]), items[-1]] if len(items) > 1 else items)
+def flights_of(legs: Iterable[Row]) -> list[dict[str, Any]]:
+    """Return flights as calls name them."""
+    return [{"flight_number": leg["flight_number"], "date": leg["date"]} for leg in legs]
 
 
-@dataclass(frozen=True, slots=True)
-class Piece:
-    """One thing that a customer wants, and what an agent that keeps to the policy does about it.
+def search(way: Row, date: str) -> Action:
+    """Return the call that shows the direct flights of a way on a date."""
+    return ("search_direct_flight", {"origin": way["origin"], "destination": way["destination"], "date": date})
 
-    Attributes:
-        say: the wish, as a whole sentence.
-        facts: topic, sentence and value of what is told when it is asked for.
-        actions: the gold calls.
-        told: what the agent has to tell.
-        play: what the scenario adds on how to behave.
-        insists: as in `Want`.
-        only_if_refused: as in `Want`.
-        question: as in `Want`.
-        signs: as in `Want`.
-        declines: as in `Want`.
-        objection: as in `Want`.
-    """
 
-    say: str
-    facts: tuple[tuple[str, str, str], ...] = ()
-    actions: tuple[Action, ...] = ()
-    told: tuple[str, ...] = ()
-    play: str = ""
-    insists: int = 0
-    only_if_refused: bool = False
-    question: bool = False
-    signs: tuple[str, ...] = ()
-    declines: tuple[str, ...] = ()
-    objection: str = ""
-
-    def want(self) -> Want:
-        """Return it as the scripted user's."""
-        facts = tuple(Fact(topic, voiced(say, True), value) for topic, say, value in self.facts)
-        return Want(
-            voiced(self.say, True), facts, self.signs, self.question, self.only_if_refused, self.insists, self.declines,
-            voiced(self.objection, True),
-        )  # fmt: skip
+def searches(legs: Iterable[Row]) -> tuple[Action, ...]:
+    """Return the calls that show today's prices of flights."""
+    return tuple(search(leg, leg["date"]) for leg in legs)
 
 
 @dataclass(frozen=True)
 class Trip:
     """A reservation with the statuses of its flights."""
 
-    record: Mapping[str, Any]
+    record: Row
     statuses: tuple[str, ...]
 
     @property
@@ -111,15 +67,34 @@ class Trip:
         return not flown(self.statuses)
 
     @property
+    def open(self) -> bool:
+        """Whether nothing of it has been flown or cancelled."""
+        return self.ahead and "cancelled" not in self.statuses
+
+    @property
+    def bookable(self) -> bool:
+        """Whether all of its flights can be booked now."""
+        return set(self.statuses) == {"available"}
+
+    @property
+    def legs(self) -> Any:
+        """Its flights, in order."""
+        return self.record["flights"]
+
+    def grounds(self, allowed: bool) -> list[str]:
+        """Return the kinds of reasons for which it may be cancelled, or may not."""
+        return [kind for kind in WORDS["reasons"] if may_cancel(self.record, self.statuses, kind) is allowed]
+
+    @property
     def words(self) -> str:
         """How somebody speaks of it who does not know its number."""
-        return f"trip {route_of(self.record)} on {day_of(self.record['flights'][0]['date'])}"
+        return f"trip {route_of(self.record)} on {day_of(self.legs[0]['date'])}"
 
 
 class Case:
     """One customer, while a task is made up: what is already used in it must not be used again."""
 
-    def __init__(self, rng: Random, database: Database, user: Mapping[str, Any], difficulty: str, vague: bool) -> None:
+    def __init__(self, rng: Random, database: Database, user: Row, difficulty: str, vague: bool) -> None:
         """Look the customer up.
 
         Args:
@@ -137,9 +112,9 @@ class Case:
         self._used: set[str] = set()
 
     @property
-    def methods(self) -> Mapping[str, Mapping[str, Any]]:
+    def methods(self) -> Mapping[str, Row]:
         """The customer's payment methods."""
-        found: Mapping[str, Mapping[str, Any]] = self.user["payment_methods"]
+        found: Mapping[str, Row] = self.user["payment_methods"]
         return found
 
     @property
@@ -158,9 +133,9 @@ class Case:
         self.rng.shuffle(trips)
         return tuple(trips)
 
-    def instance(self, number: str, date: str) -> Mapping[str, Any]:
+    def instance(self, number: str, date: str) -> Row:
         """Return what is known of a flight on a date."""
-        found: Mapping[str, Any] = self.flights[number]["dates"][date]
+        found: Row = self.flights[number]["dates"][date]
         return found
 
     def free(self) -> Iterator[Trip]:
@@ -171,19 +146,36 @@ class Case:
         """Keep a trip for a piece."""
         self._used.add(trip.id)
 
+    def find(self, fits: Callable[[Trip], object]) -> Trip:
+        """Return the first free trip that fits, and keep it for a piece; Unfit is raised where there is none."""
+        for trip in self.free():
+            if fits(trip):
+                self.take(trip)
+                return trip
+        raise Unfit
+
     def pick(self, *choices: str) -> str:
         """Return one of some texts."""
         return self.rng.choice(choices)
 
-    def say(self, plain: tuple[str, ...], loose: str) -> str:
-        """Return one of some plain ways of saying something, or a way that names nothing by its name."""
-        return loose if self.rng.random() < self.loose else self.rng.choice(plain)
+    def say(self, name: str, /, **slots: object) -> str:
+        """Return one of the wordings of a name, now and then the one that names nothing by its name."""
+        texts = WORDS[name]
+        if isinstance(texts, dict):
+            text = texts["loose"] if self.rng.random() < self.loose else self.rng.choice(texts["plain"])
+        else:
+            text = self.rng.choice(texts)
+        return str(text.format(**slots))
+
+    def reason(self, kind: str) -> Fact:
+        """Return the fact that tells a reason of a kind."""
+        return Fact("reason", f"the reason is that {self.pick(*WORDS['reasons'][kind])}.")
 
     def named(self, trip: Trip) -> str:
         """Return how the customer speaks of a trip."""
         return trip.words if self.vague else f"reservation {trip.id}"
 
-    def about(self, trip: Trip, dated: bool = True) -> tuple[tuple[str, str, str], ...]:
+    def about(self, trip: Trip, dated: bool = True) -> tuple[Fact, ...]:
         """Return the facts that tell which reservation is meant; its days among them, where it is only `dated`."""
         legs = trip.record["flights"]
         number = f"the reservation number is {trip.id}."
@@ -191,10 +183,27 @@ class Case:
             number = f"<I> do not have the number at hand. It is <my> {trip.words}."
         days = " and ".join(day_of(leg["date"]) for leg in legs)
         known = (
-            ("reservation", number, "" if self.vague else trip.id),
-            ("route", f"it is the trip {route_of(trip.record)}.", ""),
+            Fact("reservation", number, "" if self.vague else trip.id),
+            Fact("route", f"it is the trip {route_of(trip.record)}."),
         )
-        return (*known, ("date", f"the flight{'s are' if len(legs) > 1 else ' is'} on {days}.", "")) if dated else known
+        return (*known, Fact("date", f"the flight{'s are' if len(legs) > 1 else ' is'} on {days}.")) if dated else known
+
+    def which(self, trips: list[Trip], numbers: str) -> Fact:
+        """Return the fact that tells which reservations are meant, by their numbers where the customer knows them."""
+        known = "<I> do not have the numbers at hand." if self.vague else numbers
+        return Fact(
+            "reservation", f"{known.format(listed(trip.id for trip in trips))} {listed(trip.words for trip in trips)}."
+        )
+
+    def both(self, trips: list[Trip]) -> str:
+        """Return how the customer speaks of several trips."""
+        return listed(f"<my> {self.named(trip)}" for trip in trips)
+
+    def rebooked(self, trip: Trip, cabin: str, legs: Iterable[Row], method: str) -> Action:
+        """Return the call that changes the flights or the cabin of a trip."""
+        return ("update_reservation_flights", {
+            "reservation_id": trip.id, "cabin": cabin, "flights": flights_of(legs), "payment_id": method
+        })  # fmt: skip
 
     def reads(self, trip: Trip) -> tuple[Action, ...]:
         """Return the calls with which an agent looks a reservation up."""
@@ -207,7 +216,7 @@ class Case:
             return f"<my> credit card ending in {found['last_four']}"
         return "<my> gift card" if found["source"] == "gift_card" else "<my> travel certificate"
 
-    def pay(self, total: int) -> tuple[str, tuple[str, str, str]]:
+    def pay(self, total: int) -> tuple[str, Fact]:
         """Return a method that pays for an update, or gets a refund, and the fact that tells so."""
         usable = [
             key for key, one in self.methods.items()
@@ -220,13 +229,13 @@ class Case:
         words = self.words_of(method)
         certificates = [key for key, one in self.methods.items() if one["source"] == "certificate"]
         if self.tricky and certificates and total > 0:
-            return method, ("payment", f"with <my> travel certificate, please. If that cannot be, with {words}.", "")
+            return method, Fact("payment", f"with <my> travel certificate, please. If that cannot be, with {words}.")
         value = str(self.methods[method].get("last_four", ""))
-        return method, ("payment", self.pick(f"please use {words}.", f"that goes on {words}.", f"{words}."), value)
+        return method, Fact("payment", self.pick(f"please use {words}.", f"that goes on {words}.", f"{words}."), value)
 
-    def seated(self, origin: str, destination: str, date: str, cabin: str, size: int) -> list[Mapping[str, Any]]:
+    def seated(self, origin: str, destination: str, date: str, cabin: str, size: int) -> list[Row]:
         """Return direct flights on a date that have seats for everybody, with that date's price as `price`."""
-        found = list[Mapping[str, Any]]()
+        found = list[Row]()
         for flight in self.flights.values():
             if (flight["origin"], flight["destination"]) == (origin, destination):
                 instance = flight["dates"][date]
@@ -234,7 +243,7 @@ class Case:
                     found.append({**flight, "price": instance["prices"][cabin], "date": date})
         return found
 
-    def chosen(self, flights: list[Mapping[str, Any]]) -> tuple[Mapping[str, Any], str] | None:
+    def chosen(self, flights: list[Row]) -> tuple[Row, str] | None:
         """Return one of some flights of a day, and words that fit it alone; None if there is none such."""
         ways = [
             ("price", 1, "the cheapest flight"),

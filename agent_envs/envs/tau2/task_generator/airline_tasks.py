@@ -4,17 +4,17 @@ from functools import lru_cache
 from random import Random
 from typing import Any
 
-from agent_envs.envs.tau2.task_generator.airline_case import Case, Piece, voiced
-from agent_envs.envs.tau2.task_generator.airline_refusals import REFUSED, SERVED, begun
-from agent_envs.envs.tau2.task_generator.airline_riddles import RIDDLES
+from agent_envs.envs.tau2.task_generator.airline_case import Case
+from agent_envs.envs.tau2.task_generator.airline_traps import REFUSED, RIDDLES, begun
+from agent_envs.envs.tau2.task_generator.airline_wants import SERVED
 from agent_envs.envs.tau2.task_generator.airline_world import database
 from agent_envs.envs.tau2.task_generator.source import members, task_id
+from agent_envs.envs.tau2.task_generator.wishes import ORDINALS, Piece, Unfit, criteria, voiced
 from agent_envs.envs.tau2.user_script import Fact, UserScript, script_row
 from agent_envs.envs.tau2.users.persona import TASK_MANNERS
 
 _KINDS = {**SERVED, **REFUSED, **RIDDLES, "begun": begun}
 _WRITES = ("cancel", "cabin", "move", "bags", "passenger", "book")
-ORDINALS = ("first", "second", "third", "fourth", "fifth", "sixth")
 _PERSONAS = {
     "easy": ("plain", "plain", "terse", "talkative"),
     "medium": ("plain", "terse", "talkative", "forgetful", "piecemeal"),
@@ -40,11 +40,11 @@ def make_row(split: str, number: int, difficulty: str, world: int = 0) -> dict[s
         pieces = _drawn(case, _plan(rng, difficulty))
         if pieces:
             break
-    persona = rng.choice(_PERSONAS[difficulty])
+    persona, name = rng.choice(_PERSONAS[difficulty]), task_id(split, number, difficulty, world)
     return {
-        "id": task_id(split, number, difficulty, world),
+        "id": name,
         "user_scenario": {"persona": TASK_MANNERS["airline"].get(persona), "instructions": _instructions(case, pieces)},
-        "evaluation_criteria": _criteria(task_id(split, number, difficulty, world), case, pieces),
+        "evaluation_criteria": criteria(name, [("get_user_details", {"user_id": case.user["user_id"]})], pieces),
         "user_script": script_row(_script(case, pieces, persona)),
         "difficulty": difficulty,
     }
@@ -90,28 +90,14 @@ def _plan(rng: Random, difficulty: str) -> list[str]:
 def _drawn(case: Case, plan: list[str]) -> list[Piece]:
     """Return the pieces of a plan; none if the customer's situation does not give them all, or only looks would be gold."""
     pieces = list[Piece]()
-    for kind in plan:
-        drawn = _KINDS[kind](case)
-        if not drawn or (kind in ("struck", "late") and len(drawn) < 2):
-            return []
-        pieces += drawn
+    try:
+        for kind in plan:
+            pieces += _KINDS[kind](case)
+    except Unfit:
+        return []
     alike = len({trip.words for trip in case.trips}) < len(case.trips)
     writes = any(name.startswith(("update", "cancel", "book", "send")) for piece in pieces for name, _ in piece.actions)
     return pieces if writes and not (case.vague and alike) else []
-
-
-def _criteria(name: str, case: Case, pieces: list[Piece]) -> dict[str, Any]:
-    asked = [("get_user_details", {"user_id": case.user["user_id"]})]
-    asked += [action for piece in pieces for action in piece.actions]
-    once = [action for place, action in enumerate(asked) if action not in asked[:place]]
-    return {
-        "actions": [
-            {"action_id": f"{name}_{place}", "requestor": "assistant", "name": tool, "arguments": arguments}
-            for place, (tool, arguments) in enumerate(once)
-        ],
-        "communicate_info": list(dict.fromkeys(text for piece in pieces for text in piece.told)),
-        "reward_basis": ["DB", "COMMUNICATE"],
-    }
 
 
 def _script(case: Case, pieces: list[Piece], persona: str) -> UserScript:
@@ -153,5 +139,5 @@ def _wish(place: int, piece: Piece) -> str:
 
 
 def _details(wish: str, piece: Piece) -> str:
-    told = [f"{topic.replace('_', ' ')}: {voiced(say, False)}" for topic, say, _ in piece.facts]
+    told = [f"{fact.topic.replace('_', ' ')}: {voiced(fact.say, False)}" for fact in piece.facts]
     return f"For {wish}: {' '.join(told)}"

@@ -1,113 +1,80 @@
 """Customers of a generated airline make wishes that the policy allows, each drawn from a customer's own situation.
 
-A kind of wish is a function that returns its pieces (a piece is one wish with its gold calls), or none where the customer
-has nothing of the sort.
+A kind of wish is a function that returns its pieces; it raises `Unfit` where the customer has nothing of the sort.
 """
 
-from agent_envs.envs.tau2.airline_rules import BAG, CABINS, compensation, may_cancel, paid_bags, price_of, refund
+from collections.abc import Iterable
+from typing import Any
+
+from agent_envs.envs.tau2.airline_rules import BAG, CABINS, INSURANCE, compensation, paid_bags, price_of, refund
 from agent_envs.envs.tau2.database import thawed
 from agent_envs.envs.tau2.task_generator import names
 from agent_envs.envs.tau2.task_generator.airline_case import (
     CABIN_WORDS,
     NUMBERS,
-    Action,
     Case,
-    Piece,
+    Row,
     Trip,
     day_of,
+    flights_of,
     later_days,
     route_of,
+    search,
+    searches,
 )
-from agent_envs.envs.tau2.task_generator.airline_world import date
+from agent_envs.envs.tau2.task_generator.airline_world import CITIES, DAYS, TODAY, date
+from agent_envs.envs.tau2.task_generator.wishes import Action, Piece, Unfit, listed, need
+from agent_envs.envs.tau2.user_script import Fact
 
 Pieces = tuple[Piece, ...]
-REASONS = {
-    "plans": (
-        "<my> plans have changed", "a meeting there was called off", "<I> cannot get those days off work",
-        "the friend that <I> wanted to visit is away",
-    ),
-    "health": (
-        "<I> have broken <my> ankle and cannot fly", "<I> <am> ill, and the doctor says that <I> must not fly",
-        "one of us has to go into hospital for surgery",
-    ),
-    "weather": (
-        "a heavy storm is forecast for that day", "there is a hurricane warning for where <I> want to go",
-        "snow and bad weather are expected there",
-    ),
-}  # fmt: skip
 CANCELLED = ("cancelled", "canceled")
+BOOKED = ("booked", "HATHAT")
 
 
 def cancel(case: Case) -> Pieces:
     """A cancellation that the policy allows."""
-    for trip in case.free():
-        kinds = [kind for kind in REASONS if may_cancel(trip.record, trip.statuses, kind)]
-        if "cancelled" in trip.statuses or not kinds:
-            continue
-        case.take(trip)
-        return (cancelling(case, trip, case.pick(*REASONS[case.pick(*kinds)])),)
-    return ()
+    trip = case.find(lambda trip: "cancelled" not in trip.statuses and trip.grounds(True))
+    return (cancelling(case, trip, case.reason(case.pick(*trip.grounds(True)))),)
 
 
-def cancelling(case: Case, trip: Trip, reason: str) -> Piece:
+def cancelling(case: Case, trip: Trip, reason: Fact) -> Piece:
     """Return the piece of a cancellation."""
-    amount, named = str(refund(trip.record)), case.named(trip)
-    say = case.say(
-        (
-            f"<I> want to cancel <my> {named}, and to hear how much money <I> get back in all.",
-            f"<I> would like to have <my> {named} cancelled and to be told the total refund.",
-            f"<my> {named} has to be cancelled. <I> would like to know the amount of the refund, too.",
-            f"<I> cannot make it, so <I> need a cancellation of <my> {named}. What <I> get back in all matters to <me>.",
-        ),
-        f"<I> will not be able to go on <my> {named}, and want the money for it returned. <I> need to know how much that is.",
-    )
-    facts = (*case.about(trip), ("reason", f"the reason is that {reason}.", ""))
+    say = case.say("cancel", trip=case.named(trip))
     actions = (*case.reads(trip), ("cancel_reservation", {"reservation_id": trip.id}))
-    return Piece(say, facts, actions, told=(amount,), signs=CANCELLED)
+    return Piece(say, (*case.about(trip), reason), actions, (str(refund(trip.record)),), CANCELLED)
 
 
 def struck(case: Case) -> Pieces:
     """A flight that the airline cancelled: the reservation goes, and there may be a certificate."""
-    for trip in case.free():
-        worth = compensation(case.membership, trip.record, trip.statuses)
-        if "cancelled" not in trip.statuses or not trip.ahead:
-            continue
-        case.take(trip)
-        first = cancelling(case, trip, "the airline cancelled one of its flights")
-        return (first, compensating(case, trip, worth, "cancelled")) if worth else (first,)
-    return ()
+    trip = case.find(lambda trip: "cancelled" in trip.statuses and trip.ahead)
+    worth = compensation(case.membership, trip.record, trip.statuses)
+    first = cancelling(case, trip, Fact("reason", "the reason is that the airline cancelled one of its flights."))
+    # Without a certificate the flight would be no more than another cancellation.
+    return (first, compensating(case, trip, need(worth), "cancelled"))
 
 
 def late(case: Case) -> Pieces:
     """A delayed flight: it is exchanged for one of another day, and then there is a certificate."""
     for trip in case.free():
         worth = compensation(case.membership, trip.record, trip.statuses)
-        hopeless = "delayed" not in trip.statuses or "cancelled" in trip.statuses or not trip.ahead
-        if hopeless or not worth or trip.record["cabin"] == "basic_economy":
+        if "delayed" not in trip.statuses or not trip.open or not worth or trip.record["cabin"] == "basic_economy":
             continue
         moved = moving(case, trip, trip.statuses.index("delayed"))
         if moved is not None:
             case.take(trip)
             return moved, compensating(case, trip, worth, "delayed")
-    return ()
+    raise Unfit
 
 
 def compensating(case: Case, trip: Trip, worth: int, what: str) -> Piece:
     """Return the piece of a certificate."""
-    leg = trip.record["flights"][trip.statuses.index(what)]
+    leg = trip.legs[trip.statuses.index(what)]
     flight = case.pick(f"flight {leg['flight_number']}", f"the flight {route_of(leg)} on {day_of(leg['date'])}")
     verb = "was cancelled by the airline" if what == "cancelled" else "is delayed"
-    say = case.say(
-        (
-            f"<I> ask for compensation, because {flight} {verb}.",
-            f"{flight} {verb}, which upset all of <my> plans. <I> want to be compensated for that.",
-            f"since {flight} {verb}, <I> think that <I> should get a voucher for the trouble.",
-        ),
-        f"{flight} {verb}. <I> think that <I> deserve something for the trouble.",
-    )
-    facts = (*case.about(trip), ("flight", f"it is {flight}, and it {verb}.", ""))
+    say = case.say("compensate", flight=flight, verb=verb)
+    facts = (*case.about(trip), Fact("flight", f"it is {flight}, and it {verb}."))
     actions: tuple[Action, ...] = (
-        ("get_flight_status", {"flight_number": leg["flight_number"], "date": leg["date"]}),
+        ("get_flight_status", flights_of([leg])[0]),
         ("send_certificate", {"user_id": case.user["user_id"], "amount": worth}),
     )
     return Piece(say, facts, actions, signs=("certificate", str(worth)))
@@ -115,179 +82,247 @@ def compensating(case: Case, trip: Trip, worth: int, what: str) -> Piece:
 
 def cabin(case: Case) -> Pieces:
     """Another cabin for everybody on a trip."""
-    for trip in case.free():
-        targets = [one for one in CABINS if one != trip.record["cabin"] and priced(case, trip, one) is not None]
-        if targets:
-            target = case.rng.choice(targets)
-            case.take(trip)
-            return (recabining(case, trip, target, priced(case, trip, target) or 0),)
-    return ()
+
+    def targets(trip: Trip) -> list[str]:
+        return [one for one in CABINS if one != trip.record["cabin"] and priced(case, trip, one) is not None]
+
+    trip = case.find(targets)
+    return (recabining(case, trip, case.rng.choice(targets(trip))),)
 
 
 def priced(case: Case, trip: Trip, cabin_wanted: str) -> int | None:
     """Return by how much the price rises in another cabin; None where it cannot be had, or costs the same."""
-    if set(trip.statuses) != {"available"}:
+    if not trip.bookable or cabin_wanted == trip.record["cabin"]:
         return None
     total = 0
-    for leg in trip.record["flights"]:
+    for leg in trip.legs:
         instance = case.instance(leg["flight_number"], leg["date"])
         if instance["available_seats"][cabin_wanted] < trip.size:
             return None
         total += instance["prices"][cabin_wanted] * trip.size
-    return total - price_of(trip.record["flights"], trip.size) or None
+    return total - price_of(trip.legs, trip.size) or None
 
 
-def recabining(case: Case, trip: Trip, target: str, difference: int) -> Piece:
+def recabining(case: Case, trip: Trip, target: str) -> Piece:
     """Return the piece of a change of cabin."""
-    named, words = case.named(trip), CABIN_WORDS[target]
-    question = "how much more that costs" if difference > 0 else "how much comes back"
-    say = case.say(
-        (
-            f"<I> want to change the cabin of <my> {named} to {words}. <I> need to know {question}.",
-            f"<I> would like everybody on <my> {named} to fly in {words}. <I> also want to know {question}.",
-            f"<I> want to {'upgrade' if difference > 0 else 'switch'} <my> {named} to {words} class, and to hear {question}.",
-        ),
-        f"everybody on <my> {named} should sit in {words} from now on. <I> would like to know {question}.",
-    )
-    facts = [*case.about(trip), ("cabin", f"to {words}, the same flights.", "")]
+    words, difference = CABIN_WORDS[target], priced(case, trip, target) or 0
+    question, verb = ("how much more that costs", "upgrade") if difference > 0 else ("how much comes back", "switch")
+    say = case.say("cabin", trip=case.named(trip), cabin=words, question=question, verb=verb)
+    facts = [*case.about(trip), Fact("cabin", f"to {words}, the same flights.")]
     if case.tricky and difference > 0:
         limit = difference // 10 * 10 + 10 * case.rng.randrange(2, 12)
         say += f" <I> accept it only if it costs at most {limit} dollars more in all."
-        facts.append(("amount", f"at most {limit} dollars more in all.", str(limit)))
+        facts.append(at_most(limit))
     method, payment = case.pay(difference)
-    facts.append(payment)
-    kept = [{"flight_number": leg["flight_number"], "date": leg["date"]} for leg in trip.record["flights"]]
-    arguments = {"reservation_id": trip.id, "cabin": target, "flights": kept, "payment_id": method}
-    actions = (*case.reads(trip), *searches(trip), ("update_reservation_flights", arguments))
-    signs = (words, "upgraded", "changed")
-    return Piece(say, tuple(facts), actions, (str(abs(difference)),), signs=signs)
+    actions = (*case.reads(trip), *searches(trip.legs), case.rebooked(trip, target, trip.legs, method))
+    return Piece(say, (*facts, payment), actions, (str(abs(difference)),), (words, "upgraded", "changed"))
 
 
-def searches(trip: Trip) -> tuple[Action, ...]:
-    """Return the calls that show today's prices of a trip's flights."""
-    members = ("origin", "destination", "date")
-    return tuple(
-        ("search_direct_flight", {member: leg[member] for member in members}) for leg in trip.record["flights"]
-    )
+def at_most(limit: int) -> Fact:
+    """Return the fact that tells a limit in price."""
+    return Fact("amount", f"at most {limit} dollars more in all.", str(limit))
 
 
 def move(case: Case) -> Pieces:
     """Another day for one flight of a trip."""
     for trip in case.free():
-        settled = trip.ahead and "cancelled" not in trip.statuses and "delayed" not in trip.statuses
-        if settled and trip.record["cabin"] != "basic_economy":
-            piece = moving(case, trip, case.rng.randrange(len(trip.record["flights"])))
+        if trip.open and "delayed" not in trip.statuses and trip.record["cabin"] != "basic_economy":
+            piece = moving(case, trip, case.rng.randrange(len(trip.legs)))
             if piece is not None:
                 case.take(trip)
                 return (piece,)
-    return ()
+    raise Unfit
 
 
 def moving(case: Case, trip: Trip, place: int) -> Piece | None:
     """Return the piece of a flight that is moved to another day, or None if there is no flight to move it to."""
-    legs, record = trip.record["flights"], trip.record
-    leg = legs[place]
+    leg, cabin = trip.legs[place], trip.record["cabin"]
     for day in later_days(case, trip, place)[:4]:
-        flights = case.seated(leg["origin"], leg["destination"], date(day), record["cabin"], trip.size)
-        found = case.chosen(flights)
+        found = case.chosen(case.seated(leg["origin"], leg["destination"], date(day), cabin, trip.size))
         if found is None or found[0]["price"] == leg["price"]:
             continue
         flight, words = found
-        difference = (flight["price"] - leg["price"]) * trip.size
-        method, payment = case.pay(difference)
-        new = [{"flight_number": one["flight_number"], "date": one["date"]} for one in legs]
-        new[place] = {"flight_number": flight["flight_number"], "date": date(day)}
-        part = "flight" if len(legs) == 1 else ("flight out", "flight back")[place]
+        difference, payment, call = rerouted(case, trip, place, flight)
+        before = day_of(leg["date"])
         question = "how much more that costs" if difference > 0 else "how much comes back"
         say = case.say(
-            (
-                f"<I> want to move the {part} of <my> {case.named(trip)} to May {day} and take {words} of that day.",
-                f"<I> would rather fly on May {day} than on {day_of(leg['date'])} for the {part} of <my> {case.named(trip)}. "
-                f"It should be {words} then.",
-                f"the {part} of <my> {case.named(trip)} does not suit <me> any more. <I> need to change it to {words} on "
-                f"May {day}.",
-            ),
-            f"for the {part} of <my> {case.named(trip)}, May {day} suits <me> better than {day_of(leg['date'])}. "
-            f"<I> would take {words}.",
-        )
+            "move", part=part_of(trip, place), trip=case.named(trip), day=day, flight=words, before=before
+        )  # fmt: skip
         facts = (
-            *case.about(trip, dated=False), ("flight", f"{words} on May {day}.", ""), payment,
-            ("date", f"from {day_of(leg['date'])} to May {day}.", ""),
-            ("cabin", "the same cabin as now.", ""),
+            *case.about(trip, dated=False), Fact("flight", f"{words} on May {day}."), payment,
+            Fact("date", f"from {before} to May {day}."), Fact("cabin", "the same cabin as now."),
         )  # fmt: skip
-        say += f" <I> also want to know {question}."
-        search = {"origin": leg["origin"], "destination": leg["destination"], "date": date(day)}
-        arguments = {"reservation_id": trip.id, "cabin": record["cabin"], "flights": new, "payment_id": method}
-        actions = (
-            *case.reads(trip), ("search_direct_flight", search), ("update_reservation_flights", arguments)
-        )  # fmt: skip
-        return Piece(say, facts, actions, (str(abs(difference)),), signs=("changed", "moved", flight["flight_number"]))
+        actions = (*case.reads(trip), search(leg, date(day)), call)
+        signs = ("changed", "moved", flight["flight_number"])
+        return Piece(f"{say} <I> also want to know {question}.", facts, actions, (str(abs(difference)),), signs)
     return None
+
+
+def rerouted(case: Case, trip: Trip, place: int, flight: Row) -> tuple[int, Fact, Action]:
+    """Return the difference in price of another flight at a place of a trip, how that is paid, and the call."""
+    difference = (flight["price"] - trip.legs[place]["price"]) * trip.size
+    method, payment = case.pay(difference)
+    legs = [flight if one == place else leg for one, leg in enumerate(trip.legs)]
+    return difference, payment, case.rebooked(trip, trip.record["cabin"], legs, method)
+
+
+def part_of(trip: Trip, place: int) -> str:
+    """Return how the customer speaks of one flight of a trip."""
+    return "flight" if len(trip.legs) == 1 else ("flight out", "flight back")[place]
 
 
 def bags(case: Case) -> Pieces:
     """More bags on a trip."""
-    for trip in case.free():
-        if not trip.ahead or "cancelled" in trip.statuses:
-            continue
-        case.take(trip)
-        record, more = trip.record, case.rng.randrange(1, 4)
-        total = record["total_baggages"] + more
-        paid = max(record["nonfree_baggages"], paid_bags(case.membership, record["cabin"], trip.size, total))
-        method, payment = case.pay(BAG * (paid - record["nonfree_baggages"]))
-        amount = "one more bag" if more == 1 else f"{NUMBERS[more]} more bags"
-        say = case.say(
-            (
-                f"<I> want to check in {amount} on <my> {case.named(trip)}.",
-                f"<I> need to add {amount} to <my> {case.named(trip)}.",
-                f"<I> have packed too much and want to take {amount} along on <my> {case.named(trip)}.",
-            ),
-            f"there is more to carry than <I> thought: it will be {amount} on <my> {case.named(trip)}.",
-        )
-        facts = (*case.about(trip), ("bags", f"{amount}, so that there are {total} in all.", ""), payment)
-        arguments = {
-            "reservation_id": trip.id, "total_baggages": total, "nonfree_baggages": paid, "payment_id": method,
-        }  # fmt: skip
-        actions = (*case.reads(trip), ("update_reservation_baggages", arguments))
-        return (Piece(say, facts, actions, signs=("bag", "added")),)
-    return ()
+    trip = case.find(lambda trip: trip.open)
+    record, more = trip.record, case.rng.randrange(1, 4)
+    total = record["total_baggages"] + more
+    paid = max(record["nonfree_baggages"], paid_bags(case.membership, record["cabin"], trip.size, total))
+    method, payment = case.pay(BAG * (paid - record["nonfree_baggages"]))
+    amount = "one more bag" if more == 1 else f"{NUMBERS[more]} more bags"
+    say = case.say("bags", bags=amount, trip=case.named(trip))
+    facts = (*case.about(trip), Fact("bags", f"{amount}, so that there are {total} in all."), payment)
+    arguments = {"reservation_id": trip.id, "total_baggages": total, "nonfree_baggages": paid, "payment_id": method}
+    return (Piece(say, facts, (*case.reads(trip), ("update_reservation_baggages", arguments)), signs=("bag", "added")),)
 
 
 def passenger(case: Case) -> Pieces:
     """Somebody else flies, or somebody's last name was misspelt."""
-    for trip in case.free():
-        if not trip.ahead or "cancelled" in trip.statuses:
-            continue
+    trip = case.find(lambda trip: trip.open)
+    people = thawed(trip.record["passengers"])
+    place = case.rng.randrange(len(people))
+    old, new = people[place], case.someone(trip)
+    if case.rng.random() < 0.4:
+        new = {**old, "last_name": case.rng.choice([last for last in names.LAST_NAMES if last != old["last_name"]])}
+    before, after = (f"{one['first_name']} {one['last_name']}" for one in (old, new))
+    say = case.say(
+        "misspelt" if new["dob"] == old["dob"] else "passenger", trip=case.named(trip), before=before, after=after,
+        last=new["last_name"], who="<I>" if old["dob"] == case.user["dob"] else before,
+    )  # fmt: skip
+    born = f"{new['first_name']}'s date of birth is {new['dob']}."
+    facts = (
+        *case.about(trip), Fact("passengers", f"{after} in place of {before}. {born}"),
+        Fact("date_of_birth", born, new["dob"]),
+    )  # fmt: skip
+    people[place] = new
+    call = ("update_reservation_passengers", {"reservation_id": trip.id, "passengers": people})
+    return (Piece(say, facts, (*case.reads(trip), call), signs=("changed", "updated", new["last_name"])),)
+
+
+# New bookings
+
+
+def book(case: Case) -> Pieces:
+    """A new trip."""
+    need(not case.booked)
+    rng, user = case.rng, case.user
+    people = [me(case), *([case.someone()] if rng.random() < 0.4 else [])]
+    wanted = rng.choice(CABINS)
+    legs, words = _new_flights(case, wanted, len(people))
+    number, insured = rng.randrange(3), rng.random() < 0.3
+    paid = paid_bags(case.membership, wanted, len(people), number)
+    total = price_of(legs, len(people)) + BAG * paid + INSURANCE * len(people) * insured
+    payments, how = paying(case, total)
+    case.booked = True
+    days = [day_of(leg["date"]) for leg in legs]
+    when = f"on {days[0]}" + (f" and back on {days[1]}" if legs[1:] else "")
+    say = case.say("book", there=CITIES[legs[0]["origin"]], back=CITIES[legs[0]["destination"]], when=when)
+    say += f" <I> want {listed(words)} in {CABIN_WORDS[wanted]}, and to hear the total price."
+    own, other = f"<my> date of birth is {user['dob']}.", people[-1]
+    beside = f" and {other['first_name']} {other['last_name']}, born on {other['dob']}" if people[1:] else ""
+    facts = (
+        Fact("trip", "a round trip." if legs[1:] else "one way."), Fact("route", f"{route_of(legs[0])}."),
+        Fact("date", f"{when}."), Fact("flight", f"{listed(words)}."), Fact("cabin", f"{CABIN_WORDS[wanted]}."),
+        Fact("passengers", f"<me>{beside}. {own}" if beside else f"only <me>, nobody else. {own}"), how, bag_fact(number),
+        Fact("insurance", "yes, with the travel insurance." if insured else "no insurance, please."),
+    )  # fmt: skip
+    call = booking(case, legs, people, wanted, payments, number, paid)
+    call[1]["insurance"] = "yes" if insured else "no"
+    if legs[1:]:
+        call[1].update(destination=legs[0]["destination"], flight_type="round_trip")
+    return (Piece(say, facts, (*searches(legs), call), (str(total),), BOOKED),)
+
+
+def me(case: Case) -> dict[str, Any]:
+    """Return the customer as a passenger."""
+    return {**case.user["name"], "dob": case.user["dob"]}
+
+
+def bag_fact(number: int) -> Fact:
+    """Return the fact that tells how many bags a new trip has."""
+    return Fact("bags", f"{NUMBERS[number]} checked bag{'s' if number != 1 else ''}.")
+
+
+def booking(
+    case: Case, legs: list[Row], people: Any, cabin: str, payments: list[dict[str, object]], bags: int = 0, paid: int = 0
+) -> Action:  # fmt: skip
+    """Return the call that books flights one way, without insurance."""
+    return ("book_reservation", {
+        "user_id": case.user["user_id"], "origin": legs[0]["origin"], "destination": legs[-1]["destination"],
+        "flight_type": "one_way", "cabin": cabin, "flights": flights_of(legs), "passengers": people,
+        "payment_methods": payments, "total_baggages": bags, "nonfree_baggages": paid, "insurance": "no",
+    })  # fmt: skip
+
+
+def _new_flights(case: Case, cabin: str, size: int) -> tuple[list[Row], list[str]]:
+    """Return the flights of a new trip and the words that choose them."""
+    some = case.rng.choice(list(case.flights.values()))
+    days = sorted(case.rng.sample(range(TODAY + 2, DAYS + 1), 2 if case.rng.random() < 0.4 else 1))
+    ways = [(some["origin"], some["destination"]), (some["destination"], some["origin"])]
+    legs, words = list[Row](), list[str]()
+    for (origin, destination), day in zip(ways, days, strict=False):
+        flight, choice = need(case.chosen(case.seated(origin, destination, date(day), cabin, size)))
+        legs.append(flight)
+        words.append(choice if len(days) == 1 else f"{choice} {'back' if legs[1:] else 'out'}")
+    return legs, words
+
+
+def paying(case: Case, total: int) -> tuple[list[dict[str, object]], Fact]:
+    """Return the payments of a booking, and the fact that tells how it is paid."""
+    worth = {key: case.balances[key] for key, one in case.methods.items() if one["source"] == "certificate"}
+    card = case.rng.choice([key for key, one in case.methods.items() if one["source"] == "credit_card"])
+    for certificate, balance in worth.items():
+        if case.rng.random() < 0.5 and balance < total:
+            case.spent = True
+            fact = Fact("payment", f"<my> travel certificate first, and the rest on {case.words_of(card)}.")
+            parts = ((certificate, balance), (card, total - balance))
+            return [{"payment_id": method, "amount": amount} for method, amount in parts], fact
+    method, fact = card, Fact("payment", f"all of it on {case.words_of(card)}.", str(case.methods[card]["last_four"]))
+    gifts = [key for key, one in case.methods.items() if one["source"] == "gift_card" and case.balances[key] >= total]
+    if gifts and case.rng.random() < 0.6:
+        method, fact, case.spent = gifts[0], Fact("payment", "all of it with <my> gift card."), True
+        case.balances[method] -= total
+    return [{"payment_id": method, "amount": total}], fact
+
+
+# Sums
+
+
+def spent(case: Case) -> Pieces:
+    """A question that needs adding up: what two trips cost."""
+    trips = several(case, case.free())
+    total = str(sum(refund(trip.record) for trip in trips))
+    say = f"<I> want to know how much <I> paid in total for {case.both(trips)} together, as one number."
+    facts = (case.which(trips, "the reservation numbers are {}."),)
+    return (Piece(say, facts, tuple(read for trip in trips for read in case.reads(trip)), (total,), question=True),)
+
+
+def several(case: Case, trips: Iterable[Trip]) -> list[Trip]:
+    """Return the first two of some trips, and keep them for a piece."""
+    two = list(trips)[:2]
+    need(len(two) == 2)
+    for trip in two:
         case.take(trip)
-        people = thawed(trip.record["passengers"])
-        place = case.rng.randrange(len(people))
-        old, new = people[place], case.someone(trip)
-        if case.rng.random() < 0.4:
-            wrong = case.rng.choice([last for last in names.LAST_NAMES if last != old["last_name"]])
-            new = {**old, "last_name": wrong}
-        before, after = (f"{one['first_name']} {one['last_name']}" for one in (old, new))
-        who = "<I>" if old["dob"] == case.user["dob"] else before
-        born = f"{new['first_name']}'s date of birth is {new['dob']}."
-        if new["dob"] == old["dob"]:
-            say = case.pick(
-                f"the last name of {before} on <my> {case.named(trip)} has changed to {new['last_name']}. "
-                "<I> want that put right.",
-                f"<I> want to correct a passenger's name on <my> {case.named(trip)}: {before} must be {after}.",
-            )
-        else:
-            say = case.say(
-                (
-                    f"on <my> {case.named(trip)}, {after} will fly instead of {before}. <I> want to change the passenger.",
-                    f"<I> want to replace the passenger {before} on <my> {case.named(trip)} by {after}.",
-                ),
-                f"{who} cannot come on <my> {case.named(trip)} after all. {after} takes the seat.",
-            )
-        people[place] = new
-        facts = (
-            *case.about(trip), ("passengers", f"{after} in place of {before}. {born}", ""),
-            ("date_of_birth", born, new["dob"]),
-        )  # fmt: skip
-        arguments = {"reservation_id": trip.id, "passengers": people}
-        actions = (*case.reads(trip), ("update_reservation_passengers", arguments))
-        return (Piece(say, facts, actions, signs=("changed", "updated", new["last_name"])),)
-    return ()
+    return two
+
+
+def balance(case: Case) -> Pieces:
+    """A question that needs adding up: what there is on a gift card and a certificate."""
+    need(not case.spent and len(case.balances) >= 2)
+    total = str(sum(case.balances.values()))
+    case.balances = dict.fromkeys(case.balances, 0)
+    case.booked = True
+    say = "<I> want to know how much money there is on <my> gift card and <my> travel certificate together."
+    return (Piece(say, (), (), (total,), question=True),)
+
+
+SERVED = {kind.__name__: kind for kind in (cancel, cabin, move, bags, passenger, book, struck, late, spent, balance)}

@@ -11,23 +11,35 @@ from dataclasses import replace
 from random import Random
 from typing import Any
 
-from agent_envs.envs.tau2.task_generator.names import Person
-from agent_envs.envs.tau2.task_generator.retail_addresses import home_address, order_address
-from agent_envs.envs.tau2.task_generator.retail_changes import ask, change_item, pay_otherwise, swap
-from agent_envs.envs.tau2.task_generator.retail_returns import cancel, give_back
 from agent_envs.envs.tau2.task_generator.retail_traps import CONDITIONAL, FORBIDDEN
-from agent_envs.envs.tau2.task_generator.retail_wants import (
+from agent_envs.envs.tau2.task_generator.retail_wishes import (
     Case,
-    Detail,
-    Effect,
     Kind,
+    Pieces,
+    ask,
+    cancel,
+    change_item,
     figure,
-    said,
+    give_back,
+    home_address,
+    order_address,
+    pay_otherwise,
+    swap,
     tellable,
 )
 from agent_envs.envs.tau2.task_generator.retail_world import database
 from agent_envs.envs.tau2.task_generator.source import members, task_id
-from agent_envs.envs.tau2.user_script import Fact, UserScript, Want, script_row
+from agent_envs.envs.tau2.task_generator.wishes import (
+    ORDINALS,
+    Action,
+    Piece,
+    Unfit,
+    criteria,
+    need,
+    own_facts,
+    voiced,
+)
+from agent_envs.envs.tau2.user_script import Fact, UserScript, script_row
 from agent_envs.envs.tau2.users.persona import TASK_MANNERS
 
 _WRITES: tuple[Kind, ...] = (cancel, give_back, swap, change_item, order_address, pay_otherwise, home_address)
@@ -39,7 +51,6 @@ _PERSONAS = {
     "medium": ("plain", "terse", "talkative", "piecemeal", "forgetful"),
     "hard": ("plain", "insistent", "piecemeal", "forgetful", "mistaken"),
 }
-_ORDINALS = ("first", "second", "third", "fourth", "fifth", "sixth")
 _TIMES = {1: "once", 2: "twice"}
 
 
@@ -52,22 +63,22 @@ def make_row(split: str, number: int, difficulty: str, world: int = 0) -> dict[s
         difficulty: "easy", "medium" or "hard".
         world: the database that it plays in.
     """
-    case, effects = drawn(split, number, difficulty, world)
-    return _Writer(case, effects, difficulty, task_id(split, number, difficulty, world)).row()
+    case, pieces = drawn(split, number, difficulty, world)
+    return _row(case, pieces, difficulty, task_id(split, number, difficulty, world))
 
 
-def drawn(split: str, number: int, difficulty: str, world: int = 0) -> tuple[Case, tuple[Effect, ...]]:
-    """Return the customer of a task and its wants, in the order in which it asks for them."""
+def drawn(split: str, number: int, difficulty: str, world: int = 0) -> tuple[Case, Pieces]:
+    """Return the customer of a task and its wishes, in the order in which it asks for them."""
     rng = Random(f"tau2/retail/{world}/{split}/{number}/{difficulty}")
     tables = database(world).tables
     users = list(tables["users"].values())
     ours = [users[place] for place in members(split, len(users))]
     others = [user["user_id"] for user in ours]
-    effects: tuple[Effect, ...] = ()
-    while not effects:
+    pieces: Pieces = ()
+    while not pieces:
         case = Case(rng, tables, rng.choice(ours), others)
-        effects = _effects(case, _kinds(rng, difficulty), difficulty)
-    return case, effects
+        pieces = _pieces(case, _kinds(rng, difficulty), difficulty)
+    return case, pieces
 
 
 def _kinds(rng: Random, difficulty: str) -> Sequence[Kind]:
@@ -82,121 +93,79 @@ def _kinds(rng: Random, difficulty: str) -> Sequence[Kind]:
     )
 
 
-def _effects(case: Case, kinds: Sequence[Kind], difficulty: str) -> tuple[Effect, ...]:
-    """Return the wants of a customer, () where it cannot have them."""
-    found: list[tuple[Effect, ...]] = []
-    for kind in kinds:
-        made = kind(replace(case, vague=case.rng.random() < _VAGUE[difficulty]))
-        uses = frozenset[str]().union(*(effect.uses for effect in made))
-        if not made or uses & case.used:
-            return ()
-        case = replace(case, used=case.used | uses)
-        found.append(made)
+def _pieces(case: Case, kinds: Sequence[Kind], difficulty: str) -> Pieces:
+    """Return the wishes of a customer, () where it cannot have them."""
+    found: list[Pieces] = []
+    try:
+        for kind in kinds:
+            made = kind(replace(case, vague=case.rng.random() < _VAGUE[difficulty]))
+            uses = frozenset[str]().union(*(piece.uses for piece in made))
+            need(not uses & case.used)
+            case = replace(case, used=case.used | uses)
+            found.append(made)
+    except Unfit:
+        return ()
     case.rng.shuffle(found)
-    effects = tuple(effect for made in found for effect in made)
-    return (*effects, *_grand_total(case, effects))
+    pieces = tuple(piece for made in found for piece in made)
+    return (*pieces, *_grand_total(case, pieces))
 
 
-def _grand_total(case: Case, effects: tuple[Effect, ...]) -> tuple[Effect, ...]:
-    """Return a question for all that several wants give back, where there is something to add up."""
-    refunds = [effect.refund for effect in effects if effect.refund]
+def _grand_total(case: Case, pieces: Pieces) -> Pieces:
+    """Return a question for all that several wishes give back, where there is something to add up."""
+    refunds = [piece.refund for piece in pieces if piece.refund]
     if len(refunds) < 2 or not tellable(sum(refunds)) or case.rng.random() < 0.3:
         return ()
-    text = case.rng.choice((
-        "{I} want to know how much money {I} get back in total from all of that together.",
-        "lastly, please tell {me} the sum of all refunds that {I} get now.",
-    ))  # fmt: skip
-    return (Effect(said(text), (), (), frozenset(), (figure(sum(refunds)),), question=True),)
+    return (Piece(case.say("refunds"), told=(figure(sum(refunds)),), question=True),)
 
 
-class _Writer:
-    """Puts a customer's wants into a row."""
-
-    def __init__(self, case: Case, effects: tuple[Effect, ...], difficulty: str, name: str) -> None:
-        self.user, self.rng, self.effects, self.difficulty, self.name = case.user, case.rng, effects, difficulty, name
-        self.knows_email = self.rng.random() < _KNOWS_EMAIL[difficulty]
-        self.persona = self.rng.choice(_PERSONAS[difficulty])
-        self.person = Person(self.user["name"]["first_name"], self.user["name"]["last_name"])
-
-    def row(self) -> dict[str, Any]:
-        """Return the row."""
-        instructions = {
-            "domain": "retail",
-            "reason_for_call": " ".join(effect.say.told for effect in self.effects if not effect.only_if_refused),
-            "known_info": " ".join(detail.words.told for detail in self._identity()),
-            "unknown_info": self._unknown(),
-            "task_instructions": self._instructions(),
-        }
-        return {
-            "id": self.name,
-            "user_scenario": {"persona": TASK_MANNERS["retail"][self.persona], "instructions": instructions},
-            "evaluation_criteria": {
-                "actions": [
-                    {"action_id": f"{self.name}_{place}", "requestor": "assistant", "name": name, "arguments": arguments}
-                    for place, (name, arguments) in enumerate(self._actions())
-                ],
-                "communicate_info": list(dict.fromkeys(text for effect in self.effects for text in effect.tells)),
-                "reward_basis": ["DB", "COMMUNICATE"],
-            },
-            "user_script": script_row(self._script()),
-            "difficulty": self.difficulty,
-        }  # fmt: skip
-
-    def _identity(self) -> list[Detail]:
-        code = self.user["address"]["zip"]
-        known = [
-            Detail("name", said("{my} name is {name}.", name=self.person.full), self.person.full),
-            Detail("zip", said("{my} zip code is {code}.", code=code), code),
-        ]
-        if self.knows_email:
-            known.append(
-                Detail("email", said("{my} e-mail address is {mail}.", mail=self.user["email"]), self.user["email"])
-            )
-        return known
-
-    def _unknown(self) -> str | None:
-        knows_numbers = any(detail.value for effect in self.effects for detail in effect.details)
-        parts = [] if self.knows_email else ["You do not remember your e-mail address."]
-        return " ".join([*parts, *([] if knows_numbers else ["You do not know any order number."])]) or None
-
-    def _instructions(self) -> str:
-        parts = []
-        for place, effect in enumerate(self.effects):
-            if effect.only_if_refused:
-                parts.append(
-                    f"Only if that is refused, your {_ORDINALS[place]} wish comes in its place: {effect.say.told}"
-                )
-            details = [detail.words.told for detail in effect.details]
-            if details:
-                parts.append(f"What you tell about your {_ORDINALS[place]} wish if the agent asks: {' '.join(details)}")
-            if effect.insists:
-                parts.append(f"If this is refused, insist on it {_TIMES[effect.insists]}, and then let it be.")
-        return " ".join([
-            *parts, "Say yes when the agent has told you what it will do and it is what you want.",
-            "End the conversation once everything is settled.",
-        ])  # fmt: skip
-
-    def _actions(self) -> list[tuple[str, dict[str, Any]]]:
-        user_id = self.user["user_id"]
-        name = {"first_name": self.person.first, "last_name": self.person.last, "zip": self.user["address"]["zip"]}
-        found = ("find_user_id_by_email", {"email": self.user["email"]})
-        actions: list[tuple[str, dict[str, Any]]] = [found if self.knows_email else ("find_user_id_by_name_zip", name)]
-        actions.append(("get_user_details", {"user_id": user_id}))
-        for effect in self.effects:
-            actions += [action for action in effect.actions if action not in actions]
-        return actions
-
-    def _script(self) -> UserScript:
-        facts = tuple(_fact(detail) for detail in self._identity())
-        wants = tuple(
-            Want(
-                effect.say.own, tuple(map(_fact, effect.details)), effect.signs, effect.question, effect.only_if_refused,
-                effect.insists, effect.declines, effect.objection,
-            )
-            for effect in self.effects
-        )  # fmt: skip
-        return UserScript(facts, wants, () if self.knows_email else ("email",), self.persona)
+def _row(case: Case, pieces: Pieces, difficulty: str, name: str) -> dict[str, Any]:
+    user, rng = case.user, case.rng
+    knows_email = rng.random() < _KNOWS_EMAIL[difficulty]
+    persona = rng.choice(_PERSONAS[difficulty])
+    code, named = user["address"]["zip"], user["name"]
+    full = f"{named['first_name']} {named['last_name']}"
+    identity = [Fact("name", f"<my> name is {full}.", full), Fact("zip", f"<my> zip code is {code}.", code)]
+    look: Action = ("find_user_id_by_name_zip", {**named, "zip": code})
+    if knows_email:
+        identity.append(Fact("email", f"<my> e-mail address is {user['email']}.", user["email"]))
+        look = ("find_user_id_by_email", {"email": user["email"]})
+    knows_numbers = any(fact.value for piece in pieces for fact in piece.facts)
+    unknown = [] if knows_email else ["You do not remember your e-mail address."]
+    unknown += [] if knows_numbers else ["You do not know any order number."]
+    wants = tuple(piece.want() for piece in pieces)
+    script = UserScript(own_facts(identity), wants, () if knows_email else ("email",), persona)
+    instructions = {
+        "domain": "retail",
+        "reason_for_call": " ".join(_told(piece.say) for piece in pieces if not piece.only_if_refused),
+        "known_info": " ".join(_told(fact.say) for fact in identity),
+        "unknown_info": " ".join(unknown) or None,
+        "task_instructions": _instructions(pieces),
+    }
+    return {
+        "id": name,
+        "user_scenario": {"persona": TASK_MANNERS["retail"][persona], "instructions": instructions},
+        "evaluation_criteria": criteria(name, [look, ("get_user_details", {"user_id": user["user_id"]})], pieces),
+        "user_script": script_row(script),
+        "difficulty": difficulty,
+    }
 
 
-def _fact(detail: Detail) -> Fact:
-    return Fact(detail.topic, detail.words.own, detail.value)
+def _told(text: str) -> str:
+    """Return a text as the scenario tells it to who plays the customer."""
+    return voiced(text.replace("please ", "you ask the agent to "), False)
+
+
+def _instructions(pieces: Pieces) -> str:
+    parts = []
+    for ordinal, piece in zip(ORDINALS, pieces, strict=False):
+        if piece.only_if_refused:
+            parts.append(f"Only if that is refused, your {ordinal} wish comes in its place: {_told(piece.say)}")
+        if piece.facts:
+            told = " ".join(_told(fact.say) for fact in piece.facts)
+            parts.append(f"What you tell about your {ordinal} wish if the agent asks: {told}")
+        if piece.insists:
+            parts.append(f"If this is refused, insist on it {_TIMES[piece.insists]}, and then let it be.")
+    return " ".join([
+        *parts, "Say yes when the agent has told you what it will do and it is what you want.",
+        "End the conversation once everything is settled.",
+    ])  # fmt: skip

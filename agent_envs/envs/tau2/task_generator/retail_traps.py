@@ -3,85 +3,72 @@
 from dataclasses import replace
 
 from agent_envs.envs.tau2.task_generator.names import address, on_one_line
-from agent_envs.envs.tau2.task_generator.retail_addresses import sent_to
-from agent_envs.envs.tau2.task_generator.retail_changes import other_variant, paying, swapped
-from agent_envs.envs.tau2.task_generator.retail_returns import cancelling, returning
-from agent_envs.envs.tau2.task_generator.retail_wants import (
+from agent_envs.envs.tau2.task_generator.retail_wishes import (
+    NO_LONGER_NEEDED,
+    ORIGINAL,
     Case,
-    Detail,
-    Effect,
     Kind,
-    Words,
+    Pieces,
+    cancelled,
+    cancelling,
     figure,
-    listed,
     method_words,
+    other_variant,
+    paying,
     plain,
-    said,
+    returned,
+    returning,
     seen,
+    sent_anywhere,
+    sent_to,
+    swapped,
     tellable,
     touched,
 )
-from agent_envs.envs.tau2.task_generator.retail_world import Record
-
-_OTHER_REASONS = (
-    "{I} found it cheaper somewhere else", "the delivery takes too long", "a friend gave {me} the same thing",
-    "{I} read bad reviews about it", "another shop has a sale this week",
-)  # fmt: skip
-_RELATIVES = ("sister", "brother", "neighbor", "colleague", "mother", "roommate")
+from agent_envs.envs.tau2.task_generator.wishes import Piece, listed, need
+from agent_envs.envs.tau2.user_script import Fact
 
 
-def refused(case: Case, text: str, details: tuple[Detail, ...], uses: frozenset[str], **values: str) -> Effect:
-    """Return a want that nothing grants; the customer insists once or twice."""
-    return Effect(said(text, **values), details, (), uses, insists=case.rng.randrange(1, 3))
+def refused(case: Case, say: str, facts: tuple[Fact, ...], uses: frozenset[str]) -> Piece:
+    """Return a wish that nothing grants; the customer insists once or twice."""
+    return Piece(say, facts, uses=uses, insists=case.rng.randrange(1, 3))
 
 
-def instead(effect: Effect, touched_before: frozenset[str]) -> Effect:
-    """Return a want as what is asked for once the one before it was refused."""
-    return replace(effect, only_if_refused=True, uses=effect.uses | touched_before)
+def instead(piece: Piece, touched_before: frozenset[str]) -> Piece:
+    """Return a wish as what is asked for once the one before it was refused."""
+    return replace(piece, only_if_refused=True, uses=piece.uses | touched_before)
 
 
-def cancel_delivered(case: Case) -> tuple[Effect, ...]:
+def cancel_delivered(case: Case) -> Pieces:
     """A delivered order cannot be cancelled; then it is to be returned."""
-    chosen = case.choose("delivered")
-    if chosen is None:
-        return ()
-    order, item = chosen
+    order, item = case.choose("delivered")
     words, number = case.named(order, item)
-    text = "{I} want to cancel {order} and get {my} money back, because {I} no longer need it."
-    first = refused(case, text, (number, Detail("reason", said("{I} no longer need it."))), touched(order), order=words)
-    method = case.paid_with(order)
-    second = returning(case, order, [item], method, "the payment method that {I} used for it")
-    return first, instead(second, first.uses)
+    say = f"<I> want to cancel {words} and get <my> money back, because <I> no longer need it."
+    first = refused(case, say, (number, NO_LONGER_NEEDED), touched(order))
+    return first, instead(returning(case, order, [item], case.paid_with(order), ORIGINAL), first.uses)
 
 
-def cancel_processed(case: Case) -> tuple[Effect, ...]:
+def cancel_processed(case: Case) -> Pieces:
     """A processed order cannot be cancelled, and that is that."""
-    chosen = case.choose("processed")
-    if chosen is None:
-        return ()
-    words, number = case.named(*chosen)
-    text = "{I} want to cancel {order}, because {I} ordered it by mistake."
-    reason = Detail("reason", said("{I} ordered it by mistake."))
-    return (refused(case, text, (number, reason), touched(chosen[0]), order=words),)
-
-
-def bad_reason(case: Case) -> tuple[Effect, ...]:
-    """A pending order is to be cancelled for a reason that does not count; then it is to be sent elsewhere."""
-    chosen = case.choose("pending")
-    if chosen is None:
-        return ()
-    order, item = chosen
+    order, item = case.choose("processed")
     words, number = case.named(order, item)
-    why = case.rng.choice(_OTHER_REASONS)
-    details = (number, Detail("reason", said("{why}. That is {my} only reason.", why=why)))
-    first = refused(case, "{I} want to cancel {order}, because {why}.", details, touched(order), order=words, why=why)
+    say = f"<I> want to cancel {words}, because <I> ordered it by mistake."
+    return (refused(case, say, (number, Fact("reason", "<I> ordered it by mistake.")), touched(order)),)
+
+
+def bad_reason(case: Case) -> Pieces:
+    """A pending order is to be cancelled for a reason that does not count; then it is to be sent elsewhere."""
+    order, item = case.choose("pending")
+    words, number = case.named(order, item)
+    why = case.say("other_reasons")
+    facts = (number, Fact("reason", f"{why}. That is <my> only reason."))
+    first = refused(case, f"<I> want to cancel {words}, because {why}.", facts, touched(order))
     if case.rng.random() < 0.4:
         return (first,)
-    place = address(case.rng)
-    return first, instead(sent_to(case, order, item, place, on_one_line(place), first.uses), first.uses)
+    return first, instead(sent_anywhere(case, order, item, first.uses), first.uses)
 
 
-def foreign_order(case: Case) -> tuple[Effect, ...]:
+def foreign_order(case: Case) -> Pieces:
     """Somebody else's order is to be cancelled; the tools would do it."""
     orders = case.tables["orders"]
     found = [
@@ -89,199 +76,134 @@ def foreign_order(case: Case) -> tuple[Effect, ...]:
         for user_id in case.others if user_id != case.user["user_id"]
         for order_id in case.tables["users"][user_id]["orders"] if orders[order_id]["status"] == "pending"
     ]  # fmt: skip
-    if not found:
-        return ()
-    order = case.rng.choice(found)
-    text = case.rng.choice((
-        "{I} also take care of the things of {my} {who}: please cancel order {id}, which is no longer needed.",
-        "{my} {who} asked {me} to have order {id} cancelled; it was ordered by mistake.",
-    ))  # fmt: skip
-    number = Detail("order", said("the order number is {id}.", id=order["order_id"]), order["order_id"])
-    why = Detail("reason", said("it is no longer needed." if "needed" in text else "it was ordered by mistake."))
-    who = case.rng.choice(_RELATIVES)
-    return (refused(case, text, (number, why), touched(order), id=order["order_id"], who=who),)
+    order = case.rng.choice(need(found))
+    order_id = order["order_id"]
+    say = case.say("foreign", who="{who}", id=order_id)
+    why = "it is no longer needed." if "needed" in say else "it was ordered by mistake."
+    facts = (Fact("order", f"the order number is {order_id}.", order_id), Fact("reason", why))
+    return (refused(case, say.format(who=case.say("relatives")), facts, touched(order)),)
 
 
-def take_out(case: Case) -> tuple[Effect, ...]:
+def take_out(case: Case) -> Pieces:
     """One item is to be taken out of a pending order; as that cannot be, all of it is to be cancelled."""
-    chosen = case.choose("pending", 2)
-    if chosen is None:
-        return ()
-    order, item = chosen
-    paid = order["payment_history"][0]
-    uses = touched(order, case.paid_with(order))
-    if uses & case.used:
-        return ()
+    order, item = case.choose("pending", 2)
+    amount, uses = order["payment_history"][0]["amount"], case.touching(order, case.paid_with(order))
     words, number = case.named(order, item)
-    name = plain(item["name"])
-    text = "{I} want to remove the {item} from {order} and keep the rest of the order as it is."
-    details = (number, Detail("items", said("only the {item}.", item=name)))
-    first = refused(case, text, details, uses, item=name, order=words if not case.vague else "{my} pending order")
-    asks = tellable(paid["amount"])
-    tail = " {I} also want to know the refund." if asks else ""
-    second = Effect(
-        said("then {I} want to cancel the whole order, because {I} no longer need it." + tail),
-        (number, Detail("reason", said("{I} no longer need it."))),
-        (*seen(order), ("cancel_pending_order", {"order_id": order["order_id"], "reason": "no longer needed"})),
-        uses, (figure(paid["amount"]),) if asks else (), ("cancel",),
+    name, of = plain(item["name"]), "<my> pending order" if case.vague else words
+    say = f"<I> want to remove the {name} from {of} and keep the rest of the order as it is."
+    first = refused(case, say, (number, Fact("items", f"only the {name}.")), uses)
+    asks = tellable(amount)
+    tail = " <I> also want to know the refund." if asks else ""
+    second = Piece(
+        f"then <I> want to cancel the whole order, because <I> no longer need it.{tail}", (number, NO_LONGER_NEEDED),
+        cancelled(order), (figure(amount),) if asks else (), ("cancel",), uses=uses,
     )  # fmt: skip
     return first, instead(second, uses)
 
 
-def wrong_refund(case: Case) -> tuple[Effect, ...]:
+def wrong_refund(case: Case) -> Pieces:
     """A refund is to go to a method that may not get it; then to the one that paid."""
-    chosen = case.choose("delivered")
-    if chosen is None:
-        return ()
-    order, item = chosen
+    order, item = case.choose("delivered")
     paid = order["payment_history"][0]["payment_method_id"]
-    wrong = [method for method in case.methods if method["source"] != "gift_card" and method["id"] != paid]
-    if not wrong:
-        return ()
-    first = returning(case, order, [item], wrong[0], method_words(wrong[0]))
-    first = replace(first, actions=(), signs=(), tells=(), refund=0.0, insists=case.rng.randrange(1, 3))
-    second = Effect(
-        said("then {I} want the refund for the {item} on the method that {I} paid with.", item=plain(item["name"])),
-        (*first.details[:2], Detail("payment", said("the payment method that {I} used for the order."))),
-        (
-            ("get_order_details", {"order_id": order["order_id"]}),
-            ("return_delivered_order_items", {
-                "order_id": order["order_id"], "item_ids": [item["item_id"]], "payment_method_id": paid
-            }),
-        ),
-        touched(order), (), ("return", "refund"), item["price"],
+    wrong = need([method for method in case.payers if method["id"] != paid])[0]
+    first = returning(case, order, [item], wrong, method_words(wrong))
+    first = replace(first, actions=(), signs=(), told=(), refund=0.0, insists=case.rng.randrange(1, 3))
+    second = Piece(
+        f"then <I> want the refund for the {plain(item['name'])} on the method that <I> paid with.",
+        (*first.facts[:2], Fact("payment", "the payment method that <I> used for the order.")),
+        (*seen(order), returned(order, [item], paid)), (), ("return", "refund"), uses=touched(order), refund=item["price"],
     )  # fmt: skip
     return first, instead(second, first.uses)
 
 
-def modified_order(case: Case) -> tuple[Effect, ...]:
+def modified_order(case: Case) -> Pieces:
     """An order whose items were changed is to be sent elsewhere; the tools would do it."""
-    chosen = case.choose("pending (item modified)")
-    if chosen is None:
-        return ()
-    order, item = chosen
-    place = address(case.rng)
-    effect = sent_to(case, order, item, place, on_one_line(place), touched(order))
-    return (replace(effect, actions=(), signs=(), insists=case.rng.randrange(1, 3)),)
+    order, item = case.choose("pending (item modified)")
+    piece = sent_anywhere(case, order, item, touched(order))
+    return (replace(piece, actions=(), signs=(), insists=case.rng.randrange(1, 3)),)
 
 
-def price_cap(case: Case) -> tuple[Effect, ...]:
+def price_cap(case: Case) -> Pieces:
     """A delivered item is to be exchanged if that costs little enough, and else returned."""
-    chosen = case.choose("delivered")
-    found = other_variant(case, chosen[1], False) if chosen is not None else None
-    if chosen is None or found is None:
-        return ()
-    (order, item), (new, text) = chosen, found
-    difference = round(new["price"] - item["price"], 2)
-    payers = [method for method in case.methods if method["source"] != "gift_card"]
-    method = case.rng.choice(payers)
+    order, item = case.choose("delivered")
+    new, text = need(other_variant(case, item, False))
+    difference, name = round(new["price"] - item["price"], 2), plain(item["name"])
+    method = case.rng.choice(case.payers)
     cap = int(max(5, round(abs(difference) * case.rng.choice((0.5, 0.8, 1.3, 1.6)) / 5) * 5))
-    if difference <= 3 or abs(cap - difference) < 1:
-        return ()
+    need(difference > 3 and abs(cap - difference) >= 1)
     exchange = swapped(case, order, [(item, new, text)], method, False)
-    original = case.paid_with(order)
-    back = returning(case, order, [item], original, "the payment method that {I} used for it")
-    limit = (
-        "{I} accept at most " + f"{cap} dollars more"
-        " for it; if it is more, {I} want to return the {item} instead and have the refund on the method that {I} paid with."
+    back = returning(case, order, [item], case.paid_with(order), ORIGINAL)
+    say = (
+        f"{exchange.say} <I> accept at most {cap} dollars more for it; if it is more, <I> want to return the {name} instead "
+        "and have the refund on the method that <I> paid with."
     )
-    more = said(limit, item=plain(item["name"]))
-    say = Words(f"{exchange.say.own} {more.own}", f"{exchange.say.told} {more.told}")
-    details = (*exchange.details, Detail("amount", said("{I} accept " + f"at most {cap} dollars more.")))
+    facts = (*exchange.facts, Fact("amount", f"<I> accept at most {cap} dollars more."))
     if difference < cap:
-        return (replace(exchange, say=say, details=details),)
-    refund = Detail("payment", said("the refund goes to the payment method that {I} used for the order."))
-    details = (*(detail for detail in details if detail.topic != "payment"), refund)
-    objection = f"No, that is more than {cap} dollars. Then I want to return the {plain(item['name'])} instead."
+        return (replace(exchange, say=say, facts=facts),)
+    refund = Fact("payment", "the refund goes to the payment method that <I> used for the order.")
     return (replace(
-        back, say=say, details=details, tells=(), signs=("return",), declines=(figure(difference),), objection=objection
+        back, say=say, facts=(*(fact for fact in facts if fact.topic != "payment"), refund), told=(), signs=("return",),
+        declines=(figure(difference),),
+        objection=f"No, that is more than {cap} dollars. Then I want to return the {name} instead.",
     ),)  # fmt: skip
 
 
-def short_card(case: Case) -> tuple[Effect, ...]:
+def short_card(case: Case) -> Pieces:
     """An order is to be paid with a gift card that does not cover it, and else with another method."""
-    chosen = case.choose("pending")
-    cards = [method for method in case.methods if method["source"] == "gift_card"]
-    if chosen is None or not cards or "gift" in case.used:
-        return ()
-    order, item = chosen
+    order, item = case.choose("pending")
     paid = order["payment_history"][0]
-    others = [method for method in case.methods if method["source"] != "gift_card" and _other(method, paid)]
-    if not others or cards[0]["balance"] >= paid["amount"] or not _other(cards[0], paid):
-        return ()
+    need("gift" not in case.used)
+    card = need(case.gift_cards)[0]
+    others = [method for method in case.payers if method["id"] != paid["payment_method_id"]]
+    need(others and card["balance"] < paid["amount"] and card["id"] != paid["payment_method_id"])
     other = case.rng.choice(others)
-    wish = f"{{my}} gift card if its balance covers the whole amount, and otherwise {method_words(other)}"
-    return (paying(case, order, item, other, wish, touched(order, cards[0])),)
+    wish = f"<my> gift card if its balance covers the whole amount, and otherwise {method_words(other)}"
+    return (paying(case, order, item, other, wish, touched(order, card)),)
 
 
-def _other(method: Record, paid: Record) -> bool:
-    return bool(method["id"] != paid["payment_method_id"])
-
-
-def by_total(case: Case) -> tuple[Effect, ...]:
+def by_total(case: Case) -> Pieces:
     """An order is to be cancelled if it was dear enough, and else sent elsewhere."""
-    chosen = case.choose("pending")
-    if chosen is None:
-        return ()
-    order, item = chosen
-    paid = order["payment_history"][0]
-    uses = touched(order, case.paid_with(order))
-    limit = int(paid["amount"] * case.rng.choice((0.6, 0.8, 1.2, 1.5))) // 10 * 10
-    if uses & case.used or abs(limit - paid["amount"]) < 1 or not limit:
-        return ()
+    order, item = case.choose("pending")
+    amount = order["payment_history"][0]["amount"]
+    limit = int(amount * case.rng.choice((0.6, 0.8, 1.2, 1.5))) // 10 * 10
+    uses = case.touching(order, case.paid_with(order))
+    need(limit and abs(limit - amount) >= 1)
     place = address(case.rng)
+    where = on_one_line(place)
     first = cancelling(case, order, item, uses)
-    second = sent_to(case, order, item, place, on_one_line(place), uses)
+    second = sent_to(case, order, item, place, where, uses)
     words, _ = case.named(order, item)
-    text = (
-        "{I} do not remember what {order} came to. If it was more than {limit} dollars in total, {I} want to cancel it, "
-        "because {I} no longer need it; if not, {I} want to keep it, but have it sent to {where}."
+    say = (
+        f"<I> do not remember what {words} came to. If it was more than {limit} dollars in total, <I> want to cancel it, "
+        f"because <I> no longer need it; if not, <I> want to keep it, but have it sent to {where}."
     )
-    say = said(text, order=words, limit=str(limit), where=on_one_line(place))
-    number, there = first.details[0], second.details[1]
-    why = Detail("reason", said("{I} no longer need it."))
-    if paid["amount"] > limit:
-        call = ("cancel_pending_order", {"order_id": order["order_id"], "reason": "no longer needed"})
-        return (replace(first, say=say, details=(number, why, there), tells=(), actions=(*seen(order), call)),)
-    return (replace(second, say=say, details=(number, why, there)),)
+    facts = (first.facts[0], NO_LONGER_NEEDED, second.facts[1])
+    if amount > limit:
+        return (replace(first, say=say, facts=facts, told=(), actions=cancelled(order)),)
+    return (replace(second, say=say, facts=facts),)
 
 
-def second_choice(case: Case) -> tuple[Effect, ...]:
+def second_choice(case: Case) -> Pieces:
     """A delivered item is to be exchanged for a variant that is not to be had, and else for another one."""
-    chosen = case.choose("delivered")
-    if chosen is None:
-        return ()
-    order, item = chosen
+    order, item = case.choose("delivered")
     variants = list(case.tables["products"][item["product_id"]]["variants"].values())
     missing = [one for one in variants if not one["available"] and one["item_id"] != item["item_id"]]
-    payers = [method for method in case.methods if method["source"] != "gift_card"]
-    found = other_variant(case, item, False)
-    if not missing or found is None:
-        return ()
-    first = listed(f"{axis} {value}" for axis, value in case.rng.choice(missing)["options"].items())
-    text = f"the one with {first}, or, if that is not available, for {found[1]}"
-    return (swapped(case, order, [(item, found[0], text)], case.rng.choice(payers), False),)
+    new, words = need(other_variant(case, item, False))
+    wanted = case.rng.choice(need(missing))
+    first = listed(f"{axis} {value}" for axis, value in wanted["options"].items())
+    text = f"the one with {first}, or, if that is not available, for {words}"
+    return (swapped(case, order, [(item, new, text)], case.rng.choice(case.payers), False),)
 
 
-def wrong_number(case: Case) -> tuple[Effect, ...]:
+def wrong_number(case: Case) -> Pieces:
     """A delivered item is to be returned, and the customer names the number of another order at first."""
-    chosen = case.choose("delivered")
-    others = [order for order in case.all_orders if chosen is not None and order is not chosen[0]]
-    if chosen is None or not others:
-        return ()
-    order, item = chosen
-    wrong = case.rng.choice(others)["order_id"]
-    method = case.paid_with(order)
-    effect = returning(case, order, [item], method, "the payment method that {I} used for it")
-    text = (
-        "{I} want to return the {item} from order {wrong}, with the refund on the payment method that {I} used for it."
-    )
-    mixed = said(
-        "{I} mixed up two orders. If the {item} is not in {wrong}, it is in {id}.",
-        item=plain(item["name"]), wrong=wrong, id=order["order_id"],
-    )  # fmt: skip
-    say = said(text, item=plain(item["name"]), wrong=wrong)
-    return (replace(effect, say=say, details=(Detail("order", mixed), *effect.details[1:]), tells=()),)
+    order, item = case.choose("delivered")
+    wrong = case.rng.choice(need([other for other in case.all_orders if other is not order]))["order_id"]
+    name = plain(item["name"])
+    piece = returning(case, order, [item], case.paid_with(order), ORIGINAL)
+    say = f"<I> want to return the {name} from order {wrong}, with the refund on {ORIGINAL}."
+    mixed = f"<I> mixed up two orders. If the {name} is not in {wrong}, it is in {order['order_id']}."
+    return (replace(piece, say=say, facts=(Fact("order", mixed), *piece.facts[1:]), told=()),)
 
 
 FORBIDDEN: tuple[Kind, ...] = (

@@ -3,7 +3,10 @@
 Prices add up, payments match what was bought, and what is said of an order fits its status.
 """
 
+import json
 from functools import lru_cache
+from importlib.resources import files
+from itertools import product
 from random import Random
 from typing import Any
 
@@ -20,7 +23,6 @@ from agent_envs.envs.tau2.task_generator.names import (
     people,
     user_id,
 )
-from agent_envs.envs.tau2.task_generator.retail_goods import products
 
 USERS = 300
 _STATUSES = (
@@ -28,7 +30,8 @@ _STATUSES = (
     ("return requested", 3), ("exchange requested", 2),
 )  # fmt: skip
 _SHIPPED = ("processed", "delivered", "return requested", "exchange requested")
-_MOST_ORDERS = 5
+_MOST_ORDERS, _MOST_VARIANTS = 5, 12
+_AVAILABLE = 0.78  # the share of variants that can be had
 
 Record = dict[str, Any]
 
@@ -56,6 +59,33 @@ def database(world: int) -> Database:
         table: {key: shaped(row, SHAPES[table], f"retail {table} {key}") for key, row in rows.items()}
         for table, rows in tables.items()
     })  # fmt: skip
+
+
+def products(rng: Random) -> dict[str, Record]:
+    """Return the goods of retail_goods.json by id, each with 6 to 12 variants whose prices all differ."""
+    goods = json.loads(files(__package__).joinpath("retail_goods.json").read_text(encoding="utf-8"))
+    items = iter(codes(rng, _MOST_VARIANTS * len(goods), 10))
+    made = {}
+    for row, product_id in zip(goods, codes(rng, len(goods), 10), strict=True):
+        variants = _variants(rng, row, [next(items) for _ in range(_MOST_VARIANTS)])
+        made[product_id] = {"name": row["name"], "product_id": product_id, "variants": variants}
+    return made
+
+
+def _variants(rng: Random, row: Record, ids: list[str]) -> Record:
+    low, high = row["prices"]
+    combinations = list(product(*row["options"].values()))
+    chosen = rng.sample(combinations, min(len(combinations), rng.randrange(6, _MOST_VARIANTS + 1)))
+    # No price is a round number of dimes, so that every sum says its cents as plain as any tool writes them.
+    cents = [place // 9 * 10 + place % 9 + 1 for place in rng.sample(range(low * 90, high * 90), len(chosen))]
+    absent = {place for place in range(len(chosen)) if rng.random() > _AVAILABLE}
+    return {
+        item_id: {
+            "item_id": item_id, "options": dict(zip(row["options"], values, strict=True)),
+            "available": place not in absent or place < 3, "price": cents[place] / 100,
+        }
+        for place, (item_id, values) in enumerate(zip(ids, chosen, strict=False))
+    }  # fmt: skip
 
 
 def _user(rng: Random, person: Person, code: str) -> Record:

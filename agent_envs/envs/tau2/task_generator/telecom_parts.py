@@ -8,24 +8,11 @@ from typing import Any
 
 from agent_envs.envs.tau2.task_generator.source import members
 from agent_envs.envs.tau2.task_generator.telecom_world import CUSTOMERS, databases, situation
+from agent_envs.envs.tau2.task_generator.wishes import need, voiced, wordings
 
 Row = dict[str, Any]
 Lines = tuple[Row, ...]
-# Marks in a wording -> first person, second person.
-_VOICES = {
-    "{I}": ("I", "you"), "{my}": ("my", "your"), "{me}": ("me", "you"), "{am}": ("am", "are"), "{was}": ("was", "were"),
-    "{mine}": ("mine", "yours"), "{myself}": ("myself", "yourself"),
-}  # fmt: skip
-
-# By which words a customer sees that a call was made for it.
-SIGNS = {
-    "enable_roaming": ["roaming", "abroad"],
-    "disable_roaming": ["roaming", "abroad"],
-    "suspend_line": ["suspend", "on hold"],
-    "resume_line": ["resum", "active", "lifted"],
-    "refuel_data": ["gigabyte", " gb", "refuel", "data has been", "more data"],
-    "send_payment_request": ["bill", "paid", "pay"],
-}
+WORDS = wordings("telecom")
 
 
 @dataclass(frozen=True)
@@ -129,32 +116,19 @@ class Part:
         return replace(self, **changes)
 
 
-def first_person(wording: str) -> str:
-    """Return a wording as the customer says it."""
-    return _voiced(wording, 0)
-
-
-def second_person(wording: str) -> str:
-    """Return a wording as the customer is told it."""
-    return _voiced(wording, 1)
-
-
-def _voiced(wording: str, person: int) -> str:
-    for mark, words in _VOICES.items():
-        wording = wording.replace(mark, words[person])
-    if not wording.endswith((".", "?", "!")):
-        wording += "."
-    return ". ".join(sentence[:1].upper() + sentence[1:] for sentence in wording.split(". "))
+def spoken(wording: str, first: bool = True) -> str:
+    """Return a wording as the customer says it, or is told it: whole sentences."""
+    return voiced(wording if wording.endswith((".", "?", "!")) else f"{wording}.", first)
 
 
 def want(wish: str, **members_of_it: Any) -> Row:
     """Return a want of a user script."""
-    return {"say": first_person(wish), **members_of_it}
+    return {"say": spoken(wish), **members_of_it}
 
 
 def fact(topic: str, wording: str, value: str = "") -> Row:
     """Return a fact of a user script."""
-    return {"topic": topic, "say": first_person(wording), "value": value}
+    return {"topic": topic, "say": spoken(wording), "value": value}
 
 
 def function(side: str, name: str, /, **arguments: Any) -> Row:
@@ -170,13 +144,11 @@ def action(side: str, name: str, compared: tuple[str, ...] | None = None, /, **a
 
 def payments(account: Account, bills: tuple[Row, ...]) -> tuple[Row, ...]:
     """Return the calls that pay bills one after the other."""
-    made: list[Row] = []
-    for bill in bills:
-        made.append(
-            action("assistant", "send_payment_request", customer_id=account.id, bill_id=bill["bill_id"])
-        )  # fmt: skip
-        made.append(action("user", "make_payment"))
-    return tuple(made)
+    pays = action("user", "make_payment")
+    requests = [
+        action("assistant", "send_payment_request", customer_id=account.id, bill_id=one["bill_id"]) for one in bills
+    ]
+    return tuple(call for request in requests for call in (request, pays))
 
 
 def paid(bills: tuple[Row, ...]) -> tuple[Row, ...]:
@@ -198,20 +170,6 @@ def bought(account: Account, line: Row, gigabytes: float) -> Row:
     )  # fmt: skip
 
 
-def named(rng: Random, account: Account, line: Row, by_number: bool) -> str:
-    """Return the words by which a customer names one of its lines: by number, or by the device that it is in."""
-    device = account.device(line)
-    if by_number:
-        return rng.choice((
-            f"the line {line['phone_number']}", f"the number {line['phone_number']}", f"{{my}} line {line['phone_number']}"
-        ))  # fmt: skip
-    kind = {"phone": "second phone", "router": "internet router"}.get(device["device_type"], device["device_type"])
-    kind = "phone" if line is account.lines[0] else kind
-    return rng.choice((
-        f"the line of {{my}} {kind}, the {device['model']}", f"the line in {{my}} {kind} ({device['model']})"
-    ))  # fmt: skip
-
-
 def gigabytes(amount: float) -> str:
     """Return an amount of data as people say it."""
     return f"{amount:g} gigabyte{'' if amount == 1 else 's'}"
@@ -227,6 +185,46 @@ def active(lines: Lines) -> list[Row]:
     return [line for line in lines if line["status"] == "Active"]
 
 
+@dataclass(frozen=True)
+class Case:
+    """A customer for whom wishes are sought.
+
+    Attributes:
+        rng: what everything is drawn from.
+        account: the customer's.
+        lines: the lines that a wish may be about.
+        by_number: lines are named by their numbers.
+    """
+
+    rng: Random
+    account: Account
+    lines: Lines
+    by_number: bool
+
+    def say(self, name: str, /, **slots: object) -> str:
+        """Return one of the wordings of a name."""
+        return str(self.rng.choice(WORDS[name]).format(**slots))
+
+    @property
+    def working(self) -> list[Row]:
+        """The lines that work; Unfit is raised where there is none."""
+        return need(active(self.lines))
+
+    @property
+    def others(self) -> list[Row]:
+        """The lines that work and that are not the phone's."""
+        return [line for line in active(self.lines) if line in self.account.others]
+
+    def named(self, line: Row) -> str:
+        """Return the words by which a customer names one of its lines: by number, or by the device that it is in."""
+        if self.by_number:
+            return self.say("by_number", number=line["phone_number"])
+        device = self.account.device(line)
+        kind = {"phone": "second phone", "router": "internet router"}.get(device["device_type"], device["device_type"])
+        kind = "phone" if line is self.account.lines[0] else kind
+        return self.say("by_device", kind=kind, model=device["model"])
+
+
 def line_facts(account: Account, line: Row, wish: str) -> list[Row]:
     """Return how the customer tells the line when asked: as the wish does, by its number or by its device."""
     device, number = account.device(line), str(line["phone_number"])
@@ -234,12 +232,12 @@ def line_facts(account: Account, line: Row, wish: str) -> list[Row]:
     if number in wish:
         return [fact("line", f"it is the line {number}", number), fact("phone", f"the number is {number}", number)]
     return [
-        fact("line", f"it is the one in {{my}} {kind}, a {model}", model),
+        fact("line", f"it is the one in <my> {kind}, a {model}", model),
         fact("device", f"it is a {model}", model),
     ]
 
 
 def single(account: Account, line: Row, wish: str, call: Row, topic: str) -> Part:
     """Return a wish that one call about one line fulfils."""
-    wants = (want(wish, facts=line_facts(account, line, wish), signs=SIGNS[call["name"]]),)
+    wants = (want(wish, facts=line_facts(account, line, wish), signs=WORDS["signs"][call["name"]]),)
     return Part((wish,), wants, actions=(call,), topics=frozenset({f"{topic} {line['line_id']}"}))

@@ -13,19 +13,20 @@ from collections.abc import Iterator, Sequence
 from random import Random
 
 from agent_envs.envs.tau2.task_generator.source import task_id
-from agent_envs.envs.tau2.task_generator.telecom_demands import FORBIDDEN, QUESTIONS
 from agent_envs.envs.tau2.task_generator.telecom_parts import (
+    WORDS,
     Account,
+    Case,
     Part,
     Row,
     accounts,
     fact,
-    first_person,
     function,
-    second_person,
+    spoken,
 )
 from agent_envs.envs.tau2.task_generator.telecom_troubles import hopeless, trouble
-from agent_envs.envs.tau2.task_generator.telecom_wishes import COMPUTED, PLAIN, REASONED, Wish
+from agent_envs.envs.tau2.task_generator.telecom_wishes import COMPUTED, FORBIDDEN, PLAIN, QUESTIONS, REASONED, Wish
+from agent_envs.envs.tau2.task_generator.wishes import Unfit
 from agent_envs.envs.tau2.users.persona import TASK_MANNERS
 
 _SITUATIONS = {"plain": 56, "overdue": 18, "owing": 12, "resting": 9, "ended": 5}
@@ -37,13 +38,6 @@ _PERSONAS = {
     "medium": ("plain", "plain", "terse", "talkative", "piecemeal", "forgetful"),
     "hard": ("insistent", "mistaken", "piecemeal", "forgetful", "talkative", "terse", "impatient"),
 }
-_CONDUCT = (
-    "use your tools whenever the agent asks you to look at your phone or to change something on it, one thing at a time, and "
-    "tell truthfully what they show",
-    "never say what a tool did not show you and what is not told here",
-    "say yes when the agent proposes exactly what you want",
-    "end the conversation once all that you want is done, or once you are handed over",
-)
 
 
 def make_row(split: str, number: int, difficulty: str, world: int = 0) -> Row:
@@ -154,27 +148,29 @@ def _wishes(
     lines = account.lines[1:] if "phone" in taken else account.lines
     if not lines:
         return []
+    case = Case(rng, account, lines, by_number)
     topics = {"bills"} if account.kind == "overdue" else set[str]()
     parts: list[Part] = []
     for place in range(count):
-        part = _wish(rng, account, kinds[min(place, len(kinds) - 1)], lines, by_number, topics)
+        part = _wish(case, kinds[min(place, len(kinds) - 1)], topics)
         if part is not None:
             parts.append(part)
             topics |= part.topics
     return rng.sample(parts, len(parts))
 
 
-def _wish(
-    rng: Random, account: Account, kind: Sequence[Wish], lines: tuple[Row, ...], by_number: bool, topics: set[str]
-) -> Part | None:  # fmt: skip
-    special = {"owing": ("pay", "waiver", "owed"), "resting": ("resume",)}.get(account.kind, ())
-    order = rng.sample(kind, len(kind))
-    if rng.random() < 0.7:
+def _wish(case: Case, kind: Sequence[Wish], topics: set[str]) -> Part | None:
+    special = {"owing": ("pay", "waiver", "owed"), "resting": ("resume",)}.get(case.account.kind, ())
+    order = case.rng.sample(kind, len(kind))
+    if case.rng.random() < 0.7:
         order.sort(key=lambda wish: wish.__name__ not in special)
     for wish in order:
-        part = wish(rng, account, lines, by_number)
+        try:
+            part = wish(case)
+        except Unfit:
+            continue
         # Nobody wants the same kind of thing twice.
-        if part is not None and not part.topics & topics and wish.__name__ not in topics:
+        if not part.topics & topics and wish.__name__ not in topics:
             return part.but(topics=part.topics | {wish.__name__})
     return None
 
@@ -186,13 +182,13 @@ def _row(name: str, account: Account, parts: Sequence[Part], persona: str, knows
     facts, unknown = _identity(account, knows_number)
     abroad = next((part.abroad for part in parts if part.abroad), "")
     if not abroad:
-        facts.append(fact("location", "{I} {am} at home, not abroad", "home"))
+        facts.append(fact("location", "<I> <am> at home, not abroad", "home"))
     facts += [row for part in parts for row in part.facts]
-    conduct = [second_person(text) for text in (*_rules(parts), *_CONDUCT)]
+    conduct = [spoken(text, False) for text in (*_rules(parts), *WORDS["conduct"])]
     told = {
         "domain": "telecom",
-        "reason_for_call": " ".join(second_person(wish) for part in parts for wish in part.wishes),
-        "known_info": " ".join([*_known(account, knows_number), *(second_person(t) for p in parts for t in p.known)]),
+        "reason_for_call": " ".join(spoken(wish, False) for part in parts for wish in part.wishes),
+        "known_info": " ".join([*_known(account, knows_number), *(spoken(t, False) for p in parts for t in p.known)]),
         "unknown_info": None if knows_number else "You know neither your phone numbers by heart nor your customer id.",
         "task_instructions": " ".join(conduct),
     }
@@ -216,15 +212,15 @@ def _rules(parts: Sequence[Part]) -> list[str]:
 def _identity(account: Account, knows_number: bool) -> tuple[list[Row], list[str]]:
     customer, born = account.customer, account.customer["date_of_birth"]
     facts = [
-        fact("name", f"{{my}} name is {customer['full_name']}", str(customer["full_name"])),
-        fact("date_of_birth", f"{{I}} {{was}} born on {born}", str(born)),
-        fact("zip", f"{{my}} zip code is {customer['address']['zip_code']}", str(customer["address"]["zip_code"])),
-        fact("email", f"{{my}} e-mail address is {customer['email']}", str(customer["email"])),
+        fact("name", f"<my> name is {customer['full_name']}", str(customer["full_name"])),
+        fact("date_of_birth", f"<I> <was> born on {born}", str(born)),
+        fact("zip", f"<my> zip code is {customer['address']['zip_code']}", str(customer["address"]["zip_code"])),
+        fact("email", f"<my> e-mail address is {customer['email']}", str(customer["email"])),
     ]
     if not knows_number:
         return facts, ["phone", "customer_id", "user_id"]
     number = str(customer["phone_number"])
-    return [*facts, fact("phone", f"{{my}} phone number is {number}", number)], ["customer_id", "user_id"]
+    return [*facts, fact("phone", f"<my> phone number is {number}", number)], ["customer_id", "user_id"]
 
 
 def _known(account: Account, knows_number: bool) -> Iterator[str]:
@@ -242,10 +238,10 @@ def _ticket(account: Account, parts: Sequence[Part], knows_number: bool) -> str:
     phone = account.device(account.lines[0])["model"]
     said = [text for part in parts for text in (*part.wishes, *part.known, *part.ticket)]
     if not any(part.abroad for part in parts):
-        said.append("{I} {am} at home")
+        said.append("<I> <am> at home")
     lines = [
         f"Customer: {customer['full_name']}, born on {customer['date_of_birth']}{number}. The phone is a {phone}.",
-        "The customer wrote: " + " ".join(dict.fromkeys(map(first_person, said))),
+        "The customer wrote: " + " ".join(dict.fromkeys(map(spoken, said))),
     ]
     if any(part.tells for part in parts):
         lines.append("The customer awaits an answer: write it as your last turn, with ###STOP### behind it.")

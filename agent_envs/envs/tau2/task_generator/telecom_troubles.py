@@ -6,6 +6,7 @@ from random import Random
 from typing import Any
 
 from agent_envs.envs.tau2.task_generator.telecom_parts import (
+    WORDS,
     Account,
     Part,
     Row,
@@ -20,7 +21,6 @@ from agent_envs.envs.tau2.task_generator.telecom_parts import (
     want,
 )
 
-PLACES = ("Norway", "Portugal", "Japan", "Mexico", "Italy", "Canada", "New Zealand", "Greece", "Chile", "Morocco")
 _SERVICE = ("airplane", "sim", "apn")
 _DATA = ("data", "roaming", "usage", "saver", "mode", "vpn")
 _PICTURES = ("mmsc", "sms", "storage", "calls", "old_mode")
@@ -31,32 +31,6 @@ _POOLS = {
     "pictures": (*_PICTURES, *_PICTURES, "data", "roaming", "usage"),
 }
 _APART = ({"mode", "old_mode"},)
-_COMPLAINTS = {
-    "service": (
-        "{my} phone has no service: no bars, and calls do not go through",
-        "{my} phone says that there is no service. {I} want to be reachable again",
-        "{I} cannot make calls any more, because {my} phone finds no network",
-        "{my} phone lost its signal, and it does not come back",
-        "nobody can ring {me} since this morning, and {my} phone just shows emergency calls. {I} want to phone again",
-        "{my} phone has gone silent: whoever dials {my} number gets a recorded voice. {I} want that to end",
-    ),
-    "data": (
-        "mobile data does not work as it should on {my} phone. {I} want a speed test to say excellent again",
-        "the internet on {my} phone is dead or terribly slow. {I} want excellent speed, nothing less",
-        "{I} cannot use the internet properly on {my} phone. It used to be excellent, and {I} want it like that again",
-        "pages do not load on {my} phone when {I} {am} away from Wi-Fi. {I} want the mobile data back at excellent speed",
-        "{my} phone takes ages for a simple map once {I} leave the house. {I} want it as quick as ever, that is excellent",
-        "without Wi-Fi, {my} phone shows nothing but a spinning wheel. {I} want everything to load at excellent speed again",
-    ),
-    "pictures": (
-        "{I} cannot send picture messages from {my} phone",
-        "{my} phone refuses to send photos in messages. {I} want to send them again",
-        "MMS messages do not leave {my} phone",
-        "whenever {I} attach a picture to a message, sending fails on {my} phone",
-        "{I} want to show {my} family what {I} see here, but the snapshots {I} text them never arrive",
-        "texting works on {my} phone, only not with a photo in it. {I} want that to work",
-    ),
-}
 _CHECKS = {
     "service": {"tool": "check_network_status", "passes": "Cellular Connection: connected"},
     "data": {"tool": "run_speed_test", "passes": "Excellent"},
@@ -69,11 +43,6 @@ _GOALS = {
         function("user", "assert_internet_speed", expected_speed=200, expected_desc="excellent"),
     ),
     "pictures": (function("user", "assert_can_send_mms", expected_status=True),),
-}
-_CONTENT = {
-    "service": "{I} consider it solved only when the network status of {my} phone says that it is connected",
-    "data": "{I} consider it solved only when a speed test says excellent; poor, fair and good are not enough",
-    "pictures": "{I} consider it solved only when {my} phone says that it can send MMS messages",
 }
 
 
@@ -151,21 +120,18 @@ def trouble(rng: Random, account: Account, kind: str, count: int) -> Part:
         count: how many faults there are beside the suspension.
     """
     names = _chosen(rng, kind, count)
-    suspended = account.kind == "overdue"
-    faults = [_DRAWN[name](rng, account) if name in _DRAWN else _FAULTS[name] for name in names if name != "usage"]
-    part = _complaint(rng, account, kind)
-    if suspended:
+    faults = [
+        (name, _DRAWN[name](rng, account) if name in _DRAWN else _FAULTS[name]) for name in names if name != "usage"
+    ]
+    part, restart = _complaint(rng, account, kind), account.kind == "overdue" or any(one.restart for _, one in faults)
+    if account.kind == "overdue":
         part = _with_bills(part, account)
-    mends, restart = list(part.actions), suspended
-    for name in (name for name in names if name in _SERVICE):
-        mends += _FAULTS[name].mends
-    start = list(part.start) + [row for fault in faults for row in fault.start]
-    restart = restart or any(fault.restart for fault in faults)
-    late = [row for name, fault in zip([n for n in names if n != "usage"], faults, strict=True)
-            if name not in _SERVICE for row in fault.mends]  # fmt: skip
-    resets = [row for row in late if row["name"] == "reset_apn_settings" and row not in mends]
-    mends += resets + [_mend("reboot_device")] * restart + [row for row in late if row["name"] != "reset_apn_settings"]
-    part = part.but(actions=tuple(mends), start=tuple(start))
+    early = [row for name, fault in faults if name in _SERVICE for row in fault.mends]
+    late = [row for name, fault in faults if name not in _SERVICE for row in fault.mends]
+    resets = [row for row in late if row["name"] == "reset_apn_settings" and row not in early]
+    mends = early + resets + [_mend("reboot_device")] * restart
+    mends += [row for row in late if row["name"] != "reset_apn_settings"]
+    part = part.but(actions=(*part.actions, *mends), start=tuple(row for _, fault in faults for row in fault.start))
     if "roaming" in names:
         part = _with_travel(rng, part)
     return _with_refuel(rng, part, account) if "usage" in names else part.but(
@@ -184,17 +150,20 @@ def _chosen(rng: Random, kind: str, count: int) -> list[str]:
 
 
 def _complaint(rng: Random, account: Account, kind: str) -> Part:
-    wish = rng.choice(_COMPLAINTS[kind])
+    wish = rng.choice(WORDS[kind])
     device = account.device(account.lines[0])["model"]
     return Part(
         wishes=(wish,),
         wants=(want(wish, check=_CHECKS[kind], facts=[fact("problem", wish)]),),
         facts=(
             fact("device", f"it is a {device}", device),
-            fact("line", f"it is the line of {{my}} phone, a {device}", device),
+            fact("line", f"it is the line of <my> phone, a {device}", device),
         ),
-        rules=(_CONTENT[kind], "If something does not help at once, {I} go on with what the agent proposes next"),
-        ticket=(_CONTENT[kind],),
+        rules=(
+            WORDS["content"][kind],
+            "If something does not help at once, <I> go on with what the agent proposes next",
+        ),
+        ticket=(WORDS["content"][kind],),
         holds=_GOALS[kind],
         topics=frozenset({"phone"}),
     )
@@ -205,8 +174,8 @@ def _with_bills(part: Part, account: Account) -> Part:
     bills, line = account.unpaid, account.lines[0]
     resume = action("assistant", "resume_line", **account.own(line))
     return part.but(
-        rules=(*part.rules, "If an unpaid bill is the reason, {I} {am} willing to pay all that is overdue"),
-        ticket=(*part.ticket, "{I} agree to pay every bill that is overdue"),
+        rules=(*part.rules, "If an unpaid bill is the reason, <I> <am> willing to pay all that is overdue"),
+        ticket=(*part.ticket, "<I> agree to pay every bill that is overdue"),
         actions=(*payments(account, bills), resume),
         holds=(*part.holds, *paid(bills), line_is(account, line, "Active")),
         topics=part.topics | {"bills"},
@@ -214,8 +183,8 @@ def _with_bills(part: Part, account: Account) -> Part:
 
 
 def _with_travel(rng: Random, part: Part) -> Part:
-    place = rng.choice(PLACES)
-    told = f"{{I}} {{am}} abroad, in {place}"
+    place = rng.choice(WORDS["places"])
+    told = f"<I> <am> abroad, in {place}"
     return part.but(abroad=place, known=(*part.known, told), facts=(*part.facts, fact("location", told, place)))
 
 
@@ -223,14 +192,14 @@ def _with_refuel(rng: Random, part: Part, account: Account) -> Part:
     """Return a problem in which the plan's data is used up as well."""
     line, amount = account.lines[0], rng.choice((0.5, 1.0, 1.5, 2.0))
     used = account.plan(line)["data_limit_gb"] + rng.choice((0.01, 0.13, 0.27, 0.41))
-    told = f"if {{my}} data is used up, {{I}} want {gigabytes(amount)} more"
+    told = f"if <my> data is used up, <I> want {gigabytes(amount)} more"
     refuel = action("assistant", "refuel_data", **account.own(line), gb_amount=amount)
     return part.but(
         start=(*part.start, function("assistant", "set_data_usage", **account.own(line), data_used_gb=round(used, 2))),
         actions=(*part.actions, refuel),
-        facts=(*part.facts, fact("amount", f"{{I}} want {gigabytes(amount)} more", f"{amount:g} GB")),
+        facts=(*part.facts, fact("amount", f"<I> want {gigabytes(amount)} more", f"{amount:g} GB")),
         known=(*part.known, told),
-        ticket=(*part.ticket, "{I} agree to the plan's price for a gigabyte"),
+        ticket=(*part.ticket, "<I> agree to the plan's price for a gigabyte"),
         holds=(*part.holds, bought(account, line, amount)),
         topics=part.topics | {"data"},
     )
@@ -243,10 +212,10 @@ def hopeless(rng: Random, account: Account, kind: str) -> Part:
     locked = () if ended else (_user("lock_sim_card", mode=rng.choice(("pin", "puk"))),)
     return part.but(
         start=locked,
-        rules=(*part.rules, "If the agent hands {me} over to a person, {I} accept that"),
+        rules=(*part.rules, "If the agent hands <me> over to a person, <I> accept that"),
         actions=(action("assistant", "transfer_to_human_agents", (), summary="The phone has no service."),),
         holds=(line_is(account, line, str(line["status"])), bought(account, line, 0.0)),
-        ticket=(*part.ticket, "If that cannot be done from afar, {I} will talk to your staff"),
+        ticket=(*part.ticket, "If that cannot be done from afar, <I> will talk to your staff"),
         compared=True,
         hopeless=True,
     )

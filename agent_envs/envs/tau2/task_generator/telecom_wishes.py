@@ -1,69 +1,55 @@
-"""Telecom customers make wishes about their accounts: roaming, lines, data and bills, plain or to be worked out.
+"""Telecom customers make wishes about their accounts (roaming, lines, data, bills), demand what is forbidden, or ask.
 
-Each function returns a `Part` about one of the lines that it is given, or None where the account has no case for it.
+Each function returns a `Part` about some of a case's lines, or raises `Unfit` where the account has nothing of the sort.
 """
 
 from collections.abc import Callable
-from random import Random
 
 from agent_envs.envs.tau2.task_generator.telecom_parts import (
-    SIGNS,
+    WORDS,
     Account,
+    Case,
     Lines,
     Part,
     Row,
+    accounts,
     action,
     active,
+    bought,
+    dollars,
     fact,
     function,
+    gigabytes,
+    line_facts,
     line_is,
-    named,
     paid,
     payments,
     single,
     want,
 )
-from agent_envs.envs.tau2.task_generator.telecom_refuelling import (
-    refuel,
-    refuel_by_price,
-    refuel_for_budget,
-    refuel_if_short,
-    refuel_up_to,
-)
-from agent_envs.envs.tau2.task_generator.telecom_troubles import PLACES
+from agent_envs.envs.tau2.task_generator.wishes import need
 
-Wish = Callable[[Random, Account, Lines, bool], Part | None]
-_FEE = "{I} agree to the 5 dollars a month that a suspended line costs"
+Wish = Callable[[Case], Part]
+MOST_GIGABYTES = 2.0
+_FEE = "<I> agree to the 5 dollars a month that a suspended line costs"
+_PRICE = "<I> agree to the plan's price for a gigabyte"
 
 
-def allow_roaming(rng: Random, account: Account, lines: Lines, by_number: bool) -> Part | None:
+# Roaming
+
+
+def allow_roaming(case: Case) -> Part:
     """Somebody will travel."""
-    if not active(lines):
-        return None
-    line, place = rng.choice(active(lines)), rng.choice(PLACES)
-    name = named(rng, account, line, by_number)
-    wishes = (
-        f"{{I}} {{am}} going to {place} next week. {{I}} want roaming to be allowed on {name}",
-        f"for a trip to {place}, {{I}} want {name} to be able to use networks abroad",
-        f"{{I}} want to use data in {place} soon, so roaming should be enabled for {name}",
-        f"{{I}} fly to {place} on Sunday, and {{I}} want {name} to get online there, too",
-    )
-    return _roaming(account, line, rng.choice(wishes), "enable_roaming", "disable_roaming")
+    line, place = case.rng.choice(case.working), case.rng.choice(WORDS["places"])
+    wish = case.say("allow_roaming", line=case.named(line), place=place)
+    return _roaming(case.account, line, wish, "enable_roaming", "disable_roaming")
 
 
-def forbid_roaming(rng: Random, account: Account, lines: Lines, by_number: bool) -> Part | None:
+def forbid_roaming(case: Case) -> Part:
     """Somebody fears costs abroad."""
-    if not active(lines):
-        return None
-    line = rng.choice(active(lines))
-    name = named(rng, account, line, by_number)
-    wishes = (
-        f"{{I}} want roaming to be turned off on the account for {name}",
-        f"nobody travels any more, so {{I}} want roaming disabled for {name}",
-        f"{{I}} never again want to pay for what {name} does on a foreign network: please shut that door",
-        f"{{I}} want to make sure that {name} cannot use networks abroad any longer: roaming should be forbidden on it",
-    )
-    return _roaming(account, line, rng.choice(wishes), "disable_roaming", "enable_roaming")
+    line = case.rng.choice(case.working)
+    wish = case.say("forbid_roaming", line=case.named(line))
+    return _roaming(case.account, line, wish, "disable_roaming", "enable_roaming")
 
 
 def _roaming(account: Account, line: Row, wish: str, wanted: str, before: str) -> Part:
@@ -73,44 +59,43 @@ def _roaming(account: Account, line: Row, wish: str, wanted: str, before: str) -
     return single(account, line, wish, call, "roaming").but(start=(start,), compared=True)
 
 
-def allow_everywhere(rng: Random, account: Account, lines: Lines, by_number: bool) -> Part | None:
+def allow_everywhere(case: Case) -> Part:
     """Roaming on all lines; some have it already."""
-    working = active(lines)
-    if len(working) < 2 or len(working) < len(account.lines):
-        return None
-    barred = rng.sample(working, rng.randrange(1, len(working) + 1))
+    working, account = case.working, case.account
+    need(len(working) >= max(2, len(account.lines)))
+    barred = case.rng.sample(working, case.rng.randrange(1, len(working) + 1))
     start = tuple(
         function("assistant", "disable_roaming" if line in barred else "enable_roaming", **account.own(line))
         for line in working
     )
-    wish = f"{{my}} family travels to {rng.choice(PLACES)}. {{I}} want roaming to be enabled on all of {{my}} lines"
+    place = case.rng.choice(WORDS["places"])
+    wish = f"<my> family travels to {place}. <I> want roaming to be enabled on all of <my> lines"
+    facts = [fact("line", "all of <my> lines")]
     return Part(
-        (wish,), (want(wish, facts=[fact("line", "all of {my} lines")], signs=SIGNS["enable_roaming"]),),
-        start=start, compared=True,
+        (wish,), (want(wish, facts=facts, signs=WORDS["signs"]["enable_roaming"]),), start=start, compared=True,
         actions=tuple(action("assistant", "enable_roaming", **account.own(line)) for line in working if line in barred),
         topics=frozenset(f"roaming {line['line_id']}" for line in working),
     )  # fmt: skip
 
 
-def suspend(rng: Random, account: Account, lines: Lines, by_number: bool) -> Part | None:
-    """A line is not needed for a while."""
-    others = active(tuple(line for line in lines if line in account.others))
-    return _suspended(rng, account, rng.choice(others), by_number) if others else None
+def allow_dearest(case: Case) -> Part:
+    """Roaming on one of two lines: that of the dearer plan."""
+    account, working = case.account, case.working[:2]
+    prices = [account.plan(line)["price_per_month"] for line in working]
+    need(len(set(prices)) == 2)
+    line = working[prices.index(max(prices))]
+    one, other = map(case.named, working)
+    wish = f"<I> want roaming to be allowed on one of two lines, {one} or {other}: the one whose plan costs more"
+    start = tuple(function("assistant", "disable_roaming", **account.own(row)) for row in working)
+    call = action("assistant", "enable_roaming", **account.own(line))
+    part = _either(wish, call, f"{one} or {other}, whichever has the dearer plan", tuple(working))
+    return part.but(start=start, compared=True)
 
 
-def _suspended(rng: Random, account: Account, line: Row, by_number: bool) -> Part:
-    why = rng.choice(("it is not needed for a while", "the device is lost", "nobody uses it at the moment"))
-    name = named(rng, account, line, by_number)
-    wish = rng.choice((
-        f"{{I}} want {name} to be suspended, because {why}",
-        f"{{I}} want to put {name} on hold, because {why}",
-        f"{{I}} want {name} to be taken out of service for the time being, because {why}",
-    ))  # fmt: skip
-    own = account.own(line)
-    call = action("assistant", "suspend_line", tuple(own), **own, reason=why)
-    part = single(account, line, wish, call, "status").but(rules=(_FEE,), ticket=(_FEE,))
-    wants = tuple({**row, "facts": [*row["facts"], fact("reason", why, why)]} for row in part.wants)
-    return part.but(wants=wants, holds=(line_is(account, line, "Suspended"),), topics=_everything((line,)))
+def _either(wish: str, call: Row, told: str, lines: Lines) -> Part:
+    """Return a wish that one call about one of two lines fulfils."""
+    wants = (want(wish, facts=[fact("line", told)], signs=WORDS["signs"][call["name"]]),)
+    return Part((wish,), wants, actions=(call,), topics=_everything(lines))
 
 
 def _everything(lines: Lines) -> frozenset[str]:
@@ -118,80 +103,216 @@ def _everything(lines: Lines) -> frozenset[str]:
     return frozenset(f"{topic} {line['line_id']}" for line in lines for topic in ("status", "data", "roaming"))
 
 
-def suspend_idler(rng: Random, account: Account, lines: Lines, by_number: bool) -> Part | None:
-    """Of two lines, the one that used less data is to be suspended."""
-    others = active(tuple(line for line in lines if line in account.others))
-    if len(others) < 2:
-        return None
-    one, other = (named(rng, account, line, by_number) for line in others[:2])
-    line = min(others[:2], key=lambda line: line["data_used_gb"])
-    wish = f"{{I}} want one of two lines to be suspended, {one} or {other}: whichever has used less data this month"
-    own = account.own(line)
-    call = action("assistant", "suspend_line", tuple(own), **own, reason="it is hardly used")
-    spared = next(row for row in others[:2] if row is not line)
-    facts = [fact("line", f"{one} or {other}, whichever used less data this month")]
-    return Part(
-        (wish,), (want(wish, facts=facts, signs=SIGNS[call["name"]]),),
-        rules=(_FEE,), ticket=(_FEE,), actions=(call,),
-        holds=(line_is(account, line, "Suspended"), line_is(account, spared, "Active")),
-        topics=_everything(tuple(others[:2])),
+# Lines
+
+
+def suspend(case: Case) -> Part:
+    """A line is not needed for a while."""
+    line, why = case.rng.choice(need(case.others)), case.say("why")
+    wish = case.say("suspend", line=case.named(line), why=why)
+    own = case.account.own(line)
+    call = action("assistant", "suspend_line", tuple(own), **own, reason=why)
+    part = single(case.account, line, wish, call, "status")
+    wants = tuple({**row, "facts": [*row["facts"], fact("reason", why, why)]} for row in part.wants)
+    return part.but(
+        rules=(_FEE,), ticket=(_FEE,), wants=wants, holds=(line_is(case.account, line, "Suspended"),),
+        topics=_everything((line,)),
     )  # fmt: skip
 
 
-def resume(rng: Random, account: Account, lines: Lines, by_number: bool) -> Part | None:
+def suspend_idler(case: Case) -> Part:
+    """Of two lines, the one that used less data is to be suspended."""
+    pair = case.others[:2]
+    need(len(pair) == 2)
+    one, other = map(case.named, pair)
+    line, spared = sorted(pair, key=lambda line: float(line["data_used_gb"]))
+    wish = f"<I> want one of two lines to be suspended, {one} or {other}: whichever has used less data this month"
+    own = case.account.own(line)
+    call = action("assistant", "suspend_line", tuple(own), **own, reason="it is hardly used")
+    part = _either(wish, call, f"{one} or {other}, whichever used less data this month", tuple(pair))
+    holds = (line_is(case.account, line, "Suspended"), line_is(case.account, spared, "Active"))
+    return part.but(rules=(_FEE,), ticket=(_FEE,), holds=holds)
+
+
+def resume(case: Case) -> Part:
     """A line that rests is needed again."""
-    resting = [line for line in lines if line["status"] == "Suspended" and account.kind == "resting"]
-    if not resting:
-        return None
-    name = named(rng, account, resting[0], by_number)
-    wish = rng.choice((
-        f"{{I}} had {name} suspended in January, and {{I}} want it to be active again",
-        f"{{I}} want to use {name} again, which {{I}} had put on hold at the end of January",
-        f"since the end of January, {name} has been resting at {{my}} wish. {{I}} want it to work from now on",
-    ))  # fmt: skip
-    call = action("assistant", "resume_line", **account.own(resting[0]))
-    return single(account, resting[0], wish, call, "status").but(holds=(line_is(account, resting[0], "Active"),))
+    need(case.account.kind == "resting")
+    line = need([line for line in case.lines if line["status"] == "Suspended"])[0]
+    wish = case.say("resume", line=case.named(line))
+    call = action("assistant", "resume_line", **case.account.own(line))
+    return single(case.account, line, wish, call, "status").but(holds=(line_is(case.account, line, "Active"),))
 
 
-def allow_dearest(rng: Random, account: Account, lines: Lines, by_number: bool) -> Part | None:
-    """Roaming on one of two lines: that of the dearer plan."""
-    working = active(lines)[:2]
-    prices = [account.plan(line)["price_per_month"] for line in working]
-    if len(set(prices)) < 2:
-        return None
-    line = working[prices.index(max(prices))]
-    one, other = (named(rng, account, row, by_number) for row in working)
-    wish = f"{{I}} want roaming to be allowed on one of two lines, {one} or {other}: the one whose plan costs more"
-    start = tuple(function("assistant", "disable_roaming", **account.own(row)) for row in working)
-    call = action("assistant", "enable_roaming", **account.own(line))
-    facts = [fact("line", f"{one} or {other}, whichever has the dearer plan")]
-    part = Part((wish,), (want(wish, facts=facts, signs=SIGNS[call["name"]]),))
-    return part.but(start=start, actions=(call,), compared=True, topics=_everything(tuple(working)))
+# Bills
 
 
-def pay(rng: Random, account: Account, lines: Lines, by_number: bool) -> Part | None:
+def pay(case: Case) -> Part:
     """Overdue bills, all of them or one."""
-    if account.kind != "owing":
-        return None
+    account = case.account
+    need(account.kind == "owing")
     due, more = account.unpaid, len(account.unpaid) > 1
-    wishes = [rng.choice((
-        "{I} want to pay whatever is overdue on {my} account", "{I} want to settle what {I} owe on overdue bills",
-        "{I} got a reminder, and {I} want to pay all that is late",
-    ))]  # fmt: skip
-    holds = paid(due)
-    if more and rng.random() < 0.5:
-        wishes = ["{I} want to pay the older one of {my} two overdue bills now, and the other one another day"]
-        rest = function(
-            "assistant", "assert_overdue_bill_exists", customer_id=account.id, overdue_bill_id=due[1]["bill_id"]
-        )  # fmt: skip
-        due, holds = due[:1], (*paid(due[:1]), rest)
+    wishes, holds = [case.say("pay")], paid(due)
+    if more and case.rng.random() < 0.5:
+        wishes = ["<I> want to pay the older one of <my> two overdue bills now, and the other one another day"]
+        left = {"customer_id": account.id, "overdue_bill_id": due[1]["bill_id"]}
+        due, holds = due[:1], (*paid(due[:1]), function("assistant", "assert_overdue_bill_exists", **left))
     elif more:
-        wishes = [f"{wishes[0]}, the oldest bill first", "{I} want to pay the rest of what is overdue, too"]
-    agreed = "{I} pay when a payment request for such a bill comes"
+        wishes = [f"{wishes[0]}, the oldest bill first", "<I> want to pay the rest of what is overdue, too"]
+    agreed = "<I> pay when a payment request for such a bill comes"
     return Part(
-        tuple(wishes), tuple(want(wish, signs=SIGNS["send_payment_request"]) for wish in wishes), rules=(agreed,),
+        tuple(wishes), tuple(want(wish, signs=WORDS["signs"]["send_payment_request"]) for wish in wishes), rules=(agreed,),
         ticket=(agreed,), actions=payments(account, due), holds=holds, topics=frozenset({"bills"}),
     )  # fmt: skip
+
+
+# Data
+
+
+def _refuelled(case: Case, line: Row, wish: str, amount: float, told: str = "") -> Part:
+    """Return a wish for data that ends with so many gigabytes."""
+    account = case.account
+    call = action("assistant", "refuel_data", **account.own(line), gb_amount=amount)
+    told = told or f"<I> want {gigabytes(amount)}"
+    facts = [*line_facts(account, line, wish), fact("amount", told, f"{amount:g} GB")]
+    return single(account, line, wish, call, "data").but(
+        wants=(want(wish, facts=facts, signs=WORDS["signs"][call["name"]]),), holds=(bought(account, line, amount),),
+        rules=(_PRICE,), ticket=(_PRICE,),
+    )  # fmt: skip
+
+
+def _refuelled_by(case: Case, line: Row, amount: float, told: str) -> Part:
+    """Return a wish for data of which a condition tells how much it is."""
+    return _refuelled(case, line, f"<I> want more data for {case.named(line)}: {told}", amount, told)
+
+
+def refuel(case: Case) -> Part:
+    """More data, so and so much."""
+    line, amount = case.rng.choice(case.working), case.rng.choice((0.5, 1.0, 1.5, 2.0))
+    wish = case.say("refuel", line=case.named(line), amount=gigabytes(amount))
+    return _refuelled(case, line, wish, amount)
+
+
+def refuel_for_budget(case: Case) -> Part:
+    """As much data as so much money buys."""
+    line, halves = case.rng.choice(case.working), case.rng.choice((1, 2, 3, 4, 6))
+    price = case.account.plan(line)["data_refueling_price_per_gb"]
+    budget = halves * price / 2 + case.rng.choice((0.1, 0.15, 0.2))
+    told = f"in steps of half a gigabyte, as much as <I> can get for at most {dollars(budget)}, and no more than is allowed"
+    return _refuelled_by(case, line, min(halves / 2, MOST_GIGABYTES), told)
+
+
+def refuel_by_price(case: Case) -> Part:
+    """More data if it is cheap, less if it is not."""
+    line, cheap = case.rng.choice(case.working), case.rng.random() < 0.4
+    price = case.account.plan(line)["data_refueling_price_per_gb"]
+    bound = price + 0.25 if cheap else price - 0.25
+    told = f"2 gigabytes if one costs {dollars(bound)} or less, otherwise only 1 gigabyte"
+    return _refuelled_by(case, line, 2.0 if cheap else 1.0, told)
+
+
+def refuel_up_to(case: Case) -> Part:
+    """So much data that enough is left."""
+    line, halves = case.rng.choice(case.working), case.rng.choice((1, 2, 3, 4))
+    left = case.account.plan(line)["data_limit_gb"] - line["data_used_gb"]
+    enough = round(left + halves / 2 - case.rng.choice((0.05, 0.1, 0.2)), 1)
+    told = (
+        f"in steps of half a gigabyte, just enough that at least {gigabytes(enough)} are left for the rest of the month"
+    )
+    part = _refuelled_by(case, line, halves / 2, told)
+    need(left + halves / 2 - 0.5 < enough <= left + halves / 2)
+    return part
+
+
+def refuel_if_short(case: Case) -> Part:
+    """More data if little is left."""
+    line, amount = case.rng.choice(case.working), case.rng.choice((1.0, 1.5, 2.0))
+    left, short = case.account.plan(line)["data_limit_gb"] - line["data_used_gb"], case.rng.random() < 0.6
+    bound = max(0.5, round(left * 2) / 2) + (0.5 if short else -0.5)
+    need(short or 0.5 <= bound < left)
+    told = f"{gigabytes(amount)} if less than {gigabytes(bound)} are left this month, and nothing otherwise"
+    part = _refuelled_by(case, line, amount, told)
+    return part if short else part.but(actions=(), holds=(bought(case.account, line, 0.0),))
+
+
+# What the policy forbids
+
+
+def _instead(refused: str, part: Part, insists: int) -> Part:
+    """Return a part whose wish is made only once another was refused."""
+    first, *rest = part.wants
+    said = first["say"] if first["say"].startswith("I ") else first["say"][:1].lower() + first["say"][1:]
+    alternative = {**first, "say": f"Then {said}", "only_if_refused": True}
+    return part.but(
+        wishes=(refused, f"if that is refused, {part.wishes[0]}", *part.wishes[1:]),
+        wants=(want(refused, insists=insists), alternative, *rest),
+        rules=(*part.rules, "<I> ask for it again before <I> give in" if insists else "<I> accept a refusal"),
+    )
+
+
+def too_much_data(case: Case) -> Part:
+    """More data than may be sold."""
+    line, amount = case.rng.choice(case.working), case.rng.choice((3, 4, 5, 10))
+    name = case.named(line)
+    alternative = _refuelled(case, line, f"<I> want 2 gigabytes for {name}", 2.0)
+    return _instead(case.say("too_much_data", line=name, amount=amount), alternative, case.rng.choice((0, 1, 2)))
+
+
+def other_plan(case: Case) -> Part:
+    """A change of plan."""
+    alternative = refuel(case)
+    return _instead(case.say("other_plan"), alternative, case.rng.choice((0, 1)))
+
+
+def waiver(case: Case) -> Part:
+    """A bill that somebody would rather not pay."""
+    alternative = pay(case)
+    return _instead(case.say("waiver"), alternative, case.rng.choice((1, 2)))
+
+
+def others_line(case: Case) -> Part:
+    """The line of somebody else."""
+    alternative = suspend(case) if case.others else forbid_roaming(case)
+    account = case.account
+    everybody = [one for of_kind in accounts(account.split, account.world).values() for one in of_kind]
+    stranger = case.rng.choice([one for one in everybody if one.id != account.id and active(one.lines)])
+    line = active(stranger.lines)[0]
+    ask = f"<I> want {case.say('whose')} line {line['phone_number']} to be suspended"
+    part = _instead(ask, alternative, case.rng.choice((0, 1)))
+    return part.but(holds=(*part.holds, line_is(stranger, line, "Active")))
+
+
+# Questions
+
+
+def _question(ask: str, answer: float, *signs: str) -> Part:
+    """Return a question; Unfit is raised where its answer could be written in two ways, or be guessed."""
+    told = f"{answer:.2f}"
+    need(not told.endswith("0"))
+    wants = (want(ask, question=True, signs=list(signs)),)
+    return Part((ask,), wants, tells=(told,), topics=frozenset({"question"}))
+
+
+def data_left(case: Case) -> Part:
+    """How much data is left."""
+    line = case.rng.choice(case.working)
+    ask = f"<I> want to know how many gigabytes are left this month on {case.named(line)}"
+    left = case.account.plan(line)["data_limit_gb"] - line["data_used_gb"]
+    part = _question(ask, left, "left", "remain", "gigabyte", " gb")
+    return part.but(topics=part.topics | {f"data {line['line_id']}"})
+
+
+def owed(case: Case) -> Part:
+    """How much is overdue in all."""
+    total = sum(bill["total_due"] for bill in case.account.unpaid)
+    ask = "<I> want to know how much is overdue on <my> account, all bills together"
+    return _question(ask, need(total), "overdue", "owe", "total")
+
+
+def price(case: Case) -> Part:
+    """What a line costs a month."""
+    line = case.rng.choice(case.lines)
+    ask = f"<I> want to know what the plan of {case.named(line)} costs a month"
+    return _question(ask, case.account.plan(line)["price_per_month"], "cost", "month", "price")
 
 
 PLAIN: tuple[Wish, ...] = (allow_roaming, forbid_roaming, suspend, refuel, pay, resume)
@@ -199,3 +320,5 @@ REASONED: tuple[Wish, ...] = (
     allow_everywhere, allow_dearest, suspend_idler, refuel_for_budget, refuel_by_price, refuel_up_to, refuel_if_short,
 )  # fmt: skip
 COMPUTED: tuple[Wish, ...] = (*REASONED, pay, resume)
+FORBIDDEN: tuple[Wish, ...] = (too_much_data, other_plan, waiver, others_line)
+QUESTIONS: tuple[Wish, ...] = (data_left, owed, price)

@@ -7,6 +7,7 @@ Modules, in reading order:
     understanding, asked_topics, sentences, agent_words: what an agent's message asks or reports, by patterns over sentences.
     scenario, prose: the script made of a published task's prose.
     device, device_words, device_terms: requests about the phone, the calls that carry them out, and the words for them.
+    customer: the rules by which the heuristic plays the user, from no more than the prompt.
     chat: a chat model as the user or the agent; guidelines.md and guidelines_tools.md are its prompts.
     faults, claims, device_claims, endings: user faults: invented values, unasked actions, stops that come too early.
     report: the command that counts failures with a user fault in result files of tau2-bench.

@@ -25,6 +25,7 @@ from agent_envs.base.protocol import Call, Malformed
 from agent_envs.envs.tau2.actions import read_action
 from agent_envs.envs.tau2.agent_view import SideView, signature
 from agent_envs.envs.tau2.dialogue import Dialogue, Line
+from agent_envs.envs.tau2.official import user_guidelines
 from agent_envs.envs.tau2.scene import Scene
 from agent_envs.envs.tau2.task_schema import Tau2Task
 from agent_envs.envs.tau2.toolkit import Side
@@ -60,6 +61,7 @@ class ChatPartner:
         model: str | ChatModel,
         persona: str | Mapping[str, Any] = "task",
         *,
+        guidelines: str = "own",
         temperature: float | None = None,
         max_tokens: int = MAX_TOKENS,
         wait: Callable[[float], None] = time.sleep,
@@ -70,6 +72,7 @@ class ChatPartner:
             model: a chat model, or its name (`openai:MODEL@URL`, ...).
             persona: a customer's manners: "task" leaves them to the task, a name of `MANNERS`, or words that describe
                 them; knobs of a scripted user are none.
+            guidelines: of a customer: "own", or "official" for those of the original, read from its data.
             temperature: None leaves it to the service, as newer models demand.
             max_tokens: of a message.
             wait: how to sleep between attempts.
@@ -83,7 +86,7 @@ class ChatPartner:
             raise UsageError(f"persona={persona!r}; the personas are {known}, or a sentence that describes one")
         self.service = self._model.name
         self.name = self.service if persona == "task" else f"{self.service}/{persona}"
-        self._persona = persona
+        self._persona, self._guidelines = persona, guidelines
         self._sampling = ChatRequest((), temperature=temperature, max_tokens=max_tokens)
         self._wait = wait
         self._port: tuple[Recording | None, ChatPort] | None = None
@@ -146,7 +149,7 @@ class ChatPartner:
     def _messages(self, scene: Scene) -> list[dict[str, Any]]:
         rules = scene.rules
         face = SideView(rules, scene.side, rules.max_agent_turns or rules.max_steps)
-        own = _guidelines(scene, self._persona) if scene.side == "user" else ""
+        own = _guidelines(scene, self._persona, self._guidelines) if scene.side == "user" else ""
         return [message.as_dict() for message in face.conversation(scene.public, scene.dialogue, own)]
 
     def __deepcopy__(self, memo: dict[int, Any]) -> "ChatPartner":
@@ -170,11 +173,13 @@ def scenario_of(task: Tau2Task, persona: str) -> str:
     return f"Persona:\n{indent(MANNERS.get(persona, persona), chr(9))}\nInstructions:\n{indent(told, chr(9))}"
 
 
-def _guidelines(scene: Scene, persona: str) -> str:
-    tools = scene.rules.tools_of("user")
+def _guidelines(scene: Scene, persona: str, whose: str) -> str:
+    tools, scenario = scene.rules.tools_of("user"), scenario_of(scene.public, persona)
+    if whose == "official":
+        return user_guidelines(scenario, bool(tools))
     signatures = "\n".join(f"  - {signature(tool)}: {_first_line(tool['function']['description'])}" for tool in tools)
     told = _TEMPLATES["guidelines_tools"].substitute(signatures=signatures) if tools else _NO_TOOLS
-    return _TEMPLATES["guidelines"].substitute(tools=told, scenario=scenario_of(scene.public, persona))
+    return _TEMPLATES["guidelines"].substitute(tools=told, scenario=scenario)
 
 
 def _first_line(text: str) -> str:

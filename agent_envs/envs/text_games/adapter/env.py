@@ -6,7 +6,6 @@ In process an episode is a live copy of the environment; as bytes it is the seed
 from collections import deque
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from operator import index
-from random import Random
 from typing import Any
 
 from gymnasium.spaces import Discrete
@@ -14,7 +13,7 @@ from gymnasium.spaces import Discrete
 from agent_envs.base.arguments import display_value, whole_number
 from agent_envs.base.errors import Unsolvable, UsageError
 from agent_envs.base.serialization import digest, plain_value
-from agent_envs.core.env import Episode, TurnEnv, register_companions
+from agent_envs.core.env import Episode, TurnEnv
 from agent_envs.envs.text_games.adapter.game import AdaptedGame, Seeds
 from agent_envs.envs.text_games.adapter.replay_copies import Replayed
 from agent_envs.envs.text_games.adapter.third_party import (
@@ -26,16 +25,13 @@ from agent_envs.envs.text_games.adapter.third_party import (
     Describe,
     Live,
     Progress,
-    Seen,
     Success,
     ThirdParty,
     maker,
     sharing,
     won,
 )
-from agent_envs.envs.text_games.game import Action, TextGame
-
-__all__ = ["Action", "TextAdapter", "look_ahead", "random_action", "sharing", "won"]
+from agent_envs.envs.text_games.game import Action, Moved, TextGame, core_in_play
 
 SEEDS: dict[str, Sequence[int]] = {
     "train": range(100_000), "dev": range(100_000, 100_500), "test": range(100_500, 101_000)
@@ -109,25 +105,17 @@ class TextAdapter(TextGame):
         extra = dict(env_arguments or {})
         make, probe, name = maker(gym_env, extra)
         most = _most_turns(name, probe, max_turns)
-        told, values = _named(name, actions, probe)
+        named, values = _named(name, actions, probe)
         party = ThirdParty(name, make, values, describe, success, progress, native, most, copy_env)
         copy = None if copy_env is None else party.copied
-        lines = Replayed[Live, Seen](name=name, start=party.start, act=party.act, copy=copy, mark=Live.mark, every=64)
+        lines = Replayed[Live, Moved](name=name, start=party.start, act=party.act, copy=copy, mark=Live.mark, every=64)
         if reward == "native" and native is None:
             raise UsageError(f'{name}: reward="native" needs native=(low, high), the bounds of a step\'s reward')
-        text, first = _prompt(name, prompt, goal), _default(name, default, told)
-        self.game = AdaptedGame(party, lines, told, first, text, goal, picture, drawing, native or (0.0, 1.0))
-        source = Seeds(name, _seeds(name, seeds or SEEDS), self.game.goal_of, _rests_on(name, extra, told, text, goal))
-        self.play_game(
-            self.game,
-            source,
-            max_turns=most,
-            most_turns=most,
-            reward=reward,
-            on_invalid=on_invalid,
-            prompt_role=prompt_role,
-        )
-        for number, action in enumerate(told):
+        text, first = _prompt(name, prompt, goal), _default(name, default, named)
+        self.game = AdaptedGame(party, lines, named, first, text, goal, picture, drawing, native or (0.0, 1.0))
+        source = Seeds(name, _seeds(name, seeds or SEEDS), self.game.goal_of, _rests_on(name, extra, named, text, goal))
+        self.play_game(self.game, source, max_turns=most, reward=reward, on_invalid=on_invalid, prompt_role=prompt_role)
+        for number, action in enumerate(named):
             if self.action_of(self.say(number))[0] != number:
                 raise UsageError(
                     f"{name}: the action {display_value(action.name)} reads like another, or like none; rename it"
@@ -137,13 +125,6 @@ class TextAdapter(TextGame):
 
     def _picture(self, episode: Episode) -> str:
         return super()._picture(episode) if self.game.pictured else TurnEnv._picture(self, episode)
-
-
-def random_action(env: AnyEnv, rng: Random) -> str:
-    """Return the turn of a random action."""
-    core = env.unwrapped
-    assert isinstance(core, TextAdapter)
-    return core.say(rng.choice(core.game.legal(core.episode.state)))
 
 
 def look_ahead(same: Callable[[AnyEnv], Hashable] | None = None, most: int = MOST_COPIES) -> Callable[[AnyEnv], str]:
@@ -156,11 +137,9 @@ def look_ahead(same: Callable[[AnyEnv], Hashable] | None = None, most: int = MOS
     """
 
     def solver(env: AnyEnv) -> str:
-        core = env.unwrapped
-        assert isinstance(core, TextAdapter)
-        game, state = core.game, core.episode.state
-        if core.episode.over:
-            raise Unsolvable(f"{core.env_id}: the episode is over")
+        core = core_in_play(env)
+        game: Any = core.game
+        state = core.episode.state
         with game.lines.at(state.seed, state.actions, state.mark) as live:
             live.plan = live.plan or _way(game, live, same, most)
             return core.say(
@@ -182,12 +161,12 @@ def _way(game: AdaptedGame, live: Live, same: Callable[[AnyEnv], Hashable] | Non
         moment, way = open_ends.popleft()
         for number in range(len(game.actions)):
             twin, longer = _copied(party, moment), way + chr(FIRST + number)
-            seen, most = party.act(twin, longer[-1]), most - 1
-            if seen.success:
+            moved, most = party.act(twin, longer[-1]), most - 1
+            if moved.success:
                 return longer
             if most <= 0:
                 raise Unsolvable(f"{party.name}: the copies that a search may make led to no success")
-            if not seen.over and known(twin) not in met:
+            if not party.over(twin) and known(twin) not in met:
                 met.add(known(twin))
                 open_ends.append((twin, longer))
     raise Unsolvable(f"{party.name}: success cannot be reached any more")
@@ -234,16 +213,16 @@ def _named(
         raise UsageError(f"{name}: {len(actions)} names for {space.n} actions; {fix}")
     else:
         values = tuple(int(space.start) + number for number in range(len(actions)))
-    told = []
+    named = []
     for item in actions:
         if not isinstance(item, str | Action):
             raise UsageError(
-                f"{name}: {display_value(item)} names no action; give texts or agent_envs.envs.text_games.game.Action"
+                f"{name}: {display_value(item)} names no action; give texts or agent_envs.envs.text_games.adapter.Action"
             )
         action = Action(item, "") if isinstance(item, str) else item
         plain = " ".join(action.name.lower().replace("_", " ").split())
-        told.append(Action(action.name, action.doc, (plain, *action.aliases)))
-    return tuple(told), values
+        named.append(Action(action.name, action.doc, (plain, *action.aliases)))
+    return tuple(named), values
 
 
 def _default(name: str, default: str, actions: tuple[Action, ...]) -> int:
@@ -273,10 +252,7 @@ def _seeds(name: str, seeds: Mapping[str, Sequence[int]]) -> Mapping[str, Sequen
     return dict(seeds)
 
 
-def _rests_on(name: str, arguments: Mapping[str, Any], told: tuple[Action, ...], prompt: str, goal: Any) -> str:
+def _rests_on(name: str, arguments: Mapping[str, Any], named: tuple[Action, ...], prompt: str, goal: Any) -> str:
     """Return the digest of what a subclass says in its code, so that snapshots and records know another by it."""
-    actions = [[action.name, action.doc, list(action.aliases)] for action in told]
+    actions = [[action.name, action.doc, list(action.aliases)] for action in named]
     return digest([name, plain_value(dict(arguments)), actions, prompt, plain_value(goal)])
-
-
-register_companions(TextAdapter, sampler=random_action)

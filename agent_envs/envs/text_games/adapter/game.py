@@ -1,15 +1,15 @@
 """`AdaptedGame` gives the rules of a third party's environment as a `Game`, and `Seeds` gives its seeds as tasks."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from agent_envs.base.errors import UsageError
 from agent_envs.base.serialization import state_type
 from agent_envs.core.env import Task
 from agent_envs.datasets.seeded import SeededSource
 from agent_envs.envs.text_games.adapter.replay_copies import Replayed
-from agent_envs.envs.text_games.adapter.third_party import FIRST, MOST_SEED, AnyEnv, Describe, Live, Seen, ThirdParty
-from agent_envs.envs.text_games.game import Action, Moved
+from agent_envs.envs.text_games.adapter.third_party import FIRST, MOST_SEED, AnyEnv, Describe, Live, ThirdParty
+from agent_envs.envs.text_games.game import Action, Game, Moved
 from agent_envs.envs.text_games.muted_stdout import muted_stdout
 
 
@@ -24,11 +24,11 @@ class AdaptedState:
 
 
 @dataclass(eq=False)
-class AdaptedGame:
+class AdaptedGame(Game):
     """The rules: what `Game` asks for is asked of a live copy. `native` bounds the environment's own reward in a step."""
 
     party: ThirdParty
-    lines: Replayed[Live, Seen]
+    lines: Replayed[Live, Moved]
     actions: tuple[Action, ...]
     default: int
     prompt: str
@@ -41,6 +41,7 @@ class AdaptedGame:
     def __post_init__(self) -> None:
         """Bound the sum of rewards over an episode, which has one step at least."""
         low, high = self.native
+        self.most_turns = self.party.most
         self.native_episode = (min(low, low * self.party.most), max(high, high * self.party.most))
 
     def begin(self, task: Task, limit: int) -> AdaptedState:
@@ -71,18 +72,13 @@ class AdaptedGame:
     def move(self, state: AdaptedState, action: int) -> Moved:
         """Step the live copy."""
         code = chr(FIRST + action)
-        seen = self.lines.step(state.seed, state.actions, code, state.mark)
-        after = AdaptedState(state.seed, state.actions + code, seen.mark)
-        return Moved(after, seen.reward, seen.progress, seen.terminated, seen.success, seen.truncated)
+        moved = self.lines.step(state.seed, state.actions, code, state.mark)
+        return replace(moved, state=AdaptedState(state.seed, state.actions + code, moved.state))
 
     def describe(self, state: AdaptedState) -> str:
         """Return what was seen."""
         with self.lines.at(state.seed, state.actions, state.mark) as live:
             return live.text
-
-    def legal(self, state: AdaptedState) -> Sequence[int]:
-        """Return all actions."""
-        return range(len(self.actions))
 
     def picture(self, state: AdaptedState) -> str:
         """Return the caller's picture, "" without one."""

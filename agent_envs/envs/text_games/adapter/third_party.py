@@ -7,13 +7,14 @@ a fault, and what does not fit is an error that names it and what to do.
 import math
 from collections.abc import Callable
 from copy import deepcopy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import gymnasium as gym
 
 from agent_envs.base.errors import AgentEnvsError, EnvFault, UsageError
 from agent_envs.base.serialization import digest
+from agent_envs.envs.text_games.game import Moved
 from agent_envs.envs.text_games.muted_stdout import muted_stdout
 
 AnyEnv = gym.Env[Any, Any]
@@ -43,19 +44,6 @@ class Live:
     def mark(self) -> str:
         """Return what tells this moment from others that the same actions should not have led to."""
         return digest([self.text, self.reward, self.terminated, self.truncated])[:8]
-
-
-@dataclass(frozen=True, slots=True)
-class Seen:
-    """What came of an action."""
-
-    mark: str
-    reward: float
-    terminated: bool
-    truncated: bool
-    over: bool
-    success: bool
-    progress: float
 
 
 def won(env: AnyEnv, reward: float, terminated: bool, info: dict[str, Any]) -> bool:
@@ -160,23 +148,22 @@ class ThirdParty:
     def start(self, seed: int) -> Live:
         """Return a new environment after `reset(seed=seed)`."""
         env = self.make()
-        found = self._asked("reset", env.reset, seed=seed)
-        if not isinstance(found, tuple) or len(found) != 2 or not isinstance(found[1], dict | None):
-            raise self._wrong("reset() did not return (observation, info)", "update it to Gymnasium's API, or wrap it")
-        observation, info = found[0], found[1] or {}
+        observation, info = self._asked("reset", ("observation", "info"), env.reset, seed=seed)
         return Live(env, observation, info, self._described(env, observation, info))
 
-    def act(self, live: Live, code: str) -> Seen:
-        """Step an environment by the character of an action."""
-        found = self._asked("step", live.env.step, self.values[ord(code) - FIRST])
-        if not isinstance(found, tuple) or len(found) != 5 or not isinstance(found[4], dict | None):
-            what = "step() did not return (observation, reward, terminated, truncated, info)"
-            raise self._wrong(what, "update it to Gymnasium's API, or wrap it")
-        live.turns, live.observation, live.info = live.turns + 1, found[0], found[4] or {}
-        live.reward, live.terminated, live.truncated = self._reward(found[1]), bool(found[2]), bool(found[3])
+    def act(self, live: Live, code: str) -> Moved:
+        """Step an environment by the character of an action; the state of what comes of it is a mark."""
+        names = ("observation", "reward", "terminated", "truncated", "info")
+        answer = self._asked("step", names, live.env.step, self.values[ord(code) - FIRST])
+        live.turns, live.observation, live.info = live.turns + 1, answer[0], answer[4]
+        live.reward, live.terminated, live.truncated = self._reward(answer[1]), bool(answer[2]), bool(answer[3])
         live.text = self._described(live.env, live.observation, live.info)
         live.plan = live.plan[1:] if live.plan.startswith(code) else ""
         return self._seen(live)
+
+    def over(self, live: Live) -> bool:
+        """Return whether an episode has come to its end."""
+        return live.terminated or live.truncated or live.turns >= self.most
 
     def copied(self, live: Live) -> Live:
         """Return an independent copy, or raise whatever stands against it."""
@@ -185,16 +172,14 @@ class ThirdParty:
         env = self.copy(live.env)
         if env is live.env or env.unwrapped is live.env.unwrapped:
             raise TypeError(f"the copy of {self.name} is not another")
-        last = (live.text, live.turns, live.reward, live.terminated, live.truncated, live.plan)
-        return Live(env, deepcopy(live.observation), deepcopy(live.info), *last)
+        return replace(live, env=env, observation=deepcopy(live.observation), info=deepcopy(live.info))
 
-    def _seen(self, live: Live) -> Seen:
-        over = live.terminated or live.truncated or live.turns >= self.most
-        success = over and bool(self.success(live.env, live.reward, live.terminated, live.info))
+    def _seen(self, live: Live) -> Moved:
+        success = self.over(live) and bool(self.success(live.env, live.reward, live.terminated, live.info))
         progress = float(success) if self.progress is None else float(self.progress(live.env, live.info))
         if not 0 <= progress <= 1:
             raise self._wrong(f"progress(...) gave {progress}", "it lies between 0 and 1")
-        return Seen(live.mark(), live.reward, live.terminated, live.truncated, over, success, progress)
+        return Moved(live.mark(), live.reward, progress, live.terminated, success, live.truncated)
 
     def _reward(self, value: Any) -> float:
         try:
@@ -215,14 +200,21 @@ class ThirdParty:
             raise self._wrong(f"describe(...) returned a {type(text).__name__}", "it returns the text that is shown")
         return text if text.isascii() else text.encode("utf-8", "replace").decode("utf-8")
 
-    def _asked(self, what: str, call: Callable[..., Any], *values: Any, **named: Any) -> Any:
+    def _asked(
+        self, what: str, names: tuple[str, ...], call: Callable[..., Any], *values: Any, **named: Any
+    ) -> tuple[Any, ...]:
+        """Return the answer of a method, which is a tuple of what the names say; the last, info, may have been None."""
         try:
             with muted_stdout():
-                return call(*values, **named)
+                answer = call(*values, **named)
         except AgentEnvsError:
             raise
         except Exception as error:
             raise EnvFault(f"{self.name}: {what}() raised {type(error).__name__}: {error}", retryable=False) from error
+        if not isinstance(answer, tuple) or len(answer) != len(names) or not isinstance(answer[-1], dict | None):
+            fix = "update it to Gymnasium's API, or wrap it"
+            raise self._wrong(f"{what}() did not return ({', '.join(names)})", fix)
+        return (*answer[:-1], answer[-1] or {})
 
     def _wrong(self, what: str, fix: str) -> UsageError:
         return UsageError(f"{self.name}: {what}; {fix}")

@@ -1,6 +1,6 @@
 """The BabaIsAI environment is a puzzle game whose rules lie on the map as text."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib.resources import files
@@ -12,7 +12,7 @@ from agent_envs.core.trajectory import Task
 from agent_envs.envs.text_games.baba_is_ai import picture as baba_picture
 from agent_envs.envs.text_games.baba_is_ai.levels import GOAL, KINDS, MIXED, BabaSource, BabaTask
 from agent_envs.envs.text_games.baba_is_ai.rules import EMPTY, IDLE, NOUNS, WORDS, BabaWorld, moved, outcome, rules_in
-from agent_envs.envs.text_games.game import Action, Moved, TextGame
+from agent_envs.envs.text_games.game import Action, Game, Moved, TextGame, in_steps, paged
 
 MOST_TURNS = 100  # of baba-is-ai
 ACTIONS: tuple[Action, ...] = (
@@ -41,12 +41,13 @@ class BabaPlay:
 _source = lru_cache(maxsize=64)(BabaSource)  # environments of one process share their tasks
 
 
-class BabaGame:
+class BabaGame(Game):
     """The rules of `baba_is_ai.rules` as a game of turns."""
 
     actions = ACTIONS
     default = IDLE
     prompt = files(__package__).joinpath("prompt.md").read_text(encoding="utf-8")
+    most_turns = MOST_TURNS
     native = (-1.0, 1.0)
     native_episode = (-1.0, 1.0)
 
@@ -55,10 +56,6 @@ class BabaGame:
         if not isinstance(task.data, BabaTask):
             raise UsageError(f"BabaIsAI: task {display_value(task.id)} holds no BabaTask; take tasks of BabaSource")
         return BabaPlay(task.data.world, 0, limit or MOST_TURNS)
-
-    def limit(self, state: BabaPlay) -> int:
-        """Return how many turns the episode may have."""
-        return state.limit
 
     def goal(self, state: BabaPlay) -> str:
         """Return the same for all tasks: what is YOU and what is WIN stands on the map."""
@@ -82,10 +79,6 @@ class BabaGame:
         """Return the map in words."""
         return describe(state.world)
 
-    def legal(self, state: BabaPlay) -> Sequence[int]:
-        """Return all actions: none is ever refused, some change nothing."""
-        return range(len(ACTIONS))
-
     def picture(self, state: BabaPlay) -> str:
         """Return the map as an SVG."""
         return baba_picture.picture(state.world)
@@ -100,68 +93,9 @@ def labels_of(task: Task) -> Mapping[str, str]:
     return {"kind": task.data.kind}
 
 
+@paged
 class BabaIsAI(TextGame):
-    """Win a puzzle whose rules lie on the map as text that can be pushed about.
-
-    Description:
-        A world of rules after the game Baba Is You, in the form of the benchmark Baba Is AI (arXiv 2407.13729), as BALROG
-        (arXiv 2411.13543) scores agents on it and Verlog trains on it. The benchmark's package cannot be installed beside
-        Gymnasium, so this is a small world of our own with the same task families. It asks for reading the rules, telling
-        what matters from distractions, and changing the rules: breaking `wall is stop`, making `key is win`, becoming
-        something else. What differs: objects have no colors; `A is B` of two nouns does nothing (there it turns A into B);
-        a win and a loss are judged after the rules are read anew, there before, so that a WIN made under your feet counts.
-
-    Task sources:
-        Generated from seeds; train, dev and test share no map. `kind` is one of the forty tasks of BALROG by its name (its
-        `env/` left out), or `mixed` (default), all of them by turns. A name is made of parts: `two_room` has a wall of things
-        between two rooms; `goto_win` has the win rule in force, in `make_win` its noun lies apart; `break_stop` needs the
-        wall's rule broken, `maybe_break_stop` perhaps; `make_you` needs something else made YOU; `make_wall_win` has no other
-        way than the wall. `distr_obj` adds a second thing, `distr_rule` a loose noun (the second thing's, where there is
-        one), `irrelevant_rule` a loose noun of nothing there, `distr_win_rule` a win rule of nothing there. Sizes (6 x 6,
-        11 x 7) are the benchmark's; places of the rules vary, and half of the maps have rows and columns exchanged. Each map
-        is proved solvable by search, in 3 to 60 steps, and what is meant to be out of reach is proved so. Draws whose proof
-        would look at more than 1,000 maps are left out: the hardest are not here.
-
-    Action:
-        Text; what follows the last `ACTION:` names one of `idle`, `up`, `right`, `down`, `left`. Case, punctuation around the
-        name and underscores do not count; `move up`, `go left`, `wait`, `north` and a few more are understood too. Anything
-        else counts as `idle`, as in BALROG, and the next observation says so (or the episode ends, see `on_invalid`).
-
-    Observation:
-        The rules in force, sorted; the size of the map and the cell of YOU; then every thing and every text block with its
-        steps right or left and up or down of YOU, row by row. Where several are YOU the steps count from the first. The
-        edge of the map is not listed. BALROG describes no cell of YOU and hides what lies under something else.
-
-    Tools:
-        None.
-
-    Reward:
-        `binary` (default, as Verlog trains): 1 for a win. `native`: the benchmark's 1 - 0.9 * t / T for a win in turn t of at
-        most T, and -1 for a loss, which here is to have nothing that is YOU. `format_penalty`: `binary`, and -0.1 for each
-        turn without a valid action. `format_penalty_released`: Verlog's release, where the penalty takes the place of the
-        turn's reward.
-
-    Episode end:
-        Terminated by a win, or by a loss: nothing is YOU any more. In BALROG that loss starts the map's kind anew within
-        the episode, behind a note in brackets, with another map; here one episode is one map. Truncated after T = 100 turns,
-        the benchmark's limit.
-
-    Info:
-        The common keys; no others. Reports also tell the share of valid turns, progression (1 for a win) and the native
-        return, and group tasks by kind.
-
-    Arguments:
-        kind: `mixed` (default), or one of the forty kinds, such as `goto_win`, `make_win-distr_obj_rule`,
-            `two_room-break_stop-make_win` or `two_room-make_you`; all are in
-            `agent_envs.envs.text_games.baba_is_ai.levels.KINDS`.
-        max_turns: T, >= 1; None (default) for 100.
-        reward: `binary`, `native`, `format_penalty` or `format_penalty_released`.
-        on_invalid: `default` (default) takes `idle` for an invalid turn, `end` ends the episode without success.
-        prompt_role: who says the instructions: `system` (default, Verlog) or `user` (BALROG).
-
-    Version history:
-        v0: first version.
-    """
+    """Win a puzzle whose rules lie on the map as text that can be pushed about."""
 
     def __init__(
         self,
@@ -180,15 +114,8 @@ class BabaIsAI(TextGame):
         """
         self.render_mode = render_mode
         choice("BabaIsAI", "kind", kind, (MIXED, *KINDS))
-        self.play_game(
-            BabaGame(),
-            _source(kind),
-            max_turns=max_turns,
-            most_turns=MOST_TURNS,
-            reward=reward,
-            on_invalid=on_invalid,
-            prompt_role=prompt_role,
-        )
+        game, source = BabaGame(), _source(kind)
+        self.play_game(game, source, max_turns=max_turns, reward=reward, on_invalid=on_invalid, prompt_role=prompt_role)
 
 
 def describe(world: BabaWorld) -> str:
@@ -203,8 +130,8 @@ def describe(world: BabaWorld) -> str:
     lines = ["Rules in force:", *(f"- {line}" for line in rules.lines)]
     lines += [_yourself(world, mine)]
     lines += [f"You are also {name}: {_seen(world, origin, place)}." for place, name in mine[1:]]
-    for title, found in (("Things on the map:", things), ("Text blocks:", blocks)):
-        lines += [title, *(f"- {name}: {_seen(world, origin, place)}" for place, name in found)]
+    for title, rows in (("Things on the map:", things), ("Text blocks:", blocks)):
+        lines += [title, *(f"- {name}: {_seen(world, origin, place)}" for place, name in rows)]
     return "\n".join(lines)
 
 
@@ -221,15 +148,9 @@ def _seen(world: BabaWorld, origin: int | None, place: int) -> str:
         return f"in {_cell(world, place)}"
     right = place % world.width - origin % world.width
     down = place // world.width - origin // world.width
-    ways = ((right, "to the right", "to the left"), (down, "down", "up"))
-    parts = [f"{_steps(abs(count))} {forth if count > 0 else back}" for count, forth, back in ways if count]
-    return " and ".join(parts) or "on your own cell"
+    return in_steps((right, "to the right", "to the left"), (down, "down", "up")) or "on your own cell"
 
 
 def _cell(world: BabaWorld, place: int) -> str:
     """Return a cell; columns count from the left, rows from the top, both from 1."""
     return f"column {place % world.width + 1}, row {place // world.width + 1}"
-
-
-def _steps(count: int) -> str:
-    return "1 step" if count == 1 else f"{count} steps"

@@ -1,7 +1,7 @@
 """`next_step` gives the next action towards a win in BabaIsAI, on the map as its last description has it."""
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
 
 from agent_envs.base.errors import Unsolvable
@@ -54,7 +54,7 @@ def read_map(text: str) -> BabaWorld:
     if head is None:
         raise ValueError("no map")
     width, height = int(head[1]), int(head[2])
-    rows = list(_listed(text))
+    rows = [*(("", name, place) for name, place in _ALSO.findall(text)), *_LISTED.findall(text)]
     if width * height > _MOST_CELLS or len(rows) > _MOST_CELLS:
         raise ValueError("the map is too large to search")
     origin = (int(head[5]) - 1) * width + int(head[4]) - 1
@@ -68,11 +68,6 @@ def read_map(text: str) -> BabaWorld:
     return BabaWorld(
         width, height, "".join(texts), "".join(kind for _, kind in things), tuple(cell for cell, _ in things)
     )
-
-
-def _listed(text: str) -> Iterator[tuple[str, str, str]]:
-    yield from (("", name, place) for name, place in _ALSO.findall(text))
-    yield from _LISTED.findall(text)
 
 
 def _cell(origin: int, width: int, height: int, place: str) -> int:

@@ -1,16 +1,15 @@
 """`picture` draws BabaIsAI's map as an SVG of word tiles and shapes, and `drawing` writes it as words for a terminal."""
 
 import textwrap
-from html import escape
 
 from agent_envs.envs.text_games.baba_is_ai.rules import EMPTY, NOUNS, PROPERTIES, WORDS, BabaWorld, Rules, rules_in
+from agent_envs.envs.text_games.svg import INK, LEAST_WIDTH, Cells, document
 
 CELL = 36  # side of a cell
 LINE = 18  # height of a line of the caption
 _LETTER_WIDTH = 6.5  # of the caption, on average; generous
 _LEGEND = "White frame: YOU. Gold: WIN. Bright words: a rule."
-LEAST_WIDTH = 320  # pixels, so that the caption has room
-_FLOOR, _GRID, _INK, _PALE, _GOLD = "#20232e", "#2c3040", "#1d2430", "#8b90a0", "#ffcf3f"
+_FLOOR, _GRID, _PALE, _GOLD = "#20232e", "#2c3040", "#8b90a0", "#ffcf3f"
 _PAPER = "#f6f3ea"
 # Of each kind its fills and outlines within a cell of 36, behind the corner's `M x y`. A key: ring, shaft, teeth.
 _BRICKS = "m2 3h14v8h-14zm16 0h16v8h-16zm-16 10h8v9h-8zm10 0h14v9h-14zm16 0h6v9h-6zm-26 11h14v9h-14zm16 0h16v9h-16z"
@@ -32,30 +31,22 @@ def picture(world: BabaWorld) -> str:
     wide, high = world.width * CELL, world.height * CELL
     width = max(LEAST_WIDTH, wide)
     lines = textwrap.wrap(", ".join(rules.lines) or "no rule", int(width / _LETTER_WIDTH)) + [_LEGEND]
-    height = high + LINE * len(lines) + 8
+    cells = Cells(world.width, CELL)
     spots: dict[tuple[str, str], list[int]] = {}
     for kind, place in sorted(zip(world.objects, world.places, strict=True), key=lambda thing: thing[0] in rules.you):
         for shape in _SHAPES[NOUNS[kind]]:
             spots.setdefault(shape, []).append(place)
-    shapes = (
-        f'<path fill="{fill}" d="{"".join(_corner(world, at) + outline for at in places)}"/>'
-        for (fill, outline), places in spots.items()
-    )
-    head = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" height="{height}"'
     parts = [
-        f'{head} role="img"><rect width="{width}" height="{height}" fill="#fff"/>',
         f'<g transform="translate({(width - wide) // 2} 0)"><rect width="{wide}" height="{high}" fill="{_FLOOR}"/>',
         f'<path stroke="{_GRID}" d="{_grid(world)}"/><g fill-rule="evenodd">',
-        *shapes,
+        cells.stamped(spots),
         "</g>",
-        *_frames(world, rules),
+        *_frames(world, rules, cells),
         '<g font-family="ui-monospace,monospace" font-size="11" font-weight="700" text-anchor="middle">',
         *_tiles(world, rules),
-        f'</g></g><g font-family="system-ui,sans-serif" font-size="12" fill="{_INK}">',
-        *(f'<text x="4" y="{high + LINE * row}">{escape(line)}</text>' for row, line in enumerate(lines, 1)),
-        "</g></svg>",
+        "</g></g>",
     ]
-    return "".join(parts)
+    return document(width, high + LINE * len(lines) + 8, "".join(parts), lines, top=high, line=LINE, size=12)
 
 
 def drawing(world: BabaWorld) -> str:
@@ -78,31 +69,27 @@ def _words(world: BabaWorld, rules: Rules, place: int) -> list[str]:
     return [*mine, *text, *(NOUNS[kind] for kind in here if kind not in rules.you)] or ["  ."]
 
 
-def _corner(world: BabaWorld, place: int) -> str:
-    return f"M{place % world.width * CELL} {place // world.width * CELL}"
-
-
 def _grid(world: BabaWorld) -> str:
     """Return the lines between the cells."""
     upright = (f"M{x * CELL} 0v{world.height * CELL}" for x in range(1, world.width))
     return "".join([*upright, *(f"M0 {y * CELL}h{world.width * CELL}" for y in range(1, world.height))])
 
 
-def _frames(world: BabaWorld, rules: Rules) -> list[str]:
+def _frames(world: BabaWorld, rules: Rules, cells: Cells) -> list[str]:
     """Return frames around what is WIN and who is YOU."""
-    found = []
+    frames = []
     for kinds, color, side in ((rules.win, _GOLD, CELL - 3), (rules.you, "#fff", CELL - 7)):
         places = sorted({place for kind, place in zip(world.objects, world.places, strict=True) if kind in kinds})
         offset = (CELL - side) / 2
-        path = "".join(f"{_corner(world, place)}m{offset:g} {offset:g}h{side}v{side}h-{side}z" for place in places)
-        found.append(f'<path fill="none" stroke="{color}" stroke-width="2" d="{path}"/>' if path else "")
-    return found
+        path = "".join(f"{cells.corner(place)}m{offset:g} {offset:g}h{side}v{side}h-{side}z" for place in places)
+        frames.append(f'<path fill="none" stroke="{color}" stroke-width="2" d="{path}"/>' if path else "")
+    return frames
 
 
 def _tiles(world: BabaWorld, rules: Rules) -> list[str]:
     """Return the text blocks: filled where they take part in a rule, outlined where they do not."""
     held = {cell for _, _, cells in rules.blocks for cell in cells}
-    found = []
+    tiles = []
     for place, letter in enumerate(world.texts):
         if letter == EMPTY:
             continue
@@ -112,7 +99,7 @@ def _tiles(world: BabaWorld, rules: Rules) -> list[str]:
             if place in held
             else f'fill="{_FLOOR}" stroke="{_PALE}"'
         )
-        ink = _INK if place in held else _PALE
-        found.append(f'<rect x="{x + 2}" y="{y + 9}" width="{CELL - 4}" height="18" rx="3" {paint}/>')
-        found.append(f'<text x="{x + CELL // 2}" y="{y + 22}" fill="{ink}">{WORDS[letter].upper()}</text>')
-    return found
+        ink = INK if place in held else _PALE
+        tiles.append(f'<rect x="{x + 2}" y="{y + 9}" width="{CELL - 4}" height="18" rx="3" {paint}/>')
+        tiles.append(f'<text x="{x + CELL // 2}" y="{y + 22}" fill="{ink}">{WORDS[letter].upper()}</text>')
+    return tiles

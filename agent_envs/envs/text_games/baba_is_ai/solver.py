@@ -1,14 +1,13 @@
-"""The oracle policy (solver) takes a shortest way to a win of BabaIsAI; the random policy draws from all actions."""
+"""The oracle policy (solver) takes a shortest way to a win of BabaIsAI."""
 
-import random
 from typing import Any
 
 import gymnasium as gym
 
-from agent_envs.base.errors import Unsolvable, UsageError
-from agent_envs.envs.text_games.baba_is_ai.env import BabaIsAI
+from agent_envs.base.errors import Unsolvable
 from agent_envs.envs.text_games.baba_is_ai.rules import BabaWorld, moved
 from agent_envs.envs.text_games.baba_is_ai.search import plan
+from agent_envs.envs.text_games.game import core_in_play
 from agent_envs.wrappers.turns import allowance
 
 MOST_KEPT = 4_096  # maps whose plan is remembered
@@ -21,20 +20,12 @@ def next_action(env: gym.Env[Any, Any]) -> str:
     Raises:
         Unsolvable: the episode is over, no win can be found any more, or the turns that are left do not suffice.
     """
-    core = _core(env)
-    if core.episode.over:
-        raise Unsolvable("the episode is over")
+    core = core_in_play(env)
     steps, left = remaining(core.episode.state.world), allowance(env)[0]
     if len(steps) > left:
         raise Unsolvable(f"a win takes {len(steps)} turns, and {left} are left")
     count = "one more step" if len(steps) == 1 else f"{len(steps)} more steps"
     return core.say(steps[0], f"The shortest way to a win takes {count}. Next I go {core.game.actions[steps[0]].name}.")
-
-
-def random_action(env: gym.Env[Any, Any], rng: random.Random) -> str:
-    """Return a turn with any of the actions, each as likely as the others."""
-    core = _core(env)
-    return core.say(rng.choice(core.game.legal(core.episode.state)))
 
 
 def remaining(world: BabaWorld) -> tuple[int, ...]:
@@ -43,20 +34,13 @@ def remaining(world: BabaWorld) -> tuple[int, ...]:
     Raises:
         Unsolvable: the search finds none.
     """
-    found = _PLANS.get(world)
-    if found is None:
-        found = plan(world)
+    steps = _PLANS.get(world)
+    if steps is None:
+        steps = plan(world)
         if len(_PLANS) > MOST_KEPT:
             _PLANS.clear()
         after = world
-        for index, action in enumerate(found):
-            _PLANS[after] = found[index:]
+        for index, action in enumerate(steps):
+            _PLANS[after] = steps[index:]
             after = moved(after, action)
-    return found
-
-
-def _core(env: gym.Env[Any, Any]) -> BabaIsAI:
-    core = env.unwrapped
-    if not isinstance(core, BabaIsAI):
-        raise UsageError(f"BabaIsAI's solver plays BabaIsAI, not {core!r}")
-    return core
+    return steps

@@ -10,7 +10,7 @@ Modules, in reading order:
     picture: rendering as SVG and as letters.
     planner, routes: plans that win a mission, and cheapest walks through a level.
     solver: the oracle policy and the random policy.
-    hint, belief: the next action as scripted feedback (hint), and the memory of what was observed.
+    hint: the next action as scripted feedback (hint), and the memory of what was observed.
     prompt.md: the prompt.
 """
 
@@ -19,7 +19,6 @@ from agent_envs.core.env import register_companions
 register_companions(
     "agent_envs.envs.text_games.babyai.env:BabyAI",
     solver="agent_envs.envs.text_games.babyai.solver:next_action",
-    sampler="agent_envs.envs.text_games.babyai.solver:random_action",
     labels="agent_envs.envs.text_games.babyai.tasks:labels_of",
     metrics="agent_envs.envs.text_games.scoring:metrics_of",
     feedback="agent_envs.envs.text_games.feedback:give_feedback",

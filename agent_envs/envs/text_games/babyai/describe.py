@@ -14,31 +14,21 @@ Where there is nothing to say it reads `nothing in sight`. The open door in whos
 from functools import lru_cache
 
 from agent_envs.envs.text_games.babyai.grid import EMPTY, HALF, OFFSET, UNSEEN, VIEW, WALL, BabyWorld, visible
+from agent_envs.envs.text_games.game import in_steps
 
 NOTHING = "nothing in sight"
 _OWN = VIEW * VIEW - HALF - 1  # the agent's cell in a view
 
 
-def _steps(count: int, direction: str) -> str:
-    return f"{count} step{'s' if count > 1 else ''} {direction}"
-
-
-def _where(aside: int, ahead: int) -> str:
-    """Return a cell by its steps to the right (to the left, if negative) and its steps ahead."""
-    parts = []
-    if aside:
-        parts.append(_steps(abs(aside), "right" if aside > 0 else "left"))
-    if ahead:
-        parts.append(_steps(ahead, "forward"))
-    return " and ".join(parts)
-
-
 _CELLS = sorted((abs(aside) + ahead, aside, ahead) for aside in range(-HALF, HALF + 1) for ahead in range(VIEW))[1:]
-_ORDER = [((VIEW - 1 - ahead) * VIEW + HALF + aside, " " + _where(aside, ahead)) for _, aside, ahead in _CELLS]
+_ORDER = [
+    ((VIEW - 1 - ahead) * VIEW + HALF + aside, f" {in_steps((aside, 'right', 'left'), (ahead, 'forward', ''))}")
+    for _, aside, ahead in _CELLS
+]
 _LINES = (
-    (slice(_OWN - VIEW, None, -VIEW), [f"a wall {_steps(k, 'forward')}" for k in range(1, VIEW)]),
-    (slice(_OWN - 1, _OWN - HALF - 1, -1), [f"a wall {_steps(k, 'left')}" for k in range(1, HALF + 1)]),
-    (slice(_OWN + 1, _OWN + HALF + 1), [f"a wall {_steps(k, 'right')}" for k in range(1, HALF + 1)]),
+    (slice(_OWN - VIEW, None, -VIEW), [f"a wall {in_steps((k, 'forward', ''))}" for k in range(1, VIEW)]),
+    (slice(_OWN - 1, _OWN - HALF - 1, -1), [f"a wall {in_steps((k, 'left', ''))}" for k in range(1, HALF + 1)]),
+    (slice(_OWN + 1, _OWN + HALF + 1), [f"a wall {in_steps((k, 'right', ''))}" for k in range(1, HALF + 1)]),
 )
 _PLAIN = EMPTY + WALL + UNSEEN
 

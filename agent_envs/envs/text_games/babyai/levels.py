@@ -8,6 +8,7 @@ its own, so that threads share nothing; rejected attempts print nothing.
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
+from types import SimpleNamespace
 from typing import Any
 
 from agent_envs.base.errors import MissingExtra, UsageError
@@ -66,7 +67,7 @@ def local_level(kind: str, distractors: int = 0) -> Level:
         kind: one of KINDS.
         distractors: how many things beside those that the mission needs, up to MOST_DISTRACTORS.
     """
-    quiet = _quiet(_roomgrid().RoomGridLevel, _local_mission)
+    quiet = _quiet(_minigrid().roomgrid_level.RoomGridLevel, _local_mission)
     columns = 2 if kind == "open" else 1
 
     def make() -> Any:
@@ -86,7 +87,7 @@ def named_level(name: str) -> Level:
     spec = next((spec for spec in _registered().values() if name in _spellings(spec)), None)
     if spec is None:
         raise UsageError(f"BabyAI: level={name[:80]!r} is not known; minigrid has {', '.join(_registered())}")
-    quiet = _quiet(getattr(_babyai(), spec.entry_point.removeprefix(_MODULE)), None)
+    quiet = _quiet(getattr(_minigrid().babyai, spec.entry_point.removeprefix(_MODULE)), None)
     return Level(_short(spec), lambda: quiet(**spec.kwargs))
 
 
@@ -135,7 +136,7 @@ def _thing(thing: Any, place: int, numbers: dict[int, int]) -> BabyThing:
 
 
 def _instructions(instr: Any, numbers: dict[int, int], width: int) -> Instructions:
-    verifier = _verifier()
+    verifier = _minigrid().verifier
     if isinstance(instr, verifier.SeqInstr):
         orders = {verifier.BeforeInstr: "before", verifier.AfterInstr: "after", verifier.AndInstr: "and"}
         first, second = (_instructions(part, numbers, width) for part in (instr.instr_a, instr.instr_b))
@@ -171,12 +172,12 @@ def _local_mission(level: Any) -> None:
         level.instrs = _clauses(level, things)
     level.check_objs_reachable()
     if any(combination in level.instrs.surface(level) for combination in EXCLUDED):
-        raise _roomgrid().RejectSampling("an excluded combination")
+        raise _minigrid().roomgrid_level.RejectSampling("an excluded combination")
 
 
 def _locked_door(level: Any) -> Any:
     """Lock the door between two rooms, with the agent, the key and the distractors in one of them."""
-    verifier = _verifier()
+    verifier = _minigrid().verifier
     home, color = level._rand_int(0, 2), level._rand_elem(DOOR_COLORS)
     level.add_door(0, 0, 0, color, locked=True)
     level.add_object(home, 0, "key", color)
@@ -186,7 +187,7 @@ def _locked_door(level: Any) -> Any:
 
 
 def _clauses(level: Any, things: list[Any]) -> Any:
-    verifier = _verifier()
+    verifier = _minigrid().verifier
     first = level._rand_elem(things)
     wanted = verifier.ObjDesc(first.type, first.color)
     if level.kind in ("goto", "pickup"):
@@ -204,10 +205,10 @@ def _gen_grid(level: Any, width: int, height: int) -> None:
     """Do what minigrid's `RoomGridLevel._gen_grid` does, without its messages, and not for ever."""
     for _ in range(MOST_ATTEMPTS):
         try:
-            _rooms().RoomGrid._gen_grid(level, width, height)
+            _minigrid().roomgrid.RoomGrid._gen_grid(level, width, height)
             level.gen_mission()
             level.validate_instrs(level.instrs)
-        except (RecursionError, _roomgrid().RejectSampling):
+        except (RecursionError, _minigrid().roomgrid_level.RejectSampling):
             continue
         level.mission = level.surface = level.instrs.surface(level)
         return
@@ -232,7 +233,7 @@ def _room_time(level: Any) -> int:
 @cache
 def _registered() -> dict[str, Any]:
     """Return minigrid's BabyAI levels: name -> spec."""
-    _babyai()
+    _minigrid()
     from gymnasium import registry
 
     ours = (
@@ -249,28 +250,13 @@ def _spellings(spec: Any) -> tuple[str, ...]:
     return spec.id, spec.name, _short(spec), spec.id.removeprefix(PREFIX)
 
 
-def _babyai() -> Any:
+def _minigrid() -> SimpleNamespace:
+    """Import minigrid, and return the modules of it that are used."""
     try:
         import minigrid.envs.babyai as babyai
     except ImportError:
         raise MissingExtra("minigrid", "babyai", "BabyAI") from None
-    return babyai
-
-
-def _rooms() -> Any:
     from minigrid.core import roomgrid
+    from minigrid.envs.babyai.core import roomgrid_level, verifier
 
-    return roomgrid
-
-
-def _roomgrid() -> Any:
-    _babyai()
-    from minigrid.envs.babyai.core import roomgrid_level
-
-    return roomgrid_level
-
-
-def _verifier() -> Any:
-    from minigrid.envs.babyai.core import verifier
-
-    return verifier
+    return SimpleNamespace(babyai=babyai, roomgrid=roomgrid, roomgrid_level=roomgrid_level, verifier=verifier)

@@ -4,28 +4,27 @@ Both show more than the policy sees; what lies outside its view is dimmed (SVG) 
 """
 
 import textwrap
-from html import escape
 
 from agent_envs.envs.text_games.babyai.describe import named
 from agent_envs.envs.text_games.babyai.grid import (
     EMPTY,
     HALF,
-    OFFSET,
     UNSEEN,
     VIEW,
     WALL,
     BabyThing,
     BabyWorld,
+    identity,
     visible,
 )
 from agent_envs.envs.text_games.babyai.mission import surface
+from agent_envs.envs.text_games.svg import INK, LEAST_WIDTH, Cells, document
 
 CELL = 20  # side of a cell, before small levels are scaled up
-LEAST_WIDTH = 320  # pixels, so that the caption has room
 MOST_SCALE = 2
 LINE = 17  # height of a line of the caption
 _LETTER_WIDTH = 6.9  # of the caption, on average; generous
-_FLOOR, _STONE, _INK = "#f3f1ea", "#575d68", "#1d2430"
+_FLOOR, _STONE = "#f3f1ea", "#575d68"
 _COLORS = {
     "red": "#d3403f", "green": "#3d9a4c", "blue": "#3a6cd0", "purple": "#8e4ec6", "yellow": "#e3b324", "grey": "#858b95",
 }  # fmt: skip
@@ -49,26 +48,21 @@ _INITIALS = {"red": "r", "green": "g", "blue": "b", "purple": "p", "yellow": "y"
 def picture(world: BabyWorld) -> str:
     """Return the level as a standalone SVG: walls, things in their colors, the agent; what it cannot see is dimmed."""
     wide, high = world.width * CELL, world.height * CELL
-    scale = max(1, min(MOST_SCALE, LEAST_WIDTH / wide))
+    cells, scale = Cells(world.width, CELL), max(1, min(MOST_SCALE, LEAST_WIDTH / wide))
     width, bottom = max(LEAST_WIDTH, wide), round(high * scale)
     lines = _caption(world, int(width / _LETTER_WIDTH))
-    height = bottom + LINE * len(lines) + 8
     seen = _seen(world)
-    dark = [at not in seen and content != WALL for at, content in enumerate(world.cells)]
-    head = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" height="{height}"'
+    walls = [at for at, content in enumerate(world.cells) if content == WALL]
+    dark = [at for at, content in enumerate(world.cells) if at not in seen and content != WALL]
     parts = [
-        f'{head} role="img"><rect width="{width}" height="{height}" fill="#fff"/>',
         f'<g fill-rule="evenodd" transform="translate({(width - wide * scale) / 2:g}) scale({scale:g})">',
         f'<rect width="{wide}" height="{high}" fill="{_FLOOR}"/>',
-        f'<path fill="{_STONE}" d="{_runs(world, [content == WALL for content in world.cells])}"/>',
-        *(_colored(world, color, ink) for color, ink in _COLORS.items()),
-        f'<path fill="{_INK}" stroke="#fff" d="{_corner(world, world.place)}{_ARROWS[world.facing]}"/>',
-        f'<path fill="{_STONE}" opacity=".36" d="{_runs(world, dark)}"/></g>',
-        f'<g font-family="system-ui,sans-serif" font-size="13" fill="{_INK}">',
-        *(f'<text x="4" y="{bottom + LINE * row}">{escape(line)}</text>' for row, line in enumerate(lines, 1)),
-        "</g></svg>",
+        f'<path fill="{_STONE}" d="{cells.runs(walls)}"/>',
+        *(_colored(world, cells, color, ink) for color, ink in _COLORS.items()),
+        f'<path fill="{INK}" stroke="#fff" d="{cells.corner(world.place)}{_ARROWS[world.facing]}"/>',
+        f'<path fill="{_STONE}" opacity=".36" d="{cells.runs(dark)}"/></g>',
     ]
-    return "".join(parts)
+    return document(width, bottom + LINE * len(lines) + 8, "".join(parts), lines, top=bottom, line=LINE)
 
 
 def drawing(world: BabyWorld) -> str:
@@ -84,7 +78,9 @@ def drawing(world: BabyWorld) -> str:
             elif content == WALL:
                 row.append("##")
             else:
-                row.append((" ." if at in seen else "  ") if content == EMPTY else _letters(_thing(world, content)))
+                row.append(
+                    (" ." if at in seen else "  ") if content == EMPTY else _letters(world.things[identity(content)])
+                )
         rows.append("".join(row).rstrip())
     there = {_letters(thing): named(thing.kind, thing.color, thing.state) for thing in world.things if thing.place >= 0}
     legend = [f"{letters} {words}" for letters, words in sorted(there.items())]
@@ -100,43 +96,18 @@ def _caption(world: BabyWorld, letters: int) -> list[str]:
     return [*mission, f"{carried}step {world.steps} of {world.limit}"]
 
 
-def _thing(world: BabyWorld, content: str) -> BabyThing:
-    return world.things[ord(content) - OFFSET]
-
-
 def _letters(thing: BabyThing) -> str:
     return _LETTERS[thing.state or thing.kind] + _INITIALS[thing.color]
 
 
-def _corner(world: BabyWorld, place: int) -> str:
-    y, x = divmod(place, world.width)
-    return f"M{x * CELL} {y * CELL}"
-
-
-def _colored(world: BabyWorld, color: str, ink: str) -> str:
+def _colored(world: BabyWorld, cells: Cells, color: str, ink: str) -> str:
     """Return all things of a color as one path."""
     shapes = [
-        _corner(world, thing.place) + _SHAPES[thing.kind, thing.state]
+        cells.corner(thing.place) + _SHAPES[thing.kind, thing.state]
         for thing in world.things
         if thing.color == color and thing.place >= 0
     ]
     return f'<path fill="{ink}" d="{"".join(shapes)}"/>' if shapes else ""
-
-
-def _runs(world: BabyWorld, chosen: list[bool]) -> str:
-    """Return the path over the chosen cells, one rectangle a run within a row."""
-    parts, at = [], 0
-    while at < len(chosen):
-        if not chosen[at]:
-            at += 1
-            continue
-        end = at + 1
-        while end % world.width and chosen[end]:
-            end += 1
-        length = (end - at) * CELL
-        parts.append(f"{_corner(world, at)}h{length}v{CELL}h-{length}z")
-        at = end
-    return "".join(parts)
 
 
 def _seen(world: BabyWorld) -> set[int]:

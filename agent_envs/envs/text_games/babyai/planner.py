@@ -27,10 +27,7 @@ from agent_envs.envs.text_games.babyai.mission import BabyClause, Instructions
 from agent_envs.envs.text_games.babyai.routes import Goal, Prices, actions_between, facing_states, route, strides
 
 BLOCKER, LOCK = 10, 40  # what a thing in the way and a key to be fetched are reckoned to cost
-CROWDED, IN_THE_WAY = (
-    12,
-    40,
-)  # what it costs to put a thing where it narrows a passage, or on the way that is still to go
+CROWDED, IN_THE_WAY = 12, 40  # and to put a thing where it narrows a passage, or on the way that is still to go
 NONE: frozenset[int] = frozenset()
 
 

@@ -14,6 +14,7 @@ from agent_envs.envs.text_games.babyai.grid import (
     identity,
     mark,
 )
+from agent_envs.envs.text_games.search import cheapest_way
 
 CLOSED = 2  # price of entering a cell behind a toggle; a free cell costs 1
 Goal = Callable[[int], int | None]
@@ -76,37 +77,15 @@ def route(world: BabyWorld, goal: Goal, prices: Prices) -> list[int] | None:
     A turn costs 1, a step what `tolls` says, the end what the goal says. None if there is no way.
     """
     table, cells, ahead = tolls(world, prices), world.cells, strides(world)
-    came: dict[int, int] = {}
-    layers: dict[int, list[tuple[int, int]]] = {0: [(world.place * 4 + world.facing, -1)]}
-    cost = 0
-    while layers:
-        for state, before in layers.pop(cost, ()):
-            if state < 0:
-                return _path(came, before)
-            if state in came:
-                continue
-            came[state] = before
-            extra = goal(state)
-            if extra is not None:
-                layers.setdefault(cost + extra + 1, []).append((-1, state))
-            facing = state & 3
-            turned = layers.setdefault(cost + 1, [])
-            turned.append((state - facing + (facing + 3 & 3), state))
-            turned.append((state - facing + (facing + 1 & 3), state))
-            front = (state >> 2) + ahead[facing]
-            toll = table[cells[front]]
-            if toll:
-                layers.setdefault(cost + toll, []).append((front * 4 + facing, state))
-        cost += 1
-    return None
 
+    def steps(state: int) -> list[tuple[int, int]]:
+        facing = state & 3
+        turned = [(1, state - facing + (facing + 3 & 3)), (1, state - facing + (facing + 1 & 3))]
+        front = (state >> 2) + ahead[facing]
+        toll = table[cells[front]]
+        return [*turned, (toll, front * 4 + facing)] if toll else turned
 
-def _path(came: Mapping[int, int], state: int) -> list[int]:
-    path = []
-    while state >= 0:
-        path.append(state)
-        state = came[state]
-    return path[::-1]
+    return cheapest_way(world.place * 4 + world.facing, steps, goal)
 
 
 def actions_between(world: BabyWorld, state: int, after: int) -> tuple[int, ...]:

@@ -1,20 +1,19 @@
-"""The oracle policy (solver) follows a plan that wins the BabyAI mission; the random policy draws from all actions.
+"""The oracle policy (solver) follows a plan that wins the BabyAI mission.
 
 A plan is made where the episode starts; after an action that is not its next one, a new plan is made. So the answer hangs on
 the recorded episode alone, not on what was asked before, and a plan that wins is never given up half way.
 """
 
-import random
 from typing import Any
 
 import gymnasium as gym
 
-from agent_envs.base.errors import Unsolvable, UsageError
+from agent_envs.base.errors import Unsolvable
 from agent_envs.envs.text_games.babyai.grid import DROP, BabyWorld
 from agent_envs.envs.text_games.babyai.instructions import played
 from agent_envs.envs.text_games.babyai.mission import JOINTS, BabyClause, Instructions, surface
 from agent_envs.envs.text_games.babyai.planner import plan
-from agent_envs.envs.text_games.game import TextGame
+from agent_envs.envs.text_games.game import core_in_play
 from agent_envs.envs.text_games.scoring import facts_of
 from agent_envs.wrappers.turns import allowance
 
@@ -25,9 +24,7 @@ def next_action(env: gym.Env[Any, Any]) -> str:
     Raises:
         Unsolvable: the episode is over, or no plan was found that wins in the turns that are left.
     """
-    core = _core(env)
-    if core.episode.over:
-        raise Unsolvable("the episode is over")
+    core = core_in_play(env)
     world: BabyWorld = core.episode.state
     names = [action.name for action in core.game.actions]
     taken = tuple(names.index(facts_of(turn).action) for turn in core.episode.turns)
@@ -36,12 +33,6 @@ def next_action(env: gym.Env[Any, Any]) -> str:
     if len(rest) > left:
         raise Unsolvable(f"the plan needs {len(rest)} turns, and {left} are left")
     return core.say(rest[0], f"I still have to {to_do(world.instructions)}. Next I {names[rest[0]]}.")
-
-
-def random_action(env: gym.Env[Any, Any], rng: random.Random) -> str:
-    """Return a turn with any of the actions, each as likely as the others."""
-    core = _core(env)
-    return core.say(rng.choice(core.game.legal(core.episode.state)))
 
 
 def remaining(start: BabyWorld, taken: tuple[int, ...]) -> tuple[int, ...]:
@@ -83,10 +74,3 @@ def _plan_or_none(world: BabyWorld) -> tuple[int, ...]:
 def _same(before: BabyWorld, after: BabyWorld) -> bool:
     same_place = (before.place, before.facing, before.carrying) == (after.place, after.facing, after.carrying)
     return same_place and before.things == after.things
-
-
-def _core(env: gym.Env[Any, Any]) -> TextGame:
-    core = env.unwrapped
-    if not isinstance(core, TextGame) or not isinstance(core.episode.state, BabyWorld):
-        raise UsageError(f"BabyAI's solver plays BabyAI, not {core!r}")
-    return core

@@ -7,7 +7,7 @@ Modules, in reading order:
     describe: the observation in words.
     picture: rendering as SVG and as letters.
     planner, solver: the next action towards an achievement, and the oracle policy and random policy.
-    hint, belief: the next action as scripted feedback (hint), and the memory of what was observed.
+    hint: the next action as scripted feedback (hint), and the memory of what was observed.
     prompt.md: the prompt.
 """
 
@@ -16,7 +16,6 @@ from agent_envs.core.env import register_companions
 register_companions(
     "agent_envs.envs.text_games.crafter.env:Crafter",
     solver="agent_envs.envs.text_games.crafter.solver:next_action",
-    sampler="agent_envs.envs.text_games.crafter.solver:random_action",
     labels="agent_envs.envs.text_games.crafter.env:labels_of",
     metrics="agent_envs.envs.text_games.scoring:metrics_of",
     feedback="agent_envs.envs.text_games.feedback:give_feedback",

@@ -14,6 +14,7 @@ from agent_envs.envs.text_games.crafter.sight import (
     daylight,
 )
 from agent_envs.envs.text_games.crafter.world import rules
+from agent_envs.envs.text_games.game import in_steps
 
 VITALS = ("health", "food", "drink", "energy")
 FULL = 9  # of every vital sign
@@ -52,7 +53,9 @@ def describe(sight: CrafterSight, tells_unlocked: bool = False) -> str:
     front = named(before) if before else "the edge of the world"
     lines.append(f"You stand on {named(ground)} and look {sight.facing}, at {front}.")
     lines.append("In sight, the nearest of each kind:")
-    lines += [f"- {named(kind)} {_way(place)}{_also(number)}" for kind, (place, number) in nearest(sight).items()]
+    for kind, ((x, y), number) in nearest(sight).items():
+        also = f" ({number} in sight)" if number > 1 else ""
+        lines.append(f"- {named(kind)} {in_steps((x, 'right', 'left'), (y, 'down', 'up'))}{also}")
     if tells_unlocked:
         words = [name.replace("_", " ") for name in sight.unlocked]
         lines.append(f"Achievements, {len(words)} of {len(rules().achievements)}: {listed(words) or 'none'}.")
@@ -81,12 +84,12 @@ def nearest(sight: CrafterSight) -> dict[str, tuple[tuple[int, int], int]]:
     """
     cells = zip(sight.ground, sight.things, strict=True)
     marks = "".join(_SEEN([ground if thing == NOTHING else thing for ground, thing in cells]))
-    found = []
+    rows = []
     for mark in dict.fromkeys(marks.replace(OUTSIDE, "")):
         distance, y, x = _STEPS[marks.index(mark)]
         kind = KIND_OF[mark]
-        found.append((distance, _RANK[kind], kind, (x, y), marks.count(mark)))
-    return {kind: (place, number) for _, _, kind, place, number in sorted(found)}
+        rows.append((distance, _RANK[kind], kind, (x, y), marks.count(mark)))
+    return {kind: (place, number) for _, _, kind, place, number in sorted(rows)}
 
 
 def unmet(action: str, sight: CrafterSight) -> str:
@@ -119,17 +122,3 @@ def named(kind: str) -> str:
 def listed(words: list[str], last: str = "and") -> str:
     """Return words as a list in a sentence."""
     return f" {last} ".join(filter(None, (", ".join(words[:-1]), "".join(words[-1:]))))
-
-
-def _way(place: tuple[int, int]) -> str:
-    """Return a relative place in steps: `2 steps left and 1 step up`."""
-    parts = [
-        f"{abs(steps)} step{'s' if abs(steps) > 1 else ''} {names[steps > 0]}"
-        for steps, names in zip(place, (("left", "right"), ("up", "down")), strict=True)
-        if steps
-    ]
-    return " and ".join(parts)
-
-
-def _also(number: int) -> str:
-    return f" ({number} in sight)" if number > 1 else ""

@@ -1,7 +1,7 @@
 """The Crafter environment plays Crafter as text, with its goals, actions and generated tasks."""
 
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from importlib.resources import files
@@ -16,7 +16,7 @@ from agent_envs.envs.text_games.crafter.describe import FULL, VITALS, describe, 
 from agent_envs.envs.text_games.crafter.sight import MOST_STEPS, CrafterSight, CrafterStep, character, mark_of
 from agent_envs.envs.text_games.crafter.solver import wins
 from agent_envs.envs.text_games.crafter.world import CrafterLive, new_game, rules, world_digest, world_text
-from agent_envs.envs.text_games.game import Action, Moved, TextGame
+from agent_envs.envs.text_games.game import Action, Game, Moved, TextGame, paged
 from agent_envs.envs.text_games.seeded import Content, GameSource
 
 ACTIONS: tuple[Action, ...] = (
@@ -76,7 +76,7 @@ class CrafterWorld:
     digest: str
 
 
-class CrafterGame:
+class CrafterGame(Game):
     """Crafter's rules over `CrafterState`. Live copies of the world are kept along lines of actions, see `Replayed`."""
 
     actions = ACTIONS
@@ -88,11 +88,11 @@ class CrafterGame:
     def __init__(self, goal: str) -> None:
         """Take the name of a goal."""
         self._name = goal
-        self._phrase, achievement, self._turns = GOALS[goal]
+        self._phrase, achievement, self.most_turns = GOALS[goal]
         every = rules().achievements
         self.wanted, self._full = (achievement,) if achievement else every, not achievement
         self._worlds: Replayed[CrafterLive, CrafterStep] = Replayed(
-            name="Crafter", start=new_game, act=CrafterLive.act, copy=CrafterLive.copy, mark=_mark
+            name="Crafter", start=new_game, act=CrafterLive.act, copy=CrafterLive.copy, mark=CrafterLive.mark
         )
 
     def begin(self, task: Task, limit: int) -> CrafterState:
@@ -108,11 +108,7 @@ class CrafterGame:
                 f"Crafter: the installed crafter makes another world or plays by other rules than task {task.id!r} was "
                 "made for; install crafter 1.8.3"
             )
-        return CrafterState(data.seed, limit or self._turns, "", live.sight())
-
-    def limit(self, state: CrafterState) -> int:
-        """Return how many turns the episode may have."""
-        return state.limit
+        return CrafterState(data.seed, limit or self.most_turns, "", live.sight())
 
     def goal(self, state: CrafterState) -> str:
         """Return the goal in words."""
@@ -136,10 +132,6 @@ class CrafterGame:
     def describe(self, state: CrafterState) -> str:
         """Return what the player sees, in words."""
         return describe(state.sight, self._full)
-
-    def legal(self, state: CrafterState) -> Sequence[int]:
-        """Return all actions: none is ever refused, many change nothing."""
-        return range(len(ACTIONS))
 
     def picture(self, state: CrafterState) -> str:
         """Return what the player sees as an SVG."""
@@ -178,65 +170,9 @@ def labels_of(task: Task) -> dict[str, str]:
     return {"goal": task.data.goal.replace("_", " ")}
 
 
+@paged
 class Crafter(TextGame):
-    """Gather, build and survive in an open world with its own days, creatures and chance, seen in words.
-
-    Description:
-        Crafter (D. Hafner, arXiv 2109.06780) with its observations as text, as BALROG (arXiv 2411.13543) scores agents on it
-        and Verlog trains on it: a land of 64 x 64 cells with woods, water, caves and creatures, 17 actions, and 22
-        achievements that build on each other. World, rules and chance are those of PyPI's `crafter` 1.8.3, draw for draw,
-        without its pictures. In this release felling a tree removes it, a table costs 2 wood and a furnace 4 stone; the
-        paper's costs are lower. One thing differs: crafter keeps creatures in sets, so that which of them disappears depends
-        on memory addresses; here they go by the order in which they came.
-
-    Task sources:
-        Generated from seeds by crafter's own generator (extra `crafter`); train, dev and test share no world. The four goals
-        play in the same worlds, in each of which a wood pickaxe can be made within 100 turns. A task holds the seed and a
-        digest of the world and of crafter's tables; an installation that makes another world refuses it.
-
-    Action:
-        Text; what follows the last `ACTION:` names one of the 17 actions, in the words of the prompt: `noop`, `move left`,
-        `move right`, `move up`, `move down`, `do`, `sleep`, `place stone` (`table`, `furnace`, `plant`), `make wood pickaxe`
-        (`stone`, `iron`; `pickaxe`, `sword`). Case, punctuation around the name and underscores do not count; `left`,
-        `move west`, `interact` and a few more are understood too. Anything else counts as `noop`, and the next observation
-        says so (or the episode ends, see `on_invalid`).
-
-    Observation:
-        Health, food, drink and energy; what is carried; whether the player sleeps and whether it is dark; what the player
-        stands on and looks at; and the nearest of each kind among 9 x 7 cells with its steps left or right and up or down.
-        Above it stand new achievements, waking and falling asleep, and what a `do`, `place` or `make` that could not be done
-        would have needed. Darkness hides nothing here; in crafter's pictures it adds noise. While the player sleeps crafter
-        takes no action but sleep: the action that is named is ignored and a note says so (BALROG plays random ones then).
-
-    Tools:
-        None.
-
-    Reward:
-        `binary` (default): 1 when the goal is reached. `native`: crafter's own, 1 for a step that unlocks achievements and 0.1
-        for each unit of health gained or lost. `format_penalty`: `binary`, and -0.1 for each turn without a valid action.
-        `format_penalty_released`: Verlog's release, where the penalty takes the place of the turn's reward.
-
-    Episode end:
-        Terminated by the goal, or by death. Truncated after 100 turns for `collect_wood`, 200 for `place_table`, 300 for
-        `make_pickaxe` (a day has 300), and 2,000 for `full`, as BALROG has it (crafter's own limit is 10,000). The limits of
-        the first three are ours. On the 500 test tasks the planner always wins, in 5, 10 and 15 turns on average and at most
-        14, 25 and 44; random play wins 11 %, 2 % and 0.2 %, and hardly ever lives through the first night.
-
-    Info:
-        The common keys; no others. Reports also tell the share of valid turns, progression (achievements / 22, for every
-        goal, as in BALROG) and the native return, and group tasks by goal.
-
-    Arguments:
-        goal: `collect_wood` (default), `place_table`, `make_pickaxe` (of wood), or `full` (all 22 achievements, which the
-            built-in planner does not promise to reach).
-        max_turns: turns in an episode, 1 to 10,000; None (default) for the limits above.
-        reward: `binary`, `native`, `format_penalty` or `format_penalty_released`.
-        on_invalid: `default` (default) takes `noop` for an invalid turn, `end` ends the episode without success.
-        prompt_role: who says the instructions: `system` (default, Verlog) or `user` (BALROG).
-
-    Version history:
-        v0: first version.
-    """
+    """Gather, build and survive in an open world with its own days, creatures and chance, seen in words."""
 
     game: CrafterGame
 
@@ -260,19 +196,8 @@ class Crafter(TextGame):
         choice("Crafter", "goal", goal, GOALS)
         if max_turns is not None:
             whole_number("Crafter", "max_turns", max_turns, high=MOST_STEPS)
-        self.play_game(
-            CrafterGame(goal),
-            _source(goal),
-            max_turns=max_turns,
-            most_turns=GOALS[goal][2],
-            reward=reward,
-            on_invalid=on_invalid,
-            prompt_role=prompt_role,
-        )
-
-
-def _mark(live: CrafterLive) -> str:
-    return mark_of(live.sight())
+        game, source = CrafterGame(goal), _source(goal)
+        self.play_game(game, source, max_turns=max_turns, reward=reward, on_invalid=on_invalid, prompt_role=prompt_role)
 
 
 def _notes(before: CrafterSight, action: int, step: CrafterStep) -> Iterator[str]:

@@ -4,14 +4,16 @@ import textwrap
 
 from agent_envs.envs.text_games.crafter.describe import CENTER, FULL, KIND_OF, VITALS, carried, faced, listed, named
 from agent_envs.envs.text_games.crafter.sight import ACROSS, DOWN, NOTHING, OUTSIDE, CrafterSight, daylight
+from agent_envs.envs.text_games.svg import INK, Cells, document
 
 SCALE = 3
 CELL = 12  # side of a cell, in units of the shapes
 LINE = 18  # height of a line of the caption
 WIDTH = ACROSS * CELL * SCALE
+_CELLS = Cells(ACROSS, CELL)
 _LETTER_WIDTH = 7.1  # of the caption, on average; generous
 _DUSK = 0.75  # the daylight below which the view grows dark
-_INK, _STONE, _GRASS = "#1d2430", "#8f949c", "#86b861"
+_STONE, _GRASS = "#8f949c", "#86b861"
 _GROUNDS = {
     "grass": _GRASS, "tree": _GRASS, "sand": "#ead9a3", "path": "#c8ad85", "water": "#5a9be0", "stone": _STONE,
     "coal": _STONE, "iron": _STONE, "diamond": _STONE, "lava": "#e4572e", "table": "#c8ad85", "furnace": "#c8ad85",
@@ -28,7 +30,7 @@ _SHAPES = {
     "tree": (("#6b4a2b", "m5 8h2v3h-2z"), ("#2f6d3a", "m6 1l4.5 7.5h-9z")),
     "water": (("#a9ccf3", "m2 3.5h3v1h-3zm4 4h4v1h-4z"),),
     "lava": (("#ffd25a", "m2 3h3v1.5h-3zm4 4h4v1.5h-4z"),),
-    "coal": ((_INK, _LUMPS),),
+    "coal": ((INK, _LUMPS),),
     "iron": (("#e8a25c", _LUMPS),),
     "diamond": (("#e4fbff", "m6 2l3.5 4l-3.5 4l-3.5-4z"),),
     "table": (("#7a4f27", "m1.5 3h9v2.4h-9zm.6 3h1.6v4.5h-1.6zm6.2 0h1.6v4.5h-1.6z"),),
@@ -39,7 +41,7 @@ _SHAPES = {
     "young plant": (("#2f6d3a", _SPROUT),),
     "ripe plant": (("#2f6d3a", _SPROUT), ("#d8347c", "m4 1h4v3h-4z")),
     "fence": (("#7a4f27", "m1 4h10v1.5h-10zm0 3h10v1.5h-10zm1-5h1.5v9h-1.5zm6 0h1.5v9h-1.5z"),),
-    **{f"arrow flying {name}": ((_INK, path),) for name, path in _FLIGHTS.items()},
+    **{f"arrow flying {name}": ((INK, path),) for name, path in _FLIGHTS.items()},
 }
 _NOSES = {"left": "m0 6l3-2.5v5z", "right": "m12 6l-3-2.5v5z", "up": "m6 0l2.5 3h-5z", "down": "m6 12l2.5-3h-5z"}
 
@@ -58,24 +60,17 @@ def picture(sight: CrafterSight) -> str:
     shade = 0.6 if sight.sleeping else 0.75 * max(_DUSK - daylight(sight.steps), 0)
     nose = _NOSES[sight.facing]
     lines = _inventory(sight, int(WIDTH / _LETTER_WIDTH))
-    height = high * SCALE + 32 + LINE * len(lines)
-    head = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" width="{WIDTH}" height="{height}"'
     parts = [
-        f'{head} role="img"><rect width="{WIDTH}" height="{height}" fill="#fff"/><g transform="scale({SCALE})">',
-        f'<rect width="{wide}" height="{high}" fill="#3a3f47"/>',
-        *(f'<path fill="{fill}" d="{_runs(places)}"/>' for fill, places in grounds.items()),
-        *(
-            f'<path fill="{fill}" d="{"".join(_corner(place) + path for place in places)}"/>'
-            for (fill, path), places in shapes.items()
-        ),
-        f'<g stroke="#fff" stroke-width=".5"><path fill="#2b4fa3" d="{_corner(CENTER)}{_BEING}"/>',
-        f'<path fill="#e0357a" d="{_corner(CENTER)}{nose}"/></g>',
+        f'<g transform="scale({SCALE})"><rect width="{wide}" height="{high}" fill="#3a3f47"/>',
+        *(f'<path fill="{fill}" d="{_CELLS.runs(places)}"/>' for fill, places in grounds.items()),
+        _CELLS.stamped(shapes),
+        f'<g stroke="#fff" stroke-width=".5"><path fill="#2b4fa3" d="{_CELLS.corner(CENTER)}{_BEING}"/>',
+        f'<path fill="#e0357a" d="{_CELLS.corner(CENTER)}{nose}"/></g>',
         f'<rect width="{wide}" height="{high}" fill="#070b26" opacity="{shade:.2f}"/></g>',
-        f'<g font-family="system-ui,sans-serif" font-size="13" fill="{_INK}">{_signs(sight)}',
-        *(f'<text x="6" y="{high * SCALE + 42 + LINE * row}">{line}</text>' for row, line in enumerate(lines)),
-        "</g></svg>",
     ]
-    return "".join(parts)
+    height = high * SCALE + 32 + LINE * len(lines)
+    top = high * SCALE + 24
+    return document(WIDTH, height, "".join(parts), lines, top=top, left=6, line=LINE, before=_signs(sight))
 
 
 def drawing(sight: CrafterSight) -> str:
@@ -109,20 +104,3 @@ def _signs(sight: CrafterSight) -> str:
 def _inventory(sight: CrafterSight, width: int) -> list[str]:
     words = f"{'asleep, ' if sight.sleeping else ''}carries {listed(carried(sight)) or 'nothing'}"
     return textwrap.wrap(words, width)
-
-
-def _runs(places: list[int]) -> str:
-    """Return the outlines of cells, those next to each other in a row as one."""
-    path, index = [], 0
-    while index < len(places):
-        start = end = places[index]
-        while index + 1 < len(places) and places[index + 1] == end + 1 and (end + 1) % ACROSS:
-            index, end = index + 1, end + 1
-        index += 1
-        long = (end - start + 1) * CELL
-        path.append(f"{_corner(start)}h{long}v{CELL}h-{long}z")
-    return "".join(path)
-
-
-def _corner(place: int) -> str:
-    return f"M{place % ACROSS * CELL} {place // ACROSS * CELL}"

@@ -1,12 +1,11 @@
 """`Planner` finds the next action towards an achievement of Crafter on one chart of the map."""
 
 from collections.abc import Callable, Collection, Iterator
-from heapq import heappop, heappush
-from itertools import count
 from typing import NamedTuple
 
 from agent_envs.envs.text_games.crafter.sight import DIRECTIONS, MATERIALS, SIDE, THINGS, Chart
 from agent_envs.envs.text_games.crafter.world import Rules
+from agent_envs.envs.text_games.search import cheapest_way
 
 _OPEN = frozenset(MATERIALS[name] for name in ("grass", "path", "sand"))
 _FIGHTS = {THINGS["cow"]: 4, THINGS["zombie"]: 9, THINGS["skeleton"]: 6} | {
@@ -170,24 +169,13 @@ class Planner:
         return Choice(f"move_{name}", thought)
 
     def _route(self, ready: Callable[[int], bool]) -> list[int] | None:
-        """Return the cheapest way from the player to a cell that is ready, both ends included (Dijkstra)."""
-        start = self.chart.place
-        order = count()
-        queue: list[tuple[int, int, int]] = [(0, next(order), start)]
-        best, before = {start: 0}, {start: start}
-        while queue:
-            price, _, cell = heappop(queue)
-            if price > best[cell]:
-                continue
-            if ready(cell):
-                return _traced(before, start, cell)
-            for step in DIRECTIONS.values():
-                target = self._ahead(cell, step)
-                cost = price + self._price(target) if target >= 0 else -1
-                if cost > price and cost < best.get(target, 1 << 30):
-                    best[target], before[target] = cost, cell
-                    heappush(queue, (cost, next(order), target))
-        return None
+        """Return the cheapest way from the player to a cell that is ready, both ends included."""
+
+        def steps(cell: int) -> list[tuple[int, int]]:
+            targets = (self._ahead(cell, step) for step in DIRECTIONS.values())
+            return [(price, target) for target in targets if target >= 0 and (price := self._price(target))]
+
+        return cheapest_way(self.chart.place, steps, lambda cell: 0 if ready(cell) else None)
 
     def _price(self, cell: int) -> int:
         """Return how many turns it takes to enter a cell, 0 if it cannot be entered."""
@@ -214,22 +202,15 @@ class Planner:
         )
 
     def _lying(self, mark: str) -> list[int]:
-        found, cell = [], self.chart.ground.find(mark)
+        cells, cell = [], self.chart.ground.find(mark)
         while cell >= 0:
             if cell not in self.chart.things:
-                found.append(cell)
+                cells.append(cell)
             cell = self.chart.ground.find(mark, cell + 1)
-        return found
+        return cells
 
     def _standing(self, mark: str) -> list[int]:
         return [cell for cell, thing in self.chart.things.items() if thing == mark]
-
-
-def _traced(before: dict[int, int], start: int, cell: int) -> list[int]:
-    way = [cell]
-    while way[-1] != start:
-        way.append(before[way[-1]])
-    return way[::-1]
 
 
 def _a(thing: str) -> str:

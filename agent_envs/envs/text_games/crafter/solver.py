@@ -1,6 +1,5 @@
-"""The oracle policy (solver) of Crafter plans on the whole map; the random policy draws from all actions."""
+"""The oracle policy (solver) of Crafter plans on the whole map."""
 
-import random
 from collections.abc import Collection
 from typing import Any
 
@@ -10,6 +9,7 @@ from agent_envs.base.errors import Unsolvable
 from agent_envs.envs.text_games.crafter.planner import Choice, Planner
 from agent_envs.envs.text_games.crafter.sight import DIRECTIONS, SIDE, THINGS, Chart, character
 from agent_envs.envs.text_games.crafter.world import CrafterLive, rules
+from agent_envs.envs.text_games.game import core_in_play
 
 # The order in which a whole game is played. Which of them can be had now is for the planner to find out.
 ORDER = (
@@ -33,23 +33,16 @@ def next_action(env: gym.Env[Any, Any]) -> str:
     Raises:
         Unsolvable: the episode is over, or the goal is out of reach.
     """
-    core: Any = env.unwrapped
-    if core.episode.over:
-        raise Unsolvable("the episode is over")
-    game, state = core.game, core.episode.state
+    core = core_in_play(env)
+    game: Any = core.game
+    state = core.episode.state
     left = min(game.limit(state), core.max_turns) - len(core.episode.turns)
     live = game.twin(state)
     choice = _aside(live, game.wanted, left) if core.reward_spec.name == "native" else None
     choice = choice or chosen(live, game.wanted, left)
     if choice is None:
         raise Unsolvable("what the goal asks for is out of reach")
-    return core.say(rules().actions.index(choice.action), choice.thought)  # type: ignore[no-any-return]
-
-
-def random_action(env: gym.Env[Any, Any], rng: random.Random) -> str:
-    """Return the turn of a player who draws from all actions alike."""
-    core: Any = env.unwrapped
-    return core.say(rng.choice(core.game.legal(core.episode.state)))  # type: ignore[no-any-return]
+    return core.say(rules().actions.index(choice.action), choice.thought)
 
 
 def wins(live: CrafterLive, wanted: Collection[str], turns: int) -> bool:
@@ -65,11 +58,11 @@ def chosen(live: CrafterLive, wanted: Collection[str], left: int) -> Choice | No
         return choice
     best, lasted = choice, (False, 0)
     for lead in ((choice.action,), *_LEADS):
-        found = _played(live.copy(), lead, wanted, left, _AHEAD if len(wanted) == 1 else _AHEAD_OF_MANY)
-        if found > lasted:
+        result = _played(live.copy(), lead, wanted, left, _AHEAD if len(wanted) == 1 else _AHEAD_OF_MANY)
+        if result > lasted:
             thought = choice.thought if lead[0] == choice.action else "I keep away from danger."
-            best, lasted = Choice(lead[0], thought), found
-        if found[0]:
+            best, lasted = Choice(lead[0], thought), result
+        if result[0]:
             break
     return best
 

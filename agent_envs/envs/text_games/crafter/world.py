@@ -30,6 +30,7 @@ from agent_envs.envs.text_games.crafter.sight import (
     CrafterSight,
     CrafterStep,
     daylight,
+    mark_of,
 )
 from agent_envs.envs.text_games.crafter.terrain import terrain
 from agent_envs.envs.text_games.muted_stdout import muted_stdout
@@ -120,16 +121,20 @@ class CrafterLive:
         left, top = x - ACROSS // 2, y - DOWN // 2
         window = (slice(max(left, 0), left + ACROSS), slice(max(top, 0), top + DOWN))
         ground = _framed(world._mat_map[window].T.tobytes().translate(self._kit.marks).decode(), left, top)
-        found = [NOTHING] * (ACROSS * DOWN)
+        things = [NOTHING] * (ACROSS * DOWN)
         columns, rows = world._obj_map[window].nonzero()
         for column, row in zip((columns + max(-left, 0)).tolist(), (rows + max(-top, 0)).tolist(), strict=True):
             thing = world._objects[world._obj_map[left + column, top + row]]
             if thing is not player:
-                found[row * ACROSS + column] = THINGS[thing.texture]
+                things[row * ACROSS + column] = THINGS[thing.texture]
         known = tuple(name for name in self._kit.rules.achievements if name in self.unlocked)
         items = tuple(player.inventory.values())
         facing = _facing(player)
-        return CrafterSight(ground, "".join(found), facing, items, player.sleeping, self.steps, known)
+        return CrafterSight(ground, "".join(things), facing, items, player.sleeping, self.steps, known)
+
+    def mark(self) -> str:
+        """Return `mark_of` what the player sees."""
+        return mark_of(self.sight())
 
     def chart(self) -> Chart:
         """Return all of the world as plain values."""
@@ -237,8 +242,8 @@ def _kit() -> SimpleNamespace:
             self._chunks: Any = defaultdict(_Roll)
 
     tables = (constants.collect, constants.place, constants.make)
-    told = (constants.actions, constants.items, constants.achievements, constants.materials, constants.walkable)
-    names = [tuple(part) for part in told[:3]]
+    lists = (constants.actions, constants.items, constants.achievements, constants.materials, constants.walkable)
+    names = [tuple(part) for part in lists[:3]]
     marks = bytearray(256)
     marks[0] = ord(OUTSIDE)
     for number, name in enumerate(constants.materials, start=1):
@@ -250,5 +255,5 @@ def _kit() -> SimpleNamespace:
         env=env.Env,
         materials=constants.materials,
         marks=bytes(marks),
-        rules=Rules(names[0], names[1], names[2], *tables, digest=sha256_text(canonical_json([*told, *tables]))),
+        rules=Rules(names[0], names[1], names[2], *tables, digest=sha256_text(canonical_json([*lists, *tables]))),
     )

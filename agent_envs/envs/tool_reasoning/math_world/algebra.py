@@ -4,7 +4,7 @@ import random
 from fractions import Fraction
 from math import comb
 
-from agent_envs.envs.tool_reasoning.math_world.problem import Kind, Numbers
+from agent_envs.envs.tool_reasoning.math_world.problem import Numbers, kind
 
 
 def _polynomial(rng: random.Random, level: int, numbers: Numbers) -> Numbers:
@@ -88,78 +88,25 @@ def _multinomial(a: int, b: int, n: int, k: int) -> int:
 
 
 KINDS = (
-    Kind(
+    kind(
         "polynomial value",
-        {"x": ((3, 12), (7, 25), (13, 60), (20, 120), (50, 400))},
-        (
-            "Let p(x) = {coefficients}. What is p({x})?",
-            "Evaluate the polynomial {coefficients} at x = {x}.",
-            "Which value does {coefficients} take for x = {x}?",
-        ),
-        "print(sum(c * x ** i for i, c in enumerate(coefficients)))",
         _horner,
         _term_by_term,
         lambda x, coefficients: 2 * len(coefficients) * len(str(x)),
         more=_polynomial,
         shown=_polynomial_text,
     ),
-    Kind(
-        "powers of roots",
-        {
-            "s": ((3, 9), (3, 14), (5, 20), (5, 30), (5, 40)),
-            "q": ((2, 9), (2, 15), (3, 30), (3, 40), (5, 60)),
-            "n": ((4, 5), (6, 8), (9, 11), (12, 15), (16, 22)),
-        },
-        (
-            "The numbers u and v are the two (possibly complex) roots of x^2 - s x + q = 0 with s = {s} and q = {q}. "
-            "What is u^{n} + v^{n}?",
-            "Two numbers u and v, possibly complex, have the sum {s} and the product {q}. Compute u^{n} + v^{n}.",
-            "If u + v = {s} and u v = {q}, which whole number is u^{n} + v^{n}?",
-        ),
-        "before, now = 2, s\nfor i in range(n - 1):\n    before, now = now, s * now - q * before\nprint(now)",
-        _newton,
-        _waring,
-        lambda s, q, n: 3 * n,
-    ),
-    Kind(
+    kind("powers of roots", _newton, _waring, lambda s, q, n: 3 * n),
+    kind(
         "continued fraction",
-        {
-            "a": ((2, 9), (2, 15), (2, 40), (3, 60), (3, 99)),
-            "b": ((2, 9), (2, 15), (2, 40), (3, 60), (3, 99)),
-            "c": ((2, 9), (2, 15), (2, 40), (3, 60), (3, 99)),
-        },
-        (
-            "Write the continued fraction [{a}; {b}, {c}, {rest}] as one fraction in lowest terms.",
-            "A continued fraction has the partial quotients {a}, {b}, {c}, {rest}, in this order, the first of them being its "
-            "whole part. Which fraction is it, in lowest terms?",
-            "Take {a} + 1/({b} + 1/({c} + ...)), going on with {rest} and ending there. What is its value as a fraction in "
-            "lowest terms?",
-        ),
-        "terms = [a, b, c] + list(rest)\np, q = 1, 0\nfor t in reversed(terms):\n    p, q = t * p + q, p\n"
-        "print(f'{p}/{q}')",
         _folded,
         _convergent,
         lambda a, b, c, rest: 2 * (3 + len(rest)),
         more=_rest_of_terms,
         shown=lambda a, b, c, rest: {"rest": ", ".join(map(str, rest))},
     ),
-    Kind(
+    kind(
         "coefficient of a power",
-        {
-            "a": ((2, 7), (2, 8), (2, 9), (2, 9), (2, 9)),
-            "b": ((2, 7), (2, 8), (2, 9), (2, 9), (2, 9)),
-            "n": ((4, 5), (6, 8), (9, 13), (14, 20), (21, 30)),
-            "k": ((3, 5), (5, 8), (8, 13), (12, 20), (18, 26)),
-        },
-        (
-            "What is the coefficient of x^{k} in the expansion of (1 + a x + b x^2)^{n}, where a = {a} and b = {b}?",
-            "Multiply out (1 + a x + b x^2)^{n} for a = {a}, b = {b}. Which number stands before x^{k}?",
-            "With a = {a} and b = {b}, the polynomial (1 + a x + b x^2)^{n} is expanded in powers of x. Find the coefficient "
-            "of x^{k}.",
-        ),
-        "row = [1]\nfor i in range(n):\n    longer = [0] * (len(row) + 2)\n    for j, c in enumerate(row):\n"
-        "        longer[j] += c\n        longer[j + 1] += a * c\n        longer[j + 2] += b * c\n    row = longer\n"
-        "print(row[k])",
         _by_products,
         _multinomial,
         lambda a, b, n, k: n * k,

@@ -4,7 +4,7 @@ import random
 from collections.abc import Iterable
 from math import comb
 
-from agent_envs.envs.tool_reasoning.math_world.problem import Kind, Numbers, listed
+from agent_envs.envs.tool_reasoning.math_world.problem import Numbers, kind, listed
 
 Point = tuple[int, int]
 
@@ -109,101 +109,23 @@ def _ball_by_ball(n: int, k: int) -> int:
 
 
 KINDS = (
-    Kind(
+    kind(
         "lattice paths",
-        {
-            "w": ((4, 9), (6, 12), (9, 16), (12, 22), (18, 30)),
-            "h": ((4, 9), (6, 12), (9, 16), (12, 22), (18, 30)),
-        },
-        (
-            "A robot moves on the integer grid from (0, 0) to ({w}, {h}), each step one unit to the right or one unit up, and "
-            "may not stand on any of {points}. How many ways can it go?",
-            "How many lattice paths lead from the origin to ({w}, {h}) by unit steps right and up without touching "
-            "{points}?",
-            "In a town of straight streets one walks {w} blocks east and {h} blocks north, never west or south. The "
-            "corners {points} (blocks east, blocks north of the start) are closed. Count the possible walks.",
-        ),
-        "ways = [1] + [0] * w\nfor y in range(h + 1):\n    for x in range(w + 1):\n"
-        "        ways[x] = 0 if (x, y) in blocked else ways[x] + (ways[x - 1] if x else 0)\nprint(ways[w])",
         _cell_by_cell,
         _by_first_obstacle,
         lambda w, h, blocked: w * h,
         more=_obstacles,
         shown=lambda w, h, blocked: {"points": _points(blocked)},
     ),
-    Kind(
+    kind(
         "payments",
-        {"n": ((20, 45), (46, 90), (91, 180), (181, 330), (331, 640))},
-        (
-            "In how many ways can {n} cents be paid with coins of {values} cents, if the order does not matter and there is "
-            "no shortage of any coin?",
-            "Coins are worth {values} cents. How many different collections of coins are worth {n} cents together?",
-            "How many ways are there to write {n} as a sum in which every term is one of {values}, sums that differ only in "
-            "order counted once?",
-        ),
-        "ways = [1] + [0] * n\nfor coin in coins:\n    for amount in range(coin, n + 1):\n"
-        "        ways[amount] += ways[amount - coin]\nprint(ways[n])",
         _coin_by_coin,
         _by_largest_first,
         lambda n, coins: n * len(coins),
         more=_coins,
         shown=lambda n, coins: {"values": listed(list(coins))},
     ),
-    Kind(
-        "words without runs",
-        {
-            "n": ((6, 13), (12, 20), (18, 28), (26, 38), (36, 52)),
-            "k": ((2, 5), (2, 5), (3, 5), (3, 5), (3, 5)),
-            "r": ((3, 4), (3, 4), (3, 5), (3, 6), (4, 7)),
-        },
-        (
-            "An alphabet has {k} letters. How many words of {n} letters over it never show {r} equal letters in a row?",
-            "How many sequences of length {n} with entries from 1 to {k} have no {r} consecutive entries that are all equal?",
-            "Beads of {k} colours are strung in a line of {n} beads, with both ends told apart. In how many ways can that be "
-            "done without {r} neighbouring beads of one colour?",
-        ),
-        "runs = [k] + [0] * (r - 2)\nfor i in range(n - 1):\n    runs = [(k - 1) * sum(runs)] + runs[:-1]\nprint(sum(runs))",
-        _by_run_length,
-        _by_last_run,
-        lambda n, k, r: n * r,
-    ),
-    Kind(
-        "shares with a limit",
-        {
-            "n": ((10, 18), (18, 32), (30, 55), (50, 90), (85, 160)),
-            "k": ((3, 4), (4, 5), (5, 6), (6, 8), (8, 10)),
-            "c": ((5, 10), (7, 14), (10, 22), (14, 30), (20, 45)),
-        },
-        (
-            "In how many ways can {n} equal marbles be shared among {k} children so that no child gets more than {c}?",
-            "Count the solutions of x_1 + ... + x_k = {n} in whole numbers with k = {k} and 0 <= x_i <= {c} for every i.",
-            "A grocer fills {k} different crates with {n} identical melons; a crate holds at most {c} and may stay empty. How "
-            "many ways are there?",
-        ),
-        "ways = [1] + [0] * n\nfor i in range(k):\n"
-        "    ways = [sum(ways[max(0, amount - c):amount + 1]) for amount in range(n + 1)]\nprint(ways[n])",
-        _by_excess,
-        _person_by_person,
-        lambda n, k, c: n * k,
-        sound=lambda n, k, c: n <= k * c,
-    ),
-    Kind(
-        "distributions",
-        {
-            "n": ((6, 11), (9, 14), (13, 19), (17, 25), (23, 32)),
-            "k": ((3, 5), (3, 6), (4, 8), (5, 10), (7, 12)),
-        },
-        (
-            "How many ways are there to put {n} different letters into {k} different boxes so that no box stays empty?",
-            "Count the functions from a set of {n} elements onto a set of {k} elements.",
-            "Every one of {n} visitors picks one of {k} tours, and every tour is picked by somebody. How many outcomes are "
-            "possible, if it matters who goes on which tour?",
-        ),
-        "used = [1] + [0] * k\nfor i in range(n):\n"
-        "    used = [0] + [j * used[j] + (k - j + 1) * used[j - 1] for j in range(1, k + 1)]\nprint(used[k])",
-        _by_empty_boxes,
-        _ball_by_ball,
-        lambda n, k: n * k,
-        sound=lambda n, k: n >= k,
-    ),
+    kind("words without runs", _by_run_length, _by_last_run, lambda n, k, r: n * r),
+    kind("shares with a limit", _by_excess, _person_by_person, lambda n, k, c: n * k, sound=lambda n, k, c: n <= k * c),
+    kind("distributions", _by_empty_boxes, _ball_by_ball, lambda n, k: n * k, sound=lambda n, k: n >= k),
 )

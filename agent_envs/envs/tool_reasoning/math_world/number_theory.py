@@ -4,7 +4,7 @@ import random
 from itertools import combinations
 from math import gcd, isqrt, prod
 
-from agent_envs.envs.tool_reasoning.math_world.problem import Kind, Numbers, listed
+from agent_envs.envs.tool_reasoning.math_world.problem import Numbers, kind, listed
 
 
 def _power_by_digits(a: int, e: int, m: int) -> int:
@@ -30,14 +30,14 @@ def _divisors_by_trial(n: int, k: int) -> int:
 
 def factors(n: int) -> dict[int, int]:
     """Return the prime factors of n >= 1 with their multiplicities."""
-    found: dict[int, int] = {}
+    primes: dict[int, int] = {}
     p = 2
     while p * p <= n:
         while n % p == 0:
-            found[p] = found.get(p, 0) + 1
+            primes[p] = primes.get(p, 0) + 1
             n //= p
         p += 1
-    return found | ({n: 1} if n > 1 else {})
+    return primes | ({n: 1} if n > 1 else {})
 
 
 def _divisors_by_primes(n: int, k: int) -> int:
@@ -121,91 +121,24 @@ def _digits_in_blocks(a: int, e: int) -> int:
 _POWERS = {1: "all", 2: "the squares of all", 3: "the cubes of all"}
 
 KINDS = (
-    Kind(
-        "power modulo",
-        {
-            "a": ((3, 19), (7, 40), (11, 99), (13, 500), (17, 999)),
-            "e": ((12, 30), (40, 120), (200, 900), (1_000, 50_000), (100_000, 10_000_000)),
-            "m": ((31, 80), (90, 300), (301, 999), (1_000, 9_999), (10_007, 99_999)),
-        },
-        (
-            "What is the remainder when a^e is divided by m, for a = {a}, e = {e} and m = {m}?",
-            "Find the remainder that {a} to the power of {e} leaves on division by {m}.",
-            "Which number from 0 up to, but not including, {m} is congruent to {a}^{e} modulo {m}?",
-        ),
-        "print(pow(a, e, m))",
-        lambda a, e, m: pow(a, e, m),
-        _power_by_digits,
-        lambda a, e, m: 2 * e.bit_length() * len(str(m)),
+    kind(
+        "power modulo", lambda a, e, m: pow(a, e, m), _power_by_digits, lambda a, e, m: 2 * e.bit_length() * len(str(m))
     ),
-    Kind(
+    kind(
         "powers of divisors",
-        {
-            "n": ((60, 400), (401, 3_000), (3_001, 30_000), (30_001, 300_000), (300_001, 3_000_000)),
-            "k": ((1, 1), (1, 1), (2, 2), (2, 2), (3, 3)),
-        },
-        (
-            "Add up {powers} positive divisors of {n}, 1 and {n} included. What is the sum?",
-            "What do {powers} positive divisors of {n} (itself among them) sum to?",
-            "Find the sum of {powers} positive whole numbers that divide {n} without remainder.",
-        ),
-        "total = 0\nd = 1\nwhile d * d <= n:\n    if n % d == 0:\n        total += d ** k\n"
-        "        if d * d < n:\n            total += (n // d) ** k\n    d += 1\nprint(total)",
         _divisors_by_trial,
         _divisors_by_primes,
         lambda n, k: isqrt(n) * k,
         shown=lambda n, k: {"powers": _POWERS[k]},
     ),
-    Kind(
-        "coprime numbers",
-        {
-            "n": ((60, 200), (201, 900), (901, 4_000), (4_001, 12_000), (12_001, 40_000)),
-            "m": ((12, 60), (30, 200), (60, 700), (200, 3_000), (1_000, 30_000)),
-        },
-        (
-            "How many of the whole numbers from 1 to {n} have no prime factor in common with {m}?",
-            "Count the integers i with 1 <= i <= {n} whose greatest common divisor with {m} is 1.",
-            "Among the first {n} positive integers, how many are coprime to {m}?",
-        ),
-        "from math import gcd\nprint(sum(1 for i in range(1, n + 1) if gcd(i, m) == 1))",
-        _coprime_one_by_one,
-        _coprime_by_sieve,
-        lambda n, m: n,
-    ),
-    Kind(
+    kind("coprime numbers", _coprime_one_by_one, _coprime_by_sieve, lambda n, m: n),
+    kind(
         "congruences",
-        {
-            "r": ((1, 40), (1, 90), (10, 400), (20, 900), (50, 5_000)),
-            "s": ((1, 40), (1, 90), (10, 400), (20, 900), (50, 5_000)),
-        },
-        (
-            "Find the smallest whole number x >= 0 such that x - {r} is divisible by {m1} and x - {s} by {m2}{also}.",
-            "What is the least x >= 0 that leaves the same remainder as {r} on division by {m1}, the same remainder as {s} "
-            "on division by {m2}{more}?",
-            "A whole number x >= 0 is congruent to {r} modulo {m1}, to {s} modulo {m2}{further}. How small can x be?",
-        ),
-        "x, step = 0, 1\nfor residue, modulus in zip((r, s) + rest, moduli):\n    while (x - residue) % modulus:\n"
-        "        x += step\n    step *= modulus\nprint(x)",
         _by_steps,
         _by_inverses,
         lambda r, s, rest, moduli: sum(moduli),
         more=_congruences,
         shown=_congruence_text,
     ),
-    Kind(
-        "sum of digits",
-        {
-            "a": ((3, 19), (7, 29), (11, 49), (13, 69), (17, 99)),
-            "e": ((10, 20), (25, 60), (70, 180), (200, 500), (600, 1_200)),
-        },
-        (
-            "What is the sum of the decimal digits of {a}^{e}?",
-            "Write out {a} to the power of {e} in full and add its digits. What do you get?",
-            "Find the digit sum, in base ten, of the number {a}^{e}.",
-        ),
-        "print(sum(int(digit) for digit in str(a ** e)))",
-        _digits_of_text,
-        _digits_in_blocks,
-        lambda a, e: e * len(str(a)),
-    ),
+    kind("sum of digits", _digits_of_text, _digits_in_blocks, lambda a, e: e * len(str(a))),
 )

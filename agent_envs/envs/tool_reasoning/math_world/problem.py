@@ -1,9 +1,12 @@
 """Generators of problems share this: numbers for five levels, two ways to the answer, code, and wordings."""
 
+import json
 import random
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cache
+from importlib.resources import files
 from typing import Any
 
 Number = int | Fraction
@@ -32,7 +35,7 @@ def _always(**numbers: Any) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """A generator of problems.
+    """A generator of problems; spans, wordings and code stand in kinds.json by its name.
 
     Attributes:
         name: its name.
@@ -61,6 +64,21 @@ class Kind:
         """Return the numbers that a fact may stand for at a level: those that can take several values."""
         rows = ((name, spans[level - 1]) for name, spans in self.spans.items())
         return [name for name, (low, high) in rows if high - low + 1 >= _LEAST_VALUES]
+
+
+def kind(
+    name: str, solve: Callable[..., Number], check: Callable[..., Number], steps: Callable[..., int], **more: Any
+) -> Kind:
+    """Return the generator of a name; `more` are its attributes that have defaults."""
+    row = _table()[name]
+    spans = {number: tuple((low, high) for low, high in levels) for number, levels in row["spans"].items()}
+    return Kind(name, spans, tuple(row["wordings"]), "\n".join(row["code"]), solve, check, steps, **more)
+
+
+@cache
+def _table() -> dict[str, Any]:
+    table: dict[str, Any] = json.loads(files(__package__).joinpath("kinds.json").read_text("utf-8"))
+    return table
 
 
 def fitted(value: int, span: Span) -> tuple[int, str]:

@@ -4,7 +4,7 @@ import random
 from collections.abc import Sequence
 from functools import lru_cache
 
-from agent_envs.base.documents import Corpus, Passage
+from agent_envs.base.documents import Corpus
 from agent_envs.base.errors import UsageError
 from agent_envs.core.trajectory import Task
 from agent_envs.datasets.seeded import SeededSource
@@ -98,20 +98,6 @@ class MathWorldSource(SeededSource[Task]):
             KeyError: no such document.
         """
         return _world_of(task).links(doc_id)
-
-
-def documents(world_index: int, split: str = "train") -> tuple[Passage, ...]:
-    """Return all documents of a world: the passages of the fact world, then the sheets of figures."""
-    return number_world(split, world_index).corpus.passages
-
-
-def links(doc_id: str, world_index: int, split: str = "train") -> tuple[Link, ...]:
-    """Return the documents that a document of a world leads to.
-
-    Raises:
-        KeyError: no such document.
-    """
-    return number_world(split, world_index).links(doc_id)
 
 
 def _world_of(task: Task) -> NumberWorld:

@@ -97,7 +97,7 @@ def test_knobs():
 
 @pytest.mark.parametrize(
     "knobs",
-    [{"sequences": "letters"}, {"length": 0}, {"length": 21}, {"words": -0.1}, {"words": True}, {"test_size": 0}],
+    [{"sequences": "letters"}, {"length": 0}, {"length": 21}, {"words": -0.1}, {"words": True}],
 )
 def test_bad_knobs_name_themselves(knobs):
     with pytest.raises(UsageError, match=f"count: {next(iter(knobs))}="):

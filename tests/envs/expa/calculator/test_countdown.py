@@ -195,7 +195,7 @@ def test_a_changed_number_is_found(index, data):
 
 @pytest.mark.parametrize(
     "knobs",
-    [{"numbers": 1}, {"numbers": 9}, {"digits": 0}, {"targets": "positive"}, {"train_size": 0}, {"test_size": "many"}],
+    [{"numbers": 1}, {"numbers": 9}, {"digits": 0}, {"targets": "positive"}],
 )
 def test_bad_knobs_name_themselves(knobs):
     with pytest.raises(UsageError, match=f"countdown: {next(iter(knobs))}="):

@@ -136,10 +136,7 @@ def test_a_single_size(size, make, index):
         assert source.get(split, index).data.size == size and source.get(split, index).data.kind != "compare"
 
 
-def test_mixtures_of_ones_own():
-    source = SortSource(train={3: 1, 8: 3}, test={2: 1}, train_size=10, test_size=5)
-    assert source.items == 8 and source.size("train") == 10 and source.size("dev") == 1
-    assert Counter(task.data.size for task in tasks(source, "train", 8)) == {3: 2, 8: 6}
+def test_a_share_of_comparing_tasks_of_ones_own():
     assert {task.data.kind for task in tasks(OrderSource(compare_percent=0), "train", 200)} == {"order"}
     assert {task.data.kind for task in tasks(OrderSource(compare_percent=100), "train", 20)} == {"compare"}
     assert SortSource().items == 5
@@ -170,11 +167,7 @@ def test_labels():
         (SortSource, {"size": True}, "size=True"),
         (OrderSource, {"size": 1}, "order: size=1"),
         (SortSource, {"directions": "up"}, "sort: directions='up'; give one of both, ascending, descending"),
-        (SortSource, {"train": {4: 0}}, "holds no task"),
-        (SortSource, {"test": {9: 1}}, "number of items in test=9"),
-        (SortSource, {"train": {4: 0.5}}, r"train\[4\]=0.5"),
         (OrderSource, {"compare_percent": 101}, "compare_percent=101"),
-        (SortSource, {"train_size": 0}, "train_size=0"),
     ],
 )
 def test_knobs_out_of_range(make, knobs, words):

@@ -13,20 +13,9 @@ from agent_envs.base.messages import ToolCall
 from agent_envs.base.protocol import Call, ToolCallProtocol
 from agent_envs.envs.tau2.agent_view import SideView
 from agent_envs.envs.tau2.dialogue import arguments_of
-from agent_envs.envs.tau2.heuristics.airline import act
-from agent_envs.envs.tau2.heuristics.airline_words import (
-    bags_in,
-    cabin_in,
-    choices_in,
-    days_in,
-    first_wish,
-    insured_in,
-    kind_of,
-    limit_in,
-    new_name,
-    reason_in,
-    routes_in,
-)
+from agent_envs.envs.tau2.heuristics import act
+from agent_envs.envs.tau2.heuristics.airline import PLANS
+from agent_envs.envs.tau2.heuristics.desk import Desk
 from agent_envs.envs.tau2.task_generator.airline_tasks import make_row
 from agent_envs.envs.tau2.task_generator.source import generated_domain
 from agent_envs.envs.tau2.toolkit import FRESH, call
@@ -36,7 +25,6 @@ from agent_envs.rollout.policy import Request
 DOMAIN = generated_domain("airline")
 TOOLS = SideView(Rules(DOMAIN), "assistant", 100).tools
 TABLES = DOMAIN.agent_database.tables
-CITIES = {"SEA": "Seattle", "DEN": "Denver", "SFO": "San Francisco"}
 
 
 def play(difficulty, split, number):
@@ -74,59 +62,33 @@ def play(difficulty, split, number):
         ("I want to book a trip to Denver.", "book"),
         ("I would like to fly from Seattle to Denver on May 20, without insurance.", "book"),
         ("How much did I pay for both trips in total?", "spent"),
-        ("What is the balance left on my gift card?", "balance"),
         ("Good morning!", ""),
         ("Thanks, that is all.", ""),
     ],
 )
 def test_wishes_in_words_of_others(text, kind):
-    assert kind_of(text) == kind
+    assert wish(text).kind == kind
 
 
-def test_details_in_words():
-    assert days_in("from May 3rd to 2024-05-22, or the 7th of May, or May 3") == [
-        "2024-05-03",
-        "2024-05-22",
-        "2024-05-07",
+def wish(text):
+    return Desk(Request("key", 0, [{"role": "user", "content": text}], TOOLS), PLANS)
+
+
+def test_the_first_wish_of_a_message_counts():
+    assert wish("I want to cancel my trip. There is one more thing. I want to add two bags.").kind == "cancel"
+    assert wish("I have no preference about the bags. Please cancel it.").kind == "cancel"
+
+
+def test_a_no_that_names_a_wish_is_news_of_it():
+    proposal = {"role": "assistant", "content": "I can cancel it. Shall I go ahead (yes/no)?"}
+    said = [
+        {"role": "user", "content": "Cancel my trip."},
+        proposal,
+        {"role": "user", "content": "No, I want two bags on it."},
     ]
-    assert routes_in("from Seattle to Denver, then DEN to San Francisco", CITIES) == [("SEA", "DEN"), ("DEN", "SFO")]
-    assert choices_in("the lowest fare out, and an evening flight back") == ["cheapest", "latest"]
-    assert (cabin_in("not economy but Business"), cabin_in("in basic economy"), cabin_in("")) == (
-        "business",
-        "basic_economy",
-        "",
-    )
-    assert (bags_in("three more bags"), bags_in("3 bags in all"), bags_in("nothing")) == (
-        (3, True),
-        (3, False),
-        (None, True),
-    )
-    assert (insured_in("No insurance."), insured_in("with the insurance"), insured_in("")) == (False, True, None)
-    assert (limit_in("at most 300 dollars"), limit_in("it is 300 dollars"), limit_in("under $1,200")) == (
-        300,
-        None,
-        1200,
-    )
-    assert (reason_in("I am sick"), reason_in("heavy snow"), reason_in("my plans changed"), reason_in("")) == (
-        "health", "weather", "plans", "",
-    )  # fmt: skip
-
-
-def test_names_in_words():
-    old = {"first_name": "Mira", "last_name": "Holm"}
-    others = ["Seattle", "San Francisco", "Mira Holm"]
-    assert new_name("Kai Stone will fly in place of Mira Holm to San Francisco", old, others) == ("Kai", "Stone")
-    assert new_name("the last name of Mira Holm on my trip to Seattle has changed to Lang", old, others) == (
-        "Mira",
-        "Lang",
-    )
-    assert new_name("it is about Mira Holm", old, others) is None
-
-
-def test_a_second_wish_of_the_same_message_is_left_for_later():
-    text = "I want to cancel my trip. There is one more thing. I want to add two bags."
-    assert first_wish(text) == "I want to cancel my trip. There is "
-    assert kind_of(first_wish("I have no preference about the bags. Please cancel it.")) == "cancel"
+    assert Desk(Request("key", 0, said, TOOLS), PLANS).kind == "bags"
+    said[-1]["content"] = "No, thanks."
+    assert Desk(Request("key", 0, said, TOOLS), PLANS).kind == "cancel"
 
 
 def talking(user_words, turns=14):
@@ -190,8 +152,8 @@ def test_it_serves_easy_tasks_and_not_all_hard_ones():
     for difficulty in ("easy", "medium", "hard"):
         rewards = [play(difficulty, "dev", number)[0] for number in range(40)]
         rate[difficulty] = sum(rewards) / len(rewards)
-    assert 0.7 <= rate["easy"] <= 1.0
-    assert 0.05 <= rate["hard"] <= 0.6
+    assert 0.7 <= rate["easy"] <= 0.95
+    assert 0.05 <= rate["hard"] <= 0.5
     assert rate["hard"] < rate["medium"] < rate["easy"]
 
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from agent_envs.envs.tau2.agent_view import SideView
 from agent_envs.envs.tau2.builtin import builtin_domain
 from agent_envs.envs.tau2.evaluation import evaluate
-from agent_envs.envs.tau2.heuristics.retail import act
+from agent_envs.envs.tau2.heuristics import act
 from agent_envs.envs.tau2.partners import make_partner, played
 from agent_envs.envs.tau2.scene import Scene
 from agent_envs.envs.tau2.task_generator.source import DIFFICULTIES, GeneratedSource, generated_domain
@@ -105,7 +105,7 @@ def test_an_address_is_taken_apart():
 def test_what_the_policy_forbids_is_refused(wish):
     dialogue, changes = served(f"{MIRA} {wish}", "Yes, do it anyway!", "I insist.")
     assert not changes
-    assert any("cannot do that" in line.text for line in dialogue.lines if line.sender == "assistant")
+    assert any("I am sorry" in line.text for line in dialogue.lines if line.sender == "assistant")
 
 
 @settings(max_examples=40, deadline=None)

@@ -12,9 +12,9 @@ from agent_envs.base.errors import UsageError
 from agent_envs.envs.tau2.airline_rules import compensation, may_cancel
 from agent_envs.envs.tau2.database import same, thawed
 from agent_envs.envs.tau2.evaluation import evaluate
-from agent_envs.envs.tau2.task_generator.airline_refusals import REFUSED, SERVED
-from agent_envs.envs.tau2.task_generator.airline_riddles import RIDDLES
 from agent_envs.envs.tau2.task_generator.airline_tasks import make_row
+from agent_envs.envs.tau2.task_generator.airline_traps import REFUSED, RIDDLES
+from agent_envs.envs.tau2.task_generator.airline_wants import SERVED
 from agent_envs.envs.tau2.task_generator.source import GeneratedSource, generated_domain, members
 from agent_envs.envs.tau2.task_schema import read_task
 from agent_envs.envs.tau2.task_states import expected_world

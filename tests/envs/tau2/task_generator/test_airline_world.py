@@ -8,10 +8,11 @@ import pytest
 
 from agent_envs.envs.tau2.airline import NOW, SHAPES, airline
 from agent_envs.envs.tau2.airline_rules import BAG, INSURANCE, paid_bags, price_of
-from agent_envs.envs.tau2.database import frozen, original_hash, thawed
+from agent_envs.envs.tau2.database import frozen, thawed
 from agent_envs.envs.tau2.record_schema import shaped
 from agent_envs.envs.tau2.task_generator.airline_world import CITIES, CUSTOMERS, database
 from agent_envs.envs.tau2.toolkit import FRESH, call
+from tests.envs.tau2.hashes import original_hash
 
 WORLDS = (0, 1, 7)
 
@@ -38,7 +39,8 @@ def test_another_process_with_another_hash_seed_makes_the_same_world_and_rows():
     code = (
         "from agent_envs.envs.tau2.task_generator.airline_world import database\n"
         "from agent_envs.envs.tau2.task_generator.airline_tasks import make_row\n"
-        "from agent_envs.envs.tau2.database import original_hash, NO_CHANGES\n"
+        "from agent_envs.envs.tau2.database import NO_CHANGES\n"
+        "from tests.envs.tau2.hashes import original_hash\n"
         "from agent_envs.base.serialization import digest\n"
         "rows = [make_row('dev', n, d) for n in range(12) for d in ('easy', 'medium', 'hard')]\n"
         "print(original_hash(database(0), NO_CHANGES), digest(rows))"

@@ -10,6 +10,7 @@ from agent_envs.envs.tau2.partners import make_partner, played
 from agent_envs.envs.tau2.scene import Scene
 from agent_envs.envs.tau2.task_generator.retail_tasks import drawn
 from agent_envs.envs.tau2.task_generator.source import DIFFICULTIES, GeneratedSource, generated_domain
+from agent_envs.envs.tau2.task_generator.wishes import voiced
 from agent_envs.envs.tau2.task_schema import read_task, tau2_task
 from agent_envs.envs.tau2.turn_taking import Rules, opened, spoke
 
@@ -35,7 +36,7 @@ class Clerk:
         if self.proposed is not None:
             return self._decided(text)
         for place, effect in enumerate(self.effects):
-            if effect.say.own.lower() in text.lower() and place not in self.served:
+            if voiced(effect.say, True).lower() in text.lower() and place not in self.served:
                 return self._asked(place, effect), ()
         return "What would you like me to do?", ()
 
@@ -43,7 +44,7 @@ class Clerk:
         calls = self._calls(place)
         if effect.question:
             self.served.add(place)
-            return f"That is {' '.join(effect.tells)}. {MORE}"
+            return f"That is {' '.join(effect.told)}. {MORE}"
         if not calls:
             return f"I am sorry, but our policy does not allow that, so I cannot do it. {MORE}"
         self.proposed = place
@@ -52,9 +53,9 @@ class Clerk:
 
     def _decided(self, text):
         place, self.proposed = self.proposed, None
-        assert not text.lower().startswith("no"), (self.effects[place].say.own, text)
+        assert not text.lower().startswith("no"), (self.effects[place].say, text)
         self.served.add(place)
-        return f"It is done. {' '.join(self.effects[place].tells)} {MORE}", self._calls(place)
+        return f"It is done. {' '.join(self.effects[place].told)} {MORE}", self._calls(place)
 
     def _calls(self, place):
         return [action for action in self.effects[place].actions if action[0] in WRITES]
@@ -92,11 +93,7 @@ def test_whoever_obeys_a_forbidden_wish_earns_nothing():
     for number in range(120):
         case, effects = drawn("train", number, "hard")
         orders = [
-            detail.value
-            for effect in effects
-            if not effect.actions
-            for detail in effect.details
-            if detail.topic == "order"
+            fact.value for effect in effects if not effect.actions for fact in effect.facts if fact.topic == "order"
         ]
         foreign = [order_id for order_id in orders if order_id and order_id not in case.user["orders"]]
         if not foreign:

@@ -10,7 +10,6 @@ from agent_envs import snapshot
 from agent_envs.base.errors import EnvFault, UsageError
 from agent_envs.base.serialization import canonical_json, digest
 from agent_envs.core.snapshot import Snapshot
-from agent_envs.envs.tau2.heuristics.airline_words import first_wish
 from agent_envs.envs.tau2.scoring import state_changes
 from agent_envs.envs.tau2.tasks import tau2_task
 from agent_envs.envs.tau2.user_script import MOST, read_script
@@ -50,13 +49,6 @@ def test_a_month_may_be_spelt_with_a_long_s():
 def test_words_of_regret_may_stand_before_a_refusal():
     assert understood("I am really afraid I simply cannot do that.").refuses
     assert not understood("i afraid " * 2000).refuses
-
-
-def test_what_a_passenger_leaves_open_is_no_wish():
-    open_one = "I want to cancel my trip. I have no preference as to the seat! Please hurry\nnot sure about bags"
-    assert first_wish(open_one) == "I want to cancel my trip. Please hurry\n"
-    two = "Please cancel my trip. Besides, I need a suitcase."
-    assert first_wish(two) == "Please cancel my trip. " and first_wish("besides " * 600 + two).startswith("besides")
 
 
 @pytest.mark.parametrize("call", ["no_such_tool", "check_status_bar"])

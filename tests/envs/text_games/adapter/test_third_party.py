@@ -7,7 +7,7 @@ import pytest
 
 from agent_envs import fork
 from agent_envs.base.errors import EnvFault, UsageError
-from agent_envs.envs.text_games.adapter.env import sharing
+from agent_envs.envs.text_games.adapter import sharing
 from tests.envs.text_games.adapter.stairs import Stairs, adapted, dry
 
 

@@ -9,7 +9,8 @@ from agent_envs.envs.text_games.baba_is_ai import solver as baba_solver
 from agent_envs.envs.text_games.baba_is_ai.env import BabaIsAI
 from agent_envs.envs.text_games.baba_is_ai.levels import KINDS
 from agent_envs.envs.text_games.baba_is_ai.search import plan
-from agent_envs.envs.text_games.baba_is_ai.solver import MOST_KEPT, next_action, random_action, remaining
+from agent_envs.envs.text_games.baba_is_ai.solver import MOST_KEPT, next_action, remaining
+from agent_envs.envs.text_games.game import random_action
 from tests.envs.text_games.baba_is_ai.boards import board
 
 
@@ -95,5 +96,5 @@ def test_the_random_player_takes_every_action():
 
 
 def test_it_plays_no_other_environment():
-    with pytest.raises(UsageError, match="plays BabaIsAI"):
+    with pytest.raises(UsageError, match="solvers of games do not play"):
         next_action(gym.make("CartPole-v1"))

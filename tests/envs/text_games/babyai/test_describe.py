@@ -188,7 +188,7 @@ def test_a_restored_episode_reads_the_same():
     pytest.importorskip("minigrid")
     from agent_envs import Snapshot, restore, snapshot
     from agent_envs.envs.text_games.babyai.env import BabyAI
-    from agent_envs.envs.text_games.babyai.solver import random_action
+    from agent_envs.envs.text_games.game import random_action
 
     env, other, rng = BabyAI(kind="open"), BabyAI(kind="open"), random.Random(4)
     env.reset(seed=4)

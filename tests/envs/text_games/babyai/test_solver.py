@@ -9,7 +9,8 @@ from agent_envs.base.errors import Unsolvable, UsageError
 from agent_envs.envs.text_games.babyai.grid import DROP, GO_FORWARD, PICK_UP, TOGGLE, TURN_LEFT, TURN_RIGHT
 from agent_envs.envs.text_games.babyai.instructions import played
 from agent_envs.envs.text_games.babyai.planner import plan
-from agent_envs.envs.text_games.babyai.solver import next_action, random_action, remaining, to_do
+from agent_envs.envs.text_games.babyai.solver import next_action, remaining, to_do
+from agent_envs.envs.text_games.game import random_action
 from tests.envs.text_games.babyai.rooms import both, clause, drawn
 
 LEFT, RIGHT, GO = TURN_LEFT, TURN_RIGHT, GO_FORWARD
@@ -90,5 +91,5 @@ def test_it_plays_nothing_else():
 
     env = Guess()
     env.reset(seed=0)
-    with pytest.raises(UsageError, match="plays BabyAI"):
+    with pytest.raises(UsageError, match="solvers of games do not play"):
         next_action(env)

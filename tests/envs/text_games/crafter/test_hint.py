@@ -4,10 +4,10 @@ import gymnasium as gym
 
 from agent_envs.base.messages import Message
 from agent_envs.core.trajectory import Task
-from agent_envs.envs.text_games.crafter.belief import Land
 from agent_envs.envs.text_games.crafter.env import ACTIONS, NOOP, CrafterWorld
+from agent_envs.envs.text_games.crafter.hint import Land
 from agent_envs.envs.text_games.crafter.world import new_game, world_digest, world_text
-from agent_envs.envs.text_games.hint_turns import played
+from agent_envs.envs.text_games.feedback import played
 from tests.envs.text_games.test_feedback import TASKS, as_text
 from tests.hinted import counts
 

@@ -1,0 +1,114 @@
+"""Texts, wishes and rows that the three generators share.
+
+A text is written once for both persons, with marks: `<I> want <my> order` is "I want my order" of the user itself and "you want
+your order" in a scenario. The wordings of a domain stand in `DOMAIN_words.json`, with slots in braces.
+"""
+
+import json
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from functools import cache
+from importlib.resources import files
+from typing import Any, TypeVar
+
+from agent_envs.envs.tau2.user_script import Fact, Want
+
+ORDINALS = ("first", "second", "third", "fourth", "fifth", "sixth")
+_PERSONS = {
+    "I": ("I", "you"), "my": ("my", "your"), "me": ("me", "you"), "am": ("am", "are"), "was": ("was", "were"),
+}  # fmt: skip
+_MARK = re.compile(r"<(I|my|me|am|was)>")
+_SENTENCE = re.compile(r"(?:^|[.!?] )[a-z]")
+T = TypeVar("T")
+Action = tuple[str, dict[str, Any]]
+
+
+class Unfit(Exception):
+    """A customer's situation does not give what a wish is about; another customer or wish is drawn then."""
+
+
+def need(found: T | None) -> T:
+    """Return what a wish needs; Unfit is raised where it is nothing."""
+    if not found:
+        raise Unfit
+    return found
+
+
+@cache
+def wordings(domain: str) -> dict[str, Any]:
+    """Return the wordings of a domain's wishes by name, to read only."""
+    found: dict[str, Any] = json.loads(files(__package__).joinpath(f"{domain}_words.json").read_text(encoding="utf-8"))
+    return found
+
+
+def voiced(text: str, first: bool) -> str:
+    """Return a text in the first or in the second person, its sentences begun with capitals."""
+    said = _MARK.sub(lambda found: _PERSONS[found[1]][not first], text)
+    return _SENTENCE.sub(lambda found: found[0].upper(), said)
+
+
+def listed(names: Iterable[str]) -> str:
+    """Return names as a sentence lists them: "a, b and c"."""
+    *rest, last = names
+    return f"{', '.join(rest)} and {last}" if rest else last
+
+
+@dataclass(frozen=True)
+class Piece:
+    """One thing that a customer wants, and what an agent that keeps to the policy does about it.
+
+    Attributes:
+        say: the wish, as whole sentences.
+        facts: what is told when it is asked for.
+        actions: the gold calls, reads included.
+        told: what the agent has to tell.
+        signs, question, only_if_refused, insists, declines, objection: as in `Want`.
+        play: what an airline's scenario adds on how to behave.
+        uses: what no other wish of a shop's task may touch: orders, "gift", "home".
+        refund: what a shop's customer gets back.
+    """
+
+    say: str
+    facts: tuple[Fact, ...] = ()
+    actions: tuple[Action, ...] = ()
+    told: tuple[str, ...] = ()
+    signs: tuple[str, ...] = ()
+    question: bool = False
+    only_if_refused: bool = False
+    insists: int = 0
+    declines: tuple[str, ...] = ()
+    objection: str = ""
+    play: str = ""
+    uses: frozenset[str] = frozenset()
+    refund: float = 0.0
+
+    def want(self) -> Want:
+        """Return it as the scripted user's."""
+        return Want(
+            voiced(self.say, True), own_facts(self.facts), self.signs, self.question, self.only_if_refused, self.insists,
+            self.declines, voiced(self.objection, True),
+        )  # fmt: skip
+
+
+def own_facts(facts: Iterable[Fact]) -> tuple[Fact, ...]:
+    """Return facts in the first person."""
+    return tuple(replace(fact, say=voiced(fact.say, True)) for fact in facts)
+
+
+def criteria(name: str, looks: list[Action], pieces: Iterable[Piece]) -> dict[str, Any]:
+    """Return what a task of pieces expects: the calls, each once, those that tell who it is first, and what is told."""
+    calls, told = list[Action](), dict[str, None]()
+    for call in [*looks, *(call for piece in pieces for call in piece.actions)]:
+        if call not in calls:
+            calls.append(call)
+    for piece in pieces:
+        told |= dict.fromkeys(piece.told)
+    return {
+        "actions": [
+            {"action_id": f"{name}_{place}", "requestor": "assistant", "name": tool, "arguments": arguments}
+            for place, (tool, arguments) in enumerate(calls)
+        ],
+        "communicate_info": list(told),
+        "reward_basis": ["DB", "COMMUNICATE"],
+    }
