@@ -48,7 +48,7 @@ class Draft:
 
 
 class Asker:
-    """Draws questions about one law in one of the two sets of wordings.
+    """Draws questions about one law in one set of wordings.
 
     Attributes:
         removed: the sections that were taken out for questions without an answer.
@@ -172,7 +172,7 @@ class Asker:
 
     def _amount(self, rule: Rule, facts: Facts) -> Draft:
         trail = trace_rule(self._law, rule, facts)
-        question = self._rng.choice(rule.kind.first if self._wording == "first" else rule.kind.second)
+        question = self._rng.choice(rule.kind.asks(self._wording))
         text = self._put(facts, question)
         return Draft("amount", text, amount_forms(trail.value, rule.kind.unit), trail, "numeric", rule.chapter.id)
 
@@ -204,7 +204,7 @@ class Asker:
         question = self._rng.choice(self._words["fine"]).replace("{breach}", rule.kind.breach[0])
         text = self._put(facts, question)
         if years is not None:
-            text = self._words["again"].format(k=years) + text
+            text = self._word("again").format(k=years) + text
         return Draft("fine", text, amount_forms(trail.value, "dollars"), trail, "numeric", rule.chapter.id)
 
     def _comparison(self, rule: Rule) -> Draft | None:
@@ -229,6 +229,11 @@ class Asker:
         text = self._rng.choice(self._words["term"]).format(province=chapter.province, means=trade.means)
         return Draft("term", text, (trade.noun, trade.heading), trail, "em", chapter.id)
 
+    def _word(self, name: str) -> str:
+        """Return a wording of the set, one of several where the set has several."""
+        found: str | list[str] = self._words[name]
+        return found if isinstance(found, str) else self._rng.choice(found)
+
     def _put(self, facts: Facts, question: str) -> str:
         """Return a question about a holder of the register by name, or about somebody of whom it tells the facts."""
         rng, words = self._rng, self._words
@@ -238,19 +243,19 @@ class Asker:
             return f"{when}{text[0].upper()}{text[1:]}"
         trade = facts.chapter.trade
         by_noun = rng.random() < _BY_NOUN
-        who = words["owner"].format(a_noun=with_article(trade.noun)) if by_noun else trade.who
+        who = self._word("owner").format(a_noun=with_article(trade.noun)) if by_noun else trade.who
         if facts.size is not None:
             who = rng.choice(words["who"]).format(who=who, n=facts.size, unit=trade.unit)
         details = "; ".join(self._details(facts))
         text = question.replace("{who}", f"{who} ({details})" if details else who)
-        place = words["place"].format(province=facts.chapter.province)
+        place = self._word("place").format(province=facts.chapter.province)
         return f"{when}{place}{text[0].lower()}{text[1:]}"
 
     def _details(self, facts: Facts) -> Iterator[str]:
         if facts.idle:
-            yield self._words["idle"].format(idle=facts.idle)
+            yield self._word("idle").format(idle=facts.idle)
         if facts.group:
             group, excepted = facts.group
-            yield (group.first if self._wording == "first" else group.second)[excepted]
+            yield group.told(self._wording)[excepted]
         if facts.granted:
-            yield self._words["granted"].format(day=written_date(facts.granted))
+            yield self._word("granted").format(day=written_date(facts.granted))

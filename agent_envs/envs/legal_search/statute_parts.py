@@ -1,7 +1,7 @@
 """The vocabulary of generated law holds trades, rules, groups of holders, drafting formulas, names and forms of amounts.
 
 The wordings are data, in `statute_wordings.json`. The law speaks of a trade by `noun` and `heading`, questions by `who`. A rule
-has sentences of the law (`says`) and two sets of questions, `first` and `second`; `ask` has the rest of the two sets.
+has sentences of the law (`says`) and three sets of questions, `first`, `second` and `third`; `ask` has the rest of the sets.
 Placeholders: `{v}` an amount, `{who}` the person asked about.
 """
 
@@ -11,7 +11,7 @@ from functools import cache
 from importlib.resources import files
 from typing import Any
 
-WORDINGS = ("first", "second")
+WORDINGS = ("first", "second", "third")
 MEASURES = {"dollars": "sum", "percent": "share"}  # what the law calls an amount that is not a period
 
 _OPENINGS = tuple("Ar Bel Cor Dun Esk Fal Gor Hal Ib Kel Lor Mer Nar Or Pel Tor".split())
@@ -52,7 +52,7 @@ class RuleKind:
         unit: "days", "hours", "months", "years", "dollars" or "percent".
         values: amounts to draw from.
         says: sentences of the law.
-        first, second: questions for the amount, in two sets of wordings.
+        first, second, third: questions for the amount, in three sets of wordings.
         noun: what a comparison calls it.
         event, act: of a period that an event starts: what arrives, and what is to be done in time.
         breach: what a person does who does not keep the rule; () where it is no duty.
@@ -65,10 +65,15 @@ class RuleKind:
     says: tuple[str, ...]
     first: tuple[str, ...]
     second: tuple[str, ...]
+    third: tuple[str, ...]
     noun: str
     event: str
     act: str
     breach: tuple[str, ...]
+
+    def asks(self, wording: str) -> tuple[str, ...]:
+        """Return the questions for the amount in a set of wordings."""
+        return {"first": self.first, "second": self.second, "third": self.third}[wording]
 
     @property
     def measure(self) -> str:
@@ -84,7 +89,7 @@ class Group:
         noun, heading: the term of the law, and the heading of its definition.
         says, unless: the definition, and the exception to it.
         entry: how the register tells of one inside.
-        first, second: how the two sets of questions tell of one inside, and of one under the exception.
+        first, second, third: how each set of questions tells of one inside, and of one under the exception.
     """
 
     noun: str
@@ -94,6 +99,11 @@ class Group:
     entry: str
     first: tuple[str, ...]
     second: tuple[str, ...]
+    third: tuple[str, ...]
+
+    def told(self, wording: str) -> tuple[str, ...]:
+        """Return how questions in a set of wordings tell of one inside, and of one under the exception."""
+        return {"first": self.first, "second": self.second, "third": self.third}[wording]
 
     @property
     def adjective(self) -> str:

@@ -21,7 +21,7 @@ from agent_envs.envs.legal_search.library import Library
 from agent_envs.envs.legal_search.observations import page_of, snippet
 from agent_envs.envs.legal_search.questions import CELLS, Asker
 from agent_envs.envs.legal_search.statute_facts import draw_law
-from agent_envs.envs.legal_search.statute_parts import jurisdiction, parts
+from agent_envs.envs.legal_search.statute_parts import WORDINGS, jurisdiction, parts
 from agent_envs.envs.legal_search.statute_text import draft
 from agent_envs.envs.legal_search.statutes import StatutesConfig, build_statutes, get_statutes
 from agent_envs.envs.legal_search.transcript import Shown
@@ -307,7 +307,7 @@ def test_large_laws_and_many_questions():
     "wrong",
     [{"trades": 2}, {"trades": 37}, {"trades": True}, {"trades": 5.0}, {"provinces": 0}, {"rules_per_chapter": 3},
      {"rules_per_chapter": 18}, {"holders_per_chapter": 1}, {"reads": ()}, {"reads": (7,)}, {"reads": 2}, {"reads": (True,)},
-     {"kinds": "amount"}, {"kinds": ("riddle",)}, {"wording": "third"}, {"unanswerable": "all"},
+     {"kinds": "amount"}, {"kinds": ("riddle",)}, {"wording": "fourth"}, {"unanswerable": "all"},
      {"unanswerable": float("nan")}, {"questions_per_world": 0}, {"questions_per_world": 201},
      {"reads": (2,), "kinds": ("term",)}, {"reads": (1,), "kinds": ("fine",)}],
 )  # fmt: skip
@@ -328,6 +328,8 @@ def test_unknown_worlds_are_refused(split, index):
         build_statutes(FIRST, split, index)
 
 
-def test_the_two_sets_of_wordings_are_two():
+def test_the_sets_of_wordings_are_apart():
     for kind in parts().rules:
-        assert not {*kind.first} & {*kind.second} and kind.first and kind.second
+        sets = [set(kind.asks(wording)) for wording in WORDINGS]
+        assert all(sets) and len(set().union(*sets)) == sum(map(len, sets))
+    assert {*parts().ask} == {*WORDINGS}
