@@ -4,7 +4,7 @@
 
 Distributions: how long sections are, how large a library is, how many sections and calls a question needs, beside the D.C.
 Code's. Controls on generated law, with intervals over clusters: the searcher (rules over sentences, no gold) at 0 to 12 free
-turns, with the second set of wordings, without engines, and with the ids of search results shuffled; its reader handed the
+turns, with two other sets of wordings, without engines, and with the ids of search results shuffled; its reader handed the
 gold sections; naive RAG; the solver; random. Then the built-in agents on the D.C. Code.
 """
 
@@ -43,6 +43,10 @@ from agent_envs.wrappers import ForcedAnswer
 
 WORLDS = 3  # of the test split
 FREE_TURNS = (0, 1, 2, 4, 8, 12)
+OTHER_WORDINGS = {
+    "second": "second wordings",  # whose failures were looked at while the reader was written
+    "third": "third wordings, written by someone who had not read the reader, measured once",
+}
 ENGINES = ("static", "bm25", "hybrid")
 
 
@@ -175,20 +179,23 @@ def lengths(library: Library) -> dict[str, int]:
 
 def controls(tasks: int) -> dict[str, Any]:
     """Return the table of controls on generated law."""
-    second = {"wording": "second"}
     make = partial(gym.make, "agent_envs/LegalSearch-v0")
     searcher = CompanionPolicy("heuristic")
     rows: dict[str, Callable[[], dict[str, Any]]] = {
         "reader handed the gold sections": lambda: handed_gold(StatutesConfig()),
-        "reader handed the gold sections, second wordings": lambda: handed_gold(StatutesConfig(wording="second")),
+        **{
+            f"reader handed the gold sections, {name}": partial(handed_gold, StatutesConfig(wording=wording))
+            for wording, name in OTHER_WORDINGS.items()
+        },
         "naive RAG": lambda: played(make(), NaiveRAG(), "test", tasks),
         **{
             f"searcher, {free} free turns": partial(played_at, free, tasks, searcher)
             for free in FREE_TURNS
         },
-        "searcher, 12 free turns, second wordings": lambda: played(
-            ForcedAnswer(make(world=second), 12), searcher, "test", tasks
-        ),
+        **{
+            f"searcher, 12 free turns, {name}": partial(played_asked, wording, tasks, searcher)
+            for wording, name in OTHER_WORDINGS.items()
+        },
         "searcher, engines empty": lambda: played(make(semantic="empty", keyword="empty"), searcher, "test", tasks),
         "searcher, ids of hits shuffled": lambda: played(ShuffledIds(), searcher, "test", tasks),
         **{
@@ -203,6 +210,12 @@ def controls(tasks: int) -> dict[str, Any]:
 def played_at(free: int, tasks: int, agent: Any) -> dict[str, Any]:
     """Play an agent with some free turns before the answer is forced."""
     return played(ForcedAnswer(gym.make("agent_envs/LegalSearch-v0"), free), agent, "test", tasks)
+
+
+def played_asked(wording: str, tasks: int, agent: Any) -> dict[str, Any]:
+    """Play an agent with 12 free turns on questions in another set of wordings."""
+    env = ForcedAnswer(gym.make("agent_envs/LegalSearch-v0", world={"wording": wording}), 12)
+    return played(env, agent, "test", tasks)
 
 
 def played_with(engine: str, tasks: int, agent: Any) -> dict[str, Any]:
