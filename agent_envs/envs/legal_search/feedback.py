@@ -1,7 +1,6 @@
 """Scripted feedback says what to look for, which section to read next, and whether what was read will do."""
 
 import random
-import re
 from collections.abc import Sequence
 
 from agent_envs.base.messages import Message
@@ -12,7 +11,6 @@ from agent_envs.rollout.policy import Request
 from agent_envs.wrappers.scripted_feedback import Hint, Wordings, scripted
 
 WORDINGS = Wordings(__package__)
-_TURNS = re.compile(r"You have (\d{1,6}) turns")
 
 
 def give_feedback(messages: Sequence[Message], mode: str, quality: str, rng: random.Random) -> str:
@@ -39,11 +37,9 @@ def _advise(messages: Sequence[Message], mode: str, quality: str) -> Hint:
 
 def _next(request: Request, seen: Seen) -> Hint:
     """Return the next step by the searcher's rules, which know no more than the conversation shows."""
-    turns = _TURNS.search(str(request.messages[0]["content"]))
     wish = read_turn(search_and_read(request), seen.style)[1]
-    if isinstance(wish, Final) or (turns and int(turns[1]) - len(seen.wishes) <= 1):
-        sources = wish.sources if isinstance(wish, Final) else ()
-        return ("answer", {"section": "; ".join(sources)}) if sources else ("abstain", {})
+    if isinstance(wish, Final):
+        return ("answer", {"section": "; ".join(wish.sources)}) if wish.sources else ("abstain", {})
     if isinstance(wish, Read):
         return ("above" if wish.up else "section"), {"section": wish.section_id}
     assert isinstance(wish, Search)

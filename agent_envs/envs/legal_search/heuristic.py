@@ -9,29 +9,15 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import Any
 
 from agent_envs.envs.legal_search.dates import DAY, WEEKDAYS, days_in, written_date
 from agent_envs.envs.legal_search.tasks import ABSTAIN
 from agent_envs.envs.legal_search.tools import ANSWER, KEYWORD, READ, SEMANTIC, rendered
-from agent_envs.envs.legal_search.transcript import (
-    Seen,
-    Shown,
-    core_of,
-    granted_in,
-    hits_of,
-    lines_of,
-    names_in,
-    number_in,
-    shared,
-    words_of,
-)  # fmt: skip
+from agent_envs.envs.legal_search.transcript import Seen, Shown, covered, granted_in, names_in, number_in, shared
 from agent_envs.rollout.policy import Request
 
 DEFINITIONS = "Definitions"
-Step = tuple[str, dict[str, Any]]
 _LISTED = re.compile(r"ID: (.+) \| § \S+\. (.+)")
-_TURNS = re.compile(r"You have (\d+) turns")
 _CITED = re.compile(r"§ ?(\d[\w:.-]*\w)")
 _DEADLINE = re.compile(r"\blast day\b|\bdate\b")
 _ORDINALS = ("first", "second", "third", "fourth", "fifth", "sixth", "seventh")
@@ -44,29 +30,27 @@ class Missing(Exception):
 def search_and_read(request: Request) -> str:
     """Work the answer out from what was read, and where something is missing for it, search or read that."""
     seen = Seen.of(request)
-    turns = _TURNS.search(str(request.messages[0]["content"]))
-    last = request.prefill or len(seen.wishes) + 1 >= (int(turns[1]) if turns else 10)
+    last = request.prefill or len(seen.wishes) + 1 >= seen.turns
     try:
         Reading(seen.question, {page.id: page for page in seen.read}).answer()
     except Missing as missing:
         if not last and (step := _next(seen, str(missing))):
-            return rendered(step[0], seen.style, **step[1])
-    hits = [hit for message in request.messages for hit in hits_of(str(message["content"])) if not seen.wishes]
-    return final_answer(request, seen, hits)
+            return step
+    return final_answer(request, seen, [] if seen.wishes else seen.found)
 
 
-def _next(seen: Seen, missing: str) -> Step | None:
+def _next(seen: Seen, missing: str) -> str | None:
     """Return the search or the read that may bring what is missing: an id, words of a place, or "" for the rule itself."""
     if missing[:1].isdigit():
-        return None if missing in seen.asked_for else (READ, {"section_id": missing})
+        return _read(seen, [missing])
     if missing not in ("", DEFINITIONS):
         fitting = [hit.id for hit in seen.found if hit.place.endswith(missing)]
         listed = [row for page in seen.read for row in _LISTED.findall(page.text)]
         fitting += [name for name, heading in listed if missing.endswith(heading)]
         return _read(seen, fitting) or _search(seen, missing)
-    core = core_of(seen.question)
+    core = seen.core()
     if not missing and not seen.queries:
-        return KEYWORD, {"query": core}
+        return rendered(KEYWORD, seen.style, query=core)
     if step := None if missing else _read(seen, _called_by_name(seen)):
         return step
     home = _home(seen)
@@ -77,21 +61,22 @@ def _next(seen: Seen, missing: str) -> Step | None:
     listing = next((page for page in seen.read if _LISTED.search(page.text)), None)
     if listing is None:
         named = re.search(r"chapter (\d[\w:.-]*\w)", home.text) if names_in(seen.question) else None
-        return READ, {"section_id": named[1]} if named else {"section_id": home.id, "up": 1}
+        return rendered(READ, seen.style, **({"section_id": named[1]} if named else {"section_id": home.id, "up": 1}))
     headings = dict(_LISTED.findall(listing.text))
     best = [name for name, heading in headings.items() if shared(heading, core)]
-    best.sort(key=lambda name: -shared(headings[name], core) / len(words_of(headings[name])))
-    others = [hit for hit in seen.found if hit.id in headings and not best]
-    best += [hit.id for hit in sorted(others, key=lambda hit: -shared(hit.text, core))]
-    return _read(seen, best) or _search(seen, f"{listing.place} {core_of(seen.question, home.text)}")
+    best.sort(key=lambda name: -covered(headings[name], core))
+    others = sorted(seen.found, key=lambda hit: -shared(hit.text, core))
+    best = best or [hit.id for hit in others if hit.id in headings]
+    return _read(seen, best) or _search(seen, f"{listing.place} {seen.core(home.text)}")
 
 
-def _read(seen: Seen, ids: Sequence[str]) -> Step | None:
-    return next(((READ, {"section_id": name}) for name in ids if name not in seen.asked_for), None)
+def _read(seen: Seen, ids: Sequence[str]) -> str | None:
+    return next((rendered(READ, seen.style, section_id=name) for name in ids if name not in seen.asked_for), None)
 
 
-def _search(seen: Seen, query: str) -> Step | None:
-    return next(((name, {"query": query}) for name in (KEYWORD, SEMANTIC) if (name, query) not in seen.searches), None)
+def _search(seen: Seen, query: str) -> str | None:
+    engines = [name for name in (KEYWORD, SEMANTIC) if (name, query) not in seen.searches]
+    return rendered(engines[0], seen.style, query=query) if engines else None
 
 
 def _home(seen: Seen) -> Shown | None:
@@ -104,10 +89,11 @@ def _home(seen: Seen) -> Shown | None:
 
 def _called_by_name(seen: Seen) -> list[str]:
     """Return the hits in a chapter that the question calls by its name, those first that share most with it."""
-    asked, fitting = words_of(seen.question), list[tuple[int, int, str]]()
+    fitting = list[tuple[int, int, str]]()
     for hit in seen.found:
         title, chapter, heading = [*hit.place.split(" > "), "", ""][:3]
-        if DEFINITIONS not in heading and words_of(chapter.partition(". ")[2]) <= asked and asked & words_of(title):
+        called = covered(chapter.partition(". ")[2], seen.question) == 1 and shared(title, seen.question)
+        if called and DEFINITIONS not in heading:
             fitting.append((-shared(f"{heading} {hit.text}", seen.question), len(fitting), hit.id))
     return [name for *_, name in sorted(fitting)]
 
@@ -134,21 +120,18 @@ class Reading:
     def answer(self) -> str:
         """Return the answer; raises Missing."""
         try:
-            return self._answer()
+            if re.search(r"\b(?:call|word|term)\b", self.question):
+                return self._defined()
+            cases = [self._page_at(name).text for name in names_in(self.question)] or [self.question]
+            rule = self._rule(cases[0])
+            if re.search(r"\bfine\b", self.question):
+                return str(self._fine(rule, cases[0]))
+            first, *others = [self._amount(rule, case) for case in cases]
+            if _DEADLINE.search(self.question):
+                return self._last_day(rule, first)
+            return str(abs(first - others[0]) if others else first)
         except (IndexError, OverflowError, ValueError):  # a text of another build than these rules are for
             raise Missing("") from None
-
-    def _answer(self) -> str:
-        if re.search(r"\b(?:call|word|term)\b", self.question):
-            return self._defined()
-        cases = [self._page_at(name).text for name in names_in(self.question)] or [self.question]
-        rule = self._rule(cases[0])
-        if re.search(r"\bfine\b", self.question):
-            return str(self._fine(rule, cases[0]))
-        first, *others = [self._amount(rule, case) for case in cases]
-        if _DEADLINE.search(self.question):
-            return self._last_day(rule, first)
-        return str(abs(first - others[0]) if others else first)
 
     def _page(self, name: str) -> Shown:
         if name not in self.pages:
@@ -156,13 +139,15 @@ class Reading:
         self.used[name] = None
         return self.pages[name]
 
-    def _page_at(self, place: str) -> Shown:
-        return self._page(next((page.id for page in self.pages.values() if page.place.endswith(place)), place))
+    def _page_at(self, end: str, start: str = "") -> Shown:
+        places = ((page.place, page.id) for page in self.pages.values())
+        fitting = (name for place, name in places if place.startswith(start) and place.endswith(end))
+        return self._page(next(fitting, f"{start}{end}"))
 
     def _defined(self) -> str:
         """Return the term whose definition shares most with the question."""
         lines = [(shared(line, self.question), page.id, line)
-                 for page in self.pages.values() for line in lines_of(page.text) if " means " in line]  # fmt: skip
+                 for page in self.pages.values() for line in page.lines if " means " in line]  # fmt: skip
         count, name, line = max(lines, default=(0, DEFINITIONS, ""))
         return line.split('"')[1] if self._page(name if count > 1 else DEFINITIONS) else ""
 
@@ -173,36 +158,36 @@ class Reading:
         where = f"Chapter {chapter[1]}." if chapter else country[1] if country else ""
         best, rule = 1, ""
         for page in self.pages.values():
-            heading, first = page.place.rpartition(". ")[2], lines_of(page.text)[0]
+            heading, first = page.place.rpartition(". ")[2], page.lines[0]
             named, said = shared(heading, self.question), shared(f"{heading} {first}", self.question)
-            fits = said > 1 or 2 * named >= len(words_of(heading)) > 0
+            fits = said > 1 or covered(heading, self.question) >= 0.5
             if where in page.place and fits and re.search(r"(?:increased|reduced) by|offence", page.text):
                 best, rule = max((best, rule), (named + max(said, 2), page.id), key=lambda row: row[0])
         return self._page(rule)
 
     def _amount(self, rule: Shown, case: str) -> int:
         changes = {"increased": 0, "reduced": 0}
-        for line in lines_of(rule.text):
+        for line in rule.lines:
             changed = re.search(r"(increased|reduced) by (.*)", line)
             if changed and self._applies(line, case):
                 changes[changed[1]] += number_in(changed[2])
-        for line in (line for line in lines_of(rule.text) if "together" in line):
+        for line in (line for line in rule.lines if "together" in line):
             name = "reduced" if "reductions" in line else "increased"
             changes[name] = min(changes[name], number_in(line))
         return self._base(rule, case) + changes["increased"] - changes["reduced"]
 
     def _base(self, rule: Shown, case: str) -> int:
         """Return the amount of a rule before it is varied: by a condition of the case's own, or amended, or as enacted."""
-        for line in lines_of(case):
+        for line in case.splitlines():
             own = re.search(r"\b(?:with|by) (\S+(?: [a-z]+)?) in place of", line)
             if own and rule.id in _CITED.findall(line):
                 return number_in(own[1])
         granted = granted_in(case)
         matters = [day for day in days_in(self.question) if day != granted or case is not self.question]
-        for line in lines_of(rule.text)[1:]:
+        for line in rule.lines[1:]:
             if "amended" in line and matters and not _DEADLINE.search(self.question):
                 act = self._page(_CITED.findall(line)[0])
-                (since, *_), *later = [days for line in lines_of(act.text) if (days := days_in(line))]
+                (since, *_), *later = [days for line in act.lines if (days := days_in(line))]
                 if granted and later and granted < later[0][0]:  # older licences wait longer
                     since = later[0][1]
                 if matters[0] >= since:
@@ -210,7 +195,7 @@ class Reading:
         return self._enacted(rule)
 
     def _enacted(self, rule: Shown) -> int:
-        first = lines_of(rule.text)[0]
+        first = rule.lines[0]
         taken = re.search(r"(\S+(?: [a-z]+){0,2}) (more|less) than .*?§ ?(\d[\w:.-]*\w)", first)
         if taken is None:
             return number_in(first)
@@ -227,12 +212,11 @@ class Reading:
     @staticmethod
     def _meets(page: Shown, line: str, case: str) -> bool:
         """Return whether a case is what a page defines: of a size, or in words that both share."""
-        sized = [row for row in lines_of(page.text) if re.search(r"fewer than \d|or more", row)]
+        sized = [row for row in page.lines if re.search(r"fewer than \d|or more", row)]
         if not sized:
-            first, *rest = lines_of(page.text)
-            said = words_of(first) - words_of(line)
-            unless, told = words_of(" ".join(rest)) - said - words_of(line), words_of(case)
-            return 2 * len(said & told) >= len(said) and not (unless and 2 * len(unless & told) >= len(unless))
+            first, *rest = page.lines
+            excepted = covered(" ".join(rest), case, f"{first} {line}")
+            return covered(first, case, line) >= 0.5 > excepted
         row = max(sized, key=lambda row: shared(row, line)).replace(" or more", "")
         bound, unit = re.findall(r"(\d+) ([a-z]+(?: [a-z]+)?)", row)[0]
         count = re.search(rf"(\d+) {unit}", case)
@@ -242,28 +226,24 @@ class Reading:
 
     def _last_day(self, rule: Shown, days: int) -> str:
         """Return the last day of a period that begins with the event that the question tells."""
-        line = next(line for line in (*lines_of(rule.text), "counted") if "counted" in line)
+        line = next(line for line in (*rule.lines, "counted") if "counted" in line)
         counting, *post = (self._page(name) for name in _CITED.findall(line)[: 1 + ("post" in self.question)])
         named = re.search(rf"(?:{'|'.join(WEEKDAYS)}) ({DAY.pattern})", self.question)
         end = days_in(named[1] if named else self.question)[-1]
         for word in re.findall(rf"on the ({'|'.join(_ORDINALS)}) day", post[0].text if post else ""):
             end += timedelta(days=1 + _ORDINALS.index(word))
-        end += timedelta(days=days - (not re.search(r"not include|day after", lines_of(counting.text)[0])))
+        end += timedelta(days=days - (not re.search(r"not include|day after", counting.lines[0])))
         while WEEKDAYS[end.weekday()] in counting.text:
             end += timedelta(days=1)
         return written_date(end)
 
     def _fine(self, rule: Shown, case: str) -> int:
         """Return the highest fine: of a class on a scale, for a major business, and for an offence that is repeated."""
-        line = [line for line in lines_of(rule.text) if "offence" in line][0]
+        line = [line for line in rule.lines if "offence" in line][0]
         scale, offence = self._page(_CITED.findall(line)[0]), re.findall(r"class \w", line)[0]
         unit, repeat = _CITED.findall(scale.text)
         total = number_in(scale.text.partition(offence)[2]) * number_in(self._page(unit).text)
-        chapter = rule.place.rpartition(" > ")[0]
-        homes = [
-            page.id for page in self.pages.values() if page.place.startswith(chapter) and DEFINITIONS in page.place
-        ]
-        total *= 1 + self._meets(self._page([*homes, f"{chapter} > {DEFINITIONS}"][0]), "major", case)
+        total *= 1 + self._meets(self._page_at(DEFINITIONS, rule.place.rpartition("§")[0]), "major", case)
         if years := re.search(r"(\d+) years", self.question):
             limit, percent = re.findall(r"\d+", self._page(repeat).text)
             total += total * int(percent) // 100 if int(years[1]) <= int(limit) else 0

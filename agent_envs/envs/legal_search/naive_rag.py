@@ -7,7 +7,7 @@ from agent_envs.envs.legal_search.env import LegalSearch
 from agent_envs.envs.legal_search.heuristic import final_answer
 from agent_envs.envs.legal_search.observations import results
 from agent_envs.envs.legal_search.tools import KEYWORD, SEMANTIC, rendered
-from agent_envs.envs.legal_search.transcript import Seen, hits_of
+from agent_envs.envs.legal_search.transcript import Seen
 from agent_envs.rollout.policy import Reply, Request
 
 
@@ -35,7 +35,6 @@ class NaiveRAG:
 
     def _action(self, request: Request) -> str:
         seen = Seen.of(request)
-        hits = [hit for message in request.messages for hit in hits_of(str(message["content"]))]
-        if not seen.wishes and not request.prefill and not hits:
+        if not seen.wishes and not request.prefill and not seen.found:
             return rendered(self._search, seen.style, query=seen.question)
-        return final_answer(request, seen, hits)
+        return final_answer(request, seen, seen.found)

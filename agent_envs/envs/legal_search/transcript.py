@@ -11,6 +11,7 @@ from agent_envs.tools.retrieval.bm25 import STOP_WORDS
 
 _HIT = re.compile(r"^\d+\. ID: (.+)\n   Place: (.*)\n   Text: (.*)$", re.MULTILINE)
 _PAGE = re.compile(r"\AID: (.+)\nPlace: (.*)\nAbove: .*\n(?:Page: .*\n)?\n")
+_TURNS = re.compile(r"You have (\d{1,6}) turns")
 _COMMON = frozenset((*STOP_WORDS, *"""one not any who holder holders business case does may must this there under whose
 section premises day days hour hours month months year years dollar dollars percent how many much long what make makes out
 put puts taking part end being""".split()))  # fmt: skip
@@ -24,13 +25,23 @@ class Shown:
     place: str
     text: str
 
+    @property
+    def lines(self) -> list[str]:
+        """Its paragraphs, without their letters."""
+        return [re.sub(r"^\(\w\) ", "", line.strip()) for line in self.text.splitlines() if line.strip()] or [""]
+
 
 @dataclass
 class Seen:
-    """What a request tells: the question, what was done, the hits of each search, and what was read, in their order."""
+    """What a request tells: the question, what was done, the hits of each search, and what was read, in their order.
+
+    Attributes:
+        turns: how many turns there are.
+    """
 
     question: str
     style: str
+    turns: int
     wishes: list[Wish] = field(default_factory=list)
     hits: list[list[Shown]] = field(default_factory=list)
     read: list[Shown] = field(default_factory=list)
@@ -40,7 +51,8 @@ class Seen:
         """Return what the messages of a request hold."""
         prompt = str(request.messages[0]["content"])
         question = prompt.rpartition("\nQuestion: ")[2].partition("\n")[0].strip()
-        seen = Seen(question, "json" if "<tool_call>" in prompt else "tags")
+        turns = _TURNS.search(prompt)
+        seen = Seen(question, "json" if "<tool_call>" in prompt else "tags", int(turns[1]) if turns else 10)
         for message in request.messages[1:]:
             text = str(message["content"])
             if message["role"] == "assistant":
@@ -71,6 +83,14 @@ class Seen:
         """The ids that were to be read."""
         return [wish.section_id for wish in self.wishes if isinstance(wish, Read) and not wish.up]
 
+    def core(self, known: str = "") -> str:
+        """Return the question without names, without what it tells of the case in brackets, and without known words."""
+        question = self.question
+        for name in names_in(question):
+            question = question.replace(name, "")
+        words = re.sub(r"[(].*?[)]", "", question).split()
+        return " ".join(word for word in words if not words_of(word) & words_of(known))
+
 
 def hits_of(text: str) -> list[Shown]:
     """Return the sections that a search showed."""
@@ -88,22 +108,15 @@ def shared(one: str, other: str) -> int:
     return len(words_of(one) & words_of(other))
 
 
-def lines_of(text: str) -> list[str]:
-    """Return the paragraphs of a section, without their letters."""
-    return [re.sub(r"^\(\w\) ", "", line.strip()) for line in text.splitlines() if line.strip()] or [""]
+def covered(text: str, other: str, besides: str = "") -> float:
+    """Return the share of the words of a text, besides those of a third, that another text has."""
+    words = words_of(text) - words_of(besides)
+    return len(words & words_of(other)) / len(words) if words else 0.0
 
 
 def names_in(question: str) -> list[str]:
     """Return the names of firms in a question."""
     return list(dict.fromkeys(re.findall(r"[A-Z][a-z]+ (?:&|and) [A-Z][a-z]+", question)))
-
-
-def core_of(question: str, known: str = "") -> str:
-    """Return a question without names, without what it tells of the case in brackets, and without known words."""
-    for name in names_in(question):
-        question = question.replace(name, "")
-    words = re.sub(r"[(].*?[)]", "", question).split()
-    return " ".join(word for word in words if not words_of(word) & words_of(known))
 
 
 def number_in(text: str) -> int:

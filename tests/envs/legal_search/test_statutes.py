@@ -191,7 +191,11 @@ def test_references_are_sensible():
 
 @pytest.mark.parametrize("config", [FIRST, SECOND], ids=["first", "second"])
 def test_every_step_can_be_taken(config):
-    """Its query finds the section among five, nearly always; or a section that was read names it."""
+    """Its query finds the section among five for 97.3 %; or a section that was read names it.
+
+    The others are rules that name trade and province nowhere but in their place: the chapter's definitions, which repeat
+    the trade's name, and the same rule of other provinces rank above them. None of eleven other queries finds all.
+    """
     lost, made = 0, 0
     for world, question in cases(config):
         bm25 = make_retriever("bm25", world.library.numbered_corpus)
@@ -206,7 +210,7 @@ def test_every_step_can_be_taken(config):
             else:
                 assert f"§ {section}" in shown or section.endswith("-101"), (section, question)
             shown += world.library.read(section).text
-    assert lost <= 0.05 * made, (lost, made)
+    assert lost <= 0.027 * made, (lost, made)
 
 
 def test_a_removed_section_is_gone_and_only_then_a_question_has_no_answer():
