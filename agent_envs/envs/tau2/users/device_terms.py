@@ -81,7 +81,7 @@ OFFERS = _any(
     r"\b(?:would|do) you (?:like|want|agree|consent|wish) to (?:pay|make|refuel|add|proceed|accept|go ahead)\b",
 )  # fmt: skip
 AGENT_DOES = _any(
-    r"\b(?:i|we)(?:'ll| will| can| could| shall| would| may| might| need to| have to|'m going| am going| must)\b",
+    r"\b(?:i|we)(?:'ll| will| can| could| shall| would| may| might|'d like to|'d| need to| have to|'m going| am going| must)\b",
     r"\blet me (?!know)\b",
 )
 AGENT_DID = _any(

@@ -65,7 +65,10 @@ class ScriptedUser:
         mind, call = _acting(scene, script, remembered(scene.memory, script))
         if call is not None:
             return call, mind
-        reaction = Reaction(script, manners, random, mind, understood(_heard(scene)), repeated=_repeated(scene))
+        said = _said(scene)
+        before = said[-2][-LONGEST:].lower() if len(said) > 1 else ""
+        heard = understood(_heard(scene))
+        reaction = Reaction(script, manners, random, mind, heard, repeated=said[-1:] == said[-2:-1], before=before)
         look = reaction.look if scene.rules.domain.user is not None else None
         if look is not None:
             return _call(scene, device.Step(look.tool, look.arguments)), mind.but(checking=True)
@@ -131,10 +134,9 @@ def _heard(scene: Scene) -> str:
     return ""
 
 
-def _repeated(scene: Scene) -> bool:
-    """Return whether the agent said the same twice."""
-    words = [line.text for line in scene.dialogue.lines[-40:] if line.sender == "assistant" and not line.calls]
-    return len(words) > 1 and words[-1] == words[-2]
+def _said(scene: Scene) -> list[str]:
+    """Return the agent's last words, oldest first."""
+    return [line.text for line in scene.dialogue.lines[-40:] if line.sender == "assistant" and not line.calls]
 
 
 def _typed(text: str, manners: Persona, random: Random, script: UserScript) -> str:

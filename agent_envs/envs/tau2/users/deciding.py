@@ -1,0 +1,238 @@
+"""`decided` holds what an agent proposes against what a customer wants: each by what it would change, never by its wording.
+
+A proposal and a want are read alike (`read_act`). A proposal is wanted where the act is one that the want may be brought about
+by, on an object that the want speaks of, and no value in it (id, date, cabin, count, means of payment, ...) differs from those
+that the customer has in mind. What names nothing, here or in the agent's words before it, is ambiguous.
+"""
+
+import re
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import Literal
+
+from agent_envs.envs.tau2.user_script import UserScript, Want
+from agent_envs.envs.tau2.users.acts import Act, alike, lexicon, read_act
+from agent_envs.envs.tau2.users.mind import ids_known, ids_of
+
+Verdict = Literal["yes", "no", "ask"]
+_WORD = re.compile(r"[a-z]+")
+_ABROAD = re.compile(r"\b(?:abroad|travell?ing|roaming|france|overseas)\b")
+_LIMIT = re.compile(r"\b(?:at most|up to|no more than|less than|under|budget of|maximum of) (?:\$ ?(?P<sign>\d+(?:\.\d+)?)|(?P<word>\d+(?:\.\d+)?) dollars)")
+_OPEN = re.compile(r"\b(?:at least|just enough|steps?|otherwise|whichever|if)\b")
+_OFFERS = re.compile(
+    r"\b(?:i|we)(?:'d|'ll| can| could| will| would| shall| may| am going| are going| suggest| recommend| propose| plan)\b"
+    r"|\bi'm (?:going|about)\b|\blet me\b"
+)
+_NEGATED = re.compile(r"n't\b|\b(?:not|no)\b")
+_ENDS = frozenset({"resume", "enable", "pay", "charge", "add"})  # of trouble with a phone, on the agent's side
+_CHECKED = re.compile(r"\b(?:correct|right|accurate|good|fine|confirm)\b")
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """What a customer answers to a proposal, and the places of the wants that a yes is about."""
+
+    verdict: Verdict
+    places: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Proposal:
+    """What an agent asks a yes for.
+
+    Attributes:
+        asked: the sentences that ask.
+        told: what the same message says besides, without what it refuses.
+        before: the agent's words before that message.
+        ids: the numbers of orders, reservations and phones in the message, in small letters.
+    """
+
+    asked: tuple[str, ...]
+    told: str
+    before: str = ""
+    ids: frozenset[str] = frozenset()
+
+
+def decided(script: UserScript, places: tuple[int, ...], proposal: Proposal) -> Decision:
+    """Return what a customer answers to a proposal.
+
+    Args:
+        script: what it knows and wants.
+        places: the wants that may be meant, the likeliest first.
+        proposal: what the agent asks a yes for.
+    """
+    plain = tuple(asked for asked in proposal.asked if not read_act(asked).bare)
+    answers = [_answer(script, places, asked, proposal) for asked in plain or proposal.asked]
+    for verdict in ("no", "ask"):  # one thing that is not wanted is enough
+        if any(one.verdict == verdict for one in answers):
+            return Decision(verdict)  # type: ignore[arg-type]
+    return Decision("yes", tuple(dict.fromkeys(place for one in answers for place in one.places)))
+
+
+def _answer(script: UserScript, places: tuple[int, ...], asked: str, proposal: Proposal) -> Decision:
+    act = read_act(asked)
+    named = _specific(act) or any(field != "money" for field, _ in act.values)
+    if act.vague and not named:
+        return Decision("ask")
+    if named or act.verbs - set(_list("broad")):
+        return _held(script, places, act, asked, proposal)
+    return _pointed(script, places, act, asked, proposal)
+
+
+def _pointed(script: UserScript, places: tuple[int, ...], act: Act, asked: str, proposal: Proposal) -> Decision:
+    """Return the answer to a sentence that points at what was said before it ("Shall I go ahead?")."""
+    if strange(script, act):
+        return Decision("no")
+    for text in (proposal.told, proposal.before):
+        if act.verbs:
+            text = _NEGATED.sub(" ", text)  # "You have no insurance yet. Shall I add it?"
+        told = read_act(text)
+        if told.bare and told.looks:
+            return Decision("yes", places[:1])
+        if told.bare:
+            continue
+        offers = [part for part in text.split(" . ") if _OFFERS.search(part) and not read_act(part).bare]
+        whole = " . ".join([*(offers or [text]), asked])
+        return _held(script, places, read_act(whole), whole, proposal, loosely=not offers)
+    if act.looks or (_CHECKED.search(asked) and proposal.told):
+        return Decision("yes", places[:1])
+    return Decision("ask")
+
+
+def _held(
+    script: UserScript, places: tuple[int, ...], act: Act, text: str, proposal: Proposal, loosely: bool = False
+) -> Decision:
+    """Return the answer to an act; `loosely` where the text tells more than what is proposed."""
+    if act.looks and not act.verbs - {"keep"} and not _specific(act):
+        return Decision("yes", places[:1])
+    ids = frozenset(found for found in proposal.ids if found in text)
+    found = tuple(place for place in places if _serves(script, script.wants[place], act, ids, loosely))
+    return Decision("yes", found) if found else Decision("no")
+
+
+def _serves(script: UserScript, want: Want, act: Act, ids: frozenset[str], loosely: bool) -> bool:
+    aim = aim_of(script, want)
+    if want.check is not None:
+        return _mends(script, aim, act)
+    verbs = act.verbs - set(_list("follows")) or act.verbs
+    fit = {verb for verb in verbs if alike()[verb] & aim.verbs}
+    if aim.verbs and verbs and (not fit or (fit != verbs and not loosely)):
+        return False
+    if aim.objects and not verbs & aim.verbs and verbs and not act.objects & aim.objects and not act.values & aim.values:
+        return False  # an exchange is a change, but not of an address
+    if (act.objects | act.verbs | act.values) & aim.denied:
+        return False
+    foreign = _specific(act) - aim.objects - _spoken(script).objects
+    if not loosely and (foreign or strange(script, act)):
+        return False
+    return not differs(script, want, act, ids, loosely)
+
+
+def _mends(script: UserScript, aim: Act, act: Act) -> bool:
+    """Return whether an act of the agent's may mend a phone: it opens what is closed, at no price that was not agreed to."""
+    if not act.verbs <= _ENDS or act.objects & {"plan", "insurance", "warranty", "phone", "lounge"}:
+        return False
+    if "roaming" in act.objects and not _abroad(script):
+        return False
+    if "add" in act.verbs and "data" not in act.objects:
+        return False
+    amount, agreed = act.of("gb"), aim.of("gb")
+    return not ("add" in act.verbs or amount) or bool(agreed and (not amount or amount & agreed))
+
+
+def differs(script: UserScript, want: Want, act: Act, ids: frozenset[str], loosely: bool = False) -> bool:
+    """Return whether an act has a value other than the one that a customer has in mind."""
+    known = ids & ids_known(script)
+    if ids_of(want) and ids and not (known if loosely else known == ids):
+        return True
+    aim = aim_of(script, want)
+    fields = {field for field, _ in act.values} - {"money"}
+    if ("money", "0") in act.denied:  # where nothing is to be paid, the means make no difference
+        fields -= {"means", "card"}
+    for field in sorted(fields):
+        said = act.of(field)
+        meant = aim.of(field) or _spoken(script, wants=field in ("means", "card")).of(field)
+        if meant and not said & meant and not (field == "means" and "original" in meant):
+            return not (field == "gb" and _OPEN.search(want.say))
+    return _dearer(want, act)
+
+
+@lru_cache(maxsize=1024)
+def _spoken(script: UserScript, wants: bool = False) -> Act:
+    """Return what a customer says of itself, and of all its wants: means of payment are the same for all."""
+    return read_act(" . ".join((*(fact.say for fact in script.facts), *(map(_text, script.wants) if wants else ()))))
+
+
+def _dearer(want: Want, act: Act) -> bool:
+    """Return whether a proposal costs more than the customer's limit; what comes back is no cost."""
+    limits = [float(found["sign"] or found["word"]) for found in _LIMIT.finditer(_text(want).lower())]
+    asked = [float(money) for money in act.of("money")]
+    return bool(limits and asked and min(asked) > max(limits)) and not act.verbs & {"return", "cancel", "refund"}
+
+
+def strange(script: UserScript, act: Act) -> bool:
+    """Return whether an act names a thing that neither the script nor any agent's everyday words have."""
+    known = _vocabulary(script)
+    return any(nouns and not any(_stem(word) in known for word in nouns) for nouns in map(_head, act.nouns))
+
+
+def _head(nouns: tuple[str, ...]) -> tuple[str, ...]:
+    cut = next((place for place, word in enumerate(nouns) if word in _STOPS), len(nouns))
+    return nouns[:cut]
+
+
+_STOPS = frozenset(
+    "for of on in with from at by and or that which if is as instead now so right into be will be too also under has have "
+    "while since because before after then when where this it me you we i all would should can up via".split()
+)
+
+
+@lru_cache(maxsize=512)
+def _vocabulary(script: UserScript) -> frozenset[str]:
+    told = " ".join((*(fact.say for fact in script.facts), *map(_text, script.wants), *(w for w in [_plain()])))
+    return frozenset(map(_stem, _WORD.findall(told.lower())))
+
+
+def _plain() -> str:
+    words = lexicon()
+    verbs: dict[str, str] = words["verbs"]  # type: ignore[assignment]
+    return f"{words['plain']} {words['looks']} {' '.join(verbs.values())}"
+
+
+def _stem(word: str) -> str:
+    return word.removesuffix("'s")[:5].rstrip("s")
+
+
+def _specific(act: Act) -> frozenset[str]:
+    return act.objects - set(_list("asides"))
+
+
+def _list(name: str) -> list[str]:
+    return lexicon()[name]  # type: ignore[return-value]
+
+
+def _text(want: Want) -> str:
+    told = (want.say, *(fact.say for fact in want.facts), " ".join(want.signs))
+    return " . ".join(told)
+
+
+@lru_cache(maxsize=1024)
+def aim_of(script: UserScript, want: Want) -> Act:
+    """Return what a want is about doing, as a customer means it: with the verbs that its objects call for, where it has none.
+
+    What the script excludes anywhere is excluded here. Trouble with a phone is read with what its owner said of itself.
+    """
+    own = (fact.say for fact in script.facts if want.check is not None)
+    act = read_act(" . ".join((_text(want), *own)))
+    sought: dict[str, str] = lexicon()["sought"]  # type: ignore[assignment]
+    verbs = act.verbs or frozenset(verb for name in act.objects for verb in sought.get(name, "").split())
+    every = (read_act(text) for text in (*map(_text, script.wants), *(fact.say for fact in script.facts)))
+    elsewhere = frozenset(name for one in every for name in one.denied if isinstance(name, str))
+    denied = (act.denied | elsewhere) - verbs - act.objects - act.values
+    return replace(act, verbs=verbs, denied=denied)
+
+
+@lru_cache(maxsize=1024)
+def _abroad(script: UserScript) -> bool:
+    told = " ".join((*(fact.say for fact in script.facts), *map(_text, script.wants))).lower()
+    return bool(_ABROAD.search(told.replace("not abroad", "")))
