@@ -132,7 +132,7 @@ def _mends(script: UserScript, aim: Act, act: Act) -> bool:
     """Return whether an act of the agent's may mend a phone: it opens what is closed, at no price that was not agreed to."""
     if not act.verbs <= _ENDS or act.objects & {"plan", "insurance", "warranty", "phone", "lounge"}:
         return False
-    if "roaming" in act.objects and not _abroad(script):
+    if "roaming" in act.objects and not abroad(script):
         return False
     if "add" in act.verbs and "data" not in act.objects:
         return False
@@ -233,6 +233,7 @@ def aim_of(script: UserScript, want: Want) -> Act:
 
 
 @lru_cache(maxsize=1024)
-def _abroad(script: UserScript) -> bool:
+def abroad(script: UserScript) -> bool:
+    """Return whether a script says that its customer is abroad."""
     told = " ".join((*(fact.say for fact in script.facts), *map(_text, script.wants))).lower()
     return bool(_ABROAD.search(told.replace("not abroad", "")))

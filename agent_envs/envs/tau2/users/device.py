@@ -5,12 +5,12 @@ answer, `due` drops the steps whose condition it does not meet. What the answers
 """
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from agent_envs.base.serialization import state_type
 from agent_envs.envs.tau2.users.device_words import Request, requests
 
-__all__ = ["Request", "Step", "due", "plan", "requests", "told"]
+__all__ = ["Request", "Step", "due", "held", "plan", "requests", "told"]
 # The reading tool that shows a switch, and what it says where the switch is on and where it is off.
 _SWITCHES = {
     "toggle_airplane_mode": ("check_network_status", "Airplane Mode: ON", "Airplane Mode: OFF"),
@@ -37,7 +37,8 @@ class Step:
     Attributes:
         tool: the user's tool.
         arguments: canonical JSON.
-        when: a text that the answer before it must hold, any case; "" for a step that is always taken.
+        when: a text that the answer before it must hold, any case, or after "!" must not hold; "" for a step that is always
+            taken.
     """
 
     tool: str
@@ -46,7 +47,10 @@ class Step:
 
 
 def plan(request: Request) -> tuple[Step, ...]:
-    """Return the steps of a request: one call, or a look and a call that rests on what it shows."""
+    """Return the steps of a request: a look at what it rests on, a look at what it changes, and the call."""
+    if request.look and request.look != "location":
+        steps = plan(replace(request, look="", told="{}", shows=""))
+        return (Step(request.look, request.told), replace(steps[0], when=request.shows), *steps[1:])
     if request.goal == "missing":
         return (Step("check_sim_status"), Step(request.tool, request.arguments, when="No SIM card detected"))
     if request.goal and request.tool in _SWITCHES:
@@ -58,15 +62,22 @@ def plan(request: Request) -> tuple[Step, ...]:
     return (Step(request.tool, request.arguments),)
 
 
+def held(asked: tuple[Request, ...], abroad: bool) -> tuple[Request, ...]:
+    """Return the requests that where the customer is does not rule out."""
+    where = "abroad" if abroad else "!abroad"
+    return tuple(one for one in asked if one.look != "location" or one.shows == where)
+
+
 def due(steps: tuple[Step, ...], content: str) -> tuple[Step, ...]:
-    """Return the steps that are left once the answer to the last call is known.
+    """Return the steps that are left once the answer to the last call is known: none where it does not show what the next needs.
 
     Args:
         steps: the steps after that call.
         content: the answer.
     """
-    shown = content.lower()
-    return tuple(step for step in steps if step.when.lower() in shown)
+    when = steps[0].when.lower() if steps else ""
+    shown = when.lstrip("!") in content.lower()
+    return steps if not when or shown != when.startswith("!") else ()
 
 
 def told(tool: str, content: str) -> str:

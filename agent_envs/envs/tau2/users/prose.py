@@ -42,7 +42,7 @@ _MANNERS = _any(
     r"^(?:be|always|never|speak|act|make everything|make sure you mention|mention (?:all|the two)|do not end|provide all"
     r"|try to)\b",
     r"^(?:you're|you are) (?:[\w-]+ ){0,12}(?:person|guy|man|woman|customer|student|mood|typer)\b",
-    r"^(?:you're|you are) (?!.*\b(?:currently|abroad|home|in|at|from|on)\b)"
+    r"^(?:you're|you are) (?!.*\b(?:currently|abroad|home|in|at|from|on|ok|okay|fine|willing)\b)"
     r"(?:(?:very|extremely|quite|so|now|also|a bit|not) ){0,3}[\w-]+(?:,? (?:and|but|or|yet)? ?[\w-]+){0,4}\W*$",
     r"^(?:you're|you are) detail-oriented", r"^your approach\b", r"^\W*$",
 )  # fmt: skip

@@ -14,6 +14,7 @@ from agent_envs.envs.tau2.scene import Scene
 from agent_envs.envs.tau2.task_schema import Tau2Task
 from agent_envs.envs.tau2.user_script import UserScript, read_script
 from agent_envs.envs.tau2.users import device
+from agent_envs.envs.tau2.users.deciding import abroad
 from agent_envs.envs.tau2.users.mind import Mind, remembered, verdict
 from agent_envs.envs.tau2.users.persona import Persona, mistyped, persona_of
 from agent_envs.envs.tau2.users.reaction import Reaction, opening
@@ -94,6 +95,7 @@ def _acting(scene: Scene, script: UserScript, mind: Mind) -> tuple[Mind, Line | 
     answer = scene.news[-1] if scene.news and scene.news[-1].results else None
     if answer is None:
         asked = device.requests(_heard(scene)) if scene.rules.domain.user is not None else ()
+        asked = device.held(asked, abroad(script))
         mind = mind.but(queue=asked[:_MOST_REQUESTS], steps=(), reports=(), checking=False, checked="")
     else:
         mind = _answered(script, mind, answer.results[0].name, answer.results[0].content)
