@@ -24,8 +24,9 @@ _STATE = re.compile(
     r"\b(?:is|was|were|are|the|your|my|been|gets?|got) (?:(?:currently|temporarily|now|already|been) )?"
     r"(?:suspended|cancell?ed|delivered|shipped|changed|returned|ordered|booked|delayed|locked|put on hold)\b"
     r"|\b(?:per|each|every|for all|for both|all) (?:the )?(?:passengers?|persons?|bags?|gb)\b"
-    r"|\bbusiness (?:days?|hours?)\b"
+    r"|\bbusiness (?:days?|hours?)\b|\b(?:caused by|because of|due to|after) (?:the|a|this) (?:\w+ )?(?:cancell?ation|change)\b"
 )
+_SAME_CABIN = re.compile(r"\bsame (?:cabin|class)\b")
 _MONTHS = "jan feb mar apr may jun jul aug sep oct nov dec".split()
 _NUMBERS = {word: str(value) for value, word in enumerate("one two three four five six seven eight nine ten".split(), 1)}
 _COUNT = rf"(\d+(?:\.\d+)?|{'|'.join(_NUMBERS)})"
@@ -100,6 +101,7 @@ def read_act(text: str) -> Act:
     denials = " . ".join(found[0] for found in _DENIAL.finditer(text))
     told = _DENIAL.sub(" ", text)
     verbs, objects, values = _named("verbs", told), _named("objects", told), frozenset(_values(told))
+    denials += " upgrade, downgrade" if _SAME_CABIN.search(told) else ""
     denied = (*_named("verbs", denials), *_named("objects", denials), *_values(denials))
     return Act(
         verbs,

@@ -23,6 +23,7 @@ _OFFERS = re.compile(
     r"\b(?:i|we)(?:'d|'ll| can| could| will| would| shall| may| am going| are going| suggest| recommend| propose| plan)\b"
     r"|\bi'm (?:going|about)\b|\blet me\b"
 )
+_ENDS_IT = re.compile(r"n't\b|\b(?:not|no|never|nobody|nothing|stop|shut|end|without)\b")
 _NEGATED = re.compile(r"n't\b|\b(?:not|no)\b")
 _ENDS = frozenset({"resume", "enable", "pay", "charge", "add"})  # of trouble with a phone, on the agent's side
 _CHECKED = re.compile(r"\b(?:correct|right|accurate|good|fine|confirm)\b")
@@ -115,6 +116,8 @@ def _serves(script: UserScript, want: Want, act: Act, ids: frozenset[str], loose
     if want.check is not None:
         return _mends(script, aim, act)
     verbs = act.verbs - set(_list("follows")) or act.verbs
+    if want.question and verbs:
+        return False
     fit = {verb for verb in verbs if alike()[verb] & aim.verbs}
     if aim.verbs and verbs and (not fit or (fit != verbs and not loosely)):
         return False
@@ -123,6 +126,8 @@ def _serves(script: UserScript, want: Want, act: Act, ids: frozenset[str], loose
     if (act.objects | act.verbs | act.values) & aim.denied:
         return False
     foreign = _specific(act) - aim.objects - _spoken(script).objects
+    if "address" in aim.objects and "profile" not in aim.objects:
+        foreign -= {"parcel"}
     if not loosely and (foreign or strange(script, act)):
         return False
     return not differs(script, want, act, ids, loosely)
@@ -227,6 +232,8 @@ def aim_of(script: UserScript, want: Want) -> Act:
     sought: dict[str, str] = lexicon()["sought"]  # type: ignore[assignment]
     verbs = act.verbs or frozenset(verb for name in act.objects for verb in sought.get(name, "").split())
     every = (read_act(text) for text in (*map(_text, script.wants), *(fact.say for fact in script.facts)))
+    if verbs == {"enable"} and not act.verbs and _ENDS_IT.search(want.say.lower()):
+        verbs = frozenset({"disable"})
     elsewhere = frozenset(name for one in every for name in one.denied if isinstance(name, str))
     denied = (act.denied | elsewhere) - verbs - act.objects - act.values
     return replace(act, verbs=verbs, denied=denied)

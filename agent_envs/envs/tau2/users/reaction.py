@@ -5,7 +5,7 @@ from random import Random
 
 from agent_envs.envs.tau2.user_script import Check, UserScript, Want
 from agent_envs.envs.tau2.users.deciding import Proposal, decided
-from agent_envs.envs.tau2.users.mind import Mind, facts_about, following, open_wants
+from agent_envs.envs.tau2.users.mind import Mind, facts_about, following, ids_of, open_wants
 from agent_envs.envs.tau2.users.persona import Persona
 from agent_envs.envs.tau2.users.settling import about, focus, fulfilled, must_look
 from agent_envs.envs.tau2.users.telling import IDENTITY, Telling, at_length
@@ -180,13 +180,14 @@ class Reaction:
         return Proposal(asked, self.heard.told, self._before, self.heard.ids)
 
     def _meant(self) -> tuple[int, ...]:
-        """Return the places of the wants that a proposal may be about: those that the agent knows, then those to come."""
-        known = open_wants(self.script, self.mind)
+        """Return the places of the wants that a proposal may be about: those that the agent knows, or names by number."""
+        wants, ids = self.script.wants, self.heard.ids
         coming = (
-            place for place, want in enumerate(self.script.wants)
-            if place > self.mind.want and place not in self.mind.settled and not want.only_if_refused
+            place for place in range(self.mind.want + 1, len(wants))
+            if not wants[place].only_if_refused and place not in self.mind.settled and ids & ids_of(wants[place])
         )  # fmt: skip
-        return tuple(dict.fromkeys((*known, *coming)))
+        gone = (place for place in self.mind.asked if place < self.mind.want and place not in self.mind.settled)
+        return tuple(dict.fromkeys((*open_wants(self.script, self.mind), *gone, *coming)))
 
     def _yes(self, proposed: tuple[int, ...]) -> None:
         self._say("yes")
