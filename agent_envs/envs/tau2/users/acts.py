@@ -26,6 +26,7 @@ _STATE = re.compile(
     r"|\b(?:per|each|every|for all|for both|all) (?:the )?(?:passengers?|persons?|bags?|gb)\b"
     r"|\bbusiness (?:days?|hours?)\b|\b(?:caused by|because of|due to|after) (?:the|a|this) (?:\w+ )?(?:cancell?ation|change)\b"
 )
+_LIFTED = re.compile(r"\b(?:lift|end|undo|remov|releas)\w* (?:the|your|that|this) (?:suspension|hold|block)\b")
 _SAME_CABIN = re.compile(r"\bsame (?:cabin|class)\b")
 _MONTHS = "jan feb mar apr may jun jul aug sep oct nov dec".split()
 _NUMBERS = {word: str(value) for value, word in enumerate("one two three four five six seven eight nine ten".split(), 1)}
@@ -56,7 +57,7 @@ _SAME = {
     "return on": "round trip", "gray": "grey",
 }  # fmt: skip
 _COUNTED = re.compile(rf"(?<![$\d.,-])\b{_COUNT}[- ]?(?:[a-z]+[- ]){{0,2}}?(bag|suitcase|passenger|gb|gigabyte|port|people|piece|inch)")
-_TOTAL = re.compile(rf"(?<![$\d.,-])\b{_COUNT}(?: (?:checked )?bags?)? (?:in all|in total|altogether)\b")
+_TOTAL = re.compile(rf"(?<![$\d.,-])\b{_COUNT}(?: (?:checked )?bags?)? (?:in all|in total|altogether|overall)\b")
 _AFTER = re.compile(r"\b(port|piece)s? (\d+)\b")
 _NOUN = re.compile(r"\b(?:the|a|an|your|any|some) ((?:[a-z'-]+ ?){1,4})")
 
@@ -97,6 +98,7 @@ class Act:
 def read_act(text: str) -> Act:
     """Return what a text, in any letters, is about doing."""
     text = _NONE.sub(r"no \1;", text.lower().replace("\u2019", "'").replace("_", " "))
+    text = _LIFTED.sub(" resume ", text)
     text = _STATE.sub(" ", _CHANCE.sub(" ", text))
     denials = " . ".join(found[0] for found in _DENIAL.finditer(text))
     told = _DENIAL.sub(" ", text)

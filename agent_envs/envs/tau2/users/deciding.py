@@ -75,14 +75,15 @@ def _answer(script: UserScript, places: tuple[int, ...], asked: str, proposal: P
     named = _specific(act) or any(field != "money" for field, _ in act.values)
     if act.vague and not named:
         return Decision("ask")
-    if named or act.verbs - set(_list("broad")):
+    known = frozenset(verb for place in places for verb in aim_of(script, script.wants[place]).verbs)
+    if named or act.verbs & known - set(_list("broad")) or act.verbs - set(_list("broad")) - set(_list("follows")):
         return _held(script, places, act, asked, proposal)
     return _pointed(script, places, act, asked, proposal)
 
 
 def _pointed(script: UserScript, places: tuple[int, ...], act: Act, asked: str, proposal: Proposal) -> Decision:
     """Return the answer to a sentence that points at what was said before it ("Shall I go ahead?")."""
-    if strange(script, act):
+    if act.verbs and strange(script, act):
         return Decision("no")
     for text in (proposal.told, proposal.before):
         if act.verbs:
@@ -90,12 +91,12 @@ def _pointed(script: UserScript, places: tuple[int, ...], act: Act, asked: str, 
         told = read_act(text)
         if told.bare and told.looks:
             return Decision("yes", places[:1])
-        if told.bare:
+        if told.bare and not told.of("money"):
             continue
         offers = [part for part in text.split(" . ") if _OFFERS.search(part) and not read_act(part).bare]
         whole = " . ".join([*(offers or [text]), asked])
         return _held(script, places, read_act(whole), whole, proposal, loosely=not offers)
-    if act.looks or (_CHECKED.search(asked) and proposal.told):
+    if act.looks or _means_own(script, act) or (_CHECKED.search(asked) and proposal.told):
         return Decision("yes", places[:1])
     return Decision("ask")
 
@@ -135,13 +136,13 @@ def _serves(script: UserScript, want: Want, act: Act, ids: frozenset[str], loose
 
 def _mends(script: UserScript, aim: Act, act: Act) -> bool:
     """Return whether an act of the agent's may mend a phone: it opens what is closed, at no price that was not agreed to."""
-    if not act.verbs <= _ENDS or act.objects & {"plan", "insurance", "warranty", "phone", "lounge"}:
+    if not act.verbs <= _ENDS or act.objects & {"plan", "insurance", "warranty", "phone", "extra"}:
         return False
     if "roaming" in act.objects and not abroad(script):
         return False
-    if "add" in act.verbs and "data" not in act.objects:
-        return False
     amount, agreed = act.of("gb"), aim.of("gb")
+    if "add" in act.verbs and not (amount or "data" in act.objects):
+        return False
     return not ("add" in act.verbs or amount) or bool(agreed and (not amount or amount & agreed))
 
 
@@ -156,7 +157,10 @@ def differs(script: UserScript, want: Want, act: Act, ids: frozenset[str], loose
         fields -= {"means", "card"}
     for field in sorted(fields):
         said = act.of(field)
-        meant = aim.of(field) or _spoken(script, wants=field in ("means", "card")).of(field)
+        if field == "bag":
+            said, meant = said | act.of("in all"), aim.of("bag") | aim.of("in all")
+        else:
+            meant = aim.of(field) or _spoken(script, wants=field in ("means", "card")).of(field)
         if meant and not said & meant and not (field == "means" and "original" in meant):
             return not (field == "gb" and _OPEN.search(want.say))
     return _dearer(want, act)
@@ -181,6 +185,12 @@ def strange(script: UserScript, act: Act) -> bool:
     return any(nouns and not any(_stem(word) in known for word in nouns) for nouns in map(_head, act.nouns))
 
 
+def _means_own(script: UserScript, act: Act) -> bool:
+    """Return whether an act names a thing of the script's own ("the keyboard without backlight")."""
+    own = _vocabulary(script, everyday=False)
+    return any(_stem(word) in own for nouns in act.nouns for word in _head(nouns))
+
+
 def _head(nouns: tuple[str, ...]) -> tuple[str, ...]:
     cut = next((place for place, word in enumerate(nouns) if word in _STOPS), len(nouns))
     return nouns[:cut]
@@ -193,9 +203,11 @@ _STOPS = frozenset(
 
 
 @lru_cache(maxsize=512)
-def _vocabulary(script: UserScript) -> frozenset[str]:
-    told = " ".join((*(fact.say for fact in script.facts), *map(_text, script.wants), *(w for w in [_plain()])))
-    return frozenset(map(_stem, _WORD.findall(told.lower())))
+def _vocabulary(script: UserScript, everyday: bool = True) -> frozenset[str]:
+    """Return the stems of a script's words, with or without those of any agent."""
+    told = " ".join((*(fact.say for fact in script.facts), *map(_text, script.wants)))
+    own, plain = (frozenset(map(_stem, _WORD.findall(text.lower()))) for text in (told, _plain()))
+    return own | plain if everyday else own - plain
 
 
 def _plain() -> str:

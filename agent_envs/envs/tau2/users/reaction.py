@@ -115,7 +115,7 @@ class Reaction:
 
     def _tell(self) -> bool:
         """Tell the facts that are asked for; return whether anything was told."""
-        if self._declined():
+        if self._offers_answered():
             return True
         place = focus(self.script, self.mind, self.heard)
         telling = Telling(self.script, self.persona, self.random, self.heard, place, self.mind)
@@ -124,17 +124,19 @@ class Reaction:
         self._parts += parts
         return bool(parts)
 
-    def _declined(self) -> bool:
-        """Say no to an offer of something that the script says nothing of ("Would you like travel insurance?")."""
+    def _offers_answered(self) -> bool:
+        """Say yes or no to an offer of something of which the customer has no fact ("Would you like travel insurance?")."""
         place = focus(self.script, self.mind, self.heard)
         if not self.heard.offering or any(
             facts_about(self.script, self.mind, topic, place) for topic in self.heard.topics
         ):
             return False
-        if decided(self.script, self._meant(), self._proposal(self.heard.offering)).verdict != "no":
-            return False
-        self._no(self.want.say)
-        return True
+        decision = decided(self.script, self._meant(), self._proposal(self.heard.offering))
+        if decision.verdict == "no":
+            self._no(self.want.say)
+        elif decision.places:
+            self._yes(decision.places)
+        return decision.verdict == "no" or bool(decision.places)
 
     def _decide(self, settled: bool, told: bool) -> None:
         """Add what is neither a fact nor a report: a yes, a no, a protest, or the want once more."""
