@@ -17,6 +17,7 @@ _DENIAL = re.compile(
     r"|\b(?:instead of|rather than|in place of|in lieu of|other than|except(?: for)?)\b"
     r"(?:(?!\b(?:but|and|with|so that|because)\b)[^.;:!?,\n])*"
 )
+_CONTRAST = re.compile(r"\b(?:instead of|rather than|in place of|other than) ([^.;:!?,\n]*?)(?= (?:but|and|with)\b|[.;:!?,\n]|$)")
 _NONE = re.compile(r"\b([a-z ]{3,30}): (?:none|no|0|n/a)\b")
 _CHANCE = re.compile(r"\b(?:not only|no (?:problem|longer|more)|not yet|why not|cannot be undone|can't be undone)\b")
 # What something is, or what an amount is for, is no act and no object: "your suspended line", "$30 per passenger".
@@ -24,8 +25,13 @@ _STATE = re.compile(
     r"\b(?:is|was|were|are|the|your|my|been|gets?|got) (?:(?:currently|temporarily|now|already|been) )?"
     r"(?:suspended|cancell?ed|delivered|shipped|changed|returned|ordered|booked|delayed|locked|put on hold)\b"
     r"|\b(?:per|each|every|for all|for both|all) (?:the )?(?:passengers?|persons?|bags?|gb)\b"
-    r"|\bbusiness (?:days?|hours?)\b|\b(?:caused by|because of|due to|after) (?:the|a|this) (?:\w+ )?(?:cancell?ation|change)\b"
+    r"|\bbusiness (?:days?|hours?)\b|\bthe plan is\b|\b(?:caused by|because of|due to|after) (?:the|a|this) (?:\w+ )?(?:cancell?ation|change)\b"
 )
+_PURPOSE = re.compile(r"(?<=[a-z,;] )so (?:that )?(?:i|we|you|it|my|your)\b[^.;:!?\n]*")
+_SWITCHED = re.compile(r"\b(?:switch|turn)(?:e[ds]|ing|ed)?((?: \w+){0,4}?) (on|off)\b")
+_MONEY_BACK = re.compile(r"\b(?:return|send|giv)(?:e|ing|s)? (?:you )?(?=\$|the (?:money|amount|refund)\b)|\breturning \$")
+_EITHER_WAY = re.compile(r"\bone way or (?:the other|another)\b")
+_PEOPLE = {"1": re.compile(r"\b(?:only|just) me\b|\bmyself\b"), "2": re.compile(r"\b(?:an|one) (?:extra|additional|more) passenger\b")}
 _LIFTED = re.compile(r"\b(?:lift|end|undo|remov|releas)\w* (?:the|your|that|this) (?:suspension|hold|block)\b")
 _SAME_CABIN = re.compile(r"\bsame (?:cabin|class)\b")
 _MONTHS = "jan feb mar apr may jun jul aug sep oct nov dec".split()
@@ -59,6 +65,7 @@ _SAME = {
 _COUNTED = re.compile(rf"(?<![$\d.,-])\b{_COUNT}[- ]?(?:[a-z]+[- ]){{0,2}}?(bag|suitcase|passenger|gb|gigabyte|port|people|piece|inch)")
 _TOTAL = re.compile(rf"(?<![$\d.,-])\b{_COUNT}(?: (?:checked )?bags?)? (?:in all|in total|altogether|overall)\b")
 _AFTER = re.compile(r"\b(port|piece)s? (\d+)\b")
+_WORD = re.compile(r"[a-z]{3,}")
 _NOUN = re.compile(r"\b(?:the|a|an|your|any|some) ((?:[a-z'-]+ ?){1,4})")
 
 
@@ -73,6 +80,8 @@ class Act:
         denied: verbs, objects and pairs that the text excludes.
         looks: it is about reading or telling, which changes nothing.
         vague: it points at something without naming it.
+        words: the words that it tells.
+        shunned: the words of what it names only to have something else ("instead of ...").
         nouns: the words of each thing that it names with an article, for what the classes do not know.
     """
 
@@ -82,6 +91,8 @@ class Act:
     denied: frozenset[str | tuple[str, str]]
     looks: bool
     vague: bool
+    words: frozenset[str]
+    shunned: frozenset[str]
     nouns: tuple[tuple[str, ...], ...]
 
     @property
@@ -98,7 +109,8 @@ class Act:
 def read_act(text: str) -> Act:
     """Return what a text, in any letters, is about doing."""
     text = _NONE.sub(r"no \1;", text.lower().replace("\u2019", "'").replace("_", " "))
-    text = _LIFTED.sub(" resume ", text)
+    text = _PURPOSE.sub(" ", _EITHER_WAY.sub("the alternative", _LIFTED.sub(" resume ", text)))
+    text = _MONEY_BACK.sub("refund ", _SWITCHED.sub(lambda found: f"turn {found[2]}{found[1]}", text))
     text = _STATE.sub(" ", _CHANCE.sub(" ", text))
     denials = " . ".join(found[0] for found in _DENIAL.finditer(text))
     told = _DENIAL.sub(" ", text)
@@ -112,6 +124,8 @@ def read_act(text: str) -> Act:
         frozenset(denied) - verbs - objects - values,
         bool(_words("looks").search(told)),
         bool(_words("vague").search(told)),
+        frozenset(_WORD.findall(told)),
+        frozenset(_WORD.findall(" ".join(found[1] for found in _CONTRAST.finditer(text)))),
         tuple(tuple(re.findall("[a-z]+", found[1])) for found in _NOUN.finditer(told)),
     )
 
@@ -119,7 +133,7 @@ def read_act(text: str) -> Act:
 def points(text: str) -> bool:
     """Return whether a text points at something that it does not name ("the other one")."""
     act = read_act(text)
-    return act.vague and not (act.objects or any(field != "money" for field, _ in act.values))
+    return act.vague and not (act.objects - {"elsewhere"} or any(field != "money" for field, _ in act.values))
 
 
 @cache
@@ -166,6 +180,9 @@ def _values(text: str) -> Iterator[tuple[str, str]]:
         yield "in all", _number(found[1])
     for found in _COUNTED.finditer(_TOTAL.sub(" ", text)):
         yield _unit(found[2]), _number(found[1])
+    for count, pattern in _PEOPLE.items():
+        if pattern.search(text):
+            yield "passenger", count
     for found in _AFTER.finditer(text):
         yield found[1], found[2]
 

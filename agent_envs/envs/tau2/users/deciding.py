@@ -7,11 +7,11 @@ that the customer has in mind. What names nothing, here or in the agent's words 
 
 import re
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Literal
 
 from agent_envs.envs.tau2.user_script import UserScript, Want
-from agent_envs.envs.tau2.users.acts import Act, alike, lexicon, read_act
+from agent_envs.envs.tau2.users.acts import Act, alike, lexicon, points, read_act
 from agent_envs.envs.tau2.users.mind import ids_known, ids_of
 
 Verdict = Literal["yes", "no", "ask"]
@@ -21,7 +21,7 @@ _LIMIT = re.compile(r"\b(?:at most|up to|no more than|less than|under|budget of|
 _OPEN = re.compile(r"\b(?:at least|just enough|steps?|otherwise|whichever|if)\b")
 _OFFERS = re.compile(
     r"\b(?:i|we)(?:'d|'ll| can| could| will| would| shall| may| am going| are going| suggest| recommend| propose| plan)\b"
-    r"|\bi'm (?:going|about)\b|\blet me\b"
+    r"|\b(?:i'm|i am|we're|we are) (?:going|about|able)\b|\blet me\b"
 )
 _ENDS_IT = re.compile(r"n't\b|\b(?:not|no|never|nobody|nothing|stop|shut|end|without)\b")
 _NEGATED = re.compile(r"n't\b|\b(?:not|no)\b")
@@ -73,7 +73,7 @@ def decided(script: UserScript, places: tuple[int, ...], proposal: Proposal) -> 
 def _answer(script: UserScript, places: tuple[int, ...], asked: str, proposal: Proposal) -> Decision:
     act = read_act(asked)
     named = _specific(act) or any(field != "money" for field, _ in act.values)
-    if act.vague and not named:
+    if points(asked):
         return Decision("ask")
     known = frozenset(verb for place in places for verb in aim_of(script, script.wants[place]).verbs)
     if named or act.verbs & known - set(_list("broad")) or act.verbs - set(_list("broad")) - set(_list("follows")):
@@ -92,13 +92,15 @@ def _pointed(script: UserScript, places: tuple[int, ...], act: Act, asked: str, 
         if told.bare and told.looks:
             return Decision("yes", places[:1])
         if told.bare and not told.of("money"):
+            if not act.verbs and _means_own(script, told):
+                return Decision("yes", places[:1])
             continue
         offers = [part for part in text.split(" . ") if _OFFERS.search(part) and not read_act(part).bare]
         whole = " . ".join([*(offers or [text]), asked])
         return _held(script, places, read_act(whole), whole, proposal, loosely=not offers)
-    if act.looks or _means_own(script, act) or (_CHECKED.search(asked) and proposal.told):
+    if act.looks or (_means_own(script, act) and not act.verbs) or (_CHECKED.search(asked) and proposal.told):
         return Decision("yes", places[:1])
-    return Decision("ask")
+    return Decision("no" if act.verbs - set(_list("broad")) else "ask")
 
 
 def _held(
@@ -161,9 +163,25 @@ def differs(script: UserScript, want: Want, act: Act, ids: frozenset[str], loose
             said, meant = said | act.of("in all"), aim.of("bag") | aim.of("in all")
         else:
             meant = aim.of(field) or _spoken(script, wants=field in ("means", "card")).of(field)
+        if field == "date":
+            said, meant = _days(said, meant), _days(meant, said)
         if meant and not said & meant and not (field == "means" and "original" in meant):
             return not (field == "gb" and _OPEN.search(want.say))
-    return _dearer(want, act)
+    if "business" in act.of("cabin") and "upgrade" in aim.denied:  # "the same cabin as now"
+        return True
+    return bool(_shunned(script, aim) & act.words) or _dearer(want, act)
+
+
+def _days(dates: frozenset[str], others: frozenset[str]) -> frozenset[str]:
+    """Return dates as days alone, where some of them, or of others, have no month ("the 24th")."""
+    bare = all("-" in date for date in dates | others)
+    return dates if bare else frozenset(date.split("-")[-1] for date in dates)
+
+
+def _shunned(script: UserScript, aim: Act) -> frozenset[str]:
+    """Return the words that a want names only to exclude them ("instead of Apple HomeKit")."""
+    own = aim.shunned - aim.words
+    return frozenset(word for word in own if _stem(word) not in _vocabulary(script, "plain") and len(word) > 3)
 
 
 @lru_cache(maxsize=1024)
@@ -181,13 +199,16 @@ def _dearer(want: Want, act: Act) -> bool:
 
 def strange(script: UserScript, act: Act) -> bool:
     """Return whether an act names a thing that neither the script nor any agent's everyday words have."""
-    known = _vocabulary(script)
-    return any(nouns and not any(_stem(word) in known for word in nouns) for nouns in map(_head, act.nouns))
+    own, plain = _vocabulary(script, "own"), _everyday()
+    return any(
+        nouns and not any(_stem(word) in own or word.rstrip("s") in plain for word in nouns)
+        for nouns in map(_head, act.nouns)
+    )
 
 
 def _means_own(script: UserScript, act: Act) -> bool:
     """Return whether an act names a thing of the script's own ("the keyboard without backlight")."""
-    own = _vocabulary(script, everyday=False)
+    own = _vocabulary(script, "special")
     return any(_stem(word) in own for nouns in act.nouns for word in _head(nouns))
 
 
@@ -202,18 +223,19 @@ _STOPS = frozenset(
 )
 
 
-@lru_cache(maxsize=512)
-def _vocabulary(script: UserScript, everyday: bool = True) -> frozenset[str]:
-    """Return the stems of a script's words, with or without those of any agent."""
+@lru_cache(maxsize=1024)
+def _vocabulary(script: UserScript, which: Literal["own", "plain", "special"]) -> frozenset[str]:
+    """Return the stems of a script's words, of any agent's, or of those that only the script has."""
     told = " ".join((*(fact.say for fact in script.facts), *map(_text, script.wants)))
-    own, plain = (frozenset(map(_stem, _WORD.findall(text.lower()))) for text in (told, _plain()))
-    return own | plain if everyday else own - plain
+    own = frozenset(map(_stem, _WORD.findall(told.lower())))
+    plain = frozenset(map(_stem, _everyday()))
+    return {"own": own, "plain": plain, "special": own - plain}[which]
 
 
-def _plain() -> str:
+@cache
+def _everyday() -> frozenset[str]:
     words = lexicon()
-    verbs: dict[str, str] = words["verbs"]  # type: ignore[assignment]
-    return f"{words['plain']} {words['looks']} {' '.join(verbs.values())}"
+    return frozenset(word.rstrip("s") for word in _WORD.findall(f"{words['plain']} {words['looks']}"))
 
 
 def _stem(word: str) -> str:

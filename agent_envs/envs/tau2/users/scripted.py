@@ -4,6 +4,7 @@ It is a function of its script, its manners, what it keeps in mind, what it was 
 conversations have equal users, and a fork of a conversation forks its user.
 """
 
+import re
 from collections.abc import Callable, Mapping
 from random import Random
 from typing import Any
@@ -25,6 +26,7 @@ __all__ = ["Mind", "ScriptedUser"]
 ScriptOf = Callable[[Tau2Task], UserScript]
 _MOST_REQUESTS = 12  # of one message, that are carried out
 _REMEMBERED = 512
+_MAY_YOU = re.compile(r"(?:\w+,? ){0,2}?(?:would you mind|could you|can you|will you|please)\b|.*\btry\b")
 
 
 def _from_scenario(task: Tau2Task) -> UserScript:
@@ -94,7 +96,7 @@ def _acting(scene: Scene, script: UserScript, mind: Mind) -> tuple[Mind, Line | 
     """Return the next call that the agent's words or the last answer ask for, or None where all is done."""
     answer = scene.news[-1] if scene.news and scene.news[-1].results else None
     if answer is None:
-        asked = device.requests(_heard(scene)) if scene.rules.domain.user is not None else ()
+        asked = device.requests(_asked(_heard(scene))) if scene.rules.domain.user is not None else ()
         asked = device.held(asked, abroad(script))
         mind = mind.but(queue=asked[:_MOST_REQUESTS], steps=(), reports=(), checking=False, checked="")
     else:
@@ -134,6 +136,14 @@ def _heard(scene: Scene) -> str:
         if line.sender == "assistant" and not line.calls:
             return line.text[-LONGEST:]
     return ""
+
+
+def _asked(text: str) -> str:
+    """Return an agent's words without the sentences in which it awaits a yes to what it would do itself."""
+    for sentence in understood(text).awaiting:
+        if not _MAY_YOU.match(sentence):
+            text = re.sub(re.escape(sentence), " ", text, flags=re.IGNORECASE)
+    return text
 
 
 def _said(scene: Scene) -> list[str]:
