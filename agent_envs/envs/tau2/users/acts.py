@@ -17,7 +17,9 @@ _DENIAL = re.compile(
     r"|\b(?:instead of|rather than|in place of|in lieu of|other than|except(?: for)?)\b"
     r"(?:(?!\b(?:but|and|with|so that|because)\b)[^.;:!?,\n])*"
 )
-_CONTRAST = re.compile(r"\b(?:instead of|rather than|in place of|other than) ([^.;:!?,\n]*?)(?= (?:but|and|with)\b|[.;:!?,\n]|$)")
+_CONTRAST = re.compile(
+    r"\b(?:instead of|rather than|in place of|other than) ([^.;:!?,\n]*?)(?= (?:but|and|with)\b|[.;:!?,\n]|$)"
+)
 _NONE = re.compile(r"\b([a-z ]{3,30}): (?:none|no|0|n/a)\b")
 _CHANCE = re.compile(r"\b(?:not only|no (?:problem|longer|more)|not yet|why not|cannot be undone|can't be undone)\b")
 # What something is, or what an amount is for, is no act and no object: "your suspended line", "$30 per passenger".
@@ -29,13 +31,20 @@ _STATE = re.compile(
 )
 _PURPOSE = re.compile(r"(?<=[a-z,;] )so (?:that )?(?:i|we|you|it|my|your)\b[^.;:!?\n]*")
 _SWITCHED = re.compile(r"\b(?:switch|turn)(?:e[ds]|ing|ed)?((?: \w+){0,4}?) (on|off)\b")
-_MONEY_BACK = re.compile(r"\b(?:return|send|giv)(?:e|ing|s)? (?:you )?(?=\$|the (?:money|amount|refund)\b)|\breturning \$")
+_MONEY_BACK = re.compile(
+    r"\b(?:return|send|giv)(?:e|ing|s)? (?:you )?(?=\$|the (?:money|amount|refund)\b)|\breturning \$"
+)
 _EITHER_WAY = re.compile(r"\bone way or (?:the other|another)\b")
-_PEOPLE = {"1": re.compile(r"\b(?:only|just) me\b|\bmyself\b"), "2": re.compile(r"\b(?:an|one) (?:extra|additional|more) passenger\b")}
+_PEOPLE = {
+    "1": re.compile(r"\b(?:only|just) me\b|\bmyself\b"),
+    "2": re.compile(r"\b(?:an|one) (?:extra|additional|more) passenger\b"),
+}
 _LIFTED = re.compile(r"\b(?:lift|end|undo|remov|releas)\w* (?:the|your|that|this) (?:suspension|hold|block)\b")
 _SAME_CABIN = re.compile(r"\bsame (?:cabin|class)\b")
 _MONTHS = "jan feb mar apr may jun jul aug sep oct nov dec".split()
-_NUMBERS = {word: str(value) for value, word in enumerate("one two three four five six seven eight nine ten".split(), 1)}
+_NUMBERS = {
+    word: str(value) for value, word in enumerate("one two three four five six seven eight nine ten".split(), 1)
+}
 _COUNT = rf"(\d+(?:\.\d+)?|{'|'.join(_NUMBERS)})"
 _VALUES = {
     "date": re.compile(
@@ -62,7 +71,9 @@ _SAME = {
     "method that i used": "original", "method that i paid": "original", "one that i used": "original", "one-way": "one way", "round-trip": "round trip", "roundtrip": "round trip",
     "return on": "round trip", "gray": "grey",
 }  # fmt: skip
-_COUNTED = re.compile(rf"(?<![$\d.,-])\b{_COUNT}[- ]?(?:[a-z]+[- ]){{0,2}}?(bag|suitcase|passenger|gb|gigabyte|port|people|piece|inch)")
+_COUNTED = re.compile(
+    rf"(?<![$\d.,-])\b{_COUNT}[- ]?(?:[a-z]+[- ]){{0,2}}?(bag|suitcase|passenger|gb|gigabyte|port|people|piece|inch)"
+)
 _TOTAL = re.compile(rf"(?<![$\d.,-])\b{_COUNT}(?: (?:checked )?bags?)? (?:in all|in total|altogether|overall)\b")
 _AFTER = re.compile(r"\b(port|piece)s? (\d+)\b")
 _WORD = re.compile(r"[a-z]{3,}")
@@ -164,7 +175,9 @@ def _words(kind: str) -> re.Pattern[str]:
 
 def _stems(words: str) -> re.Pattern[str]:
     """Return the pattern of words: each a stem, or with a full stop the whole word."""
-    return re.compile(rf"\b(?:{'|'.join(word.replace('~', ' ').replace('.', chr(92) + 'b') for word in words.split())})")
+    return re.compile(
+        rf"\b(?:{'|'.join(word.replace('~', ' ').replace('.', chr(92) + 'b') for word in words.split())})"
+    )
 
 
 def _named(kind: str, text: str) -> frozenset[str]:

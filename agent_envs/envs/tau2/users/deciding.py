@@ -17,13 +17,18 @@ from agent_envs.envs.tau2.users.mind import ids_known, ids_of
 Verdict = Literal["yes", "no", "ask"]
 _WORD = re.compile(r"[a-z]+")
 _ABROAD = re.compile(r"\b(?:abroad|travell?ing|roaming|france|overseas)\b")
-_LIMIT = re.compile(r"\b(?:at most|up to|no more than|less than|under|budget of|maximum of) (?:\$ ?(?P<sign>\d+(?:\.\d+)?)|(?P<word>\d+(?:\.\d+)?) dollars)")
+_LIMIT = re.compile(
+    r"\b(?:at most|up to|no more than|less than|under|budget of|maximum of) (?:\$ ?(?P<sign>\d+(?:\.\d+)?)|(?P<word>\d+(?:\.\d+)?) dollars)"
+)
 _OPEN = re.compile(r"\b(?:at least|just enough|steps?|otherwise|whichever|if)\b")
 _OFFERS = re.compile(
     r"\b(?:i|we)(?:'d|'ll| can| could| will| would| shall| may| am going| are going| suggest| recommend| propose| plan)\b"
     r"|\b(?:i'm|i am|we're|we are) (?:going|about|able)\b|\blet me\b"
 )
 _ENDS_IT = re.compile(r"n't\b|\b(?:not|no|never|nobody|nothing|stop|shut|end|without)\b")
+_RELATIVE = re.compile(
+    r"\b(?:days?|weeks?) (?:later|earlier|after|before)\b|\b(?:next|following|any|another|other) (?:day|week|date)\b"
+)
 _NEGATED = re.compile(r"n't\b|\b(?:not|no)\b")
 _ENDS = frozenset({"resume", "enable", "pay", "charge", "add"})  # of trouble with a phone, on the agent's side
 _CHECKED = re.compile(r"\b(?:correct|right|accurate|good|fine|confirm)\b")
@@ -124,7 +129,13 @@ def _serves(script: UserScript, want: Want, act: Act, ids: frozenset[str], loose
     fit = {verb for verb in verbs if alike()[verb] & aim.verbs}
     if aim.verbs and verbs and (not fit or (fit != verbs and not loosely)):
         return False
-    if aim.objects and not verbs & aim.verbs and verbs and not act.objects & aim.objects and not act.values & aim.values:
+    if (
+        aim.objects
+        and not verbs & aim.verbs
+        and verbs
+        and not act.objects & aim.objects
+        and not act.values & aim.values
+    ):
         return False  # an exchange is a change, but not of an address
     if (act.objects | act.verbs | act.values) & aim.denied:
         return False
@@ -157,6 +168,8 @@ def differs(script: UserScript, want: Want, act: Act, ids: frozenset[str], loose
     fields = {field for field, _ in act.values} - {"money"}
     if ("money", "0") in act.denied:  # where nothing is to be paid, the means make no difference
         fields -= {"means", "card"}
+    if _RELATIVE.search(want.say.lower()):
+        fields -= {"date"}
     for field in sorted(fields):
         said = act.of(field)
         if field == "bag":
@@ -264,7 +277,8 @@ def aim_of(script: UserScript, want: Want) -> Act:
     own = (fact.say for fact in script.facts if want.check is not None)
     act = read_act(" . ".join((_text(want), *own)))
     sought: dict[str, str] = lexicon()["sought"]  # type: ignore[assignment]
-    verbs = act.verbs or frozenset(verb for name in act.objects for verb in sought.get(name, "").split())
+    verbs = act.verbs - set(_list("follows")) or act.verbs
+    verbs = verbs or frozenset(verb for name in act.objects for verb in sought.get(name, "").split())
     every = (read_act(text) for text in (*map(_text, script.wants), *(fact.say for fact in script.facts)))
     if verbs == {"enable"} and not act.verbs and _ENDS_IT.search(want.say.lower()):
         verbs = frozenset({"disable"})

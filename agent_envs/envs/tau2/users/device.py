@@ -39,11 +39,13 @@ class Step:
         arguments: canonical JSON.
         when: a text that the answer before it must hold, any case, or after "!" must not hold; "" for a step that is always
             taken.
+        label: the line of the answer that the user tells; "" for all of it.
     """
 
     tool: str
     arguments: str = "{}"
     when: str = ""
+    label: str = ""
 
 
 def plan(request: Request) -> tuple[Step, ...]:
@@ -56,10 +58,10 @@ def plan(request: Request) -> tuple[Step, ...]:
     if request.goal and request.tool in _SWITCHES:
         reading, shown_on, shown_off = _SWITCHES[request.tool]
         return (
-            Step(reading),
+            Step(reading, label=shown_on.split(":")[0] if reading == "check_network_status" else ""),
             Step(request.tool, request.arguments, when=shown_off if request.goal == "on" else shown_on),
         )
-    return (Step(request.tool, request.arguments),)
+    return (Step(request.tool, request.arguments, label=request.label),)
 
 
 def held(asked: tuple[Request, ...], abroad: bool) -> tuple[Request, ...]:
@@ -80,14 +82,16 @@ def due(steps: tuple[Step, ...], content: str) -> tuple[Step, ...]:
     return steps if not when or shown != when.startswith("!") else ()
 
 
-def told(tool: str, content: str) -> str:
+def told(tool: str, content: str, label: str = "") -> str:
     """Return the sentences in which the user reports an answer of one of its tools; nothing in them goes beyond the answer.
 
     Args:
         tool: the name of the tool.
         content: its answer.
+        label: the one line that is asked for; "" for all.
     """
-    text = content
+    asked = [line for line in content.split("\n") if label and line.startswith(label)]
+    text = "\n".join(asked) or content
     for icon, words in _ICONS:
         text = text.replace(icon, words)
     lines = [_first_person(line.strip()) for line in text.split("\n") if line.strip()]

@@ -105,13 +105,17 @@ STATED = _any(
     r"(?=\s*(?:[,;.!?()]|$|\bplease\b|\bthen\b|\botherwise\b|\b(?:could|can|would) you\b))"
 )
 OTHERWISE = _any(r"\b(?:otherwise|if not|or else)\b,?")
-ABROAD = _any(r"\b(?:abroad|overseas|travell?ing|roaming in another|outside (?:of )?(?:the|your) (?:home )?(?:country|us|states))\b")
+ABROAD = _any(
+    r"\b(?:abroad|overseas|travell?ing|roaming in another|outside (?:of )?(?:the|your) (?:home )?(?:country|us|states))\b"
+)
 AT_HOME = _any(r"\bat home\b", r"\bin (?:the (?:us|united states)|your home country)\b")
 IS_NOT = _any(r"\b(?:not|never)\b", r"n't\b")
 IS_OFF = _any(r"\b(?:off|disabled|inactive|deactivated|disconnected)\b")
 IS_ON = _any(r"\b(?:on|enabled|active|activated|connected|running)\b")
 NO_SIGNAL = _any(r"\b(?:no|any|without) (?:\w+ )?(?:signal|service|bars|network)\b")
-LACKS = _any(r"\b(?:lacks?|lacking|missing|without|not (?:granted|allowed|enabled)|doesn't have|does not have|isn't|off|denied)\b")
+LACKS = _any(
+    r"\b(?:lacks?|lacking|missing|without|not (?:granted|allowed|enabled)|doesn't have|does not have|isn't|off|denied)\b"
+)
 MODE_IS = _any(r"\b(?P<two>2g)\b|\b(?P<three>3g)\b|\b(?P<auto>4g ?/ ?5g|5g)\b|\b(?P<four>4g|lte)\b")
 # Of each thing: what its reading tool shows where it is on.
 SHOWN_ON = {

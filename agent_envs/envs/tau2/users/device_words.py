@@ -35,6 +35,7 @@ class Request:
         look: the reading tool that shows whether it is to be done at all, "location" for where the customer is, or "".
         told: canonical JSON of that tool's arguments.
         shows: what it has to show, any case; after "!" what it must not show.
+        label: the line of the answer that is asked for, where it is one switch among many; "" for all of it.
     """
 
     tool: str
@@ -43,6 +44,7 @@ class Request:
     look: str = ""
     told: str = "{}"
     shows: str = ""
+    label: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -310,12 +312,17 @@ def _is_order(text: str, match: re.Match[str]) -> bool:
 
 def _requested(thing: str, action: str) -> Iterator[Request]:
     if action == "check":
-        yield Request(terms.READING[thing])
+        yield Request(terms.READING[thing], label=_label(thing))
     elif thing == "vpn" and action in ("on", "off"):
         yield Request("connect_vpn" if action == "on" else "disconnect_vpn")
     elif thing in terms.TOGGLES and action:
         goals = [""] if action == "flip" else action.split("_then_")
         yield from (Request(terms.TOGGLES[thing], goal=goal) for goal in goals)
+
+
+def _label(thing: str) -> str:
+    one_of_many = terms.READING[thing] == "check_network_status" and thing in terms.SHOWN_ON
+    return terms.SHOWN_ON[thing].split(":")[0] if one_of_many else ""
 
 
 def _permissions(reading: _Reading, text: str, question: bool) -> Hits:

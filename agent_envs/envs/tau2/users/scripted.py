@@ -26,7 +26,9 @@ __all__ = ["Mind", "ScriptedUser"]
 ScriptOf = Callable[[Tau2Task], UserScript]
 _MOST_REQUESTS = 12  # of one message, that are carried out
 _REMEMBERED = 512
-_MAY_YOU = re.compile(r"(?:\w+,? ){0,2}?(?:would you mind|could you|can you|will you|please)\b|.*\btry\b")
+_MAY_YOU = re.compile(
+    r"(?:\w+,? ){0,2}?(?:would you mind|could you|can you|will you|please)\b|.*\b(?:try|would you mind (?!if))\b"
+)
 
 
 def _from_scenario(task: Tau2Task) -> UserScript:
@@ -118,7 +120,7 @@ def _answered(script: UserScript, mind: Mind, tool: str, content: str) -> Mind:
         return mind.but(checking=False, checked="passed" if passed else "failed")
     if not mind.steps:
         return mind
-    told = device.told(tool, content)
+    told = device.told(tool, content, mind.steps[0].label)
     reports = mind.reports if told in mind.reports else (*mind.reports, told)
     return mind.but(
         steps=device.due(mind.steps[1:], content), reports=reports, checked=verdict(check, mind.steps[0], content)

@@ -18,7 +18,18 @@ __all__ = ["Understood", "understood"]
 
 _CLAUSE = re.compile(r"(?:,|;|:)? \b(?:but|however|though|although)\b,? |; ")
 # One of them stands in whatever `_CONFIRM` finds.
-_AGREEING = ("?", "yes", "proceed", "go ahead", "let me know", "approve", "authori", "the word and", "if you", "confirm")
+_AGREEING = (
+    "?",
+    "yes",
+    "proceed",
+    "go ahead",
+    "let me know",
+    "approve",
+    "authori",
+    "the word and",
+    "if you",
+    "confirm",
+)
 _CONFIRM = pattern("confirm")
 _CONFIRM_WORD = pattern("confirm_word")
 _OFFER = pattern("offer")
@@ -41,7 +52,9 @@ _ANNOUNCES = pattern("announces")
 _CHOICES = re.compile(r"\byes ?(?:/|or) ?no\b")
 _NO_CHOICE = re.compile(r"\b(?:yes|no|not) ?(?:or|/)|\bor (?:no|not|if|would|do|is|keep)\b")
 _OPEN = pattern("open")
-_WHICH = re.compile(r"^(?:(?:and|so|ok|okay|then|now|great|thanks|also|but),? ){0,2}(?:what|which|who|whose|when|where|why|how)\b(?! about\b| would it\b)")
+_WHICH = re.compile(
+    r"^(?:(?:and|so|ok|okay|then|now|great|thanks|also|but),? ){0,2}(?:what|which|who|whose|when|where|why|how)\b(?! about\b| would it\b)"
+)
 _WE = re.compile(r"\b(?:i|we|me|us|proceed|go ahead|continue)\b|\b(?:correct|right|ok|okay|that)\?$")
 _SUITS = re.compile(r"\bfor you\b|\byou still (?:want|like|wish)\b|\b(?:correct|right|ok|okay)\?$")
 _IDENTIFIER = pattern("identifier")
