@@ -27,7 +27,8 @@ _STATE = re.compile(
     r"\b(?:is|was|were|are|the|your|my|been|gets?|got) (?:(?:currently|temporarily|now|already|been) )?"
     r"(?:suspended|cancell?ed|delivered|shipped|changed|returned|ordered|booked|delayed|locked|put on hold)\b"
     r"|\b(?:per|each|every|for all|for both|all) (?:the )?(?:passengers?|persons?|bags?|gb)\b"
-    r"|\bbusiness (?:days?|hours?)\b|\bthe plan is\b|\b(?:caused by|because of|due to|after) (?:the|a|this) (?:\w+ )?(?:cancell?ation|change)\b"
+    r"|\bbusiness (?:days?|hours?)\b|\bthe plan is\b"
+    r"|\b(?:caused by|because of|due to|after) (?:the|a|this) (?:\w+ )?(?:cancell?ation|change)\b"
 )
 _PURPOSE = re.compile(r"(?<=[a-z,;] )so (?:that )?(?:i|we|you|it|my|your)\b[^.;:!?\n]*")
 _SWITCHED = re.compile(r"\b(?:switch|turn)(?:e[ds]|ing|ed)?((?: \w+){0,4}?) (on|off)\b")
@@ -52,7 +53,8 @@ _VALUES = {
     ),
     "card": re.compile(r"\bending (?:in|with) (\d{4})\b"),
     "means": re.compile(
-        r"\b(credit card|debit card|visa|master ?card|amex|paypal|gift card|store credit|certificate|voucher|original payment|original method"
+        r"\b(credit card|debit card|visa|master ?card|amex|paypal|gift card|store credit|certificate|voucher"
+        r"|original payment|original method"
         r"|(?:method|one) that i (?:used|paid))s?\b"
     ),
     "cabin": re.compile(r"\b(basic economy|economy|business|first class)\b"),
@@ -67,8 +69,10 @@ _VALUES = {
 }
 _SAME = {
     "visa": "card", "mastercard": "card", "master card": "card", "amex": "card", "credit card": "card",
-    "debit card": "card", "store credit": "gift card", "voucher": "certificate", "original payment": "original", "original method": "original",
-    "method that i used": "original", "method that i paid": "original", "one that i used": "original", "one-way": "one way", "round-trip": "round trip", "roundtrip": "round trip",
+    "debit card": "card", "store credit": "gift card", "voucher": "certificate",
+    "original payment": "original", "original method": "original",
+    "method that i used": "original", "method that i paid": "original",
+    "one that i used": "original", "one-way": "one way", "round-trip": "round trip", "roundtrip": "round trip",
     "return on": "round trip", "gray": "grey",
 }  # fmt: skip
 _COUNTED = re.compile(

@@ -18,7 +18,8 @@ Verdict = Literal["yes", "no", "ask"]
 _WORD = re.compile(r"[a-z]+")
 _ABROAD = re.compile(r"\b(?:abroad|travell?ing|roaming|france|overseas)\b")
 _LIMIT = re.compile(
-    r"\b(?:at most|up to|no more than|less than|under|budget of|maximum of) (?:\$ ?(?P<sign>\d+(?:\.\d+)?)|(?P<word>\d+(?:\.\d+)?) dollars)"
+    r"\b(?:at most|up to|no more than|less than|under|budget of|maximum of) "
+    r"(?:\$ ?(?P<sign>\d+(?:\.\d+)?)|(?P<word>\d+(?:\.\d+)?) dollars)"
 )
 _OPEN = re.compile(r"\b(?:at least|just enough|steps?|otherwise|whichever|if)\b")
 _OFFERS = re.compile(

@@ -71,7 +71,9 @@ def held(asked: tuple[Request, ...], abroad: bool) -> tuple[Request, ...]:
 
 
 def due(steps: tuple[Step, ...], content: str) -> tuple[Step, ...]:
-    """Return the steps that are left once the answer to the last call is known: none where it does not show what the next needs.
+    """Return the steps that are left once the answer to the last call is known.
+
+    There are none where it does not show what the next step needs.
 
     Args:
         steps: the steps after that call.

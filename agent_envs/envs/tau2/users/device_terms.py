@@ -76,7 +76,8 @@ FORBIDS = _any(
     r"|refrain|before)\b"
 )
 OFFERS = _any(
-    r"\b(?:like|want|prefer|need|mind|allow|wish) (?:me|us)\b", r"\bif (?:i|we)\b", r"\bshall (?:i|we)\b", r"\b(?:should|may|can|could) i\b",
+    r"\b(?:like|want|prefer|need|mind|allow|wish) (?:me|us)\b", r"\bif (?:i|we)\b",
+    r"\bshall (?:i|we)\b", r"\b(?:should|may|can|could) i\b",
     r"\bmind if i\b", r"\bwilling\b", r"\bable to pay\b",
     r"\b(?:would|do) you (?:like|want|agree|consent|wish) to (?:pay|make|refuel|add|proceed|accept|go ahead)\b",
 )  # fmt: skip

@@ -40,7 +40,8 @@ _REFUSED = _any(
 )  # fmt: skip
 # A trait is no place.
 _MANNERS = _any(
-    r"^(?:be|always|never|speak|act|make everything|make sure (?:to|you|that you)\b.{0,20}\bmention|mention (?:all|the two)|do not end|provide all"
+    r"^(?:be|always|never|speak|act|make everything|make sure (?:to|you|that you)\b.{0,20}\bmention|mention (?:all|the two)"
+    r"|do not end|provide all"
     r"|try to)\b",
     r"^(?:you're|you are) (?:[\w-]+ ){0,12}(?:person|guy|man|woman|customer|student|mood|typer)\b",
     r"^(?:you're|you are) (?!.*\b(?:currently|abroad|home|in|at|from|on|ok|okay|fine|willing)\b)"

@@ -1,4 +1,6 @@
-"""Three hundred proposals, in two halves, are put to the scripted user; `python -m tests.envs.tau2.users.proposals [HALF]` counts.
+"""Three hundred proposals, in two halves, are put to the scripted user.
+
+`python -m tests.envs.tau2.users.proposals [HALF]` counts.
 
 A half holds, of each scene (`proposal_scenes.json`), what an agent says after the customer's first words, and which kind of
 words it is: wanted, unwanted, ambiguous, or closing (then with the answer that it should get). Both were written before the
