@@ -12,7 +12,7 @@ from functools import cache, lru_cache
 from importlib.resources import files
 
 _DENIAL = re.compile(
-    r"(?:\b(?:no|not|without|never|nor|zero|(?<![.\d])0(?![.\d]))\b|n't\b)"
+    r"(?:\b(?:no|not|without|never|nor|skip(?:ping)?|leav(?:e|ing) out|zero|(?<![.\d])0(?![.\d]))\b|n't\b)"
     r"(?:(?!\b(?:but|although|and want|so that|because)\b)[^.;:!?,\n])*"
     r"|\b(?:instead of|rather than|in place of|in lieu of|other than|except(?: for)?)\b"
     r"(?:(?!\b(?:but|and|with|so that|because)\b)[^.;:!?,\n])*"
@@ -76,7 +76,8 @@ _SAME = {
     "return on": "round trip", "gray": "grey",
 }  # fmt: skip
 _COUNTED = re.compile(
-    rf"(?<![$\d.,-])\b{_COUNT}[- ]?(?:[a-z]+[- ]){{0,2}}?(bag|suitcase|passenger|gb|gigabyte|port|people|piece|inch)"
+    rf"(?<![$\d.,-])\b{_COUNT}[- ]?(?:[a-z]+[- ]){{0,2}}?(bag|suitcase|passenger|gb|gigabyte|port|people|piece|inch"
+    r"|(?:seat|ticket)(?!s? (?:left|available|free|remain)))"
 )
 _TOTAL = re.compile(rf"(?<![$\d.,-])\b{_COUNT}(?: (?:checked )?bags?)? (?:in all|in total|altogether|overall)\b")
 _AFTER = re.compile(r"\b(port|piece)s? (\d+)\b")
@@ -212,4 +213,4 @@ def _number(text: str) -> str:
 
 
 def _unit(noun: str) -> str:
-    return {"gigabyte": "gb", "suitcase": "bag"}.get(noun, noun)
+    return {"gigabyte": "gb", "suitcase": "bag", "seat": "passenger", "ticket": "passenger"}.get(noun, noun)

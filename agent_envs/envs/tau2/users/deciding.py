@@ -81,7 +81,9 @@ def _answer(script: UserScript, places: tuple[int, ...], asked: str, proposal: P
     named = _specific(act) or any(field != "money" for field, _ in act.values)
     if points(asked):
         return Decision("ask")
-    known = frozenset(verb for place in places for verb in aim_of(script, script.wants[place]).verbs)
+    aims = [aim_of(script, script.wants[place]) for place in places]
+    known = frozenset(verb for aim in aims for verb in aim.verbs)
+    named = named or any(act.objects & aim.objects for aim in aims)
     if named or act.verbs & known - set(_list("broad")) or act.verbs - set(_list("broad")) - set(_list("follows")):
         return _held(script, places, act, asked, proposal)
     return _pointed(script, places, act, asked, proposal)
@@ -104,9 +106,18 @@ def _pointed(script: UserScript, places: tuple[int, ...], act: Act, asked: str, 
         offers = [part for part in text.split(" . ") if _OFFERS.search(part) and not read_act(part).bare]
         whole = " . ".join([*(offers or [text]), asked])
         return _held(script, places, read_act(whole), whole, proposal, loosely=not offers)
-    if act.looks or (_means_own(script, act) and not act.verbs) or (_CHECKED.search(asked) and proposal.told):
+    if (
+        act.looks
+        or (_means_own(script, act) and _fits(script, places, act))
+        or (_CHECKED.search(asked) and proposal.told)
+    ):
         return Decision("yes", places[:1])
     return Decision("no" if act.verbs - set(_list("broad")) else "ask")
+
+
+def _fits(script: UserScript, places: tuple[int, ...], act: Act) -> bool:
+    """Return whether the wants know what is done, if anything is said of that."""
+    return act.verbs <= frozenset(verb for place in places for verb in aim_of(script, script.wants[place]).verbs)
 
 
 def _held(

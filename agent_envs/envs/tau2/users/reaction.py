@@ -169,7 +169,7 @@ class Reaction:
             if decision.verdict == "no":
                 self._say("no_thanks")
             self._go_on(refused=False)
-        elif decision.verdict == "yes" or (decision.verdict == "ask" and self.mind.doubted):
+        elif decision.verdict == "yes" or (decision.verdict == "ask" and self.mind.doubted) or self._gives_way():
             self._yes(decision.places)
         elif decision.verdict == "ask":
             self._say("unclear")
@@ -177,6 +177,9 @@ class Reaction:
             self.mind = self.mind.but(doubted=True)
         else:
             self._no(self.want.say)
+
+    def _gives_way(self) -> bool:
+        return bool(self.persona.agrees) and self.random.random() < self.persona.agrees
 
     def _proposal(self, asked: tuple[str, ...]) -> Proposal:
         return Proposal(asked, self.heard.told, self._before, self.heard.ids)

@@ -1,10 +1,12 @@
 """Three hundred proposals, in two halves, are put to the scripted user.
 
-`python -m tests.envs.tau2.users.proposals [HALF]` counts.
+`python -m tests.envs.tau2.users.proposals [TABLE] [--show]` counts.
 
 A half holds, of each scene (`proposal_scenes.json`), what an agent says after the customer's first words, and which kind of
 words it is: wanted, unwanted, ambiguous, or closing (then with the answer that it should get). Both were written before the
-reader; the half `unseen` was not looked at while it was built.
+reader. Of the half `unseen`, 42 of 50 wanted and 5 of 50 unwanted were accepted before anybody looked at its answers; it was
+looked at then, and rules that it lacked were added. The smaller table `blind` was written after that and measured at once:
+23 of 26 wanted and 1 of 31 unwanted.
 """
 
 import json
