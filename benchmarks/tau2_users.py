@@ -126,7 +126,7 @@ def crowd(size: int) -> dict[str, Any]:
     }  # fmt: skip
 
 
-_ASK = "Thank you for calling. Please tell me who you are, and all the details of your request."
+_ASK = "Could you please tell me your full name, zip code, e-mail address, user ID, phone number and date of birth?"
 # Of each domain: what nobody of its easy tasks wants, as a proposal, as a wrong assumption, and as an agent's error.
 _STRANGE = {
     "retail": ("exchange the item for a pair of gold earrings", "exchanged the item for a pair of gold earrings"),

@@ -82,7 +82,7 @@ _COUNTED = re.compile(
 _TOTAL = re.compile(rf"(?<![$\d.,-])\b{_COUNT}(?: (?:checked )?bags?)? (?:in all|in total|altogether|overall)\b")
 _AFTER = re.compile(r"\b(port|piece)s? (\d+)\b")
 _WORD = re.compile(r"[a-z]{3,}")
-_NOUN = re.compile(r"\b(?:the|a|an|your|any|some) ((?:[a-z'-]+ ?){1,4})")
+_NOUN = re.compile(r"\b(?:the|a|an|your|any|some) (?=((?:[a-z'-]+ ?){1,4}))")
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,12 +132,14 @@ def read_act(text: str) -> Act:
     told = _DENIAL.sub(" ", text)
     verbs, objects, values = _named("verbs", told), _named("objects", told), frozenset(_values(told))
     denials += " upgrade, downgrade" if _SAME_CABIN.search(told) else ""
-    denied = (*_named("verbs", denials), *_named("objects", denials), *_values(denials))
+    excluded: frozenset[str | tuple[str, str]] = frozenset(
+        (*_named("verbs", denials), *_named("objects", denials), *_values(denials))
+    )
     return Act(
         verbs,
         objects,
         values,
-        frozenset(denied) - verbs - objects - values,
+        excluded - verbs - objects - values,
         bool(_words("looks").search(told)),
         bool(_words("vague").search(told)),
         frozenset(_WORD.findall(told)),

@@ -72,7 +72,7 @@ def decided(script: UserScript, places: tuple[int, ...], proposal: Proposal) -> 
     answers = [_answer(script, places, asked, proposal) for asked in plain or proposal.asked]
     for verdict in ("no", "ask"):  # one thing that is not wanted is enough
         if any(one.verdict == verdict for one in answers):
-            return Decision(verdict)  # type: ignore[arg-type]
+            return Decision(verdict)
     return Decision("yes", tuple(dict.fromkeys(place for one in answers for place in one.places)))
 
 

@@ -96,7 +96,7 @@ class Reaction:
 
     def _settle(self) -> bool:
         """Mark the wants that the message fulfils; return whether the current one is among them."""
-        done = fulfilled(self.script, self.mind, self.heard)
+        done = fulfilled(self.script, self.mind, self.heard, self._gives_way())
         if done:
             self.mind = self.mind.but(settled=(*self.mind.settled, *done), agreed=())
             self._news = True
