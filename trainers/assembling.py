@@ -130,18 +130,17 @@ def made_model(settings: Settings, accelerator: Any) -> tuple[Any, ChatTokenizer
         raise UsageError(f"model.name={name!r}: tiny models are trained whole, without LoRA and checkpointing")
     forces = hasattr(settings, "counterfactual")  # EARL's forces tags, and its baselines share its tokenizer
     start = getattr(settings, "warm_start", WarmStartSettings())
-    tokenizer = deepcopy(
-        _fitted(settings.env.id, settings.env.arguments, forces, settings.model.numerals, start.stacks)
-    )
+    how = (forces, settings.model.numerals, settings.model.tokenizer_plays, start.stacks)
+    tokenizer = deepcopy(_fitted(settings.env.id, settings.env.arguments, *how))
     tied = settings.sampling.engine != "vllm"  # its build for CPUs cannot reload a head that is the embedding
     model = tiny_model(tokenizer, name.removeprefix(TINY), seed=settings.seed, tied=tied)
     return model.to(accelerator.device), ChatTokenizer(tokenizer, "chatml" if wanted == "auto" else wanted)
 
 
 @lru_cache(maxsize=16)
-def _fitted(env_id: str, arguments: str, tags_apart: bool, numerals: str, stacks: str) -> Any:
+def _fitted(env_id: str, arguments: str, tags_apart: bool, numerals: str, plays: int, stacks: str) -> Any:
     """Return the tokenizer of an environment; a process that trains on it again need not play thousands of episodes again."""
-    how: dict[str, Any] = {"tags_apart": tags_apart, "numerals": numerals}
+    how: dict[str, Any] = {"tags_apart": tags_apart, "numerals": numerals, "plays": plays}
     how["stacks"] = [stack.rows for stack in stacks_of(stacks, "warm_start.stacks")]
     return environment_tokenizer(env_id, **how, **json.loads(arguments)).tokenizer
 

@@ -23,6 +23,7 @@ from trainers.veg import VEGSettings
 GOOD = [{"VerbalFeedback": {"feedback": "scripted:good", "epsilon": 0.5}}]
 SMALL = [
     "--env.id", "Order", "--env.arguments", '{"size": 2, "max_generations": 3}', "--model.name", "tiny:tiny",
+    "--model.tokenizer-plays", "64", "--log.no-curves",
     "--warm-start.demonstrations", "40", "--warm-start.steps", "6", "--warm-start.rows-per-step", "20",
     "--warm-start.stacks", json.dumps([[], GOOD]), "--sampling.max-new-tokens", "12", "--sampling.batch", "16",
     "--sampling.eval-temperature", "1", "--tasks-per-step", "4", "--group-size", "4", "--optim.learning-rate", "0.0005",
