@@ -263,9 +263,9 @@ def test_lora_trains_an_adapter_alone_and_its_run_goes_on(whole, tmp_path):
         (["--sampling.temperature", "0"], "sampling.temperature must be > 0"),
         (["--minibatches", "0"], "minibatches=0"),
         (["--model.name", "tiny:huge"], "size='huge'"),
-        (["--model.tokenizer-plays", "0"], "tokenizer_plays=0"),
         (["--env.id", "SortExpA"], "SortExpA"),
         (["--env.id", "Nothing"], "Nothing"),
+        (["--model.tokenizer-plays", "0"], "tokenizer_plays=0"),
     ],
 )
 def test_what_does_not_fit_is_refused_in_one_line(tmp_path, words, message, monkeypatch, capsys):
