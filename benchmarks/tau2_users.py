@@ -1,16 +1,22 @@
 """tau2's solver and heuristic play with simulated users, beside empty conversations and a crowd of open episodes.
 
     AGENT_ENVS_DATA=... python -m benchmarks.tau2_users [--out FILE] [--tasks N] [--crowd N]
+    python -m benchmarks.tau2_users --behaviour scripted [--persona NAME_OR_JSON] [--tasks N]
 
 Rates are over generated test tasks, with 95 % intervals; empty conversations are scored on these and on the official tasks.
 The crowd is N telecom episodes that stand open at once and are stepped in turn by the heuristic, in one process and one thread,
 the scripted user included; time is CPU time. The original keeps a thread for each episode, and its telecom step takes 0.66 to
 1.20 s without any model (recorded once; it is not installed here).
+
+`--behaviour USER` measures how any user (scripted, or a model by name) behaves, on what arXiv 2603.11245 found people and
+models to differ in: information told a turn, pushback on a wrong assumption, refusals of unwanted proposals, repair after an
+agent's error, and the spread of wording.
 """
 
 import argparse
 import json
 import platform
+import re
 import resource
 import sys
 import time
@@ -121,13 +127,71 @@ def crowd(size: int) -> dict[str, Any]:
     }  # fmt: skip
 
 
+_ASK = "Could you please tell me your full name, zip code, e-mail address, user ID, phone number and date of birth?"
+# Of each domain: what nobody of its easy tasks wants, as a proposal, as a wrong assumption, and as an agent's error.
+_STRANGE = {
+    "retail": ("exchange the item for a pair of gold earrings", "exchanged the item for a pair of gold earrings"),
+    "airline": ("change the destination to Honolulu", "changed the destination to Honolulu"),
+    "telecom": ("cancel the contract", "cancelled the contract"),
+}
+_KEYS = 8  # episodes of a task, for the spread of wording
+_YES = re.compile(r"(?:^|[.!?] )(?:yes|sure|okay|ok|go ahead|please do|correct)\b", re.IGNORECASE)
+_FIGURES = re.compile(r"#?[A-Z]*\d[\w-]*|\b[\w.]+@[\w.]+|\b[a-z]+_[a-z]+_\d+|\b[A-Z][a-z]+ [A-Z][a-z]+\b")
+
+
+def behaviour(domain: str, user: str, persona: Any, tasks: int) -> dict[str, float]:
+    """Return the measures of one user over easy generated tasks.
+
+    Returns:
+        told: figures and names that a message tells for the first time, a message; of the opening and two answers.
+        pushback, refuses: shares of answers without a yes to a wrong assumption, and to an unwanted proposal.
+        repairs: share of reported errors after which the user neither thanks nor leaves, but says what it wants.
+        spread: distinct openings among those of one task, as a share of them.
+    """
+    env = gym.make(f"agent_envs/Tau2{domain.title()}-v0", user=user, persona=persona, difficulty="easy")
+    wish, wrong = _STRANGE[domain]
+    sums = dict.fromkeys(("told", "pushback", "refuses", "repairs", "spread"), 0.0)
+    for place in range(tasks):
+        said = [_opening(env, place, "0"), *(_answer(env, _ASK) for _ in range(2))]
+        sums["told"] += len(set(_FIGURES.findall(" ".join(said)))) / len(said)
+        for name, text in (("pushback", f"So you want me to {wish}, is that right?"), ("refuses", f"Shall I {wish}?")):
+            _opening(env, place, name)
+            sums[name] += not _YES.search(_answer(env, text))
+        _opening(env, place, "repairs")
+        answer = _answer(env, f"I have {wrong}, as you asked. Is there anything else?")
+        sums["repairs"] += "###" not in answer and "thank" not in answer.lower()
+        sums["spread"] += len({_opening(env, place, str(key)) for key in range(_KEYS)}) / _KEYS
+    return {name: round(total / tasks, 3) for name, total in sums.items()}
+
+
+def _opening(env: Any, place: int, key: str) -> str:
+    options = {"task": place, "split": "test", "episode_key": f"behaviour-{place}-{key}"}
+    _, info = env.reset(seed=int(key) if key.isdigit() else 0, options=options)
+    return str(info["messages"][-1]["content"])
+
+
+def _answer(env: Any, text: str) -> str:
+    """Return what the user says to a text, "" once the conversation is over."""
+    if env.unwrapped.episode.over:
+        return ""
+    _, _, _, _, info = env.step(text)
+    return " ".join(str(one["content"]) for one in info["messages"])
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=Path)
     parser.add_argument("--tasks", type=int, default=500, help="test tasks of the solver and of nobody (default 500)")
     parser.add_argument("--trials-tasks", type=int, default=128, help="test tasks of the heuristic, 4 trials each")
     parser.add_argument("--crowd", type=int, default=1_000, help="telecom episodes at once (default 1,000)")
+    parser.add_argument("--behaviour", metavar="USER", help="measure how a user behaves, and nothing else")
+    parser.add_argument("--persona", default="plain", help="its manners: a name, or knobs as JSON")
     chosen = parser.parse_args()
+    if chosen.behaviour:
+        persona = json.loads(chosen.persona) if chosen.persona.startswith("{") else chosen.persona
+        for domain in DOMAINS:
+            print(domain, json.dumps(behaviour(domain, chosen.behaviour, persona, min(chosen.tasks, 100))), flush=True)
+        return
     found: dict[str, Any] = {"crowd": crowd(chosen.crowd)}
     print(json.dumps(found, indent=1))
     for domain in DOMAINS:

@@ -22,6 +22,7 @@ Modules, in reading order:
     batching: rows of tokens into padded micro-batches within a token budget.
     rescoring: log-probabilities of sampled tokens under the reference model and under the trainer's own.
     episode_sources, demonstrations, guesses: episodes to imitate: solver with flaws, gold answers, own successes, files.
+    spread_tasks: tasks from all over a source, where few are taken.
     measuring, examining: success rate with confidence interval, paired gain; validation and test splits of a run.
     spending: cost of feedback models: calls, tokens and US dollars over all resumes.
     trained_agent: a trained policy as an agent for `agent-envs eval`.

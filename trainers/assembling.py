@@ -181,24 +181,19 @@ def made_model(settings: Settings, accelerator: Any) -> tuple[Any, ChatTokenizer
         raise UsageError(f"model.name={name!r}: tiny models are trained whole, without LoRA and checkpointing")
     forces = hasattr(settings, "counterfactual")  # EARL's forces tags, and its baselines share its tokenizer
     start = getattr(settings, "warm_start", WarmStartSettings())
-    tokenizer = deepcopy(
-        _fitted(
-            tuple((member.name, member.env.arguments) for member in members_of(settings.env)),
-            forces,
-            settings.model.numerals,
-            start.stacks,
-        )
-    )
+    envs = tuple((member.name, member.env.arguments) for member in members_of(settings.env))
+    how = (forces, settings.model.numerals, settings.model.tokenizer_plays, start.stacks)
+    tokenizer = deepcopy(_fitted(envs, *how))
     tied = settings.sampling.engine != "vllm"  # its build for CPUs cannot reload a head that is the embedding
     model = tiny_model(tokenizer, name.removeprefix(TINY), seed=settings.seed, tied=tied)
     return model.to(accelerator.device), ChatTokenizer(tokenizer, "chatml" if wanted == "auto" else wanted)
 
 
 @lru_cache(maxsize=16)
-def _fitted(envs: tuple[tuple[str, str], ...], tags_apart: bool, numerals: str, stacks: str) -> Any:
+def _fitted(envs: tuple[tuple[str, str], ...], tags_apart: bool, numerals: str, plays: int, stacks: str) -> Any:
     """Return the tokenizer of environments; a process that trains on them again need not play thousands of episodes again."""
     (env_id, arguments), *others = [(name, json.loads(text)) for name, text in envs]
-    how: dict[str, Any] = {"tags_apart": tags_apart, "numerals": numerals}
+    how: dict[str, Any] = {"tags_apart": tags_apart, "numerals": numerals, "plays": plays}
     how["stacks"] = [stack.rows for stack in stacks_of(stacks, "warm_start.stacks")]
     return environment_tokenizer(env_id, **how, others=dict(others), **arguments).tokenizer
 

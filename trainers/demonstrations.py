@@ -19,7 +19,7 @@ from agent_envs.rollout.episode_runner import run_episode, solve
 from agent_envs.rollout.policy import CompanionPolicy, Reply, Request
 from agent_envs.wrappers.turns import allowance
 from trainers.guesses import guess
-from trainers.tiny import spread_task
+from trainers.spread_tasks import spread_task
 
 KINDS = ("early", "hasty", "astray", "repeated", "malformed", "sampled")
 OTHERS = 64

@@ -57,6 +57,7 @@ class ModelSettings:
         gradient_checkpointing: compute activations again in the backward pass instead of keeping them.
         attention: transformers' name of the attention code.
         numerals: of tiny models: a token each ("words") or a digit ("digits"); "auto" decides by what held-out tasks bring.
+        tokenizer_plays: of tiny models: on how many training tasks their tokenizer is fitted.
         expanded_start: of an expanded action's output row (ids that end in ExpA): the language head's row of the "first" token
             of its description, or the "mean" over all of them.
     """
@@ -69,7 +70,12 @@ class ModelSettings:
     gradient_checkpointing: bool = False
     attention: str = "sdpa"
     numerals: Literal["auto", "words", "digits"] = "auto"
+    tokenizer_plays: int = 2048
     expanded_start: Literal["first", "mean"] = "first"
+
+    def __post_init__(self) -> None:
+        """Check that a tokenizer is fitted on something."""
+        at_least_one(self, "model.", "tokenizer_plays")
 
 
 @dataclass(frozen=True)
@@ -248,6 +254,7 @@ class LogSettings:
         keep_checkpoints: how many of them stay.
         episodes: keep every training episode with its tokens in OUT/episodes-PROCESS.jsonl; of a step that was played twice,
             after a kill, the later rows count.
+        curves: draw OUT/curves.png at the end; it takes as long as some steps of a tiny model.
     """
 
     tensorboard: bool = False
@@ -256,6 +263,7 @@ class LogSettings:
     checkpoint_every: int = 10
     keep_checkpoints: int = 2
     episodes: bool = False
+    curves: bool = True
 
     def __post_init__(self) -> None:
         """Check the numbers.

@@ -154,11 +154,14 @@ class TrainingRun(RunParts):
         }
         if self.accelerator.is_main_process:
             save_model(self.bare, self.chat.tokenizer, self.out / "model", template=self.chat.template)
-            plot_curves([read_metrics(self.out / METRICS_FILE)], self.out / "curves.png")
+            made = [self.out / "model"]
+            if self._settings.log.curves:
+                made.insert(0, self.out / "curves.png")
+                plot_curves([read_metrics(self.out / METRICS_FILE)], made[0])
             write_result(result, self.out)  # the last thing of all: where it is, a run is finished
             print(json.dumps(result))
             if told := change_in_words(measured, self._settings.env.test_split):
-                print(f"{told}; {self.out / 'curves.png'}, {self.out / 'model'}", file=sys.stderr)
+                print(f"{told}; {', '.join(map(str, made))}", file=sys.stderr)
             if told := how_to_evaluate(self._settings, self.out):
                 print(told, file=sys.stderr)
         self.accelerator.wait_for_everyone()

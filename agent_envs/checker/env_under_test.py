@@ -176,13 +176,20 @@ class EnvUnderTest:
         action = sampler(env, rng)
         return int(action) if isinstance(action, np.integer) else action  # scripts travel as JSON
 
-    def lasting_action(self, env: gym.Env[Any, Any], rng: random.Random) -> Any:
-        """Return a random legal action that does not terminate the episode, or "" where sixteen draws all do."""
+    def lasting_step(
+        self, env: gym.Env[Any, Any], rng: random.Random
+    ) -> tuple[gym.Env[Any, Any], Any, tuple[Any, ...]]:
+        """Go on with a random legal action that does not terminate the episode, or "" where sixteen draws all do.
+
+        Returns:
+            The environment that goes on, which may be a fork; the action; and what the step returned.
+        """
         for _ in range(16):
-            action = self.sample(env, rng)
-            if not fork(env).step(action)[2]:
-                return action
-        return ""
+            action, twin = self.sample(env, rng), fork(env)
+            result = twin.step(action)
+            if not result[2]:
+                return twin, action, result
+        return env, "", env.step("")
 
 
 def make_again(recipe: dict[str, Any]) -> gym.Env[Any, Any]:

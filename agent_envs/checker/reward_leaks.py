@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import gymnasium as gym
+import numpy as np
 
 from agent_envs.base.serialization import encode_state
 from agent_envs.checker.env_under_test import CheckFailed, CheckSkipped, EnvUnderTest
@@ -19,6 +20,8 @@ from agent_envs.rollout.policy import CompanionPolicy, NullPolicy, Policy
 
 CANARY = "canary-7f3a9c"
 NUMBER = 730_519_917_443
+# From an environment, the one that goes on and what its step returned.
+GoOn = Callable[[gym.Env[Any, Any]], tuple[Any, ...]]
 
 
 def check_solver(subject: EnvUnderTest) -> str:
@@ -56,11 +59,11 @@ def check_planting(subject: EnvUnderTest) -> str:
     baited = 0
     for task in range(subject.tasks):
         subject.reset(env, task)
-        rng = random.Random(f"planting:{task}")
+        going, rng = env, random.Random(f"planting:{task}")
         actions, total = [], 0.0
         for _ in range(core.max_turns):
-            actions.append(subject.lasting_action(env, rng))
-            _, reward, terminated, truncated, _ = env.step(actions[-1])
+            going, action, (_, reward, terminated, truncated, _) = subject.lasting_step(going, rng)
+            actions.append(action)
             total += float(reward)
             if terminated or truncated:
                 break
@@ -115,20 +118,20 @@ def check_hidden_gold(subject: EnvUnderTest) -> str:
             if str(canary) not in json.dumps(encode_state(bait)):
                 continue
             rng = random.Random(f"canary:{task}")
-            steps += _played(subject, env, bait, lambda: subject.lasting_action(env, rng))  # noqa: B023 - called at once
+            steps += _played(subject, env, bait, lambda going: subject.lasting_step(going, rng)[::2])  # noqa: B023 - called at once
             path = iter(solution)
-            steps += _played(subject, env, bait, lambda: next(path, ""))  # noqa: B023 - called at once
+            steps += _played(subject, env, bait, lambda going: (going, going.step(next(path, ""))))  # noqa: B023 - called at once
     if not steps:
         raise CheckSkipped("tasks hold neither gold nor a scenario that could be replaced, or end at the first turn")
     return f"{steps} steps with a canary in the place of gold and scenario"
 
 
-def _played(subject: EnvUnderTest, env: gym.Env[Any, Any], bait: Any, choose: Callable[[], Any]) -> int:
+def _played(subject: EnvUnderTest, env: gym.Env[Any, Any], bait: Any, go_on: GoOn) -> int:
     """Play until the episode ends and return how many results were searched for the canary."""
     _shows(subject.reset(env, bait), "reset")
     steps = 1
     while True:
-        observation, _, terminated, truncated, info = env.step(choose())
+        env, (observation, _, terminated, truncated, info) = go_on(env)
         if terminated or truncated:
             return steps
         _shows((observation, info), f"turn {info['turn']}")
@@ -136,7 +139,7 @@ def _played(subject: EnvUnderTest, env: gym.Env[Any, Any], bait: Any, choose: Ca
 
 
 def _shows(result: tuple[Any, ...], where: str) -> None:
-    text = json.dumps(result, default=str)
+    text = json.dumps(result, default=lambda value: value.tolist() if isinstance(value, np.ndarray) else str(value))
     if CANARY in text or str(NUMBER) in text:
         raise CheckFailed(f"the hidden gold or scenario shows at {where}")
 

@@ -6,7 +6,9 @@ import os
 from tests.golden import TABLE, path_of, record
 
 parser = argparse.ArgumentParser(prog="python -m tests.golden", description=__doc__)
-parser.add_argument("ids", nargs="*", metavar="ID", help="as in the names of the files, Sort-v0; all where none is named")
+parser.add_argument(
+    "ids", nargs="*", metavar="ID", help="as in the names of the files, Sort-v0; all where none is named"
+)
 wanted = set(parser.parse_args().ids)
 rows = {path_of(row.id).stem: row for row in TABLE}
 if strangers := wanted - rows.keys():

@@ -18,7 +18,8 @@ from trainers.training_run import open_run
 
 UNTIMED = ("step_time", "cpu_seconds")
 FEW = [
-    "--model.name", "tiny:tiny", "--sampling.batch", "16", "--tasks-per-step", "4", "--group-size", "3",
+    "--model.name", "tiny:tiny", "--model.tokenizer-plays", "64", "--sampling.batch", "16", "--tasks-per-step", "4",
+    "--group-size", "3", "--log.no-curves",
     "--optim.learning-rate", "0.001", "--evaluation.every", "0", "--evaluation.tasks", "4", "--evaluation.test-tasks", "4",
     "--log.checkpoint-every", "1", "--dual-clip", "0",
 ]  # fmt: skip

@@ -1,7 +1,7 @@
 """Processes of a trainer or a script that begin with torch and the trainers imported: a server that has run nothing forks them.
 
-To import them costs more than most of the runs here; `python -m trainers.grpo` itself, and what torch's launcher makes of
-two of it, test_training_run holds.
+To import them costs more than most of the runs here; `python -m trainers.earl` itself, and what torch's launcher makes of
+two of it, the heavy tests of test_earl_runs hold.
 """
 
 import os

@@ -24,7 +24,9 @@ SEARCH = {"top_k": 1, "max_generations": 3, "world": WORLD}
 @cache
 def chat_for(name, arguments="{}"):
     """Return the tokens of an environment's conversations."""
-    return ChatTokenizer(environment_tokenizer(name, plays=12, **json.loads(arguments)).tokenizer, "chatml")
+    return ChatTokenizer(
+        environment_tokenizer(name, plays=3, numerals="digits", **json.loads(arguments)).tokenizer, "chatml"
+    )
 
 
 def player(name, arguments=None, *, temperature=1.0, seed=0, **limits):

@@ -52,6 +52,12 @@ def played(name="SearchQA", arguments=SEARCH, rewards=(1.0, 0.0, 0.0, 0.0, 1.0, 
     return rewarded(groups, rewards), model, chat
 
 
+@pytest.fixture(scope="module")
+def searched():
+    """Groups, the model that played them and its tokens, for tests that change none of them."""
+    return played()
+
+
 def rows_for(groups, settings):
     rows, owners = grpo.bare_rows(groups)
     return grpo.with_advantages(rows, owners, groups, settings)
@@ -68,7 +74,9 @@ def test_one_update_on_every_environment(name):
     """The smoke matrix: whatever is registered can be played, rewarded and learnt from."""
     short = name.split("/")[-1].removesuffix("-v0")
     arguments = SEARCH if short == "SearchQA" else {}
-    groups, model, chat = played(short, arguments, rewards=(1.0, 0.0, 0.0, 1.0), size=2, max_context=4096)
+    groups, model, chat = played(
+        short, arguments, rewards=(1.0, 0.0, 0.0, 1.0), size=2, max_context=1536, max_new_tokens=4
+    )
     before = copy.deepcopy(model.state_dict())
     rows, signal = rows_for(groups, GRPOSettings())
     stats = grpo.update(rows, run_of(model, chat), GRPOSettings())
@@ -113,8 +121,8 @@ def logprob_of_each(rows, model, chat):
 
 @pytest.mark.parametrize("loss", ["token_mean", "sequence_mean", "dr_grpo"])
 @pytest.mark.parametrize("policy_loss", ["ppo", "gspo", "cispo", "reinforce"])
-def test_the_step_does_not_depend_on_the_split_into_micro_batches(loss, policy_loss):
-    groups, model, chat = played()
+def test_the_step_does_not_depend_on_the_split_into_micro_batches(searched, loss, policy_loss):
+    groups, model, chat = searched
     norms, weights = [], []
     for budget in (150, 100_000):
         settings = replace(GRPOSettings(), loss=loss, policy_loss=policy_loss, entropy=0.01, token_budget=budget)

@@ -20,6 +20,7 @@ from trainers.training_run import open_run
 
 SMALL = [
     "--env.id", "Order", "--env.arguments", '{"size": 2, "max_generations": 3}', "--model.name", "tiny:tiny",
+    "--model.tokenizer-plays", "64", "--log.no-curves",
     "--sampling.max-new-tokens", "12", "--sampling.batch", "16", "--rows-per-step", "16", "--steps", "12", "--episodes", "32",
     "--optim.learning-rate", "0.003", "--evaluation.every", "0", "--evaluation.test-tasks", "8",
 ]  # fmt: skip

@@ -24,6 +24,7 @@ from trainers.veg import VEGSettings
 ORDER = {"size": 2, "max_generations": 3}
 SMALL = [
     "--env.id", "Order", "--env.arguments", json.dumps(ORDER), "--model.name", "tiny:tiny", "--epsilon", "0.5",
+    "--model.tokenizer-plays", "64", "--log.no-curves",
     "--sampling.max-new-tokens", "8", "--sampling.batch", "16", "--sampling.eval-temperature", "1", "--steps", "3",
     "--tasks-per-step", "2", "--group-size", "4", "--optim.learning-rate", "0.0005", "--evaluation.every", "2",
     "--evaluation.tasks", "4", "--evaluation.test-tasks", "4",

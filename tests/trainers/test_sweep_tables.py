@@ -212,6 +212,7 @@ def test_table_3_has_the_published_rows_and_says_where_an_average_does_not_follo
 
 SMALL_VEG = """options = [
     "--env.id", "Order", "--env.arguments", '{"size": 2, "max_generations": 3}', "--model.name", "tiny:tiny",
+    "--model.tokenizer-plays", "64", "--log.no-curves",
     "--warm-start.demonstrations", "40", "--warm-start.steps", "6", "--warm-start.rows-per-step", "20", "--steps", "1",
     "--warm-start.optim.learning-rate", "0.003", "--sampling.max-new-tokens", "12", "--sampling.batch", "16",
     "--tasks-per-step", "2", "--group-size", "2", "--evaluation.every", "0", "--evaluation.test-tasks", "4",

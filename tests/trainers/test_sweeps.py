@@ -19,7 +19,8 @@ from trainers.veg import VEGSettings
 
 TINY = """options = [
     "--env.id", "SortExpA", "--env.arguments", '{"size": 2, "directions": "ascending", "max_actions": 12}',
-    "--model.name", "tiny:tiny", "--sampling.max-new-tokens", "30", "--sampling.batch", "16", "--tasks-per-step", "2",
+    "--model.name", "tiny:tiny", "--model.tokenizer-plays", "64", "--log.no-curves",
+    "--sampling.max-new-tokens", "30", "--sampling.batch", "16", "--tasks-per-step", "2",
     "--group-size", "2", "--evaluation.every", "0", "--evaluation.test-tasks", "4", "--steps", "1",
 ]
 

@@ -1,9 +1,7 @@
 """Whole runs, from the command line to result.json: learning curves that survive a kill, evaluations that never choose."""
 
 import json
-import os
 import signal
-import subprocess
 import sys
 import time
 from pathlib import Path
@@ -20,6 +18,7 @@ from trainers.training_run import open_run
 
 SMALL = [
     "--env.id", "Order", "--env.arguments", '{"size": 2, "max_generations": 3}', "--model.name", "tiny:tiny",
+    "--model.tokenizer-plays", "64", "--log.no-curves",
     "--warm-start.demonstrations", "40", "--warm-start.steps", "6", "--warm-start.rows-per-step", "20",
     "--warm-start.optim.learning-rate", "0.003", "--sampling.max-new-tokens", "12", "--sampling.batch", "16",
     "--sampling.eval-temperature", "1", "--tasks-per-step", "4", "--group-size", "4", "--optim.learning-rate", "0.0005",
@@ -49,7 +48,7 @@ def test_a_trained_model_is_trained_on(whole, tmp_path):
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory):
     out = tmp_path_factory.mktemp("whole") / "run"
-    return out, run(out)
+    return out, run(out, "--log.curves")
 
 
 def test_the_result_holds_what_was_asked_for(whole):
@@ -172,10 +171,7 @@ def test_a_reference_model_is_the_one_of_the_beginning_also_after_a_resume(tmp_p
 def test_two_processes_train_as_one_does(whole, tmp_path):
     """Each plays half of the groups; rewards, losses and weights are those of one process up to rounding."""
     out, _ = whole
-    words = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2", "-m", "trainers.grpo", *SMALL]
-    command = [sys.executable, *words, "--steps", "2", "--out", str(tmp_path / "two")]
-    quiet = {**os.environ, "OMP_NUM_THREADS": "1"}
-    subprocess.run(command, check=True, env=quiet, stdout=subprocess.DEVNULL, timeout=400)
+    assert two_ranks("trainers.grpo", *SMALL, "--steps", "2", "--out", tmp_path / "two") == [0, 0]
     one, two = curve(out)[:2], curve(tmp_path / "two")
     for alone, together in zip(one, two, strict=True):
         for name in (
@@ -270,6 +266,7 @@ def test_lora_trains_an_adapter_alone_and_its_run_goes_on(whole, tmp_path):
         (["--model.name", "tiny:huge"], "size='huge'"),
         (["--env.id", "SortExpA"], "SortExpA"),
         (["--env.id", "Nothing"], "Nothing"),
+        (["--model.tokenizer-plays", "0"], "tokenizer_plays=0"),
     ],
 )
 def test_what_does_not_fit_is_refused_in_one_line(tmp_path, words, message, monkeypatch, capsys):

@@ -26,7 +26,7 @@ def played(name, arguments):
     if name.endswith("ExpA"):
         policy, model, chat, _ = player_for(name)
     else:
-        policy, model, chat, _ = player(name, arguments, max_context=4096)
+        policy, model, chat, _ = player(name, arguments, max_context=2048, max_new_tokens=4)
     spec = environment_spec(name, arguments, FEEDBACK)
     groups = play_groups(plan_groups(spec, "train", [0, 1], 2, "k"), policy)
     return rewarded(groups, (1.0, 0.0, 0.0, 1.0)), model, chat

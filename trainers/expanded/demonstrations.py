@@ -25,7 +25,7 @@ from agent_envs.rollout.episode_runner import run_episode
 from agent_envs.rollout.policy import CompanionPolicy, Reply, Request
 from trainers.expanded.flaws import ExpandedFlaws, expanded_flaws_of, fixed_order
 from trainers.guesses import guess
-from trainers.tiny import spread_task
+from trainers.spread_tasks import spread_task
 
 __all__ = ["ExpandedFlaws", "FlawedPlayer", "expanded_demonstrations", "expanded_flaws_of"]
 

@@ -13,11 +13,11 @@ Modules, in reading order:
     calc_bench: a small Calc-Bench environment, `trainers/SmallCalcBench-v0`.
 """
 
-from trainers.tiny.fitting import ChosenTokenizer, environment_tokenizer, spread_task, texts_of
+from trainers.tiny.fitting import ChosenTokenizer, environment_tokenizer, texts_of
 from trainers.tiny.models import SIZES, tiny_model
 from trainers.tiny.tokenizers import END, JOINED, PAD, SPACE, START, byte_tokenizer, word_tokenizer
 
 __all__ = [
     "END", "JOINED", "PAD", "SIZES", "SPACE", "START", "ChosenTokenizer", "byte_tokenizer", "environment_tokenizer",
-    "spread_task", "texts_of", "tiny_model", "word_tokenizer",
+    "texts_of", "tiny_model", "word_tokenizer",
 ]  # fmt: skip

@@ -14,14 +14,14 @@ from transformers import PreTrainedTokenizerFast
 
 from agent_envs.base.progress import stage_lines
 from agent_envs.core.registry import full_id
-from agent_envs.core.trajectory import TaskSource, Trajectory
+from agent_envs.core.trajectory import Trajectory
 from agent_envs.core.wrapper_stack import core_of
 from agent_envs.rollout.episode_runner import run_episode
 from agent_envs.rollout.policy import CompanionPolicy
+from trainers.spread_tasks import spread_task
 from trainers.stacks import WrapperRow, wrapped
 from trainers.tiny.tokenizers import byte_tokenizer, pieces_of, word_tokenizer
 
-STRETCH = 256
 COVERED = {"words": 0.999, "digits": 0.9}
 
 
@@ -128,21 +128,6 @@ def _training_plays(
             strayed.append(_play(env, "random", split, task))
         told("playing", (task + 1) / plays)
     return solved, strayed
-
-
-def spread_task(source: TaskSource, split: str, number: int) -> int:
-    """Return the index of the `number`-th task when few are taken of each stretch: words come from many worlds so.
-
-    A source without end is asked beyond its size, where its next tasks lie; one that ends starts again.
-    """
-    size = source.size(split)
-    stretch = min(STRETCH, size)
-    index = number // stretch * size + number % stretch
-    try:
-        source.get(split, index)
-    except (KeyError, IndexError):
-        return number % size
-    return index
 
 
 def texts_of(trajectory: Trajectory) -> list[str]:

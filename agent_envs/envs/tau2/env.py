@@ -28,6 +28,7 @@ from agent_envs.envs.tau2.toolkit import Domain, Side
 from agent_envs.envs.tau2.turn_taking import LIMITS, Rules, opened, other
 from agent_envs.envs.tau2.users.chat import ChatPartner
 from agent_envs.envs.tau2.users.faults import UserFault, user_faults
+from agent_envs.envs.tau2.users.scripted import ScriptedUser
 from agent_envs.services.chat import ChatModel
 from agent_envs.services.chat.named import judge_model
 from agent_envs.services.judges import Judge
@@ -229,7 +230,8 @@ class Tau2Env(TurnEnv):
         score = self.score(task, after, CallSite(header.episode_key, header.branch))
         cut = not after.ended or after.ended in LIMITS
         return Outcome(
-            after, heard.parsed, shown, (*results, result_of(score, after.ended, self._faults(task, after))), events,
+            after, heard.parsed, shown,
+            (*results, result_of(score, after.ended, self._faults(task, after), self._marked(task))), events,
             terminated=not cut, truncated=cut, success=succeeded(score, self.reward),
         )  # fmt: skip
 
@@ -238,6 +240,10 @@ class Tau2Env(TurnEnv):
         if self.partner is None:
             return dialogue
         return played(self.partner, self.scene(task, dialogue, other(self.face.side), key, branch))
+
+    def _marked(self, task: Task) -> bool:
+        """Return whether a scripted user plays an official task."""
+        return isinstance(self.partner, ScriptedUser) and task.data.get("source", "").startswith("official")
 
     def _faults(self, task: Task, dialogue: Dialogue) -> tuple[UserFault, ...]:
         """Return what a simulated user did beyond its scenario."""

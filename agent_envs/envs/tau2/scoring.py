@@ -54,18 +54,27 @@ _DOCS = {
 }
 
 
-def result_of(score: Evaluation, ended: str, faults: tuple[UserFault, ...] = ()) -> ToolResult:
+MARK = "scripted user on official tasks: another benchmark"
+
+
+def result_of(score: Evaluation, ended: str, faults: tuple[UserFault, ...] = (), marked: bool = False) -> ToolResult:
     """Return a score as the last turn's typed result: names and values in `ids`, the counting components marked.
 
     Args:
         score: the score.
         ended: why the conversation ended.
         faults: what the simulated user did beyond its scenario.
+        marked: a scripted user played an official task, which is another benchmark than the published one.
     """
     parts = [f"{name}{'*' * (name in score.basis)}={_text(value)}" for name, value in score.components.items()]
-    ids = (f"official={score.reward:g}", f"without_nl={score.reward_without_nl:g}", f"ended={ended}", *parts)
+    mark = ("scripted_on_official=1",) if marked else ()
+    ids = (f"official={score.reward:g}", f"without_nl={score.reward_without_nl:g}", f"ended={ended}", *parts, *mark)
     kinds = ",".join(dict.fromkeys(fault.kind for fault in faults))
-    notes = (*score.notes, *(f"user fault: {fault.kind}: {fault.what}" for fault in faults))
+    notes = (
+        *score.notes,
+        *([MARK] if marked else ()),
+        *(f"user fault: {fault.kind}: {fault.what}" for fault in faults),
+    )
     return ToolResult("", _NAME, "\n".join(notes), ids=(*ids, f"user_faults={kinds}") if faults else ids)
 
 
@@ -148,6 +157,8 @@ def metrics(trajectory: Trajectory) -> dict[str, float]:
     """
     score = score_of(trajectory.last)
     found = {name.rstrip("*").lower(): float(value) for name, value in score.items() if value in ("0", "1")}
+    if found.pop("scripted_on_official", 0):
+        found[MARK] = 1.0
     if score:
         found["user_fault"] = float("user_faults" in score)
         found["failed_by_user"] = float("user_faults" in score and score["official"] != "1")

@@ -11,8 +11,17 @@ from pydantic import TypeAdapter
 from agent_envs.services.chat import AnthropicChat, ChatOptions, ChatRequest, OpenAIChat
 from tests.services.chat.wire import AnthropicWire, OpenAIWire, Said
 
-anthropic = pytest.importorskip("anthropic")
-openai = pytest.importorskip("openai")
+
+@pytest.fixture
+def anthropic():
+    """An SDK, imported where a test runs: each worker collects this module, and the SDKs take two seconds."""
+    return pytest.importorskip("anthropic")
+
+
+@pytest.fixture
+def openai():
+    return pytest.importorskip("openai")
+
 
 PARAMETERS = {"type": "object", "properties": {"q": {"type": "string"}}, "required": ["q"]}
 FUNCTION = {"name": "find", "description": "Find.", "parameters": PARAMETERS}
@@ -41,7 +50,7 @@ def plain(value):
     return value if value is None or isinstance(value, str | int | float) else [plain(item) for item in value]
 
 
-def test_openai(serve):
+def test_openai(serve, openai):
     wire = OpenAIWire(lambda body: SAID, key="k")
     url = serve(wire)
     with openai.OpenAI(api_key="k", base_url=f"{url}/v1", max_retries=0, _strict_response_validation=True) as sdk:
@@ -88,7 +97,7 @@ def test_openai(serve):
     }
 
 
-def test_anthropic(serve):
+def test_anthropic(serve, anthropic):
     wire = AnthropicWire(lambda body: SAID, key="k")
     url = serve(wire)
     with anthropic.Anthropic(api_key="k", base_url=url, max_retries=0, _strict_response_validation=True) as sdk:
@@ -139,7 +148,7 @@ def test_anthropic(serve):
     }
 
 
-def test_anthropic_with_a_prefix_for_the_cache(serve):
+def test_anthropic_with_a_prefix_for_the_cache(serve, anthropic):
     wire = AnthropicWire(lambda body: Said("Look closer."), key="k")
     url = serve(wire)
     with anthropic.Anthropic(api_key="k", base_url=url, max_retries=0, _strict_response_validation=True) as sdk:
@@ -169,7 +178,7 @@ def test_anthropic_with_a_prefix_for_the_cache(serve):
     assert all(set(message) == {"role", "content"} for message in plain_wire.bodies[0]["messages"])
 
 
-def test_the_fakes_refuse_as_the_services_do(serve):
+def test_the_fakes_refuse_as_the_services_do(serve, openai, anthropic):
     with openai.OpenAI(api_key="x", base_url=f"{serve(OpenAIWire(None, key='k'))}/v1", max_retries=0) as sdk:
         with pytest.raises(openai.AuthenticationError):
             sdk.chat.completions.create(model="m", messages=[])

@@ -25,15 +25,19 @@ def topics() -> tuple[tuple[str, tuple[str, ...], re.Pattern[str]], ...]:
 @cache
 def _sections() -> dict[str, list[str]]:
     sections: dict[str, list[str]] = {}
-    known: dict[str, str] = {}
+    known: dict[str, list[str]] = {}
     name = ""
     for line in files(__package__).joinpath("agent_words.txt").read_text(encoding="utf-8").splitlines():
         if line.startswith("== "):
             name = line.removeprefix("== ")
-            sections[name] = []
+            sections[name], known[name] = [], []
+        elif line.startswith("= "):
+            phrases = [phrase.strip().replace("*", "s?") for phrase in line[2:].split(",") if phrase.strip()]
+            known[name] += phrases
+            sections[name].append(rf"\b(?:{'|'.join(phrases)})\b")
         elif line and not line.startswith("//"):
             for other, alternatives in known.items():
-                line = line.replace(f"{{{other}}}", f"(?:{alternatives})")
+                line = line.replace(f"{{{other}}}", f"(?:{'|'.join(alternatives)})")
+            known[name].append(line)
             sections[name].append(line)
-            known[name] = "|".join(sections[name])
     return sections

@@ -5,12 +5,12 @@ answer, `due` drops the steps whose condition it does not meet. What the answers
 """
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from agent_envs.base.serialization import state_type
 from agent_envs.envs.tau2.users.device_words import Request, requests
 
-__all__ = ["Request", "Step", "due", "plan", "requests", "told"]
+__all__ = ["Request", "Step", "due", "held", "plan", "requests", "told"]
 # The reading tool that shows a switch, and what it says where the switch is on and where it is off.
 _SWITCHES = {
     "toggle_airplane_mode": ("check_network_status", "Airplane Mode: ON", "Airplane Mode: OFF"),
@@ -37,46 +37,63 @@ class Step:
     Attributes:
         tool: the user's tool.
         arguments: canonical JSON.
-        when: a text that the answer before it must hold, any case; "" for a step that is always taken.
+        when: a text that the answer before it must hold, any case, or after "!" must not hold; "" for a step that is always
+            taken.
+        label: the line of the answer that the user tells; "" for all of it.
     """
 
     tool: str
     arguments: str = "{}"
     when: str = ""
+    label: str = ""
 
 
 def plan(request: Request) -> tuple[Step, ...]:
-    """Return the steps of a request: one call, or a look and a call that rests on what it shows."""
+    """Return the steps of a request: a look at what it rests on, a look at what it changes, and the call."""
+    if request.look and request.look != "location":
+        steps = plan(replace(request, look="", told="{}", shows=""))
+        return (Step(request.look, request.told), replace(steps[0], when=request.shows), *steps[1:])
     if request.goal == "missing":
         return (Step("check_sim_status"), Step(request.tool, request.arguments, when="No SIM card detected"))
     if request.goal and request.tool in _SWITCHES:
         reading, shown_on, shown_off = _SWITCHES[request.tool]
         return (
-            Step(reading),
+            Step(reading, label=shown_on.split(":")[0] if reading == "check_network_status" else ""),
             Step(request.tool, request.arguments, when=shown_off if request.goal == "on" else shown_on),
         )
-    return (Step(request.tool, request.arguments),)
+    return (Step(request.tool, request.arguments, label=request.label),)
+
+
+def held(asked: tuple[Request, ...], abroad: bool) -> tuple[Request, ...]:
+    """Return the requests that where the customer is does not rule out."""
+    where = "abroad" if abroad else "!abroad"
+    return tuple(one for one in asked if one.look != "location" or one.shows == where)
 
 
 def due(steps: tuple[Step, ...], content: str) -> tuple[Step, ...]:
     """Return the steps that are left once the answer to the last call is known.
 
+    There are none where it does not show what the next step needs.
+
     Args:
         steps: the steps after that call.
         content: the answer.
     """
-    shown = content.lower()
-    return tuple(step for step in steps if step.when.lower() in shown)
+    when = steps[0].when.lower() if steps else ""
+    shown = when.lstrip("!") in content.lower()
+    return steps if not when or shown != when.startswith("!") else ()
 
 
-def told(tool: str, content: str) -> str:
+def told(tool: str, content: str, label: str = "") -> str:
     """Return the sentences in which the user reports an answer of one of its tools; nothing in them goes beyond the answer.
 
     Args:
         tool: the name of the tool.
         content: its answer.
+        label: the one line that is asked for; "" for all.
     """
-    text = content
+    asked = [line for line in content.split("\n") if label and line.startswith(label)]
+    text = "\n".join(asked) or content
     for icon, words in _ICONS:
         text = text.replace(icon, words)
     lines = [_first_person(line.strip()) for line in text.split("\n") if line.strip()]

@@ -25,7 +25,7 @@ def _any(*patterns: str) -> re.Pattern[str]:
 
 # The longer names first: "Wi-Fi calling" is not Wi-Fi, and "data saver" not mobile data.
 THINGS = _any(
-    r"(?P<airplane>\b(?:air ?plane|aeroplane|flight)[- ]?mode\b)",
+    r"(?P<airplane>\b(?:air ?plane|aeroplane|flight)[- ]?(?:mode|icon|button|symbol|switch|toggle)\b)",
     r"(?P<saver>\bdata[- ]?sav(?:er|ing)\b(?: mode)?|\bdata restrictions?\b|\blow[- ]data mode\b"
     r"|\brestrict(?:s|ed|ing)? .{0,15}?\bdata\b)",
     r"(?P<roaming>\b(?:data |international )?roaming\b)",
@@ -38,7 +38,7 @@ THINGS = _any(
     r"|\b(?:internet|data|download|connection|network) speed\b|\bhow fast\b"
     r"|\b(?:mobile data|internet|data connection|browsing|data)\b(?: is| now)* work(?:s|ing)?\b"
     r"|\bload(?:ing)? (?:a |any )?(?:web ?)?(?:page|site)s?\b)",
-    r"(?P<data>\b(?:mobile|cellular|cell)[- ]data\b(?! (?:usage|plan|limit|allowance|speed|is used))"
+    r"(?P<data>\bdata(?= (?:on|off)\b)|\b(?:mobile|cellular|cell)[- ]data\b(?! (?:usage|plan|limit|allowance|speed|is used))"
     r"|\byour data\b(?! (?:usage|plan|limit|allowance|speed|is used|sav|restrict|roam|connect)))",
     r"(?P<bar>\bstatus bar\b|\bsignal (?:bars?|strength|icon|level)\b|\btop of (?:your|the) (?:screen|phone|display)\b"
     r"|\b(?:have|has|having|show|showing|shows|see|get|getting|got) (?:(?:a|any|full|good|enough|cell|cellular) ){0,3}"
@@ -76,12 +76,13 @@ FORBIDS = _any(
     r"|refrain|before)\b"
 )
 OFFERS = _any(
-    r"\b(?:like|want|prefer|need|mind|allow|wish) (?:me|us)\b", r"\bshall (?:i|we)\b", r"\b(?:should|may|can|could) i\b",
+    r"\b(?:like|want|prefer|need|mind|allow|wish) (?:me|us)\b", r"\bif (?:i|we)\b",
+    r"\bshall (?:i|we)\b", r"\b(?:should|may|can|could) i\b",
     r"\bmind if i\b", r"\bwilling\b", r"\bable to pay\b",
     r"\b(?:would|do) you (?:like|want|agree|consent|wish) to (?:pay|make|refuel|add|proceed|accept|go ahead)\b",
 )  # fmt: skip
 AGENT_DOES = _any(
-    r"\b(?:i|we)(?:'ll| will| can| could| shall| would| may| might| need to| have to|'m going| am going| must)\b",
+    r"\b(?:i|we)(?:'ll| will| can| could| shall| would| may| might|'d like to|'d| need to| have to|'m going| am going| must)\b",
     r"\blet me (?!know)\b",
 )
 AGENT_DID = _any(
@@ -96,7 +97,32 @@ CAN_YOU = _any(r"\b(?:can|could|would|will) you\b", r"\bplease\b", r"\bhave you 
 THANKS = _any(
     r"\b(?:thanks?(?: you)? for|now that|since|because|glad|(?:after|following) (?:the|that|this|your) (?:reboot|restart))\b"
 )
+PURPOSE = _any(r"^\s*(?:that )?you(?:'ll)? (?:can|could|will|may|are able)\b")
 CONDITION = _any(r"^\W{0,9}(?:please )?(?:if|in case|when|whenever|should|provided)\b")
+# A condition is cut from its sentence where it tells a state that the phone, or its owner, can be asked for.
+STATED = _any(
+    r"\b(?P<how>(?:but )?(?:only )?(?:if|in case|when(?:ever)?|unless|provided(?: that)?|as long as|so long as)"
+    r"|should (?!i\b|we\b|you\b|be\b)(?=(?:\S+ ){1,4}?be\b))\s(?P<what>[^,;.!?()]{2,80}?)"
+    r"(?=\s*(?:[,;.!?()]|$|\bplease\b|\bthen\b|\botherwise\b|\b(?:could|can|would) you\b))"
+)
+OTHERWISE = _any(r"\b(?:otherwise|if not|or else)\b,?")
+ABROAD = _any(
+    r"\b(?:abroad|overseas|travell?ing|roaming in another|outside (?:of )?(?:the|your) (?:home )?(?:country|us|states))\b"
+)
+AT_HOME = _any(r"\bat home\b", r"\bin (?:the (?:us|united states)|your home country)\b")
+IS_NOT = _any(r"\b(?:not|never)\b", r"n't\b")
+IS_OFF = _any(r"\b(?:off|disabled|inactive|deactivated|disconnected)\b")
+IS_ON = _any(r"\b(?:on|enabled|active|activated|connected|running)\b")
+NO_SIGNAL = _any(r"\b(?:no|any|without) (?:\w+ )?(?:signal|service|bars|network)\b")
+LACKS = _any(
+    r"\b(?:lacks?|lacking|missing|without|not (?:granted|allowed|enabled)|doesn't have|does not have|isn't|off|denied)\b"
+)
+MODE_IS = _any(r"\b(?P<two>2g)\b|\b(?P<three>3g)\b|\b(?P<auto>4g ?/ ?5g|5g)\b|\b(?P<four>4g|lte)\b")
+# Of each thing: what its reading tool shows where it is on.
+SHOWN_ON = {
+    "airplane": "Airplane Mode: ON", "data": "Mobile Data Enabled: Yes", "roaming": "Data Roaming Enabled: Yes",
+    "saver": "mode is ON", "wifi": "Wi-Fi is ON", "wifi_calling": "turned ON", "vpn": "ON and connected",
+}  # fmt: skip
 FAILURE = _any(
     r"\b(?:doesn't|does not|didn't|did not|don't|isn't|is not|aren't)\b.{0,40}\b"
     r"(?:work|help|fix|solve|resolve|change|improve|come)",

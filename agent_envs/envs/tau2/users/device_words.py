@@ -32,11 +32,19 @@ class Request:
         arguments: canonical JSON.
         goal: "on" or "off": a switch is to be brought there, which is looked up first; "missing": only where the SIM card is
             missing; "" calls the tool as it is.
+        look: the reading tool that shows whether it is to be done at all, "location" for where the customer is, or "".
+        told: canonical JSON of that tool's arguments.
+        shows: what it has to show, any case; after "!" what it must not show.
+        label: the line of the answer that is asked for, where it is one switch among many; "" for all of it.
     """
 
     tool: str
     arguments: str = "{}"
     goal: str = ""
+    look: str = ""
+    told: str = "{}"
+    shows: str = ""
+    label: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +116,18 @@ def _arguments(text: str) -> dict[str, object] | None:
 def _read(reading: _Reading, sentence: str) -> Hits:
     question = sentence.rstrip(" \"')").endswith("?")
     sentence = terms.EITHER.sub(" ", terms.IDIOMS.sub(" ", sentence))
+    sentence, condition = _conditional(reading, sentence)
+    hits: Hits = []
+    for number, part in enumerate(terms.OTHERWISE.split(sentence) if condition else [sentence]):
+        found = _read_plain(reading, part, question)
+        if condition:  # what is done otherwise comes first: afterwards the phone may have changed
+            found = [(place - number * LONGEST, _under(condition, one, number > 0)) for place, one in found]
+        hits += found
+    return hits
+
+
+def _read_plain(reading: _Reading, sentence: str, question: bool) -> Hits:
+    """Return what a sentence without conditions asks for."""
     sentence = terms.CYCLE.sub(r"\1_then_\2", sentence)
     heard = _heard(_clauses(sentence))
     reading.sim_out, reading.action = False, ""
@@ -120,6 +140,72 @@ def _read(reading: _Reading, sentence: str) -> Hits:
         hits += [(start + place, request) for place, request in _permissions(reading, whole, question)]
         hits += [(start + place, request) for place, request in _modes(whole, question)]
     return hits
+
+
+def _conditional(reading: _Reading, sentence: str) -> tuple[str, Request | None]:
+    """Return a sentence without its condition, and what has to be shown, as a request without a tool."""
+    for found in terms.STATED.finditer(sentence):
+        condition = _stated(reading, found["what"], sentence)
+        if condition is None or terms.FAILURE.search(found["what"]):
+            continue
+        if found["how"].lower().startswith("unless"):
+            condition = _turned(condition)
+        reading.things = [str(one.lastgroup) for one in terms.THINGS.finditer(found["what"])] or reading.things
+        rest = f"{sentence[: found.start()]} {sentence[found.end() :].lstrip(' ,;')}"
+        return rest, condition
+    return sentence, None
+
+
+def _stated(reading: _Reading, what: str, sentence: str) -> Request | None:
+    """Return the state that a condition tells of, or None where it tells none."""
+    denied = bool(terms.IS_NOT.search(what))
+    if terms.ABROAD.search(what) or terms.AT_HOME.search(what):
+        abroad = bool(terms.ABROAD.search(what)) != denied
+        return Request("", look="location", shows="abroad" if abroad else "!abroad")
+    things = [str(one.lastgroup) for one in terms.THINGS.finditer(what)]
+    if terms.NO_SIGNAL.search(what):
+        return Request("", look="check_network_status", shows="Cellular Signal: none")
+    if terms.PERMIT.search(what) and terms.LACKS.search(what):
+        names = [name for name, pattern in terms.NAMED.items() if pattern.search(what)]
+        reading.permissions = tuple(names)
+        app = canonical_json({"app_name": reading.app})
+        return Request("", look="check_app_permissions", told=app, shows=f"!{names[0]}") if names else None
+    mode = terms.MODE_IS.search(what) if things[:1] == ["mode"] else None
+    if mode:
+        return Request("", look="check_network_mode_preference", shows=terms.MODES[str(mode.lastgroup)])
+    if terms.SIM_OUT.search(what) and ("sim" in things or (not things and re.search(r"\bsim\b", sentence, re.I))):
+        return Request("", look="check_sim_status", shows="No SIM card detected")
+    off, on = terms.IS_OFF.search(what), terms.IS_ON.search(what)
+    if not (off or on):
+        return None
+    thing = next((one for one in things if one in terms.SHOWN_ON), "")
+    if not thing:
+        return Request("")  # "if it is off": a switch is looked at anyway
+    shown = terms.SHOWN_ON[thing]
+    return Request("", look=terms.READING[thing], shows=shown if bool(on and not off) != denied else f"!{shown}")
+
+
+def _turned(condition: Request) -> Request:
+    shows = condition.shows
+    return replace(condition, shows=shows[1:] if shows.startswith("!") else f"!{shows}" if shows else "")
+
+
+def _under(condition: Request, request: Request, otherwise: bool) -> Request:
+    """Return a request that rests on a condition; what a switch itself shows is looked at anyway."""
+    if not condition.look or not otherwise and _own(condition, request):
+        return request
+    if request.tool == terms.ACTIONS["reseat"] and condition.look == "check_sim_status" and not otherwise:
+        return replace(request, goal="missing")
+    turned = _turned(condition) if otherwise else condition
+    return replace(request, look=turned.look, told=turned.told, shows=turned.shows)
+
+
+def _own(condition: Request, request: Request) -> bool:
+    """Return whether a condition tells of the very switch that is to be brought to a goal, or asks to be looked at."""
+    things = (thing for thing, shown in terms.SHOWN_ON.items() if shown in condition.shows)
+    return request.tool == condition.look or any(
+        request.goal and terms.TOGGLES.get(thing) == request.tool for thing in things
+    )
 
 
 def _clauses(sentence: str) -> Iterator[_Clause]:
@@ -155,7 +241,7 @@ def _heard(clauses: Iterator[_Clause]) -> list[_Clause]:
 
 def _silenced(clause: _Clause, asked: bool, silent: bool) -> bool:
     """Return whether the agent offers, or tells what it will do, which goes on until it asks."""
-    if terms.OFFERS.search(clause.text):
+    if terms.OFFERS.search(clause.text) or (clause.joint == "so" and terms.PURPOSE.search(clause.text)):
         return True
     return not asked and (silent or bool(terms.AGENT_DOES.search(clause.text)))
 
@@ -226,12 +312,17 @@ def _is_order(text: str, match: re.Match[str]) -> bool:
 
 def _requested(thing: str, action: str) -> Iterator[Request]:
     if action == "check":
-        yield Request(terms.READING[thing])
+        yield Request(terms.READING[thing], label=_label(thing))
     elif thing == "vpn" and action in ("on", "off"):
         yield Request("connect_vpn" if action == "on" else "disconnect_vpn")
     elif thing in terms.TOGGLES and action:
         goals = [""] if action == "flip" else action.split("_then_")
         yield from (Request(terms.TOGGLES[thing], goal=goal) for goal in goals)
+
+
+def _label(thing: str) -> str:
+    one_of_many = terms.READING[thing] == "check_network_status" and thing in terms.SHOWN_ON
+    return terms.SHOWN_ON[thing].split(":")[0] if one_of_many else ""
 
 
 def _permissions(reading: _Reading, text: str, question: bool) -> Hits:
@@ -243,7 +334,7 @@ def _permissions(reading: _Reading, text: str, question: bool) -> Hits:
     names = tuple(name for name, pattern in terms.NAMED.items() if pattern.search(text)) if permit else ()
     reading.permissions = names or reading.permissions
     grant, check = terms.GRANT.search(text), terms.CHECK.search(text)
-    meant = permit or (reading.permissions and grant and "them" in text.lower())
+    meant = permit or (reading.permissions and grant and re.search(r"\b(?:them|it)\b", text.lower()))
     if not meant:
         return []
     hits: Hits = []

@@ -7,6 +7,7 @@ the agent, may be why an episode failed; it is reported apart from the agent and
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 from agent_envs.envs.tau2.dialogue import Line
@@ -15,12 +16,16 @@ from agent_envs.envs.tau2.toolkit import Domain
 from agent_envs.envs.tau2.turn_taking import USER_STOPS
 from agent_envs.envs.tau2.user_script import UserScript
 from agent_envs.envs.tau2.users.claims import LONGEST, Known, claims
+from agent_envs.envs.tau2.users.deciding import Proposal, decided
 from agent_envs.envs.tau2.users.device_claims import refers, unasked, ungrounded
 from agent_envs.envs.tau2.users.endings import early, unwarranted
 from agent_envs.envs.tau2.users.persona import PERSONAS, persona_of
+from agent_envs.envs.tau2.users.scenario import script_of
+from agent_envs.envs.tau2.users.understanding import understood
 
 KINDS = (
     "invented", "stopped_early", "unwarranted_transfer", "unasked_action", "ungrounded", "looped", "role_swapped",
+    "agreed_to_unwanted",
 )  # fmt: skip
 MOST = 50  # faults of one conversation
 _LOOP, _LOOP_WORDS = 3, 5
@@ -40,6 +45,7 @@ _WAITS = re.compile(
     r"\b(?:moment|minute|second|wait|hold on|look (?:that|it|this) up|let me (?:find|check|look|see))\b"
 )
 _AGREES = re.compile(r"(?:yes|yeah|yep|sure|ok|okay|correct|of course|please do|go ahead)\b")
+_YES = re.compile(r"(?:^|[.!?] )(?:Yes|Sure|Please do|Go ahead)\b")
 _NAMED = re.compile(r"\b[Mm]y (?:full |last |first )?name is ([A-Z][\w'-]{1,30})(?: ([A-Z][\w'-]{1,30}))?")
 
 
@@ -82,6 +88,7 @@ def _faults(task: Tau2Task, lines: tuple[Line, ...], ended: str, domain: Domain,
     yield from _said(task, lines, domain, slips)
     yield from _called(task, lines, domain)
     yield from _looped(lines)
+    yield from _agreed(task, lines)
     last = max((place for place, line in enumerate(lines) if line.sender == "user"), default=0)
     if ended != "user_stop" or not lines or lines[last].calls:
         return
@@ -172,6 +179,23 @@ def _looped(lines: tuple[Line, ...]) -> Iterator[UserFault]:
             continue
         if len(run) == _LOOP and new and len(said.split()) >= _LOOP_WORDS and not _WAITS.search(said):
             yield UserFault("looped", place, f"says the same for the third time running: {_short(line.text)!r}")
+
+
+def _agreed(task: Tau2Task, lines: tuple[Line, ...]) -> Iterator[UserFault]:
+    """Yield each yes to a proposal that no want of the scenario has."""
+    spoken = [(place, line) for place, line in enumerate(lines) if line.text and not line.calls]
+    script = task.script or script_of(task)
+    before = ""
+    for (_, agent), (place, user) in pairwise(spoken):
+        if (agent.sender, user.sender) != ("assistant", "user") or place < _begins(task, lines):
+            continue
+        heard = understood(agent.text)
+        agrees = _AGREES.match(_plain(_without_stops(user.text))) or _YES.search(user.text[:LONGEST])
+        proposal = Proposal(heard.awaiting, heard.told, before, heard.ids)
+        before = agent.text[-LONGEST:].lower()
+        if agrees and heard.awaiting and not (heard.completes or heard.offers_transfer):
+            if decided(script, tuple(range(len(script.wants))), proposal).verdict == "no":
+                yield UserFault("agreed_to_unwanted", place, f"says yes to {_short(heard.awaiting[0])!r}")
 
 
 def _begins(task: Tau2Task, lines: tuple[Line, ...]) -> int:

@@ -29,6 +29,8 @@ class Persona:
         forgets: how probable it is that it has to look a fact up before it tells it.
         mistakes: how probable it is that it first tells a number with two digits swapped.
         typos: how probable an error of typing is, by word.
+        agrees: how probable it is that it says yes to what it does not want, and takes another act for it, as models
+            that play users tend to.
     """
 
     words: Words = "plain"
@@ -40,6 +42,7 @@ class Persona:
     forgets: float = 0.0
     mistakes: float = 0.0
     typos: float = 0.0
+    agrees: float = 0.0
 
 
 PERSONAS = {

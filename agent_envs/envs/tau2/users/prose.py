@@ -14,14 +14,15 @@ def _any(*patterns: str) -> re.Pattern[str]:
 
 _ENDS = re.compile(r"(?<=[.!?])(?<!\bSt\.)(?<!\be\.g\.)(?<!\bi\.e\.)\s+(?=[\"'(]?[A-Z])|\n\s*\n|\n(?=[A-Z])")
 _PARENTHESES = _any(r"\s?\([^()]{0,400}?\b(?:agent|reveal|mention|share|chat)\b[^()]{0,400}\)")
-_AGENT = _any(r"\b(?:the |a |any )?(?:customer service |service |support ){0,4}(?:agent|representative)\b")
+_COLLEAGUE = _any(r"\ba customer support representative\b|(?<=approved by )a representative\b|\bhuman agent\b")
+_AGENT = _any(r"\b(?:the |an? |any )?(?:customer )?(?:service |support )?(?:agent|representative)\b")
 # The agent as an actor in the customer's stage directions, and the stage itself.
 _STAGED = _any(
     r"\bagent(?:'s)? (?:\w+ )?(?:asks?|says?|tells?|mentions?|proposes?|offers?|insists?|finally|confirm(?:s|ed)|gives?"
     r"|suggests?|provides?|corrects?|doesn't|does|cannot|can't|is not|isn't|figures)\b",
     r"\b(?:conversation|responds?|repl(?:y|ies)|(?:your|agent|first|all) messages?|rounds? of|final confirmation|asked"
     r"|role|abruptly|suddenly|in the middle of"
-    r"|tool calls?|insert typos|make up (?:a story|reasons)|famous poem|trying to make the agent)\b",
+    r"|meant to test|to test\b|tool calls?|insert typos|make up (?:a story|reasons)|famous poem|trying to make the agent)\b",
 )
 _SECRET = _any(
     r"\b(?:not|n't|never)\b (?:\w+ ){0,3}?(?:reveal|mention|share|disclose|volunteer|provide (?:it|your)|tell)\b"
@@ -39,10 +40,11 @@ _REFUSED = _any(
 )  # fmt: skip
 # A trait is no place.
 _MANNERS = _any(
-    r"^(?:be|always|never|speak|act|make everything|make sure you mention|mention (?:all|the two)|do not end|provide all"
+    r"^(?:be|always|never|speak|act|make everything|make sure (?:to|you|that you)\b.{0,20}\bmention|mention (?:all|the two)"
+    r"|do not end|provide all"
     r"|try to)\b",
     r"^(?:you're|you are) (?:[\w-]+ ){0,12}(?:person|guy|man|woman|customer|student|mood|typer)\b",
-    r"^(?:you're|you are) (?!.*\b(?:currently|abroad|home|in|at|from|on)\b)"
+    r"^(?:you're|you are) (?!.*\b(?:currently|abroad|home|in|at|from|on|ok|okay|fine|willing)\b)"
     r"(?:(?:very|extremely|quite|so|now|also|a bit|not) ){0,3}[\w-]+(?:,? (?:and|but|or|yet)? ?[\w-]+){0,4}\W*$",
     r"^(?:you're|you are) detail-oriented", r"^your approach\b", r"^\W*$",
 )  # fmt: skip
@@ -61,10 +63,15 @@ _ANGER = _any(
     r"^(?:you are|be|get) (?:angry|upset)\b[^,]*,? ?(?:and |but )?(?:then |still )?(?=agree|ask|accept|prefer)"
 )
 _SAID = _any(r"\bsay (?:that )?(you(?:r|'re|'ve)?\b.*)")
+# A change of topic that the stage directions ask for: what is said then is a wish of its own.
+_TURNS = _any(
+    r"\b(?:halfway|in the middle|abruptly|suddenly)\b.*?\b(?:saying that|say that|mention that|, (?=you also))\s*"
+    r"((?!.*\bsaying that\b)you\b.*)"
+)
 _MORE = _any(r"\b(?:you )?also (?:want|would like|change|return|cancel|exchange)\b.*")
 _PREFERENCE = _any(r"\b(?:prefer|ok with|okay with|fine with|happy with|willing|flexible|accept|only|instead|agree)\b")
 _OBJECT = (
-    r"(?:to|for|with|from|tells?|told|gives?|gave|helps?|asks?|asked|of|by|informs?|lets?|offers?|refunds?|charges?|on"
+    r"(?:to|for|with|from|tells?|told|gives?|gave|helps?|asks?|asked|of|by|informs?|lets?|offers?|refunds?|charges?|on|upgrades?"
     r"|at|between|than|allows?|makes?|costs?|saves?|about|without|reminds?|shows?|sends?|cause[ds]?|causing)"
 )
 _SUBJECT = (
@@ -91,7 +98,12 @@ _OPENINGS = tuple(
         (rf"{_THEN}ask (?:AGENT )?for\b", "I would like"),
         (rf"{_THEN}ask (?:AGENT )?to\b", "I want to"),
         (rf"{_THEN}(?:tell AGENT|say|mention|explain|claim)(?: that)?\b\s*", ""),
-        (rf"{_THEN}(?:insist|try)\b", "I insist"),
+        (rf"{_THEN}try to\b", "I want to"),
+        (rf"{_THEN}insist that\b\s*", ""),
+        (rf"{_THEN}insist\b", "I insist"),
+        (r"(?<=, )so insist (?:persistently )?on having\b", "so I want to have"),
+        (r"\b(?<=, )(?:then )?ask AGENT to\b|\b(?<=so )ask AGENT to\b", "please"),
+        (r"\b(?<=, )(?:then )?ask AGENT (?=about|what|which|how|whether|if)", "I want to know "),
         (r"^make sure\b", "Please make sure"),
         (r"^do not\b|^don't\b", "Please do not"),
         (r"^(agree|accept|prefer|return|exchange|cancel)\b", r"I want to \1"),
@@ -123,7 +135,7 @@ def told_sentences(text: str) -> list[Told]:
 
 def first_person(text: str) -> str:
     """Return a sentence about "you" and "the agent" as the customer says it to the agent."""
-    text = _AGENT.sub("AGENT", text)
+    text = _AGENT.sub("AGENT", _COLLEAGUE.sub("a colleague of yours", text))
     for pattern, said in _OPENINGS:
         text = pattern.sub(said, text)
     for pattern, said in _PERSONS:
@@ -136,6 +148,8 @@ def first_person(text: str) -> str:
 def _told(text: str) -> Told:
     if _SECRET.search(text) and not _CONDITION.search(text) or _MANNERS.search(text):
         return Told("hidden", text)
+    if (turn := _TURNS.search(text)) is not None:
+        return Told("want", first_person(turn[1]))
     if _CONDITION.search(text):
         return _conditional(text)
     if _STAGED.search(text):

@@ -4,7 +4,8 @@ import re
 from random import Random
 
 from agent_envs.envs.tau2.user_script import Check, UserScript, Want
-from agent_envs.envs.tau2.users.mind import Mind, following, ids_known, ids_of
+from agent_envs.envs.tau2.users.deciding import Proposal, decided
+from agent_envs.envs.tau2.users.mind import Mind, facts_about, following, ids_of, open_wants
 from agent_envs.envs.tau2.users.persona import Persona
 from agent_envs.envs.tau2.users.settling import about, focus, fulfilled, must_look
 from agent_envs.envs.tau2.users.telling import IDENTITY, Telling, at_length
@@ -42,6 +43,7 @@ class Reaction:
         heard: Understood,
         *,
         repeated: bool = False,
+        before: str = "",
     ) -> None:
         """Take who answers, what it has in mind, and what it understood.
 
@@ -52,9 +54,10 @@ class Reaction:
             mind: what it has in mind.
             heard: what it understood.
             repeated: the agent said the same before.
+            before: what the agent said before that, in small letters.
         """
         self.script, self.persona, self.random, self.mind, self.heard = script, persona, random, mind, heard
-        self._repeated = repeated
+        self._repeated, self._before = repeated, before
         self._parts: list[str] = list(mind.reports)
         self._news = bool(mind.reports) and not repeated
         self._stopped = ""
@@ -93,7 +96,7 @@ class Reaction:
 
     def _settle(self) -> bool:
         """Mark the wants that the message fulfils; return whether the current one is among them."""
-        done = fulfilled(self.script, self.mind, self.heard)
+        done = fulfilled(self.script, self.mind, self.heard, self._gives_way())
         if done:
             self.mind = self.mind.but(settled=(*self.mind.settled, *done), agreed=())
             self._news = True
@@ -112,12 +115,28 @@ class Reaction:
 
     def _tell(self) -> bool:
         """Tell the facts that are asked for; return whether anything was told."""
+        if self._offers_answered():
+            return True
         place = focus(self.script, self.mind, self.heard)
         telling = Telling(self.script, self.persona, self.random, self.heard, place, self.mind)
         parts = telling.parts()
         self.mind, self._news = telling.mind, self._news or telling.news
         self._parts += parts
         return bool(parts)
+
+    def _offers_answered(self) -> bool:
+        """Say yes or no to an offer of something of which the customer has no fact ("Would you like travel insurance?")."""
+        place = focus(self.script, self.mind, self.heard)
+        if not self.heard.offering or any(
+            facts_about(self.script, self.mind, topic, place) for topic in self.heard.topics
+        ):
+            return False
+        decision = decided(self.script, self._meant(), self._proposal(self.heard.offering))
+        if decision.verdict == "no":
+            self._no(self.want.say)
+        elif decision.places:
+            self._yes(decision.places)
+        return decision.verdict == "no" or bool(decision.places)
 
     def _decide(self, settled: bool, told: bool) -> None:
         """Add what is neither a fact nor a report: a yes, a no, a protest, or the want once more."""
@@ -136,25 +155,44 @@ class Reaction:
             self._restate()
 
     def _confirm(self, settled: bool) -> None:
-        """Say yes or no to what is proposed."""
+        """Say yes or no to what is proposed, or ask back."""
         passed_on = settled and self._passed_on()
         proposed = about(self.script, self.mind, self.heard.proposal)
         want = self.script.wants[proposed[0]] if proposed else self.want
+        decision = decided(self.script, self._meant(), self._proposal(self.heard.awaiting))
         if _unwanted(want, self.heard.proposal):
             self._no(want.objection or want.say)
             self.mind = self.mind.but(reminded=(*self.mind.reminded, self.mind.want))  # a goodbye now suits it
-        elif self._foreign():
-            self._no(want.say)
-        elif self.heard.refuses and not proposed:
+        elif self.heard.refuses and not (decision.places and proposed):
             self._alternative()
         elif settled and not passed_on:
+            if decision.verdict == "no":
+                self._say("no_thanks")
             self._go_on(refused=False)
+        elif decision.verdict == "yes" or (decision.verdict == "ask" and self.mind.doubted) or self._gives_way():
+            self._yes(decision.places)
+        elif decision.verdict == "ask":
+            self._say("unclear")
+            self._parts.append(self.want.say)
+            self.mind = self.mind.but(doubted=True)
         else:
-            self._yes(proposed)
+            self._no(self.want.say)
 
-    def _foreign(self) -> bool:
-        """Return whether a proposal is about other orders or reservations than those that the user means."""
-        return bool(self.heard.ids and ids_of(self.want)) and not self.heard.ids & ids_known(self.script)
+    def _gives_way(self) -> bool:
+        return bool(self.persona.agrees) and self.random.random() < self.persona.agrees
+
+    def _proposal(self, asked: tuple[str, ...]) -> Proposal:
+        return Proposal(asked, self.heard.told, self._before, self.heard.ids)
+
+    def _meant(self) -> tuple[int, ...]:
+        """Return the places of the wants that a proposal may be about: those that the agent knows, or names by number."""
+        wants, ids = self.script.wants, self.heard.ids
+        coming = (
+            place for place in range(self.mind.want + 1, len(wants))
+            if not wants[place].only_if_refused and place not in self.mind.settled and ids & ids_of(wants[place])
+        )  # fmt: skip
+        gone = (place for place in self.mind.asked if place < self.mind.want and place not in self.mind.settled)
+        return tuple(dict.fromkeys((*open_wants(self.script, self.mind), *gone, *coming)))
 
     def _yes(self, proposed: tuple[int, ...]) -> None:
         self._say("yes")
@@ -179,8 +217,9 @@ class Reaction:
         if self._protested():
             return
         place = following(self.script, self.mind, refused=True)
-        offered = place is not None and any(
-            sign.lower() in self.heard.proposal for sign in self.script.wants[place].signs
+        offered = place is not None and (
+            any(sign.lower() in self.heard.proposal for sign in self.script.wants[place].signs)
+            or bool(decided(self.script, (place,), self._proposal(self.heard.awaiting)).places)
         )
         if offered and place is not None:
             self._say("yes")

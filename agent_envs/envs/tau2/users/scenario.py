@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 
 from agent_envs.envs.tau2.task_schema import Instructions, Tau2Task
 from agent_envs.envs.tau2.user_script import TOPICS, Check, Fact, UserScript, Want
+from agent_envs.envs.tau2.users.acts import read_act
 from agent_envs.envs.tau2.users.prose import LONGEST, Told, told_sentences
 
 _IDENTITY = ("name", "email", "zip", "user_id", "phone", "date_of_birth", "customer_id")
@@ -204,7 +205,7 @@ def _begins(groups: Sequence[_Group], part: Told, of_reason: bool) -> bool:
 def _want(say: str, facts: tuple[Fact, ...], insists: int, only_if_refused: bool = False) -> Want:
     stems = dict.fromkeys(stem.lower() for stem in _STEM.findall(say))
     signs = tuple(dict.fromkeys(_SIGNS[stem] for stem in stems))
-    question = not (signs or _DOES.search(say))
+    question = not (signs or _DOES.search(say) or read_act(say).verbs)
     return Want(say, facts, signs, question, only_if_refused, insists)
 
 

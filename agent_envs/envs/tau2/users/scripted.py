@@ -4,6 +4,7 @@ It is a function of its script, its manners, what it keeps in mind, what it was 
 conversations have equal users, and a fork of a conversation forks its user.
 """
 
+import re
 from collections.abc import Callable, Mapping
 from random import Random
 from typing import Any
@@ -14,6 +15,7 @@ from agent_envs.envs.tau2.scene import Scene
 from agent_envs.envs.tau2.task_schema import Tau2Task
 from agent_envs.envs.tau2.user_script import UserScript, read_script
 from agent_envs.envs.tau2.users import device
+from agent_envs.envs.tau2.users.deciding import abroad
 from agent_envs.envs.tau2.users.mind import Mind, remembered, verdict
 from agent_envs.envs.tau2.users.persona import Persona, mistyped, persona_of
 from agent_envs.envs.tau2.users.reaction import Reaction, opening
@@ -24,6 +26,9 @@ __all__ = ["Mind", "ScriptedUser"]
 ScriptOf = Callable[[Tau2Task], UserScript]
 _MOST_REQUESTS = 12  # of one message, that are carried out
 _REMEMBERED = 512
+_MAY_YOU = re.compile(
+    r"(?:\w+,? ){0,2}?(?:would you mind|could you|can you|will you|please)\b|.*\b(?:try|would you mind (?!if))\b"
+)
 
 
 def _from_scenario(task: Tau2Task) -> UserScript:
@@ -65,7 +70,10 @@ class ScriptedUser:
         mind, call = _acting(scene, script, remembered(scene.memory, script))
         if call is not None:
             return call, mind
-        reaction = Reaction(script, manners, random, mind, understood(_heard(scene)), repeated=_repeated(scene))
+        said = _said(scene)
+        before = said[-2][-LONGEST:].lower() if len(said) > 1 else ""
+        heard = understood(_heard(scene))
+        reaction = Reaction(script, manners, random, mind, heard, repeated=said[-1:] == said[-2:-1], before=before)
         look = reaction.look if scene.rules.domain.user is not None else None
         if look is not None:
             return _call(scene, device.Step(look.tool, look.arguments)), mind.but(checking=True)
@@ -90,7 +98,8 @@ def _acting(scene: Scene, script: UserScript, mind: Mind) -> tuple[Mind, Line | 
     """Return the next call that the agent's words or the last answer ask for, or None where all is done."""
     answer = scene.news[-1] if scene.news and scene.news[-1].results else None
     if answer is None:
-        asked = device.requests(_heard(scene)) if scene.rules.domain.user is not None else ()
+        asked = device.requests(_asked(_heard(scene))) if scene.rules.domain.user is not None else ()
+        asked = device.held(asked, abroad(script))
         mind = mind.but(queue=asked[:_MOST_REQUESTS], steps=(), reports=(), checking=False, checked="")
     else:
         mind = _answered(script, mind, answer.results[0].name, answer.results[0].content)
@@ -111,7 +120,7 @@ def _answered(script: UserScript, mind: Mind, tool: str, content: str) -> Mind:
         return mind.but(checking=False, checked="passed" if passed else "failed")
     if not mind.steps:
         return mind
-    told = device.told(tool, content)
+    told = device.told(tool, content, mind.steps[0].label)
     reports = mind.reports if told in mind.reports else (*mind.reports, told)
     return mind.but(
         steps=device.due(mind.steps[1:], content), reports=reports, checked=verdict(check, mind.steps[0], content)
@@ -131,10 +140,17 @@ def _heard(scene: Scene) -> str:
     return ""
 
 
-def _repeated(scene: Scene) -> bool:
-    """Return whether the agent said the same twice."""
-    words = [line.text for line in scene.dialogue.lines[-40:] if line.sender == "assistant" and not line.calls]
-    return len(words) > 1 and words[-1] == words[-2]
+def _asked(text: str) -> str:
+    """Return an agent's words without the sentences in which it awaits a yes to what it would do itself."""
+    for sentence in understood(text).awaiting:
+        if not _MAY_YOU.match(sentence):
+            text = re.sub(re.escape(sentence), " ", text, flags=re.IGNORECASE)
+    return text
+
+
+def _said(scene: Scene) -> list[str]:
+    """Return the agent's last words, oldest first."""
+    return [line.text for line in scene.dialogue.lines[-40:] if line.sender == "assistant" and not line.calls]
 
 
 def _typed(text: str, manners: Persona, random: Random, script: UserScript) -> str:

@@ -4,6 +4,7 @@ import re
 from functools import lru_cache
 
 from agent_envs.envs.tau2.user_script import UserScript, Want
+from agent_envs.envs.tau2.users.deciding import Proposal, decided
 from agent_envs.envs.tau2.users.mind import Mind, ids_known, ids_of, open_wants
 from agent_envs.envs.tau2.users.understanding import Understood
 
@@ -59,8 +60,8 @@ def must_look(script: UserScript, mind: Mind, heard: Understood) -> bool:
     return heard.closes or heard.probes or bool(heard.completes and (final(heard, mind) or heard.generic))
 
 
-def fulfilled(script: UserScript, mind: Mind, heard: Understood) -> tuple[int, ...]:
-    """Return the places of the wants that a message fulfils, in order."""
+def fulfilled(script: UserScript, mind: Mind, heard: Understood, trusting: bool = False) -> tuple[int, ...]:
+    """Return the places of the wants that a message fulfils, in order; a trusting user takes any report for its want's."""
     current = script.wants[mind.want]
     done: set[int] = set()
     if current.check is not None:
@@ -68,16 +69,23 @@ def fulfilled(script: UserScript, mind: Mind, heard: Understood) -> tuple[int, .
             done.add(mind.want)
     elif current.question and _replied(current, mind, heard):
         done.add(mind.want)
-    done |= _reported(script, mind, heard)
+    done |= _reported(script, mind, heard, trusting)
     return tuple(place for place in open_wants(script, mind) if place in done)
 
 
-def _reported(script: UserScript, mind: Mind, heard: Understood) -> set[int]:
+def _reported(script: UserScript, mind: Mind, heard: Understood, trusting: bool) -> set[int]:
     """Return the wants that are reported to be done, by their signs, by the user's last yes, or all at once."""
     if mind.reports and not heard.closes:
         return set()  # what the user had to do for it shows that the agent is in the middle of something
     done: set[int] = set()
+    meant = tuple(open_wants(script, mind))
     for sentence in heard.completes:
+        if (
+            not trusting
+            and decided(script, meant, Proposal((sentence,), "", ids=heard.ids)).verdict == "no"
+            and not mind.agreed
+        ):
+            continue  # what it did is not what is wanted
         done |= set(about(script, mind, sentence)) or _unsigned(script, mind, heard, sentence)
     if heard.closes and not heard.refuses and not done:
         done |= set(mind.agreed)

@@ -106,6 +106,8 @@ class Telling:
         want = self.script.wants[self.place]
         about_it = [topic for topic in topics if topic not in IDENTITY and topic not in self.script.unknown]
         covered = set(spoken_of(want.say.lower())) | ({"order", "reservation"} if ids_of(want) else set())
+        if self.heard.confirms:  # what is proposed is answered, and what is left open in it is left to the agent
+            topics = tuple(topic for topic in topics if topic in self.script.unknown or topic in IDENTITY)
         words = unknown(tuple(topic for topic in topics if topic not in about_it or topic not in covered))
         again = at_length(want, self.mind, self.persona) if about_it and not self.heard.confirms else []
         return [*([words] if words else []), *again]

@@ -8,6 +8,7 @@ import re
 from dataclasses import dataclass
 from functools import lru_cache
 
+from agent_envs.envs.tau2.users.acts import points, read_act
 from agent_envs.envs.tau2.users.agent_words import pattern
 from agent_envs.envs.tau2.users.asked_topics import spoken_of, topics_in
 from agent_envs.envs.tau2.users.mind import named_ids
@@ -17,7 +18,18 @@ __all__ = ["Understood", "understood"]
 
 _CLAUSE = re.compile(r"(?:,|;|:)? \b(?:but|however|though|although)\b,? |; ")
 # One of them stands in whatever `_CONFIRM` finds.
-_AGREEING = ("?", "yes", "proceed", "go ahead", "let me know", "approve", "authori", "the word and", "if you")
+_AGREEING = (
+    "?",
+    "yes",
+    "proceed",
+    "go ahead",
+    "let me know",
+    "approve",
+    "authori",
+    "the word and",
+    "if you",
+    "confirm",
+)
 _CONFIRM = pattern("confirm")
 _CONFIRM_WORD = pattern("confirm_word")
 _OFFER = pattern("offer")
@@ -40,6 +52,12 @@ _ANNOUNCES = pattern("announces")
 _CHOICES = re.compile(r"\byes ?(?:/|or) ?no\b")
 _NO_CHOICE = re.compile(r"\b(?:yes|no|not) ?(?:or|/)|\bor (?:no|not|if|would|do|is|keep)\b")
 _OPEN = pattern("open")
+_WHICH = re.compile(
+    r"^(?:(?:and|so|ok|okay|then|now|great|thanks|also|but),? ){0,2}(?:what|which|who|whose|when|where|why|how)\b"
+    r"(?! about\b| would it\b)"
+)
+_WE = re.compile(r"\b(?:i|we|me|us|proceed|go ahead|continue)\b|\b(?:correct|right|ok|okay|that)\?$")
+_SUITS = re.compile(r"\bfor you\b|\byou still (?:want|like|wish)\b|\b(?:correct|right|ok|okay)\?$")
 _IDENTIFIER = pattern("identifier")
 _SETTLING = pattern("settling")
 
@@ -51,7 +69,10 @@ class Understood:
     Attributes:
         topics: what it asks for, of `user_script.TOPICS`, in its order.
         confirms: it wants a yes or a no to what it proposes.
+        awaiting: the sentences, in small letters, that await it.
+        offering: those that ask for a topic by offering something ("Would you like travel insurance?").
         proposal: its sentences without refusals, in small letters: what a yes would stand for.
+        told: the sentences that neither refuse nor await that yes.
         completes: the sentences, in small letters, that report that something was brought about.
         generic: one of them says no more than that all is done.
         closes: it asks whether there is anything else, or says goodbye.
@@ -71,7 +92,10 @@ class Understood:
 
     topics: tuple[str, ...] = ()
     confirms: bool = False
+    awaiting: tuple[str, ...] = ()
+    offering: tuple[str, ...] = ()
     proposal: str = ""
+    told: str = ""
     completes: tuple[str, ...] = ()
     generic: bool = False
     closes: bool = False
@@ -97,7 +121,7 @@ def understood(text: str) -> Understood:
 @lru_cache(maxsize=256)
 def _understood(text: str) -> Understood:
     parts = sentences(text)
-    topics, confirms = _questions(parts)
+    topics, awaiting, offering = _questions(parts)
     clauses = [clause for part in parts for clause in _CLAUSE.split(part.text) if clause]
     refused = [clause for clause in clauses if _refused(clause)]
     done = tuple(part.text for part in parts if _completed(part))
@@ -108,8 +132,11 @@ def _understood(text: str) -> Understood:
     offers = any(part.question and _OFFER.search(part.text) for part in parts)
     return Understood(
         topics=topics,
-        confirms=confirms or offers,
+        confirms=bool(awaiting) or offers,
+        awaiting=awaiting,
+        offering=offering,
         proposal=" ".join(clause for clause in clauses if clause not in refused),
+        told=" . ".join(part.text for part in parts if part.text not in awaiting and not _refused(part.text)),
         completes=done,
         generic=any(_GENERIC.search(text) for text in done),
         closes=closing and not (extends or transfers),
@@ -128,32 +155,46 @@ def _understood(text: str) -> Understood:
     )
 
 
-def _questions(parts: tuple[Sentence, ...]) -> tuple[tuple[str, ...], bool]:
-    """Return the topics that are asked for, and whether a yes is awaited."""
+def _questions(parts: tuple[Sentence, ...]) -> tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]:
+    """Return the topics that are asked for, the sentences that await a yes, and those that offer what they ask for."""
     topics: dict[str, None] = {}
-    confirms = False
+    awaiting, offering = [], []
     for part in parts:
         asked = () if _EXTENDS.search(part.text) and not _OPEN.search(part.text) else topics_in(part)
         listed = () if part.question else spoken_of(part.text)
         if len(listed) > 1 and _CHOICES.search(part.text):  # "bags, insurance (yes/no), payment"
             topics |= dict.fromkeys(listed)
-            continue
-        agreed = _confirmed(part, asked)
-        confirms = confirms or agreed
-        if not agreed:
+        elif _confirmed(part, asked):
+            awaiting.append(part.text)
+        else:
             topics |= dict.fromkeys(asked)
-    return tuple(topics), confirms
+            offering += [part.text] if asked and _offers(part) else []
+    return tuple(topics), tuple(awaiting), tuple(offering)
+
+
+def _offers(part: Sentence) -> bool:
+    text = part.text
+    offer = part.question and _CONFIRM.search(text)
+    return bool(offer) and not (_OPEN.search(text) or _WHICH.search(text) or _choice(text))
+
+
+def _choice(text: str) -> bool:
+    return " or " in text and not _NO_CHOICE.search(text)
 
 
 def _confirmed(part: Sentence, asked: tuple[str, ...]) -> bool:
     """Return whether a sentence awaits a yes; one that leaves a choice, or confirms what it does not tell, asks for it."""
     text = part.text
-    if _CLOSES.search(text) and not ("proceed" in text or "go ahead" in text):
+    if _EXTENDS.search(text) or (_CLOSES.search(text) and not ("proceed" in text or "go ahead" in text)):
+        return False
+    if part.question and points(text):
+        return True
+    if part.question and ((_PROBES.search(text) and not _SUITS.search(text)) or _INVITES.search(text)):
         return False
     found = _CONFIRM.search(text) if any(bit in text for bit in _AGREEING) else None
-    if found and not _OPEN.search(text[: found.end()]):
-        choice = " or " in text and not _NO_CHOICE.search(text)
-        return not (asked and choice)
+    fragment = part.question and not asked and bool(read_act(" ".join(text.split()[:2])).verbs)
+    if (found and not (_OPEN.search(text[: found.end()]) or _WHICH.search(text))) or fragment:
+        return not (asked and (_choice(text) or not (read_act(text).verbs - {"pay"} or _WE.search(text))))
     word = _CONFIRM_WORD.search(text)
     if word is None:
         return False

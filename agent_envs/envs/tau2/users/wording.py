@@ -69,6 +69,11 @@ _WAYS: dict[str, tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]] = {
         ("While we are at it, there is something else.",),
     ),
     "unsure": (("Not sure.",), ("I am not sure about that.",), ("I am afraid that I cannot tell you anything about that.",)),
+    "unclear": (
+        ("What exactly?", "Which do you mean?"),
+        ("What exactly do you mean?", "Sorry, what exactly would you do?"),
+        ("I am not sure that I follow you: what exactly would you do?",),
+    ),
     "person": (
         ("OK.",),
         ("Yes, please connect me.", "Yes, then please transfer me."),

@@ -57,6 +57,9 @@ SHORT = {
 }
 # kind | what the report says | task | messages
 CAUGHT = """
+agreed_to_unwanted | exchange it instead | RETAIL | HI / A: Shall I exchange it instead? / U: Yes, please. / DONE / BYE
+agreed_to_unwanted | travel insurance | AIRLINE | FLY / A: May I also add travel insurance for $30? / U: Sure, go ahead.
+agreed_to_unwanted | suspend your line | TELECOM | DEAD / A: Shall I suspend your line? / U: Yes, please do that.
 invented | 99999 | RETAIL | HI / ASK / U: It is 99999.
 invented | 10151 | RETAIL | HI / ASK / U: It is 10151.
 invented | #W0009 | RETAIL | U: Hello, I want to cancel order #W0009 with the lamp.

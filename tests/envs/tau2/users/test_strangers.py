@@ -14,9 +14,9 @@ from agent_envs.envs.tau2.scoring import state_changes
 from agent_envs.envs.tau2.tasks import tau2_task
 from agent_envs.envs.tau2.user_script import MOST, read_script
 from agent_envs.envs.tau2.users.claims import Known, claims
-from agent_envs.envs.tau2.users.report import findings
 from agent_envs.envs.tau2.users.understanding import understood
 from agent_envs.services.chat import ScriptedChat
+from benchmarks.user_faults import findings
 
 TELECOM = "agent_envs/Tau2Telecom-v0"
 WANT = {"say": "I want it."}

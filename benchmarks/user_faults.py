@@ -1,6 +1,6 @@
 """The report counts the failed conversations in result files of tau2-bench that may be the user's fault.
 
-    python -m agent_envs.envs.tau2.users.report FILE_OR_FOLDER... [--json]
+    python -m benchmarks.user_faults FILE_OR_FOLDER... [--json]
 
 Reads result files of tau2-bench: one JSON file with `info`, `tasks` and `simulations`, or a folder with `results.json` and one
 file a simulation in `simulations/`. Of each recorded conversation it looks for what the user did that its scenario does not
@@ -249,7 +249,7 @@ def _percent(share: float) -> str:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Print the report; return 0, 2 where a path holds no result file, or 3 where some simulations could not be read."""
     parser = argparse.ArgumentParser(
-        prog="python -m agent_envs.envs.tau2.users.report", description=(__doc__ or "").split("\n")[0]
+        prog="python -m benchmarks.user_faults", description=(__doc__ or "").split("\n")[0]
     )
     parser.add_argument("paths", nargs="+", type=Path, metavar="FILE_OR_FOLDER")
     parser.add_argument("--json", action="store_true", help="print JSON")

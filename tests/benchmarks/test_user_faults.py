@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agent_envs.base.errors import UsageError
-from agent_envs.envs.tau2.users.report import Judged, findings, interval, main
+from benchmarks.user_faults import Judged, findings, interval, main
 from tests.envs.tau2.users.fault_cases import RETAIL, TELECOM
 
 HI = "Hello, I want to cancel order #W0001, I do not need the lamp any more."
@@ -165,7 +165,7 @@ def test_the_command_prints_text_or_json_and_hides_escapes(tmp_path, capsys):
 
 def test_it_runs_as_a_module(tmp_path):
     path = stored(tmp_path, results(*MIXED))
-    command = [sys.executable, "-m", "agent_envs.envs.tau2.users.report", str(path), "--json"]
+    command = [sys.executable, "-m", "benchmarks.user_faults", str(path), "--json"]
     ran = subprocess.run(command, capture_output=True, text=True, check=False)
     assert ran.returncode == 0 and ran.stderr == "" and json.loads(ran.stdout)[0]["failures_with_user_fault"] == 2
 

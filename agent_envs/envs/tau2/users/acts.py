@@ -1,0 +1,218 @@
+"""`read_act` reads what a text is about doing, of an agent's proposal and of a customer's wish alike: verbs, objects, values.
+
+The words are data (`acts.json`): a verb is known by its stems, an object by its names; `~` joins words that stand together.
+What stands behind a denial ("no bags", "instead of a refund") is read apart. Nothing here knows any sentence.
+"""
+
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache, lru_cache
+from importlib.resources import files
+
+_DENIAL = re.compile(
+    r"(?:\b(?:no|not|without|never|nor|skip(?:ping)?|leav(?:e|ing) out|zero|(?<![.\d])0(?![.\d]))\b|n't\b)"
+    r"(?:(?!\b(?:but|although|and want|so that|because)\b)[^.;:!?,\n])*"
+    r"|\b(?:instead of|rather than|in place of|in lieu of|other than|except(?: for)?)\b"
+    r"(?:(?!\b(?:but|and|with|so that|because)\b)[^.;:!?,\n])*"
+)
+_CONTRAST = re.compile(
+    r"\b(?:instead of|rather than|in place of|other than) ([^.;:!?,\n]*?)(?= (?:but|and|with)\b|[.;:!?,\n]|$)"
+)
+_NONE = re.compile(r"\b([a-z ]{3,30}): (?:none|no|0|n/a)\b")
+_CHANCE = re.compile(r"\b(?:not only|no (?:problem|longer|more)|not yet|why not|cannot be undone|can't be undone)\b")
+# What something is, or what an amount is for, is no act and no object: "your suspended line", "$30 per passenger".
+_STATE = re.compile(
+    r"\b(?:is|was|were|are|the|your|my|been|gets?|got) (?:(?:currently|temporarily|now|already|been) )?"
+    r"(?:suspended|cancell?ed|delivered|shipped|changed|returned|ordered|booked|delayed|locked|put on hold)\b"
+    r"|\b(?:per|each|every|for all|for both|all) (?:the )?(?:passengers?|persons?|bags?|gb)\b"
+    r"|\bbusiness (?:days?|hours?)\b|\bthe plan is\b"
+    r"|\b(?:caused by|because of|due to|after) (?:the|a|this) (?:\w+ )?(?:cancell?ation|change)\b"
+)
+_PURPOSE = re.compile(r"(?<=[a-z,;] )so (?:that )?(?:i|we|you|it|my|your)\b[^.;:!?\n]*")
+_SWITCHED = re.compile(r"\b(?:switch|turn)(?:e[ds]|ing|ed)?((?: \w+){0,4}?) (on|off)\b")
+_MONEY_BACK = re.compile(
+    r"\b(?:return|send|giv)(?:e|ing|s)? (?:you )?(?=\$|the (?:money|amount|refund)\b)|\breturning \$"
+)
+_EITHER_WAY = re.compile(r"\bone way or (?:the other|another)\b")
+_PEOPLE = {
+    "1": re.compile(r"\b(?:only|just) me\b|\bmyself\b"),
+    "2": re.compile(r"\b(?:an|one) (?:extra|additional|more) passenger\b"),
+}
+_LIFTED = re.compile(r"\b(?:lift|end|undo|remov|releas)\w* (?:the|your|that|this) (?:suspension|hold|block)\b")
+_SAME_CABIN = re.compile(r"\bsame (?:cabin|class)\b")
+_MONTHS = "jan feb mar apr may jun jul aug sep oct nov dec".split()
+_NUMBERS = {
+    word: str(value) for value, word in enumerate("one two three four five six seven eight nine ten".split(), 1)
+}
+_COUNT = rf"(\d+(?:\.\d+)?|{'|'.join(_NUMBERS)})"
+_VALUES = {
+    "date": re.compile(
+        rf"\b({'|'.join(_MONTHS)})[a-z]* (\d{{1,2}})\b|\b\d{{4}}-(\d\d)-(\d\d)\b|\bthe (\d{{1,2}})(?:st|nd|rd|th)\b"
+    ),
+    "card": re.compile(r"\bending (?:in|with) (\d{4})\b"),
+    "means": re.compile(
+        r"\b(credit card|debit card|visa|master ?card|amex|paypal|gift card|store credit|certificate|voucher"
+        r"|original payment|original method"
+        r"|(?:method|one) that i (?:used|paid))s?\b"
+    ),
+    "cabin": re.compile(r"\b(basic economy|economy|business|first class)\b"),
+    "trip": re.compile(r"\b(one[- ]way|round[- ]?trip|return on)\b"),
+    "colour": re.compile(
+        r"\b(black|white|red|blue|green|purple|pink|grey|gray|silver|gold|yellow|orange|brown|beige|navy|oak)\b"
+    ),
+    "street": re.compile(
+        r"\b(\d{1,5}) (?:[a-z]+ ){1,3}(?:street|lane|road|drive|avenue|way|boulevard|court|place|highway|terrace)\b"
+    ),
+    "money": re.compile(r"\$ ?(\d[\d,]*(?:\.\d+)?)|\b(\d+(?:\.\d+)?) dollars"),
+}
+_SAME = {
+    "visa": "card", "mastercard": "card", "master card": "card", "amex": "card", "credit card": "card",
+    "debit card": "card", "store credit": "gift card", "voucher": "certificate",
+    "original payment": "original", "original method": "original",
+    "method that i used": "original", "method that i paid": "original",
+    "one that i used": "original", "one-way": "one way", "round-trip": "round trip", "roundtrip": "round trip",
+    "return on": "round trip", "gray": "grey",
+}  # fmt: skip
+_COUNTED = re.compile(
+    rf"(?<![$\d.,-])\b{_COUNT}[- ]?(?:[a-z]+[- ]){{0,2}}?(bag|suitcase|passenger|gb|gigabyte|port|people|piece|inch"
+    r"|(?:seat|ticket)(?!s? (?:left|available|free|remain)))"
+)
+_TOTAL = re.compile(rf"(?<![$\d.,-])\b{_COUNT}(?: (?:checked )?bags?)? (?:in all|in total|altogether|overall)\b")
+_AFTER = re.compile(r"\b(port|piece)s? (\d+)\b")
+_WORD = re.compile(r"[a-z]{3,}")
+_NOUN = re.compile(r"\b(?:the|a|an|your|any|some) (?=((?:[a-z'-]+ ?){1,4}))")
+
+
+@dataclass(frozen=True, slots=True)
+class Act:
+    """What a text is about doing.
+
+    Attributes:
+        verbs: classes of what is done.
+        objects: classes of what it is done to.
+        values: pairs of a field and its value ("date", "5-22").
+        denied: verbs, objects and pairs that the text excludes.
+        looks: it is about reading or telling, which changes nothing.
+        vague: it points at something without naming it.
+        words: the words that it tells.
+        shunned: the words of what it names only to have something else ("instead of ...").
+        nouns: the words of each thing that it names with an article, for what the classes do not know.
+    """
+
+    verbs: frozenset[str]
+    objects: frozenset[str]
+    values: frozenset[tuple[str, str]]
+    denied: frozenset[str | tuple[str, str]]
+    looks: bool
+    vague: bool
+    words: frozenset[str]
+    shunned: frozenset[str]
+    nouns: tuple[tuple[str, ...], ...]
+
+    @property
+    def bare(self) -> bool:
+        """Whether it names neither what is done nor to what."""
+        return not (self.verbs or self.objects or any(field != "money" for field, _ in self.values))
+
+    def of(self, field: str) -> frozenset[str]:
+        """Return the values of a field."""
+        return frozenset(value for name, value in self.values if name == field)
+
+
+@lru_cache(maxsize=2048)
+def read_act(text: str) -> Act:
+    """Return what a text, in any letters, is about doing."""
+    text = _NONE.sub(r"no \1;", text.lower().replace("\u2019", "'").replace("_", " "))
+    text = _PURPOSE.sub(" ", _EITHER_WAY.sub("the alternative", _LIFTED.sub(" resume ", text)))
+    text = _MONEY_BACK.sub("refund ", _SWITCHED.sub(lambda found: f"turn {found[2]}{found[1]}", text))
+    text = _STATE.sub(" ", _CHANCE.sub(" ", text))
+    denials = " . ".join(found[0] for found in _DENIAL.finditer(text))
+    told = _DENIAL.sub(" ", text)
+    verbs, objects, values = _named("verbs", told), _named("objects", told), frozenset(_values(told))
+    denials += " upgrade, downgrade" if _SAME_CABIN.search(told) else ""
+    excluded: frozenset[str | tuple[str, str]] = frozenset(
+        (*_named("verbs", denials), *_named("objects", denials), *_values(denials))
+    )
+    return Act(
+        verbs,
+        objects,
+        values,
+        excluded - verbs - objects - values,
+        bool(_words("looks").search(told)),
+        bool(_words("vague").search(told)),
+        frozenset(_WORD.findall(told)),
+        frozenset(_WORD.findall(" ".join(found[1] for found in _CONTRAST.finditer(text)))),
+        tuple(tuple(re.findall("[a-z]+", found[1])) for found in _NOUN.finditer(told)),
+    )
+
+
+def points(text: str) -> bool:
+    """Return whether a text points at something that it does not name ("the other one")."""
+    act = read_act(text)
+    return act.vague and not (act.objects - {"elsewhere"} or any(field != "money" for field, _ in act.values))
+
+
+@cache
+def lexicon() -> dict[str, object]:
+    """Return the words."""
+    return json.loads(files(__package__).joinpath("acts.json").read_text(encoding="utf-8"))  # type: ignore[no-any-return]
+
+
+@cache
+def alike() -> dict[str, frozenset[str]]:
+    """Return, of each verb of a proposal, the verbs of a want that it may bring about."""
+    same: dict[str, str] = lexicon()["same"]  # type: ignore[assignment]
+    verbs: dict[str, str] = lexicon()["verbs"]  # type: ignore[assignment]
+    return {verb: frozenset({verb, *same.get(verb, "").split()}) for verb in verbs}
+
+
+@cache
+def _classes(kind: str) -> tuple[tuple[str, re.Pattern[str]], ...]:
+    table: dict[str, str] = lexicon()[kind]  # type: ignore[assignment]
+    return tuple((name, _stems(words)) for name, words in table.items())
+
+
+@cache
+def _words(kind: str) -> re.Pattern[str]:
+    words: str = lexicon()[kind]  # type: ignore[assignment]
+    return re.compile(rf"\b(?:{'|'.join(word.replace('~', ' ') for word in words.split())})\b")
+
+
+def _stems(words: str) -> re.Pattern[str]:
+    """Return the pattern of words: each a stem, or with a full stop the whole word."""
+    return re.compile(
+        rf"\b(?:{'|'.join(word.replace('~', ' ').replace('.', chr(92) + 'b') for word in words.split())})"
+    )
+
+
+def _named(kind: str, text: str) -> frozenset[str]:
+    return frozenset(name for name, pattern in _classes(kind) if pattern.search(text))
+
+
+def _values(text: str) -> Iterator[tuple[str, str]]:
+    for field, pattern in _VALUES.items():
+        for found in pattern.finditer(text):
+            value = found[1] if field == "card" else "-".join(_number(one) for one in found.groups() if one)
+            yield field, _SAME.get(value, value)
+    for found in _TOTAL.finditer(text):
+        yield "in all", _number(found[1])
+    for found in _COUNTED.finditer(_TOTAL.sub(" ", text)):
+        yield _unit(found[2]), _number(found[1])
+    for count, pattern in _PEOPLE.items():
+        if pattern.search(text):
+            yield "passenger", count
+    for found in _AFTER.finditer(text):
+        yield found[1], found[2]
+
+
+def _number(text: str) -> str:
+    if text in _MONTHS:
+        return str(_MONTHS.index(text) + 1)
+    text = _NUMBERS.get(text, text).replace(",", "")
+    return f"{float(text):g}" if re.fullmatch(r"\d+(?:\.\d+)?", text) else text
+
+
+def _unit(noun: str) -> str:
+    return {"gigabyte": "gb", "suitcase": "bag", "seat": "passenger", "ticket": "passenger"}.get(noun, noun)

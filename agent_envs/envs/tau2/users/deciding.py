@@ -1,0 +1,306 @@
+"""`decided` holds what an agent proposes against what a customer wants: each by what it would change, never by its wording.
+
+A proposal and a want are read alike (`read_act`). A proposal is wanted where the act is one that the want may be brought about
+by, on an object that the want speaks of, and no value in it (id, date, cabin, count, means of payment, ...) differs from those
+that the customer has in mind. What names nothing, here or in the agent's words before it, is ambiguous.
+"""
+
+import re
+from dataclasses import dataclass, replace
+from functools import cache, lru_cache
+from typing import Literal
+
+from agent_envs.envs.tau2.user_script import UserScript, Want
+from agent_envs.envs.tau2.users.acts import Act, alike, lexicon, points, read_act
+from agent_envs.envs.tau2.users.mind import ids_known, ids_of
+
+Verdict = Literal["yes", "no", "ask"]
+_WORD = re.compile(r"[a-z]+")
+_ABROAD = re.compile(r"\b(?:abroad|travell?ing|roaming|france|overseas)\b")
+_LIMIT = re.compile(
+    r"\b(?:at most|up to|no more than|less than|under|budget of|maximum of) "
+    r"(?:\$ ?(?P<sign>\d+(?:\.\d+)?)|(?P<word>\d+(?:\.\d+)?) dollars)"
+)
+_OPEN = re.compile(r"\b(?:at least|just enough|steps?|otherwise|whichever|if)\b")
+_OFFERS = re.compile(
+    r"\b(?:i|we)(?:'d|'ll| can| could| will| would| shall| may| am going| are going| suggest| recommend| propose| plan)\b"
+    r"|\b(?:i'm|i am|we're|we are) (?:going|about|able)\b|\blet me\b"
+)
+_ENDS_IT = re.compile(r"n't\b|\b(?:not|no|never|nobody|nothing|stop|shut|end|without)\b")
+_RELATIVE = re.compile(
+    r"\b(?:days?|weeks?) (?:later|earlier|after|before)\b|\b(?:next|following|any|another|other) (?:day|week|date)\b"
+)
+_NEGATED = re.compile(r"n't\b|\b(?:not|no)\b")
+_ENDS = frozenset({"resume", "enable", "pay", "charge", "add"})  # of trouble with a phone, on the agent's side
+_CHECKED = re.compile(r"\b(?:correct|right|accurate|good|fine|confirm)\b")
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """What a customer answers to a proposal, and the places of the wants that a yes is about."""
+
+    verdict: Verdict
+    places: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Proposal:
+    """What an agent asks a yes for.
+
+    Attributes:
+        asked: the sentences that ask.
+        told: what the same message says besides, without what it refuses.
+        before: the agent's words before that message.
+        ids: the numbers of orders, reservations and phones in the message, in small letters.
+    """
+
+    asked: tuple[str, ...]
+    told: str
+    before: str = ""
+    ids: frozenset[str] = frozenset()
+
+
+def decided(script: UserScript, places: tuple[int, ...], proposal: Proposal) -> Decision:
+    """Return what a customer answers to a proposal.
+
+    Args:
+        script: what it knows and wants.
+        places: the wants that may be meant, the likeliest first.
+        proposal: what the agent asks a yes for.
+    """
+    plain = tuple(asked for asked in proposal.asked if not read_act(asked).bare)
+    answers = [_answer(script, places, asked, proposal) for asked in plain or proposal.asked]
+    for verdict in ("no", "ask"):  # one thing that is not wanted is enough
+        if any(one.verdict == verdict for one in answers):
+            return Decision(verdict)
+    return Decision("yes", tuple(dict.fromkeys(place for one in answers for place in one.places)))
+
+
+def _answer(script: UserScript, places: tuple[int, ...], asked: str, proposal: Proposal) -> Decision:
+    act = read_act(asked)
+    named = _specific(act) or any(field != "money" for field, _ in act.values)
+    if points(asked):
+        return Decision("ask")
+    aims = [aim_of(script, script.wants[place]) for place in places]
+    known = frozenset(verb for aim in aims for verb in aim.verbs)
+    named = named or any(act.objects & aim.objects for aim in aims)
+    if named or act.verbs & known - set(_list("broad")) or act.verbs - set(_list("broad")) - set(_list("follows")):
+        return _held(script, places, act, asked, proposal)
+    return _pointed(script, places, act, asked, proposal)
+
+
+def _pointed(script: UserScript, places: tuple[int, ...], act: Act, asked: str, proposal: Proposal) -> Decision:
+    """Return the answer to a sentence that points at what was said before it ("Shall I go ahead?")."""
+    if act.verbs and strange(script, act):
+        return Decision("no")
+    for text in (proposal.told, proposal.before):
+        if act.verbs:
+            text = _NEGATED.sub(" ", text)  # "You have no insurance yet. Shall I add it?"
+        told = read_act(text)
+        if told.bare and told.looks:
+            return Decision("yes", places[:1])
+        if told.bare and not told.of("money"):
+            if not act.verbs and _means_own(script, told):
+                return Decision("yes", places[:1])
+            continue
+        offers = [part for part in text.split(" . ") if _OFFERS.search(part) and not read_act(part).bare]
+        whole = " . ".join([*(offers or [text]), asked])
+        return _held(script, places, read_act(whole), whole, proposal, loosely=not offers)
+    if (
+        act.looks
+        or (_means_own(script, act) and _fits(script, places, act))
+        or (_CHECKED.search(asked) and proposal.told)
+    ):
+        return Decision("yes", places[:1])
+    return Decision("no" if act.verbs - set(_list("broad")) else "ask")
+
+
+def _fits(script: UserScript, places: tuple[int, ...], act: Act) -> bool:
+    """Return whether the wants know what is done, if anything is said of that."""
+    return act.verbs <= frozenset(verb for place in places for verb in aim_of(script, script.wants[place]).verbs)
+
+
+def _held(
+    script: UserScript, places: tuple[int, ...], act: Act, text: str, proposal: Proposal, loosely: bool = False
+) -> Decision:
+    """Return the answer to an act; `loosely` where the text tells more than what is proposed."""
+    if act.looks and not act.verbs - {"keep"} and not _specific(act):
+        return Decision("yes", places[:1])
+    ids = frozenset(found for found in proposal.ids if found in text)
+    found = tuple(place for place in places if _serves(script, script.wants[place], act, ids, loosely))
+    return Decision("yes", found) if found else Decision("no")
+
+
+def _serves(script: UserScript, want: Want, act: Act, ids: frozenset[str], loosely: bool) -> bool:
+    aim = aim_of(script, want)
+    if want.check is not None:
+        return _mends(script, aim, act)
+    verbs = act.verbs - set(_list("follows")) or act.verbs
+    if want.question and verbs:
+        return False
+    fit = {verb for verb in verbs if alike()[verb] & aim.verbs}
+    if aim.verbs and verbs and (not fit or (fit != verbs and not loosely)):
+        return False
+    if (
+        aim.objects
+        and not verbs & aim.verbs
+        and verbs
+        and not act.objects & aim.objects
+        and not act.values & aim.values
+    ):
+        return False  # an exchange is a change, but not of an address
+    if (act.objects | act.verbs | act.values) & aim.denied:
+        return False
+    foreign = _specific(act) - aim.objects - _spoken(script).objects
+    if "address" in aim.objects and "profile" not in aim.objects:
+        foreign -= {"parcel"}
+    if not loosely and (foreign or strange(script, act)):
+        return False
+    return not differs(script, want, act, ids, loosely)
+
+
+def _mends(script: UserScript, aim: Act, act: Act) -> bool:
+    """Return whether an act of the agent's may mend a phone: it opens what is closed, at no price that was not agreed to."""
+    if not act.verbs <= _ENDS or act.objects & {"plan", "insurance", "warranty", "phone", "extra"}:
+        return False
+    if "roaming" in act.objects and not abroad(script):
+        return False
+    amount, agreed = act.of("gb"), aim.of("gb")
+    if "add" in act.verbs and not (amount or "data" in act.objects):
+        return False
+    return not ("add" in act.verbs or amount) or bool(agreed and (not amount or amount & agreed))
+
+
+def differs(script: UserScript, want: Want, act: Act, ids: frozenset[str], loosely: bool = False) -> bool:
+    """Return whether an act has a value other than the one that a customer has in mind."""
+    known = ids & ids_known(script)
+    if ids_of(want) and ids and not (known if loosely else known == ids):
+        return True
+    aim = aim_of(script, want)
+    fields = {field for field, _ in act.values} - {"money"}
+    if ("money", "0") in act.denied:  # where nothing is to be paid, the means make no difference
+        fields -= {"means", "card"}
+    if _RELATIVE.search(want.say.lower()):
+        fields -= {"date"}
+    for field in sorted(fields):
+        said = act.of(field)
+        if field == "bag":
+            said, meant = said | act.of("in all"), aim.of("bag") | aim.of("in all")
+        else:
+            meant = aim.of(field) or _spoken(script, wants=field in ("means", "card")).of(field)
+        if field == "date":
+            said, meant = _days(said, meant), _days(meant, said)
+        if meant and not said & meant and not (field == "means" and "original" in meant):
+            return not (field == "gb" and _OPEN.search(want.say))
+    if "business" in act.of("cabin") and "upgrade" in aim.denied:  # "the same cabin as now"
+        return True
+    return bool(_shunned(script, aim) & act.words) or _dearer(want, act)
+
+
+def _days(dates: frozenset[str], others: frozenset[str]) -> frozenset[str]:
+    """Return dates as days alone, where some of them, or of others, have no month ("the 24th")."""
+    bare = all("-" in date for date in dates | others)
+    return dates if bare else frozenset(date.split("-")[-1] for date in dates)
+
+
+def _shunned(script: UserScript, aim: Act) -> frozenset[str]:
+    """Return the words that a want names only to exclude them ("instead of Apple HomeKit")."""
+    own = aim.shunned - aim.words
+    return frozenset(word for word in own if _stem(word) not in _vocabulary(script, "plain") and len(word) > 3)
+
+
+@lru_cache(maxsize=1024)
+def _spoken(script: UserScript, wants: bool = False) -> Act:
+    """Return what a customer says of itself, and of all its wants: means of payment are the same for all."""
+    return read_act(" . ".join((*(fact.say for fact in script.facts), *(map(_text, script.wants) if wants else ()))))
+
+
+def _dearer(want: Want, act: Act) -> bool:
+    """Return whether a proposal costs more than the customer's limit; what comes back is no cost."""
+    limits = [float(found["sign"] or found["word"]) for found in _LIMIT.finditer(_text(want).lower())]
+    asked = [float(money) for money in act.of("money")]
+    return bool(limits and asked and min(asked) > max(limits)) and not act.verbs & {"return", "cancel", "refund"}
+
+
+def strange(script: UserScript, act: Act) -> bool:
+    """Return whether an act names a thing that neither the script nor any agent's everyday words have."""
+    own, plain = _vocabulary(script, "own"), _everyday()
+    return any(
+        nouns and not any(_stem(word) in own or word.rstrip("s") in plain for word in nouns)
+        for nouns in map(_head, act.nouns)
+    )
+
+
+def _means_own(script: UserScript, act: Act) -> bool:
+    """Return whether an act names a thing of the script's own ("the keyboard without backlight")."""
+    own = _vocabulary(script, "special")
+    return any(_stem(word) in own for nouns in act.nouns for word in _head(nouns))
+
+
+def _head(nouns: tuple[str, ...]) -> tuple[str, ...]:
+    cut = next((place for place, word in enumerate(nouns) if word in _STOPS), len(nouns))
+    return nouns[:cut]
+
+
+_STOPS = frozenset(
+    "for of on in with from at by and or that which if is as instead now so right into be will be too also under has have "
+    "while since because before after then when where this it me you we i all would should can up via".split()
+)
+
+
+@lru_cache(maxsize=1024)
+def _vocabulary(script: UserScript, which: Literal["own", "plain", "special"]) -> frozenset[str]:
+    """Return the stems of a script's words, of any agent's, or of those that only the script has."""
+    told = " ".join((*(fact.say for fact in script.facts), *map(_text, script.wants)))
+    own = frozenset(map(_stem, _WORD.findall(told.lower())))
+    plain = frozenset(map(_stem, _everyday()))
+    return {"own": own, "plain": plain, "special": own - plain}[which]
+
+
+@cache
+def _everyday() -> frozenset[str]:
+    words = lexicon()
+    return frozenset(word.rstrip("s") for word in _WORD.findall(f"{words['plain']} {words['looks']}"))
+
+
+def _stem(word: str) -> str:
+    return word.removesuffix("'s")[:5].rstrip("s")
+
+
+def _specific(act: Act) -> frozenset[str]:
+    return act.objects - set(_list("asides"))
+
+
+def _list(name: str) -> list[str]:
+    return lexicon()[name]  # type: ignore[return-value]
+
+
+def _text(want: Want) -> str:
+    told = (want.say, *(fact.say for fact in want.facts), " ".join(want.signs))
+    return " . ".join(told)
+
+
+@lru_cache(maxsize=1024)
+def aim_of(script: UserScript, want: Want) -> Act:
+    """Return what a want is about doing, as a customer means it: with the verbs that its objects call for, where it has none.
+
+    What the script excludes anywhere is excluded here. Trouble with a phone is read with what its owner said of itself.
+    """
+    own = (fact.say for fact in script.facts if want.check is not None)
+    act = read_act(" . ".join((_text(want), *own)))
+    sought: dict[str, str] = lexicon()["sought"]  # type: ignore[assignment]
+    verbs = act.verbs - set(_list("follows")) or act.verbs
+    verbs = verbs or frozenset(verb for name in act.objects for verb in sought.get(name, "").split())
+    every = (read_act(text) for text in (*map(_text, script.wants), *(fact.say for fact in script.facts)))
+    if verbs == {"enable"} and not act.verbs and _ENDS_IT.search(want.say.lower()):
+        verbs = frozenset({"disable"})
+    elsewhere = frozenset(name for one in every for name in one.denied if isinstance(name, str))
+    denied = (act.denied | elsewhere) - verbs - act.objects - act.values
+    return replace(act, verbs=verbs, denied=denied)
+
+
+@lru_cache(maxsize=1024)
+def abroad(script: UserScript) -> bool:
+    """Return whether a script says that its customer is abroad."""
+    told = " ".join((*(fact.say for fact in script.facts), *map(_text, script.wants))).lower()
+    return bool(_ABROAD.search(told.replace("not abroad", "")))

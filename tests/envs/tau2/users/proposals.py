@@ -1,0 +1,90 @@
+"""Three hundred proposals, in two halves, are put to the scripted user.
+
+`python -m tests.envs.tau2.users.proposals [TABLE] [--show]` counts.
+
+A half holds, of each scene (`proposal_scenes.json`), what an agent says after the customer's first words, and which kind of
+words it is: wanted, unwanted, ambiguous, or closing (then with the answer that it should get). Both were written before the
+reader. Of the half `unseen`, 42 of 50 wanted and 5 of 50 unwanted were accepted before anybody looked at its answers; it was
+looked at then, and rules that it lacked were added. The smaller table `blind` was written after that and measured at once:
+23 of 26 wanted and 1 of 31 unwanted.
+"""
+
+import json
+import re
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+from tests.envs.tau2.users.scenes import CALLER, SHOPPER, Talk, row
+
+HALVES = ("seen", "unseen")
+FLIER = [
+    {"topic": "name", "say": "My name is Kai Winter.", "value": "Kai Winter"},
+    {"topic": "user_id", "say": "My user id is kai_winter_1234.", "value": "kai_winter_1234"},
+]
+_WHO = {"retail": SHOPPER, "airline": FLIER, "telecom": CALLER}
+_HERE = Path(__file__).parent
+_YES = re.compile(r"(?:^|[.!?] )(?:Yes|Sure|OK|Okay|All right)\b")
+_NO = re.compile(r"(?:^|[.!?] )No\b")
+_SCENES = json.loads((_HERE / "proposal_scenes.json").read_text(encoding="utf-8"))
+
+
+def scene(name: str, persona: str = "plain") -> Talk:
+    """Return a conversation in which the customer of a scene has said what it wants."""
+    told = _SCENES[name]
+    task = row(*told.get("wants", ({"say": "x"},)), domain=told["domain"])
+    if "instructions" in told:
+        task["user_scenario"]["instructions"] = told["instructions"]
+        del task["user_script"]
+    else:
+        task["user_script"]["facts"] = _WHO[told["domain"]]
+    return Talk(task, persona)
+
+
+def rows(half: str) -> Iterator[tuple[str, str, str, str]]:
+    """Yield scene, kind, words, and the answer that is due."""
+    due = {"wanted": "yes", "unwanted": "no", "ambiguous": "back"}
+    for name, kinds in json.loads((_HERE / f"proposals_{half}.json").read_text(encoding="utf-8")).items():
+        for kind, texts in kinds.items():
+            for text in texts:
+                yield (name, kind, text, due[kind]) if isinstance(text, str) else (name, kind, *text)
+
+
+def answered(name: str, text: str, persona: str = "plain") -> tuple[str, str]:
+    """Return how the customer of a scene answers: "yes", "no", "back", "more", "look" or "wish", and its words."""
+    talk = scene(name, persona)
+    wish = talk.answer
+    said = talk.say(text)
+    return _kind(said, wish, talk), said
+
+
+def _kind(said: str, wish: str, talk: Talk) -> str:
+    if talk.calls:
+        return "look"
+    if _YES.search(said):
+        return "yes"
+    if re.search(r"that is all for this|nothing else", said, re.IGNORECASE):
+        return "more"
+    if _NO.search(said):
+        return "no"
+    if "?" in said:
+        return "back"
+    return "wish" if said.rstrip(".") in wish else "other"
+
+
+def counts(half: str, show: bool = False) -> dict[str, Counter[str]]:
+    """Return, of each kind of words, how often each answer came; of closing ones, whether it was the one that is due."""
+    found: dict[str, Counter[str]] = {}
+    for name, kind, text, due in rows(half):
+        got, said = answered(name, text)
+        found.setdefault(kind, Counter())[got if kind != "closing" else ("right" if got == due else "wrong")] += 1
+        if show and got != due:
+            print(f"[{name}] {kind} -> {got}: {text!r}\n      {said!r}")
+    return found
+
+
+if __name__ == "__main__":
+    for one in sys.argv[1:] or HALVES:
+        for kind, answers in counts(one, show="--show" in sys.argv or len(sys.argv) > 1).items():
+            print(one, kind, dict(answers))
