@@ -68,7 +68,7 @@ class LegalSearch(TurnEnv):
         `tasks="statutes"` (default): generated law of more than 2,000 sections a library, most longer than 500 characters;
         unlimited, and disjoint between splits; the standard set is 1,700 train, 300 dev and 300 test questions. `dc_code`:
         the D.C. Code below AGENT_ENVS_DATA. A path: a file of questions, CUAD's or LegalBench-RAG's (.json), or what
-        `agent-envs data make-qa` wrote (.jsonl). The sha256 of its library is part of every task's identity.
+        `python -m benchmarks.make_qa` wrote (.jsonl). The sha256 of its library is part of every task's identity.
 
     Action:
         Text. `protocol="tags"`: `<keyword>words</keyword>`, `<semantic>description</semantic>`, `<read>ID</read>` (behind the

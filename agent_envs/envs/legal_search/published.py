@@ -3,9 +3,9 @@
 | name | library | questions |
 |---|---|---|
 | `dc_code` | 3,867 sections of the D.C. Code below AGENT_ENVS_DATA | templates over the text, the sound ones |
-| `contracts` | 164 real agreements and policies, there too | none: a corpus for `agent-envs data make-qa` |
+| `contracts` | 164 real agreements and policies, there too | none: a corpus for `python -m benchmarks.make_qa` |
 | FILE.json | CUAD's contracts, or the texts of LegalBench-RAG | theirs |
-| FILE.jsonl | nodes, or what `data make-qa` was given | none, or what it wrote |
+| FILE.jsonl | nodes, or what `benchmarks.make_qa` was given | none, or what it wrote |
 | a folder | its .txt and .md files | none |
 """
 
@@ -55,7 +55,7 @@ def legal_source(name: str) -> RowsSource:
     """Return the questions of a name, shared in a process while their file stays as it is.
 
     Args:
-        name: `dc_code`; or a file of CUAD's or LegalBench-RAG's format (.json) or of `agent-envs data make-qa` (.jsonl).
+        name: `dc_code`; or a file of CUAD's or LegalBench-RAG's format (.json) or of `python -m benchmarks.make_qa` (.jsonl).
 
     Raises:
         DataMissing: they are not on this machine; the message says where they were looked for.
@@ -69,7 +69,9 @@ def legal_source(name: str) -> RowsSource:
     path = Path(name).expanduser()
     if name in LIBRARIES or path.suffix.lower() not in (".json", ".jsonl"):
         told = (
-            "it is a corpus without questions; agent-envs data make-qa makes some" if name in LIBRARIES else "unknown"
+            "it is a corpus without questions; python -m benchmarks.make_qa makes some"
+            if name in LIBRARIES
+            else "unknown"
         )
         raise UsageError(f"LegalSearch: tasks={name!r}: {told}. Give statutes, dc_code or a question file")
     if not path.is_file():
@@ -165,7 +167,7 @@ def _dc_row(row: Row, split: str) -> LegalRow:
 
 
 class BenchmarkSource(RowsSource):
-    """The questions that `agent-envs data make-qa` wrote, over the library that it was given without what it took out."""
+    """The questions that `python -m benchmarks.make_qa` wrote, over the library that it was given without what it took out."""
 
     def __init__(self, path: Path) -> None:
         """Read the file: a first row that names format, library, digest and removed sections, then a row a question.
@@ -176,7 +178,7 @@ class BenchmarkSource(RowsSource):
         rows = json_lines(path)
         head = next(rows, None)
         if head is None or head.fields.get("format") != FORMAT:
-            raise UsageError(f"{path}: its first row is none of {FORMAT}, which `agent-envs data make-qa` writes")
+            raise UsageError(f"{path}: its first row is none of {FORMAT}, which `python -m benchmarks.make_qa` writes")
         name = head.text("library")
         _refuse_circle(path)
         whole = load_library(name if name in LIBRARIES else str(path.parent / name))
