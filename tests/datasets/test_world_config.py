@@ -14,7 +14,11 @@ from agent_envs.datasets.world import WorldConfig, build_world
     ("argument", "values", "told"),
     [
         ("hops", [(), (0,), (5,), 2, (True,), "12"], " is not possible; use a tuple of one or more of (1, 2, 3, 4)"),
-        ("kinds", [("chain",), (), "bridge"], " is not possible; use a tuple of one or more of ('bridge', 'comparison')"),
+        (
+            "kinds",
+            [("chain",), (), "bridge"],
+            " is not possible; use a tuple of one or more of ('bridge', 'comparison')",
+        ),
         ("passages", [39, 501, 100.0, True], "; give a whole number from 40 to 500"),
         ("distractors", [-0.1, 1.1, float("nan"), "high"], "; give a number from 0 to 1"),
         ("unanswerable", [2, None], "; give a number from 0 to 1"),
