@@ -4,6 +4,7 @@ import itertools
 import sys
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -16,52 +17,65 @@ from agent_envs.cli.options import AgentArguments, Arguments, FeedbackArguments,
 
 if TYPE_CHECKING:
     from agent_envs.evaluation.runs.evaluate import Result
+    from agent_envs.evaluation.runs.run_folder import Settings
+    from agent_envs.evaluation.suites.plan import Notes
     from agent_envs.evaluation.suites.suite import Feedback, Suite
 
     Advice = tuple[Feedback | None, ...]
 
 
+Option = typer.Option
+OwnEnvId = Annotated[str, typer.Argument(help="An id: SearchQA; or module:namespace/Name-v0. Not with --suite.")]
+Agent = Annotated[
+    str,
+    Option(help="random, heuristic, solver, null; openai:MODEL@URL, openai:MODEL, anthropic:MODEL; or module:Class."),
+]
+Tasks = Annotated[str, Option(help="The environment's task source: world, hotpotqa, ...")]
+Split = Annotated[str, Option(help="Default: test, else dev; the output says which.")]
+Limit = Annotated[int | None, Option("-n", min=1, help="Only the first N tasks: a smoke run.")]
+Trials = Annotated[int | None, Option(min=1, help="Episodes a task (default 1); a suite says its own.")]
+SuiteName = Annotated[str, Option(help="A suite by name or file: core.")]
+Sweep = Annotated[str, Option(help="Over values of an argument: retriever=bm25,random,empty,oracle.")]
+TurnLimits = Annotated[str | None, Option(help="Over free turns before a forced answer: 0,1,2,4 (0: naive RAG).")]
+FeedbackNames = Annotated[
+    str,
+    Option(
+        help="Before every turn (VEG): scripted:good, scripted:weak, scripted:misleading, anthropic:MODEL, "
+        "openai:MODEL@URL; several, with none among them, are compared: none,scripted:good."
+    ),
+]
+Epsilon = Annotated[
+    float | None, Option(min=0, max=1, help="How often feedback is to explore: one number (default 0.1).")
+]
+Templates = Annotated[str, Option(help="Your folder with explore.md and exploit.md, for a chat model.")]
+Concurrency = Annotated[int, Option(min=1, help="Episodes at a time.")]
+MaxCost = Annotated[float | None, Option(help="US dollars: no call begins once they are spent.")]
+PricesFile = Annotated[Path | None, Option(help="A table of prices of yours.")]
+Out = Annotated[Path | None, Option(help="Folder of the run (default: runs/TIME-NAME).")]
+Pack = Annotated[Path | None, Option(help="Write the submission here when the run is complete.")]
+Resume = Annotated[Path | None, Option(help="Go on with the run of this folder; nothing else is given.")]
+
+
 def evaluate_agent(
     context: typer.Context,
-    env_id: Annotated[str, typer.Argument(help="An id: SearchQA; or module:namespace/Name-v0. Not with --suite.")] = "",
-    agent: Annotated[
-        str,
-        typer.Option(
-            help="random, heuristic, solver, null; openai:MODEL@URL, openai:MODEL, anthropic:MODEL; or module:Class."
-        ),
-    ] = "random",
-    tasks: Annotated[str, typer.Option(help="The environment's task source: world, hotpotqa, ...")] = "",
-    split: Annotated[str, typer.Option(help="Default: test, else dev; the output says which.")] = "",
-    limit: Annotated[int | None, typer.Option("-n", min=1, help="Only the first N tasks: a smoke run.")] = None,
-    trials: Annotated[
-        int | None, typer.Option(min=1, help="Episodes a task (default 1); a suite says its own.")
-    ] = None,
-    suite: Annotated[str, typer.Option(help="A suite by name or file: core.")] = "",
-    sweep: Annotated[str, typer.Option(help="Over values of an argument: retriever=bm25,random,empty,oracle.")] = "",
-    turn_limits: Annotated[
-        str | None, typer.Option(help="Over free turns before a forced answer: 0,1,2,4 (0: naive RAG).")
-    ] = None,
-    feedback: Annotated[
-        str,
-        typer.Option(
-            help="Before every turn (VEG): scripted:good, scripted:weak, scripted:misleading, anthropic:MODEL, "
-            "openai:MODEL@URL; several, with none among them, are compared: none,scripted:good."
-        ),
-    ] = "",
-    epsilon: Annotated[
-        float | None, typer.Option(min=0, max=1, help="How often feedback is to explore: one number (default 0.1).")
-    ] = None,
-    feedback_templates: Annotated[
-        str, typer.Option(help="Your folder with explore.md and exploit.md, for a chat model.")
-    ] = "",
-    concurrency: Annotated[int, typer.Option(min=1, help="Episodes at a time.")] = 1,
-    max_cost: Annotated[float | None, typer.Option(help="US dollars: no call begins once they are spent.")] = None,
-    prices: Annotated[Path | None, typer.Option(help="A table of prices of yours.")] = None,
-    out: Annotated[Path | None, typer.Option(help="Folder of the run (default: runs/TIME-NAME).")] = None,
-    pack: Annotated[Path | None, typer.Option(help="Write the submission here when the run is complete.")] = None,
-    resume: Annotated[
-        Path | None, typer.Option(help="Go on with the run of this folder; nothing else is given.")
-    ] = None,
+    env_id: OwnEnvId = "",
+    agent: Agent = "random",
+    tasks: Tasks = "",
+    split: Split = "",
+    limit: Limit = None,
+    trials: Trials = None,
+    suite: SuiteName = "",
+    sweep: Sweep = "",
+    turn_limits: TurnLimits = None,
+    feedback: FeedbackNames = "",
+    epsilon: Epsilon = None,
+    feedback_templates: Templates = "",
+    concurrency: Concurrency = 1,
+    max_cost: MaxCost = None,
+    prices: PricesFile = None,
+    out: Out = None,
+    pack: Pack = None,
+    resume: Resume = None,
     as_json: Json = False,
     arg: Arguments = None,
     agent_arg: AgentArguments = None,
@@ -72,36 +86,57 @@ def evaluate_agent(
     A run is stopped by Ctrl-C or a kill without a loss: `agent-envs eval --resume RUN` goes on. After --max-cost, the same
     command with --out RUN and a larger --max-cost does.
     """
-    from agent_envs.evaluation.runs.evaluate import evaluate
-    from agent_envs.evaluation.runs.evaluate import resume as go_on
     from agent_envs.evaluation.runs.run_folder import Settings
-    from agent_envs.evaluation.suites.plan import ceilings
 
     if "" not in sys.path:
         sys.path.insert(0, "")
     if resume is not None:
         _alone(context)
-        _finish(lambda progress: go_on(resume, progress), resume, str(resume), as_json)
+        _go_on(resume, as_json)
         return
     choice = (env_id, named_values(arg, "--arg"), tasks, split, trials, sweep, turn_limits)
     options = named_values(feedback_arg, "--feedback-arg")
     chosen = _suite(suite, limit, choice, _feedback(feedback, epsilon, feedback_templates, options))
-    settings = Settings(
-        agent, named_values(agent_arg, "--agent-arg"), concurrency, max_cost, str(prices) if prices else "",
-        limit is not None, str(pack.absolute()) if pack else "",
-    )  # fmt: skip
+    _check_pack(pack, limit)
+    paths = [str(prices) if prices else "", str(pack.absolute()) if pack else ""]
+    who = agent, named_values(agent_arg, "--agent-arg")
+    settings = Settings(*who, concurrency, max_cost, paths[0], limit is not None, paths[1])
+    name = suite or f"{env_id.split('/')[-1]}-{tasks or 'default'}"
+    folder = out or _new_folder(name, feedback, agent)
+    title = f"{suite or env_id} {agent}{f' feedback={feedback}' if feedback else ''}"
+    _tell_limits(turn_limits, chosen)
+    _begin(chosen, settings, folder, title, as_json)
+
+
+def _begin(suite: "Suite", settings: "Settings", folder: Path, title: str, as_json: bool) -> None:
+    """Play a suite, once what is known of it before is told."""
+    from agent_envs.evaluation.runs.evaluate import evaluate
+    from agent_envs.evaluation.suites.plan import notes_on
+
+    settings = replace(settings, notes=notes_on(suite))
+    _tell_notes(settings.notes)
+    _finish(lambda progress: evaluate(suite, settings, folder=folder, progress=progress), folder, title, as_json)
+
+
+def _go_on(folder: Path, as_json: bool) -> None:
+    """Go on with the run of a folder, as it was begun."""
+    from agent_envs.evaluation.runs.evaluate import resume
+    from agent_envs.evaluation.runs.run_folder import open_run
+
+    _tell_notes(open_run(folder).config.notes)
+    _finish(lambda progress: resume(folder, progress), folder, str(folder), as_json)
+
+
+def _tell_notes(notes: "Notes | None") -> None:
+    for line in notes.lines if notes is not None else ():
+        show(f"note: {line}", file=sys.stderr)
+
+
+def _check_pack(pack: Path | None, limit: int | None) -> None:
     if pack is not None and limit is not None:
         raise UsageError("--pack: a run with -n is a smoke run and cannot be packed; leave -n out")
     if pack is not None and pack.exists() and any(pack.iterdir()):
         raise UsageError(f"--pack {pack}: the folder is not empty; name a new one")
-    name = (suite or f"{env_id.split('/')[-1]}-{tasks or 'default'}").replace("/", ".")
-    name += "-feedback" if feedback else ""
-    folder = out or _new_folder(f"{name}-{agent.partition('@')[0].replace(':', '.').replace('/', '.')}")
-    title = f"{suite or env_id} {agent}{f' feedback={feedback}' if feedback else ''}"
-    _tell_limits(turn_limits, chosen)
-    for note in ceilings(chosen):
-        show(f"note: {note}", file=sys.stderr)
-    _finish(lambda progress: evaluate(chosen, settings, folder=folder, progress=progress), folder, title, as_json)
 
 
 def _feedback(names: str, epsilon: float | None, templates: str, options: dict[str, Any]) -> "Advice":
@@ -249,8 +284,10 @@ def _tell(result: "Result", folder: Path) -> None:
     show(f"run: {folder}")
 
 
-def _new_folder(name: str) -> Path:
+def _new_folder(name: str, feedback: str, agent: str) -> Path:
     """Return a folder under runs/ that no earlier run has."""
+    parts = (name, "-feedback" if feedback else "", "-", agent.partition("@")[0].replace(":", "."))
+    name = "".join(parts).replace("/", ".")
     stem = Path("runs") / f"{time.strftime('%Y%m%d-%H%M%S')}-{name[:80]}"
     numbered = (stem.with_name(f"{stem.name}-{number}") for number in itertools.count(2))
     return next(folder for folder in itertools.chain([stem], numbered) if not folder.exists())

@@ -19,6 +19,7 @@ KINDS = (
     "conversation_view",
     "feedback",
     "out_of_reach",
+    "shows_gold",
 )
 _COMPANIONS: dict[tuple[str, str], Companion] = {}
 
@@ -38,6 +39,8 @@ def register_companions(env_class: str | type, **companions: Companion) -> None:
             `conversation_view(env) -> ConversationView`, all sides of the episode as it stands, for the pages of finished runs;
             `out_of_reach(env, split) -> {task id: reason}`, the tasks of a split that cannot succeed under the environment's
             arguments; a reason completes "3 tasks ...", as "rest on a judge and nobody judges";
+            `shows_gold(env) -> reason`, why what the environment shows under its arguments tells the gold, and "" where it does
+            not: such runs are marked and not packed; a reason as "an oracle plan tells the expected actions";
             `feedback(messages, mode, quality, rng) -> text`, a scripted feedback model that sees the conversation as the policy
             does, and nothing else: `mode` is `explore` or `exploit`, `quality` is `good`, `weak` or `misleading`.
     """

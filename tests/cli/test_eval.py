@@ -7,6 +7,9 @@ import time
 
 import pytest
 
+from agent_envs.evaluation.runs.evaluate import evaluate
+from agent_envs.evaluation.runs.run_folder import Settings
+from agent_envs.evaluation.suites.plan import Choice, adhoc_suite
 from agent_envs.rollout.run_many import run_many
 from tests.cli.conftest import ROOT, UNTIMED, shell, strict
 
@@ -145,6 +148,21 @@ def test_retail_without_a_judge_has_a_ceiling(run, tmp_path):
     command = ("eval", "Tau2Retail", "--agent", "solver", "--arg", "tasks=official", "--split", "test20")
     code, out, err = run(*command, "--out", tmp_path / "run", "--json")
     line = "note: Tau2Retail-v0: 8 of 23 tasks rest on a judge and nobody judges: the ceiling is 65.2 %"
-    assert code == 0 and line in err and "ceiling" not in out
+    assert code == 0 and line in err and strict(out)["notes"] == [line.removeprefix("note: ")]
+    assert line in run("eval", "--resume", tmp_path / "run")[2]
+    assert line.removeprefix("note: ") in run("report", tmp_path / "run")[1].replace("\n", " ")
     more = ("--arg", "reward=without_nl", "--out", tmp_path / "other")
     assert "ceiling" not in run(*command, *more)[2]
+
+
+def test_an_oracle_plan_is_told_and_not_packed(run, tmp_path):
+    """It shows the gold: what follows is no score of an agent."""
+    command = ("eval", "Tau2Retail", "--agent", "null", "--arg", "plan=oracle", "--arg", "difficulty=easy", "-n", "1")
+    code, out, err = run(*command, "--out", tmp_path / "run", "--json")
+    line = "Tau2Retail-v0: the gold is shown, an oracle plan tells the expected actions: a diagnosis, and no score of an agent"
+    assert code == 0 and f"note: {line}" in err and strict(out)["notes"] == [line]
+    assert f"note: {line}" in run("eval", "--resume", tmp_path / "run")[2]
+    suite = adhoc_suite(Choice("Tau2Retail", {"plan": "oracle", "difficulty": "easy"}, limit=1))
+    evaluate(suite, Settings("null"), folder=tmp_path / "whole")
+    code, _, err = run("pack", tmp_path / "whole", tmp_path / "packed")
+    assert code == 2 and f"cannot be packed: {line}" in err and not (tmp_path / "packed").exists()

@@ -39,6 +39,7 @@ register_companions(
     labels="agent_envs.envs.tau2.metrics:labels",
     metrics="agent_envs.envs.tau2.metrics:metrics",
     out_of_reach="agent_envs.envs.tau2.metrics:out_of_reach",
+    shows_gold="agent_envs.envs.tau2.metrics:shows_gold",
     conversation_view="agent_envs.envs.tau2.conversation_view:conversation_view",
     feedback="agent_envs.envs.tau2.feedback:give_feedback",
 )

@@ -87,6 +87,10 @@ class Tau2Env(TurnEnv):
         name = type(self).__name__
         choice(name, "tasks", tasks, TASKS)
         choice(name, "side", side, SIDES)
+        if policy == "workflow" and side == "user":
+            raise UsageError(
+                f"{name}: policy='workflow' is an agent's, and side={side!r} is not told it: leave one out"
+            )
         choice(name, "plan", plan, PLANS)
         if plan == "oracle" and side != "agent":
             raise UsageError(f"{name}: plan='oracle' is an agent's, who talks with a user: leave side={side!r} out")

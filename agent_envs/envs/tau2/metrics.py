@@ -67,6 +67,13 @@ def out_of_reach(env: TurnEnv, split: str) -> dict[str, str]:
     return unjudged
 
 
+def shows_gold(env: TurnEnv) -> str:
+    """Return why the agent is told the gold; "" where it is not."""
+    core = env.unwrapped
+    assert isinstance(core, Tau2Env)
+    return "an oracle plan tells the expected actions" if core.arguments["plan"] == "oracle" else ""
+
+
 def null_policy(task: Task) -> float | None:
     """Return `reward_without_nl` of a conversation in which nothing is done, by the original's rules.
 

@@ -261,16 +261,16 @@ def random_action(env: gym.Env[Any, Any], rng: random.Random) -> str:
     return core.say(rng.choice(core.game.legal(core.episode.state)))  # type: ignore[no-any-return]
 
 
-def core_in_play(env: gym.Env[Any, Any]) -> TextGame:
-    """Return the `TextGame` at the core of a stack, for its solver.
+def core_in_play(env: gym.Env[Any, Any], played: str) -> TextGame:
+    """Return the `TextGame` at the core of a stack, for the solver of the class named `played`.
 
     Raises:
-        UsageError: there is none.
+        UsageError: it is no such game.
         Unsolvable: the episode is over.
     """
     core = env.unwrapped
-    if not isinstance(core, TextGame):
-        raise UsageError(f"solvers of games do not play {core!r}")
+    if not isinstance(core, TextGame) or played not in [base.__name__ for base in type(core).__mro__]:
+        raise UsageError(f"{played}'s solver plays {played}, not {env.spec.id if env.spec else core!r}")
     if core.episode.over:
         raise Unsolvable(f"{core.env_id}: the episode is over")
     return core

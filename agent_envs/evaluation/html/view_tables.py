@@ -90,7 +90,7 @@ def usage_text(usage: Mapping[str, int]) -> str:
 
 def run_notes(result: Result, more: Iterable[str]) -> tuple[str, ...]:
     """Return what a reader must know beside the numbers."""
-    lines = [line for item in result.summaries for line in item.warnings()]
+    lines = [*result.notes, *(line for item in result.summaries for line in item.warnings())]
     for item in result.summaries:
         lines += [f"{item.entry}: fault, {count} times: {cause[:500]}" for cause, count in item.fault_causes.items()]
     lines += more

@@ -135,7 +135,7 @@ def _report(run: Run) -> tuple[Report, list[EpisodeNumbers]]:
         grids.insert(1, _trials(items, numbers))
     grids += feedback_grids(items)
     grids += family_grids(items)
-    notes = [line for item in items for line in item.warnings()]
+    notes = [*result.notes, *(line for item in items for line in item.warnings())]
     for item in items:
         notes += [f"{item.entry}: fault, {count} times: {cause}" for cause, count in item.fault_causes.items()]
     notes += _detectable(items, numbers)

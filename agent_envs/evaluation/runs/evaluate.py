@@ -29,7 +29,7 @@ from agent_envs.evaluation.runs.run_folder import (
 from agent_envs.evaluation.runs.suite_feedback import FeedbackCharge, check_priced, feedback_cost
 from agent_envs.evaluation.runs.summary import Summary, score_of, summarise
 from agent_envs.evaluation.statistics.rates import Rate
-from agent_envs.evaluation.suites.plan import entry_env, plan_of
+from agent_envs.evaluation.suites.plan import entry_env, notes_on, plan_of
 from agent_envs.evaluation.suites.suite import Suite
 from agent_envs.rollout.chat_policy import ChatPolicy
 from agent_envs.rollout.policy import CompanionPolicy, NullPolicy, Policy, Reply, Request, check_actions, traits_of
@@ -58,10 +58,17 @@ class Result:
     score: Rate | None
     complete: bool
 
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What was known of the suite before it was played, and a reader of the numbers must know."""
+        return self.settings.notes.lines if self.settings.notes is not None else ()
+
     def to_json(self) -> dict[str, Any]:
         """Return plain data: one entry flat, several under `entries`, with the suite's score where it has one."""
-        head = {"suite": self.suite.name, "suite_digest": self.suite.digest(), "agent": self.settings.agent,
+        head: dict[str, Any] = {"suite": self.suite.name, "suite_digest": self.suite.digest(), "agent": self.settings.agent,
                 "trials": self.suite.trials, "smoke": self.settings.smoke, "complete": self.complete}  # fmt: skip
+        if self.notes:
+            head["notes"] = list(self.notes)
         rows = [summary.to_json() for summary in self.summaries]
         if len(rows) == 1:
             return {**head, **rows[0]}
@@ -98,6 +105,9 @@ def evaluate(
     for entry in suite.entries if traits_of(cast.actor).text_only else ():
         check_actions(cast.actor, core_of(entry_env(entry)))
     plan = plan_of(suite)
+    if settings.notes is None:
+        settings = replace(settings, notes=notes_on(suite))
+        cast = replace(cast, settings=settings)
     run = claim(folder, suite, settings, cast.prices) if folder is not None else None
     return _play(suite, plan, cast, run, _Watch(progress, keep))
 

@@ -29,6 +29,7 @@ from agent_envs.datasets.corpora import write_atomically
 from agent_envs.evaluation.runs.episode_numbers import EpisodeNumbers, numbers_of
 from agent_envs.evaluation.runs.measures import Measures
 from agent_envs.evaluation.runs.suite_feedback import feedback_prices
+from agent_envs.evaluation.suites.plan import Notes
 from agent_envs.evaluation.suites.suite import Entry, Hex, Suite, changes, named_changes, read_suite, suite_text
 from agent_envs.rollout.episode_runner import EpisodeResult
 from agent_envs.rollout.run_log import UNFINISHED, RunLog, result_of
@@ -50,6 +51,7 @@ class Settings:
         prices: path of a table of prices; "" for the one that comes with the package.
         smoke: only a part of a split: such a run cannot be packed.
         pack: folder that the submission is written to when the run is complete; "" for none.
+        notes: what is known of the suite before it is played; None to have it looked up.
     """
 
     agent: str
@@ -59,6 +61,7 @@ class Settings:
     prices: str = ""
     smoke: bool = False
     pack: str = ""
+    notes: Notes | None = None
 
 
 @dataclass(frozen=True)
@@ -105,6 +108,7 @@ class Config(Strict):
     prices_date: str
     pack: str
     feedback_prices: dict[str, Price] = {}
+    notes: Notes = Notes()
 
     @property
     def prices(self) -> Prices:
@@ -122,6 +126,7 @@ class Config(Strict):
             "",
             known.smoke,
             self.pack,
+            self.notes,
         )
 
 
@@ -261,6 +266,7 @@ def claim(folder: Path, suite: Suite, settings: Settings, prices: Prices) -> Run
     config = Config(
         identity=identity, concurrency=settings.concurrency, max_cost_usd=settings.max_cost_usd,
         price=prices.agent, prices_date=prices.date, pack=settings.pack, feedback_prices=dict(prices.feedback),
+        notes=settings.notes or Notes(),
     )  # fmt: skip
     try:
         folder.mkdir(parents=True, exist_ok=True)

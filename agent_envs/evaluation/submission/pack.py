@@ -11,11 +11,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import IO
 
+import gymnasium as gym
 from pydantic import ValidationError
 
-from agent_envs.base.errors import UsageError
+from agent_envs.base.errors import AgentEnvsError, UsageError
 from agent_envs.base.jsonl_log import read_journal
+from agent_envs.core.builtin_agents import companion_of
 from agent_envs.core.trajectory import Header, Trajectory
+from agent_envs.evaluation.runs.measures import class_of
 from agent_envs.evaluation.runs.run_folder import Played, Run, open_run
 from agent_envs.evaluation.submission.episode_rows import AttemptRow, ExternalRow, row_of, row_text
 from agent_envs.evaluation.submission.models import (
@@ -29,6 +32,7 @@ from agent_envs.evaluation.submission.models import (
 from agent_envs.evaluation.submission.provenance import read_about, submission_of
 from agent_envs.evaluation.submission.secrets_scan import SecretScan
 from agent_envs.evaluation.submission.shards import ShardWriter, file_sha256, first_fault
+from agent_envs.evaluation.suites.plan import entry_env, gold_note
 from agent_envs.evaluation.suites.suite import Entry, Suite, seed_of, suite_text
 from agent_envs.rollout.episode_runner import EpisodeResult
 from agent_envs.services.recording import read_answers
@@ -50,12 +54,14 @@ def pack_run(
         allow: kinds of seeming secrets that are meant to be public, see `secrets_scan.KINDS`.
 
     Raises:
-        UsageError: the run is a smoke run, is not complete, does not fit the format or seems to hold a secret, or the
-            target is taken. Nothing is left behind then.
+        UsageError: the run is a smoke run, is not complete, does not fit the format, seems to hold a secret or was shown
+            the gold, or the target is taken. Nothing is left behind then.
     """
     run = open_run(folder)
     if run.config.identity.smoke:
         raise UsageError(f"{folder} is a smoke run (-n): it holds a part of its tasks, and cannot be packed")
+    if shown := _shown_gold(run):
+        raise UsageError(f"{folder} cannot be packed: {shown}")
     scan = SecretScan(allow)
     told, report = read_about(about)
     submission = submission_of(run, told, reference=_privileged(run))
@@ -226,6 +232,20 @@ class _Packing:
 def _privileged(run: Run) -> bool:
     head = next(read_journal(run.log().path), None)
     return isinstance(head, dict) and head.get("privileged") is True
+
+
+def _shown_gold(run: Run) -> str:
+    """Return where an environment of a run shows the gold, as noted when it began or as told now; "" where none does."""
+    found = list(run.config.notes.shows_gold)
+    for entry in run.suite.entries:
+        # An id may carry a module to import; packing a run imports nothing that its files name.
+        plain = entry.model_copy(update={"env_id": entry.env_id.rpartition(":")[2]})
+        try:
+            note = gold_note(entry_env(plain)) if companion_of(class_of(plain), "shows_gold") else ""
+        except (AgentEnvsError, gym.error.Error, OSError, ImportError, AttributeError, KeyError):
+            continue  # not known here: what was noted stands
+        found += [f"{entry.label}: {note}"] if note else []
+    return next(iter(found), "")
 
 
 def _checked(played: Played, planned: Header) -> Played:

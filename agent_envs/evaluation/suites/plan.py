@@ -131,21 +131,66 @@ def ceiling_note(env: gym.Env[Any, Any], split: str, tasks: Sequence[str] | None
         split: of its tasks.
         tasks: the ids of those that are played; None for all of the split.
     """
-    look = companion(env, "out_of_reach")
-    lost = look(env, split) if look else {}
-    reasons = Counter(reason for name, reason in lost.items() if tasks is None or name in tasks)
+    try:
+        lost = _told_by(env, "out_of_reach", {}, split)
+    except UsageError as error:
+        return f"the ceiling is not known: {error}"
+    played = None if tasks is None else frozenset(tasks)
+    reasons = Counter(reason for name, reason in lost.items() if played is None or name in played)
     count = core_of(env).source.size(split) if tasks is None else len(tasks)
     told = " and ".join(f"{number} of {count} tasks {reason}" for reason, number in reasons.items())
     return told and f"{told}: the ceiling is {100 * (1 - reasons.total() / count):.1f} %"
 
 
-def ceilings(suite: Suite) -> list[str]:
-    """Return `ceiling_note` of every entry that has one."""
-    found = {
-        entry.label: ceiling_note(entry_env(entry), entry.split, [name for name, _, _ in entry.tasks])
-        for entry in suite.entries
-    }
-    return [f"{label}: {note}" for label, note in found.items() if note]
+def gold_note(env: gym.Env[Any, Any]) -> str:
+    """Return that an environment's arguments show the gold, and how; "" where they do not."""
+    try:
+        reason = _told_by(env, "shows_gold", "")
+    except UsageError as error:
+        return f"whether the gold is shown is not known: {error}"
+    return reason and f"the gold is shown, {reason}: a diagnosis, and no score of an agent"
+
+
+def _told_by(env: gym.Env[Any, Any], kind: str, nothing: Any, *more: Any) -> Any:
+    """Return what a companion tells, text or texts by name; `nothing`, which is of its type, where there is none.
+
+    Raises:
+        UsageError: it failed or told something else; a stranger's companion ends no run.
+    """
+    try:
+        look = companion(env, kind)
+        found = look(env, *more) if look else nothing
+        rows = found.items() if isinstance(found, dict) else [(found,)]
+        if type(found) is not type(nothing) or not all(isinstance(part, str) for row in rows for part in row):
+            raise TypeError(f"it returned {found!r}")
+    except Exception as error:
+        what = " ".join(f"{type(error).__name__}: {error}".split())
+        raise UsageError(f"the companion {kind} of {core_of(env).env_id} failed: {what[:300]}") from error
+    return found
+
+
+@dataclass(frozen=True)
+class Notes:
+    """What is known of a suite before it is played: by entry, that the gold is shown, and which tasks cannot succeed."""
+
+    shows_gold: tuple[str, ...] = ()
+    ceilings: tuple[str, ...] = ()
+
+    @property
+    def lines(self) -> tuple[str, ...]:
+        """All of them."""
+        return (*self.shows_gold, *self.ceilings)
+
+
+def notes_on(suite: Suite) -> Notes:
+    """Return `gold_note` and `ceiling_note` of every entry that has one."""
+    gold, reach = dict[str, str](), dict[str, str]()
+    for entry in suite.entries:
+        env = entry_env(entry)
+        gold[entry.label] = gold_note(env)
+        reach[entry.label] = ceiling_note(env, entry.split, [name for name, _, _ in entry.tasks])
+    told = [tuple(f"{label}: {note}" for label, note in found.items() if note) for found in (gold, reach)]
+    return Notes(*told)
 
 
 def plan_of(suite: Suite) -> list[Planned]:

@@ -70,4 +70,5 @@ def _is_unit(tokens: list[Token], place: int) -> bool:
     if token.kind not in ("word", "command") or lower in KEPT_WORDS or lower in MULTIPLES:
         return False
     known = token.prose or token.text in UNITS or lower in UNITS
-    return known or (token.kind == "word" and token.spaced and len(token.text) >= 4)
+    # Nothing is before the first word that it could stand apart from, whatever layout is there, such as a dollar sign.
+    return known or (token.kind == "word" and place > 0 and token.spaced and len(token.text) >= 4)

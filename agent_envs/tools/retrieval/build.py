@@ -48,14 +48,9 @@ def make_retriever(
         UsageError: there is no retriever of that name, or it does not take this corpus.
         MissingExtra: its package is not installed.
     """
-    if "@" in name:
-        from agent_envs.tools.retrieval.remote import RemoteRetriever, split_name
-
-        server = split_name(name)
-        if server is not None:
-            return RemoteRetriever(*server, recording=recording)
-    if is_web_search(name):
-        return WebSearch(name, recording=recording)
+    outside = _outside(name, recording)
+    if outside is not None:
+        return outside
     if not is_retriever(name):
         raise UsageError(
             f"unknown retriever {name!r}; there are {', '.join((*RETRIEVERS, *MODEL_FORMS, *REMOTE_FORMS, *WEB_FORMS))}"
@@ -104,6 +99,17 @@ def is_outside(name: object) -> bool:
     from agent_envs.tools.retrieval.remote import split_name
 
     return isinstance(name, str) and (is_web_search(name) or split_name(name) is not None)
+
+
+def _outside(name: str, recording: Recording | None) -> Retriever | None:
+    """Return the server or the search of the web that a name names; None for one in process."""
+    if "@" in name:
+        from agent_envs.tools.retrieval.remote import RemoteRetriever, split_name
+
+        server = split_name(name)
+        if server is not None:
+            return RemoteRetriever(*server, recording=recording)
+    return WebSearch(name, recording=recording) if is_web_search(name) else None
 
 
 def _indexed(name: str, corpus: Corpus, folder: Path, progress: Progress | None) -> Retriever:

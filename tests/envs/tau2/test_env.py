@@ -415,6 +415,7 @@ def test_an_oracle_plan_tells_the_expected_actions_as_steps(name):
         ({"plan": "oracle", "side": "user"}, "plan='oracle' is an agent's"),
         ({"plan": "best"}, "plan='best'"),
         ({"policy": "workflow"}, "policy='workflow' is a text of the official data"),
+        ({"policy": "workflow", "tasks": "official", "side": "user"}, "policy='workflow' is an agent's"),
         ({"policy": "mine"}, "policy='mine'"),
         ({"guidelines": "official"}, "guidelines='official' are for a model as user"),
         ({"guidelines": "theirs"}, "guidelines='theirs'"),
@@ -462,5 +463,7 @@ def test_the_support_workflow_stands_in_place_of_the_manual():
         official_bytes(f"domains/telecom/tech_support_{kind}.md").decode() for kind in ("manual", "workflow")
     )
     assert manual in texts[0] and workflow not in texts[0] and workflow in texts[1] and manual not in texts[1]
+    solo = gym.make(IDS["telecom"], tasks="official", policy="workflow", side="solo")
+    assert official_bytes("domains/telecom/tech_support_workflow_solo.md").decode() in solo.reset(seed=0)[0]
     with pytest.raises(UsageError, match="retail has no support workflow"):
         gym.make(IDS["retail"], tasks="official", policy="workflow")

@@ -58,6 +58,9 @@ def test_unknown_names_are_refused():
     for wrong in (lambda: load_domain("mock"), lambda: deck("mock")):
         with pytest.raises(UsageError):
             wrong()
+    for name in ("retail", "airline"):
+        with pytest.raises(UsageError, match=f"{name} has no support workflow"):
+            load_domain(name, workflow=True)
 
 
 @pytest.mark.data
@@ -104,4 +107,7 @@ def test_telecom_policies():
     assert manual.policy == (
         f"<main_policy>\n{parts[0]}\n</main_policy>\n<tech_support_policy>\n{parts[1]}\n</tech_support_policy>"
     )
-    assert manual.policy != manual.solo_policy
+    workflow = load_domain("telecom", workflow=True)
+    texts = (manual.policy, workflow.policy, manual.solo_policy, workflow.solo_policy)
+    assert all(texts) and len(set(texts)) == 4
+    assert (folder / "tech_support_workflow_solo.md").read_text() in workflow.solo_policy

@@ -137,7 +137,7 @@ def look_ahead(same: Callable[[AnyEnv], Hashable] | None = None, most: int = MOS
     """
 
     def solver(env: AnyEnv) -> str:
-        core = core_in_play(env)
+        core = core_in_play(env, "TextAdapter")
         game: Any = core.game
         state = core.episode.state
         with game.lines.at(state.seed, state.actions, state.mark) as live:

@@ -20,10 +20,10 @@ def next_action(env: gym.Env[Any, Any]) -> str:
     Raises:
         Unsolvable: the episode is over, no win can be found any more, or the turns that are left do not suffice.
     """
-    core = core_in_play(env)
+    core = core_in_play(env, "BabaIsAI")
     steps, left = remaining(core.episode.state.world), allowance(env)[0]
     if len(steps) > left:
-        raise Unsolvable(f"a win takes {len(steps)} turns, and {left} are left")
+        raise Unsolvable(f"{core.env_id}: a win takes {len(steps)} turns, and {left} are left")
     count = "one more step" if len(steps) == 1 else f"{len(steps)} more steps"
     return core.say(steps[0], f"The shortest way to a win takes {count}. Next I go {core.game.actions[steps[0]].name}.")
 

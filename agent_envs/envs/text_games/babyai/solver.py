@@ -24,14 +24,14 @@ def next_action(env: gym.Env[Any, Any]) -> str:
     Raises:
         Unsolvable: the episode is over, or no plan was found that wins in the turns that are left.
     """
-    core = core_in_play(env)
+    core = core_in_play(env, "BabyAI")
     world: BabyWorld = core.episode.state
     names = [action.name for action in core.game.actions]
     taken = tuple(names.index(facts_of(turn).action) for turn in core.episode.turns)
     left = allowance(env)[0]
     rest = remaining(core.game.begin(core.episode.task, world.limit), taken)
     if len(rest) > left:
-        raise Unsolvable(f"the plan needs {len(rest)} turns, and {left} are left")
+        raise Unsolvable(f"{core.env_id}: the plan needs {len(rest)} turns, and {left} are left")
     return core.say(rest[0], f"I still have to {to_do(world.instructions)}. Next I {names[rest[0]]}.")
 
 

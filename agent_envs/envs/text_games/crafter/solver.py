@@ -33,7 +33,7 @@ def next_action(env: gym.Env[Any, Any]) -> str:
     Raises:
         Unsolvable: the episode is over, or the goal is out of reach.
     """
-    core = core_in_play(env)
+    core = core_in_play(env, "Crafter")
     game: Any = core.game
     state = core.episode.state
     left = min(game.limit(state), core.max_turns) - len(core.episode.turns)
@@ -41,7 +41,7 @@ def next_action(env: gym.Env[Any, Any]) -> str:
     choice = _aside(live, game.wanted, left) if core.reward_spec.name == "native" else None
     choice = choice or chosen(live, game.wanted, left)
     if choice is None:
-        raise Unsolvable("what the goal asks for is out of reach")
+        raise Unsolvable(f"{core.env_id}: what the goal asks for is out of reach")
     return core.say(rules().actions.index(choice.action), choice.thought)
 
 

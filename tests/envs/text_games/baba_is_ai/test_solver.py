@@ -72,7 +72,7 @@ def test_it_gives_up_when_nothing_can_be_won():
     finished(env)
     with pytest.raises(Unsolvable, match="over"):
         next_action(env)
-    with pytest.raises(Unsolvable, match="turns, and 2 are left"):
+    with pytest.raises(Unsolvable, match="BabaIsAI.*: a win takes .* turns, and 2 are left"):
         next_action(playing("make_win", max_turns=2))
     with pytest.raises(Unsolvable, match="no way"):
         remaining(board("BABA IS YOU", "baba . key"))
@@ -96,5 +96,6 @@ def test_the_random_player_takes_every_action():
 
 
 def test_it_plays_no_other_environment():
-    with pytest.raises(UsageError, match="solvers of games do not play"):
-        next_action(gym.make("CartPole-v1"))
+    for other in ("CartPole-v1", "agent_envs/BabyAI-v0"):
+        with pytest.raises(UsageError, match=f"^BabaIsAI's solver plays BabaIsAI, not '{other}'$"):
+            next_action(gym.make(other))
