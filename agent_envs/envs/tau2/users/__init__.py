@@ -1,4 +1,4 @@
-"""Simulated users play the customer, by rules over a script or by a chat model, and are checked for faults of their own.
+"""Simulated users play the customer, by rules over a script or by a chat model.
 
 Modules, in reading order:
     scripted: the scripted user, which needs no model; read it first.
@@ -10,5 +10,4 @@ Modules, in reading order:
     device, device_words, device_terms: requests about the phone, the calls that carry them out, and the words for them.
     customer: the rules by which the heuristic plays the user, from no more than the prompt.
     chat: a chat model as the user or the agent; guidelines.md and guidelines_tools.md are its prompts.
-    faults, claims, device_claims, endings: user faults: invented values, unasked actions, stops that come too early.
 """
