@@ -35,6 +35,7 @@ from agent_envs.envs.tau2.tasks import OfficialSource, tau2_task
 from agent_envs.evaluation.statistics.rates import pass_hat_rate, success_rate
 from agent_envs.rollout.policy import CompanionPolicy, Request
 from benchmarks.tau2_null_policy import null_policy_score
+from benchmarks.user_faults.runs import episode_faults
 
 DOMAINS = ("retail", "airline", "telecom")
 TRIALS = 4
@@ -61,7 +62,7 @@ def rates(domain: str, kind: str, tasks: int, trials: int) -> dict[str, Any]:
             names.append(task.id)
             kinds.append(task.data["difficulty"])
             turns += len(result.trajectory.turns)
-            faults += any(part.startswith("user_faults=") for part in result.trajectory.last.results[-1].ids)
+            faults += bool(episode_faults(env.unwrapped))
     seconds = time.process_time() - started
     found: dict[str, Any] = {"episodes": len(values), "cpu_seconds": round(seconds, 1), "turns": turns}
     found |= {"success": success_rate(values, names).text(), "user_faults": faults}

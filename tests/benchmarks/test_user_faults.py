@@ -11,8 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agent_envs.base.errors import UsageError
-from benchmarks.user_faults import Judged, findings, interval, main
-from tests.envs.tau2.users.fault_cases import RETAIL, TELECOM
+from benchmarks.user_faults.__main__ import main
+from benchmarks.user_faults.findings import Judged, interval
+from benchmarks.user_faults.result_files import findings
+from tests.benchmarks.user_fault_cases import RETAIL, TELECOM
 
 HI = "Hello, I want to cancel order #W0001, I do not need the lamp any more."
 CALL = {"id": "c1", "name": "get_order_details", "arguments": {"order_id": "#W0001"}}

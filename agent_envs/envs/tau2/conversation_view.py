@@ -28,7 +28,6 @@ from agent_envs.envs.tau2.toolkit import FRESH, Domain, DomainState, call
 AGENT, CUSTOMER = "agent", "customer"
 MOST_MEMBERS = 40  # of a record that are told
 MOST_CHECKS = 100  # of a kind
-_FAULT = "user fault: "  # begins a remark of `scoring.result_of`
 _CALLS = re.compile(r"<tool_call>.*?(?:</tool_call>|\Z)", re.DOTALL)
 _NAMES = {"assistant": AGENT, "user": CUSTOMER}
 _FACTS = {"official": "official reward", "without_nl": "reward without the judged part", "ended": "ended by"}
@@ -59,7 +58,7 @@ def _sides(core: Tau2Env) -> tuple[Participant, ...]:
 def _facts(last: Turn) -> tuple[tuple[str, str], ...]:
     score = score_of(last)
     names = {name: f"{name.rstrip('*')} (counts)" if name.endswith("*") else name for name in score} | _FACTS
-    return tuple((names[name], value) for name, value in score.items() if name != "user_faults")
+    return tuple((names[name], value) for name, value in score.items())
 
 
 class _Told:
@@ -161,21 +160,15 @@ class _Told:
     def _ending(self) -> Iterator[ViewEntry]:
         last = self.episode.turns[-1]
         for text in _notes(last):
-            if not text.startswith(_FAULT):
-                yield ViewEntry("", "note", "", text[:1].upper() + text[1:] + ".", turn=last.index)
+            yield ViewEntry("", "note", "", text[:1].upper() + text[1:] + ".", turn=last.index)
 
     def checks(self) -> Iterator[Check]:
-        last = self.episode.turns[-1]
         criteria = self.full.criteria if self.full is not None else None
         if self.full is None or criteria is None:
             yield Check("Criteria", "the task has none that can be read", "not known", None)
         else:
             yield from self._changed("DB" in criteria.basis)
-            yield from self._met(self.full, criteria, score_of(last).get(f"{JUDGED}*"))
-        for text in _notes(last):
-            if text.startswith(_FAULT):
-                kind, _, what = text.removeprefix(_FAULT).partition(": ")
-                yield Check("What the customer did beyond its scenario", what, kind, False)
+            yield from self._met(self.full, criteria, score_of(self.episode.turns[-1]).get(f"{JUDGED}*"))
 
     def _changed(self, counts: bool) -> Iterator[Check]:
         """Tell which of the expected changes stand at the end, and what changed besides."""

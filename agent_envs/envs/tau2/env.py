@@ -27,7 +27,6 @@ from agent_envs.envs.tau2.tasks import BuiltinSource, OfficialSource
 from agent_envs.envs.tau2.toolkit import Domain, Side
 from agent_envs.envs.tau2.turn_taking import LIMITS, Rules, opened, other
 from agent_envs.envs.tau2.users.chat import ChatPartner
-from agent_envs.envs.tau2.users.faults import UserFault, user_faults
 from agent_envs.envs.tau2.users.scripted import ScriptedUser
 from agent_envs.services.chat import ChatModel
 from agent_envs.services.chat.named import judge_model
@@ -116,7 +115,6 @@ class Tau2Env(TurnEnv):
         self.max_turns = user_turns(max_steps) if side == "user" else max_agent_turns
         self.face = SideView(self.rules, SIDES[side], self.max_turns)
         self.tools = self.face.tools
-        self._persona = persona
         self._seed: int | None = None
         self._views: tuple[Task, Tau2Task] | None = None
 
@@ -235,7 +233,7 @@ class Tau2Env(TurnEnv):
         cut = not after.ended or after.ended in LIMITS
         return Outcome(
             after, heard.parsed, shown,
-            (*results, result_of(score, after.ended, self._faults(task, after), self._marked(task))), events,
+            (*results, result_of(score, after.ended, self._marked(task))), events,
             terminated=not cut, truncated=cut, success=succeeded(score, self.reward),
         )  # fmt: skip
 
@@ -248,12 +246,6 @@ class Tau2Env(TurnEnv):
     def _marked(self, task: Task) -> bool:
         """Return whether a scripted user plays an official task."""
         return isinstance(self.partner, ScriptedUser) and task.data.get("source", "").startswith("official")
-
-    def _faults(self, task: Task, dialogue: Dialogue) -> tuple[UserFault, ...]:
-        """Return what a simulated user did beyond its scenario."""
-        if self.face.side == "user" or self.partner is None:
-            return ()
-        return user_faults(self._public(task), dialogue.lines, dialogue.ended, self.rules.domain, self._persona)
 
     def _public(self, task: Task) -> Tau2Task:
         made = self._views

@@ -18,7 +18,6 @@ from agent_envs.envs.tau2.state_diff import Difference, differences
 from agent_envs.envs.tau2.task_schema import COMPONENTS, Tau2Task
 from agent_envs.envs.tau2.task_states import initial_world, solved_world
 from agent_envs.envs.tau2.toolkit import Domain
-from agent_envs.envs.tau2.users.faults import UserFault
 
 
 def reached(domain: Domain, task: Tau2Task, dialogue: Dialogue, solo: bool = False) -> float:
@@ -57,25 +56,19 @@ _DOCS = {
 MARK = "scripted user on official tasks: another benchmark"
 
 
-def result_of(score: Evaluation, ended: str, faults: tuple[UserFault, ...] = (), marked: bool = False) -> ToolResult:
+def result_of(score: Evaluation, ended: str, marked: bool = False) -> ToolResult:
     """Return a score as the last turn's typed result: names and values in `ids`, the counting components marked.
 
     Args:
         score: the score.
         ended: why the conversation ended.
-        faults: what the simulated user did beyond its scenario.
         marked: a scripted user played an official task, which is another benchmark than the published one.
     """
     parts = [f"{name}{'*' * (name in score.basis)}={_text(value)}" for name, value in score.components.items()]
     mark = ("scripted_on_official=1",) if marked else ()
     ids = (f"official={score.reward:g}", f"without_nl={score.reward_without_nl:g}", f"ended={ended}", *parts, *mark)
-    kinds = ",".join(dict.fromkeys(fault.kind for fault in faults))
-    notes = (
-        *score.notes,
-        *([MARK] if marked else ()),
-        *(f"user fault: {fault.kind}: {fault.what}" for fault in faults),
-    )
-    return ToolResult("", _NAME, "\n".join(notes), ids=(*ids, f"user_faults={kinds}") if faults else ids)
+    notes = (*score.notes, *([MARK] if marked else ()))
+    return ToolResult("", _NAME, "\n".join(notes), ids=ids)
 
 
 def progress_of(before: float, after: float) -> ToolResult:
@@ -150,16 +143,9 @@ def _shares(score: dict[str, str], reward: str) -> dict[str, float]:
 
 
 def metrics(trajectory: Trajectory) -> dict[str, float]:
-    """Return every component of the score (those beside the basis too), and the reward without the judged one.
-
-    `user_fault` is 1 where the simulated user did what its scenario does not cover, and `failed_by_user` 1 where the episode
-    failed besides: such a failure may be the user's.
-    """
+    """Return every component of the score (those beside the basis too), and the reward without the judged one."""
     score = score_of(trajectory.last)
     found = {name.rstrip("*").lower(): float(value) for name, value in score.items() if value in ("0", "1")}
     if found.pop("scripted_on_official", 0):
         found[MARK] = 1.0
-    if score:
-        found["user_fault"] = float("user_faults" in score)
-        found["failed_by_user"] = float("user_faults" in score and score["official"] != "1")
     return {name: value for name, value in found.items() if name != "official"}

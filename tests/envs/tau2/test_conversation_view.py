@@ -15,7 +15,6 @@ from agent_envs.envs.tau2.database import frozen
 from agent_envs.envs.tau2.scoring import result_of
 from agent_envs.envs.tau2.solver import random_action
 from agent_envs.envs.tau2.state_diff import differences
-from agent_envs.envs.tau2.users.faults import UserFault
 from agent_envs.evaluation.html.page import Transcript, draw
 from agent_envs.evaluation.html.view import write_view
 from agent_envs.evaluation.runs.evaluate import evaluate
@@ -166,18 +165,15 @@ def test_failed_calls_unexpected_changes_and_missed_ones_are_named():
     assert not any(entry.mark for entry in told.entries)
 
 
-def test_the_customers_faults_are_told_and_remarks_stand_in_words():
+def test_remarks_stand_in_words():
     env = begun(*AIRPLANE)
     solved(env)
     core = env.unwrapped
     score = replace(core.score(core.episode.task, core.episode.state, None), notes=("nobody judged",))
-    fault = UserFault("invented", 3, "a zip code")
-    last = replace(core.episode.turns[-1], results=(result_of(score, "user_stop", (fault,)),))
+    last = replace(core.episode.turns[-1], results=(result_of(score, "user_stop"),))
     core._episode = replace(core.episode, turns=(*core.episode.turns[:-1], last))
     told = lanes_of(env)
-    assert told.checks[-1] == Check("What the customer did beyond its scenario", "a zip code", "invented", False)
     assert told.entries[-1] == ViewEntry("", "note", "", "Nobody judged.", turn=4)
-    assert "user_faults" not in dict(told.facts)
 
 
 def test_criteria_that_cannot_be_read_are_no_obstacle():

@@ -1,5 +1,7 @@
 """Conversations with simulated users through the Gym ids: outcomes, forks, chance, faults, models."""
 
+from dataclasses import replace
+
 import gymnasium as gym
 import pytest
 
@@ -9,12 +11,13 @@ from agent_envs.base.jsonl_log import read_journal
 from agent_envs.core.snapshot import Snapshot
 from agent_envs.core.wrapper_stack import core_of
 from agent_envs.envs.tau2.builtin import SPLITS
-from agent_envs.envs.tau2.metrics import metrics
+from agent_envs.envs.tau2.scoring import MARK, metrics
 from agent_envs.envs.tau2.users.chat import ChatPartner
 from agent_envs.rollout.policy import CompanionPolicy, NullPolicy
 from agent_envs.services.chat import ScriptedChat
 from agent_envs.services.recording import Recording
 from agent_envs.services.run_services import Services
+from benchmarks.user_faults.runs import episode_faults
 
 IDS = {name: f"agent_envs/Tau2{name.title()}-v0" for name in ("retail", "airline", "telecom")}
 
@@ -60,7 +63,7 @@ def test_official_gold_has_the_same_outcome_with_scripted_users(name):
     env = gym.make(IDS[name], tasks="official", reward="without_nl", max_errors=20)
     for task in range(env.unwrapped.source.size("base")):
         result = played(env, task=task, split="base")
-        assert result.success and metrics(result.trajectory)["user_fault"] == 0.0, task
+        assert result.success and not episode_faults(env.unwrapped), task
 
 
 @pytest.mark.parametrize("name", IDS)
@@ -123,9 +126,7 @@ def test_a_model_that_leaves_too_early_fails_the_episode_and_is_told_apart():
     env.reset(seed=0, options={"task": 0, "split": "test"})
     _, reward, terminated, _, info = env.step("Certainly. May I have your e-mail address, please?")
     assert terminated and reward == 0.0 and info["success"] is False
-    found = metrics(env.unwrapped.trajectory)
-    assert (found["user_fault"], found["failed_by_user"]) == (1.0, 1.0)
-    assert "stopped_early" in env.unwrapped.episode.turns[-1].results[-1].content
+    assert [fault.kind for fault in episode_faults(env.unwrapped)] == ["stopped_early"]
 
 
 def test_a_failure_of_the_agent_alone_is_not_put_on_the_user():
@@ -135,8 +136,7 @@ def test_a_failure_of_the_agent_alone_is_not_put_on_the_user():
     while not over:
         *_, terminated, truncated, info = env.step("I see. All is done. Is there anything else?")
         over = terminated or truncated
-    found = metrics(env.unwrapped.trajectory)
-    assert info["success"] is False and (found["user_fault"], found["failed_by_user"]) == (0.0, 0.0)
+    assert info["success"] is False and episode_faults(env.unwrapped) == ()
 
 
 def test_a_model_that_says_nothing_is_a_fault_and_the_turn_may_be_taken_again():
@@ -171,3 +171,19 @@ def test_the_solver_asks_no_live_user(monkeypatch):
     assert env.unwrapped.live_service.startswith("openai:")
     with pytest.raises(EnvFault):
         env.reset(seed=0)
+
+
+def test_scripted_users_on_official_tasks_are_another_benchmark():
+    def played_on(source, **arguments):
+        env = gym.make(IDS["retail"], max_agent_turns=1, **arguments)
+        task = env.unwrapped.source.get("test", 0)
+        env.reset(seed=0, options={"task": replace(task, data={**task.data, "source": source})})
+        env.step("Goodbye.")
+        return env.unwrapped.trajectory
+
+    marked = played_on("official-retail")
+    assert MARK == "scripted user on official tasks: another benchmark"
+    assert metrics(marked)[MARK] == 1.0 and MARK in marked.last.results[-1].content
+    bare = (played_on("generated-retail"), played_on("official-retail", user=ScriptedChat(["Hello.", "Hello."])))
+    for trajectory in bare:
+        assert MARK not in metrics(trajectory) and MARK not in trajectory.last.results[-1].content

@@ -1,14 +1,13 @@
-"""Simulated users play the customer, by rules over a script or by a chat model, and are checked for faults of their own.
+"""Simulated users play the customer, by rules over a script or by a chat model.
 
 Modules, in reading order:
     scripted: the scripted user, which needs no model; read it first.
     mind, reaction, settling, telling: its memory, its answer to a message, wants that are fulfilled, facts that it tells.
     persona, wording: manners (patience, typos, insisting) by name, and stock phrases.
-    understanding, asked_topics, sentences, agent_words: what an agent's message asks or reports, by phrases over sentences.
+    understanding, sentences, agent_words: what an agent's message asks or reports, by phrases over sentences.
     deciding, acts: yes, no or a question to what is proposed: verbs, objects and values of it and of the wants, held together.
     scenario, prose: the script made of a published task's prose.
     device, device_words, device_terms: requests about the phone, the calls that carry them out, and the words for them.
     customer: the rules by which the heuristic plays the user, from no more than the prompt.
     chat: a chat model as the user or the agent; guidelines.md and guidelines_tools.md are its prompts.
-    faults, claims, device_claims, endings: user faults: invented values, unasked actions, stops that come too early.
 """

@@ -18,7 +18,8 @@ def topics() -> tuple[tuple[str, tuple[str, ...], re.Pattern[str]], ...]:
     for name, lines in _sections().items():
         topic, colon, bits = name.removeprefix("topic ").partition(": ")
         if colon:
-            found.append((topic, tuple(bits.split(", ")), re.compile("|".join(lines))))
+            named = tuple(bits.split(", "))
+            found.append((topic, named, re.compile("|".join(lines or named))))
     return tuple(found)
 
 
@@ -29,7 +30,7 @@ def _sections() -> dict[str, list[str]]:
     name = ""
     for line in files(__package__).joinpath("agent_words.txt").read_text(encoding="utf-8").splitlines():
         if line.startswith("== "):
-            name = line.removeprefix("== ")
+            name = line.removeprefix("== ").partition(" //")[0]
             sections[name], known[name] = [], []
         elif line.startswith("= "):
             phrases = [phrase.strip().replace("*", "s?") for phrase in line[2:].split(",") if phrase.strip()]

@@ -110,11 +110,6 @@ class ChatPartner:
         port, tools = self._port_now(scene.recording), scene.rules.tools_of(scene.side)
         names = tuple(tool["function"]["name"] for tool in tools)
         asked = replace(self._sampling, messages=self._messages(scene), tools=tools)
-        opens = scene.side == "user" and not scene.dialogue.agent_turns
-
-        def over(reply: ChatReply) -> bool:
-            """Whether the customer is gone before the first turn, which makes no episode."""
-            return opens and any(stop in reply.canonical for stop in USER_STOPS)
 
         def read(reply: ChatReply) -> Line | Malformed:
             return _line(reply, scene.side, names)

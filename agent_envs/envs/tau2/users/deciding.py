@@ -194,7 +194,7 @@ def differs(script: UserScript, want: Want, act: Act, ids: frozenset[str], loose
             return not (field == "gb" and _OPEN.search(want.say))
     if "business" in act.of("cabin") and "upgrade" in aim.denied:  # "the same cabin as now"
         return True
-    return bool(_shunned(script, aim) & act.words) or _dearer(want, act)
+    return bool(_shunned(script, want, aim) & act.words) or _dearer(want, act)
 
 
 def _days(dates: frozenset[str], others: frozenset[str]) -> frozenset[str]:
@@ -203,9 +203,10 @@ def _days(dates: frozenset[str], others: frozenset[str]) -> frozenset[str]:
     return dates if bare else frozenset(date.split("-")[-1] for date in dates)
 
 
-def _shunned(script: UserScript, aim: Act) -> frozenset[str]:
-    """Return the words that a want names only to exclude them ("instead of Apple HomeKit")."""
-    own = aim.shunned - aim.words
+def _shunned(script: UserScript, want: Want, aim: Act) -> frozenset[str]:
+    """Return the words that a want names only to exclude them ("instead of Apple HomeKit"); no passenger is excluded so."""
+    people = frozenset(_WORD.findall(" ".join(fact.say for fact in want.facts if fact.topic == "passengers").lower()))
+    own = aim.shunned - aim.words - people
     return frozenset(word for word in own if _stem(word) not in _vocabulary(script, "plain") and len(word) > 3)
 
 

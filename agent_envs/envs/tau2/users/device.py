@@ -8,18 +8,11 @@ import re
 from dataclasses import dataclass, replace
 
 from agent_envs.base.serialization import state_type
-from agent_envs.envs.tau2.users.device_words import Request, requests
+from agent_envs.envs.tau2.users import device_terms as terms
+from agent_envs.envs.tau2.users.device_words import Request, label_of, requests
 
 __all__ = ["Request", "Step", "due", "held", "plan", "requests", "told"]
-# The reading tool that shows a switch, and what it says where the switch is on and where it is off.
-_SWITCHES = {
-    "toggle_airplane_mode": ("check_network_status", "Airplane Mode: ON", "Airplane Mode: OFF"),
-    "toggle_data": ("check_network_status", "Mobile Data Enabled: Yes", "Mobile Data Enabled: No"),
-    "toggle_roaming": ("check_network_status", "Data Roaming Enabled: Yes", "Data Roaming Enabled: No"),
-    "toggle_data_saver_mode": ("check_data_restriction_status", "mode is ON", "mode is OFF"),
-    "toggle_wifi": ("check_wifi_status", "Wi-Fi is ON", "Wi-Fi is turned OFF"),
-    "toggle_wifi_calling": ("check_wifi_calling_status", "turned ON", "turned OFF"),
-}
+_SWITCHES = {tool: thing for thing, tool in terms.TOGGLES.items()}
 _ICONS = (
     ("✈️ ", ""), ("📶¹ ", "signal "), ("📶² ", "signal "), ("📶³ ", "signal "), ("📶⁴ ", "signal "), ("📵 ", ""), ("📱 ", ""),
     ("🔽 ", ""), ("📡 Connected to ", "Wi-Fi connected to "), ("📡 Enabled", "Wi-Fi connected"), ("🔒 ", ""),
@@ -56,9 +49,10 @@ def plan(request: Request) -> tuple[Step, ...]:
     if request.goal == "missing":
         return (Step("check_sim_status"), Step(request.tool, request.arguments, when="No SIM card detected"))
     if request.goal and request.tool in _SWITCHES:
-        reading, shown_on, shown_off = _SWITCHES[request.tool]
+        thing = _SWITCHES[request.tool]
+        shown_on, shown_off = terms.SHOWN[thing]
         return (
-            Step(reading, label=shown_on.split(":")[0] if reading == "check_network_status" else ""),
+            Step(terms.READING[thing], label=label_of(thing)),
             Step(request.tool, request.arguments, when=shown_off if request.goal == "on" else shown_on),
         )
     return (Step(request.tool, request.arguments, label=request.label),)

@@ -16,6 +16,13 @@ TOGGLES = {
     "airplane": "toggle_airplane_mode", "data": "toggle_data", "roaming": "toggle_roaming",
     "saver": "toggle_data_saver_mode", "wifi_calling": "toggle_wifi_calling", "wifi": "toggle_wifi",
 }  # fmt: skip
+# Of each switch: what its reading tool shows where it is on, and where it is off.
+SHOWN = {
+    "airplane": ("Airplane Mode: ON", "Airplane Mode: OFF"), "wifi": ("Wi-Fi is ON", "Wi-Fi is turned OFF"),
+    "data": ("Mobile Data Enabled: Yes", "Mobile Data Enabled: No"), "saver": ("mode is ON", "mode is OFF"),
+    "roaming": ("Data Roaming Enabled: Yes", "Data Roaming Enabled: No"), "wifi_calling": ("turned ON", "turned OFF"),
+    "vpn": ("ON and connected", ""),
+}  # fmt: skip
 ACTIONS = {"reboot": "reboot_device", "reseat": "reseat_sim_card", "reset": "reset_apn_settings", "pay": "make_payment"}
 
 
@@ -118,11 +125,6 @@ LACKS = _any(
     r"\b(?:lacks?|lacking|missing|without|not (?:granted|allowed|enabled)|doesn't have|does not have|isn't|off|denied)\b"
 )
 MODE_IS = _any(r"\b(?P<two>2g)\b|\b(?P<three>3g)\b|\b(?P<auto>4g ?/ ?5g|5g)\b|\b(?P<four>4g|lte)\b")
-# Of each thing: what its reading tool shows where it is on.
-SHOWN_ON = {
-    "airplane": "Airplane Mode: ON", "data": "Mobile Data Enabled: Yes", "roaming": "Data Roaming Enabled: Yes",
-    "saver": "mode is ON", "wifi": "Wi-Fi is ON", "wifi_calling": "turned ON", "vpn": "ON and connected",
-}  # fmt: skip
 FAILURE = _any(
     r"\b(?:doesn't|does not|didn't|did not|don't|isn't|is not|aren't)\b.{0,40}\b"
     r"(?:work|help|fix|solve|resolve|change|improve|come)",

@@ -178,10 +178,10 @@ def _stated(reading: _Reading, what: str, sentence: str) -> Request | None:
     off, on = terms.IS_OFF.search(what), terms.IS_ON.search(what)
     if not (off or on):
         return None
-    thing = next((one for one in things if one in terms.SHOWN_ON), "")
+    thing = next((one for one in things if one in terms.SHOWN), "")
     if not thing:
         return Request("")  # "if it is off": a switch is looked at anyway
-    shown = terms.SHOWN_ON[thing]
+    shown = terms.SHOWN[thing][0]
     return Request("", look=terms.READING[thing], shows=shown if bool(on and not off) != denied else f"!{shown}")
 
 
@@ -202,7 +202,7 @@ def _under(condition: Request, request: Request, otherwise: bool) -> Request:
 
 def _own(condition: Request, request: Request) -> bool:
     """Return whether a condition tells of the very switch that is to be brought to a goal, or asks to be looked at."""
-    things = (thing for thing, shown in terms.SHOWN_ON.items() if shown in condition.shows)
+    things = (thing for thing, (shown, _) in terms.SHOWN.items() if shown in condition.shows)
     return request.tool == condition.look or any(
         request.goal and terms.TOGGLES.get(thing) == request.tool for thing in things
     )
@@ -312,7 +312,7 @@ def _is_order(text: str, match: re.Match[str]) -> bool:
 
 def _requested(thing: str, action: str) -> Iterator[Request]:
     if action == "check":
-        yield Request(terms.READING[thing], label=_label(thing))
+        yield Request(terms.READING[thing], label=label_of(thing))
     elif thing == "vpn" and action in ("on", "off"):
         yield Request("connect_vpn" if action == "on" else "disconnect_vpn")
     elif thing in terms.TOGGLES and action:
@@ -320,9 +320,10 @@ def _requested(thing: str, action: str) -> Iterator[Request]:
         yield from (Request(terms.TOGGLES[thing], goal=goal) for goal in goals)
 
 
-def _label(thing: str) -> str:
-    one_of_many = terms.READING[thing] == "check_network_status" and thing in terms.SHOWN_ON
-    return terms.SHOWN_ON[thing].split(":")[0] if one_of_many else ""
+def label_of(thing: str) -> str:
+    """Return the line that tells of a switch among others; "" where its reading tool shows nothing else."""
+    one_of_many = terms.READING[thing] == "check_network_status" and thing in terms.SHOWN
+    return terms.SHOWN[thing][0].split(":")[0] if one_of_many else ""
 
 
 def _permissions(reading: _Reading, text: str, question: bool) -> Hits:

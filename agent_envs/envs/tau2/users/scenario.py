@@ -77,10 +77,6 @@ _PERSONAS = (
     ("typing", r"typos"),
 )
 _INSISTS = re.compile(r"insist|persist|not take no|demand", re.IGNORECASE)
-_DOES = re.compile(
-    r"\b(?:cancel|return|exchange|modify|change|switch|book|upgrade|downgrade|remove|add|update|buy|order (?!number)"
-    r"|undo|refund|swap|replace|send|split|move|fly|fix|compensation|insurance added|correct)\b", re.IGNORECASE,
-)  # fmt: skip
 # Stems of a wish, and the word by which the customer knows that it was granted.
 _SIGNS = {
     "cancel": "cancel", "return": "return", "exchang": "exchange", "modif": "modif", "chang": "change", "switch": "change",
@@ -196,7 +192,7 @@ class _Group:
 def _begins(groups: Sequence[_Group], part: Told, of_reason: bool) -> bool:
     """Return whether a wish is a new one, and no more words about the last."""
     if not groups:
-        return of_reason or bool(_DOES.search(part.text))
+        return of_reason or bool(read_act(part.text).verbs)
     stems = {stem.lower() for stem in _STEM.findall(part.text)}
     new = not stems <= {stem.lower() for stem in _STEM.findall(groups[-1].say)} or not stems
     return bool(_NEXT.search(part.text)) if not of_reason else new or bool(_NEXT.search(part.text))
@@ -205,7 +201,7 @@ def _begins(groups: Sequence[_Group], part: Told, of_reason: bool) -> bool:
 def _want(say: str, facts: tuple[Fact, ...], insists: int, only_if_refused: bool = False) -> Want:
     stems = dict.fromkeys(stem.lower() for stem in _STEM.findall(say))
     signs = tuple(dict.fromkeys(_SIGNS[stem] for stem in stems))
-    question = not (signs or _DOES.search(say) or read_act(say).verbs)
+    question = not (signs or read_act(say).verbs)
     return Want(say, facts, signs, question, only_if_refused, insists)
 
 

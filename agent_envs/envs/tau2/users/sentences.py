@@ -1,9 +1,12 @@
-"""A text is split into sentences in small letters, each with whether it asks; reading is bounded, whatever the text is."""
+"""A text is split into sentences in small letters, each with whether it asks, and for which topics of a script.
+
+Reading is bounded, whatever the text is.
+"""
 
 import re
 from dataclasses import dataclass
 
-from agent_envs.envs.tau2.users.agent_words import pattern
+from agent_envs.envs.tau2.users.agent_words import pattern, topics
 
 LONGEST = 20_000  # characters that are read
 MOST = 240  # sentences that are read: the first and the last of a longer text
@@ -17,6 +20,8 @@ _END = re.compile(r"(?<=[.!?])[\"')\]]*\s+")
 _JOIN = ("or", "and", "or:", "and:", "- or -", "--- or ---")
 _GIVEN = re.compile(r":\s*\S|\bis [#\d]")
 _REQUEST, _NEEDLESS = pattern("request"), pattern("needless")
+_TOPICS = topics()
+_ASKING_WORD, _PURPOSE, _PROPOSING = map(pattern, ("asking_word", "purpose", "proposing"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,3 +76,34 @@ def _sentence(text: str) -> Sentence:
     request = _REQUEST.search(text)
     needless = request is not None and _NEEDLESS.search(text) is not None and not question
     return Sentence(text, question, request is not None and not needless, request.start() if request else 0)
+
+
+def topics_in(part: Sentence) -> tuple[str, ...]:
+    """Return the topics that a sentence asks for."""
+    if not (part.asking or part.question):
+        return ()
+    zone = _zone(part)
+    found = spoken_of(zone) or (spoken_of(part.text) if zone != part.text else ())
+    plain = part.question and not part.asking and not _ASKING_WORD.search(part.text)
+    if plain and _PROPOSING.search(part.text) and " or " not in part.text:
+        return ()
+    return found
+
+
+def spoken_of(text: str) -> tuple[str, ...]:
+    """Return the topics that a text in small letters touches at all, in its order."""
+    found = []
+    for topic, bits, words in _TOPICS:
+        match = words.search(text) if any(bit in text for bit in bits) else None
+        if match is not None:
+            found.append((match.start(), topic))
+    return tuple(topic for _, topic in sorted(found))
+
+
+def _zone(part: Sentence) -> str:
+    """Return the words that ask: from where they begin, without what the answer is wanted for."""
+    word = _ASKING_WORD.search(part.text) if part.question else None
+    starts = ([part.start] if part.asking else []) + ([word.start()] if word else [])
+    asking = part.text[min(starts, default=0) :]
+    purpose = _PURPOSE.search(asking)
+    return asking[: purpose.start()] if purpose else asking

@@ -5,9 +5,9 @@ from dataclasses import dataclass, field
 from random import Random
 
 from agent_envs.envs.tau2.user_script import Fact, UserScript, Want
-from agent_envs.envs.tau2.users.asked_topics import spoken_of
 from agent_envs.envs.tau2.users.mind import Mind, facts_about, ids_of
 from agent_envs.envs.tau2.users.persona import Persona, swapped
+from agent_envs.envs.tau2.users.sentences import spoken_of
 from agent_envs.envs.tau2.users.understanding import Understood
 from agent_envs.envs.tau2.users.wording import say, unknown
 

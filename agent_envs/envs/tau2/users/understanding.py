@@ -10,56 +10,22 @@ from functools import lru_cache
 
 from agent_envs.envs.tau2.users.acts import points, read_act
 from agent_envs.envs.tau2.users.agent_words import pattern
-from agent_envs.envs.tau2.users.asked_topics import spoken_of, topics_in
 from agent_envs.envs.tau2.users.mind import named_ids
-from agent_envs.envs.tau2.users.sentences import LONGEST, Sentence, sentences
+from agent_envs.envs.tau2.users.sentences import LONGEST, Sentence, sentences, spoken_of, topics_in
 
 __all__ = ["Understood", "understood"]
 
 _CLAUSE = re.compile(r"(?:,|;|:)? \b(?:but|however|though|although)\b,? |; ")
-# One of them stands in whatever `_CONFIRM` finds.
-_AGREEING = (
-    "?",
-    "yes",
-    "proceed",
-    "go ahead",
-    "let me know",
-    "approve",
-    "authori",
-    "the word and",
-    "if you",
-    "confirm",
-)
-_CONFIRM = pattern("confirm")
-_CONFIRM_WORD = pattern("confirm_word")
-_OFFER = pattern("offer")
-_TRANSFERS = pattern("transfers")
-_REFUSES = pattern("refuses")
-_NO_REFUSAL = pattern("no_refusal")
-_MISSED = pattern("missed")
-_COMPLETES = pattern("completes")
-_GENERIC = pattern("generic")
-_LOCATED = pattern("located")
-_NOT_YET = pattern("not_yet")
-_CLOSES = pattern("closes")
-_EXTENDS = pattern("extends")
-_PROBES = pattern("probes")
-_WAITS = pattern("waits")
-_INVITES = pattern("invites")
-_NOT_HANDED = pattern("not_handed")
-_CONDITION = pattern("condition")
-_ANNOUNCES = pattern("announces")
+# One of them stands in whatever `confirm` finds.
+_AGREEING = re.compile(r"\?|yes|proceed|go ahead|let me know|approve|authori|the word and|if you|confirm")
 _CHOICES = re.compile(r"\byes ?(?:/|or) ?no\b")
 _NO_CHOICE = re.compile(r"\b(?:yes|no|not) ?(?:or|/)|\bor (?:no|not|if|would|do|is|keep)\b")
-_OPEN = pattern("open")
 _WHICH = re.compile(
     r"^(?:(?:and|so|ok|okay|then|now|great|thanks|also|but),? ){0,2}(?:what|which|who|whose|when|where|why|how)\b"
     r"(?! about\b| would it\b)"
 )
 _WE = re.compile(r"\b(?:i|we|me|us|proceed|go ahead|continue)\b|\b(?:correct|right|ok|okay|that)\?$")
 _SUITS = re.compile(r"\bfor you\b|\byou still (?:want|like|wish)\b|\b(?:correct|right|ok|okay)\?$")
-_IDENTIFIER = pattern("identifier")
-_SETTLING = pattern("settling")
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,11 +91,11 @@ def _understood(text: str) -> Understood:
     clauses = [clause for part in parts for clause in _CLAUSE.split(part.text) if clause]
     refused = [clause for clause in clauses if _refused(clause)]
     done = tuple(part.text for part in parts if _completed(part))
-    closing = any(_CLOSES.search(part.text) for part in parts)
-    extends = any(_EXTENDS.search(part.text) for part in parts) and not (done and closing)
+    closing = any(pattern("closes").search(part.text) for part in parts)
+    extends = any(pattern("extends").search(part.text) for part in parts) and not (done and closing)
     handed = [part for part in parts if _handed_over(part)]
     transfers = bool(handed)
-    offers = any(part.question and _OFFER.search(part.text) for part in parts)
+    offers = any(part.question and pattern("offer").search(part.text) for part in parts)
     return Understood(
         topics=topics,
         confirms=bool(awaiting) or offers,
@@ -138,17 +104,17 @@ def _understood(text: str) -> Understood:
         proposal=" ".join(clause for clause in clauses if clause not in refused),
         told=" . ".join(part.text for part in parts if part.text not in awaiting and not _refused(part.text)),
         completes=done,
-        generic=any(_GENERIC.search(text) for text in done),
+        generic=any(pattern("generic").search(text) for text in done),
         closes=closing and not (extends or transfers),
         extends=extends,
         refuses=bool(refused),
-        missed=any(_MISSED.search(part.text) for part in parts),
+        missed=any(pattern("missed").search(part.text) for part in parts),
         transfers=transfers,
-        announces=transfers and all(_ANNOUNCES.search(part.text) for part in handed),
+        announces=transfers and all(pattern("announces").search(part.text) for part in handed),
         offers_transfer=offers,
-        waits=any(_WAITS.search(part.text) for part in parts if not part.question),
-        probes=any(_PROBES.search(part.text) for part in parts if part.question or part.asking),
-        invites=any(part.question and _INVITES.search(part.text) for part in parts),
+        waits=any(pattern("waits").search(part.text) for part in parts if not part.question),
+        probes=any(pattern("probes").search(part.text) for part in parts if part.question or part.asking),
+        invites=any(part.question and pattern("invites").search(part.text) for part in parts),
         asks=any(part.question for part in parts),
         statements=tuple(part.text for part in parts if not (part.question or part.asking)),
         ids=named_ids(text),
@@ -160,7 +126,9 @@ def _questions(parts: tuple[Sentence, ...]) -> tuple[tuple[str, ...], tuple[str,
     topics: dict[str, None] = {}
     awaiting, offering = [], []
     for part in parts:
-        asked = () if _EXTENDS.search(part.text) and not _OPEN.search(part.text) else topics_in(part)
+        asked = (
+            () if pattern("extends").search(part.text) and not pattern("open").search(part.text) else topics_in(part)
+        )
         listed = () if part.question else spoken_of(part.text)
         if len(listed) > 1 and _CHOICES.search(part.text):  # "bags, insurance (yes/no), payment"
             topics |= dict.fromkeys(listed)
@@ -174,8 +142,8 @@ def _questions(parts: tuple[Sentence, ...]) -> tuple[tuple[str, ...], tuple[str,
 
 def _offers(part: Sentence) -> bool:
     text = part.text
-    offer = part.question and _CONFIRM.search(text)
-    return bool(offer) and not (_OPEN.search(text) or _WHICH.search(text) or _choice(text))
+    offer = part.question and pattern("confirm").search(text)
+    return bool(offer) and not (pattern("open").search(text) or _WHICH.search(text) or _choice(text))
 
 
 def _choice(text: str) -> bool:
@@ -185,38 +153,46 @@ def _choice(text: str) -> bool:
 def _confirmed(part: Sentence, asked: tuple[str, ...]) -> bool:
     """Return whether a sentence awaits a yes; one that leaves a choice, or confirms what it does not tell, asks for it."""
     text = part.text
-    if _EXTENDS.search(text) or (_CLOSES.search(text) and not ("proceed" in text or "go ahead" in text)):
+    if pattern("extends").search(text) or (
+        pattern("closes").search(text) and not ("proceed" in text or "go ahead" in text)
+    ):
         return False
     if part.question and points(text):
         return True
-    if part.question and ((_PROBES.search(text) and not _SUITS.search(text)) or _INVITES.search(text)):
+    if part.question and (
+        (pattern("probes").search(text) and not _SUITS.search(text)) or pattern("invites").search(text)
+    ):
         return False
-    found = _CONFIRM.search(text) if any(bit in text for bit in _AGREEING) else None
+    found = pattern("confirm").search(text) if _AGREEING.search(text) else None
     fragment = part.question and not asked and bool(read_act(" ".join(text.split()[:2])).verbs)
-    if (found and not (_OPEN.search(text[: found.end()]) or _WHICH.search(text))) or fragment:
+    if (found and not (pattern("open").search(text[: found.end()]) or _WHICH.search(text))) or fragment:
         return not (asked and (_choice(text) or not (read_act(text).verbs - {"pay"} or _WE.search(text))))
-    word = _CONFIRM_WORD.search(text)
+    word = pattern("confirm_word").search(text)
     if word is None:
         return False
-    return not asked or bool(_IDENTIFIER.search(text)) or bool(_SETTLING.match(text[word.end() :].lstrip()))
+    return (
+        not asked
+        or bool(pattern("identifier").search(text))
+        or bool(pattern("settling").match(text[word.end() :].lstrip()))
+    )
 
 
 def _refused(clause: str) -> bool:
-    return bool(_REFUSES.search(clause)) and not _NO_REFUSAL.search(clause)
+    return bool(pattern("refuses").search(clause)) and not pattern("no_refusal").search(clause)
 
 
 def _completed(part: Sentence) -> bool:
     if part.question or part.asking:
         return False
-    text = _LOCATED.sub(" ", part.text)
-    generic = _GENERIC.search(text)
-    found = generic or _COMPLETES.search(text)
-    return found is not None and not _NOT_YET.search(text[: found.end()] if found is not generic else text)
+    text = pattern("located").sub(" ", part.text)
+    generic = pattern("generic").search(text)
+    found = generic or pattern("completes").search(text)
+    return found is not None and not pattern("not_yet").search(text[: found.end()] if found is not generic else text)
 
 
 def _handed_over(part: Sentence) -> bool:
     """Return whether a sentence says that a human takes over, without a condition before it."""
-    found = _TRANSFERS.search(part.text)
-    if found is None or part.question or _NOT_HANDED.search(part.text):
+    found = pattern("transfers").search(part.text)
+    if found is None or part.question or pattern("not_handed").search(part.text):
         return False
-    return not _CONDITION.search(part.text[: found.end()])
+    return not pattern("condition").search(part.text[: found.end()])

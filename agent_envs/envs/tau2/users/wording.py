@@ -81,37 +81,14 @@ _WAYS: dict[str, tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]] = {
     ),
 }  # fmt: skip
 _MANNERS = ("terse", "plain", "talkative")
-# How a user names what it does not know.
+# How a user names what it does not know, where that is more than "the" and the topic.
 _UNKNOWN = {
-    "name": "the name",
-    "email": "my e-mail address",
-    "zip": "my zip code",
-    "user_id": "my user id",
-    "phone": "the phone number",
-    "date_of_birth": "the date of birth",
-    "customer_id": "my customer id",
-    "order": "the order number",
-    "items": "more about the items",
-    "address": "the address",
-    "reservation": "the reservation id",
-    "route": "the route",
-    "date": "the date",
-    "flight": "the flight number",
-    "passengers": "more about the passengers",
-    "line": "the line",
-    "plan": "the plan",
-    "device": "the device",
-    "location": "the place",
-}
-_OPEN = {
-    "options": "the options",
-    "payment": "the payment",
-    "cabin": "the cabin",
-    "bags": "the bags",
-    "insurance": "the insurance",
-    "trip": "the kind of trip",
-    "amount": "the amount",
-}
+    "email": "my e-mail address", "zip": "my zip code", "user_id": "my user id", "phone": "the phone number",
+    "date_of_birth": "the date of birth", "customer_id": "my customer id", "order": "the order number",
+    "items": "more about the items", "reservation": "the reservation id", "flight": "the flight number",
+    "passengers": "more about the passengers", "location": "the place", "trip": "the kind of trip",
+}  # fmt: skip
+_OPEN = ("options", "payment", "cabin", "bags", "insurance", "trip", "amount")
 
 
 def say(what: str, persona: Persona, random: Random) -> str:
@@ -121,8 +98,9 @@ def say(what: str, persona: Persona, random: Random) -> str:
 
 def unknown(topics: tuple[str, ...]) -> str:
     """Return the sentences that say that a user does not know something, or does not mind."""
-    known = [_UNKNOWN[topic] for topic in topics if topic in _UNKNOWN]
-    minded = [_OPEN[topic] for topic in topics if topic in _OPEN]
+    names = {topic: _UNKNOWN.get(topic, f"the {topic}") for topic in topics if topic not in ("reason", "problem")}
+    minded = [name for topic, name in names.items() if topic in _OPEN]
+    known = [name for topic, name in names.items() if topic not in _OPEN]
     sentences = [f"I do not know {_joined(known)}."] if known else []
     sentences += [f"I have no preference about {_joined(minded)}."] if minded else []
     return " ".join([*sentences, *(["There is no particular reason."] if "reason" in topics else [])])

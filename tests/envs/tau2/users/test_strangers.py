@@ -13,10 +13,10 @@ from agent_envs.core.snapshot import Snapshot
 from agent_envs.envs.tau2.scoring import state_changes
 from agent_envs.envs.tau2.tasks import tau2_task
 from agent_envs.envs.tau2.user_script import MOST, read_script
-from agent_envs.envs.tau2.users.claims import Known, claims
 from agent_envs.envs.tau2.users.understanding import understood
 from agent_envs.services.chat import ScriptedChat
-from benchmarks.user_faults import findings
+from benchmarks.user_faults.claims import Known, claims
+from benchmarks.user_faults.result_files import findings
 
 TELECOM = "agent_envs/Tau2Telecom-v0"
 WANT = {"say": "I want it."}

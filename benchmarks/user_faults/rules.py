@@ -15,13 +15,13 @@ from agent_envs.envs.tau2.task_schema import Tau2Task
 from agent_envs.envs.tau2.toolkit import Domain
 from agent_envs.envs.tau2.turn_taking import USER_STOPS
 from agent_envs.envs.tau2.user_script import UserScript
-from agent_envs.envs.tau2.users.claims import LONGEST, Known, claims
 from agent_envs.envs.tau2.users.deciding import Proposal, decided
-from agent_envs.envs.tau2.users.device_claims import refers, unasked, ungrounded
-from agent_envs.envs.tau2.users.endings import early, unwarranted
 from agent_envs.envs.tau2.users.persona import PERSONAS, persona_of
 from agent_envs.envs.tau2.users.scenario import script_of
 from agent_envs.envs.tau2.users.understanding import understood
+from benchmarks.user_faults.claims import LONGEST, Known, claims
+from benchmarks.user_faults.device_claims import refers, unasked, ungrounded
+from benchmarks.user_faults.endings import early, unwarranted
 
 KINDS = (
     "invented", "stopped_early", "unwarranted_transfer", "unasked_action", "ungrounded", "looped", "role_swapped",

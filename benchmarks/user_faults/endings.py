@@ -7,8 +7,8 @@ from agent_envs.envs.tau2.dialogue import Line
 from agent_envs.envs.tau2.task_schema import Tau2Task
 from agent_envs.envs.tau2.turn_taking import USER_STOPS
 from agent_envs.envs.tau2.user_script import Want
-from agent_envs.envs.tau2.users.claims import LONGEST
 from agent_envs.envs.tau2.users.understanding import Understood, understood
+from benchmarks.user_faults.claims import LONGEST
 
 _TRANSFER = USER_STOPS[1]
 _HANDS = re.compile(

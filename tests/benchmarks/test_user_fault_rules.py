@@ -18,11 +18,11 @@ from agent_envs.envs.tau2.task_schema import read_task
 from agent_envs.envs.tau2.task_states import initial_world
 from agent_envs.envs.tau2.turn_taking import Rules, opened, spoke
 from agent_envs.envs.tau2.user_script import Fact, UserScript, Want
-from agent_envs.envs.tau2.users.faults import KINDS, MOST, user_faults
 from agent_envs.envs.tau2.users.persona import PERSONAS
 from agent_envs.envs.tau2.users.scripted import ScriptedUser
-from tests.envs.tau2.users import fault_cases
-from tests.envs.tau2.users.fault_cases import AIRLINE, RETAIL, SHORT, TELECOM, cases
+from benchmarks.user_faults.rules import KINDS, MOST, user_faults
+from tests.benchmarks import user_fault_cases as fault_cases
+from tests.benchmarks.user_fault_cases import AIRLINE, RETAIL, SHORT, TELECOM, cases
 
 ROWS = {
     row["id"]: row for name in ("retail", "airline", "telecom") for part in builtin_rows(name).values() for row in part
