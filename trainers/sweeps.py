@@ -272,6 +272,8 @@ def table_of(results: Mapping[Cell, Summary], layout: Layout | None = None) -> s
                 if seed:
                     values.setdefault(column, []).append(summary["success"])
         for column, rates in values.items():
+            if None in rates:
+                continue
             told = f"{sum(rates) / len(rates):.1%} ({min(rates):.1%} to {max(rates):.1%})"
             shown[row][f"{column} mean of {len(rates)} seeds".strip()] = told
     columns = list(dict.fromkeys(name for row in shown.values() for name in row))
@@ -283,7 +285,10 @@ def table_of(results: Mapping[Cell, Summary], layout: Layout | None = None) -> s
 
 
 def _figures(results: Mapping[Cell, Summary], layout: Layout) -> dict[str, dict[str, dict[str, Summary]]]:
-    """Return what was measured, by row, seed and column, with the averages of a row that is whole."""
+    """Return what was measured, by row, seed and column, with the averages of a row that is whole.
+
+    A run that pooled its domains itself has a micro average with an interval, which stays.
+    """
     figures: dict[str, dict[str, dict[str, Summary]]] = {}
     for cell, result in results.items():
         for row, column, found in (
@@ -295,11 +300,13 @@ def _figures(results: Mapping[Cell, Summary], layout: Layout) -> dict[str, dict[
     questions, every = dict(layout.sets.values()), [found for row in figures.values() for found in row.values()]
     whole = list(questions) or list(dict.fromkeys(column for found in every for column in found if column != MICRO))
     for found in every:
-        if set(whole) <= set(found):
-            weights = {column: questions.get(column) or found[column]["tasks"] for column in whole}
-            total = sum(weight * found[column]["success"] for column, weight in weights.items())
-            macro = sum(found[column]["success"] for column in whole) / len(whole)
-            found |= {MICRO: {"success": total / sum(weights.values())}, **found, MACRO: {"success": macro}}
+        if any(column not in found or found[column]["success"] is None for column in whole):
+            continue
+        weights = {column: questions.get(column) or found[column]["tasks"] for column in whole}
+        total = sum(weight * found[column]["success"] for column, weight in weights.items())
+        if MICRO not in found:
+            found[MICRO] = {"success": total / sum(weights.values())}
+        found[MACRO] = {"success": sum(found[column]["success"] for column in whole) / len(whole)}
     return figures
 
 
@@ -333,6 +340,9 @@ def _told(cell: Cell) -> str:
 
 
 def _entry(found: Summary) -> str:
+    """Return a figure as the table prints it; nothing where outside faults left none."""
+    if found["success"] is None:
+        return ""
     if "interval" not in found:
         return f"{found['success']:.1%}"
     low, high = found["interval"]

@@ -206,7 +206,7 @@ class TrainingRun(RunParts):
     def _evaluate(self) -> dict[str, float]:
         points = self._examiner.validation() if self._state["unmeasured"] else {}
         self._state["unmeasured"] = False
-        if points and self._settings.evaluation.keep_best:
+        if "eval/success" in points and self._settings.evaluation.keep_best:
             self._checkpoints.keep_best(self.step, points["eval/success"], self.bare)
         return points
 
