@@ -18,7 +18,7 @@ from trainers.grpo import GRPOSettings, train
 from trainers.measuring import Measurement
 from trainers.mixture import Arena, members_of, shares, step_plan
 from trainers.settings import EnvironmentSettings, EvalSettings
-from trainers.trained_agent import differences, evaluation_command
+from trainers.trained_agent import differences, evaluation_command, how_to_evaluate
 from trainers.training_run import open_run
 
 BOTH = {
@@ -91,7 +91,11 @@ def test_a_run_on_several_environments_tells_each_and_all_pooled(whole):
         assert list(kinds) == ["Count", "Order"] and [row["tasks"] for row in kinds.values()] == [4, 4]
         successes = sum(row["success"] * row["tasks"] for row in kinds.values())
         assert result[side]["tasks"] == 8 and result[side]["success"] == pytest.approx(successes / 8)
-    assert "eval/success" in curve(out)[-1]
+    assert result["env"] == "Order, Count" and "eval/success" in curve(out)[-1]
+    told = how_to_evaluate(settings, out).splitlines()
+    assert [line.split()[:5] for line in told] == [
+        ["evaluate", "it:", "agent-envs", "eval", name] for name in ("Order", "Count")
+    ]
     command = evaluation_command(json.loads((out / "settings.json").read_text()), out)
     assert [line.split()[2] for line in command.splitlines()] == ["Order", "Count"] and "sequences" in command
     env = {**json.loads((out / "settings.json").read_text())["env"]}
