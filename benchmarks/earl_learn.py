@@ -16,7 +16,6 @@ import math
 import os
 import platform
 import shlex
-import shutil
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -26,8 +25,10 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+from benchmarks.tree_drawing import drawn
 from trainers.sweeps import read_sweep
 
+IMAGES = Path(__file__).parents[1] / "docs" / "images"
 RELEASED = '{"size": 4, "directions": "ascending", "max_actions": 64, "reward": "released"}'
 SORT_PANELS = ("success", "tools/compare", "tools/swap", "reward", "entropy", "counterfactual/share")
 CPO_PANELS = (
@@ -182,7 +183,7 @@ def figures_of(folder: Path, result: dict[str, Any]) -> dict[str, Any]:
 
 
 def draw(found: dict[str, list[Path]], chosen: Sequence[Experiment], out: Path) -> None:
-    """Draw a picture of each experiment's seeds, and copy the decision tree of the first one that sorts four items."""
+    """Draw a picture of each experiment's seeds, and the decision tree of the first one that sorts four items."""
     from trainers.command_line import METRICS_FILE
     from trainers.training.curves import plot_curves
     from trainers.training.metrics import read_metrics
@@ -191,10 +192,13 @@ def draw(found: dict[str, list[Path]], chosen: Sequence[Experiment], out: Path) 
         rows = [read_metrics(folder / METRICS_FILE) for folder in found[experiment.name]]
         title = f"EARL, tiny models: {experiment.name}"
         plot_curves(rows, out.with_name(f"earl-{experiment.name}.png"), experiment.panels, title=title)
-    tree = found.get("sort4", [Path()])[0] / "trees" / "sort-4-ascending.svg"
-    images = Path(__file__).parents[1] / "docs" / "images"
-    if tree.exists():
-        shutil.copy(tree, images / "sort-4-tree.svg")
+    if "sort4" in found:
+        draw_tree(found["sort4"][0], IMAGES / "sort-4-tree.svg")
+
+
+def draw_tree(folder: Path, picture: Path) -> None:
+    """Draw the decision tree of a run on four items, from the JSON that the run wrote."""
+    picture.write_text(drawn(folder / "trees" / "sort-4-ascending.json"), encoding="utf-8")
 
 
 def main() -> None:

@@ -125,10 +125,7 @@ def make_qa(
         BudgetSpent: a model's limit is reached; likewise.
     """
     config = config or QAConfig()
-    if out.suffix.lower() != ".jsonl":
-        raise UsageError(f"make-qa: {out} must end in .jsonl")
-    if out.is_dir():
-        raise UsageError(f"make-qa: {out} is a folder; name a file")
+    _check_place(out)
     library = load_library(corpus)
     picker = Picker(library, config.seed, config.reads)
     if not picker.bases:
@@ -152,6 +149,14 @@ def make_qa(
     lines = [canonical_json({**head, "removed": sorted(removed)}), *map(canonical_json, rows)]
     write_atomically(out, lambda file: file.write(("\n".join(lines) + "\n").encode("utf-8", "surrogatepass")))
     return maker.told(out, rows)
+
+
+def _check_place(out: Path) -> None:
+    """Check that a file may be written here, before anything is asked."""
+    if out.suffix.lower() != ".jsonl":
+        raise UsageError(f"make-qa: {out} must end in .jsonl")
+    if out.is_dir():
+        raise UsageError(f"make-qa: {out} is a folder; name a file")
 
 
 def _seen_from(out: Path, corpus: str) -> str:

@@ -1,6 +1,7 @@
 """The environment, model, tokenizer, engine and policies of a run are made from its settings."""
 
 import json
+from collections.abc import Iterator
 from copy import deepcopy
 from dataclasses import replace
 from functools import lru_cache
@@ -21,8 +22,9 @@ from trainers.engines import HFEngine
 from trainers.expa_head import attach_head, head_is_in, head_of, language_model, load_head
 from trainers.expanded.player import ExpandedPlayer
 from trainers.expanded.sequences import vocabulary_rows
+from trainers.measuring import tasks_measured
 from trainers.mixture import Specs, members_of
-from trainers.sampling import Player, environment_spec, tasks_of_step
+from trainers.sampling import Player, environment_spec
 from trainers.settings import (
     EnvironmentSettings,
     EvalSettings,
@@ -65,8 +67,12 @@ def environment_specs(settings: Settings, *, bare: bool = False) -> tuple[Specs,
     Raises:
         UsageError: arguments are no JSON object, a split does not exist, or the best would be chosen on the test split.
     """
-    pairs = [(member.name, _specs_of(member.env, settings.evaluation, bare)) for member in members_of(settings.env)]
-    trained, tested = (tuple((name, specs[place]) for name, specs in pairs) for place in (0, 1))
+    pairs = [(member, _specs_of(member.env, settings.evaluation, bare)) for member in members_of(settings.env)]
+    trained, tested = (tuple((member.name, specs[place]) for member, specs in pairs) for place in (0, 1))
+    for member, specs in pairs:
+        for spec, split, _ in _played(member.env, settings.evaluation, specs):
+            _check_split(member.name, spec, split)
+    _check_choice(settings, trained, tested, settings.env.test_split)
     return trained, tested
 
 
@@ -78,36 +84,48 @@ def _specs_of(env: EnvironmentSettings, evaluation: EvalSettings, bare: bool = T
         raise UsageError(
             f"evaluation.keep_best would choose on env.test_split={env.test_split!r}: choose on another split"
         )
-    played = _played(env, evaluation, specs)
-    for spec, split in played.values():
-        _check_split(env.id, spec, split)
-    if "test" in played:
-        _check_choice(evaluation, played.get("eval"), played["test"])
     return specs
 
 
-def _played(env: EnvironmentSettings, evaluation: EvalSettings, specs: tuple[str, str]) -> dict[str, tuple[str, str]]:
-    """Return the specs and splits that a run plays."""
-    wanted = {"train": (specs[0], env.train_split)}
-    wanted |= {"eval": (specs[0], env.eval_split)} if evaluation.every and evaluation.tasks else {}
-    return wanted | ({"test": (specs[1], env.test_split)} if evaluation.test_tasks else {})
+def _played(
+    env: EnvironmentSettings, evaluation: EvalSettings, specs: tuple[str, str]
+) -> Iterator[tuple[str, str, int | None]]:
+    """Yield the spec and the split of all that a run plays, and how many tasks of it at most; None for all of them."""
+    yield specs[0], env.train_split, None
+    if evaluation.every and evaluation.tasks:
+        yield specs[0], env.eval_split, evaluation.tasks
+    if evaluation.test_tasks:
+        yield specs[1], env.test_split, evaluation.test_tasks
 
 
-def _check_choice(evaluation: EvalSettings, chosen_on: tuple[str, str] | None, tested_on: tuple[str, str]) -> None:
-    """Refuse to choose the best on a task that measures it, whatever the splits are called."""
-    if not evaluation.keep_best or chosen_on is None:
+def _check_choice(settings: Settings, trained: Specs, tested: Specs, test_split: str) -> None:
+    """Refuse to choose the best on a task that measures it, whatever its split, its source and its id are called."""
+    evaluation, split = settings.evaluation, settings.env.eval_split
+    if not evaluation.keep_best:
         return
-    (source, split), (tested, test_split) = ((_source(spec), name) for spec, name in (chosen_on, tested_on))
-    size = source.size(split) if source.name == tested.name else 0
-    for place in tasks_of_step(0, min(evaluation.tasks, size), size, seed=0):
+    measured = {key for _, spec in tested for key in _contents(spec, test_split, evaluation.test_tasks)}
+    for _, spec in trained:
+        for content, name in _contents(spec, split, evaluation.tasks).items():
+            if content in measured:
+                raise UsageError(
+                    f"evaluation.keep_best would choose on {name!r} of the split {split!r}, which is in {test_split!r} too: "
+                    "choose on tasks that measure nothing"
+                )
+
+
+def _contents(spec: str, split: str, count: int) -> dict[Any, str]:
+    """Return the ids of the tasks that a measurement plays by what they ask.
+
+    Of outside data that is the question and its answers, or all content where it has no answers. Generated tasks are told apart
+    by their ids too: there are few different ones in a small world, and its splits are draws of their own.
+    """
+    source = _source(spec)
+    found = dict[Any, str]()
+    for place in tasks_measured(source.size(split), count):
         task = source.get(split, place)
-        try:
-            same = replace(tested.get(test_split, task.id), split=split).digest == task.digest
-        except (KeyError, IndexError, UsageError):
-            continue
-        if same:
-            told = f"evaluation.keep_best would choose on {task.id!r} of the split {split!r}, which is in {test_split!r} too"
-            raise UsageError(f"{told}: choose on tasks that measure nothing")
+        content = replace(task, split="", cluster="", id="" if source.digest else task.id)
+        found[(task.question, task.gold) if source.digest and task.gold else content.digest] = task.id
+    return found
 
 
 def _source(spec: str) -> TaskSource:
@@ -115,13 +133,28 @@ def _source(spec: str) -> TaskSource:
 
 
 def ceilings(settings: Settings) -> list[str]:
-    """Return what cannot be earned under the settings, by environment and split; nothing where all can."""
-    found = dict[str, str]()
+    """Return what cannot be earned of the tasks that are played under the settings, by environment and split.
+
+    Nothing is returned of those that all can be earned; of `env.tests` what no other line says.
+    """
+    found = list[str]()
     for member in members_of(settings.env):
         specs = _specs_of(member.env, settings.evaluation)
-        for spec, split in _played(member.env, settings.evaluation, specs).values():
-            found[f"{member.name}, {split}"] = ceiling_note(gym.make(EnvSpec.from_json(spec)), split)
-    return [f"{name}: {note}" for name, note in found.items() if note]
+        found += [_ceiling(member.name, *played) for played in _played(member.env, settings.evaluation, specs)]
+    if most := settings.evaluation.test_tasks:
+        for tested, split in further_tests(settings).values():
+            found += [_ceiling(name, spec, split, most) for name, spec in tested]
+    return list(dict.fromkeys(filter(None, found)))
+
+
+def _ceiling(name: str, spec: str, split: str, count: int | None) -> str:
+    """Return the note of a split's ceiling, over the tasks of it that a measurement plays; "" where there is none."""
+    env = core_of(gym.make(EnvSpec.from_json(spec)))
+    played = None
+    if count is not None:
+        played = [env.source.get(split, place).id for place in tasks_measured(env.source.size(split), count)]
+    note = ceiling_note(env, split, played)
+    return note and f"{name}, {split}: {note}"
 
 
 def environment(name: str, arguments: str) -> tuple[str, TurnEnv]:
@@ -141,6 +174,7 @@ def further_tests(settings: Settings) -> dict[str, tuple[Specs, str]]:
         UsageError: these are no JSON objects, a split does not exist, or the best would be chosen on it.
     """
     env, found = settings.env, dict[str, tuple[Specs, str]]()
+    trained = tuple((member.name, _specs_of(member.env, settings.evaluation)[0]) for member in members_of(env))
     for name, arguments in json_object(env.tests, "env.tests").items():
         theirs = json_object(json.dumps(arguments), f"env.tests: {name}")
         split = str(theirs.pop("split", env.test_split))
@@ -153,9 +187,8 @@ def further_tests(settings: Settings) -> dict[str, tuple[Specs, str]]:
         for member in members_of(env):
             own = json_object(member.env.arguments, "env.arguments")
             specs.append((member.name, environment_spec(member.env.id, {**own, **theirs}, around)))
-            _check_split(member.name, specs[-1][1], split)
-            own_spec = environment_spec(member.env.id, own)
-            _check_choice(settings.evaluation, (own_spec, env.eval_split), (specs[-1][1], split))
+            _check_split(*specs[-1], split)
+        _check_choice(settings, trained, tuple(specs), split)
         found[name] = tuple(specs), split
     return found
 

@@ -81,6 +81,20 @@ def option(words: list[str], name: str) -> str:
     return ""
 
 
+def option_names(kind: type, above: str = "") -> set[str]:
+    """Return the options that a trainer's dataclass makes: --max-cost, --env.id, --log.curves and --log.no-curves."""
+    found, hints = set[str](), typing.get_type_hints(kind)
+    for row in dataclasses.fields(kind):
+        name, hint = row.name.replace("_", "-"), hints[row.name]
+        if dataclasses.is_dataclass(hint):
+            found |= option_names(typing.cast(type, hint), f"{above}{name}.")
+            continue
+        found.add(f"--{above}{name}")
+        if hint is bool:
+            found.add(f"--{above}no-{name}")
+    return found
+
+
 @contextlib.contextmanager
 def one_line_errors(program: str) -> Iterator[None]:
     """End the process with one line and exit code 2 where a user's mistake or a run's trouble is the reason."""

@@ -90,10 +90,12 @@ class Examiner:
 
 
 def _compared(before: Measurement | None, after: Measurement | None) -> dict[str, Any]:
+    """Return both summaries and the gain; None for it where one side has no rate of all its environments."""
+    both = before and after and before.rate and after.rate
     return {
         "before": before and before.summary(),
         "after": after and after.summary(),
-        "gain": gain(before, after) if before and after else None,
+        "gain": gain(before, after) if before and after and both else None,
     }
 
 
@@ -111,7 +113,9 @@ def success_of(summary: dict[str, Any]) -> str:
 
 
 def curve_points(measured: Measurement, prefix: str = "eval") -> dict[str, float]:
-    """Return what curves show of a validation."""
+    """Return what curves show of a validation; its faults alone where an environment has no result: it is never the best."""
     rate = measured.rate
+    if rate is None:
+        return {f"{prefix}/faults": measured.faults}
     numbers = {"success": rate.value, "success_low": rate.low, "success_high": rate.high, **measured.means}
     return {f"{prefix}/{name}": value for name, value in numbers.items()}

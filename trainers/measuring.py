@@ -30,39 +30,47 @@ class Measurement:
     """One trial on each of some tasks.
 
     Attributes:
-        rate: of success, over tasks, clustered as the environment says.
+        rate: of success, over tasks, clustered as the environment says; None where one of several environments has no result,
+            as that of the others is not the rate of all.
         successes: 0 or 1 by task id.
         clusters: by task id.
         means: reward, turns, searches and other tool calls, share of valid actions, sampled tokens: per episode.
         faults: tasks that an outside fault left out.
         kinds: of tasks, by task id, where the environment tells several apart.
+        faults_by_kind: of several environments: the faults of each, by its name.
     """
 
-    rate: Rate
+    rate: Rate | None
     successes: dict[str, float]
     clusters: dict[str, str]
     means: dict[str, float]
     faults: int
     kinds: dict[str, str] = field(default_factory=dict)
+    faults_by_kind: dict[str, int] = field(default_factory=dict)
 
     def summary(self) -> dict[str, object]:
-        """Return the numbers for a result file."""
-        rate = self.rate
-        told = {**_numbers(rate), "clusters": rate.clusters, **self.means, "faults": self.faults}
-        parts = {}
-        for kind in sorted(set(self.kinds.values())):
-            successes = {task: value for task, value in self.successes.items() if self.kinds[task] == kind}
-            parts[kind] = _numbers(_rate(successes, self.clusters))
+        """Return the numbers for a result file; where `rate` is None so is success, and there are no means of all."""
+        told: dict[str, object] = {**_numbers(self.rate), "tasks": len(self.successes)}
+        means = self.means if self.rate else {}
+        told |= {"clusters": len(set(self.clusters.values())), **means, "faults": self.faults}
+        parts = {kind: self._part(kind) for kind in sorted({*self.kinds.values(), *self.faults_by_kind})}
         return {**told, "kinds": parts} if len(parts) > 1 else told
+
+    def _part(self, kind: str) -> dict[str, object]:
+        successes = {task: value for task, value in self.successes.items() if self.kinds[task] == kind}
+        told = {**_numbers(_rate(successes, self.clusters) if successes else None), "tasks": len(successes)}
+        return told | ({"faults": self.faults_by_kind[kind]} if self.faults_by_kind else {})
 
     def as_json(self) -> dict[str, Any]:
         """Return everything that `from_json` needs."""
-        return {name: getattr(self, name) for name in ("successes", "clusters", "means", "faults", "kinds")}
+        names = ("successes", "clusters", "means", "faults", "kinds", "faults_by_kind")
+        return {name: getattr(self, name) for name in names}
 
     @classmethod
     def from_json(cls, row: dict[str, Any]) -> "Measurement":
         """Read what `as_json` gave."""
-        return cls(_rate(row["successes"], row["clusters"]), **row)
+        whole = set(row.get("faults_by_kind", ())) <= set(row["kinds"].values())
+        return cls(_rate(row["successes"], row["clusters"]) if whole else None, **row)
 
 
 def measure(policy: Player, spec: str, split: str, count: int, key: str) -> Measurement:
@@ -86,20 +94,35 @@ def measure_all(policy: Player, specs: Specs, split: str, count: int, key: str) 
 
     Args and errors are those of `measure`, but for `specs`: of the environments, with their names.
     """
-    plan, cores = list[Planned](), dict[str, tuple[str, TurnEnv]]()
+    plan, cores, planned = list[Planned](), dict[str, tuple[str, TurnEnv]](), dict[str, int]()
     for name, spec in specs:
         core = core_of(gym.make(EnvSpec.from_json(spec)))
         if split not in core.source.splits:
             raise UsageError(f"{core.env_id}: no split {split!r}; the splits are {', '.join(core.source.splits)}")
-        size = core.source.size(split)
+        tasks = tasks_measured(core.source.size(split), count)
         own = key if len(specs) == 1 else f"{key}/{name}"
-        plan += plan_groups(spec, split, tasks_of_step(0, min(count, size), size, seed=0), 1, own)
-        cores[core.env_id] = (name, core)
+        plan += plan_groups(spec, split, tasks, 1, own)
+        cores[core.env_id], planned[name] = (name, core), len(tasks)
     groups = play_groups(plan, policy)
     rows = [_measured(group.results[0], cores, split) for group in groups]
-    successes, clusters, kinds = ({row[0]: row[place] for row in rows} for place in (1, 2, 3))
-    found = _rate(successes, clusters), successes, clusters, episode_means(groups), len(plan) - len(groups)
-    return Measurement(*found, kinds if len(set(kinds.values())) > 1 else {})
+    kinds = {task: kind for task, _, _, kind in rows}
+    played = Counter(kinds.values())
+    several = len(specs) > 1
+    return Measurement.from_json(
+        {
+            "successes": {task: success for task, success, _, _ in rows},
+            "clusters": {task: cluster for task, _, cluster, _ in rows},
+            "means": episode_means(groups),
+            "faults": len(plan) - len(groups),
+            "kinds": kinds if several or len(played) > 1 else {},
+            "faults_by_kind": {name: count - played[name] for name, count in planned.items()} if several else {},
+        }
+    )
+
+
+def tasks_measured(size: int, count: int) -> list[int]:
+    """Return which tasks of a split of this size a measurement plays: at most `count`, always the same ones."""
+    return tasks_of_step(0, min(count, size), size, seed=0)
 
 
 def _measured(
@@ -115,8 +138,8 @@ def _measured(
     return task.id, float(result.success), task.cluster or task.id, labels(task).get("task", "")
 
 
-def _numbers(rate: Rate) -> dict[str, object]:
-    return {"success": rate.value, "interval": [rate.low, rate.high], "tasks": rate.tasks}
+def _numbers(rate: Rate | None) -> dict[str, object]:
+    return {"success": rate and rate.value, "interval": rate and [rate.low, rate.high]}
 
 
 def _rate(successes: dict[str, float], clusters: dict[str, str]) -> Rate:

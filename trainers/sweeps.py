@@ -5,9 +5,9 @@
 
 A sweep is a file under trainers/presets/PROGRAM/sweeps: what its cells have in common, and a cell for every entry of the
 table, with its row, its column, its own settings as options and, where another trainer runs it, that `program`. Options beside
-`--sweep` hold for all cells (`--seed`, `--steps`, another `--preset`). `--seeds` runs every cell once with each seed: the table
-has a column for every seed, and one for their mean. A finished run is not made again, a killed one goes on: the same command
-resumes all. Another command does not: a folder with a run of other settings is refused.
+`--sweep` hold for all cells whose trainer has them (`--seed`, `--steps`, another `--preset`). `--seeds` runs every cell once
+with each seed: the table has a column for every seed, and one for their mean. A finished run is not made again, a killed one
+goes on: the same command resumes all. Another command does not: a folder with a run of other settings is refused.
 """
 
 import contextlib
@@ -17,14 +17,14 @@ import subprocess
 import sys
 import tempfile
 import tomllib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 from agent_envs.base.errors import AgentEnvsError, UsageError
-from trainers.command_line import PRESETS, RESULT_FILE, SETTINGS_FILE, option, parse, read_settings
+from trainers.command_line import PRESETS, RESULT_FILE, SETTINGS_FILE, option, option_names, parse, read_settings
 
 BARE = " without feedback"  # what the name of a test ends with that has its set without feedback
 MICRO, MACRO = "Avg. (micro)", "Avg. (macro)"
@@ -131,7 +131,8 @@ def run_sweep(program: str, name: str, words: Sequence[str]) -> str:
             With `--help` nothing is run, and the text is what would be.
 
     Raises:
-        UsageError: no such sweep, wrong seeds, or a cell's folder holds a run of other settings.
+        UsageError: no such sweep, wrong seeds, an option that no cell's trainer has, or a cell's folder holds a run of other
+            settings.
         AgentEnvsError: a cell's run failed; the others' results stand.
     """
     common, cells = read_sweep(program, name)
@@ -143,7 +144,10 @@ def run_sweep(program: str, name: str, words: Sequence[str]) -> str:
     if seeds := option(others, "--seeds"):
         cells = with_seeds(cells, seeds)
     # What does not fit is refused before anything is run.
-    plan = {cell: _words(cell.program, out / cell.folder, [*common, *others, *cell.options]) for cell in cells}
+    given = _given({cell.program for cell in cells}, others)
+    plan = {
+        cell: _words(cell.program, out / cell.folder, [*common, *given[cell.program], *cell.options]) for cell in cells
+    }
     for cell, options in plan.items():
         if (out / cell.folder / RESULT_FILE).exists():
             continue
@@ -178,18 +182,44 @@ def _last(words: Sequence[str], name: str) -> str:
     return found
 
 
+def _settings(program: str) -> type:
+    kind: type = getattr(import_module(f"trainers.{program}"), f"{program.upper()}Settings")  # they go by their names
+    return kind
+
+
+def _given(programs: Collection[str], words: Sequence[str]) -> dict[str, list[str]]:
+    """Return what each trainer is given of a command line's options: those that are settings of it.
+
+    Raises:
+        UsageError: a word belongs to no option, or an option is none of any of the trainers.
+    """
+    names = {program: option_names(_settings(program)) for program in sorted(programs)}
+    given: dict[str, list[str]] = {program: [] for program in names}
+    takers: list[str] = []
+    for word in words:
+        if word.startswith("--"):
+            name = word.partition("=")[0].replace("_", "-")
+            takers = [program for program in names if name in names[program]]
+        if not takers:
+            told = ", ".join(f"trainers.{program}" for program in names)
+            raise UsageError(f"{word} is an option of no trainer of this sweep ({told}); nothing was run")
+        for program in takers:
+            given[program].append(word)
+    return given
+
+
 def _words(program: str, folder: Path, options: Sequence[str]) -> list[str]:
     """Return the command line that begins the run of a cell, or goes on with it.
 
     Raises:
-        UsageError: its folder holds a run of other settings.
+        UsageError: a setting does not fit, or its folder holds a run of other settings.
     """
+    kind = _settings(program)
+    with tempfile.TemporaryDirectory() as place:
+        wanted = _flat(asdict(parse(kind, [*options, "--out", place], program=program)[0]))
     begun = (folder / SETTINGS_FILE).exists() and (folder / "checkpoints").exists()
     if not begun and not (folder / RESULT_FILE).exists():
         return [*options, "--out", str(folder)]
-    kind = getattr(import_module(f"trainers.{program}"), f"{program.upper()}Settings")  # trainers go by their names
-    with tempfile.TemporaryDirectory() as place:
-        wanted = _flat(asdict(parse(kind, [*options, "--out", place], program=program)[0]))
     found = _flat(asdict(read_settings(kind, folder)))
     odd = [name for name in {**wanted, **found} if wanted.get(name) != found.get(name) and name != "out"]
     free = [name for name in getattr(kind, "ON_RESUME", ()) if name in odd]
@@ -219,10 +249,10 @@ def _help(program: str, name: str, common: Sequence[str], cells: Sequence[Cell],
     lines = [f"{name}: {len(cells)} runs of trainers.{program}, all with {shlex.join(common)}"]
     others = {cell: f" (trainers.{cell.program})" for cell in cells if cell.program != program}
     lines += [f"  {_told(cell)}{others.get(cell, '')}: {shlex.join(cell.options)}" for cell in cells]
-    lines.append(
-        "--out FOLDER holds all runs, --seeds 0,1,2 runs each with every seed; any other option holds for all of them:"
-    )
-    return "\n".join([*lines, f"python -m trainers.{program} --help tells which there are", *notes])
+    lines.append("--out FOLDER holds all runs, --seeds 0,1,2 runs each with every seed; any other option holds for all")
+    lines.append("runs whose trainer has it:")
+    commands = [f"python -m trainers.{each} --help" for each in sorted({cell.program for cell in cells})]
+    return "\n".join([*lines, f"{', '.join(commands)} tells which there are", *notes])
 
 
 def table_of(results: Mapping[Cell, Summary], layout: Layout | None = None) -> str:
@@ -242,6 +272,8 @@ def table_of(results: Mapping[Cell, Summary], layout: Layout | None = None) -> s
                 if seed:
                     values.setdefault(column, []).append(summary["success"])
         for column, rates in values.items():
+            if None in rates:
+                continue
             told = f"{sum(rates) / len(rates):.1%} ({min(rates):.1%} to {max(rates):.1%})"
             shown[row][f"{column} mean of {len(rates)} seeds".strip()] = told
     columns = list(dict.fromkeys(name for row in shown.values() for name in row))
@@ -253,7 +285,10 @@ def table_of(results: Mapping[Cell, Summary], layout: Layout | None = None) -> s
 
 
 def _figures(results: Mapping[Cell, Summary], layout: Layout) -> dict[str, dict[str, dict[str, Summary]]]:
-    """Return what was measured, by row, seed and column, with the averages of a row that is whole."""
+    """Return what was measured, by row, seed and column, with the averages of a row that is whole.
+
+    A run that pooled its domains itself has a micro average with an interval, which stays.
+    """
     figures: dict[str, dict[str, dict[str, Summary]]] = {}
     for cell, result in results.items():
         for row, column, found in (
@@ -265,11 +300,13 @@ def _figures(results: Mapping[Cell, Summary], layout: Layout) -> dict[str, dict[
     questions, every = dict(layout.sets.values()), [found for row in figures.values() for found in row.values()]
     whole = list(questions) or list(dict.fromkeys(column for found in every for column in found if column != MICRO))
     for found in every:
-        if set(whole) <= set(found):
-            weights = {column: questions.get(column) or found[column]["tasks"] for column in whole}
-            total = sum(weight * found[column]["success"] for column, weight in weights.items())
-            macro = sum(found[column]["success"] for column in whole) / len(whole)
-            found |= {MICRO: {"success": total / sum(weights.values())}, **found, MACRO: {"success": macro}}
+        if any(column not in found or found[column]["success"] is None for column in whole):
+            continue
+        weights = {column: questions.get(column) or found[column]["tasks"] for column in whole}
+        total = sum(weight * found[column]["success"] for column, weight in weights.items())
+        if MICRO not in found:
+            found[MICRO] = {"success": total / sum(weights.values())}
+        found[MACRO] = {"success": sum(found[column]["success"] for column in whole) / len(whole)}
     return figures
 
 
@@ -303,6 +340,9 @@ def _told(cell: Cell) -> str:
 
 
 def _entry(found: Summary) -> str:
+    """Return a figure as the table prints it; nothing where outside faults left none."""
+    if found["success"] is None:
+        return ""
     if "interval" not in found:
         return f"{found['success']:.1%}"
     low, high = found["interval"]

@@ -140,8 +140,10 @@ def _tested(settings: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
 
 
 def how_to_evaluate(settings: Any, folder: Path) -> str:
-    """Return the last line of a run on the screen; "" where the model has expanded actions, which do not play by text."""
-    return "" if head_is_in(folder / "model") else f"evaluate it: {evaluation_command(asdict(settings), folder)}"
+    """Return the last lines of a run on the screen; "" where the model has expanded actions, which do not play by text."""
+    if head_is_in(folder / "model"):
+        return ""
+    return "\n".join(f"evaluate it: {line}" for line in evaluation_command(asdict(settings), folder).splitlines())
 
 
 def evaluation_command(settings: Mapping[str, Any], folder: Path) -> str:

@@ -19,6 +19,7 @@ from agent_envs.base.serialization import digest
 from trainers.assembling import Settings, ceilings
 from trainers.command_line import METRICS_FILE, write_result
 from trainers.examining import Examiner, change_in_words
+from trainers.mixture import members_of
 from trainers.run_parts import RunParts
 from trainers.sampling import Group, keep_episodes
 from trainers.spending import Spending, curve_points, in_words, summed, with_dollars
@@ -140,7 +141,7 @@ class TrainingRun(RunParts):
         chosen = self.load_best()
         measured = self._examiner.results(self._state["before"])
         result = {
-            "env": self._settings.env.id,
+            "env": ", ".join(member.name for member in members_of(self._settings.env)),
             **chosen,
             "seed": self._settings.seed,
             **measured,
@@ -206,7 +207,7 @@ class TrainingRun(RunParts):
     def _evaluate(self) -> dict[str, float]:
         points = self._examiner.validation() if self._state["unmeasured"] else {}
         self._state["unmeasured"] = False
-        if points and self._settings.evaluation.keep_best:
+        if "eval/success" in points and self._settings.evaluation.keep_best:
             self._checkpoints.keep_best(self.step, points["eval/success"], self.bare)
         return points
 

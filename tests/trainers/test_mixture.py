@@ -2,6 +2,7 @@
 
 import json
 from collections import Counter
+from dataclasses import replace
 
 import gymnasium as gym
 import pytest
@@ -14,9 +15,10 @@ from trainers.assembling import ceilings, environment_specs, further_tests
 from trainers.command_line import parse
 from trainers.earl import EARLSettings
 from trainers.grpo import GRPOSettings, train
+from trainers.measuring import Measurement
 from trainers.mixture import Arena, members_of, shares, step_plan
 from trainers.settings import EnvironmentSettings, EvalSettings
-from trainers.trained_agent import differences, evaluation_command
+from trainers.trained_agent import differences, evaluation_command, how_to_evaluate
 from trainers.training_run import open_run
 
 BOTH = {
@@ -89,7 +91,11 @@ def test_a_run_on_several_environments_tells_each_and_all_pooled(whole):
         assert list(kinds) == ["Count", "Order"] and [row["tasks"] for row in kinds.values()] == [4, 4]
         successes = sum(row["success"] * row["tasks"] for row in kinds.values())
         assert result[side]["tasks"] == 8 and result[side]["success"] == pytest.approx(successes / 8)
-    assert "eval/success" in curve(out)[-1]
+    assert result["env"] == "Order, Count" and "eval/success" in curve(out)[-1]
+    told = how_to_evaluate(settings, out).splitlines()
+    assert [line.split()[:5] for line in told] == [
+        ["evaluate", "it:", "agent-envs", "eval", name] for name in ("Order", "Count")
+    ]
     command = evaluation_command(json.loads((out / "settings.json").read_text()), out)
     assert [line.split()[2] for line in command.splitlines()] == ["Order", "Count"] and "sequences" in command
     env = {**json.loads((out / "settings.json").read_text())["env"]}
@@ -113,6 +119,41 @@ def test_a_mixed_run_goes_on_as_it_began(whole, tmp_path):
     with open_run(settings, out, 2) as run:
         train(settings, run)
     assert curve(out) == curve(whole[0])
+
+
+class Broken:
+    """Plays, but every episode of Count ends in a fault."""
+
+    def __init__(self, policy):
+        self.policy = policy
+
+    def __getattr__(self, name):
+        return getattr(self.policy, name)
+
+    def play(self, plan):
+        played = self.policy.play(plan)
+        broken = {item.key for item in plan if "Count-v0" in item.spec}
+        return {key: replace(row, status="fault") if key in broken else row for key, row in played.items()}
+
+
+def test_where_an_environment_has_faults_alone_there_is_no_pooled_figure(tmp_path):
+    """That of the other one is not the rate of all: it is told by name, and no such evaluation is the best."""
+    choosing = ["--evaluation.keep-best", "--env.eval-split", "dev", "--out", str(tmp_path / "run")]
+    settings, out = parse(GRPOSettings, [*SMALL, "--steps", "1", *choosing], program="grpo")
+    with open_run(settings, out, 1) as opened:
+        examiner = opened._examiner
+        sound = examiner.player
+        examiner.player = Broken(sound)
+        result = train(settings, opened)
+    after = result["after"]
+    assert after["success"] is None and after["interval"] is None and after["faults"] == 4 and "reward" not in after
+    assert after["kinds"]["Count"] == {"success": None, "interval": None, "tasks": 0, "faults": 4}
+    assert after["kinds"]["Order"]["tasks"] == 4 and after["kinds"]["Order"]["faults"] == 0
+    assert 0 <= after["kinds"]["Order"]["success"] <= 1
+    assert result["gain"] is None and "chosen" not in result
+    (row,) = curve(out)
+    assert row["eval/faults"] == 2 and "eval/success" not in row
+    assert Measurement.from_json(json.loads(json.dumps(opened._state["before"]["within"]))).rate is None
 
 
 def test_other_trainers_refuse_several_environments(tmp_path):

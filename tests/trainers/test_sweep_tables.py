@@ -11,7 +11,7 @@ from trainers import sweeps
 from trainers.command_line import parse
 from trainers.grpo import GRPOSettings
 from trainers.sft import SFTSettings
-from trainers.sweeps import Cell, Layout, read_layout, read_sweep, run_sweep, table_of
+from trainers.sweeps import MACRO, MICRO, Cell, Layout, read_layout, read_sweep, run_sweep, table_of
 from trainers.veg import TESTS, VEGSettings
 
 
@@ -81,7 +81,11 @@ def test_tables_2_and_4_have_averages_over_domains(name, tmp_path):
     common, cells = read_sweep("veg", name)
     for number, cell in enumerate(cells, 1):
         _, folder = parse(VEGSettings, [*common, *cell.options, "--out", str(tmp_path / cell.folder)], program="veg")
-        ways = {way: domains(number / 20, 10, way == "after_with_feedback") for way in TESTS.values()}
+        ways = {
+            "after_with_feedback": domains(number / 20, 10, True),
+            "after_without": domains(number / 20 - 0.02, 10, False),
+        }
+        assert list(ways) == list(TESTS.values())
         chosen = {"split": "pooled_train80", "step": 10 * number}
         (folder / "result.json").write_text(json.dumps({**result_of(0.5), **ways, "chosen": chosen}))
     text = run_sweep("veg", name, ["--out", str(tmp_path)])
@@ -91,7 +95,9 @@ def test_tables_2_and_4_have_averages_over_domains(name, tmp_path):
     assert head == ["method", *(f"Tau2{domain}" for domain in DOMAINS), "Avg. (micro)", "Avg. (macro)"]
     assert [row[0] for row in rows] == [f"{row}, {way}" for row in TAU2[name] for way in ("with feedback", "without")]
     for number, row in enumerate(rows):
-        rate = 5 * (number // 2 + 1)  # per cent of the first domain, which has a sixth of the tasks
+        rate = 5 * (number // 2 + 1) - (
+            2 if row[0].endswith("without") else 0
+        )  # per cent of the first domain, of six parts one
         micro = rate * (1 + 4 + 9) / 6
         assert shares(row[1:]) == pytest.approx([rate, 2 * rate, 3 * rate, micro, 2 * rate], abs=0.051)
         assert "[" in row[4] and "[" not in row[5]  # what is pooled has an interval
@@ -254,6 +260,22 @@ def test_a_small_sweep_of_veg_fills_its_sets(tmp_path, monkeypatch):
         [100 * value for value in (pair, dev, (pair + 3 * dev) / 4, (pair + dev) / 2)], abs=0.051
     )
     assert shares(without[1:]) == pytest.approx([100 * bare], abs=0.051)
+
+
+def test_a_domain_without_a_result_has_no_figure_and_no_average():
+    """Neither of its row, nor of its seeds; the other row stands."""
+    lost = domains(0.1, 10, True) | {"success": None, "interval": None}
+    lost["kinds"]["Tau2Retail"] = {"success": None, "interval": None, "tasks": 0, "faults": 20}
+    cells = [Cell("one", "", (), seed) for seed in "01"]
+    results = dict(zip(cells, ({"after": lost}, {"after": domains(0.2, 10, True)}), strict=True))
+    head, _, row = (line.strip("| ").split(" | ") for line in table_of(results, Layout(average=True)).splitlines())
+    for name in ("Tau2Retail", MICRO):
+        assert row[head.index(f"{name} seed 0")] == "" and f"{name} mean of 2 seeds" not in head
+        assert shares([row[head.index(f"{name} seed 1")]])[0] > 0
+    assert f"{MACRO} seed 0" not in head and f"{MACRO} seed 1" in head
+    assert "Tau2Airline mean of 2 seeds" in head
+    alone = table_of({Cell("one", "", ()): {"after": lost}}, Layout(average=True)).splitlines()
+    assert alone[0] == "| method | Tau2Airline | Tau2Retail | Tau2Telecom | Avg. (micro) |" and alone[2].count("%") == 6
 
 
 def test_an_average_needs_the_whole_row():

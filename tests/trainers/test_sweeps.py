@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -12,8 +13,9 @@ import pytest
 
 from agent_envs.base.errors import AgentEnvsError, UsageError
 from trainers import earl, sweeps
-from trainers.command_line import load_preset, parse
+from trainers.command_line import load_preset, option_names, parse
 from trainers.earl import EARLSettings
+from trainers.sft import SFTSettings
 from trainers.sweeps import Cell, default_out, read_sweep, run_sweep, sweep_names, table_of
 from trainers.veg import VEGSettings
 
@@ -239,6 +241,70 @@ def test_another_preset_replaces_that_of_a_sweep(tmp_path):
         EARLSettings, [*words[2:4], "--preset=tiny-sort4", "--out", str(tmp_path / "b")], program="earl"
     )
     assert settings.env.id == "SortExpA"
+
+
+def test_an_option_reaches_the_cells_whose_trainer_has_it_and_no_other(tmp_path, monkeypatch):
+    """Table 1 is run by three trainers, of which VEG's alone takes a spend limit and GRPO's no kind of data."""
+    begun = []
+    monkeypatch.setattr(sweeps.subprocess, "run", Finished(begun))
+    words = ["--max-cost", "100", "--log.no-curves", "--sampling.max_new_tokens=16", "--data", "solver", "--steps", "3"]
+    run_sweep("veg", "table1", [*words, "--out", str(tmp_path / "out")])
+    assert len(begun) == 14
+    for module, *options in begun:
+        assert ("--max-cost" in options) == (module == "trainers.veg")
+        assert (options.count("--data") == 1) == (module == "trainers.sft")
+        assert {"--log.no-curves", "--sampling.max_new_tokens=16", "--steps", "3"} <= set(options)
+
+
+class Finished:
+    """Stands for the processes of cells that end at once, with a result."""
+
+    def __init__(self, begun):
+        self.begun = begun
+
+    def __call__(self, command, check):
+        self.begun.append(command[2:])
+        out = command[command.index("--out") + 1]
+        os.makedirs(out)
+        with open(os.path.join(out, "result.json"), "w") as file:
+            json.dump({"tests": {"nq": result_of(0.5)["after"]}}, file)
+        return subprocess.CompletedProcess(command, 0)
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (
+            ["--max-coast", "100"],
+            "--max-coast is an option of no trainer of this sweep (trainers.grpo, trainers.sft, trainers.veg)",
+        ),
+        (["100"], "100 is an option of no trainer"),
+        (["--max-cost", "-1"], "max_cost=-1.0; give a number >= 0"),
+        (["--steps", "many"], "invalid"),
+    ],
+)
+def test_what_a_late_cell_would_refuse_is_refused_before_the_first(words, message, tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(sweeps.subprocess, "run", lambda *_, **__: pytest.fail("a cell was run"))
+    with pytest.raises((UsageError, SystemExit)) as refused:
+        run_sweep("veg", "table1", ["--out", str(tmp_path / "out"), *words])
+    told = " ".join(f"{refused.value} {capsys.readouterr().err}".split())
+    assert message in told and not (tmp_path / "out").exists()
+
+
+def test_options_are_named_as_the_parser_names_them(tmp_path, capsys):
+    for kind, program in ((EARLSettings, "earl"), (VEGSettings, "veg"), (SFTSettings, "sft")):
+        with pytest.raises(SystemExit):
+            parse(kind, ["--help"], program=program)
+        told = set(re.findall(r"--[a-z][\w.-]*", capsys.readouterr().out.partition("options")[2]))
+        assert {"--env.id", "--log.no-curves", "--model.lora-rank"} <= option_names(kind)
+        assert option_names(kind) <= told
+
+
+def test_help_of_a_sweep_of_several_trainers_names_them():
+    told = run_sweep("veg", "table1", ["--help"])
+    assert "any other option holds for all\nruns whose trainer has it" in told
+    for program in ("grpo", "sft", "veg"):
+        assert f"python -m trainers.{program} --help" in told
 
 
 @pytest.mark.heavy

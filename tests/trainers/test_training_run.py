@@ -1,7 +1,9 @@
 """Whole runs, from the command line to result.json: learning curves that survive a kill, evaluations that never choose."""
 
 import json
+import os
 import signal
+import subprocess
 import sys
 import time
 from pathlib import Path
@@ -170,9 +172,23 @@ def test_a_reference_model_is_the_one_of_the_beginning_also_after_a_resume(tmp_p
 
 def test_two_processes_train_as_one_does(whole, tmp_path):
     """Each plays half of the groups; rewards, losses and weights are those of one process up to rounding."""
-    out, _ = whole
     assert two_ranks("trainers.grpo", *SMALL, "--steps", "2", "--out", tmp_path / "two") == [0, 0]
-    one, two = curve(out)[:2], curve(tmp_path / "two")
+    learnt_alike(whole[0], tmp_path / "two")
+
+
+@pytest.mark.heavy
+def test_two_processes_of_torchs_launcher_train_as_one_does(whole, tmp_path):
+    """The launcher that the docs name sets the ranks; the test above stands for it where seconds count."""
+    spread = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2", "-m", "trainers.grpo"]
+    words = [*SMALL, "--steps", "2", "--out", str(tmp_path / "two")]
+    quiet = {"env": {**os.environ, "OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""}, "stdout": subprocess.DEVNULL}
+    subprocess.run([sys.executable, *spread, *words], check=True, timeout=300, **quiet)
+    learnt_alike(whole[0], tmp_path / "two")
+
+
+def learnt_alike(out, other):
+    """Check that the two steps of another run are the first two of this one."""
+    one, two = curve(out)[:2], curve(other)
     for alone, together in zip(one, two, strict=True):
         for name in (
             "reward",
@@ -190,7 +206,7 @@ def test_two_processes_train_as_one_does(whole, tmp_path):
         ):
             assert together[name] == pytest.approx(alone[name], rel=1e-4, abs=1e-6), name
     together, alone = (
-        load_file(place / "checkpoints" / "step-00000002" / "weights.safetensors") for place in (tmp_path / "two", out)
+        load_file(place / "checkpoints" / "step-00000002" / "weights.safetensors") for place in (other, out)
     )
     assert all(torch.allclose(together[name], alone[name], atol=1e-4) for name in alone)
 

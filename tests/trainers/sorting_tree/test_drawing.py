@@ -8,6 +8,7 @@ from xml.etree import ElementTree
 import pytest
 
 from agent_envs.envs.expa.sorting.agent import SortingAgent
+from benchmarks import earl_learn
 from benchmarks.tree_drawing import COLOURS, DARK, LETTER, LIGHT, STYLE, drawing, drawn, read_tree
 from tests.trainers.sorting_tree.test_decision_tree import COMPARE, SWAP, A, B, C, Scripted, played, tree_of
 from trainers.sorting_tree.decision_tree import decision_trees
@@ -150,3 +151,12 @@ def test_a_run_is_extracted(tmp_path):
     assert "without implied comparisons: 2.6667; with the fewest swaps: 1.1667" in picture
     for path, tree in zip(sorted((tmp_path / "trees").glob("*g.json")), decision_trees(episodes), strict=True):
         assert read_tree(path) == tree
+
+
+def test_the_benchmark_draws_the_tree_of_a_run_on_four_items(tmp_path, monkeypatch):
+    extracted(played(SortingAgent("earl-star"), 4), tmp_path / "run" / "trees")
+    monkeypatch.setattr(earl_learn, "IMAGES", tmp_path)
+    earl_learn.draw({"sort4": [tmp_path / "run"]}, [], tmp_path / "earl.json")
+    picture = (tmp_path / "sort-4-tree.svg").read_text()
+    assert picture == drawn(tmp_path / "run" / "trees" / "sort-4-ascending.json")
+    earl_learn.draw({"countdown": [tmp_path]}, [], tmp_path / "earl.json")  # where nothing sorts there is no tree
