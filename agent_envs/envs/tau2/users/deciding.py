@@ -30,6 +30,7 @@ _ENDS_IT = re.compile(r"n't\b|\b(?:not|no|never|nobody|nothing|stop|shut|end|wit
 _RELATIVE = re.compile(
     r"\b(?:days?|weeks?) (?:later|earlier|after|before)\b|\b(?:next|following|any|another|other) (?:day|week|date)\b"
 )
+_SENT_TO = re.compile(r"\b(?:sent|shipped|delivered) to\b|\b(?:send|ship|deliver) (?:it|them|that|this) to\b")
 _NEGATED = re.compile(r"n't\b|\b(?:not|no)\b")
 _ENDS = frozenset({"resume", "enable", "pay", "charge", "add"})  # of trouble with a phone, on the agent's side
 _CHECKED = re.compile(r"\b(?:correct|right|accurate|good|fine|confirm)\b")
@@ -128,7 +129,17 @@ def _held(
         return Decision("yes", places[:1])
     ids = frozenset(found for found in proposal.ids if found in text)
     found = tuple(place for place in places if _serves(script, script.wants[place], act, ids, loosely))
-    return Decision("yes", found) if found else Decision("no")
+    return Decision("yes", _meant(script, found, act, ids, loosely)) if found else Decision("no")
+
+
+def _meant(
+    script: UserScript, places: tuple[int, ...], act: Act, ids: frozenset[str], loosely: bool
+) -> tuple[int, ...]:
+    """Return the wants that a yes is about, of those that an act may serve: by number, by object, else the likeliest."""
+    by_number = tuple(place for place in places if ids & ids_of(script.wants[place]))
+    aims = {place: aim_of(script, script.wants[place]) for place in places}
+    by_object = tuple(place for place in places if act.objects & aims[place].objects)
+    return by_number or by_object or (places if loosely else places[:1])
 
 
 def _serves(script: UserScript, want: Want, act: Act, ids: frozenset[str], loosely: bool) -> bool:
@@ -174,7 +185,10 @@ def _mends(script: UserScript, aim: Act, act: Act) -> bool:
 def differs(script: UserScript, want: Want, act: Act, ids: frozenset[str], loosely: bool = False) -> bool:
     """Return whether an act has a value other than the one that a customer has in mind."""
     known = ids & ids_known(script)
-    if ids_of(want) and ids and not (known if loosely else known == ids):
+    own = ids_of(want)
+    if own and ids and not (known if loosely else known == ids):
+        return True
+    if own and not ids & own and ids & frozenset().union(*map(ids_of, script.wants)):  # it is another want's
         return True
     aim = aim_of(script, want)
     fields = {field for field, _ in act.values} - {"money"}
@@ -296,8 +310,13 @@ def aim_of(script: UserScript, want: Want) -> Act:
     if verbs == {"enable"} and not act.verbs and _ENDS_IT.search(want.say.lower()):
         verbs = frozenset({"disable"})
     elsewhere = frozenset(name for one in every for name in one.denied if isinstance(name, str))
+    implied = {"address"} if _SENT_TO.search(_text(want).lower()) else set[str]()
+    if act.of("means") and verbs & {"charge", "pay"}:
+        implied.add("payment")
+    if implied:  # the address and the payment of an order are changed
+        verbs |= {"change"}
     denied = (act.denied | elsewhere) - verbs - act.objects - act.values
-    return replace(act, verbs=verbs, denied=denied)
+    return replace(act, verbs=verbs, objects=act.objects | implied, denied=denied)
 
 
 @lru_cache(maxsize=1024)
