@@ -9,7 +9,7 @@ import agent_envs
 from tests import ROOT
 
 PINNED = [
-    "AgentEnvsError", "BudgetSpent", "DataMissing", "EnvFault", "Episode", "EpisodeResult", "Message", "MissingExtra",
+    "AgentEnvsError", "BudgetSpent", "DataMissing", "EnvFault", "Episode", "EpisodeResult", "EpisodeWalk", "Message", "MissingExtra",
     "Outcome",
     "Planned", "Policy", "ReplayMismatch", "Reply", "Request", "Reward", "RewardSpec", "RunLog", "Snapshot", "Task", "Term",
     "ToolCall", "ToolResult", "Trajectory", "TrajectoryTree", "Turn", "TurnEnv", "TurnWrapper", "Unsolvable",

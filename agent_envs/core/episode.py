@@ -63,12 +63,12 @@ def extended(
     ended = (outcome.terminated, not outcome.terminated and (outcome.truncated or index >= max_turns))
     head = (index, episode.header.origin, action, outcome.parsed, outcome.observation, outcome.results)
     turn = Turn(*head, 0.0, (), *ended, notes + outcome.events)
-    reward = spec(episode.trajectory(turn))
+    drafted = episode.trajectory(turn)
+    reward = spec(drafted)
     # Nobody but the reward has seen this turn yet, so it may still be completed; a second one would cost microseconds.
     object.__setattr__(turn, "reward", reward.total)
     object.__setattr__(turn, "terms", reward.terms)
-    turns = (*episode.turns, turn)
-    return Episode(episode.task, episode.header, episode.prompt, outcome.state, turns, outcome.success)
+    return Episode(episode.task, episode.header, episode.prompt, outcome.state, drafted.turns, outcome.success)
 
 
 def legal_text(text: str) -> tuple[str, tuple[str, ...]]:

@@ -1,5 +1,6 @@
-"""The runner plays one episode of a policy in an environment, replays a recorded one, and solves by the built-in solver."""
+"""One episode is walked turn by turn, played by a policy, replayed from its record, or solved by the built-in solver."""
 
+import copy
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -10,8 +11,9 @@ from agent_envs.base.protocol import Say
 from agent_envs.base.serialization import digest
 from agent_envs.core.episode import border_notes
 from agent_envs.core.snapshot import fork
-from agent_envs.core.trajectory import Task, Trajectory, Turn
+from agent_envs.core.trajectory import Header, Task, Trajectory, Turn
 from agent_envs.core.wrapper_stack import core_of, shown_messages, turn_wrappers, wrapper_usage
+from agent_envs.rollout.context import Context
 from agent_envs.rollout.policy import CompanionPolicy, Policy, Reply, Request, check_actions, checked_replies, traits_of
 
 _REPLAYED = ("index", "action", "parsed", "observation", "results", "reward", "terms", "terminated", "truncated", "events",
@@ -46,6 +48,139 @@ class EpisodeResult:
         return self.trajectory.success
 
 
+class EpisodeWalk:
+    """One episode from its reset on, a turn at a time; `run_episode` is a loop over it.
+
+        walk = EpisodeWalk(env, seed=0)
+        while not walk.over:
+            walk.take(Reply(choose(walk.request())))
+        record = walk.result()
+
+    A turn costs the same however many came before it.
+
+    Attributes:
+        env: the stack that is stepped; nobody else may step it.
+        turns: taken so far, each as `record_turn` gives it.
+        over: whether the episode has ended.
+    """
+
+    def __init__(
+        self,
+        env: gym.Env[Any, Any],
+        *,
+        seed: int | None = None,
+        task: int | str | Task | None = None,
+        split: str | None = None,
+        episode_key: str | None = None,
+        can_prefill: bool = True,
+    ) -> None:
+        """Reset the environment. `can_prefill`: whether the policy can begin its reply with a given text.
+
+        Raises:
+            UsageError: the core of the stack is no TurnEnv, or it has no such task or split.
+            EnvFault: an outside service failed.
+        """
+        self._core = core_of(env)
+        given = {"task": task, "split": split, "episode_key": episode_key}
+        _, info = env.reset(seed=seed, options={name: value for name, value in given.items() if value is not None})
+        self.env, self.turns, self.over = env, list[Turn](), False
+        self._prompt, self._tools, self._info = shown_messages(env, info), info["tools"], info
+        self._context = Context(info["messages"], joined="action_mask" in info)
+        self._can_prefill = can_prefill
+        self._usage: dict[str, int] = {}
+
+    @property
+    def header(self) -> Header:
+        """The episode that it is, and its branch."""
+        return self._core.episode.header
+
+    def request(self) -> Request:
+        """Return what the policy is asked next. Asking twice is asking the same.
+
+        Raises:
+            UsageError: the episode is over.
+        """
+        self._must_go_on("request()")
+        info, header, turn = self._info, self.header, len(self.turns) + 1
+        given = info["prefill"]
+        noted = bool(given) and not self._can_prefill
+        return Request(
+            header.episode_key,
+            turn,
+            self._context.view(f"\n\nBegin your reply with {given}" if noted else ""),  # type: ignore[arg-type]
+            [] if given else self._tools,  # a turn whose beginning is given is no turn to call a tool
+            "" if noted else given,
+            tuple(info["stop"]),
+            turn_seed(header.origin if header.branch else header.episode_key, turn),
+            context=info["context"],
+            branch=header.branch,
+        )
+
+    def take(self, reply: Reply) -> Turn:
+        """Step what the policy replied, and return the turn as it was recorded.
+
+        Raises:
+            UsageError: the episode is over, or this is no Reply.
+            EnvFault: an outside service failed; the walk cannot go on.
+        """
+        self._must_go_on("take()")
+        if not isinstance(reply, Reply):
+            raise UsageError(f"{self.header.env_id}: take() was given a {type(reply).__name__}; give Reply(action)")
+        step = self.env.step(reply.action)
+        turn, info = record_turn(self.env, step, reply), step[4]
+        self.turns.append(turn)
+        self.over, self._info = turn.terminated or turn.truncated, info
+        if info["context"] == "replace":
+            self._context = Context(info["messages"], joined="action_mask" in info)
+        else:
+            self._context.extend([{"role": "assistant", "content": _said(turn, info)}, *info["messages"]])
+        for name, count in reply.usage.items():
+            self._usage[name] = self._usage.get(name, 0) + count
+        return turn
+
+    def result(self) -> EpisodeResult:
+        """Return the record of the episode.
+
+        Raises:
+            UsageError: it has not ended.
+        """
+        if not self.over:
+            raise UsageError(f"{self.header.env_id}: result() before the end; take() turns until `over`")
+        success = bool(self._info.get("success", False))
+        trajectory = Trajectory(self.header, self._prompt, tuple(self.turns), self._core.episode.task, success)
+        usage = self._usage | wrapper_usage(self.env)
+        return EpisodeResult(trajectory, "terminated" if self.turns[-1].terminated else "truncated", usage=usage)
+
+    def fork(self, branch: str) -> "EpisodeWalk":
+        """Return a walk that goes on from this moment by itself, with samples of its own; this one is not changed.
+
+        Args:
+            branch: a name, of letters, digits, - and _. Requests of the same branch have the same seeds.
+
+        Raises:
+            UsageError: the episode is over, or the branch has no sound name.
+        """
+        self._must_go_on("fork()")
+        if not branch:
+            raise UsageError(f"{self.header.env_id}: fork(branch='') would draw its trunk's samples; name the branch")
+        twin = copy.copy(self)
+        twin.env = fork(self.env, branch)
+        twin._core, twin._context = core_of(twin.env), self._context.copy()
+        twin.turns, twin._usage = list(self.turns), dict(self._usage)
+        return twin
+
+    def _must_go_on(self, call: str) -> None:
+        if self.over:
+            raise UsageError(f"{self.header.env_id}: {call} after the end of the episode; begin another EpisodeWalk")
+
+
+def _said(turn: Turn, info: dict[str, Any]) -> str:
+    """Return the policy's part of the context. What an expanded action says is what it appends; refused text is no part."""
+    if "action_mask" in info and not (isinstance(turn.action, str) and isinstance(turn.parsed, Say)):
+        return ""
+    return str(turn.action)
+
+
 def run_episode(
     env: gym.Env[Any, Any],
     policy: Policy,
@@ -60,54 +195,18 @@ def run_episode(
     Raises:
         EnvFault: an outside service failed; what was played is lost, and the episode may be tried again.
     """
-    core, traits = core_of(env), traits_of(policy)
-    check_actions(policy, core)
-    given = {"task": task, "split": split, "episode_key": episode_key}
-    _, info = env.reset(seed=seed, options={name: value for name, value in given.items() if value is not None})
+    traits = traits_of(policy)
+    check_actions(policy, core_of(env))
+    walk = EpisodeWalk(env, seed=seed, task=task, split=split, episode_key=episode_key, can_prefill=traits.can_prefill)
     actor: Policy = policy.begin(env) if traits.needs_env else policy  # type: ignore[attr-defined]
-    prompt = shown_messages(env, info)
-    context = list(info["messages"])
-    tools: list[dict[str, Any]] = info["tools"]
-    turns: list[Turn] = []
-    usage: dict[str, int] = {}
-    over, success = False, False
-    while not over:
-        request = _request(core.episode.key, len(turns) + 1, context, tools, info, traits.can_prefill)
-        reply = checked_replies(actor.name, actor.act([request]), 1)[0]
-        step = env.step(reply.action)
-        turn, info = record_turn(env, step, reply), step[4]
-        over = turn.terminated or turn.truncated
-        turns.append(turn)
-        success = bool(info.get("success", False))
-        context = _grown(context, turn, info)
-        for name, count in reply.usage.items():
-            usage[name] = usage.get(name, 0) + count
-    usage |= wrapper_usage(env)
-    trajectory = Trajectory(core.trajectory.header, prompt, tuple(turns), core.episode.task, success)
-    return EpisodeResult(trajectory, "terminated" if turns[-1].terminated else "truncated", usage=usage)
+    while not walk.over:
+        walk.take(checked_replies(actor.name, actor.act([walk.request()]), 1)[0])
+    return walk.result()
 
 
-def turn_seed(episode_key: str, turn: int) -> int:
-    """Return the sampling seed of a turn, in [0, 2**31)."""
-    return int(digest([episode_key, turn])[:8], 16) >> 1
-
-
-def _request(
-    key: str,
-    turn: int,
-    context: list[dict[str, Any]],
-    tools: list[dict[str, Any]],
-    info: dict[str, Any],
-    prefills: bool,
-) -> Request:
-    messages = [dict(message) for message in context]
-    prefill = info["prefill"]
-    if prefill and not prefills:
-        messages[-1]["content"] += f"\n\nBegin your reply with {prefill}"
-        prefill = ""
-    offered = [] if info["prefill"] else tools  # a turn whose beginning is given is no turn to call a tool
-    seed = turn_seed(key, turn)
-    return Request(key, turn, messages, offered, prefill, tuple(info["stop"]), seed, context=info["context"])
+def turn_seed(name: str, turn: int) -> int:
+    """Return the sampling seed of a turn, in [0, 2**31), of the episode with this key, or of a fork with this origin."""
+    return int(digest([name, turn])[:8], 16) >> 1
 
 
 def record_turn(env: gym.Env[Any, Any], step: tuple[Any, ...], reply: Reply | None = None) -> Turn:
@@ -135,29 +234,6 @@ def record_turn(env: gym.Env[Any, Any], step: tuple[Any, ...], reply: Reply | No
         entropies=reply.entropies,
         sampled=reply.sampled,
     )
-
-
-def _grown(context: list[dict[str, Any]], turn: Turn, info: dict[str, Any]) -> list[dict[str, Any]]:
-    """Return the context of the next turn. With expanded actions it ends in one growing text of the assistant."""
-    expanded = "action_mask" in info
-    if info["context"] == "replace":
-        return _joined(info["messages"]) if expanded else list(info["messages"])
-    if not expanded:
-        return [*context, {"role": "assistant", "content": str(turn.action)}, *info["messages"]]
-    # What an expanded action says is what it appends; text that was refused is no part of the history.
-    said = turn.action if isinstance(turn.action, str) and isinstance(turn.parsed, Say) else ""
-    return _joined([*context, {"role": "assistant", "content": said}, *info["messages"]])
-
-
-def _joined(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return messages with those of the assistant that follow one another made one, and without empty ones of it."""
-    joined: list[dict[str, Any]] = []
-    for row in rows:
-        if joined and row["role"] == joined[-1]["role"] == "assistant":
-            joined[-1] = {**joined[-1], "content": joined[-1]["content"] + row["content"]}
-        else:
-            joined.append(row)
-    return [row for row in joined if row["content"] or row["role"] != "assistant"]
 
 
 def replay(env: gym.Env[Any, Any], trajectory: Trajectory) -> Trajectory:

@@ -18,6 +18,7 @@ from agent_envs.base.errors import UsageError
 from agent_envs.base.messages import FEEDBACK_MARK
 from agent_envs.core.env import TurnEnv, companion
 from agent_envs.core.wrapper_stack import core_of
+from agent_envs.rollout.context import ContextView, LazyMessages
 
 MOST_COUNT = 10**12
 
@@ -26,20 +27,26 @@ MOST_COUNT = 10**12
 class Request:
     """What a policy is asked in one turn: the whole context as chat messages, and how to sample.
 
-    `seed` is derived from the episode key and the turn, so that sampling does not depend on concurrency. `context` is
-    `append` where the messages are those of the turn before, the policy's action and what followed, and `replace` where an
-    observation replaced them all.
+    `seed` is derived from the episode key, the branch of a fork and the turn, so that sampling does not depend on
+    concurrency. `context` is `append` where the messages are those of the turn before, the policy's action and what followed,
+    and `replace` where an observation replaced them all.
     """
 
     episode_key: str
     turn: int
-    messages: Sequence[dict[str, Any]]
+    messages: Sequence[dict[str, Any]] = LazyMessages()  # type: ignore[assignment]
     tools: Sequence[dict[str, Any]] = ()
     prefill: str = ""
     stop: Sequence[str] = ()
     seed: int = 0
     max_tokens: int = 1024
     context: str = "append"
+    branch: str = ""
+
+    def messages_since(self, start: int) -> list[dict[str, Any]]:
+        """Return the messages from index `start` on: a policy that keeps the earlier ones pays for the new ones alone."""
+        given = self.__dict__["messages"]
+        return given.since(start) if isinstance(given, ContextView) else [dict(row) for row in given[start:]]
 
 
 @dataclass(frozen=True)
