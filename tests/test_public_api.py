@@ -9,8 +9,8 @@ import agent_envs
 from tests import ROOT
 
 PINNED = [
-    "AgentEnvsError", "BudgetSpent", "DataMissing", "EnvFault", "Episode", "EpisodeResult", "EpisodeWalk", "Message", "MissingExtra",
-    "Outcome",
+    "AgentEnvsError", "BudgetSpent", "DataMissing", "EnvFault", "Episode", "EpisodeResult", "EpisodeWalk", "Message",
+    "MissingExtra", "Outcome",
     "Planned", "Policy", "ReplayMismatch", "Reply", "Request", "Reward", "RewardSpec", "RunLog", "Snapshot", "Task", "Term",
     "ToolCall", "ToolResult", "Trajectory", "TrajectoryTree", "Turn", "TurnEnv", "TurnWrapper", "Unsolvable",
     "UsageError", "Utterance", "check_turn_env", "env_ids", "fork", "make_vec", "record_turn", "register_companions",

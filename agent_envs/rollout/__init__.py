@@ -3,7 +3,7 @@
 Modules, in reading order:
     context: the conversation that a policy reads, which grows in place.
     policy: the `Policy` protocol, its traits, requests and replies, and the built-in agents (solver, random, heuristic, null).
-    episode_runner: one episode turn by turn, or from reset to end, its replay from a trajectory, and `solve` by the oracle policy.
+    episode_runner: one episode turn by turn, or to its end, its replay from a trajectory, and `solve` by the oracle policy.
     run_many: many episodes in threads: concurrency, retries after infrastructure errors, a spent budget, token usage, times.
     run_log: the rows of a run's journal.jsonl: planned episodes, finished ones, resuming under the same settings.
     batching: requests of many episodes gathered into batches for a local engine.

@@ -6,7 +6,7 @@ from typing import Any
 
 import gymnasium as gym
 
-from agent_envs.base.errors import ReplayMismatch, Unsolvable
+from agent_envs.base.errors import ReplayMismatch, Unsolvable, UsageError
 from agent_envs.base.protocol import Say
 from agent_envs.base.serialization import digest
 from agent_envs.core.episode import border_notes
