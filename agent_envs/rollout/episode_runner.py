@@ -1,6 +1,7 @@
 """One episode is walked turn by turn, played by a policy, replayed from its record, or solved by the built-in solver."""
 
 import copy
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -10,12 +11,22 @@ from agent_envs.base.errors import ReplayMismatch, Unsolvable, UsageError
 from agent_envs.base.protocol import Say
 from agent_envs.base.serialization import digest
 from agent_envs.core.episode import border_notes
-from agent_envs.core.snapshot import fork
+from agent_envs.core.snapshot import Snapshot, fork, restore, snapshot
 from agent_envs.core.trajectory import Header, Task, Trajectory, Turn
 from agent_envs.core.wrapper_stack import core_of, shown_messages, turn_wrappers, wrapper_usage
 from agent_envs.rollout.context import Context
-from agent_envs.rollout.policy import CompanionPolicy, Policy, Reply, Request, check_actions, checked_replies, traits_of
+from agent_envs.rollout.policy import (
+    CompanionPolicy,
+    Policy,
+    Reply,
+    Request,
+    check_actions,
+    checked_replies,
+    origin_of,
+    traits_of,
+)
 
+_ASKED = ("prefill", "stop", "context", "success")  # of the newest info: what requests and the record read
 _REPLAYED = ("index", "action", "parsed", "observation", "results", "reward", "terms", "terminated", "truncated", "events",
              "context")  # fmt: skip
 
@@ -85,7 +96,8 @@ class EpisodeWalk:
         _, info = env.reset(seed=seed, options={name: value for name, value in given.items() if value is not None})
         self.env, self.turns, self.over = env, list[Turn](), False
         self._prompt, self._tools, self._info = shown_messages(env, info), info["tools"], info
-        self._context = Context(info["messages"], joined="action_mask" in info)
+        self._expanded = "action_mask" in info
+        self._context = Context(info["messages"], joined=self._expanded)
         self._can_prefill = can_prefill
         self._usage: dict[str, int] = {}
 
@@ -93,6 +105,11 @@ class EpisodeWalk:
     def header(self) -> Header:
         """The episode that it is, and its branch."""
         return self._core.episode.header
+
+    @property
+    def origin(self) -> str:
+        """What names its conversation, as `Request.origin`."""
+        return origin_of(self.header.episode_key, self.header.branch)
 
     def request(self) -> Request:
         """Return what the policy is asked next. Asking twice is asking the same.
@@ -111,7 +128,7 @@ class EpisodeWalk:
             [] if given else self._tools,  # a turn whose beginning is given is no turn to call a tool
             "" if noted else given,
             tuple(info["stop"]),
-            turn_seed(header.origin if header.branch else header.episode_key, turn),
+            turn_seed(self.origin, turn),
             context=info["context"],
             branch=header.branch,
         )
@@ -131,9 +148,9 @@ class EpisodeWalk:
         self.turns.append(turn)
         self.over, self._info = turn.terminated or turn.truncated, info
         if info["context"] == "replace":
-            self._context = Context(info["messages"], joined="action_mask" in info)
+            self._context = Context(info["messages"], joined=self._expanded)
         else:
-            self._context.extend([{"role": "assistant", "content": _said(turn, info)}, *info["messages"]])
+            self._context.extend([{"role": "assistant", "content": _said(turn, self._expanded)}, *info["messages"]])
         for name, count in reply.usage.items():
             self._usage[name] = self._usage.get(name, 0) + count
         return turn
@@ -150,6 +167,37 @@ class EpisodeWalk:
         trajectory = Trajectory(self.header, self._prompt, tuple(self.turns), self._core.episode.task, success)
         usage = self._usage | wrapper_usage(self.env)
         return EpisodeResult(trajectory, "terminated" if self.turns[-1].terminated else "truncated", usage=usage)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the walk as it stands, as plain JSON: what `from_json` goes on from, in any process."""
+        record = Trajectory(self.header, self._prompt, tuple(self.turns))
+        return {
+            "snapshot": snapshot(self.env).to_bytes().decode("utf-8", "surrogatepass"),
+            "record": record.to_json(),
+            "messages": self._context.view().since(),
+            "tools": self._tools,
+            "info": {name: self._info[name] for name in _ASKED if name in self._info},
+            "usage": self._usage,
+            "expanded": self._expanded,
+            "can_prefill": self._can_prefill,
+        }
+
+    @classmethod
+    def from_json(cls, env: gym.Env[Any, Any], row: Mapping[str, Any]) -> "EpisodeWalk":
+        """Return the walk of `to_json`, in an environment that was made as its own was.
+
+        Raises:
+            UsageError: the environment is another one, or the row is damaged.
+        """
+        restore(env, Snapshot.from_bytes(row["snapshot"].encode("utf-8", "surrogatepass")))
+        record = Trajectory.from_json(row["record"])
+        walk = cls.__new__(cls)
+        walk.env, walk._core, walk.turns = env, core_of(env), list(record.turns)
+        walk.over = bool(walk.turns) and (walk.turns[-1].terminated or walk.turns[-1].truncated)
+        walk._prompt, walk._tools, walk._info = record.prompt, list(row["tools"]), dict(row["info"])
+        walk._expanded, walk._can_prefill = bool(row["expanded"]), bool(row["can_prefill"])
+        walk._context, walk._usage = Context(row["messages"], joined=walk._expanded), dict(row["usage"])
+        return walk
 
     def fork(self, branch: str) -> "EpisodeWalk":
         """Return a walk that goes on from this moment by itself, with samples of its own; this one is not changed.
@@ -174,9 +222,9 @@ class EpisodeWalk:
             raise UsageError(f"{self.header.env_id}: {call} after the end of the episode; begin another EpisodeWalk")
 
 
-def _said(turn: Turn, info: dict[str, Any]) -> str:
+def _said(turn: Turn, expanded: bool) -> str:
     """Return the policy's part of the context. What an expanded action says is what it appends; refused text is no part."""
-    if "action_mask" in info and not (isinstance(turn.action, str) and isinstance(turn.parsed, Say)):
+    if expanded and not (isinstance(turn.action, str) and isinstance(turn.parsed, Say)):
         return ""
     return str(turn.action)
 

@@ -23,6 +23,11 @@ from agent_envs.rollout.context import ContextView, LazyMessages
 MOST_COUNT = 10**12
 
 
+def origin_of(episode_key: str, branch: str) -> str:
+    """Return what names the conversation of an episode or of a fork, and what its sampling is seeded with."""
+    return f"{episode_key}/{branch}" if branch else episode_key
+
+
 @dataclass(frozen=True)
 class Request:
     """What a policy is asked in one turn: the whole context as chat messages, and how to sample.
@@ -42,6 +47,11 @@ class Request:
     max_tokens: int = 1024
     context: str = "append"
     branch: str = ""
+
+    @property
+    def origin(self) -> str:
+        """The episode key, and behind a slash the branch of a fork: it names the conversation."""
+        return origin_of(self.episode_key, self.branch)
 
     def messages_since(self, start: int) -> list[dict[str, Any]]:
         """Return the messages from index `start` on: a policy that keeps the earlier ones pays for the new ones alone."""

@@ -1,5 +1,6 @@
 """An episode walked turn by turn, and its forks."""
 
+import json
 from dataclasses import replace
 
 import gymnasium as gym
@@ -132,6 +133,26 @@ def test_memory_replaces_the_context_of_a_walk():
     for line in ("<luck>1</luck>", "<luck>2</luck>", "<luck>3</luck>"):
         walk.take(Reply(line))
     assert walk.request().context == "replace" and len(walk.request().messages) < 6
+
+
+@pytest.mark.parametrize("env_id", [ID, "agent_envs/SortExpA-v0", "agent_envs/Tau2Retail-v0"])
+def test_a_walk_goes_on_from_its_json_as_if_nothing_had_been(env_id):
+    def made():
+        return Memory(gym.make(env_id), turns=1) if env_id == ID else gym.make(env_id)
+
+    walk = EpisodeWalk(made(), seed=1, episode_key="k", can_prefill=False)
+    walk.take(Reply("first", (1,), (-0.5,), (0.5,), {"output": 1}))
+    walk = walk.fork("b")
+    again = EpisodeWalk.from_json(made(), json.loads(json.dumps(walk.to_json())))
+    assert again.request() == walk.request() and again.turns == walk.turns and not again.over
+    for line in ("second", "third"):
+        assert again.take(Reply(line)) == walk.take(Reply(line))
+    while not walk.over:
+        assert again.take(Reply("on")) == walk.take(Reply("on"))
+    assert replace(again.result().trajectory, task=None) == replace(walk.result().trajectory, task=None)
+    assert again.result().usage == walk.result().usage == {"output": 1, **again.result().usage}
+    with pytest.raises(UsageError, match="snapshot is of another environment"):
+        EpisodeWalk.from_json(gym.make("agent_envs/BabyAI-v0"), walk.to_json())
 
 
 def test_misuse_is_told_at_once():
