@@ -19,6 +19,7 @@ Modules, in reading order:
     sampling: groups of episodes, played as a rollout batch onto trajectory trees; tasks of a step; token drift.
     mixture: several environments in one run: shares of a step's groups by weight.
     engine_policy: the policy that samples turns from an engine and keeps conversations as tokens.
+    lanes: environments that play on in step, which may be forked between turns, or cut at a fixed number of turns.
     batching: rows of tokens into padded micro-batches within a token budget.
     rescoring: log-probabilities of sampled tokens under the reference model and under the trainer's own.
     episode_sources, demonstrations, guesses: episodes to imitate: solver with flaws, gold answers, own successes, files.

@@ -90,6 +90,10 @@ class Engine(Protocol):
         """Return what follows each prefix."""
         ...
 
+    def fork(self, session: str, new: str) -> None:
+        """Let a new session begin with what one has kept."""
+        ...
+
     def forget(self) -> None:
         """Drop all kept caches: after every change of weights, and between batches of episodes."""
         ...

@@ -9,7 +9,7 @@ from typing import Any
 from agent_envs.base.errors import BudgetSpent
 from agent_envs.core.trajectory import Trajectory, Turn
 from agent_envs.rollout.episode_runner import EpisodeResult
-from agent_envs.rollout.policy import Reply, Request
+from agent_envs.rollout.policy import Reply, Request, origin_of
 from agent_envs.rollout.run_log import Planned
 from agent_envs.rollout.run_many import run_many
 from agent_envs.services.run_services import Services
@@ -106,7 +106,7 @@ class EnginePolicy:
 
     def act(self, requests: Sequence[Request]) -> Sequence[Reply]:
         """Return the next turn of each episode. Rows are sorted, so that a batch is the same whoever asked first."""
-        order = sorted(range(len(requests)), key=lambda place: (requests[place].episode_key, requests[place].turn))
+        order = sorted(range(len(requests)), key=lambda place: (requests[place].origin, requests[place].turn))
         turns = [self._begin(requests[place]) for place in order]
         asked = [turn for turn in turns if turn.prefix.max_new_tokens > 0]
         with self._within():
@@ -116,9 +116,9 @@ class EnginePolicy:
         replies: dict[int, Reply] = {place: self._end(turn) for place, turn in zip(order, turns, strict=True)}
         return [replies[place] for place in range(len(requests))]
 
-    def sequences(self, episode_key: str) -> list[TokenSequence]:
-        """Return the tokens of an episode as they were sampled: one sequence, or more where contexts were replaced."""
-        talk = self._talks[episode_key]
+    def sequences(self, origin: str) -> list[TokenSequence]:
+        """Return the tokens of an episode or fork as they were sampled: one sequence, or more where contexts were replaced."""
+        talk = self._talks[origin]
         return [conversation.sequence() for conversation in talk.conversations]
 
     def rebuilt(self, trajectory: Trajectory) -> list[TokenSequence]:
@@ -126,13 +126,49 @@ class EnginePolicy:
         spoken = tuple(itertools.takewhile(lambda turn: turn.token_ids, trajectory.turns))
         if not spoken:
             return []
-        return self._chat.sequences(replace(trajectory, turns=spoken), self._talks[trajectory.header.episode_key].tools)
+        origin = origin_of(trajectory.header.episode_key, trajectory.header.branch)
+        return self._chat.sequences(replace(trajectory, turns=spoken), self._talks[origin].tools)
 
     def demonstrated(
         self, trajectory: Trajectory, spec: str, tools: Sequence[Mapping[str, Any]] = ()
     ) -> list[TokenSequence]:
         """Return the tokens of an episode that somebody else played; `spec` is of no use here."""
         return self._chat.sequences(trajectory, tools)
+
+    def fork(self, origin: str, new: str) -> None:
+        """Let the conversation `new` begin with what `origin` has said and seen so far, its caches included."""
+        talk = self._talks.get(origin)
+        if talk is not None:
+            self._talks[new] = replace(talk, conversations=[*talk.conversations[:-1], talk.conversations[-1].copy()])
+            self._engine.fork(f"{origin}#{talk.contexts}", f"{new}#{talk.contexts}")
+
+    def newest(self, origin: str) -> Conversation:
+        """Return the conversation that the newest turn stands in, as it grows."""
+        return self._talks[origin].conversations[-1]
+
+    def moment(self, origin: str) -> dict[str, Any] | None:
+        """Return where a conversation stands, as plain JSON; None where it has not begun."""
+        talk = self._talks.get(origin)
+        if talk is None:
+            return None
+        rest = {"seen": talk.seen, "said": talk.said, "replaced": talk.contexts - 1}
+        return {"tools": list(talk.tools), "conversation": talk.conversations[-1].to_json(), **rest}
+
+    def restore(self, origin: str, moment: Mapping[str, Any] | None) -> None:
+        """Let a conversation stand where `moment` says. Contexts that were replaced before it are not there again."""
+        self._talks.pop(origin, None)
+        if moment is not None:
+            newest = self._chat.resumed(moment["conversation"])
+            rest = moment["seen"], moment["said"], moment["replaced"]
+            self._talks[origin] = _Talk(tuple(moment["tools"]), [newest], *rest)
+
+    def drop(self, origin: str) -> None:
+        """Forget one conversation."""
+        self._talks.pop(origin, None)
+
+    def new_weights(self) -> None:
+        """Drop the engine's caches, which old weights made; conversations go on."""
+        self._engine.forget()
 
     def forget(self) -> None:
         """Drop all conversations, and the engine's caches."""
@@ -141,17 +177,17 @@ class EnginePolicy:
         self._engine.forget()
 
     def _begin(self, request: Request) -> "_Turn":
-        talk = self._talks.get(request.episode_key)
-        if talk is None or request.turn == 1:
-            talk = self._talks[request.episode_key] = _Talk(tuple(request.tools))
+        talk = self._talks.get(request.origin)
+        if talk is None or request.turn == 1 or request.context == "replace":
+            if talk is None or request.turn == 1:
+                talk = self._talks[request.origin] = _Talk(tuple(request.tools))
             talk.conversations.append(self._chat.open(request.messages, talk.tools))
-        elif request.context == "replace":
-            talk.conversations.append(self._chat.open(request.messages, talk.tools))
+            talk.seen = len(request.messages)
         else:
-            said, *shown = request.messages[talk.seen :]
+            said, *shown = request.messages_since(talk.seen)
             self.edited += said["content"] != talk.said
             talk.conversations[-1].observe(shown)
-        talk.seen = len(request.messages)
+            talk.seen += 1 + len(shown)
         conversation = talk.conversations[-1]
         given = conversation.prefill(request.prefill) if request.prefill else ()
         lead = self._leads.get(request.episode_key, NO_LEAD)
@@ -168,7 +204,7 @@ class EnginePolicy:
             conversation.given(begun.forced)
         room = self._max_context - len(conversation.ids)
         budget = max(0, min(self._max_new_tokens - len(begun.ids), room))
-        session = f"{request.episode_key}#{len(talk.conversations)}"
+        session = f"{request.origin}#{talk.contexts}"
         prefix = Prefix(tuple(conversation.ids), budget, tuple(request.stop), request.seed, session)
         return _Turn(talk, prefix, given, request.prefill, request.turn, begun=begun)
 
@@ -191,12 +227,21 @@ class EnginePolicy:
 
 @dataclass
 class _Talk:
-    """An episode's conversations: a new one starts where an observation replaces the context."""
+    """An episode's conversations: a new one starts where an observation replaces the context.
+
+    `replaced` contexts came before the first one here.
+    """
 
     tools: tuple[dict[str, object], ...]
     conversations: list[Conversation] = field(default_factory=list)
     seen: int = 0
     said: str = ""
+    replaced: int = 0
+
+    @property
+    def contexts(self) -> int:
+        """How many contexts there were so far."""
+        return self.replaced + len(self.conversations)
 
 
 @dataclass

@@ -68,6 +68,12 @@ class HFEngine:
         self._stops = StopTexts(tokenizer)
         self._sessions = SessionStore(cache_tokens)
 
+    def fork(self, session: str, new: str) -> None:
+        """Let a new session begin with what one has kept. Both read the same tensor, which nobody writes to."""
+        kept = self._sessions.get(session)
+        if kept is not None:
+            self._sessions.put(new, kept)
+
     def forget(self) -> None:
         """Drop all kept caches: after every change of weights, and between batches of episodes."""
         self._sessions.clear()

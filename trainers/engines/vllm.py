@@ -167,6 +167,9 @@ class VLLMEngine:
         self._not_ready = ""
         return gap
 
+    def fork(self, session: str, new: str) -> None:
+        """Do nothing: vLLM finds equal beginnings by itself."""
+
     def forget(self) -> None:
         """Drop the cache of prefixes."""
         self._llm.reset_prefix_cache()

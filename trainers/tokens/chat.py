@@ -1,5 +1,6 @@
 """Conversations become tokens: what was sampled stays as it was sampled, everything else is encoded once, on entry."""
 
+import copy
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -84,6 +85,14 @@ class ChatTokenizer:
         schemas, more = self.control.neutralise_all(list(tools))
         conversation.neutralised = broken + more
         conversation.given(self._rendered("opening", _key(rows, schemas)))
+        return conversation
+
+    def resumed(self, row: Mapping[str, Any]) -> "Conversation":
+        """Return the conversation of a `Conversation.to_json`."""
+        conversation = Conversation(self)
+        conversation.ids, conversation.trained = list(row["ids"]), list(row["trained"])
+        conversation.logprobs, conversation.turns = list(row["logprobs"]), list(row["turns"])
+        conversation.neutralised, conversation._closed = int(row["neutralised"]), bool(row["closed"])
         return conversation
 
     def sequences(self, trajectory: Trajectory, tools: Sequence[Mapping[str, Any]] = ()) -> list[TokenSequence]:
@@ -178,6 +187,21 @@ class Conversation:
         self.neutralised = 0
         self._chat = chat
         self._closed = False
+
+    def copy(self) -> "Conversation":
+        """Return one that goes on apart from this one."""
+        twin = copy.copy(self)
+        twin.ids, twin.trained, twin.logprobs, twin.turns = (
+            list(part) for part in (self.ids, self.trained, self.logprobs, self.turns)
+        )
+        return twin
+
+    def to_json(self) -> dict[str, Any]:
+        """Return all of it as plain JSON, for `ChatTokenizer.resumed`."""
+        return {
+            "ids": self.ids, "trained": self.trained, "logprobs": self.logprobs, "turns": self.turns,
+            "neutralised": self.neutralised, "closed": self._closed,
+        }  # fmt: skip
 
     def given(self, ids: Sequence[int]) -> tuple[int, ...]:
         """Append tokens that nobody sampled, and return them."""
