@@ -1,7 +1,7 @@
 """Rows of tokens are put into padded micro-batches of bounded size."""
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, fields
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
 from itertools import chain, pairwise
 
 import torch
@@ -18,11 +18,13 @@ class Row:
         sequence: the tokens.
         advantages: one a token; 0 where not trained.
         reference_logprobs: of trained tokens under the reference model, one a token; empty where there is none.
+        more: further columns by name, such as returns and values, one entry a token; every row has the same names.
     """
 
     sequence: TokenSequence
     advantages: tuple[float, ...]
     reference_logprobs: tuple[float, ...] = ()
+    more: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +43,7 @@ class MicroBatch:
         legal: which expanded actions were legal at a trained token, `end` first, which stands for the vocabulary as well;
             without expanded actions there are none.
         rows: the index of each row among those given to `micro_batches`.
+        more: the rows' further columns by name, float32, 0 at padding.
     """
 
     ids: torch.Tensor  # (batch, tokens)
@@ -53,11 +56,13 @@ class MicroBatch:
     targets: torch.Tensor  # (batch, tokens)
     legal: torch.Tensor  # (batch, tokens, actions)
     rows: tuple[int, ...]
+    more: Mapping[str, torch.Tensor] = field(default_factory=dict)  # each (batch, tokens)
 
     def to(self, device: torch.device | str) -> "MicroBatch":
         """Return the same micro-batch on a device."""
-        tensors = {field.name: getattr(self, field.name).to(device) for field in fields(self) if field.name != "rows"}
-        return MicroBatch(**tensors, rows=self.rows)
+        values = {column.name: getattr(self, column.name) for column in fields(self)}
+        tensors = {name: value.to(device) for name, value in values.items() if isinstance(value, torch.Tensor)}
+        return replace(self, **tensors, more={name: value.to(device) for name, value in self.more.items()})
 
 
 def micro_batches(rows: Sequence[Row], token_budget: int, pad_id: int) -> Iterator[MicroBatch]:
@@ -72,12 +77,12 @@ def micro_batches(rows: Sequence[Row], token_budget: int, pad_id: int) -> Iterat
         pad_id: the token that fills up short rows.
 
     Raises:
-        UsageError: a row's tuples do not fit together, or only some rows have reference logprobs.
+        UsageError: a row's tuples do not fit together, or only some rows have reference logprobs or a further column.
     """
     if token_budget < 1:
         raise UsageError(f"token_budget={token_budget}: a micro-batch needs room for at least 1 token")
     for index, row in enumerate(rows):
-        _check(index, row, with_reference=bool(rows[0].reference_logprobs))
+        _check(index, row, rows[0])
     chosen: list[int] = []
     longest = 0
     for index in _ordered(rows):
@@ -117,15 +122,17 @@ def _prompt(sequence: TokenSequence) -> tuple[int, ...]:
     return sequence.ids[: sequence.trained.index(True)] if True in sequence.trained else sequence.ids
 
 
-def _check(index: int, row: Row, with_reference: bool) -> None:
+def _check(index: int, row: Row, first: Row) -> None:
     sequence = row.sequence
     length = len(sequence.ids)
     if length == 0:
         raise UsageError(f"row {index} has no tokens")
-    if bool(row.reference_logprobs) != with_reference:
-        raise UsageError(f"row {index}: reference_logprobs must be given for all rows or for none")
+    if bool(row.reference_logprobs) != bool(first.reference_logprobs) or row.more.keys() != first.more.keys():
+        names = ", ".join(["reference_logprobs", *sorted(row.more.keys() | first.more.keys())])
+        raise UsageError(f"row {index}: {names} must be given for all rows or for none")
     columns: list[tuple[float, ...]] = [sequence.trained, sequence.logprobs, sequence.turns, row.advantages]
-    columns += [row.reference_logprobs] if with_reference else []
+    columns += [row.reference_logprobs] if row.reference_logprobs else []
+    columns += row.more.values()
     columns += [sequence.targets] if sequence.targets else []
     if any(len(column) != length for column in columns):
         raise UsageError(f"row {index}: its {length} ids need as many entries in trained, logprobs, turns, advantages")
@@ -155,6 +162,7 @@ def _padded(rows: list[Row], indices: tuple[int, ...], pad_id: int) -> MicroBatc
         targets=column([sequence.targets or sequence.ids for sequence in sequences], pad_id, torch.long),
         legal=_legal(sequences, length),
         rows=indices,
+        more={name: column([row.more[name] for row in rows], 0.0, torch.float32) for name in rows[0].more},
     )
 
 

@@ -35,6 +35,7 @@ import sys
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -44,7 +45,7 @@ from agent_envs.base.errors import UsageError
 from agent_envs.rollout.run_log import Planned
 from trainers import losses
 from trainers.assembling import environment
-from trainers.batching import MicroBatch, Row, in_parts, micro_batches
+from trainers.batching import MicroBatch, Row, in_parts
 from trainers.command_line import one_line_errors, option, parse, read_settings
 from trainers.counterfactual.interventions import Interventions
 from trainers.counterfactual.optimisation import (
@@ -75,7 +76,8 @@ from trainers.sft import warm_start
 from trainers.sorting_result import sorting_result
 from trainers.sweeps import run_sweep
 from trainers.training.forward import token_scores
-from trainers.training.pooling import add_up, averages, mean_by_name
+from trainers.training.pooling import mean_by_name
+from trainers.training.updating import gradient_step
 from trainers.training_run import TrainingRun, open_run
 
 
@@ -268,20 +270,12 @@ def rows_with_advantages(
 
 
 def update(rows: Sequence[Row], run: TrainingRun, settings: EARLSettings) -> dict[str, float]:
-    """Take one gradient step on rows and return its metrics. Denominators are those of all processes together."""
-    tokens = int(run.sums([sum(sum(row.sequence.trained) for row in rows)])[0])
-    told = {"learning_rate": run.optimiser.learning_rate}
-    if tokens == 0:  # no group has a signal: nothing moves
-        return told
-    totals: dict[str, float] = {"loss": 0.0}
-    for micro in micro_batches(rows, settings.token_budget, run.chat.pad_id):
-        micro = micro.to(run.device)
-        by_token, metrics = token_losses(micro, run, settings)
-        loss = losses.token_mean(by_token, micro.trained, tokens)
-        run.accelerator.backward(loss)
-        totals["loss"] += float(loss.detach()) * tokens
-        add_up(totals, metrics, int(micro.trained.sum()))
-    return told | averages(run.sums_by_name(totals), tokens) | {"grad_norm": run.optimiser.step(run.accelerator)}
+    """Take one gradient step on rows and return its metrics; the loss is a mean over tokens."""
+    by_token = partial(token_losses, run=run, settings=settings)
+    return gradient_step(
+        rows, run, by_token, lambda values, trained, tokens, _: losses.token_mean(values, trained, tokens),
+        token_budget=settings.token_budget,
+    )  # fmt: skip
 
 
 def token_losses(

@@ -26,6 +26,7 @@ up group indices; groups here are the children of one tree's root.
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, ClassVar, Literal
 
 import torch
@@ -33,7 +34,7 @@ import torch
 from agent_envs.base.errors import UsageError
 from trainers import advantages as adv
 from trainers import losses
-from trainers.batching import MicroBatch, Row, in_parts, micro_batches
+from trainers.batching import MicroBatch, Row, in_parts
 from trainers.command_line import one_line_errors, parse
 from trainers.episode_sources import check_flaws
 from trainers.measuring import group_stats
@@ -53,7 +54,8 @@ from trainers.settings import (
 )
 from trainers.sft import warm_start
 from trainers.training.forward import token_logprobs
-from trainers.training.pooling import add_up, averages, mean_by_name
+from trainers.training.pooling import mean_by_name
+from trainers.training.updating import gradient_step
 from trainers.training_run import TrainingRun, open_run
 
 
@@ -233,22 +235,15 @@ def penalties(rows: list[Row], owners: list[int], rewards: torch.Tensor, setting
 
 
 def update(rows: list[Row], run: TrainingRun, settings: GRPOSettings) -> dict[str, float]:
-    """Take one gradient step on rows and return its metrics. Denominators are those of all processes together."""
-    tokens, count = (int(number) for number in run.sums([sum(sum(row.sequence.trained) for row in rows), len(rows)]))
-    told = {"learning_rate": run.optimiser.learning_rate}
-    if tokens == 0:  # no group has a signal: nothing moves
-        return told
-    totals: dict[str, float] = {"loss": 0.0}
-    for micro in micro_batches(rows, settings.token_budget, run.chat.pad_id):
-        micro = micro.to(run.device)
+    """Take one gradient step on rows and return its metrics."""
+
+    def by_token(micro: MicroBatch) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
         with run.accelerator.autocast():
             logprobs, entropies = token_logprobs(run.model, micro, run.temperature, entropy_grad=settings.entropy != 0)
-        by_token, metrics = token_losses(logprobs, entropies, micro, settings)
-        loss = mean_loss(by_token, micro.trained, tokens, count, settings)
-        run.accelerator.backward(loss)
-        totals["loss"] += float(loss.detach()) * tokens
-        add_up(totals, metrics, int(micro.trained.sum()))
-    return told | averages(run.sums_by_name(totals), tokens) | {"grad_norm": run.optimiser.step(run.accelerator)}
+        return token_losses(logprobs, entropies, micro, settings)
+
+    mean = partial(mean_loss, settings=settings)
+    return gradient_step(rows, run, by_token, mean, token_budget=settings.token_budget)
 
 
 def token_losses(

@@ -51,6 +51,18 @@ def test_tensors_hold_what_the_row_held():
     assert (batch.ids.dtype, batch.trained.dtype, batch.advantages.dtype) == (torch.long, torch.bool, torch.float32)
 
 
+def test_further_columns_go_by_name():
+    rows = [
+        dataclasses.replace(row(length), more={"returns": (0.5,) * length, "values": (-1.0,) * length})
+        for length in (3, 2)
+    ]
+    (batch,) = micro_batches(rows, 6, pad_id=0)
+    assert batch.more["returns"].tolist() == [[0.5] * 3, [0.5, 0.5, 0.0]]
+    moved = batch.to("meta")
+    assert {name: values.shape for name, values in moved.more.items()} == {"returns": (2, 3), "values": (2, 3)}
+    assert moved.more["values"].is_meta and moved.ids.is_meta and moved.rows == batch.rows
+
+
 def test_without_a_reference_its_logprobs_are_0_of_the_same_shape():
     (batch,) = micro_batches([row(3), row(2)], 8, PAD)
     assert batch.reference_logprobs.tolist() == [[0.0] * 3] * 2
@@ -68,6 +80,12 @@ GOOD = row(3)
         ([row(0)], 5, "no tokens"),
         ([dataclasses.replace(GOOD, advantages=(0.0,))], 5, "advantages"),
         ([GOOD, dataclasses.replace(GOOD, reference_logprobs=(0.0,) * 3)], 5, "all rows or for none"),
+        (
+            [GOOD, dataclasses.replace(GOOD, more={"returns": (0.0,) * 3})],
+            5,
+            "returns must be given for all rows or for none",
+        ),
+        ([dataclasses.replace(GOOD, more={"returns": (0.0,) * 2})], 5, "3 ids need as many entries"),
         ([Row(TokenSequence((1, 2), (True, True), (0.0, 0.0), (1, 1)), (0.0, 0.0))], 5, "first token"),
         ([Row(TokenSequence((1, 2), (False, False), (0.0, 0.0), (0, 0)), (0.0, 1.0))], 5, "not trained"),
     ],

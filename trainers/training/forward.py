@@ -71,22 +71,32 @@ def token_scores(
     """
     if temperature <= 0:
         raise UsageError(f"temperature={temperature}: tokens of a greedy policy have the logprobs of temperature 1")
+    states, predicted = trained_states(model, micro), micro.trained[:, 1:]
+    targets = micro.targets[:, 1:][predicted]  # (trained,)
+    head = _Head(bare_model(model).get_output_embeddings(), temperature, with_entropy, entropy_grad)
+    if micro.legal.shape[-1]:
+        head.expanded = _expanded(model)
+    scores = head.in_chunks(states, targets, micro.legal[:, 1:][predicted])
+    return TokenScores(*(_scattered(values, micro.trained) for values in scores))
+
+
+def trained_states(model: torch.nn.Module, micro: MicroBatch) -> torch.Tensor:
+    """Return the decoder's states that predict the trained tokens, (trained, width), row after row.
+
+    A critic reads the same states: the one that predicts a token is that of the moment before it.
+
+    Raises:
+        UsageError: the model's head does more than a linear layer.
+    """
     bare = bare_model(model)
     _check_head(bare)
     predicted = micro.trained[:, 1:]  # (batch, tokens - 1)
     decoder = _decoder(bare)
     if packable(bare, decoder):
         packing = packed(micro.ids, micro.attention, micro.trained)
-        states = packed_states(bare, decoder, packing)[packing.places[:, :-1][predicted]]  # (trained, width)
-    else:
-        hidden = decoder(input_ids=micro.ids, use_cache=False).last_hidden_state  # (batch, tokens, width)
-        states = hidden[:, :-1][predicted]  # (trained, width)
-    targets = micro.targets[:, 1:][predicted]  # (trained,)
-    head = _Head(bare.get_output_embeddings(), temperature, with_entropy, entropy_grad)
-    if micro.legal.shape[-1]:
-        head.expanded = _expanded(model)
-    scores = head.in_chunks(states, targets, micro.legal[:, 1:][predicted])
-    return TokenScores(*(_scattered(values, micro.trained) for values in scores))
+        return packed_states(bare, decoder, packing)[packing.places[:, :-1][predicted]]
+    hidden: torch.Tensor = decoder(input_ids=micro.ids, use_cache=False).last_hidden_state  # (batch, tokens, width)
+    return hidden[:, :-1][predicted]
 
 
 def _expanded(model: torch.nn.Module) -> ExpandedHead:
