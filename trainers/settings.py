@@ -277,6 +277,39 @@ class LogSettings:
 
 
 @dataclass(frozen=True)
+class SettlingSettings:
+    """A warm start ends when its held-out success has settled, so that no seed is sent on half taught.
+
+    Success is measured on tasks of the evaluation split, as evaluations play them, the same tasks and draws each time. It has
+    settled when `patience` measures in a row were not above the best before them by `margin`. Before it is half of what the
+    demonstrations themselves reach nothing settles: a model that cannot copy yet stands still for long.
+
+    Attributes:
+        every: steps between measures; 0: there are none, and the warm start takes all its steps.
+        tasks: of each measure.
+        patience: measures without progress that end it.
+        margin: of success, from 0 to 1.
+        cooldown: steps that follow, over which the rate falls to 0 in a line; they count in `warm_start.steps`, the most.
+    """
+
+    every: int = 0
+    tasks: int = 128
+    patience: int = 3
+    margin: float = 0.02
+    cooldown: int = 0
+
+    def __post_init__(self) -> None:
+        """Check the numbers.
+
+        Raises:
+            UsageError: one is out of its range.
+        """
+        at_least_one(self, "warm_start.settling.", "tasks", "patience")
+        if min(self.every, self.cooldown) < 0 or not 0 <= self.margin < 1:
+            raise UsageError("warm_start.settling: every and cooldown are >= 0, margin is from 0 to below 1")
+
+
+@dataclass(frozen=True)
 class WarmStartSettings:
     """Imitation before reinforcement: demonstrations of the environment's solver, made imperfect on purpose.
 
@@ -285,7 +318,8 @@ class WarmStartSettings:
         flaws: the chances of `trainers.demonstrations.Flaws`, as a JSON object, or "search", "tools" or "none".
         stacks: where they are played, in equal shares: a JSON list of lists of wrappers, each as `env.wrappers`, [] for the
             bare environment, or {"wrappers": [...], "flaws": {...}}. A tiny model's tokenizer knows the words of all of them.
-        steps: gradient steps.
+        steps: gradient steps; the most, where it may settle before.
+        settling: when it ends before that.
         rows_per_step: demonstrations a step.
         token_budget: tokens of a micro-batch.
         train_on: "actions" alone, or "all" tokens of an episode (what is shown is then learnt as well).
@@ -296,6 +330,7 @@ class WarmStartSettings:
     flaws: str = "none"
     stacks: str = "[[]]"
     steps: int = 200
+    settling: SettlingSettings = field(default_factory=SettlingSettings)
     rows_per_step: int = 64
     token_budget: int = 4096
     train_on: Literal["actions", "all"] = "actions"
@@ -305,8 +340,15 @@ class WarmStartSettings:
         """Check the numbers.
 
         Raises:
-            UsageError: one is out of its range.
+            UsageError: one is out of its range, or the schedule would end at steps that a settled warm start never takes.
         """
         if self.demonstrations < 0 or self.steps < 0:
             raise UsageError("warm_start.demonstrations and warm_start.steps are >= 0")
+        if self.settling.every and self.optim.schedule != "constant":
+            raise UsageError(
+                f"warm_start.optim.schedule={self.optim.schedule!r}: with warm_start.settling the schedule is constant, and "
+                "settling.cooldown ends it"
+            )
+        if self.settling.every and self.settling.cooldown > self.steps:
+            raise UsageError("warm_start.settling.cooldown counts in warm_start.steps, which are fewer")
         at_least_one(self, "warm_start.", "rows_per_step", "token_budget")
