@@ -1,6 +1,7 @@
 """A policy over an engine takes tokens in and gives tokens out, and never encodes again what was sampled."""
 
 import itertools
+import math
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
@@ -74,12 +75,15 @@ class EnginePolicy:
         name: str = "engine",
         max_new_tokens: int = 512,
         max_context: int = 4096,
+        max_episode_tokens: int = 0,
         batch: int = 64,
         within: Callable[[], AbstractContextManager[Any]] = nullcontext,
     ) -> None:
-        """Take the engine, the tokenizer of conversations, how tokens are drawn, and the limits of a turn and a context.
+        """Take the engine, the tokenizer of conversations, how tokens are drawn, and limits.
 
-        `within` is entered around every call of the engine: mixed precision, where the engine shares a trainer's model.
+        `max_new_tokens` is of a turn, `max_context` of a conversation; `max_episode_tokens` counts all that follows the prompt,
+        whoever wrote it, and 0 is no limit. `within` is entered around every call of the engine: mixed precision, where the
+        engine shares a trainer's model.
         """
         self._within = within
         self.name, self.batch = name, batch
@@ -87,6 +91,7 @@ class EnginePolicy:
         self.services = Services()
         self._engine, self._chat, self._sampling = engine, chat, sampling
         self._max_new_tokens, self._max_context = max_new_tokens, max_context
+        self._max_episode_tokens = max_episode_tokens or math.inf
         self._talks: dict[str, _Talk] = {}
         self._leads: dict[str, Lead] = {}
 
@@ -144,9 +149,9 @@ class EnginePolicy:
         talk = self._talks.get(request.episode_key)
         if talk is None or request.turn == 1:
             talk = self._talks[request.episode_key] = _Talk(tuple(request.tools))
-            talk.conversations.append(self._chat.open(request.messages, talk.tools))
+            talk.open(self._chat.open(request.messages, talk.tools))
         elif request.context == "replace":
-            talk.conversations.append(self._chat.open(request.messages, talk.tools))
+            talk.open(self._chat.open(request.messages, talk.tools))
         else:
             said, *shown = request.messages[talk.seen :]
             self.edited += said["content"] != talk.said
@@ -166,7 +171,7 @@ class EnginePolicy:
             conversation.sampled(begun.forced, begun.forced_logprobs, request.turn)
         else:
             conversation.given(begun.forced)
-        room = self._max_context - len(conversation.ids)
+        room = int(min(self._max_context - len(conversation.ids), self._max_episode_tokens - talk.spent))
         budget = max(0, min(self._max_new_tokens - len(begun.ids), room))
         session = f"{request.episode_key}#{len(talk.conversations)}"
         prefix = Prefix(tuple(conversation.ids), budget, tuple(request.stop), request.seed, session)
@@ -195,8 +200,19 @@ class _Talk:
 
     tools: tuple[dict[str, object], ...]
     conversations: list[Conversation] = field(default_factory=list)
+    prompts: list[int] = field(default_factory=list)  # their tokens
     seen: int = 0
     said: str = ""
+
+    def open(self, conversation: Conversation) -> None:
+        """Begin a conversation with its prompt."""
+        self.conversations.append(conversation)
+        self.prompts.append(len(conversation.ids))
+
+    @property
+    def spent(self) -> int:
+        """How many tokens followed the prompts, whoever wrote them."""
+        return sum(len(one.ids) for one in self.conversations) - sum(self.prompts)
 
 
 @dataclass
