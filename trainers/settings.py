@@ -60,6 +60,8 @@ class ModelSettings:
         tokenizer_plays: of tiny models: on how many training tasks their tokenizer is fitted.
         expanded_start: of an expanded action's output row (ids that end in ExpA): the language head's row of the "first" token
             of its description, or the "mean" over all of them.
+        routing_bias: of ids that end in ExpA: added to the logits of routing actions once the warm start is over, for good: a
+            caller that knows how and does not (0 but for a test of counterfactuals).
     """
 
     name: str = ""
@@ -72,10 +74,17 @@ class ModelSettings:
     numerals: Literal["auto", "words", "digits"] = "auto"
     tokenizer_plays: int = 2048
     expanded_start: Literal["first", "mean"] = "first"
+    routing_bias: float = 0.0
 
     def __post_init__(self) -> None:
-        """Check that a tokenizer is fitted on something."""
+        """Check that a tokenizer is fitted on something, and that routes can be taken at all.
+
+        Raises:
+            UsageError: they cannot.
+        """
         at_least_one(self, "model.", "tokenizer_plays")
+        if not -50 <= self.routing_bias <= 0:
+            raise UsageError(f"model.routing_bias={self.routing_bias}: a number from -50 to 0")
 
 
 @dataclass(frozen=True)
