@@ -4,7 +4,8 @@
 
 Each run is the command that a user would type, `python -m trainers.earl --preset tiny-sort4 --seed 0 --out DIR`, in a process
 of its own, on one torch thread. A run that ended is not repeated, and one that was killed goes on from its last checkpoint.
-The figures are those of its result.json: success on tasks of the test split before reinforcement (after the warm start) and
+Seeds follow from the preset's name (`benchmarks.training_runs.report_seeds`); settings are chosen on 0, 1 and 2. The figures
+are those of its result.json: success on tasks of the test split before reinforcement (after the warm start) and
 after, with intervals, and for sorting accuracy, comparisons and swaps over all permutations. CPU-seconds count everything: the
 tokenizer, the warm start, the evaluations. Of runs on Countdown the trained policy is played once more, for what its episodes
 looked like (the paper's Table 4).
@@ -13,18 +14,24 @@ looked like (the paper's Table 4).
 import argparse
 import json
 import math
-import os
-import platform
 import shlex
-import subprocess
-import sys
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+from benchmarks.training_runs import (
+    about,
+    mean_line,
+    over_seeds,
+    percent,
+    report_seeds,
+    seeds_told,
+    told_over_seeds,
+    trained,
+    write,
+)
 from benchmarks.tree_drawing import drawn
 from trainers.sweeps import read_sweep
 
@@ -49,25 +56,17 @@ class Experiment:
         name: of its folders and its picture.
         options: of the command line, but the seed and the folder.
         panels: of the picture.
+        preset: whose name gives the seeds that are reported: experiments of one preset are paired by seed.
     """
 
     name: str
     options: tuple[str, ...]
     panels: tuple[str, ...] = SORT_PANELS
 
-    def train(self, seed: int, folder: Path) -> dict[str, Any]:
-        """Run one seed to its end, or on to it, and return its result."""
-        result = folder / "result.json"
-        if not result.exists():
-            begun = (folder / "settings.json").exists() and (folder / "checkpoints").exists()
-            words = ["--resume", str(folder)] if begun else [*self.options, "--seed", str(seed), "--out", str(folder)]
-            folder.mkdir(parents=True, exist_ok=True)
-            with (folder / "log.txt").open("a", encoding="utf-8") as log:
-                command = [sys.executable, "-m", "trainers.earl", *words]
-                quiet = {**os.environ, "OMP_NUM_THREADS": "1"}
-                subprocess.run(command, check=True, env=quiet, stdout=log, stderr=subprocess.STDOUT)
-        found: dict[str, Any] = json.loads(result.read_text(encoding="utf-8"))
-        return found
+    @property
+    def preset(self) -> str:
+        """The preset that the options name."""
+        return self.options[self.options.index("--preset") + 1]
 
 
 def experiments() -> dict[str, Experiment]:
@@ -96,7 +95,7 @@ def folder_of(runs: Path, experiment: Experiment, seed: int) -> Path:
 
 def told(name: str, result: dict[str, Any]) -> str:
     """Return one line a run."""
-    sides = [f"{100 * result[side]['success']:5.1f} % {_interval(result[side])}" for side in ("before", "after")]
+    sides = [percent(result[side]) for side in ("before", "after")]
     line = f"{name:20} seed {result['seed']}: {sides[0]} -> {sides[1]}"
     if "comparisons" in result:
         line += f", all permutations {100 * result['accuracy']:.1f} %, "
@@ -104,11 +103,6 @@ def told(name: str, result: dict[str, Any]) -> str:
     return (
         f"{line}; {result['steps']} steps, {result['sampled_tokens']:,} tokens, {result['cpu_seconds']:.0f} CPU-seconds"
     )
-
-
-def _interval(row: dict[str, Any]) -> str:
-    low, high = row["interval"]
-    return f"[{100 * low:.1f}, {100 * high:.1f}]"
 
 
 def fired(rows: Sequence[dict[str, float]]) -> dict[str, float]:
@@ -201,42 +195,60 @@ def draw_tree(folder: Path, picture: Path) -> None:
     picture.write_text(drawn(folder / "trees" / "sort-4-ascending.json"), encoding="utf-8")
 
 
+def over_seeds_of(results: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """Return what the seeds of an experiment say together: success before and after, and of sorting its figures."""
+    rows = {result["seed"]: result for result in results}
+    told = {
+        side: told_over_seeds({seed: row[side]["success"] for seed, row in rows.items()})
+        for side in ("before", "after")
+    }
+    names = ("accuracy", "comparisons", "swaps") if all("accuracy" in row for row in results) else ()
+    return told | {name: over_seeds({seed: row[name] for seed, row in rows.items()}) for name in names}
+
+
+def table_of(experiment: Experiment, results: Sequence[dict[str, Any]], folders: Sequence[Path]) -> dict[str, Any]:
+    """Return what is kept of an experiment."""
+    return {
+        "command": f"python -m trainers.earl {shlex.join(experiment.options)}",
+        "seeds_are": seeds_told(experiment.preset, [result["seed"] for result in results]),
+        "over_seeds": over_seeds_of(results),
+        "seeds": [figures_of(*row) for row in zip(folders, results, strict=True)],
+    }
+
+
 def main() -> None:
     """Train, print, write the figures, and draw the curves."""
     known = experiments()
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", action="append", choices=list(known), help="default: all; may be repeated")
-    parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2], help="default: 0 1 2")
+    parser.add_argument("--seeds", type=int, nargs="+", help="default: five that follow from each preset's name")
     parser.add_argument("--runs", type=Path, default=Path("runs/earl-learn"), help="where the runs are kept")
     parser.add_argument("--jobs", type=int, default=1, help="runs at a time, each on one core")
     parser.add_argument("--finished", action="store_true", help="start nothing: take the runs that have ended")
-    parser.add_argument("--out", type=Path, help="write the figures here, and the curves beside it")
+    parser.add_argument(
+        "--out", type=Path, help="write the figures here (its other experiments stay), curves beside it"
+    )
     args = parser.parse_args()
     chosen = [known[name] for name in args.only or known]
-    wanted = [(experiment, seed) for experiment in chosen for seed in args.seeds]
+    wanted = [(row, seed) for row in chosen for seed in args.seeds or report_seeds(row.preset)]
     if args.finished:
         wanted = [row for row in wanted if (folder_of(args.runs, *row) / "result.json").exists()]
-    folders = [folder_of(args.runs, *row) for row in wanted]
-    figures: dict[str, Any] = {}
-    found: dict[str, list[Path]] = {}
+    found: dict[str, list[dict[str, Any]]] = {}
+    folders: dict[str, list[Path]] = {}
     with ThreadPoolExecutor(args.jobs) as pool:
-        results = pool.map(lambda row, folder: row[0].train(row[1], folder), wanted, folders)
-        for (experiment, _), folder, result in zip(wanted, folders, results, strict=True):
+        places = [folder_of(args.runs, *row) for row in wanted]
+        results = pool.map(lambda row, place: trained("earl", row[0].options, row[1], place), wanted, places)
+        for (experiment, _), place, result in zip(wanted, places, results, strict=True):
+            found.setdefault(experiment.name, []).append(result)
+            folders.setdefault(experiment.name, []).append(place)
             print(told(experiment.name, result), flush=True)
-            found.setdefault(experiment.name, []).append(folder)
-            if args.out:
-                command = f"python -m trainers.earl {shlex.join(experiment.options)}"
-                rows = figures.setdefault(experiment.name, {"command": command, "seeds": []})
-                rows["seeds"].append(figures_of(folder, result))
+    for name, rows in found.items():
+        print(f"{name:20} after: {mean_line(over_seeds_of(rows)['after'])}")
     if args.out is None:
         return
-    draw(found, [experiment for experiment in chosen if experiment.name in found], args.out)
-    about = {"command": "python -m benchmarks.earl_learn --out benchmarks/results/earl.json"}
-    machine = f"{platform.system()} {platform.machine()}, {os.cpu_count()} shared cores, one thread a run"
-    about |= {"machine": machine, "python": platform.python_version()}
-    about |= {name: version(name) for name in ("torch", "transformers", "numpy")}
-    text = json.dumps({"about": about, "experiments": figures}, indent=1)
-    args.out.write_text(text + "\n", encoding="utf-8")
+    draw(folders, [known[name] for name in found], args.out)
+    tables = {name: table_of(known[name], rows, folders[name]) for name, rows in found.items()}
+    write(tables, args.out, "experiments", about("python -m benchmarks.earl_learn --out benchmarks/results/earl.json"))
 
 
 if __name__ == "__main__":

@@ -1,58 +1,53 @@
-"""GRPO trains three tiny presets, three seeds of each, on one torch thread, and curves are drawn.
+"""GRPO trains three tiny presets on one torch thread, on five seeds that no setting was chosen on, and curves are drawn.
 
     python -m benchmarks.learn --out benchmarks/results/learn.json
 
 Each seed is the command that a user would type, `python -m trainers.grpo --preset tiny-searchqa --seed 0 --out DIR`, in a
-process of its own. A seed that ended is not run again, and one that was killed goes on from its last checkpoint. The figures
-are those of its result.json: success on tasks of the test split before reinforcement (after the warm start) and after, each
-with its interval, and the paired gain. The test tasks of tiny-sort are the twelve that it trains on; the others' are new.
-Every CPU-second is counted: the tokenizer, the warm start and the evaluations are in it.
+process of its own. A seed that ended is not run again, and one that was killed goes on from its last checkpoint. The seeds of
+a preset follow from its name (`benchmarks.training_runs.report_seeds`); settings are chosen on 0, 1 and 2. The figures are
+those of its result.json: success on tasks of the test split before reinforcement (after the warm start) and after, each with
+its interval, and the paired gain; of all seeds the mean with Student's interval over seeds, and the worst seed. The test tasks
+of tiny-sort are the twelve that it trains on; the others' are new. Every CPU-second is counted: the tokenizer, the warm start
+and the evaluations are in it.
 """
 
 import argparse
-import json
-import os
-import platform
-import subprocess
-import sys
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+from benchmarks.training_runs import (
+    about,
+    mean_line,
+    percent,
+    report_seeds,
+    seeds_told,
+    told_over_seeds,
+    trained,
+    write,
+)
+
 PRESETS = ("tiny-searchqa", "tiny-sort", "tiny-calcbench")
-SEEDS = (0, 1, 2)
 PANELS = ("success", "eval/success", "reward", "valid_actions", "tools/call_frequency", "entropy")
-
-
-def train(preset: str, seed: int, folder: Path) -> dict[str, Any]:
-    """Run one seed to its end, or on to it, and return its result."""
-    result = folder / "result.json"
-    if not result.exists():
-        started = (folder / "settings.json").exists()
-        words = (
-            ["--resume", str(folder)] if started else ["--preset", preset, "--seed", str(seed), "--out", str(folder)]
-        )
-        quiet = {**os.environ, "OMP_NUM_THREADS": "1"}
-        folder.mkdir(parents=True, exist_ok=True)
-        with (folder / "log.txt").open("a", encoding="utf-8") as log:
-            command = [sys.executable, "-m", "trainers.grpo", *words]
-            subprocess.run(command, check=True, env=quiet, stdout=log, stderr=subprocess.STDOUT)
-    found: dict[str, Any] = json.loads(result.read_text(encoding="utf-8"))
-    return found
 
 
 def told(preset: str, result: dict[str, Any]) -> str:
     """Return one line a seed."""
-    sides = [f"{100 * result[side]['success']:5.1f} % {_interval(result[side])}" for side in ("before", "after")]
-    gain = f"{100 * result['gain']['difference']:+.1f} {_interval(result['gain'])}"
+    gain = f"{100 * result['gain']['difference']:+.1f}"
     cost = f"{result['steps']} steps, {result['sampled_tokens']:,} tokens, {result['cpu_seconds'] / 60:.1f} CPU-minutes"
-    return f"{preset:16} seed {result['seed']}: {sides[0]} -> {sides[1]}, gain {gain}; {cost}"
+    sides = f"{percent(result['before'])} -> {percent(result['after'])}, gain {gain}"
+    return f"{preset:16} seed {result['seed']}: {sides}; {cost}"
 
 
-def _interval(row: dict[str, Any]) -> str:
-    low, high = row["interval"]
-    return f"[{100 * low:.1f}, {100 * high:.1f}]"
+def table_of(preset: str, results: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """Return what is kept of a preset: its seeds, what they say together, and what the seeds are."""
+    sides = {
+        side: told_over_seeds({result["seed"]: result[side]["success"] for result in results})
+        for side in ("before", "after")
+    }
+    seeds = [result["seed"] for result in results]
+    return {"seeds_are": seeds_told(preset, seeds), "over_seeds": sides, "seeds": list(results)}
 
 
 def main() -> None:
@@ -61,36 +56,45 @@ def main() -> None:
     parser.add_argument(
         "--preset", action="append", choices=PRESETS, help="one of them (default: all); may be repeated"
     )
-    parser.add_argument("--seeds", type=int, nargs="+", default=list(SEEDS), help="default: 0 1 2")
+    parser.add_argument("--seeds", type=int, nargs="+", help="default: five that follow from the preset's name")
     parser.add_argument("--runs", type=Path, default=Path("runs/learn"), help="where the runs are kept")
     parser.add_argument("--jobs", type=int, default=1, help="runs at a time, each on one core")
-    parser.add_argument("--out", type=Path, help="write the figures here, and the curves beside it")
+    parser.add_argument("--finished", action="store_true", help="start nothing: take the runs that have ended")
+    parser.add_argument("--out", type=Path, help="write the figures here (its other presets stay), curves beside it")
     args = parser.parse_args()
-    wanted = [(preset, seed) for preset in args.preset or PRESETS for seed in args.seeds]
-    figures: dict[str, list[dict[str, Any]]] = {}
+    wanted = [
+        (preset, seed, args.runs / f"{preset}-{seed}")
+        for preset in args.preset or PRESETS
+        for seed in args.seeds or report_seeds(preset)
+    ]
+    if args.finished:
+        wanted = [row for row in wanted if (row[2] / "result.json").exists()]
+    found: dict[str, list[dict[str, Any]]] = {}
+    folders: dict[str, list[Path]] = {}
     with ThreadPoolExecutor(args.jobs) as pool:
-        folders = [args.runs / f"{preset}-{seed}" for preset, seed in wanted]
-        results = pool.map(train, *zip(*wanted, strict=True), folders)
-        for (preset, _), result in zip(wanted, results, strict=True):
-            figures.setdefault(preset, []).append(result)
+        results = pool.map(lambda row: trained("grpo", ("--preset", row[0]), *row[1:]), wanted)
+        for (preset, _, folder), result in zip(wanted, results, strict=True):
+            found.setdefault(preset, []).append(result)
+            folders.setdefault(preset, []).append(folder)
             print(told(preset, result), flush=True)
+    tables = {preset: table_of(preset, rows) for preset, rows in found.items()}
+    for preset, table in tables.items():
+        print(f"{preset:16} after: {mean_line(table['over_seeds']['after'])}")
     if args.out is None:
         return
+    draw(folders, args.out)
+    write(tables, args.out, "presets", about("python -m benchmarks.learn --out benchmarks/results/learn.json"))
+
+
+def draw(folders: dict[str, list[Path]], out: Path) -> None:
+    """Draw the curves of each preset's seeds."""
     from trainers.command_line import METRICS_FILE
     from trainers.training.curves import plot_curves
     from trainers.training.metrics import read_metrics
 
-    for preset in figures:
-        picture = args.out.with_name(f"learn-{preset}.png")
-        rows = [read_metrics(args.runs / f"{preset}-{seed}" / METRICS_FILE) for seed in args.seeds]
-        plot_curves(rows, picture, PANELS, title=f"GRPO, {preset}")
-    names = ("torch", "transformers", "numpy")
-    about = {
-        "command": "python -m benchmarks.learn --out benchmarks/results/learn.json",
-        "machine": platform.processor(),
-    }
-    about |= {"python": platform.python_version(), **{name: version(name) for name in names}}
-    args.out.write_text(json.dumps({"about": about, "presets": figures}, indent=1) + "\n", encoding="utf-8")
+    for preset, runs in folders.items():
+        rows = [read_metrics(run / METRICS_FILE) for run in runs]
+        plot_curves(rows, out.with_name(f"learn-{preset}.png"), PANELS, title=f"GRPO, {preset}")
 
 
 if __name__ == "__main__":

@@ -1,8 +1,11 @@
 """Trainers are run as a user would type them, each in a process of its own: begun, resumed, or taken as they are.
 
-What several seeds say is a mean with Student's interval over seeds: a seed is one draw, however many tasks it is measured on.
+Settings are chosen on the seeds 0, 1 and 2; figures are reported on seeds drawn afterwards, by a rule that leaves no choice
+(`report_seeds`). What several seeds say is a mean with Student's interval over seeds, and which seed came out worst: a seed is
+one draw, however many tasks it is measured on.
 """
 
+import hashlib
 import json
 import math
 import os
@@ -16,7 +19,38 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+from agent_envs.base.errors import UsageError
 from agent_envs.evaluation.statistics.student import t_quantile
+
+CHOSEN_ON = (0, 1, 2)
+REPORTED = 5
+
+
+def report_seeds(preset: str, count: int = REPORTED) -> tuple[int, ...]:
+    """Return the seeds on which a preset's figures are reported: the first numbers of four hex digits of its name's sha256.
+
+    A number under 10 or one that came before is passed over: settings were tried on such seeds.
+
+    Args:
+        preset: its name, `tiny-searchqa`.
+        count: how many; at most the digest's.
+
+    Raises:
+        UsageError: the digest has not so many.
+    """
+    digits = hashlib.sha256(preset.encode()).hexdigest()
+    numbers = dict.fromkeys(int(digits[place : place + 4], 16) for place in range(0, len(digits), 4))
+    drawn = tuple(number for number in numbers if number >= 10)[:count]
+    if len(drawn) < count:
+        raise UsageError(f"report_seeds: the sha256 of {preset!r} gives {len(drawn)} seeds, not {count}")
+    return drawn
+
+
+def seeds_told(preset: str, seeds: Sequence[int]) -> str:
+    """Return what a reader must know of the seeds of figures: whether settings were chosen on them."""
+    if tuple(seeds) == report_seeds(preset, len(seeds)):
+        return f"drawn after the settings were fixed, from the sha256 of {preset!r}"
+    return "settings were chosen on some of them" if set(seeds) & set(CHOSEN_ON) else "given on the command line"
 
 
 def trained(program: str, options: Sequence[str], seed: int, folder: Path) -> dict[str, Any]:
@@ -53,6 +87,13 @@ def with_points_on_a_line(text: str) -> str:
     return re.sub(r"\[\s+(-?[\d.e+-]+),\s+(-?[\d.e+-]+)\s+\]", r"[\1, \2]", text)
 
 
+def write(tables: Mapping[str, Any], out: Path, name: str, told: Mapping[str, Any]) -> None:
+    """Write tables into a file of figures under a name; those of a file that is there already stay where none is new."""
+    old = json.loads(out.read_text(encoding="utf-8")).get(name, {}) if out.exists() else {}
+    table = {"about": dict(told), name: {**old, **tables}}
+    out.write_text(with_points_on_a_line(json.dumps(table, indent=1)) + "\n", encoding="utf-8")
+
+
 def percent(row: dict[str, Any]) -> str:
     """Return a success with its interval, in per cent."""
     low, high = row["interval"]
@@ -74,6 +115,19 @@ def over_seeds(values: Mapping[int, float]) -> dict[str, Any]:
         interval = [round(mean - half, 4), round(mean + half, 4)]
     by_seed = {str(seed): round(values[seed], 4) for seed in sorted(values)}
     return {"by_seed": by_seed, "mean": round(mean, 4), "interval": interval}
+
+
+def told_over_seeds(values: Mapping[int, float]) -> dict[str, Any]:
+    """Return `over_seeds`, and the worst seed by name: the one with the lowest value, the first of equal ones."""
+    worst = min(values, key=lambda seed: values[seed])
+    return over_seeds(values) | {"worst": {"seed": worst, "value": round(values[worst], 4)}}
+
+
+def mean_line(row: dict[str, Any]) -> str:
+    """Return what `told_over_seeds` gave of a success in words, in per cent."""
+    bounds = row["interval"] and " [{:.1f}, {:.1f}]".format(*(100 * bound for bound in row["interval"]))
+    worst = f"worst {100 * row['worst']['value']:.1f} (seed {row['worst']['seed']})"
+    return f"mean of {len(row['by_seed'])} seeds {100 * row['mean']:.1f} %{bounds or ', no interval'}, {worst}"
 
 
 def ahead(one: Mapping[int, float], other: Mapping[int, float]) -> dict[str, Any] | None:

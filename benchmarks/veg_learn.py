@@ -9,8 +9,9 @@ feedback, and without any; at its start as it is trained (`before`), and where t
 
 The warm start of tiny-sparse is made for VEG's case: it teaches to heed feedback, and to stop a hop early without it.
 
-Seeds are paired, and an interval is Student's over seeds. What feedback would have cost if a paid model had given it is
-counted on the trained policy's test episodes (`benchmarks.veg_price`); what the script earns when it plays alone stands beside
+Seeds follow from the preset's name (`benchmarks.training_runs.report_seeds`); settings are chosen on 0, 1 and 2. They are
+paired, and an interval is Student's over seeds. What feedback would have cost if a paid model had given it is counted on the
+trained policy's test episodes (`benchmarks.veg_price`); what the script earns when it plays alone stands beside
 (`benchmarks.veg_episodes`).
 """
 
@@ -22,7 +23,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from benchmarks.training_runs import about, ahead, over_seeds, percent, points, trained, with_points_on_a_line
+from benchmarks.training_runs import (
+    about,
+    ahead,
+    percent,
+    points,
+    report_seeds,
+    seeds_told,
+    told_over_seeds,
+    trained,
+    with_points_on_a_line,
+)
 
 SEARCH = ("--preset", "tiny-searchqa", "--test-feedback", "scripted:good")
 SPARSE = ("--preset", "tiny-sparse", "--test-feedback", "scripted:good")
@@ -62,11 +73,17 @@ class Experiment:
         name: of its folders.
         options: of the command line, but the seed and the folder.
         group: experiments of one group are compared, the first one (GRPO) with each of the others.
+        preset: whose name gives the seeds that are reported: experiments of one preset are paired by seed.
     """
 
     name: str
     options: tuple[str, ...]
     group: str
+
+    @property
+    def preset(self) -> str:
+        """The preset that the options name."""
+        return self.options[self.options.index("--preset") + 1]
 
 
 EXPERIMENTS = (
@@ -140,8 +157,9 @@ def tables_of(found: Found, runs: Path) -> dict[str, Any]:
         first = FIRST[KNOWN[name].group]
         if name != first and (gaps := compared(found.get(first, ()), rows)):
             table["ahead_of_grpo"] = gaps
+        table["seeds_are"] = seeds_told(KNOWN[name].preset, [row["seed"] for row in rows])
         table["success"] = {
-            side: over_seeds({row["seed"]: row[side]["success"] for row in rows}) for side in ("after", *SIDES)
+            side: told_over_seeds({row["seed"]: row[side]["success"] for row in rows}) for side in ("after", *SIDES)
         }
         table["seeds"] = rows
         if name in EXPLAINED:
@@ -203,14 +221,18 @@ def main() -> None:
     """Train, print, write the figures, and draw the curves."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", action="append", choices=list(KNOWN), help="default: all; may be repeated")
-    parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2], help="default: 0 1 2")
+    parser.add_argument("--seeds", type=int, nargs="+", help="default: five that follow from each preset's name")
     parser.add_argument("--runs", type=Path, default=Path("runs/veg-learn"), help="where the runs are kept")
     parser.add_argument("--jobs", type=int, default=1, help="runs at a time, each on one core")
     parser.add_argument("--finished", action="store_true", help="start nothing: take the runs that have ended")
     parser.add_argument("--out", type=Path, help="write the figures here, and the curves beside it")
     args = parser.parse_args()
     chosen = [experiment for experiment in EXPERIMENTS if experiment.name in (args.only or KNOWN)]
-    wanted = [(row, seed, args.runs / f"{row.name}-{seed}") for seed in args.seeds for row in chosen]
+    wanted = [
+        (row, seed, args.runs / f"{row.name}-{seed}")
+        for row in chosen
+        for seed in args.seeds or report_seeds(row.preset)
+    ]
     if args.finished:
         wanted = [row for row in wanted if (row[2] / "result.json").exists()]
     found: Found = {}

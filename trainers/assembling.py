@@ -298,5 +298,6 @@ def made_policies(
     if head_of(model) is not None:
         players = [ExpandedPlayer(model, chat, drawn, name=name, **limits) for name, drawn in named]
         return players[0], players[1]
+    limits["max_episode_tokens"] = wanted.max_episode_tokens
     policies = [EnginePolicy(engine, chat, drawn, name=name, **limits) for name, drawn in named]
     return policies[0], policies[1]

@@ -42,6 +42,8 @@ from typing import Any
 import torch
 
 from agent_envs.base.errors import UsageError
+from agent_envs.core.wrapper_stack import core_of
+from agent_envs.envs.expa import ExpandedActionEnv
 from agent_envs.rollout.run_log import Planned
 from trainers import losses
 from trainers.assembling import environment
@@ -57,6 +59,7 @@ from trainers.counterfactual.optimisation import (
 )
 from trainers.counterfactual.playing import Again, played_again, routes_of
 from trainers.episode_sources import check_flaws
+from trainers.expa_head import head_of
 from trainers.measuring import group_stats
 from trainers.rescoring import reference_of, with_reference
 from trainers.sampling import Group, plan_groups, play_groups, tasks_of_step
@@ -158,6 +161,8 @@ def train(settings: EARLSettings, run: TrainingRun) -> dict[str, Any]:
     run.check_shares(settings.tasks_per_step)
     if run.fresh:
         warm_start(settings.warm_start, run, settings.seed)
+    hold_routes_down(settings.model.routing_bias, run)
+    if run.fresh:
         run.begin()
     reference = reference_of(run) if settings.beta else None
     encouraged = None
@@ -193,6 +198,21 @@ def train(settings: EARLSettings, run: TrainingRun) -> dict[str, Any]:
         stats["step_time"], stats["cpu_seconds/step"] = time.perf_counter() - started, time.process_time() - cpu
         run.end_step(stats | {"tokens": sum(len(row.sequence.ids) for row in rows)}, groups)
     return run.finish(lambda _: sorting_result(settings, run))
+
+
+def hold_routes_down(bias: float, run: TrainingRun) -> None:
+    """Make routing actions less likely by a constant, for an experiment on counterfactuals.
+
+    Raises:
+        UsageError: the model has none.
+    """
+    if not bias:
+        return
+    core, head = core_of(run.environment()), head_of(run.model)
+    if head is None or not isinstance(core, ExpandedActionEnv):
+        raise UsageError(f"model.routing_bias: {core.env_id} has no routing actions")
+    head.hold_down([core.id_of(route) for route in routes_of(run.environment())], bias)
+    run.weights_changed()
 
 
 def stage(settings: EARLSettings, run: TrainingRun) -> tuple[str, int]:

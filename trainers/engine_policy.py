@@ -1,6 +1,7 @@
 """A policy over an engine takes tokens in and gives tokens out, and never encodes again what was sampled."""
 
 import itertools
+import math
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
@@ -74,12 +75,15 @@ class EnginePolicy:
         name: str = "engine",
         max_new_tokens: int = 512,
         max_context: int = 4096,
+        max_episode_tokens: int = 0,
         batch: int = 64,
         within: Callable[[], AbstractContextManager[Any]] = nullcontext,
     ) -> None:
-        """Take the engine, the tokenizer of conversations, how tokens are drawn, and the limits of a turn and a context.
+        """Take the engine, the tokenizer of conversations, how tokens are drawn, and limits.
 
-        `within` is entered around every call of the engine: mixed precision, where the engine shares a trainer's model.
+        `max_new_tokens` is of a turn, `max_context` of a conversation; `max_episode_tokens` counts all that follows the prompt,
+        whoever wrote it, and 0 is no limit. `within` is entered around every call of the engine: mixed precision, where the
+        engine shares a trainer's model.
         """
         self._within = within
         self.name, self.batch = name, batch
@@ -87,6 +91,7 @@ class EnginePolicy:
         self.services = Services()
         self._engine, self._chat, self._sampling = engine, chat, sampling
         self._max_new_tokens, self._max_context = max_new_tokens, max_context
+        self._max_episode_tokens = max_episode_tokens or math.inf
         self._talks: dict[str, _Talk] = {}
         self._leads: dict[str, Lead] = {}
 
@@ -139,7 +144,7 @@ class EnginePolicy:
         """Let the conversation `new` begin with what `origin` has said and seen so far, its caches included."""
         talk = self._talks.get(origin)
         if talk is not None:
-            self._talks[new] = replace(talk, conversations=[*talk.conversations[:-1], talk.conversations[-1].copy()])
+            self._talks[new] = talk.copy()
             self._engine.fork(f"{origin}#{talk.contexts}", f"{new}#{talk.contexts}")
 
     def newest(self, origin: str) -> Conversation:
@@ -151,16 +156,18 @@ class EnginePolicy:
         talk = self._talks.get(origin)
         if talk is None:
             return None
+        newest, prompt = talk.conversations[-1], talk.prompts[-1]
         rest = {"seen": talk.seen, "said": talk.said, "replaced": talk.contexts - 1}
-        return {"tools": list(talk.tools), "conversation": talk.conversations[-1].to_json(), **rest}
+        rest["spent_before"] = talk.spent - (len(newest.ids) - prompt)
+        return {"tools": list(talk.tools), "conversation": newest.to_json(), "prompt": prompt, **rest}
 
     def restore(self, origin: str, moment: Mapping[str, Any] | None) -> None:
         """Let a conversation stand where `moment` says. Contexts that were replaced before it are not there again."""
         self._talks.pop(origin, None)
         if moment is not None:
             newest = self._chat.resumed(moment["conversation"])
-            rest = moment["seen"], moment["said"], moment["replaced"]
-            self._talks[origin] = _Talk(tuple(moment["tools"]), [newest], *rest)
+            rest = {name: moment[name] for name in ("seen", "said", "replaced", "spent_before")}
+            self._talks[origin] = _Talk(tuple(moment["tools"]), [newest], [moment["prompt"]], **rest)
 
     def drop(self, origin: str) -> None:
         """Forget one conversation."""
@@ -181,7 +188,7 @@ class EnginePolicy:
         if talk is None or request.turn == 1 or request.context == "replace":
             if talk is None or request.turn == 1:
                 talk = self._talks[request.origin] = _Talk(tuple(request.tools))
-            talk.conversations.append(self._chat.open(request.messages, talk.tools))
+            talk.open(self._chat.open(request.messages, talk.tools))
             talk.seen = len(request.messages)
         else:
             said, *shown = request.messages_since(talk.seen)
@@ -202,7 +209,7 @@ class EnginePolicy:
             conversation.sampled(begun.forced, begun.forced_logprobs, request.turn)
         else:
             conversation.given(begun.forced)
-        room = self._max_context - len(conversation.ids)
+        room = int(min(self._max_context - len(conversation.ids), self._max_episode_tokens - talk.spent))
         budget = max(0, min(self._max_new_tokens - len(begun.ids), room))
         session = f"{request.origin}#{talk.contexts}"
         prefix = Prefix(tuple(conversation.ids), budget, tuple(request.stop), request.seed, session)
@@ -229,19 +236,36 @@ class EnginePolicy:
 class _Talk:
     """An episode's conversations: a new one starts where an observation replaces the context.
 
-    `replaced` contexts came before the first one here.
+    `replaced` contexts came before the first one here, with `spent_before` tokens behind their prompts.
     """
 
     tools: tuple[dict[str, object], ...]
     conversations: list[Conversation] = field(default_factory=list)
+    prompts: list[int] = field(default_factory=list)  # their tokens
     seen: int = 0
     said: str = ""
     replaced: int = 0
+    spent_before: int = 0
+
+    def copy(self) -> "_Talk":
+        """Return one that goes on apart from this one."""
+        talks = [*self.conversations[:-1], self.conversations[-1].copy()]
+        return replace(self, conversations=talks, prompts=list(self.prompts))
 
     @property
     def contexts(self) -> int:
         """How many contexts there were so far."""
         return self.replaced + len(self.conversations)
+
+    def open(self, conversation: Conversation) -> None:
+        """Begin a conversation with its prompt."""
+        self.conversations.append(conversation)
+        self.prompts.append(len(conversation.ids))
+
+    @property
+    def spent(self) -> int:
+        """How many tokens followed the prompts, whoever wrote them."""
+        return self.spent_before + sum(len(one.ids) for one in self.conversations) - sum(self.prompts)
 
 
 @dataclass

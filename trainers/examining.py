@@ -58,6 +58,12 @@ class Examiner:
                 points |= curve_points(found, "eval" if name == WITHIN else f"eval_{name}")
         return points
 
+    def held_out(self, tasks: int) -> float:
+        """Return success on tasks of the split that chooses; 0 on the other processes, and where faults left no rate."""
+        spec, _ = self._specs[WITHIN]
+        found = self._measure(spec, self._settings.env.eval_split, tasks, "warm start")
+        return found.rate.value if found is not None and found.rate else 0.0
+
     def _test(self) -> dict[str, Measurement]:
         """Measure on the test split; nothing on other processes, and where no test is wanted."""
         settings = self._settings

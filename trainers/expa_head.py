@@ -20,7 +20,7 @@ from agent_envs.base.errors import UsageError
 from agent_envs.envs.expa import VocabularyRow
 
 Start = Literal["first", "mean"]
-_NAME, _WEIGHT = "expanded_head", "expanded_head.weight"
+_NAME, _KEYS = "expanded_head", ("expanded_head.weight", "expanded_head.bias")
 _TENSORS, _ROWS = "expanded_head.safetensors", "expanded_head.json"
 
 
@@ -46,7 +46,10 @@ class ExpandedHead(torch.nn.Module):
         rows: of all actions, `end` first.
         vocabulary: V, the width of the language head.
         weight: of the actions but `end`, (actions - 1, width).
+        bias: constants on their logits, (actions - 1,), which no gradient moves: 0 unless `hold_down` was called.
     """
+
+    bias: torch.Tensor
 
     def __init__(self, rows: Sequence[VocabularyRow], weight: torch.Tensor) -> None:
         """Take the rows and their weights.
@@ -63,10 +66,15 @@ class ExpandedHead(torch.nn.Module):
         if weight.ndim != 2 or len(weight) != len(numbers):
             raise UsageError(f"{len(numbers)} expanded actions need as many rows, not {tuple(weight.shape)}")
         self.weight = torch.nn.Parameter(weight)
+        self.register_buffer("bias", torch.zeros(len(numbers), device=weight.device))
 
     def expanded(self, states: torch.Tensor) -> torch.Tensor:
         """Return the logits of the actions but `end`, (n, actions - 1), of last hidden states (n, width)."""
-        return functional.linear(states, self.weight.to(states.dtype))
+        return functional.linear(states, self.weight.to(states.dtype), self.bias.to(states.dtype))
+
+    def hold_down(self, actions: Sequence[int], bias: float) -> None:
+        """Add a constant to the logits of some actions from here on; what they are worth must then be learnt against it."""
+        self.bias[[action - 1 for action in actions]] = bias
 
     def logits(self, states: torch.Tensor, language_logits: torch.Tensor) -> torch.Tensor:
         """Return the logits of tokens and actions, (n, V + actions - 1), of last hidden states (n, width)."""
@@ -195,7 +203,7 @@ def _registered(model: torch.nn.Module, head: ExpandedHead) -> ExpandedHead:
     owner = _unwrapped(model)
     setattr(owner, _NAME, head)
     if hasattr(owner, "_keys_to_ignore_on_save"):
-        owner._keys_to_ignore_on_save = {*(owner._keys_to_ignore_on_save or ()), _WEIGHT}
+        owner._keys_to_ignore_on_save = {*(owner._keys_to_ignore_on_save or ()), *_KEYS}
     return head
 
 
@@ -237,7 +245,7 @@ def save_head(model: torch.nn.Module, folder: Path) -> None:
     head = head_of(model)
     if head is None:
         raise UsageError(f"{type(model).__name__} has no expanded head to save: attach_head() gives it one")
-    save_file({"weight": head.weight.detach().contiguous().cpu()}, folder / _TENSORS)
+    save_file({"weight": head.weight.detach().contiguous().cpu(), "bias": head.bias.cpu()}, folder / _TENSORS)
     rows = [[row.action, row.token_id, row.start, list(row.description)] for row in head.rows]
     (folder / _ROWS).write_text(json.dumps({"rows": rows}) + "\n", encoding="utf-8")
 
@@ -259,11 +267,13 @@ def load_head(model: torch.nn.Module, folder: Path) -> ExpandedHead:
     try:
         found = json.loads((folder / _ROWS).read_text(encoding="utf-8"))["rows"]
         rows = [VocabularyRow(action, token, start, tuple(description)) for action, token, start, description in found]
-        weight = load_file(folder / _TENSORS)["weight"]
+        tensors = load_file(folder / _TENSORS)
+        weight = tensors["weight"]
     except (OSError, ValueError, KeyError, TypeError, SafetensorError) as error:
         raise UsageError(f"{folder} holds no expanded head: {error}") from error
     language = _language_head(language_model(model))
     head = ExpandedHead(rows, weight.to(language.weight.device))
+    head.bias.copy_(tensors.get("bias", torch.zeros(len(weight))))
     if (head.vocabulary, weight.shape[1]) != tuple(language.weight.shape):
         raise UsageError(f"{folder}: the expanded head is of another model, with {head.vocabulary} tokens")
     return _registered(model, head)

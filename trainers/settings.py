@@ -60,6 +60,8 @@ class ModelSettings:
         tokenizer_plays: of tiny models: on how many training tasks their tokenizer is fitted.
         expanded_start: of an expanded action's output row (ids that end in ExpA): the language head's row of the "first" token
             of its description, or the "mean" over all of them.
+        routing_bias: of ids that end in ExpA: added to the logits of routing actions once the warm start is over, for good: a
+            caller that knows how and does not (0 but for a test of counterfactuals).
     """
 
     name: str = ""
@@ -72,10 +74,17 @@ class ModelSettings:
     numerals: Literal["auto", "words", "digits"] = "auto"
     tokenizer_plays: int = 2048
     expanded_start: Literal["first", "mean"] = "first"
+    routing_bias: float = 0.0
 
     def __post_init__(self) -> None:
-        """Check that a tokenizer is fitted on something."""
+        """Check that a tokenizer is fitted on something, and that routes can be taken at all.
+
+        Raises:
+            UsageError: they cannot.
+        """
         at_least_one(self, "model.", "tokenizer_plays")
+        if not -50 <= self.routing_bias <= 0:
+            raise UsageError(f"model.routing_bias={self.routing_bias}: a number from -50 to 0")
 
 
 @dataclass(frozen=True)
@@ -179,6 +188,8 @@ class SamplingSettings:
         eval_top_p: in evaluation; 1 for all tokens.
         max_new_tokens: a turn; with expanded actions the whole episode, with what they append.
         max_context: tokens of a conversation; a policy that has used them up says nothing more.
+        max_episode_tokens: of text, all that follows the prompt, observations too; 0 for no limit. It gives both faces of a
+            task one budget: with expanded actions `max_new_tokens` is that already.
         batch: rows that the engine takes at a time, and episodes that are played at a time.
         template: the chat template: "auto" (the tokenizer's), "chatml", "qwen", "llama", or a jinja text.
         sync_tolerance: of vLLM's logprobs after a sync; 0 for 1e-3 in float32 and 0.2 in bfloat16.
@@ -192,6 +203,7 @@ class SamplingSettings:
     eval_top_p: float = 1.0
     max_new_tokens: int = 512
     max_context: int = 4096
+    max_episode_tokens: int = 0
     batch: int = 64
     template: str = "auto"
     sync_tolerance: float = 0.0
@@ -206,6 +218,8 @@ class SamplingSettings:
         at_least_one(self, "sampling.", "max_new_tokens", "max_context", "batch")
         if not 1e-3 <= self.temperature < math.inf or not 0 <= self.eval_temperature < math.inf:
             raise UsageError("sampling.temperature must be > 0 (1e-3 at least); sampling.eval_temperature may be 0")
+        if self.max_episode_tokens < 0:
+            raise UsageError(f"sampling.max_episode_tokens={self.max_episode_tokens}: give a whole number >= 0")
         if self.eval_top_k < 0 or not 0 < self.eval_top_p <= 1:
             raise UsageError("sampling.eval_top_k is >= 0, sampling.eval_top_p above 0 and at most 1")
 
@@ -277,6 +291,39 @@ class LogSettings:
 
 
 @dataclass(frozen=True)
+class SettlingSettings:
+    """A warm start ends when its held-out success has settled, so that no seed is sent on half taught.
+
+    Success is measured on tasks of the evaluation split, as evaluations play them, the same tasks and draws each time. It has
+    settled when `patience` measures in a row were not above the best before them by `margin`. Before it is half of what the
+    demonstrations themselves reach nothing settles: a model that cannot copy yet stands still for long.
+
+    Attributes:
+        every: steps between measures; 0: there are none, and the warm start takes all its steps.
+        tasks: of each measure.
+        patience: measures without progress that end it.
+        margin: of success, from 0 to 1.
+        cooldown: steps that follow, over which the rate falls to 0 in a line; they count in `warm_start.steps`, the most.
+    """
+
+    every: int = 0
+    tasks: int = 128
+    patience: int = 3
+    margin: float = 0.02
+    cooldown: int = 0
+
+    def __post_init__(self) -> None:
+        """Check the numbers.
+
+        Raises:
+            UsageError: one is out of its range.
+        """
+        at_least_one(self, "warm_start.settling.", "tasks", "patience")
+        if min(self.every, self.cooldown) < 0 or not 0 <= self.margin < 1:
+            raise UsageError("warm_start.settling: every and cooldown are >= 0, margin is from 0 to below 1")
+
+
+@dataclass(frozen=True)
 class WarmStartSettings:
     """Imitation before reinforcement: demonstrations of the environment's solver, made imperfect on purpose.
 
@@ -285,7 +332,8 @@ class WarmStartSettings:
         flaws: the chances of `trainers.demonstrations.Flaws`, as a JSON object, or "search", "tools" or "none".
         stacks: where they are played, in equal shares: a JSON list of lists of wrappers, each as `env.wrappers`, [] for the
             bare environment, or {"wrappers": [...], "flaws": {...}}. A tiny model's tokenizer knows the words of all of them.
-        steps: gradient steps.
+        steps: gradient steps; the most, where it may settle before.
+        settling: when it ends before that.
         rows_per_step: demonstrations a step.
         token_budget: tokens of a micro-batch.
         train_on: "actions" alone, or "all" tokens of an episode (what is shown is then learnt as well).
@@ -296,6 +344,7 @@ class WarmStartSettings:
     flaws: str = "none"
     stacks: str = "[[]]"
     steps: int = 200
+    settling: SettlingSettings = field(default_factory=SettlingSettings)
     rows_per_step: int = 64
     token_budget: int = 4096
     train_on: Literal["actions", "all"] = "actions"
@@ -305,8 +354,15 @@ class WarmStartSettings:
         """Check the numbers.
 
         Raises:
-            UsageError: one is out of its range.
+            UsageError: one is out of its range, or the schedule would end at steps that a settled warm start never takes.
         """
         if self.demonstrations < 0 or self.steps < 0:
             raise UsageError("warm_start.demonstrations and warm_start.steps are >= 0")
+        if self.settling.every and self.optim.schedule != "constant":
+            raise UsageError(
+                f"warm_start.optim.schedule={self.optim.schedule!r}: with warm_start.settling the schedule is constant, and "
+                "settling.cooldown ends it"
+            )
+        if self.settling.every and self.settling.cooldown > self.steps:
+            raise UsageError("warm_start.settling.cooldown counts in warm_start.steps, which are fewer")
         at_least_one(self, "warm_start.", "rows_per_step", "token_budget")

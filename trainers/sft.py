@@ -113,17 +113,65 @@ def train(settings: SFTSettings, run: TrainingRun) -> dict[str, object]:
 
 
 def warm_start(settings: WarmStartSettings, run: TrainingRun, seed: int) -> None:
-    """Imitate demonstrations before another trainer's first step, with an optimiser of its own."""
+    """Imitate demonstrations before another trainer's first step, with an optimiser of its own, and keep what it was."""
     if settings.demonstrations == 0:
         return
-    rows = rows_of(list(demonstrated(settings, run, seed)), run, settings.train_on)
+    episodes = list(demonstrated(settings, run, seed))
+    rows = rows_of(episodes, run, settings.train_on)
     optimiser = Optimiser(run.model, settings.optim, settings.steps)
-    told = stage_lines("warm start")
-    for step in range(settings.steps):
-        chosen = run.share(tasks_of_step(step, settings.rows_per_step, len(rows), seed))
+    told, settling = stage_lines("warm start"), Settling(settings, run.mean([float(one.success) for one in episodes]))
+    while optimiser.steps < settling.last:
+        chosen = run.share(tasks_of_step(optimiser.steps, settings.rows_per_step, len(rows), seed))
         stats = imitation_step([rows[place] for place in chosen], run, optimiser, settings.token_budget)
-        told(f"loss {stats['loss']:.3f}", (step + 1) / settings.steps)
+        if settling.due(optimiser.steps):
+            settling.measured(optimiser.steps, run.held_out_success(settings.settling.tasks))
+        if settling.cools_after(optimiser.steps):
+            optimiser.cool_down(settings.settling.cooldown)
+        told(f"loss {stats['loss']:.3f}{settling.in_words}", optimiser.steps / settling.last)
     run.weights_changed()
+    run.memory["warm_start"] = {
+        "steps": optimiser.steps,
+        "demonstrations": settling.shown,
+        "measures": settling.measures,
+    }
+
+
+class Settling:
+    """Says when a warm start ends: after its steps, or `cooldown` steps after its held-out success settled.
+
+    Attributes:
+        shown: the success of the demonstrations themselves.
+        last: the step after which it ends, as far as is known.
+        measures: (step, success), in their order.
+    """
+
+    def __init__(self, settings: WarmStartSettings, shown: float) -> None:
+        """Take the settings and the success of the demonstrations."""
+        self.shown, self.last, self.measures = round(shown, 4), settings.steps, list[list[float]]()
+        self._how, self._settled = settings.settling, False
+
+    @property
+    def in_words(self) -> str:
+        """What was measured last, for a line on the screen."""
+        return f", held-out success {self.measures[-1][1]:.3f}" if self.measures else ""
+
+    def due(self, step: int) -> bool:
+        """Return whether success is measured after a step."""
+        how = self._how
+        return bool(how.every) and step % how.every == 0 and not self._settled and step < self.last - how.cooldown
+
+    def measured(self, step: int, success: float) -> None:
+        """Take a measure, and settle where there was no progress for long enough."""
+        self.measures.append([step, round(success, 4)])
+        values = [value for _, value in self.measures]
+        before, lately = values[: -self._how.patience], values[-self._how.patience :]
+        best = max(before, default=0.0)
+        if best >= self.shown / 2 and max(lately) <= best + self._how.margin:
+            self._settled, self.last = True, step + self._how.cooldown
+
+    def cools_after(self, step: int) -> bool:
+        """Return whether the rate begins to fall with the next step."""
+        return bool(self._how.every) and step == self.last - self._how.cooldown
 
 
 def demonstrated(settings: WarmStartSettings, run: TrainingRun, seed: int) -> Iterator[Trajectory]:

@@ -88,6 +88,11 @@ class TrainingRun(RunParts):
         self._state["before"] = self._examiner.before()
         self._save()
 
+    def held_out_success(self, tasks: int) -> float:
+        """Return success on so many tasks of the evaluation split, always the same ones with the same draws."""
+        self.weights_changed()
+        return self.sums([self._examiner.held_out(tasks)])[0]
+
     def start_of_training(self) -> Path | None:
         """Return the folder of the weights that training started from."""
         found = self._start.best()
@@ -151,6 +156,7 @@ class TrainingRun(RunParts):
             "env_steps": self.env_steps,
             "cpu_seconds": round(self._cpu_seconds(), 1),
             **({"paid": paid} if (paid := self.paid) else {}),
+            **{name: self.memory[name] for name in ("warm_start",) if name in self.memory},
             **more(measured),
         }
         if self.accelerator.is_main_process:

@@ -5,7 +5,20 @@ import math
 
 import pytest
 
-from benchmarks.training_runs import ahead, over_seeds, points, with_points_on_a_line
+from agent_envs.base.errors import UsageError
+from benchmarks import earl_learn, learn, veg_learn
+from benchmarks.training_runs import (
+    ahead,
+    mean_line,
+    over_seeds,
+    points,
+    report_seeds,
+    seeds_told,
+    told_over_seeds,
+    with_points_on_a_line,
+    write,
+)
+from trainers.command_line import PRESETS
 
 
 def test_three_seeds_have_students_interval():
@@ -46,3 +59,46 @@ def test_points_stand_on_a_line_and_nothing_else_moves():
     table = {"curve": [[1, 0.5], [32446, -1e-05]], "three": [1, 2, 3], "words": ["a", "b"], "interval": [0.25, None]}
     text = with_points_on_a_line(json.dumps(table, indent=1))
     assert json.loads(text) == table and "[1, 0.5]" in text and "[32446, -1e-05]" in text and "[1, 2" not in text
+
+
+def test_reported_seeds_follow_from_the_presets_name_and_no_setting_was_tried_on_them():
+    """The digest of "tiny-searchqa" begins 4f21 84be 1a6c 786f ebc4."""
+    assert report_seeds("tiny-searchqa") == (0x4F21, 0x84BE, 0x1A6C, 0x786F, 0xEBC4)
+    for preset in sorted({path.stem for path in PRESETS.rglob("tiny-*.toml")}):
+        drawn = report_seeds(preset, 10)
+        assert len(set(drawn)) == 10 and not set(drawn) & set(range(10)) and drawn[:5] == report_seeds(preset)
+    with pytest.raises(UsageError, match="gives 16 seeds, not 17"):
+        report_seeds("tiny-searchqa", 17)
+
+
+def test_a_reader_is_told_which_seeds_settings_were_chosen_on():
+    assert "drawn after" in seeds_told("tiny-sort4", report_seeds("tiny-sort4"))
+    assert "chosen on" in seeds_told("tiny-sort4", (0, 1, 2)) and "given" in seeds_told("tiny-sort4", (77, 78))
+
+
+def test_every_learning_benchmark_reports_on_those_seeds(monkeypatch, capsys):
+    for module, program in ((learn, "grpo"), (earl_learn, "earl"), (veg_learn, "veg")):
+        begun = []
+        monkeypatch.setattr(
+            module,
+            "trained",
+            lambda name, options, seed, folder, begun=begun: begun.append((name, options, seed)) or 1 / 0,
+        )
+        monkeypatch.setattr("sys.argv", [module.__name__])
+        with pytest.raises(ZeroDivisionError):
+            module.main()
+        named = {(name, options[options.index("--preset") + 1], seed) for name, options, seed in begun}
+        assert named <= {(program, preset, seed) for _, preset, _ in named for seed in report_seeds(preset)} and named
+
+
+def test_the_worst_seed_is_named():
+    told = told_over_seeds({20257: 0.8, 6764: 0.75, 30831: 0.75})
+    assert told["worst"] == {"seed": 6764, "value": 0.75} and told["mean"] == 0.7667
+    assert mean_line(told).endswith("worst 75.0 (seed 6764)") and mean_line(told).startswith("mean of 3 seeds 76.7 % [")
+
+
+def test_a_file_of_figures_keeps_what_was_not_run_again(tmp_path):
+    write({"a": 1, "b": 2}, tmp_path / "figures.json", "presets", {})
+    write({"b": 3}, tmp_path / "figures.json", "presets", {"command": "again"})
+    kept = json.loads((tmp_path / "figures.json").read_text())
+    assert kept == {"about": {"command": "again"}, "presets": {"a": 1, "b": 3}}

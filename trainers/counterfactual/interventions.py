@@ -23,7 +23,7 @@ from agent_envs.rollout.policy import Reply
 from agent_envs.rollout.run_log import Planned
 from trainers.contracts import TokenSequence
 from trainers.counterfactual.optimisation import CounterfactualSettings, draw_position, uniform_of
-from trainers.counterfactual.positions import position_logweights, text_logweights
+from trainers.counterfactual.positions import free_places, position_logweights, text_logweights
 from trainers.expa_head import head_of
 from trainers.expanded.episodes import Start
 from trainers.expanded.player import ExpandedPlayer
@@ -120,7 +120,11 @@ class Interventions:
         return found
 
     def text(
-        self, sequences: Sequence[TokenSequence], keys: Sequence[str], tokens: Sequence[int]
+        self,
+        sequences: Sequence[TokenSequence],
+        keys: Sequence[str],
+        tokens: Sequence[int],
+        tags: Sequence[str] = (),
     ) -> list[TextInsertion | None]:
         """Return where each episode in text is played again with a text forced, an opening tag say: for Prompt+CPO.
 
@@ -128,12 +132,14 @@ class Interventions:
             sequences: of the episodes of failed groups, one each.
             keys: of the episodes.
             tokens: of the forced text.
+            tags: names of the tags that open a call, within which nothing is forced.
 
         Returns:
-            One an episode; None where the policy sampled nothing.
+            One an episode; None where the policy sampled nothing outside of calls.
         """
+        places = [free_places(sequence, self.chat.codec.decode, tags) for sequence in sequences] if tags else None
         with self._within():
-            scored = text_logweights(self._model, sequences, tokens, self._settings.rule, self._temperature)
+            scored = text_logweights(self._model, sequences, tokens, self._settings.rule, self._temperature, places)
         found: list[TextInsertion | None] = []
         for sequence, positions, key in zip(sequences, scored, keys, strict=True):
             if not positions.places:

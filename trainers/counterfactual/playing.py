@@ -38,11 +38,16 @@ def routes_of(env: gym.Env[Any, Any]) -> tuple[str, ...]:
     core = core_of(env)
     if isinstance(core, ExpandedActionEnv):
         return tuple(environment.name for environment in core.environments)
-    _, info = env.reset(seed=0)
-    closing = [text[2:-1] for text in info["stop"] if text.startswith("</") and text != core.answer_tags[1]]
+    closing = tuple(tag for tag in _tags_of(env) if f"</{tag}>" != core.answer_tags[1])
     if not closing:
         raise UsageError(f"{core.env_id}: a counterfactual forces a tag or a routing action, and there is none here")
-    return tuple(closing)
+    return closing
+
+
+def _tags_of(env: gym.Env[Any, Any]) -> tuple[str, ...]:
+    """Return the names of all tags that end a turn of a text face, that of the answer among them."""
+    _, info = env.reset(seed=0)
+    return tuple(text[2:-1] for text in info["stop"] if text.startswith("</"))
 
 
 def played_again(
@@ -67,7 +72,7 @@ def played_again(
         results = player.play(plan, {key + _AGAIN: start for key, start in found.items()})
     else:
         assert isinstance(player, EnginePolicy)
-        leads = _leads(player, interventions, played, interventions.chat.codec.encode(f"<{route}>"))
+        leads = _leads(player, interventions, played, interventions.chat.codec.encode(f"<{route}>"), _tags_of(env))
         plan = [replace(played[key][0], key=key + _AGAIN) for key in leads]
         results = player.play(plan, {key + _AGAIN: lead for key, lead in leads.items()})
     sound = {key: result for key, result in results.items() if result.status in ("terminated", "truncated")}
@@ -80,12 +85,12 @@ def _trained(player: Player, key: str) -> tuple[TokenSequence, ...]:
 
 
 def _leads(
-    player: EnginePolicy, interventions: Interventions, played: Played, forced: tuple[int, ...]
+    player: EnginePolicy, interventions: Interventions, played: Played, forced: tuple[int, ...], tags: tuple[str, ...]
 ) -> dict[str, Lead]:
     """Return how the episodes of a text face begin again; those whose context was replaced on the way are left out."""
     whole = {key: player.sequences(key) for key in played}
     keys = [key for key, sequences in whole.items() if len(sequences) == 1]
-    insertions = interventions.text([whole[key][0] for key in keys], keys, forced)
+    insertions = interventions.text([whole[key][0] for key in keys], keys, forced, tags)
     return {
         key: _lead(played[key][1], insertion, train=interventions.trains)
         for key, insertion in zip(keys, insertions, strict=True)

@@ -100,16 +100,53 @@ def position_logweights(
     return found
 
 
+def free_places(
+    sequence: TokenSequence, decode: Callable[[Sequence[int]], str], tags: Sequence[str]
+) -> tuple[int, ...]:
+    """Return the sampled tokens before which no call stands open: what is forced within one would be a part of it.
+
+    A call is open from the first sign of its opening tag to the last of its closing one.
+
+    Args:
+        sequence: of an episode in text.
+        decode: turns tokens into text.
+        tags: names of what opens a call, `calculator` for `<calculator>`.
+    """
+    found: list[int] = []
+    turn, own = -1, list[int]()
+    for place, sampled in enumerate(sequence.trained):
+        if not sampled:
+            continue
+        if sequence.turns[place] != turn:
+            turn, own = sequence.turns[place], []
+        if not _in_call(decode(own) if own else "", tags):
+            found.append(place)
+        own.append(sequence.ids[place])
+    return tuple(found)
+
+
+def _in_call(text: str, tags: Sequence[str]) -> bool:
+    """Return whether a text ends within a call, or within the tag that opens one."""
+    for tag in tags:
+        opening, closing = f"<{tag}>", f"</{tag}>"
+        if text.rfind(opening) > text.rfind(closing):
+            return True
+        if any(text.endswith(opening[:length]) for length in range(1, len(opening))):
+            return True
+    return False
+
+
 def text_logweights(
     model: torch.nn.Module,
     sequences: Sequence[TokenSequence],
     tokens: Sequence[int],
     rule: Rule = "paper",
     temperature: float = 1.0,
+    places: Sequence[tuple[int, ...]] | None = None,
 ) -> list[Positions]:
     """Return where a text, an opening tag say, could be inserted into what the policy wrote, and how well it fits.
 
-    Positions are those of all sampled tokens. `paper`: the log-probability of all tokens of the text, in order;
+    `paper`: the log-probability of all tokens of the text, in order;
     `released`: of its first token.
 
     Args:
@@ -118,6 +155,7 @@ def text_logweights(
         tokens: of the inserted text.
         rule: `paper` or `released`.
         temperature: that the policy samples at: all probabilities are of it.
+        places: of each sequence that are asked about; None for all sampled tokens.
 
     Raises:
         UsageError: the text has no token, or the model's attention takes no mask of ours.
@@ -125,7 +163,8 @@ def text_logweights(
     if not tokens:
         raise UsageError("text_logweights: the inserted text has no token")
     bare = bare_model(model)
-    asked = [tuple(place for place, kept in enumerate(sequence.trained) if kept) for sequence in sequences]
+    every = [tuple(place for place, kept in enumerate(sequence.trained) if kept) for sequence in sequences]
+    asked = every if places is None else places
     found = [Positions()] * len(sequences)
     with torch.no_grad(), evaluating(model):
         for members, states in _passes(bare, sequences, asked, tokens):

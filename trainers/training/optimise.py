@@ -38,6 +38,7 @@ class Optimiser:
         self.settings = settings
         self.total_steps = total_steps
         self.steps = 0
+        self._cooling: tuple[int, int] | None = None
         self.parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
         groups = [
             {"params": [p for p in self.parameters if p.ndim >= 2], "weight_decay": settings.weight_decay},
@@ -49,7 +50,15 @@ class Optimiser:
     @property
     def learning_rate(self) -> float:
         """The rate of the next step."""
-        return self.settings.learning_rate * rate_factor(self.settings, self.steps, self.total_steps)
+        rate = self.settings.learning_rate * rate_factor(self.settings, self.steps, self.total_steps)
+        if self._cooling is None:
+            return rate
+        start, count = self._cooling
+        return rate * max(0.0, 1.0 - (self.steps - start) / max(1, count))
+
+    def cool_down(self, steps: int) -> None:
+        """From the next step on let the rate fall to 0 in a line, over so many steps."""
+        self._cooling = self.steps, steps
 
     def step(self, accelerator: Any = None) -> float:
         """Sum gradients over processes, clip, update, clear the gradients; return their norm before clipping.

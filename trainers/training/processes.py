@@ -42,6 +42,11 @@ class Processes:
         """Return numbers summed over processes."""
         return global_sums(self.accelerator, torch.tensor(values, dtype=torch.float64, device=self.device)).tolist()
 
+    def mean(self, values: Sequence[float]) -> float:
+        """Return the mean over the numbers of all processes, of which there is at least one."""
+        total, count = self.sums([sum(values), len(values)])
+        return total / count
+
     def sums_by_name(self, values: Mapping[str, float]) -> dict[str, float]:
         """Return numbers summed over processes by name, of smallest and largest ones the extreme; some may be lacking."""
         return sums_of_processes(values)
