@@ -6,6 +6,7 @@ from trainers.assembling import Settings, environment_specs, further_tests
 from trainers.measuring import Measurement, gain, measure_all
 from trainers.mixture import Specs
 from trainers.sampling import Player
+from trainers.stacks import wrapper_rows
 from trainers.training.processes import one_budget
 
 WITHIN, BARE = "within", "bare"
@@ -15,7 +16,7 @@ class Examiner:
     """Measures a player on what a run's settings name; the first process alone does, and the others wait.
 
     Where wrappers stand around the environment (`env.wrappers`), all is measured within them, as it is trained, and in the bare
-    environment as well.
+    environment as well, unless `evaluation.bare` is off or `Memory` is one of them.
 
     Attributes:
         player: that is measured.
@@ -29,7 +30,8 @@ class Examiner:
         """
         self.player = player
         self._specs = {WITHIN: environment_specs(settings), BARE: environment_specs(settings, bare=True)}
-        if self._specs[BARE] == self._specs[WITHIN]:
+        remembers = any(name == "Memory" for name, _ in wrapper_rows(settings.env.wrappers, "env.wrappers"))
+        if remembers or not settings.evaluation.bare or self._specs[BARE] == self._specs[WITHIN]:
             del self._specs[BARE]
         self._tests = further_tests(settings)
         self._settings, self._accelerator = settings, accelerator

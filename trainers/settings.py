@@ -234,6 +234,8 @@ class EvalSettings:
         test_tasks: of the test split, before the first step and after the last.
         keep_best: end with the weights of the best evaluation (never of the best test).
         best_within_steps: with keep_best, only evaluations up to this step compete; 0 for all.
+        bare: where wrappers stand around the environment, measure in the bare one as well; never where `Memory` is one of
+            them: without it the same environment is another game.
     """
 
     every: int = 10
@@ -241,6 +243,7 @@ class EvalSettings:
     test_tasks: int = 256
     keep_best: bool = False
     best_within_steps: int = 0
+    bare: bool = True
 
     def __post_init__(self) -> None:
         """Refuse what would be ignored.

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import torch
 from accelerate.utils import gather_object
 
 from agent_envs.base.errors import BudgetSpent, UsageError
@@ -24,10 +25,11 @@ from trainers.run_parts import RunParts
 from trainers.sampling import Group, keep_episodes
 from trainers.spending import Spending, curve_points, in_words, summed, with_dollars
 from trainers.trained_agent import how_to_evaluate
-from trainers.training.checkpoints import Checkpoints
+from trainers.training.checkpoints import Checkpoints, Part
 from trainers.training.curves import plot_curves
 from trainers.training.metrics import Metrics, read_metrics
 from trainers.training.models import save_model
+from trainers.training.optimise import Optimiser
 from trainers.training.pooling import means_of_processes
 
 
@@ -61,6 +63,7 @@ class TrainingRun(RunParts):
         )
         self._start = Checkpoints(out / "checkpoints" / "start")
         self.step, self.memory = 0, dict[str, Any]()
+        self._kept: dict[str, Part] = {}
         self._state = {"cpu_seconds": 0.0, "sampled_tokens": 0, "num_tokens": 0, "env_steps": 0, "before": None}
         self._state |= {"spent": [], "unmeasured": False}
         self.fresh = not self._resume()
@@ -102,8 +105,25 @@ class TrainingRun(RunParts):
         """Return a name for the draws of a step and purpose: equal names, equal draws."""
         return f"{self._settings.seed}/{purpose}/{self.step}"
 
-    def end_step(self, stats: Mapping[str, float], groups: Sequence[Group] = ()) -> None:
+    def keep(self, name: str, module: torch.nn.Module, optimiser: Optimiser) -> None:
+        """Make a further module (a critic) part of every checkpoint; where the run went on from one, it gets its weights back.
+
+        Call it before the first step.
+
+        Raises:
+            UsageError: the checkpoint has no such module, or it is another one.
+        """
+        self._kept[name] = (module, optimiser)
+        if not self.fresh:
+            self._checkpoints.load_part(name, module, optimiser)
+
+    def end_step(self, stats: Mapping[str, float], groups: Sequence[Group] = (), *, turns: int | None = None) -> None:
         """Count the step, evaluate and save where that is due, and tell what it was like.
+
+        Args:
+            stats: metrics of the step.
+            groups: whole episodes that were played; they are kept where `log.episodes` says so.
+            turns: that were played in this process; those of the groups by default.
 
         Raises:
             BudgetSpent: the evaluation could not be paid for; it is made where the run goes on.
@@ -111,9 +131,10 @@ class TrainingRun(RunParts):
         self.step += 1
         self._serve()
         every = self._settings.evaluation.every
-        tokens, turns = self.sums([stats.get("tokens", 0.0), sum(group.turns for group in groups)])
+        played = sum(group.turns for group in groups) if turns is None else turns
+        tokens, env_steps = self.sums([stats.get("tokens", 0.0), played])
         self._state["num_tokens"] += tokens
-        self._state["env_steps"] += int(turns)
+        self._state["env_steps"] += int(env_steps)
         self._sampled, last = self.policy.sampled_tokens, self.over
         told = means_of_processes({**stats, "edited": self.policy.edited})
         self.policy.edited = 0  # a step tells its own, so that a run that went on tells the same
@@ -240,7 +261,7 @@ class TrainingRun(RunParts):
             "spent": gather_object([self._spending.before(self.step)]),
         }
         if self.accelerator.is_main_process:
-            self._checkpoints.save(self.step, self.bare, self.optimiser, state)
+            self._checkpoints.save(self.step, self.bare, self.optimiser, state, self._kept)
         self._saved_step = self.step
         self.accelerator.wait_for_everyone()
         self._spending.forget(self.step)

@@ -2,8 +2,13 @@
 
 from dataclasses import replace
 
+import pytest
+
 from agent_envs.base.messages import ToolResult
 from tests.trainers.players import player
+from trainers.command_line import parse
+from trainers.examining import Examiner
+from trainers.grpo import GRPOSettings
 from trainers.measuring import group_stats
 from trainers.sampling import plan_groups, play_groups
 
@@ -65,3 +70,18 @@ def test_failures_are_a_share_of_the_calls():
     stats = group_stats(groups)
     assert stats["tools/failure_frequency"] == 0.5 and stats["tools/failure_frequency"].count == 4
     assert group_stats(with_ends(played()[:0], []))["tools/failure_frequency"] == 0.0
+
+
+@pytest.mark.parametrize(
+    ("wrappers", "words", "sides"),
+    [
+        ("[]", [], {"within"}),
+        ('[{"TurnLimit": {"turns": 2}}]', [], {"within", "bare"}),
+        ('[{"TurnLimit": {"turns": 2}}]', ["--evaluation.no-bare"], {"within"}),
+        ('[{"TurnLimit": {"turns": 2}}, {"Memory": {"turns": 1}}]', [], {"within"}),
+    ],
+)
+def test_the_bare_environment_is_measured_where_it_is_the_same_game(wrappers, words, sides, tmp_path):
+    given = ["--env.id", "Order", "--env.wrappers", wrappers, *words, "--out", str(tmp_path)]
+    settings, _ = parse(GRPOSettings, given, program="grpo")
+    assert set(Examiner(settings, None, None)._specs) == sides

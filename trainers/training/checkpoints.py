@@ -2,7 +2,8 @@
 
 A checkpoint `step-00000012/` holds `weights.safetensors` (what is trained: all weights, or the adapter), `optimiser.pt`
 and `rng.pt` (read with `weights_only=True`), and `state.json`: the step, the trainer's own state, the sha256 of the other
-files and of itself. `best-00000010/` holds weights and `state.json` alone.
+files and of itself. Further modules (a critic) have their own `NAME.safetensors` and `NAME.pt` beside them.
+`best-00000010/` holds weights and `state.json` alone.
 """
 
 import contextlib
@@ -11,7 +12,7 @@ import json
 import math
 import random
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,7 @@ from agent_envs.base.serialization import digest
 from trainers.training.folders import PART, remove_folder, whole_folder
 from trainers.training.optimise import Optimiser
 
+Part = tuple[torch.nn.Module, Optimiser]
 WEIGHTS_FILE, _OPTIMISER, _RNG, _STATE = "weights.safetensors", "optimiser.pt", "rng.pt", "state.json"
 
 
@@ -60,8 +62,22 @@ class Checkpoints:
         self.keep = keep
         self.best_within_steps = best_within_steps
 
-    def save(self, step: int, model: torch.nn.Module, optimiser: Optimiser, state: dict[str, Any]) -> Path:
+    def save(
+        self,
+        step: int,
+        model: torch.nn.Module,
+        optimiser: Optimiser,
+        state: dict[str, Any],
+        parts: Mapping[str, Part] | None = None,
+    ) -> Path:
         """Write a checkpoint whole, then delete those that are too old.
+
+        Args:
+            step: of the trainer.
+            model: whose trained weights are written.
+            optimiser: of the model.
+            state: the trainer's own, as plain JSON.
+            parts: further modules with their optimisers, by name.
 
         Raises:
             AgentEnvsError: it cannot be written; the others stand.
@@ -71,6 +87,9 @@ class Checkpoints:
             _write_weights(model, part)
             torch.save(optimiser.state_dict(), part / _OPTIMISER)
             torch.save(_random_state(), part / _RNG)
+            for name, (module, own) in (parts or {}).items():
+                _write_weights(module, part, _part_files(name)[0])
+                torch.save(own.state_dict(), part / _part_files(name)[1])
             _write_state(part, {"step": step, "state": state})
         self._prune()
         return path
@@ -100,6 +119,19 @@ class Checkpoints:
             optimiser.load_state_dict(torch.load(saved.path / _OPTIMISER, map_location="cpu", weights_only=True))
             _set_random_state(torch.load(saved.path / _RNG, map_location="cpu", weights_only=True))
         return saved
+
+    def load_part(self, name: str, module: torch.nn.Module, optimiser: Optimiser) -> None:
+        """Put a further module where the last sound checkpoint left it.
+
+        Raises:
+            UsageError: there is none of that name, or it is of another shape.
+        """
+        saved = self.latest()
+        weights, own = _part_files(name)
+        if saved is None or not (saved.path / weights).exists():
+            raise UsageError(f"{saved.path if saved else self.folder} holds no {name}: it is of another trainer's run")
+        load_weights(module, saved.path, weights)
+        optimiser.load_state_dict(torch.load(saved.path / own, map_location="cpu", weights_only=True))
 
     def keep_best(self, step: int, validation: float, model: torch.nn.Module) -> bool:
         """Keep the weights of a step if no earlier one had so high a metric; return whether they were kept.
@@ -150,15 +182,15 @@ class Checkpoints:
             remove_folder(path)
 
 
-def load_weights(model: torch.nn.Module, folder: Path) -> None:
-    """Give a model the trained weights of a checkpoint.
+def load_weights(model: torch.nn.Module, folder: Path, file: str = WEIGHTS_FILE) -> None:
+    """Give a model the trained weights of a checkpoint, or a further module those of its own file.
 
     Raises:
         UsageError: it is of another model.
     """
     from safetensors.torch import load_file
 
-    stored = load_file(folder / WEIGHTS_FILE)
+    stored = load_file(folder / file)
     wanted = _trained(model)
     odd = sorted(stored.keys() ^ wanted.keys())
     odd += [name for name, weight in wanted.items() if name in stored and stored[name].shape != weight.shape]
@@ -174,10 +206,15 @@ def _trained(model: torch.nn.Module) -> dict[str, torch.Tensor]:
     return {name: parameter for name, parameter in model.named_parameters() if parameter.requires_grad}
 
 
-def _write_weights(model: torch.nn.Module, folder: Path) -> None:
+def _write_weights(model: torch.nn.Module, folder: Path, file: str = WEIGHTS_FILE) -> None:
     from safetensors.torch import save_file
 
-    save_file({name: weight.detach().contiguous() for name, weight in _trained(model).items()}, folder / WEIGHTS_FILE)
+    save_file({name: weight.detach().contiguous() for name, weight in _trained(model).items()}, folder / file)
+
+
+def _part_files(name: str) -> tuple[str, str]:
+    """Return the files of a further module: its weights, and its optimiser."""
+    return f"{name}.safetensors", f"{name}.pt"
 
 
 def _write_state(folder: Path, content: dict[str, Any]) -> None:

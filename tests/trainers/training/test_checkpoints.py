@@ -202,3 +202,24 @@ def test_a_folder_that_fails_half_way_leaves_the_old_one(tmp_path):
         (part / "file").write_text("third")
     assert (place / "file").read_text() == "third"
     assert [path.name for path in tmp_path.iterdir()] == ["folder"]
+
+
+def test_further_modules_are_part_of_a_checkpoint(checkpoints, run):
+    (model, optimiser), critic = run(), torch.nn.Linear(3, 1)
+    own = Optimiser(critic, OptimSettings(learning_rate=1e-2), 10)
+    critic(torch.ones(1, 3)).sum().backward()
+    own.step()
+    checkpoints.save(1, model, optimiser, {}, {"critic": (critic, own)})
+    twin = torch.nn.Linear(3, 1)
+    other = Optimiser(twin, OptimSettings(learning_rate=1e-2), 10)
+    assert not same(critic, twin)
+    checkpoints.load_part("critic", twin, other)
+    assert same(critic, twin) and other.steps == 1
+    for linear, adam in ((critic, own), (twin, other)):
+        linear(torch.ones(1, 3)).sum().backward()
+        adam.step()
+    assert same(critic, twin)
+    with pytest.raises(UsageError, match="holds no value"):
+        checkpoints.load_part("value", twin, other)
+    with pytest.raises(UsageError, match="is of another model"):
+        checkpoints.load_part("critic", torch.nn.Linear(4, 1), other)
