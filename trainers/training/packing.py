@@ -9,8 +9,12 @@ The last layer is read where a trained token is predicted, and nowhere else: the
 feed-forward part computed.
 """
 
+import sys
 import weakref
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -27,7 +31,8 @@ NAME = "agent_envs_packed"
 # Arguments of attention that change what is attended to, or how.
 _UNKNOWN = ("sliding_window", "softcap", "s_aux", "position_bias")
 
-_TRIED: weakref.WeakKeyDictionary[Any, bool] = weakref.WeakKeyDictionary()  # models, and whether packing is exact
+# Models, and by their attention what stands against packing.
+_TRIED: weakref.WeakKeyDictionary[Any, dict[str, str]] = weakref.WeakKeyDictionary()
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,15 +110,45 @@ def packed_states(bare: Any, decoder: Any, packing: Packing) -> torch.Tensor:
     Ask `packable` first.
     """
     config = bare.config.get_text_config(decoder=True)
-    before = config._attn_implementation
-    config._attn_implementation = NAME
-    try:
-        with only_at(last_mlp(decoder, config.num_hidden_layers), packing.read):
-            output = decoder(input_ids=packing.ids, position_ids=packing.positions, packing=packing, use_cache=False)
-    finally:
-        config._attn_implementation = before
+    mlp, left = last_mlp(decoder, config.num_hidden_layers), []
+
+    @contextmanager
+    def packing_now() -> Iterator[None]:
+        before = config._attn_implementation
+        config._attn_implementation = NAME
+        try:
+            with only_at(mlp, packing.read):
+                yield
+        finally:
+            config._attn_implementation = before
+
+    with packing_now(), _layers_again(decoder, lambda: packing_now() if left else nullcontext()):
+        output = decoder(input_ids=packing.ids, position_ids=packing.positions, packing=packing, use_cache=False)
+    left.append(True)
     states: torch.Tensor = output.last_hidden_state
     return states.squeeze(0)
+
+
+@contextmanager
+def _layers_again(decoder: Any, around: Callable[[], AbstractContextManager[None]]) -> Iterator[None]:
+    """Put `around` about every run of a layer that gradient checkpointing will run again, in the backward pass as well."""
+    layers = [module for module in decoder.modules() if getattr(module, "gradient_checkpointing", False)]
+    kept = [layer._gradient_checkpointing_func for layer in layers]
+
+    def checkpointing(before: Callable[..., Any], layer: Callable[..., Any], *inputs: Any) -> Any:
+        def run(*values: Any) -> Any:
+            with around():
+                return layer(*values)
+
+        return before(run, *inputs)
+
+    try:
+        for layer, before in zip(layers, kept, strict=True):
+            layer._gradient_checkpointing_func = partial(checkpointing, before)
+        yield
+    finally:
+        for layer, before in zip(layers, kept, strict=True):
+            layer._gradient_checkpointing_func = before
 
 
 def attend(
@@ -155,24 +190,32 @@ def _rows(states: torch.Tensor, places: torch.Tensor) -> torch.Tensor:
 def packable(bare: Any, decoder: Any) -> bool:
     """Whether packed rows give what padded ones do: tried once a model, since names in configurations differ.
 
-    Gradient checkpointing runs layers again after `packed_states` has returned, where they would attend otherwise.
+    Where they do not, a line on standard error says once why the beginnings that rows share are computed for each row.
     """
-    if torch.is_grad_enabled() and decoder.training and _checkpoints(decoder):
-        return False
     config = bare.config.get_text_config(decoder=True)
-    if config._attn_implementation != "sdpa" or not getattr(bare, "_supports_attention_backend", False):
-        return False
-    if bare not in _TRIED:
-        try:
-            check_cacheable(config)
-            _TRIED[bare] = _exact(bare, decoder)
-        except (UsageError, TypeError):  # TypeError: the model hands attention no arguments of ours
-            _TRIED[bare] = False
-    return _TRIED[bare]
+    attention = config._attn_implementation
+    known = _TRIED.setdefault(bare, {})
+    if attention not in known:
+        known[attention] = _obstacle(bare, decoder, config)
+        if known[attention]:
+            print(f"note: {type(bare).__name__}: rows are padded, and what they share is computed for each of them: "
+                  f"{known[attention]}", file=sys.stderr)  # fmt: skip
+    return not known[attention]
 
 
-def _checkpoints(decoder: Any) -> bool:
-    return any(getattr(module, "gradient_checkpointing", False) for module in decoder.modules())
+def _obstacle(bare: Any, decoder: Any, config: Any) -> str:
+    """Return why packed rows cannot be had; "" where they can."""
+    if config._attn_implementation != "sdpa":
+        return f'packing needs attn_implementation="sdpa", not "{config._attn_implementation}"'
+    if not getattr(bare, "_supports_attention_backend", False):
+        return "transformers lets no other attention be put into it"
+    try:
+        check_cacheable(config)
+        return "" if _exact(bare, decoder) else "packed rows were tried, and gave other states"
+    except UsageError as error:
+        return str(error)
+    except TypeError:
+        return "it hands attention no arguments of ours"
 
 
 def _exact(bare: Any, decoder: Any) -> bool:

@@ -9,6 +9,7 @@ import transformers
 from tests.trainers.conftest import VOCABULARY, with_exact_norms
 from trainers.batching import Row, micro_batches
 from trainers.contracts import TokenSequence
+from trainers.engines.modes import last_mlp
 from trainers.training import forward
 from trainers.training.forward import token_logprobs
 from trainers.training.packing import packable, packed
@@ -149,12 +150,33 @@ def test_a_model_whose_packed_states_differ_takes_the_plain_path():
     assert not packable(*bare_and_decoder(other))
 
 
-def test_checkpointed_layers_run_again_on_padded_rows():
-    model = make("Qwen2")
-    model.activation_checkpointing_enable()
-    assert not packable(*bare_and_decoder(model))
-    with torch.no_grad():
-        assert packable(*bare_and_decoder(model))
+@pytest.mark.parametrize("reentrant", [False, True])
+@pytest.mark.parametrize("kind", ["Qwen2", "GPT2", "GPTNeoX"])
+def test_checkpointed_layers_run_again_as_they_ran(kind, reentrant, monkeypatch):
+    model = make(kind)
+    expected = backward(model, 10_000)
+    model.activation_checkpointing_enable({"use_reentrant": reentrant})
+    model.enable_input_require_grads()
+    layers = [module for module in model.modules() if getattr(module, "gradient_checkpointing", False)]
+    functions = [layer._gradient_checkpointing_func for layer in layers]
+    assert packable(*bare_and_decoder(model)) and layers
+    last, widths = last_mlp(model.get_decoder(), 2), []
+    last.register_forward_pre_hook(lambda module, inputs: widths.append(inputs[0].shape[1]))
+    found = backward(model, 10_000)
+    assert found[0] == pytest.approx(expected[0], abs=1e-9)
+    for name, gradient in expected[1].items():
+        assert torch.allclose(found[1][name], gradient, atol=1e-9, rtol=0), name
+    assert len(widths) == 2, "once forward, once again in the backward pass"
+    assert [layer._gradient_checkpointing_func for layer in layers] == functions
+    assert model.config._attn_implementation == "sdpa"
+
+
+def test_the_padded_path_says_once_why(capfd):
+    model = make("Qwen2", attn_implementation="eager")
+    assert [packable(*bare_and_decoder(model)) for _ in range(3)] == [False] * 3
+    told = capfd.readouterr().err
+    assert told.count("note: Qwen2ForCausalLM") == 1 and 'needs attn_implementation="sdpa", not "eager"' in told
+    assert packable(*bare_and_decoder(make("Qwen2"))) and capfd.readouterr().err == ""
 
 
 def test_experts_are_exact():
