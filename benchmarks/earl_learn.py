@@ -7,17 +7,16 @@ of its own, on one torch thread. A run that ended is not repeated, and one that 
 Seeds follow from the preset's name (`benchmarks.training_runs.report_seeds`); settings are chosen on 0, 1 and 2. The figures
 are those of its result.json: success on tasks of the test split before reinforcement (after the warm start) and
 after, with intervals, and for sorting accuracy, comparisons and swaps over all permutations. CPU-seconds count everything: the
-tokenizer, the warm start, the evaluations. Of runs on Countdown the trained policy is played once more, for what its episodes
-looked like (the paper's Table 4).
+tokenizer, the warm start, the evaluations. Of runs on Countdown what all test episodes looked like stands beside (the paper's
+Table 4).
 """
 
 import argparse
-import json
 import math
 import shlex
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -118,35 +117,13 @@ def fired(rows: Sequence[dict[str, float]]) -> dict[str, float]:
     return {"share": weight / max(1, len(rows)), "steps_that_fired": steps, "steps": len(rows), **means}
 
 
-def habits(folder: Path, tasks: int = 256) -> dict[str, float]:
-    """Return the means of what a trained policy's episodes on test tasks looked like (the paper's Table 4), kept beside it."""
-    kept = folder / "habits.json"
-    if kept.exists():
-        found: dict[str, float] = json.loads(kept.read_text(encoding="utf-8"))
-        return found
-    from agent_envs.core.builtin_agents import companion
-    from agent_envs.core.wrapper_stack import core_of
-    from agent_envs.rollout.run_log import Planned
-    from trainers.command_line import read_settings
-    from trainers.earl import EARLSettings
-    from trainers.sampling import tasks_of_step
-    from trainers.training_run import open_run
+def habits(folder: Path) -> dict[str, float]:
+    """Return the means of what a trained policy's test episodes looked like, all of them (the paper's Table 4)."""
+    from trainers.episode_counts import read_episodes
 
-    settings = read_settings(EARLSettings, folder)
-    with open_run(settings, folder, settings.steps) as run:
-        env, split = run.environment(), settings.env.test_split
-        counted = companion(env, "metrics")
-        if counted is None:
-            return {}
-        source = core_of(env).source
-        numbers = tasks_of_step(0, tasks, source.size(split), 0)
-        tasks_by_key = {f"habits/{number}": source.get(split, number) for number in numbers}
-        plan = [Planned(key, run.spec, task.id, split, seed=0) for key, task in tasks_by_key.items()]
-        played = run.judged.play(plan)
-        rows = [counted(replace(result.trajectory, task=tasks_by_key[key])) for key, result in played.items()]
-    found = {name: math.fsum(row[name] for row in rows) / len(rows) for name in rows[0]}
-    kept.write_text(json.dumps(found) + "\n", encoding="utf-8")
-    return found
+    episodes = list(read_episodes(folder).values())
+    names = [name for name in episodes[0] if name != "success"] if episodes else []
+    return {name: math.fsum(episode[name] for episode in episodes) / len(episodes) for name in names}
 
 
 def figures_of(folder: Path, result: dict[str, Any]) -> dict[str, Any]:
