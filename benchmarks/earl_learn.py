@@ -82,6 +82,10 @@ def experiments() -> dict[str, Experiment]:
             Experiment(f"arithmetic-{rule}", ("--preset", "tiny-arithmetic", "--counterfactual.rule", rule), CPO_PANELS)
             for rule in ("paper", "released", "off")
         ),
+        *(
+            Experiment(f"held-down-{rule}", ("--preset", "tiny-held-down", "--counterfactual.rule", rule), CPO_PANELS)
+            for rule in ("paper", "off")
+        ),
         *(Experiment(f"countdown-{cell.folder}", (*common, *cell.options), CPO_PANELS) for cell in cells),
     ]
     return {experiment.name: experiment for experiment in found}
@@ -126,6 +130,25 @@ def habits(folder: Path) -> dict[str, float]:
     return {name: math.fsum(episode[name] for episode in episodes) / len(episodes) for name in names}
 
 
+def climb(rows: Sequence[dict[str, float]], goal: float = 0.3, window: int = 5) -> dict[str, Any]:
+    """Return how sampled success grew, on both axes: [step, sampled tokens, success], and where its mean first reached a goal.
+
+    Args:
+        rows: of a run's metrics.
+        goal: a success.
+        window: steps whose mean is compared with it.
+    """
+    curve = [[int(row["step"]), int(row["sampled_tokens"]), round(row["success"], 4)] for row in rows]
+    means = [
+        math.fsum(row[2] for row in curve[place - window : place]) / window for place in range(window, len(curve) + 1)
+    ]
+    first = next((curve[place + window - 1][:2] for place, mean in enumerate(means) if mean >= goal), None)
+    return {
+        "curve": curve,
+        "reached": {"success": goal, "step": first and first[0], "sampled_tokens": first and first[1]},
+    }
+
+
 def figures_of(folder: Path, result: dict[str, Any]) -> dict[str, Any]:
     """Return what is kept of a run."""
     from trainers.command_line import METRICS_FILE
@@ -147,7 +170,10 @@ def figures_of(folder: Path, result: dict[str, Any]) -> dict[str, Any]:
     found = {name: result[name] for name in kept if name in result}
     if "trees" in result:
         found["trees"] = [{name: tree[name] for name in tree if name != "files"} for tree in result["trees"]]
-    found["counterfactuals"] = fired(read_metrics(folder / METRICS_FILE))
+    rows = read_metrics(folder / METRICS_FILE)
+    found["counterfactuals"] = fired(rows)
+    if folder.name.startswith("held-down"):
+        found["climb"] = climb(rows)
     if result["env"].startswith("Countdown"):
         found["habits"] = habits(folder)
     return found
@@ -163,8 +189,38 @@ def draw(found: dict[str, list[Path]], chosen: Sequence[Experiment], out: Path) 
         rows = [read_metrics(folder / METRICS_FILE) for folder in found[experiment.name]]
         title = f"EARL, tiny models: {experiment.name}"
         plot_curves(rows, out.with_name(f"earl-{experiment.name}.png"), experiment.panels, title=title)
+    held = {name: folders for name, folders in found.items() if name.startswith("held-down")}
+    if held:
+        draw_climbs(held, out.with_name("earl-held-down.png"))
     if "sort4" in found:
         draw_tree(found["sort4"][0], IMAGES / "sort-4-tree.svg")
+
+
+def draw_climbs(found: dict[str, list[Path]], picture: Path) -> None:
+    """Draw sampled success by step (the axis of the paper's Figure 6) and by sampled tokens, a line a seed."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    from trainers.command_line import METRICS_FILE
+    from trainers.training.metrics import read_metrics
+
+    figure = Figure(figsize=(9.0, 3.6), layout="constrained")
+    FigureCanvasAgg(figure)
+    for place, (axis, name) in enumerate(
+        zip(figure.subplots(1, 2, sharey=True), ("step", "sampled tokens"), strict=True)
+    ):
+        for experiment, folders in found.items():
+            cpo = experiment.endswith("paper")
+            for number, folder in enumerate(folders):
+                curve = climb(read_metrics(folder / METRICS_FILE))["curve"]
+                label = None if number else "CPO" if cpo else "GRPO"
+                style = {"color": "#c8500a" if cpo else "#1f5fa8", "ls": "-" if cpo else ":"}
+                axis.plot([row[place] for row in curve], [row[2] for row in curve], lw=1.2, label=label, **style)
+        axis.set_xlabel(name, fontsize=9)
+        axis.grid(alpha=0.25)
+    figure.axes[0].set_title("A caller that is held down: sampled success", fontsize=11, loc="left")
+    figure.axes[0].legend(fontsize=8)
+    figure.savefig(picture, dpi=110)
 
 
 def draw_tree(folder: Path, picture: Path) -> None:
