@@ -194,7 +194,7 @@ def test_finished_runs_alone_are_taken(tmp_path, monkeypatch, capsys):
     metrics = Metrics(run, LogSettings(), total_steps=1)
     metrics.log(1, {"env_steps": 9.0, "entropy": 0.25, "num_tokens": 7.0, "feedback/messages": 2.5})
     metrics.close()
-    monkeypatch.setattr("sys.argv", ["veg_learn", "--runs", str(tmp_path), "--finished"])
+    monkeypatch.setattr("sys.argv", ["veg_learn", "--runs", str(tmp_path), "--finished", "--seeds", "0", "1"])
     veg_learn.main()
     assert capsys.readouterr().out.startswith(
         "sparse-veg    seed 1: before, without feedback  50.0 % [40.0, 60.0]; after"
