@@ -1,4 +1,4 @@
-"""What is counted of test episodes: one population for every method, and beside it the release's, under its name."""
+"""Test episodes are counted as one population for every method, and beside it as the release counts, under its name."""
 
 import json
 
