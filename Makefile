@@ -75,7 +75,7 @@ scaling: $(READY)
 	$(PY) -m benchmarks.scaling --out benchmarks/results/scaling.json
 	$(PY) -m benchmarks.dense_scaling --out benchmarks/results/dense_scaling.json
 
-# Do the reference trainers learn? Three seeds a preset on one torch thread each: hours.
+# Do the reference trainers learn? Five seeds a preset that no setting was chosen on, one torch thread each: hours.
 learn: $(READY)
 	$(PY) -m benchmarks.learn --out benchmarks/results/learn.json
 	$(PY) -m benchmarks.earl_learn --out benchmarks/results/earl.json

@@ -7,17 +7,16 @@ of its own, on one torch thread. A run that ended is not repeated, and one that 
 Seeds follow from the preset's name (`benchmarks.training_runs.report_seeds`); settings are chosen on 0, 1 and 2. The figures
 are those of its result.json: success on tasks of the test split before reinforcement (after the warm start) and
 after, with intervals, and for sorting accuracy, comparisons and swaps over all permutations. CPU-seconds count everything: the
-tokenizer, the warm start, the evaluations. Of runs on Countdown the trained policy is played once more, for what its episodes
-looked like (the paper's Table 4).
+tokenizer, the warm start, the evaluations. Of runs on Countdown what all test episodes looked like stands beside (the paper's
+Table 4).
 """
 
 import argparse
-import json
 import math
 import shlex
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -83,6 +82,10 @@ def experiments() -> dict[str, Experiment]:
             Experiment(f"arithmetic-{rule}", ("--preset", "tiny-arithmetic", "--counterfactual.rule", rule), CPO_PANELS)
             for rule in ("paper", "released", "off")
         ),
+        *(
+            Experiment(f"held-down-{rule}", ("--preset", "tiny-held-down", "--counterfactual.rule", rule), CPO_PANELS)
+            for rule in ("paper", "off")
+        ),
         *(Experiment(f"countdown-{cell.folder}", (*common, *cell.options), CPO_PANELS) for cell in cells),
     ]
     return {experiment.name: experiment for experiment in found}
@@ -118,35 +121,32 @@ def fired(rows: Sequence[dict[str, float]]) -> dict[str, float]:
     return {"share": weight / max(1, len(rows)), "steps_that_fired": steps, "steps": len(rows), **means}
 
 
-def habits(folder: Path, tasks: int = 256) -> dict[str, float]:
-    """Return the means of what a trained policy's episodes on test tasks looked like (the paper's Table 4), kept beside it."""
-    kept = folder / "habits.json"
-    if kept.exists():
-        found: dict[str, float] = json.loads(kept.read_text(encoding="utf-8"))
-        return found
-    from agent_envs.core.builtin_agents import companion
-    from agent_envs.core.wrapper_stack import core_of
-    from agent_envs.rollout.run_log import Planned
-    from trainers.command_line import read_settings
-    from trainers.earl import EARLSettings
-    from trainers.sampling import tasks_of_step
-    from trainers.training_run import open_run
+def habits(folder: Path) -> dict[str, float]:
+    """Return the means of what a trained policy's test episodes looked like, all of them (the paper's Table 4)."""
+    from trainers.episode_counts import read_episodes
 
-    settings = read_settings(EARLSettings, folder)
-    with open_run(settings, folder, settings.steps) as run:
-        env, split = run.environment(), settings.env.test_split
-        counted = companion(env, "metrics")
-        if counted is None:
-            return {}
-        source = core_of(env).source
-        numbers = tasks_of_step(0, tasks, source.size(split), 0)
-        tasks_by_key = {f"habits/{number}": source.get(split, number) for number in numbers}
-        plan = [Planned(key, run.spec, task.id, split, seed=0) for key, task in tasks_by_key.items()]
-        played = run.judged.play(plan)
-        rows = [counted(replace(result.trajectory, task=tasks_by_key[key])) for key, result in played.items()]
-    found = {name: math.fsum(row[name] for row in rows) / len(rows) for name in rows[0]}
-    kept.write_text(json.dumps(found) + "\n", encoding="utf-8")
-    return found
+    episodes = list(read_episodes(folder).values())
+    names = [name for name in episodes[0] if name != "success"] if episodes else []
+    return {name: math.fsum(episode[name] for episode in episodes) / len(episodes) for name in names}
+
+
+def climb(rows: Sequence[dict[str, float]], goal: float = 0.3, window: int = 5) -> dict[str, Any]:
+    """Return how sampled success grew, on both axes: [step, sampled tokens, success], and where its mean first reached a goal.
+
+    Args:
+        rows: of a run's metrics.
+        goal: a success.
+        window: steps whose mean is compared with it.
+    """
+    curve = [[int(row["step"]), int(row["sampled_tokens"]), round(row["success"], 4)] for row in rows]
+    means = [
+        math.fsum(row[2] for row in curve[place - window : place]) / window for place in range(window, len(curve) + 1)
+    ]
+    first = next((curve[place + window - 1][:2] for place, mean in enumerate(means) if mean >= goal), None)
+    return {
+        "curve": curve,
+        "reached": {"success": goal, "step": first and first[0], "sampled_tokens": first and first[1]},
+    }
 
 
 def figures_of(folder: Path, result: dict[str, Any]) -> dict[str, Any]:
@@ -170,7 +170,10 @@ def figures_of(folder: Path, result: dict[str, Any]) -> dict[str, Any]:
     found = {name: result[name] for name in kept if name in result}
     if "trees" in result:
         found["trees"] = [{name: tree[name] for name in tree if name != "files"} for tree in result["trees"]]
-    found["counterfactuals"] = fired(read_metrics(folder / METRICS_FILE))
+    rows = read_metrics(folder / METRICS_FILE)
+    found["counterfactuals"] = fired(rows)
+    if folder.name.startswith("held-down"):
+        found["climb"] = climb(rows)
     if result["env"].startswith("Countdown"):
         found["habits"] = habits(folder)
     return found
@@ -186,8 +189,38 @@ def draw(found: dict[str, list[Path]], chosen: Sequence[Experiment], out: Path) 
         rows = [read_metrics(folder / METRICS_FILE) for folder in found[experiment.name]]
         title = f"EARL, tiny models: {experiment.name}"
         plot_curves(rows, out.with_name(f"earl-{experiment.name}.png"), experiment.panels, title=title)
+    held = {name: folders for name, folders in found.items() if name.startswith("held-down")}
+    if held:
+        draw_climbs(held, out.with_name("earl-held-down.png"))
     if "sort4" in found:
         draw_tree(found["sort4"][0], IMAGES / "sort-4-tree.svg")
+
+
+def draw_climbs(found: dict[str, list[Path]], picture: Path) -> None:
+    """Draw sampled success by step (the axis of the paper's Figure 6) and by sampled tokens, a line a seed."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    from trainers.command_line import METRICS_FILE
+    from trainers.training.metrics import read_metrics
+
+    figure = Figure(figsize=(9.0, 3.6), layout="constrained")
+    FigureCanvasAgg(figure)
+    for place, (axis, name) in enumerate(
+        zip(figure.subplots(1, 2, sharey=True), ("step", "sampled tokens"), strict=True)
+    ):
+        for experiment, folders in found.items():
+            cpo = experiment.endswith("paper")
+            for number, folder in enumerate(folders):
+                curve = climb(read_metrics(folder / METRICS_FILE))["curve"]
+                label = None if number else "CPO" if cpo else "GRPO"
+                style = {"color": "#c8500a" if cpo else "#1f5fa8", "ls": "-" if cpo else ":"}
+                axis.plot([row[place] for row in curve], [row[2] for row in curve], lw=1.2, label=label, **style)
+        axis.set_xlabel(name, fontsize=9)
+        axis.grid(alpha=0.25)
+    figure.axes[0].set_title("A caller that is held down: sampled success", fontsize=11, loc="left")
+    figure.axes[0].legend(fontsize=8)
+    figure.savefig(picture, dpi=110)
 
 
 def draw_tree(folder: Path, picture: Path) -> None:

@@ -21,8 +21,6 @@ STYLES = {
     "veg-weak": ("VEG, epsilon 0.1, weak", "#D55E00", "--"),
     "sparse-grpo": ("GRPO, no feedback", "#000000", "-"),
     "sparse-veg": ("VEG, epsilon 0.1, good", "#0072B2", "-"),
-    "telecom-grpo": ("GRPO, no feedback", "#000000", "-"),
-    "telecom-veg": ("VEG, epsilon 0.1, good", "#0072B2", "-"),
 }
 NOTE = (
     "Thin: one seed; thick: the mean of the seeds over the range that all have. Entropy is smoothed over a twentieth of the "
@@ -54,10 +52,6 @@ PICTURES = {
     "sparse": Picture(
         "VEG beside GRPO where reward is rare, tiny models that their start has taught to heed feedback",
         (("Search QA, two hops", ("sparse-grpo", "sparse-veg")),),
-    ),
-    "telecom": Picture(
-        "VEG beside GRPO on generated telecom tasks, tiny models",
-        (("Tau2Telecom, starters", ("telecom-grpo", "telecom-veg")),),
     ),
 }
 

@@ -1,4 +1,4 @@
-"""VEG is compared with GRPO on tiny models: Search QA with the paper's two ablations, and generated telecom tasks.
+"""VEG is compared with GRPO on tiny models: Search QA with the paper's two ablations, and rare reward.
 
     python -m benchmarks.veg_learn --out benchmarks/results/veg.json
 
@@ -37,7 +37,6 @@ from benchmarks.training_runs import (
 
 SEARCH = ("--preset", "tiny-searchqa", "--test-feedback", "scripted:good")
 SPARSE = ("--preset", "tiny-sparse", "--test-feedback", "scripted:good")
-TELECOM = ("--preset", "tiny-telecom", "--test-feedback", "scripted:good")
 SIDES = ("after_with_feedback", "after_without")
 COMPARISONS = {
     "as_trained": (
@@ -58,11 +57,10 @@ STARTS = {
     "searchqa": "half of the warm start's demonstrations show feedback, good or weak, of a solver that takes none",
     "sparse": "made for VEG's case: the warm start stops a hop early 95 % of the time without feedback, and 25 % where "
     "good feedback says what is missing: it teaches to heed feedback",
-    "telecom": "half of the warm start's demonstrations show feedback, good or weak, of a solver that takes none",
 }
 CURVES = ("eval/success", "eval_bare/success", "entropy", "success", "reward", "turns")
 EXPLAINED = ("grpo", "veg")
-PRICED = ("veg", "telecom-veg")
+PRICED = ("veg",)
 
 
 @dataclass(frozen=True)
@@ -94,8 +92,6 @@ EXPERIMENTS = (
     Experiment("veg-weak", (*SEARCH, "--feedback", "scripted:weak"), "searchqa"),
     Experiment("sparse-grpo", (*SPARSE, "--feedback", "none"), "sparse"),
     Experiment("sparse-veg", SPARSE, "sparse"),
-    Experiment("telecom-grpo", (*TELECOM, "--feedback", "none"), "telecom"),
-    Experiment("telecom-veg", TELECOM, "telecom"),
 )
 KNOWN = {experiment.name: experiment for experiment in EXPERIMENTS}
 FIRST = {group: next(row.name for row in EXPERIMENTS if row.group == group) for group in {e.group for e in EXPERIMENTS}}

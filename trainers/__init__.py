@@ -28,6 +28,7 @@ Modules, in reading order:
     spending: cost of feedback models: calls, tokens and US dollars over all resumes.
     trained_agent: a trained policy as an agent for `agent-envs eval`.
     sweeps: tables of a paper as many runs, with several seeds.
+    episode_counts: what is counted of test episodes, method by method: EARL's Table 4, Figures 5 and 6.
     expa_head: the expanded action head: output rows and logits of expanded actions beside the language head.
     sorting_result: accuracy, comparisons, swaps and decision trees of a trained sorting policy.
     engines/: generation of tokens with transformers or vLLM: KV cache, prefill, decoding, weight sync.

@@ -20,6 +20,7 @@ class Examiner:
 
     Attributes:
         player: that is measured.
+        episodes: of the last test, as `Measurement.episodes`.
     """
 
     def __init__(self, settings: Settings, player: Player, accelerator: Any) -> None:
@@ -35,6 +36,7 @@ class Examiner:
             del self._specs[BARE]
         self._tests = further_tests(settings)
         self._settings, self._accelerator = settings, accelerator
+        self.episodes: dict[str, dict[str, float]] = {}
 
     def before(self) -> dict[str, Any] | None:
         """Measure on the test split and return what `results` compares with, as JSON; None where nothing is measured here."""
@@ -73,7 +75,9 @@ class Examiner:
             name: self._measure(spec, settings.env.test_split, settings.evaluation.test_tasks, "test")
             for name, (_, spec) in self._specs.items()
         }
-        return {name: found for name, found in asked.items() if found is not None}
+        found = {name: measured for name, measured in asked.items() if measured is not None}
+        self.episodes = found[WITHIN].episodes if WITHIN in found else {}
+        return found
 
     def _further(self, after: dict[str, Measurement]) -> dict[str, dict[str, object] | None]:
         """Return what `env.tests` give, by name; one that was measured already is not played again."""

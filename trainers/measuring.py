@@ -3,7 +3,7 @@
 import statistics
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import gymnasium as gym
@@ -38,6 +38,8 @@ class Measurement:
         faults: tasks that an outside fault left out.
         kinds: of tasks, by task id, where the environment tells several apart.
         faults_by_kind: of several environments: the faults of each, by its name.
+        episodes: by task id: success, sampled tokens, and the counts of an environment that has some (EARL's Table 4). They are
+            not kept over a kill.
     """
 
     rate: Rate | None
@@ -47,6 +49,7 @@ class Measurement:
     faults: int
     kinds: dict[str, str] = field(default_factory=dict)
     faults_by_kind: dict[str, int] = field(default_factory=dict)
+    episodes: dict[str, dict[str, float]] = field(default_factory=dict)
 
     def summary(self) -> dict[str, object]:
         """Return the numbers for a result file; where `rate` is None so is success, and there are no means of all."""
@@ -116,6 +119,7 @@ def measure_all(policy: Player, specs: Specs, split: str, count: int, key: str) 
             "faults": len(plan) - len(groups),
             "kinds": kinds if several or len(played) > 1 else {},
             "faults_by_kind": {name: count - played[name] for name, count in planned.items()} if several else {},
+            "episodes": {row[0]: _counts(row, group, cores) for row, group in zip(rows, groups, strict=True)},
         }
     )
 
@@ -136,6 +140,20 @@ def _measured(
         return f"{name}/{task.id}", float(result.success), f"{name}/{task.cluster or task.id}", name
     labels = companion(core, "labels") or (lambda task: {})
     return task.id, float(result.success), task.cluster or task.id, labels(task).get("task", "")
+
+
+def _counts(
+    row: tuple[str, float, str, str], group: Group, cores: Mapping[str, tuple[str, TurnEnv]]
+) -> dict[str, float]:
+    """Return an episode's success, sampled tokens, and what its environment counts."""
+    trajectory = group.results[0].trajectory
+    _, core = cores[trajectory.header.env_id]
+    counted = companion(core, "metrics")
+    told = {"success": row[1], "tokens": float(_sampled_tokens([group])[0])}
+    if counted is None:
+        return told
+    task = core.source.get(trajectory.header.split, trajectory.header.task_id)
+    return told | counted(replace(trajectory, task=task))
 
 
 def _numbers(rate: Rate | None) -> dict[str, object]:

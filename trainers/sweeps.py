@@ -24,7 +24,19 @@ from pathlib import Path
 from typing import Any
 
 from agent_envs.base.errors import AgentEnvsError, UsageError
-from trainers.command_line import PRESETS, RESULT_FILE, SETTINGS_FILE, option, option_names, parse, read_settings
+from trainers.command_line import (
+    METRICS_FILE,
+    PRESETS,
+    RESULT_FILE,
+    SETTINGS_FILE,
+    option,
+    option_names,
+    parse,
+    read_settings,
+)
+from trainers.episode_counts import Episodes, draw_figures, read_episodes, table_4
+from trainers.training.curves import Rows
+from trainers.training.metrics import read_metrics
 
 BARE = " without feedback"  # what the name of a test ends with that has its set without feedback
 MICRO, MACRO = "Avg. (micro)", "Avg. (macro)"
@@ -124,6 +136,8 @@ def with_seeds(cells: Sequence[Cell], text: str) -> list[Cell]:
 def run_sweep(program: str, name: str, words: Sequence[str]) -> str:
     """Run what is not finished of a sweep and return its table, which is also written to OUT/table.md and table.json.
 
+    Beside it stand OUT/lengths.png and OUT/rewards.png (EARL's Figures 5 and 6) and, where calls are counted, its Table 4.
+
     Args:
         program: the trainer.
         name: of the sweep.
@@ -156,11 +170,29 @@ def run_sweep(program: str, name: str, words: Sequence[str]) -> str:
         if code:
             raise AgentEnvsError(f"{_told(cell)} ended with exit code {code}; run the same command to go on")
     results = {cell: json.loads((out / cell.folder / RESULT_FILE).read_text(encoding="utf-8")) for cell in cells}
-    text = "\n".join([table_of(results, layout), *(f"\n{note}" for note in (*layout.notes, *_choices(results)))])
+    episodes, curves = _by_row(out, cells)
+    for path in draw_figures(episodes, curves, out):
+        print(path, file=sys.stderr)
+    further = [f"\n{table}" for table in [table_4(episodes)] if table]
+    notes = [f"\n{note}" for note in (*layout.notes, *_choices(results))]
+    text = "\n".join([table_of(results, layout), *further, *notes])
     rows = [{"row": cell.row, "column": cell.column, "result": results[cell]} for cell in cells]  # it tells its seed
     (out / "table.json").write_text(json.dumps(rows, indent=1) + "\n", encoding="utf-8")
     (out / "table.md").write_text(text + "\n", encoding="utf-8")
     return text
+
+
+def _by_row(out: Path, cells: Sequence[Cell]) -> tuple[dict[str, dict[str, Episodes]], dict[str, list[Rows]]]:
+    """Return the test episodes of each row of the table by seed and column, and the metrics of its runs."""
+    episodes: dict[str, dict[str, Episodes]] = {}
+    curves: dict[str, list[Rows]] = {}
+    for cell in cells:
+        folder = out / cell.folder
+        if counted := read_episodes(folder):
+            episodes.setdefault(cell.row, {})[f"{cell.column}/{cell.seed}"] = counted
+        if (folder / METRICS_FILE).exists():
+            curves.setdefault(cell.row, []).append(read_metrics(folder / METRICS_FILE))
+    return episodes, curves
 
 
 def _choices(results: Mapping[Cell, Summary]) -> list[str]:

@@ -19,6 +19,7 @@ from agent_envs.base.errors import BudgetSpent, UsageError
 from agent_envs.base.serialization import digest
 from trainers.assembling import Settings, ceilings
 from trainers.command_line import METRICS_FILE, write_result
+from trainers.episode_counts import EPISODES_FILE, write_episodes
 from trainers.examining import Examiner, change_in_words
 from trainers.mixture import members_of
 from trainers.run_parts import RunParts
@@ -186,6 +187,7 @@ class TrainingRun(RunParts):
             if self._settings.log.curves:
                 made.insert(0, self.out / "curves.png")
                 plot_curves([read_metrics(self.out / METRICS_FILE)], made[0])
+            write_episodes(self._examiner.episodes, self.out / EPISODES_FILE)
             write_result(result, self.out)  # the last thing of all: where it is, a run is finished
             print(json.dumps(result))
             if told := change_in_words(measured, self._settings.env.test_split):

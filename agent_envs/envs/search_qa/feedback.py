@@ -38,6 +38,11 @@ class _Talk:
         """Return how many queries hold a name."""
         return sum(name.lower() in query for query in self.queries)
 
+    def told_of(self, name: str) -> bool:
+        """Return whether a document that was shown says something of a name."""
+        wanted = name.lower()
+        return any(wanted in f"{one.title} {one.text}".lower() for one in self.shown)
+
     def names(self) -> list[str]:
         """Return the names in the question, those that were not searched for yet first."""
         return sorted(dict.fromkeys(_NAME.findall(self.question[:3_000])), key=self.tried)
@@ -73,10 +78,10 @@ def _next(talk: _Talk, found: Asked, ways: Sequence[Followed]) -> Hint:
 
 
 def _plain(talk: _Talk) -> Hint:
-    """Return the next step where the question has no chain: each name once, then the answer."""
-    fresh = [name for name in talk.names() if not talk.tried(name)]
+    """Return the next step where the question has no chain: each name once, unheard ones first, then the answer."""
+    fresh = sorted((name for name in talk.names() if not talk.tried(name)), key=talk.told_of)
     if fresh and not talk.last:
-        return "name", {"name": fresh[0]}
+        return ("mentioned" if talk.told_of(fresh[0]) else "name"), {"name": fresh[0]}
     return ("told" if talk.shown or talk.last else "start"), {}
 
 

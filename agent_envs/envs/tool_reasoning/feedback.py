@@ -46,6 +46,10 @@ class _Talk:
         names = dict.fromkeys(_NAME.findall(self.question[:3_000]))
         return [name for name in names if self._fresh(name)]
 
+    def told_of(self, name: str) -> bool:
+        """Return whether a page that was shown says something of a name."""
+        return any(name.lower() in f"{title} {text}".lower() for title, text in self.pages)
+
     @property
     def calculates(self) -> bool:
         """Whether the question asks for more than facts."""
@@ -88,7 +92,8 @@ def _next(talk: _Talk) -> Hint:
         return "answer", {"value": talk.output}
     names = talk.names() if talk.may_search else []
     if names:
-        return "look_up", {"name": names[0]}
+        first = sorted(names, key=talk.told_of)[0]
+        return ("mentioned" if talk.told_of(first) else "look_up"), {"name": first}
     onward = talk.onward() if talk.may_search else ""
     if onward:
         return "onward", {"name": onward}

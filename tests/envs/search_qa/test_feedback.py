@@ -106,6 +106,22 @@ def test_a_chain_is_followed_name_by_name():
     ]
 
 
+def test_nothing_is_said_to_be_unknown_that_was_retrieved():
+    """A query by other words may bring the page of a name that no query held: then "nothing is known of it" would be untrue."""
+    asked_for = "You have 5 searches and 6 turns in all.\n\nQuestion: Did Ana Vilks ever see Mor Bridge with Jon Ek?"
+    question = Message("user", asked_for, "environment")
+    query = Message("assistant", "<search>the woman who built bridges</search>", "policy")
+    pages = 'Doc 1(Title: "Ana Vilks") She was born in Riga.\nDoc 2(Title: "Bridges") Mor Bridge fell in 1934.'
+    found = Message("user", f"<information>{pages}</information>", "tool")
+    assert said([question, query, found]) == "Nothing is known of Jon Ek yet. Look up Jon Ek."
+    again = Message("assistant", "<search>Jon Ek</search>", "policy")
+    none = Message("user", '<information>Doc 1(Title: "Jon Ek") A diver.</information>', "tool")
+    hint = said([question, query, found, again, none])
+    assert hint == "The documents speak of Ana Vilks, but perhaps not of what is asked. Look up Ana Vilks."
+    third = Message("assistant", "<search>Ana Vilks</search>", "policy")
+    assert "speak of Mor Bridge" in said([question, query, found, again, none, third, none])
+
+
 def test_questions_of_other_sets_are_led_by_their_names():
     question = Message(
         "user", "You have 2 searches and 3 turns in all.\n\nQuestion: Did Ana Vilks ever see Mor Bridge?", "environment"

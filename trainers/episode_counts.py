@@ -1,0 +1,146 @@
+"""The test episodes of trained policies are counted, for EARL's Table 4 and its Figures 5 and 6 of the runs of a sweep.
+
+Each run keeps success, sampled tokens and the environment's counts of every test episode. Table 4 here is of all episodes of
+every method. The released analysis mixes populations: episodes that solved their task for EARL, failed ones on tasks that EARL
+solved for the prompted methods, all for SFT; that table stands beside ours under the release's name.
+"""
+
+import json
+import statistics
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from agent_envs.base.errors import MissingExtra
+from trainers.training.curves import Rows, mean_curve, points, smoothed, smoothing
+
+EPISODES_FILE = "test_episodes.jsonl"
+EARL = "ExpA+CPO"
+_OTHERS = ("success", "tokens")
+Episodes = Mapping[str, Mapping[str, float]]  # by task
+Method = Mapping[str, Episodes]  # by seed
+
+
+def write_episodes(episodes: Episodes, path: Path) -> None:
+    """Write what was counted of the test episodes, a line a task; nothing where there was no test."""
+    if episodes:
+        lines = (json.dumps({"task": task, **counts}) for task, counts in episodes.items())
+        path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+
+
+def read_episodes(folder: Path) -> dict[str, dict[str, float]]:
+    """Return what `write_episodes` wrote of a run, by task; {} where there is nothing."""
+    path = folder / EPISODES_FILE
+    lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
+    rows = [json.loads(line) for line in lines]
+    return {row.pop("task"): row for row in rows}
+
+
+def table_4(methods: Mapping[str, Method]) -> str:
+    """Return both tables of what methods' episodes hold, as Markdown; "" where nothing was counted."""
+    counted = {
+        row for method in methods.values() for episodes in method.values() for row in episodes.values() for row in row
+    }
+    names = sorted(counted - set(_OTHERS))
+    if not names:
+        return ""
+    every = {row: _pooled(method.values()) for row, method in methods.items()}
+    released = {row: _released(row, method, methods.get(EARL, {})) for row, method in methods.items()}
+    parts = [
+        ("All test episodes of every method (the paper's Table 4, one population)", every),
+        (
+            f"As the release counts: {EARL} where it succeeded, Prompt where it failed on what {EARL} solved, SFT all",
+            released,
+        ),
+    ]
+    return "\n\n".join(f"{title}:\n\n{_table(rows, names)}" for title, rows in parts)
+
+
+def _released(row: str, method: Method, earl: Method) -> list[Mapping[str, float]]:
+    """Return the episodes of a method that the released analysis looks at."""
+    if row.startswith("SFT"):
+        return _pooled(method.values())
+    if row.startswith("ExpA"):
+        return [counts for counts in _pooled(method.values()) if counts["success"]]
+    solved = {seed: {task for task, counts in episodes.items() if counts["success"]} for seed, episodes in earl.items()}
+    return [
+        counts
+        for seed, episodes in method.items()
+        for task, counts in episodes.items()
+        if not counts["success"] and task in solved.get(seed, ())
+    ]
+
+
+def _pooled(seeds: Any) -> list[Mapping[str, float]]:
+    return [counts for episodes in seeds for counts in episodes.values()]
+
+
+def _table(rows: Mapping[str, Sequence[Mapping[str, float]]], names: Sequence[str]) -> str:
+    lines = [f"| method | episodes | {' | '.join(names)} |", "|---" * (len(names) + 2) + "|"]
+    for row, episodes in rows.items():
+        means = [f"{statistics.mean(counts[name] for counts in episodes):.2f}" if episodes else "" for name in names]
+        lines.append(f"| {row} | {len(episodes)} | {' | '.join(means)} |")
+    return "\n".join(lines)
+
+
+def draw_figures(methods: Mapping[str, Method], curves: Mapping[str, Sequence[Rows]], out: Path) -> list[Path]:
+    """Draw OUT/lengths.png, tokens of right episodes by method (Figure 5), and OUT/rewards.png, reward by step (Figure 6).
+
+    Args:
+        methods: test episodes by row of the table and seed.
+        curves: metrics by row of the table, of each seed.
+        out: the folder of a sweep.
+
+    Returns:
+        The pictures that there was something for.
+
+    Raises:
+        MissingExtra: matplotlib is not installed.
+    """
+    lengths = {
+        row: sorted(counts["tokens"] for counts in _pooled(method.values()) if counts["success"])
+        for row, method in methods.items()
+    }
+    lengths = {row: tokens for row, tokens in lengths.items() if tokens}
+    rewards = {row: [points(rows, "reward") for rows in seeds] for row, seeds in curves.items()}
+    rewards = {row: seeds for row, seeds in rewards.items() if any(seeds)}
+    made = []
+    if lengths:
+        made.append(_drawn(out / "lengths.png", "Sampled tokens of episodes that solved their task", _lengths, lengths))
+    if rewards:
+        made.append(_drawn(out / "rewards.png", "Training reward by step", _rewards, rewards))
+    return made
+
+
+def _drawn(path: Path, title: str, draw: Any, values: Any) -> Path:
+    try:
+        from matplotlib.backends.backend_agg import FigureCanvasAgg
+        from matplotlib.figure import Figure
+    except ImportError as error:
+        raise MissingExtra("matplotlib", "train", "a picture of a sweep") from error
+    figure = Figure(figsize=(7.0, 4.0), layout="constrained")
+    FigureCanvasAgg(figure)
+    axis = figure.subplots()
+    draw(axis, values)
+    axis.set_title(title, fontsize=11, loc="left")
+    axis.grid(alpha=0.25)
+    figure.savefig(path, dpi=110)
+    return path
+
+
+def _lengths(axis: Any, lengths: Mapping[str, Sequence[float]]) -> None:
+    """Draw a box a method: the quartiles, and all that lies within 1.5 times their distance."""
+    names = [f"{row} ({len(tokens)})" for row, tokens in lengths.items()]
+    axis.boxplot(list(lengths.values()), orientation="horizontal", showfliers=False)
+    axis.set_yticks(range(1, len(names) + 1), names, fontsize=9)
+    axis.set_xlabel("tokens", fontsize=9)
+
+
+def _rewards(axis: Any, rewards: Mapping[str, Sequence[Sequence[tuple[float, float]]]]) -> None:
+    """Draw the mean over seeds; methods with counterfactuals as solid lines, the others dotted, as the paper has them."""
+    for row, seeds in rewards.items():
+        mean = mean_curve(seeds)
+        values = smoothed([value for _, value in mean], smoothing(len(mean)))
+        axis.plot([step for step, _ in mean], values, "-" if "CPO" in row else ":", label=row)
+    axis.set_xlabel("step", fontsize=9)
+    axis.legend(fontsize=8)
