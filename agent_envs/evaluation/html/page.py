@@ -63,7 +63,7 @@ def write_page(path: Path, page: Page) -> None:
 
 
 def render(page: Page) -> bytes:
-    """Return the bytes of a page. That its links to other pages lead somewhere is for `index_page` to see to.
+    """Return the bytes of a page; its links to other pages are the caller's matter.
 
     Raises:
         UsageError: as `write_page`.
@@ -131,12 +131,6 @@ def anchors_of(page: Page) -> list[str]:
         else:
             names += [item.anchor, *(f"{item.anchor}-t{number}" for number in range(len(item.trajectory.turns) + 1))]
     return names
-
-
-def links_of(page: Page) -> list[tuple[str, str]]:
-    """Return (page, anchor) of every link, "" for this page and for the top of a page."""
-    found = [_LINK.fullmatch(cell.href) for cell in _links(page)]
-    return [(match[1] or "", match[2] or "") for match in found if match]
 
 
 def _links(page: Page) -> list[Cell]:

@@ -154,7 +154,7 @@ def test_costs_are_told_for_an_episode_and_for_all(serve, tmp_path):
     assert "## Feedback: calls and tokens an episode" in text and f"{4 * CALL_USD:.6f}" in text
     assert json.loads((tmp_path / "run" / "results.json").read_text())["feedback_cost_usd"] == item.feedback_cost_usd
     index = write_view(tmp_path / "run", tmp_path / "pages")
-    assert "of that for feedback" in index.read_text() and f"{MODEL}@http://127.0.0.1" in index.read_text()
+    assert "Feedback: calls and tokens" in index.read_text() and f"{MODEL}@http://127.0.0.1" in index.read_text()
     pages = "".join(path.read_text() for path in index.parent.rglob("*.html"))
     assert "Feedback: Search for the other name first." in pages
 

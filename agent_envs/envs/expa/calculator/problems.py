@@ -7,9 +7,9 @@ from agent_envs.base.messages import Message
 from agent_envs.core.trajectory import Task, TaskSource
 from agent_envs.envs.expa.calculator.calculator import Calculator
 from agent_envs.envs.expa.calculator.scoring import MARK, calc_solved, make_calc_reward
-from agent_envs.envs.expa.expanded_env import ExpandedActionEnv, expanded_twin
+from agent_envs.envs.expa.expanded_env import ExpandedActionEnv
 from agent_envs.envs.expa.generated import CalcData
-from agent_envs.envs.expa.problem import EXPANDED, TEXT, Problem, opening, paged, sections
+from agent_envs.envs.expa.problem import EXPANDED, TEXT, Problem, opening, sections
 from agent_envs.envs.expa.text_env import TagEnv
 
 MAX_ACTIONS = 512  # expanded face; the paper limits 1,024 tokens, which is the trainer's to do
@@ -62,8 +62,3 @@ class CalculatorExpanded(ExpandedActionEnv):
     def play_tasks(self, source: TaskSource, max_actions: int, **choices: Any) -> None:
         """Play a source; `choices` are `reward`, `env_prompt` and `decimal_point`."""
         self.play_problem(calc_problem(type(self).__name__, source, EXPANDED, **choices), max_actions)
-
-
-def expanded(text: type[CalculatorText]) -> Any:
-    """Return the twin of a class, which plays its tasks with expanded actions."""
-    return paged("calculator/page.md", EXPANDED)(expanded_twin(text, CalculatorExpanded, MAX_ACTIONS))

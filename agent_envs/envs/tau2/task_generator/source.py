@@ -13,15 +13,13 @@ from importlib.resources import files
 from typing import Any
 
 from agent_envs.base.arguments import choice, whole_number
-from agent_envs.base.errors import UsageError
 from agent_envs.base.serialization import digest
 from agent_envs.core.trajectory import Task
 from agent_envs.datasets.seeded import SeededSource
-from agent_envs.envs.tau2.builtin import builtin_domain
+from agent_envs.envs.tau2.builtin import builtin_domain, known_domain
 from agent_envs.envs.tau2.task_schema import core_task
 from agent_envs.envs.tau2.toolkit import Domain
 
-DOMAINS = ("retail", "airline", "telecom")
 DIFFICULTIES = ("easy", "medium", "hard")
 STARTER = {"telecom": "starter"}  # the first rung, in domains that have one; never in "mixed"
 SIZES = {"train": 100_000, "dev": 1_000, "test": 1_000}
@@ -111,7 +109,5 @@ def _made(domain: str, world: int, split: str, number: int, difficulty: str) -> 
 
 
 def _module(domain: str, part: str) -> Any:
-    if domain not in DOMAINS:
-        raise UsageError(f"tau2 has no domain {domain!r}; the domains are {', '.join(DOMAINS)}")
     # By name, so that a process that plays one domain loads one generator.
-    return import_module(f"{__package__}.{domain}_{part}")
+    return import_module(f"{__package__}.{known_domain(domain)}_{part}")

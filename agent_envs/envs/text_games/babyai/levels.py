@@ -91,11 +91,6 @@ def named_level(name: str) -> Level:
     return Level(_short(spec), lambda: quiet(**spec.kwargs))
 
 
-def level_names() -> tuple[str, ...]:
-    """Return the names of minigrid's own levels."""
-    return tuple(_registered())
-
-
 def world_of(level: Any) -> BabyWorld:
     """Return the moment that a BabyAI level of minigrid is in, between its reset and its first step."""
     things: list[Any] = []

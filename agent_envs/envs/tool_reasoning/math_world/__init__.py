@@ -12,6 +12,6 @@ Modules, in reading order:
 """
 
 from agent_envs.envs.tool_reasoning.math_world.almanac import Link, NumberWorld, number_world
-from agent_envs.envs.tool_reasoning.math_world.source import KINDS, SIZES, SUBJECTS, MathWorldSource
+from agent_envs.envs.tool_reasoning.math_world.source import KINDS, SIZES, MathWorldSource
 
-__all__ = ["KINDS", "SIZES", "SUBJECTS", "Link", "MathWorldSource", "NumberWorld", "number_world"]
+__all__ = ["KINDS", "SIZES", "Link", "MathWorldSource", "NumberWorld", "number_world"]
