@@ -152,11 +152,7 @@ class Deck:
         }
 
     def split(self, name: str | None) -> tuple[str, ...]:
-        """Return the ids of a split in file order; None means all.
-
-        Raises:
-            UsageError: there is no such split.
-        """
+        """Return the ids of a split in file order; None means all."""
         if name is None:
             return self.ids
         if name not in self.splits:
@@ -164,11 +160,7 @@ class Deck:
         return self.splits[name]
 
     def task(self, task_id: str) -> dict[str, Any]:
-        """Return a task's record, to read only; it is parsed once.
-
-        Raises:
-            UsageError: there is no such task.
-        """
+        """Return a task's record, to read only; it is parsed once."""
         if task_id not in self._texts:
             raise UsageError(f"tau2 has no task {task_id!r} in this domain")
         if task_id not in self._parsed:

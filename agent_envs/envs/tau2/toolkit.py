@@ -112,9 +112,6 @@ def parameters_of(function: Callable[..., Any], terms: Mapping[str, str] | None 
     Args:
         function: the tool.
         terms: descriptions of arguments that its docstring does not describe.
-
-    Raises:
-        UsageError: an argument has a type that JSON does not know.
     """
     hints = get_type_hints(function)
     described = {**(terms or {}), **tool_schema.argument_texts(inspect.getdoc(function) or "")}
@@ -270,11 +267,7 @@ def call(
 def run_function(
     domain: Domain, state: DomainState, side: str, name: str, arguments: Mapping[str, Any]
 ) -> tuple[FunctionOutcome, DomainState]:
-    """Execute an initial action or an assertion (a helper or a tool of that side), then synchronise.
-
-    Raises:
-        UsageError: the domain has no such function.
-    """
+    """Execute an initial action or an assertion (a helper or a tool of that side), then synchronise."""
     kit = domain.user if side == "user" else domain.assistant
     function = kit.function(name) if kit is not None else None
     if function is None:

@@ -340,11 +340,7 @@ def open_run(folder: Path) -> Run:
 
 
 def same_identity(run: Run) -> None:
-    """Refuse to go on with a run whose agent or package is another one now.
-
-    Raises:
-        UsageError: the message names what changed.
-    """
+    """Refuse to go on with a run whose agent or package is another one now."""
     now = identity_of(run.suite, run.config.settings())
     what = named_changes(run.config.identity.model_dump(mode="json"), now.model_dump(mode="json"))
     if what:

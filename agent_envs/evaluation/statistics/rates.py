@@ -109,9 +109,6 @@ def mean_interval(values: Sequence[float], clusters: Sequence[str], level: float
     """Return the interval of the mean of unbounded values: clustered standard error, t quantile.
 
     One cluster says nothing about others: its interval is (-inf, inf).
-
-    Raises:
-        UsageError: nothing to average, or lengths differ.
     """
     numbers = _numbers(values, level, clusters=clusters)
     mean = float(numbers.mean())
@@ -151,20 +148,13 @@ def pass_hat_k(successes: int, trials: int, k: int) -> float:
     """Return the unbiased estimate of pass^k of one task, C(c, k) / C(n, k): the chance that k new trials all succeed.
 
     `pass_hat_rate` averages it over tasks.
-
-    Raises:
-        UsageError: more successes than trials, or k outside 1..trials.
     """
     _check_counts(successes, trials, k)
     return math.comb(successes, k) / math.comb(trials, k)
 
 
 def pass_at_k(successes: int, trials: int, k: int) -> float:
-    """Return the unbiased estimate of pass@k of one task, 1 - C(n - c, k) / C(n, k): that any of k trials succeeds.
-
-    Raises:
-        UsageError: more successes than trials, or k outside 1..trials.
-    """
+    """Return the unbiased estimate of pass@k of one task, 1 - C(n - c, k) / C(n, k): that any of k trials succeeds."""
     _check_counts(successes, trials, k)
     return 1.0 - math.comb(trials - successes, k) / math.comb(trials, k)
 

@@ -152,11 +152,7 @@ def seed_of(key: str) -> int:
 
 
 def read_suite(text: str | bytes, where: str) -> Suite:
-    """Return the suite of a JSON text.
-
-    Raises:
-        UsageError: it is none; the message says what is wrong where.
-    """
+    """Return the suite of a JSON text."""
     try:
         return Suite.model_validate_json(text)
     except ValidationError as error:

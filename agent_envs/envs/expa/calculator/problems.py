@@ -23,9 +23,6 @@ def calc_problem(
     """Return a calculator problem over a source whose tasks hold `CalcData`, in the words of a face.
 
     In the mixture the prompt of a counting task says nothing of the calculator, as in the release.
-
-    Raises:
-        UsageError: an argument is out of its range; the message names it.
     """
     flag(env, "env_prompt", env_prompt)
     flag(env, "decimal_point", decimal_point)

@@ -24,9 +24,6 @@ def sort_problem(env: str, source: SortingSource, action_space: str, *, reward: 
         action_space: `text` or `expanded`: whose words to use.
         reward: name of the reward.
         env_prompt: whether the tools are described.
-
-    Raises:
-        UsageError: an argument is out of its range; the message names it.
     """
     flag(env, "env_prompt", env_prompt)
 

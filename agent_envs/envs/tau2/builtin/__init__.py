@@ -22,11 +22,7 @@ SPLITS = ("train", "dev", "test")
 
 
 def known_domain(name: str) -> str:
-    """Return a domain's name.
-
-    Raises:
-        UsageError: there is none of that name.
-    """
+    """Return a domain's name."""
     if not isinstance(name, str) or name not in DOMAINS:
         raise UsageError(f"tau2 has no domain {name!r}; the domains are {', '.join(DOMAINS)}")
     return name

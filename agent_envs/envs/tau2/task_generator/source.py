@@ -51,9 +51,6 @@ def generated_domain(name: str, compat: str = "tau2-1.0.1", world: int = 0) -> D
         name: "retail", "airline" or "telecom".
         compat: "tau2-1.0.1" or "fixed".
         world: which database; tasks belong to one.
-
-    Raises:
-        UsageError: an unknown name.
     """
     made, shown = _module(name, "world"), replace(builtin_domain(name, compat), policy=_text(f"{name}.md"))
     if name == "telecom":
@@ -78,9 +75,6 @@ class GeneratedSource(SeededSource[Task]):
             domain: "retail", "airline" or "telecom".
             world: the database that the tasks play in.
             difficulty: "easy", "medium", "hard", or "mixed" for all three in turn; in telecom also "starter".
-
-        Raises:
-            UsageError: a value that there is none of.
         """
         known = [STARTER[domain]] if domain in STARTER else []
         known += DIFFICULTIES

@@ -79,11 +79,7 @@ def local_level(kind: str, distractors: int = 0) -> Level:
 
 
 def named_level(name: str) -> Level:
-    """Return a BabyAI level of minigrid by its registered name; prefix and version may be left out.
-
-    Raises:
-        UsageError: there is no such level; the message names all that there are.
-    """
+    """Return a BabyAI level of minigrid by its registered name; prefix and version may be left out."""
     spec = next((spec for spec in _registered().values() if name in _spellings(spec)), None)
     if spec is None:
         raise UsageError(f"BabyAI: level={name[:80]!r} is not known; minigrid has {', '.join(_registered())}")
