@@ -1,7 +1,8 @@
 """`GeneratedSource` serves a domain's generated tasks, and `generated_domain` the domain over the database that they use.
 
 A task is named by its difficulty, split and number (`easy-train-17`; `easy-train-17-w3` in world 3) and made when it is asked
-for. The customers of a world are divided among the splits, so that no task of one concerns a customer of another.
+for. The customers of a world are divided among the splits, so that no task of one concerns a customer of another. A domain's
+module `DOMAIN_tasks` has `make_row(split, number, difficulty, world)`.
 """
 
 import re
