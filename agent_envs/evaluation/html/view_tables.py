@@ -78,7 +78,7 @@ def usage_text(usage: Mapping[str, int]) -> str:
 
 def run_notes(result: Result, more: Iterable[str]) -> tuple[str, ...]:
     """Return what a reader must know beside the numbers."""
-    lines = [*result_notes(result), *more]
+    lines = [*result.notes, *result_notes(result), *more]
     left = len(lines) - MOST_NOTES
     return tuple(lines[:MOST_NOTES]) + ((f"{left} more notes are left out.",) if left > 0 else ())
 

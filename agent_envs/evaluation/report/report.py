@@ -132,7 +132,7 @@ def _report(run: Run) -> tuple[Report, list[EpisodeNumbers]]:
     items = result.summaries
     trials, *others = shared_grids(result, numbers)
     grids = [_success(result), *trials, _behaviour(items, numbers), *(grid for part in others for grid in part)]
-    notes = [*result_notes(result), *_detectable(items, numbers)]
+    notes = [*result.notes, *result_notes(result), *_detectable(items, numbers)]
     if result.settings.smoke:
         notes.append("a smoke run: only a part of the tasks was planned (-n); it cannot be packed or ranked")
     notes += measures.notes.values()
@@ -144,18 +144,18 @@ def shared_grids(result: Result, numbers: Sequence[EpisodeNumbers]) -> tuple[lis
     """Return what reports and pages tell alike: trials, how episodes ended, feedback, and what families tell."""
     items = result.summaries
     trials = [_trials(items, numbers)] if result.suite.trials > 1 else []
-    return trials, [_outcomes(items)], _feedback(items), _families(items)
+    return trials, [_outcomes(items)], feedback_grids(items), _families(items)
 
 
 def result_notes(result: Result) -> list[str]:
-    """Return what was known before a run, what is odd in its numbers, and what failed."""
-    notes = [*result.notes, *(line for item in result.summaries for line in item.warnings())]
+    """Return what is odd in a run's numbers, and what failed."""
+    notes = [line for item in result.summaries for line in item.warnings()]
     for item in result.summaries:
         notes += [f"{item.entry}: fault, {count} times: {cause[:500]}" for cause, count in item.fault_causes.items()]
     return notes
 
 
-def _feedback(items: Sequence[Summary]) -> list[Grid]:
+def feedback_grids(items: Sequence[Summary]) -> list[Grid]:
     """Return what the feedback of a run took: tokens times price, for an episode and for all."""
     heads = ("entry", "calls", "tokens in", "of them cached", "tokens out", "USD an episode", "USD")
     rows = []
