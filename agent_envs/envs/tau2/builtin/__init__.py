@@ -37,10 +37,10 @@ def builtin_domain(name: str, compat: str = "tau2-1.0.1") -> Domain:
 
 def domain_over(name: str, databases: Sequence[Database], compat: str, *policies: str) -> Domain:
     """Return a domain over its databases (see `databases_of`), with the agent's policy and in telecom that of solo mode."""
-    make: Callable[..., Domain] = {"retail": retail.retail, "airline": airline.airline, "telecom": telecom.telecom}[
-        name
-    ]
-    return make(*databases, Compat.named(compat), *policies)
+    makers: dict[str, Callable[..., Domain]] = {
+        "retail": retail.retail, "airline": airline.airline, "telecom": telecom.telecom
+    }  # fmt: skip
+    return makers[name](*databases, Compat.named(compat), *policies)
 
 
 def databases_of(name: str, data: Mapping[str, Any]) -> tuple[Database, ...]:
