@@ -48,7 +48,7 @@ def tool(function: Callable[..., str | ToolResult] | None = None, *, writes: boo
     properties: dict[str, Any] = {}
     required: list[str] = []
     for name, parameter in inspect.signature(function).parameters.items():
-        properties[name] = _json_type(hints.get(name), f"{function.__name__}({name})")
+        properties[name] = json_type(hints.get(name), f"{function.__name__}({name})")
         if name in described:
             properties[name]["description"] = described[name]
         if parameter.default is inspect.Parameter.empty:
@@ -92,13 +92,14 @@ class Toolkit:
         return ToolResult(call.id, call.name, f"Error: {text}", error=True)
 
 
-def _json_type(hint: Any, where: str) -> dict[str, Any]:
+def json_type(hint: Any, where: str) -> dict[str, Any]:
+    """Return the schema of a plain type; `where` names it in errors."""
     origin = get_origin(hint) or hint
     if origin not in _JSON_TYPES:
         raise UsageError(f"tool parameter {where} needs one of the types {', '.join(t.__name__ for t in _JSON_TYPES)}")
     schema: dict[str, Any] = {"type": _JSON_TYPES[origin]}
     if origin is list and get_args(hint):
-        schema["items"] = _json_type(get_args(hint)[0], where)
+        schema["items"] = json_type(get_args(hint)[0], where)
     return schema
 
 

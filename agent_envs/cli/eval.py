@@ -246,7 +246,7 @@ def _packed(result: "Result", folder: Path) -> None:
 
 
 def _tell(result: "Result", folder: Path) -> None:
-    from agent_envs.evaluation.runs.suite_feedback import feedback_lines
+    from agent_envs.evaluation.report.report import feedback_grids, result_notes
 
     if len(result.summaries) == 1:
         item = result.summaries[0]
@@ -267,16 +267,13 @@ def _tell(result: "Result", folder: Path) -> None:
         print_table(title, ["entry", "success (95 % interval)", "turns", "calls", "valid", "faults"], rows)
         if result.score is not None:
             show(f"score {result.score.text()}")
-    for item in result.summaries:
-        for line in item.warnings():
-            show(f"note: {line}")
-        for cause, count in item.fault_causes.items():
-            show(f"fault, {count} times: {cause}")
+    for line in result_notes(result):
+        show(f"note: {line}")
     costs = [item.cost_usd for item in result.summaries]
     if any(costs) and None not in costs:
         show(f"cost {sum(cost for cost in costs if cost is not None):.4f} USD")
-    for line in feedback_lines(result.summaries):
-        show(line)
+    for grid in feedback_grids(result.summaries):
+        print_table(grid.caption, list(grid.heads), [list(row) for row in grid.rows])
     if not result.complete and result.settings.max_cost_usd and any(item.unplayed for item in result.summaries):
         show(f"--max-cost is spent: the same command with --out {folder} and a larger --max-cost plays what is left")
     elif not result.complete:

@@ -29,11 +29,7 @@ FeedbackArguments = Annotated[
 
 
 def named_values(pairs: list[str] | None, option: str) -> dict[str, Any]:
-    """Return NAME=VALUE pairs as a dict; a value is JSON where it reads as JSON, else text.
-
-    Raises:
-        UsageError: a pair has no equals sign.
-    """
+    """Return NAME=VALUE pairs as a dict; a value is JSON where it reads as JSON, else text."""
     values: dict[str, Any] = {}
     for pair in pairs or []:
         name, equals, text = pair.partition("=")

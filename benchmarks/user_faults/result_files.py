@@ -7,8 +7,7 @@ from stat import S_ISREG
 from typing import Any
 
 from agent_envs.base.errors import UsageError
-from agent_envs.envs.tau2.builtin import builtin_domain
-from agent_envs.envs.tau2.official import DOMAINS
+from agent_envs.envs.tau2.builtin import DOMAINS, builtin_domain
 from agent_envs.envs.tau2.record_schema import Anything, Default, Maybe, SchemaError, shaped
 from agent_envs.envs.tau2.task_schema import Tau2Task, lines_of, read_task
 from benchmarks.user_faults.findings import Findings, Judged

@@ -5,6 +5,7 @@ the policy wrote, and what expanded actions appended (`observation` = desc(actio
 """
 
 import inspect
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from operator import index
 from typing import Any
@@ -17,7 +18,7 @@ from agent_envs.base.messages import Message, ToolResult
 from agent_envs.base.protocol import Malformed, Say
 from agent_envs.base.serialization import state_type
 from agent_envs.base.spaces import Utterance
-from agent_envs.core.env import Episode, Outcome, Task, TurnEnv
+from agent_envs.core.env import Episode, Outcome, Task, TaskSource, TurnEnv
 from agent_envs.core.episode import MAX_ACTION_CHARACTERS, cut_text, legal_text
 from agent_envs.envs.expa.actions import (
     END,
@@ -186,29 +187,48 @@ class ExpandedActionEnv(TurnEnv):
         return {"active": episode.state.active, "action_mask": mask}
 
 
-def expanded_twin(text: Any, base: type[ExpandedActionEnv], max_actions: int) -> type[ExpandedActionEnv]:
-    """Return the class NAMEExpA, which plays the tasks of a class NAME of text environments with expanded actions.
+def both_faces(
+    name: str,
+    summary: str,
+    source: Callable[..., TaskSource],
+    bases: tuple[type[TurnEnv], type[ExpandedActionEnv]],
+    limits: Mapping[str, int],
+    choices: Mapping[str, Any],
+) -> tuple[Any, Any]:
+    """Return the classes NAME and NAMEExpA, which play the tasks of a source as text and with expanded actions.
 
-    Its constructor is that of NAME, but for `max_actions` in the place of `max_generations`. Its docstring is the summary.
+    Their constructors take, by keyword, what the source takes, the choices of the problem, a limit and `render_mode`.
 
     Args:
-        text: the class NAME, whose summary tells after ", in text" what holds for text alone.
-        base: of the twin; it has the methods that the constructor calls.
-        max_actions: the default of that argument.
+        name: NAME.
+        summary: the docstring of NAME; that of NAMEExpA has ", with expanded actions" in place of ", in text" and the rest.
+        source: makes the source; each of its arguments has a default.
+        bases: of the two classes, with `play_tasks(source, limit, **choices)`.
+        limits: the default of each one's limit, by the name of its argument.
+        choices: the defaults of the problem's choices.
     """
+    own = list(inspect.signature(source).parameters.values())
 
-    def __init__(self: Any, *, max_actions: int = max_actions, **arguments: Any) -> None:
-        text.__init__(self, max_generations=max_actions, **arguments)
+    def face(suffix: str, doc: str, base: type[TurnEnv], limit: str) -> Any:
+        defaults: dict[str, Any] = {**choices, limit: limits[limit], "render_mode": None}
 
-    signature = inspect.signature(text.__init__)
-    renamed = [
-        each.replace(name="max_actions", default=max_actions) if each.name == "max_generations" else each
-        for each in signature.parameters.values()
-    ]
-    __init__.__signature__ = signature.replace(parameters=renamed)  # type: ignore[attr-defined]
-    __init__.__doc__ = text.__init__.__doc__
-    doc = f"{text.__doc__.partition(', in text')[0]}, with expanded actions."
-    return type(f"{text.__name__}ExpA", (base,), {"__init__": __init__, "__doc__": doc, "__module__": text.__module__})
+        def __init__(self: Any, **arguments: Any) -> None:
+            """Set up the tasks and the reward; see the class for the arguments."""
+            chosen = {name: arguments.pop(name, default) for name, default in defaults.items()}
+            self.render_mode, most = chosen.pop("render_mode"), chosen.pop(limit)
+            self.play_tasks(source(**arguments), most, **chosen)
+
+        added = [
+            inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=known) for name, known in defaults.items()
+        ]
+        this = inspect.Parameter("self", inspect.Parameter.POSITIONAL_OR_KEYWORD)
+        own_by_name = [each.replace(kind=inspect.Parameter.KEYWORD_ONLY) for each in own]
+        __init__.__signature__ = inspect.Signature([this, *own_by_name, *added])  # type: ignore[attr-defined]
+        return type(f"{name}{suffix}", (base,), {"__init__": __init__, "__doc__": doc, "__module__": base.__module__})
+
+    told = (summary, f"{summary.partition(', in text')[0]}, with expanded actions.")
+    text, expanded = map(face, ("", "ExpA"), told, bases, limits)
+    return text, expanded
 
 
 def _appended(text: str, author: Any) -> Message:

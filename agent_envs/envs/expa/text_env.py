@@ -35,9 +35,6 @@ class TagEnv(TurnEnv):
             problem: what is played.
             max_generations: limit on turns.
             mark: what stands before the answer; "" for `<answer>` tags.
-
-        Raises:
-            UsageError: the limit is out of its range.
         """
         whole_number(type(self).__name__, "max_generations", max_generations, 1, MAX_LIMIT)
         self.problem, self._mark = problem, mark

@@ -13,6 +13,7 @@ from agent_envs.base.spaces import Utterance
 from agent_envs.core.episode import legal_text
 from agent_envs.core.trajectory import Task
 from agent_envs.envs.tau2.agent_view import SideView, errors_of
+from agent_envs.envs.tau2.builtin import known_domain
 from agent_envs.envs.tau2.dialogue import Dialogue
 from agent_envs.envs.tau2.env import Tau2Airline, Tau2Env, Tau2Retail, Tau2Telecom, user_turns
 from agent_envs.envs.tau2.evaluation import Evaluation, transcript
@@ -59,12 +60,12 @@ class DualControl(AECEnv):  # type: ignore[misc]
             DataMissing: the official data is not on this machine.
         """
         super().__init__()
-        if not isinstance(domain, str) or domain not in _CLASSES:
-            raise UsageError(f"tau2 has no domain {domain!r}; the domains are {', '.join(_CLASSES)}")
         if render_mode not in (None, *self.metadata["render_modes"]):
             raise UsageError(f"dual_control: render_mode={render_mode!r}; give 'ansi', or leave it out")
         # Named here, so that a caller who names them is refused.
-        self.core = _CLASSES[domain](side="agent", user="scripted", agent="scripted", persona="task", **arguments)
+        self.core = _CLASSES[known_domain(domain)](
+            side="agent", user="scripted", agent="scripted", persona="task", **arguments
+        )
         self.render_mode = render_mode
         self.possible_agents = [AGENT, USER]
         self.agents: list[str] = []

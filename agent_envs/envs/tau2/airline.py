@@ -44,6 +44,7 @@ class Payment(TypedDict):
 
 _CHOSEN_FLIGHT, _PERSON, _PAYMENT = map(get_type_hints, (ChosenFlight, Passenger, Payment))
 _CABINS = ("business", "economy", "basic_economy")
+_WAY = ("flight_number", "origin", "destination")
 _BY_CABIN = {"basic_economy": int, "economy": int, "business": int}
 _METHOD = {"source": str, "id": str}
 _SEGMENT = {"flight_number": str, "origin": str, "destination": str, "date": str, "price": int}
@@ -154,13 +155,7 @@ def _records(values: Any, shape: Any, where: str) -> Any:
 
 def _leg(world: World, chosen: ChosenFlight, price: int) -> dict[str, Any]:
     flight = _found(world, "flights", chosen["flight_number"])
-    return {
-        "flight_number": chosen["flight_number"],
-        "origin": flight["origin"],
-        "destination": flight["destination"],
-        "date": chosen["date"],
-        "price": price,
-    }
+    return {**{name: flight[name] for name in _WAY}, "date": chosen["date"], "price": price}
 
 
 @kit.tool()
@@ -200,17 +195,12 @@ def _offer(flight: dict[str, Any], date: str, shown_date: str | None) -> Record 
     instance = flight["dates"].get(date)
     if instance is None or instance["status"] != "available":
         return None
-    return Record(
-        flight_number=flight["flight_number"],
-        origin=flight["origin"],
-        destination=flight["destination"],
-        status="available",
-        scheduled_departure_time_est=flight["scheduled_departure_time_est"],
-        scheduled_arrival_time_est=flight["scheduled_arrival_time_est"],
-        date=shown_date,
-        available_seats=instance["available_seats"],
-        prices=instance["prices"],
+    way, times = (
+        {name: flight[name] for name in names}
+        for names in (_WAY, ("scheduled_departure_time_est", "scheduled_arrival_time_est"))
     )
+    bookable = {name: instance[name] for name in ("available_seats", "prices")}
+    return Record(**way, status="available", **times, date=shown_date, **bookable)
 
 
 def _between(world: World, origin: str | None, destination: str | None) -> list[dict[str, Any]]:

@@ -27,11 +27,7 @@ class Compat:
 
     @classmethod
     def named(cls, name: str) -> "Compat":
-        """Return the switches of "tau2-1.0.1" (every bug) or "fixed" (none).
-
-        Raises:
-            UsageError: another name.
-        """
+        """Return the switches of "tau2-1.0.1" (every bug) or "fixed" (none)."""
         if name not in ("tau2-1.0.1", "fixed"):
             raise UsageError(f'compat={name!r}; choose "tau2-1.0.1" (the original, bugs included) or "fixed"')
         return cls(**{switch.name: name == "tau2-1.0.1" for switch in fields(cls)})

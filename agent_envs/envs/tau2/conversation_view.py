@@ -6,7 +6,7 @@ conversation's calls anew from the start of the task. Of what a task expects not
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from agent_envs.base.errors import UsageError
 from agent_envs.base.messages import ToolCall
@@ -16,7 +16,7 @@ from agent_envs.core.conversation_view import Check, ConversationView, Participa
 from agent_envs.core.env import TurnEnv
 from agent_envs.core.trajectory import Turn
 from agent_envs.envs.tau2.actions import without_thought
-from agent_envs.envs.tau2.dialogue import Dialogue, Line, ToolReply, arguments_of
+from agent_envs.envs.tau2.dialogue import Dialogue, Line, ToolReply, arguments_of, arguments_text
 from agent_envs.envs.tau2.env import Tau2Env
 from agent_envs.envs.tau2.evaluation import JUDGED, evaluate
 from agent_envs.envs.tau2.scoring import score_of
@@ -143,7 +143,7 @@ class _Told:
 
     def _call(self, asked: ToolCall, reply: ToolReply, turn: int) -> Iterator[ViewEntry]:
         participant = _NAMES[reply.requestor]
-        yield ViewEntry(participant, "call", asked.name, _arguments(asked), reply.error, turn)
+        yield ViewEntry(participant, "call", asked.name, arguments_text(asked.arguments), reply.error, turn)
         yield ViewEntry(participant, "result", asked.name, _readable(reply.content), reply.error, turn)
 
     def _changes(self, before: DomainState, after: DomainState, participant: str, turn: int) -> Iterator[ViewEntry]:
@@ -172,29 +172,23 @@ class _Told:
 
     def _changed(self, counts: bool) -> Iterator[Check]:
         """Tell which of the expected changes stand at the end, and what changed besides."""
-        if self.expected is None:
+        world, expected = self.dialogue.world, self.expected
+        if expected is None:
             return
-        world = self.dialogue.world
-        wanted = differences(self.domain, self.start, self.expected)
-        made = differences(self.domain, self.start, world)
-        rows = [(item, item.stands_in(self.domain, world)) for item in wanted]
-        group = _group("Expected changes", "DB", counts)
-        yield from _bounded([
-            Check(group, f"{item.record} {item.text}", "reached" if holds else "not reached", holds if counts else None)
-            for item, holds in rows
-        ])  # fmt: skip
-        beside = [item for item in made if not item.stands_in(self.domain, self.expected)]
-        group = _group("Other changes", "DB", counts)
-        yield from _bounded([
-            Check(group, f"{item.record} {item.text}", "not expected", False if counts else None) for item in beside
-        ])  # fmt: skip
+        wanted, made = (differences(self.domain, self.start, state) for state in (expected, world))
+        standing = ((f"{item.record} {item.text}", item.stands_in(self.domain, world)) for item in wanted)
+        reached = ((text, "reached" if holds else "not reached", holds) for text, holds in standing)
+        yield from _compared("Expected changes", "DB", counts, reached)
+        beside = (item for item in made if not item.stands_in(self.domain, expected))
+        others = ((f"{item.record} {item.text}", "not expected", False) for item in beside)
+        yield from _compared("Other changes", "DB", counts, others)
 
     def _met(self, full: Tau2Task, criteria: Criteria, judged: str | None) -> Iterator[Check]:
         """Tell what else the conversation was held against; nobody is asked anew."""
         checks = evaluate(self.domain, full, self.dialogue.lines, self.dialogue.ended, self.core.rules.solo).checks
-        actions = [f"{_NAMES[a.requestor]}: {a.name}({_shown(a.arguments)})" for a in criteria.actions or ()]
+        actions = [f"{_NAMES[a.requestor]}: {a.name}({arguments_text(a.arguments)})" for a in criteria.actions or ()]
         assertions = [
-            f"{_NAMES[a.side]}: {a.name}({_shown(a.arguments)}) = {canonical_json(a.expected)}"
+            f"{_NAMES[a.side]}: {a.name}({arguments_text(a.arguments)}) = {canonical_json(a.expected)}"
             for a in criteria.env_assertions or ()
         ]
         for heading, component, texts, words in (
@@ -202,17 +196,12 @@ class _Told:
             ("Expected actions", "ACTION", actions, ("made", "not made")),
             ("To be told", "COMMUNICATE", list(criteria.communicate_info), ("told", "not told")),
         ):
-            counts = component in criteria.basis
-            rows = zip(texts, checks[component], strict=True)
-            yield from _bounded([
-                Check(_group(heading, component, counts), text, words[not holds], holds if counts else None)
-                for text, holds in rows
-            ])  # fmt: skip
+            verdicts = ((text, words[not holds], holds) for text, holds in zip(texts, checks[component], strict=True))
+            yield from _compared(heading, component, component in criteria.basis, verdicts)
         verdict = {"1": "met", "0": "not all met"}.get(judged or "", "not judged")
-        counts = JUDGED in criteria.basis
-        group = _group("Expected in words", JUDGED, counts)
-        known = {"met": True, "not all met": False}.get(verdict) if counts else None
-        yield from _bounded([Check(group, text, verdict, known) for text in criteria.nl_assertions])
+        known = {"met": True, "not all met": False}.get(verdict)
+        judgements = ((text, verdict, known) for text in criteria.nl_assertions)
+        yield from _compared("Expected in words", JUDGED, JUDGED in criteria.basis, judgements)
 
 
 def _notes(last: Turn) -> list[str]:
@@ -220,13 +209,12 @@ def _notes(last: Turn) -> list[str]:
     return [text for result in last.results if not result.call_id for text in result.content.split("\n") if text]
 
 
-def _group(heading: str, component: str, counts: bool) -> str:
-    return f"{heading} ({component}, {'counts' if counts else 'does not count here'})"
-
-
-def _bounded(checks: list[Check]) -> list[Check]:
+def _compared(heading: str, component: str, counts: bool, rows: Iterable[tuple[str, str, bool | None]]) -> list[Check]:
+    """Return what a component was held against: texts with the verdict in words, and whether that is good, where it counts."""
+    group = f"{heading} ({component}, {'counts' if counts else 'does not count here'})"
+    checks = [Check(group, text, verdict, holds if counts else None) for text, verdict, holds in rows]
     left = len(checks) - MOST_CHECKS
-    return checks if left <= 0 else [*checks[:MOST_CHECKS], Check(checks[0].group, f"{left:,} more", "left out", None)]
+    return checks if left <= 0 else [*checks[:MOST_CHECKS], Check(group, f"{left:,} more", "left out", None)]
 
 
 def _by_record(found: tuple[Difference, ...]) -> dict[str, list[Difference]]:
@@ -239,15 +227,6 @@ def _by_record(found: tuple[Difference, ...]) -> dict[str, list[Difference]]:
 def _lines(found: list[Difference]) -> list[str]:
     left = len(found) - MOST_MEMBERS
     return [item.text for item in found[:MOST_MEMBERS]] + ([f"and {left:,} more"] if left > 0 else [])
-
-
-def _arguments(asked: ToolCall) -> str:
-    return _shown(asked.arguments)
-
-
-def _shown(arguments: str) -> str:
-    values = json.loads(arguments)
-    return ", ".join(f"{name}={json.dumps(value, ensure_ascii=False)}" for name, value in values.items())
 
 
 def _readable(content: str) -> str:

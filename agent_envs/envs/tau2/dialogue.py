@@ -122,3 +122,8 @@ def arguments_of(call: ToolCall) -> dict[str, Any]:
     """Return a call's arguments."""
     arguments: dict[str, Any] = json.loads(call.arguments)
     return arguments
+
+
+def arguments_text(arguments: str) -> str:
+    """Return a call's arguments as `name=value`, each value as JSON."""
+    return ", ".join(f"{name}={json.dumps(value, ensure_ascii=False)}" for name, value in json.loads(arguments).items())

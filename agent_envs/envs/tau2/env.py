@@ -5,7 +5,7 @@ from importlib.resources import files
 from textwrap import indent
 from typing import Any, ClassVar
 
-from agent_envs.base.arguments import choice, whole_number
+from agent_envs.base.arguments import choice, whole_numbers
 from agent_envs.base.errors import EnvFault, UsageError
 from agent_envs.base.messages import Message
 from agent_envs.base.serialization import digest
@@ -93,12 +93,8 @@ class Tau2Env(TurnEnv):
         choice(name, "plan", plan, PLANS)
         if plan == "oracle" and side != "agent":
             raise UsageError(f"{name}: plan='oracle' is an agent's, who talks with a user: leave side={side!r} out")
-        for argument, limit in (
-            ("max_agent_turns", max_agent_turns),
-            ("max_steps", max_steps),
-            ("max_errors", max_errors),
-        ):
-            whole_number(name, argument, limit)
+        limits = {"max_agent_turns": max_agent_turns, "max_steps": max_steps, "max_errors": max_errors}
+        whole_numbers(name, **{argument: (limit, 1, None) for argument, limit in limits.items()})
         if judge and reward == "without_nl":
             raise UsageError(f"{name}: judge={judge!r} has no meaning with reward={reward!r}; leave it out")
         Compat.named(compat)

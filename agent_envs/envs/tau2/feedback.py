@@ -4,7 +4,6 @@ The rules know a conversation by their own words. What the agent said is read as
 the same, so that hints may be followed freely.
 """
 
-import json
 import random
 import re
 from collections.abc import Mapping, Sequence
@@ -14,6 +13,7 @@ from typing import Any
 from agent_envs.base.messages import Message
 from agent_envs.base.protocol import Call, Say
 from agent_envs.envs.tau2.actions import read_action
+from agent_envs.envs.tau2.dialogue import arguments_text
 from agent_envs.envs.tau2.heuristics import act
 from agent_envs.envs.tau2.turn_taking import DONE
 from agent_envs.rollout.policy import Request
@@ -67,7 +67,7 @@ def _next(rows: Sequence[Mapping[str, Any]], names: Sequence[str], side: str) ->
     text = act(Request("", 0, _translated(rows, tools), tools))
     found = read_action(text, names)
     if isinstance(found, Call):
-        called = [f"{call.name}({_given(call.arguments)})" for call in found.calls]
+        called = [f"{call.name}({arguments_text(call.arguments)})" for call in found.calls]
         slots = {"call": " and ".join(called[:1]), "tool": found.calls[0].name, "count": str(len(called))}
         return _of_call(found.calls[0].name, side), slots
     words = found.text if isinstance(found, Say) else text
@@ -82,12 +82,6 @@ def _of_call(name: str, side: str) -> str:
     if name in (DONE, _HANDED):
         return "finished" if name == DONE else "transfer"
     return "find" if _FINDS.match(name) else "look" if _LOOKS.match(name) else "do" if side == "solo" else "change"
-
-
-def _given(arguments: str) -> str:
-    """Return a call's arguments as `name=value`, each value as JSON."""
-    values = json.loads(arguments)
-    return ", ".join(f"{name}={json.dumps(value, ensure_ascii=False)}" for name, value in values.items())
 
 
 def _translated(rows: Sequence[Mapping[str, Any]], tools: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:

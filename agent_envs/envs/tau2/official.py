@@ -1,13 +1,12 @@
 """The official data of tau2-bench is found and verified here, and domains and tasks are made of it.
 
-Every file is held once against its git blob id at the pinned commit. Databases are read once per process; of the 14 MB of
-telecom tasks only those are parsed that are asked for.
+Every file is held once against its git blob id at the pinned commit. Databases are read once per process; tasks are kept as
+texts, which take less room, and parsed when they are asked for.
 """
 
 import hashlib
 import json
 import os
-import re
 import tomllib
 from collections.abc import Mapping
 from functools import cache, lru_cache
@@ -18,16 +17,12 @@ from typing import Any
 
 from agent_envs.base.cache_dir import cache_dir
 from agent_envs.base.errors import DataMissing, UsageError
-from agent_envs.envs.tau2 import airline, retail, telecom, telecom_tables
-from agent_envs.envs.tau2.compat import Compat
+from agent_envs.envs.tau2.builtin import databases_of, domain_over, known_domain
 from agent_envs.envs.tau2.database import Database
-from agent_envs.envs.tau2.record_schema import shaped
 from agent_envs.envs.tau2.toolkit import Domain
 
 REPOSITORY = "sierra-research/tau2-bench"
 COMMIT = "a2c024725189473d2d7cea3a5cfdbcc67478e41f"
-_OTHER_LAYOUT = "the file of tau2 tasks is not laid out as the published one: get it again"
-DOMAINS = ("retail", "airline", "telecom")
 BLOBS: Mapping[str, str] = MappingProxyType(
     json.loads(files(__package__).joinpath("official_blobs.json").read_text(encoding="utf-8"))
 )
@@ -96,40 +91,29 @@ def load_domain(name: str, compat: str = "tau2-1.0.1", *, workflow: bool = False
         UsageError: an unknown name.
         DataMissing: the data is not there.
     """
-    if name not in DOMAINS:
-        raise UsageError(f"tau2 has no domain {name!r}; the domains are {', '.join(DOMAINS)}")
-    if workflow and name != "telecom":
+    if workflow and known_domain(name) != "telecom":
         raise UsageError(f"tau2 {name} has no support workflow; only telecom has")
-    return _load(name, compat, workflow, official_folder())
+    return _load(known_domain(name), compat, workflow, official_folder())
 
 
 @cache
 def _load(name: str, compat: str, workflow: bool, folder: Path) -> Domain:
-    switches = Compat.named(compat)
-    if name == "telecom":
-        agent, user = _telecom_databases(folder)
-        policy = _telecom_policy("", "workflow" if workflow else "manual")
-        solo_policy = _telecom_policy("_solo", "workflow_solo" if workflow else "manual")
-        return telecom.telecom(agent, user, switches, policy, solo_policy)
-    make = retail.retail if name == "retail" else airline.airline
-    return make(_json_database(name, folder), switches, _text(f"domains/{name}/policy.md"))
+    databases = _databases(name, folder)
+    policies = [_text(f"domains/{name}/policy.md")] if name != "telecom" else [
+        _telecom_policy("", "workflow" if workflow else "manual"),
+        _telecom_policy("_solo", "workflow_solo" if workflow else "manual"),
+    ]  # fmt: skip
+    return domain_over(name, databases, compat, *policies)
 
 
 @cache
-def _json_database(name: str, folder: Path) -> Database:
-    shapes = retail.SHAPES if name == "retail" else airline.SHAPES
-    data = json.loads(official_bytes(f"domains/{name}/db.json"))
-    tables = {
-        table: {key: shaped(row, shape, f"{name} {table} {key}") for key, row in data[table].items()}
-        for table, shape in shapes.items()
-    }
-    return Database(name, tables)
-
-
-@cache
-def _telecom_databases(folder: Path) -> tuple[Database, Database]:
-    agent = telecom_tables.agent_records(tomllib.loads(_text("domains/telecom/db.toml")))
-    return agent, telecom_tables.user_records(tomllib.loads(_text("domains/telecom/user_db.toml")))
+def _databases(name: str, folder: Path) -> tuple[Database, ...]:
+    if name != "telecom":
+        return databases_of(name, json.loads(official_bytes(f"domains/{name}/db.json")))
+    files_of = {"company": "db.toml", "phone": "user_db.toml"}
+    return databases_of(
+        name, {part: tomllib.loads(_text(f"domains/telecom/{file}")) for part, file in files_of.items()}
+    )
 
 
 def _text(path: str) -> str:
@@ -155,38 +139,20 @@ def _telecom_policy(mode: str, support: str) -> str:
 
 
 class Deck:
-    """The official tasks of one domain: found by an index, parsed when they are asked for."""
+    """The official tasks of one domain, kept as texts, 14 MB of telecom's, and parsed when they are asked for."""
 
     def __init__(self, content: bytes, splits: Mapping[str, list[str]]) -> None:
-        """Index a file of tasks that is indented JSON, as the published ones are."""
-        self._content = content
-        first = re.search(rb"^ +\{$", content, re.MULTILINE)
-        if first is None:
-            raise UsageError(_OTHER_LAYOUT)
-        starts = [
-            found.start() for found in re.finditer(rb"^" + re.escape(first.group()) + rb"$", content, re.MULTILINE)
-        ]
-        ends = [*starts[1:], content.rindex(b"]")]
-        self._places = {self._id(start): (start, end) for start, end in zip(starts, ends, strict=True)}
+        """Take a file of tasks, and the ids of each split."""
+        self._texts = {row["id"]: json.dumps(row) for row in json.loads(content)}
         self._parsed: dict[str, dict[str, Any]] = {}
+        self.ids = tuple(self._texts)
         chosen = {name: frozenset(ids) for name, ids in splits.items()}
         self.splits: dict[str, tuple[str, ...]] = {
-            name: tuple(task_id for task_id in self._places if task_id in ids) for name, ids in chosen.items()
+            name: tuple(task_id for task_id in self.ids if task_id in ids) for name, ids in chosen.items()
         }
-        self.ids = tuple(self._places)
-
-    def _id(self, start: int) -> str:
-        found = re.compile(rb'\{\s*"id": ("(?:[^"\\]|\\.)*")').search(self._content, start)
-        if found is None:
-            raise UsageError(_OTHER_LAYOUT)
-        return str(json.loads(found.group(1)))
 
     def split(self, name: str | None) -> tuple[str, ...]:
-        """Return the ids of a split in file order; None means all.
-
-        Raises:
-            UsageError: there is no such split.
-        """
+        """Return the ids of a split in file order; None means all."""
         if name is None:
             return self.ids
         if name not in self.splits:
@@ -194,16 +160,11 @@ class Deck:
         return self.splits[name]
 
     def task(self, task_id: str) -> dict[str, Any]:
-        """Return a task's record, to read only; it is parsed once.
-
-        Raises:
-            UsageError: there is no such task.
-        """
-        if task_id not in self._places:
+        """Return a task's record, to read only; it is parsed once."""
+        if task_id not in self._texts:
             raise UsageError(f"tau2 has no task {task_id!r} in this domain")
         if task_id not in self._parsed:
-            start, end = self._places[task_id]
-            self._parsed[task_id] = json.loads(self._content[start:end].rstrip().rstrip(b","))
+            self._parsed[task_id] = json.loads(self._texts[task_id])
         return self._parsed[task_id]
 
 
@@ -214,9 +175,7 @@ def deck(domain: str) -> Deck:
         UsageError: an unknown name.
         DataMissing: the data is not there.
     """
-    if domain not in DOMAINS:
-        raise UsageError(f"tau2 has no domain {domain!r}; the domains are {', '.join(DOMAINS)}")
-    return _deck(domain, official_folder())
+    return _deck(known_domain(domain), official_folder())
 
 
 @cache

@@ -52,9 +52,6 @@ def make_partner(
             (`openai:MODEL@URL`, `anthropic:MODEL`).
         persona: of a simulated user; `task` takes the task's own.
         guidelines: of a chat model as user, `own` or `official`.
-
-    Raises:
-        UsageError: nobody goes by this name.
     """
     if who == "replay":
         return Replay()

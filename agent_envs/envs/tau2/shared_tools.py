@@ -14,10 +14,11 @@ from agent_envs.envs.tau2.toolkit import Kit, ToolFailure, World
 _ALLOWED = "0123456789+-*/(). "
 _TOKEN = re.compile(r" *(\d+\.\d*|\.\d+|\d+|\*\*|//|[-+*/()]|$)")
 _LONGEST, _DEEPEST, _MOST_BITS = 10_000, 90, 20_000
-_LEVELS: tuple[dict[str, Callable[[Any, Any], Any]], ...] = (
-    {"+": operator.add, "-": operator.sub},
-    {"*": operator.mul, "/": operator.truediv, "//": operator.floordiv},
-)
+_POWER = 3  # how tightly `**` binds; a sign on its left binds less, and nothing else more
+_OPERATORS: dict[str, tuple[int, Callable[[Any, Any], Any]]] = {
+    "+": (1, operator.add), "-": (1, operator.sub), "*": (2, operator.mul), "/": (2, operator.truediv),
+    "//": (2, operator.floordiv),
+}  # fmt: skip
 _ZERO_DIVISORS = {
     ("/", False): "division by zero",
     ("/", True): "float division by zero",
@@ -51,89 +52,69 @@ def calculate(world: World, expression: str) -> str:
     """
     if not all(character in _ALLOWED for character in expression):
         raise ToolFailure("Invalid characters in expression")
-    return str(round(float(_Arithmetic(expression).value()), 2))
+    tokens = _tokens(expression)
+    value = _value(tokens)
+    if tokens[-1]:
+        raise ValueError("invalid syntax")
+    return str(round(float(value), 2))
 
 
-class _Arithmetic:
-    """A descent over the tokens of one expression; errors are ValueErrors and Python's arithmetic ones."""
-
-    def __init__(self, expression: str) -> None:
-        if len(expression) > _LONGEST:
-            raise ValueError("the expression is too long")
-        self.tokens: list[str] = []
-        position = 0
-        while position < len(expression):
-            found = _TOKEN.match(expression, position)
-            if found is None:
-                raise ValueError("invalid syntax")
-            self.tokens.append(found.group(1))
-            position = found.end()
-        self.tokens.append("")
-        self.position = self.depth = 0
-
-    def value(self) -> Any:
-        value = self._level(0)
-        if self.tokens[self.position]:
+def _tokens(expression: str) -> list[str]:
+    """Return the tokens of an expression, the first one last, behind an empty one that ends it."""
+    if len(expression) > _LONGEST:
+        raise ValueError("the expression is too long")
+    tokens, position = [""], 0
+    while position < len(expression):
+        found = _TOKEN.match(expression, position)
+        if found is None:
             raise ValueError("invalid syntax")
+        tokens.append(found.group(1))
+        position = found.end()
+    # An expression that ends in spaces has an empty token of its own.
+    return [""] + [token for token in reversed(tokens) if token]
+
+
+def _value(tokens: list[str], least: int = 1, depth: int = 0) -> Any:
+    """Take off and compute what binds at least so tightly; errors are ValueErrors and Python's arithmetic ones."""
+    if depth > _DEEPEST:
+        raise ValueError("too many nested parentheses")
+    negative = False
+    while tokens[-1] in ("+", "-"):
+        negative ^= tokens.pop() == "-"
+    value = _operand(tokens, depth)
+    if tokens[-1] == "**":
+        tokens.pop()
+        value = _power(value, _value(tokens, _POWER, depth + 1))
+    value = -value if negative else value
+    while tokens[-1] in _OPERATORS and _OPERATORS[tokens[-1]][0] >= least:
+        sign = tokens.pop()
+        binds, function = _OPERATORS[sign]
+        right = _value(tokens, binds + 1, depth)
+        if sign in ("/", "//") and right == 0:
+            raise ToolFailure(_ZERO_DIVISORS[sign, isinstance(value, float) or isinstance(right, float)])
+        value = function(value, right)
+    return value
+
+
+def _operand(tokens: list[str], depth: int) -> Any:
+    """Take off a number, or something in brackets."""
+    token = tokens[-1] and tokens.pop()
+    if token == "(":
+        value = _value(tokens, depth=depth + 1)
+        if (tokens[-1] and tokens.pop()) != ")":
+            raise ValueError("'(' was never closed")
         return value
-
-    def _next(self) -> str:
-        self.position += 1
-        return self.tokens[self.position - 1]
-
-    def _level(self, level: int) -> Any:
-        if level == len(_LEVELS):
-            return self._signed()
-        value = self._level(level + 1)
-        while self.tokens[self.position] in _LEVELS[level]:
-            sign = self._next()
-            value = _apply(sign, _LEVELS[level][sign], value, self._level(level + 1))
-        return value
-
-    def _signed(self) -> Any:
-        negative = False
-        while self.tokens[self.position] in ("+", "-"):
-            negative ^= self._next() == "-"
-        value = self._power()
-        return -value if negative else value
-
-    def _power(self) -> Any:
-        base = self._atom()
-        if self.tokens[self.position] != "**":
-            return base
-        self._next()
-        self._enter()
-        exponent = self._signed()
-        self.depth -= 1
-        whole = isinstance(base, int) and isinstance(exponent, int)
-        if whole and abs(base) > 1 and base.bit_length() * exponent > _MOST_BITS:
-            raise OverflowError("the number is too large")
-        return base**exponent
-
-    def _atom(self) -> Any:
-        token = self._next()
-        if token == "(":
-            self._enter()
-            value = self._level(0)
-            self.depth -= 1
-            if self._next() != ")":
-                raise ValueError("'(' was never closed")
-            return value
-        if not token or not (token[0].isdigit() or token[0] == "."):
-            raise ValueError("invalid syntax")
-        if "." in token:
-            return float(token)
-        if token[0] == "0" and token.strip("0"):
-            raise ValueError("leading zeros in decimal integer literals are not permitted")
-        return int(token)
-
-    def _enter(self) -> None:
-        self.depth += 1
-        if self.depth > _DEEPEST:
-            raise ValueError("too many nested parentheses")
+    if not token or not (token[0].isdigit() or token[0] == "."):
+        raise ValueError("invalid syntax")
+    if "." in token:
+        return float(token)
+    if token[0] == "0" and token.strip("0"):
+        raise ValueError("leading zeros in decimal integer literals are not permitted")
+    return int(token)
 
 
-def _apply(sign: str, function: Callable[[Any, Any], Any], left: Any, right: Any) -> Any:
-    if sign in ("/", "//") and right == 0:
-        raise ToolFailure(_ZERO_DIVISORS[sign, isinstance(left, float) or isinstance(right, float)])
-    return function(left, right)
+def _power(base: Any, exponent: Any) -> Any:
+    whole = isinstance(base, int) and isinstance(exponent, int)
+    if whole and abs(base) > 1 and base.bit_length() * exponent > _MOST_BITS:
+        raise OverflowError("the number is too large")
+    return base**exponent

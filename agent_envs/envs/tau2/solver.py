@@ -77,7 +77,7 @@ def _words(core: Tau2Env) -> list[str]:
 
 
 def _value(schema: dict[str, Any], words: list[str], rng: random.Random) -> Any:
-    kind = schema["type"][0] if isinstance(schema["type"], list) else schema["type"]
+    kind = schema["type"]
     if "enum" in schema:
         return rng.choice(schema["enum"])
     if kind == "array":
@@ -85,6 +85,6 @@ def _value(schema: dict[str, Any], words: list[str], rng: random.Random) -> Any:
     if kind == "object":
         return {name: _value(inner, words, rng) for name, inner in schema.get("properties", {}).items()}
     plain: dict[str, Any] = {
-        "integer": rng.randint(0, 5), "number": rng.randint(1, 40) / 4, "boolean": rng.random() < 0.5, "null": None
+        "integer": rng.randint(0, 5), "number": rng.randint(1, 40) / 4, "boolean": rng.random() < 0.5
     }  # fmt: skip
     return plain[kind] if kind in plain else rng.choice(words)

@@ -67,11 +67,7 @@ def expected_arguments(text: str) -> dict[str, Any]:
 
 
 def run(domain: Domain, state: DomainState, function: FunctionCall) -> tuple[FunctionOutcome, DomainState]:
-    """Run an initial action or an assertion.
-
-    Raises:
-        UsageError: the domain has no such function.
-    """
+    """Run an initial action or an assertion."""
     return run_function(domain, state, function.side, function.name, expected_arguments(function.arguments))
 
 

@@ -13,14 +13,14 @@ from typing import Any
 from agent_envs.base.errors import UsageError
 from agent_envs.base.serialization import digest as digest_of
 from agent_envs.core.trajectory import Task
-from agent_envs.envs.tau2.builtin import builtin_rows
-from agent_envs.envs.tau2.official import BLOBS, COMMIT, DOMAINS, deck
+from agent_envs.envs.tau2.builtin import DOMAINS, builtin_rows, known_domain
+from agent_envs.envs.tau2.official import BLOBS, COMMIT, deck
 from agent_envs.envs.tau2.task_schema import Tau2Task, core_task, read_task, tau2_task
 
 __all__ = [
     "BuiltinSource", "OfficialSource", "RowSource", "Tau2Task", "core_task", "drawn_split", "read_task", "tau2_task",
 ]  # fmt: skip
-TEST_SHARE = 0.2
+TEST_SHARE, SEED = 0.2, 0  # of the splits that we draw
 _OURS = {
     "train80": (False, False),
     "test20": (False, True),
@@ -79,9 +79,7 @@ class BuiltinSource(RowSource):
         Raises:
             UsageError: an unknown domain.
         """
-        if domain not in DOMAINS:
-            raise UsageError(f"tau2 has no domain {domain!r}; the domains are {', '.join(DOMAINS)}")
-        rows = builtin_rows(domain)
+        rows = builtin_rows(known_domain(domain))
         splits = {split: tuple(str(row["id"]) for row in of_split) for split, of_split in rows.items()}
         by_id = {row["id"]: row for of_split in rows.values() for row in of_split}
         super().__init__(f"builtin-{domain}", by_id.__getitem__, splits)
@@ -90,12 +88,8 @@ class BuiltinSource(RowSource):
 class OfficialSource(RowSource):
     """The published tasks of a domain, one deck for all environments of a process."""
 
-    def __init__(self, domain: str, seed: int = 0) -> None:
+    def __init__(self, domain: str) -> None:
         """Find the deck.
-
-        Args:
-            domain: "retail", "airline" or "telecom".
-            seed: of the splits that we draw; the original's do not depend on it.
 
         Raises:
             UsageError: an unknown domain.
@@ -105,26 +99,25 @@ class OfficialSource(RowSource):
         order: tuple[str, ...] = ("train", "test", "base", "small", "full")
         named = {name: found.split(name) for name in order if name in found.splits}
         paths = sorted(path for path in BLOBS if path.startswith(f"domains/{domain}/"))
-        known = digest_of([COMMIT, seed, [[path, BLOBS[path]] for path in paths]])
+        known = digest_of([COMMIT, SEED, [[path, BLOBS[path]] for path in paths]])
         super().__init__(f"official-{domain}", found.task, named, known)
-        self.domain, self.seed = domain, seed
+        self.domain = domain
         self.splits = (*named, *_OURS)
 
     def ids(self, split: str) -> tuple[str, ...]:
         """Return the ids of a split in file order."""
-        return drawn_split(self.domain, split, self.seed) if split in _OURS else super().ids(split)
+        return drawn_split(self.domain, split) if split in _OURS else super().ids(split)
 
 
 @cache
-def drawn_split(domain: str, split: str, seed: int = 0) -> tuple[str, ...]:
-    """Return the ids that fall into one of our seeded 80/20 splits of the base tasks, in file order.
+def drawn_split(domain: str, split: str) -> tuple[str, ...]:
+    """Return the ids that fall into one of our 80/20 splits of the base tasks, in file order.
 
     Every other domain's base tasks take part in the draw of the pooled ones: 56 of the 278 are drawn for test.
 
     Args:
         domain: "retail", "airline" or "telecom".
         split: `train80`, `test20`, `pooled_train80` or `pooled_test20`.
-        seed: of the draw.
 
     Raises:
         UsageError: no such split.
@@ -133,12 +126,12 @@ def drawn_split(domain: str, split: str, seed: int = 0) -> tuple[str, ...]:
     if split not in _OURS:
         raise UsageError(f"tau2 draws no split {split!r}; it draws {', '.join(_OURS)}")
     pooled, wants_test = _OURS[split]
-    drawn = _drawn("pooled" if pooled else domain, DOMAINS if pooled else (domain,), seed)
+    drawn = _drawn("pooled" if pooled else domain, DOMAINS if pooled else (domain,))
     return tuple(task_id for task_id in deck(domain).split("base") if ((domain, task_id) in drawn) is wants_test)
 
 
 @cache
-def _drawn(name: str, domains: tuple[str, ...], seed: int) -> frozenset[tuple[str, str]]:
+def _drawn(name: str, domains: tuple[str, ...]) -> frozenset[tuple[str, str]]:
     pool = [(domain, task_id) for domain in domains for task_id in deck(domain).split("base")]
-    Random(f"tau2/80-20/{name}/{seed}").shuffle(pool)
+    Random(f"tau2/80-20/{name}/{SEED}").shuffle(pool)
     return frozenset(pool[: round(TEST_SHARE * len(pool))])

@@ -11,7 +11,7 @@ from agent_envs.envs.tau2.shared_tools import transfer_to_human_agents
 from agent_envs.envs.tau2.telecom_faults import user_kit
 from agent_envs.envs.tau2.telecom_phone import edit_surroundings, surroundings
 from agent_envs.envs.tau2.telecom_tables import BILL, ITEM
-from agent_envs.envs.tau2.toolkit import Domain, Kit, Record, ToolFailure, World
+from agent_envs.envs.tau2.toolkit import Domain, Kit, Record, ToolFailure, World, left_apart
 
 NOW = "2025-02-25 12:08:00"
 TODAY = "2025-02-25"
@@ -306,12 +306,6 @@ def suspend_line_for_overdue_bill(
 
 
 @agent_kit.helper
-def get_available_plan_ids(world: World) -> list[str]:
-    """List the plans."""
-    return list(world.agent.records("plans"))
-
-
-@agent_kit.helper
 def assert_data_refueling_amount(world: World, customer_id: str, line_id: str, expected_amount: float) -> bool:
     """Tell whether a line was sold this much data."""
     return bool(abs(_line_of(world, customer_id, line_id)["data_refueling_gb"] - expected_amount) < 1e-6)
@@ -386,8 +380,4 @@ def telecom(
 
 def for_expected_actions(domain: Domain) -> Domain:
     """Return the domain as expected actions are executed on it: not synchronised where `gold_without_sync` says so."""
-    return replace(domain, sync=_leave_apart) if domain.compat.gold_without_sync else domain
-
-
-def _leave_apart(world: World) -> None:
-    """Synchronise nothing."""
+    return replace(domain, sync=left_apart) if domain.compat.gold_without_sync else domain

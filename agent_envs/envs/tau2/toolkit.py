@@ -8,18 +8,16 @@ import inspect
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from types import NoneType, UnionType
-from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints, is_typeddict
+from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints, is_typeddict
 
-from agent_envs.base import tool_schema
 from agent_envs.base.errors import UsageError
 from agent_envs.base.serialization import state_type
+from agent_envs.base.tool_schema import Tool, argument_texts, json_type
 from agent_envs.envs.tau2.compat import ORIGINAL
 from agent_envs.envs.tau2.compat import Compat as Compat
 from agent_envs.envs.tau2.database import NO_CHANGES, Changes, Database, View, thawed
 
 Side = Literal["assistant", "user"]
-Kind = Literal["read", "write", "generic"]
 F = TypeVar("F", bound=Callable[..., Any])
 # What a tool's own arithmetic and look-ups raise on arguments that are not what it expects.
 _CLASS_ERRORS = (TypeError, ValueError, LookupError, AttributeError, ArithmeticError, RecursionError)
@@ -90,34 +88,15 @@ class World:
         return DomainState(agent, user, self.extras)
 
 
-@dataclass(frozen=True)
-class Tool(tool_schema.Tool):
-    """A tool of one side; its function takes the `World` first."""
-
-    kind: Kind = "read"
-
-
-_PLAIN: dict[Any, str] = {str: "string", int: "integer", float: "number", bool: "boolean", dict: "object"}
-
-
-def description_of(function: Callable[..., Any]) -> str:
-    """Return the part of a docstring before its sections."""
-    text = inspect.getdoc(function) or ""
-    return text.split("\n\nArgs:")[0].split("\n\nRaises:")[0]
-
-
 def parameters_of(function: Callable[..., Any], terms: Mapping[str, str] | None = None) -> dict[str, Any]:
     """Return the schema of a tool's arguments; its first parameter is what it works on, and no argument.
 
     Args:
         function: the tool.
         terms: descriptions of arguments that its docstring does not describe.
-
-    Raises:
-        UsageError: an argument has a type that JSON does not know.
     """
     hints = get_type_hints(function)
-    described = {**(terms or {}), **tool_schema.argument_texts(inspect.getdoc(function) or "")}
+    described = {**(terms or {}), **argument_texts(inspect.getdoc(function) or "")}
     properties: dict[str, Any] = {}
     required = []
     for name, parameter in list(inspect.signature(function).parameters.items())[1:]:
@@ -132,24 +111,13 @@ def parameters_of(function: Callable[..., Any], terms: Mapping[str, str] | None 
 
 
 def _schema(hint: Any, where: str) -> dict[str, Any]:
-    origin, inner = get_origin(hint), get_args(hint)
     if is_typeddict(hint):
         members = {name: _schema(of, f"{where}.{name}") for name, of in get_type_hints(hint).items()}
         required = [name for name in members if name in hint.__required_keys__]
         return {"type": "object", "properties": members, "required": required}
-    if origin is list:
-        return {"type": "array", "items": _schema(inner[0], where)}
-    if origin is Literal:
-        return {"type": "string", "enum": list(inner)}
-    if origin in (Union, UnionType):
-        merged: dict[str, Any] = {}
-        for option in (_schema(of, where) for of in inner if of is not NoneType):
-            merged = {**option, "type": [*merged.get("type", []), option["type"]]}
-        return merged | {"type": [*merged["type"], "null"]} if NoneType in inner else merged
-    plain = _PLAIN.get(origin or hint)
-    if plain is None:
-        raise UsageError(f"tool parameter {where} has no type that JSON knows: {hint!r}")
-    return {"type": plain}
+    if get_origin(hint) is list:
+        return {"type": "array", "items": _schema(get_args(hint)[0], where)}
+    return {"type": "string", "enum": list(get_args(hint))} if get_origin(hint) is Literal else json_type(hint, where)
 
 
 class Kit:
@@ -161,15 +129,12 @@ class Kit:
         self.tools: dict[str, Tool] = {}
         self.helpers: dict[str, Callable[..., Any]] = {}
 
-    def tool(self, kind: Kind = "read", *, writes: bool | None = None) -> Callable[[F], F]:
-        """Register a function as a tool; it writes if its kind is "write", unless said otherwise."""
+    def tool(self, kind: Literal["read", "write", "generic"] = "read") -> Callable[[F], F]:
+        """Register a function as a tool, described by its docstring up to the sections; it writes if its kind is "write"."""
 
         def register(function: F) -> F:
-            name = function.__name__
-            self.tools[name] = Tool(
-                name, description_of(function), parameters_of(function, self.terms), function,
-                kind == "write" if writes is None else writes, kind,
-            )  # fmt: skip
+            name, text = function.__name__, (inspect.getdoc(function) or "").split("\n\nArgs:")[0]
+            self.tools[name] = Tool(name, text, parameters_of(function, self.terms), function, kind == "write")
             return function
 
         return register
@@ -184,8 +149,8 @@ class Kit:
         return self.tools[name].function if name in self.tools else self.helpers.get(name)
 
 
-def _nothing(world: World) -> None:
-    """Synchronise a domain without a user database."""
+def left_apart(world: World) -> None:
+    """Synchronise nothing: of a domain without a user database, or where the original does not."""
 
 
 @dataclass(frozen=True)
@@ -211,7 +176,7 @@ class Domain:
     compat: Compat = ORIGINAL
     user_database: Database | None = None
     user: Kit | None = None
-    sync: Callable[[World], None] = _nothing
+    sync: Callable[[World], None] = left_apart
     policy: str = ""
     solo_policy: str = ""
     now: str = ""
@@ -270,11 +235,7 @@ def call(
 def run_function(
     domain: Domain, state: DomainState, side: str, name: str, arguments: Mapping[str, Any]
 ) -> tuple[FunctionOutcome, DomainState]:
-    """Execute an initial action or an assertion (a helper or a tool of that side), then synchronise.
-
-    Raises:
-        UsageError: the domain has no such function.
-    """
+    """Execute an initial action or an assertion (a helper or a tool of that side), then synchronise."""
     kit = domain.user if side == "user" else domain.assistant
     function = kit.function(name) if kit is not None else None
     if function is None:

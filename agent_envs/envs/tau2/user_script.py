@@ -109,11 +109,7 @@ class UserScript:
 
 
 def read_script(row: Mapping[str, Any], where: str = "user_script") -> UserScript:
-    """Return the script that a task's member `user_script` holds.
-
-    Raises:
-        UsageError: it is no script; the message names the place.
-    """
+    """Return the script that a task's member `user_script` holds."""
     try:
         told = shaped(thawed(row), _SCRIPT, where)
     except SchemaError as error:

@@ -1,6 +1,6 @@
 """`GameSource` makes the tasks of games from seeds, in splits that share no content."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -39,7 +39,6 @@ class GameSource(SeededSource[Task]):
         self,
         name: str,
         make: Callable[[str], Content | None],
-        sizes: Mapping[str, int] | None = None,
         *,
         sound: Callable[[Content], bool] = lambda content: True,
     ) -> None:
@@ -48,10 +47,9 @@ class GameSource(SeededSource[Task]):
         Args:
             name: of the source.
             make: makes the content of a seed text; None: this seed has none, try the next.
-            sizes: tasks of each split.
             sound: whether a content of the right split makes a task: what is dear to ask, such as a proof that it can be won.
         """
-        super().__init__(name, sizes or SIZES, kept=256)
+        super().__init__(name, SIZES, kept=256)
         self._make, self._sound = make, sound
 
     def build(self, split: str, index: int) -> Task:

@@ -18,11 +18,7 @@ WALL_FACTOR, WALL_SECONDS = 3, 10  # the backstop behind the limit of processor 
 
 
 def check_names(**names: str) -> None:
-    """Refuse a style, a sandbox or an equality that is unknown.
-
-    Raises:
-        UsageError: the message lists what there is.
-    """
+    """Refuse a style, a sandbox or an equality that is unknown."""
     known = {"protocol": PROTOCOLS, "sandbox": BACKENDS, "equality": EQUALITIES, "browse": BROWSES}
     for argument, name in names.items():
         choice(_OWNER, argument, name, known[argument])
@@ -34,9 +30,6 @@ def offered_tools(tools: Sequence[str] | str, searchable: bool) -> tuple[str, ..
     Args:
         tools: their names; `auto` leaves search and browse out where there is nothing to search.
         searchable: whether there is.
-
-    Raises:
-        UsageError: it is no list of tools.
     """
     if tools == "auto":
         return TOOLS if searchable else (PYTHON,)
@@ -46,22 +39,14 @@ def offered_tools(tools: Sequence[str] | str, searchable: bool) -> tuple[str, ..
 
 
 def texts(argument: str, value: Any) -> tuple[str, ...]:
-    """Return a list of texts as a tuple.
-
-    Raises:
-        UsageError: it is none.
-    """
+    """Return a list of texts as a tuple."""
     if isinstance(value, str) or not isinstance(value, Sequence) or not all(isinstance(one, str) for one in value):
         raise UsageError(f"{_OWNER}: {argument}={value!r}; give a list of texts")
     return tuple(value)
 
 
 def levels_of(levels: Any) -> tuple[int | str, ...]:
-    """Return a list of levels as a tuple.
-
-    Raises:
-        UsageError: it is none.
-    """
+    """Return a list of levels as a tuple."""
     fits = isinstance(levels, Sequence) and not isinstance(levels, str)
     if not fits or any(isinstance(one, bool) or not isinstance(one, int | str) for one in levels):
         raise UsageError(f"{_OWNER}: levels={levels!r}; give a list of numbers or names, such as [1, 2]")
@@ -69,22 +54,14 @@ def levels_of(levels: Any) -> tuple[int | str, ...]:
 
 
 def hosts(value: Any) -> tuple[str, ...]:
-    """Return the private hosts.
-
-    Raises:
-        UsageError: one is neither `HOST` nor `HOST:PORT`, or it is no list.
-    """
+    """Return the private hosts."""
     given = texts("private_hosts", value)
     url_policy_for(given)
     return given
 
 
 def check_retriever(name: str) -> None:
-    """Refuse what is neither a retriever nor a search of the web.
-
-    Raises:
-        UsageError: the message lists the forms.
-    """
+    """Refuse what is neither a retriever nor a search of the web."""
     if is_outside(name) or is_retriever(name):
         return
     forms = ", ".join((*RETRIEVERS, *MODEL_FORMS, *REMOTE_FORMS, *WEB_FORMS))

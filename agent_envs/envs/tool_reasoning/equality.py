@@ -10,10 +10,9 @@ are products of letters, so that an anagram is equal.
 """
 
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from importlib.metadata import PackageNotFoundError, version
-from typing import Any, Protocol
+from typing import Any
 
 from agent_envs.base.errors import EnvFault, MissingExtra, UsageError
 from agent_envs.grading.math import math_equal
@@ -47,32 +46,7 @@ _PROSE_SIGNS = re.compile(
 _ARTICLES = re.compile(r"\b(a|an|the)\s+(?=\w\w|\d)")  # "a b" is a product, and vitamin A is no vitamin
 
 
-@dataclass(frozen=True, slots=True)
-class Verdict:
-    """What came of a comparison.
-
-    Attributes:
-        equal: whether the answer is one of the golds; False where nothing was found out.
-        flag: why nothing was: `long`, the sandbox's status (`timeout`, `memory`, `killed`, `output_limit`, `error`), or `odd`
-            where no verdict came; else empty.
-    """
-
-    equal: bool
-    flag: str = ""
-
-
-class Equality(Protocol):
-    """A way to compare answers; safe to use from many threads."""
-
-    def __call__(self, answer: str, golds: Sequence[str]) -> bool:
-        """Return whether the answer is one of the golds."""
-
-    def judge(self, answer: str, golds: Sequence[str]) -> Verdict:
-        """Return that, and why it is not known where it is not.
-
-        Raises:
-            EnvFault: the service that compares failed, or a recording does not hold this comparison.
-        """
+Equality = Callable[[str, Sequence[str]], bool]  # whether an answer is one of the golds; safe to use from many threads
 
 
 def make_equality(name: str, *, recording: Recording | None = None) -> Equality:
@@ -86,20 +60,13 @@ def make_equality(name: str, *, recording: Recording | None = None) -> Equality:
     """
     if name not in EQUALITIES:
         raise UsageError(f"equality {name!r}: there are {', '.join(EQUALITIES)}")
-    return ExactEquality() if name == "exact" else MathVerifyEquality(recording)
+    return exactly_equal if name == "exact" else MathVerifyEquality(recording)
 
 
-class ExactEquality:
-    """Equal as mathematics without rounding and computer algebra, or as words."""
-
-    def __call__(self, answer: str, golds: Sequence[str]) -> bool:
-        """Return whether the answer is one of the golds."""
-        words = _words(answer)
-        return any((words and words == _words(gold)) or math_equal(answer, gold) for gold in golds)
-
-    def judge(self, answer: str, golds: Sequence[str]) -> Verdict:
-        """Return that as a verdict."""
-        return Verdict(self(answer, golds))
+def exactly_equal(answer: str, golds: Sequence[str]) -> bool:
+    """Return whether an answer is one of the golds as mathematics, without rounding and computer algebra, or as words."""
+    words = _words(answer)
+    return any((words and words == _words(gold)) or math_equal(answer, gold) for gold in golds)
 
 
 def _words(text: str) -> str:
@@ -118,27 +85,15 @@ class MathVerifyEquality:
         self._port = ExternalPort("math_verify", _compared, recording=recording, deterministic=True, max_bytes=1_000)
 
     def __call__(self, answer: str, golds: Sequence[str]) -> bool:
-        """Return whether the answer is one of the golds."""
-        return self.judge(answer, golds).equal
-
-    def judge(self, answer: str, golds: Sequence[str]) -> Verdict:
-        """Return that, and why it is not known where it is not; texts beyond 2,000 characters are not compared.
+        """Return whether the answer is one of the golds; texts beyond 2,000 characters are not compared.
 
         Raises:
             EnvFault: the sandbox failed, or a recording does not hold this comparison.
         """
-        if len(answer) > LONGEST:
-            return Verdict(False, "long")
-        short = [gold for gold in golds if len(gold) <= LONGEST]
-        flag = "long" if len(short) < len(golds) else ""
-        for start in range(0, len(short), AT_ONCE):
-            found = self._asked(answer, short[start : start + AT_ONCE])
-            if found.equal:
-                return found
-            flag = flag or found.flag
-        return Verdict(False, flag)
+        short = [gold for gold in golds if len(gold) <= LONGEST] if len(answer) <= LONGEST else []
+        return any(self._asked(answer, short[start : start + AT_ONCE]) for start in range(0, len(short), AT_ONCE))
 
-    def _asked(self, answer: str, golds: list[str]) -> Verdict:
+    def _asked(self, answer: str, golds: list[str]) -> bool:
         found = self._port.call({"version": VERSION, "answer": answer, "golds": golds}, CallSite(""))
         try:
             equal, flag = found["equal"], found["flag"]
@@ -146,11 +101,14 @@ class MathVerifyEquality:
             equal = flag = None
         if not isinstance(equal, bool) or not isinstance(flag, str) or (equal and flag):
             raise EnvFault("math_verify: the recorded verdict is malformed", retryable=False)
-        return Verdict(equal, flag)
+        return equal
 
 
 def _compared(request: Any, seconds: float) -> dict[str, Any]:
-    """Compare in a fresh session. Whatever a text holds, `ascii` makes a literal of it, and so it is never code."""
+    """Compare in a fresh session. Whatever a text holds, `ascii` makes a literal of it, and so it is never code.
+
+    Beside the verdict, a record has a flag where none was found: the sandbox's status, or `odd` for another value than one.
+    """
     with open_sandbox(SPEC) as session:
         result = session.run(_CELL % (ascii(request["answer"]), ascii(request["golds"])))
     if result.status != "ok":

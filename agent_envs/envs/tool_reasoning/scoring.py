@@ -90,11 +90,7 @@ def _paired(text: str) -> bool:
 
 
 def make_reward(name: str) -> RewardSpec:
-    """Return a reward spec.
-
-    Raises:
-        UsageError: there is none of that name.
-    """
+    """Return a reward spec."""
     if name in ("hierarchical", "hierarchical_released"):
         released = name != "hierarchical"
         measure = "word overlap of the box with a gold answer" if released else "1 for a right answer"

@@ -1,12 +1,11 @@
 """`LinkedPages` writes pages that link to each other into a folder, with a list of them, so that nothing else is replaced."""
 
 import contextlib
-import posixpath
 import re
 from pathlib import Path
 
 from agent_envs.base.errors import UsageError
-from agent_envs.evaluation.html.page import Page, anchors_of, links_of, render
+from agent_envs.evaluation.html.page import Page, render
 
 MARKER = ".agent-envs-pages"
 
@@ -14,7 +13,7 @@ _NAME = re.compile(r"(?:[a-z0-9_-]{1,80}/)?[a-z0-9_-]{1,80}\.html")
 
 
 class LinkedPages:
-    """A folder of pages. Write them in any order, then `check` their links."""
+    """A folder of pages, which are written in any order."""
 
     def __init__(self, folder: Path) -> None:
         """Make the folder, or take one of an earlier site and remove that site's pages.
@@ -24,8 +23,6 @@ class LinkedPages:
         """
         self.folder = folder
         self._marker = folder / MARKER
-        self._anchors: dict[str, frozenset[str]] = {}
-        self._wanted: dict[tuple[str, str], str] = {}
         try:
             folder.mkdir(parents=True, exist_ok=True)
             # A run that somebody sent may hold links that lead anywhere.
@@ -52,10 +49,6 @@ class LinkedPages:
                 f"{path} is there already and no page of an earlier view: move it, or choose another folder"
             )
         html = render(page)
-        self._anchors[name] = frozenset(anchors_of(page))
-        for file, anchor in links_of(page):
-            place = posixpath.normpath(posixpath.join(posixpath.dirname(name), file)) if file else name
-            self._wanted.setdefault((place, anchor or "top"), name)
         # Listed first: a page that a kill leaves behind is known as ours.
         with self._marker.open("a", encoding="ascii") as file_list:
             file_list.write(f"{name}\n")
@@ -63,16 +56,6 @@ class LinkedPages:
         with path.open("xb") as written:  # which follows no link
             written.write(html)
         return path
-
-    def check(self) -> None:
-        """Refuse links that lead nowhere.
-
-        Raises:
-            UsageError: the message names the page and the link.
-        """
-        for (place, anchor), name in self._wanted.items():
-            if anchor not in self._anchors.get(place, ()):
-                raise UsageError(f"site: {name} links to {place}#{anchor}, which is not there")
 
     def _remove_old(self) -> None:
         if not self._marker.is_file():

@@ -71,7 +71,7 @@ class Transcript:
 class Drawn:
     """A transcript as HTML, made by `draw`, and what the list of its page tells of it; `picture_bytes` are pictures'."""
 
-    anchors: tuple[str, ...]
+    anchor: str
     title: str
     outcome: Cell
     reward: float

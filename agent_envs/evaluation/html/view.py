@@ -9,13 +9,9 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import IO
-
-import gymnasium as gym
 
 from agent_envs.base.errors import AgentEnvsError, UsageError
-from agent_envs.core.trajectory import Header, TaskSource
-from agent_envs.core.wrapper_stack import core_of
+from agent_envs.core.trajectory import Header
 from agent_envs.evaluation.html.index_page import LinkedPages
 from agent_envs.evaluation.html.page import Cell, Drawn, Page, Table, Transcript, draw
 from agent_envs.evaluation.html.replayed_view import ReplayReader
@@ -31,10 +27,9 @@ from agent_envs.evaluation.html.view_tables import (
     usage_text,
 )
 from agent_envs.evaluation.runs.episode_numbers import EpisodeNumbers
-from agent_envs.evaluation.runs.evaluate import Result, result_from
-from agent_envs.evaluation.runs.measures import Measures
-from agent_envs.evaluation.runs.run_folder import Run, open_run
-from agent_envs.evaluation.suites.plan import entry_env
+from agent_envs.evaluation.runs.evaluate import result_from
+from agent_envs.evaluation.runs.measures import EntryTasks, Measures
+from agent_envs.evaluation.runs.run_folder import Run, Spool, open_run
 from agent_envs.evaluation.suites.suite import Entry
 from agent_envs.rollout.episode_runner import EpisodeResult
 from agent_envs.rollout.run_log import result_of
@@ -59,25 +54,6 @@ class _Episode:
     @property
     def anchor(self) -> str:
         return f"e{self.place}"
-
-
-class _SpilledResults:
-    """Results laid aside in a file without a name, and taken out in any order."""
-
-    def __init__(self, file: IO[bytes]) -> None:
-        self._file, self._places = file, dict[str, tuple[int, int]]()
-
-    def put(self, key: str, result: EpisodeResult) -> None:
-        row = {"key": key, **{name: getattr(result, name) for name in ("status", "fault", "usage", "attempts", "seconds")},
-               "agent_seconds": result.agent_seconds, "trajectory": result.trajectory.to_json()}  # fmt: skip
-        data = json.dumps(row).encode("ascii")
-        self._places[key] = (self._file.tell(), len(data))
-        self._file.write(data)
-
-    def take(self, key: str) -> EpisodeResult:
-        start, length = self._places[key]
-        self._file.seek(start)
-        return result_of(json.loads(self._file.read(length)), Path(str(self._file.name)))[1]
 
 
 def write_view(folder: Path, target: Path, *, most: int | None = None, progress: Progress | None = None) -> Path:
@@ -107,29 +83,33 @@ def write_view(folder: Path, target: Path, *, most: int | None = None, progress:
 
 def _write_site(run: Run, site: LinkedPages, most: int | None, progress: Progress | None) -> Path:
     with tempfile.TemporaryFile(dir=site.folder) as file:
-        results = _SpilledResults(file)
+        results = Spool(file)
         measures = Measures()
         episodes = _ordered(_read(run, results, measures))
         chosen = _chosen(episodes, most)
         golds = GoldAnswers()
         links = _write_transcripts(run, site, _transcripts(run, results, chosen, golds, progress), len(chosen))
     rows = [Shown(item.entry, item.numbers, links.get(item.place, "")) for item in episodes]
-    result = _result(run, episodes, measures)
+    numbers = measures.planned(run.suite, {item.key: item.numbers for item in episodes})
     notes = (*_left_out(episodes, chosen), *golds.notes.values(), *measures.notes.values())
-    index = _write_index(run, site, rows, result, notes)
-    site.check()
+    index = _write_index(run, site, rows, numbers, notes)
     return index
 
 
-def _read(run: Run, results: _SpilledResults, measures: Measures) -> list[_Episode]:
+def _read(run: Run, results: Spool, measures: Measures) -> list[_Episode]:
     labels = {entry.label: number for number, entry in enumerate(run.suite.entries)}
     places = {key: place for place, (key, *_) in enumerate(run.suite.episodes(), 1)}
     found: dict[str, _Episode] = {}
     for played in run.rows():
-        results.put(played.key, played.result)
+        results.put(played.key, _text_of(played.result))
         numbers = played.numbers(measures)
         found[played.key] = _Episode(played.key, places[played.key], labels[played.entry.label], numbers)
     return list(found.values())
+
+
+def _text_of(result: EpisodeResult) -> str:
+    row = {name: getattr(result, name) for name in ("status", "fault", "usage", "attempts", "seconds", "agent_seconds")}
+    return json.dumps({"key": "", **row, "trajectory": result.trajectory.to_json()})
 
 
 def _ordered(episodes: list[_Episode]) -> list[_Episode]:
@@ -171,12 +151,13 @@ def _left_out(episodes: list[_Episode], chosen: list[_Episode]) -> list[str]:
 
 
 def _transcripts(
-    run: Run, results: _SpilledResults, chosen: list[_Episode], golds: "GoldAnswers", progress: Progress | None
+    run: Run, results: Spool, chosen: list[_Episode], golds: "GoldAnswers", progress: Progress | None
 ) -> Iterator[tuple[_Episode, Drawn]]:
     wins, room = 0, PICTURE_BYTES
     with ReplayReader(run.externals) as reader:
         for number, item in enumerate(chosen, 1):
-            result, entry = results.take(item.key), run.suite.entries[item.entry]
+            result = result_of(json.loads(results.get(item.key)), run.folder)[1]
+            entry = run.suite.entries[item.entry]
             gold = golds.of(entry, result.trajectory.header)
             shown = _transcript(run, item, result, gold)
             seen = reader.of(entry, result.trajectory, pictured=room > 0)
@@ -248,19 +229,17 @@ def _ways(number: int, last: bool) -> tuple[Cell, ...]:
     return tuple(ways)
 
 
-def _result(run: Run, episodes: list[_Episode], measures: Measures) -> Result:
-    numbers = measures.planned(run.suite, {item.key: item.numbers for item in episodes})
-    return result_from(run.suite, run.config.settings(), numbers, run.config.prices)
-
-
-def _write_index(run: Run, site: LinkedPages, rows: list[Shown], result: Result, notes: tuple[str, ...]) -> Path:
+def _write_index(
+    run: Run, site: LinkedPages, rows: list[Shown], numbers: list[EpisodeNumbers], notes: tuple[str, ...]
+) -> Path:
     """Write the index; the rows of many episodes go to pages of their own, `episodes/0001.html` and so on."""
     suite, title = run.suite, title_of(run)
+    result = result_from(suite, run.config.settings(), numbers, run.config.prices)
     tables, places = _episode_pages(run, site, rows) if len(rows) > ROWS_A_PAGE else _own_tables(run, rows)
     planned = sum(item.episodes for item in result.summaries)
     intro = f"{len(rows):,} of {planned:,} planned episodes are in this run."
     page = Page(
-        title, intro, (*summary_tables(suite, result, places), *tables),
+        title, intro, (*summary_tables(suite, result, numbers, places), *tables),
         facts=run_facts(run, result), notes=run_notes(result, notes),
     )  # fmt: skip
     return site.write("index.html", page)
@@ -298,34 +277,17 @@ class GoldAnswers:
         """Start with none."""
         self.notes: dict[str, str] = {}
         self._entry: Entry | None = None
-        self._source: TaskSource | None = None
 
     def of(self, entry: Entry, header: Header) -> tuple[str, ...]:
         """Return the gold answers of an episode's task; none, and a line in `notes`, where they are not known here."""
+
+        def missing(why: str) -> None:
+            self.notes.setdefault(entry.label, f"{entry.label}: gold answers are not shown, as {why}.")
+
         if entry is not self._entry:
-            self._entry, self._source = entry, self._made(entry)
-        if self._source is None or not header.task_digest:
-            return ()
-        try:
-            task = self._source.get(entry.split, header.task_id)
-        except (KeyError, AgentEnvsError):
-            self._missing(entry, "a task is not there")
-            return ()
-        if task.digest != header.task_digest:
-            self._missing(entry, "a task has another content here")
-            return ()
-        return task.gold
-
-    def _made(self, entry: Entry) -> TaskSource | None:
+            self._entry, self._tasks = entry, EntryTasks(entry, missing)
         if ":" in entry.env_id:  # a page must not import what a run's file names
-            self._missing(entry, "its environment is not registered here")
-            return None
-        try:
-            return core_of(entry_env(entry)).source
-        except (AgentEnvsError, gym.error.Error, OSError, ImportError, KeyError) as error:
-            # The message may name folders of this machine, and pages are passed on.
-            self._missing(entry, f"its environment cannot be made here ({type(error).__name__})")
-            return None
-
-    def _missing(self, entry: Entry, why: str) -> None:
-        self.notes.setdefault(entry.label, f"{entry.label}: gold answers are not shown, as {why}.")
+            missing("its environment is not registered here")
+            return ()
+        task = self._tasks.get(header.task_id, header.task_digest) if header.task_digest else None
+        return () if task is None else task.gold

@@ -5,14 +5,12 @@ from dataclasses import dataclass
 
 from agent_envs.base.serialization import canonical_json
 from agent_envs.evaluation.html.page import Bar, Cell, Table
-from agent_envs.evaluation.report.report import family_grids
-from agent_envs.evaluation.runs.episode_numbers import FAILURES, UNPLAYED, EpisodeNumbers
+from agent_envs.evaluation.report.report import result_notes, shared_grids
+from agent_envs.evaluation.runs.episode_numbers import UNPLAYED, EpisodeNumbers
 from agent_envs.evaluation.runs.evaluate import Result
 from agent_envs.evaluation.runs.run_folder import Run
-from agent_envs.evaluation.runs.summary import Summary
 from agent_envs.evaluation.statistics.rates import Rate
 from agent_envs.evaluation.suites.suite import ADHOC, Suite
-from agent_envs.wrappers.feedback_costs import feedback_usage
 
 ORDER = "The tasks with the fewest solved trials come first."
 MOST_NOTES = 40
@@ -62,7 +60,6 @@ def run_facts(run: Run, result: Result) -> tuple[tuple[str, str], ...]:
         ("agent-envs", identity.package),
         ("tokens", usage_text(tokens)),
         ("cost", "not known: no price" if known is None else f"{known:,.4f} USD" if known else "nothing"),
-        *_feedback_facts(items),
         ("episode time", f"{seconds:,.1f} s (agent {agent_seconds:,.1f} s)"),
     ]
     return tuple(rows)
@@ -74,15 +71,6 @@ def advice_facts(suite: Suite) -> list[tuple[str, str]]:
     return [("feedback", ", ".join(label.removeprefix("feedback=") for label in told))] if told else []
 
 
-def _feedback_facts(items: Sequence[Summary]) -> list[tuple[str, str]]:
-    """Return what feedback took of that, where there was any."""
-    if not any(feedback_usage(item.usage) for item in items):
-        return []
-    costs = [item.feedback_cost_usd for item in items]
-    known = None if None in costs else sum(cost for cost in costs if cost is not None)
-    return [("of that for feedback", "not known: no price" if known is None else f"{known:,.4f} USD")]
-
-
 def usage_text(usage: Mapping[str, int]) -> str:
     """Return counted tokens as text."""
     return ", ".join(f"{name} {count:,}" for name, count in sorted(usage.items())) or "none counted"
@@ -90,22 +78,17 @@ def usage_text(usage: Mapping[str, int]) -> str:
 
 def run_notes(result: Result, more: Iterable[str]) -> tuple[str, ...]:
     """Return what a reader must know beside the numbers."""
-    lines = [*result.notes, *(line for item in result.summaries for line in item.warnings())]
-    for item in result.summaries:
-        lines += [f"{item.entry}: fault, {count} times: {cause[:500]}" for cause, count in item.fault_causes.items()]
-    lines += more
+    lines = [*result.notes, *result_notes(result), *more]
     left = len(lines) - MOST_NOTES
     return tuple(lines[:MOST_NOTES]) + ((f"{left} more notes are left out.",) if left > 0 else ())
 
 
-def summary_tables(suite: Suite, result: Result, places: Mapping[int, str]) -> list[Table]:
+def summary_tables(
+    suite: Suite, result: Result, numbers: Sequence[EpisodeNumbers], places: Mapping[int, str]
+) -> list[Table]:
     """Return the tables above the episodes; `places` has the link to each entry's episodes."""
-    items = result.summaries
-    tables = [_success(result, places)]
-    if suite.trials > 1:
-        tables.append(_trials(items))
-    told = [Table(grid.caption, grid.heads, grid.rows) for grid in family_grids(items)]
-    return [*tables, _outcomes(items), *told, _played(suite)]
+    grids = [grid for part in shared_grids(result, numbers) for grid in part]
+    return [_success(result, places), *(Table(grid.caption, grid.heads, grid.rows) for grid in grids), _played(suite)]
 
 
 def episode_tables(suite: Suite, rows: Sequence[Shown]) -> list[Table]:
@@ -149,24 +132,6 @@ def _success(result: Result, places: Mapping[int, str]) -> Table:
 
 def _bar(rate: Rate) -> Bar:
     return Bar(rate.value, rate.low, rate.high)
-
-
-def _trials(items: Sequence[Summary]) -> Table:
-    ks = sorted({k for item in items for k in item.pass_hat})
-    rows = [
-        (item.entry, name, *(table[k].text() if k in table else "" for k in ks))
-        for item in items
-        for name, table in (("pass^k", item.pass_hat), ("pass@k", item.pass_at))
-    ]
-    note = "The chance that k new trials of a task all succeed (pass^k), and that any of them does (pass@k)."
-    return Table("Trials", ("entry", "", *(f"k = {k}" for k in ks)), tuple(rows), note)
-
-
-def _outcomes(items: Sequence[Summary]) -> Table:
-    kinds = [kind for kind in FAILURES if any(item.outcomes.get(kind) for item in items)]
-    rows = [(item.entry, *(f"{item.outcomes.get(kind, 0):,}" for kind in kinds), str(item.retried)) for item in items]
-    note = "; ".join(f"{kind}: {FAILURES[kind]}" for kind in kinds) + "."
-    return Table("How the episodes ended", ("entry", *kinds, "retried"), tuple(rows), note)
 
 
 def _played(suite: Suite) -> Table:

@@ -130,20 +130,29 @@ def _report(run: Run) -> tuple[Report, list[EpisodeNumbers]]:
     measures = Measures()
     result, numbers = result_of_run(run, measures)
     items = result.summaries
-    grids = [_success(result), _behaviour(items, numbers), _outcomes(items)]
-    if result.suite.trials > 1:
-        grids.insert(1, _trials(items, numbers))
-    grids += feedback_grids(items)
-    grids += family_grids(items)
-    notes = [*result.notes, *(line for item in items for line in item.warnings())]
-    for item in items:
-        notes += [f"{item.entry}: fault, {count} times: {cause}" for cause, count in item.fault_causes.items()]
-    notes += _detectable(items, numbers)
+    trials, *others = shared_grids(result, numbers)
+    grids = [_success(result), *trials, _behaviour(items, numbers), *(grid for part in others for grid in part)]
+    notes = [*result.notes, *result_notes(result), *_detectable(items, numbers)]
     if result.settings.smoke:
         notes.append("a smoke run: only a part of the tasks was planned (-n); it cannot be packed or ranked")
     notes += measures.notes.values()
     title = f"{result.suite.name}, {result.settings.agent}"
     return Report(title, tuple(grids), tuple(notes), {item.entry: item.told() for item in items}), numbers
+
+
+def shared_grids(result: Result, numbers: Sequence[EpisodeNumbers]) -> tuple[list[Grid], ...]:
+    """Return what reports and pages tell alike: trials, how episodes ended, feedback, and what families tell."""
+    items = result.summaries
+    trials = [_trials(items, numbers)] if result.suite.trials > 1 else []
+    return trials, [_outcomes(items)], feedback_grids(items), _families(items)
+
+
+def result_notes(result: Result) -> list[str]:
+    """Return what is odd in a run's numbers, and what failed."""
+    notes = [line for item in result.summaries for line in item.warnings()]
+    for item in result.summaries:
+        notes += [f"{item.entry}: fault, {count} times: {cause[:500]}" for cause, count in item.fault_causes.items()]
+    return notes
 
 
 def feedback_grids(items: Sequence[Summary]) -> list[Grid]:
@@ -163,7 +172,7 @@ def feedback_grids(items: Sequence[Summary]) -> list[Grid]:
     )
 
 
-def family_grids(items: Sequence[Summary]) -> list[Grid]:
+def _families(items: Sequence[Summary]) -> list[Grid]:
     """Return what families tell beside success: success by each label of tasks, metrics, and metrics by each label.
 
     A label with one value only would repeat the table of all tasks, and has none.

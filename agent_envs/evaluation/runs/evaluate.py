@@ -44,7 +44,6 @@ from agent_envs.wrappers.feedback_costs import PREFIX
 
 BUILT_IN = ("random", "heuristic", "solver", "null")
 Progress = Callable[[int, int, float], None]
-Keep = Callable[[Played], None]
 FREE = Price(input=0.0, output=0.0)
 
 
@@ -84,7 +83,6 @@ def evaluate(
     policy: Policy | None = None,
     folder: Path | None = None,
     progress: Progress | None = None,
-    keep: Keep | None = None,
 ) -> Result:
     """Play a suite and return its numbers.
 
@@ -94,7 +92,6 @@ def evaluate(
         policy: the agent itself, where `settings.agent` is only its name.
         folder: where the run is kept; a killed one goes on from there. None: nothing is kept.
         progress: called with (finished, planned, successes so far).
-        keep: called with each finished episode, in the order of finishing.
 
     Raises:
         UsageError: the folder holds a run of another configuration, or the suite is another one here.
@@ -109,7 +106,7 @@ def evaluate(
         settings = replace(settings, notes=notes_on(suite))
         cast = replace(cast, settings=settings)
     run = claim(folder, suite, settings, cast.prices) if folder is not None else None
-    return _play(suite, plan, cast, run, _Watch(progress, keep))
+    return _play(suite, plan, cast, run, progress)
 
 
 def resume(folder: Path, progress: Progress | None = None) -> Result:
@@ -122,13 +119,7 @@ def resume(folder: Path, progress: Progress | None = None) -> Result:
     same_identity(run)
     config = run.config
     cast = _cast(run.suite, config.settings(), None, config.prices)
-    return _play(run.suite, plan_of(run.suite), cast, run, _Watch(progress, None))
-
-
-@dataclass(frozen=True)
-class _Watch:
-    progress: Progress | None
-    keep: Keep | None
+    return _play(run.suite, plan_of(run.suite), cast, run, progress)
 
 
 @dataclass(frozen=True)
@@ -162,7 +153,7 @@ def _behind_a_limit(cast: _Cast, suite: Suite, run: Run | None) -> tuple[Policy,
     return cast.actor if prices.agent is None else BudgetedPolicy(cast.actor, purse), charge
 
 
-def _play(suite: Suite, plan: list[Planned], cast: _Cast, run: Run | None, watch: _Watch) -> Result:
+def _play(suite: Suite, plan: list[Planned], cast: _Cast, run: Run | None, progress: Progress | None) -> Result:
     settings = cast.settings
     if (meets := getattr(cast.actor, "meets", None)) is not None:
         for entry in suite.entries:
@@ -182,13 +173,10 @@ def _play(suite: Suite, plan: list[Planned], cast: _Cast, run: Run | None, watch
         )
         episodes = stack.enter_context(closing(played_on))
         for item, result in episodes:
-            played = Played(item.key, *places[item.key], result)
-            found[item.key] = played.numbers(measures)
+            found[item.key] = Played(item.key, *places[item.key], result).numbers(measures)
             wins += found[item.key].success
-            if watch.keep is not None:
-                watch.keep(played)
-            if watch.progress is not None:
-                watch.progress(len(found), len(plan), wins)
+            if progress is not None:
+                progress(len(found), len(plan), wins)
     if run is not None and (earlier or len(found) < len(plan)):
         numbers = run.numbers(measures)  # with what earlier parts of the run spent and had to leave
     else:

@@ -89,6 +89,7 @@ class _Measured:
         self._digests = {task: content for task, content, _ in entry.tasks}
         self._known: dict[str, dict[str, str]] = {}
         self._equal: dict[tuple[tuple[str, str], ...], dict[str, str]] = {}
+        self._tasks = EntryTasks(entry, self._unknown)
         self._task = lru_cache(maxsize=MOST_TASKS)(self._fetched)
 
     def told(self, numbers: EpisodeNumbers, trajectory: Trajectory | None) -> EpisodeNumbers:
@@ -126,6 +127,35 @@ class _Measured:
     def _wrong(self, kind: str, task: Any, what: str) -> RuntimeError:
         return RuntimeError(f"{self._entry.env_id}: its {kind} companion, for task {task.id!r}, {what}")
 
+    def _fetched(self, name: str) -> Task | None:
+        return self._tasks.get(name, self._digests[name])
+
+    def _unknown(self, why: str) -> None:
+        label = self._entry.label
+        self._notes.setdefault(label, f"{label}: not all labels and metrics are told, as {why}")
+
+
+class EntryTasks:
+    """The tasks of an entry, from the source of its environment, which is made when the first of them is asked for."""
+
+    def __init__(self, entry: Entry, unknown: Callable[[str], None]) -> None:
+        """Take the entry, and what is told why a task is not known here."""
+        self._entry, self._unknown = entry, unknown
+
+    def get(self, name: str, digest: str) -> Task | None:
+        """Return a task of that content, None where there is none here."""
+        if self._source is None:
+            return None
+        try:
+            task = self._source.get(self._entry.split, name)
+        except (KeyError, AgentEnvsError):
+            self._unknown("a task is not there")
+            return None
+        if task.digest != digest:
+            self._unknown("a task has another content here")
+            return None
+        return task
+
     @cached_property
     def _source(self) -> TaskSource | None:
         try:
@@ -134,23 +164,6 @@ class _Measured:
             # The message may name folders of this machine, and pages are passed on.
             self._unknown(f"its environment cannot be made here ({type(error).__name__})")
             return None
-
-    def _fetched(self, name: str) -> Task | None:
-        if self._source is None:
-            return None
-        try:
-            task = self._source.get(self._entry.split, name)
-        except (KeyError, AgentEnvsError):
-            self._unknown("a task is not there")
-            return None
-        if task.digest != self._digests[name]:
-            self._unknown("a task has another content here")
-            return None
-        return task
-
-    def _unknown(self, why: str) -> None:
-        label = self._entry.label
-        self._notes.setdefault(label, f"{label}: not all labels and metrics are told, as {why}")
 
 
 def _is_metric(row: tuple[Any, Any]) -> bool:

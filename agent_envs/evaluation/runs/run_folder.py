@@ -9,6 +9,7 @@ results.json     the numbers; they can be computed again from the rest
 
 import hashlib
 import json
+import os
 import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping
@@ -16,7 +17,7 @@ from dataclasses import dataclass, replace
 from dataclasses import field as dataclass_field
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import IO, Annotated, Any, Literal
 
 from pydantic import Field, JsonValue, ValidationError
 
@@ -30,7 +31,16 @@ from agent_envs.evaluation.runs.episode_numbers import EpisodeNumbers, numbers_o
 from agent_envs.evaluation.runs.measures import Measures
 from agent_envs.evaluation.runs.suite_feedback import feedback_prices
 from agent_envs.evaluation.suites.plan import Notes
-from agent_envs.evaluation.suites.suite import Entry, Hex, Suite, changes, named_changes, read_suite, suite_text
+from agent_envs.evaluation.suites.suite import (
+    Entry,
+    Hex,
+    Suite,
+    changes,
+    first_fault,
+    named_changes,
+    read_suite,
+    suite_text,
+)
 from agent_envs.rollout.episode_runner import EpisodeResult
 from agent_envs.rollout.run_log import UNFINISHED, RunLog, result_of
 from agent_envs.services.chat.prices import Price, load_prices
@@ -210,6 +220,27 @@ class Run:
         return measures.planned(self.suite, {played.key: played.numbers(measures) for played in self.rows()})
 
 
+class Spool:
+    """Texts in a file of their own, laid aside under keys and taken out in any order, so that none of them is held."""
+
+    def __init__(self, file: IO[bytes]) -> None:
+        """Take an empty file."""
+        self._file = file
+        self.places: dict[str, tuple[int, int]] = {}
+
+    def put(self, key: str, text: str) -> None:
+        """Lay a text aside."""
+        data = text.encode()
+        self.places[key] = (self._file.seek(0, os.SEEK_END), len(data))
+        self._file.write(data)
+
+    def get(self, key: str) -> str:
+        """Return the text of a key."""
+        start, length = self.places[key]
+        self._file.seek(start)
+        return self._file.read(length).decode()
+
+
 def _together(before: Played | None, result: EpisodeResult) -> EpisodeResult:
     """Return a result with what earlier parts of the run spent on its episode."""
     if before is None:
@@ -298,8 +329,7 @@ def open_run(folder: Path) -> Run:
     try:
         config = Config.model_validate_json(paths[0].read_bytes())
     except ValidationError as error:
-        first = error.errors(include_url=False, include_input=False)[0]
-        raise UsageError(f"{paths[0]}: {'.'.join(map(str, first['loc']))}: {first['msg']}") from None
+        raise UsageError(f"{paths[0]}: {first_fault(error)}") from None
     suite = read_suite(paths[1].read_bytes(), str(paths[1]))
     if suite.digest() != config.identity.suite_digest:
         raise UsageError(
@@ -310,11 +340,7 @@ def open_run(folder: Path) -> Run:
 
 
 def same_identity(run: Run) -> None:
-    """Refuse to go on with a run whose agent or package is another one now.
-
-    Raises:
-        UsageError: the message names what changed.
-    """
+    """Refuse to go on with a run whose agent or package is another one now."""
     now = identity_of(run.suite, run.config.settings())
     what = named_changes(run.config.identity.model_dump(mode="json"), now.model_dump(mode="json"))
     if what:

@@ -7,7 +7,6 @@ from typing import Any
 from pydantic import ValidationError
 
 from agent_envs.base.errors import UsageError
-from agent_envs.evaluation.runs.summary import Summary
 from agent_envs.evaluation.suites.suite import Feedback, Suite
 from agent_envs.services.chat import ChatModel, make_chat_model
 from agent_envs.services.chat.named import is_chat_name
@@ -112,20 +111,6 @@ def feedback_cost(usage: Mapping[str, int], feedback: Feedback | None, prices: M
         return 0.0
     price = prices.get(feedback.model)
     return None if price is None else cost_of(price, part)
-
-
-def feedback_lines(items: Sequence[Summary]) -> list[str]:
-    """Return a line for each entry whose feedback took calls: what, and what it cost an episode and in all."""
-    lines = []
-    for item in items:
-        used, cost = feedback_usage(item.usage), item.feedback_cost_usd
-        if used:
-            told = "cost not known: no price"
-            if cost is not None:
-                told = f"{cost / item.episodes:.6f} USD an episode, {cost:.4f} USD in all"
-            tokens = f"{used.get('input', 0):,} tokens in and {used.get('output', 0):,} out"
-            lines.append(f"{item.entry}: {used.get('calls', 0):,} calls for feedback, {tokens}: {told}")
-    return lines
 
 
 class FeedbackCharge:

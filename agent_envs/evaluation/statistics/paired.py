@@ -107,11 +107,7 @@ def compare_paired(
 
 
 def holm(p_values: Sequence[float]) -> list[float]:
-    """Return the p values adjusted for testing all of them, in their order (Holm 1979, step-down).
-
-    Raises:
-        UsageError: a p value outside [0, 1].
-    """
+    """Return the p values adjusted for testing all of them, in their order (Holm 1979, step-down)."""
     if not all(0 <= p <= 1 for p in p_values):
         raise UsageError("holm: every p value lies in [0, 1]")
     adjusted, largest = [0.0] * len(p_values), 0.0
@@ -140,9 +136,6 @@ def minimum_detectable(
         clusters: the cluster of each trial; None: every task is its own.
         level: 1 minus the level of the test.
         correlation: of the two agents' task means, -1 to 1.
-
-    Raises:
-        UsageError: a correlation outside [-1, 1], or what `success_rate` refuses.
     """
     if not -1 <= correlation <= 1:
         raise UsageError(f"minimum_detectable: correlation lies in [-1, 1], not {correlation}")

@@ -109,9 +109,6 @@ def mean_interval(values: Sequence[float], clusters: Sequence[str], level: float
     """Return the interval of the mean of unbounded values: clustered standard error, t quantile.
 
     One cluster says nothing about others: its interval is (-inf, inf).
-
-    Raises:
-        UsageError: nothing to average, or lengths differ.
     """
     numbers = _numbers(values, level, clusters=clusters)
     mean = float(numbers.mean())
@@ -127,13 +124,6 @@ def pass_hat_rate(
 ) -> Rate:
     """Return pass^k over tasks, the mean of `pass_hat_k`, with the interval of `success_rate` (the same for k = 1).
 
-    Args:
-        values: 1 or 0 a trial.
-        tasks: the task of each trial.
-        k: how many trials must all succeed.
-        clusters: the cluster of each trial; None: every task is its own.
-        level: the nominal coverage.
-
     Raises:
         UsageError: a value other than 0 and 1, k above the trials of some task, or what `success_rate` refuses.
     """
@@ -148,25 +138,17 @@ def pass_at_rate(
 
 
 def pass_hat_k(successes: int, trials: int, k: int) -> float:
-    """Return the unbiased estimate of pass^k of one task, C(c, k) / C(n, k): the chance that k new trials all succeed.
-
-    `pass_hat_rate` averages it over tasks.
-
-    Raises:
-        UsageError: more successes than trials, or k outside 1..trials.
-    """
-    _check_counts(successes, trials, k)
+    """Return the unbiased estimate of pass^k of one task, C(c, k) / C(n, k): the chance that k new trials all succeed."""
+    if not 0 <= successes <= trials or not 1 <= k <= trials:
+        raise UsageError(
+            f"pass^k and pass@k: 0 <= successes <= trials and 1 <= k <= trials, not {successes}, {trials}, {k}"
+        )
     return math.comb(successes, k) / math.comb(trials, k)
 
 
 def pass_at_k(successes: int, trials: int, k: int) -> float:
-    """Return the unbiased estimate of pass@k of one task, 1 - C(n - c, k) / C(n, k): that any of k trials succeeds.
-
-    Raises:
-        UsageError: more successes than trials, or k outside 1..trials.
-    """
-    _check_counts(successes, trials, k)
-    return 1.0 - math.comb(trials - successes, k) / math.comb(trials, k)
+    """Return the unbiased estimate of pass@k of one task, 1 - C(n - c, k) / C(n, k): that any of k trials succeeds."""
+    return 1.0 - pass_hat_k(trials - successes, trials, k)
 
 
 def clustered_variance(values: NDArray[np.float64], clusters: Sequence[str]) -> tuple[float, int]:
@@ -253,10 +235,3 @@ def _wilson(value: float, n: float, z: float) -> tuple[float, float]:
 
 def _two_sided(level: float, clusters: int) -> float:
     return t_quantile((1 + level) / 2, clusters - 1)
-
-
-def _check_counts(successes: int, trials: int, k: int) -> None:
-    if not 0 <= successes <= trials or not 1 <= k <= trials:
-        raise UsageError(
-            f"pass^k and pass@k: 0 <= successes <= trials and 1 <= k <= trials, not {successes}, {trials}, {k}"
-        )

@@ -9,7 +9,6 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import IO
 
 import gymnasium as gym
 from pydantic import ValidationError
@@ -19,7 +18,7 @@ from agent_envs.base.jsonl_log import read_journal
 from agent_envs.core.builtin_agents import companion_of
 from agent_envs.core.trajectory import Header, Trajectory
 from agent_envs.evaluation.runs.measures import class_of
-from agent_envs.evaluation.runs.run_folder import Played, Run, open_run
+from agent_envs.evaluation.runs.run_folder import Played, Run, Spool, open_run
 from agent_envs.evaluation.submission.episode_rows import AttemptRow, ExternalRow, row_of, row_text
 from agent_envs.evaluation.submission.models import (
     MOST_META_BYTES,
@@ -31,9 +30,9 @@ from agent_envs.evaluation.submission.models import (
 )
 from agent_envs.evaluation.submission.provenance import read_about, submission_of
 from agent_envs.evaluation.submission.secrets_scan import SecretScan
-from agent_envs.evaluation.submission.shards import ShardWriter, file_sha256, first_fault
+from agent_envs.evaluation.submission.shards import ShardWriter, file_sha256
 from agent_envs.evaluation.suites.plan import entry_env, gold_note
-from agent_envs.evaluation.suites.suite import Entry, Suite, seed_of, suite_text
+from agent_envs.evaluation.suites.suite import Entry, Suite, first_fault, seed_of, suite_text
 from agent_envs.rollout.episode_runner import EpisodeResult
 from agent_envs.services.recording import read_answers
 
@@ -86,25 +85,6 @@ def pack_run(
     return name
 
 
-class _Spool:
-    """Lines in a file of its own, under keys: a run is read in its order, a submission is written in the suite's."""
-
-    def __init__(self, file: IO[bytes]) -> None:
-        self._file = file
-        self.places: dict[bytes, tuple[int, int]] = {}
-
-    def put(self, key: str, line: str) -> None:
-        data = line.encode()
-        self._file.seek(0, os.SEEK_END)
-        self.places[bytes.fromhex(key)] = (self._file.tell(), len(data))
-        self._file.write(data)
-
-    def get(self, key: bytes) -> str:
-        start, length = self.places[key]
-        self._file.seek(start)
-        return self._file.read(length).decode()
-
-
 @dataclass(frozen=True, slots=True)
 class _Place:
     """A planned episode: where it stands in the suite, and the header that its record must have."""
@@ -139,7 +119,7 @@ class _Packing:
         """Read the journal once and spool a row for every episode that is in it."""
         plan = dict(_plan(self._run.suite))
         for played in self._run.rows():
-            if bytes.fromhex(played.key) in self._episodes.places:
+            if played.key in self._episodes.places:
                 raise UsageError(f"{self._run.folder}: episode {played.key} is there twice")
             self._episodes.put(played.key, _row(_checked(played, plan[played.key].header)))
             self._outcomes[played.result.status] += 1
@@ -178,8 +158,7 @@ class _Packing:
         for label, places in itertools.groupby(_plan(self._run.suite), lambda item: item[1].entry.label):
             with closing(ShardWriter(self._draft / folders[label])) as writer:
                 for key, place in places:
-                    name = bytes.fromhex(key)
-                    found = self._episodes.get(name) if name in self._episodes.places else _missing(key, place)
+                    found = self._episodes.get(key) if key in self._episodes.places else _missing(key, place)
                     self._shard_line(writer, found)
 
     def write_attempts(self) -> None:
@@ -211,8 +190,8 @@ class _Packing:
             for key in sorted(spool.places):
                 self._shard_line(writer, spool.get(key))
 
-    def _spool(self) -> _Spool:
-        return _Spool(self._stack.enter_context(tempfile.TemporaryFile(dir=self._draft.parent)))
+    def _spool(self) -> Spool:
+        return Spool(self._stack.enter_context(tempfile.TemporaryFile(dir=self._draft.parent)))
 
     def _text(self, name: str, text: str, searched: str = "") -> None:
         for number, line in enumerate((searched or text).splitlines(), start=1):

@@ -32,7 +32,7 @@ from agent_envs.evaluation.submission.models import (
     Training,
     Url,
 )
-from agent_envs.evaluation.submission.shards import first_fault
+from agent_envs.evaluation.suites.suite import first_fault
 
 _SERVICES = ("openai", "anthropic")
 _SAMPLING = ("temperature", "top_p", "max_tokens", "reasoning_effort")

@@ -60,11 +60,7 @@ class SecretScan:
     """Gathers what is found, line by line, so that one refusal names it all; the secrets themselves are never kept."""
 
     def __init__(self, allow: Sequence[str] = ()) -> None:
-        """Accept the kinds in `allow`.
-
-        Raises:
-            UsageError: there is no such kind.
-        """
+        """Accept the kinds in `allow`."""
         unknown = sorted(set(allow) - set(KINDS))
         if unknown:
             raise UsageError(f"allow: no kind {', '.join(unknown)}; the kinds are {', '.join(KINDS)}")

@@ -11,6 +11,7 @@ from pydantic import ValidationError
 
 from agent_envs.base.errors import UsageError
 from agent_envs.evaluation.submission.episode_rows import EpisodeRow, chain_of, row_text
+from agent_envs.evaluation.suites.suite import first_fault
 
 MOST_ROWS = 2_000
 MOST_SHARD_BYTES = 32_000_000
@@ -124,12 +125,6 @@ def read_episode_rows(path: Path) -> Iterator[EpisodeRow]:
         if chain_of(row) != row.chain:
             raise UsageError(f"{where}: episode {row.key} was changed: its chain is another")
         yield row
-
-
-def first_fault(error: ValidationError) -> str:
-    """Return the first thing that a model refused, without the value."""
-    first = error.errors(include_url=False, include_input=False)[0]
-    return f"{'.'.join(map(str, first['loc'])) or 'the row'}: {first['msg']}"
 
 
 def file_sha256(path: Path) -> str:

@@ -152,17 +152,17 @@ def seed_of(key: str) -> int:
 
 
 def read_suite(text: str | bytes, where: str) -> Suite:
-    """Return the suite of a JSON text.
-
-    Raises:
-        UsageError: it is none; the message says what is wrong where.
-    """
+    """Return the suite of a JSON text."""
     try:
         return Suite.model_validate_json(text)
     except ValidationError as error:
-        first = error.errors(include_url=False, include_input=False)[0]
-        place = ".".join(str(part) for part in first["loc"]) or "the text"
-        raise UsageError(f"{where} is no suite: {place}: {first['msg']}") from None
+        raise UsageError(f"{where} is no suite: {first_fault(error, 'the text')}") from None
+
+
+def first_fault(error: ValidationError, whole: str = "the row") -> str:
+    """Return the first thing that a model refused, without the value; `whole` stands for a place of its own."""
+    first = error.errors(include_url=False, include_input=False)[0]
+    return f"{'.'.join(map(str, first['loc'])) or whole}: {first['msg']}"
 
 
 def suite_names() -> list[str]:

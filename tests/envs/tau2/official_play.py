@@ -19,9 +19,10 @@ from typing import Any
 from agent_envs.base.errors import DataMissing
 from agent_envs.base.messages import ToolCall
 from agent_envs.core.trajectory import Task
+from agent_envs.envs.tau2.builtin import DOMAINS
 from agent_envs.envs.tau2.dialogue import Dialogue, Line
 from agent_envs.envs.tau2.evaluation import evaluate
-from agent_envs.envs.tau2.official import DOMAINS, load_domain
+from agent_envs.envs.tau2.official import load_domain
 from agent_envs.envs.tau2.partners import played
 from agent_envs.envs.tau2.scene import Partner, Scene
 from agent_envs.envs.tau2.task_schema import ExpectedAction

@@ -117,4 +117,4 @@ def test_any_text_of_its_letters_gives_a_text(expression):
 def test_transfer_changes_nothing():
     outcome, state = call(DOMAIN, FRESH, "assistant", "transfer_to_human_agents", {"summary": "all"})
     assert outcome.content == "Transfer successful" and state is FRESH
-    assert not KIT.tools["calculate"].writes and KIT.tools["calculate"].kind == "generic"
+    assert not KIT.tools["calculate"].writes

@@ -9,8 +9,9 @@ import pytest
 
 from agent_envs.base.errors import UsageError
 from agent_envs.base.serialization import decode_state, encode_state
+from agent_envs.envs.tau2.builtin import DOMAINS
 from agent_envs.envs.tau2.database import thawed
-from agent_envs.envs.tau2.official import DOMAINS, deck
+from agent_envs.envs.tau2.official import deck
 from agent_envs.envs.tau2.task_schema import FunctionCall, Instructions
 from agent_envs.envs.tau2.tasks import OfficialSource, RowSource, core_task, drawn_split, read_task, tau2_task
 from agent_envs.evaluation.suites.plan import Choice, adhoc_suite
@@ -122,7 +123,7 @@ def test_every_split_of_the_official_tasks(domain):
         one, other = source.ids(ours), source.ids(theirs)
         assert sorted(one + other) == sorted(source.ids("base")) and not set(one) & set(other)
         assert list(one) == [task_id for task_id in source.ids("base") if task_id in set(one)]
-    assert source.digest != OfficialSource(domain, seed=1).digest and len(source.digest) == 64
+    assert len(source.digest) == 64
 
 
 @pytest.mark.data
@@ -140,7 +141,6 @@ def test_the_pool_is_drawn_over_the_three_domains():
         "32",
         "47",
     )
-    assert drawn_split("retail", "test20") != drawn_split("retail", "test20", 1)
     with pytest.raises(UsageError, match="pooled_test20"):
         drawn_split("retail", "test")
     with pytest.raises(UsageError, match="no domain"):

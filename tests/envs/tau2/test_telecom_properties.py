@@ -39,7 +39,7 @@ def calls_of(side, kit):
 CALLS = st.one_of(*calls_of("user", FIXED.user), *calls_of("assistant", FIXED.assistant))
 FAULTS = st.sampled_from([
     ("break_vpn", {}), ("break_apn_settings", {}), ("break_apn_mms_setting", {}), ("unseat_sim_card", {}),
-    ("lock_sim_card", {"mode": "pin"}), ("turn_airplane_mode_on", {}), ("turn_data_off", {}), ("turn_data_on", {}),
+    ("lock_sim_card", {"mode": "pin"}), ("turn_airplane_mode_on", {}), ("turn_data_off", {}),
     ("set_user_location", {"abroad": True}), ("set_wifi_calling", {"enabled": True, "mms_over_wifi": True}),
     ("remove_app_permission", {"app_name": "messaging", "permission": "sms"}), ("turn_roaming_off", {}),
 ])  # fmt: skip

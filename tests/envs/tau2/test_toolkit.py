@@ -40,7 +40,7 @@ def look(world: World, key: str) -> Record:
 
 @AGENT.tool("write")
 def put(
-    world: World, key: str, value: float, spots: list[Spot] | None = None, mood: Literal["calm", "angry"] = "calm"
+    world: World, key: str, value: float, spots: list[Spot] = None, mood: Literal["calm", "angry"] = "calm"
 ) -> dict[str, object]:
     """Put a value.
 
@@ -183,7 +183,7 @@ def test_schemas_come_from_signatures_and_docstrings():
     assert schema["parameters"]["properties"] == {
         "key": {"type": "string", "description": "Where."},
         "value": {"type": "number", "description": "What."},
-        "spots": {"type": ["array", "null"], "items": spot, "description": "Some places."},
+        "spots": {"type": "array", "items": spot, "description": "Some places."},
         "mood": {"type": "string", "enum": ["calm", "angry"], "description": "How.", "default": "calm"},
     }
     assert AGENT.tools["look"].description == "Look at a thing.\n\nIt stays as it is."

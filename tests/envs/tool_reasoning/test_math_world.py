@@ -16,7 +16,7 @@ from agent_envs.base.serialization import decode_state, encode_state, sha256_tex
 from agent_envs.core.trajectory import Task
 from agent_envs.datasets.world.names import name_words
 from agent_envs.envs.tool_reasoning.content import ToolReasoningData, ToolReasoningScenario, labels_of
-from agent_envs.envs.tool_reasoning.math_world import KINDS, SIZES, SUBJECTS, MathWorldSource
+from agent_envs.envs.tool_reasoning.math_world import KINDS, SIZES, MathWorldSource
 
 RUN_ALL = """
 import contextlib, io, json, sys
@@ -226,7 +226,6 @@ def test_a_choice_counts_through_what_it_keeps_and_keeps_the_ids() -> None:
     assert numbers == sorted(numbers) and numbers[20] == numbers[0] + 125
     with pytest.raises(KeyError):
         both.get("train", "math_world-train-0")
-    assert MathWorldSource(subjects=["facts"]).size("test") == 200
 
 
 @pytest.mark.parametrize(
@@ -235,8 +234,6 @@ def test_a_choice_counts_through_what_it_keeps_and_keeps_the_ids() -> None:
         ({"needs": ["tools"]}, "give a list of some of: python, search, both"),
         ({"needs": "both"}, "needs='both' is not possible"),
         ({"levels": [6]}, "give a list of some of: 1, 2, 3, 4, 5"),
-        ({"subjects": ["topology"]}, "give a list of some of: " + ", ".join(SUBJECTS)),
-        ({"needs": ["search"], "subjects": ["algebra"]}, "no task has needs"),
     ],
 )
 def test_choices_that_are_not_possible_say_what_is(arguments: dict[str, list[str]], complaint: str) -> None:

@@ -12,7 +12,7 @@ from agent_envs.evaluation.report.compare import compare_entries
 from agent_envs.evaluation.report.report import report_on
 from agent_envs.evaluation.runs.evaluate import evaluate, result_of_run, resume
 from agent_envs.evaluation.runs.run_folder import Settings, open_run
-from agent_envs.evaluation.runs.suite_feedback import feedback_lines, feedback_named, with_feedback
+from agent_envs.evaluation.runs.suite_feedback import feedback_named, with_feedback
 from agent_envs.evaluation.submission.episode_rows import messages_digest
 from agent_envs.evaluation.submission.models import Submission
 from agent_envs.evaluation.submission.pack import pack_run
@@ -146,15 +146,13 @@ def test_costs_are_told_for_an_episode_and_for_all(serve, tmp_path):
     (item,) = found.summaries
     assert item.usage["feedback_calls"] == 12 and item.usage["feedback_input"] == 1200 and item.usage["input"] == 1200
     assert item.feedback_cost_usd == pytest.approx(12 * CALL_USD) and item.cost_usd is None  # the agent's is not known
-    (line,) = feedback_lines(found.summaries)
-    assert f"12 calls for feedback, 1,200 tokens in and 240 out: {4 * CALL_USD:.6f} USD an episode" in line
     again, _ = result_of_run(open_run(tmp_path / "run"))
     assert again.summaries[0].feedback_cost_usd == item.feedback_cost_usd
     text = report_on(open_run(tmp_path / "run")).markdown()
     assert "## Feedback: calls and tokens an episode" in text and f"{4 * CALL_USD:.6f}" in text
     assert json.loads((tmp_path / "run" / "results.json").read_text())["feedback_cost_usd"] == item.feedback_cost_usd
     index = write_view(tmp_path / "run", tmp_path / "pages")
-    assert "of that for feedback" in index.read_text() and f"{MODEL}@http://127.0.0.1" in index.read_text()
+    assert "Feedback: calls and tokens" in index.read_text() and f"{MODEL}@http://127.0.0.1" in index.read_text()
     pages = "".join(path.read_text() for path in index.parent.rglob("*.html"))
     assert "Feedback: Search for the other name first." in pages
 

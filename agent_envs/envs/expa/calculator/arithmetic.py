@@ -66,19 +66,7 @@ class ArithmeticSource(SeededSource[Task]):
         test_words: float = 0.7,
         labels: Literal["tree", "released"] = "tree",
     ) -> None:
-        """Check the knobs; dev is like test.
-
-        Args:
-            digits: most digits of an operand.
-            train_operations: operations of a training question.
-            test_operations: operations of a dev or test question.
-            train_words: portion of the training questions with numbers or operators in words.
-            test_words: the same of dev and test.
-            labels: whether a label follows the words of a question, or the released line of symbols.
-
-        Raises:
-            UsageError: a knob is out of its range.
-        """
+        """Check the knobs, which the pages of the environments tell; dev is like test."""
         name = "arithmetic"
         super().__init__(name, split_sizes(name))
         self._digits = whole_number(name, "digits", digits, 1, MOST_DIGITS)

@@ -31,16 +31,7 @@ class CountSource(SeededSource[Task]):
         length: int = MOST_LENGTH,
         words: float = 0.9,
     ) -> None:
-        """Check the knobs.
-
-        Args:
-            sequences: `digits` (released) or `symbols` (the paper's description).
-            length: most digits or symbols of a question; each length from 1 on is as likely as any other.
-            words: portion of the questions that write the sequence in words.
-
-        Raises:
-            UsageError: a knob is out of its range.
-        """
+        """Check the knobs, which the pages of the environments tell."""
         name = "count"
         super().__init__(name, split_sizes(name))
         self._symbols = choice(name, "sequences", sequences, SEQUENCES) == "symbols"

@@ -39,16 +39,7 @@ class CountdownSource(SeededSource[Task]):
         digits: int = 4,
         targets: Literal["any", "integers", "natural"] = "any",
     ) -> None:
-        """Check the knobs.
-
-        Args:
-            numbers: how many numbers are given.
-            digits: most digits of a number.
-            targets: `any` (Calc-Bench: negative and up to 3 decimals too), `integers`, or `natural` (integers >= 1).
-
-        Raises:
-            UsageError: a knob is out of its range.
-        """
+        """Check the knobs, which the pages of the environments tell."""
         name = "countdown"
         super().__init__(name, split_sizes(name))
         self._numbers = whole_number(name, "numbers", numbers, 2, _MOST_NUMBERS)

@@ -6,7 +6,6 @@ from functools import cache, cached_property
 from itertools import accumulate
 from math import gcd
 
-from agent_envs.base.errors import UsageError
 from agent_envs.base.serialization import digest
 from agent_envs.core.trajectory import Task, TaskSource
 from agent_envs.datasets.seeded import SPLITS
@@ -32,31 +31,9 @@ class CalcBenchSource:
         members: Mapping[str, TaskSource],
         sizes: Mapping[str, Mapping[str, int]] = TABLE_3,
     ) -> None:
-        """Take the sources by the names that the sizes have for them, and the sizes: split -> name -> tasks.
-
-        Raises:
-            UsageError: a size without a source, a source without a size, a size below 0, a split without any task, or two
-                sources of one name.
-        """
-        if set(sizes) != set(SPLITS):
-            raise UsageError(f"calcbench: sizes has {sorted(sizes)}; give the sizes of {', '.join(SPLITS)}")
-        for split in SPLITS:
-            self._check(split, members, sizes[split])
-        names = [source.name for source in members.values()]
-        if len(set(names)) < len(names):
-            raise UsageError(f"calcbench: members have the names {names}; two of one name would share their tasks' ids")
+        """Take the sources, each of another name, and how many tasks of each a block of a split holds, by the same names."""
         self._members = dict(members)
         self._sizes = {split: {name: sizes[split][name] for name in self._members} for split in SPLITS}
-
-    @staticmethod
-    def _check(split: str, members: Mapping[str, TaskSource], sizes: Mapping[str, int]) -> None:
-        if set(sizes) != set(members):
-            raise UsageError(
-                f"calcbench: sizes of {split} are for {sorted(sizes)}, members are {sorted(members)}; "
-                "give each source a size and each size a source"
-            )
-        if any(type(size) is not int or size < 0 for size in sizes.values()) or not any(sizes.values()):
-            raise UsageError(f"calcbench: sizes of {split} are {dict(sizes)}; give whole numbers, at least one above 0")
 
     @cached_property
     def digest(self) -> str:

@@ -7,9 +7,9 @@ from agent_envs.base.messages import Message
 from agent_envs.core.trajectory import Task, TaskSource
 from agent_envs.envs.expa.calculator.calculator import Calculator
 from agent_envs.envs.expa.calculator.scoring import MARK, calc_solved, make_calc_reward
-from agent_envs.envs.expa.expanded_env import ExpandedActionEnv, expanded_twin
+from agent_envs.envs.expa.expanded_env import ExpandedActionEnv
 from agent_envs.envs.expa.generated import CalcData
-from agent_envs.envs.expa.problem import EXPANDED, TEXT, Problem, opening, paged, sections
+from agent_envs.envs.expa.problem import EXPANDED, TEXT, Problem, opening, sections
 from agent_envs.envs.expa.text_env import TagEnv
 
 MAX_ACTIONS = 512  # expanded face; the paper limits 1,024 tokens, which is the trainer's to do
@@ -23,9 +23,6 @@ def calc_problem(
     """Return a calculator problem over a source whose tasks hold `CalcData`, in the words of a face.
 
     In the mixture the prompt of a counting task says nothing of the calculator, as in the release.
-
-    Raises:
-        UsageError: an argument is out of its range; the message names it.
     """
     flag(env, "env_prompt", env_prompt)
     flag(env, "decimal_point", decimal_point)
@@ -62,8 +59,3 @@ class CalculatorExpanded(ExpandedActionEnv):
     def play_tasks(self, source: TaskSource, max_actions: int, **choices: Any) -> None:
         """Play a source; `choices` are `reward`, `env_prompt` and `decimal_point`."""
         self.play_problem(calc_problem(type(self).__name__, source, EXPANDED, **choices), max_actions)
-
-
-def expanded(text: type[CalculatorText]) -> Any:
-    """Return the twin of a class, which plays its tasks with expanded actions."""
-    return paged("calculator/page.md", EXPANDED)(expanded_twin(text, CalculatorExpanded, MAX_ACTIONS))

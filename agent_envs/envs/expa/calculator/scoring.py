@@ -32,11 +32,7 @@ def calc_solved(trajectory: Trajectory) -> bool:
 
 
 def make_calc_reward(env: str, name: str) -> RewardSpec:
-    """Return a reward of the calculator tasks.
-
-    Raises:
-        UsageError: there is none of that name.
-    """
+    """Return a reward of the calculator tasks."""
     if choice(env, "reward", name, CALC_REWARDS) == "numeric":
         doc = "1 if the answer behind the last #### has the value of the task's answer, however it is written"
         return RewardSpec(name, (_last_only("numeric", doc, _numeric),), (0.0, 1.0))

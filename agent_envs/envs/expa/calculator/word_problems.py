@@ -82,7 +82,9 @@ def _digest(chains: tuple[tuple[Chain, ...], ...]) -> str:
     return digest([[chain.id, chain.question, str(chain.trees)] for rows in chains for chain in rows])
 
 
-def scaled_source(tasks: str, digits: int = 6, min_steps: int = 2, max_steps: int = 6) -> SeededSource[Task]:
+def scaled_source(
+    tasks: str = "generated", digits: int = 6, min_steps: int = 2, max_steps: int = 6
+) -> SeededSource[Task]:
     """Return the source of a name: `generated` or `gsm8k`, whose items have the steps that they have.
 
     Raises:
@@ -96,7 +98,7 @@ def scaled_source(tasks: str, digits: int = 6, min_steps: int = 2, max_steps: in
     return ScaledSource(digits, min_steps, max_steps)
 
 
-def calc_bench_source(tasks: str, labels: Literal["tree", "released"] = "tree") -> CalcBenchSource:
+def calc_bench_source(tasks: str = "generated", labels: Literal["tree", "released"] = "tree") -> CalcBenchSource:
     """Return Calc-Bench with word problems from `generated` or `gsm8k`, which has no dev split and leaves it to the rest."""
     scaled = scaled_source(tasks)
     sizes = {split: dict(row) for split, row in TABLE_3.items()}

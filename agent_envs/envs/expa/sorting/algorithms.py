@@ -203,11 +203,7 @@ _SIZES: Mapping[str, tuple[int, int]] = {
 
 
 def able_sizes(name: str) -> range:
-    """Return the numbers of items that an algorithm is for.
-
-    Raises:
-        UsageError: there is none of that name.
-    """
+    """Return the numbers of items that an algorithm is for."""
     if name not in ALGORITHMS:
         raise UsageError(f"sorting: algorithm {name!r} is unknown; the algorithms are {', '.join(ALGORITHMS)}")
     low, high = _SIZES.get(name, (2, MOST))

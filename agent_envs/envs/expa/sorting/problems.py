@@ -1,12 +1,10 @@
 """A sorting problem joins prompt, hidden arrangement, compare, swap and reward; each face has a base class."""
 
-from typing import Any
-
 from agent_envs.base.arguments import flag
 from agent_envs.base.messages import Message
 from agent_envs.core.trajectory import Task
-from agent_envs.envs.expa.expanded_env import ExpandedActionEnv, expanded_twin
-from agent_envs.envs.expa.problem import EXPANDED, TEXT, Problem, opening, paged, sections
+from agent_envs.envs.expa.expanded_env import ExpandedActionEnv
+from agent_envs.envs.expa.problem import EXPANDED, TEXT, Problem, opening, sections
 from agent_envs.envs.expa.sorting.environments import SYMBOLS, Arrangement, Compare, Swap
 from agent_envs.envs.expa.sorting.scoring import make_sort_reward, sort_solved
 from agent_envs.envs.expa.sorting.tasks import SortData, SortingSource
@@ -26,9 +24,6 @@ def sort_problem(env: str, source: SortingSource, action_space: str, *, reward: 
         action_space: `text` or `expanded`: whose words to use.
         reward: name of the reward.
         env_prompt: whether the tools are described.
-
-    Raises:
-        UsageError: an argument is out of its range; the message names it.
     """
     flag(env, "env_prompt", env_prompt)
 
@@ -60,11 +55,6 @@ class SortingExpanded(ExpandedActionEnv):
         """Play a source."""
         problem = sort_problem(type(self).__name__, source, EXPANDED, reward=reward, env_prompt=env_prompt)
         self.play_problem(problem, max_actions)
-
-
-def expanded(text: type[SortingText]) -> Any:
-    """Return the twin of a class, which plays its tasks with expanded actions."""
-    return paged("sorting/page.md", f"{text.__name__}ExpA")(expanded_twin(text, SortingExpanded, MAX_ACTIONS))
 
 
 def _system(data: SortData, action_space: str, env_prompt: bool) -> str:

@@ -44,13 +44,7 @@ def fixed(kind: str, n: int, *, correct: bool, compares: int, swaps: int, least_
     plan with the fewest of both has the highest; beyond, it goes on towards 0. Half the reward for being right outweighs
     the comparisons that a guess would save. Compare: exactly one comparison is best, so that luck is not paid in full.
 
-    Args:
-        kind: sort, order or compare.
-        n: number of items.
-        correct: whether the task was solved.
-        compares: comparisons that were made.
-        swaps: swaps that were made.
-        least_swaps: not used: the reward is the same function of the counts in every task.
+    The arguments are those of `released`; `least_swaps` is not used, as the reward is one function of the counts.
     """
     if not correct:
         return 0.0

@@ -67,11 +67,7 @@ def _related(text: str) -> str:
 
 
 def make_sort_reward(env: str, name: str) -> RewardSpec:
-    """Return a reward of the sorting tasks.
-
-    Raises:
-        UsageError: there is none of that name.
-    """
+    """Return a reward of the sorting tasks."""
     if choice(env, "reward", name, SORT_REWARDS) == "success":
         term = Term("solved", 0.0, 1.0, "1 if the task is solved", lambda trajectory: float(sort_solved(trajectory)))
         return RewardSpec(name, (term,), (0.0, 1.0))

@@ -85,11 +85,7 @@ class SortSource(SortingSource):
     """Sorting tasks; as large and mixed as the paper's, dev as test and a tenth of its size."""
 
     def __init__(self, *, size: int | None = None, directions: str = "both") -> None:
-        """Take the number of items of every task (None: the mixtures), and the directions.
-
-        Raises:
-            UsageError: one is out of its range.
-        """
+        """Take the number of items of every task (None: the mixtures), and the directions."""
         mixtures = {
             split: {("sort", items): share for items, share in _shares("sort", size, given).items()}
             for split, given in (("train", SORT_TRAIN), ("dev", SORT_TEST), ("test", SORT_TEST))
@@ -101,16 +97,7 @@ class OrderSource(SortingSource):
     """Ordering tasks, and comparing tasks in train; as large and mixed as the paper's."""
 
     def __init__(self, *, size: int | None = None, directions: str = "both", compare_percent: int = 5) -> None:
-        """Check the knobs.
-
-        Args:
-            size: number of items of every task, in place of the mixture; there are no comparing tasks then.
-            directions: both (a fair coin), ascending or descending.
-            compare_percent: share of the training tasks that ask to compare two items.
-
-        Raises:
-            UsageError: a knob is out of its range.
-        """
+        """Check the knobs, which the pages of the environments tell."""
         compared = 0 if size is not None else whole_number("order", "compare_percent", compare_percent, 0, 100)
         shares = _shares("order", size, ORDER_SHARES)
         mixtures: dict[str, Mixture] = {}

@@ -5,28 +5,60 @@ by split. A task is a row of the published form with one more member: `recording
 """
 
 import json
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from importlib.resources import files
 from typing import Any
 
+from agent_envs.base.errors import UsageError
 from agent_envs.envs.tau2 import airline, retail, telecom, telecom_tables
 from agent_envs.envs.tau2.compat import Compat
 from agent_envs.envs.tau2.database import Database
 from agent_envs.envs.tau2.record_schema import shaped
 from agent_envs.envs.tau2.toolkit import Domain
 
+DOMAINS = ("retail", "airline", "telecom")
 SPLITS = ("train", "dev", "test")
+
+
+def known_domain(name: str) -> str:
+    """Return a domain's name."""
+    if not isinstance(name, str) or name not in DOMAINS:
+        raise UsageError(f"tau2 has no domain {name!r}; the domains are {', '.join(DOMAINS)}")
+    return name
 
 
 @cache
 def builtin_domain(name: str, compat: str = "tau2-1.0.1") -> Domain:
     """Return the small domain of a name: "retail", "airline" or "telecom"; databases are read once per process."""
-    switches, policy = Compat.named(compat), _text(f"{name}.md")
+    policies = [_text(f"{name}.md"), *([_text("telecom_solo.md")] if name == "telecom" else [])]
+    return domain_over(name, _databases(name), compat, *policies)
+
+
+def domain_over(name: str, databases: Sequence[Database], compat: str, *policies: str) -> Domain:
+    """Return a domain over its databases (see `databases_of`), with the agent's policy and in telecom that of solo mode."""
+    makers: dict[str, Callable[..., Domain]] = {
+        "retail": retail.retail, "airline": airline.airline, "telecom": telecom.telecom
+    }  # fmt: skip
+    return makers[name](*databases, Compat.named(compat), *policies)
+
+
+def databases_of(name: str, data: Mapping[str, Any]) -> tuple[Database, ...]:
+    """Return a domain's databases, the agent's first, of their data: records by table and key.
+
+    In telecom the data are lists of records under `company`, and the user's records under `phone`.
+
+    Raises:
+        SchemaError: a record does not fit.
+    """
     if name == "telecom":
-        agent, user = _telecom_databases()
-        return telecom.telecom(agent, user, switches, policy, _text("telecom_solo.md"))
-    make = retail.retail if name == "retail" else airline.airline
-    return make(_database(name), switches, policy)
+        return telecom_tables.agent_records(data["company"]), telecom_tables.user_records(data["phone"])
+    shapes = retail.SHAPES if name == "retail" else airline.SHAPES
+    tables = {
+        table: {key: shaped(row, shape, f"{name} {table} {key}") for key, row in data[table].items()}
+        for table, shape in shapes.items()
+    }
+    return (Database(name, tables),)
 
 
 @cache
@@ -37,19 +69,8 @@ def builtin_rows(name: str) -> dict[str, tuple[dict[str, Any], ...]]:
 
 
 @cache
-def _database(name: str) -> Database:
-    data = json.loads(_text(f"{name}.json"))
-    shapes = retail.SHAPES if name == "retail" else airline.SHAPES
-    return Database(name, {
-        table: {key: shaped(row, shape, f"{name} {table} {key}") for key, row in data[table].items()}
-        for table, shape in shapes.items()
-    })  # fmt: skip
-
-
-@cache
-def _telecom_databases() -> tuple[Database, Database]:
-    data = json.loads(_text("telecom.json"))
-    return telecom_tables.agent_records(data["company"]), telecom_tables.user_records(data["phone"])
+def _databases(name: str) -> tuple[Database, ...]:
+    return databases_of(name, json.loads(_text(f"{name}.json")))
 
 
 def _text(name: str) -> str:

@@ -23,14 +23,10 @@ _PERSONAS = {
 
 
 def make_row(split: str, number: int, difficulty: str, world: int = 0) -> dict[str, Any]:
-    """Return a generated task as a row of the published form, with `user_script` and `difficulty` beside.
+    """Return a task as a published row with the members `user_script` and `difficulty`, as `source` asks for it.
 
-    Args:
-        split: "train", "dev" or "test": whose customers call.
-        number: which of the split's tasks.
-        difficulty: "easy" is one wish; "medium" two, about reservations whose numbers the customer does not know, with
-            something to be added up; "hard" two to four, of which the policy forbids some, and some have to be worked out.
-        world: the database that it plays in.
+    "easy" is one wish; "medium" two, about reservations whose numbers the customer does not know, with something to be added
+    up; "hard" two to four, of which the policy forbids some, and some have to be worked out.
     """
     rng = Random(f"tau2/airline/{world}/{split}/{number}")
     records, customers = database(world), _customers(split, world)

@@ -12,21 +12,7 @@ from random import Random
 from typing import Any
 
 from agent_envs.envs.tau2.task_generator.retail_traps import CONDITIONAL, FORBIDDEN
-from agent_envs.envs.tau2.task_generator.retail_wishes import (
-    Case,
-    Kind,
-    Pieces,
-    ask,
-    cancel,
-    change_item,
-    figure,
-    give_back,
-    home_address,
-    order_address,
-    pay_otherwise,
-    swap,
-    tellable,
-)
+from agent_envs.envs.tau2.task_generator.retail_wishes import WRITES, Case, Kind, Pieces, ask, figure, tellable
 from agent_envs.envs.tau2.task_generator.retail_world import database
 from agent_envs.envs.tau2.task_generator.source import members, task_id
 from agent_envs.envs.tau2.task_generator.wishes import (
@@ -42,8 +28,7 @@ from agent_envs.envs.tau2.task_generator.wishes import (
 from agent_envs.envs.tau2.user_script import Fact, UserScript, script_row
 from agent_envs.envs.tau2.users.persona import TASK_MANNERS
 
-_WRITES: tuple[Kind, ...] = (cancel, give_back, swap, change_item, order_address, pay_otherwise, home_address)
-_ANY = (*_WRITES, ask)
+_ANY: tuple[Kind, ...] = (*WRITES, ask)
 _KNOWS_EMAIL = {"easy": 0.7, "medium": 0.5, "hard": 0.15}
 _VAGUE = {"easy": 0.0, "medium": 0.6, "hard": 0.75}
 _PERSONAS = {
@@ -55,14 +40,7 @@ _TIMES = {1: "once", 2: "twice"}
 
 
 def make_row(split: str, number: int, difficulty: str, world: int = 0) -> dict[str, Any]:
-    """Return a task as a published row with the members `user_script` and `difficulty`.
-
-    Args:
-        split: "train", "dev" or "test", whose customers it concerns.
-        number: which task, from 0.
-        difficulty: "easy", "medium" or "hard".
-        world: the database that it plays in.
-    """
+    """Return a task as a published row with the members `user_script` and `difficulty`, as `source` asks for it."""
     case, pieces = drawn(split, number, difficulty, world)
     return _row(case, pieces, difficulty, task_id(split, number, difficulty, world))
 
@@ -86,10 +64,10 @@ def _kinds(rng: Random, difficulty: str) -> Sequence[Kind]:
     if difficulty == "easy":
         return [rng.choice(_ANY)]
     if difficulty == "medium":
-        return [rng.choice(_WRITES), rng.choice(_ANY)]
+        return [rng.choice(WRITES), rng.choice(_ANY)]
     traps = [rng.choice(FORBIDDEN), rng.choice(CONDITIONAL)]
     return (
-        [*traps, rng.choice(_ANY)] if rng.random() < 0.6 else [rng.choice(traps), rng.choice(_WRITES), rng.choice(_ANY)]
+        [*traps, rng.choice(_ANY)] if rng.random() < 0.6 else [rng.choice(traps), rng.choice(WRITES), rng.choice(_ANY)]
     )
 
 

@@ -431,3 +431,6 @@ def _ask_balance(case: Case) -> Piece:
     read = ("get_user_details", {"user_id": case.user["user_id"]})
     balance = figure(case.gift_cards[0]["balance"])
     return Piece(case.say("balance"), (), (read,), (balance,), question=True, uses=frozenset(["gift"]))
+
+
+WRITES: tuple[Kind, ...] = (cancel, give_back, swap, change_item, order_address, pay_otherwise, home_address)

@@ -10,9 +10,8 @@ from itertools import product
 from random import Random
 from typing import Any
 
+from agent_envs.envs.tau2.builtin import databases_of
 from agent_envs.envs.tau2.database import Database
-from agent_envs.envs.tau2.record_schema import shaped
-from agent_envs.envs.tau2.retail import SHAPES
 from agent_envs.envs.tau2.task_generator.names import (
     CARD_BRANDS,
     Person,
@@ -55,10 +54,7 @@ def database(world: int) -> Database:
             user["orders"].append(order["order_id"])
         users[user["user_id"]] = user
     tables = {"products": goods, "users": users, "orders": orders}
-    return Database("retail", {
-        table: {key: shaped(row, SHAPES[table], f"retail {table} {key}") for key, row in rows.items()}
-        for table, rows in tables.items()
-    })  # fmt: skip
+    return databases_of("retail", tables)[0]
 
 
 def products(rng: Random) -> dict[str, Record]:

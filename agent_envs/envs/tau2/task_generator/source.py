@@ -1,7 +1,8 @@
 """`GeneratedSource` serves a domain's generated tasks, and `generated_domain` the domain over the database that they use.
 
 A task is named by its difficulty, split and number (`easy-train-17`; `easy-train-17-w3` in world 3) and made when it is asked
-for. The customers of a world are divided among the splits, so that no task of one concerns a customer of another.
+for. The customers of a world are divided among the splits, so that no task of one concerns a customer of another. A domain's
+module `DOMAIN_tasks` has `make_row(split, number, difficulty, world)`.
 """
 
 import re
@@ -13,15 +14,13 @@ from importlib.resources import files
 from typing import Any
 
 from agent_envs.base.arguments import choice, whole_number
-from agent_envs.base.errors import UsageError
 from agent_envs.base.serialization import digest
 from agent_envs.core.trajectory import Task
 from agent_envs.datasets.seeded import SeededSource
-from agent_envs.envs.tau2.builtin import builtin_domain
+from agent_envs.envs.tau2.builtin import builtin_domain, known_domain
 from agent_envs.envs.tau2.task_schema import core_task
 from agent_envs.envs.tau2.toolkit import Domain
 
-DOMAINS = ("retail", "airline", "telecom")
 DIFFICULTIES = ("easy", "medium", "hard")
 STARTER = {"telecom": "starter"}  # the first rung, in domains that have one; never in "mixed"
 SIZES = {"train": 100_000, "dev": 1_000, "test": 1_000}
@@ -53,9 +52,6 @@ def generated_domain(name: str, compat: str = "tau2-1.0.1", world: int = 0) -> D
         name: "retail", "airline" or "telecom".
         compat: "tau2-1.0.1" or "fixed".
         world: which database; tasks belong to one.
-
-    Raises:
-        UsageError: an unknown name.
     """
     made, shown = _module(name, "world"), replace(builtin_domain(name, compat), policy=_text(f"{name}.md"))
     if name == "telecom":
@@ -80,9 +76,6 @@ class GeneratedSource(SeededSource[Task]):
             domain: "retail", "airline" or "telecom".
             world: the database that the tasks play in.
             difficulty: "easy", "medium", "hard", or "mixed" for all three in turn; in telecom also "starter".
-
-        Raises:
-            UsageError: a value that there is none of.
         """
         known = [STARTER[domain]] if domain in STARTER else []
         known += DIFFICULTIES
@@ -111,7 +104,5 @@ def _made(domain: str, world: int, split: str, number: int, difficulty: str) -> 
 
 
 def _module(domain: str, part: str) -> Any:
-    if domain not in DOMAINS:
-        raise UsageError(f"tau2 has no domain {domain!r}; the domains are {', '.join(DOMAINS)}")
     # By name, so that a process that plays one domain loads one generator.
-    return import_module(f"{__package__}.{domain}_{part}")
+    return import_module(f"{__package__}.{known_domain(domain)}_{part}")

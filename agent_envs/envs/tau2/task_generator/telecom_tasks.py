@@ -41,14 +41,7 @@ _PERSONAS = {
 
 
 def make_row(split: str, number: int, difficulty: str, world: int = 0) -> Row:
-    """Return a task as a published row with `user_script` and `difficulty`.
-
-    Args:
-        split: "train", "dev" or "test"; decides which customers it may concern.
-        number: which task of the split; any number gives one.
-        difficulty: "starter", "easy", "medium" or "hard".
-        world: which database.
-    """
+    """Return a task as a published row with the members `user_script` and `difficulty`, as `source` asks for it."""
     rng = Random(f"tau2/telecom/{world}/{split}/{difficulty}/{number}")
     by_kind = accounts(split, world)
     kind = "plain" if difficulty == "starter" else rng.choices(list(_SITUATIONS), list(_SITUATIONS.values()))[0]

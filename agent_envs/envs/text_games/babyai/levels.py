@@ -79,21 +79,12 @@ def local_level(kind: str, distractors: int = 0) -> Level:
 
 
 def named_level(name: str) -> Level:
-    """Return a BabyAI level of minigrid by its registered name; prefix and version may be left out.
-
-    Raises:
-        UsageError: there is no such level; the message names all that there are.
-    """
+    """Return a BabyAI level of minigrid by its registered name; prefix and version may be left out."""
     spec = next((spec for spec in _registered().values() if name in _spellings(spec)), None)
     if spec is None:
         raise UsageError(f"BabyAI: level={name[:80]!r} is not known; minigrid has {', '.join(_registered())}")
     quiet = _quiet(getattr(_minigrid().babyai, spec.entry_point.removeprefix(_MODULE)), None)
     return Level(_short(spec), lambda: quiet(**spec.kwargs))
-
-
-def level_names() -> tuple[str, ...]:
-    """Return the names of minigrid's own levels."""
-    return tuple(_registered())
 
 
 def world_of(level: Any) -> BabyWorld:

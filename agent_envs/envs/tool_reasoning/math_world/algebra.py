@@ -20,10 +20,6 @@ def _horner(x: int, coefficients: tuple[int, ...]) -> int:
     return value
 
 
-def _term_by_term(x: int, coefficients: tuple[int, ...]) -> int:
-    return sum(coefficient * x**power for power, coefficient in enumerate(coefficients))
-
-
 def _polynomial_text(x: int, coefficients: tuple[int, ...]) -> dict[str, str]:
     text = ""
     for power, coefficient in reversed(list(enumerate(coefficients))):
@@ -36,30 +32,14 @@ def _polynomial_text(x: int, coefficients: tuple[int, ...]) -> dict[str, str]:
     return {"coefficients": text.strip()}
 
 
-def _newton(s: int, q: int, n: int) -> int:
-    """Return the sum of n-th powers of the roots by Newton's identity."""
-    before, now = 2, s
-    for _ in range(n - 1):
-        before, now = now, s * now - q * before
-    return now
-
-
 def _waring(s: int, q: int, n: int) -> int:
-    """Return the same by Waring's closed form."""
+    """Return the sum of n-th powers of the roots by Waring's closed form."""
     return sum((-1) ** k * (n * comb(n - k, k) // (n - k)) * s ** (n - 2 * k) * q**k for k in range(n // 2 + 1))
 
 
 def _rest_of_terms(rng: random.Random, level: int, numbers: Numbers) -> Numbers:
     size = (9, 15, 40, 60, 99)[level - 1]
     return {"rest": tuple(rng.randint(2, size) for _ in range((1, 3, 5, 8, 12)[level - 1]))}
-
-
-def _folded(a: int, b: int, c: int, rest: tuple[int, ...]) -> Fraction:
-    terms = (a, b, c, *rest)
-    value = Fraction(terms[-1])
-    for term in reversed(terms[:-1]):
-        value = term + 1 / value
-    return value
 
 
 def _convergent(a: int, b: int, c: int, rest: tuple[int, ...]) -> Fraction:
@@ -71,18 +51,6 @@ def _convergent(a: int, b: int, c: int, rest: tuple[int, ...]) -> Fraction:
     return Fraction(top, bottom)
 
 
-def _by_products(a: int, b: int, n: int, k: int) -> int:
-    row = [1]
-    for _ in range(n):
-        longer = [0] * (len(row) + 2)
-        for power, value in enumerate(row):
-            longer[power] += value
-            longer[power + 1] += a * value
-            longer[power + 2] += b * value
-        row = longer
-    return row[k]
-
-
 def _multinomial(a: int, b: int, n: int, k: int) -> int:
     return sum(comb(n, j) * comb(n - j, k - 2 * j) * b**j * a ** (k - 2 * j) for j in range(k // 2 + 1))
 
@@ -91,15 +59,13 @@ KINDS = (
     kind(
         "polynomial value",
         _horner,
-        _term_by_term,
         lambda x, coefficients: 2 * len(coefficients) * len(str(x)),
         more=_polynomial,
         shown=_polynomial_text,
     ),
-    kind("powers of roots", _newton, _waring, lambda s, q, n: 3 * n),
+    kind("powers of roots", _waring, lambda s, q, n: 3 * n),
     kind(
         "continued fraction",
-        _folded,
         _convergent,
         lambda a, b, c, rest: 2 * (3 + len(rest)),
         more=_rest_of_terms,
@@ -107,7 +73,6 @@ KINDS = (
     ),
     kind(
         "coefficient of a power",
-        _by_products,
         _multinomial,
         lambda a, b, n, k: n * k,
         sound=lambda a, b, n, k: k <= 2 * n,

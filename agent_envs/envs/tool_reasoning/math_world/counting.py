@@ -18,17 +18,8 @@ def _obstacles(rng: random.Random, level: int, numbers: Numbers) -> Numbers:
     return {"blocked": tuple(sorted(blocked))}
 
 
-def _cell_by_cell(w: int, h: int, blocked: tuple[Point, ...]) -> int:
-    ways = [0] * (w + 1)
-    ways[0] = 1
-    for y in range(h + 1):
-        for x in range(w + 1):
-            ways[x] = 0 if (x, y) in blocked else ways[x] + (ways[x - 1] if x else 0)
-    return ways[w]
-
-
 def _by_first_obstacle(w: int, h: int, blocked: tuple[Point, ...]) -> int:
-    """Return the same as all paths less those that meet each obstacle first."""
+    """Return the number of paths: all of them, less those that meet each obstacle first."""
 
     def paths(start: Point, end: Point) -> int:
         right, up = end[0] - start[0], end[1] - start[1]
@@ -49,16 +40,8 @@ def _coins(rng: random.Random, level: int, numbers: Numbers) -> Numbers:
     return {"coins": tuple(sorted(rng.sample(range(2, largest + 1), count)))}
 
 
-def _coin_by_coin(n: int, coins: tuple[int, ...]) -> int:
-    ways = [1] + [0] * n
-    for coin in coins:
-        for amount in range(coin, n + 1):
-            ways[amount] += ways[amount - coin]
-    return ways[n]
-
-
 def _by_largest_first(n: int, coins: tuple[int, ...]) -> int:
-    """Return the same by choosing how often each coin is used, the largest first."""
+    """Return the ways to pay by choosing how often each coin is used, the largest first."""
     left = {n: 1}
     for coin in reversed(coins[1:]):
         after: dict[int, int] = {}
@@ -69,30 +52,16 @@ def _by_largest_first(n: int, coins: tuple[int, ...]) -> int:
     return sum(ways for amount, ways in left.items() if amount % coins[0] == 0)
 
 
-def _by_run_length(n: int, k: int, r: int) -> int:
-    runs = [k] + [0] * (r - 2)  # words by the length of their last run, 1 to r - 1
-    for _ in range(n - 1):
-        runs = [(k - 1) * sum(runs), *runs[:-1]]
-    return sum(runs)
-
-
 def _by_last_run(n: int, k: int, r: int) -> int:
-    """Return the same by the recurrence that takes the whole last run away."""
+    """Return the number of words by the recurrence that takes the whole last run away."""
     words = [0] * (n + 1)
     for length in range(1, n + 1):
         words[length] = (k - 1) * sum(words[max(length - r + 1, 1) : length]) + (k if length < r else 0)
     return words[n]
 
 
-def _person_by_person(n: int, k: int, c: int) -> int:
-    ways = [1] + [0] * n
-    for _ in range(k):
-        ways = [sum(ways[max(0, amount - c) : amount + 1]) for amount in range(n + 1)]
-    return ways[n]
-
-
 def _by_excess(n: int, k: int, c: int) -> int:
-    """Return the same by inclusion and exclusion over who gets too much."""
+    """Return the ways to share by inclusion and exclusion over who gets too much."""
     rows = ((j, n - j * (c + 1)) for j in range(k + 1))
     return sum((-1) ** j * comb(k, j) * comb(rest + k - 1, k - 1) for j, rest in rows if rest >= 0)
 
@@ -101,17 +70,9 @@ def _by_empty_boxes(n: int, k: int) -> int:
     return sum((-1) ** j * comb(k, j) * (k - j) ** n for j in range(k + 1))
 
 
-def _ball_by_ball(n: int, k: int) -> int:
-    used = [1] + [0] * k  # ways by how many boxes are in use
-    for _ in range(n):
-        used = [0] + [j * used[j] + (k - j + 1) * used[j - 1] for j in range(1, k + 1)]
-    return used[k]
-
-
 KINDS = (
     kind(
         "lattice paths",
-        _cell_by_cell,
         _by_first_obstacle,
         lambda w, h, blocked: w * h,
         more=_obstacles,
@@ -119,13 +80,12 @@ KINDS = (
     ),
     kind(
         "payments",
-        _coin_by_coin,
         _by_largest_first,
         lambda n, coins: n * len(coins),
         more=_coins,
         shown=lambda n, coins: {"values": listed(list(coins))},
     ),
-    kind("words without runs", _by_run_length, _by_last_run, lambda n, k, r: n * r),
-    kind("shares with a limit", _by_excess, _person_by_person, lambda n, k, c: n * k, sound=lambda n, k, c: n <= k * c),
-    kind("distributions", _by_empty_boxes, _ball_by_ball, lambda n, k: n * k, sound=lambda n, k: n >= k),
+    kind("words without runs", _by_last_run, lambda n, k, r: n * r),
+    kind("shares with a limit", _by_excess, lambda n, k, c: n * k, sound=lambda n, k, c: n <= k * c),
+    kind("distributions", _by_empty_boxes, lambda n, k: n * k, sound=lambda n, k: n >= k),
 )

@@ -2,10 +2,8 @@
 
 import random
 from fractions import Fraction
-from itertools import combinations
-from math import gcd, isqrt, prod
+from math import gcd, isqrt
 
-from agent_envs.envs.tool_reasoning.math_world.number_theory import factors
 from agent_envs.envs.tool_reasoning.math_world.problem import Numbers, kind
 
 _MOST_SQUARES = 5_000
@@ -23,25 +21,13 @@ def _shoelace(a: int, b: int, c: int, places: tuple[int, ...], heights: tuple[in
     return Fraction(abs(sum(x * v - u * y for (x, y), (u, v) in pairs)), 2)
 
 
-def _trapezoids(a: int, b: int, c: int, places: tuple[int, ...], heights: tuple[int, ...]) -> Fraction:
-    area, before, left = Fraction(0), 0, 0
-    for place, height in zip(places, (a, b, c, *heights, 0), strict=True):
-        area += Fraction(before + height, 2) * (place - left)
-        before, left = height, place
-    return area
-
-
 def _skyline_text(a: int, b: int, c: int, places: tuple[int, ...], heights: tuple[int, ...]) -> dict[str, str]:
     rest = [f"({place}, {height})" for place, height in zip(places[3:], (*heights, 0), strict=True)]
     return {"x1": str(places[0]), "x2": str(places[1]), "x3": str(places[2]), "rest": ", ".join(rest)}
 
 
-def _row_by_row(n: int) -> int:
-    return sum(2 * isqrt(n - y * y) + 1 for y in range(-isqrt(n), isqrt(n) + 1))
-
-
 def _by_jacobi(n: int) -> int:
-    """Return the same from Jacobi's count of the ways to write a number as two squares."""
+    """Return the points in a circle from Jacobi's count of the ways to write a number as two squares."""
     return 1 + 4 * sum(n // i - n // (i + 2) for i in range(1, n + 1, 4))
 
 
@@ -54,35 +40,12 @@ def _by_pick(a: int, b: int, c: int, d: int) -> int:
     return (_twice_area(a, b, c, d) - border + 2) // 2
 
 
-def _by_scan(a: int, b: int, c: int, d: int) -> int:
-    """Return the points strictly inside, counted row by row between the two edges that a row meets."""
-    corners = ((0, 0), (a, b), (c, d))
-    edges = [sorted((one, other), key=lambda point: point[1]) for one, other in combinations(corners, 2)]
-    count = 0
-    for y in range(min(0, b, d) + 1, max(0, b, d)):
-        met = [edge for edge in edges if edge[0][1] < edge[1][1] and edge[0][1] <= y <= edge[1][1]]
-        places = [(x1 * (y2 - y) + x2 * (y - y1), y2 - y1) for (x1, y1), (x2, y2) in met]  # numerator, denominator
-        first = min(top // bottom for top, bottom in places) + 1
-        last = max(-(-top // bottom) for top, bottom in places) - 1
-        count += max(0, last - first + 1)
-    return count
-
-
 def _quotients(w: int, h: int) -> list[int]:
     quotients = []
     while h:
         quotients.append(w // h)
         w, h = h, w % h
     return quotients
-
-
-def _cut_off(w: int, h: int) -> int:
-    """Return how many squares one cuts, one after the other."""
-    count = 0
-    while w and h:
-        w, h = (w - h, h) if w >= h else (w, h - w)
-        count += 1
-    return count
 
 
 def _by_generators(c: int) -> int:
@@ -95,37 +58,26 @@ def _by_generators(c: int) -> int:
     return total
 
 
-def _by_hypotenuse(c: int) -> int:
-    """Return the same by what the primes of each hypotenuse say."""
-    total = 0
-    for z in range(1, c + 1):
-        total += (prod(2 * times + 1 for p, times in factors(z).items() if p % 4 == 1) - 1) // 2
-    return total
-
-
 KINDS = (
     kind(
         "area under a line",
         _shoelace,
-        _trapezoids,
         lambda a, b, c, places, heights: 4 * len(places),
         more=_skyline,
         shown=_skyline_text,
     ),
-    kind("points in a circle", _row_by_row, _by_jacobi, lambda n: 2 * isqrt(n) + 1),
+    kind("points in a circle", _by_jacobi, lambda n: 2 * isqrt(n) + 1),
     kind(
         "points in a triangle",
         _by_pick,
-        _by_scan,
         lambda a, b, c, d: max(b, d),
         sound=lambda a, b, c, d: _twice_area(a, b, c, d) > 0,
     ),
     kind(
         "squares in a sheet",
         lambda w, h: sum(_quotients(w, h)),
-        _cut_off,
         lambda w, h: 2 * len(_quotients(w, h)),
         sound=lambda w, h: sum(_quotients(w, h)) <= _MOST_SQUARES,
     ),
-    kind("right triangles", _by_generators, _by_hypotenuse, lambda c: c // 4),
+    kind("right triangles", _by_generators, lambda c: c // 4),
 )

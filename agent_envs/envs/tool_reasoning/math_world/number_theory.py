@@ -2,30 +2,9 @@
 
 import random
 from itertools import combinations
-from math import gcd, isqrt, prod
+from math import isqrt, prod
 
 from agent_envs.envs.tool_reasoning.math_world.problem import Numbers, kind, listed
-
-
-def _power_by_digits(a: int, e: int, m: int) -> int:
-    """Return a^e mod m by going through the decimal digits of the exponent."""
-    value = 1 % m
-    for digit in str(e):
-        tenth = 1
-        for _ in range(10):
-            tenth = tenth * value % m
-        value = tenth
-        for _ in range(int(digit)):
-            value = value * a % m
-    return value
-
-
-def _divisors_by_trial(n: int, k: int) -> int:
-    total = 0
-    for d in range(1, isqrt(n) + 1):
-        if n % d == 0:
-            total += d**k + ((n // d) ** k if d * d < n else 0)
-    return total
 
 
 def factors(n: int) -> dict[int, int]:
@@ -44,12 +23,8 @@ def _divisors_by_primes(n: int, k: int) -> int:
     return prod((p ** (k * (times + 1)) - 1) // (p**k - 1) for p, times in factors(n).items())
 
 
-def _coprime_one_by_one(n: int, m: int) -> int:
-    return sum(gcd(i, m) == 1 for i in range(1, n + 1))
-
-
 def _coprime_by_sieve(n: int, m: int) -> int:
-    """Return the same by inclusion and exclusion over the primes of m."""
+    """Return the count by inclusion and exclusion over the primes of m."""
     primes = list(factors(m))
     return sum(
         (-1) ** size * (n // prod(chosen)) for size in range(len(primes) + 1) for chosen in combinations(primes, size)
@@ -63,16 +38,6 @@ def _congruences(rng: random.Random, level: int, numbers: Numbers) -> Numbers:
     count, pool = ((2, 8), (3, 10), (3, 16), (4, 20), (5, 25))[level - 1]
     moduli = tuple(sorted(rng.sample(_MODULI[:pool], count)))
     return {"rest": tuple(rng.randrange(1, m) for m in moduli[2:]), "moduli": moduli}
-
-
-def _by_steps(r: int, s: int, rest: tuple[int, ...], moduli: tuple[int, ...]) -> int:
-    """Return the least x >= 0 of a system of congruences by stepping to it, one congruence after the other."""
-    x, step = 0, 1
-    for residue, modulus in zip((r, s, *rest), moduli, strict=True):
-        while (x - residue) % modulus:
-            x += step
-        step *= modulus
-    return x
 
 
 def _by_inverses(r: int, s: int, rest: tuple[int, ...], moduli: tuple[int, ...]) -> int:
@@ -101,44 +66,23 @@ def _digits_of_text(a: int, e: int) -> int:
     return sum(map(int, str(a**e)))
 
 
-def _digits_in_blocks(a: int, e: int) -> int:
-    """Return the sum of digits of a^e, multiplied out in blocks of eighteen digits."""
-    blocks = [1]
-    for _ in range(e):
-        carry = 0
-        for place, block in enumerate(blocks):
-            carry, blocks[place] = divmod(block * a + carry, 10**18)
-        if carry:
-            blocks.append(carry)
-    total = 0
-    for block in blocks:
-        while block:
-            block, digit = divmod(block, 10)
-            total += digit
-    return total
-
-
 _POWERS = {1: "all", 2: "the squares of all", 3: "the cubes of all"}
 
 KINDS = (
-    kind(
-        "power modulo", lambda a, e, m: pow(a, e, m), _power_by_digits, lambda a, e, m: 2 * e.bit_length() * len(str(m))
-    ),
+    kind("power modulo", lambda a, e, m: pow(a, e, m), lambda a, e, m: 2 * e.bit_length() * len(str(m))),
     kind(
         "powers of divisors",
-        _divisors_by_trial,
         _divisors_by_primes,
         lambda n, k: isqrt(n) * k,
         shown=lambda n, k: {"powers": _POWERS[k]},
     ),
-    kind("coprime numbers", _coprime_one_by_one, _coprime_by_sieve, lambda n, m: n),
+    kind("coprime numbers", _coprime_by_sieve, lambda n, m: n),
     kind(
         "congruences",
-        _by_steps,
         _by_inverses,
         lambda r, s, rest, moduli: sum(moduli),
         more=_congruences,
         shown=_congruence_text,
     ),
-    kind("sum of digits", _digits_of_text, _digits_in_blocks, lambda a, e: e * len(str(a))),
+    kind("sum of digits", _digits_of_text, lambda a, e: e * len(str(a))),
 )

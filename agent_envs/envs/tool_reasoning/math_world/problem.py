@@ -1,4 +1,4 @@
-"""Generators of problems share this: numbers for five levels, two ways to the answer, code, and wordings."""
+"""Generators of problems share this: numbers for five levels, the answer, code, and wordings."""
 
 import json
 import random
@@ -42,7 +42,7 @@ class Kind:
         spans: for each number of the problem, by level from 1 to 5, the smallest and largest value.
         wordings: the question in several forms; `{name}` is a number, or the letter that stands for a fact.
         code: a program that reads the numbers by name and prints the answer. It keeps to what every sandbox offers.
-        solve, check: the answer, calculated in two ways that share nothing.
+        solve: the answer, by another way than the code where there is one that is as plain.
         steps: how many steps the calculation has by hand, roughly: what makes a level harder than the one before.
         more: draws further content (lists) once the numbers are known.
         sound: whether the numbers make a problem at all.
@@ -54,7 +54,6 @@ class Kind:
     wordings: tuple[str, ...]
     code: str
     solve: Callable[..., Number]
-    check: Callable[..., Number]
     steps: Callable[..., int]
     more: Callable[[random.Random, int, Numbers], Numbers] = _nothing
     sound: Callable[..., bool] = _always
@@ -66,13 +65,11 @@ class Kind:
         return [name for name, (low, high) in rows if high - low + 1 >= _LEAST_VALUES]
 
 
-def kind(
-    name: str, solve: Callable[..., Number], check: Callable[..., Number], steps: Callable[..., int], **more: Any
-) -> Kind:
+def kind(name: str, solve: Callable[..., Number], steps: Callable[..., int], **more: Any) -> Kind:
     """Return the generator of a name; `more` are its attributes that have defaults."""
     row = _table()[name]
     spans = {number: tuple((low, high) for low, high in levels) for number, levels in row["spans"].items()}
-    return Kind(name, spans, tuple(row["wordings"]), "\n".join(row["code"]), solve, check, steps, **more)
+    return Kind(name, spans, tuple(row["wordings"]), "\n".join(row["code"]), solve, steps, **more)
 
 
 @cache
@@ -96,17 +93,12 @@ def draw(kind: Kind, rng: random.Random, level: int, known: Numbers) -> tuple[Nu
     """Draw the numbers of a problem around those that are known, and return them with the answer.
 
     None where they make no problem, or where the answer is too long or easily guessed.
-
-    Raises:
-        AssertionError: the two calculations differ, which is a mistake in this package.
     """
     numbers = {name: known.get(name, rng.randint(*spans[level - 1])) for name, spans in kind.spans.items()}
     numbers |= kind.more(rng, level, numbers)
     if not kind.sound(**numbers):
         return None
     answer = kind.solve(**numbers)
-    if answer != kind.check(**numbers):
-        raise AssertionError(f"{kind.name}: two ways, two answers, for {numbers}")
     is_guessable = answer.denominator == 1 and -LEAST_ANSWER < answer < LEAST_ANSWER
     return None if is_guessable or len(str(answer)) > LONGEST_ANSWER else (numbers, answer)
 

@@ -24,7 +24,6 @@ KINDS: dict[str, tuple[Kind, ...]] = {
     "sequences": sequences.KINDS,
     "geometry": geometry.KINDS,
 }
-SUBJECTS = (*KINDS, "facts")
 _ROTATION = ("python", "both", "search", "both", "python")
 _CELLS = len(_ROTATION) * len(KINDS) * len(LEVELS)
 
@@ -43,34 +42,21 @@ class MathWorldSource(SeededSource[Task]):
 
     Any index >= 0 is a task; its id is `math_world-SPLIT-INDEX`. Index i is searched in world i % 32 of the split; beyond the
     size of the split in the next 32. Splits share no problem: their worlds differ, and a calculation belongs to one split by
-    its content. A source that leaves some needs, subjects or levels out counts through the rest, and its ids stay the same.
+    its content. A source that leaves some needs or levels out counts through the rest, and its ids stay the same.
     """
 
     answerable = True
 
-    def __init__(
-        self, needs: Sequence[str] = (), levels: Sequence[int | str] = (), subjects: Sequence[str] = ()
-    ) -> None:
-        """Take the needs, levels and subjects to keep; an empty sequence keeps all.
+    def __init__(self, needs: Sequence[str] = (), levels: Sequence[int | str] = ()) -> None:
+        """Take the needs and levels to keep; an empty sequence keeps all.
 
         Raises:
-            UsageError: an unknown name or level, or a choice that leaves nothing.
+            UsageError: an unknown name or level.
         """
-        kept = (
-            _chosen("needs", needs, NEEDS),
-            _chosen("subjects", subjects, SUBJECTS),
-            tuple(map(int, _chosen("levels", [str(level) for level in levels], tuple(map(str, LEVELS))))),
-        )
-        cells = [_cell(index) for index in range(_CELLS)]
-        self._kept = [
-            index
-            for index, cell in enumerate(cells)
-            if all(part in wanted for part, wanted in zip(cell, kept, strict=True))
-        ]
-        if not self._kept:
-            raise UsageError(
-                f"{NAME}: no task has needs {needs}, subjects {subjects}; the subject facts has needs search"
-            )
+        wanted = _chosen("needs", needs, NEEDS)
+        kept = {int(level) for level in _chosen("levels", [str(level) for level in levels], tuple(map(str, LEVELS)))}
+        cells = (_cell(index) for index in range(_CELLS))
+        self._kept = [index for index, (need, _, level) in enumerate(cells) if need in wanted and level in kept]
         super().__init__(NAME, {split: size // _CELLS * len(self._kept) for split, size in SIZES.items()})
 
     def build(self, split: str, index: int) -> Task:

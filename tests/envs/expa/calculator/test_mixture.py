@@ -2,7 +2,6 @@ from collections import Counter
 
 import pytest
 
-from agent_envs.base.errors import UsageError
 from agent_envs.core.trajectory import Task
 from agent_envs.datasets.seeded import SPLITS, SeededSource
 from agent_envs.envs.expa.calculator.arithmetic import ArithmeticSource
@@ -135,18 +134,3 @@ def test_any_sizes(shares):
     source = CalcBenchSource({"a": CountSource(), "b": Doubling()}, sizes)
     places = {source.place("train", index) for index in range(3 * sum(shares))}
     assert places == {(name, i) for name, share in zip("ab", shares, strict=True) for i in range(3 * share)}
-
-
-@pytest.mark.parametrize(
-    ("members", "sizes"),
-    [
-        ({"a": CountSource()}, {"train": {"a": 1}, "test": {"a": 1}}),
-        ({"a": CountSource()}, {split: {"a": 1, "b": 1} for split in SPLITS}),
-        ({"a": CountSource()}, {split: {"a": 0} for split in SPLITS}),
-        ({"a": CountSource()}, {split: {"a": -1} for split in SPLITS}),
-        ({"a": CountSource(), "b": CountSource()}, {split: {"a": 1, "b": 1} for split in SPLITS}),
-    ],
-)
-def test_settings_that_do_not_fit(members, sizes):
-    with pytest.raises(UsageError, match="calcbench: "):
-        CalcBenchSource(members, sizes)

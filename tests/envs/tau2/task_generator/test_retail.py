@@ -19,7 +19,7 @@ from agent_envs.envs.tau2.user_script import read_script
 from tests.envs.tau2.gold import Conversation, gold_conversation
 
 DOMAIN = generated_domain("retail")
-WRITES = {name for name, tool in DOMAIN.assistant.tools.items() if tool.kind == "write"}
+WRITES = {name for name, tool in DOMAIN.assistant.tools.items() if tool.writes}
 _DRAW = Random("retail sample")
 SAMPLE = [(split, _DRAW.randrange(SIZES[split]), DIFFICULTIES[n % 3]) for n in range(50) for split in SIZES]
 

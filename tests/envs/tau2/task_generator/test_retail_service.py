@@ -16,7 +16,7 @@ from agent_envs.envs.tau2.turn_taking import Rules, opened, spoke
 
 DOMAIN = generated_domain("retail")
 RULES = Rules(DOMAIN)
-WRITES = {name for name, tool in DOMAIN.assistant.tools.items() if tool.kind == "write"}
+WRITES = {name for name, tool in DOMAIN.assistant.tools.items() if tool.writes}
 MORE = "Is there anything else I can do for you?"
 NAME = "May I have your full name and zip code, please?"
 

@@ -8,10 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agent_envs.base.errors import UsageError
+from agent_envs.envs.tau2.builtin import DOMAINS
 from agent_envs.envs.tau2.task_generator import names
 from agent_envs.envs.tau2.task_generator.source import (
     DIFFICULTIES,
-    DOMAINS,
     SIZES,
     GeneratedSource,
     generated_domain,
