@@ -224,7 +224,7 @@ class Session:
         return live
 
     def _opened(self) -> Interpreter:
-        """Return an interpreter with the saved memory; a fresh one where that is not taken back: it may be what code made it."""
+        """Return an interpreter with the saved memory, or a fresh one where it is not taken back: code may have made it so."""
         if self._saved is not None:
             with contextlib.suppress(EnvFault):
                 return self._pool.backend.open(self.spec, self._saved)

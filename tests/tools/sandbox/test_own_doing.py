@@ -1,4 +1,4 @@
-"""What code does to its own interpreter is a result, never a fault: no cell can turn an episode into an infrastructure error."""
+"""No cell can turn an episode into an infrastructure error: what code does to its interpreter is a result, never a fault."""
 
 import time
 
@@ -61,15 +61,16 @@ ATTACKS = {
     "writes half a frame": "import os\nos.write(3, b'\\x00\\x00')",
     "writes a whole frame": "import os\nos.write(3, b'\\x00\\x00\\x00\\x02{}')",
     "forks": "import os\nwhile True:\n    try: os.fork()\n    except OSError: pass",
-    "starts threads": "import threading\nfor _ in range(50):\n    try: threading.Thread(target=print).start()\n    except RuntimeError: pass",
+    "starts threads": "import threading\nfor _ in range(50):\n    try: threading.Thread(target=print).start()\n"
+    "    except RuntimeError: pass",
     "kills its parent": "import ctypes\nlibc = ctypes.CDLL(None)\n[libc.kill(n, 9) for n in (libc.getppid(), 1, 2, 0, -1)]",
     "kills itself": "import ctypes\nlibc = ctypes.CDLL(None)\nlibc.kill(libc.getpid(), 9), libc.abort()",
     "breaks down": "import ctypes\nctypes.string_at(0)",
     "is rung out of bed": "import signal\nsignal.setitimer(signal.ITIMER_REAL, 0.05)",
     "is rung at once": "import signal\nsignal.setitimer(signal.ITIMER_REAL, 0.000001)",
     "raises when rung": "import signal\nsignal.signal(14, lambda *_: 1 / 0)\nsignal.setitimer(signal.ITIMER_REAL, 0.05, 0.01)",
-    "will not be stopped": "import signal\nfor n in range(1, 65):\n    try: signal.signal(n, signal.SIG_IGN)\n    except (OSError, ValueError): pass\n"
-    "while True: pass",
+    "will not be stopped": "import signal\nfor n in range(1, 65):\n    try: signal.signal(n, signal.SIG_IGN)\n"
+    "    except (OSError, ValueError): pass\nwhile True: pass",
     "breaks the harness's json": "import json\njson.dumps = json.loads = None",
     "breaks the harness's files": "import os\nos.read = os.write = None",
     "breaks the harness's compiler": "import ast, builtins\nast.parse = builtins.compile = builtins.exec = None",
