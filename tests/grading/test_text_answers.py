@@ -13,6 +13,7 @@ from agent_envs.grading.text_answers import (
     normalise_answer,
     numeric_equal,
     parse_number,
+    says_unknown,
     token_f1,
 )
 
@@ -95,6 +96,18 @@ def test_scores_agree_with_each_other(prediction, golds):
         assert score == 1.0 and contains_answer(prediction, golds)
     if contains_answer(prediction, golds):
         assert contains_answer_characters(prediction, golds)
+
+
+@pytest.mark.parametrize(
+    ("answer", "abstains"),
+    [
+        ("unknown", True), ("Unknown.", True), ("I don't know", True), ("I don’t know!", True), ("i do not know it", True),
+        ("unanswerable", True), ("", False), ("the unknown soldier", False), ("unknown, or Paris", False), ("I know", False),
+        ("Paris, I don't know", False), ("I don't know" + " at all" * 10_000, True), (" " * 9_993 + "unknowns", True),
+    ],
+)  # fmt: skip
+def test_abstaining(answer, abstains):
+    assert says_unknown(answer) is abstains
 
 
 @pytest.mark.parametrize(
