@@ -1,6 +1,7 @@
 """No cell can turn an episode into an infrastructure error: what code does to its interpreter is a result, never a fault."""
 
 import time
+from types import SimpleNamespace
 
 import gymnasium as gym
 import pytest
@@ -25,7 +26,9 @@ from agent_envs.tools.sandbox import (
     run_cell,
 )
 from agent_envs.tools.sandbox import bwrap as bwrap_module
+from agent_envs.tools.sandbox import monty as monty_module
 from agent_envs.tools.sandbox.port import SESSION_LOST
+from agent_envs.tools.sandbox.processes import out_of_memory_kills
 from agent_envs.tools.sandbox.sessions import Session
 from tests.tools.sandbox.backends import need
 
@@ -235,6 +238,16 @@ def test_a_session_that_the_system_ends_for_want_of_memory_is_out_of_memory(monk
         result = session._live.interpreter.run("1", SHORT)
         assert result.status == "memory"
         assert session.run("6 * x").value == "42"
+
+
+def test_a_worker_that_the_system_ends_for_want_of_memory_is_out_of_memory(monkeypatch):
+    assert out_of_memory_kills() >= 0
+    watch = SimpleNamespace(verdict="")
+    monkeypatch.setattr(monty_module, "out_of_memory_kills", lambda: 5)
+    assert monty_module._crashed(watch, "died of SIGKILL", 4) == ("memory", "")
+    with pytest.raises(EnvFault, match="SIGKILL"):
+        monty_module._crashed(watch, "died of SIGKILL", 5)
+    assert monty_module._crashed(watch, "died of SIGSEGV", 4)[0] == "killed"
 
 
 def test_forks_of_an_episode_survive_what_one_of_them_did():
