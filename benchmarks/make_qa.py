@@ -31,6 +31,7 @@ from agent_envs.cli.interrupts import two_interrupts
 from agent_envs.datasets.corpora import write_atomically
 from agent_envs.envs.legal_search.library import Library
 from agent_envs.envs.legal_search.published import FORMAT, LIBRARIES, load_library
+from agent_envs.grading.text_answers import parse_number, without_thousands
 from agent_envs.services.chat import ChatModel, chat_port, make_chat_model
 from agent_envs.services.chat.prices import load_prices
 from agent_envs.services.chat.spending import limited_chats
@@ -47,8 +48,8 @@ from benchmarks.qa_candidates import (
     same,
 )
 
-_NUMBER = re.compile(r"\d[\d,]*(?:\.\d+)?")
-_ALONE = re.compile(r"(?<![\w/:.§-])(\d[\d,]*(?:\.\d+)?)(?![\w/:-])")
+_NUMBER = re.compile(r"\d+(?:,\d+)*(?:\.\d+)?")
+_ALONE = re.compile(r"(?<![\w/:.§-])(\d+(?:,\d+)*(?:\.\d+)?)(?![\w/:-])")
 _PHRASE_WORDS = 3  # an answer of more words is compared by token F1
 ATTEMPTS_EACH = 5  # candidates for one question that is wanted, before it is given up
 MOST_FAULTS_IN_A_ROW = 3
@@ -332,9 +333,9 @@ def benchmark_rows(
 
 def _compared(answer: str) -> tuple[tuple[str, ...], str]:
     """Return the accepted forms of an answer, a bare number first, and how it is compared."""
-    alone = _ALONE.findall(answer)
+    alone = [number for number in _ALONE.findall(answer) if parse_number(number) is not None]
     if len(alone) == 1 == len(_NUMBER.findall(answer)) and len(answer.split()) <= _PHRASE_WORDS:
-        return tuple(dict.fromkeys((alone[0].replace(",", ""), answer))), "numeric"
+        return tuple(dict.fromkeys((without_thousands(alone[0]), answer))), "numeric"
     return (answer,), "f1" if len(answer.split()) > _PHRASE_WORDS else "em"
 
 

@@ -22,6 +22,7 @@ from agent_envs.datasets.calculation_trees import Chain, Tree, leaves, parse, su
 from agent_envs.datasets.catalogue import find_problems
 from agent_envs.datasets.rescaling import rescale
 from agent_envs.datasets.safe_rows import json_lines
+from agent_envs.grading.text_answers import without_thousands
 
 __all__ = ["Chain", "load_gsm8k", "rescale", "traceable"]
 
@@ -95,7 +96,7 @@ def _calculations(solution: str) -> list[_Calculation]:
         if isinstance(tree, int) or not right.isascii() or not right.isdigit() or value != int(right) or value <= 0:
             return []
         found.append((tree, operands, int(right)))
-    final = solution.rpartition("####")[2].strip().replace(",", "")
+    final = without_thousands(solution.rpartition("####")[2].strip())
     return found if found and final == str(found[-1][2]) else []
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from agent_envs.base.errors import UsageError
 from agent_envs.datasets.readers import Draft, Reading, file_rows, read_rows
 from agent_envs.datasets.safe_rows import Row
+from agent_envs.grading.text_answers import without_thousands
 
 _ENCODED = re.compile(r"[A-Za-z0-9+/]{24,}={0,2}")
 _BOX = re.compile(r"\\(?:boxed|fbox)\s*")
@@ -45,7 +46,7 @@ def _draft(text: str, answer: str, identity: str = "", labels: dict[str, str] | 
 
 def _gsm8k(row: Row) -> Draft | None:
     solution = row.text("answer")
-    answer = solution.rpartition("####")[2].strip().replace(",", "")
+    answer = without_thousands(solution.rpartition("####")[2].strip())
     if "####" not in solution:
         raise row.fail("answer", "a solution that ends in #### and the answer")
     return _draft(row.text("question"), answer)

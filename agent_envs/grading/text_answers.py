@@ -9,7 +9,9 @@ from fractions import Fraction
 _PUNCTUATION = str.maketrans("", "", string.punctuation)
 _ARTICLES = re.compile(r"\b(a|an|the)\b")
 _ABSTAINS = re.compile(r"(unknown|unanswerable|i (dont|don’t|do not) know\b.*)", re.S)  # after normalisation
-_NUMBER = re.compile(r"[-+]?(\d[\d,]*\.?\d*|\.\d+)([eE][-+]?\d{1,3})?")
+_NUMBER = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d{1,3})?")
+# A whole part in groups of three. "0,125" is a decimal comma, "1,23,456" and "12,34" are lists or slips.
+_GROUPED = re.compile(r"(?<![\d.,])[1-9]\d{0,2}(?:,\d{3})+(?![\d,])", re.ASCII)
 
 
 def normalise_answer(text: str) -> str:
@@ -68,18 +70,24 @@ def token_f1(prediction: str, golds: Iterable[str]) -> float:
     return best
 
 
+def without_thousands(text: str) -> str:
+    """Return a text without the commas that separate thousands ("1,234.5"); every other comma stays ("1,2", "0,125")."""
+    return _GROUPED.sub(lambda number: number[0].replace(",", ""), text)
+
+
 def parse_number(text: str) -> Fraction | None:
     """Return the exact value of "1,234.5", "-3/4", "$20", "12%" (as 12) or "1e-3"; None for anything else.
 
-    Texts above 400 characters are no numbers, which bounds the work on hostile input.
+    A comma separates thousands and nothing else: "1,2" and "12,34" are no numbers. Texts above 400 characters are none
+    either, which bounds the work on hostile input.
     """
     trimmed = text.strip().strip("$%").strip().rstrip(".")
     if len(trimmed) > 400 or not trimmed.isascii():
         return None
-    parts = trimmed.split("/")
-    if len(parts) > 2 or not all(_NUMBER.fullmatch(part.strip()) for part in parts):
+    parts = [without_thousands(part.strip()) for part in trimmed.split("/")]
+    if len(parts) > 2 or not all(map(_NUMBER.fullmatch, parts)):
         return None
-    values = [Fraction(part.strip().replace(",", "")) for part in parts]
+    values = list(map(Fraction, parts))
     if len(values) == 1:
         return values[0]
     return values[0] / values[1] if values[1] else None

@@ -184,6 +184,19 @@ def test_bodies_that_are_no_call(body):
     assert isinstance(CALLS.parse(f"<tool_call>{body}</tool_call>"), Malformed)
 
 
+def test_the_longest_call_is_read_and_one_character_more_is_refused():
+    def body(length):
+        head = '{"name": "f", "arguments": {"x": "'
+        return f'{head}{"a" * (length - len(head) - 3)}"}}}}'
+
+    assert len(body(MAX_CALL_CHARACTERS)) == MAX_CALL_CHARACTERS
+    assert read_call(body(MAX_CALL_CHARACTERS), "call_0").name == "f"
+    late = read_call(body(MAX_CALL_CHARACTERS + 1), "call_0")
+    assert late == Malformed(f"the tool call is longer than {MAX_CALL_CHARACTERS} characters")
+    spaced = f'{" " * MAX_CALL_CHARACTERS}{{"name": "f"}}'
+    assert isinstance(read_call(spaced, "call_0"), Malformed), "the text is bounded, not what it says"
+
+
 @pytest.mark.parametrize(
     ("text", "parsed"),
     [

@@ -103,6 +103,21 @@ def test_gymnasiums_wrappers_are_in_the_snapshot():
     assert list(env.return_queue) == [-0.0625]
 
 
+def test_restored_queues_keep_their_length():
+    env = RecordEpisodeStatistics(gym.make(ID, max_episode_steps=1), buffer_length=2)
+    fresh = RecordEpisodeStatistics(gym.make(ID, max_episode_steps=1), buffer_length=2)
+    env.reset(seed=0)
+    restore(fresh, Snapshot.from_bytes(snapshot(env).to_bytes()))
+    back = snapshot(env)
+    restore(env, back)
+    for copy in (env, fork(env), fresh):
+        for _ in range(4):
+            copy.reset(seed=0)
+            copy.step("<compare>1</compare>")
+        assert [queue.maxlen for queue in (copy.time_queue, copy.return_queue, copy.length_queue)] == [2, 2, 2]
+        assert list(copy.return_queue) == [-0.0625] * 2 and list(copy.length_queue) == [1, 1]
+
+
 def test_a_snapshot_before_the_first_reset_restores_to_no_episode():
     env = gym.make(ID)
     moment = Snapshot.from_bytes(snapshot(env).to_bytes())

@@ -72,6 +72,7 @@ def row(question: str, *steps: str, final: str = "") -> dict[str, object]:
     [
         row("Ann has 40 cups and 15 pens.", "40+15=56"),
         row("Ann has 40 cups and 15 pens.", "40+15=55", final="54"),
+        row("Ann has 40 cups and 15 pens.", "40+15=55", final="5,5"),
         row("Ann has 40 cups and 15 pens.", "40+15+3=58"),
         row("Ann has 40 cups, 15 pens and 9 caps.", "40+15=55"),
         row("Ann has 40 cups and 40 pens.", "40+40=80"),

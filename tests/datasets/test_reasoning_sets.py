@@ -106,6 +106,8 @@ def test_answers_of_aime_are_whole_numbers(tmp_path: Path, answer: str) -> None:
 def test_gsm8k_rows(tmp_path: Path) -> None:
     path = jsonl(tmp_path / "a.jsonl", {"question": "q", "answer": "2*3=<<2*3=6>>6\n#### 1,234"})
     assert read(path, "gsm8k") == (Question("gsm8k_test_0", "gsm8k", "test", "q", ("1234",)),)
+    path = jsonl(tmp_path / "a.jsonl", {"question": "q", "answer": "#### 9,5"})
+    assert read(path, "gsm8k")[0].answers == ("9,5",), "a comma that separates no thousands stays"
     with pytest.raises(UsageError, match="a solution that ends in ####"):
         read(jsonl(path, {"question": "q", "answer": "6"}), "gsm8k")
 

@@ -13,6 +13,7 @@ from agent_envs.grading.text_answers import (
     normalise_answer,
     numeric_equal,
     parse_number,
+    says_unknown,
     token_f1,
 )
 
@@ -98,11 +99,25 @@ def test_scores_agree_with_each_other(prediction, golds):
 
 
 @pytest.mark.parametrize(
+    ("answer", "abstains"),
+    [
+        ("unknown", True), ("Unknown.", True), ("I don't know", True), ("I don’t know!", True), ("i do not know it", True),
+        ("unanswerable", True), ("", False), ("the unknown soldier", False), ("unknown, or Paris", False), ("I know", False),
+        ("Paris, I don't know", False), ("I don't know" + " at all" * 10_000, True), (" " * 9_993 + "unknowns", True),
+    ],
+)  # fmt: skip
+def test_abstaining(answer, abstains):
+    assert says_unknown(answer) is abstains
+
+
+@pytest.mark.parametrize(
     ("text", "value"),
     [
         ("1,234", 1234), ("1,234.50", Fraction("1234.5")), ("3/4", Fraction(3, 4)), ("-3/4", Fraction(-3, 4)),
         ("$20", 20), ("12%", 12), ("1e-3", Fraction(1, 1000)), (".5", Fraction(1, 2)), ("5.", 5), ("+7", 7),
         ("  8 ", 8), ("3 / 4", Fraction(3, 4)), ("-0", 0), ("0.1", Fraction(1, 10)), ("6/2", 3), ("1E3", 1000), ("$-20", -20),
+        ("1,234,567.5", Fraction("1234567.5")), ("-1,000", -1000), ("+12,345", 12345), ("$1,000.00", 1000), ("1,000.", 1000),
+        ("1,000/3", Fraction(1000, 3)), ("3 / 1,000", Fraction(3, 1000)), ("1,000e3", 1_000_000), (" 999,999 ", 999_999),
     ],
 )  # fmt: skip
 def test_numbers(text, value):
@@ -112,7 +127,10 @@ def test_numbers(text, value):
 @pytest.mark.parametrize(
     "text",
     ["", " ", "abc", "1/0", "1/2/3", "1e999999", "1e1000", "nan", "inf", "-inf", "1_000", "٣", "1 000", "12th", "--1",
-     "1.2.3", "0x10", "$", "%", "/", "1/", "/2", "e5", "9" * 401, "1e-99999999", "½", "1+1", "\ud800"],
+     "1.2.3", "0x10", "$", "%", "/", "1/", "/2", "e5", "9" * 401, "1e-99999999", "½", "1+1", "\ud800",
+     "1,2", "0,5", "9,5", "12,34", "1,23,456", "1234,567", "1,2345", "1,234,56", "1,,234", "0,125", "00,125", "01,234",
+     "000,000", "1,234,", ",234", ",5", "5,", "1, 234", "1 ,234", "1,234 567", "1,234.567,890", "1.234,5", "1.5,000", "-,5",
+     "1e1,000", "1,2/3", "3/1,2", "1,23e3", "$1,2", "9,5%"],
 )  # fmt: skip
 def test_no_numbers(text):
     assert parse_number(text) is None

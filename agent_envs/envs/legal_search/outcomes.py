@@ -15,7 +15,7 @@ OUTCOMES = ("cited", "uncited", "abstained", "wrong", "out_of_turns", "format_er
 MOST_CITED = 8  # sections, where fewer prove the answer; more than that is no citation but a list
 F1_RIGHT = 0.5
 _ABSTAINING = ("i dont know", "i do not know", "i don’t know")
-_NUMBER = re.compile(r"\d[\d,]*(?:\.\d+)?")
+_NUMBER = re.compile(r"\d+(?:,\d+)*(?:\.\d+)?|(?<!\w)\.\d+")
 _NEGATIVE = re.compile(r"-\s*\$?\d")
 _DENIED = re.compile(
     r"\b(?:not|never|neither|nor|no|isn['’]t|wasn['’]t|cannot|other than|rather than)\b"

@@ -39,7 +39,7 @@ def output(result: ExecResult, limit: int) -> str:
     """Return what came of a program: what it printed, the value of its last expression, and its error."""
     parts = [cut(result.stdout.rstrip("\n"), limit), cut(result.value, limit), cut(result.error, limit)]
     shown = [part for part in parts if part]
-    if result.status not in LASTING:
+    if result.status not in LASTING and not result.session_lost:
         shown.append(STOPPED)
     if result.truncated:
         shown.append("(Not all of it is shown.)")

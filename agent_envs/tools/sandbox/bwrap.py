@@ -22,7 +22,7 @@ from agent_envs.base.errors import EnvFault, UsageError
 from agent_envs.tools.sandbox.fork_server import ANSWER_SECONDS, Child, ForkServer, Starter
 from agent_envs.tools.sandbox.harness import LENGTH, framed
 from agent_envs.tools.sandbox.port import ExecResult, Limits, SandboxSpec
-from agent_envs.tools.sandbox.processes import KILL, Process, Watch
+from agent_envs.tools.sandbox.processes import KILL, Process, Watch, out_of_memory_kills
 
 LEAST_MEMORY_MB = 512
 MOST_SESSIONS = 64
@@ -100,6 +100,7 @@ class BwrapInterpreter:
         for file in (child.cells, child.printed):
             os.set_blocking(file, False)
         self.process.send(signal.SIGSTOP)
+        self._short_of_memory = out_of_memory_kills()
 
     def alive(self) -> bool:
         """Return whether the process still is there, and the one that it cannot live without."""
@@ -111,6 +112,9 @@ class BwrapInterpreter:
         exchange = _Exchange(self._child, code, limits)
         self.process.send(signal.SIGCONT)
         answer = exchange.answer(watch)
+        # A cell may answer in the harness's name and then end or go on. It has ended when the harness takes another, empty one.
+        if answer is not None and _Exchange(self._child, "", limits).answer(watch) is None:
+            answer = None
         self.process.send(signal.SIGSTOP)
         spent = watch.spent() * 1_000
         if answer is None:
@@ -124,7 +128,8 @@ class BwrapInterpreter:
         """Return status and error of a cell that gave no answer.
 
         Raises:
-            EnvFault: the process was killed from outside; code in it has no way to send that signal, not even to itself.
+            EnvFault: the process was killed from outside; code in it has no way to send that signal, not even to itself. It can
+                have the system send it by taking more memory than the machine has: that is `memory`.
         """
         if watch.verdict:
             return watch.explain()
@@ -134,6 +139,8 @@ class BwrapInterpreter:
         code = self._reap()
         if not alone:
             return "killed", "Killed: the interpreter's connection was closed or misused"
+        if code == -signal.SIGKILL and out_of_memory_kills() > self._short_of_memory:
+            return "memory", ""
         if code == -signal.SIGKILL:
             raise EnvFault("sandbox bwrap: the session was killed from outside")
         if code == -signal.SIGXCPU:

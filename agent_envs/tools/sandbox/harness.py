@@ -11,6 +11,7 @@ import base64
 import builtins
 import contextlib
 import ctypes
+import fcntl
 import gc
 import io
 import json
@@ -228,6 +229,7 @@ class Session:
             frame = framed(answer)
         except MemoryError:
             frame = spent
+        fcntl.fcntl(CELLS, fcntl.F_SETFL, 0)
         _write(frame)
 
     def _run(self, code: str, most: int) -> dict[str, str]:
@@ -268,6 +270,9 @@ def _told(error: BaseException) -> str:
 
 
 def _receive() -> Any:
+    fcntl.fcntl(
+        CELLS, fcntl.F_SETFL, 0
+    )  # blocking again: a cell may have changed that, and reading would end us by chance
     return json.loads(_read(LENGTH.unpack(_read(LENGTH.size))[0]))
 
 

@@ -17,7 +17,7 @@ from agent_envs.base.errors import EnvFault
 from agent_envs.tools.sandbox.last_expression import split_last
 from agent_envs.tools.sandbox.monty_package import leave_to_parent, monty_package, used_by_parent
 from agent_envs.tools.sandbox.port import ExecResult, Limits, SandboxSpec
-from agent_envs.tools.sandbox.processes import Process, Watch, Watchdog
+from agent_envs.tools.sandbox.processes import Process, Watch, Watchdog, out_of_memory_kills
 
 MOST_WORKERS, WAIT_SECONDS = 32, 60.0  # the pool sees to it that nobody waits
 MOST_SUSPENSIONS = 1_000_000  # calls that leave the worker: names that are not there, files that it may not have
@@ -104,6 +104,7 @@ class MontyInterpreter:
         if pid is None:
             raise EnvFault("sandbox monty: the worker has no process")
         self.process = Process(pid)
+        self._short_of_memory = out_of_memory_kills()
 
     def alive(self) -> bool:
         """Return whether the worker still runs."""
@@ -118,7 +119,7 @@ class MontyInterpreter:
             try:
                 value, status = self._feed(code, limits, printed), "ok"
             except package.MontyCrashedError as crash:
-                status, error = _crashed(watch, str(crash))
+                status, error = _crashed(watch, str(crash), self._short_of_memory)
             except (package.MontySyntaxError, package.MontyRuntimeError) as raised:
                 status = "memory" if isinstance(raised.exception(), MemoryError) else "error"
                 error = raised.display(format="type-msg")
@@ -184,8 +185,13 @@ class _Printed:
         return b"".join(self._parts).decode("utf-8", "ignore")
 
 
-def _crashed(watch: Watch, why: str) -> tuple[str, str]:
+def _crashed(watch: Watch, why: str, short_of_memory: int) -> tuple[str, str]:
     """Return status and error of a cell whose worker died.
+
+    Args:
+        watch: over the cell.
+        why: in the package's words.
+        short_of_memory: how many processes the system had ended for want of memory when the worker was taken.
 
     Raises:
         EnvFault: it was killed from outside; code in a worker has no way to send a signal.
@@ -195,6 +201,8 @@ def _crashed(watch: Watch, why: str) -> tuple[str, str]:
     if "SIGXCPU" in why:
         watch.verdict = "cpu"
         return watch.explain()
+    if "SIGKILL" in why and out_of_memory_kills() > short_of_memory:
+        return "memory", ""
     if "SIGKILL" in why or "SIGTERM" in why or "while sending" in why:
         raise EnvFault(f"sandbox monty: {why}")
     return "killed", "Killed: the interpreter broke down on this code"

@@ -16,6 +16,11 @@ from agent_envs.base.serialization import digest, encode_state, state_type
 
 STATUSES = ("ok", "error", "timeout", "memory", "output_limit", "killed")
 LASTING = ("ok", "error")  # the others leave a session as it was before the cell
+# The one result after which a session has no names at all; a cell cannot give it, for `killed` is judged outside.
+SESSION_LOST = (
+    "Killed: the session had to be brought back, and code that had run before came to no end when it ran again; the session "
+    "begins anew, without names"
+)
 MAX_ERROR_BYTES = 4_096
 MAX_SECONDS = 3_600
 # What a spec may ask for besides: import name -> distribution, with all that each needs and the sandbox lacks.
@@ -99,7 +104,8 @@ class ExecResult:
 
     Attributes:
         status: `ok`; `error`, the code raised; `timeout`; `memory`; `output_limit`, it printed more than it may; `killed`, the
-            code ended its own interpreter. After the last four the session is as it was before the cell.
+            code ended its own interpreter. After the last four the session is as it was before the cell (but see
+            `session_lost`).
         stdout: what was printed, standard error included, cut at the limit.
         value: `repr` of the last expression, empty for None or where the cell does not end in an expression.
         error: type and message of what was raised, or what limit was passed; at most 4,096 bytes.
@@ -113,6 +119,11 @@ class ExecResult:
     error: str = ""
     truncated: bool = False
     cpu_ms: float = field(default=0.0, compare=False)
+
+    @property
+    def session_lost(self) -> bool:
+        """Whether the cell was not run, because earlier ones came to no end when they ran again: the session begins anew."""
+        return (self.status, self.error) == ("killed", SESSION_LOST)
 
     @property
     def digest(self) -> str:

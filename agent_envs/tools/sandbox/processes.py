@@ -18,6 +18,13 @@ KILL = signal.SIGKILL if sys.platform != "win32" else signal.SIGTERM
 LEAST_PAUSE, LONG = 0.002, 0.2  # seconds
 
 
+def out_of_memory_kills() -> int:
+    """Return how many processes the system has ended for want of memory since it started; 0 where it does not tell."""
+    with contextlib.suppress(OSError, ValueError, IndexError), open("/proc/vmstat", encoding="ascii") as file:
+        return int(file.read().partition("\noom_kill ")[2].split()[0])
+    return 0
+
+
 class Process:
     """A process of this machine. On Linux a pidfd holds it, so that a number that is used again is never meant."""
 

@@ -42,6 +42,8 @@ def recorded_cell(
     limits = cell_limits(record.spec, limits)
     if refused(code, limits) is not None:
         return record
+    if result.session_lost:
+        return SessionSnapshot.of(record.spec, ())
     cell = lasting_cell(record.spec, code, limits, result)
     return record if cell is None else SessionSnapshot.of(record.spec, (*record.cells, cell))
 

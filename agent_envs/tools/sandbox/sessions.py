@@ -3,7 +3,8 @@
 A live interpreter costs a process, so only `most` of a backend's sessions hold one; the longest idle one gives its own up. An
 interpreter that is not there is made again from what the backend saved last, and by running the cells since then. Cells repeat,
 for clocks stand still and entropy is seeded. One that prints what does not repeat all the same (addresses, in `bwrap`) does so
-by its own choice, is no fault of the sandbox, and counts as drift.
+by its own choice, is no fault of the sandbox, and counts as drift. Nor is one that comes to no end when it runs again: the cell
+that waited for the session is then `killed`, and the session begins anew, without names (`ExecResult.session_lost`).
 """
 
 import contextlib
@@ -19,6 +20,7 @@ from agent_envs.tools.sandbox.pool import Backend, Cleaner, Interpreter, Interpr
 from agent_envs.tools.sandbox.port import (
     LASTING,
     MAX_SECONDS,
+    SESSION_LOST,
     ExecResult,
     Limits,
     SandboxCell,
@@ -118,6 +120,8 @@ class Session:
             if late is not None:
                 return late
             interpreter = self._interpreter()
+            if interpreter is None:
+                return ExecResult("killed", error=SESSION_LOST)
             try:
                 result = shown(interpreter.run(code, limits), limits)
             except BaseException:
@@ -196,7 +200,12 @@ class Session:
         if saved is not None and len(saved) <= MOST_SAVED_BYTES:
             self._saved, self._saved_cells, self._unsaved_seconds = saved, len(self._cells), 0.0
 
-    def _interpreter(self) -> Interpreter:
+    def _interpreter(self) -> Interpreter | None:
+        """Return the live interpreter, made again if need be; None where that lost the session (see `_begin_anew`).
+
+        Raises:
+            EnvFault: the backend gives none.
+        """
         live = self._live.interpreter
         if live is not None and live.alive():
             self._pool.interpreters.take(self._live, self, self._pool.backend.most)
@@ -204,23 +213,36 @@ class Session:
         self._live.drop()
         self._pool.interpreters.take(self._live, self, self._pool.backend.most)
         try:
-            self._live.interpreter = live = self._pool.backend.open(self.spec, self._saved)
-            for number in range(self._saved_cells, len(self._cells)):
-                self._replay(live, number)
+            self._live.interpreter = live = self._opened()
+            for cell in self._cells[self._saved_cells :]:
+                if not self._repeats(live, cell):
+                    self._begin_anew()
+                    return None
         except BaseException:
             self._live.drop()
             raise
         return live
 
-    def _replay(self, live: Interpreter, number: int) -> None:
-        cell = self._cells[number]
+    def _opened(self) -> Interpreter:
+        """Return an interpreter with the saved memory, or a fresh one where it is not taken back: code may have made it so."""
+        if self._saved is not None:
+            with contextlib.suppress(EnvFault):
+                return self._pool.backend.open(self.spec, self._saved)
+            self._saved, self._saved_cells = None, 0
+        return self._pool.backend.open(self.spec, None)
+
+    def _begin_anew(self) -> None:
+        """Forget all cells: what they did when they ran again is the code's doing, and no fault of the sandbox."""
+        self._live.drop()
+        self._cells, self._saved = (), None
+        self._saved_cells = self._tried_cells = 0
+        self._unsaved_seconds = 0.0
+
+    def _repeats(self, live: Interpreter, cell: SandboxCell) -> bool:
+        """Run a cell again; return whether it came to its end."""
         limits = cell.limits or self.spec.limits
         wall = min(limits.wall_seconds * REPLAY_FACTOR, MAX_SECONDS)
         limits = replace(limits, cpu_seconds=min(limits.cpu_seconds * REPLAY_FACTOR, wall - 1.0), wall_seconds=wall)
         result = shown(live.run(cell.code, limits), limits)
-        if result.status not in LASTING:
-            raise EnvFault(
-                f"sandbox {self.spec.backend}: cell {number + 1} of {len(self._cells)} ran again, to bring the session back, "
-                f"and came to no end ({result.status})"
-            )
         self.drift += result.digest != cell.result
+        return result.status in LASTING

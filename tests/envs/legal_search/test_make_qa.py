@@ -352,6 +352,7 @@ def test_a_benchmark_of_a_changed_corpus_is_refused(corpus, tmp_path):
         ("30 days", ("30", "30 days"), "numeric"),
         ("$1,200", ("1200", "$1,200"), "numeric"),
         ("12%", ("12", "12%"), "numeric"),
+        ("1,2", ("1,2",), "em"),
         ("5 March 2014", ("5 March 2014",), "em"),
         ("28-3904", ("28-3904",), "em"),
         ("form B2", ("form B2",), "em"),

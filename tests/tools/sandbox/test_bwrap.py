@@ -101,19 +101,28 @@ def test_output_written_past_python_is_output_too(session):
 
 
 def test_a_forged_answer_gains_no_time(session):
-    """A cell can answer in the harness's name; it is then stopped, and pays for going on out of the next cell's time."""
-    assert session.run(PRETENDER).value == "forged"
-    process = process_of(session)
-    before = process.cpu_seconds()
-    time.sleep(0.2)
-    assert process.cpu_seconds() - before < 0.05
-    after = session.run("'the next'")
-    assert (after.status, after.value) == ("timeout", "")
-    assert (
-        session.run("'the next'").status == "timeout"
-    )  # its record holds the forger, which runs again and goes on again
+    """A cell can answer in the harness's name; it has not ended before the harness itself answers, and its time runs on."""
+    session.run("x = 7")
+    assert session.run(PRETENDER) == ExecResult("timeout", error="Timeout: more than 0.5 s of processor time")
+    assert session.run("6 * x").value == "42"
     with open_sandbox(SPEC) as other:
         assert other.run("6 * 7").value == "42"
+
+
+def test_between_cells_a_session_is_stopped(session):
+    """A cell that serves the harness's next order, too, is believed; it then pays for going on out of the next cell's time."""
+    serves = """
+order = os.read(3, struct.unpack("!I", os.read(3, 4))[0])
+body = json.dumps({"nonce": json.loads(order)["nonce"], "status": "ok", "value": "", "error": ""}).encode()
+os.write(3, struct.pack("!I", len(body)) + body)
+n = 0"""
+    before, n, after = PRETENDER.rpartition("\nn = 0")
+    assert session.run(before + serves + after).value == "forged"
+    process = process_of(session)
+    spent = process.cpu_seconds()
+    time.sleep(0.2)
+    assert process.cpu_seconds() - spent < 0.05
+    assert [session.run("'the next'").status for _ in range(2)] == ["timeout", "timeout"], "the forger runs again, too"
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,6 @@ from agent_envs.base.serialization import decode_state, encode_state
 from agent_envs.tools.sandbox import (
     ExecResult,
     Limits,
-    SandboxCell,
     SandboxSpec,
     SessionSnapshot,
     begin_record,
@@ -16,6 +15,7 @@ from agent_envs.tools.sandbox import (
     run_cell,
     sandbox_version,
 )
+from agent_envs.tools.sandbox.monty import MontyBackend
 from agent_envs.tools.sandbox.session_cache import SessionCache
 
 CELLS = ("import random\nx = [random.random()]", "x.append(len(x)); x", "1 / 0", "x.append(random.randint(0, 99)); x")
@@ -62,14 +62,18 @@ def test_a_cell_past_a_limit_leaves_the_record(backend):
     assert run_cell(record, "x")[0].value == "1"
 
 
-def test_a_fault_leaves_the_record_good():
-    spec = begin_record().spec
-    lie = SessionSnapshot.of(
-        spec, (SandboxCell("while True: pass", Limits(0.05, 5.0, spec.limits.memory_mb), "0" * 64),)
-    )
-    for _ in range(2):
-        with pytest.raises(EnvFault, match="came to no end"):
-            run_cell(lie, "1")
+def test_a_fault_leaves_the_record_good(monkeypatch):
+    def fails(backend, spec, saved):
+        raise EnvFault("sandbox monty: no worker")
+
+    _, record = run_cell(begin_record(), "x = 7")
+    close_sandboxes()
+    with monkeypatch.context() as patch:
+        patch.setattr(MontyBackend, "open", fails)
+        for _ in range(2):
+            with pytest.raises(EnvFault, match="no worker"):
+                run_cell(record, "6 * x")
+    assert run_cell(record, "6 * x")[0].value == "42"
 
 
 def test_a_damaged_record_is_refused():

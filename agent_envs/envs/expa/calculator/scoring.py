@@ -14,7 +14,7 @@ from agent_envs.core.trajectory import Task, Trajectory
 from agent_envs.envs.expa.calculator.countdown import check
 from agent_envs.envs.expa.generated import CalcData
 from agent_envs.envs.expa.problem import ended, said, task_of
-from agent_envs.grading.text_answers import parse_number
+from agent_envs.grading.text_answers import parse_number, without_thousands
 
 MARK = "####"
 FORMAT_SCORE = 0.1
@@ -22,7 +22,6 @@ CALC_REWARDS = ("em", "numeric", "em_format", "released")
 RELEASED_TOLERANCE = Fraction(1, 100_000)  # of the released Countdown checker
 # The release also takes a number on the next line, and one that begins with a comma; here an answer has one form for all.
 _RELEASED_NUMBER = re.compile(r"####[ \t]?(-?\.?[0-9][0-9.,]*)")
-_THOUSANDS = re.compile(r"(?<=\d),(?=\d{3}(?!\d))")
 _RELEASED_LINE = re.compile(r"####([^\n]*)")
 
 
@@ -61,7 +60,7 @@ def _exact(answer: str, task: Task) -> bool:
     data: CalcData = task.data
     if data.kind == "countdown":
         return bool(answer) and not check(answer, data.given, data.target)
-    text = _THOUSANDS.sub("", answer).rstrip(". ").strip()
+    text = without_thousands(answer).rstrip(". ").strip()
     gold = task.gold[0]
     return bool(text) and text in (gold, gold.rstrip("0").rstrip(".") if "." in gold else gold)
 
