@@ -3,6 +3,8 @@ PYTHON ?= python3
 VENV ?= .venv
 PY := $(VENV)/bin/python
 READY := $(VENV)/.ready
+# pip compiles on one core; all of them do it afterwards. (Some packages hold files that are no Python 3: no error of ours.)
+PIP := $(PY) -m pip install --quiet --disable-pip-version-check --no-compile
 # torch comes first and by name, from the index that suits the machine (README: the CPU one, the GPU one).
 TORCH ?= torch==2.13.0
 TORCH_INDEX ?=
@@ -10,8 +12,8 @@ TORCH_INDEX ?=
 unexport PYTHONDONTWRITEBYTECODE
 # Each of two workers begins with a half of the tests in their order, so that modules build what they share once.
 PYTEST := $(PY) -m pytest -q -n 2 --dist worksteal
-# Of the heavy ones, those of a file stay together: what they share takes minutes to build.
-HEAVY := $(PY) -m pytest -q -n 2 --dist loadfile
+# Of the heavy ones, those of an `xdist_group` stay together: what they share takes minutes to build. Large groups come first.
+HEAVY := $(PY) -m pytest -q -n 2 --dist loadgroup
 .PHONY: demo test pytest test-data data-there test-heavy lint types style imports golden suites docs bench kill-test fault-matrix coverage scaling ablations learn \
   sandbox sandbox-latency sandbox-abuse sandbox-kills clean
 
@@ -33,7 +35,8 @@ test-data: data-there $(READY)
 data-there:
 	@test -d "$(AGENT_ENVS_DATA)" || { echo "make test-data: set AGENT_ENVS_DATA to a folder of data sets (docs/data.md)" >&2; exit 1; }
 
-test-heavy: $(READY) .venv-vllm/.ready
+# The venv of vLLM is built by the tests that need it, while the other worker plays.
+test-heavy: $(READY)
 	$(HEAVY) -m heavy
 
 # Two at a time: mypy takes as long as the rest together.
@@ -108,8 +111,9 @@ clean:
 
 $(READY): pyproject.toml
 	$(PYTHON) -m venv $(VENV)
-	$(PY) -m pip install --quiet --disable-pip-version-check $(if $(TORCH_INDEX),--index-url $(TORCH_INDEX)) "$(TORCH)"
-	$(PY) -m pip install --quiet --disable-pip-version-check -e ".[dev]"
+	$(PIP) $(if $(TORCH_INDEX),--index-url $(TORCH_INDEX)) "$(TORCH)"
+	$(PIP) -e ".[dev]"
+	-$(PY) -m compileall -qq -j 0 $(VENV)/lib
 	touch $@
 
 # vLLM's community build for CPUs, in an environment of its own: tests only.

@@ -45,7 +45,12 @@ def parse(kind: type[S], argv: Sequence[str] | None = None, *, program: str) -> 
         return _resumed(kind, words, program)
     default = load_preset(kind, program, _preset_of(words, program))
     settings = tyro.cli(
-        kind, args=words, default=default, prog=f"python -m trainers.{program}", description=teaching(kind, program)
+        kind,
+        args=words,
+        default=default,
+        prog=f"python -m trainers.{program}",
+        description=teaching(kind, program),
+        config=(tyro.conf.HelptextFromCommentsOff,),  # docstrings tell all; to read the sources took half of the time
     )
     out = Path(settings.out)  # type: ignore[attr-defined]
     if os.environ.get("RANK", "0") != "0":  # the first process of several looks after the folder

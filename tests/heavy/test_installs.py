@@ -14,6 +14,23 @@ from agent_envs.core.registry import TABLE
 from tests import ROOT
 
 pytestmark = pytest.mark.heavy
+# One worker has all of them: the wheel is built once, and so is the venv of what every id needs.
+of_the_wheel = pytest.mark.xdist_group("wheel")
+PIP = (sys.executable, "-m", "pip", "--disable-pip-version-check")
+# Each id as the command line evaluates it, in one process for all: what it printed and how it ended, a line of JSON each.
+EVALUATED = """
+import contextlib, io, json, sys
+from agent_envs.cli.app import main
+for env_id in sys.argv[1:]:
+    sys.argv = ["agent-envs", "eval", env_id, "--agent", "solver", "-n", "8", "--json"]
+    out, err, code = io.StringIO(), io.StringIO(), 0
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        try:
+            main()
+        except SystemExit as end:
+            code = end.code or 0
+    print(json.dumps({"id": env_id, "code": code, "out": out.getvalue(), "err": err.getvalue()}))
+"""
 
 
 def run(*command, cwd, **kwargs):
@@ -25,19 +42,21 @@ def run(*command, cwd, **kwargs):
     return ran.stdout
 
 
-def new_venv(folder, *packages):
-    run(sys.executable, "-m", "venv", folder, cwd=folder.parent)
-    run(
-        folder / "bin" / "python",
-        "-m",
-        "pip",
-        "install",
-        "--quiet",
-        "--disable-pip-version-check",
-        *packages,
-        cwd=folder.parent,
-    )
-    return folder / "bin" / "python"
+def new_venv(folder, *packages, beside=None):
+    """Return the interpreter of a new venv with packages; what the venv `beside` has is found there and not installed again.
+
+    One pip, ours, installs into all of them, and leaves it to Python to compile what is imported.
+    """
+    run(sys.executable, "-m", "venv", "--without-pip", folder, cwd=folder.parent)
+    python = folder / "bin" / "python"
+    if beside is not None:
+        (packages_of(python) / "beside.pth").write_text(f"{packages_of(beside)}\n", encoding="utf-8")
+    run(*PIP, "--python", python, "install", "--quiet", "--no-compile", *packages, cwd=folder.parent)
+    return python
+
+
+def packages_of(python):
+    return next(python.parent.parent.glob("lib/python*/site-packages"))
 
 
 @pytest.fixture(scope="module")
@@ -47,6 +66,7 @@ def wheel(tmp_path_factory):
     return next(folder.glob("*.whl"))
 
 
+@of_the_wheel
 def test_the_wheel_holds_the_package_alone(wheel):
     names = zipfile.ZipFile(wheel).namelist()
     assert {name.split("/")[0] for name in names if ".dist-info/" not in name} == {"agent_envs"}
@@ -54,51 +74,64 @@ def test_the_wheel_holds_the_package_alone(wheel):
         assert name in names
 
 
-def test_the_wheel_makes_checks_and_evaluates_every_id(wheel, tmp_path):
-    python = new_venv(tmp_path / "venv", wheel)
-    where = run(python, "-c", "import agent_envs; print(agent_envs.__file__)", cwd=tmp_path)
-    assert str(tmp_path) in where
-    assert "torch" not in run(python, "-m", "pip", "list", cwd=tmp_path).lower()
-    command = tmp_path / "venv" / "bin" / "agent-envs"
+@pytest.fixture(scope="module")
+def plain(wheel, tmp_path_factory):
+    """The interpreter of a venv with the wheel and no extra."""
+    return new_venv(tmp_path_factory.mktemp("plain") / "venv", wheel)
+
+
+@of_the_wheel
+def test_the_wheel_makes_checks_and_evaluates_every_id(plain, tmp_path):
+    where = run(plain, "-c", "import agent_envs; print(agent_envs.__file__)", cwd=tmp_path)
+    assert str(plain.parent.parent) in where
+    assert "torch" not in run(*PIP, "--python", plain, "list", cwd=tmp_path).lower()
+    command = plain.parent / "agent-envs"
     rows = json.loads(run(command, "list", "--json", cwd=tmp_path))
     assert rows
     report = json.loads(run(command, "check", "--all", "--json", "-n", "4", "--hostile", "500", cwd=tmp_path))
-    assert [item["env_id"] for item in report["reports"] if item["ok"]] == [
-        row["id"] for row in rows if not row["extra"]
-    ]
-    for row in rows:
-        if not row["extra"]:
-            assert solved(command, row, tmp_path) == 1.0
-    for row in rows:
-        if row["extra"]:
-            words = [str(command), "eval", row["id"], "--agent", "solver", "-n", "8"]
-            ran = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, check=False)
-            line = f'pip install "agent-envs[{row["extra"]}]"'
-            assert ran.returncode == 2 and line in " ".join(ran.stderr.split()) and "Traceback" not in ran.stderr
+    checked = [item["env_id"] for item in report["reports"] if item["ok"]]
+    assert checked == [row["id"] for row in rows if not row["extra"]]
+    solver = run(command, "eval", rows[0]["id"], "--agent", "solver", "-n", "8", "--json", cwd=tmp_path)
+    assert json.loads(solver)["success"] == 1.0
+    assert solved(plain, checked, tmp_path) == dict.fromkeys(checked, 1.0)
+    missing = {row["id"]: row["extra"] for row in rows if row["extra"]}
+    for ran in evaluated(plain, missing, tmp_path):
+        line = f'pip install "agent-envs[{missing[ran["id"]]}]"'
+        assert ran["code"] == 2 and line in " ".join(ran["err"].split()) and "Traceback" not in ran["err"]
 
 
-def solved(command, row, folder):
-    told = run(command, "eval", row["id"], "--agent", "solver", "-n", "8", "--json", cwd=folder)
-    return json.loads(told)["success"]
+def evaluated(python, ids, folder):
+    """Return how the solver's evaluation of each id ended; one that raises ends the process, which `run` tells."""
+    return [json.loads(line) for line in run(python, "-c", EVALUATED, *ids, cwd=folder).splitlines()]
 
 
+def solved(python, ids, folder):
+    """Return the solver's success by id."""
+    told = evaluated(python, ids, folder)
+    assert [ran for ran in told if ran["code"] != 0] == []
+    return {ran["id"]: json.loads(ran["out"])["success"] for ran in told}
+
+
+@of_the_wheel
 @pytest.mark.parametrize("extra", sorted({row.extra for row in TABLE if row.extra}))
-def test_an_extra_brings_what_its_ids_need(wheel, tmp_path, extra):
-    new_venv(tmp_path / "venv", f"{wheel}[{extra}]")
-    command = tmp_path / "venv" / "bin" / "agent-envs"
-    rows = [row for row in json.loads(run(command, "list", "--json", cwd=tmp_path)) if row["extra"] == extra]
-    assert rows and [solved(command, row, tmp_path) for row in rows] == [1.0] * len(rows)
+def test_an_extra_brings_what_its_ids_need(wheel, plain, tmp_path, extra):
+    python = new_venv(tmp_path / "venv", f"{wheel}[{extra}]", beside=plain)
+    ids = [row.id for row in TABLE if row.extra == extra]
+    rows = json.loads(run(python, "-m", "agent_envs", "list", "--json", cwd=tmp_path))
+    assert ids == [row["id"] for row in rows if row["extra"] == extra]
+    assert solved(python, ids, tmp_path) == dict.fromkeys(ids, 1.0)
 
 
-def test_golden_replays_on_the_oldest_numpy(tmp_path):
+@of_the_wheel
+def test_golden_replays_on_the_oldest_numpy(wheel, tmp_path):
     import numpy
 
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     oldest = next(line for line in project["dependencies"] if line.startswith("numpy>=")).replace(">=", "==") + ".*"
-    python = new_venv(tmp_path / "venv", oldest, "pytest", f"{ROOT}[babyai,crafter,sandbox]")
+    python = new_venv(tmp_path / "venv", oldest, "pytest", f"{wheel}[babyai,crafter,sandbox]")
     # Its files are read without importing it, and it asks for a newer numpy.
     files = next(line for line in project["optional-dependencies"]["legal"] if line.startswith("wordllama"))
-    run(python, "-m", "pip", "install", "--quiet", "--no-deps", files, cwd=tmp_path)
+    run(*PIP, "--python", python, "install", "--quiet", "--no-deps", files, cwd=tmp_path)
     version = run(python, "-c", "import numpy; print(numpy.__version__)", cwd=tmp_path).strip()
     assert version.startswith("1.26") and int(numpy.__version__.split(".")[0]) >= 2
     out = run(python, "-m", "pytest", "-q", "-p", "no:cacheprovider", "tests/test_golden.py", cwd=ROOT, timeout=600)

@@ -28,6 +28,7 @@ COLOUR = "getComputedStyle(node).{}.match(/[0-9.]+/g).slice(0, 3).map(Number)"
 LOOKS = {"light": ("light", 1280), "dark": ("dark", 1280), "phone": ("light", 360)}
 pytestmark = [
     pytest.mark.heavy,
+    pytest.mark.xdist_group("chromium"),
     pytest.mark.skipif(CHROMIUM is None and not PROMISED, reason="Chromium is not installed"),
 ]
 

@@ -7,9 +7,12 @@ two of it, the heavy tests of test_earl_runs hold.
 import os
 import runpy
 import socket
+import subprocess
 import sys
+import tempfile
 from multiprocessing import get_context
 from multiprocessing.process import BaseProcess
+from pathlib import Path
 
 CONTEXT = get_context("forkserver")
 CONTEXT.set_forkserver_preload(["pytest", "trainers.grpo", "trainers.earl"])
@@ -29,6 +32,15 @@ def ended(process: BaseProcess, timeout: float = 240.0) -> int:
         process.kill()
         process.join()
     return process.exitcode
+
+
+def run_module(command: list[str], **_: object) -> "subprocess.CompletedProcess[str]":
+    """Do what `subprocess.run` does of [python, "-m", MODULE, WORDS...], with its outputs as text."""
+    _, _, module, *words = command
+    with tempfile.TemporaryDirectory() as folder:
+        out, err = (Path(folder) / name for name in ("out", "err"))
+        code = ended(started(module, *words, out=str(out), err=str(err)))
+        return subprocess.CompletedProcess(command, code, out.read_text("utf-8"), err.read_text("utf-8"))
 
 
 def two_ranks(module: str, *words: object, **variables: str) -> list[int]:

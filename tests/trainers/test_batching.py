@@ -4,7 +4,7 @@ import dataclasses
 
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agent_envs.base.errors import UsageError
@@ -21,6 +21,7 @@ def row(length, first=10):
     )
 
 
+@settings(deadline=None)
 @given(st.lists(st.integers(1, 40), max_size=30), st.integers(1, 100))
 def test_every_row_is_in_exactly_one_micro_batch_within_the_budget(lengths, budget):
     batches = list(micro_batches([row(length) for length in lengths], budget, PAD))

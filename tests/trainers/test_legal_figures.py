@@ -1,6 +1,7 @@
 """The free-turns benchmark computes means, differences and Student's intervals over seeds from finished runs."""
 
 import json
+import shutil
 
 import pytest
 
@@ -75,6 +76,8 @@ def test_a_line_a_seed_and_one_for_their_mean(tmp_path):
 
 def test_seeds_whose_runs_and_sweeps_have_ended_are_taken(tmp_path, monkeypatch, capsys):
     suite = adhoc_suite(Choice("LegalSearch", {}, "test", 2, turn_limits=(0, 1)))
+    swept = tmp_path / "swept"
+    evaluate(suite, Settings("random", smoke=True), folder=swept)
     told = {"success": 0.5, "interval": [0.25, 0.75]}
     kept = {"gain": None, "steps": 1, "env_steps": 2, "sampled_tokens": 3, "cpu_seconds": 4.0}
     for seed in (0, 1, 2):
@@ -83,7 +86,7 @@ def test_seeds_whose_runs_and_sweeps_have_ended_are_taken(tmp_path, monkeypatch,
             row = {"seed": seed, "before": told, "after": told, **kept}
             (folder / "result.json").write_text(json.dumps(row))
         for name in legal_learn.AGENTS[: 2 if seed == 1 else 4]:  # one sweep of seed 1 is missing
-            evaluate(suite, Settings("random", smoke=True), folder=legal_learn.sweep_folder(tmp_path, name, seed))
+            shutil.copytree(swept, legal_learn.sweep_folder(tmp_path, name, seed))
     results = legal_learn.sweep_folder(tmp_path, "base", 2) / "results.json"
     results.write_text(results.read_text().replace('"complete": true', '"complete": false'))
     assert [legal_learn.has_ended(tmp_path, seed) for seed in (0, 1, 2, 3)] == [True, False, False, False]

@@ -9,11 +9,11 @@ import pytest
 import torch
 from transformers import AutoTokenizer
 
+from benchmarks import grpo_world
 from benchmarks.gpu_step import CONFIG, PARAMETERS, use
 from benchmarks.grpo_step import OURS, compared, table
 from benchmarks.grpo_world import CLOSING, WRAPPING, Shape, measured, prompts, save_model, text
-from tests import ROOT
-from tests.trainers.forked import ended, started
+from tests.trainers.forked import ended, run_module, started
 
 SMALL = {
     "hidden_size": 32,
@@ -29,7 +29,7 @@ def test_a_cell_plays_and_trains_on_as_many_tokens_as_its_shape_says(tmp_path: P
     save_model(SMALL, tmp_path)
     cell = asdict(shape) | {"model": str(tmp_path), "groups": 2, "group_size": 3, "steps": 2}
     (tmp_path / "cell.json").write_text(json.dumps(cell | {"checkpointing": False, "dtype": "float32"}), "utf-8")
-    monkeypatch.chdir(ROOT)
+    monkeypatch.setattr(grpo_world.subprocess, "run", run_module)
     found = measured([*OURS, str(tmp_path / "cell.json")])
     row = 30 + 3 * 5 + 2 * (CLOSING + WRAPPING + 11)
     assert found["sampled"] == 6 * 3 * 5

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.trainers.forked import run_module
 from tests.trainers.test_sweeps import result_of
 from trainers import sweeps
 from trainers.command_line import parse
@@ -245,11 +246,14 @@ options = ["--epsilon", "0.5"]
 
 
 def test_a_small_sweep_of_veg_fills_its_sets(tmp_path, monkeypatch):
-    """A real run, in a process of its own; where a set was not tested without feedback its column is empty, and the average."""
+    """A real run, in a process of its own; the heavy test of a killed sweep starts one as users do.
+
+    Where a set was not tested without feedback its column is empty, and the average.
+    """
     (tmp_path / "veg" / "sweeps").mkdir(parents=True)
     (tmp_path / "veg" / "sweeps" / "small.toml").write_text(SMALL_VEG)
     monkeypatch.setattr(sweeps, "PRESETS", tmp_path)
-    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    monkeypatch.setattr(sweeps.subprocess, "run", run_module)
     lines = run_sweep("veg", "small", ["--out", str(tmp_path / "out")]).splitlines()
     tests = json.loads((tmp_path / "out" / "05" / "result.json").read_text())["tests"]
     pair, dev, bare = (tests[name]["success"] for name in ("pair", "dev", "pair without feedback"))

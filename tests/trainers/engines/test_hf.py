@@ -154,11 +154,17 @@ def test_an_eager_model_and_a_temperature():
         prefixes = next_turn(generator, prefixes, results)
 
 
-@pytest.mark.parametrize("batch", [1, 3, 64])
-def test_a_row_draws_the_same_tokens_in_any_batch(batch):
+@pytest.fixture(scope="module")
+def drawn_alone():
+    """A model, ragged prefixes, and what follows each in a batch of its own."""
     model, generator = qwen2(), random.Random("batches")
     prefixes = ragged(generator, 17)
-    alone = [HFEngine(model, None, eos_ids=[5]).generate([prefix], PLAIN)[0] for prefix in prefixes]
+    return model, prefixes, [HFEngine(model, None, eos_ids=[5]).generate([prefix], PLAIN)[0] for prefix in prefixes]
+
+
+@pytest.mark.parametrize("batch", [1, 3, 64])
+def test_a_row_draws_the_same_tokens_in_any_batch(drawn_alone, batch):
+    model, prefixes, alone = drawn_alone
     engine = HFEngine(model, None, eos_ids=[5], batch=batch)
     for order in (prefixes, prefixes[::-1]):
         found = dict(zip(order, engine.generate(order, PLAIN), strict=True))
@@ -355,8 +361,8 @@ def test_a_token_may_run_past_the_stop_text():
     made = PreTrainedTokenizerFast(tokenizer_object=inner)
     engine = HFEngine(qwen2(vocab_size=6), made, eos_ids=())
     seen = set()
-    for seed in range(40):
-        result = engine.generate([Prefix((1,), 30, seed=seed, stop=("</stop>",))], PLAIN)[0]
+    prefixes = [Prefix((1,), 30, seed=seed, stop=("</stop>",)) for seed in range(40)]
+    for result in engine.generate(prefixes, PLAIN):
         ended = [i for i in range(1, len(result.ids)) if result.ids[i - 1 : i + 1] == (2, 3)]
         assert ended == ([len(result.ids) - 1] if result.finish == "stop" else [])
         seen.add(result.finish)
@@ -380,7 +386,7 @@ def test_stop_texts_stay_with_their_row_when_slots_move(tokenizer):
     engine = HFEngine(qwen2(), tokenizer, eos_ids=())
     letters = [chr(ord("A") + i) for i in range(26)]
     prefixes = [
-        Prefix((i, 2, 3), 1 if i % 3 == 0 else 200, stop=(letter, letters[i - 5]), seed=i)
+        Prefix((i, 2, 3), 1 if i % 3 == 0 else 70, stop=(letter, *(letters[i - k] for k in range(5, 25, 4))), seed=i)
         for i, letter in enumerate(letters)
     ]
     together = engine.generate(prefixes, PLAIN)

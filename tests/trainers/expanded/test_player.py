@@ -2,6 +2,7 @@
 
 from collections import Counter
 from dataclasses import replace
+from functools import cache
 
 import gymnasium as gym
 import pytest
@@ -37,7 +38,15 @@ EACH = pytest.mark.parametrize("name", PLAYERS)
 
 
 def made(name, **more):
-    return player_for(**{**PLAYERS[name], **more})
+    return player_for(**{**PLAYERS[name], "layers": 2, **more})
+
+
+@cache
+def once_played(name, dtype=torch.float32):
+    """A player and what it played, once for all the tests that only look at it."""
+    player, model, chat, spec = made(name, dtype=dtype)
+    plan = plan_of(spec)
+    return player, model, chat, spec, plan, player.play(plan)
 
 
 def plan_of(spec, tasks=5, size=3, key="k"):
@@ -78,9 +87,7 @@ def kinds(results):
 @EACH
 @pytest.mark.parametrize("dtype, close", [(torch.float32, 1e-4), (torch.float64, 1e-9)])
 def test_logprobs_and_entropies_are_those_of_a_fresh_pass(name, dtype, close):
-    player, model, _, spec = made(name, dtype=dtype)
-    plan = plan_of(spec)
-    results = player.play(plan)
+    player, model, _, _, plan, results = once_played(name, dtype)
     taken = Counter(type(turn.action) for result in results.values() for turn in result.trajectory.turns)
     ended = kinds(results)
     assert taken[int] and taken[str] and len(ended) >= 2, ended
@@ -98,16 +105,15 @@ def test_logprobs_and_entropies_are_those_of_a_fresh_pass(name, dtype, close):
 def test_episodes_end_in_all_ways():
     ended = Counter()
     for name in PLAYERS:
-        player, _, _, spec = made(name)
-        ended += kinds(player.play(plan_of(spec)))
+        *_, results = once_played(name)
+        ended += kinds(results)
     assert set(ended) == {"end", "budget in language", "budget inside"}
 
 
 @EACH
 def test_results_do_not_depend_on_the_batch(name):
-    player, model, chat, spec = made(name, dtype=torch.float64)
-    plan = plan_of(spec, tasks=4)
-    whole = player.play(plan)
+    player, model, chat, _, plan, whole = once_played(name, torch.float64)
+    plan = plan[:12]
     limits = {"max_new_tokens": 40}
     for batch, part in ((4, plan), (1, plan[3:6]), (16, plan[::-2])):
         other = ExpandedPlayer(model, chat, Sampling(1.0), batch=batch, **limits)
@@ -131,8 +137,7 @@ def told_alike(one, other):
 
 @EACH
 def test_the_record_alone_gives_the_tokens(name):
-    player, _, chat, spec = made(name)
-    results = player.play(plan_of(spec))
+    player, _, chat, _, _, results = once_played(name)
     prompts = {key: len(chat.open(result.trajectory.prompt).ids) for key, result in results.items()}
     for key, result in results.items():
         (sequence,) = player.sequences(key)
@@ -144,15 +149,20 @@ def test_the_record_alone_gives_the_tokens(name):
         owners = [turn.index for turn in result.trajectory.turns for _ in turn.token_ids]
         assert [sequence.turns[place] for place in decisions(sequence)] == owners
     assert player.sampled_tokens == sum(len(decisions(player.sequences(key)[0])) for key in results)
+
+
+def test_what_is_forgotten_is_gone():
+    player, _, _, spec = made("SortExpA")
+    (key,) = player.play(plan_of(spec, tasks=1, size=1))
+    assert player.sequences(key)
     player.forget()
     with pytest.raises(KeyError):
-        player.sequences(next(iter(results)))
+        player.sequences(key)
 
 
 @EACH
 def test_the_model_reads_vocabulary_only_and_what_actions_append_stands_as_text(name):
-    player, model, chat, spec = made(name)
-    results = player.play(plan_of(spec))
+    player, model, chat, _, _, results = once_played(name)
     head = head_of(model)
     assert head.vocabulary == len(chat.tokenizer)
     for key, result in results.items():
@@ -177,9 +187,7 @@ def text_parts(trajectory):
 
 @EACH
 def test_environments_go_where_a_replay_goes_and_headers_are_those_of_run_many(name):
-    player, _, _, spec = made(name)
-    plan = plan_of(spec)
-    results = player.play(plan)
+    *_, spec, plan, results = once_played(name)
     usual = {item.key: result for item, result in run_many(plan, CompanionPolicy("random"))}
     for key, result in results.items():
         assert result.status in ("terminated", "truncated") and result.trajectory.task is None
@@ -193,8 +201,8 @@ def test_environments_go_where_a_replay_goes_and_headers_are_those_of_run_many(n
 
 @EACH
 def test_nothing_illegal_is_sampled_and_a_spent_budget_ends_the_episode(name):
-    player, _, _, spec = made(name)
-    for result in player.play(plan_of(spec)).values():
+    *_, results = once_played(name)
+    for result in results.values():
         turns = result.trajectory.turns
         spent = [turn for turn in turns if not turn.token_ids]
         assert spent == list(turns[len(turns) - len(spent) :]) and all(turn.action == 0 for turn in spent)
@@ -207,9 +215,7 @@ def test_nothing_illegal_is_sampled_and_a_spent_budget_ends_the_episode(name):
 
 @EACH
 def test_every_run_of_language_can_be_forked_at_each_of_its_tokens(name):
-    player, _, chat, spec = made(name)
-    plan = plan_of(spec)
-    results = player.play(plan)
+    player, _, chat, spec, plan, results = once_played(name)
     lengths = Counter()
     for item in plan:
         (sequence,) = player.sequences(item.key)
@@ -462,7 +468,7 @@ def test_what_cannot_be_played_is_refused_in_one_line():
 
 def test_a_cache_that_grows_and_rows_that_leave_change_nothing():
     """More tokens than the cache has room for at first, while rows end at different times."""
-    choices = {"size": 3, "dtype": torch.float64, "max_actions": 40, "ending": 0.3}
+    choices = {"size": 3, "layers": 2, "dtype": torch.float64, "max_actions": 40, "ending": 0.3}
     player, model, _, spec = player_for("SortExpA", limits={"max_new_tokens": 400, "batch": 12}, **choices)
     plan = plan_of(spec, tasks=4)
     player.play(plan)
