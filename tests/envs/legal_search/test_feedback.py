@@ -64,5 +64,6 @@ def test_other_questions_are_led_by_the_searchers_rules():
     prompt = Message("user", "You have 11 turns.\n\nQuestion: Who must feed the cat?", "environment")
     told = give_feedback([prompt], "exploit", "good", random.Random(0))
     assert (
-        told == "The right section was not seen yet. Search by words, with those that matter: Who must feed the cat?."
+        told
+        == "The right section was not seen yet. Search by words, with those that matter: Definitions means Who must feed the cat?."
     )
