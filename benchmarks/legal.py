@@ -4,7 +4,7 @@
 
 Distributions: how long sections are, how large a library is, how many sections and calls a question needs, beside the D.C.
 Code's. Controls on generated law, with intervals over clusters: the searcher (rules over sentences, no gold) at 0 to 12 free
-turns, with two other sets of wordings, without engines, and with the ids of search results shuffled; its reader handed the
+turns, with three other sets of wordings, without engines, and with the ids of search results shuffled; its reader handed the
 gold sections; naive RAG; the solver; random. Then the built-in agents on the D.C. Code.
 """
 
@@ -44,8 +44,9 @@ from agent_envs.wrappers import ForcedAnswer
 WORLDS = 3  # of the test split
 FREE_TURNS = (0, 1, 2, 4, 8, 12)
 OTHER_WORDINGS = {
-    "second": "second wordings",  # whose failures were looked at while the reader was written
-    "third": "third wordings, written by someone who had not read the reader, measured once",
+    "second": "second wordings",  # whose failures were looked at while the reader was written, as were the third's
+    "third": "third wordings",
+    "fourth": "fourth wordings, written before the reader was rewritten, measured once it was done",
 }
 ENGINES = ("static", "bm25", "hybrid")
 

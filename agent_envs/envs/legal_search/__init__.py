@@ -16,6 +16,7 @@ Modules, in reading order:
     node_files, contract_files, question_files: readers of JSONL nodes and texts, CUAD, LegalBench-RAG; rows as tasks.
     solver: oracle policy and random policy.
     heuristic, transcript: the searcher: rules over sentences, no gold; what it was shown, parsed.
+    cues: words that count, amounts, units and days in texts; thesaurus.txt, words of one meaning.
     naive_rag: one search, and an answer from it: the baseline `NaiveRAG`, and what forced answers are shown.
     feedback: scripted feedback by the searcher's rules.
     prompt.md, prompt_json.md: the prompt of each protocol.

@@ -147,7 +147,7 @@ class LegalSearch(TurnEnv):
         snippet_chars: of an extract, 40 to 10,000.
         page_chars: of a page, 200 to 1,000,000.
         weights: inner weights of `segmented`, by name, 0 to 10.
-        world: knobs of generated law (`StatutesConfig`), such as `wording`: `first`, `second` or `third`.
+        world: knobs of generated law (`StatutesConfig`), such as `wording`: `first`, `second`, `third` or `fourth`.
 
     Version history:
         v0: first version.

@@ -1,7 +1,8 @@
 """The searcher searches, reads, follows references, and works answers out by rules over sentences: no model, no gold.
 
-The rules know how law is drafted: amounts, references, increases and reductions under a condition, definitions and their
-exceptions, limits, amendments, the counting of days. A case meets a definition by numbers, or by the words that both share.
+The rules know how law is drafted: amounts, references, changes under a condition, definitions and their exceptions, limits,
+amendments, the counting of days. Of a question they take what does not hang on its wording: whom it names, which quantity it
+leaves open, the numbers and days that it tells, and words that it shares with a text.
 """
 
 import re
@@ -10,17 +11,18 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
 
-from agent_envs.envs.legal_search.dates import DAY, WEEKDAYS, days_in, written_date
+from agent_envs.envs.legal_search.cues import asked_in, core_of, counts_in, fits, granted_in, names_in, number_in, share
+from agent_envs.envs.legal_search.dates import WEEKDAYS, days_in, written_date
 from agent_envs.envs.legal_search.tasks import ABSTAIN
-from agent_envs.envs.legal_search.tools import ANSWER, KEYWORD, READ, SEMANTIC, rendered
-from agent_envs.envs.legal_search.transcript import Seen, Shown, covered, granted_in, names_in, number_in, shared
+from agent_envs.envs.legal_search.tools import ANSWER, KEYWORD, READ, SEMANTIC, Read, rendered
+from agent_envs.envs.legal_search.transcript import Seen, Shown
 from agent_envs.rollout.policy import Request
 
 DEFINITIONS = "Definitions"
 _LISTED = re.compile(r"ID: (.+) \| § \S+\. (.+)")
 _CITED = re.compile(r"§ ?(\d[\w:.-]*\w)")
-_DEADLINE = re.compile(r"\blast day\b|\bdate\b")
-_ORDINALS = ("first", "second", "third", "fourth", "fifth", "sixth", "seventh")
+_CHAPTER = re.compile(r"chapter (\d[\w:.-]*\w)")
+_TAKEN = re.compile(r"(\S+(?: [a-z]+){0,2}) (more|less) than .*?§ ?(\d[\w:.-]*\w)")
 
 
 class Missing(Exception):
@@ -48,63 +50,69 @@ def _next(seen: Seen, missing: str) -> str | None:
         listed = [row for page in seen.read for row in _LISTED.findall(page.text)]
         fitting += [name for name, heading in listed if missing.endswith(heading)]
         return _read(seen, fitting) or _search(seen, missing)
-    core = seen.core()
-    if not missing and not seen.queries:
-        return rendered(KEYWORD, seen.style, query=core)
-    if step := None if missing else _read(seen, _called_by_name(seen)):
-        return step
     home = _home(seen)
     if home is None:
-        return _search(seen, f"{DEFINITIONS} means {core}")
+        return _search(seen, _query_of_trade(seen))
     if missing:
         return _read(seen, [home.id])
     listing = next((page for page in seen.read if _LISTED.search(page.text)), None)
     if listing is None:
-        named = re.search(r"chapter (\d[\w:.-]*\w)", home.text) if names_in(seen.question) else None
+        named = _CHAPTER.search(home.text) if names_in(seen.question) else None
         return rendered(READ, seen.style, **({"section_id": named[1]} if named else {"section_id": home.id, "up": 1}))
-    headings = dict(_LISTED.findall(listing.text))
-    best = [name for name, heading in headings.items() if shared(heading, core)]
-    best.sort(key=lambda name: -covered(headings[name], core))
-    others = sorted(seen.found, key=lambda hit: -shared(hit.text, core))
-    best = best or [hit.id for hit in others if hit.id in headings]
-    return _read(seen, best) or _search(seen, f"{listing.place} {seen.core(home.text)}")
+    if seen.read[-1] is listing and isinstance(seen.wishes[-1], Read):
+        return _search(seen, core_of(seen.question), SEMANTIC)
+    return _read(seen, _ranked(seen, dict(_LISTED.findall(listing.text))))
 
 
 def _read(seen: Seen, ids: Sequence[str]) -> str | None:
     return next((rendered(READ, seen.style, section_id=name) for name in ids if name not in seen.asked_for), None)
 
 
-def _search(seen: Seen, query: str) -> str | None:
-    engines = [name for name in (KEYWORD, SEMANTIC) if (name, query) not in seen.searches]
-    return rendered(engines[0], seen.style, query=query) if engines else None
+def _search(seen: Seen, query: str, *engines: str) -> str | None:
+    unused = [name for name in engines or (KEYWORD, SEMANTIC) if (name, query) not in seen.searches]
+    return rendered(unused[0], seen.style, query=query) if unused else None
 
 
 def _home(seen: Seen) -> Shown | None:
-    """Return the entry of the holder that was read, or the definitions that fit the question best."""
+    """Return the entry of the holder that was read, or the hit in the chapter that fits the question best."""
     if names_in(seen.question):
         return next((page for page in seen.read if "chapter" in page.text), None)
-    hits = [hit for hit in seen.found if hit.place.endswith(DEFINITIONS)]
-    return max(hits, key=lambda hit: shared(f"{hit.place} {hit.text}", seen.question), default=None)
+    local = [hit for hit in reversed(seen.found) if hit.is_about(seen.question) and not names_in(hit.heading)]
+    hits = {hit.id: hit for hit in local if hit.heading == DEFINITIONS or hit.is_called(seen.question)}
+    scores = fits({name: ("", hit.text) for name, hit in hits.items()}, _query_of_trade(seen))
+    return max(hits.values(), key=lambda hit: scores[hit.id] + 9 * hit.is_called(seen.question), default=None)
 
 
-def _called_by_name(seen: Seen) -> list[str]:
-    """Return the hits in a chapter that the question calls by its name, those first that share most with it."""
-    fitting = list[tuple[int, int, str]]()
-    for hit in seen.found:
-        title, chapter, heading = [*hit.place.split(" > "), "", ""][:3]
-        called = covered(chapter.partition(". ")[2], seen.question) == 1 and shared(title, seen.question)
-        if called and DEFINITIONS not in heading:
-            fitting.append((-shared(f"{heading} {hit.text}", seen.question), len(fitting), hit.id))
-    return [name for *_, name in sorted(fitting)]
+def _query_of_trade(seen: Seen) -> str:
+    """Return a search for the definitions of a trade: by its name, or by the words that no rule was seen to have."""
+    called = [hit.chapter for hit in seen.found if hit.is_called(seen.question)]
+    if called:
+        return " ".join([DEFINITIONS, called[0], *re.findall(r"[A-Z][a-z]+", core_of(seen.question))])
+    ruled = [hit.text for hit in seen.found if hit.heading != DEFINITIONS and not names_in(hit.heading)]
+    return f"{DEFINITIONS} means {core_of(seen.question, ' '.join(ruled))}"
+
+
+def _ranked(seen: Seen, own: Mapping[str, str]) -> list[str]:
+    """Return the rules of a chapter, the best first, that fit better than those which other chapters have and it has not."""
+    others = {hit.heading for hit in seen.found if hit.country and not names_in(hit.heading)} - {*own.values()}
+    asked = asked_in(seen.question)
+    rules = dict[str, tuple[str, str]]()
+    for name, heading in (*own.items(), *((heading, heading) for heading in others)):
+        shown = [page for page in (*seen.read, *seen.found) if page.heading == heading]
+        units = {page.unit for page in shown} - {""}
+        if heading != DEFINITIONS and (units & asked or not units or asked <= {"fine"}):
+            rules[name] = heading, " ".join(page.lines[0] for page in shown)
+    scores = fits(rules, seen.question)
+    least = max((scores[name] / (3 if name in own else 1) for name in scores), default=0)
+    return sorted((name for name in own if scores.get(name, 0) > least), key=lambda name: -scores[name])
 
 
 def final_answer(request: Request, seen: Seen, hits: Sequence[Shown]) -> str:
     """Answer from what was read, else from what searches showed, else abstain."""
     style = "tags" if request.prefill else seen.style
-    for pages in (seen.read, [*hits, *seen.read]):
-        reading = Reading(seen.question, {page.id: page for page in pages}, final=True)
-        with suppress(Missing):
-            return rendered(ANSWER, style, answer=reading.answer(), sources=list(reading.used))
+    reading = Reading(seen.question, {page.id: page for page in (*hits, *seen.read)}, final=True)
+    with suppress(Missing):
+        return rendered(ANSWER, style, answer=reading.answer(), sources=list(reading.used))
     return rendered(ANSWER, style, answer=ABSTAIN, sources=[])
 
 
@@ -120,14 +128,16 @@ class Reading:
     def answer(self) -> str:
         """Return the answer; raises Missing."""
         try:
-            if re.search(r"\b(?:call|word|term)\b", self.question):
-                return self._defined()
-            cases = [self._page_at(name).text for name in names_in(self.question)] or [self.question]
+            names, asked = names_in(self.question), asked_in(self.question)
+            if not (names or asked or days_in(self.question)):
+                meanings = [page for page in self.pages.values() if " means " in page.lines[0]]
+                return self._best(meanings, DEFINITIONS).lines[0].split('"')[1]
+            cases = [self._page_at(name).text for name in names] or [self.question]
             rule = self._rule(cases[0])
-            if re.search(r"\bfine\b", self.question):
+            if asked == {"fine"}:
                 return str(self._fine(rule, cases[0]))
             first, *others = [self._amount(rule, case) for case in cases]
-            if _DEADLINE.search(self.question):
+            if not asked:
                 return self._last_day(rule, first)
             return str(abs(first - others[0]) if others else first)
         except (IndexError, OverflowError, ValueError):  # a text of another build than these rules are for
@@ -140,40 +150,35 @@ class Reading:
         return self.pages[name]
 
     def _page_at(self, end: str, start: str = "") -> Shown:
-        places = ((page.place, page.id) for page in self.pages.values())
-        fitting = (name for place, name in places if place.startswith(start) and place.endswith(end))
+        fitting = (page.id for page in self.pages.values() if page.place.startswith(start) and page.place.endswith(end))
         return self._page(next(fitting, f"{start}{end}"))
 
-    def _defined(self) -> str:
-        """Return the term whose definition shares most with the question."""
-        lines = [(shared(line, self.question), page.id, line)
-                 for page in self.pages.values() for line in page.lines if " means " in line]  # fmt: skip
-        count, name, line = max(lines, default=(0, DEFINITIONS, ""))
-        return line.split('"')[1] if self._page(name if count > 1 else DEFINITIONS) else ""
+    def _best(self, pages: Sequence[Shown], missing: str) -> Shown:
+        """Return the page whose heading and first sentence fit the question best."""
+        scores = fits({page.id: (page.heading, page.lines[0]) for page in pages}, self.question)
+        best = max(scores, key=lambda name: scores[name], default="")
+        return self._page(best if scores.get(best) else missing)
 
     def _rule(self, case: str) -> Shown:
-        """Return the page whose heading and first sentence share most with the question, in the chapter of the case."""
-        chapter = re.search(r"chapter (\d[\w:.-]*\w)", case)
-        country = re.search(r"\b[Ii]n ([A-Z][a-z]+)\b", self.question)
-        where = f"Chapter {chapter[1]}." if chapter else country[1] if country else ""
-        best, rule = 1, ""
-        for page in self.pages.values():
-            heading, first = page.place.rpartition(". ")[2], page.lines[0]
-            named, said = shared(heading, self.question), shared(f"{heading} {first}", self.question)
-            fits = said > 1 or covered(heading, self.question) >= 0.5
-            if where in page.place and fits and re.search(r"(?:increased|reduced) by|offence", page.text):
-                best, rule = max((best, rule), (named + max(said, 2), page.id), key=lambda row: row[0])
-        return self._page(rule)
+        """Return the page of the rule that the question is about, in the chapter of the case, or in the law of its country."""
+        chapter, asked = _CHAPTER.search(case), asked_in(self.question)
+        where = f"Chapter {chapter[1]}." if chapter else ""
+        sign = "offence of class" if asked == {"fine"} else "" if asked else "counted"
+        rules = [page for page in self.pages.values() if where in page.place and sign in page.text]
+        rules = [page for page in rules if sign or page.unit in asked]
+        taken = {found[3] for page in rules if (found := _TAKEN.search(page.lines[0]))}
+        rules = [page for page in rules if page.is_about(self.question)] or rules
+        return self._best([page for page in rules if page.id not in taken], "")
 
     def _amount(self, rule: Shown, case: str) -> int:
         changes = {"increased": 0, "reduced": 0}
-        for line in rule.lines:
+        for line in sorted(rule.lines, key=lambda line: "together" in line):  # limits last
             changed = re.search(r"(increased|reduced) by (.*)", line)
             if changed and self._applies(line, case):
                 changes[changed[1]] += number_in(changed[2])
-        for line in (line for line in rule.lines if "together" in line):
-            name = "reduced" if "reductions" in line else "increased"
-            changes[name] = min(changes[name], number_in(line))
+            elif "together" in line:
+                name = "reduced" if "reductions" in line else "increased"
+                changes[name] = min(changes[name], number_in(line))
         return self._base(rule, case) + changes["increased"] - changes["reduced"]
 
     def _base(self, rule: Shown, case: str) -> int:
@@ -185,7 +190,7 @@ class Reading:
         granted = granted_in(case)
         matters = [day for day in days_in(self.question) if day != granted or case is not self.question]
         for line in rule.lines[1:]:
-            if "amended" in line and matters and not _DEADLINE.search(self.question):
+            if "amended" in line and matters and asked_in(self.question):
                 act = self._page(_CITED.findall(line)[0])
                 (since, *_), *later = [days for line in act.lines if (days := days_in(line))]
                 if granted and later and granted < later[0][0]:  # older licences wait longer
@@ -195,10 +200,8 @@ class Reading:
         return self._enacted(rule)
 
     def _enacted(self, rule: Shown) -> int:
-        first = rule.lines[0]
-        taken = re.search(r"(\S+(?: [a-z]+){0,2}) (more|less) than .*?§ ?(\d[\w:.-]*\w)", first)
-        if taken is None:
-            return number_in(first)
+        if not (taken := _TAKEN.search(rule.lines[0])):
+            return number_in(rule.lines[0])
         return self._enacted(self._page(taken[3])) + number_in(taken[1]) * (1 if taken[2] == "more" else -1)
 
     def _applies(self, line: str, case: str) -> bool:
@@ -215,23 +218,20 @@ class Reading:
         sized = [row for row in page.lines if re.search(r"fewer than \d|or more", row)]
         if not sized:
             first, *rest = page.lines
-            excepted = covered(" ".join(rest), case, f"{first} {line}")
-            return covered(first, case, line) >= 0.5 > excepted
-        row = max(sized, key=lambda row: shared(row, line)).replace(" or more", "")
-        bound, unit = re.findall(r"(\d+) ([a-z]+(?: [a-z]+)?)", row)[0]
-        count = re.search(rf"(\d+) {unit}", case)
-        idle = re.search(r"(\d+)[^.;()]{0,30} out of use", case)
-        left_out = int(idle[1]) if idle and "left out" in page.text else 0
-        return count is not None and (int(count[1]) - left_out < int(bound)) is ("fewer than" in row)
+            excepted = share(" ".join(rest), case, f"{first} {line}")
+            return share(first, case, line) >= 0.5 > excepted
+        row = max(sized, key=lambda row: share(row, line)).replace(" or more", "")
+        counts = counts_in(case)
+        left_out = sum(counts[1:2]) if "left out" in page.text else 0
+        return bool(counts) and (counts[0] - left_out < number_in(row)) is ("fewer than" in row)
 
     def _last_day(self, rule: Shown, days: int) -> str:
         """Return the last day of a period that begins with the event that the question tells."""
-        line = next(line for line in (*rule.lines, "counted") if "counted" in line)
-        counting, *post = (self._page(name) for name in _CITED.findall(line)[: 1 + ("post" in self.question)])
-        named = re.search(rf"(?:{'|'.join(WEEKDAYS)}) ({DAY.pattern})", self.question)
-        end = days_in(named[1] if named else self.question)[-1]
-        for word in re.findall(rf"on the ({'|'.join(_ORDINALS)}) day", post[0].text if post else ""):
-            end += timedelta(days=1 + _ORDINALS.index(word))
+        cited = _CITED.findall(next(line for line in (*rule.lines, "counted") if "counted" in line))
+        counting, told = self._page(cited[0]), days_in(self.question)
+        end = [day for day in told if day != granted_in(self.question) or len(told) == 1][-1]
+        if re.search(r"\b(?:post|mail)", self.question):
+            end += timedelta(days=number_in(self._page(cited[1]).lines[0]))
         end += timedelta(days=days - (not re.search(r"not include|day after", counting.lines[0])))
         while WEEKDAYS[end.weekday()] in counting.text:
             end += timedelta(days=1)
@@ -239,12 +239,12 @@ class Reading:
 
     def _fine(self, rule: Shown, case: str) -> int:
         """Return the highest fine: of a class on a scale, for a major business, and for an offence that is repeated."""
-        line = [line for line in rule.lines if "offence" in line][0]
-        scale, offence = self._page(_CITED.findall(line)[0]), re.findall(r"class \w", line)[0]
-        unit, repeat = _CITED.findall(scale.text)
-        total = number_in(scale.text.partition(offence)[2]) * number_in(self._page(unit).text)
+        offence, place = re.findall(r"(class \w).*?§ ?(\d[\w:.-]*\w)", rule.text)[0]
+        scale = self._page(place).text
+        unit, repeat = _CITED.findall(scale)
+        total = number_in(scale.partition(offence)[2]) * number_in(self._page(unit).text)
         total *= 1 + self._meets(self._page_at(DEFINITIONS, rule.place.rpartition("§")[0]), "major", case)
-        if years := re.search(r"(\d+) years", self.question):
+        if years := re.search(r"(\d+) years?\b", self.question):
             limit, percent = re.findall(r"\d+", self._page(repeat).text)
             total += total * int(percent) // 100 if int(years[1]) <= int(limit) else 0
         return total

@@ -1,7 +1,7 @@
 """The vocabulary of generated law holds trades, rules, groups of holders, drafting formulas, names and forms of amounts.
 
 The wordings are data, in `statute_wordings.json`. The law speaks of a trade by `noun` and `heading`, questions by `who`. A rule
-has sentences of the law (`says`) and three sets of questions, `first`, `second` and `third`; `ask` has the rest of the sets.
+has sentences of the law (`says`) and four sets of questions, `first` to `fourth`; `ask` has the rest of the sets.
 Placeholders: `{v}` an amount, `{who}` the person asked about.
 """
 
@@ -11,7 +11,7 @@ from functools import cache
 from importlib.resources import files
 from typing import Any
 
-WORDINGS = ("first", "second", "third")
+WORDINGS = ("first", "second", "third", "fourth")
 MEASURES = {"dollars": "sum", "percent": "share"}  # what the law calls an amount that is not a period
 
 _OPENINGS = tuple("Ar Bel Cor Dun Esk Fal Gor Hal Ib Kel Lor Mer Nar Or Pel Tor".split())
@@ -52,7 +52,7 @@ class RuleKind:
         unit: "days", "hours", "months", "years", "dollars" or "percent".
         values: amounts to draw from.
         says: sentences of the law.
-        first, second, third: questions for the amount, in three sets of wordings.
+        first, second, third, fourth: questions for the amount, in four sets of wordings.
         noun: what a comparison calls it.
         event, act: of a period that an event starts: what arrives, and what is to be done in time.
         breach: what a person does who does not keep the rule; () where it is no duty.
@@ -66,6 +66,7 @@ class RuleKind:
     first: tuple[str, ...]
     second: tuple[str, ...]
     third: tuple[str, ...]
+    fourth: tuple[str, ...]
     noun: str
     event: str
     act: str
@@ -73,7 +74,8 @@ class RuleKind:
 
     def asks(self, wording: str) -> tuple[str, ...]:
         """Return the questions for the amount in a set of wordings."""
-        return {"first": self.first, "second": self.second, "third": self.third}[wording]
+        texts: tuple[str, ...] = getattr(self, wording)
+        return texts
 
     @property
     def measure(self) -> str:
@@ -89,7 +91,7 @@ class Group:
         noun, heading: the term of the law, and the heading of its definition.
         says, unless: the definition, and the exception to it.
         entry: how the register tells of one inside.
-        first, second, third: how each set of questions tells of one inside, and of one under the exception.
+        first, second, third, fourth: how each set of questions tells of one inside, and of one under the exception.
     """
 
     noun: str
@@ -100,10 +102,12 @@ class Group:
     first: tuple[str, ...]
     second: tuple[str, ...]
     third: tuple[str, ...]
+    fourth: tuple[str, ...]
 
     def told(self, wording: str) -> tuple[str, ...]:
         """Return how questions in a set of wordings tell of one inside, and of one under the exception."""
-        return {"first": self.first, "second": self.second, "third": self.third}[wording]
+        texts: tuple[str, ...] = getattr(self, wording)
+        return texts
 
     @property
     def adjective(self) -> str:

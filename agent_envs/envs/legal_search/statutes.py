@@ -40,7 +40,7 @@ class StatutesConfig:
         holders_per_chapter: how many entries the register has for each chapter, 2 to 12.
         reads: how many sections a question may need, each 1 to 6.
         kinds: kinds of questions: "amount", "deadline", "fine", "comparison" of two holders, and "term".
-        wording: which set of wordings questions have, "first", "second" or "third".
+        wording: which set of wordings questions have, "first", "second", "third" or "fourth".
         unanswerable: share of the questions for which a section is removed that they rest on, 0 to 1.
         questions_per_world: how many questions to draw, 1 to 200. Small laws can hold fewer, but never none.
     """

@@ -1,20 +1,15 @@
-"""An agent without a model parses what it was shown: messages, searches and reads, and words, amounts and days in texts."""
+"""An agent without a model parses what it was shown: messages, searches and reads."""
 
 import re
 from dataclasses import dataclass, field
-from datetime import date
 
-from agent_envs.envs.legal_search.dates import DAY, days_in
+from agent_envs.envs.legal_search.cues import share, unit_of
 from agent_envs.envs.legal_search.tools import Read, Search, Wish, read_turn
 from agent_envs.rollout.policy import Request
-from agent_envs.tools.retrieval.bm25 import STOP_WORDS
 
 _HIT = re.compile(r"^\d+\. ID: (.+)\n   Place: (.*)\n   Text: (.*)$", re.MULTILINE)
 _PAGE = re.compile(r"\AID: (.+)\nPlace: (.*)\nAbove: .*\n(?:Page: .*\n)?\n")
 _TURNS = re.compile(r"You have (\d{1,6}) turns")
-_COMMON = frozenset((*STOP_WORDS, *"""one not any who holder holders business case does may must this there under whose
-section premises day days hour hours month months year years dollar dollars percent how many much long what make makes out
-put puts taking part end being""".split()))  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +24,35 @@ class Shown:
     def lines(self) -> list[str]:
         """Its paragraphs, without their letters."""
         return [re.sub(r"^\(\w\) ", "", line.strip()) for line in self.text.splitlines() if line.strip()] or [""]
+
+    @property
+    def unit(self) -> str:
+        """The unit of the first quantity of its text."""
+        return unit_of(self.text)
+
+    @property
+    def heading(self) -> str:
+        """Its heading."""
+        return self.place.rpartition(". ")[2]
+
+    @property
+    def chapter(self) -> str:
+        """The heading of its chapter."""
+        return self.place.split(" > ")[-2:][0].partition(". ")[2]
+
+    @property
+    def country(self) -> str:
+        """The country whose law it is: the last word of its title, "Trades of Arland"."""
+        found = re.search(r" of ([A-Z]\w+)$", self.place.split(" > ")[0])
+        return found[1] if found else ""
+
+    def is_about(self, question: str) -> bool:
+        """Return whether it is law of a country that a question names."""
+        return bool(self.country) and self.country in question
+
+    def is_called(self, question: str) -> bool:
+        """Return whether a question calls its chapter by its name."""
+        return bool(self.country) and share(self.chapter, question) == 1
 
 
 @dataclass
@@ -83,51 +107,7 @@ class Seen:
         """The ids that were to be read."""
         return [wish.section_id for wish in self.wishes if isinstance(wish, Read) and not wish.up]
 
-    def core(self, known: str = "") -> str:
-        """Return the question without names, without what it tells of the case in brackets, and without known words."""
-        question = self.question
-        for name in names_in(question):
-            question = question.replace(name, "")
-        words = re.sub(r"[(].*?[)]", "", question).split()
-        return " ".join(word for word in words if not words_of(word) & words_of(known))
-
 
 def hits_of(text: str) -> list[Shown]:
     """Return the sections that a search showed."""
     return [Shown(*match.groups()) for match in _HIT.finditer(text)]
-
-
-def words_of(text: str) -> set[str]:
-    """Return the words of a text that count, without endings: their first five letters."""
-    words = (word for word in re.findall(r"[a-z]{3,}", text.lower()) if word not in _COMMON)
-    return {re.sub(r"(?:ing|ed|es|s|e)$", "", word)[:5] for word in words}
-
-
-def shared(one: str, other: str) -> int:
-    """Return how many words two texts share."""
-    return len(words_of(one) & words_of(other))
-
-
-def covered(text: str, other: str, besides: str = "") -> float:
-    """Return the share of the words of a text, besides those of a third, that another text has."""
-    words = words_of(text) - words_of(besides)
-    return len(words & words_of(other)) / len(words) if words else 0.0
-
-
-def names_in(question: str) -> list[str]:
-    """Return the names of firms in a question."""
-    return list(dict.fromkeys(re.findall(r"[A-Z][a-z]+ (?:&|and) [A-Z][a-z]+", question)))
-
-
-def number_in(text: str) -> int:
-    """Return the first amount of a text."""
-    found = re.search(r"\$([\d,]+)|\b([\d,]+) (?:percent|days?|hours?|months?|years?|units)", text) or re.search(
-        r"(\d+)()", text
-    )
-    return int(((found[1] or found[2]) if found else "0").replace(",", "")[:15])
-
-
-def granted_in(case: str) -> date | None:
-    """Return the day of a licence, which stands behind that word."""
-    found = re.search(rf"licen[^.;()]{{0,40}}?({DAY.pattern})", case)
-    return next(iter(days_in(found[1])), None) if found else None

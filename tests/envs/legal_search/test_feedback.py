@@ -63,6 +63,5 @@ def test_what_a_question_needs_is_found_one_section_after_the_other():
 def test_other_questions_are_led_by_the_searchers_rules():
     prompt = Message("user", "You have 11 turns.\n\nQuestion: Who must feed the cat?", "environment")
     told = give_feedback([prompt], "exploit", "good", random.Random(0))
-    assert (
-        told == "The right section was not seen yet. Search by words, with those that matter: Who must feed the cat?."
-    )
+    query = "Definitions means Who must feed the cat?"
+    assert told == f"The right section was not seen yet. Search by words, with those that matter: {query}."

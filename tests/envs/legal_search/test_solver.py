@@ -79,7 +79,7 @@ def test_agents_are_ranked_and_turns_pay():
     solver, searcher, naive, silent, chance = (
         played(agent) for agent in ("solver", "heuristic", NaiveRAG(), Abstaining(), "random")
     )
-    assert share(solver) == 1.0 > share(searcher) >= 0.7 and share(naive) <= 0.35
+    assert share(solver) == 1.0 >= share(searcher) >= 0.85 and share(naive) <= 0.35
     assert mean(solver) > mean(searcher) > mean(silent) > mean(chance) and mean(searcher) > mean(naive) > mean(chance)
     assert 0 < share(silent) < 0.2 and share(chance) < 0.05
 

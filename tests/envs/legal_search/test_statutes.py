@@ -311,7 +311,7 @@ def test_large_laws_and_many_questions():
     "wrong",
     [{"trades": 2}, {"trades": 37}, {"trades": True}, {"trades": 5.0}, {"provinces": 0}, {"rules_per_chapter": 3},
      {"rules_per_chapter": 18}, {"holders_per_chapter": 1}, {"reads": ()}, {"reads": (7,)}, {"reads": 2}, {"reads": (True,)},
-     {"kinds": "amount"}, {"kinds": ("riddle",)}, {"wording": "fourth"}, {"unanswerable": "all"},
+     {"kinds": "amount"}, {"kinds": ("riddle",)}, {"wording": "fifth"}, {"unanswerable": "all"},
      {"unanswerable": float("nan")}, {"questions_per_world": 0}, {"questions_per_world": 201},
      {"reads": (2,), "kinds": ("term",)}, {"reads": (1,), "kinds": ("fine",)}],
 )  # fmt: skip

@@ -1,0 +1,108 @@
+"""Texts tell things by cues: words that count, whatever their form, names of firms, amounts and their units, days."""
+
+import re
+from collections import Counter
+from collections.abc import Mapping
+from datetime import date
+from functools import cache, lru_cache
+from importlib.resources import files
+
+from agent_envs.envs.legal_search.dates import DAY, days_in
+from agent_envs.tools.retrieval.bm25 import STOP_WORDS
+
+_CHAPTER = r"chapter \d[\w:.-]*\w"
+_UNIT = r"(hour|day|month|year|dollar|percent)"
+_OPEN = re.compile(rf"(?<!\d )\b{_UNIT}(?:s\b|(?<=percent)(?:age)?\b)")
+_ORDINALS = ("first", "second", "third", "fourth", "fifth", "sixth", "seventh")
+_COMMON = frozenset((*STOP_WORDS, *"""one not any who holder holders business case does may must this there under whose
+section premises day days hour hours month months year years dollar dollars percent how many much long what make makes out
+put puts taking part end being done doing""".split()))  # fmt: skip
+
+
+@cache
+def _thesaurus() -> tuple[re.Pattern[str], dict[str, str]]:
+    """Return a pattern for the beginnings of words that have others of their meaning, and the word that stands for each."""
+    rows = files(__package__).joinpath("thesaurus.txt").read_text("utf-8").splitlines()
+    heads = {word.replace("-", " "): row.partition(":")[0] for row in rows for word in row.partition(":")[2].split()}
+    return re.compile(rf"\b({'|'.join(sorted(heads, key=len, reverse=True))})\w{{0,4}}\b"), heads
+
+
+@lru_cache(maxsize=4096)
+def words_of(text: str) -> frozenset[str]:
+    """Return the words of a text that count: one for all that mean the same, else their first six letters without endings."""
+    pattern, heads = _thesaurus()
+    text = pattern.sub(lambda found: heads[found[1]], text.lower())
+    words = (word for word in re.findall(r"[a-z]{3,}", text) if word not in _COMMON)
+    return frozenset(re.sub(r"(?:ing|ed|es|s|e)$", "", word)[:6] for word in words)
+
+
+def share(text: str, other: str, besides: str = "") -> float:
+    """Return the share of the words of a text, besides those of a third, that another text has."""
+    words = words_of(text) - words_of(besides)
+    return len(words & words_of(other)) / len(words) if words else 0.0
+
+
+def names_in(question: str) -> list[str]:
+    """Return the names of firms in a question."""
+    return list(dict.fromkeys(re.findall(r"[A-Z][a-z]+ (?:&|and) [A-Z][a-z]+", question)))
+
+
+def number_in(text: str) -> int:
+    """Return the first amount of a text, or the number of a day in it: "on the fourth day"."""
+    found = re.search(r"\$([\d,]+)|\b([\d,]+) (?:percent|days?|hours?|months?|years?|units)", text) or re.search(
+        r"(\d+)()", text
+    )
+    nth = [place for place, word in enumerate(_ORDINALS, start=1) if f"the {word} day" in text]
+    return nth[0] if nth else int(((found[1] or found[2]) if found else "0").replace(",", "")[:15])
+
+
+def asked_in(question: str) -> set[str]:
+    """Return the units of the quantity that a question leaves open, or "fine"; none where it asks for a day or a word."""
+    question = question.lower().replace("per cent", "percent")
+    named = set(_OPEN.findall(question))
+    if not named and re.search(r"how (?:much|high|large)|cost|price|what sum", question):
+        return {"dollar"}
+    if not named and re.search(r"how (?:long|soon|often|quick|fast)", question):
+        return {"hour", "day", "month", "year"}
+    return {"fine"} if words_of("fine") & words_of(question) else named
+
+
+def unit_of(text: str) -> str:
+    """Return the unit of the first quantity of a text."""
+    found = re.search(rf"\$\d|\d {_UNIT}", text)
+    return (found[1] or "dollar") if found else ""
+
+
+def granted_in(case: str) -> date | None:
+    """Return the day of a licence: behind a word that says so in the same clause, else the first of several days."""
+    days, marked = days_in(case), list[date]()
+    for found in DAY.finditer(case):
+        clause = re.split(r"[.;:?()]", case[: found.start()])[-1][-40:].lower()
+        if re.search(r"licen|since|regist|permi|authori|grant|hold|held", clause):
+            marked += days_in(found[0])
+    return min(marked or days[1:] and days, default=None)
+
+
+def counts_in(case: str) -> list[int]:
+    """Return the numbers of things that a case tells, the largest first: no day, period, sum, share or reference."""
+    told = re.sub(rf"{DAY.pattern}|§ ?\S+|{_CHAPTER}|\$[\d,]+|\d+ {_UNIT}", "", case)
+    return sorted((int(number) for number in re.findall(r"\b\d{1,9}\b", told)), reverse=True)
+
+
+def fits(rules: Mapping[str, tuple[str, str]], question: str) -> dict[str, float]:
+    """Return how well each rule, a heading and a text, fits a question: headings and words that few rules have count more."""
+    bags = {name: (words_of(heading), words_of(text)) for name, (heading, text) in rules.items()}
+    often = Counter(word for heading, text in bags.values() for word in heading | text)
+    asked = words_of(core_of(question))
+    return {
+        name: sum((2 if word in heading else 0.5) / often[word] for word in asked & (heading | text))
+        for name, (heading, text) in bags.items()
+    }
+
+
+def core_of(question: str, known: str = "") -> str:
+    """Return a question without names, what it tells of the case in brackets, days, and words that are known or say little."""
+    for name in names_in(question):
+        question = question.replace(name, "")
+    words = re.sub(rf"[(].*?[)]|{DAY.pattern}", "", question).split()
+    return " ".join(word for word in words if not known or words_of(word) - words_of(known))
