@@ -88,7 +88,8 @@ class Seen:
         question = self.question
         for name in names_in(question):
             question = question.replace(name, "")
-        words = re.sub(r"[(].*?[)]", "", question).split()
+        # What is never closed stays; matched as well, so that a text of open brackets alone is gone through once.
+        words = re.sub(r"[(][^)\n]*([)]?)", lambda found: "" if found[1] else found[0], question).split()
         return " ".join(word for word in words if not words_of(word) & words_of(known))
 
 
