@@ -22,6 +22,7 @@ from agent_envs.datasets.catalogue import (
 from agent_envs.datasets.gsm8k import load_gsm8k, rescale, traceable
 from agent_envs.datasets.listing import data_paths, data_rows
 from agent_envs.datasets.word_problems import RESULT_LIMIT
+from tests.rows import each_row
 
 NUMBER = re.compile(r"\d{1,3}(?:,\d{3})+(?!\d)|\d+")
 QUESTION = "Ann has 40 cups. She buys 6 boxes of 15 cups each. How many cups has she got?"
@@ -67,7 +68,7 @@ def row(question: str, *steps: str, final: str = "") -> dict[str, object]:
     return {"question": question, "answer": "".join(f"<<{step}>>\n" for step in steps) + f"#### {final}"}
 
 
-@pytest.mark.parametrize(
+@each_row(
     "bad",
     [
         row("Ann has 40 cups and 15 pens.", "40+15=56"),

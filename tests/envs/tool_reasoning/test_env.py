@@ -11,6 +11,7 @@ from agent_envs.envs.tool_reasoning.env import ToolReasoning
 from agent_envs.services.chat import ScriptedChat
 from agent_envs.services.recording import Recording, read_answers
 from agent_envs.services.run_services import Services
+from tests.rows import each_row
 
 ID = "agent_envs/ToolReasoning-v0"
 
@@ -240,7 +241,7 @@ def test_an_empty_summary_is_a_fault_and_no_page():
         env.step(f"<browse>{found}</browse>")
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("arguments", "told"),
     [
         ({"tasks": "none"}, "tasks='none'"),

@@ -5,6 +5,7 @@ import pytest
 
 from agent_envs.core.trajectory import Task
 from agent_envs.envs.tool_reasoning.scoring import worked_out
+from tests.rows import each_row
 
 PAIRED = "<think>so</think>\n"
 
@@ -101,7 +102,7 @@ def test_the_release_takes_no_part_of_yes_and_no():
         assert played(text, reward="hierarchical_released", gold=("no", "one half"))[1][1] == pytest.approx(earned)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("answer", "gold", "finished"),
     [
         ("954", "954", True),

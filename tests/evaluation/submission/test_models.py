@@ -26,6 +26,7 @@ from agent_envs.evaluation.submission.provenance import About, about_template
 from agent_envs.evaluation.suites.suite import Entry, Suite
 from docs.schemas import MODELS, schemas
 from tests.evaluation.submission.packing import synthetic
+from tests.rows import each_row
 
 HEX = st.text("0123456789abcdef", min_size=64, max_size=64)
 TEXT = st.text(st.characters(exclude_categories=("Cs",)), max_size=30)
@@ -136,7 +137,7 @@ def _changed(path, value):
     return json.dumps(data)
 
 
-@pytest.mark.parametrize(
+@each_row(
     "path, value",
     [
         (["key"], "0123456789ABCDEF"),

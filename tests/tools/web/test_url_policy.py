@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from agent_envs.base.errors import UsageError
 from agent_envs.tools.web.url_policy import Unopenable, UrlPolicy, is_public, url_policy_for
+from tests.rows import each_row
 
 NO_URL = "This is no URL of the form http://HOST/PATH or https://HOST/PATH."
 PRIVATE = [
@@ -65,7 +66,7 @@ def refusal(url, guard=None):
     return str(caught.value)
 
 
-@pytest.mark.parametrize("address", PRIVATE)
+@each_row("address", PRIVATE)
 def test_addresses_that_are_not_public(address):
     assert not is_public(address)
 
@@ -75,12 +76,12 @@ def test_addresses_that_are_public(address):
     assert is_public(address)
 
 
-@pytest.mark.parametrize("url", NO_FORMS)
+@each_row("url", NO_FORMS)
 def test_urls_of_no_form_that_is_opened(url):
     assert refusal(url) == NO_URL
 
 
-@pytest.mark.parametrize("host", NO_PUBLIC_HOSTS)
+@each_row("host", NO_PUBLIC_HOSTS)
 def test_hosts_that_are_private_by_their_name(host):
     assert refusal(f"http://{host}/x").endswith(" is no public host.")
 

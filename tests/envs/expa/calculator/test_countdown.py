@@ -14,6 +14,7 @@ from agent_envs.envs.expa.calculator.calculator import keyable
 from agent_envs.envs.expa.calculator.countdown import CountdownSource, check
 from agent_envs.grading.arithmetic import evaluate, number_text
 from tests.envs.expa.calculator.reading import assert_random_access, printed_under, value
+from tests.rows import each_row
 
 SPLITS = ("train", "dev", "test")
 COUNT = 3000
@@ -164,7 +165,7 @@ HOSTILE += [
 ]
 
 
-@pytest.mark.parametrize("answer", HOSTILE, ids=range(len(HOSTILE)))
+@each_row("answer", HOSTILE)
 def test_hostile_answers_are_wrong_and_nothing_else(answer):
     for tail in (False, True):
         reason = check(answer, GIVEN, "42", tail=tail)

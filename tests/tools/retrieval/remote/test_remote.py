@@ -16,6 +16,7 @@ from agent_envs.tools.retrieval.build import make_retriever
 from agent_envs.tools.retrieval.remote import TOKEN_VARIABLE, RemoteRetriever, split_name
 from agent_envs.tools.retrieval.server import running_server
 from agent_envs.tools.retrieval.wire import read_hits, wire_hit
+from tests.rows import each_row
 from tests.servers import FAULTS, FaultServer
 
 STYLES = ("search_r1", "skyrl")
@@ -149,7 +150,7 @@ WRONG = {
 }
 
 
-@pytest.mark.parametrize("name", WRONG)
+@each_row("name", WRONG)
 def test_every_other_form_is_a_fault_that_says_what_was_wrong(name):
     value, words = WRONG[name]
     with pytest.raises(EnvFault) as caught:
