@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from agent_envs.base.messages import ToolCall
@@ -135,7 +135,7 @@ JSON = st.recursive(
 NAMES = SOUND | st.just("x</tool_call>y")
 
 
-@settings(max_examples=120)
+@settings(max_examples=120, suppress_health_check=[HealthCheck.too_slow])  # so it is on a machine under load
 @given(st.lists(st.tuples(NAMES, st.dictionaries(SOUND, JSON, max_size=3)), min_size=1, max_size=4))
 def test_the_canonical_text_of_calls_is_read_back(rows):
     calls = tuple(
