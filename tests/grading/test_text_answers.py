@@ -20,7 +20,7 @@ from tests.rows import each_row
 TEXTS = st.text(st.characters(), max_size=30)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "normal"),
     [
         ("The  Quick,\tBrown-Fox!", "quick brownfox"),
@@ -98,7 +98,7 @@ def test_scores_agree_with_each_other(prediction, golds):
         assert contains_answer_characters(prediction, golds)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "value"),
     [
         ("1,234", 1234), ("1,234.50", Fraction("1234.5")), ("3/4", Fraction(3, 4)), ("-3/4", Fraction(-3, 4)),

@@ -263,7 +263,7 @@ def test_matching(answer, golds, metric, right):
     assert matches(answer, golds, metric) is right
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("answer", "is_so"),
     [("I don't know", True), ("I don’t know.", True), ("I do not know: it is not in the law", True), ("i dont know", True),
      ("I know", False), ("Don't know", False), ("", False), ("unknown", False), ("It is 5; I don't know why", False)],

@@ -232,7 +232,7 @@ def test_metrics_tell_of_valid_turns_progress_and_the_games_own_reward():
     }
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("arguments", "why"),
     [
         ({"reward": "gold"}, "reward='gold'; give one of binary, native"),

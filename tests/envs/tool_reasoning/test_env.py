@@ -88,9 +88,7 @@ def test_long_pages_are_cut_and_go_on():
     assert number >= 3 and " ".join(parts) == " ".join(text.split())
 
 
-@pytest.mark.parametrize(
-    "name", ["nothing", "w-99999", "", "[page 2]", "[]", "[", "w-0001 [page 0]", "w-0001 [page 7]"]
-)
+@each_row("name", ["nothing", "w-99999", "", "[page 2]", "[]", "[", "w-0001 [page 0]", "w-0001 [page 7]"])
 def test_what_cannot_be_opened_is_explained(name):
     env = begun()
     observation, reward, terminated, _, info = env.step(f"<browse>{name}</browse>")

@@ -77,7 +77,7 @@ def test_comparing_words_forgives_no_mathematics():
         assert not exact(one, (two,)) and not exact(two, (one,)), (one, two)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("answer", "gold"),
     [
         ("the U.S.A", "USA"),

@@ -25,7 +25,7 @@ SEARCH, RUN = f"{PAIRED}<search>streets</search>", f"{PAIRED}<python>print(1)</p
 RIGHT, WRONG = f"{PAIRED}<answer>\\boxed{{0.5}}</answer>", f"{PAIRED}<answer>\\boxed{{3}}</answer>"
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("actions", "reward", "success"),
     [
         ((RIGHT,), 1.0, True),
@@ -53,7 +53,7 @@ def test_equation_8_as_written(actions, reward, success):
     assert sum(info["reward_terms"].values()) == pytest.approx(total)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("actions", "reward"),
     [
         ((RIGHT,), 0.0),  # 0.5 and 1/2 share no word: the release compares words
@@ -74,7 +74,7 @@ def test_the_release(actions, reward):
     assert played(*actions, reward="hierarchical_released")[1][1] == pytest.approx(reward)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("reward", "answer", "earned"),
     [
         ("accuracy", "\\boxed{0.50}", 1.0),

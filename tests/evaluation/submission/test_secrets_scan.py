@@ -58,7 +58,7 @@ def test_secrets_are_found_wherever_they_stand(kind, text):
     allowed.refuse()
 
 
-@pytest.mark.parametrize("text", HARMLESS)
+@each_row("text", HARMLESS)
 def test_harmless_texts_are_no_secrets(text):
     assert kinds_in(text) == []
 

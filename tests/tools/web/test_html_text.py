@@ -142,7 +142,7 @@ LINKS = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("source", LINKS)
+@each_row("source", LINKS)
 def test_links(source):
     assert page_of_html(source, HERE).links == LINKS[source]
 
@@ -231,7 +231,7 @@ CHARSETS = {
 }
 
 
-@pytest.mark.parametrize("name", CHARSETS)
+@each_row("name", CHARSETS)
 def test_character_sets(name):
     text, codec, kind = CHARSETS[name]
     assert decoded(text.encode(codec), kind, kind.partition(";")[0]) == text

@@ -45,7 +45,7 @@ def test_texts_are_bounded_and_plain():
     assert hit.passage.title == "a < b [31m" and len(hit.passage.text) <= 2_000 and hit.passage.text.startswith("&amp;")
 
 
-@pytest.mark.parametrize(
+@each_row(
     "url",
     ["", "mor.example", "javascript:alert(1)", "data:,", "http://", "http://[", "http://a b/", "http://a.example/\n",
      "http://a.example/" + "a" * 2_048, "/relative", "file:///etc/passwd", "http://a.example/\u202e"],

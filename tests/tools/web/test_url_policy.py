@@ -71,7 +71,7 @@ def test_addresses_that_are_not_public(address):
     assert not is_public(address)
 
 
-@pytest.mark.parametrize("address", PUBLIC)
+@each_row("address", PUBLIC)
 def test_addresses_that_are_public(address):
     assert is_public(address)
 
@@ -86,7 +86,7 @@ def test_hosts_that_are_private_by_their_name(host):
     assert refusal(f"http://{host}/x").endswith(" is no public host.")
 
 
-@pytest.mark.parametrize("url", OPENED)
+@each_row("url", OPENED)
 def test_urls_that_are_opened_in_their_normal_form(url):
     assert UrlPolicy().place(url) == OPENED[url] and UrlPolicy().place(OPENED[url]) == OPENED[url]
 
@@ -140,7 +140,7 @@ def test_exempt_hosts():
     assert refusal("http://127.0.0.1:0/", guard) == refusal("http://127.0.0.1:65536/", guard) == NO_URL
 
 
-@pytest.mark.parametrize(
+@each_row(
     "text",
     [
         "",

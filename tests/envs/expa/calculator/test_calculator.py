@@ -150,7 +150,7 @@ def test_dividing_by_zero_is_a_refusal():
     assert (observation, left) == ("Error: division by zero\n", True)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "result", "expression"),
     [
         ("12+6", "18", "12+6"),
@@ -170,7 +170,7 @@ def test_the_text_face_is_lenient(text, result, expression):
     assert not isinstance(observation, Refusal)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "error", "expression"),
     [
         ("1/0", "Error: division by zero", "1/0"),

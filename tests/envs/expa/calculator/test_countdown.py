@@ -94,7 +94,7 @@ def test_answers_with_other_numbers_are_told_so(answer):
     assert re.search("not one of the given|used . times", check(answer, GIVEN, TARGET))
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("answer", "given", "target", "reason"),
     [
         ("40 + 12 / (3 + 3)", GIVEN, "42", ""),

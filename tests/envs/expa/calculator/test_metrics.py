@@ -120,7 +120,7 @@ def test_only_what_the_policy_wrote_is_searched():
     assert made[PLANNING] == 0
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "count"),
     [
         ("", 0),

@@ -75,7 +75,7 @@ def test_urls(url, place):
     assert RemoteRetriever("skyrl", url).name == f"skyrl@{place}"
 
 
-@pytest.mark.parametrize(
+@each_row(
     "url",
     ["", "here", "localhost:8000", "ftp://here", "http://", "http://here:0x1", "http://here:99999", "http://he re", "file:///etc",
      "http://u:secret@here", "http://u@here", "http://here/?key=secret", "http://here/#secret", "http://here\n", "http://[::1"],
