@@ -1,13 +1,13 @@
 """Every argument of every id: a value of the wrong type is refused in one line, or accepted; nothing else is raised."""
 
 import inspect
-import re
 
 import gymnasium as gym
 import pytest
 
 from agent_envs.base.errors import AgentEnvsError, UsageError
 from agent_envs.core.registry import TABLE
+from tests.rows import each_row
 
 ODD = (
     None, True, -1, 5, 2**70, 0.5, float("nan"), float("inf"), "", "x", "\ud800", "a\0b", [], ["a"], [[[]]], {}, {"like": 3},
@@ -21,7 +21,7 @@ CASES = [
 ]
 
 
-@pytest.mark.parametrize(("env_id", "name"), CASES)
+@each_row(("env_id", "name"), CASES)
 def test_a_value_of_another_type_is_refused_or_accepted(env_id, name):
     for value in ODD:
         try:
@@ -30,7 +30,7 @@ def test_a_value_of_another_type_is_refused_or_accepted(env_id, name):
             assert str(error)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("env_id", "name", "value"),
     [
         *[("agent_envs/Tau2Retail-v0", "user", value) for value in (None, 5, [], {}, object(), str)],
@@ -41,7 +41,6 @@ def test_a_value_of_another_type_is_refused_or_accepted(env_id, name):
         *[("agent_envs/LegalSearch-v0", "weights", value) for value in (3, True, [], "x", {"found": float("nan")})],
         *[("agent_envs/LegalSearch-v0", "world", value) for value in (3, "x", [], ["a"])],
     ],
-    ids=lambda value: re.sub(" object at 0x[0-9a-f]+", "", repr(value)),
 )
 def test_the_refusal_names_argument_and_value(env_id, name, value):
     with pytest.raises(UsageError) as caught:

@@ -5,10 +5,14 @@ import re
 import shlex
 import subprocess
 import sys
+import tempfile
 import tomllib
+from functools import cache
+from pathlib import Path
 
 import pytest
 
+from agent_envs.cli import app as cli
 from agent_envs.core.env import INFO_KEYS
 from agent_envs.core.registry import TABLE
 from tests import ROOT
@@ -29,53 +33,56 @@ def test_every_block_is_of_a_kind_that_is_checked():
     assert len(COMMANDS) == 12
 
 
-@pytest.mark.parametrize("block", [*PYTHON, *GUIDE], ids=lambda block: block.strip().splitlines()[0][:40])
-def test_python_blocks_run(block, tmp_path):
-    (tmp_path / "block.py").write_text(block, encoding="utf-8")
-    ran = subprocess.run(
-        [sys.executable, "-W", "error", "block.py"],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
-    assert ran.returncode == 0, ran.stderr
-    assert "failed" not in ran.stdout
-
-
-def test_the_readmes_claims_come_true(tmp_path):
-    (tmp_path / "fifteen.py").write_text(PYTHON[0], encoding="utf-8")
-    (tmp_path / "echo.py").write_text(PYTHON[1], encoding="utf-8")
-    (tmp_path / "capitals.py").write_text(PYTHON[2], encoding="utf-8")
-
-    def run(*command):
+@cache
+def run_block(block):
+    """Run a block as a program of its own, once for all tests that ask what it does."""
+    with tempfile.TemporaryDirectory() as folder:
+        (Path(folder) / "block.py").write_text(block, encoding="utf-8")
         return subprocess.run(
-            [sys.executable, *command], cwd=tmp_path, capture_output=True, text=True, check=True
-        ).stdout
-
-    assert run("fifteen.py").startswith("1.0 True")
-    assert "passed  solver" in run("capitals.py")
-    summary = json.loads(run("-m", "agent_envs", "eval", "SearchQA", "--agent", "echo:Echo", "-n", "3", "--json"))
-    assert summary["success"] == 0.0 and summary["mean_turns"] == 2.0 and summary["faults"] == 0
-
-
-@pytest.mark.parametrize("page", [README, EVALUATION], ids=["README", "evaluation"])
-def test_commands_run_in_their_order(page, tmp_path):
-    blocks = re.findall(r"```console\n(.*?)```", page, flags=re.S)
-    commands = [line for block in blocks for line in block.splitlines() if line.startswith("agent-envs")]
-    assert len(commands) >= 5
-    for command in commands:
-        ran = subprocess.run(
-            [sys.executable, "-m", "agent_envs", *shlex.split(command)[1:]],
-            cwd=tmp_path,
+            [sys.executable, "-W", "error", "block.py"],
+            cwd=folder,
             capture_output=True,
             text=True,
             timeout=300,
             check=False,
         )
-        assert ran.returncode == 0, f"{command}: {ran.stderr}"
-        assert ran.stdout.strip(), command
+
+
+@pytest.mark.parametrize("block", [*PYTHON, *GUIDE], ids=lambda block: block.strip().splitlines()[0][:40])
+def test_python_blocks_run(block):
+    ran = run_block(block)
+    assert ran.returncode == 0, ran.stderr
+    assert "failed" not in ran.stdout
+
+
+def test_the_readmes_claims_come_true(tmp_path):
+    (tmp_path / "echo.py").write_text(PYTHON[1], encoding="utf-8")
+    assert run_block(PYTHON[0]).stdout.startswith("1.0 True")
+    assert "passed  solver" in run_block(PYTHON[2]).stdout
+    command = ["-m", "agent_envs", "eval", "SearchQA", "--agent", "echo:Echo", "-n", "3", "--json"]
+    ran = subprocess.run([sys.executable, *command], cwd=tmp_path, capture_output=True, text=True, check=True)
+    summary = json.loads(ran.stdout)
+    assert summary["success"] == 0.0 and summary["mean_turns"] == 2.0 and summary["faults"] == 0
+
+
+@pytest.mark.parametrize("page", [README, EVALUATION], ids=["README", "evaluation"])
+def test_commands_run_in_their_order(page, tmp_path, monkeypatch, capsys):
+    """In this process: tests/cli has what is to be seen of processes of their own."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    blocks = re.findall(r"```console\n(.*?)```", page, flags=re.S)
+    commands = [line for block in blocks for line in block.splitlines() if line.startswith("agent-envs")]
+    assert len(commands) >= 5
+    for command in commands:
+        monkeypatch.setattr(sys, "argv", shlex.split(command))
+        code = 0
+        try:
+            cli.main()
+        except SystemExit as end:
+            code = end.code or 0
+        printed = capsys.readouterr()
+        assert code == 0, f"{command}: {printed.err}"
+        assert printed.out.strip(), command
 
 
 def test_make_targets_exist():

@@ -11,6 +11,7 @@ import pytest
 
 from docs.tree import docstring, entries, tree
 from tests import ROOT
+from tests.rows import each_row
 
 TRACKED = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True).stdout.split()
 TEXTS = (".py", ".md", ".toml", ".html", ".sh", ".ini", ".json", ".txt", "")
@@ -94,7 +95,7 @@ def test_a_name_that_is_not_there_is_found():
     ]
 
 
-@pytest.mark.parametrize("name", PAGES)
+@each_row("name", PAGES)
 def test_short_names_in_pages_are_of_something_that_is_there(name):
     """`core/env.py` is the end of a path, and `episode.Episode` a name in a module whose path ends so."""
     wrong = []
@@ -127,7 +128,7 @@ def test_a_module_says_in_a_sentence_what_it_holds():
     assert not wrong, f"no sentences: {wrong}"
 
 
-@pytest.mark.parametrize("name", PACKAGES)
+@each_row("name", PACKAGES)
 def test_a_package_names_all_its_modules(name):
     folder = (ROOT / name).parent
     modules = {path.stem for path in folder.glob("*.py")} - {"__init__", "__main__"}

@@ -11,7 +11,7 @@ import numpy as np
 from gymnasium.envs.registration import EnvSpec
 
 from agent_envs.base.errors import UsageError
-from agent_envs.base.serialization import digest, stays_here
+from agent_envs.base.serialization import sha256_text, stays_here
 from agent_envs.core.env import TurnEnv, companion
 from agent_envs.core.registry import spec_json
 from agent_envs.core.snapshot import Snapshot, fork, snapshot
@@ -203,7 +203,7 @@ def make_again(recipe: dict[str, Any]) -> gym.Env[Any, Any]:
 
 def step_digest(result: Sequence[Any]) -> str:
     """Return the digest of a reset's or a step's whole result."""
-    return digest(json.loads(json.dumps(list(result), default=_jsonable)))
+    return sha256_text(json.dumps(list(result), default=_jsonable, sort_keys=True, allow_nan=False))
 
 
 def play(env: gym.Env[Any, Any], script: Script, start: int = 0) -> list[str]:

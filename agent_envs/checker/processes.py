@@ -1,11 +1,12 @@
 """Fresh processes play scripts, built-in agents and snapshots where nothing of this process exists.
 
 `python -m agent_envs.checker.processes` reads jobs from standard input, one a line, and writes a line for each. On Linux every
-job is done by a fork of that process, which itself imports and does nothing else: to import costs more than most jobs.
-Elsewhere each job has a process of its own.
+job is done by a fork of that process, which itself imports, and makes the tasks of our own environments, and does nothing else:
+that costs more than most jobs, and the next job asks for the same. Elsewhere each job has a process of its own.
 """
 
 import atexit
+import contextlib
 import json
 import os
 import signal
@@ -22,6 +23,7 @@ import gymnasium as gym
 from agent_envs.base.serialization import digest
 from agent_envs.checker.env_under_test import CheckFailed, CheckSkipped, EnvUnderTest, Script, make_again, play
 from agent_envs.core.snapshot import Snapshot, restore
+from agent_envs.core.wrapper_stack import core_of
 from agent_envs.rollout.episode_runner import run_episode
 from agent_envs.rollout.policy import CompanionPolicy
 
@@ -125,11 +127,7 @@ def _written(text: str, answers: IO[str]) -> None:
     """Do one job, and write its line."""
     try:
         given = json.loads(text)
-        hash_seed = os.environ["PYTHONHASHSEED"]
-        os.environ.clear()
-        os.environ.update(given["variables"], PYTHONHASHSEED=hash_seed)
-        os.chdir(given["folder"])
-        sys.path[:] = given["path"]
+        _go_where_it_was_asked(given)
         result = answer(given)
     except Exception as error:  # noqa: BLE001 - whatever a stranger's environment raises is what is to be told
         result = {"error": f"{type(error).__name__}: {error}"}
@@ -137,11 +135,31 @@ def _written(text: str, answers: IO[str]) -> None:
     answers.flush()
 
 
+def _go_where_it_was_asked(job: dict[str, Any]) -> None:
+    """Take the folder, the path and the variables of the process that asks."""
+    hash_seed = os.environ["PYTHONHASHSEED"]
+    os.environ.clear()
+    os.environ.update(job["variables"], PYTHONHASHSEED=hash_seed)
+    os.chdir(job["folder"])
+    sys.path[:] = job["path"]
+
+
+def _make_tasks(job: dict[str, Any]) -> None:
+    """Make the tasks of a job where they are kept for all jobs after it, too; what fails here, the job itself will tell."""
+    with contextlib.suppress(Exception):
+        _go_where_it_was_asked(job)
+        source = core_of(make_again(job["recipe"])).source
+        for script in job.get("play", []):
+            source.get(script["split"], script["task"])
+
+
 def _forked(text: str, answers: IO[str]) -> None:
     """Do one job in a fork, with a line for it however that ends."""
-    module = json.loads(text)["recipe"]["module"]
+    job = json.loads(text)
+    module = job["recipe"]["module"]
     if module.startswith("agent_envs."):
-        import_module(module)  # for all jobs after this one, too
+        import_module(module)
+        _make_tasks(job)
     child = os.fork()
     if child == 0:
         signal.alarm(SECONDS)

@@ -7,6 +7,7 @@ import pytest
 
 from agent_envs import UsageError
 from agent_envs.base.arguments import choice, flag, number, portion, whole_number, whole_numbers
+from tests.rows import each_row
 
 
 class Few(IntEnum):
@@ -21,7 +22,7 @@ def test_what_fits_is_given_back():
     assert choice("Env", "kind", "b", ("a", "b")) == "b" and flag("Env", "on", False) is False
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("call", "why"),
     [
         (lambda: whole_number("Env", "size", 0), "Env: size=0; give a whole number >= 1"),

@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from agent_envs.base.messages import ToolCall
@@ -19,6 +19,7 @@ from agent_envs.base.protocol import (
     read_call,
 )
 from agent_envs.base.serialization import canonical_json
+from tests.rows import each_row
 
 TAGS = TagProtocol({"search": ("search", "query"), "look": ("open", "page")})
 CALLS = ToolCallProtocol()
@@ -38,7 +39,7 @@ def search(query):
     return Call((ToolCall("call_0", "search", canonical_json({"query": query})),))
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "parsed"),
     [
         ("<search>a</search>", search("a")),
@@ -134,7 +135,7 @@ JSON = st.recursive(
 NAMES = SOUND | st.just("x</tool_call>y")
 
 
-@settings(max_examples=120)
+@settings(max_examples=120, suppress_health_check=[HealthCheck.too_slow])  # so it is on a machine under load
 @given(st.lists(st.tuples(NAMES, st.dictionaries(SOUND, JSON, max_size=3)), min_size=1, max_size=4))
 def test_the_canonical_text_of_calls_is_read_back(rows):
     calls = tuple(
@@ -164,7 +165,7 @@ def test_calls_by_hand():
     assert isinstance(CALLS.parse('<tool_call>{"name": "f"}</tool_call><tool_call>oops</tool_call>'), Malformed)
 
 
-@pytest.mark.parametrize(
+@each_row(
     "body",
     [
         "", "nonsense", "null", "3", "[]", '"f"', "{}", '{"name": 3}', '{"name": null, "arguments": {}}',
@@ -177,7 +178,6 @@ def test_calls_by_hand():
         '{"name": "f", "arguments": {"x": ' + "9" * MAX_CALL_CHARACTERS + "}}",
         '{"name": "f"} {"name": "g"}', '{"name": "f",}', "{'name': 'f'}", "\ufeff{}", "\ud800",
     ],
-    ids=lambda body: body[:40],
 )  # fmt: skip
 def test_bodies_that_are_no_call(body):
     assert isinstance(read_call(body, "call_0"), Malformed)

@@ -20,6 +20,7 @@ from agent_envs.base.serialization import (
     state_type,
     stays_here,
 )
+from tests.rows import each_row
 
 
 @state_type
@@ -70,11 +71,10 @@ def test_state_survives_its_text(state):
     assert canonical_json(encode_state(again)) == text
 
 
-@pytest.mark.parametrize(
+@each_row(
     "value",
     [[1], {1, 2}, frozenset(), b"bytes", object(), 1j, {1: "a"}, {"$int": "5"}, {"$x": 1}, np.int64(3), np.zeros(2),
      range(3), Pair, ToolCall, len],
-    ids=lambda value: type(value).__name__,
 )  # fmt: skip
 def test_what_has_no_stored_form_is_refused_wherever_it_hides(value):
     for state in (value, (1, (value,)), {"a": value}, Pair(1, value)):
@@ -107,7 +107,7 @@ def test_an_unregistered_dataclass_is_refused_by_name():
     assert state_type(Pair) is Pair
 
 
-@pytest.mark.parametrize(
+@each_row(
     "stored",
     [
         {"$type": "os.system"}, {"$type": "Unknown", "x": 1}, {"$type": ["ToolCall"]}, {"$type": None},
@@ -115,7 +115,6 @@ def test_an_unregistered_dataclass_is_refused_by_name():
         {"$pairs": None}, {"$pairs": [1]}, {"$pairs": [[1, 2]]}, {"$pairs": [["a", [1]]]},
         {"$tuple": None}, {"$tuple": 3}, [1], {"$tuple": [[1]]}, {"a": [1]},
     ],
-    ids=repr,
 )  # fmt: skip
 def test_malformed_marks_and_unknown_types_are_refused(stored):
     with pytest.raises(ValueError):

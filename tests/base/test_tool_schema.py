@@ -6,6 +6,7 @@ import pytest
 
 from agent_envs import ToolCall, ToolResult, UsageError
 from agent_envs.base.tool_schema import Tool, ToolError, Toolkit, tool
+from tests.rows import each_row
 
 
 @tool
@@ -79,7 +80,7 @@ def test_a_result_of_a_tool_answers_the_call_that_was_made():
     assert call("lookup", {"name": "x"}) == ToolResult("call_7", "lookup", "found x", ids=("p1", "p2"))
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("name", "arguments", "words"),
     [
         ("ordr", {}, ["'ordr'", "order, broken, lookup"]),

@@ -14,6 +14,7 @@ from agent_envs.base.serialization import canonical_json, digest
 from agent_envs.base.type_checks import attribute_fits, misfit
 from agent_envs.core.trajectory import Trajectory
 from agent_envs.wrappers import Memory, TurnLimit
+from tests.rows import each_row
 
 ODD = [
     None, True, -1, 10**400, 1e308, "", "x", "\ud800", [], {}, [1], {"$tuple": []}, {"$tuple": 5}, {"$int": "9" * 5000},
@@ -34,7 +35,7 @@ class Item:
     fancy: list[int] | str = ""
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("name", "good", "bad"),
     [
         ("name", ["", "x"], [None, 1, ()]),

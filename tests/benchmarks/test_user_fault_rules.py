@@ -23,6 +23,7 @@ from agent_envs.envs.tau2.users.scripted import ScriptedUser
 from benchmarks.user_faults.rules import KINDS, MOST, user_faults
 from tests.benchmarks import user_fault_cases as fault_cases
 from tests.benchmarks.user_fault_cases import AIRLINE, RETAIL, SHORT, TELECOM, cases
+from tests.rows import each_row
 
 ROWS = {
     row["id"]: row for name in ("retail", "airline", "telecom") for part in builtin_rows(name).values() for row in part
@@ -62,9 +63,7 @@ TASKS = {"RETAIL": RETAIL, "TELECOM": TELECOM, "AIRLINE": AIRLINE}
 HI, ASK, SHALL, DONE, BYE = (SHORT[name] for name in ("HI", "ASK", "SHALL", "DONE", "BYE"))
 
 
-@pytest.mark.parametrize(
-    ("kind", "what", "row", "said"), CAUGHT, ids=lambda value: value if isinstance(value, str) else ""
-)
+@each_row(("kind", "what", "row", "said"), CAUGHT)
 def test_a_fault_is_caught_where_it_is(kind, what, row, said):
     found = faults(TASKS[row], *said)
     assert [fault.kind for fault in found] == [kind], found
@@ -77,7 +76,7 @@ def test_every_kind_is_among_the_caught():
     assert {kind for kind, *_ in CAUGHT} == set(KINDS) and len(CAUGHT) >= 30
 
 
-@pytest.mark.parametrize("case", range(len(HONEST)))
+@each_row("case", range(len(HONEST)))
 def test_an_honest_user_is_left_in_peace(case):
     row, said = HONEST[case]
     assert faults(TASKS[row], *said) == ()

@@ -22,6 +22,7 @@ from agent_envs.datasets.catalogue import (
 from agent_envs.datasets.gsm8k import load_gsm8k, rescale, traceable
 from agent_envs.datasets.listing import data_paths, data_rows
 from agent_envs.datasets.word_problems import RESULT_LIMIT
+from tests.rows import each_row
 
 NUMBER = re.compile(r"\d{1,3}(?:,\d{3})+(?!\d)|\d+")
 QUESTION = "Ann has 40 cups. She buys 6 boxes of 15 cups each. How many cups has she got?"
@@ -67,7 +68,7 @@ def row(question: str, *steps: str, final: str = "") -> dict[str, object]:
     return {"question": question, "answer": "".join(f"<<{step}>>\n" for step in steps) + f"#### {final}"}
 
 
-@pytest.mark.parametrize(
+@each_row(
     "bad",
     [
         row("Ann has 40 cups and 15 pens.", "40+15=56"),
@@ -102,13 +103,13 @@ def test_an_unused_first_result_is_left_out() -> None:
     assert traceable(row("Ann has 40 cups and 15 pens.", "40-15=25", "40+15=55")) is None
 
 
-@pytest.mark.parametrize("text", ["", "(", "1+", "1++2", "-3", "2 3", "(1+2", "1)", "2**3", "1e5", "x", "1" * 300])
+@each_row("text", ["", "(", "1+", "1++2", "-3", "2 3", "(1+2", "1)", "2**3", "1e5", "x", "1" * 300])
 def test_no_arithmetic(text: str) -> None:
     with pytest.raises(ValueError):
         parse(text)
 
 
-@pytest.mark.parametrize("text", ["1-(2-3)", "8/(4/2)", "(1+2)*3", "1+2*3", "8/4/2", "1-2-3", "2*(3*4)", "(8-2)/(3-1)"])
+@each_row("text", ["1-(2-3)", "8/(4/2)", "(1+2)*3", "1+2*3", "8/4/2", "1-2-3", "2*(3*4)", "(8-2)/(3-1)"])
 def test_arithmetic_is_read_and_written(text: str) -> None:
     tree, operands = parse(text)
     assert values(tree, operands, []) == calculated(text)

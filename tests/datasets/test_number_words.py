@@ -5,6 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent_envs.datasets.number_words import LIMIT, number_words, parse_number_words
+from tests.rows import each_row
 
 KNOWN = {
     0: "zero",
@@ -29,7 +30,7 @@ KNOWN = {
 }
 
 
-@pytest.mark.parametrize(("value", "words"), KNOWN.items())
+@each_row(("value", "words"), KNOWN.items())
 def test_known_spellings(value: int, words: str) -> None:
     assert number_words(value) == words
     assert parse_number_words(words) == value
@@ -57,7 +58,7 @@ def test_out_of_range(value: int) -> None:
         number_words(value)
 
 
-@pytest.mark.parametrize(
+@each_row(
     "text",
     ["", "12", "hundred", "one one", "five twenty", "twenty zero", "twenty-eleven", "thousand", "zero hundred five",
      "one thousand million", "two thousand three thousand", "five apples", "and", "ten hundred", "one two hundred",

@@ -16,6 +16,7 @@ from agent_envs.datasets.download import get
 from agent_envs.datasets.listing import data_rows
 from agent_envs.datasets.readers import Question
 from agent_envs.datasets.reasoning_sets import REASONING_SETS, last_boxed, read_reasoning
+from tests.rows import each_row
 
 TRAIN = "train"
 
@@ -29,7 +30,7 @@ def read(path: Path, name: str) -> tuple[Question, ...]:
     return read_reasoning(path, name, "test").questions
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "box"),
     [
         (r"thus \boxed{7}", "7"),

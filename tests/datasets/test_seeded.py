@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from agent_envs import Task
 from agent_envs.datasets import SPLITS, SeededSource, SeededWorlds, in_split, stream
+from tests.rows import each_row
 
 
 class Sums(SeededSource[Task]):
@@ -81,7 +82,7 @@ BAD = (
 )
 
 
-@pytest.mark.parametrize("key", BAD, ids=range(len(BAD)))
+@each_row("key", BAD)
 def test_other_keys_are_key_errors_with_short_words(key):
     for source in (Sums(), Bounded(), Evens()):
         with pytest.raises(KeyError):

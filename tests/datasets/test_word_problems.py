@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from agent_envs.datasets.number_words import parse_number_words
 from agent_envs.datasets.word_problem_settings import SETTINGS, Form, Setting
 from agent_envs.datasets.word_problems import RESULT_LIMIT, STEPS_OF, WordProblem, word_problem
+from tests.rows import each_row
 
 FORMS = [(setting, form) for setting in SETTINGS for form in (*setting.openings, *setting.forms)]
 HIDING = set("half halves twice double triple dozen pair couple both quarter third percent week-long once".split())
@@ -82,7 +83,7 @@ def test_sentences_are_many_and_distinct() -> None:
         assert form.target in setting.questions, (setting.name, form)
 
 
-@pytest.mark.parametrize(("setting", "form"), FORMS, ids=lambda value: getattr(value, "name", getattr(value, "op", "")))
+@each_row(("setting", "form"), FORMS)
 def test_a_sentence_states_its_numbers_and_hides_none(setting: Setting, form: Form) -> None:
     fields = [field for _, field, _, _ in string.Formatter().parse(form.text) if field]
     numbers = [field for field in fields if field in ("n", "m")]

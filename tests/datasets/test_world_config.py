@@ -8,9 +8,10 @@ from hypothesis import strategies as st
 
 from agent_envs.base.errors import UsageError
 from agent_envs.datasets.world import WorldConfig, build_world
+from tests.rows import each_row
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("argument", "values", "told"),
     [
         ("hops", [(), (0,), (5,), 2, (True,), "12"], " is not possible; use a tuple of one or more of (1, 2, 3, 4)"),

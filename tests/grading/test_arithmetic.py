@@ -20,6 +20,7 @@ from agent_envs.grading.arithmetic import (
     literals,
     number_text,
 )
+from tests.rows import each_row
 
 OPERATIONS = {"+": operator.add, "-": operator.sub, "*": operator.mul, "/": operator.truediv}
 NODES = {ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.Div: operator.truediv}
@@ -31,7 +32,7 @@ def refusal(text):
     return caught.value
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "value"),
     [
         ("7", 7),
@@ -62,7 +63,7 @@ def test_values(text, value):
     assert evaluate(text) == value
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "kind", "word"),
     [
         ("", "syntax", "no expression"),
@@ -248,7 +249,7 @@ def test_literals():
         assert caught.value.kind == kind
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("value", "text"),
     [
         (Fraction(0), "0"),

@@ -16,11 +16,12 @@ from agent_envs.grading.text_answers import (
     says_unknown,
     token_f1,
 )
+from tests.rows import each_row
 
 TEXTS = st.text(st.characters(), max_size=30)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "normal"),
     [
         ("The  Quick,\tBrown-Fox!", "quick brownfox"),
@@ -110,7 +111,7 @@ def test_abstaining(answer, abstains):
     assert says_unknown(answer) is abstains
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "value"),
     [
         ("1,234", 1234), ("1,234.50", Fraction("1234.5")), ("3/4", Fraction(3, 4)), ("-3/4", Fraction(-3, 4)),
@@ -124,7 +125,7 @@ def test_numbers(text, value):
     assert parse_number(text) == value
 
 
-@pytest.mark.parametrize(
+@each_row(
     "text",
     ["", " ", "abc", "1/0", "1/2/3", "1e999999", "1e1000", "nan", "inf", "-inf", "1_000", "٣", "1 000", "12th", "--1",
      "1.2.3", "0x10", "$", "%", "/", "1/", "/2", "e5", "9" * 401, "1e-99999999", "½", "1+1", "\ud800",

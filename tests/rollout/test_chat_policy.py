@@ -21,6 +21,7 @@ from agent_envs.rollout.run_log import Planned
 from agent_envs.rollout.run_many import run_many
 from agent_envs.services.chat import AnthropicChat, ChatReply, ChatRequest, OpenAIChat, ScriptedChat
 from agent_envs.services.recording import Recording
+from tests.rows import check_each
 from tests.services.chat.faulty import ENDLESS, FAULTS, PERMANENT, FaultyServer
 from tests.services.chat.wire import AnthropicWire, OpenAIWire, Said
 
@@ -70,10 +71,18 @@ def test_an_episode_is_solved(search, client):
     assert all(wire.key_of(headers) == KEY for headers in wire.headers)
 
 
-@pytest.mark.parametrize("place", range(CALLS))
 @pytest.mark.parametrize("fault", FAULTS)
 @pytest.mark.parametrize("client", CLIENTS)
-def test_a_fault_once_is_survived_or_reported(search, client, fault, place):
+def test_a_fault_is_survived_where_it_can_be_and_reported_where_it_stays(search, client, fault):
+    """At every place of an episode; where the rows wait for what never ends, they wait together."""
+    rows = [(kind, place) for place in range(CALLS) for kind in (once, for_good)]
+    check_each(
+        lambda kind, place: kind(search, client, fault, place), rows, at_once=len(rows) if fault in ENDLESS else 1
+    )
+
+
+def once(search, client, fault, place):
+    """It is survived, or reported where asking again would not help."""
     plan, script = search
     wire_type, make = CLIENTS[client]
     with FaultyServer(wire_type(script), lambda number: fault if number == place else None) as server:
@@ -88,10 +97,8 @@ def test_a_fault_once_is_survived_or_reported(search, client, fault, place):
         assert calls == CALLS + 1 or fault in ENDLESS
 
 
-@pytest.mark.parametrize("place", range(CALLS))
-@pytest.mark.parametrize("fault", FAULTS)
-@pytest.mark.parametrize("client", CLIENTS)
-def test_a_fault_that_stays_ends_as_a_fault(search, client, fault, place):
+def for_good(search, client, fault, place):
+    """It ends as a fault."""
     plan, script = search
     wire_type, make = CLIENTS[client]
     with FaultyServer(wire_type(script), lambda number: fault if number >= place else None) as server:

@@ -25,6 +25,7 @@ from agent_envs.core.trajectory import Trajectory
 from agent_envs.rollout.episode_runner import turn_seed
 from agent_envs.rollout.policy import CompanionPolicy
 from agent_envs.wrappers import ForcedAnswer, Memory, TurnLimit
+from tests.rows import each_row
 from tests.toy import ID, Guess
 
 SCRIPT = ["<compare>50</compare>", "nothing \ud800", "<luck>x</luck>", "<answer>3</answer>"]
@@ -177,7 +178,7 @@ def spoil(trajectory, index, **changes):
 RIGHT = Message("user", "Right.", "environment")
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("index", "field", "changes"),
     [
         (0, "parsed|observation", {"action": "<compare>51</compare>"}),
@@ -193,7 +194,6 @@ RIGHT = Message("user", "Right.", "environment")
         (1, "truncated", {"truncated": True}),
         (1, "events", {"events": ()}),
     ],
-    ids=str,
 )
 def test_an_altered_turn_is_named_with_its_field(index, field, changes):
     played = run_episode(gym.make(ID), Scripted(), seed=0, episode_key="k").trajectory

@@ -20,6 +20,7 @@ import pytest
 
 from agent_envs import EnvFault, UsageError
 from agent_envs.services.http import HttpClient
+from tests.rows import each_row
 from tests.servers import FAULTS, FaultServer, gzip_bomb
 
 CAP = 100_000
@@ -172,7 +173,7 @@ UNSOUND = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("body", UNSOUND.values(), ids=UNSOUND)
+@each_row("body", UNSOUND.values())
 def test_a_body_that_is_no_sound_json_is_a_fault_that_may_heal(body):
     client = HttpClient("service")
     with answering(body=body) as server:

@@ -25,6 +25,7 @@ from agent_envs.rollout.episode_runner import record_turn
 from agent_envs.rollout.policy import CompanionPolicy
 from agent_envs.wrappers import VerbalFeedback
 from tests import toy
+from tests.rows import each_row
 from tests.wrappers.advised import COMPARE, ID, Spy
 
 OPENING = ["system: Guess the number.", "user: I think of a whole number from 1 to 100. Which?"]
@@ -180,7 +181,7 @@ def test_a_solver_that_plays_ahead_asks_for_nothing():
     assert len(spy.asked) == 2
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("arguments", "message"),
     [
         ({"epsilon": 1.5}, r"toy/Advised-v0: VerbalFeedback: epsilon=1.5; give a number from 0 to 1"),

@@ -18,6 +18,7 @@ from agent_envs.wrappers.feedback_costs import FeedbackCost, feedback_usage, for
 from agent_envs.wrappers.feedback_models import MOST_CHARACTERS, REMEMBERED, readable
 from agent_envs.wrappers.feedback_prompts import MOST_CONVERSATION
 from tests import ROOT
+from tests.rows import each_row
 from tests.wrappers.advised import COMPARE, ID, Spy
 from tests.wrappers.test_feedback import Says
 
@@ -35,7 +36,7 @@ def advised(spy, epsilon=0.5, **arguments):
     return VerbalFeedback(gym.make(ID, **arguments.pop("env", {})), feedback=spy, epsilon=epsilon, **arguments)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("said", "text"),
     [
         ("  Look  closer.\n\n- At it. ", "Look closer. - At it."),

@@ -11,6 +11,7 @@ from agent_envs.core.trajectory import Trajectory, Turn, segments
 from agent_envs.rollout.policy import Reply
 from agent_envs.wrappers import Memory
 from agent_envs.wrappers.memory import acted
+from tests.rows import each_row
 from tests.toy import ID, Guess
 
 OPENING = ["system: Guess the number.", "user: I think of a whole number from 1 to 100. Which?"]
@@ -210,7 +211,7 @@ ACTED = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("text", "parsed", "kept"), ACTED)
+@each_row(("text", "parsed", "kept"), ACTED)
 def test_what_acts_is_what_was_parsed(text, parsed, kept):
     assert acted(Turn(1, "", text, parsed, ()), ("compare", "answer", "tool_call")) == kept
 

@@ -12,6 +12,7 @@ from agent_envs.core.snapshot import Snapshot
 from agent_envs.rollout.policy import NullPolicy
 from agent_envs.wrappers import ForcedAnswer, Memory, TurnLimit
 from agent_envs.wrappers.turns import allowance
+from tests.rows import each_row
 from tests.toy import ID, Guess
 
 COMPARE = "<compare>50</compare>"
@@ -117,7 +118,7 @@ def test_with_one_turn_no_tool_is_offered():
     assert (info["prefill"], info["tools"], info["turns_left"]) == ("<answer>", [], 1)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("said", "taken", "answer"),
     [
         ("42", "<answer>42</answer>", "42"),

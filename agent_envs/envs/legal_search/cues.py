@@ -85,7 +85,7 @@ def granted_in(case: str) -> date | None:
 
 def counts_in(case: str) -> list[int]:
     """Return the numbers of things that a case tells, the largest first: no day, period, sum, share or reference."""
-    told = re.sub(rf"{DAY.pattern}|§ ?\S+|{_CHAPTER}|\$[\d,]+|\d+ {_UNIT}", "", case)
+    told = re.sub(rf"{DAY.pattern}|§ ?\S+|{_CHAPTER}|\$[\d,]+|\b\d{{1,12}} {_UNIT}", "", case)
     return sorted((int(number) for number in re.findall(r"\b\d{1,9}\b", told)), reverse=True)
 
 
@@ -104,5 +104,7 @@ def core_of(question: str, known: str = "") -> str:
     """Return a question without names, what it tells of the case in brackets, days, and words that are known or say little."""
     for name in names_in(question):
         question = question.replace(name, "")
-    words = re.sub(rf"[(].*?[)]|{DAY.pattern}", "", question).split()
+    # A bracket that is never closed is matched as well, and stays: a text of open brackets alone is gone through once.
+    case = re.compile(rf"[(][^)\n]*(?P<closed>[)])|(?P<open>[(][^)\n]*)|{DAY.pattern}")
+    words = case.sub(lambda found: found["open"] or "", question).split()
     return " ".join(word for word in words if not known or words_of(word) - words_of(known))

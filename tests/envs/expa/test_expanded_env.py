@@ -12,6 +12,7 @@ import agent_envs
 from agent_envs.base.errors import UsageError
 from agent_envs.envs.expa import ExternalEnvironment, Latent
 from agent_envs.envs.expa.sorting.env import Sort, SortExpA
+from tests.rows import each_row
 
 CALC = "agent_envs/ArithmeticExpA-v0"
 SORT = "agent_envs/SortExpA-v0"
@@ -138,7 +139,7 @@ def test_the_space_and_its_samples_and_bare_actions_are_one():
     assert type(env.episode.turns[1].action) is int
 
 
-@pytest.mark.parametrize("action", [None, 1.0, True, np.True_, b"x", (0, 1), (1, "x"), (2, 1), ("a", "b"), [1]])
+@each_row("action", [None, 1.0, True, np.True_, b"x", (0, 1), (1, "x"), (2, 1), ("a", "b"), [1]])
 def test_other_types_are_a_programmers_mistake(action):
     env = make()
     with pytest.raises(UsageError, match=r"SortExpA-v0: step\(\) got .*; an action is a str or the id"):

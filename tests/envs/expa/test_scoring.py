@@ -7,6 +7,7 @@ from agent_envs.base.errors import UsageError
 from agent_envs.core.trajectory import Task
 from agent_envs.envs.expa.generated import CalcData, Derivation
 from agent_envs.envs.expa.sorting.tasks import SortData
+from tests.rows import each_row
 
 
 def number_task(gold, kind="arithmetic"):
@@ -36,7 +37,7 @@ def paid(task, text, env="Arithmetic", **arguments):
     return earned[0]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "gold", "em", "numeric", "released"),
     [
         ("#### 42", "42", 1, 1, 1),
@@ -74,7 +75,7 @@ def test_number_answers(text, gold, em, numeric, released):
         assert success == bool(em), "success is exact match, whatever is paid"
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "em", "numeric"),
     [
         ("#### (8-2)*(1+3)", 1, 1),

@@ -5,6 +5,7 @@ import pytest
 
 import agent_envs
 from agent_envs.base.protocol import MarkedAnswerProtocol, marked_answer
+from tests.rows import each_row
 
 
 def make(name="Sort", task=0, **arguments):
@@ -84,7 +85,7 @@ def test_both_faces_count_the_same_calls_and_pay_the_same(name):
 PROTOCOL = MarkedAnswerProtocol({"calculator": ("calculator", "text")})
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "answer"),
     [
         ("#### 42", "42"),

@@ -24,6 +24,7 @@ from agent_envs.envs.legal_search.tools import (
     read_turn,
     rendered,
 )  # fmt: skip
+from tests.rows import each_row
 
 IDS = st.text(
     st.characters(exclude_categories=["Cs", "Cc", "Z"], exclude_characters=";<"), min_size=1, max_size=20
@@ -40,7 +41,7 @@ def call(name, **arguments):
     return f"<tool_call>\n{json.dumps({'name': name, 'arguments': arguments})}\n</tool_call>"
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "wish"),
     [
         ("<answer>45 days [sources: a:b; c (d)]</answer>", Final("45 days", ("a:b", "c (d)"))),
@@ -62,7 +63,7 @@ def test_answers_and_their_citations(text, wish):
         assert found == wish and parsed == Answer(wish.text)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("body", "read"),
     [
         ("28:2-616", ("28:2-616", 0, 1)),
@@ -81,7 +82,7 @@ def test_reads_by_tag(body, read):
     assert (wish.section_id, wish.up, wish.page) == read
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "kind", "protocol"),
     [
         ("", "no_call", "tags"),
@@ -111,7 +112,7 @@ def test_format_errors(text, kind, protocol):
     assert wish.reason and len(wish.reason) < 600
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("section", "sound"),
     [("28:2-616", True), ("§ 9 [old]", True), ("]", True), ("a [up 1] b", True), ("a < b [", True), ("a;b", False),
      ("a [up 1]", False), ("a</read>b", False), ("a</answer>", False), ("a [Source: b", False)],

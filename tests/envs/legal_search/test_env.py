@@ -17,6 +17,7 @@ from agent_envs.services.recording import Recording
 from agent_envs.services.run_services import Services
 from agent_envs.wrappers import ForcedAnswer
 from tests.envs.legal_search.small import CHAPTER, DUES, FEES, LONG, ROOT, TERM, make, play
+from tests.rows import each_row
 
 
 def started(task="fee", **arguments):
@@ -206,7 +207,7 @@ def test_a_judge_is_not_asked_where_there_is_no_answer():
     assert total == -1.0 and not info["success"]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("arguments", "name"),
     [
         ({"tasks": ""}, "tasks"), ({"tasks": 3}, "tasks"), ({"tasks": "no_such_source"}, "tasks"),

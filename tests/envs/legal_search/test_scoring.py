@@ -23,6 +23,7 @@ from agent_envs.envs.legal_search.scoring import SEGMENTS, WEIGHTS, Limits, labe
 from agent_envs.envs.legal_search.tasks import LegalScenario
 from agent_envs.envs.legal_search.tools import FAULTS, READ, SEARCHES, Final
 from tests.envs.legal_search.small import DUES, FEES, LONG, TERM, play
+from tests.rows import each_row
 
 FIND = "<keyword>small vessel</keyword>"  # brings up both gold sections of the fee
 READ_TERM, READ_DUES = f"<read>{TERM}</read>", f"<read>{DUES}</read>"
@@ -66,7 +67,7 @@ SEGMENTED = [  # task, actions, return
 ]
 
 
-@pytest.mark.parametrize(("task", "actions", "total"), SEGMENTED, ids=str)
+@each_row(("task", "actions", "total"), SEGMENTED)
 def test_segmented_by_hand(task, actions, total):
     found, info, env = play(task, actions)
     assert found == pytest.approx(total, abs=1e-12)
@@ -98,7 +99,7 @@ ART_E = [  # 0.1 each for found, read, no invalid read, sources right; the right
 ]
 
 
-@pytest.mark.parametrize(("task", "actions", "total"), ART_E, ids=str)
+@each_row(("task", "actions", "total"), ART_E)
 def test_art_e_by_hand(task, actions, total):
     assert play(task, actions, reward="art_e")[0] == pytest.approx(total, abs=1e-12)
 
@@ -221,7 +222,7 @@ def test_segments_do_not_touch():
     assert SEGMENTS["wrong"][0] + SEGMENTS["wrong"][1] < SEGMENTS["out_of_turns"][0] < SEGMENTS["abstained"][0]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("answer", "golds", "metric", "right"),
     [
         ("12", ("12",), "numeric", True),
@@ -270,7 +271,7 @@ def test_matching(answer, golds, metric, right):
     assert matches(answer, golds, metric) is right
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("answer", "is_so"),
     [("I don't know", True), ("I don’t know.", True), ("I do not know: it is not in the law", True), ("i dont know", True),
      ("I know", False), ("Don't know", False), ("", False), ("unknown", False), ("It is 5; I don't know why", False)],

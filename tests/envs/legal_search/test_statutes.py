@@ -28,6 +28,7 @@ from agent_envs.envs.legal_search.transcript import Shown
 from agent_envs.grading.text_answers import exact_match
 from agent_envs.tools.retrieval.build import make_retriever
 from tests.envs.legal_search.clerk import Clerk, Unproved
+from tests.rows import each_row
 
 FIRST, SECOND = StatutesConfig(), StatutesConfig(wording="second")
 SMALL = StatutesConfig(trades=4, provinces=1, rules_per_chapter=6, questions_per_world=10)
@@ -307,7 +308,7 @@ def test_large_laws_and_many_questions():
     assert get_statutes(SMALL, "train", 0) is get_statutes(SMALL, "train", 0)
 
 
-@pytest.mark.parametrize(
+@each_row(
     "wrong",
     [{"trades": 2}, {"trades": 37}, {"trades": True}, {"trades": 5.0}, {"provinces": 0}, {"rules_per_chapter": 3},
      {"rules_per_chapter": 18}, {"holders_per_chapter": 1}, {"reads": ()}, {"reads": (7,)}, {"reads": 2}, {"reads": (True,)},

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from agent_envs.base.serialization import decode_state, encode_state
 from agent_envs.envs.legal_search.arguments import make_source
 from agent_envs.envs.legal_search.tasks import ABSTAIN, METRICS
+from tests.rows import each_row
 
 SOURCE = make_source("statutes", None)
 
@@ -33,7 +34,7 @@ def test_larger_indices_are_tasks_of_further_worlds():
     assert SOURCE.get("test", 300 + 2).id == "statutes-test-5-0"
 
 
-@pytest.mark.parametrize(
+@each_row(
     "key",
     ["", "statutes", "statutes-test-0", "statutes-test-0-100", "statutes-test-00-0", "statutes-test-0--1", "0", -1,
      "statutes-dev-0-0", "statutes-test-٣-0", "statutes-test-0-0-0", "statutes-test-0-99999999999"],

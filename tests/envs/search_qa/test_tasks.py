@@ -15,6 +15,7 @@ from agent_envs.envs.search_qa.tasks import WORLDS, WorldSource
 from agent_envs.rollout.episode_runner import run_episode
 from agent_envs.rollout.policy import CompanionPolicy
 from tests.envs.search_qa.conftest import PASSAGES, write_rows
+from tests.rows import each_row
 
 NAMES = ("nq", "triviaqa", "popqa", "hotpotqa", "2wiki", "musique", "bamboogle")
 SMALL_WORLD = {"passages": 60, "questions_per_world": 16}
@@ -57,7 +58,7 @@ def test_the_first_tasks_span_32_worlds_and_later_indices_are_new_ones():
     assert env.unwrapped.source.corpus(env.unwrapped.episode.task).digest != worlds.corpus(first[0]).digest
 
 
-@pytest.mark.parametrize(
+@each_row(
     "key",
     ["", "world", "world-test-0", "world-test-0-128", "world-test-0-99999999", "world-test-0-0-0", "world-test-00-0",
      "world-test-0--1", "world-test--1-0", "world-dev-0-0", "world-test-٣-0", "world-test-1e3-0", "0", -1, -4096],

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from agent_envs.base.protocol import Call, Malformed, Say
 from agent_envs.envs.tau2.actions import MOST_CALLS, read_action, without_thought
+from tests.rows import each_row
 
 NAMES = st.from_regex(r"[a-z_][a-z0-9_]{0,9}", fullmatch=True).filter(lambda name: not iskeyword(name))
 TOOLS = frozenset({"look_up", "calculate"})
@@ -65,7 +66,7 @@ def test_names_of_json_and_of_python_mean_the_same():
     }  # fmt: skip
 
 
-@pytest.mark.parametrize(
+@each_row(
     "text",
     [
         "look_up(1)", "look_up(a=b)", "look_up(a=1 2)", "look_up(a=[1,,2])", "look_up(a=)", "look_up(a=1,,b=2)",

@@ -14,6 +14,7 @@ from agent_envs.base.protocol import ToolCallProtocol
 from agent_envs.envs.tau2 import dual_control
 from agent_envs.envs.tau2.builtin import builtin_rows
 from agent_envs.envs.tau2.dialogue import recording_of
+from tests.rows import each_row
 
 DOMAINS = ("retail", "airline", "telecom")
 TASKS = [(name, split, row) for name in DOMAINS for split, rows in builtin_rows(name).items() for row in rows]
@@ -49,7 +50,7 @@ def played(name, split, row):
     return env, shown, rewards
 
 
-@pytest.mark.parametrize(("name", "split", "row"), TASKS, ids=[row["id"] for _, _, row in TASKS])
+@each_row(("name", "split", "row"), TASKS)
 def test_the_same_episode_through_gym_and_aec_is_the_same_conversation(name, split, row):
     env, shown, rewards = played(name, split, row)
     assert rewards == {"agent_0": 1.0, "user_0": 1.0} and env.agents == []

@@ -8,6 +8,7 @@ from agent_envs.envs.tau2.airline import SHAPES, airline
 from agent_envs.envs.tau2.database import Database
 from agent_envs.envs.tau2.record_schema import shaped
 from agent_envs.envs.tau2.toolkit import FRESH, call
+from tests.rows import each_row
 
 
 def flight(number, origin, destination, departs, arrives, dates):
@@ -122,7 +123,7 @@ def test_bookings_are_checked_before_anything_changes(change, text):
     assert result == f"Error: {text}" and state is FRESH
 
 
-@pytest.mark.parametrize(
+@each_row(
     "change",
     [
         {"cabin": "first"}, {"flight_type": "multi"}, {"insurance": True}, {"passengers": ["Ada"]}, {"flights": ["F1"]},

@@ -13,6 +13,7 @@ from agent_envs.envs.tau2.tasks import BuiltinSource
 from agent_envs.envs.tau2.toolkit import call
 from agent_envs.envs.tau2.turn_taking import USER_STOPS, Rules, opened, spoke
 from agent_envs.rollout.policy import CompanionPolicy, NullPolicy
+from tests.rows import each_row
 
 DOMAINS = ("retail", "airline", "telecom")
 ROWS = [(name, split, row) for name in DOMAINS for split in SPLITS for row in builtin_rows(name)[split]]
@@ -49,14 +50,14 @@ def test_a_recorded_dialogue_solves_its_task_without_an_error(name, split, row, 
     assert score.reward == 1.0 and score.undecided == ()
 
 
-@pytest.mark.parametrize(("name", "split", "row"), ROWS, ids=IDS)
+@each_row(("name", "split", "row"), ROWS)
 def test_doing_nothing_earns_nothing(name, split, row):
     domain, task = builtin_domain(name), read_task(row, name)
     lines = (Line("assistant", "Hello! Goodbye!"), Line("user", "###STOP###"))
     assert evaluate(domain, task, lines, "user_stop").reward == 0.0
 
 
-@pytest.mark.parametrize(("name", "split", "row"), ROWS, ids=IDS)
+@each_row(("name", "split", "row"), ROWS)
 def test_expected_actions_succeed_and_each_write_is_needed(name, split, row):
     domain, task = builtin_domain(name), read_task(row, name)
     state = initial_world(domain, task)

@@ -25,6 +25,7 @@ from tests.envs.tau2.users.test_chat import model as customer
 from tests.evaluation.html.test_page import Reader
 from tests.evaluation.html.test_view import FORBIDDEN, checked
 from tests.hostile_texts import HOSTILE
+from tests.rows import each_row
 from tests.services.chat.faulty import FaultyServer
 from tests.services.chat.wire import OpenAIWire
 
@@ -189,7 +190,7 @@ def test_criteria_that_cannot_be_read_are_no_obstacle():
         assert groups[0] == "Criteria" and set(groups[1:]) <= {"What the customer did beyond its scenario"}
 
 
-@pytest.mark.parametrize("name", HOSTILE)
+@each_row("name", HOSTILE)
 def test_hostile_words_arguments_and_results_stay_texts_on_the_page(name):
     env = begun("retail", "retail-test-cancel")
     text = HOSTILE[name]

@@ -11,6 +11,7 @@ from agent_envs.envs.tau2.task_schema import read_task
 from agent_envs.envs.tau2.task_states import expected_arguments, initial_world, solved_world
 from agent_envs.envs.tau2.toolkit import call
 from agent_envs.rollout.episode_runner import run_episode
+from tests.rows import each_row
 
 DOMAINS = ("retail", "airline", "telecom")
 ROWS = [(name, row) for name in DOMAINS for split in SPLITS for row in builtin_rows(name)[split]]
@@ -20,7 +21,7 @@ def env_of(name, **arguments):
     return gym.make(f"agent_envs/Tau2{name.title()}-v0", tasks="builtin", user="replay", reward="dense", **arguments)
 
 
-@pytest.mark.parametrize(("name", "row"), ROWS, ids=lambda value: value if isinstance(value, str) else value["id"])
+@each_row(("name", "row"), ROWS)
 def test_it_is_0_at_the_start_and_1_where_the_expected_actions_lead(name, row):
     domain, task = builtin_domain(name), read_task(row, name)
     start, solved = initial_world(domain, task), solved_world(domain, task)

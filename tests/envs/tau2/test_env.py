@@ -19,6 +19,7 @@ from agent_envs.evaluation.runs.episode_numbers import tool_calls
 from agent_envs.rollout.policy import CompanionPolicy
 from agent_envs.services.chat import ScriptedChat
 from tests.envs.tau2.hashes import original_hash
+from tests.rows import each_row
 
 IDS = {name: f"agent_envs/Tau2{name.title()}-v0" for name in ("retail", "airline", "telecom")}
 FACES = [(name, side) for name in IDS for side in ("agent", "user")] + [("telecom", "solo")]
@@ -91,7 +92,7 @@ def test_a_canary_in_the_scenario_never_reaches_the_agent(side):
     assert SECRET in user.reset(options={"task": dataclasses.replace(task, data=data)})[0]
 
 
-@pytest.mark.parametrize(
+@each_row(
     "change",
     [
         {"recording": ({"text": "x"},)}, {"recording": "words"}, {"recording": None},
@@ -268,7 +269,7 @@ def test_episodes_leave_the_shared_databases_alone():
     assert made("retail").unwrapped.rules.domain is made("retail", side="user").unwrapped.rules.domain
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("name", "arguments", "why"),
     [
         ("retail", {"side": "solo"}, "retail has no solo mode"),

@@ -18,6 +18,7 @@ from agent_envs.services.recording import CallSite
 from benchmarks.tau2_null_policy import NullPolicyScore, null_policy_score
 from tests.envs.tau2.gold import Conversation, breakdown, env_reward, gold_conversation
 from tests.envs.tau2.telecom_world import FIXED, domain
+from tests.rows import each_row
 
 ADA = {"env_type": "user", "func_name": "set_user_info", "arguments": {"name": "Ada Byron", "phone_number": "555-1001"}}
 ROAMING = {"action_id": "a", "name": "enable_roaming", "arguments": {"customer_id": "C1", "line_id": "L1"}}
@@ -154,7 +155,7 @@ def action(arguments, compared=None):
     return ExpectedAction("a", "assistant", "f", json.dumps(arguments), compared)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("expected", "made", "found"),
     [
         (action({"a": 1, "b": [2]}), {"a": 1, "b": [2]}, True),

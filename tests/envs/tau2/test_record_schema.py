@@ -3,6 +3,7 @@
 import pytest
 
 from agent_envs.envs.tau2.record_schema import Anything, Closed, Default, Each, Maybe, SchemaError, Tagged, shaped
+from tests.rows import each_row
 
 SHAPE = {
     "name": str,
@@ -36,7 +37,7 @@ def test_values_are_read_and_ordered_as_declared():
     assert shaped(read, SHAPE) == read
 
 
-@pytest.mark.parametrize(
+@each_row(
     "wrong",
     [
         {"name": 5}, {"name": None}, {"size": "wide"}, {"size": None}, {"size": []}, {"count": 2.5}, {"count": "x"},
@@ -49,7 +50,7 @@ def test_what_does_not_fit_is_refused_by_its_place(wrong):
         shaped(VALUE | wrong, SHAPE)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("value", "number"),
     [
         ("1_000", 1000), (" 2 ", 2), ("2.00", 2), ("9007199254740993", 2**53 + 1), (True, 1), (1e15, 10**15),

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from agent_envs.envs.tau2.database import Database
 from agent_envs.envs.tau2.shared_tools import calculate, transfer_to_human_agents
 from agent_envs.envs.tau2.toolkit import FRESH, Domain, Kit, ToolFailure, World, call
+from tests.rows import each_row
 
 KIT = Kit("assistant")
 for function in (calculate, transfer_to_human_agents):
@@ -20,7 +21,7 @@ def content(expression):
     return call(DOMAIN, FRESH, "assistant", "calculate", {"expression": expression})[0].content
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("expression", "result"),
     [
         ("2 + 2", "4.0"), ("100 - 33.335", "66.66"), ("999999 * 1000000 - 1", "999998999999.0"), ("7//2", "3.0"),
@@ -64,7 +65,7 @@ BROKEN = [
 ]
 
 
-@pytest.mark.parametrize("expression", [*BROKEN, 5, None, [], ["1"], {}, "(" * 500 + "1" + ")" * 500, "1" * 20_000])
+@each_row("expression", [*BROKEN, 5, None, [], ["1"], {}, "(" * 500 + "1" + ")" * 500, "1" * 20_000])
 def test_what_is_no_arithmetic_is_an_error(expression):
     assert content(expression).startswith("Error: ")
 

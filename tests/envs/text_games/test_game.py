@@ -10,6 +10,7 @@ from agent_envs.base.protocol import Malformed, Say
 from agent_envs.envs.text_games.game import PROTOCOL, Action, numbered
 from agent_envs.envs.text_games.scoring import MOVE, PENALTY, REWARDS, Facts, facts_of, metrics_of
 from tests.envs.text_games.corridor import CorridorGame
+from tests.rows import each_row
 
 ON, BACK, WAIT = "ACTION: step forward", "ACTION: step back", "ACTION: wait"
 
@@ -76,14 +77,14 @@ UNNAMED = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("text", NAMED, ids=lambda text: repr(text[:40]))
+@each_row("text", NAMED)
 def test_names_of_actions_are_understood(text):
     env = CorridorGame()
     number, parsed = env.action_of(text)
     assert number == 2 and isinstance(parsed, Say)
 
 
-@pytest.mark.parametrize("text", UNNAMED, ids=lambda text: repr(text[:40]))
+@each_row("text", UNNAMED)
 def test_what_names_no_action_is_malformed_with_a_short_reason(text):
     env = CorridorGame()
     number, parsed = env.action_of(text)
@@ -231,7 +232,7 @@ def test_metrics_tell_of_valid_turns_progress_and_the_games_own_reward():
     }
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("arguments", "why"),
     [
         ({"reward": "gold"}, "reward='gold'; give one of binary, native"),

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from agent_envs.base.protocol import Answer, Call, Malformed
 from agent_envs.envs.tool_reasoning.actions import BROWSE, MOST_CALLS, PYTHON, SEARCH, TOOLS, Actions, program
 from tests.hostile_texts import HOSTILE
+from tests.rows import each_row
 
 TAGS, JSON = Actions("tags", TOOLS), Actions("json", TOOLS)
 
@@ -34,7 +35,7 @@ def test_a_page_stands_behind_the_id():
     assert (wish.text, wish.page) == ("w-1", 2)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "code"),
     [
         ("\n    x = 1\n    print(x)\n", "x = 1\nprint(x)"),

@@ -11,6 +11,7 @@ from agent_envs.envs.tool_reasoning.env import ToolReasoning
 from agent_envs.services.chat import ScriptedChat
 from agent_envs.services.recording import Recording, read_answers
 from agent_envs.services.run_services import Services
+from tests.rows import each_row
 
 ID = "agent_envs/ToolReasoning-v0"
 
@@ -87,9 +88,7 @@ def test_long_pages_are_cut_and_go_on():
     assert number >= 3 and " ".join(parts) == " ".join(text.split())
 
 
-@pytest.mark.parametrize(
-    "name", ["nothing", "w-99999", "", "[page 2]", "[]", "[", "w-0001 [page 0]", "w-0001 [page 7]"]
-)
+@each_row("name", ["nothing", "w-99999", "", "[page 2]", "[]", "[", "w-0001 [page 0]", "w-0001 [page 7]"])
 def test_what_cannot_be_opened_is_explained(name):
     env = begun()
     observation, reward, terminated, _, info = env.step(f"<browse>{name}</browse>")
@@ -240,7 +239,7 @@ def test_an_empty_summary_is_a_fault_and_no_page():
         env.step(f"<browse>{found}</browse>")
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("arguments", "told"),
     [
         ({"tasks": "none"}, "tasks='none'"),

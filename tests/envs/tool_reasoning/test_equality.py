@@ -13,6 +13,7 @@ from agent_envs.envs.tool_reasoning.equality import EQUALITIES, PACKAGE, SPEC, V
 from agent_envs.services.recording import CallSite, ExternalPort, Recording
 from agent_envs.tools.sandbox import Limits
 from tests.grading.math.pairs import EQUAL, UNEQUAL
+from tests.rows import each_row
 from tests.tools.sandbox.backends import PROMISED, need
 
 HOSTILE = (
@@ -42,7 +43,7 @@ def recorded(path, rows):
     return Recording(path, "replay")
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("answer", "golds", "equal"),
     [
         ("0.5", ("\\frac{1}{2}",), True),
@@ -75,7 +76,7 @@ def test_comparing_words_forgives_no_mathematics():
         assert not exact(one, (two,)) and not exact(two, (one,)), (one, two)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("answer", "gold"),
     [
         ("the U.S.A", "USA"),

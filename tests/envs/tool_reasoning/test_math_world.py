@@ -17,6 +17,7 @@ from agent_envs.core.trajectory import Task
 from agent_envs.datasets.world.names import name_words
 from agent_envs.envs.tool_reasoning.content import ToolReasoningData, ToolReasoningScenario, labels_of
 from agent_envs.envs.tool_reasoning.math_world import KINDS, SIZES, MathWorldSource
+from tests.rows import each_row
 
 RUN_ALL = """
 import contextlib, io, json, sys
@@ -189,11 +190,10 @@ def test_ids_and_indices_name_the_same_tasks() -> None:
     assert [source.size(split) for split in source.splits] == [4_000, 250, 1_000]
 
 
-@pytest.mark.parametrize(
+@each_row(
     "key",
     ["math_world-test-0", "math_world-train-", "math_world-train-00", "math_world-train--1", "math_world-train-1.0",
      "math_world-train-٣", "math_world-train-" + "9" * 30, "", "x" * 100_000, -1, True, 10**30, 10**5_000],
-    ids=range(13),
 )  # fmt: skip
 def test_other_keys_are_key_errors(key: int | str) -> None:
     with pytest.raises(KeyError):

@@ -26,6 +26,7 @@ from agent_envs.envs.tool_reasoning.math_world.problem import (
     worded,
 )
 from tests.envs.tool_reasoning.brute_force import BRUTE_FORCE
+from tests.rows import each_row
 
 EVERY = [kind for kinds in KINDS.values() for kind in kinds]
 by_name = pytest.mark.parametrize("kind", EVERY, ids=[kind.name for kind in EVERY])
@@ -67,7 +68,7 @@ def test_brute_force_finds_the_same_answer(kind: Kind) -> None:
         assert BRUTE_FORCE[kind.name](**numbers) == answer, numbers
 
 
-@pytest.mark.parametrize(
+@each_row(
     "name",
     ["polynomial value", "powers of roots", "continued fraction", "power modulo", "powers of divisors", "coprime numbers",
      "sum of digits", "linear recurrence", "sum of whole parts", "points in a circle", "points in a triangle",

@@ -5,6 +5,7 @@ import pytest
 
 from agent_envs.core.trajectory import Task
 from agent_envs.envs.tool_reasoning.scoring import worked_out
+from tests.rows import each_row
 
 PAIRED = "<think>so</think>\n"
 
@@ -24,7 +25,7 @@ SEARCH, RUN = f"{PAIRED}<search>streets</search>", f"{PAIRED}<python>print(1)</p
 RIGHT, WRONG = f"{PAIRED}<answer>\\boxed{{0.5}}</answer>", f"{PAIRED}<answer>\\boxed{{3}}</answer>"
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("actions", "reward", "success"),
     [
         ((RIGHT,), 1.0, True),
@@ -52,7 +53,7 @@ def test_equation_8_as_written(actions, reward, success):
     assert sum(info["reward_terms"].values()) == pytest.approx(total)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("actions", "reward"),
     [
         ((RIGHT,), 0.0),  # 0.5 and 1/2 share no word: the release compares words
@@ -73,7 +74,7 @@ def test_the_release(actions, reward):
     assert played(*actions, reward="hierarchical_released")[1][1] == pytest.approx(reward)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("reward", "answer", "earned"),
     [
         ("accuracy", "\\boxed{0.50}", 1.0),
@@ -101,7 +102,7 @@ def test_the_release_takes_no_part_of_yes_and_no():
         assert played(text, reward="hierarchical_released", gold=("no", "one half"))[1][1] == pytest.approx(earned)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("answer", "gold", "finished"),
     [
         ("954", "954", True),

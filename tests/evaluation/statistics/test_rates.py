@@ -22,6 +22,7 @@ from agent_envs.evaluation.statistics.rates import (
 )
 from benchmarks.coverage import cover
 from benchmarks.coverage_cases import Case, cases
+from tests.rows import each_row
 
 
 def test_one_trial_a_task_is_wilson_with_t() -> None:
@@ -121,7 +122,7 @@ def test_text() -> None:
     assert Rate(0.62, 0.5512, 0.6839, 50, 200, 50).text() == "62.0 % [55.1, 68.4] (n=200 in 50 clusters)"
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("values", "tasks", "clusters", "level"),
     [
         ([], [], None, 0.95),

@@ -6,6 +6,7 @@ import pytest
 
 from agent_envs.base.errors import UsageError
 from agent_envs.evaluation.statistics.student import t_quantile, t_tail
+from tests.rows import each_row
 
 # Student's t as printed in statistics textbooks: (p, df) -> quantile.
 TABLE = {
@@ -17,7 +18,7 @@ TABLE = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize(("where", "value"), TABLE.items())
+@each_row(("where", "value"), TABLE.items())
 def test_t_quantile_agrees_with_the_table(where: tuple[float, int], value: float) -> None:
     assert t_quantile(*where) == pytest.approx(value, abs=1e-6)
     assert t_quantile(1 - where[0], where[1]) == pytest.approx(-value, abs=1e-6)

@@ -26,6 +26,7 @@ from agent_envs.evaluation.submission.provenance import About, about_template
 from agent_envs.evaluation.suites.suite import Entry, Suite
 from docs.schemas import MODELS, schemas
 from tests.evaluation.submission.packing import synthetic
+from tests.rows import each_row
 
 HEX = st.text("0123456789abcdef", min_size=64, max_size=64)
 TEXT = st.text(st.characters(exclude_categories=("Cs",)), max_size=30)
@@ -82,7 +83,7 @@ def test_golden_row():
     assert json.loads(row_text(row))["result"] == {"return": math.fsum([0.1, 0.2]), "success": True}
 
 
-@pytest.mark.parametrize(
+@each_row(
     "name",
     ["key", "entry", "env", "task", "task_digest", "cluster", "trial", "seed", "status", "prompt_sha256", "format"],
 )
@@ -136,7 +137,7 @@ def _changed(path, value):
     return json.dumps(data)
 
 
-@pytest.mark.parametrize(
+@each_row(
     "path, value",
     [
         (["key"], "0123456789ABCDEF"),
@@ -195,9 +196,7 @@ def test_minus_zero_is_written_as_zero():
     assert "-0.0" not in row_text(row) and row == EpisodeRow.model_validate_json(row_text(row))
 
 
-@pytest.mark.parametrize(
-    "name", ["", " a", "a\nb", "a\u202eb", "a\u200bb", "a\x1b[31m", "e\u0301", "x" * 81, "a\u2066b", "\ud800"]
-)
+@each_row("name", ["", " a", "a\nb", "a\u202eb", "a\u200bb", "a\x1b[31m", "e\u0301", "x" * 81, "a\u2066b", "\ud800"])
 def test_names_that_could_mislead(name):
     AgentInfo(name="Große Suche 検索", kind="agent")
     with pytest.raises(ValidationError):
@@ -207,7 +206,7 @@ def test_names_that_could_mislead(name):
             Submitter(name=name)
 
 
-@pytest.mark.parametrize(
+@each_row(
     "url",
     ["http://a.org", "javascript:alert(1)", "https://u:p@a.org", 'https://a.org/"x', "https://a.org/ x", "https://a.org/\\x",
      "https://a.org/<b>", "https://a.org/'", "https://", "https://a.org\n"],
@@ -218,7 +217,7 @@ def test_urls_that_are_refused(url):
         AgentInfo(name="a", kind="agent", url=url)
 
 
-@pytest.mark.parametrize(
+@each_row(
     "path", ["../a", "a/../b", "/a", "a//b", "a/", "A", ".a", "a\\b", "a b", "", "a" * 121, "a\n", "manifest.json"]
 )
 def test_paths_that_are_refused(path):

@@ -9,6 +9,7 @@ from agent_envs.base.serialization import canonical_json
 from agent_envs.evaluation.submission.pack import pack_run
 from agent_envs.evaluation.submission.secrets_scan import KINDS, SecretScan, kinds_in
 from tests.evaluation.submission.packing import Saying, assert_nothing_left, play, small_suite
+from tests.rows import each_row
 
 
 @pytest.fixture(scope="module")
@@ -41,7 +42,7 @@ HARMLESS = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("kind, text", [(kind, text) for kind, texts in SECRETS.items() for text in texts])
+@each_row("kind, text", [(kind, text) for kind, texts in SECRETS.items() for text in texts])
 def test_secrets_are_found_wherever_they_stand(kind, text):
     assert set(SECRETS) == set(KINDS)
     line = canonical_json({"action": f'line\n{text}\n"quoted"\tend', "more": text})
@@ -57,7 +58,7 @@ def test_secrets_are_found_wherever_they_stand(kind, text):
     allowed.refuse()
 
 
-@pytest.mark.parametrize("text", HARMLESS)
+@each_row("text", HARMLESS)
 def test_harmless_texts_are_no_secrets(text):
     assert kinds_in(text) == []
 

@@ -21,6 +21,7 @@ from agent_envs.evaluation.suites.suite import (
 )
 from agent_envs.evaluation.suites.write_suites import core_suite
 from agent_envs.rollout.episode_runner import EpisodeResult
+from tests.rows import each_row
 
 SMALL = {"world": {"passages": 60, "questions_per_world": 2}}
 
@@ -162,7 +163,7 @@ MUTATIONS = {
 }
 
 
-@pytest.mark.parametrize("name", MUTATIONS)
+@each_row("name", MUTATIONS)
 def test_a_file_that_is_no_suite_is_refused(name):
     row = json.loads(suite_text(small(limit=2)))
     MUTATIONS[name](row)

@@ -1,13 +1,13 @@
 """The last box of a solution."""
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from agent_envs.grading.math import boxed
+from tests.rows import each_row
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "content"),
     [
         ("The answer is $\\boxed{5}$.", "5"),

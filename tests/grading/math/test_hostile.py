@@ -8,6 +8,7 @@ import pytest
 from agent_envs.grading.math import boxed, math_equal, read_math
 from agent_envs.grading.math.limits import MAX_CHARACTERS, READ_STEPS
 from agent_envs.grading.math.values import Words
+from tests.rows import each_row
 
 MOST_CALLS = 150 * READ_STEPS  # Python and C calls of one reading: a step is worth some dozens of them
 
@@ -125,7 +126,7 @@ LARGE = {
 }
 
 
-@pytest.mark.parametrize("name", TOO_LONG)
+@each_row("name", TOO_LONG)
 def test_a_megabyte_is_no_answer(name):
     text = TOO_LONG[name]
     assert calls(read_math, text) < 20

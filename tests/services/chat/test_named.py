@@ -6,9 +6,10 @@ from agent_envs.base.errors import EnvFault, UsageError
 from agent_envs.services.chat import AnthropicChat, OpenAIChat, ScriptedChat, ask, chat_port, make_chat_model
 from agent_envs.services.chat.model import ChatRequest
 from agent_envs.services.recording import CallSite, Recording
+from tests.rows import each_row
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("name", "kind", "url", "shown"),
     [
         ("openai:gpt-x", OpenAIChat, "https://api.openai.com/v1/chat/completions", "openai:gpt-x"),
@@ -59,7 +60,7 @@ def test_urls_that_are_none_or_hold_secrets_are_refused_without_showing_them(url
     assert "pass@" not in str(caught.value) and "=pass" not in str(caught.value)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("options", "text"),
     [
         ({"heat": 1}, "the options are temperature, max_tokens, top_p, reasoning_effort, extra, api_key_env"),

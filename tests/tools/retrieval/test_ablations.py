@@ -15,6 +15,7 @@ from agent_envs.tools.retrieval.ablations import EmptyRetriever, OracleRetriever
 from agent_envs.tools.retrieval.bm25 import BM25Retriever
 from agent_envs.tools.retrieval.build import MODEL_FORMS, RETRIEVERS, make_retriever
 from agent_envs.tools.retrieval.remote import RemoteRetriever
+from tests.rows import each_row
 
 TEXTS = ["red fox", "grey owl", "red owl", "blue whale", "red red fox", "green frog"]
 CORPUS = MemoryCorpus(Passage(f"p{row}", "", text) for row, text in enumerate(TEXTS))
@@ -100,7 +101,7 @@ def test_an_unknown_name_lists_the_known_ones(name: str) -> None:
         make_retriever(name, CORPUS)
 
 
-@pytest.mark.parametrize("name", RETRIEVERS)
+@each_row("name", RETRIEVERS)
 def test_only_servers_and_nothing_at_all_do_without_a_corpus(name: str) -> None:
     if name == "empty":
         assert make_retriever(name, None).search("fox", 3) == ()

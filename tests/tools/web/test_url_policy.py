@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from agent_envs.base.errors import UsageError
 from agent_envs.tools.web.url_policy import Unopenable, UrlPolicy, is_public, url_policy_for
+from tests.rows import each_row
 
 NO_URL = "This is no URL of the form http://HOST/PATH or https://HOST/PATH."
 PRIVATE = [
@@ -65,27 +66,27 @@ def refusal(url, guard=None):
     return str(caught.value)
 
 
-@pytest.mark.parametrize("address", PRIVATE)
+@each_row("address", PRIVATE)
 def test_addresses_that_are_not_public(address):
     assert not is_public(address)
 
 
-@pytest.mark.parametrize("address", PUBLIC)
+@each_row("address", PUBLIC)
 def test_addresses_that_are_public(address):
     assert is_public(address)
 
 
-@pytest.mark.parametrize("url", NO_FORMS)
+@each_row("url", NO_FORMS)
 def test_urls_of_no_form_that_is_opened(url):
     assert refusal(url) == NO_URL
 
 
-@pytest.mark.parametrize("host", NO_PUBLIC_HOSTS)
+@each_row("host", NO_PUBLIC_HOSTS)
 def test_hosts_that_are_private_by_their_name(host):
     assert refusal(f"http://{host}/x").endswith(" is no public host.")
 
 
-@pytest.mark.parametrize("url", OPENED)
+@each_row("url", OPENED)
 def test_urls_that_are_opened_in_their_normal_form(url):
     assert UrlPolicy().place(url) == OPENED[url] and UrlPolicy().place(OPENED[url]) == OPENED[url]
 
@@ -139,7 +140,7 @@ def test_exempt_hosts():
     assert refusal("http://127.0.0.1:0/", guard) == refusal("http://127.0.0.1:65536/", guard) == NO_URL
 
 
-@pytest.mark.parametrize(
+@each_row(
     "text",
     [
         "",

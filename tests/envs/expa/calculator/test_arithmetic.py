@@ -11,6 +11,7 @@ from agent_envs.envs.expa.calculator.calculator import keyable
 from agent_envs.envs.expa.calculator.random_expressions import MOST_DIGITS, OPERATORS, as_unit
 from agent_envs.grading.arithmetic import evaluate, number_text
 from tests.envs.expa.calculator.reading import arithmetic, assert_random_access, printed_under
+from tests.rows import each_row
 
 SPLITS = ("train", "dev", "test")
 COUNT = 3000
@@ -147,7 +148,7 @@ def test_knobs_at_their_ends():
     assert {ArithmeticSource(train_words=0).get("train", index).data.wording for index in range(200)} == {"symbols"}
 
 
-@pytest.mark.parametrize(
+@each_row(
     "knobs",
     [{"digits": 0}, {"digits": 10}, {"digits": True}, {"train_operations": 0}, {"test_operations": 11}, {"test_words": "0.7"},
      {"test_operations": 2.0}, {"train_words": 1.5}, {"labels": "flat"}],

@@ -8,6 +8,7 @@ import pytest
 from agent_envs.envs.expa.actions import ExternalEnvironment, Latent, Refusal
 from agent_envs.envs.expa.calculator.calculator import MAX_BUTTONS, Calculator, finish, keyable
 from agent_envs.grading.arithmetic import MAX_DEPTH, MAX_DIGITS, evaluate, number_text
+from tests.rows import each_row
 
 DIGITS, FIRST, OPERATORS = set("0123456789"), set("123456789"), set("+-*/")
 
@@ -23,7 +24,7 @@ def test_the_buttons_and_their_order():
     assert (Calculator().name, Calculator().desc) == ("calculator", " calculate ")
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "legal"),
     [
         ("", FIRST | {"("}),
@@ -149,7 +150,7 @@ def test_dividing_by_zero_is_a_refusal():
     assert (observation, left) == ("Error: division by zero\n", True)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "result", "expression"),
     [
         ("12+6", "18", "12+6"),
@@ -169,7 +170,7 @@ def test_the_text_face_is_lenient(text, result, expression):
     assert not isinstance(observation, Refusal)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "error", "expression"),
     [
         ("1/0", "Error: division by zero", "1/0"),
@@ -225,7 +226,7 @@ def test_keyable(expression):
     assert keyable(expression, decimal_point=False) == ("." not in expression)
 
 
-@pytest.mark.parametrize(
+@each_row(
     "expression",
     ["", "0", "0.5", "-3", "5*-3", "1 + 2", "1.", ".5", "1.2.3", "(1", "1)", "()", "2(3)", "1+", "007", "1=", "1=+2", "=",
      "9" * 41, "(" * 65 + "1" + ")" * 65, "1+" * 256 + "1", "x", "１"],

@@ -14,6 +14,7 @@ from agent_envs.envs.expa.calculator.calculator import keyable
 from agent_envs.envs.expa.calculator.countdown import CountdownSource, check
 from agent_envs.grading.arithmetic import evaluate, number_text
 from tests.envs.expa.calculator.reading import assert_random_access, printed_under, value
+from tests.rows import each_row
 
 SPLITS = ("train", "dev", "test")
 COUNT = 3000
@@ -93,7 +94,7 @@ def test_answers_with_other_numbers_are_told_so(answer):
     assert re.search("not one of the given|used . times", check(answer, GIVEN, TARGET))
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("answer", "given", "target", "reason"),
     [
         ("40 + 12 / (3 + 3)", GIVEN, "42", ""),
@@ -164,7 +165,7 @@ HOSTILE += [
 ]
 
 
-@pytest.mark.parametrize("answer", HOSTILE, ids=range(len(HOSTILE)))
+@each_row("answer", HOSTILE)
 def test_hostile_answers_are_wrong_and_nothing_else(answer):
     for tail in (False, True):
         reason = check(answer, GIVEN, "42", tail=tail)

@@ -13,6 +13,7 @@ from agent_envs.envs.expa.calculator.metrics import (
     planning_version,
 )
 from agent_envs.envs.expa.generated import CalcData
+from tests.rows import each_row
 
 INTERACTIONS, UNKNOWN, STRICT = "interactions", "hallucinated operands", "hallucinated operands, strict"
 PLANNING = "planning phrases (list 1)"
@@ -60,7 +61,7 @@ def test_both_faces_of_one_episode_have_the_same_counts():
     assert expanded == text
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("expressions", "unknown", "strict"),
     [
         ([], 0, 0),
@@ -119,7 +120,7 @@ def test_only_what_the_policy_wrote_is_searched():
     assert made[PLANNING] == 0
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "count"),
     [
         ("", 0),

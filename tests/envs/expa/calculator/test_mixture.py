@@ -9,6 +9,7 @@ from agent_envs.envs.expa.calculator.count import CountSource
 from agent_envs.envs.expa.calculator.countdown import CountdownSource
 from agent_envs.envs.expa.calculator.mixture import TABLE_3, CalcBenchSource
 from agent_envs.envs.expa.generated import CalcData, Derivation, split_sizes
+from tests.rows import each_row
 
 
 class Doubling(SeededSource):
@@ -97,9 +98,7 @@ def test_tasks_are_the_members_own():
             assert task.data.kind == name and task.id == f"{name}-{split}-{place}"
 
 
-@pytest.mark.parametrize(
-    "key", [-1, True, "", "calcbench-train-3", "countdown-dev-3", "count-train-x", "sudoku-train-1", "3"]
-)
+@each_row("key", [-1, True, "", "calcbench-train-3", "countdown-dev-3", "count-train-x", "sudoku-train-1", "3"])
 def test_bad_keys(key):
     with pytest.raises(KeyError):
         mixture().get("train", key)

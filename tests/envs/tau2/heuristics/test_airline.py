@@ -4,7 +4,6 @@ import copy
 import json
 
 import gymnasium as gym
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -21,6 +20,7 @@ from agent_envs.envs.tau2.task_generator.source import generated_domain
 from agent_envs.envs.tau2.toolkit import FRESH, call
 from agent_envs.envs.tau2.turn_taking import Rules
 from agent_envs.rollout.policy import Request
+from tests.rows import each_row
 
 DOMAIN = generated_domain("airline")
 TOOLS = SideView(Rules(DOMAIN), "assistant", 100).tools
@@ -40,7 +40,7 @@ def play(difficulty, split, number):
     return reward, env.unwrapped.episode.state.lines
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "kind"),
     [
         ("Hi, could you cancel the booking GKL2M4 for me?", "cancel"),

@@ -21,6 +21,7 @@ from agent_envs.envs.tau2.toolkit import call
 from agent_envs.envs.tau2.turn_taking import DONE
 from agent_envs.envs.tau2.users import device
 from agent_envs.rollout.policy import Request
+from tests.rows import each_row
 
 
 def play(number, difficulty, side="agent", split="dev"):
@@ -39,7 +40,7 @@ def play(number, difficulty, side="agent", split="dev"):
 # What it says, a customer understands
 
 
-@pytest.mark.parametrize("step", STEPS.values(), ids=lambda step: step.say)
+@each_row("step", STEPS.values())
 def test_a_customer_understands_what_is_to_be_done_with_the_phone(step):
     asked = device.requests(step.say)
     assert [one.tool for one in asked] == [step.tool]
@@ -53,7 +54,7 @@ def test_a_customer_understands_what_is_to_be_paid():
 # What it reads
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "kind"),
     [
         ("My phone shows No Service, and I can't call anyone.", "service"),

@@ -20,6 +20,7 @@ from agent_envs.envs.tau2.task_generator.source import (
     world_of,
 )
 from agent_envs.envs.tau2.users.persona import PERSONAS, TASK_MANNERS
+from tests.rows import each_row
 
 
 def test_splits_and_sizes():
@@ -59,7 +60,7 @@ def test_mixed_takes_the_difficulties_in_turn():
         source.get("dev", "easy-dev-4")
 
 
-@pytest.mark.parametrize(
+@each_row(
     "key",
     [
         -1,

@@ -18,6 +18,7 @@ from agent_envs.envs.tau2.users.chat import ChatPartner, scenario_of
 from agent_envs.envs.tau2.users.persona import MANNERS, PERSONAS
 from agent_envs.services.chat import AnthropicChat, ChatReply, OpenAIChat, ScriptedChat
 from agent_envs.services.recording import Recording
+from tests.rows import each_row
 from tests.services.chat.faulty import FaultyServer
 from tests.services.chat.wire import AnthropicWire, OpenAIWire, Said
 
@@ -199,7 +200,7 @@ def test_a_customer_without_tools_is_told_so_and_offered_none():
     assert "tool_call" not in request.messages[0]["content"]
 
 
-@pytest.mark.parametrize("persona", [*MANNERS, "You are a sailor, and curse."])
+@each_row("persona", [*MANNERS, "You are a sailor, and curse."])
 def test_a_persona_takes_the_place_of_the_tasks_own(persona):
     _, public, _, _ = begun()
     (request,), _ = asked_of("user", persona=persona)

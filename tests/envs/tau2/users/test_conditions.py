@@ -3,10 +3,9 @@
 import json
 from pathlib import Path
 
-import pytest
-
 from agent_envs.envs.tau2.telecom_device import user_kit
 from tests.envs.tau2.users.scenes import CALLER, Talk, row
+from tests.rows import each_row
 
 ROWS = json.loads(Path(__file__).with_name("device_conditions.json").read_text(encoding="utf-8"))
 WANT = {"say": "My phone does not work as it should."}
@@ -33,6 +32,6 @@ def writes(said, setups):
     return [name for name in talk.calls if user_kit.tools[name].writes]
 
 
-@pytest.mark.parametrize(("said", "setups", "due"), ROWS, ids=range(len(ROWS)))
+@each_row(("said", "setups", "due"), ROWS)
 def test_a_condition_is_looked_at_and_then_obeyed(said, setups, due):
     assert writes(said, setups) == due

@@ -12,6 +12,7 @@ from agent_envs.envs.tau2.telecom_device import user_kit
 from agent_envs.envs.tau2.toolkit import FRESH, call, run_function
 from agent_envs.envs.tau2.users.device import Request, due, plan, requests, told
 from agent_envs.envs.tau2.users.device_words import LONGEST, MOST_REQUESTS
+from tests.rows import each_row
 
 BAR, NETWORK, SPEED, MMS = "check_status_bar", "check_network_status", "run_speed_test", "can_send_mms"
 AIRPLANE, DATA, ROAMING, SAVER = "toggle_airplane_mode", "toggle_data", "toggle_roaming", "toggle_data_saver_mode"
@@ -137,7 +138,7 @@ def spelt(request):
     return ":".join(part for part in (request.tool, values, request.goal) if part)
 
 
-@pytest.mark.parametrize(("said", "asked"), TABLE)
+@each_row(("said", "asked"), TABLE)
 def test_words_ask_for_tools(said, asked):
     assert " ".join(map(spelt, requests(said))) == asked
 
@@ -237,7 +238,7 @@ def test_results_are_told(tool, content, said):
     assert told(tool, content) == said
 
 
-@pytest.mark.parametrize("tool", [name for name, tool in user_kit.tools.items() if not tool.parameters["required"]])
+@each_row("tool", [name for name, tool in user_kit.tools.items() if not tool.parameters["required"]])
 def test_what_is_told_stands_in_the_result(tool):
     outcome, _ = call(builtin_domain("telecom"), FRESH, "user", tool, {})
     shown = set(re.findall(r"\w+", outcome.content.lower())) | set(

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from agent_envs.base.errors import UsageError
 from agent_envs.envs.tau2.users.persona import PERSONAS, Persona, mistyped, persona_of, swapped
 from agent_envs.envs.tau2.users.wording import say, unknown
+from tests.rows import each_row
 
 
 def test_names_knobs_and_the_scripts_own():
@@ -68,7 +69,7 @@ def test_errors_of_typing_spare_what_they_are_told_to():
     assert mistyped("please return", 0, Random(0)) == "please return"
 
 
-@pytest.mark.parametrize("name", PERSONAS)
+@each_row("name", PERSONAS)
 def test_everybody_has_words_for_everything(name):
     for what in ("greet", "yes", "no", "thanks", "all", "protest", "still", "works", "look_up", "person"):
         assert {say(what, PERSONAS[name], Random(seed)) for seed in range(9)}

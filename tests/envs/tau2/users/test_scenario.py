@@ -12,6 +12,7 @@ from agent_envs.envs.tau2.user_script import Check, read_script, script_row
 from agent_envs.envs.tau2.users.persona import PERSONAS
 from agent_envs.envs.tau2.users.prose import LONGEST, first_person, told_sentences
 from agent_envs.envs.tau2.users.scenario import script_of
+from tests.rows import each_row
 
 
 def script(reason, known="", unknown=None, task_instructions="", domain="retail", persona=None):
@@ -26,7 +27,7 @@ def facts(of, topic):
     return [fact.value or fact.say for fact in of.facts if fact.topic == topic]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("known", "topic", "value"),
     [
         ("You are Noor Haddad in zip code 10115.", "name", "Noor Haddad"),
@@ -60,7 +61,7 @@ def test_what_is_not_known_is_said():
     assert "email" in made.unknown and "I don't remember" not in made.wants[0].say
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("told", "said"),
     [
         ("You want to return your lamp.", "I want to return my lamp."),
@@ -98,7 +99,7 @@ KINDS = [
 ]
 
 
-@pytest.mark.parametrize(("told", "kind"), KINDS)
+@each_row(("told", "kind"), KINDS)
 def test_sentences_have_kinds(told, kind):
     assert [part.kind for part in told_sentences(told)] == [kind]
 

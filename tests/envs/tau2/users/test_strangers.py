@@ -17,6 +17,7 @@ from agent_envs.envs.tau2.users.understanding import understood
 from agent_envs.services.chat import ScriptedChat
 from benchmarks.user_faults.claims import Known, claims
 from benchmarks.user_faults.result_files import findings
+from tests.rows import each_row
 
 TELECOM = "agent_envs/Tau2Telecom-v0"
 WANT = {"say": "I want it."}
@@ -80,9 +81,7 @@ def marked(value):
     return {"$tuple": value} if isinstance(value, list) else value
 
 
-@pytest.mark.parametrize(
-    ("member", "value"), [(name, value) for name, values in MINDS.items() for value in values if value != []]
-)
+@each_row(("member", "value"), [(name, value) for name, values in MINDS.items() for value in values if value != []])
 def test_a_mind_that_is_none_is_refused_in_words(member, value):
     env = begun()
     data = stored(env, lambda mind: {**mind, member: marked(value)})

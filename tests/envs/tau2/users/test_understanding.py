@@ -1,6 +1,5 @@
 """The simulated user recognizes topics, yes and no in an agent's message, and accepts any text."""
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -9,9 +8,10 @@ from agent_envs.envs.tau2.users.agent_words import topics
 from agent_envs.envs.tau2.users.sentences import LONGEST, MOST, sentences
 from agent_envs.envs.tau2.users.understanding import understood
 from tests.envs.tau2.users.utterances import EXACT, UTTERANCES
+from tests.rows import each_row
 
 
-@pytest.mark.parametrize(("text", "topics", "flags"), UTTERANCES, ids=range(len(UTTERANCES)))
+@each_row(("text", "topics", "flags"), UTTERANCES)
 def test_utterances(text, topics, flags):
     heard = understood(text)
     named = set(flags.split())

@@ -19,6 +19,7 @@ from agent_envs.envs.text_games.scoring import facts_of, metrics_of
 from agent_envs.rollout.episode_runner import solve
 from tests import ROOT
 from tests.envs.text_games.adapter.stairs import NAMES, Climb, Locked, LockedClimb, Stairs, adapted, dry, told
+from tests.rows import each_row
 
 PAGE = (ROOT / "docs" / "text_games.md").read_text(encoding="utf-8")
 BLOCKS = re.findall(r"```python\n(.*?)```", PAGE, flags=re.S)
@@ -201,7 +202,7 @@ REFUSED = [
 ]
 
 
-@pytest.mark.parametrize(("arguments", "why"), REFUSED, ids=lambda value: value[:30] if isinstance(value, str) else "")
+@each_row(("arguments", "why"), REFUSED)
 def test_arguments_that_do_not_fit_are_refused(arguments, why):
     with pytest.raises(UsageError, match=why):
         adapted(**arguments)

@@ -9,6 +9,7 @@ from agent_envs import fork
 from agent_envs.base.errors import EnvFault, UsageError
 from agent_envs.envs.text_games.adapter import sharing
 from tests.envs.text_games.adapter.stairs import Stairs, adapted, dry
+from tests.rows import each_row
 
 
 class Rude(Stairs):
@@ -49,7 +50,7 @@ def failing(self, action):
     raise RuntimeError("socket closed")
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("env", "arguments", "why", "kind"),
     [
         (spoiled(reset=lambda self, seed=None: 0), {}, r"Odd: reset\(\) did not return", UsageError),

@@ -11,6 +11,7 @@ from agent_envs.envs.text_games.baba_is_ai.levels import KINDS, BabaSource
 from agent_envs.envs.text_games.baba_is_ai.rules import DOWN, LEFT, RIGHT, UP, moved, outcome
 from agent_envs.envs.text_games.baba_is_ai.search import plan
 from tests.envs.text_games.baba_is_ai.boards import after, board, chance_board, searched
+from tests.rows import each_row
 
 MOST = 1_500  # maps of a plain search
 
@@ -32,7 +33,7 @@ def test_a_plan_is_what_a_plain_breadth_first_search_finds_first(seed, width, he
 
 
 # What bounds have to get right: a row pushed from afar, blocks pushed by blocks, a key beneath a slot, two that are YOU.
-@pytest.mark.parametrize(
+@each_row(
     "rows",
     [
         ("BABA IS YOU . .", "baba . . . .", ". KEY . . .", ". IS WIN . key"),

@@ -21,6 +21,7 @@ from agent_envs.envs.text_games.babyai.mission import surface  # noqa: E402
 from agent_envs.envs.text_games.babyai.planner import plan  # noqa: E402
 from agent_envs.envs.text_games.babyai.tasks import baby_source, labels_of  # noqa: E402
 from agent_envs.envs.text_games.scoring import facts_of, metrics_of  # noqa: E402
+from tests.rows import each_row
 
 LIMITS = {"goto": 64, "pickup": 64, "open": 128, "putnext": 128, "pick_up_seq_go_to": 128}
 
@@ -171,7 +172,7 @@ def test_a_strict_mission_can_fail():
     assert sum(turn.reward for turn in env.trajectory.turns) == 0
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "number"),
     [
         ("ACTION: go forward", 2),
@@ -244,7 +245,7 @@ def test_pictures_and_drawings_are_there():
     assert "#" in env.drawing()
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("arguments", "said"),
     [({"kind": "fly"}, r"kind='fly'; give one of mixed, goto"),
      ({"kind": 3}, "kind=3"),

@@ -4,13 +4,13 @@ import random
 import re
 from dataclasses import replace
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agent_envs.envs.text_games.crafter.describe import CENTER, KIND_OF, VITALS, describe, faced, listed, nearest, unmet
 from agent_envs.envs.text_games.crafter.sight import ACROSS, DIRECTIONS, DOWN, MATERIALS, OUTSIDE, THINGS, CrafterSight
 from agent_envs.envs.text_games.crafter.world import new_game, rules
+from tests.rows import each_row
 
 LINE = re.compile(
     r"- (?:an? )?(?P<kind>.+?)(?= \d+ step)(?: (?P<x>\d+) steps? (?P<side>left|right))?(?: and)?"
@@ -144,7 +144,7 @@ def test_a_thing_hides_its_ground_and_the_edge_is_told():
     assert faced(edge) == "" and "look left, at the edge of the world." in describe(edge)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("action", "items", "mark", "why"),
     [
         ("do", {}, "#", "To collect stone you need a wood pickaxe."),

@@ -28,6 +28,7 @@ from agent_envs.envs.text_games.crafter.sight import (
 )
 from agent_envs.envs.text_games.crafter.terrain import noise, permutation, terrain
 from agent_envs.envs.text_games.crafter.world import CrafterLive, new_game, rules, world_digest, world_text
+from tests.rows import each_row
 
 MOVES = "bcdefff"  # moves and `do`
 
@@ -217,7 +218,7 @@ def naive_sight(live):
     return ground, things
 
 
-@pytest.mark.parametrize("place", [(0, 0), (63, 63), (0, 40), (63, 2), (30, 0), (61, 62), (2, 3), (32, 32)])
+@each_row("place", [(0, 0), (63, 63), (0, 40), (63, 2), (30, 0), (61, 62), (2, 3), (32, 32)])
 def test_sight_at_the_edges_and_within(place):
     live = new_game(2)
     if live._world[place][1] is None:

@@ -16,6 +16,7 @@ from agent_envs.tools.retrieval.build import make_retriever
 from agent_envs.tools.retrieval.remote import TOKEN_VARIABLE, RemoteRetriever, split_name
 from agent_envs.tools.retrieval.server import running_server
 from agent_envs.tools.retrieval.wire import read_hits, wire_hit
+from tests.rows import each_row
 from tests.servers import FAULTS, FaultServer
 
 STYLES = ("search_r1", "skyrl")
@@ -74,7 +75,7 @@ def test_urls(url, place):
     assert RemoteRetriever("skyrl", url).name == f"skyrl@{place}"
 
 
-@pytest.mark.parametrize(
+@each_row(
     "url",
     ["", "here", "localhost:8000", "ftp://here", "http://", "http://here:0x1", "http://here:99999", "http://he re", "file:///etc",
      "http://u:secret@here", "http://u@here", "http://here/?key=secret", "http://here/#secret", "http://here\n", "http://[::1"],
@@ -149,7 +150,7 @@ WRONG = {
 }
 
 
-@pytest.mark.parametrize("name", WRONG)
+@each_row("name", WRONG)
 def test_every_other_form_is_a_fault_that_says_what_was_wrong(name):
     value, words = WRONG[name]
     with pytest.raises(EnvFault) as caught:
