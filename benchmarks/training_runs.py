@@ -125,9 +125,10 @@ def told_over_seeds(values: Mapping[int, float]) -> dict[str, Any]:
 
 def mean_line(row: dict[str, Any]) -> str:
     """Return what `told_over_seeds` gave of a success in words, in per cent."""
-    bounds = row["interval"] and " [{:.1f}, {:.1f}]".format(*(100 * bound for bound in row["interval"]))
+    bounds = row["interval"] and " [{:.1f}, {:.1f}]".format(*(100 * min(1.0, max(0.0, x)) for x in row["interval"]))
     worst = f"worst {100 * row['worst']['value']:.1f} (seed {row['worst']['seed']})"
-    return f"mean of {len(row['by_seed'])} seeds {100 * row['mean']:.1f} %{bounds or ', no interval'}, {worst}"
+    count = len(row["by_seed"])
+    return f"mean of {count} seed{'s' * (count > 1)} {100 * row['mean']:.1f} %{bounds or ', no interval'}, {worst}"
 
 
 def ahead(one: Mapping[int, float], other: Mapping[int, float]) -> dict[str, Any] | None:

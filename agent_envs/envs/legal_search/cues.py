@@ -105,6 +105,6 @@ def core_of(question: str, known: str = "") -> str:
     for name in names_in(question):
         question = question.replace(name, "")
     # A bracket that is never closed is matched as well, and stays: a text of open brackets alone is gone through once.
-    case = re.compile(rf"[(][^)\n]*(?P<closed>[)])|(?P<open>[(][^)\n]*)|{DAY.pattern}")
+    case = re.compile(rf"[(][^)\n]*[)]|(?P<open>[(][^)\n]*)|{DAY.pattern}")
     words = case.sub(lambda found: found["open"] or "", question).split()
     return " ".join(word for word in words if not known or words_of(word) - words_of(known))
