@@ -4,7 +4,7 @@ import re
 from random import Random
 
 from agent_envs.envs.tau2.user_script import Check, UserScript, Want
-from agent_envs.envs.tau2.users.deciding import Proposal, decided
+from agent_envs.envs.tau2.users.deciding import Proposal, decided, shares_values
 from agent_envs.envs.tau2.users.mind import Mind, facts_about, following, ids_of, open_wants
 from agent_envs.envs.tau2.users.persona import Persona
 from agent_envs.envs.tau2.users.settling import about, focus, fulfilled, must_look
@@ -189,7 +189,8 @@ class Reaction:
         wants, ids = self.script.wants, self.heard.ids
         coming = (
             place for place in range(self.mind.want + 1, len(wants))
-            if not wants[place].only_if_refused and place not in self.mind.settled and ids & ids_of(wants[place])
+            if not wants[place].only_if_refused and place not in self.mind.settled
+            and (ids & ids_of(wants[place]) or shares_values(self.script, wants[place], self.heard.proposal))
         )  # fmt: skip
         gone = (place for place in self.mind.asked if place < self.mind.want and place not in self.mind.settled)
         return tuple(dict.fromkeys((*open_wants(self.script, self.mind), *gone, *coming)))

@@ -4,6 +4,7 @@ import re
 from functools import lru_cache
 
 from agent_envs.envs.tau2.user_script import UserScript, Want
+from agent_envs.envs.tau2.users.acts import read_act
 from agent_envs.envs.tau2.users.deciding import Proposal, decided
 from agent_envs.envs.tau2.users.mind import Mind, ids_known, ids_of, open_wants
 from agent_envs.envs.tau2.users.understanding import Understood
@@ -80,13 +81,11 @@ def _reported(script: UserScript, mind: Mind, heard: Understood, trusting: bool)
     done: set[int] = set()
     meant = tuple(open_wants(script, mind))
     for sentence in heard.completes:
-        if (
-            not trusting
-            and decided(script, meant, Proposal((sentence,), "", ids=heard.ids)).verdict == "no"
-            and not mind.agreed
-        ):
+        decision = decided(script, meant, Proposal((sentence,), "", ids=heard.ids))
+        if not trusting and decision.verdict == "no" and not mind.agreed:
             continue  # what it did is not what is wanted
-        done |= set(about(script, mind, sentence)) or _unsigned(script, mind, heard, sentence)
+        by_act = set(decision.places) if read_act(sentence).verbs else set()
+        done |= set(about(script, mind, sentence)) or by_act or _unsigned(script, mind, heard, sentence)
     if heard.closes and not heard.refuses and not done:
         done |= set(mind.agreed)
     return {place for place in done if script.wants[place].check is None}

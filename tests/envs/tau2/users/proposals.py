@@ -60,10 +60,12 @@ def answered(name: str, text: str, persona: str = "plain") -> tuple[str, str]:
 
 
 def _kind(said: str, wish: str, talk: Talk) -> str:
-    if talk.calls:
-        return "look"
     if _YES.search(said):
         return "yes"
+    if talk.calls:
+        return "look"
+    if "###STOP###" in said and not _YES.search(said):
+        return "stop"
     if re.search(r"that is all for this|nothing else", said, re.IGNORECASE):
         return "more"
     if _NO.search(said):
