@@ -25,7 +25,7 @@ _CHANCE = re.compile(
 )
 # What something is, or what an amount is for, is no act and no object: "your suspended line", "$30 per passenger".
 _STATE = re.compile(
-    r"\b(?:is|was|were|are|the|your|my|been|gets?|got) (?:(?:currently|temporarily|now|already|been) )?"
+    r"\b(?:is|was|were|are|the|your|my|been|got) (?:(?:currently|temporarily|now|already|been) )?"
     r"(?:suspended|cancell?ed|delivered|shipped|changed|returned|ordered|booked|delayed|locked|put on hold)\b"
     r"|\b(?:per|each|every|for all|for both|all) (?:the )?(?:passengers?|persons?|bags?|gb)\b"
     r"|\bbusiness (?:days?|hours?)\b|\bthe plan is\b"

@@ -31,6 +31,7 @@ _SENT_TO = re.compile(r"\b(?:sent|shipped|delivered) to\b|\b(?:send|ship|deliver
 _NEGATED = re.compile(r"n't\b|\b(?:not|no)\b")
 _ENDS = frozenset({"resume", "enable", "pay", "charge", "add"})  # of trouble with a phone, on the agent's side
 _UNDOES = frozenset({"cancel", "return", "refund", "suspend", "resume", "close", "pay", "disable"})
+_EXTRAS = frozenset({"insurance", "extra", "warranty", "plan", "inbound", "profile", "store credit", "phone", "elsewhere"})
 _STATES = re.compile(r"\b(?:currently|current|at the moment|right now|existing|previous|already|originally|has been|have been)\b")
 _CHECKED = re.compile(r"\b(?:correct|right|accurate|good|fine|confirm)\b")
 
@@ -185,7 +186,11 @@ def _serves(script: UserScript, want: Want, act: Act, ids: frozenset[str], loose
     foreign = _specific(act) - aim.objects - _spoken(script).objects
     if "address" in aim.objects and "profile" not in aim.objects:
         foreign -= {"parcel"}
-    if not loosely and (foreign or strange(script, act)):
+    if loosely and not (fit or act.objects & aim.objects or act.values & aim.values or ids or _means_own(script, act)):
+        return False
+    if loosely:  # it tells of more than what is proposed
+        foreign = frozenset() if verbs & aim.verbs & _UNDOES else foreign & _EXTRAS
+    if foreign or (not loosely and strange(script, act)):
         return False
     return not differs(script, want, act, ids, loosely)
 
