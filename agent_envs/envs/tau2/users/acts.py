@@ -14,6 +14,7 @@ from importlib.resources import files
 _DENIAL = re.compile(
     r"(?:\b(?:no|not|without|never|nor|skip(?:ping)?|leav(?:e|ing) out|zero|(?<![.\d])0(?![.\d]))\b|n't\b)"
     r"(?:(?!\b(?:but|although|and want|so that|because)\b)[^.;:!?,\n])*"
+    r"|(?<=\ball )but\b[^.;:!?,\n]*|(?<=\beverything )but\b[^.;:!?,\n]*|(?<=\ball of it )but\b[^.;:!?,\n]*"
     r"|[^.,;:!?\n]*\b(?:sold out|out of stock|unavailable|fully booked|is full|are full)\b"
     r"|\b(?:instead of|rather than|in place of|in lieu of|other than|except(?: for)?)\b"
     r"(?:(?!\b(?:but|and|with|so that|because)\b)[^.;:!?,\n])*"
@@ -40,13 +41,13 @@ _ASIDE = re.compile(
     r"|\b(?:which|that|who)(?:'s| is| are| was| were| has| have| had| will| can| (?!th|its)[a-z]{2,}[^aius\W]s)\b"
     r"[^.,;:!?\n]*"
 )
-_WAY_BACK = re.compile(r"\breturn (?:flight|trip|leg|segment|journey)\b")
+_WAY_BACK = re.compile(r"\breturn(?: (?:flight|trip|leg|segment|journey)\b|(?=:? (?:on )?(?:[a-z]{3,9} \d|\d{4}-)))")
 _BORN = re.compile(r"\b(?:dob|born(?: on)?|birth)\b\W*(?:is )?[\w-]+(?: \d+)?")
 _FROM = re.compile(
     r"\b(?:from|than|instead of|in place of|currently|current)\b[^,.;:!?\n]*?(?= (?:to|for|and|into)\b|[,.;:!?\n]|$)"
 )
-_APART = re.compile(r"\b(tak|call|send|bring)(?:e|ing|s)?((?: (?!and\b|or\b|to\b)[\w'#-]+){1,5}?) (off|back|out)\b")
-_SWITCHED = re.compile(r"\b(?:switch|turn)(?:e[ds]|ing|ed)?((?: \w+){0,4}?) (on|off)\b")
+_APART = re.compile(r"\b(take|taking|call|calling|send|sending|bring|bringing|leave|leaving)((?: (?!and\b|or\b|to\b)[\w'#-]+){1,5}?) (off|back|out)\b")
+_SWITCHED = re.compile(r"\b(?:switch|turn)(?:e[ds]|ing|ed)?((?: \w+){0,4}?) (on|off)\b(?! (?:the|your|my|this|that|order|reservation|[a-z]*\d))")
 _MONEY_BACK = re.compile(
     r"\b(?:return|send|giv)(?:e|ing|s)? (?:you )?(?:back )?(?=\$|the (?:money|amount|refund)\b)|\breturning \$"
 )
@@ -95,6 +96,8 @@ _COUNTED = re.compile(
 )
 _TOTAL = re.compile(rf"(?<![$\d.,-])\b{_COUNT}(?: (?:checked )?bags?)? (?:in all|in total|altogether|overall)\b")
 _AFTER = re.compile(r"\b(port|piece)s? (\d+)\b")
+_EXCEPT = re.compile(r"\b(?:all(?: of it)?|everything) (?:but|except)(?: for)? ([^.,;:!?\n]*?)(?= with\b| and\b|[.,;:!?\n]|$)")
+_LONG = re.compile(r"[a-z]{3,}")
 _NOUN = re.compile(
     r"(?<!\bin )(?<!\bat )(?<!\bby )(?<!\bvia )(?<!\bas )(?<!\bper )(?<!\bwithin )(?<!\bafter )(?<!\bbefore )(?<!\bduring )"
     r"(?<!\buntil )(?<!\bsince )(?<!\bthrough )\b(?:the|a|an|your|any|some) (?=((?:[a-z'-]+ ?){1,4}))"
@@ -113,6 +116,8 @@ class Act:
         denied: verbs, objects and pairs that the text excludes.
         looks: it is about reading or telling, which changes nothing.
         vague: it points at something without naming it.
+        excepted: words of what is left out of a whole ("all of it but the dog bed").
+        words: all words but those of denials.
         nouns: the words of each thing that it names with an article, for what the classes do not know.
     """
 
@@ -124,6 +129,8 @@ class Act:
     looks: bool
     vague: bool
     nouns: tuple[tuple[str, ...], ...]
+    excepted: frozenset[str]
+    words: frozenset[str]
 
     @property
     def bare(self) -> bool:
@@ -145,7 +152,7 @@ def read_act(text: str) -> Act:
     """Return what a text, in any letters, is about doing."""
     text = _NONE.sub(r"no \1;", text.lower().replace("\u2019", "'").replace("_", " ").replace("gray", "grey"))
     text = _PURPOSE.sub(" ", _EITHER_WAY.sub("the alternative", _LIFTED.sub(" resume ", text)))
-    text = _APART.sub(r"\1e \3\2", text).replace("calle off", "call off").replace("sende back", "send back")
+    text = _APART.sub(r"\1 \3\2", text)
     text = _MONEY_BACK.sub("refund ", _SWITCHED.sub(lambda found: f"turn {found[2]}{found[1]}", text))
     text = _WAY_BACK.sub("inbound flight", _BORN.sub(" ", _CHANCE.sub(" ", text)))
     denials = " . ".join(found[0] for found in _DENIAL.finditer(text))
@@ -165,6 +172,8 @@ def read_act(text: str) -> Act:
         bool(_words("looks").search(told)),
         bool(_words("vague").search(told)),
         tuple(tuple(re.findall("[a-z]+", found[1])) for found in _NOUN.finditer(acting)),
+        frozenset(word for found in _EXCEPT.finditer(text) for word in _LONG.findall(found[1])),
+        frozenset(_LONG.findall(told)),
     )
 
 
@@ -216,6 +225,9 @@ def _values(text: str) -> Iterator[tuple[str, str]]:
         for found in pattern.finditer(text):
             value = found[1] if field == "card" else "-".join(_number(one) for one in found.groups() if one)
             yield field, _SAME.get(value, value)
+    for code, city in lexicon()["cities"].items():  # type: ignore[attr-defined]
+        if re.search(rf"\b(?:{code}|{city})\b", text):
+            yield "city", city
     for field, words in _classes("options"):
         for found in words.finditer(text):
             yield field, _SAME.get(found[0], found[0])

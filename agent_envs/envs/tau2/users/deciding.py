@@ -186,18 +186,19 @@ def _serves(script: UserScript, want: Want, act: Act, ids: frozenset[str], loose
     foreign = _specific(act) - aim.objects - _spoken(script).objects
     if "address" in aim.objects and "profile" not in aim.objects:
         foreign -= {"parcel"}
-    if loosely and not (fit or act.objects & aim.objects or act.values & aim.values or ids or _means_own(script, act)):
+    if not (fit or act.objects & aim.objects or act.values & aim.values or ids or _means_own(script, act)):
         return False
     if loosely:  # it tells of more than what is proposed
         foreign = frozenset() if verbs & aim.verbs & _UNDOES else foreign & _EXTRAS
-    if foreign or (not loosely and strange(script, act)):
+    if foreign or aim.excepted & act.words or not (loosely or aim.excepted) and strange(script, act):
         return False
     return not differs(script, want, act, ids, loosely)
 
 
 def _mends(script: UserScript, aim: Act, act: Act) -> bool:
     """Return whether an act of the agent's may mend a phone: it opens what is closed, at no price that was not agreed to."""
-    if not act.verbs <= _ENDS or act.objects & {"plan", "insurance", "warranty", "phone", "extra"}:
+    verbs = act.verbs - set(_list("follows")) | act.verbs & _ENDS
+    if not (verbs or act.objects) or not verbs <= _ENDS or act.objects & {"plan", "insurance", "warranty", "phone", "extra"}:
         return False
     if "roaming" in act.objects and not abroad(script):
         return False

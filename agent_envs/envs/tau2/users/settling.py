@@ -14,6 +14,7 @@ _PRELIMINARY = re.compile(
     r"\b(?:found|located|verified|thank|thanks|account|profile|identity|hello|hi|let me|moment|check|look|happy to)\b"
 )
 _SUBSTANCE = re.compile(r"\d|^(?:yes|no|yep|indeed|correct)\b")
+_PASSIVE = re.compile(r"\b(?:has|have|is|are|was|were|been|now|successfully) ")
 _ALL = re.compile(r"\b(?:all|everything|both)\b")
 _WORD = re.compile(r"[a-z]{5,}|\d{3,}")
 _COMMON = frozenset(("about", "could", "other", "please", "should", "there", "which", "would"))
@@ -81,7 +82,7 @@ def _reported(script: UserScript, mind: Mind, heard: Understood, trusting: bool)
     done: set[int] = set()
     meant = tuple(open_wants(script, mind))
     for sentence in heard.completes:
-        decision = decided(script, meant, Proposal((sentence,), "", ids=heard.ids))
+        decision = decided(script, meant, Proposal((_PASSIVE.sub("", sentence),), "", ids=heard.ids))
         if not trusting and decision.verdict == "no" and not mind.agreed:
             continue  # what it did is not what is wanted
         by_act = set(decision.places) if read_act(sentence).verbs else set()
