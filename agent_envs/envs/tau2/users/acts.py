@@ -22,14 +22,14 @@ _DENIAL = re.compile(
 _NONE = re.compile(r"\b([a-z ]{3,30}): (?:none|no|0|n/a)\b")
 _CHANCE = re.compile(
     r"\b(?:not only|no (?:problem|longer|more|charge|cost|fee)|not yet|why not|(?:cannot|can't) be undone|mov(?:e|ing) (?:forward|ahead|on)"
-    r"|free of charge|looking forward)\b"
+    r"|free of charge|looking forward|business (?:days?|hours?))\b"
 )
 # What something is, or what an amount is for, is no act and no object: "your suspended line", "$30 per passenger".
 _STATE = re.compile(
     r"\b(?:is|was|were|are|the|your|my|been|got) (?:(?:currently|temporarily|now|already|been) )?"
     r"(?:suspended|cancell?ed|delivered|shipped|changed|returned|ordered|booked|delayed|locked|put on hold)\b"
     r"|\b(?:per|each|every|for all|for both|all) (?:the )?(?:passengers?|persons?|bags?|gb)\b"
-    r"|\bbusiness (?:days?|hours?)\b|\bthe plan is\b"
+    r"|\bthe plan is\b"
     r"|\b(?:caused by|because of|due to|after) (?:the|a|this) (?:\w+ )?(?:cancell?ation|change)\b"
 )
 _PURPOSE = re.compile(r"(?<=[a-z,;] )so (?:that )?(?:i|we|you|it|my|your)\b(?!'d|'ll| would| will)[^.;:!?\n]*")
