@@ -21,7 +21,8 @@ _DENIAL = re.compile(
 )
 _NONE = re.compile(r"\b([a-z ]{3,30}): (?:none|no|0|n/a)\b")
 _CHANCE = re.compile(
-    r"\b(?:not only|no (?:problem|longer|more|charge|cost|fee)|not yet|why not|(?:cannot|can't) be undone|mov(?:e|ing) (?:forward|ahead|on)"
+    r"\b(?:not only|no (?:problem|longer|more|charge|cost|fee)|not yet|why not|(?:cannot|can't) be undone"
+    r"|mov(?:e|ing) (?:forward|ahead|on)"
     r"|free of charge|looking forward|business (?:days?|hours?))\b"
 )
 # What something is, or what an amount is for, is no act and no object: "your suspended line", "$30 per passenger".
@@ -46,8 +47,13 @@ _BORN = re.compile(r"\b(?:dob|born(?: on)?|birth)\b\W*(?:is )?[\w-]+(?: \d+)?")
 _FROM = re.compile(
     r"\b(?:from|than|instead of|in place of|currently|current)\b[^,.;:!?\n]*?(?= (?:to|for|and|into)\b|[,.;:!?\n]|$)"
 )
-_APART = re.compile(r"\b(take|taking|call|calling|send|sending|bring|bringing|leave|leaving)((?: (?!and\b|or\b|to\b)[\w'#-]+){1,5}?) (off|back|out)\b")
-_SWITCHED = re.compile(r"\b(?:switch|turn)(?:e[ds]|ing|ed)?((?: \w+){0,4}?) (on|off)\b(?! (?:the|your|my|this|that|order|reservation|[a-z]*\d))")
+_APART = re.compile(
+    r"\b(take|taking|call|calling|send|sending|bring|bringing|leave|leaving)"
+    r"((?: (?!and\b|or\b|to\b)[\w'#-]+){1,5}?) (off|back|out)\b"
+)
+_SWITCHED = re.compile(
+    r"\b(?:switch|turn)(?:e[ds]|ing|ed)?((?: \w+){0,4}?) (on|off)\b(?! (?:the|your|my|this|that|order|reservation|[a-z]*\d))"
+)
 _MONEY_BACK = re.compile(
     r"\b(?:return|send|giv)(?:e|ing|s)? (?:you )?(?:back )?(?=\$|the (?:money|amount|refund)\b)|\breturning \$"
 )
@@ -90,13 +96,15 @@ _SAME = {
     "return on": "round trip",
 }  # fmt: skip
 _COUNTED = re.compile(
-    rf"(?<![$\d.,-])\b{_COUNT}[- ]?(?:[a-z]+[- ]){{0,2}}?(bag|suitcase|passenger|gb|tb|gigabyte|port|people|piece|inch"
+    rf"(?<![$\d.,-])\b{_COUNT}[- ]?(?:[a-z]+[- ]){{0,2}}?(bag|suitcase|passenger|gb|tb|gig|gigabyte|port|people|piece|inch"
     r"|ml|liter|litre|ft|feet|foot|mp|mah|watt|degree"
     r"|(?:seat|ticket)(?!s? (?:left|available|free|remain)))"
 )
 _TOTAL = re.compile(rf"(?<![$\d.,-])\b{_COUNT}(?: (?:checked )?bags?)? (?:in all|in total|altogether|overall)\b")
 _AFTER = re.compile(r"\b(port|piece)s? (\d+)\b")
-_EXCEPT = re.compile(r"\b(?:all(?: of it)?|everything) (?:but|except)(?: for)? ([^.,;:!?\n]*?)(?= with\b| and\b|[.,;:!?\n]|$)")
+_EXCEPT = re.compile(
+    r"\b(?:all(?: of it)?|everything) (?:but|except)(?: for)? ([^.,;:!?\n]*?)(?= with\b| and\b|[.,;:!?\n]|$)"
+)
 _LONG = re.compile(r"[a-z]{3,}")
 _NOUN = re.compile(
     r"(?<!\bin )(?<!\bat )(?<!\bby )(?<!\bvia )(?<!\bas )(?<!\bper )(?<!\bwithin )(?<!\bafter )(?<!\bbefore )(?<!\bduring )"
@@ -225,21 +233,27 @@ def _values(text: str) -> Iterator[tuple[str, str]]:
         for found in pattern.finditer(text):
             value = found[1] if field == "card" else "-".join(_number(one) for one in found.groups() if one)
             yield field, _SAME.get(value, value)
-    for code, city in lexicon()["cities"].items():  # type: ignore[attr-defined]
-        if re.search(rf"\b(?:{code}|{city})\b", text):
-            yield "city", city
     for field, words in _classes("options"):
-        for found in words.finditer(text):
-            yield field, _SAME.get(found[0], found[0])
+        yield from ((field, _SAME.get(word, word)) for word in words.findall(text))
+    yield from (("city", _city(word)) for word in _cities().findall(text))
     for found in _TOTAL.finditer(text):
         yield "in all", _number(found[1])
     for found in _COUNTED.finditer(_TOTAL.sub(" ", text)):
         yield _unit(found[2]), _number(found[1])
-    for count, pattern in _PEOPLE.items():
-        if pattern.search(text):
-            yield "passenger", count
+    yield from (("passenger", count) for count, pattern in _PEOPLE.items() if pattern.search(text))
     for found in _AFTER.finditer(text):
         yield found[1], found[2]
+
+
+@cache
+def _cities() -> re.Pattern[str]:
+    codes: dict[str, str] = lexicon()["cities"]  # type: ignore[assignment]
+    return re.compile(rf"\b(?:{'|'.join((*codes, *codes.values()))})\b")
+
+
+def _city(word: str) -> str:
+    codes: dict[str, str] = lexicon()["cities"]  # type: ignore[assignment]
+    return codes.get(word, word)
 
 
 def _number(text: str) -> str:
@@ -250,4 +264,6 @@ def _number(text: str) -> str:
 
 
 def _unit(noun: str) -> str:
-    return {"gigabyte": "gb", "suitcase": "bag", "seat": "passenger", "ticket": "passenger"}.get(noun, noun)
+    return {"gigabyte": "gb", "gig": "gb", "suitcase": "bag", "seat": "passenger", "ticket": "passenger"}.get(
+        noun, noun
+    )

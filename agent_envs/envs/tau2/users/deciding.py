@@ -31,8 +31,12 @@ _SENT_TO = re.compile(r"\b(?:sent|shipped|delivered) to\b|\b(?:send|ship|deliver
 _NEGATED = re.compile(r"n't\b|\b(?:not|no)\b")
 _ENDS = frozenset({"resume", "enable", "pay", "charge", "add"})  # of trouble with a phone, on the agent's side
 _UNDOES = frozenset({"cancel", "return", "refund", "suspend", "resume", "close", "pay", "disable"})
-_EXTRAS = frozenset({"insurance", "extra", "warranty", "plan", "inbound", "profile", "store credit", "phone", "elsewhere"})
-_STATES = re.compile(r"\b(?:currently|current|at the moment|right now|existing|previous|already|originally|has been|have been)\b")
+_EXTRAS = frozenset(
+    {"insurance", "extra", "warranty", "plan", "inbound", "profile", "store credit", "phone", "elsewhere"}
+)
+_STATES = re.compile(
+    r"\b(?:currently|current|at the moment|right now|existing|previous|already|originally|has been|have been)\b"
+)
 _CHECKED = re.compile(r"\b(?:correct|right|accurate|good|fine|confirm)\b")
 
 
@@ -198,7 +202,11 @@ def _serves(script: UserScript, want: Want, act: Act, ids: frozenset[str], loose
 def _mends(script: UserScript, aim: Act, act: Act) -> bool:
     """Return whether an act of the agent's may mend a phone: it opens what is closed, at no price that was not agreed to."""
     verbs = act.verbs - set(_list("follows")) | act.verbs & _ENDS
-    if not (verbs or act.objects) or not verbs <= _ENDS or act.objects & {"plan", "insurance", "warranty", "phone", "extra"}:
+    if (
+        not (verbs or act.objects)
+        or not verbs <= _ENDS
+        or act.objects & {"plan", "insurance", "warranty", "phone", "extra"}
+    ):
         return False
     if "roaming" in act.objects and not abroad(script):
         return False
@@ -222,20 +230,26 @@ def differs(script: UserScript, want: Want, act: Act, ids: frozenset[str], loose
         fields -= {"means", "card"}
     if _RELATIVE.search(want.say.lower()):
         fields -= {"date"}
-    for field in sorted(fields):
-        said, meant = _target(act, field), _target(aim, field)
-        if field == "bag":
-            said, meant = said | act.of("in all"), meant | aim.of("in all")
-        meant = meant or _target(_spoken(script, wants=field in ("means", "card")), field)
-        if not act.left and not said <= meant:
-            said -= aim.of(field) - meant  # "your flight on May 23" is the one that is moved from May 23
-        if field == "date":
-            said, meant = _days(said, meant), _days(meant, said)
-        if said and meant and not said & meant and not (field == "means" and "original" in meant):
-            return not (field == "gb" and _OPEN.search(want.say))
+    if _OPEN.search(want.say):
+        fields -= {"gb"}
+    if any(_other(script, aim, act, field) for field in fields):
+        return True
     if "business" in act.of("cabin") and "upgrade" in aim.denied:  # "the same cabin as now"
         return True
     return _dearer(want, act)
+
+
+def _other(script: UserScript, aim: Act, act: Act, field: str) -> bool:
+    """Return whether an act has another value of a field than a want, which has one."""
+    said, meant = _target(act, field), _target(aim, field)
+    if field == "bag":
+        said, meant = said | act.of("in all"), meant | aim.of("in all")
+    meant = meant or _target(_spoken(script, wants=field in ("means", "card")), field)
+    if not act.left and not said <= meant:
+        said -= aim.of(field) - meant  # "your flight on May 23" is the one that is moved from May 23
+    if field == "date":
+        said, meant = _days(said, meant), _days(meant, said)
+    return bool(said and meant and not said & meant) and not (field == "means" and "original" in meant)
 
 
 def _target(act: Act, field: str) -> frozenset[str]:

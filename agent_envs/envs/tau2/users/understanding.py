@@ -17,7 +17,9 @@ __all__ = ["Understood", "understood"]
 
 _CLAUSE = re.compile(r"(?:,|;|:)? \b(?:but|however|though|although)\b,? |; ")
 # One of them stands in whatever `confirm` finds.
-_AGREEING = re.compile(r"\?|yes|proceed|go ahead|let me know|approve|authori|the word and|if |once|unless|need|give me|await|waiting|confirm")
+_AGREEING = re.compile(
+    r"\?|yes|proceed|go ahead|let me know|approve|authori|the word and|if |once|unless|need|give me|await|waiting|confirm"
+)
 _CHOICES = re.compile(r"\byes ?(?:/|or) ?no\b")
 _NO_CHOICE = re.compile(r"\b(?:yes|no|not) ?(?:or|/)|\bor (?:no|not|if|would|do|is|keep)\b")
 _WHICH = re.compile(
@@ -26,7 +28,10 @@ _WHICH = re.compile(
 )
 _WE = re.compile(r"\b(?:i|we|me|us|proceed|go ahead|continue)\b|\b(?:correct|right|ok|okay|that)\?$")
 _MINE = re.compile(r"^(?!(?:can|could|will|would|do|did|have|are) you\b).*\b(?:i|we|me|us)\b")
-_YOURS = re.compile(r"\b(?:you|your|yours|phone|mode|signal|data|wi-?fi|network|bars?|still|now|there|working|back)\b|\b(?:on|off)\?")
+_GO = re.compile(r"\b(?:go ahead|proceed|is (?:that|it) a (?:yes|deal|go))\b")
+_YOURS = re.compile(
+    r"\b(?:you|your|yours|phone|mode|signal|data|wi-?fi|network|bars?|still|now|there|working|back)\b|\b(?:on|off)\?"
+)
 _SUITS = re.compile(r"\bfor you\b|\byou still (?:want|like|wish)\b|\b(?:correct|right|ok|okay)\?$")
 
 
@@ -162,11 +167,12 @@ def _confirmed(part: Sentence, asked: tuple[str, ...], offered: bool) -> bool:
     if part.question and points(text):
         return True
     if part.question and (
-        (pattern("probes").search(text) and not (_SUITS.search(text) or offered and len(text.split()) < 4)) or pattern("invites").search(text)
+        (pattern("probes").search(text) and not (_SUITS.search(text) or offered and len(text.split()) < 4))
+        or pattern("invites").search(text)
     ):
         return False
     found = pattern("confirm").search(text) if _AGREEING.search(text) else None
-    fragment = part.question and not (asked or part.asking) and _polar(text)
+    fragment = part.question and not part.asking and (_polar(text) if not asked else _GO.search(text) is not None)
     if (found and not (pattern("open").search(text[: found.end()]) or _WHICH.search(text))) or fragment:
         return not (asked and (_choice(text) or not (read_act(text).verbs - {"pay"} or _WE.search(text))))
     word = pattern("confirm_word").search(text)
@@ -182,7 +188,8 @@ def _confirmed(part: Sentence, asked: tuple[str, ...], offered: bool) -> bool:
 def _polar(text: str) -> bool:
     """Return whether a question is about what the agent would do, in whatever words ("Good to go?", "Do I have your OK?")."""
     few = len(text.split()) < 5 and not _YOURS.search(text)
-    return bool((few or _MINE.search(text)) and not (_WHICH.search(text) or pattern("open").search(text)))
+    acts = bool(read_act(" ".join(text.split()[:2])).verbs) or _GO.search(text) is not None
+    return bool((few or acts or _MINE.search(text)) and not (_WHICH.search(text) or pattern("open").search(text)))
 
 
 def _refused(clause: str) -> bool:
