@@ -38,6 +38,7 @@ _PURPOSE = re.compile(r"(?<=[a-z,;] )so (?:that )?(?:i|we|you|it|my|your)\b(?!'d
 _ASIDE = re.compile(
     r"(?:^|(?<=[.;\n] ))(?:since|as|given that|now that|after|when|although|though|while|once (?!i\b|we\b))\b[^,.;\n]*,"
     r"|[^.,;:!?\n]*\b(?:stays?|remains?|staying|kept) (?:the same|unchanged|untouched|as (?:it is|they are|is))\b"
+    r"|\b(?:which )?(?:i|you|we)(?:'ve| had| have)\b[^.,;:!?\n]*\b(?:suspended|put on hold|paused)\b[^.,;:!?\n]*"
     r"|\b(?:because|now that|given that|once you)\b[^.,;:!?\n]*"
     r"|\b(?:which|that|who)(?:'s| is| are| was| were| has| have| had| will| can| (?!th|its)[a-z]{2,}[^aius\W]s)\b"
     r"[^.,;:!?\n]*"
@@ -57,6 +58,7 @@ _SWITCHED = re.compile(
 _MONEY_BACK = re.compile(
     r"\b(?:return|send|giv)(?:e|ing|s)? (?:you )?(?:back )?(?=\$|the (?:money|amount|refund)\b)|\breturning \$"
 )
+_AGAIN = re.compile(r"\b(?:use|active|working|running) (?:[^.,;:!?\n]* )?again\b")
 _EITHER_WAY = re.compile(r"\bone way or (?:the other|another)\b")
 _PEOPLE = {
     "1": re.compile(r"\b(?:only|just) me\b|\bmyself\b"),
@@ -159,7 +161,9 @@ class Act:
 def read_act(text: str) -> Act:
     """Return what a text, in any letters, is about doing."""
     text = _NONE.sub(r"no \1;", text.lower().replace("\u2019", "'").replace("_", " ").replace("gray", "grey"))
-    text = _PURPOSE.sub(" ", _EITHER_WAY.sub("the alternative", _LIFTED.sub(" resume ", text)))
+    text = _PURPOSE.sub(
+        " ", _EITHER_WAY.sub("the alternative", _LIFTED.sub(" resume ", _AGAIN.sub(r" resume \g<0>", text)))
+    )
     text = _APART.sub(r"\1 \3\2", text)
     text = _MONEY_BACK.sub("refund ", _SWITCHED.sub(lambda found: f"turn {found[2]}{found[1]}", text))
     text = _WAY_BACK.sub("inbound flight", _BORN.sub(" ", _CHANCE.sub(" ", text)))

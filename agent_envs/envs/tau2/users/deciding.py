@@ -89,7 +89,8 @@ def _answer(script: UserScript, places: tuple[int, ...], asked: str, proposal: P
     aims = [aim_of(script, script.wants[place]) for place in places]
     known = frozenset(verb for aim in aims for verb in aim.verbs)
     named = named or any(act.objects & aim.objects for aim in aims)
-    if named or act.verbs & known - set(_list("broad")) or act.verbs - set(_list("broad")) - set(_list("follows")):
+    plain = set(_list("broad")) | (set(_list("follows")) - {"resume"})
+    if named or act.verbs & known - set(_list("broad")) or act.verbs - plain:
         return _held(script, places, act, asked, proposal)
     return _pointed(script, places, act, asked, proposal)
 
