@@ -58,6 +58,7 @@ _SWITCHED = re.compile(
 _MONEY_BACK = re.compile(
     r"\b(?:return|send|giv)(?:e|ing|s)? (?:you )?(?:back )?(?=\$|the (?:money|amount|refund)\b)|\breturning \$"
 )
+_PIECES = re.compile(r"\b(?:pair|set|couple|kind|type|box|piece) of ")
 _AGAIN = re.compile(r"\b(?:use|active|working|running) (?:[^.,;:!?\n]* )?again\b")
 _EITHER_WAY = re.compile(r"\bone way or (?:the other|another)\b")
 _PEOPLE = {
@@ -160,7 +161,7 @@ class Act:
 @lru_cache(maxsize=2048)
 def read_act(text: str) -> Act:
     """Return what a text, in any letters, is about doing."""
-    text = _NONE.sub(r"no \1;", text.lower().replace("\u2019", "'").replace("_", " ").replace("gray", "grey"))
+    text = _NONE.sub(r"no \1;", _PIECES.sub("", text.lower().replace("\u2019", "'").replace("_", " ").replace("gray", "grey")))
     text = _PURPOSE.sub(
         " ", _EITHER_WAY.sub("the alternative", _LIFTED.sub(" resume ", _AGAIN.sub(r" resume \g<0>", text)))
     )
