@@ -90,14 +90,6 @@ _VALUES = {
     "size": re.compile(r"\bsize:? ([a-z]{1,3}|\d+)\b"),
     "money": re.compile(r"\$ ?(\d[\d,]*(?:\.\d+)?)|\b(\d+(?:\.\d+)?) dollars"),
 }
-_SAME = {
-    "visa": "card", "mastercard": "card", "master card": "card", "amex": "card", "credit card": "card",
-    "debit card": "card", "store credit": "gift card", "voucher": "certificate",
-    "original payment": "original", "original method": "original",
-    "method that i used": "original", "method that i paid": "original",
-    "one that i used": "original", "one-way": "one way", "round-trip": "round trip", "roundtrip": "round trip",
-    "return on": "round trip",
-}  # fmt: skip
 _COUNTED = re.compile(
     rf"(?<![$\d.,-])\b{_COUNT}[- ]?(?:[a-z]+[- ]){{0,2}}?(bag|suitcase|passenger|gb|tb|gig|gigabyte|port|people|piece|inch"
     r"|ml|liter|litre|ft|feet|foot|mp|mah|watt|degree"
@@ -161,7 +153,9 @@ class Act:
 @lru_cache(maxsize=2048)
 def read_act(text: str) -> Act:
     """Return what a text, in any letters, is about doing."""
-    text = _NONE.sub(r"no \1;", _PIECES.sub("", text.lower().replace("\u2019", "'").replace("_", " ").replace("gray", "grey")))
+    text = _NONE.sub(
+        r"no \1;", _PIECES.sub("", text.lower().replace("\u2019", "'").replace("_", " ").replace("gray", "grey"))
+    )
     text = _PURPOSE.sub(
         " ", _EITHER_WAY.sub("the alternative", _LIFTED.sub(" resume ", _AGAIN.sub(r" resume \g<0>", text)))
     )
@@ -237,10 +231,10 @@ def _values(text: str) -> Iterator[tuple[str, str]]:
     for field, pattern in _VALUES.items():
         for found in pattern.finditer(text):
             value = found[1] if field == "card" else "-".join(_number(one) for one in found.groups() if one)
-            yield field, _SAME.get(value, value)
+            yield field, _alias(value)
     for field, words in _classes("options"):
-        yield from ((field, _SAME.get(word, word)) for word in words.findall(text))
-    yield from (("city", _city(word)) for word in _cities().findall(text))
+        yield from ((field, _alias(word)) for word in words.findall(text))
+    yield from (("city", _alias(word)) for word in _cities().findall(text))
     for found in _TOTAL.finditer(text):
         yield "in all", _number(found[1])
     for found in _COUNTED.finditer(_TOTAL.sub(" ", text)):
@@ -256,9 +250,9 @@ def _cities() -> re.Pattern[str]:
     return re.compile(rf"\b(?:{'|'.join((*codes, *codes.values()))})\b")
 
 
-def _city(word: str) -> str:
-    codes: dict[str, str] = lexicon()["cities"]  # type: ignore[assignment]
-    return codes.get(word, word)
+def _alias(word: str) -> str:
+    table: dict[str, dict[str, str]] = {name: lexicon()[name] for name in ("cities", "aliases")}  # type: ignore[misc]
+    return table["cities"].get(word) or table["aliases"].get(word, word)
 
 
 def _number(text: str) -> str:
