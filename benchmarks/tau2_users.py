@@ -137,6 +137,7 @@ _STRANGE = {
 }
 _KEYS = 8  # episodes of a task, for the spread of wording
 _YES = re.compile(r"(?:^|[.!?] )(?:yes|sure|okay|ok|go ahead|please do|correct)\b", re.IGNORECASE)
+_POLITE = re.compile(r"\b(?:please|thanks?|thank you|sorry|appreciate|kindly|grateful)\b", re.IGNORECASE)
 _FIGURES = re.compile(r"#?[A-Z]*\d[\w-]*|\b[\w.]+@[\w.]+|\b[a-z]+_[a-z]+_\d+|\b[A-Z][a-z]+ [A-Z][a-z]+\b")
 
 
@@ -145,21 +146,24 @@ def behaviour(domain: str, user: str, persona: Any, tasks: int) -> dict[str, flo
 
     Returns:
         told: figures and names that a message tells for the first time, a message; of the opening and two answers.
+        polite: share of these messages, and of the answers to proposals and reports, with a word of thanks, regret or request.
         pushback, refuses: shares of answers without a yes to a wrong assumption, and to an unwanted proposal.
         repairs: share of reported errors after which the user neither thanks nor leaves, but says what it wants.
         spread: distinct openings among those of one task, as a share of them.
     """
     env = gym.make(f"agent_envs/Tau2{domain.title()}-v0", user=user, persona=persona, difficulty="easy")
     wish, wrong = _STRANGE[domain]
-    sums = dict.fromkeys(("told", "pushback", "refuses", "repairs", "spread"), 0.0)
+    sums = dict.fromkeys(("told", "polite", "pushback", "refuses", "repairs", "spread"), 0.0)
     for place in range(tasks):
         said = [_opening(env, place, "0"), *(_answer(env, _ASK) for _ in range(2))]
         sums["told"] += len(set(_FIGURES.findall(" ".join(said)))) / len(said)
         for name, text in (("pushback", f"So you want me to {wish}, is that right?"), ("refuses", f"Shall I {wish}?")):
             _opening(env, place, name)
-            sums[name] += not _YES.search(_answer(env, text))
+            said.append(_answer(env, text))
+            sums[name] += not _YES.search(said[-1])
         _opening(env, place, "repairs")
         answer = _answer(env, f"I have {wrong}, as you asked. Is there anything else?")
+        sums["polite"] += sum(map(bool, map(_POLITE.search, (*said, answer)))) / (len(said) + 1)
         sums["repairs"] += "###" not in answer and "thank" not in answer.lower()
         sums["spread"] += len({_opening(env, place, str(key)) for key in range(_KEYS)}) / _KEYS
     return {name: round(total / tasks, 3) for name, total in sums.items()}

@@ -130,6 +130,17 @@ def test_tools_are_told_at_reset_and_are_the_callers_own():
     assert "user calls run_speed_test({})" in env.render()
 
 
+@pytest.mark.data
+def test_the_agent_is_told_the_support_workflow_where_it_is_the_policy():
+    told = []
+    for policy in ("standard", "workflow"):
+        env = dual_control("telecom", tasks="official", policy=policy)
+        env.reset(seed=0)
+        told.append(env.observe("agent_0")["text"])
+    assert told[0] != told[1]
+    assert env.core.rules.domain.policy.strip() in told[1]
+
+
 def test_what_cannot_be_is_refused():
     with pytest.raises(UsageError, match="retail, airline, telecom"):
         dual_control("banking")
@@ -139,6 +150,8 @@ def test_what_cannot_be_is_refused():
         dual_control("retail", judge=5)
     with pytest.raises(UsageError, match="render_mode='zz'; give 'ansi'"):
         dual_control("retail", render_mode="zz")
+    with pytest.raises(UsageError, match="policy='workflow' is a text of the official data"):
+        dual_control("telecom", policy="workflow")
     env = dual_control("retail", tasks="builtin")
     with pytest.raises(UsageError, match=r"call reset\(\) first"):
         env.step("hello")

@@ -14,27 +14,52 @@ from importlib.resources import files
 _DENIAL = re.compile(
     r"(?:\b(?:no|not|without|never|nor|skip(?:ping)?|leav(?:e|ing) out|zero|(?<![.\d])0(?![.\d]))\b|n't\b)"
     r"(?:(?!\b(?:but|although|and want|so that|because)\b)[^.;:!?,\n])*"
+    r"|(?<=\ball )but\b[^.;:!?,\n]*|(?<=\beverything )but\b[^.;:!?,\n]*|(?<=\ball of it )but\b[^.;:!?,\n]*"
+    r"|[^.,;:!?\n]*\b(?:sold out|out of stock|unavailable|fully booked|is full|are full)\b"
     r"|\b(?:instead of|rather than|in place of|in lieu of|other than|except(?: for)?)\b"
     r"(?:(?!\b(?:but|and|with|so that|because)\b)[^.;:!?,\n])*"
 )
-_CONTRAST = re.compile(
-    r"\b(?:instead of|rather than|in place of|other than) ([^.;:!?,\n]*?)(?= (?:but|and|with)\b|[.;:!?,\n]|$)"
-)
 _NONE = re.compile(r"\b([a-z ]{3,30}): (?:none|no|0|n/a)\b")
-_CHANCE = re.compile(r"\b(?:not only|no (?:problem|longer|more)|not yet|why not|cannot be undone|can't be undone)\b")
+_CHANCE = re.compile(
+    r"\b(?:not only|no (?:problem|longer|more|charge|cost|fee)|not yet|why not|(?:cannot|can't) be undone"
+    r"|mov(?:e|ing) (?:forward|ahead|on)"
+    r"|free of charge|looking forward|business (?:days?|hours?))\b"
+)
 # What something is, or what an amount is for, is no act and no object: "your suspended line", "$30 per passenger".
 _STATE = re.compile(
-    r"\b(?:is|was|were|are|the|your|my|been|gets?|got) (?:(?:currently|temporarily|now|already|been) )?"
+    r"\b(?:is|was|were|are|the|your|my|been|got) (?:(?:currently|temporarily|now|already|been) )?"
     r"(?:suspended|cancell?ed|delivered|shipped|changed|returned|ordered|booked|delayed|locked|put on hold)\b"
     r"|\b(?:per|each|every|for all|for both|all) (?:the )?(?:passengers?|persons?|bags?|gb)\b"
-    r"|\bbusiness (?:days?|hours?)\b|\bthe plan is\b"
+    r"|\bthe plan is\b"
     r"|\b(?:caused by|because of|due to|after) (?:the|a|this) (?:\w+ )?(?:cancell?ation|change)\b"
 )
-_PURPOSE = re.compile(r"(?<=[a-z,;] )so (?:that )?(?:i|we|you|it|my|your)\b[^.;:!?\n]*")
-_SWITCHED = re.compile(r"\b(?:switch|turn)(?:e[ds]|ing|ed)?((?: \w+){0,4}?) (on|off)\b")
-_MONEY_BACK = re.compile(
-    r"\b(?:return|send|giv)(?:e|ing|s)? (?:you )?(?=\$|the (?:money|amount|refund)\b)|\breturning \$"
+_PURPOSE = re.compile(r"(?<=[a-z,;] )so (?:that )?(?:i|we|you|it|my|your)\b(?!'d|'ll| would| will)[^.;:!?\n]*")
+# Reasons, and what a thing is or has: values are read in them, acts are not.
+_ASIDE = re.compile(
+    r"(?:^|(?<=[.;\n] ))(?:since|as|given that|now that|after|when|although|though|while|once (?!i\b|we\b))\b[^,.;\n]*,"
+    r"|[^.,;:!?\n]*\b(?:stays?|remains?|staying|kept) (?:the same|unchanged|untouched|as (?:it is|they are|is))\b"
+    r"|\b(?:which )?(?:i|you|we)(?:'ve| had| have)\b[^.,;:!?\n]*\b(?:suspended|put on hold|paused)\b[^.,;:!?\n]*"
+    r"|\b(?:because|now that|given that|once you)\b[^.,;:!?\n]*"
+    r"|\b(?:which|that|who)(?:'s| is| are| was| were| has| have| had| will| can| (?!th|its)[a-z]{2,}[^aius\W]s)\b"
+    r"[^.,;:!?\n]*"
 )
+_WAY_BACK = re.compile(r"\breturn(?: (?:flight|trip|leg|segment|journey)\b|(?=:? (?:on )?(?:[a-z]{3,9} \d|\d{4}-)))")
+_BORN = re.compile(r"\b(?:dob|born(?: on)?|birth)\b\W*(?:is )?[\w-]+(?: \d+)?")
+_FROM = re.compile(
+    r"\b(?:from|than|instead of|in place of|currently|current)\b[^,.;:!?\n]*?(?= (?:to|for|and|into)\b|[,.;:!?\n]|$)"
+)
+_APART = re.compile(
+    r"\b(take|taking|call|calling|send|sending|bring|bringing|leave|leaving)"
+    r"((?: (?!and\b|or\b|to\b)[\w'#-]+){1,5}?) (off|back|out)\b"
+)
+_SWITCHED = re.compile(
+    r"\b(?:switch|turn)(?:e[ds]|ing|ed)?((?: \w+){0,4}?) (on|off)\b(?! (?:the|your|my|this|that|order|reservation|[a-z]*\d))"
+)
+_MONEY_BACK = re.compile(
+    r"\b(?:return|send|giv)(?:e|ing|s)? (?:you )?(?:back )?(?=\$|the (?:money|amount|refund)\b)|\breturning \$"
+)
+_PIECES = re.compile(r"\b(?:pair|set|couple|kind|type|box|piece) of ")
+_AGAIN = re.compile(r"\b(?:use|active|working|running) (?:[^.,;:!?\n]* )?again\b")
 _EITHER_WAY = re.compile(r"\bone way or (?:the other|another)\b")
 _PEOPLE = {
     "1": re.compile(r"\b(?:only|just) me\b|\bmyself\b"),
@@ -45,8 +70,8 @@ _SAME_CABIN = re.compile(r"\bsame (?:cabin|class)\b")
 _MONTHS = "jan feb mar apr may jun jul aug sep oct nov dec".split()
 _NUMBERS = {
     word: str(value) for value, word in enumerate("one two three four five six seven eight nine ten".split(), 1)
-}
-_COUNT = rf"(\d+(?:\.\d+)?|{'|'.join(_NUMBERS)})"
+} | {"single": "1", "another": "1", "couple": "2", "half": "0.5", "one and a half": "1.5"}
+_COUNT = rf"(\d+(?:\.\d+)?|{'|'.join(sorted(_NUMBERS, key=len, reverse=True))})"
 _VALUES = {
     "date": re.compile(
         rf"\b({'|'.join(_MONTHS)})[a-z]* (\d{{1,2}})\b|\b\d{{4}}-(\d\d)-(\d\d)\b|\bthe (\d{{1,2}})(?:st|nd|rd|th)\b"
@@ -59,30 +84,27 @@ _VALUES = {
     ),
     "cabin": re.compile(r"\b(basic economy|economy|business|first class)\b"),
     "trip": re.compile(r"\b(one[- ]way|round[- ]?trip|return on)\b"),
-    "colour": re.compile(
-        r"\b(black|white|red|blue|green|purple|pink|grey|gray|silver|gold|yellow|orange|brown|beige|navy|oak)\b"
-    ),
     "street": re.compile(
         r"\b(\d{1,5}) (?:[a-z]+ ){1,3}(?:street|lane|road|drive|avenue|way|boulevard|court|place|highway|terrace)\b"
     ),
+    "size": re.compile(r"\bsize:? ([a-z]{1,3}|\d+)\b"),
     "money": re.compile(r"\$ ?(\d[\d,]*(?:\.\d+)?)|\b(\d+(?:\.\d+)?) dollars"),
 }
-_SAME = {
-    "visa": "card", "mastercard": "card", "master card": "card", "amex": "card", "credit card": "card",
-    "debit card": "card", "store credit": "gift card", "voucher": "certificate",
-    "original payment": "original", "original method": "original",
-    "method that i used": "original", "method that i paid": "original",
-    "one that i used": "original", "one-way": "one way", "round-trip": "round trip", "roundtrip": "round trip",
-    "return on": "round trip", "gray": "grey",
-}  # fmt: skip
 _COUNTED = re.compile(
-    rf"(?<![$\d.,-])\b{_COUNT}[- ]?(?:[a-z]+[- ]){{0,2}}?(bag|suitcase|passenger|gb|gigabyte|port|people|piece|inch"
+    rf"(?<![$\d.,-])\b{_COUNT}[- ]?(?:[a-z]+[- ]){{0,2}}?(bag|suitcase|passenger|gb|tb|gig|gigabyte|port|people|piece|inch"
+    r"|ml|liter|litre|ft|feet|foot|mp|mah|watt|degree"
     r"|(?:seat|ticket)(?!s? (?:left|available|free|remain)))"
 )
 _TOTAL = re.compile(rf"(?<![$\d.,-])\b{_COUNT}(?: (?:checked )?bags?)? (?:in all|in total|altogether|overall)\b")
 _AFTER = re.compile(r"\b(port|piece)s? (\d+)\b")
-_WORD = re.compile(r"[a-z]{3,}")
-_NOUN = re.compile(r"\b(?:the|a|an|your|any|some) (?=((?:[a-z'-]+ ?){1,4}))")
+_EXCEPT = re.compile(
+    r"\b(?:all(?: of it)?|everything) (?:but|except)(?: for)? ([^.,;:!?\n]*?)(?= with\b| and\b|[.,;:!?\n]|$)"
+)
+_LONG = re.compile(r"[a-z]{3,}")
+_NOUN = re.compile(
+    r"(?<!\bin )(?<!\bat )(?<!\bby )(?<!\bvia )(?<!\bas )(?<!\bper )(?<!\bwithin )(?<!\bafter )(?<!\bbefore )(?<!\bduring )"
+    r"(?<!\buntil )(?<!\bsince )(?<!\bthrough )\b(?:the|a|an|your|any|some) (?=((?:[a-z'-]+ ?){1,4}))"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,28 +115,35 @@ class Act:
         verbs: classes of what is done.
         objects: classes of what it is done to.
         values: pairs of a field and its value ("date", "5-22").
+        left: those that it is to be changed from ("from May 23 to May 22").
         denied: verbs, objects and pairs that the text excludes.
         looks: it is about reading or telling, which changes nothing.
         vague: it points at something without naming it.
-        words: the words that it tells.
-        shunned: the words of what it names only to have something else ("instead of ...").
+        excepted: words of what is left out of a whole ("all of it but the dog bed").
+        words: all words but those of denials.
         nouns: the words of each thing that it names with an article, for what the classes do not know.
     """
 
     verbs: frozenset[str]
     objects: frozenset[str]
     values: frozenset[tuple[str, str]]
+    left: frozenset[tuple[str, str]]
     denied: frozenset[str | tuple[str, str]]
     looks: bool
     vague: bool
-    words: frozenset[str]
-    shunned: frozenset[str]
     nouns: tuple[tuple[str, ...], ...]
+    excepted: frozenset[str]
+    words: frozenset[str]
 
     @property
     def bare(self) -> bool:
         """Whether it names neither what is done nor to what."""
-        return not (self.verbs or self.objects or any(field != "money" for field, _ in self.values))
+        return not (self.verbs or self.objects or self.valued)
+
+    @property
+    def valued(self) -> bool:
+        """Whether it names a value by which a thing may be known: "a small fee of $5" has none."""
+        return any(field not in ("money", "size") for field, _ in self.values)
 
     def of(self, field: str) -> frozenset[str]:
         """Return the values of a field."""
@@ -124,13 +153,19 @@ class Act:
 @lru_cache(maxsize=2048)
 def read_act(text: str) -> Act:
     """Return what a text, in any letters, is about doing."""
-    text = _NONE.sub(r"no \1;", text.lower().replace("\u2019", "'").replace("_", " "))
-    text = _PURPOSE.sub(" ", _EITHER_WAY.sub("the alternative", _LIFTED.sub(" resume ", text)))
+    text = _NONE.sub(
+        r"no \1;", _PIECES.sub("", text.lower().replace("\u2019", "'").replace("_", " ").replace("gray", "grey"))
+    )
+    text = _PURPOSE.sub(
+        " ", _EITHER_WAY.sub("the alternative", _LIFTED.sub(" resume ", _AGAIN.sub(r" resume \g<0>", text)))
+    )
+    text = _APART.sub(r"\1 \3\2", text)
     text = _MONEY_BACK.sub("refund ", _SWITCHED.sub(lambda found: f"turn {found[2]}{found[1]}", text))
-    text = _STATE.sub(" ", _CHANCE.sub(" ", text))
+    text = _WAY_BACK.sub("inbound flight", _BORN.sub(" ", _CHANCE.sub(" ", text)))
     denials = " . ".join(found[0] for found in _DENIAL.finditer(text))
     told = _DENIAL.sub(" ", text)
-    verbs, objects, values = _named("verbs", told), _named("objects", told), frozenset(_values(told))
+    acting = _STATE.sub(" ", _ASIDE.sub(" ", told))
+    verbs, objects, values = _named("verbs", acting), _named("objects", acting), frozenset(_values(told))
     denials += " upgrade, downgrade" if _SAME_CABIN.search(told) else ""
     excluded: frozenset[str | tuple[str, str]] = frozenset(
         (*_named("verbs", denials), *_named("objects", denials), *_values(denials))
@@ -139,19 +174,20 @@ def read_act(text: str) -> Act:
         verbs,
         objects,
         values,
+        frozenset(_values(" . ".join(found[0] for found in _FROM.finditer(text)))),
         excluded - verbs - objects - values,
         bool(_words("looks").search(told)),
         bool(_words("vague").search(told)),
-        frozenset(_WORD.findall(told)),
-        frozenset(_WORD.findall(" ".join(found[1] for found in _CONTRAST.finditer(text)))),
-        tuple(tuple(re.findall("[a-z]+", found[1])) for found in _NOUN.finditer(told)),
+        tuple(tuple(re.findall("[a-z]+", found[1])) for found in _NOUN.finditer(acting)),
+        frozenset(word for found in _EXCEPT.finditer(text) for word in _LONG.findall(found[1])),
+        frozenset(_LONG.findall(told)),
     )
 
 
 def points(text: str) -> bool:
     """Return whether a text points at something that it does not name ("the other one")."""
     act = read_act(text)
-    return act.vague and not (act.objects - {"elsewhere"} or any(field != "money" for field, _ in act.values))
+    return act.vague and not (act.objects - {"elsewhere"} or act.valued)
 
 
 @cache
@@ -195,16 +231,28 @@ def _values(text: str) -> Iterator[tuple[str, str]]:
     for field, pattern in _VALUES.items():
         for found in pattern.finditer(text):
             value = found[1] if field == "card" else "-".join(_number(one) for one in found.groups() if one)
-            yield field, _SAME.get(value, value)
+            yield field, _alias(value)
+    for field, words in _classes("options"):
+        yield from ((field, _alias(word)) for word in words.findall(text))
+    yield from (("city", _alias(word)) for word in _cities().findall(text))
     for found in _TOTAL.finditer(text):
         yield "in all", _number(found[1])
     for found in _COUNTED.finditer(_TOTAL.sub(" ", text)):
         yield _unit(found[2]), _number(found[1])
-    for count, pattern in _PEOPLE.items():
-        if pattern.search(text):
-            yield "passenger", count
+    yield from (("passenger", count) for count, pattern in _PEOPLE.items() if pattern.search(text))
     for found in _AFTER.finditer(text):
         yield found[1], found[2]
+
+
+@cache
+def _cities() -> re.Pattern[str]:
+    codes: dict[str, str] = lexicon()["cities"]  # type: ignore[assignment]
+    return re.compile(rf"\b(?:{'|'.join((*codes, *codes.values()))})\b")
+
+
+def _alias(word: str) -> str:
+    table: dict[str, dict[str, str]] = {name: lexicon()[name] for name in ("cities", "aliases")}  # type: ignore[misc]
+    return table["cities"].get(word) or table["aliases"].get(word, word)
 
 
 def _number(text: str) -> str:
@@ -215,4 +263,6 @@ def _number(text: str) -> str:
 
 
 def _unit(noun: str) -> str:
-    return {"gigabyte": "gb", "suitcase": "bag", "seat": "passenger", "ticket": "passenger"}.get(noun, noun)
+    return {"gigabyte": "gb", "gig": "gb", "suitcase": "bag", "seat": "passenger", "ticket": "passenger"}.get(
+        noun, noun
+    )

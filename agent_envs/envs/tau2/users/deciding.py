@@ -12,6 +12,7 @@ from typing import Literal
 
 from agent_envs.envs.tau2.user_script import UserScript, Want
 from agent_envs.envs.tau2.users.acts import Act, alike, lexicon, points, read_act
+from agent_envs.envs.tau2.users.agent_words import pattern
 from agent_envs.envs.tau2.users.mind import ids_known, ids_of
 
 Verdict = Literal["yes", "no", "ask"]
@@ -22,10 +23,6 @@ _LIMIT = re.compile(
     r"(?:\$ ?(?P<sign>\d+(?:\.\d+)?)|(?P<word>\d+(?:\.\d+)?) dollars)"
 )
 _OPEN = re.compile(r"\b(?:at least|just enough|steps?|otherwise|whichever|if)\b")
-_OFFERS = re.compile(
-    r"\b(?:i|we)(?:'d|'ll| can| could| will| would| shall| may| am going| are going| suggest| recommend| propose| plan)\b"
-    r"|\b(?:i'm|i am|we're|we are) (?:going|about|able)\b|\blet me\b"
-)
 _ENDS_IT = re.compile(r"n't\b|\b(?:not|no|never|nobody|nothing|stop|shut|end|without)\b")
 _RELATIVE = re.compile(
     r"\b(?:days?|weeks?) (?:later|earlier|after|before)\b|\b(?:next|following|any|another|other) (?:day|week|date)\b"
@@ -33,6 +30,13 @@ _RELATIVE = re.compile(
 _SENT_TO = re.compile(r"\b(?:sent|shipped|delivered) to\b|\b(?:send|ship|deliver) (?:it|them|that|this) to\b")
 _NEGATED = re.compile(r"n't\b|\b(?:not|no)\b")
 _ENDS = frozenset({"resume", "enable", "pay", "charge", "add"})  # of trouble with a phone, on the agent's side
+_UNDOES = frozenset({"cancel", "return", "refund", "suspend", "resume", "close", "pay", "disable"})
+_EXTRAS = frozenset(
+    {"insurance", "extra", "warranty", "plan", "inbound", "profile", "store credit", "phone", "elsewhere"}
+)
+_STATES = re.compile(
+    r"\b(?:currently|current|at the moment|right now|existing|previous|already|originally|has been|have been)\b"
+)
 _CHECKED = re.compile(r"\b(?:correct|right|accurate|good|fine|confirm)\b")
 
 
@@ -79,13 +83,14 @@ def decided(script: UserScript, places: tuple[int, ...], proposal: Proposal) -> 
 
 def _answer(script: UserScript, places: tuple[int, ...], asked: str, proposal: Proposal) -> Decision:
     act = read_act(asked)
-    named = _specific(act) or any(field != "money" for field, _ in act.values)
+    named = _specific(act) or act.valued
     if points(asked):
         return Decision("ask")
     aims = [aim_of(script, script.wants[place]) for place in places]
     known = frozenset(verb for aim in aims for verb in aim.verbs)
     named = named or any(act.objects & aim.objects for aim in aims)
-    if named or act.verbs & known - set(_list("broad")) or act.verbs - set(_list("broad")) - set(_list("follows")):
+    plain = set(_list("broad")) | (set(_list("follows")) - {"resume"})
+    if named or act.verbs & known - set(_list("broad")) or act.verbs - plain:
         return _held(script, places, act, asked, proposal)
     return _pointed(script, places, act, asked, proposal)
 
@@ -104,7 +109,7 @@ def _pointed(script: UserScript, places: tuple[int, ...], act: Act, asked: str, 
             if not act.verbs and _means_own(script, told):
                 return Decision("yes", places[:1])
             continue
-        offers = [part for part in text.split(" . ") if _OFFERS.search(part) and not read_act(part).bare]
+        offers = [part for part in text.split(" . ") if pattern("offers").search(part) and not read_act(part).bare]
         whole = " . ".join([*(offers or [text]), asked])
         return _held(script, places, read_act(whole), whole, proposal, loosely=not offers)
     if (
@@ -128,8 +133,28 @@ def _held(
     if act.looks and not act.verbs - {"keep"} and not _specific(act):
         return Decision("yes", places[:1])
     ids = frozenset(found for found in proposal.ids if found in text)
-    found = tuple(place for place in places if _serves(script, script.wants[place], act, ids, loosely))
+    context = "" if loosely else " . ".join(part for part in proposal.told.split(" . ") if not _STATES.search(part))
+    found = tuple(
+        place
+        for place in places
+        if _serves(script, script.wants[place], act, ids, loosely)
+        and not (context and not ids and _belied(script, script.wants[place], act, context, proposal.ids))
+    )
     return Decision("yes", _meant(script, found, act, ids, loosely)) if found else Decision("no")
+
+
+def _belied(script: UserScript, want: Want, act: Act, context: str, ids: frozenset[str]) -> bool:
+    """Return whether what a message tells beside its question has another value than the want ("... Shall I book that?")."""
+    told = read_act(context)
+    if act.verbs & _UNDOES:  # then most of what is told is about what is undone
+        told = replace(told, values=frozenset(one for one in told.values if one[0] in ("means", "card")))
+    return differs(script, want, told, ids, loosely=True)
+
+
+def shares_values(script: UserScript, want: Want, text: str) -> bool:
+    """Return whether a text has a value that only this want can be about: a date, a street, a count."""
+    shared = read_act(text).values & aim_of(script, want).values
+    return any(field not in ("money", "means", "card") for field, _ in shared)
 
 
 def _meant(
@@ -150,7 +175,8 @@ def _serves(script: UserScript, want: Want, act: Act, ids: frozenset[str], loose
     if want.question and verbs:
         return False
     fit = {verb for verb in verbs if alike()[verb] & aim.verbs}
-    if aim.verbs and verbs and (not fit or (fit != verbs and not loosely)):
+    others = verbs - fit - set(_list("follows"))
+    if aim.verbs and verbs and (others and not loosely or not fit and (others or not loosely)):
         return False
     if (
         aim.objects
@@ -165,14 +191,23 @@ def _serves(script: UserScript, want: Want, act: Act, ids: frozenset[str], loose
     foreign = _specific(act) - aim.objects - _spoken(script).objects
     if "address" in aim.objects and "profile" not in aim.objects:
         foreign -= {"parcel"}
-    if not loosely and (foreign or strange(script, act)):
+    if not (fit or act.objects & aim.objects or act.values & aim.values or ids or _means_own(script, act)):
+        return False
+    if loosely:  # it tells of more than what is proposed
+        foreign = frozenset() if verbs & aim.verbs & _UNDOES else foreign & _EXTRAS
+    if foreign or aim.excepted & act.words or not (loosely or aim.excepted) and strange(script, act):
         return False
     return not differs(script, want, act, ids, loosely)
 
 
 def _mends(script: UserScript, aim: Act, act: Act) -> bool:
     """Return whether an act of the agent's may mend a phone: it opens what is closed, at no price that was not agreed to."""
-    if not act.verbs <= _ENDS or act.objects & {"plan", "insurance", "warranty", "phone", "extra"}:
+    verbs = act.verbs - set(_list("follows")) | act.verbs & _ENDS
+    if (
+        not (verbs or act.objects)
+        or not verbs <= _ENDS
+        or act.objects & {"plan", "insurance", "warranty", "phone", "extra"}
+    ):
         return False
     if "roaming" in act.objects and not abroad(script):
         return False
@@ -196,32 +231,37 @@ def differs(script: UserScript, want: Want, act: Act, ids: frozenset[str], loose
         fields -= {"means", "card"}
     if _RELATIVE.search(want.say.lower()):
         fields -= {"date"}
-    for field in sorted(fields):
-        said = act.of(field)
-        if field == "bag":
-            said, meant = said | act.of("in all"), aim.of("bag") | aim.of("in all")
-        else:
-            meant = aim.of(field) or _spoken(script, wants=field in ("means", "card")).of(field)
-        if field == "date":
-            said, meant = _days(said, meant), _days(meant, said)
-        if meant and not said & meant and not (field == "means" and "original" in meant):
-            return not (field == "gb" and _OPEN.search(want.say))
+    if _OPEN.search(want.say):
+        fields -= {"gb"}
+    if any(_other(script, aim, act, field) for field in fields):
+        return True
     if "business" in act.of("cabin") and "upgrade" in aim.denied:  # "the same cabin as now"
         return True
-    return bool(_shunned(script, want, aim) & act.words) or _dearer(want, act)
+    return _dearer(want, act)
+
+
+def _other(script: UserScript, aim: Act, act: Act, field: str) -> bool:
+    """Return whether an act has another value of a field than a want, which has one."""
+    said, meant = _target(act, field), _target(aim, field)
+    if field == "bag":
+        said, meant = said | act.of("in all"), meant | aim.of("in all")
+    meant = meant or _target(_spoken(script, wants=field in ("means", "card")), field)
+    if not act.left and not said <= meant:
+        said -= aim.of(field) - meant  # "your flight on May 23" is the one that is moved from May 23
+    if field == "date":
+        said, meant = _days(said, meant), _days(meant, said)
+    return bool(said and meant and not said & meant) and not (field == "means" and "original" in meant)
+
+
+def _target(act: Act, field: str) -> frozenset[str]:
+    """Return the values of a field without those that are left for others."""
+    return act.of(field) - {value for name, value in act.left if name == field} or act.of(field)
 
 
 def _days(dates: frozenset[str], others: frozenset[str]) -> frozenset[str]:
     """Return dates as days alone, where some of them, or of others, have no month ("the 24th")."""
     bare = all("-" in date for date in dates | others)
     return dates if bare else frozenset(date.split("-")[-1] for date in dates)
-
-
-def _shunned(script: UserScript, want: Want, aim: Act) -> frozenset[str]:
-    """Return the words that a want names only to exclude them ("instead of Apple HomeKit"); no passenger is excluded so."""
-    people = frozenset(_WORD.findall(" ".join(fact.say for fact in want.facts if fact.topic == "passengers").lower()))
-    own = aim.shunned - aim.words - people
-    return frozenset(word for word in own if _stem(word) not in _vocabulary(script, "plain") and len(word) > 3)
 
 
 @lru_cache(maxsize=1024)

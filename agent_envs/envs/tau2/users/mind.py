@@ -13,6 +13,9 @@ from agent_envs.envs.tau2.users.device import Request, Step
 _ORDER = re.compile(r"#w?\d{3,}", re.IGNORECASE)
 _PHONE = re.compile(r"\b\d{3}-\d{3}-\d{4}\b")
 _RESERVATION = re.compile(r"(?i:reservation|booking|confirmation)[^.?!\n]{0,25}?(?<!light )\b(?!HAT\d)([A-Z0-9]{6})\b")
+_LOCATOR = re.compile(
+    r"\b(?!HAT\d)(?=[A-Z]{0,5}\d)(?=\d*[A-Z]\d*[A-Z])[A-Z0-9]{6}\b"
+)  # such as XYY6K0, wherever it stands
 
 
 @state_type
@@ -133,9 +136,7 @@ def facts_about(script: UserScript, mind: Mind, topic: str, place: int) -> tuple
 
 def named_ids(text: str) -> frozenset[str]:
     """Return the numbers of orders, reservations and phones that stand in a text, in small letters."""
-    return frozenset(
-        found.lower() for found in (*_ORDER.findall(text), *_PHONE.findall(text), *_RESERVATION.findall(text))
-    )
+    return frozenset(found.lower() for kind in (_ORDER, _PHONE, _RESERVATION, _LOCATOR) for found in kind.findall(text))
 
 
 @lru_cache(maxsize=4096)

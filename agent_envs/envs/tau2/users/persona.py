@@ -3,9 +3,11 @@
 All chance comes from the generator that a caller passes, so that equal episodes have equal words.
 """
 
+import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
+from importlib.resources import files
 from random import Random
 from typing import Any, Literal
 
@@ -57,49 +59,10 @@ PERSONAS = {
     "typing": Persona(typos=0.06),
 }
 # The same for a user that is a language model.
-MANNERS = {
-    "plain": "You are polite and to the point.",
-    "terse": "You write as few words as possible, seldom a whole sentence.",
-    "talkative": "You chat: you wander off into small stories before you come to the point, and after it.",
-    "impatient": "You are in a hurry, and say so when the agent takes detours or asks for something twice.",
-    "insistent": "You do not take a no at once: you protest against it, twice, before you give in.",
-    "piecemeal": "You never tell more than one fact in a message, even when you are asked for several.",
-    "forgetful": "You often have to look a detail up, and say so, before you tell it in your next message.",
-    "mistaken": "The first number or name that you are asked for you tell with a slip in it; you put it right when the "
-    "agent does not find it or asks again.",
-    "typing": "You type in haste: your messages are full of spelling mistakes, but never inside a number, an id, a name or "
-    "an e-mail address.",
-}
+_MANNERS = json.loads(files(__package__).joinpath("manners.json").read_text(encoding="utf-8"))
+MANNERS: dict[str, str] = _MANNERS["model"]
 # The wordings of generated tasks, by domain: they are part of the tasks' identity. What is missing goes without saying.
-TASK_MANNERS = {
-    "retail": {
-        "plain": "You are polite and come to the point.",
-        "terse": "You write short sentences and no more than is needed.",
-        "talkative": "You like to talk: you say at once who you are and all that you want.",
-        "insistent": "You do not take no for an answer at first, and ask again before you give in.",
-        "piecemeal": "You tell one thing a message, and only what you are asked for.",
-        "forgetful": "You often have to look a detail up before you can tell it.",
-        "mistaken": "You mix up figures: at first you swap two digits of a zip code or an order number, and you correct that "
-        "when the agent does not find it or asks again.",
-    },
-    "airline": {
-        "terse": "You write short sentences and waste no words.",
-        "talkative": "You are friendly and talkative, and mention small things that are beside the point.",
-        "piecemeal": "You tell one thing at a time, and never more than you are asked for.",
-        "forgetful": "You have to look things up before you can tell them.",
-        "insistent": "You are stubborn and do not give in at once.",
-        "mistaken": "You are hurried, and get figures of numbers wrong at first; asked again, you put them right.",
-    },
-    "telecom": {
-        "terse": "You say no more than you are asked for, in few words.",
-        "talkative": "You like to talk and add small remarks about your day.",
-        "piecemeal": "You tell one thing at a time and wait to be asked for the next.",
-        "forgetful": "You often have to look things up before you can tell them.",
-        "insistent": "You do not take a no easily.",
-        "mistaken": "You mix figures up when you first tell them, and correct yourself when something is not found.",
-        "impatient": "You have little time and want to be done soon.",
-    },
-}
+TASK_MANNERS: dict[str, dict[str, str]] = _MANNERS["tasks"]
 _KNOBS = {field.name: field.type for field in fields(Persona)}
 _WORD = re.compile(r"\S+")
 _TYPABLE = re.compile(r"[a-z]{5,}")

@@ -4,7 +4,7 @@ import re
 from random import Random
 
 from agent_envs.envs.tau2.user_script import Check, UserScript, Want
-from agent_envs.envs.tau2.users.deciding import Proposal, decided
+from agent_envs.envs.tau2.users.deciding import Proposal, decided, shares_values
 from agent_envs.envs.tau2.users.mind import Mind, facts_about, following, ids_of, open_wants
 from agent_envs.envs.tau2.users.persona import Persona
 from agent_envs.envs.tau2.users.settling import about, focus, fulfilled, must_look
@@ -15,6 +15,7 @@ from agent_envs.envs.tau2.users.wording import STOP, TRANSFER, say
 _BEYOND = re.compile(
     r"\b(?:more than|above|over|exceeds?|beyond) (?:your|the) (?:\$?\d+ )?(?:\w+ )?(?:limit|budget|maximum|cap)\b"
 )
+_MANY = re.compile(r"\b(?:all|every|each|both)\b.{0,20}\b(?:lines?|orders?|reservations?|trips?|numbers?)\b")
 _MOST_COMPLAINTS = 2
 _MOST_REPEATS = 3  # messages in a row that bring nothing new: then the next wish is told
 
@@ -97,6 +98,10 @@ class Reaction:
     def _settle(self) -> bool:
         """Mark the wants that the message fulfils; return whether the current one is among them."""
         done = fulfilled(self.script, self.mind, self.heard, self._gives_way())
+        if self.heard.confirms:  # "It is done. Shall I do the same for your other line?"
+            many = tuple(place for place in done if _MANY.search(self.script.wants[place].say))
+            more = decided(self.script, many, self._proposal(self.heard.awaiting)).places if many else ()
+            done = tuple(place for place in done if place not in more)
         if done:
             self.mind = self.mind.but(settled=(*self.mind.settled, *done), agreed=())
             self._news = True
@@ -189,7 +194,8 @@ class Reaction:
         wants, ids = self.script.wants, self.heard.ids
         coming = (
             place for place in range(self.mind.want + 1, len(wants))
-            if not wants[place].only_if_refused and place not in self.mind.settled and ids & ids_of(wants[place])
+            if not wants[place].only_if_refused and place not in self.mind.settled
+            and (ids & ids_of(wants[place]) or shares_values(self.script, wants[place], self.heard.proposal))
         )  # fmt: skip
         gone = (place for place in self.mind.asked if place < self.mind.want and place not in self.mind.settled)
         return tuple(dict.fromkeys((*open_wants(self.script, self.mind), *gone, *coming)))

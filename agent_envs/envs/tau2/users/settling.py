@@ -4,6 +4,7 @@ import re
 from functools import lru_cache
 
 from agent_envs.envs.tau2.user_script import UserScript, Want
+from agent_envs.envs.tau2.users.acts import read_act
 from agent_envs.envs.tau2.users.deciding import Proposal, decided
 from agent_envs.envs.tau2.users.mind import Mind, ids_known, ids_of, open_wants
 from agent_envs.envs.tau2.users.understanding import Understood
@@ -13,6 +14,7 @@ _PRELIMINARY = re.compile(
     r"\b(?:found|located|verified|thank|thanks|account|profile|identity|hello|hi|let me|moment|check|look|happy to)\b"
 )
 _SUBSTANCE = re.compile(r"\d|^(?:yes|no|yep|indeed|correct)\b")
+_PASSIVE = re.compile(r"\b(?:has|have|is|are|was|were|been|now|successfully) ")
 _ALL = re.compile(r"\b(?:all|everything|both)\b")
 _WORD = re.compile(r"[a-z]{5,}|\d{3,}")
 _COMMON = frozenset(("about", "could", "other", "please", "should", "there", "which", "would"))
@@ -80,13 +82,11 @@ def _reported(script: UserScript, mind: Mind, heard: Understood, trusting: bool)
     done: set[int] = set()
     meant = tuple(open_wants(script, mind))
     for sentence in heard.completes:
-        if (
-            not trusting
-            and decided(script, meant, Proposal((sentence,), "", ids=heard.ids)).verdict == "no"
-            and not mind.agreed
-        ):
+        decision = decided(script, meant, Proposal((_PASSIVE.sub("", sentence),), "", ids=heard.ids))
+        if not trusting and decision.verdict == "no" and not mind.agreed:
             continue  # what it did is not what is wanted
-        done |= set(about(script, mind, sentence)) or _unsigned(script, mind, heard, sentence)
+        by_act = set(decision.places) if read_act(sentence).verbs else set()
+        done |= set(about(script, mind, sentence)) or by_act or _unsigned(script, mind, heard, sentence)
     if heard.closes and not heard.refuses and not done:
         done |= set(mind.agreed)
     return {place for place in done if script.wants[place].check is None}

@@ -17,14 +17,21 @@ __all__ = ["Understood", "understood"]
 
 _CLAUSE = re.compile(r"(?:,|;|:)? \b(?:but|however|though|although)\b,? |; ")
 # One of them stands in whatever `confirm` finds.
-_AGREEING = re.compile(r"\?|yes|proceed|go ahead|let me know|approve|authori|the word and|if you|confirm")
+_AGREEING = re.compile(
+    r"\?|yes|proceed|go ahead|let me know|approve|authori|the word and|if |once|unless|need|give me|await|waiting|confirm"
+)
 _CHOICES = re.compile(r"\byes ?(?:/|or) ?no\b")
 _NO_CHOICE = re.compile(r"\b(?:yes|no|not) ?(?:or|/)|\bor (?:no|not|if|would|do|is|keep)\b")
 _WHICH = re.compile(
     r"^(?:(?:and|so|ok|okay|then|now|great|thanks|also|but),? ){0,2}(?:what|which|who|whose|when|where|why|how)\b"
-    r"(?! about\b| would it\b)"
+    r"(?! about\b| would it\b| (?:does|do) (?:that|this|it|you) (?:sound|look|say|think|feel)\b)"
 )
 _WE = re.compile(r"\b(?:i|we|me|us|proceed|go ahead|continue)\b|\b(?:correct|right|ok|okay|that)\?$")
+_MINE = re.compile(r"^(?!(?:can|could|will|would|do|did|have|are) you\b).*\b(?:i|we|me|us)\b")
+_GO = re.compile(r"\b(?:go ahead|proceed|is (?:that|it) a (?:yes|deal|go))\b")
+_YOURS = re.compile(
+    r"\b(?:you|your|yours|phone|mode|signal|data|wi-?fi|network|bars?|still|now|there|working|back)\b|\b(?:on|off)\?"
+)
 _SUITS = re.compile(r"\bfor you\b|\byou still (?:want|like|wish)\b|\b(?:correct|right|ok|okay)\?$")
 
 
@@ -125,14 +132,14 @@ def _questions(parts: tuple[Sentence, ...]) -> tuple[tuple[str, ...], tuple[str,
     """Return the topics that are asked for, the sentences that await a yes, and those that offer what they ask for."""
     topics: dict[str, None] = {}
     awaiting, offering = [], []
-    for part in parts:
+    for place, part in enumerate(parts):
         asked = (
             () if pattern("extends").search(part.text) and not pattern("open").search(part.text) else topics_in(part)
         )
         listed = () if part.question else spoken_of(part.text)
         if len(listed) > 1 and _CHOICES.search(part.text):  # "bags, insurance (yes/no), payment"
             topics |= dict.fromkeys(listed)
-        elif _confirmed(part, asked):
+        elif _confirmed(part, asked, bool(pattern("offers").search(" . ".join(one.text for one in parts[:place])))):
             awaiting.append(part.text)
         else:
             topics |= dict.fromkeys(asked)
@@ -150,7 +157,7 @@ def _choice(text: str) -> bool:
     return " or " in text and not _NO_CHOICE.search(text)
 
 
-def _confirmed(part: Sentence, asked: tuple[str, ...]) -> bool:
+def _confirmed(part: Sentence, asked: tuple[str, ...], offered: bool) -> bool:
     """Return whether a sentence awaits a yes; one that leaves a choice, or confirms what it does not tell, asks for it."""
     text = part.text
     if pattern("extends").search(text) or (
@@ -160,11 +167,12 @@ def _confirmed(part: Sentence, asked: tuple[str, ...]) -> bool:
     if part.question and points(text):
         return True
     if part.question and (
-        (pattern("probes").search(text) and not _SUITS.search(text)) or pattern("invites").search(text)
+        (pattern("probes").search(text) and not (_SUITS.search(text) or offered and len(text.split()) < 4))
+        or pattern("invites").search(text)
     ):
         return False
     found = pattern("confirm").search(text) if _AGREEING.search(text) else None
-    fragment = part.question and not asked and bool(read_act(" ".join(text.split()[:2])).verbs)
+    fragment = part.question and not part.asking and (_polar(text) if not asked else _GO.search(text) is not None)
     if (found and not (pattern("open").search(text[: found.end()]) or _WHICH.search(text))) or fragment:
         return not (asked and (_choice(text) or not (read_act(text).verbs - {"pay"} or _WE.search(text))))
     word = pattern("confirm_word").search(text)
@@ -175,6 +183,13 @@ def _confirmed(part: Sentence, asked: tuple[str, ...]) -> bool:
         or bool(pattern("identifier").search(text))
         or bool(pattern("settling").match(text[word.end() :].lstrip()))
     )
+
+
+def _polar(text: str) -> bool:
+    """Return whether a question is about what the agent would do, in whatever words ("Good to go?", "Do I have your OK?")."""
+    few = len(text.split()) < 5 and not _YOURS.search(text)
+    acts = bool(read_act(" ".join(text.split()[:2])).verbs) or _GO.search(text) is not None
+    return bool((few or acts or _MINE.search(text)) and not (_WHICH.search(text) or pattern("open").search(text)))
 
 
 def _refused(clause: str) -> bool:

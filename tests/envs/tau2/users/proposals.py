@@ -1,12 +1,14 @@
-"""Three hundred proposals, in two halves, are put to the scripted user.
+"""Tables of proposals are put to the scripted user; the first count of a table, made before anybody saw its answers, measures.
 
-`python -m tests.envs.tau2.users.proposals [TABLE] [--show]` counts.
+`python -m tests.envs.tau2.users.proposals [seen|unseen|blind|fourth|practice|fifth|sixth] [--show]` counts.
 
-A half holds, of each scene (`proposal_scenes.json`), what an agent says after the customer's first words, and which kind of
-words it is: wanted, unwanted, ambiguous, or closing (then with the answer that it should get). Both were written before the
-reader. Of the half `unseen`, 40 of 50 wanted and 4 of 50 unwanted were accepted at the first count, which was blind, 42 and 5
-at the second; it was looked at then, and rules that it lacked were added. The smaller table `blind` was written after that and
-measured at once: 23 of 26 wanted and 1 of 31 unwanted. All later counts are of tables that were read.
+A table holds, of each scene (`proposal_scenes.json`), what an agent says after the customer's first words, and which kind of
+words it is: wanted, unwanted, ambiguous, or closing (then with the answer that it should get). First counts, wanted and
+unwanted accepted: unseen 40 of 50 and 4 of 50; blind 23 of 26 and 1 of 31; fourth 35 of 44 and 5 of 51 (in the style of
+language models, by an author who had not read the reader then); fifth 26 of 32 and 7 of 37 (sixteen scenes of its own);
+sixth 21 of 24 and 1 of 34 (old scenes). The rules were mended by classes after each of them, and `seen` and `practice` were
+looked at while building, so that later counts are of tables that were read. No row was changed after its first count, but six
+closing rows of the fourth, whose answers its author had noted wrongly: after a report the customer takes its leave.
 """
 
 import json
@@ -19,6 +21,7 @@ from pathlib import Path
 from tests.envs.tau2.users.scenes import CALLER, SHOPPER, Talk, row
 
 HALVES = ("seen", "unseen")
+READ = ("blind", "fourth", "practice", "fifth", "sixth")  # tables whose answers were read after the first count
 FLIER = [
     {"topic": "name", "say": "My name is Kai Winter.", "value": "Kai Winter"},
     {"topic": "user_id", "say": "My user id is kai_winter_1234.", "value": "kai_winter_1234"},
@@ -60,10 +63,12 @@ def answered(name: str, text: str, persona: str = "plain") -> tuple[str, str]:
 
 
 def _kind(said: str, wish: str, talk: Talk) -> str:
-    if talk.calls:
-        return "look"
     if _YES.search(said):
         return "yes"
+    if talk.calls:
+        return "look"
+    if "###STOP###" in said and not _YES.search(said):
+        return "stop"
     if re.search(r"that is all for this|nothing else", said, re.IGNORECASE):
         return "more"
     if _NO.search(said):

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.envs.tau2.users.proposals import HALVES, answered, counts, rows
+from tests.envs.tau2.users.proposals import HALVES, READ, answered, counts, rows
 
 
 @pytest.fixture(scope="module", params=HALVES)
@@ -36,3 +36,31 @@ def test_each_half_has_its_share_of_each_kind():
 def test_a_no_names_what_is_wanted_instead():
     kind, said = answered("retail cancel", "Would you like me to exchange the items for a newer model?")
     assert kind == "no" and "#W7765351 to be cancelled" in said
+
+
+@pytest.mark.parametrize("table", READ)
+def test_tables_that_were_read_stay_as_they_are_understood(table):
+    kinds = counts(table)
+    wanted, unwanted = kinds["wanted"], kinds["unwanted"]
+    assert wanted["yes"] >= 0.87 * wanted.total()
+    assert unwanted["yes"] <= 0.04 * unwanted.total()
+
+
+@pytest.mark.parametrize(
+    "closer",
+    [
+        "Good to go?",
+        "How does that sound?",
+        "Any objections?",
+        "If that's alright, I'll do it right away.",
+        "Once you give me your OK, it'll be done.",
+        "Do I have your blessing?",
+    ],
+)
+def test_a_question_about_what_the_agent_would_do_asks_for_a_yes_in_any_words(closer):
+    kind, _ = answered(
+        "retail cancel", f"I'd cancel order #W7765351 and refund $84.20 to your PayPal account. {closer}"
+    )
+    assert kind == "yes"
+    kind, _ = answered("retail cancel", f"I'd exchange the machine in order #W7765351 for a newer one. {closer}")
+    assert kind == "no"
