@@ -15,10 +15,14 @@ _DENIAL = re.compile(
     r"(?:\b(?:no|not|without|never|nor|skip(?:ping)?|leav(?:e|ing) out|zero|(?<![.\d])0(?![.\d]))\b|n't\b)"
     r"(?:(?!\b(?:but|although|and want|so that|because)\b)[^.;:!?,\n])*"
     r"|(?<=\ball )but\b[^.;:!?,\n]*|(?<=\beverything )but\b[^.;:!?,\n]*|(?<=\ball of it )but\b[^.;:!?,\n]*"
-    r"|[^.,;:!?\n]*\b(?:sold out|out of stock|unavailable|fully booked|is full|are full)\b"
+    r"|(?:^|(?<=[.,;:!?\n])|(?=\b(?:but|although|and|so that|because|with)\b))"
+    r"[^.,;:!?\n]*\b(?:sold out|out of stock|unavailable|fully booked|is full|are full)\b"
     r"|\b(?:instead of|rather than|in place of|in lieu of|other than|except(?: for)?)\b"
     r"(?:(?!\b(?:but|and|with|so that|because)\b)[^.;:!?,\n])*"
 )
+_LONG_STRETCH = re.compile(
+    r"[^.;\n]{300}"
+)  # no pattern looks further, so that a text without an end costs what its length does
 _NONE = re.compile(r"\b([a-z ]{3,30}): (?:none|no|0|n/a)\b")
 _CHANCE = re.compile(
     r"\b(?:not only|no (?:problem|longer|more|charge|cost|fee)|not yet|why not|(?:cannot|can't) be undone"
@@ -37,7 +41,8 @@ _PURPOSE = re.compile(r"(?<=[a-z,;] )so (?:that )?(?:i|we|you|it|my|your)\b(?!'d
 # Reasons, and what a thing is or has: values are read in them, acts are not.
 _ASIDE = re.compile(
     r"(?:^|(?<=[.;\n] ))(?:since|as|given that|now that|after|when|although|though|while|once (?!i\b|we\b))\b[^,.;\n]*,"
-    r"|[^.,;:!?\n]*\b(?:stays?|remains?|staying|kept) (?:the same|unchanged|untouched|as (?:it is|they are|is))\b"
+    r"|(?:^|(?<=[.,;:!?\n]))"
+    r"[^.,;:!?\n]*\b(?:stays?|remains?|staying|kept) (?:the same|unchanged|untouched|as (?:it is|they are|is))\b"
     r"|\b(?:which )?(?:i|you|we)(?:'ve| had| have)\b[^.,;:!?\n]*\b(?:suspended|put on hold|paused)\b[^.,;:!?\n]*"
     r"|\b(?:because|now that|given that|once you)\b[^.,;:!?\n]*"
     r"|\b(?:which|that|who)(?:'s| is| are| was| were| has| have| had| will| can| (?!th|its)[a-z]{2,}[^aius\W]s)\b"
@@ -153,6 +158,7 @@ class Act:
 @lru_cache(maxsize=2048)
 def read_act(text: str) -> Act:
     """Return what a text, in any letters, is about doing."""
+    text = _LONG_STRETCH.sub(r"\g<0>;", text)
     text = _NONE.sub(
         r"no \1;", _PIECES.sub("", text.lower().replace("\u2019", "'").replace("_", " ").replace("gray", "grey"))
     )
