@@ -306,6 +306,12 @@ def suspend_line_for_overdue_bill(
 
 
 @agent_kit.helper
+def get_available_plan_ids(world: World) -> list[str]:
+    """List the plans."""
+    return list(world.agent.records("plans"))
+
+
+@agent_kit.helper
 def assert_data_refueling_amount(world: World, customer_id: str, line_id: str, expected_amount: float) -> bool:
     """Tell whether a line was sold this much data."""
     return bool(abs(_line_of(world, customer_id, line_id)["data_refueling_gb"] - expected_amount) < 1e-6)

@@ -61,6 +61,13 @@ for _name, (_flip, _field) in _SWITCHES.items():
 
 
 @user_kit.helper
+def turn_data_on(world: World) -> str:
+    """Set mobile data on, with no network search."""
+    edit_phone(world)["data_enabled"] = True
+    return "Data connection restored."
+
+
+@user_kit.helper
 def turn_data_off(world: World) -> str:
     """Make sure that mobile data is off."""
     _settle(world, toggle_data, "data_enabled", False)
@@ -175,3 +182,9 @@ def assert_internet_speed(world: World, expected_speed: float, expected_desc: st
     if expected_desc is not None and label.lower() != expected_desc.lower():
         return False
     return (value or 0) >= expected_speed
+
+
+@user_kit.helper
+def assert_internet_not_excellent(world: World) -> bool:
+    """Tell whether mobile data is slower than excellent."""
+    return speed(world)[1] != "Excellent"

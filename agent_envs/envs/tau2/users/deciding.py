@@ -105,8 +105,8 @@ def _pointed(script: UserScript, places: tuple[int, ...], act: Act, asked: str, 
         told = read_act(text)
         if told.bare and told.looks:
             return Decision("yes", places[:1])
-        if told.bare and not told.of("money"):
-            if not act.verbs and _means_own(script, told):
+        if told.bare:  # "It costs $100 more. Shall I proceed?" is about what was said before
+            if not act.verbs and not told.of("money") and _means_own(script, told):
                 return Decision("yes", places[:1])
             continue
         offers = [part for part in text.split(" . ") if pattern("offers").search(part) and not read_act(part).bare]
