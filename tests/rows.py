@@ -18,7 +18,8 @@ def check_each(check: Callable[..., None], rows: Iterable[tuple[Any, ...]], *, a
     def failure(row: tuple[Any, ...]) -> str:
         try:
             check(*row)
-        except (Exception, pytest.fail.Exception) as error:  # noqa: BLE001 - whatever a row raises is what is told of it
+        # Whatever a row raises is what is told of it; one that skips would hide the rows behind it.
+        except (Exception, pytest.fail.Exception, pytest.skip.Exception) as error:  # noqa: BLE001
             return f"{repr(row)[:MOST_CHARACTERS]}: {type(error).__name__}: {error}"
         return ""
 
@@ -40,6 +41,7 @@ def each_row(names: str | Sequence[str], rows: Iterable[Any]) -> Callable[[Calla
 
     def made(check: Callable[..., None]) -> Callable[[], None]:
         assert list(inspect.signature(check).parameters) == arguments, f"{check.__name__} takes no fixtures"
+        assert not getattr(check, "pytestmark", []), f"{check.__name__}: marks stand above each_row, or they are lost"
 
         def test() -> None:
             check_each(check, ((row,) if len(arguments) == 1 else tuple(row) for row in rows))

@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from agent_envs.base.errors import BudgetSpent
+from agent_envs.base.errors import BudgetSpent, UsageError
 from agent_envs.core.trajectory import Trajectory, Turn
 from agent_envs.rollout.episode_runner import EpisodeResult
 from agent_envs.rollout.policy import Reply, Request, origin_of
@@ -141,7 +141,13 @@ class EnginePolicy:
         return self._chat.sequences(trajectory, tools)
 
     def fork(self, origin: str, new: str) -> None:
-        """Let the conversation `new` begin with what `origin` has said and seen so far, its caches included."""
+        """Let the conversation `new` begin with what `origin` has said and seen so far, its caches included.
+
+        Raises:
+            UsageError: there is a conversation of that name already.
+        """
+        if new in self._talks:
+            raise UsageError(f"fork to {new}: there is such a conversation already; give each fork a branch of its own")
         talk = self._talks.get(origin)
         if talk is not None:
             self._talks[new] = talk.copy()

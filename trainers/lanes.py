@@ -1,8 +1,7 @@
 """Lanes are environments that play on in step: a policy is asked once for the next turn of all, then all of them step.
 
-Whole episodes are `run_many`'s. Lanes are for algorithms that look between the turns: they fork an episode where it stands
-(ARPO), or cut a batch at a fixed number of turns, wherever the episodes are (Verlog). What a lane plays does not depend on
-which other lanes play, on how many the engine takes at a time, or on the timing of threads.
+They are for algorithms that look between the turns: fork an episode where it stands (ARPO), or cut a batch after so many
+turns, wherever the episodes are (Verlog). What a lane plays depends on no other lane, on no batch size and on no thread.
 """
 
 from collections.abc import Callable, Sequence
@@ -48,7 +47,6 @@ class Lane:
 
     Attributes:
         item: the episode, as planned.
-        env: the stack; a fork has one of its own.
         walk: of the episode; None where its reset failed.
         fault: the outside fault that ended it; such an episode has no reward.
         steps: taken since `Lanes.cut`.
@@ -96,15 +94,18 @@ class Lanes:
 
     def open(self, plan: Sequence[Planned]) -> list[Lane]:
         """Return a new lane for each planned episode, at its first turn."""
-        lanes = [Lane(item, self._made(item.spec)) for item in plan]
-        self._all(self._reset, lanes)
+        self._all(self._reset, lanes := [Lane(item, self._made(item.spec)) for item in plan])
         return lanes
 
     def again(self, lanes: Sequence[Lane], plan: Sequence[Planned]) -> None:
         """Begin the next episodes of lanes that are over, each in its own environment (else UsageError); their steps stay."""
+        if len(lanes) != len(plan):
+            raise UsageError(f"lanes: {len(lanes)} lanes need as many planned episodes, not {len(plan)}")
         for lane, item in zip(lanes, plan, strict=True):
             if not lane.over or lane.item.spec != item.spec:
-                raise UsageError(f"lanes: {lane.origin} is not over, or {item.key} is of another environment")
+                why = "plays in another environment" if lane.over else "is not over"
+                raise UsageError(f"lanes: {lane.origin} {why}")
+        for lane, item in zip(lanes, plan, strict=True):
             self._player.drop(lane.origin)
             lane.item, lane.walk, lane.fault, lane.whole = item, None, "", len(lane.steps)
         self._all(self._reset, lanes)
@@ -121,11 +122,7 @@ class Lanes:
         return Lane(lane.item, walk.env, walk)
 
     def turn(self, lanes: Sequence[Lane]) -> None:
-        """Let every lane that is not over take a turn.
-
-        Raises:
-            BudgetSpent: nothing may be paid any more.
-        """
+        """Let every lane that is not over take a turn. BudgetSpent where nothing may be paid any more."""
         going = sorted((lane for lane in lanes if not lane.over), key=lambda lane: lane.origin)
         walks = [lane.walk for lane in going if lane.walk is not None]
         replies = self._player.act([walk.request() for walk in walks])
@@ -145,7 +142,7 @@ class Lanes:
             UsageError: a lane has steps that were not cut.
         """
         if waiting := [lane.origin for lane in lanes if lane.steps]:
-            raise UsageError(f"lanes: {waiting[0]} has steps that belong to no checkpoint; cut() first")
+            raise UsageError(f"lanes: {waiting[0]} has steps that no checkpoint keeps; cut() first")
         walks = [lane.walk and lane.walk.to_json() for lane in lanes]
         talks = [self._player.moment(lane.origin) for lane in lanes]
         return [

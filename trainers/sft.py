@@ -166,7 +166,7 @@ class Settling:
         values = [value for _, value in self.measures]
         before, lately = values[: -self._how.patience], values[-self._how.patience :]
         best = max(before, default=0.0)
-        if best >= self.shown / 2 and max(lately) <= best + self._how.margin:
+        if before and best > 0 and best >= self.shown / 2 and max(lately) <= best + self._how.margin:
             self._settled, self.last = True, step + self._how.cooldown
 
     def cools_after(self, step: int) -> bool:

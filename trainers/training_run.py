@@ -114,6 +114,8 @@ class TrainingRun(RunParts):
         Raises:
             UsageError: the checkpoint has no such module, or it is another one.
         """
+        if name in self._kept:
+            raise UsageError(f"a module named {name!r} is kept already")
         self._kept[name] = (module, optimiser)
         if not self.fresh:
             self._checkpoints.load_part(name, module, optimiser)

@@ -203,7 +203,9 @@ def make_again(recipe: dict[str, Any]) -> gym.Env[Any, Any]:
 
 def step_digest(result: Sequence[Any]) -> str:
     """Return the digest of a reset's or a step's whole result."""
-    return sha256_text(json.dumps(list(result), default=_jsonable, sort_keys=True, allow_nan=False))
+    # A second pass sorts the keys: only then are all of them texts, whatever a stranger's environment has for keys.
+    plain = json.loads(json.dumps(list(result), default=_jsonable, allow_nan=False))
+    return sha256_text(json.dumps(plain, sort_keys=True))
 
 
 def play(env: gym.Env[Any, Any], script: Script, start: int = 0) -> list[str]:

@@ -145,12 +145,19 @@ def _go_where_it_was_asked(job: dict[str, Any]) -> None:
 
 
 def _make_tasks(job: dict[str, Any]) -> None:
-    """Make the tasks of a job where they are kept for all jobs after it, too; what fails here, the job itself will tell."""
-    with contextlib.suppress(Exception):
+    """Make the tasks of a job where they are kept for all jobs after it, too; what fails here, the job itself will tell.
+
+    So a task of ours that came out differently from process to process is seen once a server, of which each hash seed has one.
+    """
+    signal.alarm(SECONDS)
+    with contextlib.suppress(Exception, SystemExit):
         _go_where_it_was_asked(job)
-        source = core_of(make_again(job["recipe"])).source
+        env = make_again(job["recipe"])
+        source = core_of(env).source
         for script in job.get("play", []):
             source.get(script["split"], script["task"])
+        env.close()
+    signal.alarm(0)
 
 
 def _forked(text: str, answers: IO[str]) -> None:

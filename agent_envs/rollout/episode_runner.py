@@ -175,9 +175,9 @@ class EpisodeWalk:
             "snapshot": snapshot(self.env).to_bytes().decode("utf-8", "surrogatepass"),
             "record": record.to_json(),
             "messages": self._context.view().since(),
-            "tools": self._tools,
+            "tools": list(self._tools),
             "info": {name: self._info[name] for name in _ASKED if name in self._info},
-            "usage": self._usage,
+            "usage": dict(self._usage),
             "expanded": self._expanded,
             "can_prefill": self._can_prefill,
         }

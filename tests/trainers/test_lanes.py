@@ -238,3 +238,40 @@ def test_environments_step_at_the_same_time():
         row = lanes.open(plan)
         lanes.turn(row)
         assert [lane.steps[0].turn for lane in row] == waited
+
+
+def test_two_forks_of_one_name_are_refused():
+    policy, plan = searching(tasks=[0], group=1)
+    with Lanes(policy) as lanes:
+        (trunk,) = lanes.open(plan)
+        lanes.turn([trunk])
+        lanes.fork(trunk, "x")
+        with pytest.raises(UsageError, match="give each fork a branch of its own"):
+            lanes.fork(trunk, "x")
+        lanes.turn([trunk])
+        with pytest.raises(UsageError, match="give each fork a branch of its own"):
+            lanes.fork(trunk, "x")
+
+
+def test_moments_stand_still_while_lanes_play_on():
+    policy, plan = searching(tasks=[0], group=1)
+    with Lanes(policy) as lanes:
+        row = lanes.open(plan)
+        lanes.turn(row)
+        lanes.cut(row)
+        moments = lanes.moments(row)
+        stood = json.dumps(moments)
+        lanes.turn(row)
+        assert json.dumps(moments) == stood
+
+
+def test_lanes_that_may_not_begin_again_are_left_as_they_are():
+    policy, plan = searching(tasks=[0, 1], group=1)
+    with Lanes(policy) as lanes:
+        row = lanes.open(plan)
+        while not row[0].over:
+            lanes.turn(row[:1])
+        for bad, message in ((plan, "k/1.1/0 is not over"), (plan[:1], "2 lanes need as many")):
+            with pytest.raises(UsageError, match=message):
+                lanes.again(row, bad)
+        assert row[0].walk.result().trajectory.turns and policy.sequences(row[0].origin)

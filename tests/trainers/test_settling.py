@@ -38,6 +38,7 @@ def test_nothing_settles_before_half_of_what_is_shown_is_reached():
     """A model that cannot copy yet stands still at 0, and three measures without progress say nothing of it."""
     assert ended([0.0, 0.0, 0.0, 0.0, 0.0, 0.5, 0.5, 0.5, 0.5]) == (950, 9)
     assert ended([0.29] * 9) == (1000, 9) and ended([0.31] * 9) == (450, 4)
+    assert ended([0.0] * 9, shown=0.0) == (1000, 9)
 
 
 def test_the_most_steps_hold_the_cooldown_and_without_measures_all_are_taken():

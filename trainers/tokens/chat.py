@@ -199,7 +199,7 @@ class Conversation:
     def to_json(self) -> dict[str, Any]:
         """Return all of it as plain JSON, for `ChatTokenizer.resumed`."""
         return {
-            "ids": self.ids, "trained": self.trained, "logprobs": self.logprobs, "turns": self.turns,
+            "ids": list(self.ids), "trained": list(self.trained), "logprobs": list(self.logprobs), "turns": list(self.turns),
             "neutralised": self.neutralised, "closed": self._closed,
         }  # fmt: skip
 

@@ -213,7 +213,15 @@ def _write_weights(model: torch.nn.Module, folder: Path, file: str = WEIGHTS_FIL
 
 
 def _part_files(name: str) -> tuple[str, str]:
-    """Return the files of a further module: its weights, and its optimiser."""
+    """Return the files of a further module: its weights, and its optimiser.
+
+    Raises:
+        UsageError: the name is no identifier, or names a file that every checkpoint has.
+    """
+    if not name.isidentifier() or name in ("weights", "optimiser", "rng", "state"):
+        raise UsageError(
+            f"a further module named {name!r}: give an identifier that is not weights, optimiser, rng or state"
+        )
     return f"{name}.safetensors", f"{name}.pt"
 
 

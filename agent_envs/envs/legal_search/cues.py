@@ -49,9 +49,8 @@ def names_in(question: str) -> list[str]:
 
 def number_in(text: str) -> int:
     """Return the first amount of a text, or the number of a day in it: "on the fourth day"."""
-    found = re.search(r"\$([\d,]+)|\b([\d,]+) (?:percent|days?|hours?|months?|years?|units)", text) or re.search(
-        r"(\d+)()", text
-    )
+    counted = r"\$([\d,]+)|(?<![\d,])([\d,]{1,30}) (?:percent|days?|hours?|months?|years?|units)"
+    found = re.search(counted, text) or re.search(r"(\d+)()", text)
     nth = [place for place, word in enumerate(_ORDINALS, start=1) if f"the {word} day" in text]
     return nth[0] if nth else int(((found[1] or found[2]) if found else "0").replace(",", "")[:15])
 
@@ -77,7 +76,7 @@ def granted_in(case: str) -> date | None:
     """Return the day of a licence: behind a word that says so in the same clause, else the first of several days."""
     days, marked = days_in(case), list[date]()
     for found in DAY.finditer(case):
-        clause = re.split(r"[.;:?()]", case[: found.start()])[-1][-40:].lower()
+        clause = re.split(r"[.;:?()]", case[max(0, found.start() - 40) : found.start()])[-1].lower()
         if re.search(r"licen|since|regist|permi|authori|grant|hold|held", clause):
             marked += days_in(found[0])
     return min(marked or days[1:] and days, default=None)

@@ -22,7 +22,7 @@ DEFINITIONS = "Definitions"
 _LISTED = re.compile(r"ID: (.+) \| § \S+\. (.+)")
 _CITED = re.compile(r"§ ?(\d[\w:.-]*\w)")
 _CHAPTER = re.compile(r"chapter (\d[\w:.-]*\w)")
-_TAKEN = re.compile(r"(\S+(?: [a-z]+){0,2}) (more|less) than .*?§ ?(\d[\w:.-]*\w)")
+_TAKEN = re.compile(r"(?<!\S)(\S{1,40}(?: [a-z]{1,40}){0,2}) (more|less) than [^§\n]{0,300}§ ?(\d[\w:.-]*\w)")
 
 
 class Missing(Exception):

@@ -100,7 +100,7 @@ class BwrapInterpreter:
         for file in (child.cells, child.printed):
             os.set_blocking(file, False)
         self.process.send(signal.SIGSTOP)
-        self._short_of_memory = out_of_memory_kills()
+        self._short_of_memory = 0
 
     def alive(self) -> bool:
         """Return whether the process still is there, and the one that it cannot live without."""
@@ -108,6 +108,7 @@ class BwrapInterpreter:
 
     def run(self, code: str, limits: Limits) -> ExecResult:
         """Run a cell (see `Interpreter`)."""
+        self._short_of_memory = out_of_memory_kills()
         watch = Watch(self.process, limits)
         exchange = _Exchange(self._child, code, limits)
         self.process.send(signal.SIGCONT)

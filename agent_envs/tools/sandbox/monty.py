@@ -104,7 +104,7 @@ class MontyInterpreter:
         if pid is None:
             raise EnvFault("sandbox monty: the worker has no process")
         self.process = Process(pid)
-        self._short_of_memory = out_of_memory_kills()
+        self._short_of_memory = 0
 
     def alive(self) -> bool:
         """Return whether the worker still runs."""
@@ -112,6 +112,7 @@ class MontyInterpreter:
 
     def run(self, code: str, limits: Limits) -> ExecResult:
         """Run a cell (see `Interpreter`)."""
+        self._short_of_memory = out_of_memory_kills()
         package = self._package
         with self._watchdog.over(self.process, limits) as watch:
             printed = _Printed(limits.output_bytes, lambda: watch.end("output"))
@@ -191,7 +192,7 @@ def _crashed(watch: Watch, why: str, short_of_memory: int) -> tuple[str, str]:
     Args:
         watch: over the cell.
         why: in the package's words.
-        short_of_memory: how many processes the system had ended for want of memory when the worker was taken.
+        short_of_memory: how many processes the system had ended for want of memory when the cell began.
 
     Raises:
         EnvFault: it was killed from outside; code in a worker has no way to send a signal.

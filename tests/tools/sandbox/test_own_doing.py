@@ -1,5 +1,6 @@
 """No cell can turn an episode into an infrastructure error: what code does to its interpreter is a result, never a fault."""
 
+import itertools
 import time
 from types import SimpleNamespace
 
@@ -232,7 +233,8 @@ def test_a_session_that_the_system_ends_for_want_of_memory_is_out_of_memory(monk
     need("bwrap")
     with open_sandbox(SPEC) as session:
         session.run("x = 7")
-        monkeypatch.setattr(bwrap_module, "out_of_memory_kills", lambda: 10**9)
+        kills = itertools.count()
+        monkeypatch.setattr(bwrap_module, "out_of_memory_kills", lambda: next(kills))
         session._live.interpreter.process.send(9)
         session._live.interpreter.process.ended(5.0)
         result = session._live.interpreter.run("1", SHORT)

@@ -223,3 +223,7 @@ def test_further_modules_are_part_of_a_checkpoint(checkpoints, run):
         checkpoints.load_part("value", twin, other)
     with pytest.raises(UsageError, match="is of another model"):
         checkpoints.load_part("critic", torch.nn.Linear(4, 1), other)
+    for name in ("optimiser", "rng", "weights", "state", "a/b", ""):
+        with pytest.raises(UsageError, match="give an identifier"):
+            checkpoints.save(2, model, optimiser, {}, {name: (critic, own)})
+    assert checkpoints.latest().step == 1
