@@ -118,9 +118,10 @@ def over_seeds(values: Mapping[int, float]) -> dict[str, Any]:
 
 
 def told_over_seeds(values: Mapping[int, float]) -> dict[str, Any]:
-    """Return `over_seeds`, and the worst seed by name: the one with the lowest value, the first of equal ones."""
-    worst = min(values, key=lambda seed: values[seed])
-    return over_seeds(values) | {"worst": {"seed": worst, "value": round(values[worst], 4)}}
+    """Return `over_seeds` of shares, the interval within [0, 1], and the worst seed: the first with the lowest value."""
+    worst, told = min(values, key=lambda seed: values[seed]), over_seeds(values)
+    told["interval"] = told["interval"] and [min(1.0, max(0.0, bound)) for bound in told["interval"]]
+    return told | {"worst": {"seed": worst, "value": round(values[worst], 4)}}
 
 
 def mean_line(row: dict[str, Any]) -> str:
