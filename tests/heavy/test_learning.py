@@ -7,12 +7,13 @@ import sys
 
 import pytest
 
+from benchmarks.training_runs import report_seeds
 from tests import ROOT
 
 
-def trained(program, preset, out):
+def trained(program, preset, out, seed=0):
     """Return the result of a run, which is also the last thing that it prints."""
-    command = [sys.executable, "-m", f"trainers.{program}", "--preset", preset, "--seed", "0", "--out", str(out)]
+    command = [sys.executable, "-m", f"trainers.{program}", "--preset", preset, "--seed", str(seed), "--out", str(out)]
     quiet = {**os.environ, "OMP_NUM_THREADS": "1"}
     ran = subprocess.run(command, cwd=ROOT, env=quiet, capture_output=True, text=True, timeout=900, check=True)
     result = json.loads((out / "result.json").read_text())
@@ -37,8 +38,11 @@ def test_a_minute_of_earl_sorts_four_items(tmp_path):
 
 @pytest.mark.heavy
 def test_earl_finds_a_better_algorithm_than_it_imitated(tmp_path):
-    """The best that a fixed order of comparisons can do: EARL* with closure, 29/6 comparisons and 23/12 swaps."""
-    result = trained("earl", "tiny-sort4", tmp_path / "run")
+    """The best that a fixed order of comparisons can do: EARL* with closure, 29/6 comparisons and 23/12 swaps.
+
+    On the first of the seeds that figures are reported on; not every seed ends with all orders (docs/earl.md).
+    """
+    result = trained("earl", "tiny-sort4", tmp_path / "run", seed=report_seeds("tiny-sort4")[0])
     assert result["accuracy"] == 1.0, result
     assert result["comparisons"] <= 4.84 and result["swaps"] <= 1.92, result
     assert result["after"]["tools/compare"] < result["before"]["tools/compare"] - 0.1
