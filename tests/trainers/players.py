@@ -29,18 +29,11 @@ def chat_for(name, arguments="{}"):
     )
 
 
-def with_layers(model, count):
-    """Return a model with its first layers alone: one is enough where no cache of keys and values is the point."""
-    model.model.layers = model.model.layers[:count]
-    model.config.num_hidden_layers = count
-    return model
-
-
 def player(name, arguments=None, *, temperature=1.0, seed=0, **limits):
     """Return a policy of random weights, its model, its tokenizer, and the spec of the environment."""
     arguments = arguments or {}
     chat = chat_for(name, json.dumps(arguments, sort_keys=True))
-    model = with_layers(tiny_model(chat.tokenizer, "tiny", seed=seed), 1)
+    model = tiny_model(chat.tokenizer, "tiny", seed=seed)
     engine = HFEngine(model, chat.tokenizer, eos_ids=chat.end_ids)
     limits = {"max_new_tokens": 12, "max_context": 512, "batch": 16} | limits
     policy = EnginePolicy(engine, chat, Sampling(temperature), **limits)

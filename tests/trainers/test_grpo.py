@@ -14,13 +14,12 @@ from trainers import grpo
 from trainers.batching import in_parts, micro_batches
 from trainers.grpo import GRPOSettings
 from trainers.rescoring import corrected
-from trainers.sampling import environment_spec, plan_groups, play_groups
+from trainers.sampling import plan_groups, play_groups
 from trainers.settings import OptimSettings, SamplingSettings
 from trainers.training.forward import token_logprobs
 from trainers.training.optimise import Optimiser, global_sums
 
 TEXT_IDS = [name for name in env_ids() if "ExpA" not in name]
-FEW_TURNS = [("TurnLimit", {"turns": 4})]  # what is sampled here says nothing that the fifth turn would not show
 SGD_LIKE = OptimSettings(learning_rate=1e-3, max_grad_norm=0.0)
 
 
@@ -47,9 +46,8 @@ def rewarded(groups, rewards):
     return [replace(group, results=tuple(map(last_turn, group.results))) for group in groups]
 
 
-def played(name="SearchQA", arguments=SEARCH, rewards=(1.0, 0.0, 0.0, 0.0, 1.0, 0.5), size=3, wrappers=(), **limits):
-    policy, model, chat, _ = player(name, arguments, **limits)
-    spec = environment_spec(name, arguments, wrappers)
+def played(name="SearchQA", arguments=SEARCH, rewards=(1.0, 0.0, 0.0, 0.0, 1.0, 0.5), size=3, **limits):
+    policy, model, chat, spec = player(name, arguments, **limits)
     groups = play_groups(plan_groups(spec, "train", [0, 1], size, "k"), policy)
     return rewarded(groups, rewards), model, chat
 
@@ -77,7 +75,7 @@ def test_one_update_on_every_environment(name):
     short = name.split("/")[-1].removesuffix("-v0")
     arguments = SEARCH if short == "SearchQA" else {}
     groups, model, chat = played(
-        short, arguments, (1.0, 0.0, 0.0, 1.0), 2, FEW_TURNS, max_context=1536, max_new_tokens=4
+        short, arguments, rewards=(1.0, 0.0, 0.0, 1.0), size=2, max_context=1536, max_new_tokens=4
     )
     before = copy.deepcopy(model.state_dict())
     rows, signal = rows_for(groups, GRPOSettings())

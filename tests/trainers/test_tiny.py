@@ -193,8 +193,7 @@ def test_a_tokenizer_says_how_far_it_is(monkeypatch, capsys):
     [("Sort", {}, "words"), ("CalcBench", {}, "digits"), ("SearchQA", {"max_generations": 2}, "digits")],
 )
 def test_the_kind_follows_what_held_out_tasks_need(env_id, arguments, kind):
-    plays = 32 if env_id == "SearchQA" else 64  # a world of its own for every play or two
-    chosen = environment_tokenizer(env_id, plays=plays, **arguments)
+    chosen = environment_tokenizer(env_id, plays=64, **arguments)
     assert chosen.kind in (kind, "bytes") if env_id == "SearchQA" else chosen.kind == kind
     assert list(chosen.coverage) == ["words", "digits"][: len(chosen.coverage)]
 

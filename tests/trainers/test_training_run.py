@@ -81,26 +81,22 @@ def test_the_model_that_is_written_is_one_that_transformers_loads(whole):
     assert tokenizer.chat_template and tokenizer.decode(tokenizer.encode("ascending order")) == "ascending order"
 
 
-@pytest.fixture(scope="module")
-def limited(whole, tmp_path_factory):
-    """The same run, ended by a limit on environment steps that its third step reaches."""
-    out, most = tmp_path_factory.mktemp("limited") / "run", curve(whole[0])[2]["env_steps"]
-    return out, run(out, "--most-env-steps", str(int(most))), most
-
-
-def test_a_run_that_a_limit_on_environment_steps_ends_is_measured_at_its_end(whole, limited):
-    place, result, most = limited
-    rows = curve(place)
+def test_a_run_that_a_limit_on_environment_steps_ends_is_measured_at_its_end(whole, tmp_path):
+    out, _ = whole
+    most = curve(out)[2]["env_steps"]
+    result = run(tmp_path / "short", "--most-env-steps", str(int(most)))
+    rows = curve(tmp_path / "short")
     assert [row["step"] for row in rows] == [1, 2, 3] and result["steps"] == 3 and result["env_steps"] == most
     assert [("eval/success" in row) for row in rows] == [False, True, True]
+    assert rows[:2] == curve(out)[:2] and rows[2].items() >= curve(out)[2].items()
 
 
-def test_the_same_seed_gives_the_same_curve_and_another_does_not(whole, limited, tmp_path):
-    """All four steps come again in the test after this one, in other processes."""
-    wanted, rows = curve(whole[0]), curve(limited[0])
-    assert rows[:2] == wanted[:2] and rows[2].items() >= wanted[2].items()
-    run(tmp_path / "other", "--seed", "1", steps=1)
-    assert curve(tmp_path / "other") != wanted[:1]
+def test_the_same_seed_gives_the_same_curve_and_another_does_not(whole, tmp_path):
+    out, result = whole
+    run(tmp_path / "again")
+    assert curve(tmp_path / "again") == curve(out)
+    run(tmp_path / "other", "--seed", "1", steps=2)
+    assert curve(tmp_path / "other") != curve(out)[:2]
 
 
 def test_a_killed_run_goes_on_to_the_same_curve(whole, tmp_path):
@@ -152,7 +148,6 @@ def test_the_best_is_chosen_on_the_evaluation_split(tmp_path, monkeypatch):
 def test_a_reference_model_is_the_one_of_the_beginning_also_after_a_resume(tmp_path):
     """With a KL term the curve must go on too: the reference is the model after the warm start, not the resumed one."""
     words = ["--beta", "0.05", "--optim.learning-rate", "0.003"]
-    words += ["--evaluation.every", "0", "--evaluation.test-tasks", "0"]
     run(tmp_path / "whole", *words, steps=3)
     assert curve(tmp_path / "whole")[-1]["kl"] > 0
     settings, folder = parse(

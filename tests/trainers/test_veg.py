@@ -27,7 +27,7 @@ SMALL = [
     "--warm-start.demonstrations", "40", "--warm-start.steps", "6", "--warm-start.rows-per-step", "20",
     "--warm-start.stacks", json.dumps([[], GOOD]), "--sampling.max-new-tokens", "12", "--sampling.batch", "16",
     "--sampling.eval-temperature", "1", "--tasks-per-step", "4", "--group-size", "4", "--optim.learning-rate", "0.0005",
-    "--evaluation.every", "1", "--evaluation.tasks", "4", "--evaluation.test-tasks", "4", "--epsilon", "0.5", "--steps", "2",
+    "--evaluation.every", "1", "--evaluation.tasks", "8", "--evaluation.test-tasks", "8", "--epsilon", "0.5", "--steps", "2",
 ]  # fmt: skip
 
 
@@ -67,7 +67,7 @@ def test_the_result_tells_success_with_feedback_and_without(whole):
     assert result["after_with_feedback"]["feedback/messages"] == result["after"]["feedback/messages"] > 0
     assert "feedback/messages" not in result["after_without"]
     assert result["after_without"]["success"] == result["bare"]["after"]["success"]
-    assert result["after_with_feedback"]["tasks"] == result["after_without"]["tasks"] == 4
+    assert result["after_with_feedback"]["tasks"] == result["after_without"]["tasks"] == 8
     rows = read_metrics(out / "metrics.jsonl")
     assert all({"eval/success", "eval_bare/success", "entropy"} <= set(row) for row in rows)
 

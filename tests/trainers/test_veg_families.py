@@ -8,7 +8,7 @@ import torch
 from agent_envs.core.registry import TABLE, row_of
 from tests.trainers.expanded.players import player_for
 from tests.trainers.players import SEARCH, player
-from tests.trainers.test_grpo import FEW_TURNS, rewarded, rows_for, run_of
+from tests.trainers.test_grpo import rewarded, rows_for, run_of
 from trainers import grpo
 from trainers.grpo import GRPOSettings
 from trainers.sampling import environment_spec, plan_groups, play_groups
@@ -27,8 +27,7 @@ def played(name, arguments):
         policy, model, chat, _ = player_for(name)
     else:
         policy, model, chat, _ = player(name, arguments, max_context=2048, max_new_tokens=4)
-    turns = () if name.endswith("ExpA") else FEW_TURNS
-    spec = environment_spec(name, arguments, [*turns, *FEEDBACK])
+    spec = environment_spec(name, arguments, FEEDBACK)
     groups = play_groups(plan_groups(spec, "train", [0, 1], 2, "k"), policy)
     return rewarded(groups, (1.0, 0.0, 0.0, 1.0)), model, chat
 

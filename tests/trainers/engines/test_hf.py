@@ -386,7 +386,7 @@ def test_stop_texts_stay_with_their_row_when_slots_move(tokenizer):
     engine = HFEngine(qwen2(), tokenizer, eos_ids=())
     letters = [chr(ord("A") + i) for i in range(26)]
     prefixes = [
-        Prefix((i, 2, 3), 1 if i % 3 == 0 else 70, stop=(letter, *(letters[i - k] for k in range(5, 25, 4))), seed=i)
+        Prefix((i, 2, 3), 1 if i % 3 == 0 else 200, stop=(letter, letters[i - 5]), seed=i)
         for i, letter in enumerate(letters)
     ]
     together = engine.generate(prefixes, PLAIN)

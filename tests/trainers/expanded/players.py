@@ -7,7 +7,6 @@ import torch
 
 from agent_envs.rollout.episode_runner import run_episode
 from agent_envs.rollout.policy import CompanionPolicy
-from tests.trainers.players import with_layers
 from trainers.contracts import Sampling
 from trainers.expa_head import attach_head
 from trainers.expanded.player import ExpandedPlayer
@@ -37,14 +36,14 @@ def chat_of(env_id, tokenizer="words", **arguments):
     return ChatTokenizer(word_tokenizer(texts, digits=True), "chatml")
 
 
-def model_for(env_id, tokenizer="words", *, dtype=torch.float32, seed=0, layers=1, eager=0.0, ending=0.0, **arguments):
+def model_for(env_id, tokenizer="words", *, dtype=torch.float32, seed=0, eager=0.0, ending=0.0, **arguments):
     """Return a tiny model with a head, its tokenizer and a spec.
 
     `eager` stretches the rows of expanded actions and `ending` that of `end`, so that more comes about by chance.
     """
     chat = chat_of(env_id, tokenizer, **arguments)
     env = gym.make(f"agent_envs:agent_envs/{env_id}-v0", **arguments)
-    model = with_layers(tiny_model(chat.tokenizer, "tiny", seed=seed), layers).to(dtype)
+    model = tiny_model(chat.tokenizer, "tiny", seed=seed).to(dtype)
     rows = vocabulary_rows(env, chat, model.get_output_embeddings().weight.shape[0])
     head = attach_head(model, rows)
     with torch.no_grad():

@@ -26,7 +26,6 @@ from trainers.guesses import guess
 from trainers.sorting_tree.decision_tree import permutation_tasks
 
 IDS = ("SortExpA", "OrderExpA", "ArithmeticExpA", "CountdownExpA", "CountExpA", "CalcBenchExpA", "GSM8KScaledExpA")
-SHORT = {"size": 3, "max_actions": 9}  # room for two calls, where no more are looked at
 FLAWED = ExpandedFlaws(early=0.03, repeated=0.1, sampled=0.1, silent=0.05)
 
 
@@ -102,26 +101,27 @@ def test_the_order_of_hashes_does_not_matter():
 
 
 def test_early_ends_come_as_often_as_asked():
-    played = shown(600, early=0.3, arguments=SHORT)
+    played = shown(600, early=0.3, arguments={"size": 3})
     assert about(sum(not calls(item) for item in played), 600, 0.3)
     assert about(sum(len(calls(item)) == 1 for item in played), 600, 0.7 * 0.3)
 
 
 def test_repeated_calls_come_as_often_as_asked():
-    firsts = [calls(item) for item in shown(600, repeated=0.25, arguments=SHORT)]
+    played = shown(600, repeated=0.25, arguments={"size": 3})
+    firsts = [calls(item) for item in played]
     assert about(sum(one[0] == one[1] for one in firsts), 600, 0.25)
-    assert all(item.success for item in shown(150, repeated=0.25, arguments={"size": 3}))
+    assert all(item.success for item in played)
     computed = [calls(item) for item in shown(100, "ArithmeticExpA", repeated=0.25)]
     assert about(sum(len(set(each)) < len(each) for each in computed), 100, 0.44, width=5)
 
 
 def test_sampled_calls_come_as_often_as_asked():
-    played = shown(900, sampled=0.4, arguments=SHORT)
+    played = shown(900, sampled=0.4, arguments={"size": 3})
     strange = sum(calls(item)[0] != ("compare", ("A", "B")) for item in played)
     assert about(strange, 900, 0.4 * (1 - 1 / 2 / 9))
     swapped = sum(calls(item)[0][0] == "swap" for item in played)
     assert about(swapped, 900, 0.4 / 2)
-    assert all(item.success for item in shown(200, sampled=0.4, arguments={"size": 3}))
+    assert all(item.success for item in played)
 
 
 def test_sampled_calculations_are_followed_to_their_end_and_are_not_all_alike():
@@ -196,7 +196,7 @@ def test_fixed_order_mixes_the_two_at_the_rates_given():
     env, counts, skip, fewest = made(size=4), Counter(), 0.4, 0.7
     tasks = permutation_tasks(core_of(env).source, 4, False)
     player = FlawedPlayer(ExpandedFlaws(strategy="fixed_order", skip=skip, fewest_swaps=fewest))
-    rounds = 15
+    rounds = 30
     for seed in range(rounds):
         for task in tasks:
             played = run_episode(env, player, seed=seed, task=task)
@@ -237,7 +237,7 @@ def test_strategies_sort_whatever_comes_between(size, direction):
 
 def test_a_mixture_draws_its_algorithms_by_weight():
     weights = (("bubble", 3.0), ("optimal", 1.0))  # at once from the first call: bubble compares B with A
-    played = shown(500, strategy="mixture", algorithms=weights, arguments={"size": 4, "max_actions": 9})
+    played = shown(500, strategy="mixture", algorithms=weights, arguments={"size": 4})
     assert about(sum(calls(item)[0][1] == ("B", "A") for item in played), 500, 0.75)
     alone = shown(30, strategy="mixture", algorithms=(("network-4", 9), ("selection", 1)), arguments={"size": 5})
     assert all(sum(name == "compare" for name, _ in calls(item)) == 10 for item in alone)

@@ -38,7 +38,7 @@ EACH = pytest.mark.parametrize("name", PLAYERS)
 
 
 def made(name, **more):
-    return player_for(**{**PLAYERS[name], "layers": 2, **more})
+    return player_for(**{**PLAYERS[name], **more})
 
 
 @cache
@@ -468,7 +468,7 @@ def test_what_cannot_be_played_is_refused_in_one_line():
 
 def test_a_cache_that_grows_and_rows_that_leave_change_nothing():
     """More tokens than the cache has room for at first, while rows end at different times."""
-    choices = {"size": 3, "layers": 2, "dtype": torch.float64, "max_actions": 40, "ending": 0.3}
+    choices = {"size": 3, "dtype": torch.float64, "max_actions": 40, "ending": 0.3}
     player, model, _, spec = player_for("SortExpA", limits={"max_new_tokens": 400, "batch": 12}, **choices)
     plan = plan_of(spec, tasks=4)
     player.play(plan)
