@@ -49,17 +49,18 @@ from trainers import losses
 from trainers.assembling import environment
 from trainers.batching import MicroBatch, Row, in_parts
 from trainers.command_line import one_line_errors, option, parse, read_settings
-from trainers.counterfactual.interventions import Interventions
-from trainers.counterfactual.optimisation import (
+from trainers.earl_parts.counterfactual.interventions import Interventions
+from trainers.earl_parts.counterfactual.optimisation import (
     CounterfactualSettings,
     Encouragement,
     counterfactual_advantages,
     failed_groups,
     row_of,
 )
-from trainers.counterfactual.playing import Again, played_again, routes_of
-from trainers.episode_sources import check_flaws
-from trainers.expa_head import head_of
+from trainers.earl_parts.counterfactual.playing import Again, played_again, routes_of
+from trainers.earl_parts.sorting_result import sorting_result
+from trainers.imitation.episode_sources import check_flaws
+from trainers.imitation.warm_start import warm_start
 from trainers.measuring import group_stats
 from trainers.rescoring import reference_of, with_reference
 from trainers.sampling import Group, plan_groups, play_groups, tasks_of_step
@@ -75,10 +76,9 @@ from trainers.settings import (
     at_least_one,
     check_seed,
 )
-from trainers.sft import warm_start
-from trainers.sorting_result import sorting_result
 from trainers.sweeps import run_sweep
 from trainers.training.forward import token_scores
+from trainers.training.heads import head_of
 from trainers.training.pooling import mean_by_name
 from trainers.training.updating import gradient_step
 from trainers.training_run import TrainingRun, open_run

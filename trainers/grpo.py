@@ -36,7 +36,8 @@ from trainers import advantages as adv
 from trainers import losses
 from trainers.batching import MicroBatch, Row, in_parts
 from trainers.command_line import one_line_errors, parse
-from trainers.episode_sources import check_flaws
+from trainers.imitation.episode_sources import check_flaws
+from trainers.imitation.warm_start import warm_start
 from trainers.measuring import group_stats
 from trainers.mixture import step_plan
 from trainers.rescoring import corrected, reference_of, with_reference
@@ -52,7 +53,6 @@ from trainers.settings import (
     at_least_one,
     check_seed,
 )
-from trainers.sft import warm_start
 from trainers.training.forward import token_logprobs
 from trainers.training.pooling import mean_by_name
 from trainers.training.updating import gradient_step

@@ -332,7 +332,7 @@ class WarmStartSettings:
 
     Attributes:
         demonstrations: episodes to imitate; 0 for no warm start.
-        flaws: the chances of `trainers.demonstrations.Flaws`, as a JSON object, or "search", "tools" or "none".
+        flaws: the chances of `trainers.imitation.demonstrations.Flaws`, as a JSON object, or "search", "tools" or "none".
         stacks: where they are played, in equal shares: a JSON list of lists of wrappers, each as `env.wrappers`, [] for the
             bare environment, or {"wrappers": [...], "flaws": {...}}. A tiny model's tokenizer knows the words of all of them.
         steps: gradient steps; the most, where it may settle before.

@@ -19,11 +19,11 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from trainers.command_line import one_line_errors, option, parse
-from trainers.feedback_settings import FeedbackSettings
 from trainers.grpo import GRPOSettings, train
 from trainers.stacks import wrapper_rows
 from trainers.sweeps import run_sweep
 from trainers.training_run import open_run
+from trainers.veg_parts.feedback_settings import FeedbackSettings
 
 TESTS = {"with_feedback": "after_with_feedback", "without_feedback": "after_without"}
 

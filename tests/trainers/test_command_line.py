@@ -9,8 +9,8 @@ from agent_envs import UsageError
 from agent_envs.core.registry import full_id
 from agent_envs.datasets.published import DATASETS
 from trainers.command_line import load_preset, parse, preset_names, read_settings, write_settings
-from trainers.episode_sources import flaws_of
 from trainers.grpo import GRPOSettings
+from trainers.imitation.episode_sources import flaws_of
 from trainers.sft import SFTSettings
 from trainers.veg import VEGSettings
 
