@@ -16,8 +16,6 @@ from agent_envs.core.env import TaskSource, TurnEnv
 from agent_envs.core.wrapper_stack import core_of
 from agent_envs.evaluation.suites.plan import ceiling_note
 from trainers.contracts import Engine, Sampling
-from trainers.engine_policy import EnginePolicy
-from trainers.engines import HFEngine
 from trainers.further_actions import further_actions
 from trainers.measuring import tasks_measured
 from trainers.mixture import Specs, members_of
@@ -33,7 +31,6 @@ from trainers.settings import (
     json_object,
 )
 from trainers.stacks import stacks_of, wrapper_rows
-from trainers.tiny import environment_tokenizer, tiny_model
 from trainers.tokens import ChatTokenizer
 from trainers.training.heads import head_of
 from trainers.training.models import compute_dtype, load_model, save_model
@@ -210,6 +207,8 @@ def made_model(settings: Settings, accelerator: Any) -> tuple[Any, ChatTokenizer
         return model, ChatTokenizer(tokenizer, wanted)
     if settings.model.lora_rank or settings.model.gradient_checkpointing:
         raise UsageError(f"model.name={name!r}: tiny models are trained whole, without LoRA and checkpointing")
+    from trainers.tiny import tiny_model
+
     forces = hasattr(settings, "counterfactual")  # EARL's forces tags, and its baselines share its tokenizer
     start = getattr(settings, "warm_start", WarmStartSettings())
     envs = tuple((member.name, member.env.arguments) for member in members_of(settings.env))
@@ -223,6 +222,8 @@ def made_model(settings: Settings, accelerator: Any) -> tuple[Any, ChatTokenizer
 @lru_cache(maxsize=16)
 def _fitted(envs: tuple[tuple[str, str], ...], tags_apart: bool, numerals: str, plays: int, stacks: str) -> Any:
     """Return the tokenizer of environments; a process that trains on them again need not play thousands of episodes again."""
+    from trainers.tiny import environment_tokenizer
+
     (env_id, arguments), *others = [(name, json.loads(text)) for name, text in envs]
     how: dict[str, Any] = {"tags_apart": tags_apart, "numerals": numerals, "plays": plays}
     how["stacks"] = [stack.rows for stack in stacks_of(stacks, "warm_start.stacks")]
@@ -246,6 +247,8 @@ def made_engine(settings: Settings, model: Any, chat: ChatTokenizer, accelerator
     found = own if isinstance(own, list) else [own, chat.tokenizer.eos_token_id]
     ends = sorted({*chat.end_ids, *(number for number in found if number is not None)})
     if sampling.engine == "hf":
+        from trainers.engines import HFEngine
+
         return HFEngine(model, chat.tokenizer, batch=sampling.batch, eos_ids=ends)
     if head_of(model) is not None:
         raise UsageError("sampling.engine=vllm samples text alone; expanded actions are played with hf")
@@ -290,6 +293,8 @@ def made_policies(
     if (further := further_actions(env)) is not None:
         players = [further.player(model, chat, drawn, name=name, **limits) for name, drawn in named]
         return players[0], players[1]
+    from trainers.engine_policy import EnginePolicy
+
     limits["max_episode_tokens"] = wanted.max_episode_tokens
     policies = [EnginePolicy(engine, chat, drawn, name=name, **limits) for name, drawn in named]
     return policies[0], policies[1]

@@ -59,8 +59,7 @@ from trainers.earl_parts.counterfactual.optimisation import (
 )
 from trainers.earl_parts.counterfactual.playing import Again, played_again, routes_of
 from trainers.earl_parts.sorting_result import sorting_result
-from trainers.imitation.episode_sources import check_flaws
-from trainers.imitation.warm_start import warm_start
+from trainers.imitation import check_flaws, warm_start
 from trainers.measuring import group_stats
 from trainers.rescoring import reference_of, with_reference
 from trainers.sampling import Group, plan_groups, play_groups, tasks_of_step

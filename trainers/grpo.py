@@ -36,8 +36,7 @@ from trainers import advantages as adv
 from trainers import losses
 from trainers.batching import MicroBatch, Row, in_parts
 from trainers.command_line import one_line_errors, parse
-from trainers.imitation.episode_sources import check_flaws
-from trainers.imitation.warm_start import warm_start
+from trainers.imitation import check_flaws, warm_start
 from trainers.measuring import group_stats
 from trainers.mixture import step_plan
 from trainers.rescoring import corrected, reference_of, with_reference

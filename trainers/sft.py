@@ -20,8 +20,9 @@ from typing import Literal
 from agent_envs.base.errors import UsageError
 from agent_envs.core.trajectory import Trajectory
 from trainers.command_line import one_line_errors, parse
-from trainers.imitation.episode_sources import accepted, check_flaws, direct_answers, recorded, solved
-from trainers.imitation.warm_start import imitation_step, rows_of
+from trainers.imitation import check_flaws
+from trainers.imitation.episode_sources import accepted, direct_answers, recorded, solved
+from trainers.imitation.imitating import imitation_step, rows_of
 from trainers.sampling import tasks_of_step
 from trainers.settings import (
     EnvironmentSettings,

@@ -20,13 +20,11 @@ from agent_envs.base.serialization import digest
 from trainers.assembling import Settings, ceilings
 from trainers.command_line import METRICS_FILE, write_result
 from trainers.costs import Costs, Paid
-from trainers.episode_counts import EPISODES_FILE, write_episodes
 from trainers.examining import Examiner, change_in_words
 from trainers.mixture import members_of
 from trainers.run_parts import RunParts
 from trainers.sampling import Group, keep_episodes
 from trainers.training.checkpoints import Checkpoints, Part
-from trainers.training.curves import plot_curves
 from trainers.training.metrics import Metrics, read_metrics
 from trainers.training.models import save_model
 from trainers.training.optimise import Optimiser
@@ -188,9 +186,11 @@ class TrainingRun(RunParts):
             save_model(self.bare, self.chat.tokenizer, self.out / "model", template=self.chat.template)
             made = [self.out / "model"]
             if self._settings.log.curves:
+                from trainers.training.curves import plot_curves
+
                 made.insert(0, self.out / "curves.png")
                 plot_curves([read_metrics(self.out / METRICS_FILE)], made[0])
-            write_episodes(self._examiner.episodes, self.out / EPISODES_FILE)
+            self._examiner.write_episodes(self.out)
             write_result(result, self.out)  # the last thing of all: where it is, a run is finished
             print(json.dumps(result))
             if told := change_in_words(measured, self._settings.env.test_split):

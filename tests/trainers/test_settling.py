@@ -5,7 +5,7 @@ import torch
 
 from agent_envs.base.errors import UsageError
 from tests.trainers.earl_runs import SORT, WARM, run
-from trainers.imitation.warm_start import Settling
+from trainers.imitation.imitating import Settling
 from trainers.settings import OptimSettings, SettlingSettings, WarmStartSettings
 from trainers.training.optimise import Optimiser
 

@@ -14,7 +14,7 @@ from tests.trainers.players import SEARCH, chat_for
 from trainers.command_line import parse
 from trainers.imitation.demonstrations import SEARCH_FLAWS, Flaws
 from trainers.imitation.episode_sources import NAMED_FLAWS, direct_answers, flaws_of, recorded
-from trainers.imitation.warm_start import everything, rows_of
+from trainers.imitation.imitating import everything, rows_of
 from trainers.sft import SFTSettings, train
 from trainers.training.metrics import read_metrics
 from trainers.training_run import open_run

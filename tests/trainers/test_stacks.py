@@ -14,7 +14,7 @@ from tests.trainers.players import SEARCH
 from tests.trainers.test_training_run import SMALL, run
 from trainers.command_line import parse
 from trainers.grpo import GRPOSettings
-from trainers.imitation.warm_start import demonstrated
+from trainers.imitation.imitating import demonstrated
 from trainers.sampling import environment_spec
 from trainers.stacks import Stack, stacks_of, wrapped, wrapper_rows
 from trainers.tiny import environment_tokenizer

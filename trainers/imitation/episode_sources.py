@@ -29,7 +29,7 @@ def solved(env: gym.Env, count: int, flaws: str, split: str, seed: int, *, first
     return demonstrations(env, count, flaws_of(flaws), split=split, seed=seed, first=first)
 
 
-def check_flaws(text: str, env: str) -> None:
+def check_named(text: str, env: str) -> None:
     """Check a setting of flaws for the id of an environment, whose actions may be expanded.
 
     Raises:

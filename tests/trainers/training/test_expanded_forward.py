@@ -10,7 +10,7 @@ from tests.trainers.conftest import VOCABULARY, make_model
 from trainers.batching import Row, micro_batches
 from trainers.contracts import TokenSequence
 from trainers.earl_parts.expa_head import attach_head, load_head
-from trainers.imitation.warm_start import everything
+from trainers.imitation.imitating import everything
 from trainers.settings import ModelSettings
 from trainers.tiny import word_tokenizer
 from trainers.training import forward

@@ -23,10 +23,8 @@ from trainers.training.optimise import Optimiser
 from trainers.training_run import TrainingRun
 
 
-def warm_start(settings: WarmStartSettings, run: TrainingRun, seed: int) -> None:
+def imitate(settings: WarmStartSettings, run: TrainingRun, seed: int) -> None:
     """Imitate demonstrations before another trainer's first step, with an optimiser of its own, and keep what it was."""
-    if settings.demonstrations == 0:
-        return
     episodes = list(demonstrated(settings, run, seed))
     rows = rows_of(episodes, run, settings.train_on)
     optimiser = Optimiser(run.model, settings.optim, settings.steps)
