@@ -51,7 +51,7 @@ def _imported(module: str, at_use: bool) -> tuple[str, ...]:
 
 
 def _nodes(tree: ast.AST, at_use: bool) -> Iterator[ast.AST]:
-    """Yield the nodes that run at import; with `at_use` all, those of functions and of what is imported by name later as well."""
+    """Yield the nodes that run at import; with `at_use` all, those of functions and of what is imported by name later."""
     for node in ast.iter_child_nodes(tree):
         if not at_use and isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
             continue

@@ -13,6 +13,7 @@ Modules, in reading order:
     losses: policy losses and ratios: PPO clip, GSPO, CISPO, KL to a reference, entropy bonus, token means, engine correction.
     contracts: token sequences, sampling temperature, top-k and top-p, and the interface of an engine.
     settings: hyperparameters that trainers share: model, LoRA, optimiser, sampling, evaluation, log.
+    reinforcement_settings: what every trainer has that plays and learns, as one base class of settings.
     command_line: presets, every setting as an option, `--resume`, settings.json and result.json.
     training_run, run_parts: a run around its loop: folder, checkpoints, evaluation, resuming, result; its parts.
     assembling, stacks: model, tokenizer, engine, policies and environments made from settings; wrappers around environments.

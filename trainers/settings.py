@@ -44,6 +44,17 @@ def at_least_one(settings: Any, prefix: str, *names: str) -> None:
             raise UsageError(f"{prefix}{name}={getattr(settings, name)}: give a whole number >= 1")
 
 
+def not_negative(settings: Any, *names: str) -> None:
+    """Check that settings are numbers >= 0.
+
+    Raises:
+        UsageError: one is not; the message names it.
+    """
+    for name in names:
+        if not 0 <= getattr(settings, name) < math.inf:
+            raise UsageError(f"{name}={getattr(settings, name)}: give a number >= 0")
+
+
 @dataclass(frozen=True)
 class ModelSettings:
     """Which model is trained and how.
@@ -150,30 +161,6 @@ class EnvironmentSettings:
     train_split: str = "train"
     eval_split: str = "dev"
     test_split: str = "test"
-
-
-@dataclass(frozen=True)
-class CurriculumSettings:
-    """What is played first, in place of the environment: easier tasks with the same actions.
-
-    Attributes:
-        steps: for how many; 0 for no curriculum.
-        id: of the environment.
-        arguments: of the environment, as a JSON object.
-    """
-
-    steps: int = 0
-    id: str = ""
-    arguments: str = "{}"
-
-    def __post_init__(self) -> None:
-        """Check that it is whole.
-
-        Raises:
-            UsageError: steps without an environment, or the other way round.
-        """
-        if self.steps < 0 or bool(self.steps) != bool(self.id):
-            raise UsageError("curriculum.steps and curriculum.id go together; 0 and nothing for no curriculum")
 
 
 @dataclass(frozen=True)
