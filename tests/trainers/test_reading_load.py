@@ -1,4 +1,4 @@
-"""What a reader of one algorithm meets stays small, and importing it loads no other algorithm's parts."""
+"""A reader of one algorithm meets little code, and importing it loads no other algorithm's parts."""
 
 import json
 import subprocess
