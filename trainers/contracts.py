@@ -52,7 +52,8 @@ class Prefix:
         max_new_tokens: how many tokens may follow.
         stop: generation ends with the token that completes one of these texts; the text stays.
         seed: of this row's samples; they do not depend on what else is in the batch (up to float rounding).
-        session: names a conversation whose cache is kept for the next call, which goes on from it; "" keeps nothing.
+        session: names a conversation whose cache is kept for the next call, which goes on from what both begin with;
+            "" keeps nothing.
         allowed_ids: the only tokens that may be drawn; None for all.
     """
 
