@@ -28,6 +28,20 @@ class TokenSequence:
     legal: tuple[tuple[int, ...], ...] = ()
 
 
+def common_beginning(one: tuple[int, ...], other: tuple[int, ...]) -> int:
+    """How many tokens two lists begin with alike."""
+    alike, bound = 0, min(len(one), len(other))
+    if one[:bound] == other[:bound]:
+        return bound
+    while alike < bound:
+        middle = (alike + bound + 1) // 2
+        if one[alike:middle] == other[alike:middle]:
+            alike = middle
+        else:
+            bound = middle - 1
+    return alike
+
+
 @dataclass(frozen=True, slots=True)
 class Sampling:
     """How tokens are drawn.

@@ -13,6 +13,7 @@ from transformers import PretrainedConfig
 from transformers.cache_utils import Cache, DynamicCache
 
 from agent_envs.base.errors import UsageError
+from trainers.contracts import common_beginning
 
 _ATTENTION = ("sdpa", "eager")
 # With these the keys of early tokens change as the sequence grows: kept ones would be of another angle.
@@ -98,20 +99,6 @@ class Kept:
 
     ids: tuple[int, ...]
     states: torch.Tensor
-
-
-def common_beginning(one: tuple[int, ...], other: tuple[int, ...]) -> int:
-    """How many tokens two lists begin with alike."""
-    alike, bound = 0, min(len(one), len(other))
-    if one[:bound] == other[:bound]:
-        return bound
-    while alike < bound:
-        middle = (alike + bound + 1) // 2
-        if one[alike:middle] == other[alike:middle]:
-            alike = middle
-        else:
-            bound = middle - 1
-    return alike
 
 
 class SessionStore:

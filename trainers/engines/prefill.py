@@ -7,8 +7,8 @@ from typing import Any
 
 import torch
 
-from trainers.contracts import Prefix
-from trainers.engines.kv_cache import Kept, SlotCache, common_beginning
+from trainers.contracts import Prefix, common_beginning
+from trainers.engines.kv_cache import Kept, SlotCache
 from trainers.engines.modes import last_mlp, only_at
 
 _TOKENS_A_PASS = 16_384  # bounds activations, and the mask of a pass
