@@ -137,7 +137,7 @@ def test_siblings_of_a_tree_share_a_micro_batch():
     assert distinct(whole) == computed and total > 2 * computed
     halves = list(micro_batches(rows, 800, PAD, laid_out=0.2))
     stems = [{rows[index].sequence.ids[:60] for index in batch.rows} for batch in halves]
-    assert sum(map(distinct, halves)) <= computed + 30 * (len(halves) - 1) * 2
+    assert sum(map(distinct, halves)) <= computed + 4 * 30 * (len(halves) - 1)  # a border cuts one path
     assert len(halves) > 1 and sum(map(len, stems)) <= 2 + len(halves) - 1  # one subtree is cut at most, at each border
     assert all(len(batch.rows) < 16 for batch in micro_batches(rows, total * 3 // 5, PAD))
 
