@@ -132,7 +132,7 @@ class EARLSettings(ReinforcementSettings):
         super().__post_init__()
         check_flaws(self.warm_start.flaws, self.env.id)
         at_least_one(self, "", "tasks_per_step")
-        not_negative(self, "most_tokens")
+        not_negative(self, "most_tokens", below=math.inf)
         if self.group_size < 2:
             raise UsageError(f"group_size={self.group_size}: advantages are relative to a group of at least 2")
         if self.sampling.engine == "vllm" and (self.counterfactual.rule != "off" or "ExpA" in self.env.id):

@@ -44,15 +44,16 @@ def at_least_one(settings: Any, prefix: str, *names: str) -> None:
             raise UsageError(f"{prefix}{name}={getattr(settings, name)}: give a whole number >= 1")
 
 
-def not_negative(settings: Any, *names: str) -> None:
-    """Check that settings are numbers >= 0.
+def not_negative(settings: Any, *names: str, below: float = 1e6) -> None:
+    """Check that settings are numbers >= 0, and below what none of them means.
 
     Raises:
         UsageError: one is not; the message names it.
     """
     for name in names:
-        if not 0 <= getattr(settings, name) < math.inf:
-            raise UsageError(f"{name}={getattr(settings, name)}: give a number >= 0")
+        if not 0 <= getattr(settings, name) < below:
+            most = f", below {below:g}" if below < math.inf else ""
+            raise UsageError(f"{name}={getattr(settings, name)}: give a number >= 0{most}")
 
 
 @dataclass(frozen=True)

@@ -152,3 +152,7 @@ def test_inherited_settings_stand_in_their_trainers_order():
     assert [row.name for row in dataclasses.fields(VEGSettings)][-1] == "feedback_options"
     with pytest.raises(UsageError, match="entropy=-1: give a number >= 0"):
         ReinforcementSettings(entropy=-1)
+    with pytest.raises(UsageError, match="entropy=1000000.0: give a number >= 0, below 1e\\+06"):
+        ReinforcementSettings(entropy=1e6)
+    with pytest.raises(UsageError, match="most_tokens=-1: give a number >= 0$"):
+        EARLSettings(most_tokens=-1)
