@@ -18,6 +18,8 @@ Modules, in reading order:
     expa_rollout: rollouts with expanded actions beside plain generation.
     learn, earl_learn, training_runs: GRPO and EARL on tiny presets over seeds; runs of trainers as processes.
     veg_learn, veg_chart, veg_episodes, veg_failures, veg_price: VEG beside GRPO: charts, failures, cost of feedback.
+    learning_curves, episode_counts: pictures of a run's metrics; test episodes by method: EARL's Table 4, Figures 5 and 6.
+    shared_prefixes: updates that compute what rows begin with alike once, beside padded ones.
     tree_drawing: pictures of the decision trees that a sorting policy's run wrote.
     discrete_ppo, learning_chart: MaskablePPO on Sort-3 through `DiscreteActions`.
     demo: the page of `make demo`.

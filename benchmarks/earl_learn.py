@@ -123,7 +123,7 @@ def fired(rows: Sequence[dict[str, float]]) -> dict[str, float]:
 
 def habits(folder: Path) -> dict[str, float]:
     """Return the means of what a trained policy's test episodes looked like, all of them (the paper's Table 4)."""
-    from trainers.episode_counts import read_episodes
+    from benchmarks.episode_counts import read_episodes
 
     episodes = list(read_episodes(folder).values())
     names = [name for name in episodes[0] if name != "success"] if episodes else []
@@ -181,8 +181,8 @@ def figures_of(folder: Path, result: dict[str, Any]) -> dict[str, Any]:
 
 def draw(found: dict[str, list[Path]], chosen: Sequence[Experiment], out: Path) -> None:
     """Draw a picture of each experiment's seeds, and the decision tree of the first one that sorts four items."""
+    from benchmarks.learning_curves import plot_curves
     from trainers.command_line import METRICS_FILE
-    from trainers.training.curves import plot_curves
     from trainers.training.metrics import read_metrics
 
     for experiment in chosen:

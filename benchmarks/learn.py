@@ -88,8 +88,8 @@ def main() -> None:
 
 def draw(folders: dict[str, list[Path]], out: Path) -> None:
     """Draw the curves of each preset's seeds."""
+    from benchmarks.learning_curves import plot_curves
     from trainers.command_line import METRICS_FILE
-    from trainers.training.curves import plot_curves
     from trainers.training.metrics import read_metrics
 
     for preset, runs in folders.items():

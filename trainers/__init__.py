@@ -30,10 +30,9 @@ Modules, in reading order:
     costs: what a run pays to outside services: nothing, unless an algorithm's parts say otherwise.
     trained_agent: a trained policy as an agent for `agent-envs eval`.
     sweeps: tables of a paper as many runs, with several seeds.
-    episode_counts: what is counted of test episodes, method by method: EARL's Table 4, Figures 5 and 6.
     engines/: generation of tokens with transformers or vLLM: KV cache, prefill, decoding, weight sync.
     tokens/: conversations as tokens, chat templates, control tokens.
-    training/: models, LoRA, forward pass, optimiser, checkpoints, metrics, learning curves, several processes.
+    training/: models, LoRA, forward pass, optimiser, checkpoints, metrics, several processes.
     earl_parts/: EARL's own: expanded actions and their head, counterfactuals, decision trees of sorting.
     veg_parts/: VEG's own: settings of verbal feedback, and what it costs.
     tiny/: tiny models and tokenizers made from nothing, for tests and CPUs.

@@ -34,13 +34,13 @@ from trainers.command_line import (
     parse,
     read_settings,
 )
-from trainers.episode_counts import Episodes, draw_figures, read_episodes, table_4
-from trainers.training.curves import Rows
 from trainers.training.metrics import read_metrics
 
 BARE = " without feedback"  # what the name of a test ends with that has its set without feedback
 MICRO, MACRO = "Avg. (micro)", "Avg. (macro)"
 Summary = dict[str, Any]
+Rows = list[dict[str, float]]
+Episodes = Mapping[str, Mapping[str, float]]  # by task
 
 
 @dataclass(frozen=True)
@@ -169,6 +169,8 @@ def run_sweep(program: str, name: str, words: Sequence[str]) -> str:
         code = subprocess.run([sys.executable, "-m", f"trainers.{cell.program}", *options], check=False).returncode
         if code:
             raise AgentEnvsError(f"{_told(cell)} ended with exit code {code}; run the same command to go on")
+    from benchmarks.episode_counts import draw_figures, table_4  # what draws and counts stands there
+
     results = {cell: json.loads((out / cell.folder / RESULT_FILE).read_text(encoding="utf-8")) for cell in cells}
     episodes, curves = _by_row(out, cells)
     for path in draw_figures(episodes, curves, out):
@@ -184,6 +186,8 @@ def run_sweep(program: str, name: str, words: Sequence[str]) -> str:
 
 def _by_row(out: Path, cells: Sequence[Cell]) -> tuple[dict[str, dict[str, Episodes]], dict[str, list[Rows]]]:
     """Return the test episodes of each row of the table by seed and column, and the metrics of its runs."""
+    from benchmarks.episode_counts import read_episodes
+
     episodes: dict[str, dict[str, Episodes]] = {}
     curves: dict[str, list[Rows]] = {}
     for cell in cells:

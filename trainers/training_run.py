@@ -186,7 +186,7 @@ class TrainingRun(RunParts):
             save_model(self.bare, self.chat.tokenizer, self.out / "model", template=self.chat.template)
             made = [self.out / "model"]
             if self._settings.log.curves:
-                from trainers.training.curves import plot_curves
+                from benchmarks.learning_curves import plot_curves
 
                 made.insert(0, self.out / "curves.png")
                 plot_curves([read_metrics(self.out / METRICS_FILE)], made[0])

@@ -1,4 +1,4 @@
-"""Every trainer shares this machinery around its loss: models, forward pass, optimiser, checkpoints, metrics, curves.
+"""Every trainer shares this machinery around its loss: models, forward pass, optimiser, checkpoints, metrics.
 
 Modules, in reading order:
     models: loading and saving of models and tokenizers, LoRA adapters, bfloat16, the reference model.
@@ -8,7 +8,6 @@ Modules, in reading order:
     optimise: AdamW, learning rate schedule, gradient clipping, gradients summed over processes.
     checkpoints, folders: checkpoints that survive a kill, resuming, the best weights; folders written whole or not at all.
     metrics, pooling: metrics.jsonl, TensorBoard, trackio, Weights & Biases, the live table; means over processes.
-    curves: learning curves as a PNG.
     processes: the shares of several processes (GPUs), and sums over them.
     arenas: memory of glibc's malloc under many threads.
 """

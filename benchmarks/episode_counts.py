@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from agent_envs.base.errors import MissingExtra
+from benchmarks.learning_curves import Rows, mean_curve, points, smoothed, smoothing
 from trainers.examining import EPISODES_FILE
-from trainers.training.curves import Rows, mean_curve, points, smoothed, smoothing
 
 EARL = "ExpA+CPO"
 _OTHERS = ("success", "tokens")

@@ -4,9 +4,9 @@ import json
 
 import pytest
 
+from benchmarks.episode_counts import draw_figures, read_episodes, table_4
 from tests.trainers.earl_runs import ARITHMETIC, run
 from trainers import sweeps
-from trainers.episode_counts import draw_figures, read_episodes, table_4
 from trainers.sweeps import Cell
 
 
