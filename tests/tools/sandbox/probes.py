@@ -149,7 +149,7 @@ for family, place in {places}:
 class Probe:
     """One probe: its code (with places for facts of this machine), and the statuses that show it was held, by backend.
 
-    `error` for monty often means that it has no such module at all.
+    `error` for monty often means that it has no such module at all; `cut` is `ok` with a text that was cut.
     """
 
     name: str
@@ -199,7 +199,8 @@ PROBES = (
     Probe("a regular expression that explodes", "import re\nre.match('(a+)+$', 'a' * 40 + 'b')", "ok", "timeout"),
     Probe("raise its own limits", MORE_MEMORY, "error", "ok"),
     Probe("a forged answer", FORGED, "error", "killed timeout"),
-    Probe("a value without end", "a = [0] * 1000\nb = [a] * 1000\nc = [b] * 1000\nc", "memory timeout", "memory timeout"),
+    Probe("a value without end", "a = [0] * 1000\nb = [a] * 1000\nc = [b] * 1000\nc",
+          "cut memory timeout", "memory timeout"),
     Probe("close every file", "import os\nos.closerange(0, 256)\nwhile True: pass", "error", "killed"),
 )  # fmt: skip
 
@@ -239,8 +240,9 @@ def attack(session: Session, probe: Probe, facts: dict[str, str]) -> tuple[ExecR
     """Run one probe; return its result and what went wrong, nothing if it was contained and the next call answers."""
     result = session.run(fitted(probe, facts))
     wrong = []
-    if result.status not in getattr(probe, session.spec.backend).split():
-        wrong.append(f"status {result.status} ({result.error[:80]})")
+    status = "cut" if result.status == "ok" and result.truncated else result.status
+    if status not in getattr(probe, session.spec.backend).split():
+        wrong.append(f"status {status} ({result.error[:80]})")
     if "LEAK" in result.stdout + result.value or SECRET in result.stdout + result.value + result.error:
         wrong.append("it got through")
     if Path(facts["folder"], "probe").exists():

@@ -234,6 +234,15 @@ def test_output_beyond_the_limit_ends_the_cell_at_once():
         assert session.run("while True: print('a' * 1000)").status == "output_limit"
 
 
+def test_a_text_that_outgrows_the_memory_ends_early_and_the_value_is_cut():
+    limits = Limits(cpu_seconds=8.0, wall_seconds=20.0, memory_mb=128)
+    with open_sandbox(SandboxSpec(backend="monty", limits=limits)) as session:
+        grown = session.run("a = [0] * 1000\nb = [a] * 1000\nc = [b] * 1000\nc")
+        assert (grown.status, grown.truncated, grown.value[:6]) == ("ok", True, "[[[0, ")
+        whole = session.run("text = repr(c)\ntext[-30:]")
+    assert whole.value == "', ...[timeout]], ...[timeout]]'"  # 3 GB in CPython
+
+
 def test_no_object_reaches_us_whatever_the_cell_defines():
     with open_sandbox(SandboxSpec()) as session:
         session.run("def repr(x): return [0] * 10**6\nclass A:\n    def __repr__(self): return 'mine'")
