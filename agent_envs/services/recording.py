@@ -42,6 +42,10 @@ class CallSite:
     ordinal: int = 0
 
 
+class NotRecorded(EnvFault):
+    """A replay asked what was never recorded."""
+
+
 class Recording(Uncopied):
     """What outside services answered: one file for all ports of a run, safe to use from many threads."""
 
@@ -167,7 +171,8 @@ class ExternalPort:
         """Return the service's response: the recorded one where there is one.
 
         Raises:
-            EnvFault: the service failed for good, its answer was too large, or a replay has no recording.
+            EnvFault: the service failed for good, or its answer was too large.
+            NotRecorded: a replay has no recording of this call.
         """
         key, recording = self.key(request, site), self.recording
         if recording is None:
@@ -175,7 +180,9 @@ class ExternalPort:
         if key in recording:
             return recording.find(key)
         if recording.mode == "replay":
-            raise EnvFault(f"{self.name}: no recording for request {digest(request)[:12]} at {site}", retryable=False)
+            raise NotRecorded(
+                f"{self.name}: no recording for request {digest(request)[:12]} at {site}", retryable=False
+            )
         return recording.keep(key, self.name, request, self._attempt(request, key))
 
     def discard(self, request: Any, site: CallSite, response: Any) -> None:

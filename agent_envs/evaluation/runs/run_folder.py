@@ -9,6 +9,7 @@ results.json     the numbers; they can be computed again from the rest
 
 import hashlib
 import json
+import math
 import os
 import sys
 from collections import Counter
@@ -46,6 +47,7 @@ from agent_envs.rollout.run_log import UNFINISHED, RunLog, result_of
 from agent_envs.services.chat.prices import Price, load_prices
 from agent_envs.wrappers.feedback_costs import PREFIX
 
+CLOSE = 1e-6  # what rewards and the sums of their terms may differ by
 CONFIG_SCHEMA: Literal["agent-envs/config@1"] = "agent-envs/config@1"
 
 
@@ -201,6 +203,7 @@ class Run:
             header = result.trajectory.header
             if (header.episode_key, header.task_id) != (key, tasks[key]):
                 raise UsageError(f"{path}: the row of episode {key} holds episode {header.episode_key}")
+            _check_sums(result, path)
             played = Played(key, *places[key], _together(unfinished.pop(key, None), result))
             if result.status in UNFINISHED:
                 unfinished[key] = played
@@ -239,6 +242,16 @@ class Spool:
         start, length = self.places[key]
         self._file.seek(start)
         return self._file.read(length).decode()
+
+
+def _check_sums(result: EpisodeResult, path: Path) -> None:
+    """Refuse an episode whose rewards are not what their terms come to: somebody edited one and not the other."""
+    for turn in result.trajectory.turns:
+        if abs(turn.reward - math.fsum(dict(turn.terms).values())) > CLOSE * max(1.0, abs(turn.reward)):
+            raise UsageError(
+                f"{path}: episode {result.trajectory.header.episode_key}, turn {turn.index}: its reward {turn.reward:g} is not "
+                "the sum of its terms; the journal was changed after the episode was played"
+            )
 
 
 def _together(before: Played | None, result: EpisodeResult) -> EpisodeResult:

@@ -155,9 +155,13 @@ class FileRow(Strict):
 
 
 class Manifest(Strict):
-    """`manifest.json`: every other file, sorted by path. The sha256 of its bytes is the id of the submission."""
+    """`manifest.json`: every other file, sorted by path. The sha256 of its bytes is the id of the submission.
+
+    `replayed`: the packer stepped every episode again, as it says; a verifier does so anyway.
+    """
 
     format: Annotated[Literal["agent-envs/manifest@1"], Field(alias="schema")] = "agent-envs/manifest@1"
+    replayed: bool = True
     files: Annotated[tuple[FileRow, ...], Field(min_length=1, max_length=10_000)]
 
     @model_validator(mode="after")

@@ -19,6 +19,7 @@ MOST_LINE_BYTES = 16_000_000
 MOST_RATIO = 200
 _LEVEL = 6
 _CHUNK = 1 << 20
+_HEADER = b"\x1f\x8b\x08\0\0\0\0\0\0\xff"  # no flags, no time; level and system as gzip.GzipFile writes them
 
 
 class ShardWriter:
@@ -86,24 +87,48 @@ def read_lines(path: Path) -> Iterator[bytes]:
     """Yield the lines of a shard, without their ends.
 
     Raises:
-        UsageError: it is no gzip file, or larger, longer or denser than the format allows; counted while it is unpacked.
+        UsageError: it is no gzip file of one member with the one header, or larger, longer or denser than the format allows;
+            counted while it is unpacked.
     """
     size = path.stat().st_size
     left = min(MOST_SHARD_BYTES, MOST_RATIO * size)
     if size > MOST_SHARD_BYTES + _CHUNK:
         raise UsageError(f"{path}: {size:,} bytes are more than a shard has")
-    rows = 0
+    rows, rest = 0, b""
+    for chunk in _unpacked(path):
+        left -= len(chunk)
+        *lines, rest = (rest + chunk).split(b"\n")
+        for line in lines:
+            rows += 1
+            if rows > MOST_ROWS or len(line) >= MOST_LINE_BYTES:
+                left = -1
+            if left < 0:
+                break
+            yield line
+        if left < 0 or len(rest) >= MOST_LINE_BYTES:
+            raise UsageError(f"{path}: line {rows}: more rows or bytes than the format allows")
+    if rest:
+        raise UsageError(f"{path}: line {rows + 1} has no end")
+
+
+def _unpacked(path: Path) -> Iterator[bytes]:
+    """Yield what a gzip file of one member holds, in bounded pieces."""
+    unpacking = zlib.decompressobj(zlib.MAX_WBITS | 16)
     try:
-        with gzip.open(path, "rb") as file:
-            while line := file.readline(min(left, MOST_LINE_BYTES) + 1):
-                left -= len(line)
-                rows += 1
-                if left < 0 or rows > MOST_ROWS or len(line) > MOST_LINE_BYTES:
-                    raise UsageError(f"{path}: line {rows}: more rows or bytes than the format allows")
-                if not line.endswith(b"\n"):
-                    raise UsageError(f"{path}: line {rows} has no end")
-                yield line[:-1]
-    except (OSError, EOFError, zlib.error) as error:
+        with path.open("rb") as file:
+            head = file.read(len(_HEADER))
+            if head != _HEADER:
+                why = "its header is another" if head[:2] == _HEADER[:2] else "it is none"
+                raise UsageError(f"{path} is no sound gzip file: {why} than a shard's, which has no time and no name")
+            data = head
+            while data and not unpacking.eof:
+                yield unpacking.decompress(data, _CHUNK)
+                data = unpacking.unconsumed_tail or file.read(_CHUNK)
+            if not unpacking.eof:
+                raise UsageError(f"{path} is no sound gzip file: it is cut")
+            if unpacking.unused_data or data or file.read(1):
+                raise UsageError(f"{path} is no sound gzip file of a shard: something follows its one member")
+    except (OSError, zlib.error) as error:
         raise UsageError(f"{path} is no sound gzip file: {error}") from None
 
 

@@ -95,9 +95,13 @@ class Entry(Strict):
 
     def solved(self, trajectory: Trajectory) -> bool:
         """Return whether an episode counts as a success."""
+        return self.solved_by(trajectory.success, trajectory.total_reward)
+
+    def solved_by(self, success: bool, total_reward: float) -> bool:
+        """Return whether an episode with this end and this return counts as a success."""
         if self.success == "success":
-            return trajectory.success
-        return trajectory.total_reward >= float(self.success.removeprefix("return>="))
+            return success
+        return total_reward >= float(self.success.removeprefix("return>="))
 
 
 class Suite(Strict):

@@ -31,7 +31,7 @@ from agent_envs.evaluation.suites.suite import read_suite, seed_of
 from agent_envs.rollout.episode_runner import record_turn
 from agent_envs.services.recording import Recording
 from tests import ROOT
-from tests.evaluation.submission.packing import Saying, files_of, play, rows_of, small_suite
+from tests.evaluation.submission.packing import Saying, files_of, gzipped, play, rows_of, small_suite
 
 
 @pytest.fixture(scope="module")
@@ -98,7 +98,7 @@ def test_a_swapped_action_without_an_effect_is_seen(tmp_path):
     pack_run(tmp_path / "run", tmp_path / "out")
     path = next((tmp_path / "out").glob("episodes/*/*.gz"))
     text = gzip.decompress(path.read_bytes()).decode()
-    path.write_bytes(gzip.compress(text.replace("<answer>x</answer>", "<answer>y</answer>").encode()))
+    path.write_bytes(gzipped(text.replace("<answer>x</answer>", "<answer>y</answer>").encode()))
     with pytest.raises(UsageError, match="chain is another"):
         list(read_episode_rows(path))
 
