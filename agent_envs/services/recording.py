@@ -75,10 +75,21 @@ class Recording(Uncopied):
         with self._lock:
             return key in self._places
 
-    def find(self, key: str) -> Any | None:
-        """Return a fresh copy of the answer that is recorded under this key, or None."""
+    def find(self, key: str, asked: tuple[str, Any] | None = None) -> Any | None:
+        """Return a fresh copy of the answer that is recorded under this key, or None.
+
+        Raises:
+            NotRecorded: it stands beside another (port, request) than `asked`; a stranger's recording may say anything.
+        """
         with self._lock:
-            return self._answer(self._places[key]) if key in self._places else None
+            if key not in self._places:
+                return None
+            row = self._row(self._places[key])
+        if asked is not None and (row["port"], digest(row["request"])) != (asked[0], digest(asked[1])):
+            raise NotRecorded(
+                f"{asked[0]}: the answer under {key[:12]} is recorded beside another request", retryable=False
+            )
+        return row["response"]
 
     def keep(self, key: str, port: str, request: Any, response: Any) -> Any:
         """Record an answer and return a copy of what is recorded: another thread's, if that was first."""
@@ -99,8 +110,11 @@ class Recording(Uncopied):
                 del self._places[key]
 
     def _answer(self, start: int) -> Any:
+        return self._row(start)["response"]
+
+    def _row(self, start: int) -> Any:
         with self.path.open("rb") as file:
-            return read_row(file, start)["response"]
+            return read_row(file, start)
 
     def close(self) -> None:
         """Put everything on disk and release the file."""
@@ -178,7 +192,7 @@ class ExternalPort:
         if recording is None:
             return self._attempt(request, key)
         if key in recording:
-            return recording.find(key)
+            return recording.find(key, (self.name, request))
         if recording.mode == "replay":
             raise NotRecorded(
                 f"{self.name}: no recording for request {digest(request)[:12]} at {site}", retryable=False

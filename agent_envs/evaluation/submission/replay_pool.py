@@ -68,11 +68,46 @@ def check_lines(lines: Iterable[Line], how: Replaying) -> Iterator[tuple[int, Ch
             yield number, checked
 
 
-class Ledger:
-    """What was checked before, by the sha256 of the line, in an append-only file that a killed process leaves behind."""
+class Memory:
+    """What was checked before, by the sha256 of the line; good for one suite and one set of recorded answers."""
+
+    def __init__(self) -> None:
+        """Begin with nothing."""
+        self._known: dict[str, Checked] = {}
+
+    def check(self, lines: Iterable[Line], how: Replaying) -> Iterator[tuple[int, Checked]]:
+        """Yield as `check_lines` does, without replaying again what is known."""
+        given: list[tuple[int, str]] = []
+        known: deque[tuple[int, Checked]] = deque()
+
+        def unknown() -> Iterator[Line]:
+            for number, (label, line) in enumerate(lines):
+                name = sha256(label.encode() + b"\0" + line).hexdigest()
+                if name in self._known:
+                    known.append((number, self._known[name]))
+                else:
+                    given.append((number, name))
+                    yield label, line
+
+        for place, checked in check_lines(unknown(), how):
+            number, name = given[place]
+            if not checked.unknown:  # it may be known another time
+                self._keep(name, checked)
+            yield number, checked
+        yield from known
+
+    def _keep(self, name: str, checked: Checked) -> None:
+        self._known[name] = checked
+
+
+class Ledger(Memory):
+    """A memory in an append-only file, which a killed process leaves behind.
+
+    It lies in the cache folder, where no submission can lay one, under a name that says what was checked and with what.
+    """
 
     def __init__(self, what: str, how: Replaying) -> None:
-        """Open the file of one packing or verification, in the cache folder, where no submission can lay one.
+        """Open the file of one packing or verification.
 
         Args:
             what: a digest of what is checked, outside answers included.
@@ -81,6 +116,7 @@ class Ledger:
         Raises:
             UsageError: it cannot be written, or another process is writing it.
         """
+        super().__init__()
         head = {"schema": SCHEMA, "what": what, "suite": how.suite.digest(), "flags": how.flags, "package": VERSION,
                 "python": platform.python_version(), "numpy": version("numpy")}  # fmt: skip
         self.path = cache_dir() / "checked" / f"{digest(head)[:32]}.jsonl"
@@ -90,32 +126,15 @@ class Ledger:
             self._journal.append(head)
         self._known = {row["line"]: _checked(row["checked"]) for row in rows}
 
-    def check(self, lines: Iterable[Line], how: Replaying) -> Iterator[tuple[int, Checked]]:
-        """Yield as `check_lines` does, without replaying again what is known."""
-        given: dict[int, tuple[int, str]] = {}
-        known: deque[tuple[int, Checked]] = deque()
-
-        def unknown() -> Iterator[Line]:
-            for number, (label, line) in enumerate(lines):
-                name = sha256(label.encode() + b"\0" + line).hexdigest()
-                if name in self._known:
-                    known.append((number, self._known[name]))
-                else:
-                    given[len(given)] = (number, name)
-                    yield label, line
-
-        for place, checked in check_lines(unknown(), how):
-            number, name = given[place]
-            if not checked.unknown:  # it may be known another time
-                self._journal.append({"line": name, "checked": asdict(checked)})
-            yield number, checked
-        yield from known
-
     def close(self, *, finished: bool = False) -> None:
         """Release the file, and remove it when nothing is left to go on with."""
         self._journal.close()
         if finished:
             self.path.unlink(missing_ok=True)
+
+    def _keep(self, name: str, checked: Checked) -> None:
+        super()._keep(name, checked)
+        self._journal.append({"line": name, "checked": asdict(checked)})
 
 
 def _checked(row: dict[str, Any]) -> Checked:
@@ -176,6 +195,9 @@ class _Pool:
 
     def close(self) -> None:
         for worker in self._workers:
+            worker.connection.close()  # an idle one ends by itself
+        for worker in self._workers:
+            worker.process.join(0.0 if worker.left else 2.0)
             self._end(worker)
         self._workers.clear()
 
