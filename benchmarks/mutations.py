@@ -203,29 +203,34 @@ class Campaign:
     def _mutation(self, kind: str, path: tuple[str, ...]) -> Mutation | None:
         for _ in range(20):
             file = self._source.choice(self._paths[kind])
-            packed = file.suffix == ".gz"
+            packed, whole = file.suffix == ".gz", file.suffix == ".json"
             text = gzip.decompress(file.read_bytes()) if packed else file.read_bytes()
-            whole = file.suffix == ".json"
             lines = [text] if whole else text.split(b"\n")[:-1]
             at = self._source.randrange(len(lines))
-            data = json.loads(lines[at])
-            if found := places(data, path):
-                break
-        else:
+            seal = self._source.choice(SEALS[kind == "manifest" :])
+            line = self._line(json.loads(lines[at]), path, whole, kind == "episode" and seal == "chained")
+            if line in (None, lines[at]):  # no such field here; or a chain that was made again is what it was
+                continue
+            lines[at] = line
+            text = line if whole else b"".join(line + b"\n" for line in lines)
+            if packed:
+                text = _HEADER + gzip.compress(text, 6, mtime=0)[10:]
+            return Mutation(kind, ".".join(path), seal, file.relative_to(self.folder).as_posix(), text)
+        return None
+
+    def _line(self, data: Any, path: tuple[str, ...], whole: bool, chained: bool) -> bytes | None:
+        """Return the text of a row in which one field is another; None where there is no such field."""
+        found = places(data, path)
+        if not found:
             return None
         container, name = self._source.choice(found)
         container[name] = changed(container[name], self._source)
-        seal = self._source.choice(SEALS[kind == "manifest" :])
         try:
-            if kind == "episode" and seal == "chained":
+            if chained:
                 chain_again(data)
-            lines[at] = (_pretty(data) if whole else canonical_json(data)).encode("utf-8", "surrogatepass")
+            return (_pretty(data) if whole else canonical_json(data)).encode("utf-8", "surrogatepass")
         except ValueError:  # NaN has no canonical form
-            lines[at] = json.dumps(data, sort_keys=True, separators=(",", ":")).encode()
-        text = lines[0] if whole else b"".join(line + b"\n" for line in lines)
-        if packed:
-            text = _HEADER + gzip.compress(text, 6, mtime=0)[10:]
-        return Mutation(kind, ".".join(path), seal, file.relative_to(self.folder).as_posix(), text)
+            return json.dumps(data, sort_keys=True, separators=(",", ":")).encode()
 
 
 def scores_of(verdict: Verdict) -> tuple[Any, ...]:

@@ -62,7 +62,8 @@ def main(arguments: list[str] | None = None) -> None:
 def _verify(given: argparse.Namespace) -> int:
     suite = load_suite(given.suite) if given.suite else None
     with progress_bar(f"verify {given.folder.name}", quiet=given.json) as progress:
-        how = How(suite, given.registry, max(given.jobs, 1), given.seconds, tuple(given.beside), progress)
+        bounds = max(given.jobs, 1), given.seconds
+        how = How(suite, given.registry, *bounds, beside=tuple(given.beside), progress=progress)
         verdict = verify(given.folder, how)
     row = verdict.to_json()
     open_questions: list[str] = []

@@ -60,6 +60,7 @@ class Recording(Uncopied):
         if mode == "replay" and not path.is_file():
             raise UsageError(f"{path}: no recording to replay; record one first")
         self.path, self.mode = path, mode
+        self.served = 0  # answers that `find` gave
         self._lock = threading.Lock()
         self._journal = Journal(path) if mode == "record" else None
         # Where the answers stand, because a long run's are too many to hold.
@@ -85,6 +86,7 @@ class Recording(Uncopied):
             if key not in self._places:
                 return None
             row = self._row(self._places[key])
+            self.served += 1
         if asked is not None and (row["port"], digest(row["request"])) != (asked[0], digest(asked[1])):
             raise NotRecorded(
                 f"{asked[0]}: the answer under {key[:12]} is recorded beside another request", retryable=False

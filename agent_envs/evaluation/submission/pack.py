@@ -30,7 +30,7 @@ from agent_envs.evaluation.submission.models import (
     file_text,
 )
 from agent_envs.evaluation.submission.provenance import read_about, submission_of
-from agent_envs.evaluation.submission.replay_pool import Ledger, Replaying, check_lines
+from agent_envs.evaluation.submission.replay_pool import Ledger, Memory, Replaying
 from agent_envs.evaluation.submission.replaying import Checked, Place, places_of
 from agent_envs.evaluation.submission.secrets_scan import SecretScan
 from agent_envs.evaluation.submission.shards import ShardWriter, file_sha256
@@ -141,18 +141,22 @@ class _Packing:
         ledger = Ledger(file_sha256(path) if path is not None else "", how) if jobs else None
         finished = False
         try:
-            checked = self._counted(ledger.check(lines, how) if ledger else check_lines(lines, how), len(keys))
+            checked = self._counted((ledger or Memory()).check(lines, how), len(keys))
             finished = True
         finally:
             if ledger is not None:
                 ledger.close(finished=finished)
-        for about, count in ((lambda item: item.findings, "not what their actions give"),
-                             (lambda item: item.unknown, "cannot be replayed here")):  # fmt: skip
-            if wrong := [(keys[number], item) for number, item in checked if about(item)]:
-                first = "; ".join(f"episode {key}: {(item.findings or (item.unknown,))[0]}" for key, item in wrong[:3])
-                fix = f"agent-envs pack {self._run.folder} DIR --no-replay packs them, and its manifest says so"
-                hint = "" if wrong[0][1].findings else f"; {fix}"
-                raise UsageError(f"{self._run.folder}: {len(wrong)} of {len(keys)} episodes are {count}: {first}{hint}")
+        wrong = [f"episode {keys[number]}: {item.findings[0]}" for number, item in checked if item.findings]
+        unknown = [item.unknown for _, item in checked if item.unknown]
+        if wrong or unknown:
+            what = "not what their actions give" if wrong else "not to be replayed here"
+            first, fix = (
+                "; ".join((wrong or unknown)[:3]),
+                f"agent-envs pack {self._run.folder} DIR --no-replay packs them",
+            )
+            hint = "" if wrong else f"; {fix}, and its manifest says so"
+            count = f"{len(wrong or unknown)} of {len(keys)}"
+            raise UsageError(f"{self._run.folder}: {count} episodes are {what}: {first}{hint}")
 
     def _counted(self, checking: Iterator[tuple[int, Checked]], planned: int) -> list[tuple[int, Checked]]:
         found, wins = [], 0

@@ -12,7 +12,7 @@ from typing import Any
 import gymnasium as gym
 from pydantic import ValidationError
 
-from agent_envs.base.errors import AgentEnvsError, UsageError
+from agent_envs.base.errors import AgentEnvsError, DataMissing, MissingExtra, UsageError
 from agent_envs.base.serialization import digest
 from agent_envs.core.builtin_agents import companion
 from agent_envs.core.episode import border_notes
@@ -152,7 +152,7 @@ class RowReplayer:
             raise _Wrong(f"replayed, it is no row: {first_fault(error)}") from None
 
     def _stepped(self, row: EpisodeRow, place: Place) -> tuple[EpisodeResult, bool]:
-        where = "reset"
+        where, served = "reset", self._served()
         try:
             env = self._env(place.entry)
             prompt = self._reset(env, place)
@@ -173,13 +173,16 @@ class RowReplayer:
             raise
         # A stranger's text may meet an error of ours: then this row is not verified, and the others are.
         except Exception as error:  # noqa: BLE001
-            raise _judged(error, place.entry.label, where) from None
+            raise _judged(error, place.entry.label, where, self._served() > served) from None
         last = turns[-1]
         if not (last.terminated or last.truncated):
             raise _Wrong(f"turns: the episode goes on after turn {last.index}, the last in the row")
         success = bool(info.get("success", False))
         trajectory = Trajectory(place.header, prompt, tuple(turns), None, success)
         return EpisodeResult(trajectory, "terminated" if last.terminated else "truncated"), solving is not None
+
+    def _served(self) -> int:
+        return self.services.recording.served if self.services.recording is not None else 0
 
     def _reset(self, env: gym.Env[Any, Any], place: Place) -> tuple[Any, ...]:
         head = place.header
@@ -210,10 +213,11 @@ class RowReplayer:
         return self._envs[entry.label]
 
 
-def _judged(error: Exception, label: str, where: str) -> _Wrong | _NotHere:
-    """Return what an error in a replay says: of the row, or of this installation."""
-    if isinstance(error, NotRecorded):
-        return _Wrong(f"{where}: externals: {error.cause}")
+def _judged(error: Exception, label: str, where: str, served: bool) -> _Wrong | _NotHere:
+    """Return what an error in a replay says: of the row, of a recorded answer that was served, or of this installation."""
+    lacking = isinstance(error, MissingExtra | DataMissing)
+    if isinstance(error, NotRecorded) or (served and not lacking):
+        return _Wrong(f"{where}: externals: {_one_line(error)}")
     if isinstance(error, UsageError):
         return _Wrong(f"{where}.action: {_one_line(error)}")
     kind = "" if isinstance(error, AgentEnvsError) else f"{type(error).__name__}: "
