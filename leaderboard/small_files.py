@@ -3,14 +3,11 @@
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from pydantic import ValidationError
-
 from agent_envs.base.errors import UsageError
 from agent_envs.base.jsonl_log import Journal
 from agent_envs.evaluation.submission.episode_rows import AttemptRow, ExternalRow, row_text
 from agent_envs.evaluation.submission.shards import read_lines
-from agent_envs.evaluation.suites.suite import first_fault
-from leaderboard.directory import Directory, Rejected
+from leaderboard.directory import Directory, Rejected, parsed
 
 MOST_ANSWERS = 250_000
 
@@ -21,6 +18,9 @@ def attempt_findings(directory: Directory, statuses: Mapping[str, str]) -> Itera
     Args:
         directory: of the submission.
         statuses: of the planned episodes, as their rows say, in the order of the suite.
+
+    Raises:
+        Rejected: a line is no row.
     """
     order = {key: place for place, key in enumerate(statuses)}
     last: dict[str, AttemptRow] = {}
@@ -30,14 +30,7 @@ def attempt_findings(directory: Directory, statuses: Mapping[str, str]) -> Itera
         yield "attempts.jsonl: the last line has no end"
     for number, line in enumerate(text.split(b"\n")[:-1], start=1):
         where = f"attempts.jsonl: line {number}"
-        try:
-            row = AttemptRow.model_validate_json(line)
-        except (ValidationError, RecursionError) as error:
-            what = first_fault(error) if isinstance(error, ValidationError) else "nested too deeply"
-            yield f"{where}: {what}"
-            return
-        if row_text(row).encode() != line:
-            yield f"{where} is not in canonical form"
+        row = parsed(AttemptRow, line, where, row_text)
         if row.key not in order or order[row.key] < before:
             yield f"{where}: key: episode {row.key} is not planned, or not in the order of the suite"
             return
@@ -64,13 +57,7 @@ def unpack_answers(directory: Directory, target: Path) -> int:
         for path in directory.shards("externals"):
             for number, line in enumerate(lines_of(path, directory), start=1):
                 where = f"{path.relative_to(directory.folder)}: line {number}"
-                try:
-                    row = ExternalRow.model_validate_json(line)
-                except (ValidationError, RecursionError) as error:
-                    what = first_fault(error) if isinstance(error, ValidationError) else "nested too deeply"
-                    raise Rejected(f"{where}: {what}") from None
-                if row_text(row).encode() != line:
-                    raise Rejected(f"{where} is not in canonical form")
+                row = parsed(ExternalRow, line, where, row_text)
                 if row.key <= before:
                     raise Rejected(f"{where}: key: rows are sorted by key, each once")
                 before, count = row.key, count + 1

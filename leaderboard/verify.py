@@ -182,9 +182,10 @@ def _judge(
     for label, item in zip(reading.labels, checked, strict=True):
         findings += [Finding(what, item.key, label) for what in item.findings]
         unknown += [Finding(item.unknown, item.key, label)] if item.unknown else []
-    findings += _inventory([item.key for item in checked if item.key], list(plan), plan)
     found = {item.key: item for item in checked}
-    if not findings:
+    if "" not in {item.key for item in checked if item.unknown}:  # else nobody knows which episodes are there
+        findings += _inventory([item.key for item in checked if item.key], list(plan), plan)
+    if not findings and not unknown:
         statuses = {key: found[key].status for key in plan}
         findings += [Finding(what) for what in attempt_findings(reading.directory, statuses)][:MOST_TOLD]
     verdict = Verdict(

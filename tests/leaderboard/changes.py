@@ -24,5 +24,5 @@ def change_rows(folder, change, at=0):
     path = shards_of(folder)[at]
     lines = change([json.loads(line) for line in read_lines(path)])
     rows = [json.dumps(row, sort_keys=True, separators=(",", ":"), ensure_ascii=False) for row in lines]
-    path.write_bytes(gzipped("".join(f"{row}\n" for row in rows).encode()))
+    path.write_bytes(gzipped("".join(f"{row}\n" for row in rows).encode(), level=0))
     reseal(folder)
