@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass
 
+from agent_envs.evaluation.suites.suite import DEMO
+
 
 @dataclass(frozen=True)
 class Badge:
@@ -40,4 +42,4 @@ BADGES = {
 
 def ranked(badges: tuple[str, ...], suite_id: str) -> bool:
     """Return whether a row with these badges is ranked; runs of `demo` never are."""
-    return not suite_id.startswith("demo") and any(BADGES[name].ranked for name in badges)
+    return not suite_id.startswith(DEMO) and any(BADGES[name].ranked for name in badges)

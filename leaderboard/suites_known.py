@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from agent_envs.evaluation.submission.models import MOST_META_BYTES, Submission
-from agent_envs.evaluation.suites.suite import Suite, load_suite, read_suite, suite_names, suite_text
+from agent_envs.evaluation.suites.suite import DEMO, Suite, load_suite, read_suite, suite_names, suite_text
 from leaderboard.directory import Rejected, parsed
 from leaderboard.registering import registered_suite
 
@@ -35,7 +35,7 @@ def known_suite(folder: Path, given: Suite | None, registry: Path | None) -> Kno
         where = " nor in the registry" if registry is not None else ""
         return f"suite {named.id}@{named.version} is not in this installation{where}: --suite FILE names one of yours"
     suite = load_suite(named.id)
-    return Known(_played_part(folder, suite) if suite.id == "demo" else suite)
+    return Known(_played_part(folder, suite) if suite.id == DEMO else suite)
 
 
 def _played_part(folder: Path, suite: Suite) -> Suite:
