@@ -7,6 +7,7 @@ from typing import Any
 
 import gymnasium as gym
 
+from agent_envs.base.errors import Unsolvable
 from agent_envs.core.registry import TABLE
 from agent_envs.core.wrapper_stack import core_of
 from agent_envs.evaluation.runs.run_folder import Run, Settings, claim, prices_of
@@ -42,7 +43,12 @@ class Mixed:
         """Return one reply a request."""
         if self._source.random() < 0.15:
             return [Reply(self._source.choice(_WORDS), usage={"input": 9, "output": 1})]
-        return (self._solver if self._solves else self._random).act(requests)
+        if self._solves:
+            try:
+                return self._solver.act(requests)
+            except Unsolvable:  # after an odd word, or under a turn limit
+                self._solves = False
+        return self._random.act(requests)
 
 
 def families_suite(tasks: int, trials: int = 1) -> Suite:
