@@ -1,4 +1,4 @@
-"""What lies beside the episodes is held against them: attempts, and recorded answers, which a replay serves."""
+"""Attempts are held against the episodes, and recorded answers are unpacked for the replay, which serves them."""
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path

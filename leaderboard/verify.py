@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from agent_envs.base.errors import UsageError
-from agent_envs.base.serialization import digest
+from agent_envs.base.serialization import digest, sha256_file
 from agent_envs.evaluation.runs.episode_numbers import UNPLAYED
 from agent_envs.evaluation.statistics.rates import Rate, success_rate, weighted_rate
 from agent_envs.evaluation.submission.episode_rows import EpisodeRow
@@ -16,7 +16,6 @@ from agent_envs.evaluation.submission.models import Submission, entry_folders
 from agent_envs.evaluation.submission.pack import MOST_BYTES
 from agent_envs.evaluation.submission.replay_pool import SECONDS, Ledger, Line, Memory, Replaying
 from agent_envs.evaluation.submission.replaying import FREE, Checked, Place, places_of
-from agent_envs.evaluation.submission.shards import file_sha256
 from agent_envs.evaluation.suites.suite import Suite, suite_text
 from leaderboard.badges import BADGES, ranked
 from leaderboard.directory import Directory, Rejected, parsed
@@ -271,7 +270,7 @@ def _flags(verdict: Verdict, submission: Submission, how: How) -> Iterator[str]:
         theirs = set(_actions(other, how))
         equal = sum((item.key, item.actions) in theirs for item in played)
         if played and equal >= SAME_SHARE * len(played):
-            name = file_sha256(other / "manifest.json")[:12]
+            name = sha256_file(other / "manifest.json")[:12]
             yield f"{equal} of {len(played)} episodes have the very actions of submission {name}"
 
 

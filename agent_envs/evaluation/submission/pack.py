@@ -16,6 +16,7 @@ from pydantic import ValidationError
 from agent_envs.base.errors import AgentEnvsError, UsageError
 from agent_envs.base.jsonl_log import read_journal
 from agent_envs.base.progress import progress_bar
+from agent_envs.base.serialization import sha256_file
 from agent_envs.core.builtin_agents import companion_of
 from agent_envs.core.trajectory import Header, Trajectory
 from agent_envs.evaluation.runs.measures import class_of
@@ -33,7 +34,7 @@ from agent_envs.evaluation.submission.provenance import read_about, submission_o
 from agent_envs.evaluation.submission.replay_pool import Ledger, Memory, Replaying
 from agent_envs.evaluation.submission.replaying import Checked, Place, places_of
 from agent_envs.evaluation.submission.secrets_scan import SecretScan
-from agent_envs.evaluation.submission.shards import ShardWriter, file_sha256
+from agent_envs.evaluation.submission.shards import ShardWriter
 from agent_envs.evaluation.suites.plan import entry_env, gold_note
 from agent_envs.evaluation.suites.suite import first_fault, suite_text
 from agent_envs.rollout.episode_runner import EpisodeResult
@@ -111,7 +112,7 @@ class _Packing:
     def take_episodes(self) -> None:
         """Read the journal once and spool a row for every episode that is in it."""
         plan = dict(places_of(self._run.suite))
-        for played in self._run.rows():
+        for played in self._run.sound_rows():
             if played.key in self._episodes.places:
                 raise UsageError(f"{self._run.folder}: episode {played.key} is there twice")
             self._episodes.put(played.key, _row(_checked(played, plan[played.key].header)))
@@ -138,7 +139,7 @@ class _Packing:
         path = self._run.externals if self._run.externals.is_file() else None
         how = Replaying(self._run.suite, path, jobs)
         lines = ((labels[key], self._episodes.get(key).encode()) for key in keys)
-        ledger = Ledger(file_sha256(path) if path is not None else "", how) if jobs else None
+        ledger = Ledger(sha256_file(path) if path is not None else "", how) if jobs else None
         finished = False
         try:
             checked = self._counted((ledger or Memory()).check(lines, how), len(keys))
@@ -306,10 +307,10 @@ def _free(target: Path) -> Path:
 def _write_manifest(draft: Path, replayed: bool) -> str:
     paths = sorted(path.relative_to(draft).as_posix() for path in draft.rglob("*") if path.is_file())
     rows = tuple(
-        FileRow(path=path, bytes=(draft / path).stat().st_size, sha256=file_sha256(draft / path)) for path in paths
+        FileRow(path=path, bytes=(draft / path).stat().st_size, sha256=sha256_file(draft / path)) for path in paths
     )
     (draft / "manifest.json").write_bytes(file_text(Manifest(files=rows, replayed=replayed)).encode())
-    return file_sha256(draft / "manifest.json")
+    return sha256_file(draft / "manifest.json")
 
 
 def _publish(draft: Path, target: Path) -> None:

@@ -1,7 +1,6 @@
 """Rows go to gzip files, so that equal rows give equal bytes, and are read under limits that are counted while unpacking."""
 
 import gzip
-import hashlib
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
@@ -150,12 +149,3 @@ def read_episode_rows(path: Path) -> Iterator[EpisodeRow]:
         if chain_of(row) != row.chain:
             raise UsageError(f"{where}: episode {row.key} was changed: its chain is another")
         yield row
-
-
-def file_sha256(path: Path) -> str:
-    """Return the sha256 of a file's bytes."""
-    sha256 = hashlib.sha256()
-    with path.open("rb") as file:
-        while chunk := file.read(_CHUNK):
-            sha256.update(chunk)
-    return sha256.hexdigest()

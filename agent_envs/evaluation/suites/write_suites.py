@@ -12,7 +12,6 @@ import gymnasium as gym
 
 from agent_envs.core.registry import NAMESPACE, TABLE, full_id
 from agent_envs.core.wrapper_stack import core_of
-from agent_envs.datasets.corpora import write_atomically
 from agent_envs.evaluation.suites.plan import tasks_of
 from agent_envs.evaluation.suites.suite import DEMO, Entry, Suite, suite_text
 
@@ -28,15 +27,14 @@ BABYAI = ("goto", "pickup", "open", "putnext", "pick_up_seq_go_to")
 
 def _entry(label: str, name: str, tasks: int, weight: float = 1.0, **arguments: Any) -> Entry:
     core = core_of(gym.make(full_id(name), **arguments))
-    return Entry(
-        label=label,
-        env_id=full_id(name),
-        arguments=arguments,
-        spec_digest=core.spec_digest,
-        split="test",
-        weight=weight,
-        tasks=tasks_of(core, "test", tasks),
-    )
+    given: dict[str, Any] = {
+        "label": label,
+        "env_id": full_id(name),
+        "arguments": arguments,
+        "split": "test",
+        "weight": weight,
+    }
+    return Entry(**given, spec_digest=core.spec_digest, tasks=tasks_of(core, "test", tasks))
 
 
 def _every_id(tasks: int) -> tuple[Entry, ...]:
@@ -67,9 +65,9 @@ def shipped_suites() -> tuple[Suite, ...]:
 def main() -> None:
     """Write the files."""
     for suite in shipped_suites():
-        text = suite_text(suite)
-        write_atomically(FOLDER / f"{suite.id}.json", lambda file, text=text: file.write(text.encode()))
-        print(FOLDER / f"{suite.id}.json")
+        path = FOLDER / f"{suite.id}.json"
+        path.write_bytes(suite_text(suite).encode())
+        print(path)
 
 
 if __name__ == "__main__":
