@@ -14,7 +14,7 @@ from agent_envs.evaluation.statistics.rates import Rate, success_rate, weighted_
 from agent_envs.evaluation.submission.episode_rows import EpisodeRow
 from agent_envs.evaluation.submission.models import Submission, entry_folders
 from agent_envs.evaluation.submission.pack import MOST_BYTES
-from agent_envs.evaluation.submission.replay_pool import SECONDS, Ledger, Line, Memory, Replaying
+from agent_envs.evaluation.submission.replay_pool import SECONDS, Line, Memory, Replaying, check_all
 from agent_envs.evaluation.submission.replaying import FREE, Checked, Place, places_of
 from agent_envs.evaluation.suites.suite import Suite, suite_text
 from leaderboard.badges import BADGES, ranked
@@ -175,7 +175,9 @@ def _judge(
     reading: _Reading, submission: Submission, known: Known, replaying: Replaying, how: How, answers: int
 ) -> Verdict:
     plan = dict(places_of(known.suite))
-    checked = _checked(reading, replaying, how, len(plan))
+    tell = how.progress
+    progress = (lambda count, wins: tell(count, max(len(plan), count), wins)) if tell is not None else None
+    checked = check_all(reading.lines(), replaying, reading.directory.id, how.memory, progress)
     findings = [Finding(fault) for fault in reading.faults]
     unknown: list[Finding] = []
     for label, item in zip(reading.labels, checked, strict=True):
@@ -196,26 +198,6 @@ def _judge(
     score, entries = scores(known.suite, plan, found)
     badges = _badges(verdict.episodes, known, answers)
     return replace(verdict, score=score, entries=entries, badges=badges, flags=tuple(_flags(verdict, submission, how)))
-
-
-def _checked(reading: _Reading, replaying: Replaying, how: How, planned: int) -> list[Checked]:
-    """Return what the replay makes of every line, in the order of the lines; a killed verification goes on."""
-    found: dict[int, Checked] = {}
-    wins = 0
-    ledger = Ledger(reading.directory.id, replaying) if how.jobs else None
-    memory = ledger or how.memory or Memory()
-    finished = False
-    try:
-        for number, item in memory.check(reading.lines(), replaying):
-            found[number] = item
-            wins += item.success
-            if how.progress is not None:
-                how.progress(len(found), max(planned, len(found)), wins)
-        finished = True
-    finally:
-        if ledger is not None:
-            ledger.close(finished=finished)
-    return [found[number] for number in range(len(found))]
 
 
 def _inventory(keys: list[str], planned: list[str], plan: Mapping[str, Place]) -> Iterator[Finding]:

@@ -5,7 +5,7 @@ import os
 import shutil
 import tempfile
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack, closing
 from dataclasses import replace
 from pathlib import Path
@@ -31,8 +31,8 @@ from agent_envs.evaluation.submission.models import (
     file_text,
 )
 from agent_envs.evaluation.submission.provenance import read_about, submission_of
-from agent_envs.evaluation.submission.replay_pool import Ledger, Memory, Replaying
-from agent_envs.evaluation.submission.replaying import Checked, Place, places_of
+from agent_envs.evaluation.submission.replay_pool import Replaying, check_all
+from agent_envs.evaluation.submission.replaying import Place, places_of
 from agent_envs.evaluation.submission.secrets_scan import SecretScan
 from agent_envs.evaluation.submission.shards import ShardWriter
 from agent_envs.evaluation.suites.plan import entry_env, gold_note
@@ -139,35 +139,14 @@ class _Packing:
         path = self._run.externals if self._run.externals.is_file() else None
         how = Replaying(self._run.suite, path, jobs)
         lines = ((labels[key], self._episodes.get(key).encode()) for key in keys)
-        ledger = Ledger(sha256_file(path) if path is not None else "", how) if jobs else None
-        finished = False
-        try:
-            checked = self._counted((ledger or Memory()).check(lines, how), len(keys))
-            finished = True
-        finally:
-            if ledger is not None:
-                ledger.close(finished=finished)
-        wrong = [f"episode {keys[number]}: {item.findings[0]}" for number, item in checked if item.findings]
-        unknown = [item.unknown for _, item in checked if item.unknown]
-        if wrong or unknown:
-            what = "not what their actions give" if wrong else "not to be replayed here"
-            first, fix = (
-                "; ".join((wrong or unknown)[:3]),
-                f"agent-envs pack {self._run.folder} DIR --no-replay packs them",
-            )
-            hint = "" if wrong else f"; {fix}, and its manifest says so"
-            count = f"{len(wrong or unknown)} of {len(keys)}"
-            raise UsageError(f"{self._run.folder}: {count} episodes are {what}: {first}{hint}")
-
-    def _counted(self, checking: Iterator[tuple[int, Checked]], planned: int) -> list[tuple[int, Checked]]:
-        found, wins = [], 0
-        with progress_bar(f"replaying {self._run.folder}", quiet=planned <= FEW) as progress:
-            for number, checked in checking:
-                found.append((number, checked))
-                wins += checked.success
-                if progress is not None:
-                    progress(len(found), planned, wins)
-        return found
+        with progress_bar(f"replaying {self._run.folder}", quiet=not jobs) as tell:
+            progress = (lambda checked, wins: tell(checked, len(keys), wins)) if tell is not None else None
+            found = check_all(lines, how, sha256_file(path) if path is not None else "", progress=progress)
+        wrong = [f"episode {key}: {item.findings[0]}" for key, item in zip(keys, found, strict=True) if item.findings]
+        if unknown := wrong or [item.unknown for item in found if item.unknown]:
+            what = "not what their actions give" if wrong else "not to be replayed here (--no-replay packs them)"
+            count = f"{len(unknown)} of {len(keys)}"
+            raise UsageError(f"{self._run.folder}: {count} episodes are {what}: {'; '.join(unknown[:3])}")
 
     def write_texts(self, submission: Submission, report: str) -> None:
         """Write the small files."""

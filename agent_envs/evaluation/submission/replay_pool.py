@@ -14,7 +14,6 @@ from dataclasses import asdict, dataclass
 from hashlib import sha256
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
 
 from agent_envs.base.bounded_processes import BoundedProcesses, Lost
 from agent_envs.base.cache_dir import cache_dir
@@ -28,6 +27,7 @@ from agent_envs.services.run_services import Services
 
 SCHEMA = "agent-envs/checked@1"
 SECONDS = 120.0
+Progress = Callable[[int, int], None]
 Line = tuple[str, bytes]  # label of the entry, and the line without its end
 
 
@@ -124,7 +124,7 @@ class Ledger(Memory):
         rows = read_journal(self.path)
         if next(rows, None) is None:
             self._journal.append(head)
-        self._known = {row["line"]: _checked(row["checked"]) for row in rows}
+        self._known = {row["line"]: Checked(**row["checked"], findings=tuple(row["findings"])) for row in rows}
 
     def close(self, *, finished: bool = False) -> None:
         """Release the file, and remove it when nothing is left to go on with."""
@@ -134,11 +134,8 @@ class Ledger(Memory):
 
     def _keep(self, name: str, checked: Checked) -> None:
         super()._keep(name, checked)
-        self._journal.append({"line": name, "checked": asdict(checked)})
-
-
-def _checked(row: dict[str, Any]) -> Checked:
-    return Checked(**{**row, "findings": tuple(row["findings"])})
+        row = asdict(checked)
+        self._journal.append({"line": name, "findings": row.pop("findings"), "checked": row})
 
 
 @contextlib.contextmanager
@@ -162,3 +159,31 @@ def _replayer(how: Replaying) -> Iterator[RowReplayer]:
             path.touch()
         recording = stack.enter_context(Recording(path, "replay"))
         yield RowReplayer(how.suite, Services(recording), how.flags)
+
+
+def check_all(
+    lines: Iterable[Line], how: Replaying, what: str, memory: Memory | None = None, progress: Progress | None = None
+) -> list[Checked]:
+    """Return what a replay makes of every line, in their order; in processes, a killed check goes on.
+
+    Args:
+        lines: to check.
+        how: they are replayed.
+        what: a digest of what is checked, outside answers included.
+        memory: of what was checked before, where there are no processes.
+        progress: called with (checked, successes so far).
+    """
+    ledger = Ledger(what, how) if how.jobs else None
+    found: dict[int, Checked] = {}
+    wins, finished = 0, False
+    try:
+        for number, item in (ledger or memory or Memory()).check(lines, how):
+            found[number] = item
+            wins += item.success
+            if progress is not None:
+                progress(len(found), wins)
+        finished = True
+    finally:
+        if ledger is not None:
+            ledger.close(finished=finished)
+    return [found[number] for number in range(len(found))]
