@@ -32,7 +32,7 @@ from agent_envs.evaluation.submission.models import (
 )
 from agent_envs.evaluation.submission.provenance import read_about, submission_of
 from agent_envs.evaluation.submission.replay_pool import Replaying, check_all
-from agent_envs.evaluation.submission.replaying import Place, places_of
+from agent_envs.evaluation.submission.replaying import places_of
 from agent_envs.evaluation.submission.secrets_scan import SecretScan
 from agent_envs.evaluation.submission.shards import ShardWriter
 from agent_envs.evaluation.suites.plan import entry_env, gold_note
@@ -169,8 +169,10 @@ class _Packing:
         for label, places in itertools.groupby(places_of(self._run.suite), lambda item: item[1].entry.label):
             with closing(ShardWriter(self._draft / folders[label])) as writer:
                 for key, place in places:
-                    found = self._episodes.get(key) if key in self._episodes.places else _missing(key, place)
-                    self._shard_line(writer, found)
+                    if key not in self._episodes.places:
+                        nothing = EpisodeResult(Trajectory(place.header, (), ()), "missing")
+                        self._episodes.put(key, _row(Played(key, place.entry, place.cluster, place.trial, nothing)))
+                    self._shard_line(writer, self._episodes.get(key))
 
     def write_attempts(self) -> None:
         """Write every attempt at every episode, in the order of the suite."""
@@ -255,11 +257,6 @@ def _row(played: Played) -> str:
         return row_text(row_of(played))
     except ValidationError as error:
         raise UsageError(f"episode {played.key} cannot be packed: {first_fault(error)}") from None
-
-
-def _missing(key: str, place: Place) -> str:
-    result = EpisodeResult(Trajectory(place.header, (), ()), "missing")
-    return row_text(row_of(Played(key, place.entry, place.cluster, place.trial, result)))
 
 
 def _cut(cause: str) -> str:

@@ -164,14 +164,10 @@ def _replayer(how: Replaying) -> Iterator[RowReplayer]:
 def check_all(
     lines: Iterable[Line], how: Replaying, what: str, memory: Memory | None = None, progress: Progress | None = None
 ) -> list[Checked]:
-    """Return what a replay makes of every line, in their order; in processes, a killed check goes on.
+    """Return what a replay makes of every line, in their order, and tell `progress` (checked, successes) on the way.
 
-    Args:
-        lines: to check.
-        how: they are replayed.
-        what: a digest of what is checked, outside answers included.
-        memory: of what was checked before, where there are no processes.
-        progress: called with (checked, successes so far).
+    In processes, a killed check goes on: `what` is a digest of what is checked, outside answers included. Without processes,
+    `memory` is what was checked before.
     """
     ledger = Ledger(what, how) if how.jobs else None
     found: dict[int, Checked] = {}

@@ -18,6 +18,7 @@ MOST_LINE_BYTES = 16_000_000
 MOST_RATIO = 200
 _LEVEL = 6
 _CHUNK = 1 << 20
+_TOO_MUCH = "more rows or bytes than the format allows"
 _HEADER = b"\x1f\x8b\x08\0\0\0\0\0\0\xff"  # no flags, no time; level and system as gzip.GzipFile writes them
 
 
@@ -99,13 +100,11 @@ def read_lines(path: Path) -> Iterator[bytes]:
         *lines, rest = (rest + chunk).split(b"\n")
         for line in lines:
             rows += 1
-            if rows > MOST_ROWS or len(line) >= MOST_LINE_BYTES:
-                left = -1
-            if left < 0:
-                break
+            if left < 0 or rows > MOST_ROWS or len(line) >= MOST_LINE_BYTES:
+                raise UsageError(f"{path}: line {rows}: {_TOO_MUCH}")
             yield line
         if left < 0 or len(rest) >= MOST_LINE_BYTES:
-            raise UsageError(f"{path}: line {rows}: more rows or bytes than the format allows")
+            raise UsageError(f"{path}: line {rows + 1}: {_TOO_MUCH}")
     if rest:
         raise UsageError(f"{path}: line {rows + 1} has no end")
 
