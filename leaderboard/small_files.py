@@ -1,6 +1,7 @@
 """Attempts are held against the episodes, and recorded answers are unpacked for the replay, which serves them."""
 
 from collections.abc import Iterator, Mapping
+from io import BytesIO
 from pathlib import Path
 
 from agent_envs.base.errors import UsageError
@@ -25,12 +26,11 @@ def attempt_findings(directory: Directory, statuses: Mapping[str, str]) -> Itera
     order = {key: place for place, key in enumerate(statuses)}
     last: dict[str, AttemptRow] = {}
     before = -1
-    text = directory.read("attempts.jsonl")
-    if text and not text.endswith(b"\n"):
-        yield "attempts.jsonl: the last line has no end"
-    for number, line in enumerate(text.split(b"\n")[:-1], start=1):
+    for number, line in enumerate(BytesIO(directory.read("attempts.jsonl")), start=1):
         where = f"attempts.jsonl: line {number}"
-        row = parsed(AttemptRow, line, where, row_text)
+        if not line.endswith(b"\n"):
+            raise Rejected(f"{where} has no end")
+        row = parsed(AttemptRow, line[:-1], where, row_text)
         if row.key not in order or order[row.key] < before:
             yield f"{where}: key: episode {row.key} is not planned, or not in the order of the suite"
             return

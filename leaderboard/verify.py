@@ -25,6 +25,7 @@ from leaderboard.suites_known import Known, known_suite
 ACCEPTED, REJECTED, UNKNOWN = "accepted", "rejected", "cannot tell here"
 CODES = {ACCEPTED: 0, REJECTED: 1, UNKNOWN: 3}
 MOST_TOLD = 100
+MOST_CHARACTERS = 500  # of a finding
 SAME_SHARE = 0.5  # of episodes with another's very actions, from which on a submission is flagged
 Progress = Callable[[int, int, float], None]
 
@@ -36,6 +37,11 @@ class Finding:
     what: str
     episode: str = ""
     entry: str = ""
+
+    def __post_init__(self) -> None:
+        """Keep it one bounded line: names of fields may be a stranger's, and must not write lines of their own."""
+        plain = "".join(letter if letter.isprintable() else "?" for letter in self.what[:MOST_CHARACTERS])
+        object.__setattr__(self, "what", plain)
 
     def text(self) -> str:
         """Return it as one line."""
@@ -158,13 +164,14 @@ class _Reading:
     def lines(self) -> Iterator[Line]:
         """Yield (label, line); what cannot be read any further is a fault, and ends an entry."""
         left = MOST_BYTES
+        planned = {entry.label: self.suite.trials * len(entry.tasks) for entry in self.suite.entries}
         for label, folder in entry_folders(self.suite).items():
             try:
                 for path in self.directory.shards(folder):
                     for line in lines_of(path, self.directory):
-                        left -= len(line)
-                        if left < 0:
-                            raise Rejected(f"{folder}: more rows than the format takes")
+                        left, planned[label] = left - len(line), planned[label] - 1
+                        if left < 0 or planned[label] < 0:
+                            raise Rejected(f"{folder}: more rows than are planned, or more than the format takes")
                         self.labels.append(label)
                         yield label, line
             except Rejected as error:
