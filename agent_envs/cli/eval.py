@@ -149,8 +149,8 @@ def _feedback(names: str, epsilon: float | None, templates: str, options: dict[s
 
 def _suite(name: str, limit: int | None, choice: tuple[Any, ...], feedback: "Advice") -> "Suite":
     from agent_envs.evaluation.runs.suite_feedback import with_feedback
-    from agent_envs.evaluation.suites.plan import Choice, adhoc_suite, with_turn_limit
-    from agent_envs.evaluation.suites.suite import load_suite
+    from agent_envs.evaluation.suites.plan import Choice, adhoc_suite, playable_part, with_turn_limit
+    from agent_envs.evaluation.suites.suite import DEMO, load_suite
 
     env_id, arguments, tasks, split, trials, sweep, turn_limits = choice
     if name:
@@ -159,7 +159,12 @@ def _suite(name: str, limit: int | None, choice: tuple[Any, ...], feedback: "Adv
                 "--suite names environments, tasks and trials itself: leave out the id, --arg, --tasks, --split, --trials, "
                 "--sweep and --turn-limits"
             )
-        return with_turn_limit(with_feedback(load_suite(name), feedback), limit)
+        found = load_suite(name)
+        if found.id == DEMO:
+            found, lacking = playable_part(found)
+            for line in lacking:
+                show(f"note: {line}", file=sys.stderr)
+        return with_turn_limit(with_feedback(found, feedback), limit)
     if not env_id:
         raise UsageError("eval: name an id (agent-envs list), --suite NAME, or --resume RUN")
     arguments |= {"tasks": tasks} if tasks else {}

@@ -110,9 +110,12 @@ def pack(
     allow: Annotated[
         list[str] | None, typer.Option(help="Let a kind of find of the secret scan pass; a refusal names the kind.")
     ] = None,
+    no_replay: Annotated[
+        bool, typer.Option("--no-replay", help="Step no episode again; the manifest says so.")
+    ] = False,
     as_json: Json = False,
 ) -> None:
-    """Pack a run as a submission; see docs/submission.md for what is in it."""
+    """Pack a run as a submission, once every episode was stepped again; see docs/submission.md for what is in it."""
     from agent_envs.evaluation.submission.pack import pack_run
     from agent_envs.evaluation.submission.provenance import about_template
 
@@ -121,7 +124,7 @@ def pack(
         return
     if run is None or target is None:
         raise UsageError("pack: name the folder of a run and a folder for the submission, or --template")
-    name = pack_run(run, target, about, incomplete=incomplete, allow=tuple(allow or ()))
+    name = pack_run(run, target, about, incomplete=incomplete, allow=tuple(allow or ()), replay=not no_replay)
     row: dict[str, Any] = {"submission": name, "folder": str(target)}
     print_result(row, as_json, lambda: show(name))
     told_of_pack(target, name)

@@ -108,6 +108,8 @@ def result_of(row: Any, path: Path) -> tuple[str, EpisodeResult]:
         UsageError: it is no such row.
     """
     try:
+        if not isinstance(row["fault"], str) or not all(isinstance(cause, str) for cause in row["attempts"]):
+            raise ValueError("its fault and its attempts are no texts")
         result = EpisodeResult(
             Trajectory.from_json(row["trajectory"]),
             str(row["status"]),

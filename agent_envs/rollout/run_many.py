@@ -21,7 +21,7 @@ from agent_envs.core.trajectory import Header, Trajectory
 from agent_envs.core.wrapper_stack import core_of, wrapper_usage
 from agent_envs.rollout.batching import Batcher
 from agent_envs.rollout.episode_runner import EpisodeResult, run_episode
-from agent_envs.rollout.policy import Policy, Reply, Request, checked_replies, traits_of
+from agent_envs.rollout.policy import CompanionPolicy, Policy, Reply, Request, checked_replies, traits_of
 from agent_envs.rollout.run_log import Planned, RunJournal, RunLog
 from agent_envs.services.run_services import Services
 
@@ -115,9 +115,11 @@ def run_many(
     whole_number(f"run_many: agent {policy.name}", "batch", batch)
     if concurrency < 1:
         raise UsageError(f"run_many: concurrency={concurrency}; give a number >= 1")
+    traits = traits_of(policy)
+    # Who is handed the environment can read the gold in it; of the built-in agents only the solver does.
     head = {
         "policy": policy.name,
-        "privileged": traits_of(policy).privileged,
+        "privileged": traits.privileged or (traits.needs_env and not isinstance(policy, CompanionPolicy)),
         "plan": digest([vars(item) for item in plan]),
     }
     place = RunLog(journal) if isinstance(journal, Path) else journal

@@ -42,6 +42,10 @@ class CallSite:
     ordinal: int = 0
 
 
+class NotRecorded(EnvFault):
+    """A replay asked what was never recorded."""
+
+
 class Recording(Uncopied):
     """What outside services answered: one file for all ports of a run, safe to use from many threads."""
 
@@ -56,6 +60,7 @@ class Recording(Uncopied):
         if mode == "replay" and not path.is_file():
             raise UsageError(f"{path}: no recording to replay; record one first")
         self.path, self.mode = path, mode
+        self.served = 0  # answers that `find` gave
         self._lock = threading.Lock()
         self._journal = Journal(path) if mode == "record" else None
         # Where the answers stand, because a long run's are too many to hold.
@@ -71,10 +76,22 @@ class Recording(Uncopied):
         with self._lock:
             return key in self._places
 
-    def find(self, key: str) -> Any | None:
-        """Return a fresh copy of the answer that is recorded under this key, or None."""
+    def find(self, key: str, asked: tuple[str, Any] | None = None) -> Any | None:
+        """Return a fresh copy of the answer that is recorded under this key, or None.
+
+        Raises:
+            NotRecorded: it stands beside another (port, request) than `asked`; a stranger's recording may say anything.
+        """
         with self._lock:
-            return self._answer(self._places[key]) if key in self._places else None
+            if key not in self._places:
+                return None
+            row = self._row(self._places[key])
+            self.served += 1
+        if asked is not None and (row["port"], digest(row["request"])) != (asked[0], digest(asked[1])):
+            raise NotRecorded(
+                f"{asked[0]}: the answer under {key[:12]} is recorded beside another request", retryable=False
+            )
+        return row["response"]
 
     def keep(self, key: str, port: str, request: Any, response: Any) -> Any:
         """Record an answer and return a copy of what is recorded: another thread's, if that was first."""
@@ -95,8 +112,11 @@ class Recording(Uncopied):
                 del self._places[key]
 
     def _answer(self, start: int) -> Any:
+        return self._row(start)["response"]
+
+    def _row(self, start: int) -> Any:
         with self.path.open("rb") as file:
-            return read_row(file, start)["response"]
+            return read_row(file, start)
 
     def close(self) -> None:
         """Put everything on disk and release the file."""
@@ -167,15 +187,18 @@ class ExternalPort:
         """Return the service's response: the recorded one where there is one.
 
         Raises:
-            EnvFault: the service failed for good, its answer was too large, or a replay has no recording.
+            EnvFault: the service failed for good, or its answer was too large.
+            NotRecorded: a replay has no recording of this call.
         """
         key, recording = self.key(request, site), self.recording
         if recording is None:
             return self._attempt(request, key)
         if key in recording:
-            return recording.find(key)
+            return recording.find(key, (self.name, request))
         if recording.mode == "replay":
-            raise EnvFault(f"{self.name}: no recording for request {digest(request)[:12]} at {site}", retryable=False)
+            raise NotRecorded(
+                f"{self.name}: no recording for request {digest(request)[:12]} at {site}", retryable=False
+            )
         return recording.keep(key, self.name, request, self._attempt(request, key))
 
     def discard(self, request: Any, site: CallSite, response: Any) -> None:

@@ -41,7 +41,7 @@ def test_a_suite_and_its_refusals(run, tmp_path):
         assert code == 2 and out == "" and "names environments, tasks and trials itself" in err
     for wrong, words in (
         (["eval"], "name an id"),
-        (["eval", "--suite", "nope"], "the suites are core"),
+        (["eval", "--suite", "nope"], "the suites are babyai, calc-bench, core"),
         (["eval", "SearchQA", "--turn-limits", "1,x"], "whole numbers"),
         (["eval", "SearchQA", "--turn-limits", ""], "--turn-limits '': write whole numbers"),
         (["eval", "SearchQA", "--turn-limits", " , "], "whole numbers"),

@@ -9,6 +9,7 @@ results.json     the numbers; they can be computed again from the rest
 
 import hashlib
 import json
+import math
 import os
 import sys
 from collections import Counter
@@ -46,6 +47,7 @@ from agent_envs.rollout.run_log import UNFINISHED, RunLog, result_of
 from agent_envs.services.chat.prices import Price, load_prices
 from agent_envs.wrappers.feedback_costs import PREFIX
 
+CLOSE = 1e-6  # what rewards and the sums of their terms may differ by
 CONFIG_SCHEMA: Literal["agent-envs/config@1"] = "agent-envs/config@1"
 
 
@@ -209,6 +211,16 @@ class Run:
                 yield played
         yield from unfinished.values()
 
+    def sound_rows(self) -> Iterator[Played]:
+        """Yield what `rows` does; for what counts and what is packed.
+
+        Raises:
+            UsageError: beyond `rows`, an episode's rewards are not what their terms come to.
+        """
+        for played in self.rows():
+            _check_sums(played.result, self.folder / "journal.jsonl")
+            yield played
+
     def has_unfinished(self) -> bool:
         """Return whether the journal holds episodes that a fault or the budget ended."""
         path = self.folder / "journal.jsonl"
@@ -217,7 +229,7 @@ class Run:
     def numbers(self, measures: Measures | None = None) -> list[EpisodeNumbers]:
         """Return the numbers of every planned episode, in the order of the suite; those that were not played too."""
         measures = measures or Measures()
-        return measures.planned(self.suite, {played.key: played.numbers(measures) for played in self.rows()})
+        return measures.planned(self.suite, {played.key: played.numbers(measures) for played in self.sound_rows()})
 
 
 class Spool:
@@ -239,6 +251,16 @@ class Spool:
         start, length = self.places[key]
         self._file.seek(start)
         return self._file.read(length).decode()
+
+
+def _check_sums(result: EpisodeResult, path: Path) -> None:
+    """Refuse an episode whose rewards are not what their terms come to: somebody edited one and not the other."""
+    for turn in result.trajectory.turns:
+        if abs(turn.reward - math.fsum(dict(turn.terms).values())) > CLOSE * max(1.0, abs(turn.reward)):
+            raise UsageError(
+                f"{path}: episode {result.trajectory.header.episode_key}, turn {turn.index}: its reward {turn.reward:g} is not "
+                "the sum of its terms; the journal was changed after the episode was played"
+            )
 
 
 def _together(before: Played | None, result: EpisodeResult) -> EpisodeResult:

@@ -7,34 +7,18 @@ hold no character that could mislead a reader of a page or a terminal.
 import itertools
 import json
 import re
-import unicodedata
 from datetime import date
 from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field, JsonValue, model_validator
 
-from agent_envs.base.strict_model import Strict
+from agent_envs.base.strict_model import Strict, one_line, shown_safely
 from agent_envs.evaluation.suites.suite import Hex, Suite
 from agent_envs.services.chat.prices import Price
 
 MOST_META_BYTES = 64_000
 PATH = r"^[a-z0-9][a-z0-9._/-]{0,119}$"
 SAFE_INTEGER = 2**53
-
-
-def _shown_safely(text: str) -> str:
-    if text != unicodedata.normalize("NFC", text):
-        raise ValueError("not in Unicode's normal form C")
-    # Format characters, bidirectional ones among them, are not printable in Python's sense.
-    if not all(line.isprintable() for line in text.split("\n")):
-        raise ValueError("holds a control, bidirectional or invisible character")
-    return text
-
-
-def _one_line(text: str) -> str:
-    if "\n" in text or text != text.strip():
-        raise ValueError("give one line without spaces around it")
-    return _shown_safely(text)
 
 
 def _real_day(text: str) -> str:
@@ -49,13 +33,13 @@ def _inside(path: str) -> str:
     return path
 
 
-Line = Annotated[str, Field(max_length=80), AfterValidator(_one_line)]
-Label = Annotated[str, Field(min_length=1, max_length=80), AfterValidator(_one_line)]
-Notes = Annotated[str, Field(max_length=2000), AfterValidator(_shown_safely)]
+Line = Annotated[str, Field(max_length=80), AfterValidator(one_line)]
+Label = Annotated[str, Field(min_length=1, max_length=80), AfterValidator(one_line)]
+Notes = Annotated[str, Field(max_length=2000), AfterValidator(shown_safely)]
 Url = Annotated[
     str, Field(max_length=300, pattern=r"^(https://[A-Za-z0-9.-]+(:[0-9]{1,5})?(/[!#-&(-;=?-\[\]-_a-~]*)?)?$")
 ]
-LongLine = Annotated[str, Field(max_length=200), AfterValidator(_one_line)]
+LongLine = Annotated[str, Field(max_length=200), AfterValidator(one_line)]
 Date = Annotated[str, Field(pattern=r"^([0-9]{4}-[0-9]{2}-[0-9]{2})?$"), AfterValidator(_real_day)]
 Commit = Annotated[str, Field(pattern=r"^([0-9a-f]{7,64})?$")]
 Digest = Annotated[str, Field(pattern=r"^([0-9a-f]{64})?$")]
@@ -155,9 +139,13 @@ class FileRow(Strict):
 
 
 class Manifest(Strict):
-    """`manifest.json`: every other file, sorted by path. The sha256 of its bytes is the id of the submission."""
+    """`manifest.json`: every other file, sorted by path. The sha256 of its bytes is the id of the submission.
+
+    `replayed`: the packer stepped every episode again, as it says; a verifier does so anyway.
+    """
 
     format: Annotated[Literal["agent-envs/manifest@1"], Field(alias="schema")] = "agent-envs/manifest@1"
+    replayed: bool = True
     files: Annotated[tuple[FileRow, ...], Field(min_length=1, max_length=10_000)]
 
     @model_validator(mode="after")

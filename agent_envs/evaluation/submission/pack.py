@@ -5,9 +5,9 @@ import os
 import shutil
 import tempfile
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack, closing
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 import gymnasium as gym
@@ -15,6 +15,8 @@ from pydantic import ValidationError
 
 from agent_envs.base.errors import AgentEnvsError, UsageError
 from agent_envs.base.jsonl_log import read_journal
+from agent_envs.base.progress import progress_bar
+from agent_envs.base.serialization import sha256_file
 from agent_envs.core.builtin_agents import companion_of
 from agent_envs.core.trajectory import Header, Trajectory
 from agent_envs.evaluation.runs.measures import class_of
@@ -29,19 +31,28 @@ from agent_envs.evaluation.submission.models import (
     file_text,
 )
 from agent_envs.evaluation.submission.provenance import read_about, submission_of
+from agent_envs.evaluation.submission.replay_pool import Replaying, check_all
+from agent_envs.evaluation.submission.replaying import places_of
 from agent_envs.evaluation.submission.secrets_scan import SecretScan
-from agent_envs.evaluation.submission.shards import ShardWriter, file_sha256
+from agent_envs.evaluation.submission.shards import ShardWriter
 from agent_envs.evaluation.suites.plan import entry_env, gold_note
-from agent_envs.evaluation.suites.suite import Entry, Suite, first_fault, seed_of, suite_text
+from agent_envs.evaluation.suites.suite import first_fault, suite_text
 from agent_envs.rollout.episode_runner import EpisodeResult
 from agent_envs.services.recording import read_answers
 
 MOST_BYTES = 2_000_000_000
 MOST_CAUSE = 2_000
+FEW = 64  # episodes that this process replays by itself: another would take longer to start
 
 
 def pack_run(
-    folder: Path, target: Path, about: Path | None = None, *, incomplete: bool = False, allow: Sequence[str] = ()
+    folder: Path,
+    target: Path,
+    about: Path | None = None,
+    *,
+    incomplete: bool = False,
+    allow: Sequence[str] = (),
+    replay: bool = True,
 ) -> str:
     """Write the submission of a run and return its id, the sha256 of its manifest.
 
@@ -51,10 +62,11 @@ def pack_run(
         about: a file with what only a person can tell, see `provenance.about_template`.
         incomplete: pack although planned episodes were not played to their end; they count 0.
         allow: kinds of seeming secrets that are meant to be public, see `secrets_scan.KINDS`.
+        replay: step every episode again before it is packed; the manifest says if it was not.
 
     Raises:
-        UsageError: the run is a smoke run, is not complete, does not fit the format, seems to hold a secret or was shown
-            the gold, or the target is taken. Nothing is left behind then.
+        UsageError: the run is a smoke run, is not complete, does not fit the format, seems to hold a secret, was shown
+            the gold or is not what its actions give, or the target is taken. Nothing is left behind then.
     """
     run = open_run(folder)
     if run.config.identity.smoke:
@@ -72,37 +84,19 @@ def pack_run(
             packing.take_episodes()
             if not incomplete:
                 packing.refuse_incomplete()
+            if replay:
+                packing.replay_episodes()
             packing.write_texts(submission, report)
             packing.write_episodes()
             packing.write_attempts()
             packing.write_externals()
         scan.refuse()
-        name = _write_manifest(draft)
+        name = _write_manifest(draft, replay)
         _publish(draft, target)
     except BaseException:
         shutil.rmtree(draft, ignore_errors=True)
         raise
     return name
-
-
-@dataclass(frozen=True, slots=True)
-class _Place:
-    """A planned episode: where it stands in the suite, and the header that its record must have."""
-
-    entry: Entry
-    cluster: str
-    trial: int
-    header: Header
-
-
-def _plan(suite: Suite) -> Iterator[tuple[str, _Place]]:
-    for entry in suite.entries:
-        env_id = entry.env_id.rpartition(":")[2]
-        for task, content, cluster in entry.tasks:
-            for trial in range(suite.trials):
-                key = suite.key(entry, task, trial)
-                header = Header(env_id, entry.spec_digest, task, entry.split, content, seed_of(key), key)
-                yield key, _Place(entry, cluster, trial, header)
 
 
 class _Packing:
@@ -117,8 +111,8 @@ class _Packing:
 
     def take_episodes(self) -> None:
         """Read the journal once and spool a row for every episode that is in it."""
-        plan = dict(_plan(self._run.suite))
-        for played in self._run.rows():
+        plan = dict(places_of(self._run.suite))
+        for played in self._run.sound_rows():
             if played.key in self._episodes.places:
                 raise UsageError(f"{self._run.folder}: episode {played.key} is there twice")
             self._episodes.put(played.key, _row(_checked(played, plan[played.key].header)))
@@ -136,6 +130,23 @@ class _Packing:
             f"their end ({words}): agent-envs eval --resume {self._run.folder} plays them; with --incomplete they are "
             "packed as they are and count 0"
         )
+
+    def replay_episodes(self) -> None:
+        """Step every spooled episode again, with the function that a verifier calls; a killed packing goes on."""
+        labels = {key: place.entry.label for key, place in places_of(self._run.suite)}
+        keys = list(self._episodes.places)
+        jobs = (os.cpu_count() or 1) if len(keys) > FEW else 0
+        path = self._run.externals if self._run.externals.is_file() else None
+        how = Replaying(self._run.suite, path, jobs)
+        lines = ((labels[key], self._episodes.get(key).encode()) for key in keys)
+        with progress_bar(f"replaying {self._run.folder}", quiet=not jobs) as tell:
+            progress = (lambda checked, wins: tell(checked, len(keys), wins)) if tell is not None else None
+            found = check_all(lines, how, sha256_file(path) if path is not None else "", progress=progress)
+        wrong = [f"episode {key}: {item.findings[0]}" for key, item in zip(keys, found, strict=True) if item.findings]
+        if unknown := wrong or [item.unknown for item in found if item.unknown]:
+            what = "not what their actions give" if wrong else "not to be replayed here (--no-replay packs them)"
+            count = f"{len(unknown)} of {len(keys)}"
+            raise UsageError(f"{self._run.folder}: {count} episodes are {what}: {'; '.join(unknown[:3])}")
 
     def write_texts(self, submission: Submission, report: str) -> None:
         """Write the small files."""
@@ -155,11 +166,13 @@ class _Packing:
     def write_episodes(self) -> None:
         """Write one row for every planned episode, in the order of the suite."""
         folders = entry_folders(self._run.suite)
-        for label, places in itertools.groupby(_plan(self._run.suite), lambda item: item[1].entry.label):
+        for label, places in itertools.groupby(places_of(self._run.suite), lambda item: item[1].entry.label):
             with closing(ShardWriter(self._draft / folders[label])) as writer:
                 for key, place in places:
-                    found = self._episodes.get(key) if key in self._episodes.places else _missing(key, place)
-                    self._shard_line(writer, found)
+                    if key not in self._episodes.places:
+                        nothing = EpisodeResult(Trajectory(place.header, (), ()), "missing")
+                        self._episodes.put(key, _row(Played(key, place.entry, place.cluster, place.trial, nothing)))
+                    self._shard_line(writer, self._episodes.get(key))
 
     def write_attempts(self) -> None:
         """Write every attempt at every episode, in the order of the suite."""
@@ -209,8 +222,9 @@ class _Packing:
 
 
 def _privileged(run: Run) -> bool:
+    """Return whether the agent reads the gold: the built-in solver by its name, and whatever the journal marks as such."""
     head = next(read_journal(run.log().path), None)
-    return isinstance(head, dict) and head.get("privileged") is True
+    return run.agent == "solver" or (isinstance(head, dict) and head.get("privileged") is not False)
 
 
 def _shown_gold(run: Run) -> str:
@@ -245,11 +259,6 @@ def _row(played: Played) -> str:
         raise UsageError(f"episode {played.key} cannot be packed: {first_fault(error)}") from None
 
 
-def _missing(key: str, place: _Place) -> str:
-    result = EpisodeResult(Trajectory(place.header, (), ()), "missing")
-    return row_text(row_of(Played(key, place.entry, place.cluster, place.trial, result)))
-
-
 def _cut(cause: str) -> str:
     """Return a cause that any reader takes: of bounded length, and without halves of characters."""
     return cause[:MOST_CAUSE].encode("utf-8", "replace").decode()
@@ -271,13 +280,13 @@ def _free(target: Path) -> Path:
     return target
 
 
-def _write_manifest(draft: Path) -> str:
+def _write_manifest(draft: Path, replayed: bool) -> str:
     paths = sorted(path.relative_to(draft).as_posix() for path in draft.rglob("*") if path.is_file())
     rows = tuple(
-        FileRow(path=path, bytes=(draft / path).stat().st_size, sha256=file_sha256(draft / path)) for path in paths
+        FileRow(path=path, bytes=(draft / path).stat().st_size, sha256=sha256_file(draft / path)) for path in paths
     )
-    (draft / "manifest.json").write_bytes(file_text(Manifest(files=rows)).encode())
-    return file_sha256(draft / "manifest.json")
+    (draft / "manifest.json").write_bytes(file_text(Manifest(files=rows, replayed=replayed)).encode())
+    return sha256_file(draft / "manifest.json")
 
 
 def _publish(draft: Path, target: Path) -> None:

@@ -7,13 +7,14 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import gymnasium as gym
+from pydantic import ValidationError
 
-from agent_envs.base.errors import AgentEnvsError, UsageError
+from agent_envs.base.errors import AgentEnvsError, DataMissing, MissingExtra, UsageError
 from agent_envs.base.serialization import canonical_json
 from agent_envs.core.env import TurnEnv, companion
 from agent_envs.core.registry import NAMESPACE, full_id, spec_json
 from agent_envs.core.wrapper_stack import core_of
-from agent_envs.evaluation.suites.suite import ADHOC, Entry, Feedback, Suite, seed_of
+from agent_envs.evaluation.suites.suite import ADHOC, Entry, Feedback, Suite, first_fault, seed_of
 from agent_envs.rollout.run_log import Planned
 from agent_envs.wrappers import ForcedAnswer, TurnLimit, VerbalFeedback
 
@@ -53,7 +54,10 @@ def adhoc_suite(choice: Choice) -> Suite:
         raise UsageError(f"limit={choice.limit} and trials={choice.trials}: give numbers >= 1")
     if len(set(choice.turn_limits)) < len(choice.turn_limits):
         raise UsageError(f"turn limits {choice.turn_limits}: each one once")
-    entries = tuple(_entries(choice))
+    try:
+        entries = tuple(_entries(choice))
+    except ValidationError as error:
+        raise UsageError(f"{choice.env_id}: {first_fault(error)}") from None
     return Suite(id=ADHOC, version="0.0", scored=len(entries) == 1, trials=choice.trials, entries=entries)
 
 
@@ -103,6 +107,24 @@ def with_turn_limit(suite: Suite, limit: int | None) -> Suite:
         return suite
     entries = tuple(entry.model_copy(update={"tasks": entry.tasks[:limit]}) for entry in suite.entries)
     return suite.model_copy(update={"entries": entries})
+
+
+def playable_part(suite: Suite) -> tuple[Suite, list[str]]:
+    """Return a suite without the entries that need what is not installed, and a line on each of those.
+
+    Raises:
+        UsageError: nothing is left.
+    """
+    left, lacking = [], []
+    for entry in suite.entries:
+        try:
+            core_of(entry_env(entry)).source.get(entry.split, entry.tasks[0][0])
+            left.append(entry)
+        except (MissingExtra, DataMissing) as error:
+            lacking.append(f"{entry.label} is skipped: {error}")
+    if not left:
+        raise UsageError(f"{suite.name}: no entry can be played here; {lacking[0]}")
+    return suite.model_copy(update={"entries": tuple(left)}), lacking
 
 
 def choose_split(choice: Choice, splits: tuple[str, ...]) -> str:

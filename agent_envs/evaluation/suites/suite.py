@@ -11,15 +11,24 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, JsonValue, SerializerFunctionWrapHandler, ValidationError, model_serializer, model_validator
+from pydantic import (
+    AfterValidator,
+    Field,
+    JsonValue,
+    SerializerFunctionWrapHandler,
+    ValidationError,
+    model_serializer,
+    model_validator,
+)
 
 from agent_envs.base.errors import UsageError
 from agent_envs.base.serialization import canonical_json, digest
-from agent_envs.base.strict_model import Strict
+from agent_envs.base.strict_model import Strict, one_line
 from agent_envs.core.trajectory import Trajectory
 
 SUITE_SCHEMA: Literal["agent-envs/suite@1"] = "agent-envs/suite@1"
 ADHOC = "adhoc"
+DEMO = "demo"  # what cannot be played for a missing extra is left out of it; such runs are packed, and never ranked
 MOST_BYTES = 64_000_000
 
 Name = Annotated[str, Field(min_length=1, max_length=400)]  # ids of official tau2 tasks have up to 215
@@ -76,7 +85,7 @@ class Entry(Strict):
         tasks: (id, digest of the content, cluster) each.
     """
 
-    label: Name
+    label: Annotated[Name, AfterValidator(one_line)]
     env_id: Name
     arguments: dict[str, JsonValue]
     spec_digest: Hex
@@ -95,20 +104,34 @@ class Entry(Strict):
 
     def solved(self, trajectory: Trajectory) -> bool:
         """Return whether an episode counts as a success."""
+        return self.solved_by(trajectory.success, trajectory.total_reward)
+
+    def solved_by(self, success: bool, total_reward: float) -> bool:
+        """Return whether an episode with this end and this return counts as a success."""
         if self.success == "success":
-            return trajectory.success
-        return trajectory.total_reward >= float(self.success.removeprefix("return>="))
+            return success
+        return total_reward >= float(self.success.removeprefix("return>="))
 
 
 class Suite(Strict):
-    """A plan that anyone can repeat. `scored` suites have one score, the weighted mean over their entries."""
+    """A plan that anyone can repeat. `scored` suites have one score, the weighted mean over their entries.
+
+    `canary` is a text that nobody else writes: where a model knows it, the suite was in its training data.
+    """
 
     format: Annotated[Literal["agent-envs/suite@1"], Field(alias="schema")] = SUITE_SCHEMA
     id: Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9_-]{0,39}$")]
     version: Annotated[str, Field(pattern=r"^[0-9]{1,4}\.[0-9]{1,4}$")]
     scored: bool = True
+    canary: Annotated[str, Field(max_length=200)] = ""
     trials: Annotated[int, Field(ge=1, le=1000)]
     entries: Annotated[tuple[Entry, ...], Field(min_length=1)]
+
+    @model_serializer(mode="wrap")
+    def _as_ever(self, write: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Write a suite without a canary as before there was any: digests stay what they are."""
+        row: dict[str, Any] = write(self)
+        return row if self.canary else {name: row[name] for name in row if name != "canary"}
 
     @model_validator(mode="after")
     def _unique(self) -> "Suite":
@@ -171,7 +194,7 @@ def suite_names() -> list[str]:
 
 
 def load_suite(name: str) -> Suite:
-    """Return a suite by name (`core`, or `core@1.1` to insist on a version) or by the path of its file.
+    """Return a suite by name (`core`, or `core@1` or `core@1.1` to insist on a version) or by the path of its file.
 
     Raises:
         UsageError: there is none, or it has another version.
@@ -179,7 +202,7 @@ def load_suite(name: str) -> Suite:
     stem, _, version = name.partition("@")
     if re.fullmatch(r"[a-z0-9_-]+", stem) and stem in suite_names():
         suite = read_suite((_shipped() / f"{stem}.json").read_text(encoding="utf-8"), stem)
-        if version and version != suite.version:
+        if version not in ("", suite.version, suite.version.partition(".")[0]):
             raise UsageError(f"suite {stem} has version {suite.version} in this installation, not {version}")
         return suite
     path = Path(name)

@@ -1,5 +1,8 @@
 """Runs to pack: small SearchQA runs that are really played, and a synthetic episode."""
 
+import gzip
+import io
+
 from agent_envs.base.errors import EnvFault
 from agent_envs.base.messages import Message, ToolCall
 from agent_envs.base.protocol import Answer, Malformed
@@ -75,6 +78,14 @@ def synthetic(turns=2, *, action="<answer>x</answer>", key="00112233445566ff", u
         Trajectory(header, prompt, tuple(rows), None, True), "terminated", usage=usage or {"input": 7}
     )
     return Played(key, entry, "world-1", 0, result)
+
+
+def gzipped(data, level=6):
+    """Return data as a shard's file has it: one member, whose header has no time and no name."""
+    file = io.BytesIO()
+    with gzip.GzipFile(filename="", mode="wb", compresslevel=level, fileobj=file, mtime=0) as packed:
+        packed.write(data)
+    return b"\x1f\x8b\x08\0\0\0\0\0\0\xff" + file.getvalue()[10:]
 
 
 def rows_of(packed):

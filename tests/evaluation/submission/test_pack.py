@@ -12,6 +12,7 @@ from dataclasses import replace
 import pytest
 
 from agent_envs.base.errors import UsageError
+from agent_envs.base.jsonl_log import Journal, read_journal
 from agent_envs.core.episode import border_notes
 from agent_envs.evaluation.runs.run_folder import open_run
 from agent_envs.evaluation.submission.episode_rows import (
@@ -31,7 +32,7 @@ from agent_envs.evaluation.suites.suite import read_suite, seed_of
 from agent_envs.rollout.episode_runner import record_turn
 from agent_envs.services.recording import Recording
 from tests import ROOT
-from tests.evaluation.submission.packing import Saying, files_of, play, rows_of, small_suite
+from tests.evaluation.submission.packing import Saying, files_of, gzipped, play, rows_of, small_suite
 
 
 @pytest.fixture(scope="module")
@@ -98,7 +99,7 @@ def test_a_swapped_action_without_an_effect_is_seen(tmp_path):
     pack_run(tmp_path / "run", tmp_path / "out")
     path = next((tmp_path / "out").glob("episodes/*/*.gz"))
     text = gzip.decompress(path.read_bytes()).decode()
-    path.write_bytes(gzip.compress(text.replace("<answer>x</answer>", "<answer>y</answer>").encode()))
+    path.write_bytes(gzipped(text.replace("<answer>x</answer>", "<answer>y</answer>").encode()))
     with pytest.raises(UsageError, match="chain is another"):
         list(read_episode_rows(path))
 
@@ -144,6 +145,41 @@ def test_agents_that_read_the_gold_are_references_whatever_a_file_says(tmp_path)
     about.write_text(json.dumps({**row, "agent": {**row["agent"], "kind": "agent"}}), encoding="utf-8")
     with pytest.raises(UsageError, match="agent.kind"):
         pack_run(tmp_path / "run", tmp_path / "again", about)
+
+
+class Looking(Saying):
+    """Is handed the environment, and says nothing of it."""
+
+    name, needs_env = "honest-model", True
+
+    def begin(self, env):
+        return self
+
+
+@pytest.mark.parametrize(
+    "agent, policy", [("mine:Looking", Looking()), ("solver", Saying()), ("mine:Told", Saying(privileged=True))]
+)
+def test_who_is_handed_the_environment_or_named_solver_is_a_reference(agent, policy, tmp_path):
+    play(tmp_path / "run", small_suite(1, 1), agent, policy=policy)
+    pack_run(tmp_path / "run", tmp_path / "out")
+    assert submission_of(tmp_path / "out").agent.kind == "reference"
+
+
+@pytest.mark.parametrize("field, value", [("attempts", [True]), ("fault", 1), ("attempts", [None])])
+def test_a_malformed_row_with_a_right_hash_is_refused_in_one_line(run_folder, tmp_path, field, value):
+    shutil.copytree(run_folder, tmp_path / "run")
+    path = tmp_path / "run" / "journal.jsonl"
+    rows = list(read_journal(path))
+    rows[1][field] = value
+    path.unlink()
+    with Journal(path) as journal:
+        for row in rows:
+            journal.append(row)
+    with pytest.raises(
+        UsageError, match="holds a row that is no episode: ValueError its fault and its attempts"
+    ) as refusal:
+        pack_run(tmp_path / "run", tmp_path / "out")
+    assert "\n" not in str(refusal.value)
 
 
 def test_what_a_person_tells_is_packed_and_what_nobody_told_is_named(run_folder, tmp_path):

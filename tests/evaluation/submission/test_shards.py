@@ -7,7 +7,7 @@ import pytest
 from agent_envs.base.errors import UsageError
 from agent_envs.evaluation.submission.episode_rows import row_of, row_text
 from agent_envs.evaluation.submission.shards import MOST_RATIO, MOST_ROWS, ShardWriter, read_episode_rows, read_lines
-from tests.evaluation.submission.packing import synthetic
+from tests.evaluation.submission.packing import gzipped, synthetic
 
 
 def test_shards_are_bounded_and_denser_ones_are_stored_plain(tmp_path):
@@ -33,14 +33,21 @@ def test_shards_are_bounded_and_denser_ones_are_stored_plain(tmp_path):
 @pytest.mark.parametrize(
     "data, message",
     [
-        (gzip.compress(b"x" * 5_000_000 + b"\n", mtime=0), "more rows or bytes"),
-        (gzip.compress(b"\n" * (MOST_ROWS + 1), compresslevel=0, mtime=0), "more rows or bytes"),
-        (gzip.compress(b"x" * 16_000_001 + b"\n", compresslevel=0, mtime=0), "more rows or bytes"),
-        (gzip.compress((b"x" * 8_000_000 + b"\n") * 4, compresslevel=0, mtime=0), "more rows or bytes"),
-        (gzip.compress(b"{}", mtime=0), "has no end"),
-        (gzip.compress(b"{}\n", mtime=0)[:-5], "no sound gzip"),
-        (gzip.compress(b"{}\n", mtime=0)[:-8] + b"\0" * 8, "no sound gzip"),
+        (gzipped(b"x" * 5_000_000 + b"\n"), "more rows or bytes"),
+        (gzipped(b"\n" * (MOST_ROWS + 1), level=0), "more rows or bytes"),
+        (gzipped(b"x" * 16_000_001 + b"\n", level=0), "more rows or bytes"),
+        (gzipped((b"x" * 8_000_000 + b"\n") * 4, level=0), "more rows or bytes"),
+        (gzipped(b"{}"), "has no end"),
+        (gzipped(b"{}\n")[:-5], "no sound gzip"),
+        (gzipped(b"{}\n")[:-8] + b"\0" * 8, "no sound gzip"),
         (b"{}\n", "no sound gzip"),
+        (gzip.compress(b"{}\n", mtime=99), "no time and no name"),
+        (
+            gzipped(b"{}\n")[:3] + b"\x08" + gzipped(b"{}\n")[4:10] + b"name\0" + gzipped(b"{}\n")[10:],
+            "no time and no name",
+        ),
+        (gzipped(b"{}\n") + gzipped(b"{}\n"), "one member"),
+        (gzipped(b"{}\n") + b"\0" * 512, "one member"),
         (b"\0" * 40_000_000, "more than a shard"),
     ],
 )
@@ -69,7 +76,7 @@ def test_lines_that_are_no_rows_are_refused(change, message, tmp_path):
     changed = change(text)
     assert (changed == text) == (not message)
     path = tmp_path / "0000.jsonl.gz"
-    path.write_bytes(gzip.compress(f"{text}\n{changed}\n".encode(), mtime=0))
+    path.write_bytes(gzipped(f"{text}\n{changed}\n".encode()))
     if not message:
         assert len(list(read_episode_rows(path))) == 2
         return

@@ -6,10 +6,20 @@ import sys
 
 import pytest
 
-from agent_envs.base.errors import UsageError
+from agent_envs.base.errors import MissingExtra, UsageError
 from agent_envs.core.registry import TABLE
 from agent_envs.core.trajectory import Header, Trajectory, Turn
-from agent_envs.evaluation.suites.plan import Choice, adhoc_suite, choose_split, plan_of, with_turn_limit
+from agent_envs.evaluation.suites import plan
+from agent_envs.evaluation.suites.plan import (
+    Choice,
+    adhoc_suite,
+    choose_split,
+    entry_env,
+    plan_of,
+    playable_part,
+    tasks_of,
+    with_turn_limit,
+)
 from agent_envs.evaluation.suites.suite import (
     changes,
     load_suite,
@@ -19,7 +29,7 @@ from agent_envs.evaluation.suites.suite import (
     suite_names,
     suite_text,
 )
-from agent_envs.evaluation.suites.write_suites import core_suite
+from agent_envs.evaluation.suites.write_suites import CANARY, core_suite, shipped_suites
 from agent_envs.rollout.episode_runner import EpisodeResult
 from tests.rows import each_row
 
@@ -33,7 +43,7 @@ def small(**changes_):
 def test_the_shipped_suites_are_what_they_would_be_today():
     """Fails when a task, a reward or a family changed: `make suites`, and a line under Scores in the CHANGELOG."""
     suite = load_suite("core")
-    assert suite_names() == ["core"] and suite == core_suite()
+    assert suite_names() == ["babyai", "calc-bench", "core", "demo", "sorting"] and suite == core_suite()
     rows = [row for row in TABLE if not row.twin]
     assert suite.version == f"1.{len(rows)}" and [entry.env_id for entry in suite.entries] == [row.id for row in rows]
     assert suite.trials == 4 and all(len(entry.tasks) == 128 for entry in suite.entries)
@@ -46,6 +56,61 @@ def test_the_shipped_suites_are_what_they_would_be_today():
     assert load_suite(f"core@{suite.version}") == suite
     with pytest.raises(UsageError, match=r"version 1\.\d+ in this installation, not 0\.9"):
         load_suite("core@0.9")
+
+
+def test_suites_of_papers_are_what_they_would_be_today_in_their_first_tasks():
+    """All of their tasks are made again by the heavy test below: that takes ten seconds."""
+    for name, labels in {
+        "calc-bench": ["Arithmetic", "Countdown", "Count", "GSM8KScaled"],
+        "sorting": ["Sort-4", "Sort-5"],
+        "babyai": ["goto", "pickup", "open", "putnext", "pick_up_seq_go_to"],
+    }.items():
+        suite = load_suite(f"{name}@1")
+        assert [entry.label for entry in suite.entries] == labels and suite.trials == 1 and suite.canary == CANARY
+        for entry in suite.entries:
+            core = entry_env(entry).unwrapped
+            assert core.spec_digest == entry.spec_digest and tasks_of(core, "test", 12) == entry.tasks[:12]
+    sizes = [len(entry.tasks) for entry in load_suite("calc-bench").entries]
+    assert sizes == [2000, 2000, 2000, 579]
+
+
+@pytest.mark.heavy
+def test_all_shipped_suites_are_what_they_would_be_today():
+    for suite in shipped_suites():
+        assert load_suite(suite.id) == suite, f"make suites: {suite.id}"
+
+
+def test_demo_is_a_part_of_core_and_leaves_out_what_is_not_installed(monkeypatch):
+    core, demo = load_suite("core"), load_suite("demo@1")
+    assert [entry.label for entry in demo.entries] == [entry.label for entry in core.entries] and demo.trials == 1
+    for small_one, large in zip(demo.entries, core.entries, strict=True):
+        assert small_one.tasks == large.tasks[:8] and small_one.model_copy(update={"tasks": large.tasks}) == large
+    assert playable_part(demo) == (demo, [])
+    real = plan.entry_env
+
+    def lacking(entry):
+        if "Crafter" in entry.label:
+            raise MissingExtra("crafter", "crafter", "Crafter")
+        return real(entry)
+
+    monkeypatch.setattr(plan, "entry_env", lacking)
+    part, lines = playable_part(demo)
+    assert len(part.entries) == len(demo.entries) - 1 and part.digest() != demo.digest()
+    assert lines == ['Crafter-v0 is skipped: Crafter needs crafter: pip install "agent-envs[crafter]"']
+
+
+def test_a_canary_is_written_where_there_is_one():
+    suite = small(limit=1)
+    assert "canary" not in suite_text(suite) and f'"canary":"{CANARY}"' in suite_text(load_suite("demo"))
+    assert read_suite(suite_text(suite), "x") == suite
+
+
+@each_row("label", ["a\u202eb", "a\x00b", "x\ny", " x", "e\u0301", "a\u200bb"])
+def test_labels_that_could_mislead_are_refused(label):
+    row = small(limit=1).to_json()
+    row["entries"][0]["label"] = label
+    with pytest.raises(UsageError, match="label"):
+        read_suite(json.dumps(row), "x")
 
 
 def test_a_suite_survives_its_file(tmp_path):

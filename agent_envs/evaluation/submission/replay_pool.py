@@ -1,0 +1,185 @@
+"""Rows are replayed in bounded processes, and what was checked is kept, so that a killed packing or verification goes on.
+
+A row that takes longer than its time, or whose process dies, is not verified; the others are.
+"""
+
+import contextlib
+import os
+import platform
+import sys
+import tempfile
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import asdict, dataclass
+from hashlib import sha256
+from importlib.metadata import version
+from pathlib import Path
+
+from agent_envs.base.bounded_processes import BoundedProcesses, Lost
+from agent_envs.base.cache_dir import cache_dir
+from agent_envs.base.jsonl_log import Journal, read_journal
+from agent_envs.base.serialization import digest
+from agent_envs.base.version import VERSION
+from agent_envs.evaluation.submission.replaying import Checked, RowReplayer
+from agent_envs.evaluation.suites.suite import Suite, read_suite, suite_text
+from agent_envs.services.recording import Recording
+from agent_envs.services.run_services import Services
+
+SCHEMA = "agent-envs/checked@1"
+SECONDS = 120.0
+Progress = Callable[[int, int], None]
+Line = tuple[str, bytes]  # label of the entry, and the line without its end
+
+
+@dataclass(frozen=True)
+class Replaying:
+    """How rows are replayed.
+
+    Attributes:
+        suite: that they are rows of.
+        externals: recorded answers of outside services, a journal; None where there are none.
+        jobs: processes; 0 for this one, which nothing bounds: for rows of one's own.
+        seconds: that a row may take.
+        flags: whether actions are compared with the built-in solver's.
+    """
+
+    suite: Suite
+    externals: Path | None = None
+    jobs: int = 0
+    seconds: float = SECONDS
+    flags: bool = False
+
+
+def check_lines(lines: Iterable[Line], how: Replaying) -> Iterator[tuple[int, Checked]]:
+    """Yield (number from 0, what a replay makes of the line), in the order in which they are checked."""
+    if how.jobs:
+        work = (suite_text(how.suite), how.externals, how.flags)
+        with contextlib.closing(BoundedProcesses(how.jobs, how.seconds, _checker, *work)) as processes:
+            for number, found in processes.run(lines):
+                yield (
+                    number,
+                    Checked(unknown=f"its replay is not known: {found.why}") if isinstance(found, Lost) else found,
+                )
+        return
+    with _replayer(how) as replayer:
+        for number, (label, line) in enumerate(lines):
+            with contextlib.redirect_stdout(sys.stderr):
+                checked = replayer.check(label, line)
+            yield number, checked
+
+
+class Memory:
+    """What was checked before, by the sha256 of the line; good for one suite and one set of recorded answers."""
+
+    def __init__(self) -> None:
+        """Begin with nothing."""
+        self._known: dict[str, Checked] = {}
+
+    def check(self, lines: Iterable[Line], how: Replaying) -> Iterator[tuple[int, Checked]]:
+        """Yield as `check_lines` does, without replaying again what is known."""
+        given: list[tuple[int, str]] = []
+        known: deque[tuple[int, Checked]] = deque()
+
+        def unknown() -> Iterator[Line]:
+            for number, (label, line) in enumerate(lines):
+                name = sha256(label.encode() + b"\0" + line).hexdigest()
+                if name in self._known:
+                    known.append((number, self._known[name]))
+                else:
+                    given.append((number, name))
+                    yield label, line
+
+        for place, checked in check_lines(unknown(), how):
+            number, name = given[place]
+            if not checked.unknown:  # it may be known another time
+                self._keep(name, checked)
+            yield number, checked
+        yield from known
+
+    def _keep(self, name: str, checked: Checked) -> None:
+        self._known[name] = checked
+
+
+class Ledger(Memory):
+    """A memory in an append-only file, which a killed process leaves behind.
+
+    It lies in the cache folder, where no submission can lay one, under a name that says what was checked and with what.
+    """
+
+    def __init__(self, what: str, how: Replaying) -> None:
+        """Open the file of one packing or verification.
+
+        Args:
+            what: a digest of what is checked, outside answers included.
+            how: the suite, and what is asked of rows.
+
+        Raises:
+            UsageError: it cannot be written, or another process is writing it.
+        """
+        super().__init__()
+        head = {"schema": SCHEMA, "what": what, "suite": how.suite.digest(), "flags": how.flags, "package": VERSION,
+                "python": platform.python_version(), "numpy": version("numpy")}  # fmt: skip
+        self.path = cache_dir() / "checked" / f"{digest(head)[:32]}.jsonl"
+        self._journal = Journal(self.path)
+        rows = read_journal(self.path)
+        if next(rows, None) is None:
+            self._journal.append(head)
+        self._known = {row["line"]: Checked(**row["checked"], findings=tuple(row["findings"])) for row in rows}
+
+    def close(self, *, finished: bool = False) -> None:
+        """Release the file, and remove it when nothing is left to go on with."""
+        self._journal.close()
+        if finished:
+            self.path.unlink(missing_ok=True)
+
+    def _keep(self, name: str, checked: Checked) -> None:
+        super()._keep(name, checked)
+        row = asdict(checked)
+        self._journal.append({"line": name, "findings": row.pop("findings"), "checked": row})
+
+
+@contextlib.contextmanager
+def _checker(text: str, externals: Path | None, flags: bool) -> Iterator[Callable[[Line], Checked]]:
+    """Give the work of one process; environments' prints go nowhere."""
+    how = Replaying(read_suite(text, "the suite"), externals, flags=flags)
+    with (
+        open(os.devnull, "w", encoding="utf-8") as nowhere,
+        contextlib.redirect_stdout(nowhere),
+        _replayer(how) as replayer,
+    ):
+        yield lambda line: replayer.check(*line)
+
+
+@contextlib.contextmanager
+def _replayer(how: Replaying) -> Iterator[RowReplayer]:
+    with contextlib.ExitStack() as stack:
+        path = how.externals
+        if path is None:
+            path = Path(stack.enter_context(tempfile.TemporaryDirectory())) / "externals.jsonl"
+            path.touch()
+        recording = stack.enter_context(Recording(path, "replay"))
+        yield RowReplayer(how.suite, Services(recording), how.flags)
+
+
+def check_all(
+    lines: Iterable[Line], how: Replaying, what: str, memory: Memory | None = None, progress: Progress | None = None
+) -> list[Checked]:
+    """Return what a replay makes of every line, in their order, and tell `progress` (checked, successes) on the way.
+
+    In processes, a killed check goes on: `what` is a digest of what is checked, outside answers included. Without processes,
+    `memory` is what was checked before.
+    """
+    ledger = Ledger(what, how) if how.jobs else None
+    found: dict[int, Checked] = {}
+    wins, finished = 0, False
+    try:
+        for number, item in (ledger or memory or Memory()).check(lines, how):
+            found[number] = item
+            wins += item.success
+            if progress is not None:
+                progress(len(found), wins)
+        finished = True
+    finally:
+        if ledger is not None:
+            ledger.close(finished=finished)
+    return [found[number] for number in range(len(found))]

@@ -1,0 +1,256 @@
+"""`RowReplayer` steps the actions of a submission's row again: packing and verification both call it, and nothing else.
+
+The row that a replay gives is compared with the row that was handed in, field by field. Everything but `FREE` is computed
+again from the suite and the actions, so nothing else in a row is believed.
+"""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import gymnasium as gym
+from pydantic import ValidationError
+
+from agent_envs.base.errors import AgentEnvsError, DataMissing, MissingExtra, UsageError
+from agent_envs.base.serialization import digest
+from agent_envs.core.builtin_agents import companion
+from agent_envs.core.episode import border_notes
+from agent_envs.core.snapshot import fork
+from agent_envs.core.trajectory import Header, Trajectory, Turn
+from agent_envs.core.wrapper_stack import core_of, shown_messages
+from agent_envs.evaluation.runs.run_folder import Played
+from agent_envs.evaluation.submission.episode_rows import EpisodeRow, chain_of, row_of, row_text
+from agent_envs.evaluation.suites.plan import entry_env
+from agent_envs.evaluation.suites.suite import Entry, Suite, changes, first_fault, seed_of
+from agent_envs.rollout.episode_runner import EpisodeResult, record_turn
+from agent_envs.services.recording import NotRecorded
+from agent_envs.services.run_services import Services
+
+FREE = ("usage", "seconds", "agent_seconds")  # no replay can know them
+MOST_FINDINGS = 20
+_CUT = re.compile(r"action cut to ([0-9]{1,9}) of ([0-9]{1,15}) characters")
+_NOT_HERE = (AgentEnvsError, gym.error.Error, OSError, ImportError, AttributeError, KeyError)
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A planned episode: where it stands in the suite, and the header that its record must have."""
+
+    entry: Entry
+    cluster: str
+    trial: int
+    header: Header
+
+
+@dataclass(frozen=True)
+class Checked:
+    """What a replay makes of one row. Numbers are the replay's, never the row's.
+
+    Attributes:
+        key: of the episode; "" where the row cannot be read.
+        status: as in the row; `terminated` and `truncated` are as replayed.
+        success: by the suite's predicate.
+        total: the return.
+        turns: that were stepped.
+        actions: sha256 of the actions, by which equal episodes are known.
+        by_solver: the built-in solver takes the very same actions.
+        findings: what is wrong, each naming the field; none for a sound row.
+        unknown: why the row cannot be checked here; "" where it was.
+    """
+
+    key: str = ""
+    status: str = ""
+    success: bool = False
+    total: float = 0.0
+    turns: int = 0
+    actions: str = ""
+    by_solver: bool = False
+    findings: tuple[str, ...] = ()
+    unknown: str = ""
+
+
+def places_of(suite: Suite) -> Iterator[tuple[str, Place]]:
+    """Yield (episode key, place) of every planned episode, in the order of the suite."""
+    for entry in suite.entries:
+        env_id = entry.env_id.rpartition(":")[2]
+        for task, content, cluster in entry.tasks:
+            for trial in range(suite.trials):
+                key = suite.key(entry, task, trial)
+                header = Header(env_id, entry.spec_digest, task, entry.split, content, seed_of(key), key)
+                yield key, Place(entry, cluster, trial, header)
+
+
+class _Wrong(Exception):
+    """A row that no replay can give; the message names the field."""
+
+
+class _NotHere(Exception):
+    """Something that a replay needs is not there, or is another one here."""
+
+
+@dataclass
+class RowReplayer:
+    """Replays rows of one suite.
+
+    Attributes:
+        suite: as the reader knows it; never the one that a stranger handed in.
+        services: with the recording that answers for outside services.
+        flags: whether actions are compared with the built-in solver's.
+    """
+
+    suite: Suite
+    services: Services
+    flags: bool = False
+    _envs: dict[str, gym.Env[Any, Any]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """Lay out the plan."""
+        self._places = dict(places_of(self.suite))
+
+    def check(self, label: str, line: bytes) -> Checked:
+        """Return what a replay makes of a line of the episodes of the entry with this label."""
+        try:
+            row = EpisodeRow.model_validate_json(line)
+        except (ValidationError, RecursionError) as error:
+            what = first_fault(error) if isinstance(error, ValidationError) else "nested too deeply"
+            return Checked(findings=(what,))
+        place = self._places.get(row.key)
+        if place is None or place.entry.label != label:
+            why = "is not planned" if place is None else f"belongs to entry {place.entry.label}"
+            return Checked(row.key, findings=(f"key: episode {row.key} {why}",))
+        known = Checked(row.key, row.status, actions=digest([turn.action for turn in row.turns]) if row.turns else "")
+        try:
+            again, by_solver = self._again(row, place)
+        except _Wrong as wrong:
+            return replace(known, findings=(str(wrong),))
+        except _NotHere as lack:
+            return replace(known, unknown=str(lack))
+        findings: list[str] = []
+        if row_text(again).encode() != line:
+            findings = _differences(row, again) or ["the line is not in canonical form"]
+        played = bool(again.turns)
+        return replace(
+            known,
+            success=played and place.entry.solved_by(again.result.success, again.result.total),
+            total=again.result.total,
+            turns=len(again.turns),
+            by_solver=by_solver,
+            findings=tuple(findings[:MOST_FINDINGS]),
+        )
+
+    def _again(self, row: EpisodeRow, place: Place) -> tuple[EpisodeRow, bool]:
+        """Return the row that its actions give, and whether they are the solver's."""
+        head = replace(place.header)
+        result, by_solver = EpisodeResult(Trajectory(head, (), ()), row.status), False
+        if row.turns:
+            result, by_solver = self._stepped(row, place)
+        result = replace(result, usage=dict(row.usage), seconds=row.seconds, agent_seconds=row.agent_seconds)
+        try:
+            return row_of(Played(row.key, place.entry, place.cluster, place.trial, result)), by_solver
+        except ValidationError as error:
+            raise _Wrong(f"replayed, it is no row: {first_fault(error)}") from None
+
+    def _stepped(self, row: EpisodeRow, place: Place) -> tuple[EpisodeResult, bool]:
+        where, served = "reset", self._served()
+        try:
+            env = self._env(place.entry)
+            prompt = self._reset(env, place)
+            turns: list[Turn] = []
+            info: dict[str, Any] = {}
+            solving = companion(env, "solver") if self.flags else None
+            for old in row.turns:
+                where = f"turns.{old.t - 1}"
+                if turns and (turns[-1].terminated or turns[-1].truncated):
+                    raise _Wrong(f"{where}: the episode ended before it, in turn {turns[-1].index}")
+                if solving is not None and _choice(solving, env) != old.action:
+                    solving = None
+                step = env.step(old.action)
+                info = step[4]
+                new = record_turn(env, step)
+                turns.append(replace(new, events=_border(old.events, old.action) + new.events))
+        except (_Wrong, _NotHere):
+            raise
+        # A stranger's text may meet an error of ours: then this row is not verified, and the others are.
+        except Exception as error:  # noqa: BLE001
+            raise _judged(error, place.entry.label, where, self._served() > served) from None
+        last = turns[-1]
+        if not (last.terminated or last.truncated):
+            raise _Wrong(f"turns: the episode goes on after turn {last.index}, the last in the row")
+        success = bool(info.get("success", False))
+        trajectory = Trajectory(place.header, prompt, tuple(turns), None, success)
+        return EpisodeResult(trajectory, "terminated" if last.terminated else "truncated"), solving is not None
+
+    def _served(self) -> int:
+        return self.services.recording.served if self.services.recording is not None else 0
+
+    def _reset(self, env: gym.Env[Any, Any], place: Place) -> tuple[Any, ...]:
+        head = place.header
+        try:
+            _, info = env.reset(
+                seed=head.seed, options={"task": head.task_id, "split": head.split, "episode_key": head.episode_key}
+            )
+        except UsageError as error:
+            raise _NotHere(f"{place.entry.label}: {_one_line(error)}") from None
+        fresh = core_of(env).episode.header
+        for name in ("spec_digest", "task_digest"):
+            if getattr(fresh, name) != getattr(head, name):
+                raise _NotHere(
+                    f"{place.entry.label}: {name} of task {head.task_id!r} is another one in this installation"
+                )
+        return shown_messages(env, info)
+
+    def _env(self, entry: Entry) -> gym.Env[Any, Any]:
+        if entry.label not in self._envs:
+            # An id may carry a module to import; a replay imports nothing that a file names.
+            plain = entry.model_copy(update={"env_id": entry.env_id.rpartition(":")[2]})
+            try:
+                env = entry_env(plain)
+            except _NOT_HERE as error:
+                raise _NotHere(f"{entry.label}: {_one_line(error)}") from None
+            core_of(env).services = self.services
+            self._envs[entry.label] = env
+        return self._envs[entry.label]
+
+
+def _judged(error: Exception, label: str, where: str, served: bool) -> _Wrong | _NotHere:
+    """Return what an error in a replay says: of the row, of a recorded answer that was served, or of this installation."""
+    lacking = isinstance(error, MissingExtra | DataMissing)
+    if isinstance(error, NotRecorded) or (served and not lacking):
+        return _Wrong(f"{where}: externals: {_one_line(error)}")
+    if isinstance(error, UsageError):
+        return _Wrong(f"{where}.action: {_one_line(error)}")
+    kind = "" if isinstance(error, AgentEnvsError) else f"{type(error).__name__}: "
+    return _NotHere(f"{label}, {where}: {kind}{_one_line(error)}")
+
+
+def _differences(row: EpisodeRow, again: EpisodeRow) -> list[str]:
+    """Return the fields in which a row differs from its replay, and its chain where that is not even the row's own."""
+    old, new = row.model_dump(mode="json"), again.model_dump(mode="json")
+    stale = ["chain: it is not that of the row"] if chain_of(row) != row.chain else []
+    del old["chain"], new["chain"]
+    found = changes(new, old)
+    return [*stale, *(f"{name} (replayed -> in the row)" for name in found)]
+
+
+def _border(events: tuple[str, ...], action: str | int) -> tuple[str, ...]:
+    """Return the notes on how a text was made legal that can be true of the recorded text: each once, and as it stands."""
+    notes = border_notes(events)
+    for note in notes:
+        cut = _CUT.fullmatch(note)
+        fits = isinstance(action, str) and (len(action) == int(cut[1]) < int(cut[2]) if cut else "?" in action)
+        if not fits or notes.count(note) > 1:
+            raise _Wrong(f"events: {note[:100]!r} cannot be true of this action")
+    return notes
+
+
+def _choice(solver: Any, env: gym.Env[Any, Any]) -> str | int | None:
+    try:
+        choice: str | int = solver(fork(env))
+        return choice
+    except Exception:  # noqa: BLE001 - a solver that gives up has not taken this action
+        return None
+
+
+def _one_line(error: BaseException) -> str:
+    return " ".join(str(error).split())[:300]

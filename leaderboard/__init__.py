@@ -1,0 +1,11 @@
+"""The leaderboard verifies submissions: every score on it is computed again by replay, and no submitted number is believed.
+
+Modules, in reading order:
+    verify: from a stranger's directory to a verdict: findings, what cannot be told here, scores, badges.
+    directory: the files of a hostile directory: kinds, sizes, paths, hashes, spelling, before any is believed.
+    small_files: attempts.jsonl, held against the episodes, and recorded answers.
+    suites_known: the suite of a submission, as this installation or the board's registry has it.
+    badges: what a verdict proves, and what it does not.
+    registering: a nonce is issued to an agent, and draws generated tasks that nobody can have seen before.
+    command_line: `python -m leaderboard verify | check | register`.
+"""

@@ -1,0 +1,62 @@
+"""The suite of a submission is taken from this installation or from the board's registry, never from the submission."""
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from agent_envs.evaluation.submission.models import MOST_META_BYTES, Submission
+from agent_envs.evaluation.suites.suite import DEMO, Suite, load_suite, read_suite, suite_names, suite_text
+from leaderboard.directory import Rejected, parsed
+from leaderboard.registering import registered_suite
+
+MOST_DEMO_BYTES = 1_000_000
+
+
+@dataclass(frozen=True)
+class Known:
+    """A suite as the board knows it; `agent` is the one that it was drawn for, "" for suites that anyone plays."""
+
+    suite: Suite
+    agent: str = ""
+
+
+def known_suite(folder: Path, given: Suite | None, registry: Path | None) -> Known | str:
+    """Return the suite that a submission names, or why it is not known here.
+
+    Raises:
+        Rejected: submission.json is none.
+    """
+    if given is not None:
+        return Known(given)
+    named = parsed(Submission, _small(folder / "submission.json", MOST_META_BYTES), "submission.json").suite
+    if registry is not None and (found := registered_suite(registry, named.id)) is not None:
+        return Known(found[0], found[1])
+    if named.id not in suite_names():
+        where = " nor in the registry" if registry is not None else ""
+        return f"suite {named.id}@{named.version} is not in this installation{where}: --suite FILE names one of yours"
+    suite = load_suite(named.id)
+    return Known(_played_part(folder, suite) if suite.id == DEMO else suite)
+
+
+def _played_part(folder: Path, suite: Suite) -> Suite:
+    """Return the demo suite without the entries that were skipped for a missing extra: what a submission of it played."""
+    text = _small(folder / "suite.json", MOST_DEMO_BYTES)
+    try:
+        labels = {entry.label for entry in read_suite(text, "suite.json").entries}
+    except ValueError as error:
+        raise Rejected(str(error)) from None
+    part = suite.model_copy(update={"entries": tuple(item for item in suite.entries if item.label in labels)})
+    return part if suite_text(part).encode() == text else suite
+
+
+def _small(path: Path, most: int) -> bytes:
+    try:
+        with open(
+            os.open(path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)), "rb"
+        ) as file:
+            text = file.read(most + 1)
+    except OSError as error:
+        raise Rejected(f"{path.name}: {error.strerror or 'it cannot be read'}") from None
+    if len(text) > most:
+        raise Rejected(f"{path.name}: more than {most:,} bytes")
+    return text

@@ -1,0 +1,274 @@
+"""`verify` makes of a submission's directory a verdict: nothing in it is believed that the suite and a replay do not give."""
+
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from itertools import zip_longest
+from pathlib import Path
+from typing import Any
+
+from agent_envs.base.errors import UsageError
+from agent_envs.base.serialization import digest, sha256_file
+from agent_envs.evaluation.runs.episode_numbers import UNPLAYED
+from agent_envs.evaluation.statistics.rates import Rate, success_rate, weighted_rate
+from agent_envs.evaluation.submission.episode_rows import EpisodeRow
+from agent_envs.evaluation.submission.models import Submission, entry_folders
+from agent_envs.evaluation.submission.pack import MOST_BYTES
+from agent_envs.evaluation.submission.replay_pool import SECONDS, Line, Memory, Replaying, check_all
+from agent_envs.evaluation.submission.replaying import FREE, Checked, Place, places_of
+from agent_envs.evaluation.suites.suite import Suite, suite_text
+from leaderboard.badges import BADGES, ranked
+from leaderboard.directory import Directory, Rejected, parsed
+from leaderboard.small_files import attempt_findings, lines_of, unpack_answers
+from leaderboard.suites_known import Known, known_suite
+
+ACCEPTED, REJECTED, UNKNOWN = "accepted", "rejected", "cannot tell here"
+CODES = {ACCEPTED: 0, REJECTED: 1, UNKNOWN: 3}
+MOST_TOLD = 100
+MOST_CHARACTERS = 500  # of a finding
+SAME_SHARE = 0.5  # of episodes with another's very actions, from which on a submission is flagged
+Progress = Callable[[int, int, float], None]
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What is wrong, or cannot be told; `episode` and `entry` are "" where it is a file's."""
+
+    what: str
+    episode: str = ""
+    entry: str = ""
+
+    def __post_init__(self) -> None:
+        """Keep it one bounded line: names of fields may be a stranger's, and must not write lines of their own."""
+        plain = "".join(letter if letter.isprintable() else "?" for letter in self.what[:MOST_CHARACTERS])
+        object.__setattr__(self, "what", plain)
+
+    def text(self) -> str:
+        """Return it as one line."""
+        return f"episode {self.episode} ({self.entry}): {self.what}" if self.entry else self.what
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What verification came to. Scores are the replay's, over all planned episodes; there are none of what was rejected."""
+
+    submission: str
+    suite: str = ""
+    agent: str = ""
+    kind: str = ""
+    findings: tuple[Finding, ...] = ()
+    unknown: tuple[Finding, ...] = ()
+    badges: tuple[str, ...] = ()
+    flags: tuple[str, ...] = ()
+    score: Rate | None = None
+    entries: tuple[dict[str, Any], ...] = ()
+    episodes: tuple[Checked, ...] = field(default=(), repr=False)
+
+    @property
+    def verdict(self) -> str:
+        """`accepted`, `rejected` or `cannot tell here`."""
+        return REJECTED if self.findings else UNKNOWN if self.unknown else ACCEPTED
+
+    @property
+    def code(self) -> int:
+        """The exit code."""
+        return CODES[self.verdict]
+
+    def to_json(self) -> dict[str, Any]:
+        """Return plain data."""
+        rows = [
+            {"name": name, "proves": BADGES[name].proves, "not_proved": BADGES[name].not_proved} for name in self.badges
+        ]
+        score = {"success": self.score.value, "interval": [self.score.low, self.score.high]} if self.score else None
+        return {
+            "submission": self.submission, "verdict": self.verdict, "suite": self.suite, "agent": self.agent, "kind": self.kind,
+            "findings": [vars(item) for item in self.findings[:MOST_TOLD]], "findings_in_all": len(self.findings),
+            "unknown": [vars(item) for item in self.unknown[:MOST_TOLD]], "unknown_in_all": len(self.unknown),
+            "badges": rows, "ranked": ranked(self.badges, self.suite), "flags": list(self.flags), "score": score,
+            "entries": list(self.entries), "not_checked": [*FREE, "cause", "submission.json"],
+        }  # fmt: skip
+
+
+@dataclass(frozen=True)
+class How:
+    """How a submission is verified.
+
+    Attributes:
+        suite: the only one that is accepted; None for those of this installation.
+        registry: folder of the board's registrations; None for none.
+        jobs: processes; 0 for this one, without bounds.
+        seconds: that an episode's replay may take.
+        beside: other submissions, whose actions are compared.
+        memory: of rows that were checked before, without a journal; for many variants of one submission.
+        progress: called with (checked, planned, successes so far).
+    """
+
+    suite: Suite | None = None
+    registry: Path | None = None
+    jobs: int = 1
+    seconds: float = SECONDS
+    beside: tuple[Path, ...] = ()
+    memory: Memory | None = None
+    progress: Progress | None = None
+
+
+def verify(folder: Path, how: How) -> Verdict:
+    """Return the verdict on a submission.
+
+    Raises:
+        UsageError: there is no directory, or no place for the journal.
+    """
+    name = ""
+    if folder.is_symlink() or not folder.is_dir():
+        raise UsageError(f"{folder} is no directory: name the one that agent-envs pack wrote")
+    try:
+        known = known_suite(folder, how.suite, how.registry)
+        if isinstance(known, str):
+            return Verdict(name, unknown=(Finding(known),))
+        directory = Directory(folder, len(suite_text(known.suite).encode()))
+        name = directory.id
+        submission = parsed(Submission, directory.read("submission.json"), "submission.json")
+        _check_suite(directory, submission, known)
+        with tempfile.TemporaryDirectory(prefix="verify-") as place:
+            answers = Path(place) / "externals.jsonl"
+            count = unpack_answers(directory, answers)
+            replaying = Replaying(known.suite, answers, how.jobs, how.seconds, flags=True)
+            return _judge(_Reading(directory, known.suite), submission, known, replaying, how, count)
+    except Rejected as error:
+        return Verdict(name, findings=(Finding(str(error)),))
+
+
+def _check_suite(directory: Directory, submission: Submission, known: Known) -> None:
+    suite = known.suite
+    for field_name, value in (("id", suite.id), ("version", suite.version), ("digest", suite.digest())):
+        if getattr(submission.suite, field_name) != value:
+            told = getattr(submission.suite, field_name)
+            raise Rejected(f"submission.json: suite.{field_name} is {told}, and the suite is {value}")
+    if directory.read("suite.json") != suite_text(suite).encode():
+        raise Rejected(f"suite.json: not the text of {suite.name}")
+    if known.agent and submission.agent.name != known.agent:
+        raise Rejected(f"submission.json: agent.name: {suite.id} was registered for {known.agent}")
+    folders = set(entry_folders(suite).values())
+    if more := sorted(directory.episode_folders() - folders):
+        raise Rejected(f"{more[0]}: the suite has no such entry")
+
+
+class _Reading:
+    """The lines of the episodes, read once in the order of the suite, and what their places say."""
+
+    def __init__(self, directory: Directory, suite: Suite) -> None:
+        self.directory, self.suite = directory, suite
+        self.labels: list[str] = []
+        self.faults: list[str] = []
+
+    def lines(self) -> Iterator[Line]:
+        """Yield (label, line); what cannot be read any further is a fault, and ends an entry."""
+        left = MOST_BYTES
+        planned = {entry.label: self.suite.trials * len(entry.tasks) for entry in self.suite.entries}
+        for label, folder in entry_folders(self.suite).items():
+            try:
+                for path in self.directory.shards(folder):
+                    for line in lines_of(path, self.directory):
+                        left, planned[label] = left - len(line), planned[label] - 1
+                        if left < 0 or planned[label] < 0:
+                            raise Rejected(f"{folder}: more rows than are planned, or more than the format takes")
+                        self.labels.append(label)
+                        yield label, line
+            except Rejected as error:
+                self.faults.append(str(error))
+
+
+def _judge(
+    reading: _Reading, submission: Submission, known: Known, replaying: Replaying, how: How, answers: int
+) -> Verdict:
+    plan = dict(places_of(known.suite))
+    tell = how.progress
+    progress = (lambda count, wins: tell(count, max(len(plan), count), wins)) if tell is not None else None
+    checked = check_all(reading.lines(), replaying, reading.directory.id, how.memory, progress)
+    findings = [Finding(fault) for fault in reading.faults]
+    unknown: list[Finding] = []
+    for label, item in zip(reading.labels, checked, strict=True):
+        findings += [Finding(what, item.key, label) for what in item.findings]
+        unknown += [Finding(item.unknown, item.key, label)] if item.unknown else []
+    found = {item.key: item for item in checked}
+    if "" not in {item.key for item in checked if item.unknown}:  # else nobody knows which episodes are there
+        findings += _inventory([item.key for item in checked if item.key], list(plan), plan)
+    if not findings and not unknown:
+        statuses = {key: found[key].status for key in plan}
+        findings += [Finding(what) for what in attempt_findings(reading.directory, statuses)][:MOST_TOLD]
+    verdict = Verdict(
+        reading.directory.id, known.suite.name, submission.agent.name, submission.agent.kind,
+        tuple(findings), tuple(unknown), episodes=tuple(found[key] for key in plan if key in found),
+    )  # fmt: skip
+    if verdict.verdict != ACCEPTED:
+        return verdict
+    score, entries = scores(known.suite, plan, found)
+    badges = _badges(verdict.episodes, known, answers)
+    return replace(verdict, score=score, entries=entries, badges=badges, flags=tuple(_flags(verdict, submission, how)))
+
+
+def _inventory(keys: list[str], planned: list[str], plan: Mapping[str, Place]) -> Iterator[Finding]:
+    """Yield planned episodes that are missing, doubled or not in the order of the suite."""
+    seen: set[str] = set()
+    for key in keys:
+        if key in seen:
+            yield Finding("key: the episode is there twice", key, plan[key].entry.label if key in plan else "?")
+        seen.add(key)
+    missing = [key for key in planned if key not in seen]
+    yield from (Finding("key: the planned episode is not there", key, plan[key].entry.label) for key in missing)
+    pairs = zip_longest(keys, planned)
+    if not missing and len(keys) == len(planned) and (first := next((a for a, b in pairs if a != b), "")):
+        yield Finding("key: the rows are not in the order of the suite", first, plan[first].entry.label)
+
+
+def scores(
+    suite: Suite, plan: Mapping[str, Place], found: Mapping[str, Checked]
+) -> tuple[Rate | None, tuple[dict[str, Any], ...]]:
+    """Return the suite's score and the rows of its entries; every planned episode counts, one that was not played as 0."""
+    rates, rows = [], []
+    for entry in suite.entries:
+        items = [(place, found[key]) for key, place in plan.items() if place.entry.label == entry.label]
+        wins = [float(item.success) for _, item in items]
+        rate = success_rate(wins, [place.header.task_id for place, _ in items], [place.cluster for place, _ in items])
+        played = [item for _, item in items if item.turns]
+        rates.append(rate)
+        rows.append({
+            "entry": entry.label, "success": rate.value, "interval": [rate.low, rate.high], "episodes": len(items),
+            "played": len(played), "mean_return": sum(item.total for item in played) / max(len(played), 1),
+            "mean_turns": sum(item.turns for item in played) / max(len(played), 1),
+        })  # fmt: skip
+    score = weighted_rate(rates, [entry.weight for entry in suite.entries]) if suite.scored else None
+    return score, tuple(rows)
+
+
+def _badges(episodes: tuple[Checked, ...], known: Known, answers: int) -> tuple[str, ...]:
+    found = [] if any(item.status in UNPLAYED for item in episodes) else ["complete"]
+    found.append("replayed with recordings" if answers else "replayed")
+    return (*found, "registered") if known.agent and "complete" in found else tuple(found)
+
+
+def _flags(verdict: Verdict, submission: Submission, how: How) -> Iterator[str]:
+    """Yield what a reviewer should look at. A flag is no proof: short episodes that are right are alike."""
+    played = [item for item in verdict.episodes if item.turns]
+    same = sum(item.by_solver for item in played)
+    if submission.agent.kind == "reference" or submission.agent.name == "solver":
+        yield "a reference agent: it reads the gold, as its submission says or its name tells, and is shown apart"
+    if played and same >= SAME_SHARE * len(played):
+        yield f"{same} of {len(played)} episodes have the very actions of the built-in solver"
+    for other in how.beside:
+        theirs = set(_actions(other, how))
+        equal = sum((item.key, item.actions) in theirs for item in played)
+        if played and equal >= SAME_SHARE * len(played):
+            name = sha256_file(other / "manifest.json")[:12]
+            yield f"{equal} of {len(played)} episodes have the very actions of submission {name}"
+
+
+def _actions(folder: Path, how: How) -> Iterator[tuple[str, str]]:
+    """Yield (key, digest of the actions) of another submission, which is read and not replayed."""
+    known = known_suite(folder, how.suite, how.registry)
+    if isinstance(known, str):
+        return
+    directory = Directory(folder, len(suite_text(known.suite).encode()))
+    for _, line in _Reading(directory, known.suite).lines():
+        row = EpisodeRow.model_validate_json(line)
+        yield row.key, digest([turn.action for turn in row.turns])

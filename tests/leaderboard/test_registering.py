@@ -1,0 +1,81 @@
+"""Registration: a nonce draws tasks that no suite has, a submission of them is known by the board's own file alone."""
+
+import json
+
+import pytest
+
+from agent_envs.base.errors import UsageError
+from agent_envs.core.wrapper_stack import core_of
+from agent_envs.evaluation.submission.pack import pack_run
+from agent_envs.evaluation.suites.plan import entry_env, plan_of
+from agent_envs.evaluation.suites.suite import Suite, load_suite
+from leaderboard.command_line import main
+from leaderboard.registering import drawn_suite, register, registered_suite
+from leaderboard.verify import How, verify
+from tests.evaluation.submission.packing import play, small_suite
+
+
+def test_a_nonce_draws_other_tasks_of_the_same_entries_each_time():
+    names = ("SearchQA-v0", "Count-v0", "Sort-v0", "BabyAI-v0", "ToolReasoning-v0", "Tau2Retail-v0")
+    whole = load_suite("demo")
+    demo = whole.model_copy(update={"entries": tuple(entry for entry in whole.entries if entry.label in names)})
+    one, left = drawn_suite(demo, "ab" * 16)
+    two, _ = drawn_suite(demo, "cd" * 16)
+    assert drawn_suite(demo, "ab" * 16) == (one, left) and one.id != two.id and len(one.id) <= 40
+    assert left == ("Tau2Retail-v0",)  # its world is a fixed file
+    assert len(one.entries) == len(demo.entries) - 1 and plan_of(one)
+    for entry, other in zip(one.entries, two.entries, strict=True):
+        assert len(entry.tasks) == 8 and entry.spec_digest == other.spec_digest
+        source = core_of(entry_env(entry)).source
+        known = {source.get(split, at).digest for split in source.splits for at in range(20)}
+        drawn = {content for _, content, _ in entry.tasks}
+        assert not drawn & {content for _, content, _ in other.tasks} and not drawn & known, entry.label
+
+
+def test_a_registered_run_is_known_and_another_agents_is_not(tmp_path):
+    row, path, _ = register(small_suite(tasks=3, trials=1), "heuristic", tmp_path / "board")
+    suite, agent = registered_suite(tmp_path / "board", row.id)
+    assert agent == "heuristic" and suite == load_suite(str(path)) and registered_suite(tmp_path / "board", "x") is None
+    play(tmp_path / "run", suite)
+    pack_run(tmp_path / "run", tmp_path / "packed")
+    how = How(registry=tmp_path / "board", jobs=0)
+    verdict = verify(tmp_path / "packed", how)
+    assert verdict.badges == ("complete", "replayed", "registered") and verdict.to_json()["ranked"] is True
+    assert verify(tmp_path / "packed", How(jobs=0)).code == 3
+    play(tmp_path / "other", suite, "random")
+    pack_run(tmp_path / "other", tmp_path / "theirs")
+    assert "was registered for heuristic" in verify(tmp_path / "theirs", how).findings[0].what
+    path.write_text(path.read_text(encoding="utf-8").replace('"trials":1', '"trials":2'), encoding="utf-8")
+    with pytest.raises(UsageError, match="not the suite that was registered"):
+        verify(tmp_path / "packed", how)
+
+
+def test_the_command_names_what_is_left_out_and_refuses_odd_names(tmp_path, capsys):
+    registry = ["--registry", str(tmp_path / "board"), "--json"]
+    with pytest.raises(SystemExit) as end:
+        main(["register", "babyai", "--agent", "mine", *registry])
+    told = json.loads(capsys.readouterr().out)
+    assert end.value.code == 0 and told["suite"] == "babyai@1.0" and told["left_out"] == [] and len(told["nonce"]) == 32
+    with pytest.raises(SystemExit) as end:
+        main(["register", "babyai", "--agent", "a\u202eb", *registry])
+    assert end.value.code == 2 and "agent" in capsys.readouterr().err
+
+
+def test_fixed_tasks_alone_cannot_be_registered():
+    demo = load_suite("demo")
+    fixed = tuple(entry for entry in demo.entries if entry.label.startswith("Tau2"))
+    with pytest.raises(UsageError, match="generated tasks that a nonce can draw"):
+        drawn_suite(Suite(**{**dict(demo), "entries": fixed}), "ab" * 16)
+
+
+def test_a_demo_without_an_extra_is_verified_as_what_was_played(tmp_path):
+    demo = load_suite("demo")
+    part = demo.model_copy(update={"entries": tuple(entry for entry in demo.entries if "Count-" in entry.label)})
+    play(tmp_path / "run", part, "random")
+    pack_run(tmp_path / "run", tmp_path / "packed")
+    verdict = verify(tmp_path / "packed", How(jobs=0))
+    assert verdict.verdict == "accepted" and verdict.to_json()["ranked"] is False and len(verdict.entries) == 1
+    entry = part.entries[0].model_copy(update={"tasks": part.entries[0].tasks[:2]})
+    play(tmp_path / "fewer", part.model_copy(update={"entries": (entry,)}), "random")
+    pack_run(tmp_path / "fewer", tmp_path / "packed2")
+    assert verify(tmp_path / "packed2", How(jobs=0)).verdict == "rejected"
