@@ -1,7 +1,7 @@
 """Baselines are the agents that papers compare with: each one file, over any chat model, without torch.
 
-An agent is a policy: it sees a `Request` (the messages of an episode, never an environment) and answers with an action that the
-environment parses, so that limits on turns and searches stay the environment's. From a checkout the runner reaches one by
+An agent is a policy: it sees a `Request` (the messages of an episode, never an environment) and answers with an action that
+the environment parses, so that limits on turns and searches stay the environment's. From a checkout the runner reaches one by
 `--agent baseline:NAME --agent-arg model=openai:MODEL@URL`, or as `baselines.MODULE:Class`.
 
 Modules, in reading order:

@@ -1,7 +1,7 @@
 """Best of n: several samples a task, and the solved ones as JSONL that `trainers.sft` imitates (`--data FILE`).
 
-Search-R1's rejection sampling takes 5 trajectories a prompt and keeps the correct ones (arXiv 2503.09516, section 4.1). Of a task's
-solved episodes the one with the fewest turns is kept, all of them with `--all`. It refuses the test split.
+Search-R1's rejection sampling takes 5 trajectories a prompt and keeps the correct ones (arXiv 2503.09516, section 4.1). Of a
+task's solved episodes the one with the fewest turns is kept, all of them with `--all`. It refuses the test split.
 
     python -m baselines.best_of_n SearchQA --agent baseline:tag_agent --agent-arg model=openai:MODEL@URL --out solved.jsonl
 """
@@ -71,7 +71,9 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m baselines.best_of_n", description=__doc__.partition("\n")[0])
     parser.add_argument("env", help="an id, as SearchQA")
     parser.add_argument("--agent", required=True, help="baseline:NAME, openai:MODEL@URL, ...")
-    parser.add_argument("--agent-arg", action="append", default=[], help="an option of the agent, as model=openai:MODEL@URL")
+    parser.add_argument(
+        "--agent-arg", action="append", default=[], help="an option of the agent, as model=openai:MODEL@URL"
+    )
     parser.add_argument("--tasks", type=int, default=20, help="how many tasks of the split (20)")
     parser.add_argument("--samples", type=int, default=5, help="episodes a task (5)")
     parser.add_argument("--split", default="train", help="train or dev")
@@ -86,7 +88,9 @@ def main(arguments: list[str] | None = None) -> int:
     except AgentEnvsError as error:
         print(f"best_of_n: {error}", file=sys.stderr)
         return 2
-    print(f"{solved} of {given.tasks} tasks were solved; {given.out} is data for python -m trainers.sft --data {given.out}")
+    print(
+        f"{solved} of {given.tasks} tasks were solved; {given.out} is data for python -m trainers.sft --data {given.out}"
+    )
     return 0
 
 

@@ -1,7 +1,7 @@
 """Chain of thought: the model reasons in steps before it answers, without retrieval (Wei et al. 2022, arXiv 2201.11903).
 
-Differs from the paper: no worked examples, as VEG's and Search-R1's tables ask instruction-tuned models (their prompts are not
-printed). The reasoning is kept in the action, so that transcripts show it.
+Differs from the paper: no worked examples, as VEG's and Search-R1's tables ask instruction-tuned models (their prompts are
+not printed). The reasoning is kept in the action, so that transcripts show it.
 """
 
 from baselines.chat_agent import Talk

@@ -1,8 +1,8 @@
-"""A deep-search agent in the manner of WebThinker: it thinks, searches, opens pages, and keeps notes in place of a long history.
+"""A deep-search agent in the manner of WebThinker thinks, searches, opens pages, and keeps notes in place of a long history.
 
-Each turn sees the task, its own notes and the newest result alone; what a result adds goes into the notes between <think> tags
-(Li et al. 2025, arXiv 2504.21776). Differs from WebThinker: one model call a turn, no separate explorer that clicks by itself, and
-no report is drafted: the answer is short. `notes` caps the characters that are kept.
+Each turn sees the task, its own notes and the newest result alone; what a result adds goes into the notes between <think>
+tags (Li et al. 2025, arXiv 2504.21776). Differs from WebThinker: one model call a turn, no separate explorer that clicks by
+itself, and no report is drafted: the answer is short. `notes` caps the characters that are kept.
 """
 
 import re
@@ -27,7 +27,9 @@ class DeepSearch(ChatAgent):
 
     def turn(self, view: View, talk: Talk) -> str:
         """Return notes and the next action."""
-        written = [f"{n}. {found.strip()}" for n, text in enumerate(view.actions, 1) for found in _THOUGHT.findall(text)]
+        written = [
+            f"{n}. {found.strip()}" for n, text in enumerate(view.actions, 1) for found in _THOUGHT.findall(text)
+        ]
         done = [f"({_THOUGHT.sub('', text).strip()})" for text in view.actions]
         notes = joined([*written, *(["Done: " + " ".join(done)] if done else [])])[-self.notes :]
         newest = view.evidence[-1] if view.evidence else "(nothing yet)"

@@ -1,4 +1,4 @@
-"""Direct answering: the question goes to the model, and its answer back, without retrieval (VEG and Search-R1, Direct Inference).
+"""Direct answering sends the question to the model and its answer back, without retrieval (VEG's and Search-R1's first row).
 
 Differs from the papers in nothing known: their prompts are not printed. It answers in its first turn, whatever is granted.
 """

@@ -1,8 +1,9 @@
-"""Forced answer: a search agent that must answer after `turns` turns, from what it has read so far (the legal paper's turn limits).
+"""A search agent is forced to answer after `turns` turns, from what it has read so far (the legal paper's turn limits).
 
-With 0 turns it is naive RAG where the environment shows a first look, and a direct answer elsewhere. The runner's `--turn-limits`
-plays any agent so; this one does it where the limit is to be the agent's own. Differs from the paper: the forced turn is asked with
-a prompt of its own, where the paper puts the opening of an answer into the model's mouth, which newer services refuse.
+With 0 turns it is naive RAG where the environment shows a first look, and a direct answer elsewhere. The runner's
+`--turn-limits` plays any agent so; this one does it where the limit is to be the agent's own. Differs from the paper: the
+forced turn is asked with a prompt of its own, where the paper puts the opening of an answer into the model's mouth, which
+newer services refuse.
 """
 
 from typing import Any

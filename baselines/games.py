@@ -1,8 +1,8 @@
-"""Four conditions of playing BabyAI and other games (BALROG's protocol: naive, chain of thought, short history, careful reasoning).
+"""A model plays BabyAI and other games under four conditions: naive, chain of thought, short history, careful reasoning.
 
-`naive` names an action at once, `cot` reasons before it, `robust_cot` reasons in a fixed order and repeats the form. `history` is how
-many past turns the model sees, 16 in BALROG's text protocol. Differs from BALROG: its prompts are not used, and thoughts of earlier
-turns are left out of the history unless `keep_thoughts`.
+BALROG's protocol has them: `naive` names an action at once, `cot` reasons before it, `robust_cot` reasons in a fixed order and repeats the form.
+`history` is how many past turns the model sees, 16 in BALROG's text protocol. Differs from BALROG: its prompts are not used,
+and thoughts of earlier turns are left out of the history unless `keep_thoughts`.
 """
 
 from typing import Any
@@ -24,7 +24,9 @@ class GameAgent(ChatAgent):
         """Take the condition, and how many past turns are shown."""
         super().__init__(model, **options)
         if condition not in sections("games"):
-            raise UsageError(f"baseline games: condition={condition!r}; the conditions are {', '.join(sections('games'))}")
+            raise UsageError(
+                f"baseline games: condition={condition!r}; the conditions are {', '.join(sections('games'))}"
+            )
         self.condition, self.history, self.keep_thoughts = condition, history, keep_thoughts
         self.name = f"{self.name}/{condition}-{history}"
 

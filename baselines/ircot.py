@@ -1,11 +1,12 @@
 """IRCoT: sentences of reasoning and retrievals take turns, then a reader answers (Trivedi et al. 2023, arXiv 2212.10509).
 
-The first search is the question's; each further one is the newest sentence of reasoning. It ends where a sentence says "answer
-is", or after `followups` sentences. 1 follow-up is VEG's limit of 2 turns (section 3.1, the first search not counted); FlashRAG's
-default is 2 iterations; the paper's code allows 10 sentences.
+The first search is the question's; each further one is the newest sentence of reasoning. It ends where a sentence says
+"answer is", or after `followups` sentences. 1 follow-up is VEG's limit of 2 turns (section 3.1, the first search not
+counted); FlashRAG's default is 2 iterations; the paper's code allows 10 sentences.
 
-Differs from the paper's code: passages are not capped at 15, because the environment caps each observation; no worked examples;
-the reader sees the sentences too. Differs from FlashRAG: passages stay in the order in which they came, not sorted by score.
+Differs from the paper's code: passages are not capped at 15, because the environment caps each observation; no worked
+examples; the reader sees the sentences too. Differs from FlashRAG: passages stay in the order in which they came, not sorted
+by score.
 """
 
 import re
@@ -40,7 +41,12 @@ class IRCoT(ChatAgent):
             if sentence and not _ENDS.search(sentence):
                 return view.search(sentence, sentence)
             thoughts.append(sentence)
-        slots = {"question": view.question, "documents": view.documents, "form": view.form, "thoughts": joined(thoughts)}
+        slots = {
+            "question": view.question,
+            "documents": view.documents,
+            "form": view.form,
+            "thoughts": joined(thoughts),
+        }
         return view.answer(talk.ask([user(prompt("ircot", "reader", **slots))]))
 
     def _next(self, view: View, thoughts: list[str], talk: Talk) -> str:

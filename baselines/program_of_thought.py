@@ -1,8 +1,8 @@
 """Program of thought: the model writes a program, and what it prints is the answer (Chen et al. 2023, arXiv 2211.12588).
 
-Where the environment has a `python` tool the program goes there, and the next turn answers with what it printed. Elsewhere it runs
-in our Monty sandbox, and no call of the environment is used. Differs from the paper: no worked examples, and a program that fails
-is not sampled again: its error is the answer, which is wrong.
+Where the environment has a `python` tool the program goes there, and the next turn answers with what it printed. Elsewhere it
+runs in our Monty sandbox, and no call of the environment is used. Differs from the paper: no worked examples, and a program
+that fails is not sampled again: its error is the answer, which is wrong.
 """
 
 import re
@@ -43,4 +43,5 @@ class ProgramOfThought(ChatAgent):
 
 def _printed(text: str) -> str:
     lines = [line.strip() for line in re.sub(r"</?result>", "\n", text).splitlines() if line.strip()]
-    return lines[-1] if lines else ""
+    last = lines[-1] if lines else ""
+    return last.removesuffix(".0")  # a division of Python's gives 54.0, and 54 is asked for

@@ -1,7 +1,7 @@
-"""Retrieval-augmented generation: one search with the question itself, then one answer from what it brought (Lewis et al. 2020).
+"""Retrieval-augmented generation searches once, with the question itself, and answers from what came (Lewis et al. 2020).
 
-Top 3 passages (VEG, section 3.1; Search-R1) are the environment's `top_k`. Two turns: the search, which asks no model, and the
-answer. On LegalSearch this is naive RAG: the search is the semantic one, and it reads extracts, as the tools show them.
+Top 3 passages (VEG, section 3.1; Search-R1) are the environment's `top_k`. Two turns: the search, which asks no model, and
+the answer. On LegalSearch this is naive RAG: the search is the semantic one, and it reads extracts, as the tools show them.
 Differs from Search-R1: passages stand before the question, not behind; where nothing can be searched it answers directly.
 """
 

@@ -37,7 +37,9 @@ class ReAct(ChatAgent):
     def _messages(self, view: View, tools: dict[str, str]) -> list[dict[str, Any]]:
         lines = "\n".join(f"{name}[text] - {' '.join(text.split())}" for name, text in tools.items())
         cite = ", and behind it [sources: ID; ID]" if "[sources:" in view.instructions else ""
-        limits = {name: "any number of" if (most := view.limit(name)) == NO_LIMIT else most for name in ("searches", "turns")}
+        limits = {
+            name: "any number of" if (most := view.limit(name)) == NO_LIMIT else most for name in ("searches", "turns")
+        }
         rows = [system(prompt("react", "system", tools=lines, cite=cite, **limits))]
         rows.append(user(prompt("react", "task", question=view.question)))
         first = next((n for n, row in enumerate(view.messages) if row["role"] == "assistant"), len(view.messages))

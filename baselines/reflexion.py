@@ -1,8 +1,9 @@
 """Reflexion: after a failed attempt the model writes down what to do otherwise, and tries the task again (Shinn et al. 2023).
 
-`--trials` 3 attempts at most, each with the notes of those before (the paper keeps 1 to 3, arXiv 2303.11366, section 3). It learns
-from the environment whether an attempt succeeded, so its numbers are those of `multi_attempt` and no single attempt's; they are
-printed as solved within 1, 2, ... attempts. Differs from the paper: notes stand in the system message, before everything else.
+`--trials` 3 attempts at most, each with the notes of those before (the paper keeps 1 to 3, arXiv 2303.11366, section 3). It
+learns from the environment whether an attempt succeeded, so its numbers are those of `multi_attempt` and no single attempt's;
+they are printed as solved within 1, 2, ... attempts. Differs from the paper: notes stand in the system message, before
+everything else.
 
     python -m baselines.reflexion SearchQA --agent-arg model=openai:MODEL@URL --tasks 20
 """
@@ -51,7 +52,9 @@ class Reflexion(TagAgent):
         self.notes.append(talk.ask([user(text)]).strip())
 
 
-def attempts(env: gym.Env[Any, Any], task: int, split: str, trials: int, model: Any, **options: Any) -> tuple[int, list[str]]:
+def attempts(
+    env: gym.Env[Any, Any], task: int, split: str, trials: int, model: Any, **options: Any
+) -> tuple[int, list[str]]:
     """Return in which attempt a task was solved, 0 for none, and the notes."""
     agent = Reflexion(model, **options)
     for trial in range(1, trials + 1):
@@ -79,7 +82,9 @@ def main(arguments: list[str] | None = None) -> int:
     try:
         env = gym.make(given.env if "/" in given.env else f"agent_envs/{given.env}-v0")
         options = named_options(given.agent_arg)
-        won = [attempts(env, task, given.split, given.trials, **{"model": "", **options})[0] for task in range(given.tasks)]
+        won = [
+            attempts(env, task, given.split, given.trials, **{"model": "", **options})[0] for task in range(given.tasks)
+        ]
     except AgentEnvsError as error:
         print(f"reflexion: {error}", file=sys.stderr)
         return 2

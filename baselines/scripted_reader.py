@@ -1,9 +1,10 @@
 """`ScriptedReader` is a test double in place of a chat model: it reads generated tasks by rule, and errs at three fixed rates.
 
-It sees the messages of a request and nothing else, so it cannot know which agent asks: it reads the question, the documents and
-results anywhere in the messages, and does what the instructions offer (search, take notes, write a sentence, a program, an answer).
-With it, procedures can be told apart without a paid model: what a procedure shows to its model, the reader can use. Figures made
-with it say that the procedures work; they say nothing about language models, and no table of models holds them.
+It sees the messages of a request and nothing else, so it cannot know which agent asks: it reads the question, the documents
+and results anywhere in the messages, and does what the instructions offer (search, take notes, write a sentence, a program,
+an answer). With it, procedures can be told apart without a paid model: what a procedure shows to its model, the reader can
+use. Figures made with it say that the procedures work; they say nothing about language models, and no table of models holds
+them.
 
 Errors, each a probability drawn from (seed, what it is about), so that they are the same whoever asks:
     missed_fact: a document is overlooked, in the whole episode.

@@ -1,13 +1,13 @@
-"""Search-o1: free reasoning that searches, and a second call that reads the documents for it (Li et al. 2025, arXiv 2501.05366).
+"""Search-o1 reasons freely with searches, and a second call reads the documents for it (Li et al. 2025, arXiv 2501.05366).
 
-Between a search and the next step of reasoning, the second call ("reason in documents") condenses what came back in the light of
-the query and of the reasoning; only its notes reach the reasoning. `searches` is 1 by default (VEG, section 3.1: 2 turns); the
-release allows 5 on single-hop and 10 on multi-hop sets. Of earlier steps the second call sees the first, the last four, and those
-that searched, as in the release.
+Between a search and the next step of reasoning, the second call ("reason in documents") condenses what came back in the light
+of the query and of the reasoning; only its notes reach the reasoning. `searches` is 1 by default (VEG, section 3.1: 2 turns);
+the release allows 5 on single-hop and 10 on multi-hop sets. Of earlier steps the second call sees the first, the last four,
+and those that searched, as in the release.
 
-Differs from the release: the environment's tags in place of its special tokens, so that the environment carries searches out and
-counts them; top 3 passages rather than 10; a repeated query ends in an answer, where the release sends a note; the answer has the
-form of the environment.
+Differs from the release: the environment's tags in place of its special tokens, so that the environment carries searches out
+and counts them; top 3 passages rather than 10; a repeated query ends in an answer, where the release sends a note; the answer
+has the form of the environment.
 """
 
 import re

@@ -1,8 +1,8 @@
-"""Self-consistency: several samples of another agent's turn, and the turn that most of them agree on (Wang et al. 2023).
+"""Self-consistency samples another agent's turn several times and plays what most samples agree on (Wang et al. 2023).
 
-`samples` 5 and `temperature` 0.7 (the paper: 40 samples at 0.5 to 0.7, arXiv 2203.11171, section 3). Differs from the paper: the
-vote is taken over every turn, so that it also works where turns are actions; on agents that answer at once it is the paper's.
-Votes count actions without their thoughts, normalised as answers are; the first of the most frequent is played.
+`samples` 5 and `temperature` 0.7 (the paper: 40 samples at 0.5 to 0.7, arXiv 2203.11171, section 3). Differs from the paper:
+the vote is taken over every turn, so that it also works where turns are actions; on agents that answer at once it is the
+paper's. Votes count actions without their thoughts, normalised as answers are; the first of the most frequent is played.
 """
 
 import re
@@ -29,7 +29,9 @@ class SelfConsistency(ChatAgent):
         super().__init__(model, **options)
         kind = agent_class(of)
         if samples < 1 or not issubclass(kind, ChatAgent):
-            raise UsageError(f"baseline self_consistency: of={of!r}, samples={samples}; give an agent of a model, and >= 1")
+            raise UsageError(
+                f"baseline self_consistency: of={of!r}, samples={samples}; give an agent of a model, and >= 1"
+            )
         self.inner = kind(model, **options)
         self.samples, self.temperature = samples, temperature
         self.name = f"{self.name}/{of}x{samples}"

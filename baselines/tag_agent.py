@@ -1,7 +1,8 @@
-"""Tag agent: a model plays by prompt alone, in the tags that the environment names (the untrained interleaved rollout of papers).
+"""A tag agent plays by prompt alone, in the tags that the environment names: the untrained interleaved rollout of papers.
 
-This is VEG's and Search-R1's search agent before training, the legal paper's prompted search agent, and EARL's zero-shot model with
-a calculator. Native tools, where the environment has them, are passed on. Differs from the papers: the system text is ours.
+This is VEG's and Search-R1's search agent before training, the legal paper's prompted search agent, and EARL's zero-shot
+model with a calculator. Native tools, where the environment has them, are passed on. Differs from the papers: the system text
+is ours.
 """
 
 from baselines.chat_agent import ChatAgent, Talk

@@ -1,7 +1,7 @@
 """`View` is an episode as a procedure reads it, from the messages alone; it also writes searches and answers.
 
-The environments state their forms in their own prompts: tags, native tool calls, `####` or a box. Agents here use the form that
-the prompt names, so that one procedure plays every family that has a search, or a calculation, and an answer.
+The environments state their forms in their own prompts: tags, native tool calls, `####` or a box. Agents here use the form
+that the prompt names, so that one procedure plays every family that has a search, or a calculation, and an answer.
 """
 
 import re
@@ -94,8 +94,10 @@ class View:
 
     def search(self, query: str, thought: str = "") -> str:
         """Return the action that searches."""
-        return f"<think>{thought}</think>\n{self.call(self.search_verb, query)}" if thought else self.call(
-            self.search_verb, query
+        return (
+            f"<think>{thought}</think>\n{self.call(self.search_verb, query)}"
+            if thought
+            else self.call(self.search_verb, query)
         )
 
     def call(self, verb: str, text: str) -> str:

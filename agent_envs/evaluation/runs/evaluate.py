@@ -265,7 +265,9 @@ def _own_agent(name: str, options: dict[str, Any]) -> Policy:
         options = {option: attribute, **options} if option else options
         module, colon, attribute = target.format(attribute).partition(":")
         if find_spec(module.partition(".")[0]) is None:
-            raise UsageError(f"agent {name!r} is of a checkout: run in its folder, where {module.partition('.')[0]}/ is")
+            raise UsageError(
+                f"agent {name!r} is of a checkout: run in its folder, where {module.partition('.')[0]}/ is"
+            )
     if not colon or not attribute.isidentifier():
         raise UsageError(f"agent {name!r} is unknown; the agents are {', '.join((*BUILT_IN, *FORMS))}, or module:Class")
     try:
