@@ -8,6 +8,7 @@ itself, and no report is drafted: the answer is short. `notes` caps the characte
 import re
 from typing import Any
 
+from agent_envs.base.errors import UsageError
 from baselines.chat_agent import ChatAgent, Talk
 from baselines.prompts import prompt, user
 from baselines.view import View, joined
@@ -23,6 +24,8 @@ class DeepSearch(ChatAgent):
     def __init__(self, model: Any = "", *, notes: int = 8000, **options: Any) -> None:
         """Take how many characters of notes are kept, the newest."""
         super().__init__(model, **options)
+        if notes < 1:
+            raise UsageError(f"baseline deep_search: notes={notes}; give characters >= 1")
         self.notes = notes
 
     def turn(self, view: View, talk: Talk) -> str:

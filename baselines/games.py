@@ -1,8 +1,8 @@
 """A model plays BabyAI and other games under four conditions: naive, chain of thought, short history, careful reasoning.
 
-BALROG's protocol has them: `naive` names an action at once, `cot` reasons before it, `robust_cot` reasons in a fixed order and repeats the form.
-`history` is how many past turns the model sees, 16 in BALROG's text protocol. Differs from BALROG: its prompts are not used,
-and thoughts of earlier turns are left out of the history unless `keep_thoughts`.
+BALROG's protocol has them: `naive` names an action at once, `cot` reasons before it, `robust_cot` reasons in a fixed order
+and repeats the form. `history` is how many past turns the model sees, 16 in BALROG's text protocol. Differs from BALROG: its
+prompts are not used, and thoughts of earlier turns are left out of the history unless `keep_thoughts`.
 """
 
 from typing import Any

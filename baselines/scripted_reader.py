@@ -6,7 +6,8 @@ an answer). With it, procedures can be told apart without a paid model: what a p
 use. Figures made with it say that the procedures work; they say nothing about language models, and no table of models holds
 them.
 
-Errors, each a probability drawn from (seed, what it is about), so that they are the same whoever asks:
+Errors, each a probability drawn from (seed, what it is about), so that they are the same whoever asks; sums are drawn anew where
+a temperature asks for samples:
     missed_fact: a document is overlooked, in the whole episode.
     wrong_hop: the next query asks for the wrong thing; another try may be right.
     wrong_sum: a step of arithmetic in the head is off; a calculator or a program is not.
@@ -61,7 +62,8 @@ class ScriptedReader:
         if "[sources:" in talk.rules:
             text = read_law(talk.rows, talk.question, self.errors)
         elif found := _EXPRESSION.search(talk.question):
-            text = self._compute(found[1].strip(), talk)
+            draw = request.seed if request.temperature else 0  # samples err apart, as a model's would
+            text = self._compute(found[1].strip(), talk, draw)
         else:
             text = self._research(talk)
         tokens = {"input": sum(map(len, talk.texts)) // 4, "output": len(text) // 4 + 1}
@@ -70,7 +72,7 @@ class ScriptedReader:
             return ChatReply(text, usage=tokens)
         return ChatReply("", (ToolCall("call_0", "search", canonical_json({"query": call[1]})),), tokens)
 
-    def _compute(self, expression: str, talk: "Heard") -> str:
+    def _compute(self, expression: str, talk: "Heard", draw: int) -> str:
         if "<python>" in talk.rules:
             return f"<python>print(round({expression}, 3))</python>"
         results = _RESULT.findall("\n".join(talk.back))
@@ -81,8 +83,8 @@ class ScriptedReader:
         except ExpressionError:
             return "#### 0"
         for step in _STEP.finditer(expression):
-            if self.errors.strikes("wrong_sum", expression, step.start()):
-                value += 1 + step.start()
+            if self.errors.strikes("wrong_sum", expression, step.start(), draw):
+                value += (1 + step.start()) * (1 + draw % 97)
         return f"The steps give this.\n#### {number_text(value)}"
 
     def _research(self, talk: "Heard") -> str:
