@@ -1,7 +1,8 @@
 """`ChatAgent` is the base of agents over a chat model: a subclass writes one turn, from what the episode has shown."""
 
+import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -67,7 +68,13 @@ class ChatAgent:
     short = ""
 
     def __init__(
-        self, model: str | ChatModel = "", *, recording: Recording | None = None, max_tokens: int = 1024, **options: Any
+        self,
+        model: str | ChatModel = "",
+        *,
+        recording: Recording | None = None,
+        max_tokens: int = 1024,
+        wait: Callable[[float], None] = time.sleep,
+        **options: Any,
     ) -> None:
         """Take the model by name or as an object.
 
@@ -81,7 +88,7 @@ class ChatAgent:
         chat: ChatModel = make_chat_model(model, **options) if isinstance(model, str) else model
         self.name = f"{self.short}:{chat.name}"
         self._max_tokens = max_tokens
-        self._port = chat_port(chat, recording=recording)
+        self._port = chat_port(chat, recording=recording, wait=wait)
 
     def act(self, requests: Sequence[Request]) -> Sequence[Reply]:
         """Return one action a request, with the tokens of all calls that it took.

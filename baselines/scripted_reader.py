@@ -6,8 +6,8 @@ an answer). With it, procedures can be told apart without a paid model: what a p
 use. Figures made with it say that the procedures work; they say nothing about language models, and no table of models holds
 them.
 
-Errors, each a probability drawn from (seed, what it is about), so that they are the same whoever asks; sums are drawn anew where
-a temperature asks for samples:
+Errors, each a probability drawn from (seed, what it is about), so that they are the same whoever asks; sums are drawn anew
+where a temperature asks for samples:
     missed_fact: a document is overlooked, in the whole episode.
     wrong_hop: the next query asks for the wrong thing; another try may be right.
     wrong_sum: a step of arithmetic in the head is off; a calculator or a program is not.

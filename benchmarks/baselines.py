@@ -2,9 +2,10 @@
 
     python -m benchmarks.baselines --out benchmarks/results/baselines.json
 
-One reader (`baselines.scripted_reader`, a test double) plays every agent, on three seeds with tasks of their own, at three settings
-of its error rates that were fixed before the first run. A place is a pair of agents of which the second must do better on the same
-tasks; a defect is a mistake planted into an agent, and its place must then be lost. No figure says anything about language models.
+One reader (`baselines.scripted_reader`, a test double) plays every agent, on three seeds with tasks of their own, at three
+settings of its error rates that were fixed before the first run. A place is a pair of agents of which the second must do better
+on the same tasks; a defect is a mistake planted into an agent, and its place must then be lost. No figure says anything about
+language models.
 """
 
 import argparse
@@ -90,7 +91,9 @@ DEFECTS = {
     ("law rag", "law tag_agent"): Row("law", "tag_agent", defect=DROPPED),
     ("zero-shot", "program_of_thought"): Row("numbers", "program_of_thought", defect="output ignored"),
     ("zero-shot", "calculator"): Row("numbers", "tag_agent", defect=DROPPED),
-    ("zero-shot", "self_consistency"): Row("numbers", "self_consistency", {"of": "direct", "samples": 1}, defect="one vote"),
+    ("zero-shot", "self_consistency"): Row(
+        "numbers", "self_consistency", {"of": "direct", "samples": 1}, defect="one vote"
+    ),
 }
 
 
@@ -144,7 +147,12 @@ def measure(errors: Errors, seeds: Sequence[int], count: int) -> dict[str, Any]:
         "rates": {name: {**rate_of(scores), "seeds": by_seed[name]} for name, scores in played.items()},
         "places": places,
         "defects": [
-            {"agent": pair[1], "defect": DEFECTS[pair].defect, **rate_of(scores), "place": place_of(pair, played[pair[0]], scores)}
+            {
+                "agent": pair[1],
+                "defect": DEFECTS[pair].defect,
+                **rate_of(scores),
+                "place": place_of(pair, played[pair[0]], scores),
+            }
             for pair, scores in broken.items()
         ],
     }
@@ -161,7 +169,13 @@ def place_of(pair: tuple[str, str], lower: dict[str, list[float]], upper: dict[s
     paired = compare_paired(lower, upper)
     low, high = round(paired.low, 4), round(paired.high, 4)
     holds = high >= 0 if pair in MAY_BE_EQUAL else low > 0
-    return {"below": pair[0], "above": pair[1], "difference": round(paired.difference, 4), "interval": [low, high], "holds": holds}
+    return {
+        "below": pair[0],
+        "above": pair[1],
+        "difference": round(paired.difference, 4),
+        "interval": [low, high],
+        "holds": holds,
+    }
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -181,7 +195,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
             print(f"  {row['below']} < {row['above']}: {row['difference']:+.3f} {row['interval']} {row['holds']}")
         for row in result["defects"]:
             sound &= not row["place"]["holds"]
-            print(f"  {row['agent']} with {row['defect']}: {row['success']:.3f}, holds its place: {row['place']['holds']}")
+            print(
+                f"  {row['agent']} with {row['defect']}: {row['success']:.3f}, holds its place: {row['place']['holds']}"
+            )
     if given.out is not None:
         body = {"command": "python -m benchmarks.baselines", "reader": "scripted: a test double, no language model",
                 "seeds": list(SEEDS), "tasks_per_seed": TASKS, "cpu_seconds": round(time.process_time() - began, 1),
