@@ -53,7 +53,12 @@ class SearchO1(ChatAgent):
     def _read(self, view: View, talk: Talk) -> str:
         steps = [_plain(text) for text in view.actions]
         shown = [step for n, step in enumerate(steps) if n == 0 or n >= len(steps) - LAST_STEPS or "Searched:" in step]
-        slots = {"question": view.question, "steps": joined(shown), "query": shown[-1], "documents": view.evidence[-1]}
+        slots = {
+            "question": view.question,
+            "steps": joined(shown),
+            "query": _queried(view.actions[-1]),
+            "documents": view.evidence[-1],
+        }
         return talk.ask([user(prompt("search_o1", "read", **slots))]).strip()
 
     def _repeats(self, query: str, view: View) -> bool:

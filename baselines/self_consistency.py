@@ -10,9 +10,9 @@ from collections import Counter
 from typing import Any
 
 from agent_envs.base.errors import UsageError
-from agent_envs.grading.text_answers import normalise_answer
+from agent_envs.grading.text_answers import normalise_answer, parse_number
 from baselines.chat_agent import ChatAgent, Talk
-from baselines.view import View
+from baselines.view import View, final_answer
 
 
 class SelfConsistency(ChatAgent):
@@ -48,5 +48,7 @@ class SelfConsistency(ChatAgent):
 
 
 def ballot(action: str) -> str:
-    """Return an action as it is counted: without thoughts, and normalised."""
-    return normalise_answer(re.sub(r"<think>.*?</think>", "", action, flags=re.S))
+    """Return an action as it is counted: without thoughts; numbers by their value, other texts normalised as answers are."""
+    text = re.sub(r"<think>.*?</think>", "", action, flags=re.S)
+    number = parse_number(final_answer(text)) if "####" in text or "<answer>" in text else None
+    return str(number) if number is not None else normalise_answer(re.sub(r"</?\w+>", " ", text))

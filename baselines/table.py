@@ -3,10 +3,11 @@
     python -m baselines.table veg-1 --agent openai:MODEL@http://localhost:8000 --out runs/veg-1
     python -m baselines.table legal-1 --agent anthropic:MODEL --dry-run
 
-Tables: veg-1, veg-2, arpo-1, arpo-2, earl-1, earl-2, legal-1, verlog-1. The plan with an estimate of tokens and dollars comes
-first; `--dry-run` ends there. Ours stand with 95 % intervals, the published numbers below them (from
-`published/published.json` in the folder that AGENT_ENVS_DATA names). A cell in brackets does not recompute from its table; the reasons stand at the end, and
-in docs/papers.md. A stopped command goes on when it is given again with the same `--out`. Exit code 3: a cell is missing.
+Tables: veg-1, veg-2, arpo-1, arpo-2, earl-1, earl-2, legal-1, verlog-1. The plan with an estimate of tokens and dollars
+comes first; `--dry-run` ends there. Ours stand with 95 % intervals, the published numbers below them (from
+`published/published.json` in the folder that AGENT_ENVS_DATA names). A cell in brackets does not recompute from its
+table; the reasons stand at the end, and in docs/papers.md. A stopped command goes on when it is given again with the same
+`--out`. Exit code 3: a cell is missing.
 """
 
 import argparse
@@ -188,7 +189,7 @@ def _measured(table: Table, ours: Sequence[Result | None]) -> list[str]:
     if result is None:
         return ["-"] * len(table.measures)
     summary = result.summaries[0]
-    own = {"turns": summary.mean_turns, **{name: metric.mean for name, metric in summary.metrics.items()}}
+    own = {"turns": summary.mean_turns, **{name: metric.played.mean for name, metric in summary.metrics.items()}}
     return [f"{own[name]:.3f}" if name in own else "-" for name in table.measures.values()]
 
 

@@ -189,9 +189,9 @@ TABLES = {
         (Column("solved", "Sort", {"size": 4}),),
         (
             TableRow("Optimal", "sorting", {"algorithm": "optimal"}, model_free=True),
-            TableRow("GCC", "sorting", {"algorithm": "network_4"}, model_free=True),
+            TableRow("GCC", "sorting", {"algorithm": "network-4"}, model_free=True),
             TableRow("Insert-sort", "sorting", {"algorithm": "insertion"}, model_free=True),
-            TableRow("EARL*", "sorting", {"algorithm": "earl_star"}, model_free=True),
+            TableRow("EARL*", "sorting", {"algorithm": "earl-star"}, model_free=True),
             TableRow("untrained agent", "tag_agent", ours=True),
             TableRow("Prompt+GRPO", preset="python -m trainers.earl --preset earl-sort-qwen2.5-3b-instruct"),
             TableRow("EARL", preset="python -m trainers.earl --preset earl-sort-qwen2.5-3b-instruct"),

@@ -68,13 +68,14 @@ ROWS = {
     "zero-shot": Row("numbers", "direct"),
     "calculator": Row("numbers", "tag_agent"),
     "program_of_thought": Row("numbers", "program_of_thought"),
+    "one sample": Row("numbers", "self_consistency", {"of": "direct", "samples": 1}),
     "self_consistency": Row("numbers", "self_consistency", {"of": "direct", "samples": 9}),
 }
 # The second does better than the first. IRCoT and the tool agent may be equal; SearchQA's tool agent is its tag agent.
 PLACES = (
     ("direct", "rag"), ("rag", "ircot"), ("ircot", "tag_agent"), ("rag", "react"), ("rag", "search_o1"), ("rag", "deep_search"),
     ("rag", "prompted_tools"), ("rag", "validator"), ("direct", "forced_answer"), ("law rag", "law tag_agent"),
-    ("zero-shot", "program_of_thought"), ("zero-shot", "calculator"), ("zero-shot", "self_consistency"),
+    ("zero-shot", "program_of_thought"), ("zero-shot", "calculator"), ("one sample", "self_consistency"),
 )  # fmt: skip
 MAY_BE_EQUAL = {("ircot", "tag_agent")}
 DROPPED = "results dropped"
@@ -91,7 +92,7 @@ DEFECTS = {
     ("law rag", "law tag_agent"): Row("law", "tag_agent", defect=DROPPED),
     ("zero-shot", "program_of_thought"): Row("numbers", "program_of_thought", defect="output ignored"),
     ("zero-shot", "calculator"): Row("numbers", "tag_agent", defect=DROPPED),
-    ("zero-shot", "self_consistency"): Row(
+    ("one sample", "self_consistency"): Row(
         "numbers", "self_consistency", {"of": "direct", "samples": 1}, defect="one vote"
     ),
 }
