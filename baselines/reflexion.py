@@ -47,7 +47,7 @@ class Reflexion(TagAgent):
 
     def reflect(self, transcript: str, key: str) -> None:
         """Add a note on a failed attempt."""
-        talk = Talk(self._port, Request(f"{key}/reflection", 0), self._max_tokens)
+        talk = Talk(self._port, Request(f"{key}/reflection", 0, ()), self._max_tokens)
         text = prompt("reflexion", "reflect", transcript=transcript[-MOST_TRANSCRIPT:])
         self.notes.append(talk.ask([user(text)]).strip())
 
