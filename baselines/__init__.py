@@ -7,7 +7,7 @@ the environment parses, so that limits on turns and searches stay the environmen
 Modules, in reading order:
     chat_agent: the base class, and the calls of one turn to the chat model.
     view: an episode as a procedure reads it: the question, the evidence, the limits, and the forms of search and answer.
-    prompts: the texts of `prompts/*.md`, in our own words, with slots.
+    prompts/: The texts of prompts, in our own words, with slots.
     agents: the agents by their short names.
     direct, cot, rag, ircot, search_o1: question answering without retrieval, with one search, and with several.
     tool_agent, tag_agent, prompted_tools, react: a model that chooses its tools itself, natively, by tags, by text.
@@ -19,6 +19,7 @@ Modules, in reading order:
     validator: the model that gives feedback plays itself.
     self_consistency: a vote over several samples of another agent's turn.
     best_of_n, reflexion: commands: the best of n episodes as JSONL, and several attempts with reflections between.
-    scripted_reader: a test double that reads generated tasks with three error rates; no language model.
-    table_rows, table: the papers' tables as commands, with the published numbers beside ours.
+    scripted_reader, legal_reader, reading_errors: a test double that reads generated tasks and errs at three rates.
+    table_rows, table: the papers' tables as commands, with the published numbers below ours.
+    examples, transcripts: commands that write the worked episodes of prompts, and the episodes of docs/baselines.md.
 """

@@ -2,21 +2,19 @@
 
 import re
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from agent_envs.envs.legal_search.heuristic import final_answer, search_and_read
 from agent_envs.envs.legal_search.transcript import Seen
 from agent_envs.rollout.policy import Request
-
-if TYPE_CHECKING:
-    from baselines.scripted_reader import Errors
+from baselines.reading_errors import Errors
 
 _HIT = re.compile(r"^\d+\. ID: (.+)\n   Place: .*\n   Text: .*$", re.MULTILINE)
 _RESULTS = re.compile(r"Search results:\n(.*?)\n\nQuestion: ", re.S)
 _RULES = "\nQuestion: {}"
 
 
-def read_law(rows: Sequence[dict[str, Any]], question: str, errors: "Errors") -> str:
+def read_law(rows: Sequence[dict[str, Any]], question: str, errors: Errors) -> str:
     """Return the next action where the task's tags are offered, and an answer from the results in the prompt elsewhere."""
     system = [row for row in rows if row["role"] == "system"]
     rest = [dict(row) for row in rows if row["role"] != "system"]
@@ -43,6 +41,6 @@ def _request(messages: Sequence[dict[str, Any]]) -> Request:
     return Request("reader", len(messages) // 2, tuple(messages))
 
 
-def _overlooked(text: str, question: str, errors: "Errors") -> str:
+def _overlooked(text: str, question: str, errors: Errors) -> str:
     """Return results without the sections that the reader overlooks."""
     return _HIT.sub(lambda hit: "" if errors.strikes("missed_fact", question, hit[1]) else hit[0], text)

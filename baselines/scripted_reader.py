@@ -13,7 +13,6 @@ where a temperature asks for samples:
     wrong_sum: a step of arithmetic in the head is off; a calculator or a program is not.
 """
 
-import random
 import re
 from dataclasses import dataclass
 from fractions import Fraction
@@ -25,6 +24,7 @@ from agent_envs.envs.search_qa.chains import Asked, Document, Followed, asked, d
 from agent_envs.grading.arithmetic import ExpressionError, evaluate, number_text
 from agent_envs.services.chat import ChatReply, ChatRequest
 from baselines.legal_reader import read_law
+from baselines.reading_errors import Errors
 
 _HEAD = re.compile(r'Doc \d{1,4}\(Title: "')
 _EXPRESSION = re.compile(r"What is ([-+*/() .\d]+)\?")
@@ -32,21 +32,7 @@ _STEP = re.compile(r"[-+*/]")
 _RESULT = re.compile(r"<result>\s*(-?[\d.,]+)\s*</result>")
 _LIMIT = re.compile(r"\b(\d{1,6}) (searches|turns)")
 _MOST_TRIES = 2  # queries for one name
-
-
-@dataclass(frozen=True)
-class Errors:
-    """The three rates, and the seed of the draws."""
-
-    missed_fact: float = 0.0
-    wrong_hop: float = 0.0
-    wrong_sum: float = 0.0
-    seed: int = 0
-
-    def strikes(self, kind: str, *about: object) -> bool:
-        """Return whether an error of a kind happens."""
-        draw = random.Random(f"{self.seed}:{kind}:{about}").random()
-        return draw < float(getattr(self, kind))
+__all__ = ["Errors", "ScriptedReader"]
 
 
 class ScriptedReader:

@@ -1,7 +1,7 @@
 """`python -m baselines.transcripts` writes one short episode of each agent into docs/baselines.md, behind its mark.
 
-The scripted reader stands in for the model, so that the page is the same everywhere; games and native tools, which it cannot play,
-are played by two lines that are written here.
+The scripted reader stands in for the model, so that the page is the same everywhere; games and native tools, which it cannot
+play, are played by two lines that are written here.
 """
 
 from pathlib import Path
@@ -20,7 +20,10 @@ MARK = "<!-- written by python -m baselines.transcripts -->"
 OPTIONS: dict[str, dict[str, Any]] = {"search_o1": {"searches": 3}, "self_consistency": {"of": "direct", "samples": 3}}
 TASK, MOST_TURNS, MOST = 4, 3, 160  # of SearchQA's dev split, a question of two hops; turns shown; characters a text
 GAME = ["THINK: I see a wall.\nACTION: turn left"] * 200
-NATIVE = ['I look.\n<tool_call>\n{"name": "search", "arguments": {"query": "collection"}}\n</tool_call>', "<answer>\\boxed{1}</answer>"]
+NATIVE = [
+    'I look.\n<tool_call>\n{"name": "search", "arguments": {"query": "collection"}}\n</tool_call>',
+    "<answer>\\boxed{1}</answer>",
+]
 PLAYED: dict[str, tuple[str, dict[str, Any], ChatModel | None]] = {
     "program_of_thought": ("Arithmetic", {"test_words": 0.0}, None),
     "self_consistency": ("Arithmetic", {"test_words": 0.0}, None),

@@ -23,6 +23,7 @@ PARTS = {
     "evaluation, cli": (("evaluation", "cli"), 7_500, 7_500),
     "agent_envs": ((".",), 63_500, 63_500),
     "trainers": (("../trainers",), 14_500, 14_500),
+    "baselines": (("../baselines",), 4_000, 4_000),
     "tau2's heuristics": (("envs/tau2/heuristics",), 900, 900),
     "legal_search's heuristic": (("envs/legal_search/heuristic.py",), 250, 250),
     "search_qa's heuristic": (("envs/search_qa/heuristic.py",), 250, 250),

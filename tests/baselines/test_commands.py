@@ -44,12 +44,22 @@ def test_a_table_plays_resumes_and_shows_published_numbers(serve, tmp_path, caps
     (tmp_path / "data/published/published.json").write_text(body, encoding="utf-8")
     monkeypatch.setenv("AGENT_ENVS_DATA", str(tmp_path / "data"))
     handler = OpenAIWire(read)
-    arguments = ["legal-1", "--agent", f"openai:m@{serve(handler)}", "-n", "2", "--rows", "rag", "--out", str(tmp_path / "out")]
+    arguments = [
+        "legal-1",
+        "--agent",
+        f"openai:m@{serve(handler)}",
+        "-n",
+        "2",
+        "--rows",
+        "rag",
+        "--out",
+        str(tmp_path / "out"),
+    ]
     assert table.main(arguments) == 0
     told, calls = capsys.readouterr().out, len(handler.bodies)
     assert "published: Gemini 2.5 Pro" in told and "78.0" in told and "5.3" in told and calls > 0
     assert "by free turns: 0: " in told and "does not recompute: called the same as zero turns" in told
-    (tmp_path / "out/na-ve-rag--gemini-2-5-pro" ).exists()
+    (tmp_path / "out/na-ve-rag--gemini-2-5-pro").exists()
     journal = next((tmp_path / "out").rglob("journal.jsonl"))
     lines = journal.read_text(encoding="utf-8").splitlines(keepends=True)
     journal.write_text("".join(lines[:-1]), encoding="utf-8")  # as a kill leaves it
