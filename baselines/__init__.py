@@ -2,7 +2,7 @@
 
 An agent is a policy: it sees a `Request` (the messages of an episode, never an environment) and answers with an action that
 the environment parses, so that limits on turns and searches stay the environment's. From a checkout the runner reaches one by
-`--agent baseline:NAME --agent-arg model=openai:MODEL@URL`, or as `baselines.MODULE:Class`.
+`--agent baseline:NAME --agent-arg model=openai:MODEL@URL`, or as `baselines.rag:RAG`.
 
 Modules, in reading order:
     chat_agent: the base class, and the calls of one turn to the chat model.

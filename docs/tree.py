@@ -7,7 +7,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
 TOPS = ("agent_envs", "trainers", "baselines", "tests", "docs", "benchmarks")
-DEEP = ("agent_envs", "trainers")  # whose sub-packages stand below them
+DEEP = ("agent_envs", "trainers", "baselines")  # whose sub-packages stand below them
 BLOCK = "Modules, in reading order:"
 WIDTH = 30
 
