@@ -108,7 +108,7 @@ def published(table: Table) -> dict[str, list[tuple[str, dict[str, Any]]]]:
     if not os.environ.get("AGENT_ENVS_DATA") or not path.is_file():
         return {}
     tables = json.loads(path.read_text(encoding="utf-8"))["tables"]
-    rows = next((each["rows"] for each in tables if each["id"] == table.published), [])
+    rows: list[dict[str, Any]] = next((each["rows"] for each in tables if each["id"] == table.published), [])
     found: dict[str, list[tuple[str, dict[str, Any]]]] = {}
     for row in rows:
         found.setdefault(row["method"], []).append((row["base_model"] or "", row["values"]))
