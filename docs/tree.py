@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
-TOPS = ("agent_envs", "trainers", "leaderboard", "tests", "docs", "benchmarks")
-DEEP = ("agent_envs", "trainers")  # whose sub-packages stand below them
+TOPS = ("agent_envs", "trainers", "baselines", "leaderboard", "tests", "docs", "benchmarks")
+DEEP = ("agent_envs", "trainers", "baselines")  # whose sub-packages stand below them
 BLOCK = "Modules, in reading order:"
 WIDTH = 30
 

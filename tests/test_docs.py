@@ -107,7 +107,7 @@ def test_links_and_the_annotated_tree_are_true():
         shown.add("/".join(above))
     real = {
         str(path.parent.relative_to(ROOT))
-        for top in ("agent_envs", "trainers", "leaderboard")
+        for top in ("agent_envs", "trainers", "baselines", "leaderboard")
         for path in (ROOT / top).rglob("__init__.py")
     }
     assert real | {"tests", "docs", "benchmarks"} == shown

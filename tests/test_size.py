@@ -24,6 +24,7 @@ PARTS = {
     "agent_envs": ((".",), 63_500, 63_500),
     "trainers": (("../trainers",), 14_500, 14_500),
     "leaderboard": (("../leaderboard",), 3_000, 3_000),
+    "baselines": (("../baselines",), 4_000, 4_000),
     "tau2's heuristics": (("envs/tau2/heuristics",), 900, 900),
     "legal_search's heuristic": (("envs/legal_search/heuristic.py",), 250, 250),
     "search_qa's heuristic": (("envs/search_qa/heuristic.py",), 250, 250),

@@ -28,14 +28,14 @@ READ = [
     name for name in TRACKED if Path(name).suffix in TEXTS and not name.startswith(EXEMPT) and (ROOT / name).is_file()
 ]
 MODULES = [name for name in TRACKED if name.endswith(".py") and (ROOT / name).is_file()]
-TOPS = ("agent_envs/", "trainers/", "leaderboard/")
+TOPS = ("agent_envs/", "trainers/", "baselines/", "leaderboard/")
 PACKAGES = [name for name in MODULES if name.endswith("/__init__.py") and name.startswith(TOPS)]
 PAGES = [name for name in READ if name.endswith(".md") and name.startswith(("docs/", "README"))]
 DOTTED = re.compile(
-    r"(?<![\w./-])((?:agent_envs|trainers|leaderboard|benchmarks|tests|docs)(?:\.[A-Za-z_]\w*)+)(?::([A-Za-z_]\w*)(?![\w/]))?"
+    r"(?<![\w./-])((?:agent_envs|trainers|baselines|leaderboard|benchmarks|tests|docs)(?:\.[A-Za-z_]\w*)+)(?::([A-Za-z_]\w*)(?![\w/]))?"
 )
 PATHS = re.compile(
-    r"(?<![\w./-])((?:agent_envs|trainers|leaderboard|benchmarks|tests|docs)/[\w./-]+\.(?:py|md|json|jsonl|toml|txt|html|png|svg))\b"
+    r"(?<![\w./-])((?:agent_envs|trainers|baselines|leaderboard|benchmarks|tests|docs)/[\w./-]+\.(?:py|md|json|jsonl|toml|txt|html|png|svg))\b"
 )
 QUESTION = re.compile(r"(What|Who|Whose|Where|How|Whether|Which|Why|When)\b")
 SHORT = re.compile(r"`((?:[a-z_]\w*/)+[a-z_]\w*\.(?:py|md|json|html))`|`([a-z_]\w*(?:\.[a-z_]\w*)*)\.([A-Z]\w+)`")

@@ -1,6 +1,6 @@
 """`agent-envs bench` computes exactly what sorting algorithms need and earn, without playing."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from fractions import Fraction
 from typing import Annotated, Any
 
@@ -42,14 +42,11 @@ def bench(
     than plans that compare more. network-4 is the paper's "GCC"; earl-star is
     its Algorithm 2 with conclusions drawn, and as printed.
     """
-    if name not in _BENCHES:
-        raise UsageError(f"bench {name}: there is none of that name; the benches are {', '.join(_BENCHES)}")
-    _BENCHES[name](sorted(set(n or _DEFAULT)), as_json)
-
-
-def _sorting(sizes: list[int], as_json: bool) -> None:
+    if name != "sorting":
+        raise UsageError(f"bench {name}: there is none of that name; the one bench is sorting")
     from agent_envs.envs.expa.sorting.algorithms import strata
 
+    sizes = sorted(set(n or _DEFAULT))
     rows = _sorting_rows(sizes)
     found = {n: strata(n) for n in sizes}
 
@@ -116,6 +113,3 @@ def _plain(row: Mapping[str, Any]) -> dict[str, Any]:
         **{key: float(value) for key, value in fractions.items()},
         "exact": {k: str(v) for k, v in fractions.items()},
     }
-
-
-_BENCHES: Mapping[str, Callable[[list[int], bool], None]] = {"sorting": _sorting}

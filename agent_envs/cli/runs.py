@@ -1,13 +1,22 @@
 """The verbs `report`, `compare`, `view` and `pack` read runs."""
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from agent_envs.base.errors import UsageError
 from agent_envs.base.terminal import print_result, print_table, show
 from agent_envs.cli.options import Json, told_of_pack
+
+if TYPE_CHECKING:
+    from agent_envs.evaluation.report.report import Report
+
+INTRO = "Rates are over the planned episodes, means over those that ended. Intervals and bands are 95 %."
+LIMITED = (
+    "After so many free turns the next is an answer, whatever it says. With none, the agent answers in one generation over "
+    "the top-k passages for the question, where the environment has any: naive RAG."
+)
 
 RunFolders = Annotated[
     list[Path], typer.Argument(help="Folders of runs, as `eval` printed them; one or several agents.")
@@ -32,8 +41,6 @@ def report(
 
     found = report_on(*map(open_run, runs))
     if page is not None:
-        from agent_envs.evaluation.html.report_page import write_report
-
         write_report(page, found)
 
     def text() -> None:
@@ -49,6 +56,17 @@ def report(
             show(f"page: {page}")
 
     print_result(found.to_json(), as_json, text)
+
+
+def write_report(path: Path, found: "Report") -> None:
+    """Write a report as a page. With figures, the tables that do not belong to them are left to the command line."""
+    from agent_envs.evaluation.html.page import Page, Table, write_page
+    from agent_envs.evaluation.report.report import limit_grids
+    from agent_envs.evaluation.report.turn_limits import limit_curves
+
+    tables = tuple(Table(grid.caption, grid.heads, grid.rows) for grid in limit_grids(found.limits) or found.grids)
+    intro = f"{INTRO} {LIMITED}" if found.limits else INTRO
+    write_page(path, Page(found.title, intro, tables, limit_curves(found.limits), notes=found.notes))
 
 
 def compare(

@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, replace
 from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -43,6 +44,11 @@ from agent_envs.services.run_services import Services
 from agent_envs.wrappers.feedback_costs import PREFIX
 
 BUILT_IN = ("random", "heuristic", "solver", "null")
+# Agents of a checkout by short names: the class, and the option that is what stands behind the colon.
+OF_A_CHECKOUT = {
+    "baseline": ("baselines.agents:{}", ""),
+    "trained": ("trainers.trained_agent:TrainedAgent", "folder"),
+}
 Progress = Callable[[int, int, float], None]
 FREE = Price(input=0.0, output=0.0)
 
@@ -232,7 +238,8 @@ def make_agent(name: str, /, *, recording: Recording | None = None, **options: A
 
     Args:
         name: `random`, `heuristic`, `solver` or `null`; a chat model as `openai:MODEL`, `openai:MODEL@URL` (any server of that
-            format) or `anthropic:MODEL[@URL]`; or `module:Class` (the working directory is on the path).
+            format) or `anthropic:MODEL[@URL]`; or `module:Class` (the working directory is on the path); from a checkout
+            `baseline:NAME` or `trained:RUN`.
         recording: where a chat model's replies are recorded, or replayed from. Others have no use for it.
         options: a chat model's `temperature`, `max_tokens`, `top_p`, `reasoning_effort`, `extra`, `api_key_env`; a class gets
             all as keyword arguments; built-in agents take none.
@@ -250,11 +257,18 @@ def make_agent(name: str, /, *, recording: Recording | None = None, **options: A
 
 
 def _own_agent(name: str, options: dict[str, Any]) -> Policy:
-    module, colon, attribute = name.partition(":")
-    if not colon or not attribute.isidentifier():
-        raise UsageError(f"agent {name!r} is unknown; the agents are {', '.join((*BUILT_IN, *FORMS))}, or module:Class")
     if "" not in sys.path:
         sys.path.insert(0, "")
+    module, colon, attribute = name.partition(":")
+    if colon and attribute and module in OF_A_CHECKOUT:
+        target, option = OF_A_CHECKOUT[module]
+        options = {option: attribute, **options} if option else options
+        module, colon, attribute = target.format(attribute).partition(":")
+        package = module.partition(".")[0]
+        if find_spec(package) is None:
+            raise UsageError(f"agent {name!r} is of a checkout: run in its folder, where {package}/ is")
+    if not colon or not attribute.isidentifier():
+        raise UsageError(f"agent {name!r} is unknown; the agents are {', '.join((*BUILT_IN, *FORMS))}, or module:Class")
     try:
         policy: Policy = getattr(import_module(module), attribute)(**options)
     except (ImportError, AttributeError, TypeError, ValueError) as error:

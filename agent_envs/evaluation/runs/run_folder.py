@@ -94,7 +94,9 @@ class Prices:
 def prices_of(suite: Suite, settings: Settings) -> Prices:
     """Return the prices that a table gives for a suite's models and its agent."""
     table = load_prices(Path(settings.prices) if settings.prices else None)
-    return Prices(table.price(settings.agent), feedback_prices(suite, table), table.date)
+    model = settings.agent_options.get("model")  # of an agent over a chat model
+    price = table.price(settings.agent) or (table.price(model) if isinstance(model, str) else None)
+    return Prices(price, feedback_prices(suite, table), table.date)
 
 
 class Identity(Strict):

@@ -24,6 +24,7 @@ from agent_envs.evaluation.submission.episode_rows import EpisodeRow, chain_of, 
 from agent_envs.evaluation.suites.plan import entry_env
 from agent_envs.evaluation.suites.suite import Entry, Suite, changes, first_fault, seed_of
 from agent_envs.rollout.episode_runner import EpisodeResult, record_turn
+from agent_envs.services.http.faults import one_line
 from agent_envs.services.recording import NotRecorded
 from agent_envs.services.run_services import Services
 
@@ -191,7 +192,7 @@ class RowReplayer:
                 seed=head.seed, options={"task": head.task_id, "split": head.split, "episode_key": head.episode_key}
             )
         except UsageError as error:
-            raise _NotHere(f"{place.entry.label}: {_one_line(error)}") from None
+            raise _NotHere(f"{place.entry.label}: {one_line(str(error))}") from None
         fresh = core_of(env).episode.header
         for name in ("spec_digest", "task_digest"):
             if getattr(fresh, name) != getattr(head, name):
@@ -207,7 +208,7 @@ class RowReplayer:
             try:
                 env = entry_env(plain)
             except _NOT_HERE as error:
-                raise _NotHere(f"{entry.label}: {_one_line(error)}") from None
+                raise _NotHere(f"{entry.label}: {one_line(str(error))}") from None
             core_of(env).services = self.services
             self._envs[entry.label] = env
         return self._envs[entry.label]
@@ -217,11 +218,11 @@ def _judged(error: Exception, label: str, where: str, served: bool) -> _Wrong | 
     """Return what an error in a replay says: of the row, of a recorded answer that was served, or of this installation."""
     lacking = isinstance(error, MissingExtra | DataMissing)
     if isinstance(error, NotRecorded) or (served and not lacking):
-        return _Wrong(f"{where}: externals: {_one_line(error)}")
+        return _Wrong(f"{where}: externals: {one_line(str(error))}")
     if isinstance(error, UsageError):
-        return _Wrong(f"{where}.action: {_one_line(error)}")
+        return _Wrong(f"{where}.action: {one_line(str(error))}")
     kind = "" if isinstance(error, AgentEnvsError) else f"{type(error).__name__}: "
-    return _NotHere(f"{label}, {where}: {kind}{_one_line(error)}")
+    return _NotHere(f"{label}, {where}: {kind}{one_line(str(error))}")
 
 
 def _differences(row: EpisodeRow, again: EpisodeRow) -> list[str]:
@@ -250,7 +251,3 @@ def _choice(solver: Any, env: gym.Env[Any, Any]) -> str | int | None:
         return choice
     except Exception:  # noqa: BLE001 - a solver that gives up has not taken this action
         return None
-
-
-def _one_line(error: BaseException) -> str:
-    return " ".join(str(error).split())[:300]

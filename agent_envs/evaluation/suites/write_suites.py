@@ -27,14 +27,9 @@ BABYAI = ("goto", "pickup", "open", "putnext", "pick_up_seq_go_to")
 
 def _entry(label: str, name: str, tasks: int, weight: float = 1.0, **arguments: Any) -> Entry:
     core = core_of(gym.make(full_id(name), **arguments))
-    given: dict[str, Any] = {
-        "label": label,
-        "env_id": full_id(name),
-        "arguments": arguments,
-        "split": "test",
-        "weight": weight,
-    }
-    return Entry(**given, spec_digest=core.spec_digest, tasks=tasks_of(core, "test", tasks))
+    given: dict[str, Any] = {"arguments": arguments, "split": "test", "weight": weight}
+    drawn = tasks_of(core, "test", tasks)
+    return Entry(label=label, env_id=full_id(name), spec_digest=core.spec_digest, tasks=drawn, **given)
 
 
 def _every_id(tasks: int) -> tuple[Entry, ...]:

@@ -26,7 +26,8 @@ class Purse:
 
     def pay_reply(self, name: str, usage: Mapping[str, int], price: Price | None = None) -> None:
         """Count the tokens of a reply; a UsageError where it counts none, because then no limit can hold."""
-        if not (usage.get("input") or usage.get("output")):
+        asked = usage.get("calls") != 0  # an agent's turn may need no model
+        if asked and not (usage.get("input") or usage.get("output")):
             raise UsageError(f"agent {name}: a reply counts no tokens, so --max-cost cannot hold: leave it out")
         self.pay(usage, price)
 

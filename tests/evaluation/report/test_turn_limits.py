@@ -3,8 +3,8 @@
 import pytest
 
 from agent_envs import EnvFault, Reply, run_episode
+from agent_envs.cli.runs import write_report
 from agent_envs.envs.search_qa.scoring import metrics
-from agent_envs.evaluation.html.report_page import write_report
 from agent_envs.evaluation.html.view import write_view
 from agent_envs.evaluation.report.report import agent_names, report_on
 from agent_envs.evaluation.report.turn_limits import limit_curves

@@ -1,0 +1,98 @@
+"""Best of n: several samples a task, and the solved ones as JSONL that `trainers.sft` imitates (`--data FILE`).
+
+Search-R1's rejection sampling takes 5 trajectories a prompt and keeps the correct ones (arXiv 2503.09516, section 4.1). Of a
+task's solved episodes the one with the fewest turns is kept, all of them with `--all`. It refuses the test split.
+
+    python -m baselines.best_of_n SearchQA --agent baseline:tag_agent --agent-arg model=openai:MODEL@URL --out solved.jsonl
+"""
+
+import argparse
+import contextlib
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import gymnasium as gym
+
+import agent_envs  # noqa: F401 - registers the ids
+from agent_envs.base.errors import AgentEnvsError, UsageError
+from agent_envs.base.jsonl_log import Journal, read_journal
+from agent_envs.base.progress import progress_bar
+from agent_envs.core.registry import spec_json
+from agent_envs.evaluation.runs.evaluate import make_agent
+from agent_envs.rollout.policy import Policy
+from agent_envs.rollout.run_log import Planned
+from agent_envs.rollout.run_many import run_many
+
+
+def sample(env_id: str, policy: Policy, out: Path, *, tasks: int, samples: int, split: str, keep_all: bool) -> int:
+    """Write the solved episodes of each task, and return how many tasks were solved; tasks in the file are not played again.
+
+    Raises:
+        UsageError: the split is the test split.
+    """
+    if split == "test":
+        raise UsageError("best_of_n: episodes of the test split are nothing to train on; --split train")
+    env = gym.make(env_id)
+    rows = list(read_journal(out)) if out.exists() else []
+    finished = {row["task"] for row in rows}
+    solved = sum(bool(row["solved"]) for row in rows)
+    with contextlib.closing(Journal(out)) as journal, progress_bar(f"best of {samples}") as progress:
+        for task in range(tasks):
+            if task in finished:
+                continue
+            plan = [Planned(f"best/{task}/{n}", spec_json(env), task, split, n) for n in range(samples)]
+            won = [result.trajectory for _, result in run_many(plan, policy) if result.success]
+            kept = won if keep_all else sorted(won, key=lambda episode: len(episode.turns))[:1]
+            journal.append({"task": task, "solved": [episode.to_json() for episode in kept]})
+            solved += bool(won)
+            if progress is not None:
+                progress(task + 1, tasks, solved)
+    return solved
+
+
+def named_options(pairs: list[str]) -> dict[str, Any]:
+    """Return `NAME=VALUE` pairs, their values as JSON where they are."""
+    found: dict[str, Any] = {}
+    for pair in pairs:
+        name, equals, value = pair.partition("=")
+        if not equals:
+            raise UsageError(f"--agent-arg {pair}: write NAME=VALUE")
+        try:
+            found[name] = json.loads(value)
+        except ValueError:
+            found[name] = value
+    return found
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run the command line."""
+    parser = argparse.ArgumentParser(prog="python -m baselines.best_of_n", description=__doc__.partition("\n")[0])
+    parser.add_argument("env", help="an id, as SearchQA")
+    parser.add_argument("--agent", required=True, help="baseline:NAME, openai:MODEL@URL, ...")
+    parser.add_argument(
+        "--agent-arg", action="append", default=[], help="an option of the agent, as model=openai:MODEL@URL"
+    )
+    parser.add_argument("--tasks", type=int, default=20, help="how many tasks of the split (20)")
+    parser.add_argument("--samples", type=int, default=5, help="episodes a task (5)")
+    parser.add_argument("--split", default="train", help="train or dev")
+    parser.add_argument("--all", action="store_true", help="keep every solved episode, not the shortest alone")
+    parser.add_argument("--out", type=Path, required=True, help="the file; a stopped command goes on with it")
+    given = parser.parse_args(arguments)
+    env_id = given.env if "/" in given.env else f"agent_envs/{given.env}-v0"
+    try:
+        policy = make_agent(given.agent, **named_options(given.agent_arg))
+        more = {"tasks": given.tasks, "samples": given.samples, "split": given.split, "keep_all": given.all}
+        solved = sample(env_id, policy, given.out, **more)
+    except AgentEnvsError as error:
+        print(f"best_of_n: {error}", file=sys.stderr)
+        return 2
+    print(
+        f"{solved} of {given.tasks} tasks were solved; {given.out} is data for python -m trainers.sft --data {given.out}"
+    )
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

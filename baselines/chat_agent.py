@@ -1,0 +1,108 @@
+"""`ChatAgent` is the base of agents over a chat model: a subclass writes one turn, from what the episode has shown."""
+
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from agent_envs.base.errors import UsageError
+from agent_envs.rollout.policy import Reply, Request
+from agent_envs.services.chat import ChatModel, ChatReply, ChatRequest, ask, chat_port, make_chat_model
+from agent_envs.services.chat.port import ChatPort
+from agent_envs.services.recording import CallSite, Recording
+from baselines.view import View
+
+MOST_CALLS = 1000  # of one turn: the ordinals of recorded calls stay apart
+
+
+@dataclass
+class Talk:
+    """The calls that one turn makes. `draw` tells samples of equal prompts apart; `temperature` None is the model's own."""
+
+    port: ChatPort
+    request: Request
+    max_tokens: int = 1024
+    temperature: float | None = None
+    draw: int = 0
+    usage: Counter[str] = field(default_factory=lambda: Counter(calls=0))
+    made: int = 0
+
+    def ask(self, messages: Sequence[dict[str, Any]], stop: Sequence[str] = ()) -> str:
+        """Return the text that the model writes."""
+        return self.reply(messages, stop).text
+
+    def reply(
+        self, messages: Sequence[dict[str, Any]], stop: Sequence[str] = (), tools: Sequence[dict[str, Any]] = ()
+    ) -> ChatReply:
+        """Return the whole reply; tokens and calls are counted.
+
+        Raises:
+            EnvFault: the service failed for good.
+        """
+        asked = ChatRequest(
+            messages,
+            tools=tools,
+            stop=stop,
+            temperature=self.temperature,
+            max_tokens=self.max_tokens,
+            seed=self.request.seed + self.draw,
+        )
+        site = CallSite(self.request.episode_key, self.request.branch, self.request.turn * MOST_CALLS + self.made)
+        self.made += 1
+        answer = ask(self.port, asked, site)
+        self.usage += Counter({"calls": 1, **answer.usage})
+        return answer
+
+
+class ChatAgent:
+    """An agent that asks a chat model. It keeps no state: what an episode has shown and done is in its messages.
+
+    Subclasses set `short` and write `turn`. Their arguments stand by name before `**options`, which are the chat model's
+    (`temperature`, `max_tokens`, `top_p`, `reasoning_effort`, `extra`, `api_key_env`).
+    """
+
+    batch = 1
+    can_prefill = False
+    text_only = True
+    short = ""
+
+    def __init__(
+        self,
+        model: str | ChatModel = "",
+        *,
+        recording: Recording | None = None,
+        max_tokens: int = 1024,
+        wait: Callable[[float], None] = time.sleep,
+        **options: Any,
+    ) -> None:
+        """Take the model by name or as an object.
+
+        Raises:
+            UsageError: no model is named, an option is unknown, or a key is missing.
+        """
+        if not model:
+            raise UsageError(f"baseline {self.short}: name a chat model with --agent-arg model=openai:MODEL@URL")
+        if not isinstance(model, str) and options:
+            raise UsageError(f"baseline {self.short}: unknown option {', '.join(sorted(options))}")
+        chat: ChatModel = make_chat_model(model, **options) if isinstance(model, str) else model
+        self.name = f"{self.short}:{chat.name}"
+        self._max_tokens = max_tokens
+        self._port = chat_port(chat, recording=recording, wait=wait)
+
+    def act(self, requests: Sequence[Request]) -> Sequence[Reply]:
+        """Return one action a request, with the tokens of all calls that it took.
+
+        Raises:
+            EnvFault: the service failed for good.
+        """
+        return [self._reply(request) for request in requests]
+
+    def turn(self, view: View, talk: Talk) -> str:
+        """Return the action of one turn."""
+        raise NotImplementedError
+
+    def _reply(self, request: Request) -> Reply:
+        talk = Talk(self._port, request, self._max_tokens)
+        action = self.turn(View.of(request), talk)
+        return Reply(action, usage=dict(talk.usage))

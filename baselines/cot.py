@@ -1,0 +1,24 @@
+"""Chain of thought: the model reasons in steps before it answers, without retrieval (Wei et al. 2022, arXiv 2201.11903).
+
+Differs from the paper: no worked examples, as VEG's and Search-R1's tables ask instruction-tuned models (their prompts are
+not printed). The reasoning is kept in the action, so that transcripts show it.
+"""
+
+from baselines.chat_agent import Talk
+from baselines.direct import Direct
+from baselines.prompts import prompt, user
+from baselines.view import View
+
+
+class ChainOfThought(Direct):
+    """Reasons, then answers."""
+
+    short = "cot"
+    prompts = "cot"
+
+    def turn(self, view: View, talk: Talk) -> str:
+        """Return the reasoning, and the answer behind it."""
+        reply = talk.ask([user(prompt(self.prompts, "turn", question=view.question, form=view.form))])
+        reasoning = reply.partition("<answer>")[0].partition("####")[0].strip()
+        answer = view.answer(reply)
+        return f"<think>{reasoning}</think>\n{answer}" if reasoning else answer

@@ -1,0 +1,40 @@
+"""A deep-search agent in the manner of WebThinker thinks, searches, opens pages, and keeps notes in place of a long history.
+
+Each turn sees the task, its own notes and the newest result alone; what a result adds goes into the notes between <think>
+tags (Li et al. 2025, arXiv 2504.21776). Differs from WebThinker: one model call a turn, no separate explorer that clicks by
+itself, and no report is drafted: the answer is short. `notes` caps the characters that are kept.
+"""
+
+import re
+from typing import Any
+
+from agent_envs.base.errors import UsageError
+from baselines.chat_agent import ChatAgent, Talk
+from baselines.prompts import prompt, user
+from baselines.view import View, joined
+
+_THOUGHT = re.compile(r"<think>(.*?)</think>", re.S)
+
+
+class DeepSearch(ChatAgent):
+    """Investigates with notes."""
+
+    short = "deep_search"
+
+    def __init__(self, model: Any = "", *, notes: int = 8000, **options: Any) -> None:
+        """Take how many characters of notes are kept, the newest."""
+        super().__init__(model, **options)
+        if notes < 1:
+            raise UsageError(f"baseline deep_search: notes={notes}; give characters >= 1")
+        self.notes = notes
+
+    def turn(self, view: View, talk: Talk) -> str:
+        """Return notes and the next action."""
+        written = [
+            f"{n}. {found.strip()}" for n, text in enumerate(view.actions, 1) for found in _THOUGHT.findall(text)
+        ]
+        done = [f"({_THOUGHT.sub('', text).strip()})" for text in view.actions]
+        notes = joined([*written, *(["Done: " + " ".join(done)] if done else [])])[-self.notes :]
+        newest = view.evidence[-1] if view.evidence else "(nothing yet)"
+        text = prompt("deep_search", "step", task=view.instructions, notes=notes, newest=newest)
+        return talk.reply([user(text)], view.stop, view.tools).canonical

@@ -1,0 +1,20 @@
+"""Direct answering sends the question to the model and its answer back, without retrieval (VEG's and Search-R1's first row).
+
+Differs from the papers in nothing known: their prompts are not printed. It answers in its first turn, whatever is granted.
+"""
+
+from baselines.chat_agent import ChatAgent, Talk
+from baselines.prompts import prompt, user
+from baselines.view import View
+
+
+class Direct(ChatAgent):
+    """Answers at once."""
+
+    short = "direct"
+    prompts = "direct"
+
+    def turn(self, view: View, talk: Talk) -> str:
+        """Return the answer."""
+        text = prompt(self.prompts, "turn", question=view.question, form=view.form)
+        return view.answer(talk.ask([user(text)]))

@@ -1,0 +1,46 @@
+"""The scripted reader's law: it plays LegalSearch as the family's own searcher does, from the messages alone."""
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+from agent_envs.envs.legal_search.heuristic import final_answer, search_and_read
+from agent_envs.envs.legal_search.transcript import Seen
+from agent_envs.rollout.policy import Request
+from baselines.reading_errors import Errors
+
+_HIT = re.compile(r"^\d+\. ID: (.+)\n   Place: .*\n   Text: .*$", re.MULTILINE)
+_RESULTS = re.compile(r"Search results:\n(.*?)\n\nQuestion: ", re.S)
+_RULES = "\nQuestion: {}"
+
+
+def read_law(rows: Sequence[dict[str, Any]], question: str, errors: Errors) -> str:
+    """Return the next action where the task's tags are offered, and an answer from the results in the prompt elsewhere."""
+    system = [row for row in rows if row["role"] == "system"]
+    rest = [dict(row) for row in rows if row["role"] != "system"]
+    prompt = str(rest[0]["content"])
+    if "<keyword>" not in prompt:
+        found = _RESULTS.search(prompt)
+        results = found[1] if found else ""
+        seen = Seen.of(_request([
+            {"role": "user", "content": _RULES.format(question)},
+            {"role": "assistant", "content": f"<semantic>{question}</semantic>"},
+            {"role": "user", "content": _overlooked(results, question, errors)},
+        ]))  # fmt: skip
+        return final_answer(_request(rest), seen, seen.found)
+    assert system is not None
+    shown = [{**row, "content": _overlooked(str(row["content"]), question, errors)} for row in rest]
+    action = search_and_read(_request(shown))
+    search = re.search(r"<(keyword|semantic)>(.*?)</\1>", action)
+    if search and errors.strikes("wrong_hop", question, search[2], len(rows)):
+        return f"<{search[1]}>something else</{search[1]}>"
+    return action
+
+
+def _request(messages: Sequence[dict[str, Any]]) -> Request:
+    return Request("reader", len(messages) // 2, tuple(messages))
+
+
+def _overlooked(text: str, question: str, errors: Errors) -> str:
+    """Return results without the sections that the reader overlooks."""
+    return _HIT.sub(lambda hit: "" if errors.strikes("missed_fact", question, hit[1]) else hit[0], text)

@@ -1,0 +1,47 @@
+"""Program of thought: the model writes a program, and what it prints is the answer (Chen et al. 2023, arXiv 2211.12588).
+
+Where the environment has a `python` tool the program goes there, and the next turn answers with what it printed. Elsewhere it
+runs in our Monty sandbox, and no call of the environment is used. Differs from the paper: no worked examples, and a program
+that fails is not sampled again: its error is the answer, which is wrong.
+"""
+
+import re
+
+from agent_envs.tools.sandbox import SandboxSpec, open_sandbox
+from baselines.chat_agent import ChatAgent, Talk
+from baselines.prompts import prompt, user
+from baselines.view import View
+
+_PROGRAM = re.compile(r"<python>(.*?)(?:</python>|\Z)", re.S)
+_FENCED = re.compile(r"```(?:python)?\n(.*?)```", re.S)
+
+
+class ProgramOfThought(ChatAgent):
+    """Computes by a program."""
+
+    short = "program_of_thought"
+
+    def turn(self, view: View, talk: Talk) -> str:
+        """Return the program where the environment runs it, else the answer that it printed."""
+        if view.evidence or view.forced:
+            return view.answer(_printed(view.evidence[-1]) if view.evidence else "")
+        program = self.program(view, talk)
+        return view.call("python", program) if "python" in view.verbs else view.answer(self.output(program))
+
+    def program(self, view: View, talk: Talk) -> str:
+        """Return the program that the model writes."""
+        reply = talk.ask([user(prompt("program_of_thought", "program", question=view.question))], ("</python>",))
+        found = _PROGRAM.search(reply) or _FENCED.search(reply)
+        return (found[1] if found else reply).strip()
+
+    def output(self, program: str) -> str:
+        """Return the last line that a program prints, its value where it prints nothing, or its error."""
+        with open_sandbox(SandboxSpec()) as session:
+            result = session.run(program)
+        return _printed(result.stdout) or result.value or result.error
+
+
+def _printed(text: str) -> str:
+    lines = [line.strip() for line in re.sub(r"</?result>", "\n", text).splitlines() if line.strip()]
+    last = lines[-1] if lines else ""
+    return last.removesuffix(".0")  # a division of Python's gives 54.0, and 54 is asked for

@@ -1,0 +1,23 @@
+"""Retrieval-augmented generation searches once, with the question itself, and answers from what came (Lewis et al. 2020).
+
+Top 3 passages (VEG, section 3.1; Search-R1) are the environment's `top_k`. Two turns: the search, which asks no model, and
+the answer. On LegalSearch this is naive RAG: the search is the semantic one, and it reads extracts, as the tools show them.
+Differs from Search-R1: passages stand before the question, not behind; where nothing can be searched it answers directly.
+"""
+
+from baselines.chat_agent import ChatAgent, Talk
+from baselines.prompts import prompt, user
+from baselines.view import View
+
+
+class RAG(ChatAgent):
+    """Searches once, then answers."""
+
+    short = "rag"
+
+    def turn(self, view: View, talk: Talk) -> str:
+        """Return the search in the first turn, the answer in the second."""
+        if not view.searches and not view.must_answer:
+            return view.search(view.question)
+        slots = {"question": view.question, "documents": view.documents, "form": view.form}
+        return view.answer(talk.ask([user(prompt("rag", "turn", **slots))]))

@@ -1,0 +1,179 @@
+"""`ScriptedReader` is a test double in place of a chat model: it reads generated tasks by rule, and errs at three fixed rates.
+
+It sees the messages of a request and nothing else, so it cannot know which agent asks: it reads the question, the documents
+and results anywhere in the messages, and does what the instructions offer (search, take notes, write a sentence, a program,
+an answer). With it, procedures can be told apart without a paid model: what a procedure shows to its model, the reader can
+use. Figures made with it say that the procedures work; they say nothing about language models, and no table of models holds
+them.
+
+Errors, each a probability drawn from (seed, what it is about), so that they are the same whoever asks; sums are drawn anew
+where a temperature asks for samples:
+    missed_fact: a document is overlooked, in the whole episode.
+    wrong_hop: the next query asks for the wrong thing; another try may be right.
+    wrong_sum: a step of arithmetic in the head is off; a calculator or a program is not.
+"""
+
+import re
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+from agent_envs.base.messages import ToolCall
+from agent_envs.base.serialization import canonical_json
+from agent_envs.envs.search_qa.chains import Asked, Document, Followed, asked, documents, follow
+from agent_envs.grading.arithmetic import ExpressionError, evaluate, number_text
+from agent_envs.services.chat import ChatReply, ChatRequest
+from baselines.legal_reader import read_law
+from baselines.reading_errors import Errors
+
+_HEAD = re.compile(r'Doc \d{1,4}\(Title: "')
+_EXPRESSION = re.compile(r"What is ([-+*/() .\d]+)\?")
+_STEP = re.compile(r"[-+*/]")
+_RESULT = re.compile(r"<result>\s*(-?[\d.,]+)\s*</result>")
+_LIMIT = re.compile(r"\b(\d{1,6}) (searches|turns)")
+_MOST_TRIES = 2  # queries for one name
+__all__ = ["Errors", "ScriptedReader"]
+
+
+class ScriptedReader:
+    """Reads and answers by rule; a `ChatModel`."""
+
+    def __init__(self, errors: Errors = Errors(), name: str = "scripted-reader") -> None:  # noqa: B008 - frozen
+        """Take the errors. The name plays no part."""
+        self.errors, self.name = errors, name
+
+    def complete(self, request: ChatRequest, seconds: float = 60.0) -> ChatReply:
+        """Return what the reader writes."""
+        talk = Heard.of(request)
+        if "[sources:" in talk.rules:
+            text = read_law(talk.rows, talk.question, self.errors)
+        elif found := _EXPRESSION.search(talk.question):
+            draw = request.seed if request.temperature else 0  # samples err apart, as a model's would
+            text = self._compute(found[1].strip(), talk, draw)
+        else:
+            text = self._research(talk)
+        tokens = {"input": sum(map(len, talk.texts)) // 4, "output": len(text) // 4 + 1}
+        call = re.search(r"<search>(.*?)</search>", text) if request.tools else None
+        if call is None:
+            return ChatReply(text, usage=tokens)
+        return ChatReply("", (ToolCall("call_0", "search", canonical_json({"query": call[1]})),), tokens)
+
+    def _compute(self, expression: str, talk: "Heard", draw: int) -> str:
+        if "<python>" in talk.rules:
+            return f"<python>print(round({expression}, 3))</python>"
+        results = _RESULT.findall("\n".join(talk.back))
+        if "<calculator>" in talk.rules:
+            return f"#### {results[-1]}" if results else f"<calculator>{expression}</calculator>"
+        try:
+            value = evaluate(expression)
+        except ExpressionError:
+            return "#### 0"
+        for step in _STEP.finditer(expression):
+            if self.errors.strikes("wrong_sum", expression, step.start(), draw):
+                value += (1 + step.start()) * (1 + draw % 97)
+        return f"The steps give this.\n#### {number_text(value)}"
+
+    def _research(self, talk: "Heard") -> str:
+        shown = [page for page in talk.pages if not self.errors.strikes("missed_fact", talk.question, page.title)]
+        notes = " ".join(f'Doc {n}(Title: "{page.title}") {page.text}' for n, page in enumerate(shown, 1))
+        if "Write down what of them helps" in talk.rules:
+            return notes or "None."
+        kept = f"<think>{notes}</think>\n" if "adds to your notes" in talk.rules else ""
+        return kept + self._act(talk, shown)
+
+    def _act(self, talk: "Heard", shown: list[Document]) -> str:
+        plan = asked(talk.question)
+        ways = [follow(side, shown) for side in plan.sides] if plan else []
+        missing = next((way for way in ways if not way.told and talk.tried(way.name) < _MOST_TRIES), None)
+        answer = conclusion(plan, ways, self._off(talk.question)) if plan else "unknown"
+        if "Write the next sentence alone" in talk.rules:
+            return self._query(missing, ways, talk) if missing else f"So the answer is: {answer}."
+        if missing is not None and talk.may_search:
+            query = self._query(missing, ways, talk)
+            return f"Action: search[{query}]" if "Action: one action" in talk.rules else f"<search>{query}</search>"
+        return f"Action: finish[{answer}]" if "Action: one action" in talk.rules else f"<answer>{answer}</answer>"
+
+    def _query(self, missing: Followed, ways: list[Followed], talk: "Heard") -> str:
+        if not self.errors.strikes("wrong_hop", talk.question, missing.name, talk.tried(missing.name)):
+            return missing.question
+        others = [way.name for way in ways if way.name != missing.name]
+        return f"{others[0] if others else 'Something else'} and its surroundings, not {missing.name}."
+
+    def _off(self, question: str) -> int:
+        return 1 if self.errors.strikes("wrong_sum", question) else 0
+
+
+@dataclass(frozen=True)
+class Heard:
+    """The messages of a request, as the reader takes them.
+
+    Attributes:
+        rows: the messages.
+        texts: their contents.
+        rules: the instructions: messages of others, without the documents and results in them.
+        question: the newest one.
+        pages: every document that is shown anywhere, each once.
+        own: what the reader said before, in its own messages or as reasoning in the prompt.
+    """
+
+    rows: tuple[dict[str, Any], ...]
+    texts: tuple[str, ...]
+    rules: str
+    question: str
+    pages: tuple[Document, ...]
+    offered: bool
+    own: int
+
+    @staticmethod
+    def of(request: ChatRequest) -> "Heard":
+        """Return what a request lets be heard."""
+        rows = tuple(dict(row) for row in request.messages)
+        texts = tuple(str(row["content"] or "") for row in rows)
+        others = [text for row, text in zip(rows, texts, strict=True) if row["role"] in ("system", "user")]
+        heads = [text for text in others if "Question: " in text]
+        question = heads[-1].rpartition("Question: ")[2].partition("\n\n")[0].strip() if heads else ""
+        if not heads and others:
+            question = next((text for text in reversed(others) if _EXPRESSION.search(text)), "")
+        pages: dict[str, Document] = {}
+        for text in texts:
+            if _HEAD.search(text):
+                body = text.replace("<information>", " ").replace("</information>", " ")
+                for page in documents(f"<information>{body}</information>"):
+                    pages.setdefault(f"{page.title} {page.text[:200]}", page)
+        own = sum(row["role"] == "assistant" for row in rows)
+        rules = re.sub(r'Doc \d{1,4}\(Title: ".*', "", "\n".join(others))
+        return Heard(rows, texts, rules, question, tuple(pages.values()), bool(request.tools), own)
+
+    @property
+    def back(self) -> list[str]:
+        """What came back after the reader's own messages."""
+        roles = [row["role"] for row in self.rows]
+        return list(self.texts[roles.index("assistant") :]) if "assistant" in roles else []
+
+    @property
+    def may_search(self) -> bool:
+        """Whether a search is offered and granted, and this is not the last turn."""
+        offered = self.offered or "<search>" in self.rules or "search[" in self.rules
+        limits = {name: int(number) for number, name in reversed(_LIMIT.findall(self.rules))}
+        last = self.own + 1 >= limits.get("turns", 10**6) or self.own >= limits.get("searches", 10**6)
+        return offered and not last and "Begin your reply with" not in self.texts[-1]
+
+    def tried(self, name: str) -> int:
+        """Return how many earlier queries held a name."""
+        said = [text for row, text in zip(self.rows, self.texts, strict=True) if row["role"] == "assistant"]
+        said += [line for line in self.rules.splitlines() if "Searched: " in line or line.startswith("Done: ")]
+        return sum(name.lower() in text.lower() for text in said)
+
+
+def conclusion(plan: Asked, ways: list[Followed], off: int) -> str:
+    """Return the answer that followed chains come to, a guess where they do not end; `off` is an error of arithmetic."""
+    if not plan.comparison:
+        return ways[0].value or "unknown"
+    one, other = ways
+    if plan.comparison == "same":
+        return "yes" if one.told and other.told and one.value == other.value else "no"
+    years = [int(way.value) if way.told and way.value.isdigit() else 0 for way in ways]
+    if plan.comparison == "gap":
+        return str(abs(Fraction(years[0] - years[1])) + off)
+    first = years[0] <= years[1]
+    return (one if first == (plan.comparison == "first") else other).name

@@ -1,0 +1,25 @@
+"""A tag agent plays by prompt alone, in the tags that the environment names: the untrained interleaved rollout of papers.
+
+This is VEG's and Search-R1's search agent before training, the legal paper's prompted search agent, and EARL's zero-shot
+model with a calculator. Native tools, where the environment has them, are passed on. Differs from the papers: the system text
+is ours.
+"""
+
+from baselines.chat_agent import ChatAgent, Talk
+from baselines.prompts import prompt, system
+from baselines.view import View
+
+
+class TagAgent(ChatAgent):
+    """Writes actions in tags."""
+
+    short = "tag_agent"
+    section = "tags"
+
+    def turn(self, view: View, talk: Talk) -> str:
+        """Return the model's turn."""
+        return talk.reply([system(self.instruction(view)), *view.messages], view.stop, view.tools).canonical
+
+    def instruction(self, view: View) -> str:
+        """Return the text of the system."""
+        return prompt("agent", self.section)
