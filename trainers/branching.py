@@ -7,9 +7,10 @@ next one: a path plays that turn to its end, the first k of its entropies decide
 
 import math
 import statistics
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib import import_module
+from itertools import pairwise
 from typing import Literal
 
 from agent_envs.base.errors import UsageError
@@ -105,6 +106,23 @@ class Node:
     def delta(self) -> float:
         """How much surer (below 0) or less sure the policy is than at its first tokens."""
         return self.entropy - self.baseline
+
+
+def tool_before(turn: Turn, after: str) -> str | None:
+    """Return whose result a turn ended with, "" where nodes are all turns; None where the next turn is no node."""
+    names = [row.name for row in turn.results if row.call_id]
+    return names[-1] if names else "" if after == "turn" else None
+
+
+def deltas(turns: Sequence[Turn], settings: BranchingSettings, vocabulary: int) -> list[float]:
+    """Return dH at every node of a whole rollout."""
+    found = []
+    for before, turn in pairwise(turns):
+        decides = turn if settings.window == "post_tool" else before
+        entropy, baseline = (settings.summary(one, vocabulary) for one in (decides, turns[0]))
+        if tool_before(before, settings.after) is not None and entropy is not None and baseline is not None:
+            found.append(entropy - baseline)
+    return found
 
 
 def chance_of(node: Node, settings: BranchingSettings) -> float:

@@ -44,6 +44,7 @@ import torch
 from agent_envs.base.errors import UsageError
 from agent_envs.core.wrapper_stack import core_of
 from agent_envs.envs.expa import ExpandedActionEnv
+from agent_envs.evaluation.runs.episode_numbers import calls_of
 from agent_envs.rollout.run_log import Planned
 from trainers import losses
 from trainers.assembling import environment
@@ -60,7 +61,7 @@ from trainers.counterfactual.optimisation import (
 from trainers.counterfactual.playing import Again, played_again, routes_of
 from trainers.episode_sources import check_flaws
 from trainers.expa_head import head_of
-from trainers.measuring import group_stats
+from trainers.measuring import distinct_calls, group_stats
 from trainers.rescoring import reference_of, with_reference
 from trainers.sampling import Group, plan_groups, play_groups, tasks_of_step
 from trainers.settings import (
@@ -95,6 +96,7 @@ class EARLSettings:
         curriculum: what is played first: ordering before sorting.
         counterfactual: when and how episodes of failed groups are played again; rule "off" is GRPO.
         steps: of playing and training, those of the curriculum included.
+        most_tool_calls: end once tools carried out so many calls for training, of counterfactuals too; 0 for no limit.
         most_tokens: end once so many tokens and actions were sampled, those of counterfactuals included; 0 for no limit.
         tasks_per_step: groups (P); over all processes.
         group_size: episodes of each (G).
@@ -122,6 +124,7 @@ class EARLSettings:
     evaluation: EvalSettings = field(default_factory=EvalSettings)
     log: LogSettings = field(default_factory=LogSettings)
     steps: int = 100
+    most_tool_calls: int = 0
     most_tokens: int = 0
     tasks_per_step: int = 8
     group_size: int = 8
@@ -169,7 +172,7 @@ def train(settings: EARLSettings, run: TrainingRun) -> dict[str, Any]:
     if settings.counterfactual.rule != "off":
         encouraged = Encouragement(settings.counterfactual, routes_of(run.environment()), settings.seed)
         encouraged.restore(run.memory.get("encouraged", encouraged.state()))
-    while run.step < settings.steps and not 0 < settings.most_tokens <= run.sampled_tokens:
+    while not run.over and not 0 < settings.most_tokens <= run.sampled_tokens:
         started, cpu = time.perf_counter(), time.process_time()
         # 1. Play whole groups. Every resume plays the same ones, every process its share of them.
         spec, size = stage(settings, run)
@@ -196,7 +199,10 @@ def train(settings: EARLSettings, run: TrainingRun) -> dict[str, Any]:
         run.weights_changed()
         # 5. What it was like: metrics, an evaluation when it is due, a checkpoint.
         stats["step_time"], stats["cpu_seconds/step"] = time.perf_counter() - started, time.process_time() - cpu
-        run.end_step(stats | {"tokens": sum(len(row.sequence.ids) for row in rows)}, groups)
+        calls = distinct_calls(groups) + calls_of(
+            turn for found in again.values() for turn in found.result.trajectory.turns
+        )
+        run.end_step(stats | {"tokens": sum(len(row.sequence.ids) for row in rows)}, groups, calls=calls)
     return run.finish(lambda _: sorting_result(settings, run))
 
 

@@ -11,9 +11,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from agent_envs.core.trajectory import Turn
+from agent_envs.evaluation.runs.episode_numbers import calls_of
 from agent_envs.rollout.episode_runner import EpisodeResult
 from agent_envs.rollout.run_log import Planned
-from trainers.branching import AFTERWARDS, BranchingSettings, Node, chance_of
+from trainers.branching import AFTERWARDS, BranchingSettings, Node, chance_of, tool_before
 from trainers.lanes import Lane, Lanes
 
 
@@ -65,6 +66,12 @@ class Tree:
         """How many leaves may still be added."""
         return len(self._items) - len(self.paths)
 
+    @property
+    def turns(self) -> list[Turn]:
+        """The turns that were taken, shared ones once, those of rollouts that a fault ended too."""
+        walks = [path.lane.walk for path in self.paths if path.lane.walk is not None]
+        return list({turn.node: turn for walk in walks for turn in walk.turns}.values())
+
     def leaves(self) -> list[tuple[EpisodeResult, float]]:
         """Return the rollouts that no fault ended, in order, with their weights."""
         weights = {id(path): weight for root in self.roots for path, weight in root.weights()}
@@ -92,7 +99,7 @@ class Tree:
             walk = path.lane.walk
             assert walk is not None
             turn = len(walk.turns) + 1
-            if self.left and turn > path.since and self._tool(walk.turns[-1]) is not None:
+            if self.left and turn > path.since and tool_before(walk.turns[-1], self._settings.after) is not None:
                 branch = walk.header.branch
                 names = [f"{branch}-t{turn}b{n}" if branch else f"t{turn}b{n}" for n in range(1, self._settings.beam)]
                 path.waiting = [lanes.fork(path.lane, name) for name in names[: self.left]]
@@ -149,7 +156,7 @@ class Tree:
             lanes.turn([lane for lane in probes if not lane.over])
         ended = [lane.walk for lane in probes if lane.walk is not None and not lane.fault]
         own = [turn for one in ended for turn in one.turns[len(walk.turns) :]]
-        self.probe_calls += sum(bool(row.call_id) and not row.error for turn in own for row in turn.results)
+        self.probe_calls += calls_of(own).total()
         lanes.drop(probes)
         return statistics.pstdev([one.result().trajectory.total_reward for one in ended]) if ended else 0.0
 
@@ -158,15 +165,10 @@ class Tree:
             path.forks[node.turn] = [Path(lane, node.turn, path.number) for lane in lanes]
             self.paths += path.forks[node.turn]
 
-    def _tool(self, turn: Turn) -> str | None:
-        """Return whose result a turn ended with, "" where nodes are all turns; None where the next turn is no node."""
-        names = [row.name for row in turn.results if row.call_id]
-        return names[-1] if names else "" if self._settings.after == "turn" else None
-
     def _node(self, path: Path) -> Node | None:
         walk = path.lane.walk
         assert walk is not None
-        turns, tool = walk.turns, self._tool(walk.turns[-2])
+        turns, tool = walk.turns, tool_before(walk.turns[-2], self._settings.after)
         decides = turns[-1] if self._settings.window == "post_tool" else turns[-2]
         entropy, baseline = (self._settings.summary(turn, self._vocabulary) for turn in (decides, turns[0]))
         if entropy is None or baseline is None or tool is None:

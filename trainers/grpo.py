@@ -69,6 +69,7 @@ class GRPOSettings:
         out: folder of the run.
         steps: of playing and training.
         most_env_steps: end once environments took so many steps for training; 0 for no limit.
+        most_tool_calls: end once tools carried out so many calls for training; 0 for no limit.
         tasks_per_step: groups (P); over all processes.
         group_size: episodes of each (G).
         scale: of `credit=episode`: by the group's std (GRPO), the batch's, or none (Dr. GRPO).
@@ -108,6 +109,7 @@ class GRPOSettings:
     log: LogSettings = field(default_factory=LogSettings)
     steps: int = 100
     most_env_steps: int = 0
+    most_tool_calls: int = 0
     tasks_per_step: int = 8
     group_size: int = 8
     scale: adv.Scale = "group_std"
@@ -136,7 +138,8 @@ class GRPOSettings:
         check_seed(self.seed)
         check_flaws(self.warm_start.flaws, self.env.id)
         at_least_one(self, "", "steps", "tasks_per_step", "epochs", "minibatches", "token_budget")
-        for name in ("eps_low", "eps_high", "dual_clip", "beta", "entropy", "gamma_turn", "most_env_steps"):
+        limits = ("most_env_steps", "most_tool_calls")
+        for name in ("eps_low", "eps_high", "dual_clip", "beta", "entropy", "gamma_turn", *limits):
             if not 0 <= getattr(self, name) < 1e6:
                 raise UsageError(f"{name}={getattr(self, name)}: give a number >= 0")
         if self.group_size < 2:

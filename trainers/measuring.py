@@ -14,7 +14,7 @@ from agent_envs.core.builtin_agents import companion
 from agent_envs.core.env import TurnEnv
 from agent_envs.core.trajectory import Trajectory
 from agent_envs.core.wrapper_stack import core_of
-from agent_envs.evaluation.runs.episode_numbers import tool_calls, valid_turn
+from agent_envs.evaluation.runs.episode_numbers import calls_of, tool_calls, valid_turn
 from agent_envs.evaluation.statistics.paired import compare_paired
 from agent_envs.evaluation.statistics.rates import Rate, success_rate
 from agent_envs.rollout.episode_runner import EpisodeResult
@@ -234,6 +234,11 @@ def _terms(episodes: Sequence[Trajectory]) -> dict[str, float]:
 
 def _mean(values: Sequence[float]) -> float:
     return sum(values) / max(1, len(values))
+
+
+def distinct_calls(groups: Sequence[Group]) -> Counter[str]:
+    """Return how often each tool was carried out; of turns that episodes share, once."""
+    return calls_of(node.turn for group in groups for node in group.tree.nodes.values())
 
 
 def group_stats(groups: Sequence[Group]) -> dict[str, float]:

@@ -2,7 +2,7 @@
 
 import json
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from agent_envs.base.messages import ToolCall
@@ -106,7 +106,12 @@ def numbers_of(entry: Entry, cluster: str, trial: int, result: EpisodeResult) ->
 
 def tool_calls(trajectory: Trajectory) -> Counter[str]:
     """Return how often each tool was carried out."""
-    results = [item for turn in trajectory.turns for item in turn.results]
+    return calls_of(trajectory.turns)
+
+
+def calls_of(turns: Iterable[Turn]) -> Counter[str]:
+    """Return how often each tool was carried out in turns."""
+    results = [item for turn in turns for item in turn.results]
     return Counter(item.name for item in results if item.call_id and not item.error)
 
 
