@@ -84,7 +84,8 @@ class ScriptedLanes:
 
     def fork(self, lane: ScriptedLane, branch: str) -> ScriptedLane:
         """Return a lane that goes on by itself."""
-        header = replace(lane.walk.header, branch=branch)
+        above = lane.walk.header.branch
+        header = replace(lane.walk.header, branch=f"{above}.{branch}" if above else branch)
         return ScriptedLane(ScriptedWalk(header, self._script, list(lane.walk.turns)))
 
     def drop(self, lanes: Sequence[ScriptedLane]) -> None:

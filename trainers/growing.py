@@ -100,8 +100,7 @@ class Tree:
             assert walk is not None
             turn = len(walk.turns) + 1
             if self.left and turn > path.since and tool_before(walk.turns[-1], self._settings.after) is not None:
-                branch = walk.header.branch
-                names = [f"{branch}-t{turn}b{n}" if branch else f"t{turn}b{n}" for n in range(1, self._settings.beam)]
+                names = [f"t{turn}b{number}" for number in range(1, self._settings.beam)]
                 path.waiting = [lanes.fork(path.lane, name) for name in names[: self.left]]
         return [path.lane for path in going]
 
@@ -151,7 +150,7 @@ class Tree:
         """Return the std of the reward of extra rollouts from a node."""
         walk = waiting.walk
         assert walk is not None
-        probes = [lanes.fork(waiting, f"{walk.header.branch}p{n}") for n in range(self._settings.probes)]
+        probes = [lanes.fork(waiting, f"p{n}") for n in range(self._settings.probes)]
         while any(not lane.over for lane in probes):
             lanes.turn([lane for lane in probes if not lane.over])
         ended = [lane.walk for lane in probes if lane.walk is not None and not lane.fault]
