@@ -83,7 +83,9 @@ def test_a_run_tells_what_branching_did(whole):
     assert all(row["branching/leaves"] == 4 and row["branching/missing"] == 0 for row in rows)
     assert any(row["branching/roots"] < 4 for row in rows) and all(row["drift"] == 0 for row in rows)
     assert {row["step"] for row in logged} == {0, 1, 2, 3}
-    assert all({"node", "entropy", "baseline", "delta", "chance", "drawn", "left", "forks"} <= set(row) for row in logged)
+    assert all(
+        {"node", "entropy", "baseline", "delta", "chance", "drawn", "left", "forks"} <= set(row) for row in logged
+    )
     assert rows[-1]["tool_calls"] == sum(result["tool_calls"].values())
     assert 0 < rows[0]["tokens/distinct_share"] < 1
 
@@ -140,7 +142,15 @@ def test_it_trains_under_memory_and_under_feedback(tmp_path, wrapper):
     [
         ["--shared", "hard", "--weighted"],
         ["--beta", "0.01", "--kl-in", "reward", "--kl", "k1", "--scale", "batch_std", "--weighted"],
-        ["--correction", "token_truncate", "--drop-flat-groups", "--branching.rule", "value", "--branching.probes", "2"],
+        [
+            "--correction",
+            "token_truncate",
+            "--drop-flat-groups",
+            "--branching.rule",
+            "value",
+            "--branching.probes",
+            "2",
+        ],
     ],
 )
 def test_every_way_to_give_credit_takes_a_step(tmp_path, words):
