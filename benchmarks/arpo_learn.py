@@ -157,13 +157,13 @@ def main() -> None:
     """Train, print, write the figures, and draw the curves."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", action="append", choices=list(ARMS), help="default: all; may be repeated")
-    parser.add_argument("--seeds", type=int, nargs="+", help="default: three that follow from the preset's name")
+    parser.add_argument("--seeds", type=int, nargs="+", help="default: five that follow from the preset's name")
     parser.add_argument("--runs", type=Path, default=Path("runs/arpo-learn"), help="where the runs are kept")
     parser.add_argument("--finished", action="store_true", help="start nothing: take the runs that have ended")
     parser.add_argument("--out", type=Path, help="write the figures here, and the curves beside it")
     args = parser.parse_args()
     found: dict[str, list[Run]] = {}
-    seeds = args.seeds or report_seeds(PRESET, 3)
+    seeds = args.seeds or report_seeds(PRESET)
     for seed in seeds:
         for arm in args.only or ARMS:
             folder = args.runs / f"{arm}-{seed}"

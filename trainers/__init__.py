@@ -1,12 +1,13 @@
-"""The reference trainers (GRPO, EARL, VEG, SFT) train language models as policies of the environments, one file an algorithm.
+"""The reference trainers (GRPO, EARL, ARPO, VEG, SFT) train language models as policies of environments, one file an algorithm.
 
 Run from a checkout: `python -m trainers.grpo --help`. Read an algorithm's file first: it reads from top to bottom. GRPO, EARL
-and SFT have loops of their own over shared formulas and machinery; VEG runs GRPO's.
+and SFT have loops of their own over shared formulas and machinery; VEG and ARPO run GRPO's update.
 
 Modules, in reading order:
     grpo: GRPO, group relative policy optimisation over multi-turn episodes, with its training loop; read it first.
     earl: EARL, reinforcement learning over expanded actions (ExpA), with counterfactual policy optimisation (CPO).
     veg: VEG, verbal epsilon-greedy: GRPO with verbal feedback before every turn.
+    arpo: ARPO, agentic reinforced policy optimisation: GRPO on rollouts that branch after a tool's result.
     sft: SFT, supervised fine-tuning by imitation, rejection sampling; the warm start of the other trainers.
     presets/: settings of runs as .toml files, by trainer, and the sweeps; a folder of settings, no package.
     advantages: group-relative advantages from rewards: GRPO, Dr. GRPO, RLOO, leave-one-out, per turn; flat groups.
@@ -20,6 +21,8 @@ Modules, in reading order:
     mixture: several environments in one run: shares of a step's groups by weight.
     engine_policy: the policy that samples turns from an engine and keeps conversations as tokens.
     lanes: environments that play on in step, which may be forked between turns, or cut at a fixed number of turns.
+    branching, growing: rules that say where a rollout branches, by entropy or as controls; trees of rollouts that fork by them.
+    tree_credit: advantages of a tree's leaves: soft, hard, weighted.
     batching: rows of tokens into padded micro-batches within a token budget.
     rescoring: log-probabilities of sampled tokens under the reference model and under the trainer's own.
     episode_sources, demonstrations, guesses: episodes to imitate: solver with flaws, gold answers, own successes, files.
