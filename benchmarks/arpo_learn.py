@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from agent_envs.base.jsonl_log import read_journal
+from benchmarks.arpo_bound import saved
 from benchmarks.training_runs import (
     about,
     ahead,
@@ -107,10 +108,19 @@ def over_calls(run: Run) -> float:
 def told(arm: str, run: Run) -> str:
     """Return one line a run."""
     sides = f"{percent(run['before'])} -> {percent(run['after'])}, over calls {100 * over_calls(run):.1f} %"
-    saved = f", saved {100 * run['tools/saved']:.0f} % of the calls" if "tools/saved" in run else ""
+    spared = f", saved {100 * run['tools/saved']:.0f} % of the calls" if "tools/saved" in run else ""
     calls = sum(run["tool_calls"].values())
     cost = f"{calls:,} calls, {run['sampled_tokens']:,} tokens, {run['cpu_seconds']:.0f} CPU-seconds"
-    return f"{arm:8} seed {run['seed']}: {sides}; {run['steps']} steps, {cost}{saved}"
+    return f"{arm:8} seed {run['seed']}: {sides}; {run['steps']} steps, {cost}{spared}"
+
+
+def beside(rows: Sequence[Run]) -> dict[str, Any]:
+    """Return what an arm's trees saved beside the bound, and beside scripted trees with its share of forks."""
+    if "tools/saved" not in rows[0]:
+        return {}
+    own, forked = (statistics.fmean(run[name] for run in rows) for name in ("tools/saved", "branching/forked"))
+    simulated = {str(calls): round(saved(calls, forked, tasks=300), 3) for calls in (1, 2)}
+    return {"saved": {"measured": round(own, 3), "bound": 0.5, "simulated_by_calls_an_episode": simulated}}
 
 
 def tables_of(found: Mapping[str, Sequence[Run]], runs: Path) -> dict[str, Any]:
@@ -122,7 +132,7 @@ def tables_of(found: Mapping[str, Sequence[Run]], runs: Path) -> dict[str, Any]:
         whole = told_over_seeds({run["seed"]: over_calls(run) for run in rows})
         options = " ".join(ARMS[arm][1:])
         command = f"python -m trainers.{ARMS[arm][0]} {' '.join(COMMON)} --model.name START {options}".strip()
-        tables["arms"][arm] = {"command": command, "after": after, "over_calls": whole, "seeds": list(rows)}
+        tables["arms"][arm] = {"command": command, **beside(rows), "after": after, "over_calls": whole, "seeds": list(rows)}
     for name, (one, other) in COMPARED.items():
         for figure, value in (("after", lambda run: run["after"]["success"]), ("over calls", over_calls)):
             pair = ({run["seed"]: value(run) for run in found.get(arm, ())} for arm in (one, other))

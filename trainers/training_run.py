@@ -8,6 +8,7 @@ import contextlib
 import json
 import sys
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -148,10 +149,10 @@ class TrainingRun(RunParts):
         tokens, env_steps = self.sums([stats.get("tokens", 0.0), played])
         self._state["num_tokens"] += tokens
         self._state["env_steps"] += int(env_steps)
-        made = self.sums_by_name(distinct_calls(groups) if calls is None else calls)
-        self._state["tool_calls"] = {
-            name: int(self.tool_calls.get(name, 0) + made.get(name, 0)) for name in sorted({*self.tool_calls, *made})
-        }
+        own = distinct_calls(groups) if calls is None else calls
+        made = self.sums_by_name({f"tools/{name}": count for name, count in own.items()})
+        whole = {name.removeprefix("tools/"): int(count) for name, count in made.items()}
+        self._state["tool_calls"] = dict(sorted((Counter(self.tool_calls) + Counter(whole)).items()))
         self._sampled, last = self.policy.sampled_tokens, self.over
         told = means_of_processes({**stats, "edited": self.policy.edited})
         self.policy.edited = 0  # a step tells its own, so that a run that went on tells the same

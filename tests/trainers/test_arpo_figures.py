@@ -1,4 +1,4 @@
-"""What the commands of ARPO's figures compute, on rows made by hand."""
+"""The commands of ARPO's figures compute on rows made by hand what they say."""
 
 import json
 from dataclasses import replace
