@@ -132,7 +132,13 @@ def tables_of(found: Mapping[str, Sequence[Run]], runs: Path) -> dict[str, Any]:
         whole = told_over_seeds({run["seed"]: over_calls(run) for run in rows})
         options = " ".join(ARMS[arm][1:])
         command = f"python -m trainers.{ARMS[arm][0]} {' '.join(COMMON)} --model.name START {options}".strip()
-        tables["arms"][arm] = {"command": command, **beside(rows), "after": after, "over_calls": whole, "seeds": list(rows)}
+        tables["arms"][arm] = {
+            "command": command,
+            **beside(rows),
+            "after": after,
+            "over_calls": whole,
+            "seeds": list(rows),
+        }
     for name, (one, other) in COMPARED.items():
         for figure, value in (("after", lambda run: run["after"]["success"]), ("over calls", over_calls)):
             pair = ({run["seed"]: value(run) for run in found.get(arm, ())} for arm in (one, other))
