@@ -14,6 +14,7 @@ Modules, in reading order:
     arpo_bound, arpo_learn: what branching can save; ARPO beside its controls and GRPO at equal tool calls.
     arpo_pilot: entropy after tools' results, token by token.
     legal, legal_learn: controls of legal search by built-in agents; GRPO at 2, 4 and 10 free turns.
+    reading_load: how much of `trainers/` a reader of each algorithm meets: modules, lines, parts.
     coverage, coverage_cases: simulated coverage of confidence intervals and power of the paired test.
     grpo_step, grpo_world, gpu_step: the cost of a GRPO step beside TRL, on a CPU and on a GPU.
     expa_rollout: rollouts with expanded actions beside plain generation.

@@ -3,7 +3,7 @@
     python -m trainers.arpo --preset tiny-searchqa --seed 0 --out runs/arpo
 
 One step: each of P tasks grows a tree of M leaves from N roots; a path forks before a turn that follows a tool's result, where
-a rule says so (`branching`, `growing`). Each leaf's advantage is its reward against its tree's; then come the gradient steps
+a rule says so (`arpo_parts`). Each leaf's advantage is its reward against its tree's; then come the gradient steps
 of `trainers.grpo`, whose losses, clip and minibatches these are: `--branching.rule off` is that trainer, to the bit.
 
 Deviations from the paper (arXiv 2507.19849; docs/arpo.md has each with its reason):
@@ -25,35 +25,36 @@ import statistics
 import sys
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any, Literal
 
 from agent_envs.base.errors import AgentEnvsError, UsageError
 from agent_envs.base.jsonl_log import Journal
 from agent_envs.evaluation.runs.episode_numbers import calls_of
 from trainers import advantages as adv
+from trainers.arpo_parts.branching import BranchingSettings, deltas
+from trainers.arpo_parts.growing import Tree, grow
+from trainers.arpo_parts.tree_credit import distinct_share, leaf_advantages, shared_once
 from trainers.batching import Row, in_parts
-from trainers.branching import BranchingSettings, deltas
 from trainers.command_line import one_line_errors, option, parse, write_settings
-from trainers.growing import Tree, grow
 from trainers.grpo import GRPOSettings, bare_rows, penalties, update
+from trainers.imitation import warm_start
 from trainers.lanes import Lanes
 from trainers.measuring import group_stats
 from trainers.mixture import step_plan
+from trainers.reinforcement_settings import in_order
 from trainers.rescoring import corrected, reference_of, with_reference
 from trainers.sampling import Group, group_of, plan_groups, tasks_of_step
-from trainers.sft import warm_start
 from trainers.sweeps import run_sweep
 from trainers.training.pooling import Ratio, mean_by_name
 from trainers.training.processes import one_budget
 from trainers.training_run import TrainingRun, open_run
-from trainers.tree_credit import distinct_share, leaf_advantages, shared_once
 
 DECISIONS = "decisions-{}.jsonl"  # in the run's folder, one file a process
 PROBED = 64  # episodes whose median of dH is the paper's tau
 
 
-@dataclass(frozen=True)
+@in_order
 class ARPOSettings(GRPOSettings):
     """GRPO over rollouts that branch after tools' results; settings that are not told of here are those of GRPO.
 

@@ -17,11 +17,11 @@ from tests.trainers.players import SEARCH, player
 from tests.trainers.test_training_run import SMALL, curve
 from trainers import arpo, grpo
 from trainers.arpo import ARPOSettings
-from trainers.branching import BranchingSettings
+from trainers.arpo_parts.branching import BranchingSettings
+from trainers.arpo_parts.growing import grow
 from trainers.command_line import parse, read_settings
 from trainers.engine_policy import EnginePolicy
 from trainers.examining import Examiner
-from trainers.growing import grow
 from trainers.lanes import Lanes
 from trainers.sampling import group_of, plan_groups
 from trainers.training_run import open_run

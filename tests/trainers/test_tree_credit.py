@@ -12,12 +12,12 @@ from benchmarks.arpo_bound import ScriptedLanes, planned
 from tests.trainers.conftest import make_model
 from trainers import grpo
 from trainers.advantages import group_advantages
+from trainers.arpo_parts.branching import BranchingSettings
+from trainers.arpo_parts.growing import grow
+from trainers.arpo_parts.tree_credit import distinct_share, leaf_advantages, shared_once
 from trainers.batching import Row, micro_batches
-from trainers.branching import BranchingSettings
 from trainers.contracts import TokenSequence
-from trainers.growing import grow
 from trainers.training.forward import token_logprobs
-from trainers.tree_credit import distinct_share, leaf_advantages, shared_once
 
 SHARED, OWN = (3, 4), ((5, 6), (7, 8, 9), (10,))
 ADVANTAGES = (1.5, -0.5, -0.4)
