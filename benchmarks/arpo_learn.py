@@ -17,6 +17,7 @@ import argparse
 import json
 import statistics
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -96,13 +97,10 @@ def figures_of(folder: Path, result: Run) -> Run:
 
 
 def over_calls(run: Run) -> float:
-    """Return the mean of held-out success over calls: the area under the curve, whose ends all arms share."""
-    curve, last = run["success_over_tool_calls"], 0
-    weighed = []
-    for calls, success in curve:
-        weighed.append((calls - last, success))
-        last = calls
-    return sum(width * success for width, success in weighed) / last
+    """Return the mean of held-out success over calls: the area under straight lines from the start (its test success) on."""
+    curve = [(0, run["before"]["success"]), *run["success_over_tool_calls"]]
+    areas = [(after[0] - before[0]) * (after[1] + before[1]) / 2 for before, after in pairwise(curve)]
+    return float(sum(areas) / curve[-1][0])
 
 
 def told(arm: str, run: Run) -> str:
