@@ -195,7 +195,8 @@ def main() -> None:
     for name, gap in tables["compared"].items():
         print(f"{name}: {points(gap)}")
     if args.out:
-        command = "python -m benchmarks.arpo_learn --out benchmarks/results/arpo.json"
+        chosen = f"--seeds {' '.join(map(str, seeds))} --out"
+        command = f"python -m benchmarks.arpo_learn {chosen} benchmarks/results/arpo.json"
         told_of = about(command) | {"seeds_are": seeds_told(PRESET, seeds), "calls": CALLS}
         text = json.dumps({"about": told_of, **tables}, indent=1)
         args.out.write_text(with_points_on_a_line(text) + "\n", encoding="utf-8")

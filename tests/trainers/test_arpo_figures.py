@@ -84,3 +84,9 @@ def test_the_page_has_the_figures_of_the_files():
         assert f"| chance {chance.replace('0.5', '.5').replace('1.0', '1')} | {cells} |" in page
     for slope in bound["exponent"].values():
         assert f"{slope:.2f}" in page
+    arms = json.loads((ROOT / "benchmarks" / "results" / "arpo.json").read_text(encoding="utf-8"))
+    for table in arms["arms"].values():
+        assert f"| {100 * table['after']['mean']:.1f} | {100 * table['over_calls']['mean']:.1f} |" in page
+    for name, gap in arms["compared"].items():
+        assert f"| {name} | {100 * gap['mean']:+.1f}" in page
+    assert arms["power"].keys() == {"20257", "33982", "6764"} and all(row["enough"] for row in arms["power"].values())
