@@ -83,6 +83,7 @@ learn: $(READY)
 	$(PY) -m benchmarks.learn --out benchmarks/results/learn.json
 	$(PY) -m benchmarks.earl_learn --out benchmarks/results/earl.json
 	$(PY) -m benchmarks.veg_learn --out benchmarks/results/veg.json
+	$(PY) -m benchmarks.arpo_learn --out benchmarks/results/arpo.json
 	$(PY) -m benchmarks.legal_learn --out benchmarks/results/legal_learn.json
 
 ablations: $(READY)

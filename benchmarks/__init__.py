@@ -11,6 +11,8 @@ Modules, in reading order:
     tau2, tau2_users, tau2_null_policy: tau2 beside the original's recorded figures; its agents with simulated users, and none.
     make_qa, qa_candidates: a legal benchmark made from a corpus by a chat model; qa_propose.md, qa_check.md.
     user_faults/: what a simulated user did beyond its scenario, in runs and in result files of tau2-bench.
+    arpo_bound, arpo_learn: what branching can save; ARPO beside its controls and GRPO at equal tool calls.
+    arpo_pilot: entropy after tools' results, token by token.
     legal, legal_learn: controls of legal search by built-in agents; GRPO at 2, 4 and 10 free turns.
     reading_load: how much of `trainers/` a reader of each algorithm meets: modules, lines, parts.
     coverage, coverage_cases: simulated coverage of confidence intervals and power of the paired test.

@@ -122,6 +122,7 @@ TRAIN_LINES = [line.partition("  #")[0].split(" --out ")[0].strip() for line in 
 def test_the_training_commands_are_understood(tmp_path):
     """Each is read as it stands; tests/trainers runs the small ones to their end."""
     pytest.importorskip("torch")
+    from trainers.arpo import ARPOSettings
     from trainers.command_line import parse
     from trainers.earl import EARLSettings
     from trainers.grpo import GRPOSettings
@@ -129,7 +130,7 @@ def test_the_training_commands_are_understood(tmp_path):
     from trainers.sweeps import sweep_names
     from trainers.veg import VEGSettings
 
-    kinds = {"grpo": GRPOSettings, "sft": SFTSettings, "earl": EARLSettings, "veg": VEGSettings}
+    kinds = {"grpo": GRPOSettings, "sft": SFTSettings, "earl": EARLSettings, "veg": VEGSettings, "arpo": ARPOSettings}
     read = 0
     for number, line in enumerate(TRAIN_LINES):
         _, _, module, *words = shlex.split(line)

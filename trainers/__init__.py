@@ -1,12 +1,13 @@
-"""The reference trainers (GRPO, EARL, VEG, SFT) train language models as policies of the environments, one file an algorithm.
+"""The reference trainers (GRPO, EARL, ARPO, VEG, SFT) train language models as policies of environments, one file an algorithm.
 
 Run from a checkout: `python -m trainers.grpo --help`. Read an algorithm's file first: it reads from top to bottom. GRPO, EARL
-and SFT have loops of their own over shared formulas and machinery; VEG runs GRPO's.
+and SFT have loops of their own over shared formulas and machinery; VEG and ARPO run GRPO's update.
 
 Modules, in reading order:
     grpo: GRPO, group relative policy optimisation over multi-turn episodes, with its training loop; read it first.
     earl: EARL, reinforcement learning over expanded actions (ExpA), with counterfactual policy optimisation (CPO).
     veg: VEG, verbal epsilon-greedy: GRPO with verbal feedback before every turn.
+    arpo: ARPO, agentic reinforced policy optimisation: GRPO on rollouts that branch after a tool's result.
     sft: SFT, supervised fine-tuning by imitation, rejection sampling; the warm start of the other trainers.
     presets/: settings of runs as .toml files, by trainer, and the sweeps; a folder of settings, no package.
     advantages: group-relative advantages from rewards: GRPO, Dr. GRPO, RLOO, leave-one-out, per turn; flat groups.
@@ -35,5 +36,6 @@ Modules, in reading order:
     training/: models, LoRA, forward pass, optimiser, checkpoints, metrics, several processes.
     earl_parts/: EARL's own: expanded actions and their head, counterfactuals, decision trees of sorting.
     veg_parts/: VEG's own: settings of verbal feedback, and what it costs.
+    arpo_parts/: ARPO's own: rules that say where a rollout branches, trees of rollouts, credit of their leaves.
     tiny/: tiny models and tokenizers made from nothing, for tests and CPUs.
 """

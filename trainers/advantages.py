@@ -17,7 +17,7 @@ from agent_envs.base.errors import UsageError
 Groups = Sequence[Hashable] | torch.Tensor | None
 Scale = Literal["group_std", "batch_std", "none"]
 Baseline = Literal["mean", "leave_one_out"]
-TurnBaseline = Literal["leave_one_out", "leave_one_out_reached", "per_index"]
+TurnBaseline = Literal["leave_one_out", "leave_one_out_reached", "per_index", "batch"]
 
 
 def group_advantages(
@@ -120,8 +120,9 @@ def turn_advantages(
         groups: the group of each row.
         gamma_turn: the discount from one turn to the next.
         baseline: `leave_one_out` counts an episode that ended earlier as earning 0; `leave_one_out_reached` averages only
-            others that reached the turn (0 where none did); `per_index` is biased.
-        eps: added to the std; `per_index` only.
+            others that reached the turn (0 where none did); `per_index` is biased; `batch` knows no groups: it standardises
+            returns over all turns of the batch (REINFORCE++, arXiv 2501.03262, there over tokens).
+        eps: added to the std; `per_index` and `batch` only.
 
     Returns:
         Advantages (rows, turns), 0 where not reached.
@@ -136,8 +137,13 @@ def turn_advantages(
         others = members.total(counted.double()) - counted.double()
         advantages = returns - (members.total(returns) - returns) / others.clamp(min=1)
         advantages = torch.where(members.constant(returns), 0.0, advantages)
+    elif baseline == "batch":
+        returns = returns_to_go(earned, gamma_turn)
+        there = returns[reached]  # (turns of all rows,)
+        spread = there.std() if len(there) > 1 and there.min() < there.max() else torch.inf
+        advantages = (returns - there.mean()) / (spread + eps)
     else:
-        raise UsageError(f"baseline={baseline!r}: leave_one_out, leave_one_out_reached or per_index")
+        raise UsageError(f"baseline={baseline!r}: leave_one_out, leave_one_out_reached, per_index or batch")
     return torch.where(reached, advantages, 0.0).to(rewards.dtype)
 
 

@@ -44,6 +44,7 @@ import torch
 from agent_envs.base.errors import UsageError
 from agent_envs.core.wrapper_stack import core_of
 from agent_envs.envs.expa import ExpandedActionEnv
+from agent_envs.evaluation.runs.episode_numbers import tool_calls
 from agent_envs.rollout.run_log import Planned
 from trainers import losses
 from trainers.assembling import environment
@@ -60,7 +61,7 @@ from trainers.earl_parts.counterfactual.optimisation import (
 from trainers.earl_parts.counterfactual.playing import Again, played_again, routes_of
 from trainers.earl_parts.sorting_result import sorting_result
 from trainers.imitation import check_flaws, warm_start
-from trainers.measuring import group_stats
+from trainers.measuring import distinct_calls, group_stats
 from trainers.reinforcement_settings import ReinforcementSettings, in_order
 from trainers.rescoring import reference_of, with_reference
 from trainers.sampling import Group, plan_groups, play_groups, tasks_of_step
@@ -106,6 +107,7 @@ class EARLSettings(ReinforcementSettings):
         curriculum: what is played first: ordering before sorting.
         counterfactual: when and how episodes of failed groups are played again; rule "off" is GRPO.
         steps: of playing and training, those of the curriculum included.
+        most_tool_calls: end once tools carried out so many calls for training, of counterfactuals too; 0 for no limit.
         most_tokens: end once so many tokens and actions were sampled, those of counterfactuals included; 0 for no limit.
         tasks_per_step: groups (P); over all processes.
         group_size: episodes of each (G).
@@ -113,14 +115,15 @@ class EARLSettings(ReinforcementSettings):
         entropy_end: in the last step, in between in a line; negative for no change.
     """
 
-    ORDER: ClassVar = """preset seed out env model warm_start curriculum counterfactual sampling optim evaluation log steps
-        most_tokens tasks_per_step group_size eps_low eps_high dual_clip beta entropy entropy_end epochs minibatches
-        token_budget"""
+    ORDER: ClassVar = """preset seed out env model warm_start curriculum counterfactual sampling optim evaluation log
+        steps most_tool_calls most_tokens tasks_per_step group_size eps_low eps_high dual_clip beta entropy
+        entropy_end epochs minibatches token_budget"""
 
     out: str = "runs/earl"
     env: EnvironmentSettings = field(default_factory=lambda: EnvironmentSettings(id="SortExpA"))
     curriculum: CurriculumSettings = field(default_factory=CurriculumSettings)
     counterfactual: CounterfactualSettings = field(default_factory=CounterfactualSettings)
+    most_tool_calls: int = 0
     most_tokens: int = 0
     tasks_per_step: int = 8
     group_size: int = 8
@@ -157,7 +160,7 @@ def train(settings: EARLSettings, run: TrainingRun) -> dict[str, Any]:
     if settings.counterfactual.rule != "off":
         encouraged = Encouragement(settings.counterfactual, routes_of(run.environment()), settings.seed)
         encouraged.restore(run.memory.get("encouraged", encouraged.state()))
-    while run.step < settings.steps and not 0 < settings.most_tokens <= run.sampled_tokens:
+    while not run.over and not 0 < settings.most_tokens <= run.sampled_tokens:
         started, cpu = time.perf_counter(), time.process_time()
         # 1. Play whole groups. Every resume plays the same ones, every process its share of them.
         spec, size = stage(settings, run)
@@ -184,7 +187,10 @@ def train(settings: EARLSettings, run: TrainingRun) -> dict[str, Any]:
         run.weights_changed()
         # 5. What it was like: metrics, an evaluation when it is due, a checkpoint.
         stats["step_time"], stats["cpu_seconds/step"] = time.perf_counter() - started, time.process_time() - cpu
-        run.end_step(stats | {"tokens": sum(len(row.sequence.ids) for row in rows)}, groups)
+        calls = distinct_calls(groups) + tool_calls(
+            turn for found in again.values() for turn in found.result.trajectory.turns
+        )
+        run.end_step(stats | {"tokens": sum(len(row.sequence.ids) for row in rows)}, groups, calls=calls)
     return run.finish(lambda _: sorting_result(settings, run))
 
 

@@ -56,6 +56,7 @@ class GRPOSettings(ReinforcementSettings):
     Attributes:
         preset: start from these settings: a name under trainers/presets/grpo, or a .toml file.
         most_env_steps: end once environments took so many steps for training; 0 for no limit.
+        most_tool_calls: end once tools carried out so many calls for training; 0 for no limit.
         tasks_per_step: groups (P); over all processes.
         group_size: episodes of each (G).
         scale: of `credit=episode`: by the group's std (GRPO), the batch's, or none (Dr. GRPO).
@@ -76,12 +77,14 @@ class GRPOSettings(ReinforcementSettings):
     """
 
     MIXES: ClassVar = True  # groups may be of several environments, `env.mixture`
-    ORDER: ClassVar = """preset seed out env model warm_start sampling optim evaluation log steps most_env_steps tasks_per_step
-        group_size scale baseline credit turn_baseline gamma_turn policy_loss eps_low eps_high dual_clip loss beta kl kl_in
-        entropy drop_flat_groups drop_truncated correction epochs minibatches token_budget"""
+    ORDER: ClassVar = """preset seed out env model warm_start sampling optim evaluation log steps most_env_steps
+        most_tool_calls tasks_per_step group_size scale baseline credit turn_baseline gamma_turn policy_loss eps_low
+        eps_high dual_clip loss beta kl kl_in entropy drop_flat_groups drop_truncated correction epochs minibatches
+        token_budget"""
 
     out: str = "runs/grpo"
     most_env_steps: int = 0
+    most_tool_calls: int = 0
     tasks_per_step: int = 8
     group_size: int = 8
     scale: adv.Scale = "group_std"
@@ -102,7 +105,7 @@ class GRPOSettings(ReinforcementSettings):
         super().__post_init__()
         check_flaws(self.warm_start.flaws, self.env.id)
         at_least_one(self, "", "tasks_per_step")
-        not_negative(self, "gamma_turn", "most_env_steps")
+        not_negative(self, "gamma_turn", "most_env_steps", "most_tool_calls")
         if self.group_size < 2:
             raise UsageError(f"group_size={self.group_size}: advantages are relative to a group of at least 2")
 

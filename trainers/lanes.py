@@ -121,6 +121,11 @@ class Lanes:
         self._player.fork(lane.origin, walk.origin)
         return Lane(lane.item, walk.env, walk)
 
+    def drop(self, lanes: Sequence[Lane]) -> None:
+        """Forget forks that are not to be played on."""
+        for lane in lanes:
+            self._player.drop(lane.origin)
+
     def turn(self, lanes: Sequence[Lane]) -> None:
         """Let every lane that is not over take a turn. BudgetSpent where nothing may be paid any more."""
         going = sorted((lane for lane in lanes if not lane.over), key=lambda lane: lane.origin)

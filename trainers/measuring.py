@@ -176,7 +176,7 @@ def episode_means(groups: Sequence[Group]) -> dict[str, float]:
     """Return means over all episodes of groups: what a curve of training shows beside the reward."""
     episodes = [result.trajectory for group in groups for result in group.results]
     turns = [turn for episode in episodes for turn in episode.turns]
-    calls = [tool_calls(episode) for episode in episodes]
+    calls = [tool_calls(episode.turns) for episode in episodes]
     names = sorted({name for call in calls for name in call})
     tokens = _sampled_tokens(groups)
     return {
@@ -234,6 +234,11 @@ def _terms(episodes: Sequence[Trajectory]) -> dict[str, float]:
 
 def _mean(values: Sequence[float]) -> float:
     return sum(values) / max(1, len(values))
+
+
+def distinct_calls(groups: Sequence[Group]) -> Counter[str]:
+    """Return how often each tool was carried out; of turns that episodes share, once."""
+    return tool_calls(node.turn for group in groups for node in group.tree.nodes.values())
 
 
 def group_stats(groups: Sequence[Group]) -> dict[str, float]:

@@ -20,6 +20,7 @@ from agent_envs.base.jsonl_log import Journal
 from agent_envs.core.registry import full_id, spec_json
 from agent_envs.core.trajectory import Trajectory, TrajectoryTree
 from agent_envs.rollout.episode_runner import EpisodeResult
+from agent_envs.rollout.policy import origin_of
 from agent_envs.rollout.run_log import Planned
 from agent_envs.services.run_services import Services
 from trainers.contracts import TokenSequence
@@ -39,6 +40,7 @@ class Group:
         sequences: the tokens of each result, without what follows the last sampled token.
         drift: tokens that the record could not rebuild exactly; 0, or there is a bug.
         faults: episodes that an outside fault ended: they have no reward.
+        weights: of the results, where they are leaves of a tree that branches; empty where all count alike.
     """
 
     tree: TrajectoryTree
@@ -46,6 +48,7 @@ class Group:
     sequences: tuple[tuple[TokenSequence, ...], ...]
     drift: int
     faults: int
+    weights: tuple[float, ...] = ()
 
     @property
     def turns(self) -> int:
@@ -139,7 +142,7 @@ def play_groups(plan: Sequence[Planned], policy: Player, *, keep: bool = False) 
     keys: dict[str, list[str]] = {}
     for item in plan:
         keys.setdefault(item.key.rpartition("/")[0], []).append(item.key)
-    groups = [_group([results[key] for key in members], policy) for members in keys.values()]
+    groups = [group_of([results[key] for key in members], policy) for members in keys.values()]
     if not keep:
         policy.forget()
     if not any(group.results for group in groups):
@@ -147,7 +150,8 @@ def play_groups(plan: Sequence[Planned], policy: Player, *, keep: bool = False) 
     return [group for group in groups if group.results]
 
 
-def _group(results: Sequence[EpisodeResult], policy: Player) -> Group:
+def group_of(results: Sequence[EpisodeResult], policy: Player) -> Group:
+    """Return episodes that started alike, with their tokens; those that an outside fault ended are counted and left out."""
     played = tuple(result for result in results if result.status in ("terminated", "truncated"))
     if not played:
         return Group(TrajectoryTree(results[0].trajectory.header, ()), (), (), 0, len(results))
@@ -156,7 +160,9 @@ def _group(results: Sequence[EpisodeResult], policy: Player) -> Group:
     for result in played:
         tree.add(result.trajectory)
         rebuilt = [trimmed(sequence) for sequence in policy.rebuilt(result.trajectory)]
-        sampled = [trimmed(sequence) for sequence in policy.sequences(result.trajectory.header.episode_key)]
+        header = result.trajectory.header
+        origin = origin_of(header.episode_key, header.branch)
+        sampled = [trimmed(sequence) for sequence in policy.sequences(origin)]
         drift += sum(drifted(*pair) for pair in itertools.zip_longest(sampled, rebuilt, fillvalue=NOTHING))
         sequences.append(tuple(sequence for sequence in sampled if any(sequence.trained)))
     return Group(tree, played, tuple(sequences), drift, len(results) - len(played))

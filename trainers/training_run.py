@@ -8,6 +8,7 @@ import contextlib
 import json
 import sys
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,7 @@ from trainers.assembling import Settings, ceilings
 from trainers.command_line import METRICS_FILE, write_result
 from trainers.costs import Costs, Paid
 from trainers.examining import Examiner, change_in_words
+from trainers.measuring import distinct_calls
 from trainers.mixture import members_of
 from trainers.run_parts import RunParts
 from trainers.sampling import Group, keep_episodes
@@ -63,7 +65,7 @@ class TrainingRun(RunParts):
         self.step, self.memory = 0, dict[str, Any]()
         self._kept: dict[str, Part] = {}
         self._state = {"cpu_seconds": 0.0, "sampled_tokens": 0, "num_tokens": 0, "env_steps": 0, "before": None}
-        self._state |= {"spent": [], "unmeasured": False}
+        self._state |= {"spent": [], "unmeasured": False, "tool_calls": {}}
         self.fresh = not self._resume()
         self._saved_step, self._sampled = self.step, 0
         self._spending = spending or Costs()
@@ -78,9 +80,10 @@ class TrainingRun(RunParts):
 
     @property
     def over(self) -> bool:
-        """Whether all steps are behind it: those of training, or those that environments may take (`most_env_steps`)."""
-        most = getattr(self._settings, "most_env_steps", 0)
-        return self.step >= self._settings.steps or 0 < most <= self.env_steps
+        """Whether all is behind it: steps of training, of environments (`most_env_steps`), or calls (`most_tool_calls`)."""
+        limits = {"most_env_steps": self.env_steps, "most_tool_calls": sum(self.tool_calls.values())}
+        spent = any(0 < getattr(self._settings, name, 0) <= count for name, count in limits.items())
+        return self.step >= self._settings.steps or spent
 
     def begin(self) -> None:
         """Keep the weights that training starts from, measure them on the test split, and write the first checkpoint."""
@@ -117,13 +120,21 @@ class TrainingRun(RunParts):
         if not self.fresh:
             self._checkpoints.load_part(name, module, optimiser)
 
-    def end_step(self, stats: Mapping[str, float], groups: Sequence[Group] = (), *, turns: int | None = None) -> None:
+    def end_step(
+        self,
+        stats: Mapping[str, float],
+        groups: Sequence[Group] = (),
+        *,
+        turns: int | None = None,
+        calls: Mapping[str, int] | None = None,
+    ) -> None:
         """Count the step, evaluate and save where that is due, and tell what it was like.
 
         Args:
             stats: metrics of the step.
             groups: whole episodes that were played; they are kept where `log.episodes` says so.
             turns: that were played in this process; those of the groups by default.
+            calls: by tool, that were made in this process; those of the groups by default.
 
         Raises:
             BudgetSpent: the evaluation could not be paid for; it is made where the run goes on.
@@ -135,11 +146,15 @@ class TrainingRun(RunParts):
         tokens, env_steps = self.sums([stats.get("tokens", 0.0), played])
         self._state["num_tokens"] += tokens
         self._state["env_steps"] += int(env_steps)
+        own = distinct_calls(groups) if calls is None else calls
+        made = self.sums_by_name({f"tools/{name}": count for name, count in own.items()})
+        whole = {name.removeprefix("tools/"): int(count) for name, count in made.items()}
+        self._state["tool_calls"] = dict(sorted((Counter(self.tool_calls) + Counter(whole)).items()))
         self._sampled, last = self.policy.sampled_tokens, self.over
         told = means_of_processes({**stats, "edited": self.policy.edited})
         self.policy.edited = 0  # a step tells its own, so that a run that went on tells the same
         told |= {"num_tokens": self._state["num_tokens"], "env_steps": self.env_steps}
-        told["sampled_tokens"] = self.sampled_tokens
+        told |= {"sampled_tokens": self.sampled_tokens, "tool_calls": sum(self.tool_calls.values())}
         if hasattr(self.engine, "sync"):
             told["engine/probe_gap"] = self._gap
         self._state["unmeasured"] = bool(every) and (self.step % every == 0 or last)
@@ -175,6 +190,7 @@ class TrainingRun(RunParts):
             "planned_steps": self._settings.steps,
             "sampled_tokens": self.sampled_tokens,
             "env_steps": self.env_steps,
+            "tool_calls": self.tool_calls,
             "cpu_seconds": round(self._cpu_seconds(), 1),
             **({"paid": paid} if (paid := self.paid) else {}),
             **{name: self.memory[name] for name in ("warm_start",) if name in self.memory},
@@ -247,6 +263,11 @@ class TrainingRun(RunParts):
     def env_steps(self) -> int:
         """Steps that environments took so far for training, over all processes and all resumes."""
         return int(self._state["env_steps"])
+
+    @property
+    def tool_calls(self) -> dict[str, int]:
+        """Calls that tools carried out so far for training, by tool, over all processes and all resumes."""
+        return dict(self._state["tool_calls"])
 
     @property
     def sampled_tokens(self) -> int:

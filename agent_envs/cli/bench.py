@@ -43,7 +43,7 @@ def bench(
     its Algorithm 2 with conclusions drawn, and as printed.
     """
     if name != "sorting":
-        raise UsageError(f"bench {name}: there is none of that name; the one bench is sorting")
+        raise UsageError(f"bench {name}: there is none of that name; the benches are sorting")
     from agent_envs.envs.expa.sorting.algorithms import strata
 
     sizes = sorted(set(n or _DEFAULT))

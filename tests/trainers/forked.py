@@ -15,7 +15,7 @@ from multiprocessing.process import BaseProcess
 from pathlib import Path
 
 CONTEXT = get_context("forkserver")
-CONTEXT.set_forkserver_preload(["pytest", "trainers.grpo", "trainers.earl"])
+CONTEXT.set_forkserver_preload(["pytest", "trainers.grpo", "trainers.earl", "trainers.arpo"])
 
 
 def started(module: str, *words: object, out: str = os.devnull, err: str = os.devnull, **variables: str) -> BaseProcess:

@@ -125,8 +125,8 @@ def interrupted(out, *words, after, steps):
     with pytest.raises(KeyboardInterrupt), open_run(settings, folder, steps) as opened:
         end_step = opened.end_step
 
-        def ended(stats, groups=()):
-            end_step(stats, groups)
+        def ended(stats, groups=(), **counts):
+            end_step(stats, groups, **counts)
             if opened.step == after:
                 raise KeyboardInterrupt
 
@@ -145,6 +145,12 @@ def test_the_gains_of_routes_come_back(sort, tmp_path):
         assert opened.memory["encouraged"] != dict.fromkeys(("compare", "swap"), 1e-3)
         train(settings, opened)
     assert curve(tmp_path / "cut") == curve(out)
+
+
+def test_a_limit_on_tool_calls_ends_a_run_and_counts_counterfactuals(sort, tmp_path):
+    words = [*SORT, *CPO, *model_of(sort), "--most-tool-calls", "1"]
+    result = run(tmp_path / "run", *words)
+    assert result["steps"] == 1 and sum(result["tool_calls"].values()) >= 1
 
 
 def test_a_limit_on_tokens_ends_a_run_for_good(sort, tmp_path, capsys):

@@ -2,12 +2,12 @@
 
 import json
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from agent_envs.base.messages import ToolCall
 from agent_envs.base.protocol import Answer, Call, Malformed, Say
-from agent_envs.core.trajectory import Trajectory, Turn
+from agent_envs.core.trajectory import Turn
 from agent_envs.evaluation.suites.suite import Entry
 from agent_envs.rollout.episode_runner import EpisodeResult
 
@@ -94,7 +94,7 @@ def numbers_of(entry: Entry, cluster: str, trial: int, result: EpisodeResult) ->
         total_reward=trajectory.total_reward,
         turns=len(turns),
         valid=sum(map(valid_turn, turns)),
-        calls=tool_calls(trajectory).total(),
+        calls=tool_calls(turns).total(),
         prose=sum(map(_prose, turns)),
         usage=result.usage,
         seconds=result.seconds,
@@ -104,9 +104,9 @@ def numbers_of(entry: Entry, cluster: str, trial: int, result: EpisodeResult) ->
     )
 
 
-def tool_calls(trajectory: Trajectory) -> Counter[str]:
+def tool_calls(turns: Iterable[Turn]) -> Counter[str]:
     """Return how often each tool was carried out."""
-    results = [item for turn in trajectory.turns for item in turn.results]
+    results = [item for turn in turns for item in turn.results]
     return Counter(item.name for item in results if item.call_id and not item.error)
 
 

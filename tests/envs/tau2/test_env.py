@@ -342,7 +342,7 @@ def test_a_judge_decides_what_is_told_in_words(judge, reward, nl):
     assert terminated and given == reward and info["success"] is (reward == 1.0)
     assert (info["reward_terms"]["db"], info["reward_terms"]["nl_assertion"]) == (0.5, nl)
     assert ("not judged" in env.unwrapped.episode.turns[-1].results[-1].content) is (judge is None)
-    assert info["events"] == [] and tool_calls(env.unwrapped.trajectory).total() == 3
+    assert info["events"] == [] and tool_calls(env.unwrapped.trajectory.turns).total() == 3
 
 
 def test_a_judge_that_fails_is_a_fault_and_the_turn_may_be_taken_again():

@@ -1,0 +1,207 @@
+"""ARPO, forks by chance, and GRPO learn tiny-searchqa from one start at equal numbers of distinct tool calls.
+
+    python -m benchmarks.arpo_learn --out benchmarks/results/arpo.json
+
+For each seed a start is made once (the warm start of the preset; a step with a rate of 1e-12 writes it), and every arm begins
+with those weights and ends once tools have carried out so many calls (`most_tool_calls`), those of shared turns counted once.
+Told are success on held-out tasks over calls and over sampled tokens, success on the test split, what branching saved beside
+the bound and the simulation (`benchmarks.arpo_bound`), and two comparisons: does sharing beginnings save calls at equal success
+(ARPO and `random` against GRPO), and does entropy choose better places (ARPO against `random`)? The unit is the seed; tasks
+only narrow a seed's own figure. The half-width of an interval is the smallest difference that the design could have shown.
+
+Before all that stands the power of the second question: how far the chance of a fork differs between nodes at the start, and
+how many decisions ARPO and `random` take alike. Settings were chosen on seed 0; the seeds follow from the preset's name.
+"""
+
+import argparse
+import json
+import statistics
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+from agent_envs.base.jsonl_log import read_journal
+from benchmarks.arpo_bound import saved
+from benchmarks.training_runs import (
+    about,
+    ahead,
+    percent,
+    points,
+    report_seeds,
+    seeds_told,
+    told_over_seeds,
+    trained,
+    with_points_on_a_line,
+)
+
+PRESET, CALLS, CHANCE = "tiny-searchqa", 20_000, 0.57
+START = ("--preset", PRESET, "--steps", "1", "--optim.learning-rate", "1e-12", "--evaluation.every", "0",
+         "--evaluation.test-tasks", "0", "--log.no-curves")  # fmt: skip
+COMMON = ("--preset", PRESET, "--warm-start.demonstrations", "0", "--steps", "1000", "--most-tool-calls", str(CALLS),
+          "--evaluation.every", "5", "--log.no-curves", "--log.checkpoint-every", "20")  # fmt: skip
+ARMS: dict[str, tuple[str, ...]] = {
+    "arpo": ("arpo",),
+    "random": ("arpo", "--branching.rule", "random", "--branching.chance", str(CHANCE)),
+    "grpo-16": ("grpo", "--group-size", "16"),
+    "grpo-11": ("grpo", "--group-size", "11"),
+    "late": ("arpo", "--branching.rule", "late"),
+    "top": ("arpo", "--branching.rule", "top"),
+    "value": ("arpo", "--branching.rule", "value"),
+}
+COMPARED = {
+    "sharing, ARPO": ("grpo-16", "arpo"),
+    "sharing, forks by chance": ("grpo-16", "random"),
+    "sharing against as many whole rollouts": ("grpo-11", "arpo"),
+    "entropy against chance": ("random", "arpo"),
+    "the best places against chance": ("random", "value"),
+}
+ENOUGH = 0.15  # between the quartiles of the chance: with less, ARPO and `random` are one method
+Run = dict[str, Any]
+
+
+def power(folder: Path) -> dict[str, Any]:
+    """Return how the decisions of a run's first step, at the weights of the start, differ from those of `random`."""
+    rows = [row for row in read_journal(folder / "decisions-0.jsonl") if row.get("step") == 0]
+    chances = [row["chance"] for row in rows]
+    deltas, quartiles = ([round(x, 4) for x in statistics.quantiles(column, n=4)] for column in
+                         ([row["delta"] for row in rows], chances))  # fmt: skip
+    return {
+        "nodes": len(rows),
+        "delta_quartiles": deltas,
+        "chance_quartiles": quartiles,
+        "mean_chance": round(statistics.fmean(chances), 4),
+        "decided_alike": round(1 - statistics.fmean(abs(chance - CHANCE) for chance in chances), 4),
+        "enough": quartiles[2] - quartiles[0] >= ENOUGH,
+    }
+
+
+def figures_of(folder: Path, result: Run) -> Run:
+    """Return what is kept of a run."""
+    from trainers.command_line import METRICS_FILE
+    from trainers.training.metrics import read_metrics
+
+    rows = read_metrics(folder / METRICS_FILE)
+    kept = ("seed", "before", "after", "gain", "steps", "env_steps", "tool_calls", "sampled_tokens", "cpu_seconds")
+    found = {name: result[name] for name in kept}
+    for axis in ("tool_calls", "sampled_tokens"):
+        found[f"success_over_{axis}"] = [
+            [round(row[axis]), round(row["eval/success"], 4)] for row in rows if "eval/success" in row
+        ]
+    for name in ("tools/saved", "branching/forked", "branching/nodes", "branching/roots", "branching/probe_calls",
+                 "tokens/distinct_share", "cpu_seconds/step", "frac_reward_zero_std"):  # fmt: skip
+        values = [row[name] for row in rows if name in row]
+        if values:
+            found[name] = round(statistics.fmean(values), 4)
+    return found
+
+
+def over_calls(run: Run) -> float:
+    """Return the mean of held-out success over calls: the area under straight lines from the start (its test success) on."""
+    curve = [(0, run["before"]["success"]), *run["success_over_tool_calls"]]
+    areas = [(after[0] - before[0]) * (after[1] + before[1]) / 2 for before, after in pairwise(curve)]
+    return float(sum(areas) / curve[-1][0])
+
+
+def told(arm: str, run: Run) -> str:
+    """Return one line a run."""
+    sides = f"{percent(run['before'])} -> {percent(run['after'])}, over calls {100 * over_calls(run):.1f} %"
+    spared = f", saved {100 * run['tools/saved']:.0f} % of the calls" if "tools/saved" in run else ""
+    calls = sum(run["tool_calls"].values())
+    cost = f"{calls:,} calls, {run['sampled_tokens']:,} tokens, {run['cpu_seconds']:.0f} CPU-seconds"
+    return f"{arm:8} seed {run['seed']}: {sides}; {run['steps']} steps, {cost}{spared}"
+
+
+def beside(rows: Sequence[Run]) -> dict[str, Any]:
+    """Return what an arm's trees saved beside the bound, and beside scripted trees with its share of forks."""
+    if "tools/saved" not in rows[0]:
+        return {}
+    own, forked = (statistics.fmean(run[name] for run in rows) for name in ("tools/saved", "branching/forked"))
+    simulated = {str(calls): round(saved(calls, forked, tasks=300), 3) for calls in (1, 2)}
+    return {"saved": {"measured": round(own, 3), "bound": 0.5, "simulated_by_calls_an_episode": simulated}}
+
+
+def tables_of(found: Mapping[str, Sequence[Run]], runs: Path) -> dict[str, Any]:
+    """Return the power, the arms, and the comparisons, each paired by seed."""
+    tables: dict[str, Any] = {"power": {}, "arms": {}, "compared": {}}
+    tables["power"] = {str(run["seed"]): power(runs / f"arpo-{run['seed']}") for run in found.get("arpo", ())}
+    for arm, rows in found.items():
+        after = told_over_seeds({run["seed"]: run["after"]["success"] for run in rows})
+        whole = told_over_seeds({run["seed"]: over_calls(run) for run in rows})
+        options = " ".join(ARMS[arm][1:])
+        command = f"python -m trainers.{ARMS[arm][0]} {' '.join(COMMON)} --model.name START {options}".strip()
+        tables["arms"][arm] = {
+            "command": command,
+            **beside(rows),
+            "after": after,
+            "over_calls": whole,
+            "seeds": list(rows),
+        }
+    for name, (one, other) in COMPARED.items():
+        for figure, value in (("after", lambda run: run["after"]["success"]), ("over calls", over_calls)):
+            pair = ({run["seed"]: value(run) for run in found.get(arm, ())} for arm in (one, other))
+            if (gap := ahead(*pair)) is not None:
+                bounds = gap["interval"]
+                smallest = bounds and round((bounds[1] - bounds[0]) / 2, 4)
+                tables["compared"][f"{name}, {figure}"] = {**gap, "smallest_that_could_be_shown": smallest}
+    return tables
+
+
+def draw(found: Mapping[str, Sequence[Run]], path: Path) -> None:
+    """Draw held-out success over calls and over sampled tokens: a thin line a seed of each arm."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    colours = ("#0072B2", "#E69F00", "#000000", "#999999", "#009E73", "#D55E00", "#CC79A7")
+    figure = Figure(figsize=(11, 4.2), layout="constrained")
+    FigureCanvasAgg(figure)
+    for axis, name in zip(figure.subplots(1, 2), ("tool_calls", "sampled_tokens"), strict=True):
+        for (arm, rows), colour in zip(found.items(), colours, strict=False):
+            for number, run in enumerate(rows):
+                line = [(x, 100 * y) for x, y in run[f"success_over_{name}"]]
+                axis.plot(*zip(*line, strict=True), color=colour, lw=1, alpha=0.8, label=None if number else arm)
+        axis.set_xlabel({"tool_calls": "distinct tool calls", "sampled_tokens": "sampled tokens"}[name], fontsize=9)
+        axis.set_ylabel("held-out success, %", fontsize=9)
+        axis.grid(alpha=0.25)
+    figure.axes[0].legend(fontsize=8)
+    figure.savefig(path, dpi=110)
+
+
+def main() -> None:
+    """Train, print, write the figures, and draw the curves."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--only", action="append", choices=list(ARMS), help="default: all; may be repeated")
+    parser.add_argument("--seeds", type=int, nargs="+", help="default: five that follow from the preset's name")
+    parser.add_argument("--runs", type=Path, default=Path("runs/arpo-learn"), help="where the runs are kept")
+    parser.add_argument("--finished", action="store_true", help="start nothing: take the runs that have ended")
+    parser.add_argument("--out", type=Path, help="write the figures here, and the curves beside it")
+    args = parser.parse_args()
+    found: dict[str, list[Run]] = {}
+    seeds = args.seeds or report_seeds(PRESET)
+    for seed in seeds:
+        for arm in args.only or ARMS:
+            folder = args.runs / f"{arm}-{seed}"
+            if args.finished and not (folder / "result.json").exists():
+                continue
+            start = args.runs / f"start-{seed}"
+            trained("grpo", START, seed, start)
+            program, *options = ARMS[arm]
+            words = (*COMMON, *options, "--model.name", str(start / "model"))
+            found.setdefault(arm, []).append(figures_of(folder, trained(program, words, seed, folder)))
+            print(told(arm, found[arm][-1]), flush=True)
+    tables = tables_of(found, args.runs)
+    for seed, row in tables["power"].items():
+        print(f"power, seed {seed}: {json.dumps(row)}")
+    for name, gap in tables["compared"].items():
+        print(f"{name}: {points(gap)}")
+    if args.out:
+        chosen = f"--seeds {' '.join(map(str, seeds))} --out"
+        command = f"python -m benchmarks.arpo_learn {chosen} benchmarks/results/arpo.json"
+        told_of = about(command) | {"seeds_are": seeds_told(PRESET, seeds), "calls": CALLS}
+        text = json.dumps({"about": told_of, **tables}, indent=1)
+        args.out.write_text(with_points_on_a_line(text) + "\n", encoding="utf-8")
+        draw(found, args.out.with_suffix(".png"))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,188 @@
+"""ARPO's runs: trees of real rollouts, GRPO where nothing forks, kills, wrappers, limits on calls."""
+
+import json
+import signal
+import time
+from dataclasses import replace
+
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from agent_envs.base.errors import UsageError
+from agent_envs.base.jsonl_log import read_journal
+from agent_envs.core.trajectory import TrajectoryTree
+from tests.trainers.forked import ended, started
+from tests.trainers.players import SEARCH, player
+from tests.trainers.test_training_run import SMALL, curve
+from trainers import arpo, grpo
+from trainers.arpo import ARPOSettings
+from trainers.arpo_parts.branching import BranchingSettings
+from trainers.arpo_parts.growing import grow
+from trainers.command_line import parse, read_settings
+from trainers.engine_policy import EnginePolicy
+from trainers.examining import Examiner
+from trainers.lanes import Lanes
+from trainers.sampling import group_of, plan_groups
+from trainers.training_run import open_run
+
+TREES = [*SMALL, "--branching.roots", "2", "--branching.tokens", "3", "--branching.after", "turn"]
+
+
+def run(out, *words, steps=2, module=arpo, kind=ARPOSettings):
+    program = module.__name__.rpartition(".")[2]
+    common = TREES if module is arpo else SMALL
+    settings, folder = parse(kind, [*common, "--steps", str(steps), *words, "--out", str(out)], program=program)
+    with open_run(settings, folder, steps) as opened:
+        return module.train(settings, opened)
+
+
+def decisions(out):
+    return [row for row in read_journal(out / arpo.DECISIONS.format(0)) if "node" in row]
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
+    out = tmp_path_factory.mktemp("arpo") / "run"
+    return out, run(out, steps=4)
+
+
+@pytest.mark.parametrize("rule", ["released", "top"])
+def test_leaves_share_turns_and_tokens_to_the_bit_and_draw_their_own_behind(rule):
+    policy, _, chat, spec = player("SearchQA", {**SEARCH, "max_generations": 4})
+    plan = plan_groups(spec, "train", [0, 1], 8, "k")
+    settings = BranchingSettings(rule, roots=3, tokens=4, after="turn")
+    with Lanes(policy) as lanes:
+        trees = grow(plan, lanes, settings, len(chat.tokenizer))
+    for tree in trees:
+        leaves = tree.leaves()
+        group = replace(group_of([row for row, _ in leaves], policy), weights=tuple(share for _, share in leaves))
+        assert len(leaves) == 8 and group.drift == 0 and sum(group.weights) == pytest.approx(len(tree.roots))
+        assert len(group.tree.nodes) == len(tree.turns) < sum(len(row.trajectory.turns) for row, _ in leaves)
+        merged = TrajectoryTree(leaves[0][0].trajectory.header, leaves[0][0].trajectory.prompt)
+        for row, _ in leaves:
+            merged.add(row.trajectory)
+        said = {tuple(turn.token_ids for turn in row.trajectory.turns) for row, _ in leaves}
+        assert len(said) == 8  # nobody draws what its trunk drew
+        for path in tree.paths:
+            for forks in path.forks.values():
+                assert all(fork.lane.walk.header.branch for fork in forks)
+
+
+def test_without_forks_it_is_grpo_to_the_bit(whole, tmp_path):
+    ours = run(tmp_path / "arpo", "--branching.rule", "off")
+    theirs = run(tmp_path / "grpo", module=grpo, kind=grpo.GRPOSettings)
+    weights = [load_file(tmp_path / name / "model" / "model.safetensors") for name in ("arpo", "grpo")]
+    assert all(torch.equal(weights[0][name], weights[1][name]) for name in weights[0])
+    assert ours["after"] == theirs["after"] and ours["env_steps"] == theirs["env_steps"]
+
+
+def test_a_run_tells_what_branching_did(whole):
+    out, result = whole
+    rows, logged = curve(out), decisions(out)
+    assert all(row["branching/leaves"] == 4 and row["branching/missing"] == 0 for row in rows)
+    assert any(row["branching/roots"] < 4 for row in rows) and all(row["drift"] == 0 for row in rows)
+    assert {row["step"] for row in logged} == {0, 1, 2, 3}
+    assert all(
+        {"node", "entropy", "baseline", "delta", "chance", "drawn", "left", "forks"} <= set(row) for row in logged
+    )
+    assert rows[-1]["tool_calls"] == sum(result["tool_calls"].values())
+    assert 0 < rows[0]["tokens/distinct_share"] < 1
+
+
+def test_a_killed_run_goes_on_to_the_same_curve_and_decisions(whole, tmp_path):
+    out, result = whole
+    place = tmp_path / "killed"
+    process = started("trainers.arpo", *TREES, "--steps", "4", "--out", place)
+    limit = time.monotonic() + 240
+    while not (place / "checkpoints" / "step-00000002").exists():
+        assert process.is_alive() and time.monotonic() < limit
+        time.sleep(0.01)
+    process.kill()
+    process.join()
+    assert process.exitcode == -signal.SIGKILL and not (place / "result.json").exists()
+    assert ended(started("trainers.arpo", "--resume", place)) == 0
+    assert curve(place) == curve(out)
+    found = json.loads((place / "result.json").read_text())
+    assert {**found, "cpu_seconds": 0} == {**result, "cpu_seconds": 0}
+    again = {row["node"]: row for row in decisions(place)}
+    assert again == {row["node"]: row for row in decisions(out)}
+
+
+def test_evaluations_never_branch(tmp_path, monkeypatch):
+    forks, measuring = [], []
+    honest, measure = EnginePolicy.fork, Examiner._measure
+
+    def fork(self, *names):
+        forks.append(bool(measuring))
+        return honest(self, *names)
+
+    def measured(self, *args):
+        measuring.append(1)
+        try:
+            return measure(self, *args)
+        finally:
+            measuring.pop()
+
+    monkeypatch.setattr(EnginePolicy, "fork", fork)
+    monkeypatch.setattr(Examiner, "_measure", measured)
+    result = run(tmp_path / "run", steps=2)
+    assert forks and not any(forks) and result["after"]["tasks"] == 8
+
+
+@pytest.mark.parametrize("wrapper", [{"Memory": {"turns": 1}}, {"VerbalFeedback": {"feedback": "scripted:good"}}])
+def test_it_trains_under_memory_and_under_feedback(tmp_path, wrapper):
+    run(tmp_path / "run", "--env.wrappers", json.dumps([wrapper]), "--sampling.batch", "4", steps=1)
+    (row,) = curve(tmp_path / "run")
+    assert row["branching/leaves"] == 4 and row["branching/nodes"] > 0 and row["grad_norm"] > 0 and row["drift"] == 0
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["--shared", "hard", "--weighted"],
+        ["--beta", "0.01", "--kl-in", "reward", "--kl", "k1", "--scale", "batch_std", "--weighted"],
+        [
+            "--correction",
+            "token_truncate",
+            "--drop-flat-groups",
+            "--branching.rule",
+            "value",
+            "--branching.probes",
+            "2",
+        ],
+    ],
+)
+def test_every_way_to_give_credit_takes_a_step(tmp_path, words):
+    result = run(tmp_path / "run", *words, steps=1)
+    assert result["steps"] == 1 and result["after"]["tasks"] == 8
+
+
+def test_success_counts_leaves_by_their_weights(whole):
+    policy, _, _, spec = player("SearchQA", {**SEARCH, "max_generations": 4})
+    settings = BranchingSettings("early", roots=1, after="turn", tokens=4)
+    with Lanes(policy) as lanes:
+        (tree,) = grow(plan_groups(spec, "train", [0], 4, "k"), lanes, settings, 500)
+    leaves = tree.leaves()
+    group = replace(group_of([row for row, _ in leaves], policy), weights=tuple(share for _, share in leaves))
+    results = [replace(row, trajectory=replace(row.trajectory, success=not n)) for n, row in enumerate(group.results)]
+    told = arpo.tree_stats([tree], [replace(group, results=tuple(results))])
+    assert told["success"] == pytest.approx(group.weights[0] / len(tree.roots)) and told["success"] != 0.25
+
+
+def test_the_papers_rule_gets_its_tau_from_the_start_and_keeps_it(tmp_path):
+    out = tmp_path / "run"
+    run(out, "--branching.rule", "paper", steps=1)
+    tau = read_settings(ARPOSettings, out).branching.tau
+    assert tau is not None and all(row["chance"] == float(row["delta"] > tau) for row in decisions(out))
+    with pytest.raises(UsageError, match="group_size"):
+        ARPOSettings(group_size=4, branching=BranchingSettings(roots=5))
+    with pytest.raises(UsageError, match="credit=turn"):
+        ARPOSettings(credit="turn")
+
+
+@pytest.mark.parametrize("module, kind", [(arpo, ARPOSettings), (grpo, grpo.GRPOSettings)])
+def test_a_limit_on_tool_calls_ends_a_run(tmp_path, module, kind):
+    words = ("--env.arguments", '{"size": 2, "max_generations": 3}', "--most-tool-calls", "1")
+    result = run(tmp_path / "run", *words, steps=3, module=module, kind=kind)
+    assert sum(result["tool_calls"].values()) >= 1 and result["steps"] < 3

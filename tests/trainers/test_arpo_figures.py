@@ -1,0 +1,92 @@
+"""The commands of ARPO's figures compute on rows made by hand what they say."""
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from agent_envs.base.jsonl_log import Journal
+from agent_envs.base.messages import ToolResult
+from agent_envs.core.trajectory import Turn
+from benchmarks import arpo_learn, arpo_pilot
+from tests import ROOT
+from trainers.arpo import ARPOSettings
+from trainers.command_line import load_preset, parse
+from trainers.grpo import GRPOSettings
+
+
+def run(seed, success, curve=((100, 0.5), (400, 1.0))):
+    side = {"success": success, "interval": [success - 0.1, min(1.0, success + 0.1)]}
+    return {
+        "seed": seed, "before": side, "after": side, "success_over_tool_calls": [list(row) for row in curve],
+        "success_over_sampled_tokens": [list(row) for row in curve],
+    }  # fmt: skip
+
+
+def test_success_over_calls_is_the_area_under_its_curve():
+    assert arpo_learn.over_calls(run(1, 0.5)) == pytest.approx((100 * 0.5 + 300 * 0.75) / 400)
+
+
+def test_the_power_is_that_of_the_first_step(tmp_path):
+    (tmp_path / "arpo-1").mkdir()
+    journal = Journal(tmp_path / "arpo-1" / "decisions-0.jsonl")
+    for step, chance in ((0, 0.57), (0, 0.37), (0, 0.77), (0, 0.57), (1, 0.0)):
+        journal.append({"step": step, "node": "n", "delta": chance, "chance": chance})
+    journal.close()
+    told = arpo_learn.power(tmp_path / "arpo-1")
+    assert told["nodes"] == 4 and told["mean_chance"] == 0.57 and told["decided_alike"] == 0.9
+    assert told["chance_quartiles"] == [0.42, 0.57, 0.72] and told["enough"]
+
+
+def test_arms_are_compared_in_pairs_of_one_seed(tmp_path, monkeypatch):
+    monkeypatch.setattr(arpo_learn, "power", lambda folder: {"nodes": 0})
+    found = {"arpo": [run(1, 0.8), run(2, 0.9)], "random": [run(1, 0.7), run(2, 0.6)], "grpo-16": [run(2, 0.5)]}
+    tables = arpo_learn.tables_of(found, tmp_path)
+    gap = tables["compared"]["entropy against chance, after"]
+    assert gap["mean"] == 0.2 and gap["by_seed"] == {"1": 0.1, "2": 0.3}
+    low, high = gap["interval"]
+    assert gap["smallest_that_could_be_shown"] == pytest.approx((high - low) / 2, abs=1e-4)
+    alone = tables["compared"]["sharing, ARPO, after"]
+    assert alone["by_seed"] == {"2": 0.4} and alone["interval"] is None
+    arpo_learn.draw(found, tmp_path / "x.png")
+    assert (tmp_path / "x.png").read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.parametrize("arm", list(arpo_learn.ARMS))
+def test_every_arm_is_understood_and_differs_in_its_sampling_alone(arm, tmp_path):
+    program, *options = arpo_learn.ARMS[arm]
+    kind = {"arpo": ARPOSettings, "grpo": GRPOSettings}[program]
+    settings, _ = parse(kind, [*arpo_learn.COMMON, *options, "--out", str(tmp_path / "run")], program=program)
+    base = load_preset(GRPOSettings, "grpo", arpo_learn.PRESET)
+    for name in ("env", "model", "sampling", "optim", "tasks_per_step", "loss", "scale", "epochs", "minibatches"):
+        assert getattr(settings, name) == getattr(base, name), name
+    assert settings.most_tool_calls == arpo_learn.CALLS and settings.group_size in (11, 16)
+    assert settings.evaluation == replace(base.evaluation, every=5)
+
+
+def test_entropies_are_told_by_what_came_before_a_turn():
+    def turn(entropies, tool="", error=False, events=()):
+        results = (ToolResult("1", tool, "", error),) if tool else ()
+        return Turn(1, "", "", None, (), results, events=events, entropies=entropies)
+
+    episode = (turn((1.0, 2.0), "search"), turn((3.0,), "python", True), turn((5.0,) * 6), turn((7.0,)))
+    told = arpo_pilot.profile([episode, episode[:2]])
+    assert told["first turn"] == {"turns": 2, "by_token": [[2, 1.0], [2, 2.0]]}
+    assert told["after search"]["by_token"] == [[2, 3.0]] and told["after an error"]["by_token"][0] == [1, 5.0]
+    assert told["after no result"]["turns"] == 1 and told["token 5 and later"] == {"tokens": 2, "mean": 5.0}
+
+
+def test_the_page_has_the_figures_of_the_files():
+    page = (ROOT / "docs" / "arpo.md").read_text(encoding="utf-8")
+    bound = json.loads((ROOT / "benchmarks" / "results" / "arpo_bound.json").read_text(encoding="utf-8"))
+    for chance, shares in bound["saved"].items():
+        cells = " | ".join(f"-{100 * share:.0f} %" for share in shares.values())
+        assert f"| chance {chance.replace('0.5', '.5').replace('1.0', '1')} | {cells} |" in page
+    for slope in bound["exponent"].values():
+        assert f"{slope:.2f}" in page
+    arms = json.loads((ROOT / "benchmarks" / "results" / "arpo.json").read_text(encoding="utf-8"))
+    for table in arms["arms"].values():
+        assert f"| {100 * table['after']['mean']:.1f} | {100 * table['over_calls']['mean']:.1f} |" in page
+    for name, gap in arms["compared"].items():
+        assert f"| {name} | {100 * gap['mean']:+.1f}" in page
+    assert arms["power"].keys() == {"20257", "33982", "6764"} and all(row["enough"] for row in arms["power"].values())

@@ -1,0 +1,250 @@
+"""ARPO (agentic reinforced policy optimisation) trains by GRPO on rollouts that branch where a tool's answer left doubt.
+
+    python -m trainers.arpo --preset tiny-searchqa --seed 0 --out runs/arpo
+
+One step: each of P tasks grows a tree of M leaves from N roots; a path forks before a turn that follows a tool's result, where
+a rule says so (`arpo_parts`). Each leaf's advantage is its reward against its tree's; then come the gradient steps
+of `trainers.grpo`, whose losses, clip and minibatches these are: `--branching.rule off` is that trainer, to the bit.
+
+Deviations from the paper (arXiv 2507.19849; docs/arpo.md has each with its reason):
+ 1. The first k entropies are read once the trunk's turn is whole, and forks begin before that turn: nothing stops in mid-turn.
+ 2. `rule="paper"`: at most Z - 1 forks join the path that came to the node, so that Z leave it (the text: Z new ones); tau is
+    published nowhere, and measured at the start. The default is the released rule, a chance.
+ 3. The entropy is a mean over ln V, from 0 to 1 (the paper: over V); the released rule has the release's sum over ln V.
+ 4. Advantages: soft, as in the paper's runs; `hard` and `weighted` are ours (nobody released a hard one).
+ 5. Rewards are the environment's: `reward="hierarchical"` of ToolReasoning is equation 8.
+ 6. KL is 0, as in the scripts, though equation 6 has one; tokens are averaged over the batch (the text: within a row first).
+From the released code: the window is after the result, not before the call (there the first decision is a coin); the baseline
+is of each task and step (there it is never cleared, and a fork has one of its own); all fresh roots begin together (there one
+a step of the engine), and none is copied to fill up; rollouts that a fault ended are missing. Entropies are exact with
+`engine=hf`; the release sees the likeliest 10 tokens, vLLM here 20 (lower bounds).
+"""
+
+import contextlib
+import statistics
+import sys
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import field, replace
+from typing import Any, Literal
+
+from agent_envs.base.errors import AgentEnvsError, UsageError
+from agent_envs.base.jsonl_log import Journal
+from agent_envs.evaluation.runs.episode_numbers import tool_calls
+from trainers import advantages as adv
+from trainers.arpo_parts.branching import BranchingSettings, deltas
+from trainers.arpo_parts.growing import Tree, grow
+from trainers.arpo_parts.tree_credit import distinct_share, leaf_advantages, shared_once
+from trainers.batching import Row, in_parts
+from trainers.command_line import one_line_errors, option, parse, write_settings
+from trainers.grpo import GRPOSettings, bare_rows, penalties, update
+from trainers.imitation import warm_start
+from trainers.lanes import Lanes
+from trainers.measuring import group_stats
+from trainers.mixture import step_plan
+from trainers.reinforcement_settings import in_order
+from trainers.rescoring import corrected, reference_of, with_reference
+from trainers.sampling import Group, group_of, plan_groups, tasks_of_step
+from trainers.sweeps import run_sweep
+from trainers.training.pooling import Ratio, mean_by_name
+from trainers.training.processes import one_budget
+from trainers.training_run import TrainingRun, open_run
+
+DECISIONS = "decisions-{}.jsonl"  # in the run's folder, one file a process
+PROBED = 64  # episodes whose median of dH is the paper's tau
+
+
+@in_order
+class ARPOSettings(GRPOSettings):
+    """GRPO over rollouts that branch after tools' results; settings that are not told of here are those of GRPO.
+
+    Attributes:
+        preset: start from these settings: a name under trainers/presets/arpo, or a .toml file.
+        out: folder of the run.
+        group_size: leaves of each task (M).
+        branching: where rollouts fork; rule "off" is GRPO.
+        shared: tokens that leaves share are trained by each of them (soft), or once, with the mean of their advantages (hard).
+        weighted: train with weights that share out 1 a root, so that what forked counts no more than what did not.
+    """
+
+    preset: str = ""
+    out: str = "runs/arpo"
+    group_size: int = 16
+    branching: BranchingSettings = field(default_factory=BranchingSettings)
+    shared: Literal["soft", "hard"] = "soft"
+    weighted: bool = False
+
+    def __post_init__(self) -> None:
+        """Refuse what no other part would, with a UsageError."""
+        GRPOSettings.__post_init__(self)
+        if self.branching.roots > self.group_size:
+            raise UsageError(f"branching.roots={self.branching.roots}: group_size has the leaves, {self.group_size}")
+        if self.credit != "episode" or (self.weighted and self.baseline != "mean"):
+            raise UsageError("credit=turn knows no trees, and weighted has the weighted mean as its baseline")
+
+
+def train(
+    settings: ARPOSettings, run: TrainingRun, more: Callable[[dict[str, Any]], dict[str, Any]] = lambda _: {}
+) -> dict[str, Any]:
+    """Train from where the run stands to its last step and return what is written to OUT/result.json; `more` adds to it."""
+    run.check_shares(settings.tasks_per_step, settings.scale)
+    if run.fresh:
+        warm_start(settings.warm_start, run, settings.seed)
+    settings = with_tau(settings, run)
+    if run.fresh:
+        run.begin()
+    reference = reference_of(run) if settings.beta else None
+    while not run.over:
+        started, cpu = time.perf_counter(), time.process_time()
+        # 1. Grow a tree for each task. Every resume grows the same ones, every process its share of them.
+        counts = settings.tasks_per_step, settings.group_size
+        plan = step_plan(list(run.arenas.values()), run.train_split, counts, run.step, settings.seed)
+        trees = grown(run.share(plan, together=settings.group_size), run, settings)
+        groups = groups_of(trees, run)
+        run.policy.forget()
+        stats = group_stats(groups) | tree_stats(trees, groups) | {"cpu_seconds/sampling": time.process_time() - cpu}
+        # 2. Rewards become advantages, leaves become rows of tokens.
+        rows, owners = bare_rows(groups)
+        if settings.beta:
+            rows = with_reference(rows, run, reference, settings.token_budget)
+        if settings.correction != "off":
+            rows, gap = corrected(rows, run, settings.correction, settings.token_budget)
+            stats |= gap
+        rows, signal = with_advantages(rows, owners, groups, settings)
+        stats |= {"frac_reward_zero_std": 1 - signal, "tokens/distinct_share": distinct_share(rows)}
+        # 3. Gradient steps.
+        parts = in_parts(rows, settings.minibatches)  # trees stay together, tasks came at random
+        told = [update(part, run, settings) for _ in range(settings.epochs) for part in parts]
+        stats |= mean_by_name(told) | {"tokens": sum(len(row.sequence.ids) for row in rows)}
+        run.weights_changed()
+        # 4. What it was like: decisions, metrics, an evaluation when it is due (which never branches), a checkpoint.
+        keep_decisions(trees, run)
+        stats["step_time"], stats["cpu_seconds/step"] = time.perf_counter() - started, time.process_time() - cpu
+        turns = [turn for tree in trees for turn in tree.turns]
+        run.end_step(stats, groups, turns=len(turns), calls=tool_calls(turns))
+    return run.finish(more)
+
+
+def with_tau(settings: ARPOSettings, run: TrainingRun) -> ARPOSettings:
+    """Return settings whose rule has its number: the median of dH over whole rollouts of the start, where none was given."""
+    branching = settings.branching
+    if branching.rule != "paper" or branching.tau is not None:
+        return settings
+    if "tau" not in run.memory:
+        tasks = tasks_of_step(0, min(PROBED, run.train_size), run.train_size, settings.seed)
+        plan = plan_groups(run.spec, run.train_split, tasks, 1, run.key("tau"))
+        results = run.policy.play(plan).values()
+        found = [d for row in results for d in deltas(row.trajectory.turns, branching, vocabulary_of(run))]
+        run.policy.forget()
+        if not found:
+            raise AgentEnvsError("branching.rule='paper': no rollout of the start called a tool; give branching.tau")
+        run.memory["tau"] = statistics.median(found)
+    chosen = replace(settings, branching=replace(branching, tau=run.memory["tau"]))
+    if run.accelerator.is_main_process:
+        write_settings(chosen, run.out)
+    return chosen
+
+
+def vocabulary_of(run: TrainingRun) -> int:
+    """Return V: the tokens that the policy draws among, added ones included."""
+    return len(run.chat.tokenizer)
+
+
+def grown(plan: Sequence[Any], run: TrainingRun, settings: ARPOSettings) -> list[Tree]:
+    """Grow the trees of a plan, of as many tasks at a time as the engine takes rows.
+
+    Raises:
+        BudgetSpent: nothing may be paid any more, here or in another process.
+        AgentEnvsError: a fault ended every rollout.
+    """
+    block = max(1, settings.sampling.batch // settings.branching.roots) * settings.group_size
+    trees: list[Tree] = []
+    with one_budget(), Lanes(run.policy) as lanes:
+        for start in range(0, len(plan), block):
+            trees += grow(plan[start : start + block], lanes, settings.branching, vocabulary_of(run))
+    if not any(tree.leaves() for tree in trees):
+        raise AgentEnvsError(f"all {len(plan)} rollouts ended in a fault")
+    return trees
+
+
+def groups_of(trees: Sequence[Tree], run: TrainingRun) -> list[Group]:
+    """Return the leaves of each tree as a group with weights; trees of faults alone are left out."""
+    found = []
+    for tree in trees:
+        if leaves := tree.leaves():
+            group = group_of([result for result, _ in leaves], run.policy)
+            weights = tuple(weight for _, weight in leaves)
+            found.append(replace(group, weights=weights, faults=len(tree.paths) - len(leaves)))
+    return found
+
+
+def tree_stats(trees: Sequence[Tree], groups: Sequence[Group]) -> dict[str, float]:
+    """Return what branching did, and success and reward as the policy has them: leaves count with their weights."""
+    weighed = [pair for group in groups for pair in zip(group.results, group.weights, strict=True)]
+    total = sum(weight for _, weight in weighed)
+    decisions = [row for tree in trees for row in tree.decisions]
+    made = tool_calls(turn for tree in trees for turn in tree.turns)
+    alone = sum((tool_calls(result.trajectory.turns) for result, _ in weighed), start=type(made)())
+    told = {
+        "success": Ratio(sum(result.success * weight for result, weight in weighed), total),
+        "reward": Ratio(sum(result.trajectory.total_reward * weight for result, weight in weighed), total),
+        "branching/leaves": Ratio(len(weighed), len(trees)),
+        "branching/roots": Ratio(sum(len(tree.roots) for tree in trees), len(trees)),
+        "branching/missing": Ratio(sum(len(tree.paths) for tree in trees) - len(weighed), len(trees)),
+        "branching/nodes": Ratio(len(decisions), len(trees)),
+        "branching/forked": Ratio(sum(bool(row["forks"]) for row in decisions), len(decisions)),
+        "branching/delta": Ratio(sum(row["delta"] for row in decisions), len(decisions)),
+        "branching/probe_calls": Ratio(sum(tree.probe_calls for tree in trees), len(trees)),
+        "tools/saved": Ratio(alone.total() - made.total(), alone.total()),
+    }
+    return told | {f"tools/distinct_{name}": Ratio(count, len(trees)) for name, count in sorted(made.items())}
+
+
+def with_advantages(
+    rows: list[Row], owners: list[int], groups: list[Group], settings: ARPOSettings
+) -> tuple[list[Row], float]:
+    """Return the rows that are trained on, with advantages, and the share of trees whose rewards differ."""
+    leaves = [result.trajectory for group in groups for result in group.results]
+    names = [number for number, group in enumerate(groups) for _ in group.results]
+    table, _ = adv.pad_turns([[turn.reward for turn in leaf.turns] for leaf in leaves])  # (leaves, turns)
+    signal = adv.groups_with_signal(table.sum(dim=1), names)  # (leaves,)
+    if settings.beta and settings.kl_in == "reward":
+        table = table + penalties(rows, owners, table, settings)
+    if settings.weighted:
+        weights = [weight for group in groups for weight in group.weights]
+        shares = leaf_advantages(table.sum(dim=1), names, weights, settings.scale)
+    else:
+        shares = adv.group_advantages(table.sum(dim=1), names, settings.scale, settings.baseline)
+    trained, episodes = [], []
+    for row, owner in zip(rows, owners, strict=True):
+        truncated = settings.drop_truncated and leaves[owner].last.truncated
+        if truncated or (settings.drop_flat_groups and not signal[owner]):
+            continue
+        share = float(shares[owner])
+        trained.append(replace(row, advantages=tuple(weight * share for weight in row.advantages)))
+        episodes.append(leaves[owner])
+    flat = {name for name, kept in zip(names, signal.tolist(), strict=True) if not kept}
+    return shared_once(trained, episodes) if settings.shared == "hard" else trained, 1 - len(flat) / len(groups)
+
+
+def keep_decisions(trees: Sequence[Tree], run: TrainingRun) -> None:
+    """Add every decision of a step to a file; of a step that was played twice, after a kill, the later rows count."""
+    with contextlib.closing(Journal(run.out / DECISIONS.format(run.accelerator.process_index))) as journal:
+        for tree in trees:
+            for row in tree.decisions:
+                journal.append({"step": run.step, **row})
+
+
+def main() -> None:
+    """Run the command line."""
+    with one_line_errors("arpo"):
+        words = sys.argv[1:]
+        if name := option(words, "--sweep"):
+            return print(run_sweep("arpo", name, words))
+        settings, out = parse(ARPOSettings, program="arpo")
+        with open_run(settings, out, settings.steps * settings.epochs * settings.minibatches) as run:
+            train(settings, run)
+
+
+if __name__ == "__main__":
+    main()
