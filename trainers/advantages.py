@@ -184,7 +184,7 @@ def dual_discount_gae(
         values: of each turn's slots: one a token, and with `released` one more.
         rewards: of each turn's tokens.
         bootstraps: of each turn the value of what follows it, where nothing that follows is among these turns: 0 where the
-            episode is over for good, the next state's where a limit or the end of the batch cut it. None: the next turn goes on.
+            episode is over for good, the next state's where a limit or the end of the batch cut it; None: it goes on.
         discounts: gamma and lambda of turns and of tokens.
         slots: which moments have a value.
 
