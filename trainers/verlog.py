@@ -206,7 +206,8 @@ def train(settings: VerlogSettings, run: TrainingRun) -> dict[str, Any]:
             stats |= told | mean_by_name(found)
             stats["step_time"], stats["cpu_seconds/step"] = time.perf_counter() - started, time.process_time() - cpu
             run.memory["lanes"] = gather_object(lanes.moments())
-            run.end_step(stats, turns=int(stats.pop("turns")))
+            earlier = run.memory.pop("uncounted_turns", 0) if run.accelerator.is_main_process else 0
+            run.end_step(stats, turns=int(stats.pop("turns")) + earlier)
     examination(settings, run, "after")
     return run.finish(lambda _: {name: run.memory[name] for name in ("critic_warm_up", "examined") if name in run.memory})
 
@@ -239,6 +240,7 @@ def warm_up(critic: Critic, optimiser: Optimiser, lanes: FixedTurns, run: Traini
     _, told = judged(pool, critic, run, settings)
     last, before = (row["critic/loss"] for row in (history[-1], history[max(0, len(history) - 2)]))
     turns = int(run.sums([sum(map(len, pool))])[0])
+    run.memory["uncounted_turns"] = turns
     run.memory["critic_warm_up"] = {"turns": turns, "value_loss": [round(row["critic/loss"], 5) for row in history], **told}
     explained = told["explained_variance"]
     if how.check and (last < 0.9 * before or explained <= 0):
