@@ -226,25 +226,24 @@ def warm_up(critic: Critic, optimiser: Optimiser, lanes: FixedTurns, run: Traini
         print(f"note: critic warm-up: {note}: short episodes, the successes, are too many among those that end", file=sys.stderr)
     if not how.batches:
         return
-    say, pool, history = stage_lines("critic warm-up"), list[list[Point]](), list[dict[str, float]]()
+    say, pool, history = stage_lines("critic warm-up"), list[list[Point]](), list[float]()
     for number in range(how.batches):
         pool += lanes.play(settings.e_len)[0]
         say("playing", (number + 1) / how.batches / 2)
-    for number in range(how.rounds):
-        rows, told = judged(pool, critic, run, settings)
-        chosen = random.Random(f"{settings.seed}/warm-up/{number}").sample(rows, max(1, round(how.share * len(rows))))
-        parts = in_parts(chosen, max(1, round(how.batches * settings.n_env * settings.e_len * how.share / settings.minibatch)))
-        steps = [critic_step(part, critic, optimiser, run, settings.critic, settings.token_budget) for part in parts]
-        history.append({**told, "critic/loss": mean_by_name(steps)["critic/loss"]})
-        say(f"value loss {history[-1]['critic/loss']:.4f}", 0.5 + (number + 1) / how.rounds / 2)
-    _, told = judged(pool, critic, run, settings)
-    last, before = (row["critic/loss"] for row in (history[-1], history[max(0, len(history) - 2)]))
     turns = int(run.sums([sum(map(len, pool))])[0])
+    rows, told = judged(pool, critic, run, settings)
+    for number in range(how.rounds):
+        chosen = random.Random(f"{settings.seed}/warm-up/{number}").sample(rows, max(1, round(how.share * len(rows))))
+        for part in in_parts(chosen, max(1, round(turns * how.share / settings.minibatch))):
+            critic_step(part, critic, optimiser, run, settings.critic, settings.token_budget)
+        history.append(told["value_loss"])
+        rows, told = judged(pool, critic, run, settings)
+        say(f"value loss {told['value_loss']:.4f}", 0.5 + (number + 1) / how.rounds / 2)
+    before, last, explained = history[-1], told["value_loss"], told["explained_variance"]
     run.memory["uncounted_turns"] = turns
-    run.memory["critic_warm_up"] = {"turns": turns, "value_loss": [round(row["critic/loss"], 5) for row in history], **told}
-    explained = told["explained_variance"]
+    run.memory["critic_warm_up"] = {"turns": turns, "value_losses": [*history, last], "explained_variance": explained}
     if how.check and (last < 0.9 * before or explained <= 0):
-        why = f"value loss {before:.4f} -> {last:.4f} in the last round, explained variance {explained:.3f}"
+        why = f"the value loss went from {before:.4f} to {last:.4f} in the last round, explained variance {explained:.3f}"
         raise AgentEnvsError(f"the critic has not settled: {why}; raise warmup.rounds, or go on with --no-warmup.check")
 
 
@@ -272,8 +271,10 @@ def judged(
                 returns = [value + advantage for value, advantage in zip(own, gained, strict=True)]
                 trained.append(with_columns(row, gained, {"returns": returns, "values": own, "first": [1.0]}))
                 pairs += zip(own, returns, strict=True)
-    kl = run.sums([-sum(map(sum, taken)) / settings.kl if settings.kl else 0.0, len(pairs)])
-    return trained, {"explained_variance": explained_variance(pairs, run), "kl": kl[0] / max(1.0, kl[1])}
+    paid, wrong = sum(map(sum, taken)), sum((value - target) ** 2 for value, target in pairs) / 2
+    paid, wrong, count = run.sums([paid, wrong, len(pairs)])
+    told = {"explained_variance": explained_variance(pairs, run), "value_loss": wrong / max(1.0, count)}
+    return trained, told | {"kl": -paid / settings.kl / max(1.0, count) if settings.kl else 0.0}
 
 
 def bootstrap(point: Point, value: float | None, settings: VerlogSettings) -> float | None:
