@@ -25,9 +25,9 @@ class Point:
 
     Attributes:
         turn: as it was recorded.
-        sequence: the context and the turn; its trained tokens are the turn's. Of an empty turn one token is, that nobody said.
+        sequence: the context and the turn; its trained tokens are the turn's. In an empty turn that is one that nobody said.
         empty: the policy had no room to say anything.
-        ahead: the tokens of the state behind a cut, of a batch or a limit; () where the lane's next turn goes on or all is over.
+        ahead: the tokens of the state behind a cut, of a batch or a limit; () where the next turn goes on or all is over.
     """
 
     turn: Turn

@@ -129,7 +129,7 @@ class Lanes:
         self._all(self._take, going, replies)
 
     def ahead(self, lane: Lane) -> tuple[int, ...]:
-        """Return the tokens of the state that a lane is in, where nobody has acted yet; also where a limit ended the episode."""
+        """Return the tokens of the state that a lane is in, in which nobody has acted; also where a limit ended it."""
         if lane.walk is None or lane.fault:
             raise UsageError(f"lanes: {lane.origin} has failed: it is in no state")
         return self._player.ahead(lane.walk.ahead())

@@ -23,13 +23,10 @@ Deviations from the report (Verlog, 2025) and from the released code (WentseChen
  9. One environment a run; text actions only.
 """
 
-import json
 import random
 import sys
 import time
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 from typing import Any
 
 import torch
@@ -58,7 +55,15 @@ from trainers.settings import (
 )
 from trainers.sft import warm_start
 from trainers.sweeps import run_sweep
-from trainers.training.critic import Critic, CriticSettings, critic_step, explained_variance, values_of
+from trainers.training.critic import (
+    Critic,
+    CriticSettings,
+    WarmupSettings,
+    critic_step,
+    explained_variance,
+    values_of,
+    with_targets,
+)
 from trainers.training.forward import token_logprobs
 from trainers.training.models import ReferenceModel
 from trainers.training.optimise import Optimiser
@@ -68,33 +73,6 @@ from trainers.training_run import TrainingRun, open_run
 from trainers.turn_texts import examined, in_words
 
 Batch = list[list[Point]]  # of lanes
-
-
-@dataclass(frozen=True)
-class WarmupSettings:
-    """The critic learns alone, on turns of the policy as it starts, before the policy learns.
-
-    Attributes:
-        batches: collected for it, each of n_env x e_len turns; 0 for no warm-up.
-        rounds: over them, each with advantages of the critic as it stands.
-        share: of the turns that a round trains on, drawn anew.
-        check: stop unless the value loss has settled and values explain a part of the returns.
-    """
-
-    batches: int = 40
-    rounds: int = 5
-    share: float = 0.25
-    check: bool = True
-
-    def __post_init__(self) -> None:
-        """Check the numbers.
-
-        Raises:
-            UsageError: one is out of its range.
-        """
-        at_least_one(self, "warmup.", "rounds")
-        if self.batches < 0 or not 0 < self.share <= 1:
-            raise UsageError("warmup.batches is >= 0, warmup.share above 0 and at most 1")
 
 
 @dataclass(frozen=True)
@@ -159,9 +137,13 @@ class VerlogSettings:
             if not 0 <= getattr(self, name) < 1e6:
                 raise UsageError(f"{name}={getattr(self, name)}: give a number >= 0")
         if self.env.id.partition("-v")[0].endswith("ExpA"):
-            raise UsageError(f"env.id={self.env.id!r}: Verlog's data points are turns of text; take the id without ExpA")
+            raise UsageError(
+                f"env.id={self.env.id!r}: Verlog's data points are turns of text; take the id without ExpA"
+            )
         if self.kl and self.model.lora_rank and self.warm_start.demonstrations:
-            raise UsageError("kl with LoRA compares with the base model, which had no warm start: leave one of them out")
+            raise UsageError(
+                "kl with LoRA compares with the base model, which had no warm start: leave one of them out"
+            )
 
     @property
     def parts(self) -> int:
@@ -209,10 +191,14 @@ def train(settings: VerlogSettings, run: TrainingRun) -> dict[str, Any]:
             earlier = run.memory.pop("uncounted_turns", 0) if run.accelerator.is_main_process else 0
             run.end_step(stats, turns=int(stats.pop("turns")) + earlier)
     examination(settings, run, "after")
-    return run.finish(lambda _: {name: run.memory[name] for name in ("critic_warm_up", "examined") if name in run.memory})
+    return run.finish(
+        lambda _: {name: run.memory[name] for name in ("critic_warm_up", "examined") if name in run.memory}
+    )
 
 
-def warm_up(critic: Critic, optimiser: Optimiser, lanes: FixedTurns, run: TrainingRun, settings: VerlogSettings) -> None:
+def warm_up(
+    critic: Critic, optimiser: Optimiser, lanes: FixedTurns, run: TrainingRun, settings: VerlogSettings
+) -> None:
     """Let the critic learn from turns of the policy as it starts, and stop the run unless it has learnt something.
 
     Raises:
@@ -223,7 +209,10 @@ def warm_up(critic: Critic, optimiser: Optimiser, lanes: FixedTurns, run: Traini
     limit = allowance(env)[0]
     if 0 < how.batches * settings.e_len < 2 * limit:
         note = f"{how.batches * settings.e_len} turns a lane are fewer than two episodes of {limit}"
-        print(f"note: critic warm-up: {note}: short episodes, the successes, are too many among those that end", file=sys.stderr)
+        print(
+            f"note: critic warm-up: {note}: short episodes, the successes, are too many among those that end",
+            file=sys.stderr,
+        )
     if not how.batches:
         return
     say, pool, history = stage_lines("critic warm-up"), list[list[Point]](), list[float]()
@@ -243,8 +232,10 @@ def warm_up(critic: Critic, optimiser: Optimiser, lanes: FixedTurns, run: Traini
     run.memory["uncounted_turns"] = turns
     run.memory["critic_warm_up"] = {"turns": turns, "value_losses": [*history, last], "explained_variance": explained}
     if how.check and (last < 0.9 * before or explained <= 0):
-        why = f"the value loss went from {before:.4f} to {last:.4f} in the last round, explained variance {explained:.3f}"
-        raise AgentEnvsError(f"the critic has not settled: {why}; raise warmup.rounds, or go on with --no-warmup.check")
+        why = f"value loss {before:.4f} -> {last:.4f} in the last round, explained variance {explained:.3f}"
+        raise AgentEnvsError(
+            f"the critic has not settled: {why}; raise warmup.rounds, or begin anew with --warmup.no-check"
+        )
 
 
 def judged(
@@ -258,7 +249,7 @@ def judged(
     states = [state_before(point.ahead, run.chat.end_ids[0]) for point in points if point.ahead]
     found = values_of(critic, [*(row.sequence for row in rows), *states], run, settings.token_budget)
     values, ahead = found[: len(rows)], iter(found[len(rows) :])
-    taken = [penalties(row, settings.kl) for row in rows]
+    taken = [[0.0] if point.empty else penalties(row, settings.kl) for row, point in zip(rows, points, strict=True)]
     rewards = [[*row[:-1], row[-1] + point.turn.reward] for row, point in zip(taken, points, strict=True)]
     bootstraps = [bootstrap(point, next(ahead)[0] if point.ahead else None, settings) for point in points]
     trained, pairs, start = list[Row](), list[tuple[float, float]](), 0
@@ -268,9 +259,8 @@ def judged(
         advantages = dual_discount_gae(lane_values, rewards[part], bootstraps[part], discounts=settings.discounts)
         for point, row, own, gained in zip(lane, rows[part], lane_values, advantages, strict=True):
             if not point.empty:
-                returns = [value + advantage for value, advantage in zip(own, gained, strict=True)]
-                trained.append(with_columns(row, gained, {"returns": returns, "values": own, "first": [1.0]}))
-                pairs += zip(own, returns, strict=True)
+                trained.append(with_targets(row, own, gained))
+                pairs += [(value, value + advantage) for value, advantage in zip(own, gained, strict=True)]
     paid, wrong = sum(map(sum, taken)), sum((value - target) ** 2 for value, target in pairs) / 2
     paid, wrong, count = run.sums([paid, wrong, len(pairs)])
     told = {"explained_variance": explained_variance(pairs, run), "value_loss": wrong / max(1.0, count)}
@@ -294,25 +284,18 @@ def penalties(row: Row, coefficient: float) -> list[float]:
     return [float(value) for value in taken[torch.tensor(sequence.trained)]]
 
 
-def with_columns(row: Row, advantages: Sequence[float], columns: dict[str, list[float]]) -> Row:
-    """Return a row with advantages and further columns, given for its trained tokens alone, or the first of them."""
-    places = [place for place, kept in enumerate(row.sequence.trained) if kept]
-
-    def spread(values: Sequence[float]) -> tuple[float, ...]:
-        table = dict(zip(places, values, strict=False))
-        return tuple(table.get(place, 0.0) for place in range(len(row.sequence.ids)))
-
-    return replace(row, advantages=spread(advantages), more={name: spread(column) for name, column in columns.items()})
-
-
 def whitened(rows: list[Row], run: TrainingRun) -> list[Row]:
     """Return rows whose advantages have mean 0 and standard deviation 1 over the trained tokens of all processes."""
     given = [value for row in rows for value, kept in zip(row.advantages, row.sequence.trained, strict=True) if kept]
     total, squares, count = run.sums([sum(given), sum(value**2 for value in given), len(given)])
     mean = total / max(1.0, count)
-    scale = max(0.0, squares - count * mean**2) / max(1.0, count - 1)
-    table = [[(value - mean) / (scale + 1e-8) ** 0.5 if kept else 0.0 for value, kept in zip(row.advantages, row.sequence.trained, strict=True)] for row in rows]
-    return [replace(row, advantages=tuple(values)) for row, values in zip(rows, table, strict=True)]
+    scale = (max(0.0, squares - count * mean**2) / max(1.0, count - 1) + 1e-8) ** 0.5
+
+    def white(row: Row) -> tuple[float, ...]:
+        pairs = zip(row.advantages, row.sequence.trained, strict=True)
+        return tuple((value - mean) / scale if kept else 0.0 for value, kept in pairs)
+
+    return [replace(row, advantages=white(row)) for row in rows]
 
 
 def update(rows: list[Row], run: TrainingRun, settings: VerlogSettings) -> dict[str, float]:
@@ -325,7 +308,9 @@ def update(rows: list[Row], run: TrainingRun, settings: VerlogSettings) -> dict[
         clip = settings.eps_low, settings.eps_high
         found = losses.ppo_clip(log_ratio.exp(), micro.advantages, *clip, settings.dual_clip or None)
         found = found + losses.entropy_bonus(entropies, settings.entropy)
-        metrics = losses.ratio_metrics(log_ratio.detach(), log_ratio.detach().exp(), micro.advantages, micro.trained, *clip)
+        metrics = losses.ratio_metrics(
+            log_ratio.detach(), log_ratio.detach().exp(), micro.advantages, micro.trained, *clip
+        )
         metrics["entropy"] = (entropies.detach() * micro.trained).sum() / micro.trained.sum().clamp(min=1)
         return found, metrics
 

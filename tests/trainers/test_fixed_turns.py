@@ -99,7 +99,9 @@ def test_faults_cost_turns_and_the_lane_begins_anew():
         assert lanes.play(1)[1]["faults"] == 1 and lanes._row[2].item.trial == 3
         for lane in lanes._row.values():
             lane.env.unwrapped.step = failing(EnvFault("the service is gone", retryable=False))
-        with pytest.raises(AgentEnvsError, match="all turns of 4 lanes were lost to faults, the last: the service is gone"):
+        with pytest.raises(
+            AgentEnvsError, match="all turns of 4 lanes were lost to faults, the last: the service is gone"
+        ):
             lanes.play(1)
 
 

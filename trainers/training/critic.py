@@ -15,7 +15,7 @@ from trainers import losses
 from trainers.batching import MicroBatch, Row, micro_batches
 from trainers.contracts import TokenSequence
 from trainers.expa_head import head_of
-from trainers.settings import OptimSettings
+from trainers.settings import OptimSettings, at_least_one
 from trainers.training.forward import bare_model, trained_states
 from trainers.training.optimise import Optimiser
 from trainers.training.updating import gradient_step
@@ -48,6 +48,33 @@ class CriticSettings:
             raise UsageError(f"critic.clip={self.clip} is >= 0, and critic.first_weight={self.first_weight} is > 0")
 
 
+@dataclass(frozen=True)
+class WarmupSettings:
+    """The critic learns alone, on turns of the policy as it starts, before the policy learns.
+
+    Attributes:
+        batches: collected for it, each of n_env x e_len turns; 0 for no warm-up.
+        rounds: over them, each with advantages of the critic as it stands.
+        share: of the turns that a round trains on, drawn anew.
+        check: stop unless the value loss has settled and values explain a part of the returns.
+    """
+
+    batches: int = 40
+    rounds: int = 5
+    share: float = 0.25
+    check: bool = True
+
+    def __post_init__(self) -> None:
+        """Check the numbers.
+
+        Raises:
+            UsageError: one is out of its range.
+        """
+        at_least_one(self, "warmup.", "rounds")
+        if self.batches < 0 or not 0 < self.share <= 1:
+            raise UsageError("warmup.batches is >= 0, warmup.share above 0 and at most 1")
+
+
 class Critic(torch.nn.Module):
     """A value model beside a policy.
 
@@ -68,7 +95,9 @@ class Critic(torch.nn.Module):
         """
         super().__init__()
         if head_of(policy) is not None:
-            raise UsageError("a critic reads tokens of text: ids that end in ExpA have expanded actions; use their text face")
+            raise UsageError(
+                "a critic reads tokens of text: ids that end in ExpA have expanded actions; use their text face"
+            )
         bare = bare_model(policy)
         width = bare.get_output_embeddings().weight.shape[1]
         self.head = torch.nn.Linear(width, 1, device=bare.device)
@@ -122,6 +151,19 @@ def explained_variance(pairs: Sequence[tuple[float, float]], run: Any) -> float:
     count, total, squares, wrong, wrongs = run.sums([*sums, sum(errors), sum(error**2 for error in errors)])
     spread = squares - total**2 / max(1.0, count)
     return 1 - (wrongs - wrong**2 / count) / spread if spread > 1e-9 else 0.0
+
+
+def with_targets(row: Row, values: Sequence[float], advantages: Sequence[float]) -> Row:
+    """Return a row with what its critic learns from, given for its trained tokens alone; returns are their sum."""
+    places = [place for place, kept in enumerate(row.sequence.trained) if kept]
+
+    def spread(column: Sequence[float]) -> tuple[float, ...]:
+        table = dict(zip(places, column, strict=False))
+        return tuple(table.get(place, 0.0) for place in range(len(row.sequence.ids)))
+
+    returns = [value + advantage for value, advantage in zip(values, advantages, strict=True)]
+    columns = {"returns": spread(returns), "values": spread(values), "first": spread([1.0])}
+    return replace(row, advantages=spread(advantages), more=columns)
 
 
 def critic_step(

@@ -52,7 +52,10 @@ def test_a_new_critic_says_nothing_and_learns_returns_without_moving_the_policy(
     first = critic_step(with_targets(rows, values, 0.7), critic, optimiser, run, settings, 64)
     for _ in range(60 if kind == "copy" else 150):
         last = critic_step(with_targets(rows, values, 0.7), critic, optimiser, run, settings, 64)
-    assert first["critic/loss"] == pytest.approx(0.5 * 0.7**2, rel=1e-5) and last["critic/loss"] < first["critic/loss"] / 10
+    assert (
+        first["critic/loss"] == pytest.approx(0.5 * 0.7**2, rel=1e-5)
+        and last["critic/loss"] < first["critic/loss"] / 10
+    )
     assert first["critic/first_loss"] == pytest.approx(first["critic/others_loss"], rel=1e-5)
     assert all(torch.equal(before[name], weight) and weight.grad is None for name, weight in model.named_parameters())
 
@@ -80,7 +83,11 @@ def test_a_copy_shares_what_does_not_train(tiny_model):
     shared = {name for name, (own, theirs) in pairs.items() if own.data_ptr() == theirs.data_ptr()}
     assert shared == {name for name, (own, _) in pairs.items() if not own.requires_grad} | {"lm_head.weight"}
     trained = {name for name, weight in critic.named_parameters() if weight.requires_grad}
-    assert "decoder.lm_head.weight" not in trained and "head.weight" in trained and pairs["lm_head.weight"][0].requires_grad
+    assert (
+        "decoder.lm_head.weight" not in trained
+        and "head.weight" in trained
+        and pairs["lm_head.weight"][0].requires_grad
+    )
 
 
 def test_under_lora_it_has_an_adapter_of_its_own(tiny_model, random_rows):
@@ -94,7 +101,9 @@ def test_under_lora_it_has_an_adapter_of_its_own(tiny_model, random_rows):
         values = values_of(critic, [row.sequence for row in rows], run, 64)
         critic_step(with_targets(rows, values, 1.0), critic, optimiser, run, CriticSettings(clip=0.0), 64)
     trained = [name for name, weight in critic.named_parameters() if weight.requires_grad]
-    assert sorted(trained)[-2:] == ["head.bias", "head.weight"] and all("lora_" in name for name in sorted(trained)[:-2])
+    assert sorted(trained)[-2:] == ["head.bias", "head.weight"] and all(
+        "lora_" in name for name in sorted(trained)[:-2]
+    )
     moved = dict(critic.decoder.named_parameters())
     assert any("lora_B" in name and moved[name].any() for name in moved)
     assert all(torch.equal(before[name], weight) for name, weight in model.named_parameters())
