@@ -58,7 +58,7 @@ def point(index, tokens, reward=0.0, *, ahead=(), empty=False, terminated=False,
     ids = (5, 6, *range(10, 10 + tokens))
     trained = (False, False, *(True,) * tokens)
     sequence = TokenSequence(ids, trained, tuple(-0.5 * kept for kept in trained), tuple(map(int, trained)))
-    turn = Turn(index, "", None, (), reward=reward, terminated=terminated, truncated=truncated)
+    turn = Turn(index, "", None, None, (), reward=reward, terminated=terminated, truncated=truncated)
     return Point(turn, sequence, empty, ahead)
 
 
@@ -220,7 +220,7 @@ def test_a_killed_run_goes_on_to_the_same_curve(whole, tmp_path):
 
 def test_it_runs_under_verbal_feedback_as_it_stands(tmp_path, capsys):
     """VEG's wrapper around Memory: nothing changes in the trainer, and the policy reads feedback before its turns."""
-    stack = json.dumps([{"Memory": {}}, {"VerbalFeedback": {"model": "scripted", "epsilon": 1.0}}])
+    stack = json.dumps([{"Memory": {}}, {"VerbalFeedback": {"feedback": "scripted:good", "epsilon": 1.0}}])
     result = run(tmp_path / "veg", "--env.wrappers", stack, "--examine", "--warmup.batches", "1", steps=1)
     assert result["after"]["feedback/messages"] > 0 and set(result["examined"]) == {"before", "after"}
     assert "before training: 64 episodes" in capsys.readouterr().err
