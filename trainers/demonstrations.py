@@ -146,8 +146,7 @@ class _Demonstrator:
         self._flaws, self._others = policy.flaws, policy.others
         self._rng = random.Random(f"flaws:{policy.seed}:{self._core.episode.key}")
         self._solver = CompanionPolicy("solver", env)
-        strays = policy.flaws.sampled or policy.flaws.detour  # past the last plan
-        self._sampler = CompanionPolicy("random", env) if strays else None
+        self._sampler: CompanionPolicy | None = None
         self._plan = [str(action) for action in solve(env)] if policy.flaws.keep_plan else []
         rng = random.Random(f"silent:{policy.seed}:{self._core.episode.key}")
         silent = rng.random() < policy.flaws.silent
@@ -176,13 +175,11 @@ class _Demonstrator:
             return self._plan[0]
         try:
             return str(self._solver.act([request])[0].action)
-        except Unsolvable:
-            if self._sampler is None:
-                raise
+        except Unsolvable:  # flaws took the turns that its plan needed
             return self._drawn(request)
 
     def _drawn(self, request: Request) -> str:
-        assert self._sampler is not None
+        self._sampler = self._sampler or CompanionPolicy("random", self._env)
         return str(self._sampler.act([request])[0].action)
 
     def _borrowed(self) -> Sequence[str]:
