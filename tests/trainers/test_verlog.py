@@ -24,6 +24,7 @@ from trainers.contracts import TokenSequence
 from trainers.fixed_turns import Course, FixedTurns, Point
 from trainers.sampling import environment_spec
 from trainers.settings import EnvironmentSettings, OptimSettings
+from trainers.stacks import wrapper_rows
 from trainers.training.critic import Critic, CriticSettings, critic_step
 from trainers.training.metrics import read_metrics
 from trainers.training.optimise import Optimiser
@@ -272,3 +273,10 @@ def test_presets_fit_the_settings(name):
     assert settings.discounts == DualDiscounts(0.99, 0.95, 1.0, 1.0) and settings.critic.first_weight == 3.0
     assert "Memory" in settings.env.wrappers and settings.dual_clip == 3.0 and settings.kl == settings.entropy == 1e-3
     assert torch.tensor(settings.parts) >= 1
+
+
+@pytest.mark.parametrize("name", preset_names("verlog"))
+def test_presets_name_environments_that_there_are(name):
+    env = load_preset(VerlogSettings, "verlog", name).env
+    spec = environment_spec(env.id, json.loads(env.arguments), wrapper_rows(env.wrappers, "env.wrappers"))
+    assert "Memory" in spec
