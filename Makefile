@@ -84,6 +84,7 @@ learn: $(READY)
 	$(PY) -m benchmarks.earl_learn --out benchmarks/results/earl.json
 	$(PY) -m benchmarks.veg_learn --out benchmarks/results/veg.json
 	$(PY) -m benchmarks.legal_learn --out benchmarks/results/legal_learn.json
+	$(PY) -m benchmarks.verlog_learn --out benchmarks/results/verlog_learn.json
 
 ablations: $(READY)
 	$(PY) -m benchmarks.ablations --out benchmarks/results/ablations.json

@@ -1,15 +1,16 @@
-"""The reference trainers (GRPO, EARL, VEG, SFT) train language models as policies of the environments, one file an algorithm.
+"""The reference trainers (GRPO, EARL, Verlog, VEG, SFT) train language models as policies of the environments, one file an algorithm.
 
-Run from a checkout: `python -m trainers.grpo --help`. Read an algorithm's file first: it reads from top to bottom. GRPO, EARL
-and SFT have loops of their own over shared formulas and machinery; VEG runs GRPO's.
+Run from a checkout: `python -m trainers.grpo --help`. Read an algorithm's file first: it reads from top to bottom. GRPO, EARL,
+Verlog and SFT have loops of their own over shared formulas and machinery; VEG runs GRPO's.
 
 Modules, in reading order:
     grpo: GRPO, group relative policy optimisation over multi-turn episodes, with its training loop; read it first.
     earl: EARL, reinforcement learning over expanded actions (ExpA), with counterfactual policy optimisation (CPO).
+    verlog: Verlog, PPO over the turns of long episodes with a critic, two discounts and batches of a fixed number of turns.
     veg: VEG, verbal epsilon-greedy: GRPO with verbal feedback before every turn.
     sft: SFT, supervised fine-tuning by imitation, rejection sampling; the warm start of the other trainers.
     presets/: settings of runs as .toml files, by trainer, and the sweeps; a folder of settings, no package.
-    advantages: group-relative advantages from rewards: GRPO, Dr. GRPO, RLOO, leave-one-out, per turn; flat groups.
+    advantages: group-relative advantages from rewards: GRPO, Dr. GRPO, RLOO, leave-one-out, per turn; GAE with two discounts.
     losses: policy losses and ratios: PPO clip, GSPO, CISPO, KL to a reference, entropy bonus, token means, engine correction.
     contracts: token sequences, sampling temperature, top-k and top-p, and the interface of an engine.
     settings, feedback_settings: hyperparameters that trainers share: model, LoRA, optimiser, sampling; verbal feedback.
@@ -20,6 +21,8 @@ Modules, in reading order:
     mixture: several environments in one run: shares of a step's groups by weight.
     engine_policy: the policy that samples turns from an engine and keeps conversations as tokens.
     lanes: environments that play on in step, which may be forked between turns, or cut at a fixed number of turns.
+    fixed_turns: batches of a fixed number of turns, played in lanes that go on from batch to batch.
+    turn_texts: examination of a policy by what it writes: valid turns, reasoning, kinds of failure.
     batching: rows of tokens into padded micro-batches within a token budget.
     rescoring: log-probabilities of sampled tokens under the reference model and under the trainer's own.
     episode_sources, demonstrations, guesses: episodes to imitate: solver with flaws, gold answers, own successes, files.

@@ -36,7 +36,8 @@ UNTIMED = ("step_time", "cpu_seconds")
 SMALL = [
     "--env.id", "Order", "--env.arguments", '{"size": 2, "max_generations": 3}', "--model.name", "tiny:tiny",
     "--model.tokenizer-plays", "64", "--log.no-curves", "--warm-start.demonstrations", "40", "--warm-start.steps", "6",
-    "--warm-start.stacks", '[[{"Memory": {}}]]', "--warm-start.rows-per-step", "20", "--warm-start.optim.learning-rate", "0.003",
+    "--warm-start.stacks", '[[{"Memory": {}}]]', "--warm-start.rows-per-step", "20",
+    "--warm-start.optim.learning-rate", "0.003",
     "--sampling.max-new-tokens", "8", "--sampling.batch", "16", "--n-env", "4", "--e-len", "3", "--minibatch", "6",
     "--warmup.batches", "2", "--warmup.rounds", "2", "--warmup.no-check", "--critic.optim.learning-rate", "0.001",
     "--optim.learning-rate", "0.0005", "--evaluation.every", "2", "--evaluation.tasks", "4", "--evaluation.test-tasks", "4",
