@@ -7,7 +7,7 @@ from itertools import chain, pairwise
 import torch
 
 from agent_envs.base.errors import UsageError
-from trainers.contracts import TokenSequence
+from trainers.contracts import TokenSequence, common_beginning
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,16 +65,21 @@ class MicroBatch:
         return replace(self, **tensors, more={name: value.to(device) for name, value in self.more.items()})
 
 
-def micro_batches(rows: Sequence[Row], token_budget: int, pad_id: int) -> Iterator[MicroBatch]:
-    """Yield every row in exactly one micro-batch, the longest rows first.
+def micro_batches(
+    rows: Sequence[Row], token_budget: int, pad_id: int, *, laid_out: float = 1.0
+) -> Iterator[MicroBatch]:
+    """Yield every row in exactly one micro-batch, those with the longest rows first.
 
-    Rows of like length go together, so little is padded, and a budget that does not fit the memory fails at once. Rows of
-    one prompt go together where computing it once saves more than they then have of padding.
+    Rows of like length go together, so little is padded, and a budget that does not fit the memory fails at once. Where
+    tokens that rows begin with alike are computed once, rows go together that share them: of one prompt, or siblings of a
+    tree, whatever leaves the least to compute.
 
     Args:
         rows: what to train on.
-        token_budget: the most tokens in a micro-batch, padding included; a row longer than that goes alone.
+        token_budget: the most tokens in a micro-batch; a row longer than that goes alone.
         pad_id: the token that fills up short rows.
+        laid_out: how much of a token counts where it is padding, or the copy of one that another row begins with; 1 where a
+            model computes these like any other. `training.forward.laid_out` knows.
 
     Raises:
         UsageError: a row's tuples do not fit together, or only some rows have reference logprobs or a further column.
@@ -83,17 +88,36 @@ def micro_batches(rows: Sequence[Row], token_budget: int, pad_id: int) -> Iterat
         raise UsageError(f"token_budget={token_budget}: a micro-batch needs room for at least 1 token")
     for index, row in enumerate(rows):
         _check(index, row, rows[0])
-    chosen: list[int] = []
-    longest = 0
-    for index in _ordered(rows):
-        length = len(rows[index].sequence.ids)
-        if chosen and max(longest, length) * (len(chosen) + 1) > token_budget:
-            yield _padded([rows[place] for place in chosen], tuple(chosen), pad_id)
-            chosen, longest = [], 0
-        chosen.append(index)
-        longest = max(longest, length)
-    if chosen:
-        yield _padded([rows[place] for place in chosen], tuple(chosen), pad_id)
+    orders = [_ordered(rows)]
+    if laid_out < 1:
+        orders.append(sorted(range(len(rows)), key=lambda index: rows[index].sequence.ids))
+    ways = [list(_parts(rows, order, token_budget, laid_out)) for order in orders]
+    chosen = min(ways, key=lambda parts: sum(cost for _, cost in parts))
+    longest = [max(len(rows[index].sequence.ids) for index in part) for part, _ in chosen]
+    for place in sorted(range(len(chosen)), key=lambda place: -longest[place]):
+        part, _ = chosen[place]
+        yield _padded([rows[index] for index in part], tuple(part), pad_id)
+
+
+def _parts(
+    rows: Sequence[Row], order: Sequence[int], token_budget: int, laid_out: float
+) -> Iterator[tuple[list[int], float]]:
+    """Cut an order of rows into parts that keep to the budget; yield each part, and the tokens that it counts as."""
+    part: list[int] = []
+    distinct, longest, cost = 0, 0, 0.0
+    for index in order:
+        ids = rows[index].sequence.ids
+        shared = common_beginning(rows[part[-1]].sequence.ids, ids) if part else 0
+        widest = max(longest, len(ids))
+        computed = distinct + len(ids) - shared
+        total = computed + laid_out * (widest * (len(part) + 1) - computed)
+        if part and total > token_budget:
+            yield part, cost
+            part, computed, widest, total = [], len(ids), len(ids), len(ids)
+        part.append(index)
+        distinct, longest, cost = computed, widest, total
+    if part:
+        yield part, cost
 
 
 def in_parts(rows: Sequence[Row], count: int) -> list[list[Row]]:

@@ -28,6 +28,20 @@ class TokenSequence:
     legal: tuple[tuple[int, ...], ...] = ()
 
 
+def common_beginning(one: tuple[int, ...], other: tuple[int, ...]) -> int:
+    """How many tokens two lists begin with alike."""
+    alike, bound = 0, min(len(one), len(other))
+    if one[:bound] == other[:bound]:
+        return bound
+    while alike < bound:
+        middle = (alike + bound + 1) // 2
+        if one[alike:middle] == other[alike:middle]:
+            alike = middle
+        else:
+            bound = middle - 1
+    return alike
+
+
 @dataclass(frozen=True, slots=True)
 class Sampling:
     """How tokens are drawn.
@@ -52,7 +66,8 @@ class Prefix:
         max_new_tokens: how many tokens may follow.
         stop: generation ends with the token that completes one of these texts; the text stays.
         seed: of this row's samples; they do not depend on what else is in the batch (up to float rounding).
-        session: names a conversation whose cache is kept for the next call, which goes on from it; "" keeps nothing.
+        session: names a conversation whose cache is kept for the next call, which goes on from what both begin with;
+            "" keeps nothing.
         allowed_ids: the only tokens that may be drawn; None for all.
     """
 

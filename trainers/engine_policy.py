@@ -151,7 +151,7 @@ class EnginePolicy:
         talk = self._talks.get(origin)
         if talk is not None:
             self._talks[new] = talk.copy()
-            self._engine.fork(f"{origin}#{talk.contexts}", f"{new}#{talk.contexts}")
+            self._engine.fork(origin, new)
 
     def newest(self, origin: str) -> Conversation:
         """Return the conversation that the newest turn stands in, as it grows."""
@@ -229,8 +229,7 @@ class EnginePolicy:
             conversation.given(begun.forced)
         room = int(min(self._max_context - len(conversation.ids), self._max_episode_tokens - talk.spent))
         budget = max(0, min(self._max_new_tokens - len(begun.ids), room))
-        session = f"{request.origin}#{talk.contexts}"
-        prefix = Prefix(tuple(conversation.ids), budget, tuple(request.stop), request.seed, session)
+        prefix = Prefix(tuple(conversation.ids), budget, tuple(request.stop), request.seed, request.origin)
         return _Turn(talk, prefix, given, request.prefill, request.turn, begun=begun)
 
     def _end(self, turn: "_Turn") -> Reply:

@@ -9,7 +9,7 @@ import torch
 from trainers import losses
 from trainers.batching import Row, micro_batches
 from trainers.training.checkpoints import load_weights
-from trainers.training.forward import token_logprobs
+from trainers.training.forward import laid_out, token_logprobs
 from trainers.training.models import ReferenceModel
 from trainers.training_run import TrainingRun
 
@@ -29,7 +29,7 @@ def with_reference(
 ) -> list[Row]:
     """Return rows with their tokens' logprobs under a reference model; with `vocabulary` over the vocabulary alone."""
     found = list(rows)
-    for micro in micro_batches(rows, token_budget, run.chat.pad_id):
+    for micro in micro_batches(rows, token_budget, run.chat.pad_id, laid_out=laid_out(run.model)):
         with run.accelerator.autocast():
             scores = reference.scores(micro.to(run.device), run.temperature)
             logprobs = scores.vocabulary_logprobs if vocabulary else scores.logprobs
@@ -47,7 +47,7 @@ def corrected(
     Metrics are those of the worst micro-batch.
     """
     found, worst = list(rows), dict[str, float]()
-    for micro in micro_batches(rows, token_budget, run.chat.pad_id):
+    for micro in micro_batches(rows, token_budget, run.chat.pad_id, laid_out=laid_out(run.model)):
         micro = micro.to(run.device)
         with torch.no_grad(), run.accelerator.autocast():
             logprobs, _ = token_logprobs(run.model, micro, run.temperature, with_entropy=False)

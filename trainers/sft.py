@@ -40,7 +40,7 @@ from trainers.settings import (
     check_seed,
 )
 from trainers.stacks import stacks_of, wrapped
-from trainers.training.forward import token_logprobs
+from trainers.training.forward import laid_out, token_logprobs
 from trainers.training.optimise import Optimiser
 from trainers.training_run import TrainingRun, open_run
 
@@ -188,7 +188,7 @@ def imitation_step(rows: Sequence[Row], run: TrainingRun, optimiser: Optimiser, 
     """Take one gradient step towards the tokens that are trained; the loss is the mean over those of all processes."""
     tokens = int(run.sums([sum(sum(row.sequence.trained) for row in rows)])[0])
     total = 0.0
-    for micro in micro_batches(rows, token_budget, run.chat.pad_id):
+    for micro in micro_batches(rows, token_budget, run.chat.pad_id, laid_out=laid_out(run.model)):
         micro = micro.to(run.device)
         with run.accelerator.autocast():
             logprobs, _ = token_logprobs(run.model, micro, with_entropy=False)

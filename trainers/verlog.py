@@ -97,7 +97,7 @@ class VerlogSettings:
         kl: weight of the KL to the start in the reward of each token; 0 keeps no such model.
         entropy: weight of the entropy bonus.
         examine: play 64 episodes before training and after it, and tell what the policy says: prompts come first.
-        token_budget: tokens of a micro-batch, padding included.
+        token_budget: tokens of a micro-batch, as `batching.micro_batches` counts them.
     """
 
     preset: str = ""

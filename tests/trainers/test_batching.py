@@ -1,6 +1,7 @@
 """Every row once, little padding, never more than the budget."""
 
 import dataclasses
+import random
 
 import pytest
 import torch
@@ -108,3 +109,64 @@ def test_rows_of_one_prompt_go_together_where_that_saves_more_than_it_pads():
     assert [batch.rows for batch in micro_batches(rows, 60, PAD)] == [(0, 2), (1, 3)]
     rows = [prompted(first[:3], 9), prompted(second[:3], 8), prompted(first[:3], 2), prompted(second[:3], 7)]
     assert [batch.rows for batch in micro_batches(rows, 24, PAD)] == [(0, 1), (3, 2)]
+
+
+def leaves(generator, depth, turn):
+    """Rows of a tree whose every node has two children, each turn of so many tokens."""
+    contexts = [tuple(generator.randrange(1000) for _ in range(turn))]
+    for _ in range(depth):
+        contexts = [
+            context + tuple(generator.randrange(1000) for _ in range(turn)) for context in contexts for _ in range(2)
+        ]
+    return [prompted(context, 5) for context in contexts]
+
+
+def distinct(batch):
+    """How many tokens a micro-batch has where those that rows begin with alike count once."""
+    rows = [batch.ids[place, : batch.attention[place].sum()].tolist() for place in range(len(batch.rows))]
+    return len({tuple(row[:length]) for row in rows for length in range(1, len(row) + 1)})
+
+
+def test_siblings_of_a_tree_share_a_micro_batch():
+    generator = random.Random("tree")
+    rows = leaves(generator, 4, 30)
+    generator.shuffle(rows)
+    total = sum(len(row.sequence.ids) for row in rows)
+    computed = 31 * 30 + 16 * 5
+    (whole,) = micro_batches(rows, total * 3 // 5, PAD, laid_out=0.2)
+    assert distinct(whole) == computed and total > 2 * computed
+    halves = list(micro_batches(rows, 800, PAD, laid_out=0.2))
+    stems = [{rows[index].sequence.ids[:60] for index in batch.rows} for batch in halves]
+    assert sum(map(distinct, halves)) <= computed + 4 * 30 * (len(halves) - 1)  # a border cuts one path
+    assert len(halves) > 1 and sum(map(len, stems)) <= 2 + len(halves) - 1  # one subtree is cut at most, at each border
+    assert all(len(batch.rows) < 16 for batch in micro_batches(rows, total * 3 // 5, PAD))
+
+
+def test_a_group_with_a_long_prompt_fills_a_budget_of_distinct_tokens():
+    generator = random.Random("group")
+    prompt = tuple(generator.randrange(1000) for _ in range(500))
+    rows = [prompted(prompt + (number,), 67) for number in range(32)]
+    batches = list(micro_batches(rows, 4096, PAD, laid_out=0.2))
+    total = sum(len(row.sequence.ids) for row in rows)
+    bound = total / (500 + 32 * 68)
+    assert total / sum(map(distinct, batches)) > 0.7 * bound
+    assert total / sum(map(distinct, micro_batches(rows, 4096, PAD))) < 0.7 * bound
+
+
+@settings(deadline=None, max_examples=60)
+@given(st.randoms(use_true_random=False), st.integers(1, 300), st.sampled_from([0.0, 0.2, 0.7]))
+def test_what_is_laid_out_keeps_to_the_budget(generator, budget, laid_out):
+    stems = [tuple(range(start, start + 30)) for start in (0, 100, 100)]
+    rows = [
+        prompted(
+            generator.choice(stems)[: generator.randint(1, 30)] + (generator.randrange(5),), generator.randint(1, 9)
+        )
+        for _ in range(generator.randint(1, 20))
+    ]
+    batches = list(micro_batches(rows, budget, PAD, laid_out=laid_out))
+    assert sorted(index for batch in batches for index in batch.rows) == list(range(len(rows)))
+    for batch in batches:
+        computed = distinct(batch)
+        assert computed + laid_out * (batch.ids.numel() - computed) <= budget or len(batch.rows) == 1
+    widths = [batch.ids.shape[1] for batch in batches]
+    assert widths == sorted(widths, reverse=True)

@@ -77,17 +77,36 @@ def lane_of(lanes, record):
     return next(lane for lane in lanes if lane.walk.header == record.header)
 
 
-def test_a_fork_prefills_only_what_its_trunk_had_not_read():
-    policy, plan = searching(tasks=[0], group=1)
+@pytest.mark.parametrize("wrappers", [(), [("Memory", {"turns": 1})]])
+def test_forks_at_the_beginning_of_the_newest_turn_prefill_one_token(wrappers):
+    """They are taken before the turn, its entropies decide, and what the trunk read in it they need not read again."""
+    policy, _, _, _ = player("SearchQA", ARGUMENTS)
+    plan = plan_groups(environment_spec("SearchQA", ARGUMENTS, wrappers), "train", [0], 1, "k")
     with Lanes(policy) as lanes:
         (trunk,) = lanes.open(plan)
         lanes.turn([trunk])
-        fork = lanes.fork(trunk, "b1")
+        forks = [lanes.fork(trunk, "b1"), lanes.fork(trunk, "b2")]
         before = policy._engine.prefilled_tokens
         lanes.turn([trunk])
-        own = policy._engine.prefilled_tokens - before
-        lanes.turn([fork])
-        assert policy._engine.prefilled_tokens - before == 2 * own and policy._engine.cache_misses == 0
+        assert policy._engine.prefilled_tokens - before > 20
+        before = policy._engine.prefilled_tokens
+        lanes.turn(forks)
+        assert policy._engine.prefilled_tokens - before == 1 and policy._engine.cache_misses == 0
+
+
+def test_what_is_kept_of_replaced_contexts_stays_flat_over_many_turns():
+    """Under `Memory` each turn has a context of its own, and the engine keeps that of the newest turn alone."""
+    policy, _, _, _ = player("BabyAI", {"max_turns": 128}, max_context=4096, max_new_tokens=4)
+    plan = plan_groups(environment_spec("BabyAI", {"max_turns": 128}, [("Memory", {"turns": 1})]), "train", [0], 1, "k")
+    kept = []
+    with Lanes(policy) as lanes:
+        (lane,) = lanes.open(plan)
+        while not lane.over:
+            lanes.turn([lane])
+            kept.append(policy._engine.kept_tokens)
+            length = len(policy.newest(lane.origin).ids)
+            assert kept[-1] < length
+    assert len(kept) == 128
 
 
 def test_steps_carry_the_tokens_up_to_their_turn():

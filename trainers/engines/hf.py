@@ -15,7 +15,7 @@ from agent_envs.base.errors import UsageError
 from trainers.contracts import Generated, Prefix, Sampling
 from trainers.engines.decode import ROOM, Decoding
 from trainers.engines.draws import check_sampling
-from trainers.engines.kv_cache import Kept, SessionStore, check_cacheable
+from trainers.engines.kv_cache import SessionStore, check_cacheable
 from trainers.engines.modes import evaluating
 from trainers.engines.prefill import Row, prefill
 from trainers.engines.stops import StopTexts, end_ids
@@ -27,8 +27,9 @@ class HFEngine:
     Attributes:
         batch: how many rows are decoded at a time.
         eos_ids: tokens that end a row.
-        cache_misses: rows whose prefix did not extend what their session had kept, so that all of it was computed.
-        prefilled_tokens: prefix tokens that went through the model so far.
+        cache_misses: rows whose prefix began otherwise than what their session had kept, so that all of it was computed.
+        prefilled_tokens: prefix tokens that went through the model so far: of each prefix what follows its longest
+            beginning that is kept, or that other rows of the batch have, too.
         exact_entropies: True; an engine that estimates them has False.
     """
 
@@ -69,10 +70,8 @@ class HFEngine:
         self._sessions = SessionStore(cache_tokens)
 
     def fork(self, session: str, new: str) -> None:
-        """Let a new session begin with what one has kept. Both read the same tensor, which nobody writes to."""
-        kept = self._sessions.get(session)
-        if kept is not None:
-            self._sessions.put(new, kept)
+        """Let a new session begin with what one has kept, and with what that one reads in the same context later."""
+        self._sessions.fork(session, new)
 
     def forget(self) -> None:
         """Drop all kept caches: after every change of weights, and between batches of episodes."""
@@ -109,7 +108,9 @@ class HFEngine:
 
     def _generate(self, rows: list[Row], sampling: Sampling) -> None:
         for row in rows:
-            row.kept = self._kept(row.prefix)
+            session = row.prefix.session
+            row.kept, row.shared = self._sessions.longest(session, row.prefix.ids)
+            self.cache_misses += session in self._sessions and row.kept is None
         filled = prefill(self._model, rows, self._layers, min(ROOM, max(row.limit for row in rows)))
         self.prefilled_tokens += filled.computed
         for row in rows:
@@ -124,11 +125,3 @@ class HFEngine:
             keep=self._sessions.put,
         )
         decoding.run()
-
-    def _kept(self, prefix: Prefix) -> Kept | None:
-        """What is kept of a prefix's session, if the prefix extends it."""
-        kept = self._sessions.get(prefix.session)
-        if kept is None or prefix.ids[: len(kept.ids)] == kept.ids:
-            return kept
-        self.cache_misses += 1
-        return None

@@ -13,6 +13,7 @@ from transformers import PretrainedConfig
 from transformers.cache_utils import Cache, DynamicCache
 
 from agent_envs.base.errors import UsageError
+from trainers.contracts import common_beginning
 
 _ATTENTION = ("sdpa", "eager")
 # With these the keys of early tokens change as the sequence grows: kept ones would be of another angle.
@@ -101,19 +102,36 @@ class Kept:
 
 
 class SessionStore:
-    """Kept conversations by name; the least recently used go first once they hold more than `limit` tokens."""
+    """Kept conversations by name; the least recently used go first once they hold more than `limit` tokens.
+
+    A fork reads what its trunk has kept, then and later: where the trunk has read on in the same context, so has the fork.
+    """
 
     def __init__(self, limit: int) -> None:
         """Keep nothing yet, and never more than `limit` tokens."""
         self.limit = limit
         self.tokens = 0
         self._kept: OrderedDict[str, Kept] = OrderedDict()
+        self._trunks: dict[str, str] = {}  # of forks
 
-    def get(self, name: str) -> Kept | None:
-        """What is kept under a name."""
+    def longest(self, name: str, ids: tuple[int, ...]) -> tuple[Kept | None, int]:
+        """Return what begins most like `ids`, of what is kept under a name and its trunk's, and how many tokens it shares."""
+        best, length = None, 0
+        for each in (name, self._trunks.get(name, name)):
+            kept = self._kept.get(each)
+            if kept is not None and (alike := common_beginning(kept.ids, ids)) > length:
+                best, length = kept, alike
+                self._kept.move_to_end(each)
+        return best, length
+
+    def fork(self, name: str, new: str) -> None:
+        """Let a new name begin with what another has kept. Both read one tensor, which nobody writes to."""
+        self._trunks[new] = name
         if name in self._kept:
-            self._kept.move_to_end(name)
-        return self._kept.get(name)
+            self.put(new, self._kept[name])
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._kept
 
     def put(self, name: str, kept: Kept) -> None:
         """Keep a conversation in place of what its name had."""
@@ -131,4 +149,5 @@ class SessionStore:
     def clear(self) -> None:
         """Keep nothing."""
         self._kept.clear()
+        self._trunks.clear()
         self.tokens = 0

@@ -1,16 +1,18 @@
-"""Prefixes become a batch that is ready to decode: what is kept is loaded, and equal prefixes are computed once."""
+"""Prefixes become a batch that is ready to decode: what is kept is loaded, and what rows begin with alike is computed once."""
 
+import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import torch
 
-from trainers.contracts import Prefix
+from trainers.contracts import Prefix, common_beginning
 from trainers.engines.kv_cache import Kept, SlotCache
 from trainers.engines.modes import last_mlp, only_at
 
 _TOKENS_A_PASS = 16_384  # bounds activations, and the mask of a pass
+_WORTH_A_PASS = 128  # tokens that a pass of its own for a common beginning must save
 _PADDING = 32  # rows whose new tokens differ by less share a pass, though one is twice as long
 
 
@@ -21,7 +23,8 @@ class Row:
     Attributes:
         prefix: what it goes on from.
         limit: how many tokens may follow.
-        kept: of its conversation, which the prefix extends; None where all of it is new.
+        kept: begins as the prefix does; None where all of the prefix is new.
+        shared: how many tokens the two begin with alike.
         ids: drawn so far; `logprobs` and `entropies` follow in batches.
         finish: why it ended.
         old: where its kept tokens lie in the batch: columns from, to.
@@ -37,11 +40,12 @@ class Row:
     finish: str = "length"
     old: tuple[int, int] = (0, 0)
     new: int = 0
+    shared: int = 0
 
     @property
     def kept_length(self) -> int:
         """How many tokens need no pass: one is always left, whose logits the first draw needs."""
-        return min(len(self.kept.ids), len(self.prefix.ids) - 1) if self.kept else 0
+        return min(self.shared, len(self.prefix.ids) - 1)
 
     @property
     def fresh(self) -> tuple[int, ...]:
@@ -80,7 +84,7 @@ class _Pass:
 
 
 def prefill(model: Any, rows: Sequence[Row], layers: int, room: int) -> Filled:
-    """Run the new tokens of all rows through the model, equal prefixes once, and lay the batch out.
+    """Run the new tokens of all rows through the model, what they begin with alike once, and lay the batch out.
 
     Args:
         model: a causal language model in evaluation mode.
@@ -88,19 +92,22 @@ def prefill(model: Any, rows: Sequence[Row], layers: int, room: int) -> Filled:
         layers: how many the model has.
         room: columns to leave for tokens that follow.
     """
-    members: dict[object, list[int]] = {}
+    members: dict[tuple[int, ...], list[int]] = {}
     for index, row in enumerate(rows):
-        members.setdefault(index if row.kept else row.prefix.ids, []).append(index)
-    sources = {id(rows[indices[0]]): indices for indices in members.values()}
-    passes = list(_passes([rows[indices[0]] for indices in members.values()]))
+        members.setdefault(row.prefix.ids, []).append(index)
+    chosen = [max((rows[index] for index in indices), key=lambda row: row.kept_length) for indices in members.values()]
+    sources = {id(row): indices for row, indices in zip(chosen, members.values(), strict=True)}
+    computed = _share(model, chosen, layers)
+    passes = list(_passes(chosen))
+    computed += sum(len(row.fresh) for row in chosen)
     columns = max(each.width for each in passes)
     valid = torch.zeros(len(rows), columns, dtype=torch.bool)
     if len(passes) == 1 and list(map(id, passes[0].sources)) == list(map(id, rows)):
         # The pass is the batch: it writes where the batch goes on, and nothing is copied.
         states, logits = _run(model, passes[0], layers, room)
         for index, row in enumerate(rows):
-            _place(row, passes[0], columns, valid[index])
-        return Filled(states, logits, valid, sum(len(row.fresh) for row in rows))
+            _place(row, row, passes[0], valid[index])
+        return Filled(states, logits, valid, computed)
     states = logits = torch.empty(0)
     for each in passes:
         part, part_logits = _run(model, each, layers)
@@ -115,9 +122,42 @@ def prefill(model: Any, rows: Sequence[Row], layers: int, room: int) -> Filled:
         states[:, target, :, : columns - each.width] = 0
         states[:, target, :, columns - each.width : columns] = part[:, source]
         logits[target] = part_logits[source]
-        for _, index in copies:
-            _place(rows[index], each, columns, valid[index])
-    return Filled(states, logits, valid, sum(len(row.fresh) for each in passes for row in each.sources))
+        for at, index in copies:
+            _place(rows[index], each.sources[at], each, valid[index])
+    return Filled(states, logits, valid, computed)
+
+
+def _share(model: Any, rows: Sequence[Row], layers: int) -> int:
+    """Let rows that have nothing kept go on from what they begin with alike; return how many tokens that took."""
+    groups = list(_alike(sorted((row for row in rows if not row.kept_length), key=lambda row: row.prefix.ids)))
+    beginnings = [Row(Prefix(group[0].prefix.ids[:length], 0), 0, None) for group, length in groups]
+    joint = {id(beginning): group for beginning, (group, _) in zip(beginnings, groups, strict=True)}
+    for each in _passes(beginnings) if beginnings else ():
+        states, _ = _run(model, each, layers)
+        for at, beginning in enumerate(each.sources):
+            ids = beginning.prefix.ids
+            kept = Kept(ids, states[:, at, :, each.width - len(ids) :])
+            for row in joint[id(beginning)]:
+                row.kept, row.shared = kept, len(ids)
+    return sum(len(beginning.prefix.ids) for beginning in beginnings)
+
+
+def _alike(rows: Sequence[Row]) -> Iterator[tuple[Sequence[Row], int]]:
+    """Yield groups of sorted rows, and how many tokens each begins with alike: the one that saves most, then what it left."""
+    heights = [common_beginning(a.prefix.ids, b.prefix.ids) for a, b in itertools.pairwise(rows)]
+    best = (0, 0, 0, 0)  # tokens saved, first row, last row, length
+    open_bars: list[tuple[int, int]] = []  # of rising height: the first row, and the height
+    for place, height in enumerate([*heights, 0]):
+        first = place
+        while open_bars and open_bars[-1][1] >= height:
+            first, length = open_bars.pop()
+            best = max(best, ((place - first) * length, first, place, length))
+        open_bars.append((first, height))
+    saved, first, last, length = best
+    if saved >= _WORTH_A_PASS:
+        yield from _alike(rows[:first])
+        yield rows[first : last + 1], length
+        yield from _alike(rows[last + 1 :])
 
 
 def _passes(sources: list[Row]) -> Iterator[_Pass]:
@@ -136,10 +176,11 @@ def _pass(group: list[Row]) -> _Pass:
     return _Pass(group, max(row.kept_length for row in group), len(group[0].fresh))
 
 
-def _place(row: Row, each: _Pass, columns: int, valid: torch.Tensor) -> None:
+def _place(row: Row, source: Row, each: _Pass, valid: torch.Tensor) -> None:
+    columns = len(valid)
     border = columns - each.fresh_width
-    row.old = (border - row.kept_length, border)
-    row.new = columns - len(row.fresh)
+    row.old = (border - source.kept_length, border)
+    row.new = columns - len(source.fresh)
     valid[row.old[0] : row.old[1]] = True
     valid[row.new :] = True
 

@@ -16,7 +16,7 @@ from trainers.batching import MicroBatch, Row, micro_batches
 from trainers.contracts import TokenSequence
 from trainers.expa_head import head_of
 from trainers.settings import OptimSettings, at_least_one
-from trainers.training.forward import bare_model, trained_states
+from trainers.training.forward import bare_model, laid_out, trained_states
 from trainers.training.optimise import Optimiser
 from trainers.training.updating import gradient_step
 
@@ -132,7 +132,7 @@ def _copied(policy: Any) -> Any:
 def values_of(critic: Critic, sequences: Sequence[TokenSequence], run: Any, token_budget: int) -> list[list[float]]:
     """Return the values of each sequence's trained tokens, in their order."""
     rows, found = [Row(one, (0.0,) * len(one.ids)) for one in sequences], [list[float]() for _ in sequences]
-    for micro in micro_batches(rows, token_budget, run.chat.pad_id):
+    for micro in micro_batches(rows, token_budget, run.chat.pad_id, laid_out=laid_out(run.model)):
         micro = micro.to(run.device)
         with run.accelerator.autocast():
             values = critic(micro)

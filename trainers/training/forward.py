@@ -10,7 +10,7 @@ from torch.utils.checkpoint import checkpoint
 from agent_envs.base.errors import UsageError
 from trainers.batching import MicroBatch
 from trainers.expa_head import ExpandedHead, head_of
-from trainers.training.packing import packable, packed, packed_states
+from trainers.training.packing import LAID_OUT, packable, packed, packed_states
 
 LOGITS_AT_ONCE = 2**26  # 256 MB in float32
 LOGITS_KEPT = 2**23  # 32 MB: keeping so few for the backward pass is cheaper than computing them twice
@@ -97,6 +97,12 @@ def trained_states(model: torch.nn.Module, micro: MicroBatch) -> torch.Tensor:
         return packed_states(bare, decoder, packing)[packing.places[:, :-1][predicted]]
     hidden: torch.Tensor = decoder(input_ids=micro.ids, use_cache=False).last_hidden_state  # (batch, tokens, width)
     return hidden[:, :-1][predicted]
+
+
+def laid_out(model: torch.nn.Module) -> float:
+    """How much of a token counts in `micro_batches` that is padding, or a copy of what another row begins with."""
+    bare = bare_model(model)
+    return LAID_OUT if packable(bare, _decoder(bare)) else 1.0
 
 
 def _expanded(model: torch.nn.Module) -> ExpandedHead:

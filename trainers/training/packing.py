@@ -28,6 +28,9 @@ from trainers.engines.kv_cache import check_cacheable
 from trainers.engines.modes import evaluating, last_mlp, only_at
 
 NAME = "agent_envs_packed"
+LAID_OUT = (
+    0.2  # of the memory of a token: queries, keys, values and attention, which are laid out in rows (0.07 to 0.17)
+)
 # Arguments of attention that change what is attended to, or how.
 _UNKNOWN = ("sliding_window", "softcap", "s_aux", "position_bias")
 

@@ -6,6 +6,7 @@ from typing import Any
 import torch
 
 from trainers.batching import MicroBatch, Row, micro_batches
+from trainers.training.forward import laid_out
 from trainers.training.optimise import Optimiser
 from trainers.training.pooling import add_up, averages
 
@@ -31,7 +32,7 @@ def gradient_step(
             precision around the model is its matter.
         mean: of token losses (batch, tokens), which of them are trained (batch, tokens), and the trained tokens and the rows
             of the whole step: what is differentiated.
-        token_budget: tokens of a micro-batch, padding included.
+        token_budget: tokens of a micro-batch, as `micro_batches` counts them.
         optimiser: of what the losses train; None for the run's model.
     """
     optimiser = optimiser or run.optimiser
@@ -40,7 +41,7 @@ def gradient_step(
     if tokens == 0:
         return told
     totals: dict[str, float] = {"loss": 0.0}
-    for micro in micro_batches(rows, token_budget, run.chat.pad_id):
+    for micro in micro_batches(rows, token_budget, run.chat.pad_id, laid_out=laid_out(run.model)):
         micro = micro.to(run.device)
         by_token, metrics = token_losses(micro)
         loss = mean(by_token, micro.trained, tokens, count)
