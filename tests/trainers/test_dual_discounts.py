@@ -26,6 +26,7 @@ def test_numbers_of_the_released_code(rewards, bootstrap, wanted):
         assert ours == pytest.approx(theirs, abs=1e-12)
 
 
+@settings(deadline=None)
 @given(values=st.lists(st.floats(-2, 2), min_size=5, max_size=5), reward=st.floats(-2, 2))
 def test_the_report_s_identity_of_the_turn_before_the_last(values, reward):
     """A_-2,t = gamma_s (lambda_s r + (1 - lambda_s) V_-1,0) - V_-2,t: the next turn matters by its first value alone."""
