@@ -115,6 +115,8 @@ class FixedTurns:
         ahead |= {lane.origin: self._state(lane) for lane in row if not lane.over}
         lost, ages = sum(lane.lost for lane in row), [len(lane.walk.turns) for lane in row if lane.walk is not None]
         found = [self._points(steps, ahead) for steps in self._lanes.cut(row)]
+        for lane in row:  # contexts of earlier turns have served: an episode may have thousands
+            self._policy.restore(lane.origin, self._policy.moment(lane.origin))
         points = [point for lane in found for point in lane]
         if not points:
             why = next((lane.fault for lane in row if lane.fault), "")

@@ -74,6 +74,15 @@ def test_batches_go_on_from_a_checkpoint_as_if_nothing_had_been():
         ]
 
 
+def test_contexts_of_earlier_turns_are_not_kept():
+    policy, course, end = course_of()
+    with FixedTurns(course, policy, 400, end) as lanes:
+        lanes.open(range(4))
+        for _ in range(3):
+            lanes.play(2)
+            assert all(len(talk.conversations) == 1 for talk in policy._talks.values()) and len(policy._talks) <= 4
+
+
 def test_each_task_comes_once_before_any_comes_again():
     course = Course("", "train", 12, 4, 7)
     tasks = [course.episode(lane, number).task for number in range(6) for lane in range(4)]
