@@ -1,4 +1,4 @@
-"""The reference trainers (GRPO, EARL, Verlog, VEG, SFT) train language models as policies of the environments, one file an algorithm.
+"""Reference trainers (GRPO, EARL, Verlog, VEG, SFT) train language models as policies of environments, one file an algorithm.
 
 Run from a checkout: `python -m trainers.grpo --help`. Read an algorithm's file first: it reads from top to bottom. GRPO, EARL,
 Verlog and SFT have loops of their own over shared formulas and machinery; VEG runs GRPO's.

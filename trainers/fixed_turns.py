@@ -4,8 +4,9 @@ A turn is a data point: what the policy was shown, and what it said. Where an ep
 once; where a batch or a limit cuts it, the state behind the cut is kept, for a critic to judge.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import Any
 
 from agent_envs.base.errors import AgentEnvsError
@@ -65,7 +66,12 @@ class FixedTurns:
     """The lanes of one process. Use it as a context manager: it has threads."""
 
     def __init__(
-        self, course: Course, policy: EnginePolicy, max_context: int, end_id: int, moments: Sequence[Any] = ()
+        self,
+        course: Course,
+        policy: EnginePolicy,
+        max_context: int,
+        end_id: int,
+        moments: Mapping[int, Any] = MappingProxyType({}),
     ) -> None:
         """Take what is played and by whom.
 
