@@ -56,7 +56,8 @@ class WarmupSettings:
         batches: collected for it, each of n_env x e_len turns; 0 for no warm-up.
         rounds: over them, each with advantages of the critic as it stands.
         share: of the turns that a round trains on, drawn anew.
-        check: stop unless the value loss has settled and values explain a part of the returns.
+        check: stop unless the value loss has settled, by less than a tenth a round over the last quarter of the rounds, and
+            values explain a part of the returns.
     """
 
     batches: int = 40
