@@ -12,6 +12,7 @@ Modules, in reading order:
     make_qa, qa_candidates: a legal benchmark made from a corpus by a chat model; qa_propose.md, qa_check.md.
     user_faults/: what a simulated user did beyond its scenario, in runs and in result files of tau2-bench.
     legal, legal_learn: controls of legal search by built-in agents; GRPO at 2, 4 and 10 free turns.
+    reading_load: how much of `trainers/` a reader of each algorithm meets: modules, lines, parts.
     coverage, coverage_cases: simulated coverage of confidence intervals and power of the paired test.
     grpo_step, grpo_world, gpu_step: the cost of a GRPO step beside TRL, on a CPU and on a GPU.
     expa_rollout: rollouts with expanded actions beside plain generation.

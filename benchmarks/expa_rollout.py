@@ -47,10 +47,10 @@ class Bench:
         from transformers import Qwen2Config, Qwen2ForCausalLM
 
         from trainers.contracts import Sampling
+        from trainers.earl_parts.expa_head import attach_head
+        from trainers.earl_parts.expanded.player import ExpandedPlayer
+        from trainers.earl_parts.expanded.sequences import vocabulary_rows
         from trainers.engines import HFEngine
-        from trainers.expa_head import attach_head
-        from trainers.expanded.player import ExpandedPlayer
-        from trainers.expanded.sequences import vocabulary_rows
         from trainers.sampling import environment_spec, plan_groups
         from trainers.tiny import word_tokenizer
         from trainers.tokens import ChatTokenizer

@@ -14,6 +14,7 @@ import gymnasium as gym
 
 import agent_envs  # noqa: F401 - registers the ids
 from agent_envs.core.registry import TABLE, Row
+from benchmarks.reading_load import table as reading_load
 from docs.schemas import schemas
 from docs.sections import pages, with_part
 from docs.tree import tree
@@ -65,6 +66,8 @@ def generated() -> dict[Path, str]:
     """Return path -> text of everything that is generated."""
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
     files = {ROOT / "README.md": with_part(with_part(readme, "environments", table()), "tree", tree())}
+    floors = ROOT / "docs" / "architecture.md"
+    files[floors] = with_part(floors.read_text(encoding="utf-8"), "reading load", reading_load(rounded=True))
     for row in TABLE:
         files[ROOT / "docs" / "environments" / f"{row.name}.md"] = page(row)
     return files | pages() | schemas()

@@ -13,10 +13,12 @@ Modules, in reading order:
     advantages: group-relative advantages from rewards: GRPO, Dr. GRPO, RLOO, leave-one-out, per turn; GAE with two discounts.
     losses: policy losses and ratios: PPO clip, GSPO, CISPO, KL to a reference, entropy bonus, token means, engine correction.
     contracts: token sequences, sampling temperature, top-k and top-p, and the interface of an engine.
-    settings, feedback_settings: hyperparameters that trainers share: model, LoRA, optimiser, sampling; verbal feedback.
+    settings: hyperparameters that trainers share: model, LoRA, optimiser, sampling, evaluation, log.
+    reinforcement_settings: what every trainer has that plays and learns, as one base class of settings.
     command_line: presets, every setting as an option, `--resume`, settings.json and result.json.
     training_run, run_parts: a run around its loop: folder, checkpoints, evaluation, resuming, result; its parts.
     assembling, stacks: model, tokenizer, engine, policies and environments made from settings; wrappers around environments.
+    further_actions: how code that algorithms share reaches the parts of environments that have more actions than text.
     sampling: groups of episodes, played as a rollout batch onto trajectory trees; tasks of a step; token drift.
     mixture: several environments in one run: shares of a step's groups by weight.
     engine_policy: the policy that samples turns from an engine and keeps conversations as tokens.
@@ -25,20 +27,17 @@ Modules, in reading order:
     turn_texts: examination of a policy by what it writes: valid turns, reasoning, kinds of failure.
     batching: rows of tokens into padded micro-batches within a token budget.
     rescoring: log-probabilities of sampled tokens under the reference model and under the trainer's own.
-    episode_sources, demonstrations, guesses: episodes to imitate: solver with flaws, gold answers, own successes, files.
+    imitation/: the warm start, and the episodes that it and SFT imitate: solver with flaws, gold answers, own successes.
     spread_tasks: tasks from all over a source, where few are taken.
     measuring, examining: success rate with confidence interval, paired gain; validation and test splits of a run.
-    spending: cost of feedback models: calls, tokens and US dollars over all resumes.
+    costs: what a run pays to outside services: nothing, unless an algorithm's parts say otherwise.
     trained_agent: a trained policy as an agent for `agent-envs eval`.
     sweeps: tables of a paper as many runs, with several seeds.
     episode_counts: what is counted of test episodes, method by method: EARL's Table 4, Figures 5 and 6.
-    expa_head: the expanded action head: output rows and logits of expanded actions beside the language head.
-    sorting_result: accuracy, comparisons, swaps and decision trees of a trained sorting policy.
     engines/: generation of tokens with transformers or vLLM: KV cache, prefill, decoding, weight sync.
     tokens/: conversations as tokens, chat templates, control tokens.
     training/: models, LoRA, forward pass, optimiser, checkpoints, metrics, learning curves, several processes.
-    expanded/: episodes with expanded actions: player, rollout, token sequences, demonstrations.
-    counterfactual/: counterfactual policy optimisation (CPO): positions, interventions, advantages.
-    sorting_tree/: the decision tree of a policy that sorts, read from episodes and drawn.
+    earl_parts/: EARL's own: expanded actions and their head, counterfactuals, decision trees of sorting.
+    veg_parts/: VEG's own: settings of verbal feedback, and what it costs.
     tiny/: tiny models and tokenizers made from nothing, for tests and CPUs.
 """

@@ -14,14 +14,9 @@ from gymnasium.envs.registration import EnvSpec
 from agent_envs.base.errors import UsageError
 from agent_envs.core.env import TaskSource, TurnEnv
 from agent_envs.core.wrapper_stack import core_of
-from agent_envs.envs.expa import ExpandedActionEnv
 from agent_envs.evaluation.suites.plan import ceiling_note
 from trainers.contracts import Engine, Sampling
-from trainers.engine_policy import EnginePolicy
-from trainers.engines import HFEngine
-from trainers.expa_head import attach_head, head_is_in, head_of, language_model, load_head
-from trainers.expanded.player import ExpandedPlayer
-from trainers.expanded.sequences import vocabulary_rows
+from trainers.further_actions import further_actions
 from trainers.measuring import tasks_measured
 from trainers.mixture import Specs, members_of
 from trainers.sampling import Player, environment_spec
@@ -36,8 +31,8 @@ from trainers.settings import (
     json_object,
 )
 from trainers.stacks import stacks_of, wrapper_rows
-from trainers.tiny import environment_tokenizer, tiny_model
 from trainers.tokens import ChatTokenizer
+from trainers.training.heads import head_of
 from trainers.training.models import compute_dtype, load_model, save_model
 
 TINY = "tiny:"
@@ -212,6 +207,8 @@ def made_model(settings: Settings, accelerator: Any) -> tuple[Any, ChatTokenizer
         return model, ChatTokenizer(tokenizer, wanted)
     if settings.model.lora_rank or settings.model.gradient_checkpointing:
         raise UsageError(f"model.name={name!r}: tiny models are trained whole, without LoRA and checkpointing")
+    from trainers.tiny import tiny_model
+
     forces = hasattr(settings, "counterfactual")  # EARL's forces tags, and its baselines share its tokenizer
     start = getattr(settings, "warm_start", WarmStartSettings())
     envs = tuple((member.name, member.env.arguments) for member in members_of(settings.env))
@@ -225,22 +222,18 @@ def made_model(settings: Settings, accelerator: Any) -> tuple[Any, ChatTokenizer
 @lru_cache(maxsize=16)
 def _fitted(envs: tuple[tuple[str, str], ...], tags_apart: bool, numerals: str, plays: int, stacks: str) -> Any:
     """Return the tokenizer of environments; a process that trains on them again need not play thousands of episodes again."""
+    from trainers.tiny import environment_tokenizer
+
     (env_id, arguments), *others = [(name, json.loads(text)) for name, text in envs]
     how: dict[str, Any] = {"tags_apart": tags_apart, "numerals": numerals, "plays": plays}
     how["stacks"] = [stack.rows for stack in stacks_of(stacks, "warm_start.stacks")]
     return environment_tokenizer(env_id, **how, others=dict(others), **arguments).tokenizer
 
 
-def with_expanded_head(settings: Settings, model: Any, chat: ChatTokenizer, env: gym.Env[Any, Any]) -> None:
-    """Give a model the output rows of an environment's expanded actions, if it has any: a folder's, or new ones."""
-    if not isinstance(core_of(env), ExpandedActionEnv):
-        return
-    folder = Path(settings.model.name)
-    if head_is_in(folder):
-        load_head(model, folder)
-        return
-    width = language_model(model).get_output_embeddings().weight.shape[0]
-    attach_head(model, vocabulary_rows(env, chat, width), settings.model.expanded_start)
+def with_further_head(settings: Settings, model: Any, chat: ChatTokenizer, env: gym.Env[Any, Any]) -> None:
+    """Give a model the output rows of an environment's actions beyond text, if it has any."""
+    if (further := further_actions(env)) is not None:
+        further.give_head(model, chat, env, settings.model.name, settings.model.expanded_start)
 
 
 def made_engine(settings: Settings, model: Any, chat: ChatTokenizer, accelerator: Any, out: Path) -> Engine:
@@ -254,6 +247,8 @@ def made_engine(settings: Settings, model: Any, chat: ChatTokenizer, accelerator
     found = own if isinstance(own, list) else [own, chat.tokenizer.eos_token_id]
     ends = sorted({*chat.end_ids, *(number for number in found if number is not None)})
     if sampling.engine == "hf":
+        from trainers.engines import HFEngine
+
         return HFEngine(model, chat.tokenizer, batch=sampling.batch, eos_ids=ends)
     if head_of(model) is not None:
         raise UsageError("sampling.engine=vllm samples text alone; expanded actions are played with hf")
@@ -281,9 +276,9 @@ def made_engine(settings: Settings, model: Any, chat: ChatTokenizer, accelerator
 
 
 def made_policies(
-    settings: Settings, model: Any, engine: Engine, chat: ChatTokenizer, within: Any
+    settings: Settings, model: Any, engine: Engine, chat: ChatTokenizer, env: gym.Env[Any, Any], within: Any
 ) -> tuple[Player, Player]:
-    """Return the policy that plays training episodes, and the one that is measured."""
+    """Return the policy that plays training episodes of environments such as `env`, and the one that is measured."""
     wanted = settings.sampling
     training = Sampling(wanted.temperature)
     judged = replace(training, temperature=wanted.eval_temperature, top_k=wanted.eval_top_k, top_p=wanted.eval_top_p)
@@ -295,9 +290,11 @@ def made_policies(
         "within": within,
     }
     named = (("training", training), ("evaluation", judged))
-    if head_of(model) is not None:
-        players = [ExpandedPlayer(model, chat, drawn, name=name, **limits) for name, drawn in named]
+    if (further := further_actions(env)) is not None:
+        players = [further.player(model, chat, drawn, name=name, **limits) for name, drawn in named]
         return players[0], players[1]
+    from trainers.engine_policy import EnginePolicy
+
     limits["max_episode_tokens"] = wanted.max_episode_tokens
     policies = [EnginePolicy(engine, chat, drawn, name=name, **limits) for name, drawn in named]
     return policies[0], policies[1]

@@ -37,7 +37,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 
@@ -49,106 +49,94 @@ from trainers import losses
 from trainers.assembling import environment
 from trainers.batching import MicroBatch, Row, in_parts
 from trainers.command_line import one_line_errors, option, parse, read_settings
-from trainers.counterfactual.interventions import Interventions
-from trainers.counterfactual.optimisation import (
+from trainers.earl_parts.counterfactual.interventions import Interventions
+from trainers.earl_parts.counterfactual.optimisation import (
     CounterfactualSettings,
     Encouragement,
     counterfactual_advantages,
     failed_groups,
     row_of,
 )
-from trainers.counterfactual.playing import Again, played_again, routes_of
-from trainers.episode_sources import check_flaws
-from trainers.expa_head import head_of
+from trainers.earl_parts.counterfactual.playing import Again, played_again, routes_of
+from trainers.earl_parts.sorting_result import sorting_result
+from trainers.imitation import check_flaws, warm_start
 from trainers.measuring import group_stats
+from trainers.reinforcement_settings import ReinforcementSettings, in_order
 from trainers.rescoring import reference_of, with_reference
 from trainers.sampling import Group, plan_groups, play_groups, tasks_of_step
-from trainers.settings import (
-    CurriculumSettings,
-    EnvironmentSettings,
-    EvalSettings,
-    LogSettings,
-    ModelSettings,
-    OptimSettings,
-    SamplingSettings,
-    WarmStartSettings,
-    at_least_one,
-    check_seed,
-)
-from trainers.sft import warm_start
-from trainers.sorting_result import sorting_result
+from trainers.settings import EnvironmentSettings, at_least_one, not_negative
 from trainers.sweeps import run_sweep
 from trainers.training.forward import token_scores
+from trainers.training.heads import head_of
 from trainers.training.pooling import mean_by_name
 from trainers.training.updating import gradient_step
 from trainers.training_run import TrainingRun, open_run
 
 
 @dataclass(frozen=True)
-class EARLSettings:
+class CurriculumSettings:
+    """What is played first, in place of the environment: easier tasks with the same actions.
+
+    Attributes:
+        steps: for how many; 0 for no curriculum.
+        id: of the environment.
+        arguments: of the environment, as a JSON object.
+    """
+
+    steps: int = 0
+    id: str = ""
+    arguments: str = "{}"
+
+    def __post_init__(self) -> None:
+        """Check that it is whole.
+
+        Raises:
+            UsageError: steps without an environment, or the other way round.
+        """
+        if self.steps < 0 or bool(self.steps) != bool(self.id):
+            raise UsageError("curriculum.steps and curriculum.id go together; 0 and nothing for no curriculum")
+
+
+@in_order
+class EARLSettings(ReinforcementSettings):
     """EARL over an expanded action space, and the paper's baselines over text.
 
     Attributes:
         preset: start from these settings: a name under trainers/presets/earl, or a .toml file.
-        seed: of everything: weights, tasks, samples.
-        out: folder of the run.
         curriculum: what is played first: ordering before sorting.
         counterfactual: when and how episodes of failed groups are played again; rule "off" is GRPO.
         steps: of playing and training, those of the curriculum included.
         most_tokens: end once so many tokens and actions were sampled, those of counterfactuals included; 0 for no limit.
         tasks_per_step: groups (P); over all processes.
         group_size: episodes of each (G).
-        eps_low: clip below 1.
-        eps_high: clip above 1.
-        dual_clip: c of dual-clip PPO; 0 for none.
-        beta: weight of the KL to the model that the run began with; 0 keeps no such model.
         entropy: weight of the entropy bonus in the first step.
         entropy_end: in the last step, in between in a line; negative for no change.
-        epochs: over each batch of episodes.
-        minibatches: gradient steps an epoch.
-        token_budget: tokens of a micro-batch, padding included.
     """
 
-    preset: str = ""
-    seed: int = 0
+    ORDER: ClassVar = """preset seed out env model warm_start curriculum counterfactual sampling optim evaluation log steps
+        most_tokens tasks_per_step group_size eps_low eps_high dual_clip beta entropy entropy_end epochs minibatches
+        token_budget"""
+
     out: str = "runs/earl"
     env: EnvironmentSettings = field(default_factory=lambda: EnvironmentSettings(id="SortExpA"))
-    model: ModelSettings = field(default_factory=ModelSettings)
-    warm_start: WarmStartSettings = field(default_factory=WarmStartSettings)
     curriculum: CurriculumSettings = field(default_factory=CurriculumSettings)
     counterfactual: CounterfactualSettings = field(default_factory=CounterfactualSettings)
-    sampling: SamplingSettings = field(default_factory=SamplingSettings)
-    optim: OptimSettings = field(default_factory=OptimSettings)
-    evaluation: EvalSettings = field(default_factory=EvalSettings)
-    log: LogSettings = field(default_factory=LogSettings)
-    steps: int = 100
     most_tokens: int = 0
     tasks_per_step: int = 8
     group_size: int = 8
-    eps_low: float = 0.2
-    eps_high: float = 0.2
     dual_clip: float = 3.0
-    beta: float = 0.0
-    entropy: float = 0.0
     entropy_end: float = -1.0
-    epochs: int = 1
-    minibatches: int = 1
-    token_budget: int = 4096
 
     def __post_init__(self) -> None:
         """Refuse what no other part would, with a UsageError."""
-        check_seed(self.seed)
+        super().__post_init__()
         check_flaws(self.warm_start.flaws, self.env.id)
-        at_least_one(self, "", "steps", "tasks_per_step", "epochs", "minibatches", "token_budget")
-        for name in ("eps_low", "eps_high", "dual_clip", "beta", "entropy", "most_tokens"):
-            if not 0 <= getattr(self, name) < math.inf:
-                raise UsageError(f"{name}={getattr(self, name)}: give a number >= 0")
+        at_least_one(self, "", "tasks_per_step")
+        not_negative(self, "most_tokens", below=math.inf)
         if self.group_size < 2:
             raise UsageError(f"group_size={self.group_size}: advantages are relative to a group of at least 2")
         if self.sampling.engine == "vllm" and (self.counterfactual.rule != "off" or "ExpA" in self.env.id):
             raise UsageError("sampling.engine=vllm plays no expanded actions and no counterfactuals: use hf")
-        if self.beta and self.model.lora_rank and self.warm_start.demonstrations:
-            raise UsageError("beta with LoRA compares with the base model, which had no warm start: leave one out")
 
     def entropy_in(self, step: int) -> float:
         """Return the weight of the entropy bonus in a step (from 0)."""

@@ -12,24 +12,17 @@ from pathlib import Path
 from typing import Any
 
 from agent_envs.base.errors import MissingExtra
+from trainers.examining import EPISODES_FILE
 from trainers.training.curves import Rows, mean_curve, points, smoothed, smoothing
 
-EPISODES_FILE = "test_episodes.jsonl"
 EARL = "ExpA+CPO"
 _OTHERS = ("success", "tokens")
 Episodes = Mapping[str, Mapping[str, float]]  # by task
 Method = Mapping[str, Episodes]  # by seed
 
 
-def write_episodes(episodes: Episodes, path: Path) -> None:
-    """Write what was counted of the test episodes, a line a task; nothing where there was no test."""
-    if episodes:
-        lines = (json.dumps({"task": task, **counts}) for task, counts in episodes.items())
-        path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
-
-
 def read_episodes(folder: Path) -> dict[str, dict[str, float]]:
-    """Return what `write_episodes` wrote of a run, by task; {} where there is nothing."""
+    """Return what a run wrote of its last test, by task; {} where there is nothing."""
     path = folder / EPISODES_FILE
     lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
     rows = [json.loads(line) for line in lines]

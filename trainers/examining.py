@@ -1,5 +1,7 @@
 """An examiner measures a run: validation on the way, the test before and after, and further tests at its end."""
 
+import json
+from pathlib import Path
 from typing import Any
 
 from trainers.assembling import Settings, environment_specs, further_tests
@@ -10,6 +12,7 @@ from trainers.stacks import wrapper_rows
 from trainers.training.processes import one_budget
 
 WITHIN, BARE = "within", "bare"
+EPISODES_FILE = "test_episodes.jsonl"
 
 
 class Examiner:
@@ -52,6 +55,12 @@ class Examiner:
         sides = {name: Measurement.from_json(row) for name, row in (before or {}).items()}
         told = _compared(sides.get(WITHIN), after.get(WITHIN)) | {"tests": self._further(after)}
         return told | ({BARE: _compared(sides.get(BARE), after.get(BARE))} if BARE in self._specs else {})
+
+    def write_episodes(self, folder: Path) -> None:
+        """Write what was counted of the last test's episodes, a line a task; nothing where there was no test."""
+        if self.episodes:
+            lines = (json.dumps({"task": task, **counts}) for task, counts in self.episodes.items())
+            (folder / EPISODES_FILE).write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
 
     def validation(self) -> dict[str, float]:
         """Measure on the split that chooses and return points of curves; of the bare environment under eval_bare/."""

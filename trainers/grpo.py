@@ -25,7 +25,7 @@ up group indices; groups here are the children of one tree's root.
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import partial
 from typing import Any, ClassVar, Literal
 
@@ -36,38 +36,25 @@ from trainers import advantages as adv
 from trainers import losses
 from trainers.batching import MicroBatch, Row, in_parts
 from trainers.command_line import one_line_errors, parse
-from trainers.episode_sources import check_flaws
+from trainers.imitation import check_flaws, warm_start
 from trainers.measuring import group_stats
 from trainers.mixture import step_plan
+from trainers.reinforcement_settings import ReinforcementSettings, in_order
 from trainers.rescoring import corrected, reference_of, with_reference
 from trainers.sampling import Group
-from trainers.settings import (
-    EnvironmentSettings,
-    EvalSettings,
-    LogSettings,
-    ModelSettings,
-    OptimSettings,
-    SamplingSettings,
-    WarmStartSettings,
-    at_least_one,
-    check_seed,
-)
-from trainers.sft import warm_start
+from trainers.settings import at_least_one, not_negative
 from trainers.training.forward import token_logprobs
 from trainers.training.pooling import mean_by_name
 from trainers.training.updating import gradient_step
 from trainers.training_run import TrainingRun, open_run
 
 
-@dataclass(frozen=True)
-class GRPOSettings:
+@in_order
+class GRPOSettings(ReinforcementSettings):
     """GRPO over multi-turn episodes: plays groups, trains on what the policy sampled, writes curves and checkpoints.
 
     Attributes:
         preset: start from these settings: a name under trainers/presets/grpo, or a .toml file.
-        seed: of everything: weights, tasks, samples.
-        out: folder of the run.
-        steps: of playing and training.
         most_env_steps: end once environments took so many steps for training; 0 for no limit.
         tasks_per_step: groups (P); over all processes.
         group_size: episodes of each (G).
@@ -79,34 +66,21 @@ class GRPOSettings:
         policy_loss: PPO's clip on token ratios, on sequence ratios (GSPO), CISPO, or none (reinforce).
         eps_low: clip below 1; CISPO has none.
         eps_high: clip above 1 (DAPO: 0.28).
-        dual_clip: c of dual-clip PPO; 0 for none.
         loss: how tokens are averaged: token_mean (DAPO), sequence_mean (GRPO, GSPO), or dr_grpo, a sum over the constant
             sampling.max_context.
-        beta: weight of the KL to the model that the run began with; 0 keeps no such model.
         kl: its estimator; in the reward k1 has the right gradient.
         kl_in: the loss, or the reward (of the token's turn).
-        entropy: weight of the entropy bonus.
         drop_flat_groups: leave out groups whose rewards are all equal (DAPO's dynamic sampling, without sampling more).
         drop_truncated: no gradient from episodes that a limit ended (DAPO's overlong filtering).
         correction: importance weights between the engine and the trainer's model; only "off" spares a forward pass.
-        epochs: over each batch of episodes.
-        minibatches: gradient steps an epoch.
-        token_budget: tokens of a micro-batch, padding included.
     """
 
     MIXES: ClassVar = True  # groups may be of several environments, `env.mixture`
+    ORDER: ClassVar = """preset seed out env model warm_start sampling optim evaluation log steps most_env_steps tasks_per_step
+        group_size scale baseline credit turn_baseline gamma_turn policy_loss eps_low eps_high dual_clip loss beta kl kl_in
+        entropy drop_flat_groups drop_truncated correction epochs minibatches token_budget"""
 
-    preset: str = ""
-    seed: int = 0
     out: str = "runs/grpo"
-    env: EnvironmentSettings = field(default_factory=EnvironmentSettings)
-    model: ModelSettings = field(default_factory=ModelSettings)
-    warm_start: WarmStartSettings = field(default_factory=WarmStartSettings)
-    sampling: SamplingSettings = field(default_factory=SamplingSettings)
-    optim: OptimSettings = field(default_factory=OptimSettings)
-    evaluation: EvalSettings = field(default_factory=EvalSettings)
-    log: LogSettings = field(default_factory=LogSettings)
-    steps: int = 100
     most_env_steps: int = 0
     tasks_per_step: int = 8
     group_size: int = 8
@@ -116,35 +90,21 @@ class GRPOSettings:
     turn_baseline: adv.TurnBaseline = "leave_one_out"
     gamma_turn: float = 1.0
     policy_loss: Literal["ppo", "gspo", "cispo", "reinforce"] = "ppo"
-    eps_low: float = 0.2
-    eps_high: float = 0.2
-    dual_clip: float = 0.0
     loss: Literal["token_mean", "sequence_mean", "dr_grpo"] = "token_mean"
-    beta: float = 0.0
     kl: losses.Estimator = "k3"
     kl_in: Literal["loss", "reward"] = "loss"
-    entropy: float = 0.0
     drop_flat_groups: bool = False
     drop_truncated: bool = False
     correction: losses.Correction = "off"
-    epochs: int = 1
-    minibatches: int = 1
-    token_budget: int = 4096
 
     def __post_init__(self) -> None:
         """Refuse what no other part would, with a UsageError."""
-        check_seed(self.seed)
+        super().__post_init__()
         check_flaws(self.warm_start.flaws, self.env.id)
-        at_least_one(self, "", "steps", "tasks_per_step", "epochs", "minibatches", "token_budget")
-        for name in ("eps_low", "eps_high", "dual_clip", "beta", "entropy", "gamma_turn", "most_env_steps"):
-            if not 0 <= getattr(self, name) < 1e6:
-                raise UsageError(f"{name}={getattr(self, name)}: give a number >= 0")
+        at_least_one(self, "", "tasks_per_step")
+        not_negative(self, "gamma_turn", "most_env_steps")
         if self.group_size < 2:
             raise UsageError(f"group_size={self.group_size}: advantages are relative to a group of at least 2")
-        if self.beta and self.model.lora_rank and self.warm_start.demonstrations:
-            raise UsageError(
-                "beta with LoRA compares with the base model, which had no warm start: leave one of them out"
-            )
 
 
 def train(

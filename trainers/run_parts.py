@@ -20,7 +20,7 @@ from trainers.assembling import (
     made_engine,
     made_model,
     made_policies,
-    with_expanded_head,
+    with_further_head,
 )
 from trainers.contracts import TokenSequence
 from trainers.mixture import Arena, members_of, shares
@@ -65,12 +65,13 @@ class RunParts(Processes):
         self._main = self.arenas[full_id(settings.env.id)]
         env = self.environment(bare=True)
         self.model, self.chat = made_model(settings, self.accelerator)
-        with_expanded_head(settings, self.model, self.chat, env)
+        with_further_head(settings, self.model, self.chat, env)
         same_weights(self.model, self.accelerator)
         self.temperature = settings.sampling.temperature
         self.max_context = settings.sampling.max_context
         self.engine = made_engine(settings, self.bare, self.chat, self.accelerator, out)
-        self.policy, self.judged = made_policies(settings, self.bare, self.engine, self.chat, self.accelerator.autocast)
+        players = settings, self.bare, self.engine, self.chat, env, self.accelerator.autocast
+        self.policy, self.judged = made_policies(*players)
         self.optimiser = Optimiser(self.model, settings.optim, updates)
 
     @property

@@ -44,6 +44,18 @@ def at_least_one(settings: Any, prefix: str, *names: str) -> None:
             raise UsageError(f"{prefix}{name}={getattr(settings, name)}: give a whole number >= 1")
 
 
+def not_negative(settings: Any, *names: str, below: float = 1e6) -> None:
+    """Check that settings are numbers >= 0, and below what none of them means.
+
+    Raises:
+        UsageError: one is not; the message names it.
+    """
+    for name in names:
+        if not 0 <= getattr(settings, name) < below:
+            most = f", below {below:g}" if below < math.inf else ""
+            raise UsageError(f"{name}={getattr(settings, name)}: give a number >= 0{most}")
+
+
 @dataclass(frozen=True)
 class ModelSettings:
     """Which model is trained and how.
@@ -150,30 +162,6 @@ class EnvironmentSettings:
     train_split: str = "train"
     eval_split: str = "dev"
     test_split: str = "test"
-
-
-@dataclass(frozen=True)
-class CurriculumSettings:
-    """What is played first, in place of the environment: easier tasks with the same actions.
-
-    Attributes:
-        steps: for how many; 0 for no curriculum.
-        id: of the environment.
-        arguments: of the environment, as a JSON object.
-    """
-
-    steps: int = 0
-    id: str = ""
-    arguments: str = "{}"
-
-    def __post_init__(self) -> None:
-        """Check that it is whole.
-
-        Raises:
-            UsageError: steps without an environment, or the other way round.
-        """
-        if self.steps < 0 or bool(self.steps) != bool(self.id):
-            raise UsageError("curriculum.steps and curriculum.id go together; 0 and nothing for no curriculum")
 
 
 @dataclass(frozen=True)
@@ -332,7 +320,7 @@ class WarmStartSettings:
 
     Attributes:
         demonstrations: episodes to imitate; 0 for no warm start.
-        flaws: the chances of `trainers.demonstrations.Flaws`, as a JSON object, or "search", "tools" or "none".
+        flaws: the chances of `trainers.imitation.demonstrations.Flaws`, as a JSON object, or "search", "tools" or "none".
         stacks: where they are played, in equal shares: a JSON list of lists of wrappers, each as `env.wrappers`, [] for the
             bare environment, or {"wrappers": [...], "flaws": {...}}. A tiny model's tokenizer knows the words of all of them.
         steps: gradient steps; the most, where it may settle before.

@@ -11,23 +11,19 @@ Deviations from Search-R1 (arXiv 2503.09516, section 4 and appendix): it trains 
 with verl's and its own scripts; learning rates and epochs of these baselines are not published, ours are in the presets.
 """
 
-import sys
 import time
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
-from itertools import pairwise
+from collections.abc import Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
 from agent_envs.base.errors import UsageError
-from agent_envs.base.progress import stage_lines
 from agent_envs.core.trajectory import Trajectory
-from trainers import losses
-from trainers.batching import Row, micro_batches
 from trainers.command_line import one_line_errors, parse
-from trainers.contracts import TokenSequence
-from trainers.episode_sources import accepted, check_flaws, direct_answers, recorded, solved
-from trainers.sampling import tasks_of_step, trimmed
+from trainers.imitation import check_flaws
+from trainers.imitation.episode_sources import accepted, direct_answers, recorded, solved
+from trainers.imitation.imitating import imitation_step, rows_of
+from trainers.sampling import tasks_of_step
 from trainers.settings import (
     EnvironmentSettings,
     EvalSettings,
@@ -35,13 +31,9 @@ from trainers.settings import (
     ModelSettings,
     OptimSettings,
     SamplingSettings,
-    WarmStartSettings,
     at_least_one,
     check_seed,
 )
-from trainers.stacks import stacks_of, wrapped
-from trainers.training.forward import laid_out, token_logprobs
-from trainers.training.optimise import Optimiser
 from trainers.training_run import TrainingRun, open_run
 
 
@@ -110,121 +102,6 @@ def train(settings: SFTSettings, run: TrainingRun) -> dict[str, object]:
         stats["step_time"], stats["cpu_seconds/step"] = time.perf_counter() - started, time.process_time() - cpu
         run.end_step(stats)
     return run.finish()
-
-
-def warm_start(settings: WarmStartSettings, run: TrainingRun, seed: int) -> None:
-    """Imitate demonstrations before another trainer's first step, with an optimiser of its own, and keep what it was."""
-    if settings.demonstrations == 0:
-        return
-    episodes = list(demonstrated(settings, run, seed))
-    rows = rows_of(episodes, run, settings.train_on)
-    optimiser = Optimiser(run.model, settings.optim, settings.steps)
-    told, settling = stage_lines("warm start"), Settling(settings, run.mean([float(one.success) for one in episodes]))
-    while optimiser.steps < settling.last:
-        chosen = run.share(tasks_of_step(optimiser.steps, settings.rows_per_step, len(rows), seed))
-        stats = imitation_step([rows[place] for place in chosen], run, optimiser, settings.token_budget)
-        if settling.due(optimiser.steps):
-            settling.measured(optimiser.steps, run.held_out_success(settings.settling.tasks))
-        if settling.cools_after(optimiser.steps):
-            optimiser.cool_down(settings.settling.cooldown)
-        told(f"loss {stats['loss']:.3f}{settling.in_words}", optimiser.steps / settling.last)
-    run.weights_changed()
-    run.memory["warm_start"] = {
-        "steps": optimiser.steps,
-        "demonstrations": settling.shown,
-        "measures": settling.measures,
-    }
-
-
-class Settling:
-    """Says when a warm start ends: after its steps, or `cooldown` steps after its held-out success settled.
-
-    Attributes:
-        shown: the success of the demonstrations themselves.
-        last: the step after which it ends, as far as is known.
-        measures: (step, success), in their order.
-    """
-
-    def __init__(self, settings: WarmStartSettings, shown: float) -> None:
-        """Take the settings and the success of the demonstrations."""
-        self.shown, self.last, self.measures = round(shown, 4), settings.steps, list[list[float]]()
-        self._how, self._settled = settings.settling, False
-
-    @property
-    def in_words(self) -> str:
-        """What was measured last, for a line on the screen."""
-        return f", held-out success {self.measures[-1][1]:.3f}" if self.measures else ""
-
-    def due(self, step: int) -> bool:
-        """Return whether success is measured after a step."""
-        how = self._how
-        return bool(how.every) and step % how.every == 0 and not self._settled and step < self.last - how.cooldown
-
-    def measured(self, step: int, success: float) -> None:
-        """Take a measure, and settle where there was no progress for long enough."""
-        self.measures.append([step, round(success, 4)])
-        values = [value for _, value in self.measures]
-        before, lately = values[: -self._how.patience], values[-self._how.patience :]
-        best = max(before, default=0.0)
-        if before and best > 0 and best >= self.shown / 2 and max(lately) <= best + self._how.margin:
-            self._settled, self.last = True, step + self._how.cooldown
-
-    def cools_after(self, step: int) -> bool:
-        """Return whether the rate begins to fall with the next step."""
-        return bool(self._how.every) and step == self.last - self._how.cooldown
-
-
-def demonstrated(settings: WarmStartSettings, run: TrainingRun, seed: int) -> Iterator[Trajectory]:
-    """Yield the demonstrations of a warm start, in equal shares within each of its stacks of wrappers."""
-    stacks = stacks_of(settings.stacks, "warm_start.stacks")
-    cuts = [settings.demonstrations * place // len(stacks) for place in range(len(stacks) + 1)]
-    for stack, (first, stop) in zip(stacks, pairwise(cuts), strict=True):
-        for env, count in run.shared_out(stop - first):
-            flaws = stack.flaws or settings.flaws
-            yield from solved(wrapped(env, stack.rows), count, flaws, run.train_split, seed, first=first)
-
-
-def imitation_step(rows: Sequence[Row], run: TrainingRun, optimiser: Optimiser, token_budget: int) -> dict[str, float]:
-    """Take one gradient step towards the tokens that are trained; the loss is the mean over those of all processes."""
-    tokens = int(run.sums([sum(sum(row.sequence.trained) for row in rows)])[0])
-    total = 0.0
-    for micro in micro_batches(rows, token_budget, run.chat.pad_id, laid_out=laid_out(run.model)):
-        micro = micro.to(run.device)
-        with run.accelerator.autocast():
-            logprobs, _ = token_logprobs(run.model, micro, with_entropy=False)
-        loss = losses.token_mean(-logprobs, micro.trained, tokens)
-        run.accelerator.backward(loss)
-        total += float(loss.detach())
-    rate = optimiser.learning_rate
-    stats = {"loss": run.sums([total])[0], "tokens": sum(len(row.sequence.ids) for row in rows)}
-    return stats | {"learning_rate": rate, "grad_norm": optimiser.step(run.accelerator)}
-
-
-def rows_of(episodes: Sequence[Trajectory], run: TrainingRun, train_on: str) -> list[Row]:
-    """Return the tokens of episodes as rows.
-
-    Raises:
-        UsageError: there are none.
-    """
-    sequences = [trimmed(seq) for episode in episodes for seq in run.encoded(episode)]
-    if train_on == "all":
-        sequences = [everything(sequence) for sequence in sequences]
-    fitting = [sequence for sequence in sequences if len(sequence.ids) <= run.max_context]
-    if len(fitting) < len(sequences):
-        left = len(sequences) - len(fitting)
-        print(f"{left} episodes are longer than sampling.max_context={run.max_context} and left out", file=sys.stderr)
-    sequences = fitting
-    if not sequences:
-        raise UsageError(
-            "there are no episodes to imitate: rejection sampling kept none, the file is empty, or all are too long"
-        )
-    return [Row(sequence, (0.0,) * len(sequence.ids)) for sequence in sequences]
-
-
-def everything(sequence: TokenSequence) -> TokenSequence:
-    """Return a sequence of which all tokens but the first, which nothing predicts, are trained."""
-    legal = tuple(numbers or (0,) for numbers in sequence.legal)  # where nothing was decided, a token came next
-    return replace(sequence, trained=(False, *(True,) * (len(sequence.ids) - 1)), legal=legal)
 
 
 def episodes_of(settings: SFTSettings, run: TrainingRun) -> Iterator[Trajectory]:

@@ -16,6 +16,7 @@ import shlex
 import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, fields
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -34,16 +35,16 @@ from trainers.contracts import Sampling
 from trainers.engine_policy import EnginePolicy
 from trainers.engines import HFEngine
 from trainers.engines.stops import end_ids
-from trainers.expa_head import head_is_in
-from trainers.feedback_settings import FeedbackSettings
 from trainers.mixture import members_of
 from trainers.settings import EnvironmentSettings, ModelSettings
 from trainers.stacks import WrapperRow, wrapper_rows
 from trainers.tokens import ChatTokenizer
 from trainers.training.checkpoints import WEIGHTS_FILE, Checkpoints
+from trainers.training.heads import head_is_in
 from trainers.training.models import load_model
 
 NAME = "trainers.trained_agent:TrainedAgent"
+FEEDBACK = "trainers.veg_parts.feedback_settings"
 UNSEEN = ("reward", "judge", "weights", "retrieval_score", "equality")  # arguments that shape rewards alone
 
 
@@ -199,9 +200,8 @@ def _wrappers(settings: Mapping[str, Any]) -> list[WrapperRow]:
     rows = wrapper_rows(settings["env"]["wrappers"], "env.wrappers")
     if "feedback" not in settings:
         return rows
-    told = FeedbackSettings(
-        **{row.name: settings[row.name] for row in fields(FeedbackSettings) if row.name in settings}
-    )
+    kind: type = import_module(FEEDBACK).FeedbackSettings  # VEG's own: no other trainer's run has them
+    told: Any = kind(**{row.name: settings[row.name] for row in fields(kind) if row.name in settings})
     return [*(row for row in rows if row[0] != "VerbalFeedback"), *told.wrapper(told.tester).items()]
 
 

@@ -19,15 +19,12 @@ from agent_envs.base.errors import BudgetSpent, UsageError
 from agent_envs.base.serialization import digest
 from trainers.assembling import Settings, ceilings
 from trainers.command_line import METRICS_FILE, write_result
-from trainers.episode_counts import EPISODES_FILE, write_episodes
+from trainers.costs import Costs, Paid
 from trainers.examining import Examiner, change_in_words
 from trainers.mixture import members_of
 from trainers.run_parts import RunParts
 from trainers.sampling import Group, keep_episodes
-from trainers.spending import Spending, curve_points, in_words, summed, with_dollars
-from trainers.trained_agent import how_to_evaluate
 from trainers.training.checkpoints import Checkpoints, Part
-from trainers.training.curves import plot_curves
 from trainers.training.metrics import Metrics, read_metrics
 from trainers.training.models import save_model
 from trainers.training.optimise import Optimiser
@@ -43,7 +40,7 @@ class TrainingRun(RunParts):
         memory: what an algorithm keeps over a kill, as plain JSON; it is part of every checkpoint.
     """
 
-    def __init__(self, settings: Settings, out: Path, updates: int, spending: Spending | None = None) -> None:
+    def __init__(self, settings: Settings, out: Path, updates: int, spending: Costs | None = None) -> None:
         """Set everything up.
 
         Args:
@@ -69,7 +66,7 @@ class TrainingRun(RunParts):
         self._state |= {"spent": [], "unmeasured": False}
         self.fresh = not self._resume()
         self._saved_step, self._sampled = self.step, 0
-        self._spending = spending or Spending({})
+        self._spending = spending or Costs()
         mine, all_of_us = self.accelerator.process_index, self.accelerator.num_processes
         self._spending.begin(out / "answers" / str(mine), self.step, self._state["spent"][mine::all_of_us])
         self._serve()
@@ -151,7 +148,7 @@ class TrainingRun(RunParts):
             told |= self._evaluate()
         except BudgetSpent as end:
             unpaid = end
-        self._metrics.log(self.step, told | curve_points(self.paid))
+        self._metrics.log(self.step, told | self._spending.points(self.paid))
         if groups and self._settings.log.episodes:
             keep_episodes(groups, self.step, self.out / f"episodes-{self.accelerator.process_index}.jsonl")
         if unpaid is not None:
@@ -184,12 +181,16 @@ class TrainingRun(RunParts):
             **more(measured),
         }
         if self.accelerator.is_main_process:
+            from trainers.trained_agent import how_to_evaluate  # of a finished run alone
+
             save_model(self.bare, self.chat.tokenizer, self.out / "model", template=self.chat.template)
             made = [self.out / "model"]
             if self._settings.log.curves:
+                from trainers.training.curves import plot_curves
+
                 made.insert(0, self.out / "curves.png")
                 plot_curves([read_metrics(self.out / METRICS_FILE)], made[0])
-            write_episodes(self._examiner.episodes, self.out / EPISODES_FILE)
+            self._examiner.write_episodes(self.out)
             write_result(result, self.out)  # the last thing of all: where it is, a run is finished
             print(json.dumps(result))
             if told := change_in_words(measured, self._settings.env.test_split):
@@ -217,7 +218,7 @@ class TrainingRun(RunParts):
     def catch_up(self) -> None:
         """Make the evaluation that the last step could not pay for."""
         if self._state["unmeasured"]:
-            self._metrics.log(self.step, self._evaluate() | curve_points(self.paid))
+            self._metrics.log(self.step, self._evaluate() | self._spending.points(self.paid))
             self._save()
 
     def stopped(self, end: BudgetSpent) -> BudgetSpent:
@@ -225,15 +226,15 @@ class TrainingRun(RunParts):
         self.policy.sampled_tokens = self._sampled  # the step that is not finished is played again
         if self._saved_step < self.step:
             self._save()
-        where = f"stopped after step {self.step} of {self._settings.steps}: {end}{in_words(self.paid)}"
+        where = f"stopped after step {self.step} of {self._settings.steps}: {end}{self._spending.in_words(self.paid)}"
         return BudgetSpent(
             f"{where}; go on with --resume {self.out} and a higher --max-calls or --max-cost, 0 for none"
         )
 
     @property
-    def paid(self) -> dict[str, dict[str, float | None]]:
+    def paid(self) -> Paid:
         """What all processes spent on feedback so far, over all resumes, by model; {} where nothing is counted."""
-        return with_dollars(summed(gather_object([self._spending.counts])), self._spending.prices)
+        return self._spending.paid(gather_object([self._spending.counts]))
 
     def _evaluate(self) -> dict[str, float]:
         points = self._examiner.validation() if self._state["unmeasured"] else {}
@@ -287,7 +288,7 @@ class TrainingRun(RunParts):
 
 
 @contextlib.contextmanager
-def open_run(settings: Settings, out: Path, updates: int, spending: Spending | None = None) -> Iterator[TrainingRun]:
+def open_run(settings: Settings, out: Path, updates: int, spending: Costs | None = None) -> Iterator[TrainingRun]:
     """Set a run up, as `TrainingRun` takes it, and close it whatever happens.
 
     Raises:

@@ -15,20 +15,21 @@ templates are in our own words. A run is measured with feedback, as the paper do
 
 import json
 import sys
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from trainers.command_line import one_line_errors, option, parse
-from trainers.feedback_settings import FeedbackSettings
 from trainers.grpo import GRPOSettings, train
+from trainers.reinforcement_settings import in_order
 from trainers.stacks import wrapper_rows
 from trainers.sweeps import run_sweep
 from trainers.training_run import open_run
+from trainers.veg_parts.feedback_settings import FeedbackSettings
 
 TESTS = {"with_feedback": "after_with_feedback", "without_feedback": "after_without"}
 
 
-@dataclass(frozen=True)
+@in_order
 class VEGSettings(FeedbackSettings, GRPOSettings):
     """GRPO with verbal feedback before every turn; other settings are those of GRPO.
 

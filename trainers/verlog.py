@@ -26,8 +26,8 @@ Deviations from the report (Verlog, 2025) and from the released code (WentseChen
 import random
 import sys
 import time
-from dataclasses import dataclass, field, replace
-from typing import Any
+from dataclasses import field, replace
+from typing import Any, ClassVar
 
 import torch
 from accelerate.utils import gather_object
@@ -39,21 +39,12 @@ from trainers import losses
 from trainers.advantages import DualDiscounts, dual_discount_gae
 from trainers.batching import MicroBatch, Row, in_parts
 from trainers.command_line import one_line_errors, option, parse
-from trainers.episode_sources import check_flaws
 from trainers.fixed_turns import Course, FixedTurns, Point, state_before
+from trainers.further_actions import further_actions_of
+from trainers.imitation import check_flaws, warm_start
+from trainers.reinforcement_settings import ReinforcementSettings, in_order
 from trainers.rescoring import reference_of, with_reference
-from trainers.settings import (
-    EnvironmentSettings,
-    EvalSettings,
-    LogSettings,
-    ModelSettings,
-    OptimSettings,
-    SamplingSettings,
-    WarmStartSettings,
-    at_least_one,
-    check_seed,
-)
-from trainers.sft import warm_start
+from trainers.settings import EnvironmentSettings, at_least_one, not_negative
 from trainers.sweeps import run_sweep
 from trainers.training.critic import (
     Critic,
@@ -75,80 +66,53 @@ from trainers.turn_texts import examined, in_words
 Batch = list[list[Point]]  # of lanes
 
 
-@dataclass(frozen=True)
-class VerlogSettings:
+@in_order
+class VerlogSettings(ReinforcementSettings):
     """PPO over turns with a critic: plays lanes, trains policy and critic on their turns, writes curves and checkpoints.
 
     Attributes:
         preset: start from these settings: a name under trainers/presets/verlog, or a .toml file.
-        seed: of everything: weights, tasks, samples.
-        out: folder of the run.
-        steps: of playing and training.
-        most_env_steps: end once environments took so many steps for training; 0 for no limit. The warm-up counts.
+        critic: the value model.
+        warmup: of the critic, before the policy learns.
+        most_env_steps: end once environments took so many steps for training, the warm-up's among them; 0 for no limit.
         n_env: lanes; over all processes.
         e_len: turns that each lane plays a step.
-        minibatch: turns of a gradient step; over all processes.
-        epochs: over each batch.
         discounts: of turns and of tokens.
         released_truncation: an episode that a limit ended counts as a failure, without a bootstrap, as in the release.
-        eps_low: PPO's clip below 1.
-        eps_high: clip above 1.
-        dual_clip: c of dual-clip PPO; 0 for none.
-        kl: weight of the KL to the start in the reward of each token; 0 keeps no such model.
-        entropy: weight of the entropy bonus.
+        beta: weight of the KL to the start in the reward of each token (k1); 0 keeps no such model.
         examine: play 64 episodes before training and after it, and tell what the policy says: prompts come first.
-        token_budget: tokens of a micro-batch, as `batching.micro_batches` counts them.
     """
 
-    preset: str = ""
-    seed: int = 0
+    ORDER: ClassVar = """preset seed out env model warm_start sampling optim critic warmup evaluation log steps most_env_steps
+        n_env e_len minibatches epochs discounts released_truncation eps_low eps_high dual_clip beta entropy examine
+        token_budget"""
+
     out: str = "runs/verlog"
     env: EnvironmentSettings = field(default_factory=lambda: EnvironmentSettings("BabyAI", wrappers='[{"Memory": {}}]'))
-    model: ModelSettings = field(default_factory=ModelSettings)
-    warm_start: WarmStartSettings = field(default_factory=WarmStartSettings)
-    sampling: SamplingSettings = field(default_factory=SamplingSettings)
-    optim: OptimSettings = field(default_factory=OptimSettings)
     critic: CriticSettings = field(default_factory=CriticSettings)
     warmup: WarmupSettings = field(default_factory=WarmupSettings)
-    evaluation: EvalSettings = field(default_factory=EvalSettings)
-    log: LogSettings = field(default_factory=LogSettings)
     steps: int = 300
     most_env_steps: int = 0
     n_env: int = 32
     e_len: int = 8
-    minibatch: int = 128
-    epochs: int = 1
+    minibatches: int = 2
     discounts: DualDiscounts = field(default_factory=DualDiscounts)
     released_truncation: bool = False
-    eps_low: float = 0.2
-    eps_high: float = 0.2
     dual_clip: float = 3.0
-    kl: float = 1e-3
+    beta: float = 1e-3
     entropy: float = 1e-3
     examine: bool = False
-    token_budget: int = 4096
 
     def __post_init__(self) -> None:
         """Refuse what no other part would, with a UsageError."""
-        check_seed(self.seed)
-        check_flaws(self.warm_start.flaws, self.env.id)
-        at_least_one(self, "", "steps", "n_env", "e_len", "minibatch", "epochs", "token_budget")
-        for name in ("eps_low", "eps_high", "dual_clip", "kl", "entropy", "most_env_steps"):
-            if not 0 <= getattr(self, name) < 1e6:
-                raise UsageError(f"{name}={getattr(self, name)}: give a number >= 0")
-        if self.env.id.partition("-v")[0].endswith("ExpA"):
+        super().__post_init__()
+        if further_actions_of(self.env.id):
             raise UsageError(
                 f"env.id={self.env.id!r}: Verlog's data points are turns of text; take the id without ExpA"
             )
-        if self.kl and self.model.lora_rank and self.warm_start.demonstrations:
-            raise UsageError(
-                "kl with LoRA compares with the base model, which had no warm start: leave one of them out"
-            )
-
-    @property
-    def parts(self) -> int:
-        """Gradient steps an epoch."""
-        return max(1, round(self.n_env * self.e_len / self.minibatch))
+        check_flaws(self.warm_start.flaws, self.env.id)
+        at_least_one(self, "", "n_env", "e_len")
+        not_negative(self, "most_env_steps")
 
 
 def train(settings: VerlogSettings, run: TrainingRun) -> dict[str, Any]:
@@ -167,7 +131,7 @@ def train(settings: VerlogSettings, run: TrainingRun) -> dict[str, Any]:
             warm_up(critic, optimiser, lanes, run, settings)
             run.memory["lanes"] = gather_object(lanes.moments())
             run.begin()
-        reference = reference_of(run) if settings.kl else None
+        reference = reference_of(run) if settings.beta else None
         while not run.over:
             started, cpu = time.perf_counter(), time.process_time()
             # 1. Play on.
@@ -180,7 +144,7 @@ def train(settings: VerlogSettings, run: TrainingRun) -> dict[str, Any]:
             found = []
             for epoch in range(settings.epochs):
                 random.Random(f"{run.key('rows')}/{epoch}").shuffle(rows)
-                for part in in_parts(rows, settings.parts):
+                for part in in_parts(rows, settings.minibatches):
                     of_critic = critic_step(part, critic, optimiser, run, settings.critic, settings.token_budget)
                     found.append(update(part, run, settings) | of_critic)
             run.weights_changed()
@@ -223,7 +187,7 @@ def warm_up(
     rows, told = judged(pool, critic, run, settings)
     for number in range(how.rounds):
         chosen = random.Random(f"{settings.seed}/warm-up/{number}").sample(rows, max(1, round(how.share * len(rows))))
-        for part in in_parts(chosen, max(1, round(turns * how.share / settings.minibatch))):
+        for part in in_parts(chosen, max(1, round(how.batches * how.share * settings.minibatches))):
             critic_step(part, critic, optimiser, run, settings.critic, settings.token_budget)
         history.append(told["value_loss"])
         rows, told = judged(pool, critic, run, settings)
@@ -250,7 +214,7 @@ def judged(
     states = [state_before(point.ahead, run.chat.end_ids[0]) for point in points if point.ahead]
     found = values_of(critic, [*(row.sequence for row in rows), *states], run, settings.token_budget)
     values, ahead = found[: len(rows)], iter(found[len(rows) :])
-    taken = [[0.0] if point.empty else penalties(row, settings.kl) for row, point in zip(rows, points, strict=True)]
+    taken = [[0.0] if point.empty else penalties(row, settings.beta) for row, point in zip(rows, points, strict=True)]
     rewards = [[*row[:-1], row[-1] + point.turn.reward] for row, point in zip(taken, points, strict=True)]
     bootstraps = [bootstrap(point, next(ahead)[0] if point.ahead else None, settings) for point in points]
     trained, pairs, start = list[Row](), list[tuple[float, float]](), 0
@@ -265,7 +229,7 @@ def judged(
     paid, wrong = sum(map(sum, taken)), sum((value - target) ** 2 for value, target in pairs) / 2
     paid, wrong, count = run.sums([paid, wrong, len(pairs)])
     told = {"explained_variance": explained_variance(pairs, run), "value_loss": wrong / max(1.0, count)}
-    return trained, told | {"kl": -paid / settings.kl / max(1.0, count) if settings.kl else 0.0}
+    return trained, told | {"kl": -paid / settings.beta / max(1.0, count) if settings.beta else 0.0}
 
 
 def bootstrap(point: Point, value: float | None, settings: VerlogSettings) -> float | None:
@@ -335,7 +299,7 @@ def main() -> None:
         if name := option(words, "--sweep"):
             return print(run_sweep("verlog", name, words))
         settings, out = parse(VerlogSettings, program="verlog")
-        with open_run(settings, out, settings.steps * settings.epochs * settings.parts) as run:
+        with open_run(settings, out, settings.steps * settings.epochs * settings.minibatches) as run:
             train(settings, run)
 
 

@@ -6,11 +6,11 @@ from types import SimpleNamespace
 import torch
 from accelerate import Accelerator
 
-from tests.trainers.expanded.players import player_for
+from tests.trainers.earl_parts.expanded.players import player_for
 from tests.trainers.players import player
 from trainers.command_line import parse
-from trainers.counterfactual.optimisation import CounterfactualSettings
 from trainers.earl import EARLSettings, train
+from trainers.earl_parts.counterfactual.optimisation import CounterfactualSettings
 from trainers.settings import OptimSettings
 from trainers.training.metrics import read_metrics
 from trainers.training.optimise import Optimiser, global_sums

@@ -1,5 +1,6 @@
 """Presets, options, and runs that go on."""
 
+import dataclasses
 import json
 from dataclasses import asdict, replace
 
@@ -9,8 +10,10 @@ from agent_envs import UsageError
 from agent_envs.core.registry import full_id
 from agent_envs.datasets.published import DATASETS
 from trainers.command_line import load_preset, parse, preset_names, read_settings, write_settings
-from trainers.episode_sources import flaws_of
+from trainers.earl import EARLSettings
 from trainers.grpo import GRPOSettings
+from trainers.imitation.episode_sources import flaws_of
+from trainers.reinforcement_settings import ReinforcementSettings
 from trainers.sft import SFTSettings
 from trainers.veg import VEGSettings
 
@@ -138,3 +141,18 @@ def test_help_teaches_every_setting(capsys):
     assert end.value.code == 0 and "--group-size" in told and "--optim.learning-rate" in told
     assert "episodes of each (G)" in told and "after the warm-up" in told
     assert len(asdict(GRPOSettings())) > 20
+
+
+def test_inherited_settings_stand_in_their_trainers_order():
+    """A reader of `--help` meets what belongs together side by side, whichever class declares it."""
+    for kind in (GRPOSettings, EARLSettings, VEGSettings):
+        names, order = [row.name for row in dataclasses.fields(kind)], kind.ORDER.split()
+        assert names[: len(order)] == order
+        assert set(names) >= {row.name for row in dataclasses.fields(ReinforcementSettings)}
+    assert [row.name for row in dataclasses.fields(VEGSettings)][-1] == "feedback_options"
+    with pytest.raises(UsageError, match="entropy=-1: give a number >= 0"):
+        ReinforcementSettings(entropy=-1)
+    with pytest.raises(UsageError, match="entropy=1000000.0: give a number >= 0, below 1e\\+06"):
+        ReinforcementSettings(entropy=1e6)
+    with pytest.raises(UsageError, match="most_tokens=-1: give a number >= 0$"):
+        EARLSettings(most_tokens=-1)

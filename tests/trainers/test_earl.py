@@ -12,14 +12,14 @@ from agent_envs.base.errors import UsageError
 from tests.trainers.earl_runs import expanded_run, paper_settings, text_run
 from trainers import earl
 from trainers.batching import micro_batches
-from trainers.counterfactual.optimisation import CounterfactualSettings, Encouragement
-from trainers.counterfactual.playing import routes_of
 from trainers.earl import EARLSettings
-from trainers.expa_head import head_of
+from trainers.earl_parts.counterfactual.optimisation import CounterfactualSettings, Encouragement
+from trainers.earl_parts.counterfactual.playing import routes_of
 from trainers.rescoring import with_reference
 from trainers.sampling import plan_groups, play_groups, trimmed
 from trainers.tokens import drift
 from trainers.training.forward import token_scores
+from trainers.training.heads import head_of
 from trainers.training.models import ReferenceModel
 
 SMALL = {"numbers": 2, "digits": 1, "max_actions": 16}
@@ -318,7 +318,7 @@ class Faulty(gym.Wrapper):
 
 
 def test_a_fault_of_a_counterfactual_episode_leaves_the_others(monkeypatch):
-    from trainers.counterfactual import interventions as module
+    from trainers.earl_parts.counterfactual import interventions as module
 
     run, settings = opened("CountdownExpA"), paper_settings()
     plan, groups = played(run)

@@ -12,7 +12,7 @@ from agent_envs.core.wrapper_stack import core_of
 from trainers import earl
 from trainers.command_line import PRESETS, load_preset, preset_names
 from trainers.earl import EARLSettings
-from trainers.episode_sources import check_flaws
+from trainers.imitation import check_flaws
 from trainers.sweeps import read_sweep, sweep_names
 
 NAMES = preset_names("earl")

@@ -10,7 +10,7 @@ from agent_envs.envs.text_games.scoring import facts_of
 from agent_envs.evaluation.runs.episode_numbers import valid_turn
 from agent_envs.rollout.episode_runner import EpisodeResult
 from agent_envs.wrappers import Memory
-from trainers.demonstrations import Flaws, demonstrations, with_another_action, without_tags
+from trainers.imitation.demonstrations import Flaws, demonstrations, with_another_action, without_tags
 from trainers.tiny import environment_tokenizer
 from trainers.turn_texts import in_words, reasoning, texts_told
 

@@ -7,8 +7,9 @@ from agent_envs.base.errors import UsageError
 from tests.trainers.earl_runs import ARITHMETIC, TEXT_COUNTDOWN, WARM, expanded_run, run
 from trainers.command_line import load_preset, read_settings
 from trainers.earl import EARLSettings, hold_routes_down, train
-from trainers.expa_head import head_of, load_head, save_head
+from trainers.earl_parts.expa_head import load_head
 from trainers.settings import ModelSettings
+from trainers.training.heads import head_of
 from trainers.training_run import open_run
 
 
@@ -22,7 +23,7 @@ def test_a_constant_makes_routes_rarer_by_its_exponential_and_nothing_else_moves
     route = next(row.action for row in head.rows[1:] if row.action == 1)
     assert moved[:, route - 1] == pytest.approx(-6.0) and int((moved.abs() > 1e-5).sum()) == len(states)
     assert not head.bias.requires_grad and [name for name, _ in head.named_parameters()] == ["weight"]
-    save_head(opened.model, tmp_path)
+    head_of(opened.model).save(tmp_path)
     assert torch.equal(load_head(opened.model, tmp_path).bias, head.bias)
 
 

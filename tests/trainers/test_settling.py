@@ -5,8 +5,8 @@ import torch
 
 from agent_envs.base.errors import UsageError
 from tests.trainers.earl_runs import SORT, WARM, run
+from trainers.imitation.imitating import Settling
 from trainers.settings import OptimSettings, SettlingSettings, WarmStartSettings
-from trainers.sft import Settling
 from trainers.training.optimise import Optimiser
 
 

@@ -12,9 +12,10 @@ from agent_envs.base.jsonl_log import Journal, read_journal
 from agent_envs.rollout.policy import CompanionPolicy
 from tests.trainers.players import SEARCH, chat_for
 from trainers.command_line import parse
-from trainers.demonstrations import SEARCH_FLAWS, Flaws
-from trainers.episode_sources import NAMED_FLAWS, direct_answers, flaws_of, recorded
-from trainers.sft import SFTSettings, everything, rows_of, train
+from trainers.imitation.demonstrations import SEARCH_FLAWS, Flaws
+from trainers.imitation.episode_sources import NAMED_FLAWS, direct_answers, flaws_of, recorded
+from trainers.imitation.imitating import everything, rows_of
+from trainers.sft import SFTSettings, train
 from trainers.training.metrics import read_metrics
 from trainers.training_run import open_run
 

@@ -14,8 +14,8 @@ from tests.trainers.players import SEARCH
 from tests.trainers.test_training_run import SMALL, run
 from trainers.command_line import parse
 from trainers.grpo import GRPOSettings
+from trainers.imitation.imitating import demonstrated
 from trainers.sampling import environment_spec
-from trainers.sft import demonstrated
 from trainers.stacks import Stack, stacks_of, wrapped, wrapper_rows
 from trainers.tiny import environment_tokenizer
 from trainers.training_run import open_run

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from agent_envs.core.registry import TABLE, row_of
-from tests.trainers.expanded.players import player_for
+from tests.trainers.earl_parts.expanded.players import player_for
 from tests.trainers.players import SEARCH, player
 from tests.trainers.test_grpo import rewarded, rows_for, run_of
 from trainers import grpo

@@ -8,7 +8,6 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-import torch
 
 from agent_envs import AgentEnvsError, UsageError, env_ids
 from agent_envs.core.trajectory import Turn
@@ -38,7 +37,7 @@ SMALL = [
     "--model.tokenizer-plays", "64", "--log.no-curves", "--warm-start.demonstrations", "40", "--warm-start.steps", "6",
     "--warm-start.stacks", '[[{"Memory": {}}]]', "--warm-start.rows-per-step", "20",
     "--warm-start.optim.learning-rate", "0.003",
-    "--sampling.max-new-tokens", "8", "--sampling.batch", "16", "--n-env", "4", "--e-len", "3", "--minibatch", "6",
+    "--sampling.max-new-tokens", "8", "--sampling.batch", "16", "--n-env", "4", "--e-len", "3", "--minibatches", "2",
     "--warmup.batches", "2", "--warmup.rounds", "2", "--warmup.no-check", "--critic.optim.learning-rate", "0.001",
     "--optim.learning-rate", "0.0005", "--evaluation.every", "2", "--evaluation.tasks", "4", "--evaluation.test-tasks", "4",
     "--log.checkpoint-every", "1", "--log.keep-checkpoints", "9",
@@ -77,7 +76,7 @@ def judged(monkeypatch, batch, values, states, settings=None, reference=None):
             return [replace(row, reference_logprobs=(reference,) * len(row.sequence.ids)) for row in rows]
 
         monkeypatch.setattr(verlog, "with_reference", with_reference)
-    return verlog.judged(batch, None, run, settings or VerlogSettings(kl=0.0), reference)
+    return verlog.judged(batch, None, run, settings or VerlogSettings(beta=0.0), reference)
 
 
 def advantages_of(row):
@@ -101,7 +100,7 @@ def test_the_facts_batch_a_win_and_a_cut(monkeypatch):
 @pytest.mark.parametrize(("released", "wanted"), [(False, 0.99 * 0.8 - 0.3), (True, -0.3)])
 def test_a_limit_s_truncation_is_bootstrapped_or_a_failure_as_released(monkeypatch, released, wanted):
     lane = [point(1, 1, truncated=True, ahead=(5, 6)), point(1, 1, ahead=(7, 8))]
-    settings = VerlogSettings(kl=0.0, released_truncation=released)
+    settings = VerlogSettings(beta=0.0, released_truncation=released)
     rows, _ = judged(monkeypatch, [lane], [[0.3], [0.1]], [0.8, 0.2], settings)
     assert advantages_of(rows[0]) == pytest.approx([wanted])
     assert advantages_of(rows[1]) == pytest.approx([0.99 * 0.2 - 0.1])  # the next episode's cut, and its own state
@@ -109,7 +108,7 @@ def test_a_limit_s_truncation_is_bootstrapped_or_a_failure_as_released(monkeypat
 
 def test_an_empty_turn_is_no_data_point_and_its_reward_is_not_lost(monkeypatch):
     lane = [point(1, 2), point(2, 1, 1.0, empty=True, terminated=True)]
-    rows, _ = judged(monkeypatch, [lane], [[0.5, 0.4], [0.6]], [], VerlogSettings(kl=0.1), reference=-2.0)
+    rows, _ = judged(monkeypatch, [lane], [[0.5, 0.4], [0.6]], [], VerlogSettings(beta=0.1), reference=-2.0)
     assert len(rows) == 1
     kl = -0.1 * (-0.5 + 2.0)
     second = kl + 0.99 * 0.6 - 0.4 + 0.99 * 0.95 * (1.0 - 0.6)
@@ -117,7 +116,7 @@ def test_an_empty_turn_is_no_data_point_and_its_reward_is_not_lost(monkeypatch):
 
 
 def test_the_kl_to_the_start_is_taken_from_the_reward_of_each_token(monkeypatch):
-    settings = VerlogSettings(kl=0.1)
+    settings = VerlogSettings(beta=0.1)
     rows, told = judged(monkeypatch, [[point(1, 2, 1.0, terminated=True)]], [[0.0, 0.0]], [], settings, reference=-2.0)
     each = 0.1 * (-0.5 + 2.0)  # k1
     assert advantages_of(rows[0]) == pytest.approx([1.0 - 2 * each, 1.0 - each]) and told["kl"] == pytest.approx(1.5)
@@ -135,7 +134,7 @@ def test_advantages_are_whitened_over_the_trained_tokens():
 def test_a_turn_discount_reaches_over_an_episode_s_turns_but_not_over_its_end(monkeypatch):
     lane = [point(1, 1, 1.0, terminated=True), point(1, 1), point(2, 1, 0.5, terminated=True)]
     rows, _ = judged(
-        monkeypatch, [lane], [[0.0], [0.0], [0.0]], [], VerlogSettings(kl=0.0, discounts=DualDiscounts(0.5, 1.0))
+        monkeypatch, [lane], [[0.0], [0.0], [0.0]], [], VerlogSettings(beta=0.0, discounts=DualDiscounts(0.5, 1.0))
     )
     assert [advantages_of(row) for row in rows] == [pytest.approx([1.0]), pytest.approx([0.25]), pytest.approx([0.5])]
     assert dual_discount_gae([[0.0]], [[1.0]], [0.0], discounts=DualDiscounts()) == [[1.0]]
@@ -147,7 +146,7 @@ def test_a_step_on_every_environment_under_memory(name):
     arguments = SEARCH if name == "SearchQA" else {}
     policy, model, chat, _ = player(name, arguments, max_context=1536, max_new_tokens=3)
     spec = environment_spec(name, arguments, [("Memory", {"turns": 1})])
-    run, settings = a_run(model, chat), VerlogSettings(kl=0.0)
+    run, settings = a_run(model, chat), VerlogSettings(beta=0.0)
     critic = Critic(model, CriticSettings())
     with FixedTurns(Course(spec, "train", 4, 2, 0), policy, 1536, chat.end_ids[0]) as lanes:
         lanes.open(range(2))
@@ -258,7 +257,7 @@ def test_without_warm_up_the_critic_begins_at_nothing(tmp_path):
 REFUSED = [
     ({"env": EnvironmentSettings("SortExpA")}, "turns of text; take the id without ExpA"),
     ({"n_env": 0}, "n_env=0"),
-    ({"kl": -1.0}, "kl=-1.0"),
+    ({"beta": -1.0}, "beta=-1.0"),
 ]
 
 
@@ -272,8 +271,8 @@ def test_what_it_refuses(changes, wanted):
 def test_presets_fit_the_settings(name):
     settings = load_preset(VerlogSettings, "verlog", name)
     assert settings.discounts == DualDiscounts(0.99, 0.95, 1.0, 1.0) and settings.critic.first_weight == 3.0
-    assert "Memory" in settings.env.wrappers and settings.dual_clip == 3.0 and settings.kl == settings.entropy == 1e-3
-    assert torch.tensor(settings.parts) >= 1
+    assert "Memory" in settings.env.wrappers and settings.dual_clip == 3.0 and settings.beta == settings.entropy == 1e-3
+    assert settings.minibatches == 2
 
 
 @pytest.mark.parametrize("name", preset_names("verlog"))

@@ -11,21 +11,20 @@ Modules, in reading order:
     probe: the check after a sync that an engine has the trainer's weights.
 """
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from trainers.engines.hf import HFEngine
-from trainers.engines.probe import Probe, StaleWeights, check_sync, probe_logprobs
-
 if TYPE_CHECKING:
+    from trainers.engines.hf import HFEngine
+    from trainers.engines.probe import Probe, StaleWeights, check_sync, probe_logprobs
     from trainers.engines.vllm import VLLMEngine
 
 __all__ = ["HFEngine", "Probe", "StaleWeights", "VLLMEngine", "check_sync", "probe_logprobs"]
+_HOMES = {"HFEngine": "hf", "VLLMEngine": "vllm"}
 
 
 def __getattr__(name: str) -> Any:
-    """Import the vLLM engine when it is asked for."""
-    if name == "VLLMEngine":
-        from trainers.engines.vllm import VLLMEngine
-
-        return VLLMEngine
+    """Import an engine when it is asked for: a run has one of them."""
+    if name in __all__:
+        return getattr(import_module(f"{__name__}.{_HOMES.get(name, 'probe')}"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

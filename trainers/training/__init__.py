@@ -3,6 +3,7 @@
 Modules, in reading order:
     models: loading and saving of models and tokenizers, LoRA adapters, bfloat16, the reference model.
     forward, packing: log-probabilities and entropies of trained tokens; prefixes that rows share are computed once.
+    heads: a further head beside the language head, as shared code knows it.
     updating: one gradient step over rows, for the loss that an algorithm brings.
     critic: a value model beside the policy, its loss, its explained variance.
     optimise: AdamW, learning rate schedule, gradient clipping, gradients summed over processes.

@@ -14,9 +14,9 @@ from agent_envs.base.errors import UsageError
 from trainers import losses
 from trainers.batching import MicroBatch, Row, micro_batches
 from trainers.contracts import TokenSequence
-from trainers.expa_head import head_of
 from trainers.settings import OptimSettings, at_least_one
 from trainers.training.forward import bare_model, laid_out, trained_states
+from trainers.training.heads import head_of
 from trainers.training.optimise import Optimiser
 from trainers.training.updating import gradient_step
 

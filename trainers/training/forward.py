@@ -9,7 +9,7 @@ from torch.utils.checkpoint import checkpoint
 
 from agent_envs.base.errors import UsageError
 from trainers.batching import MicroBatch
-from trainers.expa_head import ExpandedHead, head_of
+from trainers.training.heads import FurtherHead, head_of
 from trainers.training.packing import LAID_OUT, packable, packed, packed_states
 
 LOGITS_AT_ONCE = 2**26  # 256 MB in float32
@@ -75,7 +75,7 @@ def token_scores(
     targets = micro.targets[:, 1:][predicted]  # (trained,)
     head = _Head(bare_model(model).get_output_embeddings(), temperature, with_entropy, entropy_grad)
     if micro.legal.shape[-1]:
-        head.expanded = _expanded(model)
+        head.further = _further(model)
     scores = head.in_chunks(states, targets, micro.legal[:, 1:][predicted])
     return TokenScores(*(_scattered(values, micro.trained) for values in scores))
 
@@ -105,7 +105,7 @@ def laid_out(model: torch.nn.Module) -> float:
     return LAID_OUT if packable(bare, _decoder(bare)) else 1.0
 
 
-def _expanded(model: torch.nn.Module) -> ExpandedHead:
+def _further(model: torch.nn.Module) -> FurtherHead:
     head = head_of(model)
     if head is None:
         raise UsageError(f"{type(model).__name__} has no expanded head, and a row has expanded actions")
@@ -185,7 +185,7 @@ class _Head:
         self.temperature = temperature
         self.with_entropy = with_entropy
         self.entropy_grad = entropy_grad
-        self.expanded: ExpandedHead | None = None
+        self.further: FurtherHead | None = None
 
     def in_chunks(self, states: torch.Tensor, targets: torch.Tensor, legal: torch.Tensor) -> list[torch.Tensor]:
         """Return the scores of (trained,) targets that are predicted from (trained, width) states."""
@@ -199,10 +199,10 @@ class _Head:
 
     def chunk(self, states: torch.Tensor, targets: torch.Tensor, legal: torch.Tensor) -> tuple[torch.Tensor, ...]:
         """Return the scores of one chunk."""
-        if self.expanded is not None:
-            table = functional.pad(legal, (0, len(self.expanded.rows) - legal.shape[1]))
+        if self.further is not None:
+            table = functional.pad(legal, (0, len(self.further.rows) - legal.shape[1]))
             how = {"temperature": self.temperature, "with_entropy": self.with_entropy}
-            return self.expanded.score(states, self.linear, targets, table, entropy_grad=self.entropy_grad, **how)
+            return self.further.score(states, self.linear, targets, table, entropy_grad=self.entropy_grad, **how)
         logits = self.linear(states)  # (chunk, vocabulary)
         logits = logits.to(torch.promote_types(logits.dtype, torch.float32))
         if self.temperature != 1.0:

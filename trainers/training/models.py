@@ -13,10 +13,10 @@ import torch
 
 from agent_envs.base.errors import MissingExtra, UsageError
 from trainers.batching import MicroBatch
-from trainers.expa_head import head_of, save_head
 from trainers.settings import ModelSettings
 from trainers.training.folders import whole_folder
 from trainers.training.forward import TokenScores, bare_model, token_scores
+from trainers.training.heads import head_of
 
 _OWN = ("TokenizersBackend", "PreTrainedTokenizerFast")  # a tokenizer of nobody's kind, in transformers 5 and 4
 _DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16}
@@ -191,8 +191,8 @@ def save_model(
         words.chat_template = template
     with whole_folder(folder) as part:
         unwrapped.save_pretrained(part)
-        if head_of(model) is not None:
-            save_head(model, part)
+        if (head := head_of(model)) is not None:
+            head.save(part)
         words.save_pretrained(part)
         _name_for_all(part / "tokenizer_config.json")
 

@@ -9,12 +9,13 @@ from agent_envs.envs.expa import VocabularyRow
 from tests.trainers.conftest import VOCABULARY, make_model
 from trainers.batching import Row, micro_batches
 from trainers.contracts import TokenSequence
-from trainers.expa_head import attach_head, head_of, load_head
+from trainers.earl_parts.expa_head import attach_head, load_head
+from trainers.imitation.imitating import everything
 from trainers.settings import ModelSettings
-from trainers.sft import everything
 from trainers.tiny import word_tokenizer
 from trainers.training import forward
 from trainers.training.forward import token_scores
+from trainers.training.heads import head_of
 from trainers.training.models import load_model, save_model
 
 END = 1

@@ -1,0 +1,27 @@
+"""A reader of one algorithm meets little code, and importing it loads no other algorithm's parts."""
+
+import json
+import subprocess
+import sys
+
+from benchmarks.reading_load import lines, reached, table
+from tests import ROOT
+
+MOST = 6_500
+LOADED = (
+    "import json, sys, trainers.grpo; print(json.dumps([name for name in sys.modules if name.startswith('trainers')]))"
+)
+
+
+def test_importing_grpo_loads_little_and_nothing_of_earl_and_veg():
+    run = subprocess.run([sys.executable, "-c", LOADED], cwd=ROOT, capture_output=True, text=True, check=True)
+    loaded = set(json.loads(run.stdout))
+    assert not [name for name in loaded if name.startswith(("trainers.earl", "trainers.veg", "trainers.tiny"))]
+    assert lines(loaded) <= MOST, f"importing trainers.grpo loads {lines(loaded)} lines, and may load {MOST}"
+    assert loaded == reached("trainers.grpo"), "the table is of what is loaded"
+
+
+def test_what_is_loaded_at_use_is_counted_beside():
+    assert "trainers.engines.hf" in reached("trainers.grpo", at_use=True) - reached("trainers.grpo")
+    assert "trainers.earl_parts.expa_head" in reached("trainers.earl")
+    assert table().startswith("| trainer |") and "| `veg` |" in table()

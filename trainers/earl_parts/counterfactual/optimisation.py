@@ -1,0 +1,258 @@
+"""Counterfactual policy optimisation trains on what a forced routing action would have gained (arXiv 2510.07581).
+
+Where a whole group of episodes failed, each of them is played again from a position of its own at which a routing action is
+forced, and the difference in reward is the advantage of the new episode. Elsewhere it is GRPO. `rule` names whose details:
+
+                        paper (section 2, D.2)                      released code
+    a group failed      all rewards <= 0                            the sum of its rewards is 0
+    weight of t'        pi(desc(g) | h_t), language model alone     max(pi(first token of desc), pi(g)), whole policy
+    positions           language mode, g legal                      of those, before a vocabulary token; else the first
+    drawn with          temperature 1, all positions                temperature 10, top-k 10, top-p 0.9
+    std of advantages   "the standard deviation"                    unbiased, + 1e-6 (here for both)
+    encouraged action   "select" (here: in turn)                    drawn by a moving average of what it gained
+"""
+
+import math
+import random
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+
+from agent_envs.base.errors import UsageError
+from trainers.advantages import group_advantages
+from trainers.batching import Row
+from trainers.contracts import Sampling, TokenSequence
+from trainers.earl_parts.counterfactual.positions import Rule
+from trainers.engines.draws import draw
+
+CHOSEN = {"paper": "round_robin", "released": "average"}
+DRAWN = {"paper": Sampling(1.0), "released": Sampling(10.0, 10, 0.9)}
+STD_EPS = 1e-6
+KEPT, START = 0.9, 1e-3  # of the released moving average of gains
+
+
+@dataclass(frozen=True)
+class CounterfactualSettings:
+    """When and how episodes are played again with a routing action forced. 0 is the rule's own number.
+
+    Attributes:
+        rule: "paper", "released" (see `trainers.earl_parts.counterfactual.optimisation`), or "off".
+        encourage: which routing action a step encourages: "fixed", "round_robin", "average" (one that gained more so far is
+            drawn more often); empty for the rule's own: in turn with "paper", which leaves it open, "average" with "released".
+        action: the name of the fixed one; empty for the first.
+        position_temperature: of the draw among positions.
+        top_k: draw among so many likeliest positions; more than there are for all.
+        top_p: draw among the fewest positions that hold this much probability; 1 for all.
+        train_forced: train the forced action as well, as the released code does.
+    """
+
+    rule: Rule = "off"
+    encourage: Literal["", "fixed", "round_robin", "average"] = ""
+    action: str = ""
+    position_temperature: float = 0.0
+    top_k: int = 0
+    top_p: float = 0.0
+    train_forced: bool = True
+
+    def __post_init__(self) -> None:
+        """Check the numbers.
+
+        Raises:
+            UsageError: one is out of its range, or would be ignored.
+        """
+        if self.position_temperature and not 1e-3 <= self.position_temperature < math.inf:
+            raise UsageError(
+                f"counterfactual.position_temperature={self.position_temperature}: above 0 (1e-3 at least), "
+                "or 0 for the rule's own"
+            )
+        if self.top_k < 0 or not 0 <= self.top_p <= 1:
+            raise UsageError("counterfactual.top_k is >= 0, counterfactual.top_p from 0 to 1; 0 for the rule's own")
+        if self.action and self.encourage not in ("", "fixed"):
+            raise UsageError(
+                f"counterfactual.action={self.action!r} has no meaning with counterfactual.encourage={self.encourage}"
+            )
+
+    @property
+    def encouraging(self) -> str:
+        """How the encouraged action is chosen."""
+        return self.encourage or ("fixed" if self.action else CHOSEN.get(self.rule, "fixed"))
+
+    @property
+    def sampling(self) -> Sampling:
+        """How positions are drawn.
+
+        Raises:
+            UsageError: the rule is "off".
+        """
+        _on(self.rule)
+        own = DRAWN[self.rule]
+        return Sampling(self.position_temperature or own.temperature, self.top_k or own.top_k, self.top_p or own.top_p)
+
+
+def _on(rule: str) -> None:
+    if rule not in DRAWN:
+        raise UsageError(f"rule={rule!r}: {' or '.join(DRAWN)}")
+
+
+def failed(rewards: Sequence[float], rule: Rule) -> bool:
+    """Return whether a group failed; `rewards` are those of all its episodes.
+
+    `paper`: no reward is above 0. `released`: their sum is 0, so a group of -1 and 1 failed, and one of -1 and -1 did not.
+    With "off" no group does.
+
+    Raises:
+        UsageError: there is no such rule, or the group is empty.
+    """
+    if rule == "off":
+        return False
+    _on(rule)
+    if not rewards:
+        raise UsageError("failed: a group without episodes neither failed nor succeeded")
+    return max(rewards) <= 0 if rule == "paper" else math.fsum(rewards) == 0
+
+
+def failed_groups(rewards: Sequence[float], groups: Sequence[Hashable], rule: Rule) -> set[Hashable]:
+    """Return the names of the groups that failed, however their rows are laid out.
+
+    The released code tests the rows of a group that happen to lie in one process, and so rewrites episodes of groups that
+    succeeded elsewhere.
+
+    Args:
+        rewards: of all episodes of all groups.
+        groups: the group of each.
+        rule: see `failed`.
+    """
+    members: dict[Hashable, list[float]] = {}
+    for name, reward in zip(groups, rewards, strict=True):
+        members.setdefault(name, []).append(reward)
+    return {name for name, found in members.items() if failed(found, rule)}
+
+
+def draw_position(log_weights: Sequence[float], settings: CounterfactualSettings, uniform: float) -> int:
+    """Return the number of a position, drawn with probability proportional to its weight ** (1 / temperature).
+
+    The filters of the settings come after the temperature: top-k, then top-p of what that leaves.
+
+    Args:
+        log_weights: see `Positions`; not empty.
+        settings: temperature, top-k and top-p, or the rule's own.
+        uniform: in [0, 1), see `uniform_of`.
+    """
+    weights = torch.tensor([log_weights], dtype=torch.float64)
+    return int(draw(weights, torch.tensor([uniform], dtype=torch.float64), settings.sampling).ids[0])
+
+
+def uniform_of(key: str) -> float:
+    """Return the uniform in [0, 1) that draws the position of an episode, which its key names."""
+    return random.Random(f"counterfactual:{key}").random()
+
+
+class Encouragement:
+    """Which routing action is encouraged in a step: one for all episodes of it."""
+
+    def __init__(self, settings: CounterfactualSettings, actions: Sequence[str], seed: int) -> None:
+        """Take the names of the routing actions (on a text face: of the tools), in their order, and the run's seed.
+
+        Raises:
+            UsageError: there is none, or not the one that the settings name.
+        """
+        self._actions = tuple(actions)
+        if not self._actions or settings.action not in ("", *self._actions):
+            raise UsageError(
+                f"counterfactual.action={settings.action!r}: the routing actions are {', '.join(actions) or 'none'}"
+            )
+        self._kind, self._fixed, self._seed = settings.encouraging, settings.action or self._actions[0], seed
+        self._averages = dict.fromkeys(self._actions, START)
+
+    def chosen(self, step: int) -> str:
+        """Return the action of a step (from 0). The same for the same step and the same gains before it."""
+        if self._kind == "fixed":
+            return self._fixed
+        if self._kind == "round_robin":
+            return self._actions[step % len(self._actions)]
+        target = random.Random(f"encouraged:{self._seed}:{step}").random()
+        for name, share in self.shares().items():
+            target -= share
+            if target < 0:
+                return name
+        return self._actions[-1]
+
+    def shares(self) -> dict[str, float]:
+        """Return how likely each action is to be drawn by its average: a softmax of averages scaled to a maximum of 1.
+
+        Averages below their start count as the start, so that none is ever given up.
+        """
+        kept = {name: max(average, START) for name, average in self._averages.items()}
+        weights = {name: math.exp(average / max(kept.values())) for name, average in kept.items()}
+        return {name: weight / math.fsum(weights.values()) for name, weight in weights.items()}
+
+    def learn(self, action: str, gain: float) -> None:
+        """Take the mean of R' - R over all counterfactual episodes of a step, of all processes together."""
+        self._averages[action] = KEPT * self._averages[action] + (1 - KEPT) * gain
+
+    def state(self) -> dict[str, float]:
+        """Return what a checkpoint keeps, as plain JSON."""
+        return dict(self._averages)
+
+    def restore(self, state: Mapping[str, float]) -> None:
+        """Go on from a checkpoint.
+
+        Raises:
+            UsageError: it was written with other routing actions.
+        """
+        if sorted(state) != sorted(self._actions):
+            raise UsageError(f"the checkpoint knows the routing actions {sorted(state)}, not {sorted(self._actions)}")
+        self._averages = {name: float(state[name]) for name in self._actions}
+
+
+@dataclass(frozen=True, slots=True)
+class CounterfactualAdvantages:
+    """What each episode of a step is trained with.
+
+    Attributes:
+        factual: one an episode; None where its group failed: it is dropped.
+        counterfactual: by the number of the factual episode that was played again.
+        gain: the mean of R' - R, 0 without counterfactuals.
+    """
+
+    factual: tuple[float | None, ...]
+    counterfactual: dict[int, float]
+    gain: float
+
+
+def counterfactual_advantages(
+    rewards: Sequence[float],
+    groups: Sequence[Hashable],
+    counterfactual: Mapping[int, float],
+    rule: Rule,
+) -> CounterfactualAdvantages:
+    """Return the advantages of D.2: R' - R as it is for what was played again, (R - mean) / (std + 1e-6) elsewhere.
+
+    The std is the unbiased one (n - 1), as in the released code; the paper does not say which. A group that did not fail
+    and whose rewards are all equal has advantages of 0. Episodes of failed groups that were not played again (no position, or
+    a fault) are dropped.
+
+    Args:
+        rewards: of all factual episodes, whole groups.
+        groups: the group of each.
+        counterfactual: R' by the number of the factual episode.
+        rule: see `failed`.
+
+    Raises:
+        UsageError: an episode was played again though its group did not fail.
+    """
+    lost = failed_groups(rewards, groups, rule)
+    for number in counterfactual:
+        if groups[number] not in lost:
+            raise UsageError(f"episode {number} was played again, but its group {groups[number]!r} did not fail")
+    plain = group_advantages(torch.tensor(rewards, dtype=torch.float64), groups, eps=STD_EPS).tolist()
+    factual = tuple(None if name in lost else float(value) for name, value in zip(groups, plain, strict=True))
+    gains = {number: earned - rewards[number] for number, earned in counterfactual.items()}
+    return CounterfactualAdvantages(factual, gains, math.fsum(gains.values()) / max(1, len(gains)))
+
+
+def row_of(sequence: TokenSequence, advantage: float) -> Row:
+    """Return a row with one advantage on every trained token, those of a shared prefix included."""
+    return Row(sequence, tuple(advantage if kept else 0.0 for kept in sequence.trained))

@@ -1,0 +1,293 @@
+"""Positions of an episode's tokens are weighed by how likely a routing action, or a text, is at each.
+
+A routing action is described by a text. A language model says how well that text fits at a position, before any training
+(arXiv 2510.07581, section 2, step 2 of the counterfactual). A text of several tokens is scored at all positions in one pass:
+its tokens stand behind the sequence once for each position, and each such branch sees only what comes before its position.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import torch
+
+from agent_envs.base.errors import UsageError
+from trainers.contracts import TokenSequence
+from trainers.earl_parts.expa_head import ExpandedHead
+from trainers.engines.modes import evaluating
+from trainers.engines.prefill import additive
+from trainers.training.forward import LOGITS_AT_ONCE, bare_model
+from trainers.training.heads import head_of
+
+Rule = Literal["off", "paper", "released"]
+TOKENS_A_PASS = 16_384
+_MASK_A_PASS = 2**26  # entries of attention masks: 256 MB in float32
+_MASKED = ("sdpa", "eager")
+
+
+@dataclass(frozen=True, slots=True)
+class Positions:
+    """Where something could be inserted into a sequence; one entry a position in each tuple.
+
+    Attributes:
+        places: the index of the token that it would stand before.
+        log_weights: how well it fits there, as logarithms, before any position temperature.
+        logprobs: of what would be inserted, under the policy: of a routing action (one number), or of a text's tokens.
+    """
+
+    places: tuple[int, ...] = ()
+    log_weights: tuple[float, ...] = ()
+    logprobs: tuple[tuple[float, ...], ...] = ()
+
+
+def language_places(sequence: TokenSequence, action: int, rule: Rule, vocabulary: int) -> tuple[int, ...]:
+    """Return the positions at which a routing action could have been taken.
+
+    `paper`: every position in language mode at which it is legal, whatever the policy chose there. `released`: of those,
+    the ones before a vocabulary token (the end-of-sequence token is one); where there are none, the first decision.
+
+    Args:
+        sequence: of an episode with expanded actions.
+        action: the number of the routing action.
+        rule: `paper` or `released`.
+        vocabulary: the width of the language head: targets from there on are expanded actions.
+    """
+    places = tuple(place for place, legal in enumerate(sequence.legal) if 0 in legal and action in legal)
+    if rule == "paper":
+        return places
+    targets = sequence.targets or sequence.ids
+    first = next((place for place, legal in enumerate(sequence.legal) if legal), -1)
+    return tuple(place for place in places if targets[place] < vocabulary) or tuple({first} & set(places))
+
+
+def position_logweights(
+    model: torch.nn.Module,
+    sequences: Sequence[TokenSequence],
+    action: int,
+    rule: Rule = "paper",
+    temperature: float = 1.0,
+) -> list[Positions]:
+    """Return where a routing action could be inserted into each sequence, and how well it fits.
+
+    `paper`: the log-probability of all tokens of its description, in order, under the softmax over the vocabulary alone.
+    `released`: the higher one of the log-probabilities of the action and of its description's first token, both under the
+    policy of language mode, which chooses among the vocabulary and the routing actions that are legal.
+
+    Args:
+        model: with an expanded head; sequences are run through it in padded batches.
+        sequences: of episodes with expanded actions.
+        action: the number of the routing action.
+        rule: `paper` or `released`; see also `language_places`.
+        temperature: that the policy samples at: all probabilities are of it.
+
+    Raises:
+        UsageError: the model has no expanded head, or its attention takes no mask of ours.
+    """
+    bare, head = bare_model(model), _head(model)
+    linear, row = bare.get_output_embeddings(), head.rows[action]
+    asked = [language_places(sequence, action, rule, head.vocabulary) for sequence in sequences]
+    tokens = row.description if rule == "paper" else row.description[:1]
+    found = [Positions()] * len(sequences)
+    with torch.no_grad(), evaluating(model):
+        for members, states in _passes(bare, sequences, asked, tokens):
+            legal = head.table([sequences[index].legal[place] for index in members for place in asked[index]])
+            policy = (head, linear, states[:, 0], legal)
+            chosen = _policy_logprobs(*policy, row.token_id, temperature)  # (places,)
+            if rule == "paper":
+                weights = _language_logprobs(linear, states, tokens, temperature).sum(1)
+            else:
+                weights = torch.maximum(chosen, _policy_logprobs(*policy, row.start, temperature))
+            _share(found, members, asked, weights, chosen.unsqueeze(1))
+    return found
+
+
+def free_places(
+    sequence: TokenSequence, decode: Callable[[Sequence[int]], str], tags: Sequence[str]
+) -> tuple[int, ...]:
+    """Return the sampled tokens before which no call stands open: what is forced within one would be a part of it.
+
+    A call is open from the first sign of its opening tag to the last of its closing one.
+
+    Args:
+        sequence: of an episode in text.
+        decode: turns tokens into text.
+        tags: names of what opens a call, `calculator` for `<calculator>`.
+    """
+    found: list[int] = []
+    turn, own = -1, list[int]()
+    for place, sampled in enumerate(sequence.trained):
+        if not sampled:
+            continue
+        if sequence.turns[place] != turn:
+            turn, own = sequence.turns[place], []
+        if not _in_call(decode(own) if own else "", tags):
+            found.append(place)
+        own.append(sequence.ids[place])
+    return tuple(found)
+
+
+def _in_call(text: str, tags: Sequence[str]) -> bool:
+    """Return whether a text ends within a call, or within the tag that opens one."""
+    for tag in tags:
+        opening, closing = f"<{tag}>", f"</{tag}>"
+        if text.rfind(opening) > text.rfind(closing):
+            return True
+        if any(text.endswith(opening[:length]) for length in range(1, len(opening))):
+            return True
+    return False
+
+
+def text_logweights(
+    model: torch.nn.Module,
+    sequences: Sequence[TokenSequence],
+    tokens: Sequence[int],
+    rule: Rule = "paper",
+    temperature: float = 1.0,
+    places: Sequence[tuple[int, ...]] | None = None,
+) -> list[Positions]:
+    """Return where a text, an opening tag say, could be inserted into what the policy wrote, and how well it fits.
+
+    `paper`: the log-probability of all tokens of the text, in order;
+    `released`: of its first token.
+
+    Args:
+        model: sequences are run through it in padded batches.
+        sequences: of episodes in text.
+        tokens: of the inserted text.
+        rule: `paper` or `released`.
+        temperature: that the policy samples at: all probabilities are of it.
+        places: of each sequence that are asked about; None for all sampled tokens.
+
+    Raises:
+        UsageError: the text has no token, or the model's attention takes no mask of ours.
+    """
+    if not tokens:
+        raise UsageError("text_logweights: the inserted text has no token")
+    bare = bare_model(model)
+    every = [tuple(place for place, kept in enumerate(sequence.trained) if kept) for sequence in sequences]
+    asked = every if places is None else places
+    found = [Positions()] * len(sequences)
+    with torch.no_grad(), evaluating(model):
+        for members, states in _passes(bare, sequences, asked, tokens):
+            said = _language_logprobs(bare.get_output_embeddings(), states, tokens, temperature)  # (places, tokens)
+            _share(found, members, asked, said.sum(1) if rule == "paper" else said[:, 0], said)
+    return found
+
+
+def _head(model: torch.nn.Module) -> ExpandedHead:
+    head = head_of(model)
+    if head is None:
+        raise UsageError("the model has no expanded head: attach_head() gives it one")
+    return head
+
+
+def _share(
+    found: list[Positions],
+    members: Sequence[int],
+    asked: Sequence[tuple[int, ...]],
+    weights: torch.Tensor,
+    logprobs: torch.Tensor,
+) -> None:
+    """Hand the rows of a pass their own scores."""
+    start, every, each = 0, weights.tolist(), logprobs.tolist()
+    for index in members:
+        stop = start + len(asked[index])
+        found[index] = Positions(asked[index], tuple(every[start:stop]), tuple(map(tuple, each[start:stop])))
+        start = stop
+
+
+def _language_logprobs(linear: Any, states: torch.Tensor, tokens: Sequence[int], temperature: float) -> torch.Tensor:
+    """Return log-probabilities over the vocabulary alone, (places, tokens), from states (places, tokens, width)."""
+    wanted = torch.tensor(tokens, device=states.device).expand(states.shape[:2]).reshape(-1, 1)  # (places * tokens, 1)
+
+    def scored(part: torch.Tensor, start: int) -> torch.Tensor:
+        logits: torch.Tensor = linear(part)  # (chunk, vocabulary)
+        logits = logits.to(torch.promote_types(logits.dtype, torch.float32)) / temperature
+        return logits.log_softmax(-1).gather(-1, wanted[start : start + len(part)])
+
+    found = _in_chunks(states.flatten(0, 1), linear.weight.shape[0], scored)
+    return found.view(states.shape[:2])
+
+
+def _policy_logprobs(
+    head: ExpandedHead, linear: Any, states: torch.Tensor, legal: torch.Tensor, target: int, temperature: float
+) -> torch.Tensor:
+    """Return the policy's log-probability of an id in language mode, (places,), from states (places, width)."""
+
+    def scored(part: torch.Tensor, start: int) -> torch.Tensor:
+        targets = torch.full((len(part),), target, device=part.device)
+        table = legal[start : start + len(part)].to(part.device)
+        return head.score(part, linear, targets, table, temperature=temperature, with_entropy=False).logprobs
+
+    return _in_chunks(states, linear.weight.shape[0], scored)
+
+
+def _in_chunks(
+    states: torch.Tensor, vocabulary: int, score: Callable[[torch.Tensor, int], torch.Tensor]
+) -> torch.Tensor:
+    size = max(1, LOGITS_AT_ONCE // vocabulary)
+    starts = range(0, len(states), size)
+    return torch.cat([score(states[start : start + size], start) for start in starts])
+
+
+def _passes(
+    bare: Any, sequences: Sequence[TokenSequence], asked: Sequence[tuple[int, ...]], tokens: Sequence[int]
+) -> Iterator[tuple[list[int], torch.Tensor]]:
+    """Yield the rows of each pass, and the states that predict the inserted tokens at all their places, one after another.
+
+    States are (places, tokens, width). Rows without a place are left out; what follows a row's last place is cut off.
+    """
+    if len(tokens) > 1 and bare.config._attn_implementation not in _MASKED:
+        raise UsageError('a description of several tokens needs model.attention "sdpa" or "eager", which take a mask')
+    lengths = {index: max(places) + len(places) * (len(tokens) - 1) for index, places in enumerate(asked) if places}
+    group: list[int] = []
+    for index in sorted(lengths, key=lambda index: -lengths[index]):
+        widest, count = lengths[group[0]] if group else 0, len(group) + 1
+        if group and (widest * count > TOKENS_A_PASS or (len(tokens) > 1 and widest**2 * count > _MASK_A_PASS)):
+            yield group, _states(bare, [sequences[row].ids for row in group], [asked[row] for row in group], tokens)
+            group = []
+        group.append(index)
+    if group:
+        yield group, _states(bare, [sequences[row].ids for row in group], [asked[row] for row in group], tokens)
+
+
+def _states(
+    bare: Any, contexts: Sequence[tuple[int, ...]], asked: Sequence[tuple[int, ...]], tokens: Sequence[int]
+) -> torch.Tensor:
+    """Run contexts, and behind each the beginning of the inserted text once a place, through the decoder."""
+    branch = len(tokens) - 1
+    lengths = [max(places) for places in asked]
+    width = max(length + len(places) * branch for length, places in zip(lengths, asked, strict=True))
+    ids = torch.zeros(len(asked), width, dtype=torch.long)
+    positions = torch.zeros(len(asked), width, dtype=torch.long)
+    wanted: list[tuple[int, int]] = []
+    for row, (context, length, places) in enumerate(zip(contexts, lengths, asked, strict=True)):
+        ids[row, :length] = torch.tensor(context[:length])
+        positions[row, :length] = torch.arange(length)
+        for number, place in enumerate(places):
+            start = length + number * branch
+            ids[row, start : start + branch] = torch.tensor(tokens[:branch])
+            positions[row, start : start + branch] = torch.arange(place, place + branch)
+            wanted += [(row, place - 1), *((row, start + step) for step in range(branch))]
+    mask = additive(_seen(lengths, asked, branch, width).to(bare.device), bare.dtype) if branch else None
+    # Without branches all is as in training: tokens in a row, padding behind them, and the model's own causal mask.
+    placed = positions.to(bare.device) if branch else None
+    decoded = bare.get_decoder()(
+        input_ids=ids.to(bare.device), position_ids=placed, attention_mask=mask, use_cache=False
+    )
+    hidden: torch.Tensor = decoded.last_hidden_state  # (rows, width, hidden)
+    rows, columns = torch.tensor(wanted, device=hidden.device).unbind(1)
+    return hidden[rows, columns].view(-1, len(tokens), hidden.shape[-1])
+
+
+def _seen(lengths: Sequence[int], asked: Sequence[tuple[int, ...]], branch: int, width: int) -> torch.Tensor:
+    """Return what each column attends to (rows, 1, width, width); padding attends to itself alone."""
+    seen = torch.eye(width, dtype=torch.bool).repeat(len(asked), 1, 1)
+    causal = torch.ones(width, width, dtype=torch.bool).tril()
+    for row, (length, places) in enumerate(zip(lengths, asked, strict=True)):
+        seen[row, :length, :length] = causal[:length, :length]
+        for number, place in enumerate(places):
+            own = slice(length + number * branch, length + (number + 1) * branch)
+            seen[row, own, :place] = True
+            seen[row, own, own] = causal[:branch, :branch]
+    return seen.unsqueeze(1)

@@ -1,0 +1,43 @@
+"""A trained sorting policy is played on every permutation, for its figures and its decision trees."""
+
+import json
+from dataclasses import replace
+from typing import Any
+
+from agent_envs.core.wrapper_stack import core_of
+from agent_envs.envs.expa.sorting.tasks import SortData
+from agent_envs.rollout.run_log import Planned
+from trainers.assembling import Settings
+from trainers.earl_parts.sorting_tree.decision_tree import permutation_tasks
+from trainers.earl_parts.sorting_tree.extraction import extracted
+from trainers.training_run import TrainingRun
+
+
+def sorting_result(settings: Settings, run: TrainingRun) -> dict[str, Any]:
+    """Return what a sorting policy does with all permutations, and write its decision trees to OUT/trees; else nothing.
+
+    `accuracy`, `comparisons` and `swaps` are those of the largest number of items, ascending where that is played.
+    """
+    core = core_of(run.environment())
+    data = core.source.get(settings.env.test_split, 0).data
+    sorts = isinstance(data, SortData) and data.kind == "sort"
+    if not sorts or settings.sampling.eval_temperature or not run.accelerator.is_main_process:
+        return {}  # of several processes one plays and writes
+    arguments = json.loads(settings.env.arguments)
+    sizes = [arguments["size"]] if arguments.get("size") else [2, 3, 4, 5]
+    both = arguments.get("directions", "both")
+    tasks = {
+        f"trees/{size}/{descending}/{task.id}": task
+        for size in sizes
+        for descending in (False, True)
+        if both in ("both", "descending" if descending else "ascending")
+        for task in permutation_tasks(core.source, size, descending, settings.env.test_split)
+    }
+    split = settings.env.test_split
+    results = run.judged.play([Planned(key, run.spec, task.id, split, seed=0) for key, task in tasks.items()])
+    run.judged.forget()
+    episodes = [replace(result.trajectory, task=tasks[key]) for key, result in results.items()]
+    trees = extracted(episodes, run.out / "trees")
+    best = next(tree for tree in trees if tree["size"] == sizes[-1])
+    told = {name: best["policy"][name] for name in ("accuracy", "comparisons", "swaps")}
+    return told | {"direction": best["direction"], "trees": trees}

@@ -1,0 +1,107 @@
+"""Settings of verbal feedback say who gives it, how it is asked for, and what it may cost."""
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar
+
+from agent_envs.base.errors import UsageError
+from agent_envs.services.chat import make_chat_model
+from agent_envs.services.chat.named import is_chat_name
+from agent_envs.wrappers.feedback_costs import LimitSettings
+from agent_envs.wrappers.feedback_prompts import read_templates
+from trainers.veg_parts.spending import Spending
+
+
+@dataclass(frozen=True)
+class FeedbackSettings:
+    """Verbal feedback before every turn.
+
+    Attributes:
+        epsilon: how often feedback is to explore.
+        feedback: who gives it in training: `scripted:good`, `scripted:weak`, `scripted:misleading`, a chat model's name
+            (`anthropic:MODEL`, `openai:MODEL@URL`), or `none`.
+        test_feedback: who gives it where feedback is measured; "" for who gave it in training, or `scripted:good` after none.
+        templates: a folder with explore.md and exploit.md, whose texts the run keeps; "" for ours; of chat models.
+        max_calls: calls of a chat model over the whole run, in each process; 0 for no limit.
+        max_cost: US dollars for a chat model's feedback, as `max_calls`; 0 for no limit.
+        prices: the path of a table of prices, "" for the one that comes with the package.
+        feedback_options: of chat models, as a JSON object: temperature, max_tokens, top_p, reasoning_effort, extra,
+            api_key_env.
+    """
+
+    ON_RESUME: ClassVar = ("max_calls", "max_cost")  # what a run that goes on may be given anew
+
+    epsilon: float = 0.1
+    feedback: str = "scripted:good"
+    test_feedback: str = ""
+    templates: str = ""
+    max_calls: int = 0
+    max_cost: float = 0.0
+    prices: str = ""
+    feedback_options: str = "{}"
+
+    def __post_init__(self) -> None:
+        """Check them, and take the texts of templates in place of their folder: a run that goes on has the same.
+
+        Raises:
+            UsageError: one does not fit; the message names it.
+        """
+        if self.test_feedback == "none":
+            raise UsageError("test_feedback='none': name who gives feedback; what there is without is measured anyway")
+        LimitSettings(self.max_calls, self.max_cost, self.prices)
+        self._options()
+        if self.templates and not self.templates.startswith("{"):
+            object.__setattr__(self, "templates", json.dumps(read_templates(self.templates).texts))
+        read_templates(self._texts())
+
+    @property
+    def tester(self) -> str:
+        """Who gives feedback where it is measured."""
+        return self.test_feedback or ("scripted:good" if self.feedback == "none" else self.feedback)
+
+    @property
+    def chat_models(self) -> dict[str, str]:
+        """The chat models that give feedback: their names as settings have them, and as services are told apart."""
+        names = [name for name in (self.feedback, self.tester) if is_chat_name(name)]
+        return {name: make_chat_model(name, **self._options()).name for name in names}
+
+    def wrapper(self, feedback: str) -> dict[str, Any]:
+        """Return the wrapper in which somebody gives feedback, as settings of wrappers have it."""
+        names = ("epsilon", "max_calls", "max_cost", "prices")
+        given = {"feedback": feedback, **{name: getattr(self, name) for name in names}, "templates": self._texts()}
+        return {"VerbalFeedback": given | ({"options": self._options()} if is_chat_name(feedback) else {})}
+
+    def spending(self) -> Spending:
+        """Return who counts what the feedback costs; nobody is paid for a script.
+
+        Raises:
+            UsageError: there is no such table of prices.
+        """
+        from agent_envs.services.chat.prices import load_prices
+
+        names = set(self.chat_models.values())
+        table = load_prices(Path(self.prices) if self.prices else None) if names else None
+        return Spending({name: table.price(name) if table else None for name in sorted(names)})
+
+    def told(self) -> str:
+        """Return who gives feedback and by which templates, as a line for the screen; "" where nobody is asked."""
+        models = " and ".join(dict.fromkeys(self.chat_models.values()))
+        return models and f"feedback by {models}, templates {read_templates(self._texts()).digest}"
+
+    def _texts(self) -> Any:
+        if not self.templates:
+            return ""
+        try:
+            return json.loads(self.templates)
+        except ValueError as error:
+            raise UsageError(f"templates={self.templates!r:.80} is no JSON: {error}; give a folder") from None
+
+    def _options(self) -> dict[str, Any]:
+        try:
+            found = json.loads(self.feedback_options)
+        except ValueError:
+            found = None
+        if not isinstance(found, dict):
+            raise UsageError(f"feedback_options={self.feedback_options!r}: a JSON object is needed")
+        return found
