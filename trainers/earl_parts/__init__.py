@@ -4,6 +4,5 @@ Modules, in reading order:
     expa_head: the expanded action head: output rows and logits of expanded actions beside the language head.
     expanded/: episodes with expanded actions: player, rollout, token sequences, demonstrations.
     counterfactual/: counterfactual policy optimisation (CPO): positions, interventions, advantages.
-    sorting_tree/: the decision tree of a policy that sorts, read from episodes and drawn.
     sorting_result: accuracy, comparisons, swaps and decision trees of a trained sorting policy.
 """

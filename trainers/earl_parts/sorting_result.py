@@ -5,11 +5,11 @@ from dataclasses import replace
 from typing import Any
 
 from agent_envs.core.wrapper_stack import core_of
+from agent_envs.envs.expa.sorting.decision_tree import permutation_tasks
 from agent_envs.envs.expa.sorting.tasks import SortData
+from agent_envs.envs.expa.sorting.tree_files import extracted
 from agent_envs.rollout.run_log import Planned
 from trainers.assembling import Settings
-from trainers.earl_parts.sorting_tree.decision_tree import permutation_tasks
-from trainers.earl_parts.sorting_tree.extraction import extracted
 from trainers.training_run import TrainingRun
 
 

@@ -18,6 +18,7 @@ from agent_envs.base.serialization import digest
 from agent_envs.core.wrapper_stack import core_of
 from agent_envs.envs.expa.calculator.countdown import check
 from agent_envs.envs.expa.sorting.algorithms import ALGORITHMS, exact, run
+from agent_envs.envs.expa.sorting.decision_tree import permutation_tasks
 from agent_envs.rollout.episode_runner import run_episode
 from tests import ROOT
 from trainers.earl_parts.expanded.demonstrations import (
@@ -27,7 +28,6 @@ from trainers.earl_parts.expanded.demonstrations import (
     expanded_flaws_of,
 )
 from trainers.earl_parts.expanded.flaws import fixed_order, neighbour_swaps
-from trainers.earl_parts.sorting_tree.decision_tree import permutation_tasks
 from trainers.imitation.guesses import guess
 
 IDS = ("SortExpA", "OrderExpA", "ArithmeticExpA", "CountdownExpA", "CountExpA", "CalcBenchExpA", "GSM8KScaledExpA")

@@ -12,9 +12,7 @@ from agent_envs.core.wrapper_stack import core_of
 from agent_envs.envs.expa.sorting import algorithms
 from agent_envs.envs.expa.sorting.agent import SortingAgent
 from agent_envs.envs.expa.sorting.algorithms import ALGORITHMS, able_sizes, exact
-from agent_envs.rollout.policy import Reply
-from benchmarks.tree_drawing import drawing
-from trainers.earl_parts.sorting_tree.decision_tree import (
+from agent_envs.envs.expa.sorting.decision_tree import (
     Compare,
     End,
     Swap,
@@ -24,7 +22,9 @@ from trainers.earl_parts.sorting_tree.decision_tree import (
     permutation_tasks,
     pruned,
 )
-from trainers.earl_parts.sorting_tree.extraction import tree_json, tree_text
+from agent_envs.envs.expa.sorting.tree_files import tree_json, tree_text
+from agent_envs.rollout.policy import Reply
+from benchmarks.tree_drawing import drawing
 
 
 def made(size, face="SortExpA", **arguments):
