@@ -12,8 +12,9 @@ Deviations from the report (Verlog, 2025) and from the released code (WentseChen
  1. An episode that a limit truncated is bootstrapped like one that the batch cut, as the report says; the release counts it
     as a failure (`--released-truncation`).
  2. A value slot a token; the release has one more behind replies that end early: equal at token discounts of 1.
- 3. The critic's warm-up must have settled before the policy learns (its value loss, over the last quarter of the rounds); the release goes on whatever came of it. The release's
-    first policy step is on the warm-up's stale sample; ours is on a batch of its own.
+ 3. The critic's warm-up must have settled before the policy learns (by its value loss over the last quarter of the rounds);
+    the release goes on whatever came of it. The release's first policy step is on the warm-up's stale sample; ours is on a
+    batch of its own.
  4. `warmup.share` is the release's quarter; the report says a tenth.
  5. Empty turns, for which a context had no room, are no data points; their state's value carries credit past them.
  6. The mean of a loss is over the trained tokens of a minibatch over all processes. As in the release, the weights of first
