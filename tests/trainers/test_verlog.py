@@ -12,7 +12,7 @@ import pytest
 from agent_envs import AgentEnvsError, UsageError, env_ids
 from agent_envs.core.trajectory import Turn
 from tests.rows import each_row
-from tests.trainers.forked import ended, started
+from tests.trainers.forked import ended, started, two_ranks
 from tests.trainers.players import SEARCH, player
 from tests.trainers.training.test_critic import run_of
 from trainers import verlog
@@ -280,3 +280,20 @@ def test_presets_name_environments_that_there_are(name):
     env = load_preset(VerlogSettings, "verlog", name).env
     spec = environment_spec(env.id, json.loads(env.arguments), wrapper_rows(env.wrappers, "env.wrappers"))
     assert "Memory" in spec
+
+
+@pytest.mark.heavy
+def test_two_processes_share_the_lanes_and_go_on_together(whole, tmp_path):
+    """Each has half of the lanes, by their numbers: the first batch is that of one process, and a checkpoint has them all."""
+    place = tmp_path / "two"
+    assert two_ranks("trainers.verlog", *SMALL, "--steps", "1", "--out", place) == [0, 0]
+    (first,) = curve(place)
+    assert first["env_steps"] == curve(whole[0])[0]["env_steps"] and first["lane_age"] == curve(whole[0])[0]["lane_age"]
+    assert first["reward/turn"] == pytest.approx(curve(whole[0])[0]["reward/turn"])
+    state = json.loads((place / "checkpoints" / "step-00000001" / "state.json").read_text())
+    assert sorted(number for number, _ in state["state"]["memory"]["lanes"]) == [0, 1, 2, 3]
+    (place / "result.json").unlink()
+    settings = json.loads((place / "settings.json").read_text())
+    (place / "settings.json").write_text(json.dumps(settings | {"steps": 2}))
+    assert two_ranks("trainers.verlog", "--resume", place) == [0, 0]
+    assert [row["step"] for row in curve(place)] == [1, 2]
