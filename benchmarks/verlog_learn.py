@@ -50,7 +50,7 @@ ARMS: dict[str, tuple[str, tuple[str, ...]]] = {
 }
 ABLATIONS: dict[str, tuple[str, tuple[str, ...]]] = {
     "one discount": ("verlog", ONE_DISCOUNT),
-    "no warm-up": ("verlog", ("--warmup.batches", "0")),
+    "no warm-up": ("verlog", ("--warmup.batches", "0", "--steps", "66")),  # as many environment steps
     "first weight 1": ("verlog", ("--critic.first-weight", "1")),
 }
 REPORTED = 3
@@ -143,7 +143,7 @@ def draw(table: Mapping[str, Any], path: Path) -> None:
     left, right = figure.subplots(1, 2)
     for colour, (arm, row) in zip(COLOURS, table["arms"].items(), strict=False):
         for number, line in enumerate(row["curves"].values()):
-            label = f"{arm} ({len(row['curves'])} seeds)" if number == 0 else None
+            label = f"{arm}, seeds: {len(row['curves'])}" if number == 0 else None
             left.plot(
                 [x for x, _ in line], [100 * y for _, y in line], color=colour, lw=1.2, marker=".", ms=4, label=label
             )
@@ -158,6 +158,7 @@ def draw(table: Mapping[str, Any], path: Path) -> None:
     left.set_ylim(0, 103)
     left.legend(fontsize=9, frameon=False, loc="lower right")
     right.set_title("Explained variance of returns, by step of Verlog: one line a seed", fontsize=10, loc="left")
+    right.set_xlabel("step", fontsize=9)
     for axis in (left, right):
         axis.grid(alpha=0.25)
         axis.tick_params(labelsize=8)
