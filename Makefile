@@ -85,6 +85,7 @@ learn: $(READY)
 	$(PY) -m benchmarks.veg_learn --out benchmarks/results/veg.json
 	$(PY) -m benchmarks.arpo_learn --out benchmarks/results/arpo.json
 	$(PY) -m benchmarks.legal_learn --out benchmarks/results/legal_learn.json
+	$(PY) -m benchmarks.verlog_learn --out benchmarks/results/verlog_learn.json
 
 ablations: $(READY)
 	$(PY) -m benchmarks.ablations --out benchmarks/results/ablations.json

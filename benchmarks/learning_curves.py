@@ -15,6 +15,7 @@ PANELS = (
     "loss",
     "kl",
     "entropy",
+    "explained_variance",
     "frac_reward_zero_std",
     "completions/mean_length",
     "turns",

@@ -1,16 +1,17 @@
-"""The reference trainers (GRPO, EARL, ARPO, VEG, SFT) train language models as policies of environments, one file an algorithm.
+"""Reference trainers (GRPO, EARL, ARPO, Verlog, VEG, SFT) train language models as policies of environments.
 
-Run from a checkout: `python -m trainers.grpo --help`. Read an algorithm's file first: it reads from top to bottom. GRPO, EARL
-and SFT have loops of their own over shared formulas and machinery; VEG and ARPO run GRPO's update.
+Run from a checkout: `python -m trainers.grpo --help`. Read an algorithm's file first: it reads from top to bottom. GRPO, EARL,
+Verlog and SFT have loops of their own over shared formulas and machinery; VEG and ARPO run GRPO's update.
 
 Modules, in reading order:
     grpo: GRPO, group relative policy optimisation over multi-turn episodes, with its training loop; read it first.
     earl: EARL, reinforcement learning over expanded actions (ExpA), with counterfactual policy optimisation (CPO).
+    verlog: Verlog, PPO over the turns of long episodes with a critic, two discounts and batches of a fixed number of turns.
     veg: VEG, verbal epsilon-greedy: GRPO with verbal feedback before every turn.
     arpo: ARPO, agentic reinforced policy optimisation: GRPO on rollouts that branch after a tool's result.
     sft: SFT, supervised fine-tuning by imitation, rejection sampling; the warm start of the other trainers.
     presets/: settings of runs as .toml files, by trainer, and the sweeps; a folder of settings, no package.
-    advantages: group-relative advantages from rewards: GRPO, Dr. GRPO, RLOO, leave-one-out, per turn; flat groups.
+    advantages: group-relative advantages from rewards: GRPO, Dr. GRPO, RLOO, leave-one-out, per turn; GAE with two discounts.
     losses: policy losses and ratios: PPO clip, GSPO, CISPO, KL to a reference, entropy bonus, token means, engine correction.
     contracts: token sequences, sampling temperature, top-k and top-p, and the interface of an engine.
     settings: hyperparameters that trainers share: model, LoRA, optimiser, sampling, evaluation, log.
@@ -23,6 +24,8 @@ Modules, in reading order:
     mixture: several environments in one run: shares of a step's groups by weight.
     engine_policy: the policy that samples turns from an engine and keeps conversations as tokens.
     lanes: environments that play on in step, which may be forked between turns, or cut at a fixed number of turns.
+    fixed_turns: batches of a fixed number of turns, played in lanes that go on from batch to batch.
+    turn_texts: examination of a policy by what it writes: valid turns, reasoning, kinds of failure.
     batching: rows of tokens into padded micro-batches within a token budget.
     rescoring: log-probabilities of sampled tokens under the reference model and under the trainer's own.
     imitation/: the warm start, and the episodes that it and SFT imitate: solver with flaws, gold answers, own successes.
@@ -34,7 +37,7 @@ Modules, in reading order:
     engines/: generation of tokens with transformers or vLLM: KV cache, prefill, decoding, weight sync.
     tokens/: conversations as tokens, chat templates, control tokens.
     training/: models, LoRA, forward pass, optimiser, checkpoints, metrics, several processes.
-    earl_parts/: EARL's own: expanded actions and their head, counterfactuals, decision trees of sorting.
+    earl_parts/: EARL's own: expanded actions and their head, counterfactuals, figures of sorting policies.
     veg_parts/: VEG's own: settings of verbal feedback, and what it costs.
     arpo_parts/: ARPO's own: rules that say where a rollout branches, trees of rollouts, credit of their leaves.
     tiny/: tiny models and tokenizers made from nothing, for tests and CPUs.

@@ -1,4 +1,4 @@
-"""Advantages are computed from rewards within groups, per episode or per turn, and groups without a signal are found.
+"""Advantages are computed from rewards within groups, per episode or per turn, or from a critic's values turn by turn.
 
 Pure functions on tensors. A row is an episode (or one of its segments); rows of one group began in the same state. `groups`
 names each row's group by any hashable; None puts all rows into one. Sums run in float64, results have the dtype of the
@@ -18,6 +18,7 @@ Groups = Sequence[Hashable] | torch.Tensor | None
 Scale = Literal["group_std", "batch_std", "none"]
 Baseline = Literal["mean", "leave_one_out"]
 TurnBaseline = Literal["leave_one_out", "leave_one_out_reached", "per_index", "batch"]
+Slots = Literal["tokens", "released"]
 
 
 def group_advantages(
@@ -155,6 +156,73 @@ def groups_with_signal(rewards: torch.Tensor, groups: Groups = None) -> torch.Te
     """
     constant = _members(groups, len(rewards), rewards.device).constant(rewards.double())
     return ~(constant if rewards.dim() == 1 else constant.all(dim=1))  # (rows,)
+
+
+@dataclass(frozen=True)
+class DualDiscounts:
+    """The discounts of `dual_discount_gae`: gammas of rewards and values, lambdas of what is carried back.
+
+    Verlog's (its report, Dual Discounting GAE): .99 and .95 from turn to turn, 1 and 1 from token to token.
+    """
+
+    gamma_turn: float = 0.99
+    lambda_turn: float = 0.95
+    gamma_token: float = 1.0
+    lambda_token: float = 1.0
+
+
+def dual_discount_gae(
+    values: Sequence[Sequence[float]],
+    rewards: Sequence[Sequence[float]],
+    bootstraps: Sequence[float | None],
+    *,
+    discounts: DualDiscounts,
+    slots: Slots = "tokens",
+) -> list[list[float]]:
+    """Return the generalised advantages of one lane's turns, with discounts of their own from turn to turn (Verlog).
+
+    The value of slot j is that of the moment before token j. Inside a turn tokens discount; from a turn's last slot to the
+    next turn's first one the turn's discounts do. `slots="released"` has one slot more, behind the reply, as the released code
+    does for replies that end before their limit: the turn's discounts act there, and tokens discount from the last token to
+    it. Both are equal where token discounts are 1.
+
+    Args:
+        values: of each turn's slots: one a token, and with `released` one more.
+        rewards: of each turn's tokens.
+        bootstraps: of each turn the value of what follows it, where nothing that follows is among these turns: 0 where the
+            episode is over for good, the next state's where a limit or the end of the batch cut it; None: it goes on.
+        discounts: gamma and lambda of turns and of tokens.
+        slots: which moments have a value.
+
+    Returns:
+        An advantage a slot, turn by turn.
+
+    Raises:
+        UsageError: numbers of slots and tokens do not fit, or nothing follows the last turn.
+    """
+    if slots not in ("tokens", "released"):
+        raise UsageError(f"slots={slots!r}: tokens or released")
+    found: list[list[float]] = [[] for _ in values]
+    ahead = carried = 0.0
+    for turn in reversed(range(len(values))):
+        own, given = values[turn], rewards[turn]
+        paid = [*given, 0.0] if slots == "released" else list(given)
+        bootstrap = bootstraps[turn]
+        if not own or len(own) != len(paid) or (bootstrap is None and turn == len(values) - 1):
+            needs = (
+                "a bootstrap" if own and len(own) == len(paid) else f"{len(paid)} values, at least 1, not {len(own)}"
+            )
+            raise UsageError(f"dual_discount_gae: turn {turn} with {len(given)} rewards needs {needs}")
+        if bootstrap is not None:
+            ahead, carried = bootstrap, 0.0
+        gamma, decay = discounts.gamma_turn, discounts.lambda_turn
+        advantages = [0.0] * len(own)
+        for slot in reversed(range(len(own))):
+            carried = paid[slot] + gamma * ahead - own[slot] + gamma * decay * carried
+            advantages[slot], ahead = carried, own[slot]
+            gamma, decay = discounts.gamma_token, discounts.lambda_token
+        found[turn] = advantages
+    return found
 
 
 @dataclass(frozen=True)

@@ -187,9 +187,8 @@ def train(settings: EARLSettings, run: TrainingRun) -> dict[str, Any]:
         run.weights_changed()
         # 5. What it was like: metrics, an evaluation when it is due, a checkpoint.
         stats["step_time"], stats["cpu_seconds/step"] = time.perf_counter() - started, time.process_time() - cpu
-        calls = distinct_calls(groups) + tool_calls(
-            turn for found in again.values() for turn in found.result.trajectory.turns
-        )
+        replayed = (item.result.trajectory for item in again.values())
+        calls = distinct_calls(groups) + tool_calls(turn for episode in replayed for turn in episode.turns)
         run.end_step(stats | {"tokens": sum(len(row.sequence.ids) for row in rows)}, groups, calls=calls)
     return run.finish(lambda _: sorting_result(settings, run))
 

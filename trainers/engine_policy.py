@@ -157,6 +157,18 @@ class EnginePolicy:
         """Return the conversation that the newest turn stands in, as it grows."""
         return self._talks[origin].conversations[-1]
 
+    def ahead(self, request: Request) -> tuple[int, ...]:
+        """Return the tokens that the turn of a request would go on from. Nothing is sampled, and no conversation grows."""
+        talk = self._talks.get(request.origin)
+        if talk is None or request.turn == 1 or request.context == "replace":
+            conversation = self._chat.open(request.messages, talk.tools if talk else request.tools)
+        else:
+            conversation = talk.conversations[-1].copy()
+            conversation.observe(request.messages_since(talk.seen)[1:])
+        if request.prefill:
+            conversation.prefill(request.prefill)
+        return tuple(conversation.ids)
+
     def moment(self, origin: str) -> dict[str, Any] | None:
         """Return where a conversation stands, as plain JSON; None where it has not begun."""
         talk = self._talks.get(origin)

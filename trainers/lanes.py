@@ -133,6 +133,12 @@ class Lanes:
         replies = self._player.act([walk.request() for walk in walks])
         self._all(self._take, going, replies)
 
+    def ahead(self, lane: Lane) -> tuple[int, ...]:
+        """Return the tokens of the state that a lane is in, in which nobody has acted; also where a limit ended it."""
+        if lane.walk is None or lane.fault:
+            raise UsageError(f"lanes: {lane.origin} has failed: it is in no state")
+        return self._player.ahead(lane.walk.ahead())
+
     def cut(self, lanes: Sequence[Lane]) -> list[list[Step]]:
         """Return the steps of each lane since the last cut, and begin anew."""
         found = [lane.steps for lane in lanes]

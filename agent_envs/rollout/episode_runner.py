@@ -118,6 +118,13 @@ class EpisodeWalk:
             UsageError: the episode is over.
         """
         self._must_go_on("request()")
+        return self.ahead()
+
+    def ahead(self) -> Request:
+        """Return the request of the state that the walk is in, also behind the end: what a value function judges.
+
+        Nobody is to answer it where the episode is over.
+        """
         info, header, turn = self._info, self.header, len(self.turns) + 1
         given = info["prefill"]
         noted = bool(given) and not self._can_prefill

@@ -47,3 +47,11 @@ def test_earl_finds_a_better_algorithm_than_it_imitated(tmp_path):
     assert result["comparisons"] <= 4.84 and result["swaps"] <= 1.92, result
     assert result["after"]["tools/compare"] < result["before"]["tools/compare"] - 0.1
     assert (tmp_path / "run" / "trees" / "sort-4-ascending.json").exists()
+
+
+@pytest.mark.heavy
+def test_a_minute_of_verlog_finds_things(tmp_path):
+    """Fifteen steps of PPO over turns; judged on held-out tasks by a paired interval."""
+    result = trained("verlog", "tiny-minute", tmp_path / "run")
+    assert result["gain"]["interval"][0] > 0.2, result["gain"]
+    assert result["before"]["success"] < 0.5 and result["after"]["success"] > 0.6, result["after"]

@@ -1,4 +1,4 @@
-"""EARL's own parts are expanded actions, counterfactuals and decision trees; no shared code imports them.
+"""EARL's own parts are expanded actions, counterfactuals and figures of sorting policies; no shared code imports them.
 
 Modules, in reading order:
     expa_head: the expanded action head: output rows and logits of expanded actions beside the language head.

@@ -12,7 +12,7 @@ from typing import Any
 
 import gymnasium as gym
 
-from agent_envs.base.errors import UsageError
+from agent_envs.base.errors import Unsolvable, UsageError
 from agent_envs.core.trajectory import Trajectory
 from agent_envs.core.wrapper_stack import core_of
 from agent_envs.rollout.episode_runner import run_episode, solve
@@ -21,7 +21,7 @@ from agent_envs.wrappers.turns import allowance
 from trainers.imitation.guesses import guess
 from trainers.spread_tasks import spread_task
 
-KINDS = ("early", "hasty", "astray", "repeated", "malformed", "sampled")
+KINDS = ("early", "hasty", "astray", "repeated", "malformed", "sampled", "detour")
 OTHERS = 64
 _LAST_TAG = re.compile(r"<(\w+)>((?:(?!</?\w+>).)*)</\1>(?!.*<\w+>)", re.DOTALL)
 
@@ -35,8 +35,9 @@ class Flaws:
         hasty: answer with what the solver would look into next (the words that it shares with the last observation).
         astray: an action of another task's solution: a search for somebody else, a calculation of something else.
         repeated: the action of the turn before once more; nothing in the first turn.
-        malformed: the right action without its tags.
+        malformed: the right action without its tags or its label.
         sampled: an action of the environment's sampler.
+        detour: of games, the solver's own words with another action of the list, which its thought names as well.
         silent: no share of a turn: in every episode, the chance that no tool is used and a guess is written at once.
         keep_plan: after a detour go on with the actions planned at the reset, where the solver counts what was done and
             would skip some; an episode that runs out of turns so ends with another task's answer. For environments
@@ -49,6 +50,7 @@ class Flaws:
     repeated: float = 0.0
     malformed: float = 0.0
     sampled: float = 0.0
+    detour: float = 0.0
     silent: float = 0.0
     keep_plan: bool = False
 
@@ -77,6 +79,8 @@ class Flaws:
 SEARCH_FLAWS = Flaws(early=0.05, hasty=0.5, astray=0.02, repeated=0.03, malformed=0.05, keep_plan=True)
 TOOL_FLAWS = Flaws(early=0.04, repeated=0.03, malformed=0.03, sampled=0.06)
 
+_LAST_LABEL = re.compile(r"ACTION: ?(?!.*ACTION:)", re.DOTALL)
+
 
 def demonstrations(
     env: gym.Env[Any, Any],
@@ -100,7 +104,8 @@ def demonstrations(
     source = core_of(env).source
     flaws = flaws or Flaws()
     others = []
-    for number in range(first + count, first + count + OTHERS):
+    borrowing = flaws.early or flaws.hasty or flaws.astray or flaws.keep_plan
+    for number in range(first + count, first + count + (OTHERS if borrowing else 0)):
         env.reset(seed=number, options={"split": split, "task": spread_task(source, split, number)})
         others.append(tuple(str(action) for action in solve(env)))
     policy = FlawedPolicy(flaws, others, seed)
@@ -141,7 +146,7 @@ class _Demonstrator:
         self._flaws, self._others = policy.flaws, policy.others
         self._rng = random.Random(f"flaws:{policy.seed}:{self._core.episode.key}")
         self._solver = CompanionPolicy("solver", env)
-        self._sampler = CompanionPolicy("random", env) if policy.flaws.sampled else None
+        self._sampler: CompanionPolicy | None = None
         self._plan = [str(action) for action in solve(env)] if policy.flaws.keep_plan else []
         rng = random.Random(f"silent:{policy.seed}:{self._core.episode.key}")
         silent = rng.random() < policy.flaws.silent
@@ -166,7 +171,16 @@ class _Demonstrator:
         return self._plan.pop(0) if len(self._plan) > 1 else self._plan[0]
 
     def _right(self, request: Request) -> str:
-        return self._plan[0] if self._plan else str(self._solver.act([request])[0].action)
+        if self._plan:
+            return self._plan[0]
+        try:
+            return str(self._solver.act([request])[0].action)
+        except Unsolvable:  # flaws took the turns that its plan needed
+            return self._drawn(request)
+
+    def _drawn(self, request: Request) -> str:
+        self._sampler = self._sampler or CompanionPolicy("random", self._env)
+        return str(self._sampler.act([request])[0].action)
 
     def _borrowed(self) -> Sequence[str]:
         return self._rng.choice(self._others)
@@ -184,10 +198,15 @@ class _Demonstrator:
         if kind == "malformed":
             return without_tags(self._right(request))
         if kind == "sampled":
-            assert self._sampler is not None
-            return str(self._sampler.act([request])[0].action)
+            return self._drawn(request)
+        if kind == "detour":
+            return with_another_action(self._right(request), self._actions(), self._rng)
         shown = " ".join(message.content for turn in turns[-1:] for message in turn.observation)
         return self._hasty(shared_words(self._right(request), shown))
+
+    def _actions(self) -> list[str]:
+        """Return the names of what may be done; none where the environment is no game."""
+        return [action.name for action in getattr(getattr(self._core, "game", None), "actions", ())]
 
     def _hasty(self, words: str) -> str:
         """Return an answer with these words, in the form of another task's answer."""
@@ -200,9 +219,21 @@ class _Demonstrator:
 
 
 def without_tags(action: str) -> str:
-    """Return an action's text without what makes it one: its last pair of tags, or the mark of an answer's line."""
+    """Return an action's text without what makes it one: its last pair of tags, or the label or mark of an answer's line."""
     bare, found = _LAST_TAG.subn(r"\2", action)
-    return bare if found else action.replace("####", "", 1)
+    return bare if found else _LAST_LABEL.sub("", action.replace("####", "", 1), count=1)
+
+
+def with_another_action(text: str, names: Sequence[str], rng: random.Random) -> str:
+    """Return a turn with another action of a game than the one it names, also where the thought ends with it.
+
+    A turn that names none gives "".
+    """
+    named = next((name for name in names if text.endswith(f" {name}")), "")
+    if not named:
+        return ""
+    other, thought = rng.choice([name for name in names if name != named]), text.removesuffix(named)
+    return re.sub(rf"\b{re.escape(named)}(?=\.\n[^\n]*$)", other, thought) + other
 
 
 def shared_words(one: str, other: str) -> str:

@@ -17,7 +17,7 @@ from agent_envs.core.registry import full_id
 from agent_envs.core.trajectory import Trajectory
 from agent_envs.core.wrapper_stack import core_of
 from agent_envs.rollout.episode_runner import run_episode
-from agent_envs.rollout.policy import CompanionPolicy
+from agent_envs.rollout.policy import CompanionPolicy, Reply, Request
 from trainers.spread_tasks import spread_task
 from trainers.stacks import WrapperRow, wrapped
 from trainers.tiny.tokenizers import byte_tokenizer, pieces_of, word_tokenizer
@@ -126,6 +126,8 @@ def _training_plays(
         solved.append(_play(env, "solver", split, task))
         if task < plays // 4:
             strayed.append(_play(env, "random", split, task))
+            if hasattr(core_of(env), "game"):  # which says what came of a turn without an action
+                strayed.append(_play(env, _Unlabelled(), split, task))
         told("playing", (task + 1) / plays)
     return solved, strayed
 
@@ -139,9 +141,30 @@ def texts_of(trajectory: Trajectory) -> list[str]:
     return [text.encode("utf-8", "replace").decode("utf-8") for text in texts]
 
 
-def _play(env: gym.Env[Any, Any], kind: str, split: str, number: int) -> Trajectory:
+class _Unlabelled:
+    """A game's random agent whose turns say their action without its label, or no action, so that none is valid."""
+
+    name = "unlabelled"
+    batch = 1
+    needs_env = True
+    privileged = True
+
+    def __init__(self, sampler: CompanionPolicy | None = None) -> None:
+        self._sampler = sampler
+
+    def begin(self, env: gym.Env[Any, Any]) -> "_Unlabelled":
+        return _Unlabelled(CompanionPolicy("random", env))
+
+    def act(self, requests: Sequence[Request]) -> Sequence[Reply]:
+        assert self._sampler is not None
+        said = [str(reply.action).removeprefix("ACTION: ") for reply in self._sampler.act(requests)]
+        return [Reply(text if request.turn % 2 else "ACTION:") for text, request in zip(said, requests, strict=True)]
+
+
+def _play(env: gym.Env[Any, Any], agent: str | _Unlabelled, split: str, number: int) -> Trajectory:
     task = spread_task(core_of(env).source, split, number)
-    return run_episode(env, CompanionPolicy(kind), seed=number, split=split, task=task).trajectory
+    policy = CompanionPolicy(agent) if isinstance(agent, str) else agent
+    return run_episode(env, policy, seed=number, split=split, task=task).trajectory
 
 
 def _held_out(env: gym.Env[Any, Any]) -> str:

@@ -7,6 +7,7 @@ import torch
 
 from trainers.batching import MicroBatch, Row, micro_batches
 from trainers.training.forward import laid_out
+from trainers.training.optimise import Optimiser
 from trainers.training.pooling import add_up, averages
 
 TokenLosses = Callable[[MicroBatch], tuple[torch.Tensor, dict[str, torch.Tensor]]]
@@ -14,7 +15,13 @@ Mean = Callable[[torch.Tensor, torch.Tensor, int, int], torch.Tensor]
 
 
 def gradient_step(
-    rows: Sequence[Row], run: Any, token_losses: TokenLosses, mean: Mean, *, token_budget: int
+    rows: Sequence[Row],
+    run: Any,
+    token_losses: TokenLosses,
+    mean: Mean,
+    *,
+    token_budget: int,
+    optimiser: Optimiser | None = None,
 ) -> dict[str, float]:
     """Take one gradient step on rows and return its metrics. Denominators are those of all processes together.
 
@@ -26,9 +33,11 @@ def gradient_step(
         mean: of token losses (batch, tokens), which of them are trained (batch, tokens), and the trained tokens and the rows
             of the whole step: what is differentiated.
         token_budget: tokens of a micro-batch, as `micro_batches` counts them.
+        optimiser: of what the losses train; None for the run's model.
     """
+    optimiser = optimiser or run.optimiser
     tokens, count = (int(number) for number in run.sums([sum(sum(row.sequence.trained) for row in rows), len(rows)]))
-    told = {"learning_rate": run.optimiser.learning_rate}
+    told = {"learning_rate": optimiser.learning_rate}
     if tokens == 0:
         return told
     totals: dict[str, float] = {"loss": 0.0}
@@ -39,4 +48,4 @@ def gradient_step(
         run.accelerator.backward(loss)
         totals["loss"] += float(loss.detach()) * tokens
         add_up(totals, metrics, int(micro.trained.sum()))
-    return told | averages(run.sums_by_name(totals), tokens) | {"grad_norm": run.optimiser.step(run.accelerator)}
+    return told | averages(run.sums_by_name(totals), tokens) | {"grad_norm": optimiser.step(run.accelerator)}

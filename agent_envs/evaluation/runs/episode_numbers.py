@@ -89,7 +89,7 @@ def numbers_of(entry: Entry, cluster: str, trial: int, result: EpisodeResult) ->
         cluster=cluster,
         trial=trial,
         status=result.status,
-        outcome=_outcome(result, success),
+        outcome=outcome_of(result, success),
         success=success,
         total_reward=trajectory.total_reward,
         turns=len(turns),
@@ -115,7 +115,8 @@ def valid_turn(turn: Turn) -> bool:
     return not turn.events and not isinstance(turn.parsed, Malformed) and not any(item.error for item in turn.results)
 
 
-def _outcome(result: EpisodeResult, success: bool) -> str:
+def outcome_of(result: EpisodeResult, success: bool) -> str:
+    """Return how an episode ended: a key of `FAILURES`."""
     if result.status in UNPLAYED:
         return result.status
     if success:

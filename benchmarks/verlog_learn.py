@@ -1,0 +1,206 @@
+"""Verlog learns BabyAI's goto within 16 turns, beside GRPO at equal environment steps, random play and the solver.
+
+    python -m benchmarks.verlog_learn --out benchmarks/results/verlog_learn.json
+
+A seed is `python -m trainers.verlog --preset tiny-babyai-goto` and `python -m trainers.grpo --preset tiny-babyai-goto`, which
+begin with the same weights and take equally many steps of the environment, those of the critic's warm-up included. Success is
+of 128 held-out tasks, sampled at temperature 1. Random play and the solver play the same tasks at the same limit, and at 64
+turns, which is another task: a wanderer finds a third of the goals in them. A run that ended is not repeated.
+
+`--ablations` adds Verlog with one discount for all tokens, without the critic's warm-up, and with a weight of 1 for the first
+token. Seeds are paired; intervals of means and differences are Student's over seeds. The chart shows every seed.
+"""
+
+import argparse
+import json
+import math
+import statistics
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import gymnasium as gym
+
+from agent_envs.evaluation.statistics.rates import success_rate
+from agent_envs.evaluation.statistics.student import t_quantile
+from agent_envs.rollout.episode_runner import run_episode
+from agent_envs.rollout.policy import CompanionPolicy
+from benchmarks.training_runs import (
+    about,
+    ahead,
+    mean_line,
+    percent,
+    points,
+    report_seeds,
+    seeds_told,
+    told_over_seeds,
+    trained,
+)
+from trainers.command_line import METRICS_FILE, load_preset
+from trainers.measuring import tasks_measured
+from trainers.training.metrics import read_metrics
+from trainers.verlog import VerlogSettings
+
+PRESET = "tiny-babyai-goto"
+ONE_DISCOUNT = ("--discounts.gamma-token", "0.99", "--discounts.lambda-token", "0.95")
+ARMS: dict[str, tuple[str, tuple[str, ...]]] = {
+    "Verlog": ("verlog", ()),
+    "GRPO": ("grpo", ()),
+}
+ABLATIONS: dict[str, tuple[str, tuple[str, ...]]] = {
+    "one discount": ("verlog", ONE_DISCOUNT),
+    "no warm-up": ("verlog", ("--warmup.batches", "0", "--steps", "66")),  # as many environment steps
+    "first weight 1": ("verlog", ("--critic.first-weight", "1")),
+}
+REPORTED = 3
+LIMITS = (16, 64)
+KEPT = (
+    "seed",
+    "before",
+    "after",
+    "gain",
+    "steps",
+    "env_steps",
+    "sampled_tokens",
+    "cpu_seconds",
+    "warm_start",
+    "critic_warm_up",
+)
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#6e7781")
+
+Results = dict[str, dict[int, dict[str, Any]]]  # by arm and seed
+Curve = list[tuple[float, float]]  # steps of environments, success
+
+
+def folder_of(runs: Path, arm: str, seed: int) -> Path:
+    """Return the folder of a run."""
+    return runs / f"{arm.lower().replace(' ', '-')}-{seed}"
+
+
+def built_in(agent: str, limit: int, tasks: int) -> dict[str, Any]:
+    """Return the success of a built-in agent on the test tasks that runs are measured on."""
+    arguments = json.loads(load_preset(VerlogSettings, "verlog", PRESET).env.arguments) | {"max_turns": limit}
+    env: Any = gym.make("agent_envs:agent_envs/BabyAI-v0", **arguments)
+    played = tasks_measured(env.unwrapped.source.size("test"), tasks)
+    ends = [run_episode(env, CompanionPolicy(agent), seed=task, split="test", task=task) for task in played]
+    rate = success_rate([float(end.success) for end in ends], list(map(str, played)), list(map(str, played)))
+    turns = statistics.mean(len(end.trajectory.turns) for end in ends)
+    return {"success": rate.value, "interval": [rate.low, rate.high], "tasks": len(played), "turns": turns}
+
+
+def curve_of(folder: Path, result: Mapping[str, Any]) -> Curve:
+    """Return held-out success by steps of environments: the test before, evaluations on the way, the test after."""
+    rows = [row for row in read_metrics(folder / METRICS_FILE) if "eval/success" in row]
+    way = [(row["env_steps"], row["eval/success"]) for row in rows if row["env_steps"] < result["env_steps"]]
+    return [(0.0, result["before"]["success"]), *way, (float(result["env_steps"]), result["after"]["success"])]
+
+
+def explained(folder: Path) -> list[float]:
+    """Return the critic's explained variance, step by step; nothing where there is no critic."""
+    rows = read_metrics(folder / METRICS_FILE)
+    return [round(row["explained_variance"], 4) for row in rows if "explained_variance" in row]
+
+
+def smallest_shown(gap: Mapping[str, Any] | None) -> float | None:
+    """Return the half-width of a difference's interval: a smaller one could not have been told from none by this design."""
+    values = list(gap["by_seed"].values()) if gap else []
+    if len(values) < 2:
+        return None
+    return round(t_quantile(0.975, len(values) - 1) * statistics.stdev(values) / math.sqrt(len(values)), 4)
+
+
+def table_of(found: Results, runs: Path, tasks: int) -> dict[str, Any]:
+    """Return the figures."""
+    arms: dict[str, Any] = {}
+    for arm, results in found.items():
+        after = {seed: row["after"]["success"] for seed, row in results.items()}
+        before = {seed: row["before"]["success"] for seed, row in results.items()}
+        gap = ahead({seed: row["after"]["success"] for seed, row in found["Verlog"].items()}, after)
+        own = {} if arm == "Verlog" else {"ahead_of_verlog": gap, "smallest_difference_shown": smallest_shown(gap)}
+        arms[arm] = {
+            "seeds_are": seeds_told(PRESET, list(results)),
+            "before": told_over_seeds(before),
+            "after": told_over_seeds(after),
+            **own,
+            "seeds": [{key: row[key] for key in KEPT if key in row} for row in results.values()],
+            "curves": {str(seed): curve_of(folder_of(runs, arm, seed), row) for seed, row in results.items()},
+            "explained_variance": {str(seed): explained(folder_of(runs, arm, seed)) for seed in results},
+        }
+    agents = {
+        f"{agent}, {limit} turns": built_in(agent, limit, tasks) for agent in ("random", "solver") for limit in LIMITS
+    }
+    return {"arms": arms, "built_in": agents}
+
+
+def draw(table: Mapping[str, Any], path: Path) -> None:
+    """Draw success by environment steps, and the explained variance of critics by step, a line a seed."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(11, 4.4), layout="constrained")
+    FigureCanvasAgg(figure)
+    left, right = figure.subplots(1, 2)
+    for colour, (arm, row) in zip(COLOURS, table["arms"].items(), strict=False):
+        for number, line in enumerate(row["curves"].values()):
+            label = f"{arm}, seeds: {len(row['curves'])}" if number == 0 else None
+            left.plot(
+                [x for x, _ in line], [100 * y for _, y in line], color=colour, lw=1.2, marker=".", ms=4, label=label
+            )
+        for line in row["explained_variance"].values():
+            right.plot(range(1, len(line) + 1), line, color=colour, lw=0.9)
+    for name in ("random", "solver"):
+        rate = 100 * table["built_in"][f"{name}, {LIMITS[0]} turns"]["success"]
+        left.axhline(rate, color="#444444", lw=0.8, ls=":")
+        left.annotate(name, (0, rate), xytext=(2, 3), textcoords="offset points", fontsize=8)
+    left.set_title("Success on held-out tasks, %, 16 turns, sampled at T 1: one line a seed", fontsize=10, loc="left")
+    left.set_xlabel("steps of environments in training, the critic's warm-up included", fontsize=9)
+    left.set_ylim(0, 103)
+    left.legend(fontsize=9, frameon=False, loc="lower right")
+    right.set_title("Explained variance of returns, by step of Verlog: one line a seed", fontsize=10, loc="left")
+    right.set_xlabel("step", fontsize=9)
+    for axis in (left, right):
+        axis.grid(alpha=0.25)
+        axis.tick_params(labelsize=8)
+    figure.savefig(path, dpi=110)
+
+
+def main() -> None:
+    """Train, print, write the figures, and draw the chart."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--seeds", type=int, nargs="+", help="default: three that follow from the preset's name")
+    parser.add_argument("--runs", type=Path, default=Path("runs/verlog-learn"), help="where the runs are kept")
+    parser.add_argument("--jobs", type=int, default=1, help="runs at a time, each on one core")
+    parser.add_argument("--ablations", action="store_true", help="train the ablations too")
+    parser.add_argument("--finished", action="store_true", help="start nothing: take the runs that have ended")
+    parser.add_argument("--tasks", type=int, default=128, help="that the built-in agents play (default 128)")
+    parser.add_argument("--out", type=Path, help="write the figures here, and the chart beside it")
+    args = parser.parse_args()
+    seeds: Sequence[int] = args.seeds or report_seeds(PRESET, REPORTED)
+    arms = ARMS | (ABLATIONS if args.ablations else {})
+    wanted = [(arm, seed, folder_of(args.runs, arm, seed)) for seed in seeds for arm in arms]
+    if args.finished:
+        wanted = [row for row in wanted if (row[2] / "result.json").exists()]
+    found: Results = {}
+    with ThreadPoolExecutor(args.jobs) as pool:
+        program = {arm: (name, ("--preset", PRESET, *options)) for arm, (name, options) in arms.items()}
+        results = pool.map(lambda row: trained(*program[row[0]], *row[1:]), wanted)
+        for (arm, seed, _), result in zip(wanted, results, strict=True):
+            found.setdefault(arm, {})[seed] = result
+            sides = f"{percent(result['before'])} -> {percent(result['after'])}"
+            cost = f"{result['env_steps']:,} environment steps, {result['cpu_seconds'] / 60:.1f} CPU-minutes"
+            print(f"{arm:14} seed {seed}: {sides}; {cost}", flush=True)
+    table = table_of(found, args.runs, args.tasks)
+    for arm, row in table["arms"].items():
+        gap = row.get("ahead_of_verlog")
+        print(f"{arm:14} after: {mean_line(row['after'])}" + (f"; ahead of Verlog by {points(gap)}" if gap else ""))
+    for agent, row in table["built_in"].items():
+        print(f"{agent}: {percent(row)}")
+    if args.out:
+        told = about("python -m benchmarks.verlog_learn --out benchmarks/results/verlog_learn.json")
+        args.out.write_text(json.dumps({"about": told, **table}, indent=1) + "\n", encoding="utf-8")
+        draw(table, args.out.with_suffix(".png"))
+
+
+if __name__ == "__main__":
+    main()

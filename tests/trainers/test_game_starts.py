@@ -1,0 +1,81 @@
+"""Warm starts of games: detours, solvers without a plan left, turns without a label, and what is said after them."""
+
+import random
+from types import SimpleNamespace
+
+import gymnasium as gym
+import pytest
+
+from agent_envs.envs.text_games.scoring import facts_of
+from agent_envs.evaluation.runs.episode_numbers import valid_turn
+from agent_envs.rollout.episode_runner import EpisodeResult
+from agent_envs.wrappers import Memory
+from trainers.imitation.demonstrations import Flaws, demonstrations, with_another_action, without_tags
+from trainers.tiny import environment_tokenizer
+from trainers.turn_texts import in_words, reasoning, texts_told
+
+pytest.importorskip("minigrid")
+NAMES = ["turn left", "turn right", "go forward", "pick up", "drop", "toggle"]
+
+
+def babyai(**arguments):
+    return gym.make("agent_envs:agent_envs/BabyAI-v0", kind="goto", **{"max_turns": 8, **arguments})
+
+
+def test_a_detour_is_a_valid_turn_with_another_action_that_its_thought_names():
+    text = "THINK: I still have to pick up the red ball. Next I pick up.\nACTION: pick up"
+    seen = {with_another_action(text, NAMES, random.Random(seed)) for seed in range(40)}
+    others = [name for name in NAMES if name != "pick up"]
+    assert seen == {f"THINK: I still have to pick up the red ball. Next I {name}.\nACTION: {name}" for name in others}
+    assert with_another_action("<search>x</search>", NAMES, random.Random(0)) == ""
+
+
+def test_where_the_solver_has_no_plan_left_the_sampler_goes_on():
+    assert len(list(demonstrations(babyai(), 12, Flaws(repeated=0.9)))) == 12
+    played = list(demonstrations(babyai(), 12, Flaws(detour=0.9)))
+    assert len(played) == 12 and all(episode.last.terminated or episode.last.truncated for episode in played)
+    turns = [turn for episode in played for turn in episode.turns]
+    assert all(map(valid_turn, turns)) and any("THINK" not in str(turn.action) for turn in turns)
+    assert len({facts_of(turn).action for turn in turns}) == len(NAMES)
+
+
+def test_a_malformed_turn_of_a_game_lacks_its_label():
+    assert without_tags("THINK: so.\nACTION: drop") == "THINK: so.\ndrop"
+    turns = [turn for episode in demonstrations(babyai(), 20, Flaws(malformed=0.3)) for turn in episode.turns]
+    share = sum(not valid_turn(turn) for turn in turns) / len(turns)
+    assert 0.2 < share < 0.45
+
+
+def test_what_a_game_says_after_an_invalid_turn_is_made_of_words():
+    tokenizer = environment_tokenizer("BabyAI", kind="goto", max_turns=16, plays=24).tokenizer
+    env = Memory(babyai(), turns=1)
+    for said in ("go forward", "ACTION:", "THINK: I go"):
+        env.reset(seed=0)
+        observation = env.step(said)[0]
+        note = observation.splitlines()[0]
+        assert "No valid action" in note and not [
+            piece for piece in tokenizer.tokenize(note) if piece.startswith("<0x")
+        ]
+
+
+def test_what_a_policy_says_is_told_in_numbers():
+    played = list(demonstrations(Memory(babyai(), turns=1), 16, Flaws(malformed=0.2, detour=0.4)))
+    results = [EpisodeResult(one, "terminated" if one.last.terminated else "truncated") for one in played]
+    told = texts_told(results)
+    turns = [turn for one in played for turn in one.turns]
+    assert told["turns"] == len(turns) and told["valid_turns"] == sum(map(valid_turn, turns)) / len(turns)
+    assert 0.5 < told["with_reasoning"] <= 1 and 0 < told["distinct_4grams"] < 0.5 and 0 <= told["repeats"] < 1
+    assert sum(row["episodes"] for row in told["failures"].values()) == sum(not one.success for one in played)
+    words = in_words(told)
+    assert "warning: under 95 % of turns are valid" in words and "16 episodes" in words
+    assert "warning" not in in_words(
+        texts_told([result for result in results if all(map(valid_turn, result.trajectory.turns))])
+    )
+
+
+def test_reasoning_is_what_stands_beside_the_action():
+    env = babyai()
+    env.reset(seed=0)
+    env.step("THINK: a wall is near\nACTION: turn left")
+    assert reasoning(env.unwrapped.episode.turns[-1]) == "a wall is near"
+    assert reasoning(SimpleNamespace(action="ACTION: drop", parsed=None)) == ""

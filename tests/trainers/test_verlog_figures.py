@@ -1,0 +1,66 @@
+"""The Verlog benchmark: paired differences, curves over environment steps, and a page that says what its file does."""
+
+import json
+
+import pytest
+
+from benchmarks import verlog_learn
+from tests import ROOT
+
+
+def result(seed, after, steps=400):
+    sides = {"before": {"success": 0.25}, "after": {"success": after}}
+    return {"seed": seed, "env_steps": steps, "steps": 3, **sides}
+
+
+@pytest.fixture
+def rows(monkeypatch):
+    """Metrics of a run: an evaluation in the middle, and one at the end, which the test takes the place of."""
+    found = [
+        {"env_steps": 100, "explained_variance": 0.12345},
+        {"env_steps": 200, "eval/success": 0.5, "explained_variance": 0.5},
+        {"env_steps": 400, "eval/success": 0.9, "explained_variance": 0.6},
+    ]
+    monkeypatch.setattr(verlog_learn, "read_metrics", lambda path: found)
+    return found
+
+
+def test_differences_are_paired_by_seed_and_know_what_they_could_have_shown(rows, monkeypatch, tmp_path):
+    """GRPO - Verlog is -0.1, 0.1, 0.0: mean 0, half-width 4.3027 x 0.1 / sqrt(3)."""
+    monkeypatch.setattr(verlog_learn, "built_in", lambda agent, limit, tasks: {"success": 0.1})
+    found = {
+        "Verlog": {seed: result(seed, value) for seed, value in ((7, 0.9), (8, 0.8), (9, 0.7))},
+        "GRPO": {seed: result(seed, value) for seed, value in ((7, 0.8), (8, 0.9), (9, 0.7))},
+    }
+    table = verlog_learn.table_of(found, tmp_path, 4)
+    row = table["arms"]["GRPO"]
+    assert row["ahead_of_verlog"]["by_seed"] == {"7": -0.1, "8": 0.1, "9": 0.0} and row["ahead_of_verlog"]["mean"] == 0
+    assert row["smallest_difference_shown"] == pytest.approx(0.2484, abs=1e-4)
+    assert "ahead_of_verlog" not in table["arms"]["Verlog"]
+    assert table["arms"]["Verlog"]["curves"]["7"] == [(0.0, 0.25), (200, 0.5), (400.0, 0.9)]
+    assert table["arms"]["Verlog"]["explained_variance"]["7"] == [0.1235, 0.5, 0.6]
+    assert set(table["built_in"]) == {"random, 16 turns", "random, 64 turns", "solver, 16 turns", "solver, 64 turns"}
+
+
+def test_one_seed_could_have_shown_nothing():
+    assert verlog_learn.smallest_shown({"by_seed": {"7": 0.1}}) is None and verlog_learn.smallest_shown(None) is None
+
+
+def test_built_in_agents_play_the_tasks_that_runs_are_measured_on():
+    pytest.importorskip("minigrid")
+    solver, random = (verlog_learn.built_in(agent, 16, 12) for agent in ("solver", "random"))
+    assert solver["success"] == 1.0 and solver["tasks"] == 12 and random["success"] < 0.6
+
+
+def test_the_page_says_what_the_file_does():
+    told = json.loads((ROOT / "benchmarks" / "results" / "verlog_learn.json").read_text(encoding="utf-8"))
+    page = (ROOT / "docs" / "verlog.md").read_text(encoding="utf-8")
+    for arm, row in told["arms"].items():
+        line = next(line for line in page.splitlines() if line.startswith(f"| {arm} |"))
+        for side in ("before", "after"):
+            values = row[side]["by_seed"].values()
+            assert ", ".join(f"{100 * value:.1f}" for value in values) in line, (arm, side)
+            assert f"{100 * row[side]['mean']:.1f}" in line, (arm, side)
+    for agent, row in told["built_in"].items():
+        line = next(line for line in page.splitlines() if line.startswith(f"| {agent} |"))
+        assert f"{100 * row['success']:.1f}" in line, agent

@@ -1,0 +1,196 @@
+"""A critic tells the value of the moment before each trained token, and of a state in which nobody has acted yet.
+
+It reads the decoder's states that predict those tokens. Its head is linear and begins at 0, so that a new critic says 0.
+"""
+
+import copy
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal
+
+import torch
+
+from agent_envs.base.errors import UsageError
+from trainers import losses
+from trainers.batching import MicroBatch, Row, micro_batches
+from trainers.contracts import TokenSequence
+from trainers.settings import OptimSettings, at_least_one
+from trainers.training.forward import bare_model, laid_out, trained_states
+from trainers.training.heads import head_of
+from trainers.training.optimise import Optimiser
+from trainers.training.updating import gradient_step
+
+
+@dataclass(frozen=True)
+class CriticSettings:
+    """The value model.
+
+    Attributes:
+        kind: "copy": a decoder of its own that begins with the policy's weights; under LoRA it shares those that are frozen,
+            and has an adapter of its own. "head": a head alone, on the policy's states, through which no gradient flows.
+        clip: how far a value may move from the one that advantages were made with; 0 for no bound.
+        first_weight: of a turn's first token in the loss: its value is what the turn before is judged by.
+        optim: of the critic.
+    """
+
+    kind: Literal["copy", "head"] = "copy"
+    clip: float = 0.5
+    first_weight: float = 3.0
+    optim: OptimSettings = field(default_factory=lambda: OptimSettings(learning_rate=1e-5))
+
+    def __post_init__(self) -> None:
+        """Check the numbers.
+
+        Raises:
+            UsageError: one is negative.
+        """
+        if self.clip < 0 or self.first_weight <= 0:
+            raise UsageError(f"critic.clip={self.clip} is >= 0, and critic.first_weight={self.first_weight} is > 0")
+
+
+@dataclass(frozen=True)
+class WarmupSettings:
+    """The critic learns alone, on turns of the policy as it starts, before the policy learns.
+
+    Attributes:
+        batches: collected for it, each of n_env x e_len turns; 0 for no warm-up.
+        rounds: over them, each with advantages of the critic as it stands.
+        share: of the turns that a round trains on, drawn anew.
+        check: stop unless the value loss has settled, by less than a tenth a round over the last quarter of the rounds, and
+            values explain a part of the returns.
+    """
+
+    batches: int = 40
+    rounds: int = 5
+    share: float = 0.25
+    check: bool = True
+
+    def __post_init__(self) -> None:
+        """Check the numbers.
+
+        Raises:
+            UsageError: one is out of its range.
+        """
+        at_least_one(self, "warmup.", "rounds")
+        if self.batches < 0 or not 0 < self.share <= 1:
+            raise UsageError("warmup.batches is >= 0, warmup.share above 0 and at most 1")
+
+
+class Critic(torch.nn.Module):
+    """A value model beside a policy.
+
+    Attributes:
+        head: from states to values.
+        decoder: the model whose states it reads, where it is its own; None on the policy's states.
+    """
+
+    def __init__(self, policy: Any, settings: CriticSettings) -> None:
+        """Copy the policy as it stands, but for weights that do not train: these stay one.
+
+        Args:
+            policy: the model, without what accelerate may have put around it.
+            settings: of the critic.
+
+        Raises:
+            UsageError: the policy has expanded actions.
+        """
+        super().__init__()
+        if head_of(policy) is not None:
+            raise UsageError(
+                "a critic reads tokens of text: ids that end in ExpA have expanded actions; use their text face"
+            )
+        bare = bare_model(policy)
+        width = bare.get_output_embeddings().weight.shape[1]
+        self.head = torch.nn.Linear(width, 1, device=bare.device)
+        torch.nn.init.zeros_(self.head.weight)
+        torch.nn.init.zeros_(self.head.bias)
+        self.decoder: Any = _copied(policy) if settings.kind == "copy" else None
+        self._policy = [policy]  # in a list: its weights are no part of the critic
+
+    def forward(self, micro: MicroBatch) -> torch.Tensor:
+        """Return the values of trained tokens, each of the moment before it, 0 elsewhere (batch, tokens)."""
+        if self.decoder is not None:
+            states = trained_states(self.decoder, micro)
+        else:
+            with torch.no_grad():
+                states = trained_states(self._policy[0], micro)
+        with torch.autocast(states.device.type, enabled=False):  # half precision has 3 digits, and returns are near 1
+            found = self.head(states.float()).squeeze(-1)  # (trained,)
+        return torch.zeros(micro.trained.shape, device=found.device).masked_scatter(micro.trained, found)
+
+
+def _copied(policy: Any) -> Any:
+    """Return a copy that shares what does not train, and the head of tokens, which no value needs."""
+    bare = bare_model(policy)
+    shared = {id(weight): weight for weight in policy.parameters() if not weight.requires_grad}
+    head = bare.get_output_embeddings().weight
+    if head is not bare.get_input_embeddings().weight:
+        shared[id(head)] = torch.nn.Parameter(head.detach(), requires_grad=False)
+    return copy.deepcopy(policy, shared)
+
+
+@torch.no_grad()
+def values_of(critic: Critic, sequences: Sequence[TokenSequence], run: Any, token_budget: int) -> list[list[float]]:
+    """Return the values of each sequence's trained tokens, in their order."""
+    rows, found = [Row(one, (0.0,) * len(one.ids)) for one in sequences], [list[float]() for _ in sequences]
+    for micro in micro_batches(rows, token_budget, run.chat.pad_id, laid_out=laid_out(run.model)):
+        micro = micro.to(run.device)
+        with run.accelerator.autocast():
+            values = critic(micro)
+        for place, row, trained in zip(micro.rows, values, micro.trained, strict=True):
+            found[place] = row[trained].tolist()
+    return found
+
+
+def explained_variance(pairs: Sequence[tuple[float, float]], run: Any) -> float:
+    """Return the share of the variance of returns that values explain, over (value, return) pairs of all processes.
+
+    1 for a perfect critic, 0 for one that says their mean, below 0 for a worse one; 0 where all returns are equal.
+    """
+    errors = [target - value for value, target in pairs]
+    sums = [sum(target**power for _, target in pairs) for power in (0, 1, 2)]
+    count, total, squares, wrong, wrongs = run.sums([*sums, sum(errors), sum(error**2 for error in errors)])
+    spread = squares - total**2 / max(1.0, count)
+    return 1 - (wrongs - wrong**2 / count) / spread if spread > 1e-9 else 0.0
+
+
+def with_targets(row: Row, values: Sequence[float], advantages: Sequence[float]) -> Row:
+    """Return a row with what its critic learns from, given for its trained tokens alone; returns are their sum."""
+    places = [place for place, kept in enumerate(row.sequence.trained) if kept]
+
+    def spread(column: Sequence[float]) -> tuple[float, ...]:
+        table = dict(zip(places, column, strict=False))
+        return tuple(table.get(place, 0.0) for place in range(len(row.sequence.ids)))
+
+    returns = [value + advantage for value, advantage in zip(values, advantages, strict=True)]
+    columns = {"returns": spread(returns), "values": spread(values), "first": spread([1.0])}
+    return replace(row, advantages=spread(advantages), more=columns)
+
+
+def critic_step(
+    rows: Sequence[Row], critic: Critic, optimiser: Optimiser, run: Any, settings: CriticSettings, token_budget: int
+) -> dict[str, float]:
+    """Take one gradient step of the critic on rows with the columns `returns`, `values` and `first`, and return its metrics."""
+
+    def by_token(micro: MicroBatch) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
+        with run.accelerator.autocast():
+            values = critic(micro)
+        first = micro.more["first"]
+        weights = 1 + (settings.first_weight - 1) * first
+        old, returns = micro.more["values"], micro.more["returns"]
+        by_value = losses.value_loss(values, old, returns, settings.clip, weights)
+        plain = losses.value_loss(values.detach(), old, returns, settings.clip, torch.ones_like(first))
+        tokens = micro.trained.sum().clamp(min=1)
+        sides = {"first": first, "others": micro.trained.float() - first}
+        return by_value, {f"{name}_loss": (plain * side).sum() / tokens for name, side in sides.items()} | {
+            f"{name}_share": side.sum() / tokens for name, side in sides.items()
+        }
+
+    def mean(by_value: torch.Tensor, trained: torch.Tensor, tokens: int, _: int) -> torch.Tensor:
+        return losses.token_mean(by_value, trained, tokens)
+
+    found = gradient_step(rows, run, by_token, mean, token_budget=token_budget, optimiser=optimiser)
+    for name in ("first", "others"):  # means over the tokens of each side
+        share = found.pop(f"{name}_share", 0.0)
+        found[f"{name}_loss"] = found.get(f"{name}_loss", 0.0) / share if share else 0.0
+    return {f"critic/{name}": value for name, value in found.items()}

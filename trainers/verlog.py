@@ -1,0 +1,308 @@
+"""Verlog trains a policy by PPO over the turns of long episodes: a critic, two discounts, batches of a fixed number of turns.
+
+    python -m trainers.verlog --preset tiny-babyai-goto --seed 0 --out runs/verlog
+
+One step: each of `n_env` lanes plays `e_len` turns and goes on from there in the next step, wherever its episode is. A turn is
+a data point: what `Memory` showed, and what was said. Rewards less the KL to the start become advantages by GAE with discounts
+of turns and of tokens, bootstrapped from the critic where the batch or a limit cut an episode; then gradient steps of the
+policy, with PPO's clip, and of the critic. Reads from top to bottom; formulas are in `advantages.py` and `losses.py`, the
+critic in `training/critic.py`, lanes in `fixed_turns.py`; docs/verlog.md numbers the details that move results.
+
+Deviations from the report (Verlog, 2025) and from the released code (WentseChen/Verlog, August 2025, a verl fork):
+ 1. An episode that a limit truncated is bootstrapped like one that the batch cut, as the report says; the release counts it
+    as a failure (`--released-truncation`).
+ 2. A value slot a token; the release has one more behind replies that end early: equal at token discounts of 1.
+ 3. The critic's warm-up must have settled before the policy learns (by its value loss over the last quarter of the rounds);
+    the release goes on whatever came of it. The release's first policy step is on the warm-up's stale sample; ours is on a
+    batch of its own.
+ 4. `warmup.share` is the release's quarter; the report says a tenth.
+ 5. Empty turns, for which a context had no room, are no data points; their state's value carries credit past them.
+ 6. The mean of a loss is over the trained tokens of a minibatch over all processes. As in the release, the weights of first
+    tokens are not divided out.
+ 7. The format penalty is the environment's (`reward="format_penalty_released"` is the release's: it replaces a win).
+ 8. Success is measured on fixed held-out tasks, never on the episodes that happen to end in a batch: short ones are too many.
+ 9. One environment a run; text actions only.
+"""
+
+import random
+import sys
+import time
+from dataclasses import field, replace
+from typing import Any, ClassVar
+
+import torch
+from accelerate.utils import gather_object
+
+from agent_envs.base.errors import AgentEnvsError, UsageError
+from agent_envs.base.progress import stage_lines
+from agent_envs.wrappers.turns import allowance
+from trainers import losses
+from trainers.advantages import DualDiscounts, dual_discount_gae
+from trainers.batching import MicroBatch, Row, in_parts
+from trainers.command_line import one_line_errors, option, parse
+from trainers.fixed_turns import Course, FixedTurns, Point, state_before
+from trainers.further_actions import further_actions_of
+from trainers.imitation import check_flaws, warm_start
+from trainers.reinforcement_settings import ReinforcementSettings, in_order
+from trainers.rescoring import reference_of, with_reference
+from trainers.settings import EnvironmentSettings, at_least_one, not_negative
+from trainers.sweeps import run_sweep
+from trainers.training.critic import (
+    Critic,
+    CriticSettings,
+    WarmupSettings,
+    critic_step,
+    explained_variance,
+    values_of,
+    with_targets,
+)
+from trainers.training.forward import token_logprobs
+from trainers.training.models import ReferenceModel
+from trainers.training.optimise import Optimiser
+from trainers.training.pooling import mean_by_name
+from trainers.training.updating import gradient_step
+from trainers.training_run import TrainingRun, open_run
+from trainers.turn_texts import examined, in_words
+
+Batch = list[list[Point]]  # of lanes
+
+
+@in_order
+class VerlogSettings(ReinforcementSettings):
+    """PPO over turns with a critic: plays lanes, trains policy and critic on their turns, writes curves and checkpoints.
+
+    Attributes:
+        preset: start from these settings: a name under trainers/presets/verlog, or a .toml file.
+        critic: the value model.
+        warmup: of the critic, before the policy learns.
+        most_env_steps: end once environments took so many steps for training, the warm-up's among them; 0 for no limit.
+        n_env: lanes; over all processes.
+        e_len: turns that each lane plays a step.
+        discounts: of turns and of tokens.
+        released_truncation: an episode that a limit ended counts as a failure, without a bootstrap, as in the release.
+        beta: weight of the KL to the start in the reward of each token (k1); 0 keeps no such model.
+        examine: play 64 episodes before training and after it, and tell what the policy says: prompts come first.
+    """
+
+    ORDER: ClassVar = """preset seed out env model warm_start sampling optim critic warmup evaluation log steps most_env_steps
+        n_env e_len minibatches epochs discounts released_truncation eps_low eps_high dual_clip beta entropy examine
+        token_budget"""
+
+    out: str = "runs/verlog"
+    env: EnvironmentSettings = field(default_factory=lambda: EnvironmentSettings("BabyAI", wrappers='[{"Memory": {}}]'))
+    critic: CriticSettings = field(default_factory=CriticSettings)
+    warmup: WarmupSettings = field(default_factory=WarmupSettings)
+    steps: int = 300
+    most_env_steps: int = 0
+    n_env: int = 32
+    e_len: int = 8
+    minibatches: int = 2
+    discounts: DualDiscounts = field(default_factory=DualDiscounts)
+    released_truncation: bool = False
+    dual_clip: float = 3.0
+    beta: float = 1e-3
+    entropy: float = 1e-3
+    examine: bool = False
+
+    def __post_init__(self) -> None:
+        """Refuse what no other part would, with a UsageError."""
+        super().__post_init__()
+        if further_actions_of(self.env.id):
+            raise UsageError(
+                f"env.id={self.env.id!r}: Verlog's data points are turns of text; take the id without ExpA"
+            )
+        check_flaws(self.warm_start.flaws, self.env.id)
+        at_least_one(self, "", "n_env", "e_len")
+        not_negative(self, "most_env_steps")
+
+
+def train(settings: VerlogSettings, run: TrainingRun) -> dict[str, Any]:
+    """Train from where the run stands to its last step and return what is written to OUT/result.json."""
+    run.check_shares(settings.n_env)
+    if run.fresh:
+        warm_start(settings.warm_start, run, settings.seed)
+        examination(settings, run, "before")
+    critic = Critic(run.bare, settings.critic)
+    run.keep("critic", critic, optimiser := Optimiser(critic, settings.critic.optim, 0))
+    course = Course(run.spec, run.train_split, run.train_size, settings.n_env, settings.seed)
+    kept = dict(run.memory.get("lanes", ()))
+    with FixedTurns(course, run.policy, run.max_context, run.chat.end_ids[0], kept) as lanes:
+        lanes.open(run.share(range(settings.n_env)))
+        if run.fresh:
+            warm_up(critic, optimiser, lanes, run, settings)
+            run.memory["lanes"] = gather_object(lanes.moments())
+            run.begin()
+        reference = reference_of(run) if settings.beta else None
+        while not run.over:
+            started, cpu = time.perf_counter(), time.process_time()
+            # 1. Play on.
+            batch, stats = lanes.play(settings.e_len)
+            stats["cpu_seconds/sampling"] = time.process_time() - cpu
+            # 2. Rewards become advantages and returns, turns become rows of tokens.
+            rows, told = judged(batch, critic, run, settings, reference)
+            rows = whitened(rows, run)
+            # 3. Gradient steps of both.
+            found = []
+            for epoch in range(settings.epochs):
+                random.Random(f"{run.key('rows')}/{epoch}").shuffle(rows)
+                for part in in_parts(rows, settings.minibatches):
+                    of_critic = critic_step(part, critic, optimiser, run, settings.critic, settings.token_budget)
+                    found.append(update(part, run, settings) | of_critic)
+            run.weights_changed()
+            # 4. What it was like: metrics, an evaluation when it is due, a checkpoint with the lanes.
+            stats |= told | mean_by_name(found)
+            stats["step_time"], stats["cpu_seconds/step"] = time.perf_counter() - started, time.process_time() - cpu
+            run.memory["lanes"] = gather_object(lanes.moments())
+            earlier = run.memory.pop("uncounted_turns", 0) if run.accelerator.is_main_process else 0
+            run.end_step(stats, turns=int(stats.pop("turns")) + earlier)
+    examination(settings, run, "after")
+    return run.finish(
+        lambda _: {name: run.memory[name] for name in ("critic_warm_up", "examined") if name in run.memory}
+    )
+
+
+def warm_up(
+    critic: Critic, optimiser: Optimiser, lanes: FixedTurns, run: TrainingRun, settings: VerlogSettings
+) -> None:
+    """Let the critic learn from turns of the policy as it starts, and stop the run unless it has learnt something.
+
+    Raises:
+        AgentEnvsError: the value loss still falls, or values explain nothing.
+    """
+    how, env = settings.warmup, run.environment()
+    env.reset(seed=0, options={"split": run.train_split, "task": 0})
+    limit = allowance(env)[0]
+    if 0 < how.batches * settings.e_len < 2 * limit:
+        note = f"{how.batches * settings.e_len} turns a lane are fewer than two episodes of {limit}"
+        print(
+            f"note: critic warm-up: {note}: short episodes, the successes, are too many among those that end",
+            file=sys.stderr,
+        )
+    if not how.batches:
+        return
+    say, pool, history = stage_lines("critic warm-up"), list[list[Point]](), list[float]()
+    for number in range(how.batches):
+        pool += lanes.play(settings.e_len)[0]
+        say("playing", (number + 1) / how.batches / 2)
+    turns = int(run.sums([sum(map(len, pool))])[0])
+    rows, told = judged(pool, critic, run, settings)
+    for number in range(how.rounds):
+        chosen = random.Random(f"{settings.seed}/warm-up/{number}").sample(rows, max(1, round(how.share * len(rows))))
+        for part in in_parts(chosen, max(1, round(how.batches * how.share * settings.minibatches))):
+            critic_step(part, critic, optimiser, run, settings.critic, settings.token_budget)
+        history.append(told["value_loss"])
+        rows, told = judged(pool, critic, run, settings)
+        say(f"value loss {told['value_loss']:.4f}", 0.5 + (number + 1) / how.rounds / 2)
+    rounds = max(1, how.rounds // 4)  # a single one may fall by a tenth by chance
+    before, last, explained = history[-rounds], told["value_loss"], told["explained_variance"]
+    run.memory["uncounted_turns"] = turns
+    run.memory["critic_warm_up"] = {"turns": turns, "value_losses": [*history, last], "explained_variance": explained}
+    if how.check and (last < 0.9**rounds * before or explained <= 0):
+        why = f"value loss {before:.4f} -> {last:.4f} in the last {rounds} rounds, explained variance {explained:.3f}"
+        raise AgentEnvsError(
+            f"the critic has not settled: {why}; raise warmup.rounds, or begin anew with --warmup.no-check"
+        )
+
+
+def judged(
+    batch: Batch, critic: Critic, run: TrainingRun, settings: VerlogSettings, reference: ReferenceModel | None = None
+) -> tuple[list[Row], dict[str, float]]:
+    """Return the turns that are trained on as rows, with advantages, and their returns, values and first tokens."""
+    points = [point for lane in batch for point in lane]
+    rows = [Row(point.sequence, tuple(map(float, point.sequence.trained))) for point in points]
+    if reference is not None:
+        rows = with_reference(rows, run, reference, settings.token_budget)
+    states = [state_before(point.ahead, run.chat.end_ids[0]) for point in points if point.ahead]
+    found = values_of(critic, [*(row.sequence for row in rows), *states], run, settings.token_budget)
+    values, ahead = found[: len(rows)], iter(found[len(rows) :])
+    taken = [[0.0] if point.empty else penalties(row, settings.beta) for row, point in zip(rows, points, strict=True)]
+    rewards = [[*row[:-1], row[-1] + point.turn.reward] for row, point in zip(taken, points, strict=True)]
+    bootstraps = [bootstrap(point, next(ahead)[0] if point.ahead else None, settings) for point in points]
+    trained, pairs, start = list[Row](), list[tuple[float, float]](), 0
+    for lane in batch:
+        part, start = slice(start, start + len(lane)), start + len(lane)
+        lane_values = values[part]
+        advantages = dual_discount_gae(lane_values, rewards[part], bootstraps[part], discounts=settings.discounts)
+        for point, row, own, gained in zip(lane, rows[part], lane_values, advantages, strict=True):
+            if not point.empty:
+                trained.append(with_targets(row, own, gained))
+                pairs += [(value, value + advantage) for value, advantage in zip(own, gained, strict=True)]
+    paid, wrong = sum(map(sum, taken)), sum((value - target) ** 2 for value, target in pairs) / 2
+    paid, wrong, count = run.sums([paid, wrong, len(pairs)])
+    told = {"explained_variance": explained_variance(pairs, run), "value_loss": wrong / max(1.0, count)}
+    return trained, told | {"kl": -paid / settings.beta / max(1.0, count) if settings.beta else 0.0}
+
+
+def bootstrap(point: Point, value: float | None, settings: VerlogSettings) -> float | None:
+    """Return the value of what follows a turn in GAE; None where the lane's next turn does."""
+    if point.turn.terminated or (point.turn.truncated and settings.released_truncation):
+        return 0.0
+    return value
+
+
+def penalties(row: Row, coefficient: float) -> list[float]:
+    """Return what the KL to the start takes from the reward of each trained token."""
+    sequence = row.sequence
+    if not row.reference_logprobs:
+        return [0.0] * sum(sequence.trained)
+    lists = (sequence.logprobs, row.reference_logprobs, sequence.trained)
+    taken = losses.kl_penalty(*(torch.tensor([column]) for column in lists), coefficient, "k1")[0]
+    return [float(value) for value in taken[torch.tensor(sequence.trained)]]
+
+
+def whitened(rows: list[Row], run: TrainingRun) -> list[Row]:
+    """Return rows whose advantages have mean 0 and standard deviation 1 over the trained tokens of all processes."""
+    given = [value for row in rows for value, kept in zip(row.advantages, row.sequence.trained, strict=True) if kept]
+    total, squares, count = run.sums([sum(given), sum(value**2 for value in given), len(given)])
+    mean = total / max(1.0, count)
+    scale = (max(0.0, squares - count * mean**2) / max(1.0, count - 1) + 1e-8) ** 0.5
+
+    def white(row: Row) -> tuple[float, ...]:
+        pairs = zip(row.advantages, row.sequence.trained, strict=True)
+        return tuple((value - mean) / scale if kept else 0.0 for value, kept in pairs)
+
+    return [replace(row, advantages=white(row)) for row in rows]
+
+
+def update(rows: list[Row], run: TrainingRun, settings: VerlogSettings) -> dict[str, float]:
+    """Take one gradient step of the policy on rows and return its metrics."""
+
+    def by_token(micro: MicroBatch) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
+        with run.accelerator.autocast():
+            logprobs, entropies = token_logprobs(run.model, micro, run.temperature, entropy_grad=settings.entropy != 0)
+        log_ratio = losses.log_ratios(logprobs, micro.old_logprobs, micro.trained)
+        clip = settings.eps_low, settings.eps_high
+        found = losses.ppo_clip(log_ratio.exp(), micro.advantages, *clip, settings.dual_clip or None)
+        found = found + losses.entropy_bonus(entropies, settings.entropy)
+        metrics = losses.ratio_metrics(
+            log_ratio.detach(), log_ratio.detach().exp(), micro.advantages, micro.trained, *clip
+        )
+        metrics["entropy"] = (entropies.detach() * micro.trained).sum() / micro.trained.sum().clamp(min=1)
+        return found, metrics
+
+    def mean(by_token: torch.Tensor, trained: torch.Tensor, tokens: int, _: int) -> torch.Tensor:
+        return losses.token_mean(by_token, trained, tokens)
+
+    return gradient_step(rows, run, by_token, mean, token_budget=settings.token_budget)
+
+
+def examination(settings: VerlogSettings, run: TrainingRun, when: str) -> None:
+    """Tell what the policy says, where that is wanted, and keep it for the result."""
+    if settings.examine:
+        told = run.memory.setdefault("examined", {})[when] = examined(run, settings.seed)
+        print(f"{when} training: {in_words(told)}", file=sys.stderr)
+
+
+def main() -> None:
+    """Run the command line."""
+    with one_line_errors("verlog"):
+        words = sys.argv[1:]
+        if name := option(words, "--sweep"):
+            return print(run_sweep("verlog", name, words))
+        settings, out = parse(VerlogSettings, program="verlog")
+        with open_run(settings, out, settings.steps * settings.epochs * settings.minibatches) as run:
+            train(settings, run)
+
+
+if __name__ == "__main__":
+    main()
