@@ -77,10 +77,9 @@ class GRPOSettings(ReinforcementSettings):
     """
 
     MIXES: ClassVar = True  # groups may be of several environments, `env.mixture`
-    ORDER: ClassVar = """preset seed out env model warm_start sampling optim evaluation log steps most_env_steps
-        most_tool_calls tasks_per_step group_size scale baseline credit turn_baseline gamma_turn policy_loss eps_low
-        eps_high dual_clip loss beta kl kl_in entropy drop_flat_groups drop_truncated correction epochs minibatches
-        token_budget"""
+    ORDER: ClassVar = """preset seed out env model warm_start sampling optim evaluation log steps most_env_steps most_tool_calls
+        tasks_per_step group_size scale baseline credit turn_baseline gamma_turn policy_loss eps_low eps_high dual_clip loss
+        beta kl kl_in entropy drop_flat_groups drop_truncated correction epochs minibatches token_budget"""
 
     out: str = "runs/grpo"
     most_env_steps: int = 0

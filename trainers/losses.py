@@ -174,30 +174,6 @@ def entropy_bonus(entropies: torch.Tensor, coefficient: float) -> torch.Tensor:
     return -coefficient * entropies
 
 
-def value_loss(
-    values: torch.Tensor, old_values: torch.Tensor, returns: torch.Tensor, clip: float, weights: torch.Tensor
-) -> torch.Tensor:
-    """Return PPO's clipped value loss, half of max((v - R)^2, (v_old + clip(v - v_old, +-clip) - R)^2), times a weight.
-
-    The clip takes the gradient of a value that has moved further than `clip` towards its return (OpenAI baselines, ppo2).
-
-    Args:
-        values: of the critic, with a gradient (batch, tokens).
-        old_values: that the advantages were made with (batch, tokens).
-        returns: old values plus advantages that are not whitened (batch, tokens).
-        clip: how far a value may move; 0 for no bound.
-        weights: of tokens: the first of a turn may weigh more (batch, tokens).
-
-    Returns:
-        A loss a token (batch, tokens).
-    """
-    squared = (values - returns) ** 2
-    if clip:
-        near = old_values + (values - old_values).clamp(-clip, clip)
-        squared = torch.maximum(squared, (near - returns) ** 2)
-    return 0.5 * weights * squared
-
-
 def token_mean(losses: torch.Tensor, trained: torch.Tensor, tokens: int) -> torch.Tensor:
     """Sum over trained tokens, divided by `tokens`: every token weighs the same (DAPO, arXiv 2503.14476, section 3.3).
 

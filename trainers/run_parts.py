@@ -1,5 +1,7 @@
 """A training run is made of the environment, model, engine and players that its settings name."""
 
+import contextlib
+import ctypes
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -14,21 +16,15 @@ from agent_envs.core.trajectory import Trajectory
 from agent_envs.core.wrapper_stack import core_of
 from agent_envs.envs.expa import ExpandedActionEnv
 from agent_envs.rollout.run_log import Planned
-from trainers.assembling import (
-    Settings,
-    environment_specs,
-    made_engine,
-    made_model,
-    made_policies,
-    with_further_head,
-)
+from trainers.assembling import Settings, environment_specs, made_engine, made_model, made_policies, with_further_head
 from trainers.contracts import TokenSequence
 from trainers.mixture import Arena, members_of, shares
 from trainers.sampling import Group, play_groups
-from trainers.training.arenas import use_few_arenas
 from trainers.training.models import make_accelerator
 from trainers.training.optimise import Optimiser, same_weights
 from trainers.training.processes import Processes, one_budget
+
+M_ARENA_MAX = -8  # of glibc's malloc.h
 
 
 class RunParts(Processes):
@@ -60,7 +56,8 @@ class RunParts(Processes):
         self.device = self.accelerator.device
         if self.device.type == "cpu":
             torch.set_num_threads(1)  # two were seven times slower on busy machines
-        use_few_arenas()
+        with contextlib.suppress(OSError, AttributeError):  # another C library than glibc
+            ctypes.CDLL(None).mallopt(M_ARENA_MAX, 2)  # episodes play in many short-lived threads, each with an arena
         self.arenas = self._arenas()
         self._main = self.arenas[full_id(settings.env.id)]
         env = self.environment(bare=True)

@@ -10,5 +10,4 @@ Modules, in reading order:
     checkpoints, folders: checkpoints that survive a kill, resuming, the best weights; folders written whole or not at all.
     metrics, pooling: metrics.jsonl, TensorBoard, trackio, Weights & Biases, the live table; means over processes.
     processes: the shares of several processes (GPUs), and sums over them.
-    arenas: memory of glibc's malloc under many threads.
 """

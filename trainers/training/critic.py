@@ -178,8 +178,8 @@ def critic_step(
         first = micro.more["first"]
         weights = 1 + (settings.first_weight - 1) * first
         old, returns = micro.more["values"], micro.more["returns"]
-        by_value = losses.value_loss(values, old, returns, settings.clip, weights)
-        plain = losses.value_loss(values.detach(), old, returns, settings.clip, torch.ones_like(first))
+        by_value = value_loss(values, old, returns, settings.clip, weights)
+        plain = value_loss(values.detach(), old, returns, settings.clip, torch.ones_like(first))
         tokens = micro.trained.sum().clamp(min=1)
         sides = {"first": first, "others": micro.trained.float() - first}
         return by_value, {f"{name}_loss": (plain * side).sum() / tokens for name, side in sides.items()} | {
@@ -194,3 +194,27 @@ def critic_step(
         share = found.pop(f"{name}_share", 0.0)
         found[f"{name}_loss"] = found.get(f"{name}_loss", 0.0) / share if share else 0.0
     return {f"critic/{name}": value for name, value in found.items()}
+
+
+def value_loss(
+    values: torch.Tensor, old_values: torch.Tensor, returns: torch.Tensor, clip: float, weights: torch.Tensor
+) -> torch.Tensor:
+    """Return PPO's clipped value loss, half of max((v - R)^2, (v_old + clip(v - v_old, +-clip) - R)^2), times a weight.
+
+    The clip takes the gradient of a value that has moved further than `clip` towards its return (OpenAI baselines, ppo2).
+
+    Args:
+        values: of the critic, with a gradient (batch, tokens).
+        old_values: that the advantages were made with (batch, tokens).
+        returns: old values plus advantages that are not whitened (batch, tokens).
+        clip: how far a value may move; 0 for no bound.
+        weights: of tokens: the first of a turn may weigh more (batch, tokens).
+
+    Returns:
+        A loss a token (batch, tokens).
+    """
+    squared = (values - returns) ** 2
+    if clip:
+        near = old_values + (values - old_values).clamp(-clip, clip)
+        squared = torch.maximum(squared, (near - returns) ** 2)
+    return 0.5 * weights * squared

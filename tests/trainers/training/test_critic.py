@@ -8,12 +8,11 @@ import torch
 from accelerate import Accelerator
 
 from agent_envs import UsageError
-from trainers import losses
 from trainers.batching import micro_batches
 from trainers.contracts import TokenSequence
 from trainers.fixed_turns import state_before
 from trainers.settings import OptimSettings
-from trainers.training.critic import Critic, CriticSettings, critic_step, explained_variance, values_of
+from trainers.training.critic import Critic, CriticSettings, critic_step, explained_variance, value_loss, values_of
 from trainers.training.optimise import Optimiser, global_sums
 
 FAST = OptimSettings(learning_rate=1e-2)
@@ -114,9 +113,9 @@ def test_under_lora_it_has_an_adapter_of_its_own(tiny_model, random_rows):
 def test_the_value_loss_of_a_hand_worked_table():
     """v .9, old .2, clip .5: the near value is .7; against a return of 1 it is further off, against 0 the value itself is."""
     values, old, weights = torch.tensor([[0.9, 0.9, 0.3]]), torch.full((1, 3), 0.2), torch.tensor([[1.0, 1.0, 3.0]])
-    found = losses.value_loss(values, old, torch.tensor([[1.0, 0.0, 1.0]]), 0.5, weights)
+    found = value_loss(values, old, torch.tensor([[1.0, 0.0, 1.0]]), 0.5, weights)
     assert found.tolist()[0] == pytest.approx([0.5 * 0.3**2, 0.5 * 0.9**2, 1.5 * 0.7**2], abs=1e-6)
-    free = losses.value_loss(values, old, torch.tensor([[1.0, 0.0, 1.0]]), 0.0, weights)
+    free = value_loss(values, old, torch.tensor([[1.0, 0.0, 1.0]]), 0.0, weights)
     assert free.tolist()[0] == pytest.approx([0.5 * 0.1**2, 0.5 * 0.9**2, 1.5 * 0.7**2], abs=1e-6)
 
 
