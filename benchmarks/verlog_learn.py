@@ -53,7 +53,6 @@ ABLATIONS: dict[str, tuple[str, tuple[str, ...]]] = {
     "no warm-up": ("verlog", ("--warmup.batches", "0", "--steps", "66")),  # as many environment steps
     "first weight 1": ("verlog", ("--critic.first-weight", "1")),
 }
-REPORTED = 3
 LIMITS = (16, 64)
 KEPT = (
     "seed",
@@ -168,7 +167,7 @@ def draw(table: Mapping[str, Any], path: Path) -> None:
 def main() -> None:
     """Train, print, write the figures, and draw the chart."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--seeds", type=int, nargs="+", help="default: three that follow from the preset's name")
+    parser.add_argument("--seeds", type=int, nargs="+", help="default: five that follow from the preset's name")
     parser.add_argument("--runs", type=Path, default=Path("runs/verlog-learn"), help="where the runs are kept")
     parser.add_argument("--jobs", type=int, default=1, help="runs at a time, each on one core")
     parser.add_argument("--ablations", action="store_true", help="train the ablations too")
@@ -176,7 +175,7 @@ def main() -> None:
     parser.add_argument("--tasks", type=int, default=128, help="that the built-in agents play (default 128)")
     parser.add_argument("--out", type=Path, help="write the figures here, and the chart beside it")
     args = parser.parse_args()
-    seeds: Sequence[int] = args.seeds or report_seeds(PRESET, REPORTED)
+    seeds: Sequence[int] = args.seeds or report_seeds(PRESET)
     arms = ARMS | (ABLATIONS if args.ablations else {})
     wanted = [(arm, seed, folder_of(args.runs, arm, seed)) for seed in seeds for arm in arms]
     if args.finished:
@@ -197,7 +196,10 @@ def main() -> None:
     for agent, row in table["built_in"].items():
         print(f"{agent}: {percent(row)}")
     if args.out:
-        told = about("python -m benchmarks.verlog_learn --out benchmarks/results/verlog_learn.json")
+        more = (" --ablations" if args.ablations else "") + (
+            f" --seeds {' '.join(map(str, args.seeds))}" if args.seeds else ""
+        )
+        told = about(f"python -m benchmarks.verlog_learn{more} --out benchmarks/results/verlog_learn.json")
         args.out.write_text(json.dumps({"about": told, **table}, indent=1) + "\n", encoding="utf-8")
         draw(table, args.out.with_suffix(".png"))
 
