@@ -66,8 +66,7 @@ class HttpChat(Uncopied):
         body = {**self.body(request), **self.options.extra}
         sent = {name: value for name, value in body.items() if value is not None}
         try:
-            answer = self._client.json("POST", self.url, seconds=seconds, headers=self.headers(sent), json=sent)
-            return self._read(answer, request)
+            return self._read(self.post(sent, seconds), request)
         except EnvFault as fault:
             quoted = bool(self._key) and self._key in fault.cause  # a server may quote the key that it refused
             lasting = fault.retryable and any(code in fault.cause for code in _SPENT)
@@ -89,9 +88,17 @@ class HttpChat(Uncopied):
         """Return the JSON body of a request; fields that are None are not sent."""
         raise NotImplementedError
 
-    def headers(self, body: dict[str, Any]) -> dict[str, str]:
-        """Return the headers of a request with this body: they carry the key."""
+    def headers(self) -> dict[str, str]:
+        """Return the headers that carry the key."""
         raise NotImplementedError
+
+    def post(self, body: dict[str, Any], seconds: float) -> Any:
+        """Return the JSON value that the service answers to a body in one attempt.
+
+        Raises:
+            EnvFault: the service failed.
+        """
+        return self._client.json("POST", self.url, seconds=seconds, headers=self.headers(), json=body)
 
     def read(self, answer: Any, request: ChatRequest) -> ChatReply:
         """Return the reply that an answer holds."""

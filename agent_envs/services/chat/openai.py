@@ -53,7 +53,7 @@ class OpenAIChat(HttpChat):
         )
         self.model = model
 
-    def headers(self, body: dict[str, Any]) -> dict[str, str]:
+    def headers(self) -> dict[str, str]:
         """Return the key as a bearer token, where there is one."""
         return {"Authorization": f"Bearer {self._key}"} if self._key else {}
 

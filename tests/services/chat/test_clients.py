@@ -167,11 +167,25 @@ def test_a_temperature_is_sent_to_anthropic_in_the_version_that_has_one(serve):
     assert ["temperature" in body for body in wire.bodies] == [False, True]
 
 
-def test_a_key_goes_to_anthropic_in_one_header_and_to_others_in_both():
-    official, other = AnthropicChat("m", api_key="k"), AnthropicChat("m", url="http://localhost", api_key="k")
-    assert official.headers({}) == {"anthropic-version": "2026-10-21", "x-api-key": "k"}
-    assert other.headers({}) == {**official.headers({}), "Authorization": "Bearer k"}
-    assert AnthropicChat("m", url="http://localhost", api_key="").headers({}) == {"anthropic-version": "2026-10-21"}
+def test_a_key_goes_to_anthropic_in_one_header_and_to_others_in_both(monkeypatch):
+    """Without a key none goes anywhere, whatever the environment holds for the SDK."""
+    monkeypatch.setenv("ANTHROPIC_AUTH_TOKEN", "somebody's")
+    sent = []
+
+    def carry(method, url, *, headers, **request):
+        sent.append((url, {name: headers.get(name) for name in ("authorization", "x-api-key", "anthropic-version")}))
+        return anthropic_answer()
+
+    for url, key in (("https://api.anthropic.com", "k"), ("http://localhost/a", "k"), ("http://localhost", "")):
+        model = AnthropicChat("m", url=url, api_key=key)
+        monkeypatch.setattr(model._client, "json", carry)
+        model.complete(ASKED)
+    version = {"anthropic-version": "2026-10-21"}
+    assert sent == [
+        ("https://api.anthropic.com/v1/messages", {"authorization": "Bearer k", "x-api-key": None, **version}),
+        ("http://localhost/a/v1/messages", {"authorization": "Bearer k", "x-api-key": "k", **version}),
+        ("http://localhost/v1/messages", {"authorization": None, "x-api-key": None, **version}),
+    ]
 
 
 def test_a_key_that_is_missing_is_named(monkeypatch):

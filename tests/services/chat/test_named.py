@@ -82,8 +82,8 @@ def test_options_are_checked(options, text):
 
 def test_a_key_comes_from_the_variable_that_is_named(monkeypatch):
     monkeypatch.setenv("MY_KEY", "abc")
-    assert make_chat_model("openai:m", api_key_env="MY_KEY").headers({}) == {"Authorization": "Bearer abc"}
-    assert make_chat_model("anthropic:m", api_key_env="MY_KEY").headers({})["x-api-key"] == "abc"
+    assert make_chat_model("openai:m", api_key_env="MY_KEY").headers() == {"Authorization": "Bearer abc"}
+    assert make_chat_model("anthropic:m@http://h", api_key_env="MY_KEY").headers() == {"X-Api-Key": "abc"}
 
 
 def test_a_port_needs_the_key_unless_it_replays(monkeypatch, tmp_path):
