@@ -223,7 +223,7 @@ def _blocks(turn: Spoken) -> list[dict[str, Any]]:
     mark = {"cache_control": {"type": "ephemeral"}} if turn.cached else {}
     texts = [{"type": "text", "text": turn.text, **mark}] if turn.text.strip() else []
     uses = [
-        {"type": "tool_use", "id": call.id, "name": call.name, "input": json.loads(clean(call.arguments))}
+        {"type": "tool_use", "id": call.id, "name": call.name, "input": json.loads(call.arguments)}
         for call in turn.calls
     ]
     return [*texts, *uses]

@@ -8,7 +8,8 @@ import pytest
 from agent_envs.base.errors import EnvFault, UsageError
 from agent_envs.base.messages import ToolCall
 from agent_envs.base.protocol import Malformed, ToolCallProtocol
-from agent_envs.services.chat import AnthropicChat, ChatOptions, ChatReply, ChatRequest, OpenAIChat
+from agent_envs.services.chat import AnthropicChat, ChatOptions, ChatReply, ChatRequest, OpenAIChat, OpenAIText
+from tests.services.chat.faulty import FaultyServer
 from tests.services.chat.wire import AnthropicWire, OpenAIWire, Said
 
 KEY = "sk-secret-0123456789"
@@ -150,6 +151,62 @@ def test_extra_adds_replaces_and_removes_fields(serve):
     assert wire.bodies == [
         {"model": "m", "messages": [{"role": "user", "content": "Go"}], "max_completion_tokens": 3, "n": 1}
     ]
+
+
+@pytest.mark.parametrize("make", [AnthropicChat, OpenAIChat, OpenAIText])
+@pytest.mark.parametrize(
+    "fault", ["server_error", "unavailable", "rate_limit", "overloaded", "reset", "redirect_loop", "hang"]
+)
+def test_one_attempt_is_one_request(make, fault):
+    """The port alone asks again: it knows the deadline, and what a fault cost."""
+    with FaultyServer(OpenAIWire(None), lambda number: fault) as server:
+        with pytest.raises(EnvFault):
+            make("m", url=server.url, api_key="k").complete(ASKED, seconds=0.3 if fault == "hang" else 10.0)
+        assert server.count == 1
+
+
+@pytest.mark.parametrize(("make", "wire"), [(AnthropicChat, AnthropicWire), (OpenAIChat, OpenAIWire)])
+def test_a_lone_surrogate_in_a_call_is_no_obstacle(serve, make, wire):
+    service = wire(lambda body: Said("x"))
+    call = '<tool_call>\n{"name": "find", "arguments": {"q": "\\ud800"}}\n</tool_call>'
+    rows = [{"role": "user", "content": "Go"}, {"role": "assistant", "content": call},
+            {"role": "tool", "content": "no", "tool_call_id": "call_0"}]  # fmt: skip
+    tools = [{"type": "function", "function": {"name": "find"}}]
+    assert make("m", url=serve(service)).complete(ChatRequest(rows, tools)).text == "x"
+
+
+def text_answer(text, **choice):
+    return {"choices": [{"text": text, "finish_reason": "stop", **choice}]}
+
+
+@pytest.mark.parametrize(
+    ("answer", "prefill", "text"),
+    [
+        (text_answer(" Mor"), "", "Mor"),
+        (text_answer(" Mor"), "<answer>", "<answer> Mor"),
+        (text_answer("Mor", stop_reason="</answer>"), "<answer>", "<answer>Mor</answer>"),
+        (text_answer(" Mor", stop_reason="\n\nUser:"), "", "Mor"),
+        (text_answer("lone \ud800"), "", "lone ?"),
+        (text_answer(""), "", ""),
+    ],
+)
+def test_text_of_a_base_model(serve, answer, prefill, text):
+    asked = ChatRequest(ASKED.messages, stop=ASKED.stop, prefill=prefill)
+    assert OpenAIText("m", serve(answering(answer))).complete(asked).text == text
+
+
+@pytest.mark.parametrize("value", [*MALFORMED, {"choices": []}, {"choices": [{}]}, text_answer(None), text_answer(7)])
+def test_answers_of_a_base_model_without_structure_are_faults(serve, value):
+    with pytest.raises(EnvFault) as caught:
+        OpenAIText("m", serve(answering(value))).complete(ASKED)
+    assert caught.value.retryable
+
+
+def test_a_base_model_gets_the_fields_that_it_knows():
+    body = OpenAIText("m").body(ChatRequest([], stop=list("abcdef"), max_tokens=7))
+    assert (body["prompt"], body["max_tokens"], body["stop"]) == ("Assistant:", 7, ["\n\nUser:", *"abc"])
+    with pytest.raises(UsageError, match="openai-text:m: a base model takes no reasoning_effort"):
+        OpenAIText("m", options=ChatOptions(reasoning_effort="low")).body(ASKED)
 
 
 def test_a_system_text_alone_is_a_user_message_to_anthropic():
