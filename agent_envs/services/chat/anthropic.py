@@ -72,15 +72,9 @@ class AnthropicChat(HttpChat):
         return {} if self._official or not self._key else {"X-Api-Key": self._key}
 
     def post(self, body: dict[str, Any], seconds: float) -> Any:
-        """Return the JSON value that the service answers to a body in one attempt.
-
-        Raises:
-            EnvFault: the service failed.
-        """
-        import httpx2  # the SDK's HTTP library, which comes with it
-
-        sdk = _sdk(self.name)
-        # Whoever has no key must not lend the one, or the profile, that the SDK would look for in the environment.
+        """Let the SDK build the request and our client carry it; it raises as every client does."""
+        sdk, httpx2 = _sdk(self.name)
+        # Without a key none is sent: the SDK must not look for one, or for a profile, in the environment.
         headers = self.headers() if self._key else {"Authorization": sdk.omit}
         client = sdk.Anthropic(
             api_key=self._key,
@@ -181,12 +175,14 @@ class AnthropicChat(HttpChat):
         return found
 
 
-def _sdk(name: str) -> ModuleType:
+def _sdk(name: str) -> tuple[ModuleType, ModuleType]:
+    """Return the SDK and its HTTP library; an SDK that stands on another one is too old."""
     try:
         import anthropic
+        import httpx2
     except ImportError as error:
         raise MissingExtra("anthropic", "anthropic", name) from error
-    return anthropic
+    return anthropic, httpx2
 
 
 def _tool(function: dict[str, Any]) -> dict[str, Any]:

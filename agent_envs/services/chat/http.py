@@ -17,7 +17,7 @@ T = TypeVar("T")
 
 
 class HttpChat(Uncopied):
-    """A chat model behind HTTP; a subclass writes the body and the headers and reads the answer."""
+    """A chat model behind HTTP; a subclass writes the body and reads the answer."""
 
     default_variable: str
     takes_temperature = True
@@ -89,8 +89,8 @@ class HttpChat(Uncopied):
         raise NotImplementedError
 
     def headers(self) -> dict[str, str]:
-        """Return the headers that carry the key."""
-        raise NotImplementedError
+        """Return the key as a bearer token, where there is one."""
+        return {"Authorization": f"Bearer {self._key}"} if self._key else {}
 
     def post(self, body: dict[str, Any], seconds: float) -> Any:
         """Return the JSON value that the service answers to a body in one attempt.

@@ -62,10 +62,6 @@ class OpenAIChat(HttpChat):
         )
         self.model = model
 
-    def headers(self) -> dict[str, str]:
-        """Return the key as a bearer token, where there is one."""
-        return {"Authorization": f"Bearer {self._key}"} if self._key else {}
-
     def body(self, request: ChatRequest) -> dict[str, Any]:
         """Return the JSON body of a request."""
         limit = "max_completion_tokens" if self._official else "max_tokens"

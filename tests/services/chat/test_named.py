@@ -112,7 +112,8 @@ def test_a_port_needs_the_key_unless_it_replays(monkeypatch, tmp_path):
         ask(port, ChatRequest([]), CallSite("k"))
 
 
-def test_a_port_needs_the_sdk_unless_it_replays(monkeypatch, tmp_path, serve):
+@pytest.mark.parametrize("package", ["anthropic", "httpx2"])  # the second comes with the first from 1.0 on
+def test_a_port_needs_the_sdk_unless_it_replays(monkeypatch, tmp_path, serve, package):
     wire, path, asked = (
         AnthropicWire(lambda body: Said("yes")),
         tmp_path / "r.jsonl",
@@ -121,7 +122,7 @@ def test_a_port_needs_the_sdk_unless_it_replays(monkeypatch, tmp_path, serve):
     name = f"anthropic:m@{serve(wire)}"
     with Recording(path, "record") as recording:
         first = ask(chat_port(make_chat_model(name), recording=recording), asked, CallSite("k"))
-    monkeypatch.setitem(sys.modules, "anthropic", None)
+    monkeypatch.setitem(sys.modules, package, None)
     with pytest.raises(MissingExtra, match=r'needs anthropic: pip install "agent-envs\[anthropic\]"$') as caught:
         chat_port(make_chat_model(name))
     assert "\n" not in str(caught.value)
