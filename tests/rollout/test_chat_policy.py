@@ -2,6 +2,7 @@
 
 import itertools
 import json
+import sys
 
 import gymnasium as gym
 import pytest
@@ -118,7 +119,7 @@ def no_reward(result):
 
 
 @pytest.mark.parametrize("client", CLIENTS)
-def test_an_episode_replays_without_the_service_and_without_a_key(search, client, tmp_path):
+def test_an_episode_replays_without_the_service_its_client_and_a_key(search, client, tmp_path, monkeypatch):
     plan, script = search
     wire_type, make = CLIENTS[client]
     path = tmp_path / "agent.jsonl"
@@ -127,6 +128,7 @@ def test_an_episode_replays_without_the_service_and_without_a_key(search, client
         url = server.url
     assert KEY not in path.read_text()
     replay = Recording(path, "replay")
+    monkeypatch.setitem(sys.modules, "anthropic", None)
     keyless = make_chat_model(f"{client}:m@{url}")
     assert play(plan, ChatPolicy(keyless, recording=replay)) == [played]
     [missed] = play(plan, ChatPolicy(keyless, recording=replay, temperature=0.5))
