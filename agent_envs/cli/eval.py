@@ -255,16 +255,14 @@ def _tell(result: "Result", folder: Path) -> None:
 
     if len(result.summaries) == 1:
         item = result.summaries[0]
-        show(
-            f"{item.entry} {result.settings.agent} on {item.split}: success {item.success.text()}, faults {item.faults}"
-        )
+        show(f"{item.entry} {result.settings.agent} on {item.split}: success {item.verdict}, faults {item.faults}")
         show(
             f"mean return {item.mean_return:.3f}, turns {item.mean_turns:.2f}, "
             f"{100 * item.valid_actions:.1f} % of the turns with a valid action"
         )
     else:
         rows = [
-            [item.entry, item.success.text(), f"{item.mean_turns:.2f}", f"{item.mean_calls:.2f}",
+            [item.entry, item.verdict, f"{item.mean_turns:.2f}", f"{item.mean_calls:.2f}",
              f"{100 * item.valid_actions:.1f} %", str(item.faults)]
             for item in result.summaries
         ]  # fmt: skip
@@ -282,6 +280,8 @@ def _tell(result: "Result", folder: Path) -> None:
     if not result.complete and result.settings.max_cost_usd and any(item.unplayed for item in result.summaries):
         show(f"--max-cost is spent: the same command with --out {folder} and a larger --max-cost plays what is left")
     elif not result.complete:
+        if any(item.faults for item in result.summaries) and any(item.unplayed for item in result.summaries):
+            show("stopped, as episode after episode ended in one and the same fault")
         show(f"not complete: agent-envs eval --resume {folder} plays what is left")
     show(f"run: {folder}")
 

@@ -8,7 +8,7 @@ from agent_envs.base.errors import EnvFault, UsageError
 from agent_envs.base.process_cache import Uncopied
 from agent_envs.services.chat.model import ChatReply, ChatRequest
 from agent_envs.services.chat.options import ChatOptions
-from agent_envs.services.http import HttpClient
+from agent_envs.services.http import HttpClient, TransportFault
 
 MOST_TOKENS = 10**9  # a count beyond it is a server's mistake
 # Told with 429, as limits of rate are: the account's money or allowance is spent, and no waiting helps.
@@ -54,6 +54,22 @@ class HttpChat(Uncopied):
         """
         if self._key_needed and not self._key:
             raise UsageError(f"{self.name} needs an API key: set the environment variable {self._variable}")
+
+    def greet(self, seconds: float = 10.0) -> None:
+        """Ask the service for the list of its models, which costs nothing: a run is not begun where nobody answers.
+
+        Raises:
+            EnvFault: there is no answer, or the key is refused; any other answer will do, as some servers have no list.
+            UsageError: there is no key.
+        """
+        self.require_key()
+        root = self.url.removesuffix("/chat/completions").removesuffix("/messages")
+        try:
+            status = self._client.send("GET", f"{root}/models", seconds=seconds, headers=self.headers({})).status
+        except TransportFault as fault:
+            raise EnvFault(f"{fault.cause}; does the server run, and is this its URL?", retryable=False) from None
+        if status in (401, 403):
+            raise EnvFault(f"{self.name}: answered {status}; is the key in {self._variable} right?", retryable=False)
 
     def complete(self, request: ChatRequest, seconds: float = 60.0) -> ChatReply:
         """Return the reply of one attempt.

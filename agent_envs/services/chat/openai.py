@@ -3,6 +3,7 @@
 from typing import Any
 from urllib.parse import urlsplit
 
+from agent_envs.base.errors import UsageError
 from agent_envs.base.messages import ToolCall
 from agent_envs.services.chat.conversation import Spoken, clean, conversation, read_native_call
 from agent_envs.services.chat.http import HttpChat, base_url, count, member
@@ -39,6 +40,8 @@ class OpenAIChat(HttpChat):
             UsageError: the URL is none.
         """
         base = base_url(url, ("/chat/completions",), f"openai:{model}")
+        if base.endswith("/completions"):
+            raise UsageError(f"openai:{model}: a chat model is asked at /chat/completions: give the URL up to /v1")
         if urlsplit(base).path in ("", "/"):
             base += "/v1"
         self._official = urlsplit(base).hostname == _OPENAI_HOST
