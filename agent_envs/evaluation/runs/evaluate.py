@@ -113,7 +113,7 @@ def evaluate(
     for entry in suite.entries if traits_of(cast.actor).text_only else ():
         check_actions(cast.actor, core_of(entry_env(entry)))
     plan = plan_of(suite)
-    _greet(suite, cast.actor)
+    greet_models(suite, cast.actor)
     if settings.notes is None:
         settings = replace(settings, notes=notes_on(suite))
         cast = replace(cast, settings=settings)
@@ -131,11 +131,11 @@ def resume(folder: Path, progress: Progress | None = None) -> Result:
     same_identity(run)
     config = run.config
     cast = _cast(run.suite, config.settings(), None, config.prices)
-    _greet(run.suite, cast.actor)
+    greet_models(run.suite, cast.actor)
     return _play(run.suite, plan_of(run.suite), cast, run, progress)
 
 
-def _greet(suite: Suite, actor: Policy) -> None:
+def greet_models(suite: Suite, actor: Policy) -> None:
     """See to it that every chat model that plays, advises, judges or is a user answers, before the first episode."""
     given = [(entry.feedback.model, entry.feedback.options) for entry in suite.entries if entry.feedback is not None]
     given += [(value, {}) for entry in suite.entries for value in entry.arguments.values() if isinstance(value, str)]
