@@ -10,14 +10,16 @@ LINE_SECONDS = 10.0
 
 
 @contextlib.contextmanager
-def progress_bar(title: str, quiet: bool = False) -> Iterator[Callable[[int, int, float], None] | None]:
-    """Yield a callback for (finished, planned, successes so far), or None when quiet."""
+def progress_bar(title: str, quiet: bool = False) -> Iterator[Callable[..., None] | None]:
+    """Yield a callback for (finished, planned, successes so far, what else there is to say), or None when quiet."""
     if quiet:
         yield None
         return
 
-    def words(finished: int, planned: int, wins: float) -> str:
-        return f"{title}: {finished}/{planned}, {100 * wins / max(finished, 1):.1f} % solved so far"
+    def words(finished: int, planned: int, wins: float, more: str = "") -> str:
+        return f"{title}: {finished}/{planned}, {100 * wins / max(finished, 1):.1f} % solved so far" + (
+            more and f"; {more}"
+        )
 
     if not sys.stderr.isatty():
         yield _lines(words)
@@ -25,12 +27,17 @@ def progress_bar(title: str, quiet: bool = False) -> Iterator[Callable[[int, int
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=Console(stderr=True)) as bar:
+    words_column = TextColumn("{task.description}", markup=False)  # causes of faults are strangers' text
+    with Progress(
+        words_column, BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(), console=Console(stderr=True)
+    ) as bar:
         task = bar.add_task(title, total=None)
-        yield lambda finished, planned, wins: bar.update(
-            task, completed=finished, total=planned, description=f"{title} {100 * wins / max(finished, 1):.0f} %"
-        )
+
+        def update(finished: int, planned: int, wins: float, more: str = "") -> None:
+            text = f"{title} {100 * wins / max(finished, 1):.0f} % solved" + (more and f"; {more}")
+            bar.update(task, completed=finished, total=planned, description=text)
+
+        yield update
 
 
 @contextlib.contextmanager
@@ -64,13 +71,13 @@ def stage_lines(title: str) -> Callable[[str, float], None]:
     return tell
 
 
-def _lines(words: Callable[[int, int, Any], str], seconds: float = LINE_SECONDS) -> Callable[[int, int, Any], None]:
+def _lines(words: Callable[..., str], seconds: float = LINE_SECONDS) -> Callable[..., None]:
     last = time.monotonic()
 
-    def report(finished: int, planned: int, more: Any) -> None:
+    def report(finished: int, planned: int, *more: Any) -> None:
         nonlocal last
         if finished == planned or time.monotonic() - last >= seconds:
             last = time.monotonic()
-            print(words(finished, planned, more), file=sys.stderr, flush=True)
+            print(words(finished, planned, *more), file=sys.stderr, flush=True)
 
     return report

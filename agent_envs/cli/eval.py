@@ -50,6 +50,7 @@ Epsilon = Annotated[
 Templates = Annotated[str, Option(help="Your folder with explore.md and exploit.md, for a chat model.")]
 Concurrency = Annotated[int, Option(min=1, help="Episodes at a time.")]
 MaxCost = Annotated[float | None, Option(help="US dollars: no call begins once they are spent.")]
+Yes = Annotated[bool, Option("--yes", help="Play all of it, whatever a model with a price may cost.")]
 PricesFile = Annotated[Path | None, Option(help="A table of prices of yours.")]
 Out = Annotated[Path | None, Option(help="Folder of the run (default: runs/TIME-NAME).")]
 Pack = Annotated[Path | None, Option(help="Write the submission here when the run is complete.")]
@@ -72,6 +73,7 @@ def evaluate_agent(
     feedback_templates: Templates = "",
     concurrency: Concurrency = 1,
     max_cost: MaxCost = None,
+    yes: Yes = False,
     prices: PricesFile = None,
     out: Out = None,
     pack: Pack = None,
@@ -105,7 +107,24 @@ def evaluate_agent(
     folder = out or _new_folder(name, feedback, agent)
     title = f"{suite or env_id} {agent}{f' feedback={feedback}' if feedback else ''}"
     _tell_limits(turn_limits, chosen)
+    _tell_plan(chosen, settings, yes)
     _begin(chosen, settings, folder, title, as_json)
+
+
+def _tell_plan(suite: "Suite", settings: "Settings", yes: bool) -> None:
+    """Say how much a chat model is to play; all of it with one that has a price needs a word of yours."""
+    from agent_envs.evaluation.runs.run_folder import prices_of
+    from agent_envs.services.chat.named import is_chat_name
+
+    prices = prices_of(suite, settings)
+    priced = prices.agent or prices.feedback
+    if not (priced or is_chat_name(settings.agent)):
+        return
+    tasks = sum(len(entry.tasks) for entry in suite.entries)
+    plan = f"{tasks * suite.trials:,} episodes ({tasks:,} tasks, {suite.trials} each)"
+    show(f"plan: {plan}", file=sys.stderr)
+    if priced and not (settings.smoke or settings.max_cost_usd or yes):
+        raise UsageError(f"{plan} with a model that has a price: give -n N, --max-cost USD, or --yes")
 
 
 def _begin(suite: "Suite", settings: "Settings", folder: Path, title: str, as_json: bool) -> None:
@@ -160,10 +179,12 @@ def _suite(name: str, limit: int | None, choice: tuple[Any, ...], feedback: "Adv
                 "--sweep and --turn-limits"
             )
         found = load_suite(name)
-        if found.id == DEMO:
-            found, lacking = playable_part(found)
-            for line in lacking:
-                show(f"note: {line}", file=sys.stderr)
+        found, lacking = playable_part(found)
+        if lacking and found.id != DEMO:
+            needed = 'pip install "agent-envs[envs]" brings what environments need'
+            raise UsageError(f"{name}: not every entry can be played here ({needed}): " + "; ".join(lacking))
+        for line in lacking:
+            show(f"note: {line}", file=sys.stderr)
         return with_turn_limit(with_feedback(found, feedback), limit)
     if not env_id:
         raise UsageError("eval: name an id (agent-envs list), --suite NAME, or --resume RUN")
@@ -255,16 +276,14 @@ def _tell(result: "Result", folder: Path) -> None:
 
     if len(result.summaries) == 1:
         item = result.summaries[0]
-        show(
-            f"{item.entry} {result.settings.agent} on {item.split}: success {item.success.text()}, faults {item.faults}"
-        )
+        show(f"{item.entry} {result.settings.agent} on {item.split}: success {item.verdict}, faults {item.faults}")
         show(
             f"mean return {item.mean_return:.3f}, turns {item.mean_turns:.2f}, "
             f"{100 * item.valid_actions:.1f} % of the turns with a valid action"
         )
     else:
         rows = [
-            [item.entry, item.success.text(), f"{item.mean_turns:.2f}", f"{item.mean_calls:.2f}",
+            [item.entry, item.verdict, f"{item.mean_turns:.2f}", f"{item.mean_calls:.2f}",
              f"{100 * item.valid_actions:.1f} %", str(item.faults)]
             for item in result.summaries
         ]  # fmt: skip
@@ -282,6 +301,8 @@ def _tell(result: "Result", folder: Path) -> None:
     if not result.complete and result.settings.max_cost_usd and any(item.unplayed for item in result.summaries):
         show(f"--max-cost is spent: the same command with --out {folder} and a larger --max-cost plays what is left")
     elif not result.complete:
+        if any(item.faults for item in result.summaries) and any(item.unplayed for item in result.summaries):
+            show("stopped, as episode after episode ended in one and the same fault")
         show(f"not complete: agent-envs eval --resume {folder} plays what is left")
     show(f"run: {folder}")
 

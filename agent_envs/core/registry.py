@@ -1,6 +1,7 @@
 """The registry is the one table of environments; it names classes by string and imports none of them."""
 
 from dataclasses import dataclass, field, replace
+from difflib import get_close_matches
 from importlib import import_module
 from typing import Any
 
@@ -224,15 +225,17 @@ def env_ids() -> list[str]:
 
 
 def row_of(env_id: str) -> Row:
-    """Return the row of an id, with or without namespace and version.
+    """Return the row of an id, with or without namespace and version, in capitals or not.
 
     Raises:
-        UsageError: there is none; the message lists the ids.
+        UsageError: there is none; the message names the nearest, and lists the ids.
     """
-    for row in TABLE:
-        if env_id in (row.id, row.name, row.id.removeprefix(f"{NAMESPACE}/")):
-            return row
-    raise UsageError(f"no environment {env_id!r}; the ids are {', '.join(env_ids())}")
+    rows = {name.casefold(): row for row in TABLE for name in (row.id, row.name, row.id.removeprefix(f"{NAMESPACE}/"))}
+    if row := rows.get(env_id.casefold()):
+        return row
+    near = [rows[name].name for name in get_close_matches(env_id.casefold(), rows, 1)]
+    hint = f"; did you mean {near[0]}?" if near else ""
+    raise UsageError(f"no environment {env_id!r}{hint}; the ids are {', '.join(env_ids())}")
 
 
 def full_id(name: str) -> str:

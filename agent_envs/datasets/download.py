@@ -14,9 +14,9 @@ from agent_envs.base.errors import EnvFault, MissingExtra, UsageError
 from agent_envs.base.serialization import sha256_file
 from agent_envs.datasets.catalogue import (
     CORPORA,
+    DATASETS,
     MIXTURES,
     PROBLEMS,
-    dataset,
     download_path,
     record_sha256,
     recorded_sha256,
@@ -173,7 +173,12 @@ def get(
         return Path(os.path.commonpath([cache_dir(), *paths]))
     if name in MANUAL_SOURCES:
         raise UsageError(f"{name} is not downloaded from here: {MANUAL_SOURCES[name].terms}")
-    files = PROBLEMS[name].files if name in PROBLEMS else dataset(name).files
+    if name not in DATASETS and name not in PROBLEMS:
+        every = (*DATASETS, *MIXTURES, *PROBLEMS, *MANUAL_SOURCES, *CORPORA)
+        raise UsageError(
+            f"no data set, problem set or corpus {name!r}; the names are {', '.join(dict.fromkeys(every))}"
+        )
+    files = PROBLEMS[name].files if name in PROBLEMS else DATASETS[name].files
     if not files:
         raise UsageError(f"{name} is not downloaded from here: {PROBLEMS[name].terms}")
     for file in files:

@@ -48,7 +48,7 @@ class ChatPolicy:
             UsageError: the service needs a key and there is none.
         """
         self.name = name or model.name
-        self._model = model
+        self.model = model
         self._sampling = ChatRequest((), temperature=temperature, max_tokens=max_tokens)
         self._port = chat_port(
             model, recording=recording, deadline_seconds=deadline_seconds, attempt_seconds=attempt_seconds, wait=wait

@@ -7,8 +7,10 @@ import time
 
 import pytest
 
+from agent_envs.base.errors import MissingExtra
 from agent_envs.evaluation.runs.evaluate import evaluate
 from agent_envs.evaluation.runs.run_folder import Settings
+from agent_envs.evaluation.suites import plan
 from agent_envs.evaluation.suites.plan import Choice, adhoc_suite
 from agent_envs.rollout.run_many import run_many
 from tests.cli.conftest import ROOT, UNTIMED, shell, strict
@@ -166,3 +168,34 @@ def test_an_oracle_plan_is_told_and_not_packed(run, tmp_path):
     evaluate(suite, Settings("null"), folder=tmp_path / "whole")
     code, _, err = run("pack", tmp_path / "whole", tmp_path / "packed")
     assert code == 2 and f"cannot be packed: {line}" in err and not (tmp_path / "packed").exists()
+
+
+def test_a_suite_says_at_once_all_that_it_misses(run, monkeypatch):
+    real = plan.entry_env
+
+    def lacking(entry):
+        for name in ("Crafter", "BabyAI"):
+            if name in entry.label:
+                raise MissingExtra(name.lower(), name.lower(), name)
+        return real(entry)
+
+    monkeypatch.setattr(plan, "entry_env", lacking)
+    code, _, told = run("eval", "--suite", "core", "-n", "1", "--json")
+    assert code == 2 and told.count("\n") == 1
+    for part in ('pip install "agent-envs[envs]"', "Crafter-v0 is skipped: ", "BabyAI-v0 is skipped: "):
+        assert part in told
+
+
+def test_the_plan_is_told_and_a_model_with_a_price_needs_a_word(run, tmp_path, monkeypatch):
+    monkeypatch.setenv("OPENAI_API_KEY", "k")
+    prices = tmp_path / "prices.json"
+    prices.write_text(
+        '{"schema": "agent-envs/prices@1", "date": "2026-01-01", "source": "s", "models": {"m": {"input": 1, "output": 2}}}'
+    )
+    command = ("eval", "SearchQA", "--agent", "openai:m@http://127.0.0.1:9/v1", "--prices", prices, "--trials", "2")
+    code, _, told = run(*command)
+    assert code == 2 and "episodes (4,096 tasks, 2 each)" in told and "give -n N, --max-cost USD, or --yes" in told
+    for more in (("-n", "3"), ("--max-cost", "1"), ("--yes",)):
+        code, _, told = run(*command, *more)
+        assert "does the server run" in told and told.startswith("plan: ") and not (tmp_path / "runs").exists()
+    assert "plan: " not in run("eval", "SearchQA", "-n", "2", "--out", tmp_path / "r")[2]

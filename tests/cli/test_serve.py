@@ -48,7 +48,8 @@ def test_a_server_that_is_gone_is_a_fault_and_a_partial_run(run, tmp_path, monke
     command = ("eval", "SearchQA", "--agent", "heuristic", "-n", "1", "--arg", "retriever=search_r1@http://127.0.0.1:9")
     code, out, _ = run(*command, "--json", "--out", tmp_path / "r")
     row = strict(out)
-    assert code == 3 and row["faults"] == 1 and row["success"] == 0.0 and row["complete"] is False
+    assert code == 3 and row["faults"] == 1 and row["complete"] is False
+    assert row["success"] is None and row["interval"] == [None, None]  # nothing was measured
     assert "cannot connect" in next(iter(row["fault_causes"]))
 
 

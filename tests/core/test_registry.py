@@ -9,7 +9,7 @@ from gymnasium.envs.registration import EnvSpec
 
 import agent_envs
 from agent_envs import UsageError, env_ids, make_vec, spec_json
-from agent_envs.core.registry import NAMESPACE, TABLE, register_all, row_of
+from agent_envs.core.registry import NAMESPACE, TABLE, full_id, register_all, row_of
 from agent_envs.wrappers import Memory
 from tests import ROOT
 from tests.toy import ID, Guess
@@ -143,3 +143,12 @@ def test_the_table_names_every_kind_of_baba():
     from agent_envs.envs.text_games.baba_is_ai.levels import KINDS
 
     assert row_of("BabaIsAI").variants["kind"] == ("mixed", *KINDS)
+
+
+def test_an_id_is_known_in_any_case_and_a_misspelt_one_is_told_the_nearest():
+    assert full_id("searchqa") == full_id("AGENT_ENVS/searchqa-V0") == "agent_envs/SearchQA-v0"
+    for wrong, near in (("SerchQA", "SearchQA"), ("tau2-airline", "Tau2Airline"), ("agent_envs/Babyai-v1", "BabyAI")):
+        with pytest.raises(UsageError, match=f"no environment '{wrong}'; did you mean {near}\\?; the ids are "):
+            full_id(wrong)
+    with pytest.raises(UsageError, match="no environment 'zzz'; the ids are "):
+        full_id("zzz")

@@ -16,6 +16,7 @@ import pytest
 from agent_envs.base.errors import EnvFault, MissingExtra, UsageError
 from agent_envs.datasets.catalogue import CORPORA, DATASETS
 from agent_envs.datasets.download import fetch_hub, fetch_url, get
+from agent_envs.datasets.listing import data_rows
 
 BODY = bytes(range(256)) * 2_000
 SHA256 = hashlib.sha256(BODY).hexdigest()
@@ -262,7 +263,7 @@ def test_get_refuses_what_is_not_published() -> None:
         get("popqa", "train")
     with pytest.raises(UsageError, match="has no download"):
         get("sample")
-    with pytest.raises(UsageError, match="data set 'x' is unknown"):
+    with pytest.raises(UsageError, match="no data set, problem set or corpus 'x'"):
         get("x", "dev")
 
 
@@ -374,3 +375,10 @@ def test_a_damaged_packed_corpus_is_a_fault_that_names_it(server: Server, tmp_pa
     (cause,) = run(server, tmp_path, program)
     assert "wiki-18.jsonl.gz does not unpack" in cause
     assert not list(tmp_path.rglob("wiki-18.jsonl"))
+
+
+def test_an_unknown_name_is_told_every_name() -> None:
+    with pytest.raises(UsageError, match="no data set, problem set or corpus 'nope'; the names are ") as caught:
+        get("nope")
+    names = str(caught.value).partition("; the names are ")[2].split(", ")
+    assert {row["name"] for row in data_rows()} <= set(names) and len(names) == len(set(names))

@@ -123,7 +123,7 @@ def _success(result: Result, places: Mapping[int, str]) -> Table:
         numbers = (f"{100 * item.valid_actions:.1f} %", f"{item.mean_turns:.2f}", f"{item.mean_calls:.2f}",
                    f"{item.mean_return:.3f}".replace("-", "−"))  # fmt: skip
         label = Cell(item.entry, places.get(number, ""))
-        rows.append((label, item.split, item.success.text(), _bar(item.success), *numbers))
+        rows.append((label, item.split, item.verdict, _bar(item.success), *numbers))
     if result.score is not None and len(rows) > 1:
         rows.append(("score, weighted over the entries", "", result.score.text(), _bar(result.score)))
     note = "Rates are over the n planned episodes; turns, calls and return are means over those that ended."

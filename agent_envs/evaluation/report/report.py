@@ -231,7 +231,7 @@ def _success(result: Result) -> Grid:
     heads = ("entry", "split", "success (95 % interval)", "tasks x trials", "mean return", "cost, USD")
     rows = [
         (
-            item.entry, item.split, item.success.text(), f"{item.success.tasks} x {result.suite.trials}",
+            item.entry, item.split, item.verdict, f"{item.success.tasks} x {result.suite.trials}",
             f"{item.mean_return:.3f}", "not known" if item.cost_usd is None else f"{item.cost_usd:.4f}",
         )
         for item in result.summaries

@@ -7,7 +7,7 @@ from typing import Any
 
 from agent_envs.base.serialization import canonical_json
 from agent_envs.evaluation.report.charts import Curve, Point
-from agent_envs.evaluation.runs.by_label import known_interval, metric_names
+from agent_envs.evaluation.runs.by_label import metric_interval, metric_names
 from agent_envs.evaluation.runs.episode_numbers import EpisodeNumbers
 from agent_envs.evaluation.statistics.rates import Rate, success_rate
 from agent_envs.evaluation.suites.suite import Entry, Suite
@@ -124,7 +124,7 @@ def _row(subject: str, series: str, entry: Entry, items: Sequence[EpisodeNumbers
         _rate(abstained, items) if "abstained" in known else None,
         _rate(wrong, items),
         sum(turns) / len(turns) if turns else None,
-        known_interval(turns, [item.cluster for item in ended]) if turns else (None, None),
+        metric_interval(turns, ended) if turns else (None, None),
     )
 
 

@@ -96,7 +96,18 @@ def spread_of(name: str, items: Sequence[EpisodeNumbers]) -> Spread:
         return Spread(0)
     values = [item.metrics[name] for item in rows]
     p10, median, p90 = (float(value) for value in np.percentile(values, (10, 50, 90)))
-    return Spread(len(rows), _mean(values), known_interval(values, [item.cluster for item in rows]), p10, median, p90)
+    return Spread(len(rows), _mean(values), metric_interval(values, rows), p10, median, p90)
+
+
+def metric_interval(values: Sequence[float], rows: Sequence[EpisodeNumbers]) -> tuple[float | None, float | None]:
+    """Return the interval of a metric's mean: a rate's for shares, and none below 0 for counts; as `known_interval` else."""
+    low, high = known_interval(values, [item.cluster for item in rows])
+    if low is None or min(values) < 0:
+        return low, high
+    if max(values) <= 1:
+        rate = success_rate(values, [item.task for item in rows], [item.cluster for item in rows])
+        return rate.low, rate.high
+    return max(low, 0.0), high
 
 
 def known_interval(values: Sequence[float], clusters: Sequence[str]) -> tuple[float | None, float | None]:

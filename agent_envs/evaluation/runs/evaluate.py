@@ -1,5 +1,6 @@
 """`evaluate` plays a suite with an agent, `resume` goes on with a stopped run, and both return numbers with intervals."""
 
+import re
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack, closing
@@ -36,6 +37,7 @@ from agent_envs.rollout.chat_policy import ChatPolicy
 from agent_envs.rollout.policy import CompanionPolicy, NullPolicy, Policy, Reply, Request, check_actions, traits_of
 from agent_envs.rollout.run_log import Planned
 from agent_envs.rollout.run_many import run_many
+from agent_envs.services.chat.http import HttpChat
 from agent_envs.services.chat.named import FORMS, is_chat_name, make_chat_model
 from agent_envs.services.chat.prices import Price, check_limit, cost_of
 from agent_envs.services.chat.spending import Purse
@@ -49,7 +51,9 @@ OF_A_CHECKOUT = {
     "baseline": ("baselines.agents:{}", ""),
     "trained": ("trainers.trained_agent:TrainedAgent", "folder"),
 }
-Progress = Callable[[int, int, float], None]
+Progress = Callable[[int, int, float, str], None]
+FAULTS_IN_A_ROW = 8  # with one cause: then a run stops, as the next would fail too
+_COUNTS = re.compile(r"[0-9]+(\.[0-9]+)?")
 FREE = Price(input=0.0, output=0.0)
 
 
@@ -97,10 +101,11 @@ def evaluate(
         settings: who plays and how.
         policy: the agent itself, where `settings.agent` is only its name.
         folder: where the run is kept; a killed one goes on from there. None: nothing is kept.
-        progress: called with (finished, planned, successes so far).
+        progress: called with (finished, planned, successes so far, how many faults and the last one's cause).
 
     Raises:
         UsageError: the folder holds a run of another configuration, or the suite is another one here.
+        EnvFault: a chat model that the run needs does not answer.
     """
     cast = _cast(
         suite, settings, policy, prices_of(suite, settings)
@@ -108,6 +113,7 @@ def evaluate(
     for entry in suite.entries if traits_of(cast.actor).text_only else ():
         check_actions(cast.actor, core_of(entry_env(entry)))
     plan = plan_of(suite)
+    greet_models(suite, cast.actor)
     if settings.notes is None:
         settings = replace(settings, notes=notes_on(suite))
         cast = replace(cast, settings=settings)
@@ -125,7 +131,18 @@ def resume(folder: Path, progress: Progress | None = None) -> Result:
     same_identity(run)
     config = run.config
     cast = _cast(run.suite, config.settings(), None, config.prices)
+    greet_models(run.suite, cast.actor)
     return _play(run.suite, plan_of(run.suite), cast, run, progress)
+
+
+def greet_models(suite: Suite, actor: Policy) -> None:
+    """See to it that every chat model that plays, advises, judges or is a user answers, before the first episode."""
+    given = [(entry.feedback.model, entry.feedback.options) for entry in suite.entries if entry.feedback is not None]
+    given += [(value, {}) for entry in suite.entries for value in entry.arguments.values() if isinstance(value, str)]
+    models = {name: make_chat_model(name, **options) for name, options in given if is_chat_name(name)}
+    for model in (*models.values(), getattr(actor, "model", None)):
+        if isinstance(model, HttpChat):
+            model.greet()
 
 
 @dataclass(frozen=True)
@@ -159,6 +176,26 @@ def _behind_a_limit(cast: _Cast, suite: Suite, run: Run | None) -> tuple[Policy,
     return cast.actor if prices.agent is None else BudgetedPolicy(cast.actor, purse), charge
 
 
+@dataclass
+class _Tally:
+    """Episodes so far: how many were solved and how many ended in a fault, and how many at the end have one cause."""
+
+    solved: int = 0
+    faults: int = 0
+    cause: str = ""
+    in_a_row: int = 0
+
+    @property
+    def words(self) -> str:
+        return f"{self.faults} faults, the last: {self.cause[:200]}" if self.faults else ""
+
+    def add(self, success: bool, fault: str) -> None:
+        self.solved += success
+        same = self.in_a_row + 1 if _COUNTS.sub("", fault) == _COUNTS.sub("", self.cause) else 1
+        self.in_a_row = same if fault else 0
+        self.faults, self.cause = self.faults + bool(fault), fault or self.cause
+
+
 def _play(suite: Suite, plan: list[Planned], cast: _Cast, run: Run | None, progress: Progress | None) -> Result:
     settings = cast.settings
     if (meets := getattr(cast.actor, "meets", None)) is not None:
@@ -168,7 +205,7 @@ def _play(suite: Suite, plan: list[Planned], cast: _Cast, run: Run | None, progr
     places = {key: (entry, cluster, trial) for key, entry, _, cluster, trial in suite.episodes()}
     found: dict[str, EpisodeNumbers] = {}
     measures = Measures()
-    wins = 0
+    tally = _Tally()
     earlier = run is not None and run.has_unfinished()
     with ExitStack() as stack:
         log = None
@@ -180,9 +217,11 @@ def _play(suite: Suite, plan: list[Planned], cast: _Cast, run: Run | None, progr
         episodes = stack.enter_context(closing(played_on))
         for item, result in episodes:
             found[item.key] = Played(item.key, *places[item.key], result).numbers(measures)
-            wins += found[item.key].success
+            tally.add(found[item.key].success, result.fault if result.status == "fault" else "")
             if progress is not None:
-                progress(len(found), len(plan), wins)
+                progress(len(found), len(plan), tally.solved, tally.words)
+            if tally.in_a_row == FAULTS_IN_A_ROW:
+                break
     if run is not None and (earlier or len(found) < len(plan)):
         numbers = run.numbers(measures)  # with what earlier parts of the run spent and had to leave
     else:
@@ -268,7 +307,9 @@ def _own_agent(name: str, options: dict[str, Any]) -> Policy:
         if find_spec(package) is None:
             raise UsageError(f"agent {name!r} is of a checkout: run in its folder, where {package}/ is")
     if not colon or not attribute.isidentifier():
-        raise UsageError(f"agent {name!r} is unknown; the agents are {', '.join((*BUILT_IN, *FORMS))}, or module:Class")
+        hint = "" if colon else f" (a chat model has its provider before it: openai:{name})"
+        every = ", ".join((*BUILT_IN, *FORMS))
+        raise UsageError(f"agent {name!r} is unknown{hint}; the agents are {every}, or module:Class")
     try:
         policy: Policy = getattr(import_module(module), attribute)(**options)
     except (ImportError, AttributeError, TypeError, ValueError) as error:

@@ -19,6 +19,7 @@ from agent_envs.evaluation.statistics.rates import (
 from agent_envs.evaluation.suites.suite import Entry, Suite
 
 FEW_VALID = 0.95
+NO_RESULT = "no result"
 Costs = tuple[float | None, float | None]  # of an episode, and the part for feedback
 POWERS = (1, 2, 4, 8, 16, 32, 64)  # the k of pass^k and pass@k, up to the number of trials
 
@@ -67,8 +68,13 @@ class Summary:
         """Planned episodes that were not begun, or cut short by the cost limit."""
         return self.outcomes.get("budget", 0) + self.outcomes.get("missing", 0)
 
+    @property
+    def verdict(self) -> str:
+        """The rate as text; where no episode came to an end there is no result."""
+        return self.success.text() if self.episodes > self.faults + self.unplayed else NO_RESULT
+
     def to_json(self) -> dict[str, Any]:
-        """Return plain data; `success` is a number and `interval` its bounds. Bounds that are not known are None."""
+        """Return plain data; `success` is a number and `interval` its bounds. What is not known is None."""
         row = asdict(self)
         del row["strata"], row["metrics"]
         rate = row.pop("success")
@@ -77,13 +83,11 @@ class Summary:
         row["return_interval"] = [low, high] if known else [None, None]
         for name in ("pass_hat", "pass_at"):
             row[name] = {str(k): [item["value"], item["low"], item["high"]] for k, item in row[name].items()}
-        counts = {
-            "tasks": rate["tasks"],
-            "clusters": rate["clusters"],
-            "faults": self.faults,
-            "unplayed": self.unplayed,
-        }
-        return {"success": rate["value"], "interval": [rate["low"], rate["high"]], **row, **counts, **self.told()}
+        counts = {"tasks": rate["tasks"], "clusters": rate["clusters"]}
+        counts |= {"faults": self.faults, "unplayed": self.unplayed}
+        keys = ("value", "low", "high") if self.verdict != NO_RESULT else ("none",) * 3
+        value, *interval = (rate.get(key) for key in keys)
+        return {"success": value, "interval": interval, **row, **counts, **self.told()}
 
     def told(self) -> dict[str, Any]:
         """Return the strata and the metrics as plain data; without the one that there is none of."""

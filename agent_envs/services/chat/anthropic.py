@@ -1,17 +1,17 @@
 """`AnthropicChat` asks models of Anthropic through the official SDK, which is imported at use."""
 
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from types import ModuleType
 from typing import Any
 
 from agent_envs.base.errors import MissingExtra
 from agent_envs.base.messages import ToolCall
 from agent_envs.services.chat.conversation import Spoken, clean, conversation, read_native_call
-from agent_envs.services.chat.http import HttpChat, base_url, count, member
+from agent_envs.services.chat.http import HttpChat, count, member
 from agent_envs.services.chat.model import ChatReply, ChatRequest
-from agent_envs.services.chat.options import ChatOptions
 
-ANTHROPIC_URL = "https://api.anthropic.com"
 SAMPLING_VERSION = "2023-06-01"  # the last version of the format that has a temperature
 _TYPED = ("max_tokens", "messages", "model", "output_config", "stop_sequences", "system", "tools")
 _OF_THE_CONNECTION = ("accept-encoding", "connection", "content-length", "host")
@@ -28,34 +28,8 @@ class AnthropicChat(HttpChat):
     """
 
     default_variable = "ANTHROPIC_API_KEY"
-    takes_temperature = False
-
-    def __init__(
-        self,
-        model: str,
-        *,
-        url: str = ANTHROPIC_URL,
-        api_key: str | None = None,
-        key_variable: str | None = None,
-        options: ChatOptions | None = None,
-    ) -> None:
-        """Take the model and the server's URL, with or without `/v1` or `/v1/messages`.
-
-        Raises:
-            UsageError: the URL is none.
-        """
-        base = base_url(url, ("/messages", "/v1"), f"anthropic:{model}")
-        name = f"anthropic:{model}" if base == ANTHROPIC_URL else f"anthropic:{model}@{base}"
-        self._official = base == ANTHROPIC_URL
-        super().__init__(
-            name,
-            f"{base}/v1/messages",
-            key_needed=self._official,
-            key_variable=key_variable,
-            api_key=api_key,
-            options=options or ChatOptions(),
-        )
-        self.model = model
+    provider, path, default_url = "anthropic", "v1/messages", "https://api.anthropic.com"
+    endings, takes_temperature = ("/messages", "/v1"), False
 
     def require_key(self) -> None:
         """Raise where the service cannot be asked, for want of a key or of the SDK; a replay needs neither.
@@ -73,39 +47,45 @@ class AnthropicChat(HttpChat):
 
     def post(self, body: dict[str, Any], seconds: float) -> Any:
         """Let the SDK build the request and our client carry it; it raises as every client does."""
-        sdk, httpx2 = _sdk(self.name)
-        # Without a key none is sent: the SDK must not look for one, or for a profile, in the environment.
-        headers = self.headers() if self._key else {"Authorization": sdk.omit}
-        client = sdk.Anthropic(
-            api_key=self._key,
-            base_url=self.url.removesuffix("/v1/messages"),
-            default_headers=headers,
-            max_retries=0,
-            # "Mock" is its name for a transport over a function.
-            http_client=httpx2.Client(transport=httpx2.MockTransport(self._carry), trust_env=False),
-        )
+        nothing = _sdk(self.name)[0].omit
+        typed = {name: body.get(name, nothing) for name in _TYPED}
         more = {name: value for name, value in body.items() if name not in _TYPED}
         version = {"anthropic-version": SAMPLING_VERSION} if more.keys() & {"temperature", "top_p", "top_k"} else {}
-        try:
+        with self._open() as client:
             answer = client.messages.with_raw_response.create(
-                **{name: body.get(name, sdk.omit) for name in _TYPED},
-                extra_body=more,
-                extra_headers=version,
-                timeout=seconds,
+                **typed, extra_body=more, extra_headers=version, timeout=seconds
             )
-        except sdk.APIConnectionError as error:  # all that our client raises comes wrapped
-            raise error.__cause__ or error from None
         return answer.http_response.json()
+
+    def list_models(self, seconds: float) -> None:
+        """Ask for the list of models; an answer that is none raises EnvFault."""
+        with self._open() as client:
+            client.models.with_raw_response.list(timeout=seconds)
+
+    @contextmanager
+    def _open(self) -> Iterator[Any]:
+        """Lend a client of the SDK; what our client raises beneath it comes wrapped, and goes on as it was."""
+        sdk, httpx2 = _sdk(self.name)
+        try:
+            yield sdk.Anthropic(
+                api_key=self._key,
+                base_url=self._base,
+                # Without a key none is sent: the SDK must not look for one, or for a profile, in the environment.
+                default_headers=self.headers() if self._key else {"Authorization": sdk.omit},
+                max_retries=0,
+                # "Mock" is its name for a transport over a function.
+                http_client=httpx2.Client(transport=httpx2.MockTransport(self._carry), trust_env=False),
+            )
+        except sdk.APIConnectionError as error:
+            raise error.__cause__ or error from None
 
     def _carry(self, request: Any) -> Any:
         """Return the answer to a request of the SDK; one that is no good is raised as everywhere, and the SDK sees none."""
-        import httpx2
-
         headers = {name: value for name, value in request.headers.items() if name not in _OF_THE_CONNECTION}
         seconds = request.extensions["timeout"]["read"]
-        sent = json.loads(request.content)
+        sent = json.loads(request.content) if request.content else None
         answer = self._client.json(request.method, str(request.url), seconds=seconds, headers=headers, json=sent)
-        return httpx2.Response(200, content=json.dumps(answer).encode())
+        return _sdk(self.name)[1].Response(200, content=json.dumps(answer).encode())
 
     def body(self, request: ChatRequest) -> dict[str, Any]:
         """Return the JSON body of a request."""

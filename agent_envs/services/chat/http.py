@@ -8,7 +8,7 @@ from agent_envs.base.errors import EnvFault, UsageError
 from agent_envs.base.process_cache import Uncopied
 from agent_envs.services.chat.model import ChatReply, ChatRequest
 from agent_envs.services.chat.options import ChatOptions
-from agent_envs.services.http import HttpClient
+from agent_envs.services.http import HttpClient, TransportFault
 
 MOST_TOKENS = 10**9  # a count beyond it is a server's mistake
 # Told with 429, as limits of rate are: the account's money or allowance is spent, and no waiting helps.
@@ -19,28 +19,44 @@ T = TypeVar("T")
 class HttpChat(Uncopied):
     """A chat model behind HTTP; a subclass writes the body and reads the answer."""
 
+    provider: str
+    path: str  # behind the base of the URL
+    endings: tuple[str, ...]  # that a URL may have behind its base
+    default_url: str
     default_variable: str
     takes_temperature = True
 
     def __init__(
         self,
-        name: str,
-        url: str,
+        model: str,
+        url: str = "",
         *,
-        key_needed: bool,
-        key_variable: str | None,
-        api_key: str | None,
-        options: ChatOptions,
+        api_key: str | None = None,
+        key_variable: str | None = None,
+        options: ChatOptions | None = None,
     ) -> None:
-        """Take the key as given, else from the environment; a variable that somebody names must be there."""
-        self.name, self.url, self.options = name, url, options
-        self.settings = options.settings
+        """Take the model, and the server's URL with or without the path of the format; "" is the provider's own.
+
+        The key is as given, else from the environment; a variable that somebody names must be there.
+
+        Raises:
+            UsageError: the URL is none, or no header can carry the key.
+        """
+        self.model, self.options = model, options or ChatOptions()
+        self.settings = self.options.settings
+        name = f"{self.provider}:{model}"
+        self._base = self.base(url or self.default_url, name)
+        self.name = name if self._base == self.default_url else f"{name}@{self._base}"
+        self.url = f"{self._base}/{self.path}"
+        self._official = urlsplit(self._base).hostname == urlsplit(self.default_url).hostname
         self._variable = key_variable or self.default_variable
-        self._key_needed = key_needed or key_variable is not None
+        self._key_needed = self._official or key_variable is not None
         self._key = (os.environ.get(self._variable, "") if api_key is None else api_key).strip()
         if not (self._key.isascii() and self._key.isprintable()):
-            raise UsageError(f"{name}: the key in {self._variable} holds characters that an HTTP header cannot carry")
-        self._client = HttpClient(name)
+            raise UsageError(
+                f"{self.name}: the key in {self._variable} holds characters that an HTTP header cannot carry"
+            )
+        self._client = HttpClient(self.name)
 
     def __repr__(self) -> str:
         """Return the class and the name, and never the key."""
@@ -54,6 +70,24 @@ class HttpChat(Uncopied):
         """
         if self._key_needed and not self._key:
             raise UsageError(f"{self.name} needs an API key: set the environment variable {self._variable}")
+
+    def greet(self, seconds: float = 10.0) -> None:
+        """Ask the service for the list of its models, which costs nothing: a run is not begun where nobody answers.
+
+        Raises:
+            EnvFault: there is no answer, or the key is refused; any other answer will do, as some servers have no list.
+            UsageError: there is no key.
+        """
+        self.require_key()
+        try:
+            self.list_models(seconds)
+        except TransportFault as fault:
+            raise EnvFault(f"{fault.cause}; does the server run, and is this its URL?", retryable=False) from None
+        except EnvFault as fault:
+            status = fault.cause.partition(": answered ")[2][:3]
+            if status in ("401", "403"):
+                why = f"{self.name}: answered {status}; is the key in {self._variable} right?"
+                raise EnvFault(why, retryable=False) from None
 
     def complete(self, request: ChatRequest, seconds: float = 60.0) -> ChatReply:
         """Return the reply of one attempt.
@@ -84,6 +118,10 @@ class HttpChat(Uncopied):
             fault.usage = self.usage(answer)  # an answer of no use costs what a good one does
             raise
 
+    def base(self, url: str, name: str) -> str:
+        """Return the part of a URL that stands before the paths of the format."""
+        return base_url(url, self.endings, name)
+
     def body(self, request: ChatRequest) -> dict[str, Any]:
         """Return the JSON body of a request; fields that are None are not sent."""
         raise NotImplementedError
@@ -93,12 +131,12 @@ class HttpChat(Uncopied):
         return {"Authorization": f"Bearer {self._key}"} if self._key else {}
 
     def post(self, body: dict[str, Any], seconds: float) -> Any:
-        """Return the JSON value that the service answers to a body in one attempt.
-
-        Raises:
-            EnvFault: the service failed.
-        """
+        """Return the JSON value that the service answers to a body in one attempt, or raise EnvFault."""
         return self._client.json("POST", self.url, seconds=seconds, headers=self.headers(), json=body)
+
+    def list_models(self, seconds: float) -> None:
+        """Ask for the list of models; an answer that is none raises EnvFault."""
+        self._client.json("GET", f"{self._base}/models", seconds=seconds, headers=self.headers())
 
     def read(self, answer: Any, request: ChatRequest) -> ChatReply:
         """Return the reply that an answer holds."""

@@ -1,23 +1,18 @@
 """Chat models are made by name, such as `openai:MODEL@URL`."""
 
-from collections.abc import Callable
 from dataclasses import fields
 from typing import Any
 
 from agent_envs.base.errors import UsageError
-from agent_envs.services.chat.anthropic import ANTHROPIC_URL, AnthropicChat
+from agent_envs.services.chat.anthropic import AnthropicChat
 from agent_envs.services.chat.http import HttpChat
 from agent_envs.services.chat.model import ChatModel
-from agent_envs.services.chat.openai import OPENAI_URL, OpenAIChat, OpenAIText
+from agent_envs.services.chat.openai import OpenAIChat, OpenAIText
 from agent_envs.services.chat.options import ChatOptions
 from agent_envs.services.recording import ExternalPort
 
 FORMS = ("openai:MODEL", "openai:MODEL@URL", "anthropic:MODEL", "anthropic:MODEL@URL", "openai-text:MODEL@URL")
-_MAKERS: dict[str, tuple[Callable[..., HttpChat], str]] = {
-    "openai": (OpenAIChat, OPENAI_URL),
-    "openai-text": (OpenAIText, OPENAI_URL),
-    "anthropic": (AnthropicChat, ANTHROPIC_URL),
-}
+_MAKERS: dict[str, type[HttpChat]] = {kind.provider: kind for kind in (OpenAIChat, OpenAIText, AnthropicChat)}
 PROVIDERS = tuple(_MAKERS)
 OPTIONS = (*(field.name for field in fields(ChatOptions)), "api_key_env")
 
@@ -71,8 +66,7 @@ def make_chat_model(name: str, **options: Any) -> HttpChat:
     variable = options.pop("api_key_env", None)
     if variable is not None and not isinstance(variable, str):
         raise UsageError(f"{provider}:{model}: api_key_env={variable!r}; give the name of an environment variable")
-    build, default = _MAKERS[provider]
-    return build(model, url=url or default, key_variable=variable, options=ChatOptions(**options))
+    return _MAKERS[provider](model, url, key_variable=variable, options=ChatOptions(**options))
 
 
 def shown(name: str) -> str:

@@ -11,12 +11,9 @@ from agent_envs.base.errors import UsageError
 from agent_envs.base.messages import ToolCall
 from agent_envs.base.serialization import canonical_json
 from agent_envs.services.chat.conversation import Spoken, clean, conversation, read_native_call
-from agent_envs.services.chat.http import HttpChat, base_url, count, member
+from agent_envs.services.chat.http import HttpChat, count, member
 from agent_envs.services.chat.model import ChatReply, ChatRequest
-from agent_envs.services.chat.options import ChatOptions
 
-OPENAI_URL = "https://api.openai.com/v1"
-_OPENAI_HOST = "api.openai.com"
 OPENAI_STOPS = 4
 NEXT_TURN = "\n\nUser:"  # a base model would go on and write the user's part too
 TOOLS = 'Tools, each called as <tool_call>{"name": ..., "arguments": {...}}</tool_call>:'
@@ -31,36 +28,19 @@ class OpenAIChat(HttpChat):
     """
 
     default_variable = "OPENAI_API_KEY"
-    provider, path = "openai", "chat/completions"
+    provider, path, default_url = "openai", "chat/completions", "https://api.openai.com/v1"
+    endings, other = ("/chat/completions",), "/completions"
 
-    def __init__(
-        self,
-        model: str,
-        url: str = OPENAI_URL,
-        *,
-        api_key: str | None = None,
-        key_variable: str | None = None,
-        options: ChatOptions | None = None,
-    ) -> None:
-        """Take the model and the server's URL, with or without `/v1` and the path behind it.
+    def base(self, url: str, name: str) -> str:
+        """Return the URL up to `/v1`, which is added where there is no path.
 
         Raises:
-            UsageError: the URL is none.
+            UsageError: it is none, or that of another format.
         """
-        name = f"{self.provider}:{model}"
-        base = base_url(url, (f"/{self.path}",), name)
-        if urlsplit(base).path in ("", "/"):
-            base += "/v1"
-        self._official = urlsplit(base).hostname == _OPENAI_HOST
-        super().__init__(
-            name if base == OPENAI_URL else f"{name}@{base}",
-            f"{base}/{self.path}",
-            key_needed=self._official,
-            key_variable=key_variable,
-            api_key=api_key,
-            options=options or ChatOptions(),
-        )
-        self.model = model
+        base = super().base(url, name)
+        if base.endswith(self.other):
+            raise UsageError(f"{name} is asked at /{self.path}: give the URL up to /v1")
+        return base if urlsplit(base).path not in ("", "/") else f"{base}/v1"
 
     def body(self, request: ChatRequest) -> dict[str, Any]:
         """Return the JSON body of a request."""
@@ -137,6 +117,7 @@ class OpenAIText(OpenAIChat):
     """
 
     provider, path = "openai-text", "completions"
+    endings, other = ("/completions",), "/chat"
 
     def body(self, request: ChatRequest) -> dict[str, Any]:
         """Return the JSON body of a request.

@@ -152,7 +152,8 @@ class Connection(BaseHTTPRequestHandler):
         if path == "/health":
             return self.server.health
         asked = read_request(self._body())
-        results = [self.server.retriever.search(query, asked.top_k) for query in asked.queries]
+        with self.server.at_work(self.connection):
+            results = [self.server.retriever.search(query, asked.top_k) for query in asked.queries]
         self._queries = len(results)
         if asked.scores:
             return {"result": [[wire_hit(hit) for hit in hits] for hits in results]}
@@ -164,9 +165,13 @@ class Connection(BaseHTTPRequestHandler):
             raise _Refusal(400, "one Host header is needed")
         if self.server.names is not None and _host_name(hosts[0]) not in self.server.names:
             raise _Refusal(403, "this Host is not served; ask for localhost")
+        origins = [_host_name(origin.partition("://")[2]) for origin in self.headers.get_all("Origin", [])]
+        if self.server.names is not None and not self.server.names.issuperset(origins):
+            raise _Refusal(403, "a page of another site may not ask")
         if self.server.token is not None:
-            given = "\n".join(self.headers.get_all("Authorization", []))
-            if not hmac.compare_digest(given.encode("utf-8", "replace"), f"Bearer {self.server.token}".encode()):
+            scheme, _, given = "\n".join(self.headers.get_all("Authorization", [])).partition(" ")
+            known = hmac.compare_digest(given.encode("utf-8", "replace"), self.server.token.encode())
+            if not known or scheme.lower() != "bearer":
                 raise _Refusal(401, "a token is needed: Authorization: Bearer TOKEN", "WWW-Authenticate: Bearer\r\n")
 
     def _body(self) -> bytes:
@@ -268,7 +273,7 @@ class RetrieverServer(ThreadingMixIn, TCPServer):
             self.health |= {"passages": len(corpus), "corpus": corpus.digest}
         self._tell, self._verbose = tell, verbose
         self._lock = threading.Lock()
-        self._open: set[socket.socket] = set()
+        self._open: dict[socket.socket, bool] = {}  # whether it is at work; those that were used last stand last
         self._counts, self._told = (0, 0, 0), time.monotonic()
         self.address_family = socket.AF_INET6 if ":" in host else socket.AF_INET
         try:
@@ -306,17 +311,34 @@ class RetrieverServer(ThreadingMixIn, TCPServer):
             self._tell(f"last minute: {requests} requests, {searched} queries, {refused} refused or failed")
 
     def verify_request(self, request: Any, client_address: Any) -> bool:
-        """Return whether there is room for another connection; where there is none it is closed at once."""
+        """Return whether there is room for another connection: the one that waits longest makes it, where none is left."""
         with self._lock:
+            waiting = next((one for one, busy in self._open.items() if not busy), None)
+            if len(self._open) >= MAX_CONNECTIONS and waiting is not None:
+                del self._open[waiting]
+                with contextlib.suppress(OSError):
+                    waiting.shutdown(socket.SHUT_RDWR)  # its thread ends, and closes it
             room = len(self._open) < MAX_CONNECTIONS
             if room:
-                self._open.add(request)
+                self._open[request] = False
         return room
+
+    @contextlib.contextmanager
+    def at_work(self, request: socket.socket) -> Iterator[None]:
+        """Keep a connection whose request is being answered from making room for another."""
+        with self._lock:
+            self._open[request] = True
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._open.pop(request, None)
+                self._open[request] = False
 
     def shutdown_request(self, request: Any) -> None:
         """Close a connection."""
         with self._lock:
-            self._open.discard(request)
+            self._open.pop(request, None)
         super().shutdown_request(request)
 
     def handle_error(self, request: Any, client_address: Any) -> None:

@@ -11,8 +11,9 @@ from agent_envs.base.messages import ToolCall, ToolResult
 from agent_envs.base.protocol import Answer, Call, Malformed, Say
 from agent_envs.core.trajectory import Header, Trajectory, Turn
 from agent_envs.evaluation.runs.episode_numbers import FAILURES, missing, numbers_of
-from agent_envs.evaluation.runs.evaluate import evaluate, result_from, resume
+from agent_envs.evaluation.runs.evaluate import FAULTS_IN_A_ROW, evaluate, greet_models, result_from, resume
 from agent_envs.evaluation.runs.run_folder import Prices, Settings, open_run
+from agent_envs.evaluation.runs.suite_feedback import feedback_named, with_feedback
 from agent_envs.evaluation.suites.plan import Choice, adhoc_suite, plan_of
 from agent_envs.evaluation.suites.suite import Entry, Suite
 from agent_envs.rollout.episode_runner import EpisodeResult
@@ -20,6 +21,7 @@ from agent_envs.rollout.policy import CompanionPolicy, NullPolicy, Reply
 
 SMALL = {"world": {"passages": 60, "questions_per_world": 2}}
 HEX = "0" * 64
+NOWHERE = "openai:m@http://127.0.0.1:9/v1"
 
 
 def small(**more):
@@ -210,7 +212,7 @@ def test_progress_sees_every_episode_once():
     settings = Settings("solver", concurrency=2)
     found = evaluate(suite, settings, progress=lambda *tick: ticks.append(tick))
     assert [tick[0] for tick in ticks] == list(range(1, 11)) and {tick[1] for tick in ticks} == {10}
-    assert ticks[-1] == (10, 10, 10)
+    assert ticks[-1] == (10, 10, 10, "")
     assert found.summaries[0].success.value == 1.0
 
 
@@ -323,3 +325,52 @@ def test_a_privileged_run_is_marked_in_its_journal(tmp_path):
     head = json.loads((tmp_path / "r" / "journal.jsonl").read_text().splitlines()[0])["row"]
     assert head["privileged"] is True and head["identity"]["agent"] == "solver"
     assert not math.isnan(head["identity"]["smoke"])
+
+
+def test_a_run_stops_where_one_fault_repeats_and_goes_on_later(tmp_path):
+    suite = small(limit=20)
+    keys = [item.key for item in plan_of(suite)]
+    ticks = []
+    first = evaluate(
+        suite,
+        Settings("counting"),
+        policy=Counting(keys[2:]),
+        folder=tmp_path,
+        progress=lambda *tick: ticks.append(tick),
+    )
+    assert len(ticks) == 2 + FAULTS_IN_A_ROW and ticks[1][3] == "" and ticks[-1][3] == "8 faults, the last: no model"
+    assert (first.summaries[0].faults, first.summaries[0].unplayed, first.complete) == (8, 10, False)
+    again = Counting()
+    assert evaluate(suite, Settings("counting"), policy=again, folder=tmp_path).complete and again.turns >= 18
+
+
+def test_faults_that_differ_or_do_not_follow_one_another_stop_nothing():
+    suite = small(limit=20)
+    keys = [item.key for item in plan_of(suite)]
+    assert evaluate(suite, Settings("counting"), policy=Counting(keys[::2])).summaries[0].faults == 10
+
+    class Various(Counting):
+        def act(self, requests):
+            raise EnvFault("abcdefghijklmnopqrstuvwxyz"[keys.index(requests[0].episode_key)], retryable=False)
+
+    summary = evaluate(suite, Settings("counting"), policy=Various()).summaries[0]
+    assert (summary.faults, summary.verdict) == (20, "no result")
+    assert strict_json(summary.to_json())["success"] is None
+
+
+def strict_json(row):
+    return json.loads(json.dumps(row, allow_nan=False))
+
+
+def test_nothing_is_begun_where_a_chat_model_does_not_answer(tmp_path):
+    with pytest.raises(EnvFault, match=r"openai:m@http://127.0.0.1:9/v1: .*does the server run") as caught:
+        evaluate(small(), Settings(NOWHERE), folder=tmp_path / "run")
+    assert not caught.value.retryable and not (tmp_path / "run").exists()
+    advised = with_feedback(small(), feedback_named(NOWHERE, None, "", {}))
+    with pytest.raises(EnvFault, match="does the server run"):
+        evaluate(advised, Settings("null"))
+    user = Suite(
+        **{**dict(small()), "entries": (small().entries[0].model_copy(update={"arguments": {"user": NOWHERE}}),)}
+    )
+    with pytest.raises(EnvFault, match="does the server run"):
+        greet_models(user, NullPolicy())

@@ -170,7 +170,7 @@ def test_the_tables_of_a_report(tmp_path):
     assert by_parity.rows == ((LABEL, "even", "3", "2", "1", ""), (LABEL, "odd", "3", "1.667", "", "1"))
     assert [row[1] for row in by_size.rows] == [row[1] for row in size.rows] == ["2", "9", "10"]
     assert [row[:2] for row in measured.rows] == [(LABEL, name) for name in ("hints", "even", "odd")]
-    assert measured.rows[0][2:] == ("1.833 [0.2886, 3.378]", "6", "1.5 [-0.5543, 3.554]", "4", "0.3", "1.5", "2.7")
+    assert measured.rows[0][2:] == ("1.833 [0.2886, 3.378]", "6", "1.5 [0, 3.554]", "4", "0.3", "1.5", "2.7")
     row = report.to_json()
     assert list(row) == ["title", "tables", "notes", "strata", "metrics"]
     assert [item["value"] for item in row["strata"][LABEL]["size"]] == ["2", "9", "10"]

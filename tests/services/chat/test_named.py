@@ -17,6 +17,7 @@ from agent_envs.services.chat import (
 from agent_envs.services.chat.model import ChatRequest
 from agent_envs.services.recording import CallSite, Recording
 from tests.rows import each_row
+from tests.servers import FaultServer
 from tests.services.chat.wire import AnthropicWire, Said
 
 
@@ -156,3 +157,26 @@ def test_a_recording_of_something_else_is_a_fault(tmp_path):
         recording.keep(port.key(asked.to_json(), site), port.name, asked.to_json(), {"text": "x"})
         with pytest.raises(EnvFault, match="malformed"):
             ask(port, asked, site)
+
+
+@pytest.mark.parametrize("name", ["openai:m", "openai-text:m", "anthropic:m"])
+def test_a_greeting_asks_for_the_list_of_models_and_takes_any_answer_but_a_refused_key(name, monkeypatch):
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-secret")
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-secret")
+    for status in (200, 404, 405, 500):
+        with FaultServer(lambda path, headers, body, status=status: (status, {}, b"{}")) as server:
+            make_chat_model(f"{name}@{server.url}").greet()
+        assert [(request[0], request[1], request[3]) for request in server.requests] == [("GET", "/v1/models", b"")]
+    with (
+        FaultServer(lambda path, headers, body: (401, {}, b"sk-secret")) as server,
+        pytest.raises(EnvFault, match="answered 401; is the key in .*_API_KEY right") as caught,
+    ):
+        make_chat_model(f"{name}@{server.url}").greet()
+    assert "sk-secret" not in caught.value.cause and not caught.value.retryable
+
+
+def test_a_url_of_another_format_is_refused():
+    with pytest.raises(UsageError, match="openai-text:m is asked at /completions: give the URL up to /v1"):
+        make_chat_model("openai-text:m@http://h/v1/chat/completions")
+    with pytest.raises(UsageError, match="asked at /chat/completions: give the URL up to /v1"):
+        make_chat_model("openai:m@http://h/v1/completions")

@@ -2,6 +2,7 @@
 
 import http.client
 import json
+import socket
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from urllib.parse import urlsplit
@@ -11,7 +12,7 @@ import pytest
 from agent_envs.base.documents import Hit, Passage
 from agent_envs.base.errors import EnvFault, UsageError
 from agent_envs.tools.retrieval.server import RetrieverServer, running_server
-from tests.tools.retrieval.remote.conftest import CORPUS, ask, raw
+from tests.tools.retrieval.remote.conftest import CORPUS, ask
 
 TOKEN = "0123456789abcdef0123456789abcdef"
 
@@ -73,6 +74,11 @@ def test_names_of_this_machine_are_served(url, host):
     assert ask(url, {"query": "bridge"}, Host=host)[0] == 200
 
 
+def test_a_page_of_another_site_may_not_ask(url):
+    for origin, status in (("http://localhost:3000", 200), ("https://evil.example", 403), ("null", 403), ("", 403)):
+        assert ask(url, {"query": "bridge"}, Origin=origin, Content_Type="text/plain")[0] == status
+
+
 def test_a_token_is_asked_for_everywhere(bm25):
     with running_server(bm25, CORPUS, host="0.0.0.0", token=TOKEN) as url:
         url = url.replace("0.0.0.0", "127.0.0.1")
@@ -83,7 +89,8 @@ def test_a_token_is_asked_for_everywhere(bm25):
             f"Bearer {TOKEN[:-1]}",
             f"Bearer {TOKEN}0",
             "Bearer ",
-            f"bearer {TOKEN}",
+            f"Basic {TOKEN}",
+            f"Bearer  {TOKEN}",
             "Bearer é",
         ):
             headers = {} if wrong is None else {"Authorization": wrong}
@@ -91,6 +98,7 @@ def test_a_token_is_asked_for_everywhere(bm25):
             assert (status, sent["WWW-Authenticate"]) == (401, "Bearer") and TOKEN not in str(answer)
             assert ask(url, None, "/health", "GET", **headers)[0] == 401
         assert ask(url, {"query": "bridge"}, Authorization=good)[0] == 200
+        assert ask(url, {"query": "bridge"}, Authorization=f"bearer {TOKEN}")[0] == 200  # RFC 9110, section 11.1
         assert ask(url, {"query": "bridge"}, Authorization=good, Host="search.example")[0] == 200
 
 
@@ -155,21 +163,56 @@ def test_the_log_is_a_line_a_minute(bm25, monkeypatch):
     assert lines[1:] == ["200, 3 queries, 500.0 ms"]
 
 
-def test_connections_are_bounded(bm25, monkeypatch):
+def test_connections_are_bounded_and_those_that_wait_make_room(bm25, monkeypatch):
     monkeypatch.setattr("agent_envs.tools.retrieval.server.MAX_CONNECTIONS", 2)
     with running_server(bm25) as url:
         place = urlsplit(url)
-        held = []
-        for _ in range(2):
-            client = http.client.HTTPConnection(place.netloc, timeout=20)
+        idle = socket.create_connection((place.hostname, place.port), timeout=20)
+        held = [http.client.HTTPConnection(place.netloc, timeout=20) for _ in range(2)]
+        for client in (*held, held[0]):  # a third takes the place of the one that waits longest
             client.request("GET", "/health")
             assert client.getresponse().read()
-            held.append(client)
-        assert raw(url, b"", wait=False) == b""
-        for client in held:
-            client.request("GET", "/health")
-            assert client.getresponse().read()
+        assert idle.recv(1) == b""
+        for client in (idle, *held):
             client.close()
+
+
+def test_a_hundred_idle_connections_lock_nobody_out_and_work_is_never_interrupted(bm25, monkeypatch):
+    monkeypatch.setattr("agent_envs.tools.retrieval.server.MAX_CONNECTIONS", 4)
+    begun, go_on = threading.Event(), threading.Event()
+
+    class Slow:
+        name = "slow"
+
+        def search(self, query, top_k):
+            begun.set()
+            assert go_on.wait(20)
+            return bm25.search(query, top_k)
+
+    with running_server(Slow()) as url:
+        place, answers = urlsplit(url), []
+        worker = threading.Thread(target=lambda: answers.append(ask(url, {"query": "bridge"})))
+        worker.start()
+        assert begun.wait(20)
+        idle = [socket.create_connection((place.hostname, place.port), timeout=20) for _ in range(100)]
+        client = http.client.HTTPConnection(place.netloc, timeout=20)
+        client.request("GET", "/health")
+        assert client.getresponse().status == 200
+        go_on.set()
+        worker.join()
+        assert answers[0][0] == 200
+        for one in (client, *idle):
+            one.close()
+
+
+def test_work_alone_fills_the_server(bm25, monkeypatch):
+    monkeypatch.setattr("agent_envs.tools.retrieval.server.MAX_CONNECTIONS", 1)
+    server = RetrieverServer(bm25, port=0)
+    with server, socket.socket() as first, socket.socket() as second:
+        assert server.verify_request(first, None)
+        with server.at_work(first):
+            assert not server.verify_request(second, None)
+        assert server.verify_request(second, None)
 
 
 def test_closing_the_server_ends_its_connections(bm25):
