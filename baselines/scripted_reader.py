@@ -3,9 +3,9 @@
 It sees the messages of a request and nothing else. No agent is named in them, but instructions differ from agent to agent, and
 the reader goes by phrases of theirs ("Write the next sentence alone" is IRCoT's), which decide the form of its reply (a search,
 notes, a sentence, a program, an answer). What it knows it takes from the question, documents and results anywhere in the
-messages, and its errors are the same whoever asks. With it, procedures can be told apart without a paid model: what a procedure shows to its model, the reader can
-use. Figures made with it say that the procedures work; they say nothing about language models, and no table of models holds
-them.
+messages, and its errors are the same whoever asks. With it, procedures can be told apart without a paid model: what a
+procedure shows to its model, the reader can use. Figures made with it say that the procedures work; they say nothing about
+language models, and no table of models holds them.
 
 Errors, each a probability drawn from (seed, what it is about), so that they are the same whoever asks; sums are drawn anew
 where a temperature asks for samples:

@@ -272,6 +272,8 @@ def _tell(result: "Result", folder: Path) -> None:
         print_table(title, ["entry", "success (95 % interval)", "turns", "calls", "valid", "faults"], rows)
         if result.score is not None:
             show(f"score {result.score.text()}")
+        for name, rate in result.averages.items():
+            show(f"{name}: {rate.text()}")
     for line in result_notes(result):
         show(f"note: {line}")
     costs = [item.cost_usd for item in result.summaries]

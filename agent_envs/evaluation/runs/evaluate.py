@@ -28,7 +28,7 @@ from agent_envs.evaluation.runs.run_folder import (
     save_results,
 )
 from agent_envs.evaluation.runs.suite_feedback import FeedbackCharge, check_priced, feedback_cost
-from agent_envs.evaluation.runs.summary import Summary, score_of, summarise
+from agent_envs.evaluation.runs.summary import Summary, averages_of, score_of, summarise
 from agent_envs.evaluation.statistics.rates import Rate
 from agent_envs.evaluation.suites.plan import entry_env, notes_on, plan_of
 from agent_envs.evaluation.suites.suite import Suite
@@ -68,6 +68,11 @@ class Result:
         """What was known of the suite before it was played, and a reader of the numbers must know."""
         return self.settings.notes.lines if self.settings.notes is not None else ()
 
+    @property
+    def averages(self) -> dict[str, Rate]:
+        """The averages of the suite by name."""
+        return averages_of(self.suite, [item.success for item in self.summaries])
+
     def to_json(self) -> dict[str, Any]:
         """Return plain data: one entry flat, several under `entries`, with the suite's score where it has one."""
         head: dict[str, Any] = {"suite": self.suite.name, "suite_digest": self.suite.digest(), "agent": self.settings.agent,
@@ -79,6 +84,8 @@ class Result:
             return {**head, **rows[0]}
         if self.score is not None:
             head |= {"success": self.score.value, "interval": [self.score.low, self.score.high]}
+        if averages := {name: [rate.value, rate.low, rate.high] for name, rate in self.averages.items()}:
+            head["averages"] = averages
         return {**head, "entries": rows}
 
 

@@ -29,7 +29,7 @@ from agent_envs.evaluation.suites.suite import (
     suite_names,
     suite_text,
 )
-from agent_envs.evaluation.suites.write_suites import CANARY, core_suite, shipped_suites
+
 from agent_envs.rollout.episode_runner import EpisodeResult
 from tests.rows import each_row
 
