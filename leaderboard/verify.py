@@ -228,7 +228,7 @@ def _inventory(keys: list[str], planned: list[str], plan: Mapping[str, Place]) -
 def scores(
     suite: Suite, plan: Mapping[str, Place], found: Mapping[str, Checked]
 ) -> tuple[Rate | None, dict[str, Rate], tuple[dict[str, Any], ...]]:
-    """Return the suite's score, its averages and the rows of its entries; every planned episode counts, one that was not played as 0."""
+    """Return the suite's score, its averages and the rows of its entries; a planned episode that was not played counts 0."""
     rates, rows = [], []
     for entry in suite.entries:
         items = [(place, found[key]) for key, place in plan.items() if place.entry.label == entry.label]
