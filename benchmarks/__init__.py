@@ -27,6 +27,7 @@ Modules, in reading order:
     shared_prefixes: updates that compute what rows begin with alike once, beside padded ones.
     tree_drawing: pictures of the decision trees that a sorting policy's run wrote.
     discrete_ppo, learning_chart: MaskablePPO on Sort-3 through `DiscreteActions`.
+    suites: the tasks of each suite that no two built-in agents tell apart, saturation, headroom.
     all_families, mutations, verifying: a submission over all ids, changed in one field at a time; the cost of verifying it.
     demo: the page of `make demo`.
     peers/: scripts that run in a peer's own virtual environment.
