@@ -201,8 +201,8 @@ def test_a_recording_of_a_stranger_is_checked(tmp_path, damage):
     with site({"/": PAGE}) as server, Recording(tmp_path / "r.jsonl", "record") as recording:
         opened = reader(recording=recording)
         page = opened.read(server.url + "/")
-        key = opened._port.key({"url": server.url + "/x"}, CallSite(""))
-        recording.keep(key, "web_page", {}, page.to_json() | damage)
+        request = {"url": server.url + "/x"}
+        recording.keep(opened._port.key(request, CallSite("")), "web_page", request, page.to_json() | damage)
         with pytest.raises(EnvFault, match="web_page: the recorded page is malformed: ") as caught:
             opened.read(server.url + "/x")
         assert not caught.value.retryable and WebPage.from_json(page.to_json()) == page

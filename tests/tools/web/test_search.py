@@ -190,8 +190,8 @@ RECORDED = {
 def test_a_recording_of_a_stranger_is_checked(name, tmp_path):
     with Recording(tmp_path / "r.jsonl", "record") as recording:
         engine = WebSearch("searxng@http://here", recording=recording)
-        key = engine._port.key({"query": "a", "topk": 3}, None)
-        recording.keep(key, engine.name, {}, RECORDED[name])
+        request = {"query": "a", "topk": 3}
+        recording.keep(engine._port.key(request, None), engine.name, request, RECORDED[name])
         with pytest.raises(EnvFault, match="the recording holds") as caught:
             engine.search("a", 3)
     assert not caught.value.retryable
