@@ -142,7 +142,7 @@ def measured(suite: Suite, tasks: int) -> dict[str, Any]:
     """
     part = with_turn_limit(suite, tasks)
     total = len(AGENTS) * sum(len(entry.tasks) for entry in part.entries)
-    ended: list[bool] = []
+    began, ended = time.process_time(), list[bool]()
     with progress_bar(suite.name) as bar:
 
         def tick(won: bool) -> None:
@@ -150,7 +150,18 @@ def measured(suite: Suite, tasks: int) -> dict[str, Any]:
             bar(len(ended), total, sum(ended))
 
         rows = [play(part, entry, tick) for entry in part.entries]
-    return table_of(suite, rows)
+    return {**table_of(suite, rows), "cpu_seconds": round(time.process_time() - began, 1)}
+
+
+def write(path: Path, tasks: int, tables: Sequence[dict[str, Any]]) -> None:
+    """Write the tables to a file, into which those of other suites were written before."""
+    old = json.loads(path.read_text(encoding="utf-8"))["suites"] if path.exists() else []
+    named = {table["suite"].partition("@")[0]: table for table in (*old, *tables)}
+    body = {
+        "command": f"python -m benchmarks.suites --tasks {tasks}", "python": platform.python_version(),
+        "suites": [named[name] for name in sorted(named)],
+    }  # fmt: skip
+    path.write_text(json.dumps(body, indent=1) + "\n", encoding="utf-8")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -158,24 +169,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.suites", description=__doc__.partition("\n")[0])
     parser.add_argument("suites", nargs="*", help="names; all but demo where none is given")
     parser.add_argument("--tasks", type=int, default=TASKS, help=f"of every entry, the first ones ({TASKS})")
-    parser.add_argument("--out", type=Path)
+    parser.add_argument("--out", type=Path, help="a file, in which the tables of other suites stay")
     given = parser.parse_args(arguments)
-    began, tables, left = time.process_time(), [], []
+    tables, code = [], 0
     for name in given.suites or [name for name in suite_names() if name != DEMO]:
         try:
-            tables.append(row := measured(load_suite(name), given.tasks))
+            tables.append(measured(load_suite(name), given.tasks))
         except (DataMissing, MissingExtra) as error:
-            left.append(name)
             print(f"{name} is left out: {error}", file=sys.stderr)
+            code = 3
             continue
-        print(line_of(row))
+        print(line_of(tables[-1]))
     if given.out is not None:
-        body = {
-            "command": f"python -m benchmarks.suites --tasks {given.tasks}", "python": platform.python_version(),
-            "cpu_seconds": round(time.process_time() - began, 1), "left_out": left, "suites": tables,
-        }  # fmt: skip
-        given.out.write_text(json.dumps(body, indent=1) + "\n", encoding="utf-8")
-    return 3 if left else 0
+        write(given.out, given.tasks, tables)
+    return code
 
 
 if __name__ == "__main__":
