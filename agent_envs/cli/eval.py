@@ -35,7 +35,7 @@ Option = typer.Option
 OwnEnvId = Annotated[str, typer.Argument(help="An id: SearchQA; or module:namespace/Name-v0. Not with --suite.")]
 Agent = Annotated[
     str,
-    Option(help="random, heuristic, solver, null; openai:MODEL@URL, openai:MODEL, anthropic:MODEL; or module:Class."),
+    Option(help="random, heuristic, solver, null; openai:MODEL[@URL], openai-text:..., anthropic:MODEL; module:Class."),
 ]
 Tasks = Annotated[str, Option(help="The environment's task source: world, hotpotqa, ...")]
 Split = Annotated[str, Option(help="Default: test, else dev; the output says which.")]

@@ -261,8 +261,8 @@ def make_agent(name: str, /, *, recording: Recording | None = None, **options: A
 
     Args:
         name: `random`, `heuristic`, `solver` or `null`; a chat model as `openai:MODEL`, `openai:MODEL@URL` (any server of that
-            format) or `anthropic:MODEL[@URL]`; or `module:Class` (the working directory is on the path); from a checkout
-            `baseline:NAME` or `trained:RUN`.
+            format), `openai-text:MODEL@URL` or `anthropic:MODEL[@URL]`; or `module:Class` (the working directory is on the
+            path); from a checkout `baseline:NAME` or `trained:RUN`.
         recording: where a chat model's replies are recorded, or replayed from. Others have no use for it.
         options: a chat model's `temperature`, `max_tokens`, `top_p`, `reasoning_effort`, `extra`, `api_key_env`; a class gets
             all as keyword arguments; built-in agents take none.
