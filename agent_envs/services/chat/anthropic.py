@@ -1,8 +1,6 @@
 """`AnthropicChat` asks models of Anthropic through the official SDK, which is imported at use."""
 
 import json
-from collections.abc import Iterator
-from contextlib import contextmanager
 from types import ModuleType
 from typing import Any
 
@@ -45,45 +43,41 @@ class AnthropicChat(HttpChat):
         """Return the key in the header where some servers of this format look for it; the SDK sends it in its own."""
         return {} if self._official or not self._key else {"X-Api-Key": self._key}
 
+    def greeting_headers(self) -> dict[str, str]:
+        """Return the key, where there is one, and the version: without the SDK."""
+        bearer = {} if self._official else super().headers()
+        return {"anthropic-version": SAMPLING_VERSION, **({"X-Api-Key": self._key} if self._key else {}), **bearer}
+
     def post(self, body: dict[str, Any], seconds: float) -> Any:
         """Let the SDK build the request and our client carry it; it raises as every client does."""
-        nothing = _sdk(self.name)[0].omit
-        typed = {name: body.get(name, nothing) for name in _TYPED}
+        sdk, httpx2 = _sdk(self.name)
+        client = sdk.Anthropic(
+            api_key=self._key,
+            base_url=self._base,
+            # Without a key none is sent: the SDK must not look for one, or for a profile, in the environment.
+            default_headers=self.headers() if self._key else {"Authorization": sdk.omit},
+            max_retries=0,
+            # "Mock" is its name for a transport over a function.
+            http_client=httpx2.Client(transport=httpx2.MockTransport(self._carry), trust_env=False),
+        )
         more = {name: value for name, value in body.items() if name not in _TYPED}
         version = {"anthropic-version": SAMPLING_VERSION} if more.keys() & {"temperature", "top_p", "top_k"} else {}
-        with self._open() as client:
-            answer = client.messages.with_raw_response.create(
-                **typed, extra_body=more, extra_headers=version, timeout=seconds
-            )
-        return answer.http_response.json()
-
-    def list_models(self, seconds: float) -> None:
-        """Ask for the list of models; an answer that is none raises EnvFault."""
-        with self._open() as client:
-            client.models.with_raw_response.list(timeout=seconds)
-
-    @contextmanager
-    def _open(self) -> Iterator[Any]:
-        """Lend a client of the SDK; what our client raises beneath it comes wrapped, and goes on as it was."""
-        sdk, httpx2 = _sdk(self.name)
         try:
-            yield sdk.Anthropic(
-                api_key=self._key,
-                base_url=self._base,
-                # Without a key none is sent: the SDK must not look for one, or for a profile, in the environment.
-                default_headers=self.headers() if self._key else {"Authorization": sdk.omit},
-                max_retries=0,
-                # "Mock" is its name for a transport over a function.
-                http_client=httpx2.Client(transport=httpx2.MockTransport(self._carry), trust_env=False),
+            answer = client.messages.with_raw_response.create(
+                **{name: body.get(name, sdk.omit) for name in _TYPED},
+                extra_body=more,
+                extra_headers=version,
+                timeout=seconds,
             )
-        except sdk.APIConnectionError as error:
+        except sdk.APIConnectionError as error:  # all that our client raises comes wrapped
             raise error.__cause__ or error from None
+        return answer.http_response.json()
 
     def _carry(self, request: Any) -> Any:
         """Return the answer to a request of the SDK; one that is no good is raised as everywhere, and the SDK sees none."""
         headers = {name: value for name, value in request.headers.items() if name not in _OF_THE_CONNECTION}
         seconds = request.extensions["timeout"]["read"]
-        sent = json.loads(request.content) if request.content else None
+        sent = json.loads(request.content)
         answer = self._client.json(request.method, str(request.url), seconds=seconds, headers=headers, json=sent)
         return _sdk(self.name)[1].Response(200, content=json.dumps(answer).encode())
 

@@ -1,6 +1,7 @@
 """The chat clients over HTTP share the key, the settings, one attempt, and reading answers that may be malformed."""
 
 import os
+import re
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
@@ -79,15 +80,13 @@ class HttpChat(Uncopied):
             UsageError: there is no key.
         """
         self.require_key()
+        url = re.sub("/(chat/completions|completions|messages)$", "/models", self.url)
         try:
-            self.list_models(seconds)
+            status = self._client.send("GET", url, seconds=seconds, headers=self.greeting_headers()).status
         except TransportFault as fault:
             raise EnvFault(f"{fault.cause}; does the server run, and is this its URL?", retryable=False) from None
-        except EnvFault as fault:
-            status = fault.cause.partition(": answered ")[2][:3]
-            if status in ("401", "403"):
-                why = f"{self.name}: answered {status}; is the key in {self._variable} right?"
-                raise EnvFault(why, retryable=False) from None
+        if status in (401, 403):
+            raise EnvFault(f"{self.name}: answered {status}; is the key in {self._variable} right?", retryable=False)
 
     def complete(self, request: ChatRequest, seconds: float = 60.0) -> ChatReply:
         """Return the reply of one attempt.
@@ -130,13 +129,13 @@ class HttpChat(Uncopied):
         """Return the key as a bearer token, where there is one."""
         return {"Authorization": f"Bearer {self._key}"} if self._key else {}
 
+    def greeting_headers(self) -> dict[str, str]:
+        """Return the headers with which `greet` asks."""
+        return self.headers()
+
     def post(self, body: dict[str, Any], seconds: float) -> Any:
         """Return the JSON value that the service answers to a body in one attempt, or raise EnvFault."""
         return self._client.json("POST", self.url, seconds=seconds, headers=self.headers(), json=body)
-
-    def list_models(self, seconds: float) -> None:
-        """Ask for the list of models; an answer that is none raises EnvFault."""
-        self._client.json("GET", f"{self._base}/models", seconds=seconds, headers=self.headers())
 
     def read(self, answer: Any, request: ChatRequest) -> ChatReply:
         """Return the reply that an answer holds."""

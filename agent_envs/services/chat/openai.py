@@ -29,7 +29,7 @@ class OpenAIChat(HttpChat):
 
     default_variable = "OPENAI_API_KEY"
     provider, path, default_url = "openai", "chat/completions", "https://api.openai.com/v1"
-    endings, other = ("/chat/completions",), "/completions"
+    endings, others = ("/chat/completions",), ("/completions", "base models: openai-text")
 
     def base(self, url: str, name: str) -> str:
         """Return the URL up to `/v1`, which is added where there is no path.
@@ -38,8 +38,9 @@ class OpenAIChat(HttpChat):
             UsageError: it is none, or that of another format.
         """
         base = super().base(url, name)
-        if base.endswith(self.other):
-            raise UsageError(f"{name} is asked at /{self.path}: give the URL up to /v1")
+        ending, kind = self.others
+        if base.endswith(ending):
+            raise UsageError(f"{name} is asked at /{self.path}: give the URL up to /v1; {kind}:{self.model}")
         return base if urlsplit(base).path not in ("", "/") else f"{base}/v1"
 
     def body(self, request: ChatRequest) -> dict[str, Any]:
@@ -117,7 +118,7 @@ class OpenAIText(OpenAIChat):
     """
 
     provider, path = "openai-text", "completions"
-    endings, other = ("/completions",), "/chat"
+    endings, others = ("/completions",), ("/chat", "chat models: openai")
 
     def body(self, request: ChatRequest) -> dict[str, Any]:
         """Return the JSON body of a request.

@@ -176,7 +176,9 @@ def test_a_greeting_asks_for_the_list_of_models_and_takes_any_answer_but_a_refus
 
 
 def test_a_url_of_another_format_is_refused():
-    with pytest.raises(UsageError, match="openai-text:m is asked at /completions: give the URL up to /v1"):
+    with pytest.raises(UsageError, match="asked at /completions: give the URL up to /v1; chat models: openai:m"):
         make_chat_model("openai-text:m@http://h/v1/chat/completions")
-    with pytest.raises(UsageError, match="asked at /chat/completions: give the URL up to /v1"):
+    with pytest.raises(
+        UsageError, match="asked at /chat/completions: give the URL up to /v1; base models: openai-text:m"
+    ):
         make_chat_model("openai:m@http://h/v1/completions")
