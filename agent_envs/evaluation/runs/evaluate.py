@@ -48,7 +48,11 @@ from agent_envs.wrappers.feedback_costs import PREFIX
 
 BUILT_IN = ("random", "heuristic", "solver", "null")
 # Agents of a checkout by short names: the class, and the option that is what stands behind the colon.
-OF_A_CHECKOUT = {"baseline": ("baselines.agents:{}", ""), "trained": ("trainers.trained_agent:TrainedAgent", "folder")}
+OF_A_CHECKOUT = {
+    "baseline": ("baselines.agents:{}", ""),
+    "trained": ("trainers.trained_agent:TrainedAgent", "folder"),
+    "hf": ("trainers.trained_agent:ModelAgent", "model"),
+}
 Progress = Callable[[int, int, float, str], None]
 FAULTS_IN_A_ROW = 8  # with one cause: then a run stops, as the next would fail too
 _COUNTS = re.compile(r"[0-9]+(\.[0-9]+)?")
@@ -262,7 +266,7 @@ def make_agent(name: str, /, *, recording: Recording | None = None, **options: A
     Args:
         name: `random`, `heuristic`, `solver` or `null`; a chat model as `openai:MODEL`, `openai:MODEL@URL` (any server of that
             format), `openai-text:MODEL@URL` or `anthropic:MODEL[@URL]`; or `module:Class` (the working directory is on the
-            path); from a checkout `baseline:NAME` or `trained:RUN`.
+            path); from a checkout `baseline:NAME`, `trained:RUN` or `hf:MODEL`.
         recording: where a chat model's replies are recorded, or replayed from. Others have no use for it.
         options: a chat model's `temperature`, `max_tokens`, `top_p`, `reasoning_effort`, `extra`, `api_key_env`; a class gets
             all as keyword arguments; built-in agents take none.
