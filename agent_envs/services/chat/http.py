@@ -1,6 +1,7 @@
 """The chat clients over HTTP share the key, the settings, one attempt, and reading answers that may be malformed."""
 
 import os
+import re
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
@@ -17,7 +18,7 @@ T = TypeVar("T")
 
 
 class HttpChat(Uncopied):
-    """A chat model behind HTTP; a subclass writes the body and the headers and reads the answer."""
+    """A chat model behind HTTP; a subclass writes the body and reads the answer."""
 
     default_variable: str
     takes_temperature = True
@@ -63,9 +64,9 @@ class HttpChat(Uncopied):
             UsageError: there is no key.
         """
         self.require_key()
-        root = self.url.removesuffix("/chat/completions").removesuffix("/messages")
+        url = re.sub("/(chat/completions|completions|messages)$", "/models", self.url)
         try:
-            status = self._client.send("GET", f"{root}/models", seconds=seconds, headers=self.headers({})).status
+            status = self._client.send("GET", url, seconds=seconds, headers=self.greeting_headers()).status
         except TransportFault as fault:
             raise EnvFault(f"{fault.cause}; does the server run, and is this its URL?", retryable=False) from None
         if status in (401, 403):
@@ -82,8 +83,7 @@ class HttpChat(Uncopied):
         body = {**self.body(request), **self.options.extra}
         sent = {name: value for name, value in body.items() if value is not None}
         try:
-            answer = self._client.json("POST", self.url, seconds=seconds, headers=self.headers(sent), json=sent)
-            return self._read(answer, request)
+            return self._read(self.post(sent, seconds), request)
         except EnvFault as fault:
             quoted = bool(self._key) and self._key in fault.cause  # a server may quote the key that it refused
             lasting = fault.retryable and any(code in fault.cause for code in _SPENT)
@@ -105,9 +105,21 @@ class HttpChat(Uncopied):
         """Return the JSON body of a request; fields that are None are not sent."""
         raise NotImplementedError
 
-    def headers(self, body: dict[str, Any]) -> dict[str, str]:
-        """Return the headers of a request with this body: they carry the key."""
-        raise NotImplementedError
+    def headers(self) -> dict[str, str]:
+        """Return the key as a bearer token, where there is one."""
+        return {"Authorization": f"Bearer {self._key}"} if self._key else {}
+
+    def greeting_headers(self) -> dict[str, str]:
+        """Return the headers with which `greet` asks."""
+        return self.headers()
+
+    def post(self, body: dict[str, Any], seconds: float) -> Any:
+        """Return the JSON value that the service answers to a body in one attempt.
+
+        Raises:
+            EnvFault: the service failed.
+        """
+        return self._client.json("POST", self.url, seconds=seconds, headers=self.headers(), json=body)
 
     def read(self, answer: Any, request: ChatRequest) -> ChatReply:
         """Return the reply that an answer holds."""
