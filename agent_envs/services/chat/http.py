@@ -2,6 +2,7 @@
 
 import os
 import re
+from dataclasses import replace
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
@@ -11,6 +12,7 @@ from agent_envs.services.chat.model import ChatReply, ChatRequest
 from agent_envs.services.chat.options import ChatOptions
 from agent_envs.services.http import HttpClient, TransportFault
 
+LEAST_SECRET = 8  # characters: a shorter one stands in ordinary words
 MOST_TOKENS = 10**9  # a count beyond it is a server's mistake
 # Told with 429, as limits of rate are: the account's money or allowance is spent, and no waiting helps.
 _SPENT = ("enforced_spend_limit_reached", "insufficient_quota")
@@ -99,7 +101,7 @@ class HttpChat(Uncopied):
         body = {**self.body(request), **self.options.extra}
         sent = {name: value for name, value in body.items() if value is not None}
         try:
-            return self._read(self.post(sent, seconds), request)
+            return self._hidden(self._read(self.post(sent, seconds), request))
         except EnvFault as fault:
             quoted = bool(self._key) and self._key in fault.cause  # a server may quote the key that it refused
             lasting = fault.retryable and any(code in fault.cause for code in _SPENT)
@@ -109,6 +111,13 @@ class HttpChat(Uncopied):
             told = EnvFault(cause, fault.retryable and not lasting, fault.wait_seconds)
             told.usage = fault.usage
             raise told from None
+
+    def _hidden(self, reply: ChatReply) -> ChatReply:
+        """Return a reply without the key, which a server may echo: replies are recorded, shown and packed."""
+        if len(self._key) < LEAST_SECRET:
+            return reply
+        calls = tuple(replace(call, arguments=call.arguments.replace(self._key, "(key)")) for call in reply.tool_calls)
+        return replace(reply, text=reply.text.replace(self._key, "(key)"), tool_calls=calls)
 
     def _read(self, answer: Any, request: ChatRequest) -> ChatReply:
         try:

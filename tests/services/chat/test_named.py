@@ -1,5 +1,6 @@
 """Chat models by name."""
 
+import json
 import sys
 
 import pytest
@@ -182,3 +183,13 @@ def test_a_url_of_another_format_is_refused():
         UsageError, match="asked at /chat/completions: give the URL up to /v1; base models: openai-text:m"
     ):
         make_chat_model("openai:m@http://h/v1/completions")
+
+
+def test_a_key_that_a_server_echoes_is_in_no_reply(monkeypatch):
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-secret-1234")
+    call = {"id": "c", "type": "function", "function": {"name": "search", "arguments": '{"q": "sk-secret-1234"}'}}
+    said = {"role": "assistant", "content": "it is sk-secret-1234", "tool_calls": [call]}
+    answer = json.dumps({"choices": [{"index": 0, "message": said, "finish_reason": "stop"}]}).encode()
+    with FaultServer(lambda path, headers, body: (200, {}, answer)) as server:
+        reply = make_chat_model(f"openai:m@{server.url}").complete(ChatRequest(({"role": "user", "content": "?"},)))
+    assert reply.text == "it is (key)" and reply.tool_calls[0].arguments == '{"q":"(key)"}'
