@@ -1,4 +1,4 @@
-"""`TrainedAgent` plays a training run's policy in evaluations: with its weights at the end, or at its start; `ModelAgent` any model.
+"""`TrainedAgent` plays a training run's policy in evaluations, as it is at the end or at the start; `ModelAgent` any model.
 
     python -m trainers.trained_agent runs/grpo
 

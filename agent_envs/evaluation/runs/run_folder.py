@@ -44,6 +44,7 @@ from agent_envs.evaluation.suites.suite import (
 )
 from agent_envs.rollout.episode_runner import EpisodeResult
 from agent_envs.rollout.run_log import UNFINISHED, RunLog, result_of
+from agent_envs.services.chat.named import is_chat_name
 from agent_envs.services.chat.prices import Price, load_prices
 from agent_envs.wrappers.feedback_costs import PREFIX
 
@@ -298,7 +299,7 @@ def identity_of(suite: Suite, settings: Settings) -> Identity:
 def agent_code(name: str) -> str:
     """Return the sha256 of the file that holds the class of a `module:Class` agent; "" for other agents."""
     module, colon, attribute = name.partition(":")
-    if not colon or not attribute.isidentifier() or module in ("openai", "anthropic"):
+    if not colon or not attribute.isidentifier() or is_chat_name(name):
         return ""
     if "" not in sys.path:
         sys.path.insert(0, "")
