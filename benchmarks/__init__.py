@@ -3,6 +3,7 @@
 Modules, in reading order:
     steps, babyai_steps: environment steps per CPU-second and snapshot costs, beside GEM, SkyRL-gym and minigrid.
     runner, agents: throughput and cost of evaluations beside inspect_ai and lm-eval; the scripted agents.
+    journals: CPU-seconds of resuming and reporting a finished run of 10,000 episodes, bytes of its journal; bytes of snapshots.
     kills, faults: evaluations killed and resumed; faults of outside services, for every client.
     generation: generated tasks per CPU-second beside reasoning-gym.
     retrieval, scaling, scaling_chart, dense_scaling: BM25 beside rank-bm25; indexes at a million passages; dense vectors.

@@ -196,9 +196,8 @@ def _play(suite: Suite, plan: list[Planned], cast: _Cast, run: Run | None, progr
     measures = Measures()
     wins, faults = 0, list[str]()
     latest: deque[str] = deque(maxlen=FAULTS_IN_A_ROW)  # causes without their numbers; "" of what is no fault
-    earlier = run is not None and run.has_unfinished()
+    log = None
     with ExitStack() as stack:
-        log = None
         if run is not None:
             log = replace(run.log(), recording=stack.enter_context(Recording(run.externals, "record")))
         played_on = run_many(
@@ -215,7 +214,7 @@ def _play(suite: Suite, plan: list[Planned], cast: _Cast, run: Run | None, progr
                 progress(len(found), len(plan), wins, more)
             if len(latest) == FAULTS_IN_A_ROW and set(latest) == {latest[0]} != {""}:
                 break
-    if run is not None and (earlier or len(found) < len(plan)):
+    if run is not None and log is not None and (log.unfinished or len(found) < len(plan)):
         numbers = run.numbers(measures)  # with what earlier parts of the run spent and had to leave
     else:
         numbers = measures.planned(suite, found)

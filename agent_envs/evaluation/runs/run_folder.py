@@ -224,11 +224,6 @@ class Run:
             _check_sums(played.result, self.folder / "journal.jsonl")
             yield played
 
-    def has_unfinished(self) -> bool:
-        """Return whether the journal holds episodes that a fault or the budget ended."""
-        path = self.folder / "journal.jsonl"
-        return any(isinstance(row, dict) and row.get("status") in UNFINISHED for row in read_journal(path))
-
     def numbers(self, measures: Measures | None = None) -> list[EpisodeNumbers]:
         """Return the numbers of every planned episode, in the order of the suite; those that were not played too."""
         measures = measures or Measures()
