@@ -35,11 +35,12 @@ def moved(before, module):
 
 @pytest.fixture(scope="module", autouse=True)
 def pay():
-    """Let each turn earn something: a policy that has learnt this little is paid nothing by the environment."""
+    """Let each turn earn something, which this policy would not, and each batch have a turn that was recorded otherwise."""
     play = FixedTurns.play
 
     def paid(lanes, turns):
         batch, stats = play(lanes, turns)
+        lanes._policy.edited += 1
         rich = [[replace(one, turn=replace(one.turn, reward=0.2 * one.turn.index)) for one in lane] for lane in batch]
         return rich, stats
 
