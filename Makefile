@@ -59,7 +59,7 @@ golden: $(READY)
 
 # Write the shipped suites again: after a change of tasks, rewards or families, with the same line in CHANGELOG.
 suites: $(READY)
-	$(PY) -m agent_envs.evaluation.suites.write_suites
+	$(PY) -m leaderboard.write_suites
 
 docs: $(READY)
 	$(PY) -m docs.generate

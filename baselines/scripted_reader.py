@@ -1,10 +1,11 @@
 """`ScriptedReader` is a test double in place of a chat model: it reads generated tasks by rule, and errs at three fixed rates.
 
-It sees the messages of a request and nothing else, so it cannot know which agent asks: it reads the question, the documents
-and results anywhere in the messages, and does what the instructions offer (search, take notes, write a sentence, a program,
-an answer). With it, procedures can be told apart without a paid model: what a procedure shows to its model, the reader can
-use. Figures made with it say that the procedures work; they say nothing about language models, and no table of models holds
-them.
+It sees the messages of a request and nothing else. No agent is named in them, but instructions differ from agent to agent, and
+the reader goes by phrases of theirs ("Write the next sentence alone" is IRCoT's), which decide the form of its reply (a search,
+notes, a sentence, a program, an answer). What it knows it takes from the question, documents and results anywhere in the
+messages, and its errors are the same whoever asks. With it, procedures can be told apart without a paid model: what a
+procedure shows to its model, the reader can use. Figures made with it say that the procedures work; they say nothing about
+language models, and no table of models holds them.
 
 Errors, each a probability drawn from (seed, what it is about), so that they are the same whoever asks; sums are drawn anew
 where a temperature asks for samples:

@@ -3,6 +3,7 @@
 Modules, in reading order:
     steps, babyai_steps: environment steps per CPU-second and snapshot costs, beside GEM, SkyRL-gym and minigrid.
     runner, agents: throughput and cost of evaluations beside inspect_ai and lm-eval; the scripted agents.
+    journals: CPU-seconds of resuming and reporting a finished run of 10,000 episodes, bytes of its journal; bytes of snapshots.
     kills, faults: evaluations killed and resumed; faults of outside services, for every client.
     generation: generated tasks per CPU-second beside reasoning-gym.
     retrieval, scaling, scaling_chart, dense_scaling: BM25 beside rank-bm25; indexes at a million passages; dense vectors.
@@ -13,6 +14,8 @@ Modules, in reading order:
     user_faults/: what a simulated user did beyond its scenario, in runs and in result files of tau2-bench.
     arpo_bound, arpo_learn: what branching can save; ARPO beside its controls and GRPO at equal tool calls.
     arpo_pilot: entropy after tools' results, token by token.
+    reward_search, action_templates: returns that plans of templates reach without gold, by id and reward.
+    baselines: the known order of procedures, with a scripted reader in place of a model, and planted defects.
     legal, legal_learn: controls of legal search by built-in agents; GRPO at 2, 4 and 10 free turns.
     reading_load: how much of `trainers/` a reader of each algorithm meets: modules, lines, parts.
     coverage, coverage_cases: simulated coverage of confidence intervals and power of the paired test.
@@ -20,10 +23,13 @@ Modules, in reading order:
     expa_rollout: rollouts with expanded actions beside plain generation.
     learn, earl_learn, training_runs: GRPO and EARL on tiny presets over seeds; runs of trainers as processes.
     veg_learn, veg_chart, veg_episodes, veg_failures, veg_price: VEG beside GRPO: charts, failures, cost of feedback.
+    verlog_learn: Verlog on BabyAI's goto beside GRPO at equal environment steps.
     learning_curves, episode_counts: pictures of a run's metrics; test episodes by method: EARL's Table 4, Figures 5 and 6.
     shared_prefixes: updates that compute what rows begin with alike once, beside padded ones.
     tree_drawing: pictures of the decision trees that a sorting policy's run wrote.
     discrete_ppo, learning_chart: MaskablePPO on Sort-3 through `DiscreteActions`.
+    suites: the tasks of each suite that no two built-in agents tell apart, saturation, headroom.
+    all_families, mutations, verifying: a submission over all ids, changed in one field at a time; the cost of verifying it.
     demo: the page of `make demo`.
     peers/: scripts that run in a peer's own virtual environment.
 """

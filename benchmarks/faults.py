@@ -2,10 +2,10 @@
 
     python -m benchmarks.faults           # or: make fault-matrix
 
-The clients are the two chat models as agents, the remote retriever in both its formats, and a model as a judge whose verdict is
-the reward. Each cell is an episode against a local server that speaks the real wire format and fails on cue. It must end as an
-episode without faults does, reward for reward, or as a fault without any reward: a reward that a fault caused is a defect, and
-so is any other exception. Exit code 1 if there is one. Deadlines are short here, so that hanging servers cost a second.
+The clients are the three chat models as agents, the remote retriever in both its formats, and a model as a judge whose verdict
+is the reward. Each cell is an episode against a local server that speaks the real wire format and fails on cue. It must end as
+an episode without faults does, reward for reward, or as a fault without any reward: a reward that a fault caused is a defect,
+and so is any other exception. Exit code 1 if there is one. Deadlines are short here, so that hanging servers cost a second.
 """
 
 import argparse
@@ -21,13 +21,13 @@ from agent_envs import EpisodeResult, Planned, Reply, Request, run_many, spec_js
 from agent_envs.base.progress import progress_bar
 from agent_envs.base.terminal import print_table
 from agent_envs.rollout.chat_policy import ChatPolicy
-from agent_envs.services.chat import AnthropicChat, OpenAIChat
+from agent_envs.services.chat import AnthropicChat, OpenAIChat, OpenAIText
 from agent_envs.tools.retrieval.build import make_retriever
 from agent_envs.tools.retrieval.remote import RemoteRetriever
 from agent_envs.tools.retrieval.wire import wire_hit
 from benchmarks.agents import Instant
 from tests.servers import FAULTS, FaultServer
-from tests.services.chat.wire import AnthropicWire, OpenAIWire, Said
+from tests.services.chat.wire import AnthropicWire, OpenAITextWire, OpenAIWire, Said
 from tests.services.test_judges import fair
 
 CALLS = 3
@@ -65,7 +65,8 @@ def clients() -> dict[str, tuple[Callable[..., Any], Play]]:
     bm25 = make_retriever("bm25", search.unwrapped.source.corpus(episode.task))
 
     def say(body: dict[str, Any]) -> Said:
-        return Said(lines[sum(message["role"] == "assistant" for message in body["messages"])])
+        spoken = sum(message["role"] == "assistant" for message in body.get("messages", ()))
+        return Said(lines[spoken + body.get("prompt", "").count("\n\nAssistant: ")])
 
     def serve(path: str, headers: dict[str, str], body: bytes) -> tuple[int, dict[str, str], bytes]:
         asked = json.loads(body)
@@ -83,7 +84,8 @@ def clients() -> dict[str, tuple[Callable[..., Any], Play]]:
 
     return {
         "agent, OpenAI's format": (OpenAIWire(say), agent(lambda url: OpenAIChat("m", url, api_key="k"))),
-        "agent, Anthropic's format": (AnthropicWire(say), agent(lambda url: AnthropicChat("m", url=url, api_key="k"))),
+        "agent, OpenAI's completions": (OpenAITextWire(say), agent(lambda url: OpenAIText("m", url, api_key="k"))),
+        "agent, Anthropic's client": (AnthropicWire(say), agent(lambda url: AnthropicChat("m", url=url, api_key="k"))),
         "retriever, Search-R1": (serve, retriever("search_r1")),
         "retriever, SkyRL": (serve, retriever("skyrl")),
         "judge": (OpenAIWire(fair), judged),

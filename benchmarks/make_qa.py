@@ -27,7 +27,7 @@ from agent_envs.base.jsonl_log import Journal, read_journal
 from agent_envs.base.progress import stage_lines
 from agent_envs.base.serialization import canonical_json
 from agent_envs.base.terminal import print_result, print_table, show
-from agent_envs.cli.interrupts import two_interrupts
+from agent_envs.cli.options import two_interrupts
 from agent_envs.datasets.corpora import write_atomically
 from agent_envs.envs.legal_search.library import Library
 from agent_envs.envs.legal_search.published import FORMAT, LIBRARIES, load_library

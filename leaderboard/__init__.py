@@ -7,5 +7,6 @@ Modules, in reading order:
     suites_known: the suite of a submission, as this installation or the board's registry has it.
     badges: what a verdict proves, and what it does not.
     registering: a nonce is issued to an agent, and draws generated tasks that nobody can have seen before.
+    write_suites: `make suites`, which writes core, its small part demo, and papers' evaluations.
     command_line: `python -m leaderboard verify | check | register`.
 """

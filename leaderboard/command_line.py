@@ -91,6 +91,8 @@ def _tell(verdict: Verdict, open_questions: list[str]) -> None:
         print_table("As replayed here", ["entry", "success", "95 % interval", "played", "mean return"], cells)
     if verdict.score is not None:
         show(f"score {verdict.score.text()}")
+    for name, rate in verdict.averages.items():
+        show(f"{name}: {rate.text()}")
     for name in verdict.badges:
         show(f"badge {name}: {BADGES[name].proves} {BADGES[name].not_proved}")
     for flag in verdict.flags:

@@ -56,7 +56,7 @@ def drawn_suite(suite: Suite, nonce: str) -> tuple[Suite, tuple[str, ...]]:
     if not entries:
         raise UsageError(f"{suite.name}: none of its entries has generated tasks that a nonce can draw")
     name = f"{suite.id[:27]}-{sha256_text(f'{suite.name}+{nonce}')[:12]}"
-    return suite.model_copy(update={"id": name, "entries": tuple(entries)}), tuple(left)
+    return suite.part(tuple(entries)).model_copy(update={"id": name}), tuple(left)
 
 
 def _drawn(entry: Entry, nonce: str) -> tuple[tuple[str, str, str], ...]:

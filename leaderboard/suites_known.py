@@ -45,7 +45,7 @@ def _played_part(folder: Path, suite: Suite) -> Suite:
         labels = {entry.label for entry in read_suite(text, "suite.json").entries}
     except ValueError as error:
         raise Rejected(str(error)) from None
-    part = suite.model_copy(update={"entries": tuple(item for item in suite.entries if item.label in labels)})
+    part = suite.part(tuple(item for item in suite.entries if item.label in labels))
     return part if suite_text(part).encode() == text else suite
 
 

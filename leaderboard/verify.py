@@ -10,6 +10,7 @@ from typing import Any
 from agent_envs.base.errors import UsageError
 from agent_envs.base.serialization import digest, sha256_file
 from agent_envs.evaluation.runs.episode_numbers import UNPLAYED
+from agent_envs.evaluation.runs.summary import averages_of
 from agent_envs.evaluation.statistics.rates import Rate, success_rate, weighted_rate
 from agent_envs.evaluation.submission.episode_rows import EpisodeRow
 from agent_envs.evaluation.submission.models import Submission, entry_folders
@@ -61,6 +62,7 @@ class Verdict:
     badges: tuple[str, ...] = ()
     flags: tuple[str, ...] = ()
     score: Rate | None = None
+    averages: dict[str, Rate] = field(default_factory=dict)
     entries: tuple[dict[str, Any], ...] = ()
     episodes: tuple[Checked, ...] = field(default=(), repr=False)
 
@@ -85,6 +87,7 @@ class Verdict:
             "findings": [vars(item) for item in self.findings[:MOST_TOLD]], "findings_in_all": len(self.findings),
             "unknown": [vars(item) for item in self.unknown[:MOST_TOLD]], "unknown_in_all": len(self.unknown),
             "badges": rows, "ranked": ranked(self.badges, self.suite), "flags": list(self.flags), "score": score,
+            "averages": {name: [rate.value, rate.low, rate.high] for name, rate in self.averages.items()},
             "entries": list(self.entries), "not_checked": [*FREE, "cause", "submission.json"],
         }  # fmt: skip
 
@@ -202,9 +205,10 @@ def _judge(
     )  # fmt: skip
     if verdict.verdict != ACCEPTED:
         return verdict
-    score, entries = scores(known.suite, plan, found)
+    score, averages, entries = scores(known.suite, plan, found)
     badges = _badges(verdict.episodes, known, answers)
-    return replace(verdict, score=score, entries=entries, badges=badges, flags=tuple(_flags(verdict, submission, how)))
+    flags = tuple(_flags(verdict, submission, how))
+    return replace(verdict, score=score, averages=averages, entries=entries, badges=badges, flags=flags)
 
 
 def _inventory(keys: list[str], planned: list[str], plan: Mapping[str, Place]) -> Iterator[Finding]:
@@ -223,8 +227,8 @@ def _inventory(keys: list[str], planned: list[str], plan: Mapping[str, Place]) -
 
 def scores(
     suite: Suite, plan: Mapping[str, Place], found: Mapping[str, Checked]
-) -> tuple[Rate | None, tuple[dict[str, Any], ...]]:
-    """Return the suite's score and the rows of its entries; every planned episode counts, one that was not played as 0."""
+) -> tuple[Rate | None, dict[str, Rate], tuple[dict[str, Any], ...]]:
+    """Return the suite's score, its averages and the rows of its entries; a planned episode that was not played counts 0."""
     rates, rows = [], []
     for entry in suite.entries:
         items = [(place, found[key]) for key, place in plan.items() if place.entry.label == entry.label]
@@ -238,7 +242,7 @@ def scores(
             "mean_turns": sum(item.turns for item in played) / max(len(played), 1),
         })  # fmt: skip
     score = weighted_rate(rates, [entry.weight for entry in suite.entries]) if suite.scored else None
-    return score, tuple(rows)
+    return score, averages_of(suite, rates), tuple(rows)
 
 
 def _badges(episodes: tuple[Checked, ...], known: Known, answers: int) -> tuple[str, ...]:

@@ -28,7 +28,7 @@ READ = [
     name for name in TRACKED if Path(name).suffix in TEXTS and not name.startswith(EXEMPT) and (ROOT / name).is_file()
 ]
 MODULES = [name for name in TRACKED if name.endswith(".py") and (ROOT / name).is_file()]
-TOPS = ("agent_envs/", "trainers/", "baselines/", "leaderboard/")
+TOPS = ("agent_envs/", "trainers/", "baselines/", "leaderboard/", "benchmarks/")
 PACKAGES = [name for name in MODULES if name.endswith("/__init__.py") and name.startswith(TOPS)]
 PAGES = [name for name in READ if name.endswith(".md") and name.startswith(("docs/", "README"))]
 DOTTED = re.compile(

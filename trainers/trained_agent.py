@@ -1,4 +1,4 @@
-"""`TrainedAgent` plays a training run's policy in evaluations: with its weights at the end, or as training found them.
+"""`TrainedAgent` plays a training run's policy in evaluations, as it is at the end or at the start; `ModelAgent` any model.
 
     python -m trainers.trained_agent runs/grpo
 
@@ -48,7 +48,44 @@ FEEDBACK = "trainers.veg_parts.feedback_settings"
 UNSEEN = ("reward", "judge", "weights", "retrieval_score", "equality")  # arguments that shape rewards alone
 
 
-class TrainedAgent(EnginePolicy):
+class ModelAgent(EnginePolicy):
+    """Plays a model of transformers as it is, from its folder or the hub: `agent-envs eval ID --agent hf:MODEL`."""
+
+    def __init__(
+        self,
+        model: str,
+        *,
+        name: str = "",
+        template: str = "auto",
+        temperature: float = 0.0,
+        top_k: int = 0,
+        top_p: float = 1.0,
+        max_new_tokens: int = 512,
+        max_context: int = 4096,
+        batch: int = 16,
+        start: Path | None = None,
+    ) -> None:
+        """Load the model; temperature 0 takes the likeliest token. `start` is a run, whose weights at its start are taken."""
+        device = "cuda" if torch.cuda.is_available() else "cpu"
+        if device == "cpu":
+            torch.set_num_threads(1)
+        network, tokenizer = load_model(ModelSettings(name=model), device)
+        if start is not None:
+            _take_start(network, start)
+        chat = ChatTokenizer(tokenizer, template)
+        ends = {*chat.end_ids, *end_ids(None, network, tokenizer)}
+        super().__init__(
+            HFEngine(network.eval(), tokenizer, batch=batch, eos_ids=ends),
+            chat,
+            Sampling(temperature, top_k, top_p),
+            name=name or f"hf:{model}",
+            max_new_tokens=max_new_tokens,
+            max_context=min(max_context, getattr(network.config, "max_position_embeddings", max_context)),
+            batch=batch,
+        )
+
+
+class TrainedAgent(ModelAgent):
     """Plays as the run measured itself: its temperature, its limits of tokens, its batch.
 
     Attributes:
@@ -74,28 +111,15 @@ class TrainedAgent(EnginePolicy):
         settings = _settings_of(place)
         self.command, self._env, self._warned = evaluation_command(settings, place), settings["env"], False
         drawn = settings["sampling"]
-        device = "cuda" if torch.cuda.is_available() else "cpu"
-        if device == "cpu":
-            torch.set_num_threads(1)
         base = start and settings["model"]["lora_rank"] > 0  # an adapter starts as no change of its base
-        name = settings["model"]["name"] if base else str(place / "model")
-        model, tokenizer = load_model(ModelSettings(name=name), device)
-        if start and not base:
-            _take_start(model, place)
-        chat = ChatTokenizer(tokenizer, drawn["template"] if base else "auto")
-        ends = {*chat.end_ids, *end_ids(None, model, tokenizer)}
         super().__init__(
-            HFEngine(model.eval(), tokenizer, batch=drawn["batch"], eos_ids=ends),
-            chat,
-            Sampling(
-                temperature if temperature >= 0 else drawn["eval_temperature"], drawn["eval_top_k"], drawn["eval_top_p"]
-            ),
+            settings["model"]["name"] if base else str(place / "model"),
             name=f"{place.name}{' at its start' if start else ''}",
-            max_new_tokens=drawn["max_new_tokens"],
-            max_context=min(
-                drawn["max_context"], getattr(model.config, "max_position_embeddings", drawn["max_context"])
-            ),
-            batch=drawn["batch"],
+            template=drawn["template"] if base else "auto",
+            temperature=temperature if temperature >= 0 else drawn["eval_temperature"],
+            start=place if start and not base else None,
+            **{name: drawn[f"eval_{name}"] for name in ("top_k", "top_p")},
+            **{name: drawn[name] for name in ("max_new_tokens", "max_context", "batch")},
         )
 
     def meets(self, env: gym.Env[Any, Any]) -> None:

@@ -8,7 +8,6 @@ Modules, in reading order:
     spaces: `Utterance`, the Gymnasium space of all strings, for actions and observations.
     documents: passages, corpora in memory, hits, and the `Retriever` interface.
     serialization, type_checks: canonical JSON, sha256 digests, encoding of stored state, and the check of its field types.
-    bounded_processes: work on strangers' items in processes that are bounded in time and memory and reach no network.
     jsonl_log: appending rows to a JSONL file so that a kill loses none, and the file lock; the rows are their writers'.
     strict_model: the pydantic base of what is read from files: exact types, no unknown keys.
     cache_dir, process_cache: the cache folder (`AGENT_ENVS_CACHE`), and values that threads of a process share.

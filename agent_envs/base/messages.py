@@ -45,7 +45,7 @@ class ToolResult:
 
 
 @state_type
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, weakref_slot=True)  # as `serialization.kept_text` asks
 class Message:
     """One chat message."""
 

@@ -6,11 +6,16 @@ shortest round-trip form, NaN and infinities are refused.
 State adds four marks to JSON: `{"$tuple": [...]}`, `{"$int": "..."}` beyond 2**53, `{"$pairs": [[key, value], ...]}` for
 mappings whose order is not that of their sorted keys and would be lost, and `{"$type": name, ...fields}` for dataclasses that
 were registered with `state_type`. Nothing else is ever constructed from stored text.
+
+The lean form (`lean_state`) leaves out fields that hold their defaults, and has `{"$text": n}` for a content that stands in a
+table of texts. The defaults of stored types are therefore part of what is stored: a type whose default changes is a new type.
 """
 
 import dataclasses
 import hashlib
 import json
+import weakref
+from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar
@@ -18,6 +23,7 @@ from typing import Any, TypeVar
 from agent_envs.base.type_checks import misfit
 
 _TYPES: dict[str, type] = {}
+_KEPT: dict[int, tuple[weakref.ref[Any], str]] = {}
 _SAFE_INTEGER = 2**53
 _PLAIN = frozenset((type(None), bool, str, float))
 _SCALAR = _PLAIN | {int}
@@ -87,44 +93,90 @@ def encode_state(value: Any) -> Any:
     )
 
 
+def lean_state(value: Any, texts: Mapping[str, int]) -> Any:
+    """Return the lean form of a state: as `encode_state`, with references to `texts` for the `content` of dataclasses."""
+    kind = type(value)
+    if kind is tuple:
+        return {"$tuple": [item if type(item) in _PLAIN else lean_state(item, texts) for item in value]}
+    if _TYPES.get(kind.__name__) is not kind or not dataclasses.is_dataclass(kind):
+        return encode_state(value)
+    row: dict[str, Any] = {"$type": kind.__name__}
+    for name, default in _defaults(kind).items():
+        item = getattr(value, name)
+        if name == "content" and item in texts:
+            row[name] = {"$text": texts[item]}
+        # -0.0 equals 0.0 and True equals 1, and neither is the same text.
+        elif item is not default and (item != default or repr(item) != repr(default)):
+            row[name] = item if type(item) in _PLAIN else lean_state(item, texts)
+    return row
+
+
+@cache
+def _defaults(kind: Any) -> dict[str, Any]:
+    return {field.name: field.default for field in dataclasses.fields(kind)}
+
+
+def kept_text(value: Any) -> str:
+    """Return the canonical JSON of the stored form of a frozen value, which is kept for as long as the value lives.
+
+    Raises:
+        TypeError: some part has no stored form, or the value's class allows no weak reference.
+    """
+    key = id(value)
+    held = _KEPT.get(key)
+    if held is None or held[0]() is not value:
+        held = _KEPT[key] = (
+            weakref.ref(value, lambda _: _KEPT.pop(key, None)),
+            canonical_json(encode_state(value)),
+        )
+    return held[1]
+
+
 @cache
 def _names(kind: Any) -> tuple[str, ...]:
     return tuple(field.name for field in dataclasses.fields(kind))
 
 
-def decode_state(value: Any) -> Any:
-    """Return the state of its JSON form.
+def decode_state(value: Any, texts: Sequence[str] = ()) -> Any:
+    """Return the state of its JSON form, lean or not; `texts` is what the lean form refers to.
 
     Raises:
         ValueError: a type name that is not registered, a field of another type than annotated, or a malformed mark.
     """
     try:
-        return _decoded(value)
-    except (TypeError, KeyError, AttributeError, OverflowError, RecursionError) as error:
+        return _decoded(value, texts)
+    except (TypeError, KeyError, AttributeError, IndexError, OverflowError, RecursionError) as error:
         raise ValueError(f"stored state is malformed: {error}") from error
 
 
-def _decoded(value: Any) -> Any:
+def _decoded(value: Any, texts: Sequence[str]) -> Any:
     if type(value) in _SCALAR:
         return value
     if isinstance(value, list):
         raise ValueError("stored state holds a bare list")
     if not isinstance(value, dict):
         return value
+    if "$type" in value:
+        return _constructed(value, texts)
+    if "$tuple" in value:
+        return tuple([item if type(item) in _SCALAR else _decoded(item, texts) for item in value["$tuple"]])
+    if "$text" in value:
+        return texts[value["$text"]]
     if "$int" in value:
         return int(value["$int"])
-    if "$tuple" in value:
-        return tuple([item if type(item) in _SCALAR else _decoded(item) for item in value["$tuple"]])
     if "$pairs" in value:
-        return {_key(key): _decoded(item) for key, item in value["$pairs"]}
-    if "$type" not in value:
-        return {key: _decoded(item) for key, item in value.items()}
+        return {_key(key): _decoded(item, texts) for key, item in value["$pairs"]}
+    return {key: _decoded(item, texts) for key, item in value.items()}
+
+
+def _constructed(value: dict[str, Any], texts: Sequence[str]) -> Any:
     cls = _TYPES.get(value["$type"])
     if cls is None:
         raise ValueError(
             f"stored state names an unknown type: {value['$type']!r}; make its environment first, which brings its types"
         )
-    fields = {key: item if type(item) in _SCALAR else _decoded(item) for key, item in value.items() if key != "$type"}
+    fields = {key: item if type(item) in _SCALAR else _decoded(item, texts) for key, item in value.items()}
+    del fields["$type"]
     if wrong := misfit(cls, fields):
         raise ValueError(f"stored state is malformed: {wrong}")
     return cls(**fields)

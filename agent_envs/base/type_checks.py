@@ -13,16 +13,15 @@ from types import NoneType, UnionType
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 Fits = Callable[[Any], bool]
-_ABSENT = object()
 _MOST = sys.float_info.max
 
 
 def misfit(cls: type, values: dict[str, Any]) -> str:
     """Return what is wrong with the first of a class's fields that does not fit its annotation, "" where all do."""
-    for name, exact, fits, wanted in _checks(cls):
-        value = values.get(name, _ABSENT)
-        if type(value) not in exact and value is not _ABSENT and not fits(value):
-            return f"{cls.__name__}.{name} is {wanted}, and holds a {type(value).__name__}"
+    checks = _checks(cls)
+    for name, value in values.items():
+        if (check := checks.get(name)) is not None and type(value) not in check[0] and not check[1](value):
+            return f"{cls.__name__}.{name} is {check[2]}, and holds a {type(value).__name__}"
     return ""
 
 
@@ -33,17 +32,17 @@ def attribute_fits(cls: type, name: str, value: Any) -> bool:
 
 
 @cache
-def _checks(cls: Any) -> tuple[tuple[str, frozenset[type], Fits, str], ...]:
+def _checks(cls: Any) -> dict[str, tuple[frozenset[type], Fits, str]]:
     try:
         hints = get_type_hints(cls)
     except (NameError, TypeError, AttributeError, SyntaxError):  # names that only the class's own scope knows
-        return ()
-    found = []
+        return {}
+    found = {}
     for field in dataclasses.fields(cls):
         hint = hints[field.name]
         if (fits := _fits(hint)) is not None:
-            found.append((field.name, _exact(hint), fits, _told(hint)))
-    return tuple(found)
+            found[field.name] = (_exact(hint), fits, _told(hint))
+    return found
 
 
 @cache

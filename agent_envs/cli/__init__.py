@@ -7,6 +7,5 @@ Modules, in reading order:
     data: the verbs `data list`, `data get` (download), `data path`; `data make-qa` says where it lives.
     serve: the verb `serve-retriever`, a retriever behind HTTP.
     bench: the verb `bench`, exact figures of sorting algorithms.
-    options: options that several verbs share, and the parsing of NAME=VALUE.
-    interrupts: Ctrl-C once and twice.
+    options: options that several verbs share, the parsing of NAME=VALUE, Ctrl-C once and twice.
 """

@@ -27,8 +27,7 @@ _HEADS = {
 def bench(
     name: Annotated[str, typer.Argument(help="What to compute: sorting.")],
     n: Annotated[
-        list[int] | None,
-        typer.Option("--n", min=2, max=_MOST, help="Number of items; repeatable. Without it: 2 to 5."),
+        list[int] | None, typer.Option("--n", min=2, max=_MOST, help="Number of items; repeatable. Without it: 2 to 5.")
     ] = None,
     as_json: Json = False,
 ) -> None:
@@ -44,15 +43,15 @@ def bench(
     """
     if name != "sorting":
         raise UsageError(f"bench {name}: there is none of that name; the benches are sorting")
-    from agent_envs.envs.expa.sorting.algorithms import strata
+    from agent_envs.envs.expa.sorting.algorithms import reference_rows, strata, told_together
 
     sizes = sorted(set(n or _DEFAULT))
-    rows = _sorting_rows(sizes)
+    rows = reference_rows(sizes)
     found = {n: strata(n) for n in sizes}
 
     def text() -> None:
         for n in sizes:
-            cells = [[_cell(row[key]) for key in _HEADS] for row in _told_together(rows) if row["items"] == n]
+            cells = [[_cell(row[key]) for key in _HEADS] for row in told_together(rows) if row["items"] == n]
             print_table(f"Sort-{n}: exact means over all permutations", list(_HEADS.values()), cells)
         counts = [[str(least), *(str(found[n].get(least, "")) for n in sizes)] for least in range(max(sizes))]
         heads = ["fewest swaps", *(f"{n} items" for n in sizes)]
@@ -66,39 +65,6 @@ def bench(
     print_result({"bench": "sorting", "rows": [_plain(row) for row in rows], "strata": by_swaps}, as_json, text)
 
 
-def _sorting_rows(sizes: list[int]) -> list[dict[str, Any]]:
-    from dataclasses import asdict
-
-    from agent_envs.envs.expa.sorting.algorithms import ALGORITHMS, able_sizes, exact, mean_reward
-    from agent_envs.envs.expa.sorting.rewards import fixed, released
-
-    return [
-        {
-            "items": n,
-            "algorithm": name,
-            "direction": "descending" if descending else "ascending",
-            **asdict(exact(name, n, descending)),
-            "released": mean_reward(name, n, released, descending),
-            "fixed": mean_reward(name, n, fixed, descending),
-        }
-        for n in sizes
-        for name in ALGORITHMS
-        if n in able_sizes(name)
-        for descending in (False, True)
-    ]
-
-
-def _told_together(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return one row where both directions have the same figures, else both, named."""
-    told = []
-    for up, down in zip(rows[::2], rows[1::2], strict=True):
-        alike = {**up, "direction": ""} == {**down, "direction": ""}
-        told += (
-            [up] if alike else [{**row, "algorithm": f"{row['algorithm']}, {row['direction']}"} for row in (up, down)]
-        )
-    return told
-
-
 def _cell(value: Any) -> str:
     if isinstance(value, bool):
         return "yes" if value else "NO"
@@ -108,8 +74,5 @@ def _cell(value: Any) -> str:
 def _plain(row: Mapping[str, Any]) -> dict[str, Any]:
     """Return a row for JSON; a mean is a number, and stands as a fraction under `exact`."""
     fractions = {key: value for key, value in row.items() if isinstance(value, Fraction)}
-    return {
-        **row,
-        **{key: float(value) for key, value in fractions.items()},
-        "exact": {k: str(v) for k, v in fractions.items()},
-    }
+    means = {key: float(value) for key, value in fractions.items()}
+    return {**row, **means, "exact": {key: str(value) for key, value in fractions.items()}}

@@ -12,8 +12,15 @@ import typer
 
 from agent_envs.base.errors import AgentEnvsError, UsageError
 from agent_envs.base.terminal import print_result, print_table, show
-from agent_envs.cli.interrupts import two_interrupts
-from agent_envs.cli.options import AgentArguments, Arguments, FeedbackArguments, Json, json_or_text, named_values
+from agent_envs.cli.options import (
+    AgentArguments,
+    Arguments,
+    FeedbackArguments,
+    Json,
+    json_or_text,
+    named_values,
+    two_interrupts,
+)
 
 if TYPE_CHECKING:
     from agent_envs.evaluation.runs.evaluate import Result
@@ -28,7 +35,7 @@ Option = typer.Option
 OwnEnvId = Annotated[str, typer.Argument(help="An id: SearchQA; or module:namespace/Name-v0. Not with --suite.")]
 Agent = Annotated[
     str,
-    Option(help="random, heuristic, solver, null; openai:MODEL@URL, openai:MODEL, anthropic:MODEL; or module:Class."),
+    Option(help="random, heuristic, solver, null; openai:MODEL[@URL], openai-text:..., anthropic:MODEL; module:Class."),
 ]
 Tasks = Annotated[str, Option(help="The environment's task source: world, hotpotqa, ...")]
 Split = Annotated[str, Option(help="Default: test, else dev; the output says which.")]
@@ -291,6 +298,8 @@ def _tell(result: "Result", folder: Path) -> None:
         print_table(title, ["entry", "success (95 % interval)", "turns", "calls", "valid", "faults"], rows)
         if result.score is not None:
             show(f"score {result.score.text()}")
+        for name, rate in result.averages.items():
+            show(f"{name}: {rate.text()}")
     for line in result_notes(result):
         show(f"note: {line}")
     costs = [item.cost_usd for item in result.summaries]

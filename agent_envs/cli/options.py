@@ -1,7 +1,11 @@
-"""The verbs of the command line share these options, and the way their values are read."""
+"""The verbs of the command line share these options, the way their values are read, and what Ctrl-C does."""
 
+import contextlib
 import json
+import os
+import signal
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -55,3 +59,23 @@ def told_of_pack(target: Path, name: str) -> None:
     if missing := unanswered(target):
         fix = "agent-envs pack RUN DIR --about FILE adds them; agent-envs pack --template prints such a file"
         show(f"not told: {', '.join(missing)}; {fix}", file=sys.stderr)
+
+
+@contextlib.contextmanager
+def two_interrupts(running: str) -> Iterator[None]:
+    """Let the first Ctrl-C finish what runs, and say so; the second leaves at once.
+
+    Args:
+        running: what finishes first: "running episodes".
+    """
+
+    def interrupted(number: int, frame: Any) -> None:
+        signal.signal(signal.SIGINT, lambda *_: os._exit(130))
+        show(f"stopping: {running} finish first; Ctrl-C again leaves at once", file=sys.stderr)
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGINT, interrupted)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)

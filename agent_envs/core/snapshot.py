@@ -11,6 +11,7 @@ import re
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from hashlib import sha256
 from typing import Any, TypeVar
 
 import gymnasium as gym
@@ -19,7 +20,7 @@ from gymnasium.spaces import OneOf
 from gymnasium.wrappers import OrderEnforcing, PassiveEnvChecker, RecordEpisodeStatistics, TimeLimit
 
 from agent_envs.base.errors import UsageError
-from agent_envs.base.serialization import canonical_json, decode_state, digest, encode_state
+from agent_envs.base.serialization import canonical_json, decode_state, digest, encode_state, kept_text
 from agent_envs.base.type_checks import attribute_fits, misfit
 from agent_envs.core.env import Episode, TurnEnv, TurnWrapper
 
@@ -40,15 +41,19 @@ class Snapshot:
     layers: tuple[tuple[str, Any], ...]
 
     def to_bytes(self) -> bytes:
-        """Return canonical JSON, readable in any process with the same environment.
+        """Return canonical JSON, readable in any process with the same environment. Each turn and task is encoded once.
 
         Raises:
             TypeError: some state is of a type that has no stored form; the message names it.
         """
-        body = encode_state({
-            "spec_digest": self.spec_digest, "episode": self.episode, "generator": self.generator, "layers": self.layers
-        })  # fmt: skip
-        return canonical_json({"format": FORMAT, "sha256": digest(body), "body": body}).encode("utf-8", "surrogatepass")
+        texts = (
+            f'["spec_digest",{_text(self.spec_digest)}]',
+            f'["episode",{"null" if self.episode is None else _episode_text(self.episode)}]',
+            f'["generator",{_text(self.generator)}]',
+            f'["layers",{_text(self.layers)}]',
+        )
+        body = f'{{"$pairs":[{",".join(texts)}]}}'.encode("utf-8", "surrogatepass")
+        return b'{"body":%b,"format":"%b","sha256":"%b"}' % (body, FORMAT.encode(), sha256(body).hexdigest().encode())
 
     @classmethod
     def from_bytes(cls, data: bytes) -> "Snapshot":
@@ -71,6 +76,23 @@ class Snapshot:
             return cls(**fields)
         except (ValueError, TypeError) as error:
             raise UsageError(f"the snapshot cannot be read here: {error}") from error
+
+
+def _text(value: Any) -> str:
+    return canonical_json(encode_state(value))
+
+
+def _episode_text(episode: Episode) -> str:
+    """Return `_text` of an episode, with the kept texts of all but the state, which is new with every turn."""
+    return (
+        f'{{"$type":"Episode","header":{kept_text(episode.header)},"prompt":{_tuple_text(episode.prompt)},'
+        f'"state":{_text(episode.state)},"success":{_text(episode.success)},"task":{kept_text(episode.task)},'
+        f'"turns":{_tuple_text(episode.turns)}}}'
+    )
+
+
+def _tuple_text(values: tuple[Any, ...]) -> str:
+    return f'{{"$tuple":[{",".join(map(kept_text, values))}]}}'
 
 
 def _attributes(*names: str) -> tuple[Get, Set]:

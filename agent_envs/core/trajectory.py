@@ -6,18 +6,22 @@ the turns before the fork and nothing else: nodes merge by id, never by equal te
 """
 
 import math
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from itertools import groupby
+from itertools import chain, groupby
 from typing import Any, Protocol
 
 from agent_envs.base.errors import UsageError
 from agent_envs.base.messages import Message, ToolResult
 from agent_envs.base.protocol import Parsed
-from agent_envs.base.serialization import decode_state, digest, encode_state, state_type
+from agent_envs.base.serialization import decode_state, digest, encode_state, lean_state, state_type
 
 SCHEMA = "agent-envs/trajectory@1"
+LEAN_SCHEMA = "agent-envs/trajectory@2"
+MOST_SHOWN = 16_000_000  # characters of an episode with references: a small file fills no page
+LONG = 40  # characters from which on a text is stored once and referred to
 
 
 @state_type
@@ -77,7 +81,7 @@ class TaskSource(Protocol):
 
 
 @state_type
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, weakref_slot=True)  # its text is kept while it lives, see `Snapshot.to_bytes`
 class Turn:
     """One action of the policy and what came back. The record of truth for rewards.
 
@@ -118,7 +122,7 @@ class Turn:
 
 
 @state_type
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, weakref_slot=True)
 class Header:
     """Which episode a trajectory belongs to."""
 
@@ -162,24 +166,41 @@ class Trajectory:
         """Return the row that is stored: everything but the task's content."""
         return {"schema": SCHEMA, **encode_state(replace(self, task=None))}
 
+    def to_lean_json(self) -> dict[str, Any]:
+        """Return the row of a journal: what `to_json` tells, without defaults, each text that was shown stored once."""
+        seen = Counter(_shown(self))
+        repeated = [text for text, count in seen.items() if count > 1 and len(text) >= LONG]
+        if sum(map(len, seen.elements())) > MOST_SHOWN:
+            repeated = []
+        row = lean_state(replace(self, task=None), {text: place for place, text in enumerate(repeated)})
+        return {"schema": LEAN_SCHEMA, "texts": repeated, **row}
+
     @classmethod
     def from_json(cls, row: dict[str, Any]) -> "Trajectory":
-        """Read a row of `to_json`.
+        """Read a row of `to_json` or `to_lean_json`.
 
         Raises:
             UsageError: another schema, or a row that is no trajectory.
         """
-        if row.get("schema") != SCHEMA:
-            raise UsageError(f"trajectory row has schema {row.get('schema')!r}; this version reads {SCHEMA}")
+        schema, texts = row.get("schema"), row.get("texts", [])
+        if schema not in (SCHEMA, LEAN_SCHEMA):
+            raise UsageError(f"trajectory row has schema {schema!r}; this version reads {SCHEMA} and {LEAN_SCHEMA}")
         try:
-            value = decode_state({key: item for key, item in row.items() if key != "schema"})
+            value = decode_state({key: item for key, item in row.items() if key not in ("schema", "texts")}, texts)
         except ValueError as error:
             raise UsageError(f"trajectory row cannot be read: {error}") from error
         if not isinstance(value, cls):
             raise UsageError(f"trajectory row holds a {type(value).__name__}")
         if value.task is not None:
             raise UsageError("trajectory row holds a task; rows never do, the task is its source's to give")
+        if texts and sum(map(len, _shown(value))) > MOST_SHOWN:
+            raise UsageError(f"trajectory row's references come to more than {MOST_SHOWN:,} characters")
         return value
+
+
+def _shown(trajectory: Trajectory) -> Iterator[str]:
+    after = (chain[Message | ToolResult](turn.observation, turn.results) for turn in trajectory.turns)
+    return (part.content for part in chain(trajectory.prompt, *after))
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,7 +240,7 @@ class TrajectoryTree:
             node = Node(turn, parent)
             held = self.nodes.get(turn.node, node)
             if held != node:
-                names = [name for name in Turn.__slots__ if getattr(held.turn, name) != getattr(turn, name)]
+                names = [name for name in Turn.__match_args__ if getattr(held.turn, name) != getattr(turn, name)]
                 raise UsageError(
                     f"node {turn.node} already holds a turn with another {', '.join(names) or 'parent'}: give each start "
                     "an episode_key of its own (reset option), each fork a branch, and record a shared turn once"

@@ -37,11 +37,13 @@ class RunLog:
         path: the journal, which a killed run goes on from.
         about: what the caller wants to be equal when it goes on, by name; plain JSON.
         recording: where the environments' outside services are recorded, or replayed from.
+        unfinished: keys of episodes that a fault or the budget ended in earlier parts of the run, once it was read.
     """
 
     path: Path
     about: Mapping[str, Any] = field(default_factory=dict)
     recording: Recording | None = None
+    unfinished: set[str] = field(default_factory=set)
 
 
 class RunJournal:
@@ -53,7 +55,7 @@ class RunJournal:
         Raises:
             UsageError: another process has it.
         """
-        self.path = place.path
+        self.path, self._unfinished = place.path, place.unfinished
         self._head = {"schema": RUN_SCHEMA, **head, **place.about}
         self._file = Journal(place.path)
         self._lock = threading.Lock()
@@ -76,7 +78,9 @@ class RunJournal:
             )
         for row in rows:
             key, result = result_of(row, self.path)
-            if result.status not in UNFINISHED:
+            if result.status in UNFINISHED:
+                self._unfinished.add(key)
+            else:
                 yield key, result
 
     def keep(self, item: Planned, result: EpisodeResult) -> None:
@@ -90,7 +94,7 @@ class RunJournal:
             "seconds": result.seconds,
             "agent_seconds": result.agent_seconds,
             "trial": item.trial,
-            "trajectory": result.trajectory.to_json(),
+            "trajectory": result.trajectory.to_lean_json(),
         }
         with self._lock:
             self._file.append(row)

@@ -1,5 +1,6 @@
 """The journal under kills, damage and a second writer."""
 
+import hashlib
 import json
 import os
 import subprocess
@@ -10,7 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agent_envs import UsageError
+from agent_envs.base import jsonl_log
 from agent_envs.base.jsonl_log import Journal, read_journal
+from agent_envs.base.serialization import digest
 from tests import ROOT
 
 ROWS = [
@@ -211,4 +214,26 @@ def test_a_folder_or_a_pipe_in_its_place_is_refused_at_once(tmp_path):
         with pytest.raises(UsageError, match=kind):
             Journal(path)
         with pytest.raises(UsageError, match=kind):
+            list(read_journal(path))
+
+
+def test_a_row_is_read_without_serialising_it_again_and_a_row_that_is_laid_out_otherwise_still_is(
+    tmp_path, monkeypatch
+):
+    path = tmp_path / "j"
+    written(path)
+    monkeypatch.setattr(jsonl_log, "canonical_json", None)
+    assert list(read_journal(path)) == ROWS
+    monkeypatch.undo()
+    lines = [json.dumps({"sha": digest(row)[:16], "row": row}) + "\n" for row in ROWS]
+    path.write_text("".join(lines))
+    assert list(read_journal(path)) == ROWS
+
+
+def test_a_row_that_is_no_json_is_refused_whatever_its_digest_says(tmp_path):
+    path = tmp_path / "j"
+    for row in ("NaN", "[Infinity]", "{,}", "1 2"):
+        line = f'{{"row":{row},"sha":"{hashlib.sha256(row.encode()).hexdigest()[:16]}"}}\n'
+        path.write_text(line * 2)
+        with pytest.raises(UsageError, match="line 1 is damaged"):
             list(read_journal(path))

@@ -83,7 +83,7 @@ def test_a_service_that_fails_is_a_fault_of_every_agent():
         assert result.fault and not result.success, name
 
 
-def asked_by(name, env_id="SearchQA", replies=None, **options):
+def asked_by(name, env_id="SearchQA", replies=None, arguments=None, **options):
     """The requests that an agent makes in an episode, and the actions that it takes."""
     requests = []
     lines = iter(replies or [])
@@ -92,7 +92,7 @@ def asked_by(name, env_id="SearchQA", replies=None, **options):
         requests.append(request)
         return next(lines, "<answer>x</answer>")
 
-    env = gym.make(f"agent_envs/{env_id}-v0", **ARGUMENTS.get(env_id, {}))
+    env = gym.make(f"agent_envs/{env_id}-v0", **(arguments or ARGUMENTS.get(env_id, {})))
     result = run_episode(env, agent_class(name)(ScriptedChat(speak), **options), seed=0, split="dev", task=0)
     return requests, [str(turn.action) for turn in result.trajectory.turns]
 
@@ -172,8 +172,11 @@ def test_a_forced_answer_comes_after_its_turns():
 def test_a_program_computes_in_the_sandbox_or_in_the_environment():
     _, actions = asked_by("program_of_thought", "Arithmetic", ["```python\nprint(6 / 2)\n```"])
     assert actions == ["#### 3"]
-    requests, actions = asked_by("program_of_thought", "ToolReasoning", ["<python>print(41 + 1)"])
-    assert len(requests) == 1 and actions[-1].endswith("\\boxed{42}</answer>") or "tool_call" in actions[0]
+    written, answer = ["<python>print(41 + 1)"], "<answer>\\boxed{42}</answer>"
+    requests, actions = asked_by("program_of_thought", "ToolReasoning", written)
+    assert len(requests) == 1 and actions == [answer]
+    requests, actions = asked_by("program_of_thought", "ToolReasoning", written, {"tools": ["python"]})
+    assert len(requests) == 1 and actions == ["<python>print(41 + 1)</python>", answer]
 
 
 def test_games_show_a_window_of_history_without_thoughts():

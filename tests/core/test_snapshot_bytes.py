@@ -1,12 +1,16 @@
 """Snapshots as bytes: canonical, portable, and refused when damaged."""
 
+import copy
+import gc
+import pickle
 import subprocess
 import sys
 
 import gymnasium as gym
 import pytest
 
-from agent_envs import Snapshot, UsageError, snapshot
+from agent_envs import Snapshot, UsageError, fork, snapshot
+from agent_envs.base import serialization
 from agent_envs.base.serialization import canonical_json, digest
 from tests import ROOT
 from tests.core.test_snapshot import play, stack
@@ -62,3 +66,32 @@ def test_a_sound_text_of_something_else_is_refused():
         text = canonical_json({"format": "agent-envs/snapshot@1", "sha256": digest(body), "body": body})
         with pytest.raises(UsageError, match="snapshot"):
             Snapshot.from_bytes(text.encode())
+
+
+def test_each_turn_is_encoded_once_and_forgotten_with_its_episode(monkeypatch):
+    encoded = []
+    whole = serialization.encode_state
+    monkeypatch.setattr(
+        serialization, "encode_state", lambda value: encoded.append(type(value).__name__) or whole(value)
+    )
+    kept = len(serialization._KEPT)
+    env = stack()
+    env.reset(seed=9)
+    play(env, ["<luck>é</luck>", "nothing"])
+    first = snapshot(env).to_bytes()
+    # An inner part of a turn goes the same way, so that the turns alone are counted.
+    assert encoded.count("Turn") == 2 and encoded.count("Task") == 1
+    encoded.clear()
+    twin = fork(env, "other")
+    play(twin, ["<luck>z</luck>"])
+    moment = snapshot(twin)
+    data = moment.to_bytes()
+    assert encoded.count("Turn") == 1 and encoded.count("Task") == 0
+    assert snapshot(env).to_bytes() == first and Snapshot.from_bytes(data).to_bytes() == data
+    turn = moment.episode.turns[0]
+    for again in (copy.copy(turn), copy.deepcopy(turn), pickle.loads(pickle.dumps(turn))):
+        assert again == turn and hash(again) == hash(turn) and repr(again) == repr(turn)
+    assert len(serialization._KEPT) > kept
+    del env, twin, moment, turn, again
+    gc.collect()
+    assert len(serialization._KEPT) <= kept + 1  # a source may keep its tasks

@@ -88,7 +88,7 @@ def test_the_task_is_not_in_the_file_and_its_digest_is():
     assert trajectory.header.task_digest == trajectory.task.digest
 
 
-@pytest.mark.parametrize("schema", [None, "agent-envs/trajectory@0", "agent-envs/trajectory@2", 1])
+@pytest.mark.parametrize("schema", [None, "agent-envs/trajectory@0", "agent-envs/trajectory@3", 1])
 def test_another_schema_is_refused(schema):
     row = {**played(reset()).to_json(), "schema": schema}
     with pytest.raises(UsageError, match="schema"):

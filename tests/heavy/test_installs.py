@@ -138,6 +138,18 @@ def test_golden_replays_on_the_oldest_numpy(wheel, tmp_path):
     assert "passed" in out and "failed" not in out
 
 
+def test_the_oldest_official_client_plays_as_the_newest_does(tmp_path):
+    """The newest of the range is what the suite runs with: tests/services/chat/test_sdks.py holds that."""
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["optional-dependencies"]
+    oldest = extras["anthropic"][0].split(",")[0].replace(">=", "==")
+    python = new_venv(tmp_path / "venv", "--no-deps", oldest, beside=Path(sys.executable))
+    version = run(python, "-c", "import anthropic; print(anthropic.__version__)", cwd=tmp_path).strip()
+    assert version == f"{oldest.partition('==')[2]}.0.0"
+    tests = ("tests/services", "tests/rollout/test_chat_policy.py", "tests/wrappers/test_feedback_wire.py")
+    out = run(python, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-k", "not newest", *tests, cwd=ROOT, timeout=600)
+    assert "passed" in out and "failed" not in out
+
+
 def test_the_demo_runs_and_prints_its_page_last(tmp_path):
     out = run(
         sys.executable, "-m", "benchmarks.demo", "--tasks", "20", "--out", tmp_path / "demo", cwd=ROOT, timeout=600

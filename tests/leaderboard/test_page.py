@@ -54,7 +54,7 @@ def test_tables_of_the_page_are_true():
         1:
     ]
     assert {row[0]: row[3] == "yes" for row in rows} == {name: badge.ranked for name, badge in BADGES.items()}
-    suites = dict(re.findall(r"^\| `([a-z-]+)@(1)`", PAGE, flags=re.M))
+    suites = dict(re.findall(r"^\| `([a-z0-9-]+)@(1)`", PAGE, flags=re.M))
     assert sorted(suites) == suite_names() and all(load_suite(f"{name}@1") for name in suites)
 
 

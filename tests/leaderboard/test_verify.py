@@ -5,7 +5,6 @@ import shutil
 
 import pytest
 
-from agent_envs.base.bounded_processes import BoundedProcesses, Lost
 from agent_envs.base.cache_dir import cache_dir
 from agent_envs.base.errors import MissingExtra, UsageError
 from agent_envs.evaluation.runs.evaluate import result_of_run
@@ -16,6 +15,7 @@ from agent_envs.evaluation.submission.pack import pack_run
 from agent_envs.evaluation.submission.replay_pool import Ledger, Replaying, check_lines
 from agent_envs.evaluation.submission.replaying import Checked
 from agent_envs.evaluation.suites.suite import suite_text
+from agent_envs.tools.bounded_processes import BoundedProcesses, Lost
 from leaderboard.badges import BADGES, ranked
 from leaderboard.command_line import main
 from leaderboard.verify import How, verify

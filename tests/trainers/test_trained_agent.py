@@ -21,7 +21,7 @@ from agent_envs.wrappers import TurnLimit
 from tests import ROOT
 from tests.trainers.test_training_run import SMALL, run
 from trainers import trained_agent
-from trainers.command_line import load_preset, parse, preset_names
+from trainers.command_line import SETTINGS_FILE, load_preset, parse, preset_names
 from trainers.grpo import GRPOSettings
 from trainers.measuring import measure
 from trainers.sampling import environment_spec
@@ -46,6 +46,17 @@ def test_it_plays_as_the_run_was_measured(trained, start, side):
     found = measure(agent, environment_spec("Order", ARGUMENTS), "test", 8, "0/test").summary()
     assert found == result[side] and result["before"] != result["after"]
     assert agent.name == ("run at its start" if start else "run")
+
+
+def test_a_model_alone_plays_by_its_name(trained):
+    out, result, _ = trained
+    drawn = json.loads((out / SETTINGS_FILE).read_text(encoding="utf-8"))["sampling"]
+    limits = {name: drawn[name] for name in ("max_new_tokens", "max_context", "batch")}
+    agent = make_agent(f"hf:{out / 'model'}", temperature=drawn["eval_temperature"], **limits)
+    assert measure(agent, environment_spec("Order", ARGUMENTS), "test", 8, "0/test").summary() == result["after"]
+    assert agent.name == f"hf:{out / 'model'}"
+    with pytest.raises(UsageError, match="agent 'hf:/no/model' cannot be made: .*is no folder with a model"):
+        make_agent("hf:/no/model")
 
 
 def test_evaluation_knows_it_by_name(trained, tmp_path):

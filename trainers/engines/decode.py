@@ -7,16 +7,14 @@ import torch
 
 from trainers.contracts import Sampling
 from trainers.engines.draws import allowed_table, draw, uniforms
-from trainers.engines.kv_cache import Kept, SlotCache
-from trainers.engines.prefill import Filled, Row, additive
+from trainers.engines.kv_cache import Kept
+from trainers.engines.prefill import Filled, Row
+from trainers.engines.slots import Slots
 from trainers.engines.stops import StopTexts
-
-ROOM = 256  # columns at first: rows may end long before their limits
-_DROP_SHARE = 8  # ended rows are dropped once they are one in so many
 
 
 class Decoding:
-    """Rows that are decoded together. A slot is a place in the batch; several rows may have it one after another."""
+    """Rows that are decoded together, each in a slot."""
 
     def __init__(
         self,
@@ -41,12 +39,11 @@ class Decoding:
             keep: called with the session of a row that ended, and what to keep of it.
         """
         self._model, self._sampling, self._stops, self._keep = model, sampling, stops, keep
-        self._slots = list(rows)
+        self._rows = list(rows)  # by slot
         self._running = list(enumerate(rows))
         self._ends = ends
         self._watched = [ends | stops.last_tokens(row.prefix.stop) for row in rows]
         self._history: list[tuple[torch.Tensor, torch.Tensor]] = []
-        self._begin = filled.valid.shape[1]
         self._steps = max(row.limit for row in rows)
         self._logits = filled.logits
         device = filled.states.device
@@ -54,21 +51,13 @@ class Decoding:
         allowed = allowed_table([row.prefix.allowed_ids for row in rows], filled.logits.shape[-1])
         self._allowed = None if allowed is None else allowed.to(device)
         self._positions = self._make_positions().to(device)
-        self._mask = self._make_mask(filled.valid, filled.states)
-        self._cache = SlotCache(filled.states.shape[0] // 2, 0, filled.states)
+        self._slots = Slots(filled, self._steps)
 
     def _make_positions(self) -> torch.Tensor:
         """Where each drawn token stands, (rows, steps); a row that ended must not run past the model's last position."""
-        starts = torch.tensor([len(row.prefix.ids) for row in self._slots]).unsqueeze(1)
-        lasts = torch.tensor([len(row.prefix.ids) + row.limit - 1 for row in self._slots]).unsqueeze(1)
+        starts = torch.tensor([len(row.prefix.ids) for row in self._rows]).unsqueeze(1)
+        lasts = torch.tensor([len(row.prefix.ids) + row.limit - 1 for row in self._rows]).unsqueeze(1)
         return torch.minimum(starts + torch.arange(self._steps), lasts)
-
-    def _make_mask(self, valid: torch.Tensor, states: torch.Tensor) -> torch.Tensor | None:
-        """What rows attend to, (rows, 1, 1, columns): made once, and sliced at each step; None if there are no holes."""
-        if bool(valid.all()):
-            return None
-        drawn = torch.ones(valid.shape[0], self._steps, dtype=torch.bool)
-        return additive(torch.cat([valid, drawn], 1).to(states.device), states.dtype)[:, None, None]
 
     def run(self) -> None:
         """Decode until every row has ended."""
@@ -82,8 +71,8 @@ class Decoding:
                 self._finish(ended)
                 if not self._running:
                     break
-                if (len(self._slots) - len(self._running)) * _DROP_SHARE >= len(self._slots):
-                    ids = ids[self._drop(self._begin + step)]
+                if (order := self._slots.drop([slot for slot, _ in self._running])) is not None:
+                    ids = ids[self._reorder(order)]
             logits = self._forward(ids, step)
         self._flush()
 
@@ -108,70 +97,33 @@ class Decoding:
         """Keep what sessions need of rows that ended: all their tokens but the last, which the model has not read."""
         for slot, row in ended:
             if row.prefix.session:
-                states = self._states[:, slot]
-                stop = self._begin + len(row.ids) - 1
+                states = self._slots.states[:, slot]
+                stop = self._slots.begin + len(row.ids) - 1
                 parts = [states[:, :, row.old[0] : row.old[1]], states[:, :, row.new : stop]]
                 kept = Kept(row.prefix.ids + tuple(row.ids[:-1]), torch.cat(parts, dim=2))
                 self._keep(row.prefix.session, kept)
         gone = {slot for slot, _ in ended}
         self._running = [(slot, row) for slot, row in self._running if slot not in gone]
 
-    def _drop(self, columns: int) -> torch.Tensor:
-        """Move the last running rows into the slots of those that ended, and forget the slots behind.
-
-        Returns:
-            For each slot that stays, which slot it now has its row from.
-        """
+    def _reorder(self, order: list[int]) -> torch.Tensor:
+        """Follow rows into other slots; return where each slot that stays has its row from, (slots,)."""
         self._flush()
-        count = len(self._running)
-        order = list(range(count))
-        free = sorted(set(order) - {slot for slot, _ in self._running})
-        moved = [slot for slot, _ in self._running if slot >= count]
-        for target, source in zip(free, moved, strict=True):
-            order[target] = source
-        device = self._states.device
-        chosen = torch.tensor(order, device=device)
-        if moved:
-            sources, targets = torch.tensor(moved, device=device), torch.tensor(free, device=device)
-            self._states[:, targets, :, :columns] = self._states[:, sources, :, :columns]
-        self._cache.states = self._states[:, :count]
+        chosen = torch.tensor(order, device=self._positions.device)
         self._uniforms, self._positions = self._uniforms[chosen], self._positions[chosen]
-        self._mask = None if self._mask is None else self._mask[chosen]
         self._allowed = None if self._allowed is None else self._allowed[chosen]
-        self._slots = [self._slots[slot] for slot in order]
+        self._rows = [self._rows[slot] for slot in order]
         self._watched = [self._watched[slot] for slot in order]
-        self._running = list(enumerate(self._slots))
+        self._running = list(enumerate(self._rows))
         return chosen
 
     def _forward(self, ids: torch.Tensor, step: int) -> torch.Tensor:
         """Run the model on one token a slot; return the logits of the next, (slots, vocabulary)."""
-        column = self._begin + step
-        if column >= self._states.shape[3]:
-            self._widen(column)
-        self._cache.aim(column, column + 1)
-        output = self._model(
-            input_ids=ids.unsqueeze(1),
-            attention_mask=None if self._mask is None else self._mask[..., : column + 1],
-            position_ids=self._positions[:, step : step + 1],
-            past_key_values=self._cache,
-            use_cache=True,
-            logits_to_keep=1,
-        )
-        logits: torch.Tensor = output.logits
+        more = self._slots.next_pass()
+        positions = self._positions[:, step : step + 1]
+        logits: torch.Tensor = self._model(
+            input_ids=ids.unsqueeze(1), position_ids=positions, logits_to_keep=1, **more
+        ).logits
         return logits[:, -1]
-
-    @property
-    def _states(self) -> torch.Tensor:
-        assert self._cache.states is not None
-        return self._cache.states
-
-    def _widen(self, columns: int) -> None:
-        """Make room for more columns: for all that can come, or for as many again, whatever is less."""
-        states = self._states
-        wanted = min(self._begin + self._steps, 2 * columns)
-        wider = states.new_empty(*states.shape[:3], wanted, states.shape[4])
-        wider[:, :, :, :columns] = states
-        self._cache.states = wider
 
     def _flush(self) -> None:
         """Give rows the logprobs and entropies of the tokens they drew since the slots were last assigned."""
@@ -179,7 +131,7 @@ class Decoding:
         entropies = torch.stack([entropies for _, entropies in self._history], 1)
         if not bool(torch.isfinite(logprobs).all()):
             raise FloatingPointError("the model's logits are not finite: its weights diverged, or its dtype overflows")
-        for row, some, others in zip(self._slots, logprobs.tolist(), entropies.tolist(), strict=True):
+        for row, some, others in zip(self._rows, logprobs.tolist(), entropies.tolist(), strict=True):
             missing = len(row.ids) - len(row.logprobs)
             row.logprobs += some[:missing]
             row.entropies += others[:missing]

@@ -126,6 +126,7 @@ def _success(result: Result, places: Mapping[int, str]) -> Table:
         rows.append((label, item.split, item.verdict, _bar(item.success), *numbers))
     if result.score is not None and len(rows) > 1:
         rows.append(("score, weighted over the entries", "", result.score.text(), _bar(result.score)))
+    rows += [(name, "", rate.text(), _bar(rate)) for name, rate in result.averages.items()]
     note = "Rates are over the n planned episodes; turns, calls and return are means over those that ended."
     return Table("Success", heads, tuple(rows), note)
 

@@ -238,6 +238,7 @@ def _success(result: Result) -> Grid:
     ]  # fmt: skip
     if result.score is not None and len(result.summaries) > 1:
         rows.append(("suite", "", result.score.text(), "", "", ""))
+    rows += [(name, "", rate.text(), "", "", "") for name, rate in result.averages.items()]
     return Grid("Success", heads, tuple(rows))
 
 

@@ -2,6 +2,7 @@
 
 import re
 import sys
+from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, replace
@@ -29,7 +30,7 @@ from agent_envs.evaluation.runs.run_folder import (
     save_results,
 )
 from agent_envs.evaluation.runs.suite_feedback import FeedbackCharge, check_priced, feedback_cost
-from agent_envs.evaluation.runs.summary import Summary, score_of, summarise
+from agent_envs.evaluation.runs.summary import Summary, averages_of, score_of, summarise
 from agent_envs.evaluation.statistics.rates import Rate
 from agent_envs.evaluation.suites.plan import entry_env, notes_on, plan_of
 from agent_envs.evaluation.suites.suite import Suite
@@ -50,6 +51,7 @@ BUILT_IN = ("random", "heuristic", "solver", "null")
 OF_A_CHECKOUT = {
     "baseline": ("baselines.agents:{}", ""),
     "trained": ("trainers.trained_agent:TrainedAgent", "folder"),
+    "hf": ("trainers.trained_agent:ModelAgent", "model"),
 }
 Progress = Callable[[int, int, float, str], None]
 FAULTS_IN_A_ROW = 8  # with one cause: then a run stops, as the next would fail too
@@ -72,6 +74,11 @@ class Result:
         """What was known of the suite before it was played, and a reader of the numbers must know."""
         return self.settings.notes.lines if self.settings.notes is not None else ()
 
+    @property
+    def averages(self) -> dict[str, Rate]:
+        """The averages of the suite by name."""
+        return averages_of(self.suite, [item.success for item in self.summaries])
+
     def to_json(self) -> dict[str, Any]:
         """Return plain data: one entry flat, several under `entries`, with the suite's score where it has one."""
         head: dict[str, Any] = {"suite": self.suite.name, "suite_digest": self.suite.digest(), "agent": self.settings.agent,
@@ -83,6 +90,8 @@ class Result:
             return {**head, **rows[0]}
         if self.score is not None:
             head |= {"success": self.score.value, "interval": [self.score.low, self.score.high]}
+        if averages := {name: [rate.value, rate.low, rate.high] for name, rate in self.averages.items()}:
+            head["averages"] = averages
         return {**head, "entries": rows}
 
 
@@ -176,26 +185,6 @@ def _behind_a_limit(cast: _Cast, suite: Suite, run: Run | None) -> tuple[Policy,
     return cast.actor if prices.agent is None else BudgetedPolicy(cast.actor, purse), charge
 
 
-@dataclass
-class _Tally:
-    """Episodes so far: how many were solved and how many ended in a fault, and how many at the end have one cause."""
-
-    solved: int = 0
-    faults: int = 0
-    cause: str = ""
-    in_a_row: int = 0
-
-    @property
-    def words(self) -> str:
-        return f"{self.faults} faults, the last: {self.cause[:200]}" if self.faults else ""
-
-    def add(self, success: bool, fault: str) -> None:
-        self.solved += success
-        same = self.in_a_row + 1 if _COUNTS.sub("", fault) == _COUNTS.sub("", self.cause) else 1
-        self.in_a_row = same if fault else 0
-        self.faults, self.cause = self.faults + bool(fault), fault or self.cause
-
-
 def _play(suite: Suite, plan: list[Planned], cast: _Cast, run: Run | None, progress: Progress | None) -> Result:
     settings = cast.settings
     if (meets := getattr(cast.actor, "meets", None)) is not None:
@@ -205,10 +194,10 @@ def _play(suite: Suite, plan: list[Planned], cast: _Cast, run: Run | None, progr
     places = {key: (entry, cluster, trial) for key, entry, _, cluster, trial in suite.episodes()}
     found: dict[str, EpisodeNumbers] = {}
     measures = Measures()
-    tally = _Tally()
-    earlier = run is not None and run.has_unfinished()
+    wins, faults = 0, list[str]()
+    latest: deque[str] = deque(maxlen=FAULTS_IN_A_ROW)  # causes without their numbers; "" of what is no fault
+    log = None
     with ExitStack() as stack:
-        log = None
         if run is not None:
             log = replace(run.log(), recording=stack.enter_context(Recording(run.externals, "record")))
         played_on = run_many(
@@ -217,12 +206,15 @@ def _play(suite: Suite, plan: list[Planned], cast: _Cast, run: Run | None, progr
         episodes = stack.enter_context(closing(played_on))
         for item, result in episodes:
             found[item.key] = Played(item.key, *places[item.key], result).numbers(measures)
-            tally.add(found[item.key].success, result.fault if result.status == "fault" else "")
+            wins += found[item.key].success
+            faults += [result.fault] if result.status == "fault" else []
+            latest.append(_COUNTS.sub("", result.fault) if result.status == "fault" else "")
             if progress is not None:
-                progress(len(found), len(plan), tally.solved, tally.words)
-            if tally.in_a_row == FAULTS_IN_A_ROW:
+                more = f"{len(faults)} faults, the last: {faults[-1][:200]}" if faults else ""
+                progress(len(found), len(plan), wins, more)
+            if len(latest) == FAULTS_IN_A_ROW and set(latest) == {latest[0]} != {""}:
                 break
-    if run is not None and (earlier or len(found) < len(plan)):
+    if run is not None and log is not None and (log.unfinished or len(found) < len(plan)):
         numbers = run.numbers(measures)  # with what earlier parts of the run spent and had to leave
     else:
         numbers = measures.planned(suite, found)
@@ -234,12 +226,7 @@ def _play(suite: Suite, plan: list[Planned], cast: _Cast, run: Run | None, progr
     return outcome
 
 
-def result_from(
-    suite: Suite,
-    settings: Settings,
-    numbers: list[EpisodeNumbers],
-    prices: Prices,
-) -> Result:
+def result_from(suite: Suite, settings: Settings, numbers: list[EpisodeNumbers], prices: Prices) -> Result:
     """Return the result of planned episodes as numbers, in the order of the suite.
 
     Args:
@@ -277,8 +264,8 @@ def make_agent(name: str, /, *, recording: Recording | None = None, **options: A
 
     Args:
         name: `random`, `heuristic`, `solver` or `null`; a chat model as `openai:MODEL`, `openai:MODEL@URL` (any server of that
-            format) or `anthropic:MODEL[@URL]`; or `module:Class` (the working directory is on the path); from a checkout
-            `baseline:NAME` or `trained:RUN`.
+            format), `openai-text:MODEL@URL` or `anthropic:MODEL[@URL]`; or `module:Class` (the working directory is on the
+            path); from a checkout `baseline:NAME`, `trained:RUN` or `hf:MODEL`.
         recording: where a chat model's replies are recorded, or replayed from. Others have no use for it.
         options: a chat model's `temperature`, `max_tokens`, `top_p`, `reasoning_effort`, `extra`, `api_key_env`; a class gets
             all as keyword arguments; built-in agents take none.

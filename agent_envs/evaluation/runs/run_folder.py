@@ -44,6 +44,7 @@ from agent_envs.evaluation.suites.suite import (
 )
 from agent_envs.rollout.episode_runner import EpisodeResult
 from agent_envs.rollout.run_log import UNFINISHED, RunLog, result_of
+from agent_envs.services.chat.named import is_chat_name
 from agent_envs.services.chat.prices import Price, load_prices
 from agent_envs.wrappers.feedback_costs import PREFIX
 
@@ -223,11 +224,6 @@ class Run:
             _check_sums(played.result, self.folder / "journal.jsonl")
             yield played
 
-    def has_unfinished(self) -> bool:
-        """Return whether the journal holds episodes that a fault or the budget ended."""
-        path = self.folder / "journal.jsonl"
-        return any(isinstance(row, dict) and row.get("status") in UNFINISHED for row in read_journal(path))
-
     def numbers(self, measures: Measures | None = None) -> list[EpisodeNumbers]:
         """Return the numbers of every planned episode, in the order of the suite; those that were not played too."""
         measures = measures or Measures()
@@ -298,7 +294,7 @@ def identity_of(suite: Suite, settings: Settings) -> Identity:
 def agent_code(name: str) -> str:
     """Return the sha256 of the file that holds the class of a `module:Class` agent; "" for other agents."""
     module, colon, attribute = name.partition(":")
-    if not colon or not attribute.isidentifier() or module in ("openai", "anthropic"):
+    if not colon or not attribute.isidentifier() or is_chat_name(name):
         return ""
     if "" not in sys.path:
         sys.path.insert(0, "")

@@ -136,6 +136,16 @@ def score_of(suite: Suite, summaries: Sequence[Summary]) -> Rate | None:
     return weighted_rate([item.success for item in summaries], [entry.weight for entry in suite.entries])
 
 
+def averages_of(suite: Suite, rates: Sequence[Rate]) -> dict[str, Rate]:
+    """Return the averages of a suite by name, from the success rates of its entries."""
+    of = dict(zip((entry.label for entry in suite.entries), rates, strict=True))
+    averages = {}
+    for item in suite.averages:
+        labels = [label for label in of if label in item.weights]  # in the suite's order, whatever the file's is
+        averages[item.name] = weighted_rate([of[label] for label in labels], [item.weights[label] for label in labels])
+    return averages
+
+
 def _summary(entry: Entry, trials: int, rows: list[tuple[EpisodeNumbers, Costs]]) -> Summary:
     items = [item for item, _ in rows]
     tasks, clusters = [item.task for item in items], [item.cluster for item in items]

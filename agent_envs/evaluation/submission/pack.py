@@ -247,7 +247,7 @@ def _checked(played: Played, planned: Header) -> Played:
     if not found.turns:
         return replace(played, result=replace(played.result, trajectory=replace(found, header=planned)))
     if found.header != planned:
-        names = [name for name in Header.__slots__ if getattr(found.header, name) != getattr(planned, name)]
+        names = [name for name in Header.__match_args__ if getattr(found.header, name) != getattr(planned, name)]
         raise UsageError(f"episode {played.key} was played with another {', '.join(names)} than planned")
     return played
 

@@ -33,8 +33,8 @@ from agent_envs.evaluation.submission.models import (
     Url,
 )
 from agent_envs.evaluation.suites.suite import first_fault
+from agent_envs.services.chat.named import PROVIDERS
 
-_SERVICES = ("openai", "anthropic")
 _SAMPLING = ("temperature", "top_p", "max_tokens", "reasoning_effort")
 _GIT_SECONDS = 10
 _ADDRESS = re.compile(r"@(?=https?://)")  # a model's name may hold an @ of its own
@@ -145,12 +145,12 @@ def submission_of(run: Run, about: About, *, reference: bool) -> Submission:
 
 def _public_name(agent: str) -> str:
     """Return an agent's name without the address of its server."""
-    return _ADDRESS.split(agent)[0] if agent.partition(":")[0] in _SERVICES else agent
+    return _ADDRESS.split(agent)[0] if agent.partition(":")[0] in PROVIDERS else agent
 
 
 def _models(agent: str, options: dict[str, Any]) -> tuple[ModelInfo, ...]:
     service, _, model = _public_name(agent).partition(":")
-    if service not in _SERVICES or not model:
+    if service not in PROVIDERS or not model:
         return ()
     sampling = {name: options[name] for name in _SAMPLING if name in options}
     provider = f"{service}-compatible server" if _ADDRESS.search(agent) else service

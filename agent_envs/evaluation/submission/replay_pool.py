@@ -15,7 +15,6 @@ from hashlib import sha256
 from importlib.metadata import version
 from pathlib import Path
 
-from agent_envs.base.bounded_processes import BoundedProcesses, Lost
 from agent_envs.base.cache_dir import cache_dir
 from agent_envs.base.jsonl_log import Journal, read_journal
 from agent_envs.base.serialization import digest
@@ -24,6 +23,7 @@ from agent_envs.evaluation.submission.replaying import Checked, RowReplayer
 from agent_envs.evaluation.suites.suite import Suite, read_suite, suite_text
 from agent_envs.services.recording import Recording
 from agent_envs.services.run_services import Services
+from agent_envs.tools.bounded_processes import BoundedProcesses, Lost
 
 SCHEMA = "agent-envs/checked@1"
 SECONDS = 120.0

@@ -3,5 +3,4 @@
 Modules, in reading order:
     suite: the format of suites and their digests, episode keys and seeds, the predicate of success, loading by name.
     plan: from `--split`, `-n`, `--trials`, `--sweep`, `--turn-limits` and `--feedback` to a suite, and to its episodes.
-    write_suites: `make suites`, which writes core, its small part demo, and papers' evaluations on generated tasks.
 """

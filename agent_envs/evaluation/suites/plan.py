@@ -124,7 +124,7 @@ def playable_part(suite: Suite) -> tuple[Suite, list[str]]:
             lacking.append(f"{entry.label} is skipped: {error}")
     if not left:
         raise UsageError(f"{suite.name}: no entry can be played here; {lacking[0]}")
-    return suite.model_copy(update={"entries": tuple(left)}), lacking
+    return suite.part(tuple(left)), lacking
 
 
 def choose_split(choice: Choice, splits: tuple[str, ...]) -> str:

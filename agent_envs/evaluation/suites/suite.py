@@ -113,10 +113,25 @@ class Entry(Strict):
         return total_reward >= float(self.success.removeprefix("return>="))
 
 
+class Average(Strict):
+    """A mean over entries that a paper prints, under its name there.
+
+    Attributes:
+        name: unique in the suite.
+        source: where it is printed.
+        weights: of entries by label, relative to each other.
+    """
+
+    name: Annotated[Name, AfterValidator(one_line)]
+    source: Annotated[Name, AfterValidator(one_line)]
+    weights: Annotated[dict[Name, Annotated[float, Field(gt=0)]], Field(min_length=1)]
+
+
 class Suite(Strict):
     """A plan that anyone can repeat. `scored` suites have one score, the weighted mean over their entries.
 
-    `canary` is a text that nobody else writes: where a model knows it, the suite was in its training data.
+    `averages` are means that papers print beside it. `canary` is a text that nobody else writes: where a model knows it, the
+    suite was in its training data.
     """
 
     format: Annotated[Literal["agent-envs/suite@1"], Field(alias="schema")] = SUITE_SCHEMA
@@ -125,13 +140,14 @@ class Suite(Strict):
     scored: bool = True
     canary: Annotated[str, Field(max_length=200)] = ""
     trials: Annotated[int, Field(ge=1, le=1000)]
+    averages: tuple[Average, ...] = ()
     entries: Annotated[tuple[Entry, ...], Field(min_length=1)]
 
     @model_serializer(mode="wrap")
     def _as_ever(self, write: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Write a suite without a canary as before there was any: digests stay what they are."""
+        """Write a suite without a canary or averages as before there were any: digests stay what they are."""
         row: dict[str, Any] = write(self)
-        return row if self.canary else {name: row[name] for name in row if name != "canary"}
+        return {name: row[name] for name in row if row[name] or name not in ("canary", "averages")}
 
     @model_validator(mode="after")
     def _unique(self) -> "Suite":
@@ -141,7 +157,18 @@ class Suite(Strict):
         for entry in self.entries:
             if len({task for task, _, _ in entry.tasks}) < len(entry.tasks):
                 raise ValueError(f"entry {entry.label} names a task twice")
+        if len({item.name for item in self.averages}) < len(self.averages):
+            raise ValueError("averages share a name")
+        for item in self.averages:
+            if not set(item.weights) <= set(labels):
+                raise ValueError(f"average {item.name} weighs what is no entry")
         return self
+
+    def part(self, entries: tuple[Entry, ...]) -> "Suite":
+        """Return the suite with these of its entries, and with the averages over them."""
+        labels = {entry.label for entry in entries}
+        averages = tuple(item for item in self.averages if set(item.weights) <= labels)
+        return self.model_copy(update={"entries": entries, "averages": averages})
 
     @property
     def name(self) -> str:

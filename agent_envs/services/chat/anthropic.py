@@ -1,66 +1,85 @@
-"""`AnthropicChat` speaks the Messages format of Anthropic."""
+"""`AnthropicChat` asks models of Anthropic through the official SDK, which is imported at use."""
 
 import json
+from types import ModuleType
 from typing import Any
 
+from agent_envs.base.errors import MissingExtra
 from agent_envs.base.messages import ToolCall
 from agent_envs.services.chat.conversation import Spoken, clean, conversation, read_native_call
-from agent_envs.services.chat.http import HttpChat, base_url, count, member
+from agent_envs.services.chat.http import HttpChat, count, member
 from agent_envs.services.chat.model import ChatReply, ChatRequest
-from agent_envs.services.chat.options import ChatOptions
 
-ANTHROPIC_URL = "https://api.anthropic.com"
-ANTHROPIC_VERSION = "2026-10-21"
 SAMPLING_VERSION = "2023-06-01"  # the last version of the format that has a temperature
+_TYPED = ("max_tokens", "messages", "model", "output_config", "stop_sequences", "system", "tools")
+_OF_THE_CONNECTION = ("accept-encoding", "connection", "content-length", "host")
 
 
 class AnthropicChat(HttpChat):
     """A model behind Anthropic's Messages format.
 
-    The format dropped `temperature` and `top_p` on 2026-10-21, and newer models refuse them: where one is given, the request
-    is sent in the version before, for models that still take it. `reasoning_effort` becomes `output_config.effort`. A message
-    with `"cached": True` ends a prefix that the service caches (`cache_control`); OpenAI caches prefixes unasked.
+    The SDK builds each request and our client carries it: one deadline over everything, a cap on bytes, no redirects, and no
+    retries but the port's. The format dropped `temperature` and `top_p` on 2026-10-21, and newer models refuse them: where one
+    is given, the request is sent in the version before, for models that still take it. `reasoning_effort` becomes
+    `output_config.effort`. A message with `"cached": True` ends a prefix that the service caches (`cache_control`); OpenAI
+    caches prefixes unasked.
     """
 
     default_variable = "ANTHROPIC_API_KEY"
-    takes_temperature = False
+    provider, path, default_url = "anthropic", "v1/messages", "https://api.anthropic.com"
+    endings, takes_temperature = ("/messages", "/v1"), False
 
-    def __init__(
-        self,
-        model: str,
-        *,
-        url: str = ANTHROPIC_URL,
-        api_key: str | None = None,
-        key_variable: str | None = None,
-        options: ChatOptions | None = None,
-    ) -> None:
-        """Take the model and the server's URL, with or without `/v1` or `/v1/messages`.
+    def require_key(self) -> None:
+        """Raise where the service cannot be asked, for want of a key or of the SDK; a replay needs neither.
 
         Raises:
-            UsageError: the URL is none.
+            UsageError: names the environment variable.
+            MissingExtra: names the extra that brings the SDK.
         """
-        base = base_url(url, ("/messages", "/v1"), f"anthropic:{model}")
-        name = f"anthropic:{model}" if base == ANTHROPIC_URL else f"anthropic:{model}@{base}"
-        self._official = base == ANTHROPIC_URL
-        super().__init__(
-            name,
-            f"{base}/v1/messages",
-            key_needed=self._official,
-            key_variable=key_variable,
-            api_key=api_key,
-            options=options or ChatOptions(),
-        )
-        self.model = model
+        super().require_key()
+        _sdk(self.name)
 
-    def headers(self, body: dict[str, Any]) -> dict[str, str]:
-        """Return the version of the format, and the key where there is one."""
-        sampling = body.keys() & {"temperature", "top_p", "top_k"}
-        headers = {"anthropic-version": SAMPLING_VERSION if sampling else ANTHROPIC_VERSION}
-        if self._key:
-            headers["x-api-key"] = self._key
-        if self._key and not self._official:  # some servers of this format look for the key here
-            headers["Authorization"] = f"Bearer {self._key}"
-        return headers
+    def headers(self) -> dict[str, str]:
+        """Return the key in the header where some servers of this format look for it; the SDK sends it in its own."""
+        return {} if self._official or not self._key else {"X-Api-Key": self._key}
+
+    def greeting_headers(self) -> dict[str, str]:
+        """Return the key, where there is one, and the version: without the SDK."""
+        bearer = {} if self._official else super().headers()
+        return {"anthropic-version": SAMPLING_VERSION, **({"X-Api-Key": self._key} if self._key else {}), **bearer}
+
+    def post(self, body: dict[str, Any], seconds: float) -> Any:
+        """Let the SDK build the request and our client carry it; it raises as every client does."""
+        sdk, httpx2 = _sdk(self.name)
+        client = sdk.Anthropic(
+            api_key=self._key,
+            base_url=self._base,
+            # Without a key none is sent: the SDK must not look for one, or for a profile, in the environment.
+            default_headers=self.headers() if self._key else {"Authorization": sdk.omit},
+            max_retries=0,
+            # "Mock" is its name for a transport over a function.
+            http_client=httpx2.Client(transport=httpx2.MockTransport(self._carry), trust_env=False),
+        )
+        more = {name: value for name, value in body.items() if name not in _TYPED}
+        version = {"anthropic-version": SAMPLING_VERSION} if more.keys() & {"temperature", "top_p", "top_k"} else {}
+        try:
+            answer = client.messages.with_raw_response.create(
+                **{name: body.get(name, sdk.omit) for name in _TYPED},
+                extra_body=more,
+                extra_headers=version,
+                timeout=seconds,
+            )
+        except sdk.APIConnectionError as error:  # all that our client raises comes wrapped
+            raise error.__cause__ or error from None
+        return answer.http_response.json()
+
+    def _carry(self, request: Any) -> Any:
+        """Return the answer to a request of the SDK; one that is no good is raised as everywhere, and the SDK sees none."""
+        headers = {name: value for name, value in request.headers.items() if name not in _OF_THE_CONNECTION}
+        seconds = request.extensions["timeout"]["read"]
+        sent = json.loads(request.content)
+        answer = self._client.json(request.method, str(request.url), seconds=seconds, headers=headers, json=sent)
+        return _sdk(self.name)[1].Response(200, content=json.dumps(answer).encode())
 
     def body(self, request: ChatRequest) -> dict[str, Any]:
         """Return the JSON body of a request."""
@@ -128,6 +147,16 @@ class AnthropicChat(HttpChat):
         if found is None:
             raise self.malformed(f"has a {block['type']} block without {name}", answer)
         return found
+
+
+def _sdk(name: str) -> tuple[ModuleType, ModuleType]:
+    """Return the SDK and its HTTP library; an SDK that stands on another one is too old."""
+    try:
+        import anthropic
+        import httpx2
+    except ImportError as error:
+        raise MissingExtra("anthropic", "anthropic", name) from error
+    return anthropic, httpx2
 
 
 def _tool(function: dict[str, Any]) -> dict[str, Any]:

@@ -1,6 +1,8 @@
 """The chat clients over HTTP share the key, the settings, one attempt, and reading answers that may be malformed."""
 
 import os
+import re
+from dataclasses import replace
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
@@ -10,6 +12,7 @@ from agent_envs.services.chat.model import ChatReply, ChatRequest
 from agent_envs.services.chat.options import ChatOptions
 from agent_envs.services.http import HttpClient, TransportFault
 
+LEAST_SECRET = 8  # characters: a shorter one stands in ordinary words
 MOST_TOKENS = 10**9  # a count beyond it is a server's mistake
 # Told with 429, as limits of rate are: the account's money or allowance is spent, and no waiting helps.
 _SPENT = ("enforced_spend_limit_reached", "insufficient_quota")
@@ -17,30 +20,46 @@ T = TypeVar("T")
 
 
 class HttpChat(Uncopied):
-    """A chat model behind HTTP; a subclass writes the body and the headers and reads the answer."""
+    """A chat model behind HTTP; a subclass writes the body and reads the answer."""
 
+    provider: str
+    path: str  # behind the base of the URL
+    endings: tuple[str, ...]  # that a URL may have behind its base
+    default_url: str
     default_variable: str
     takes_temperature = True
 
     def __init__(
         self,
-        name: str,
-        url: str,
+        model: str,
+        url: str = "",
         *,
-        key_needed: bool,
-        key_variable: str | None,
-        api_key: str | None,
-        options: ChatOptions,
+        api_key: str | None = None,
+        key_variable: str | None = None,
+        options: ChatOptions | None = None,
     ) -> None:
-        """Take the key as given, else from the environment; a variable that somebody names must be there."""
-        self.name, self.url, self.options = name, url, options
-        self.settings = options.settings
+        """Take the model, and the server's URL with or without the path of the format; "" is the provider's own.
+
+        The key is as given, else from the environment; a variable that somebody names must be there.
+
+        Raises:
+            UsageError: the URL is none, or no header can carry the key.
+        """
+        self.model, self.options = model, options or ChatOptions()
+        self.settings = self.options.settings
+        name = f"{self.provider}:{model}"
+        self._base = self.base(url or self.default_url, name)
+        self.name = name if self._base == self.default_url else f"{name}@{self._base}"
+        self.url = f"{self._base}/{self.path}"
+        self._official = urlsplit(self._base).hostname == urlsplit(self.default_url).hostname
         self._variable = key_variable or self.default_variable
-        self._key_needed = key_needed or key_variable is not None
+        self._key_needed = self._official or key_variable is not None
         self._key = (os.environ.get(self._variable, "") if api_key is None else api_key).strip()
         if not (self._key.isascii() and self._key.isprintable()):
-            raise UsageError(f"{name}: the key in {self._variable} holds characters that an HTTP header cannot carry")
-        self._client = HttpClient(name)
+            raise UsageError(
+                f"{self.name}: the key in {self._variable} holds characters that an HTTP header cannot carry"
+            )
+        self._client = HttpClient(self.name)
 
     def __repr__(self) -> str:
         """Return the class and the name, and never the key."""
@@ -63,9 +82,9 @@ class HttpChat(Uncopied):
             UsageError: there is no key.
         """
         self.require_key()
-        root = self.url.removesuffix("/chat/completions").removesuffix("/messages")
+        url = re.sub("/(chat/completions|completions|messages)$", "/models", self.url)
         try:
-            status = self._client.send("GET", f"{root}/models", seconds=seconds, headers=self.headers({})).status
+            status = self._client.send("GET", url, seconds=seconds, headers=self.greeting_headers()).status
         except TransportFault as fault:
             raise EnvFault(f"{fault.cause}; does the server run, and is this its URL?", retryable=False) from None
         if status in (401, 403):
@@ -82,8 +101,7 @@ class HttpChat(Uncopied):
         body = {**self.body(request), **self.options.extra}
         sent = {name: value for name, value in body.items() if value is not None}
         try:
-            answer = self._client.json("POST", self.url, seconds=seconds, headers=self.headers(sent), json=sent)
-            return self._read(answer, request)
+            return self._hidden(self._read(self.post(sent, seconds), request))
         except EnvFault as fault:
             quoted = bool(self._key) and self._key in fault.cause  # a server may quote the key that it refused
             lasting = fault.retryable and any(code in fault.cause for code in _SPENT)
@@ -94,6 +112,13 @@ class HttpChat(Uncopied):
             told.usage = fault.usage
             raise told from None
 
+    def _hidden(self, reply: ChatReply) -> ChatReply:
+        """Return a reply without the key, which a server may echo: replies are recorded, shown and packed."""
+        if len(self._key) < LEAST_SECRET:
+            return reply
+        calls = tuple(replace(call, arguments=call.arguments.replace(self._key, "(key)")) for call in reply.tool_calls)
+        return replace(reply, text=reply.text.replace(self._key, "(key)"), tool_calls=calls)
+
     def _read(self, answer: Any, request: ChatRequest) -> ChatReply:
         try:
             return self.read(answer, request)
@@ -101,13 +126,25 @@ class HttpChat(Uncopied):
             fault.usage = self.usage(answer)  # an answer of no use costs what a good one does
             raise
 
+    def base(self, url: str, name: str) -> str:
+        """Return the part of a URL that stands before the paths of the format."""
+        return base_url(url, self.endings, name)
+
     def body(self, request: ChatRequest) -> dict[str, Any]:
         """Return the JSON body of a request; fields that are None are not sent."""
         raise NotImplementedError
 
-    def headers(self, body: dict[str, Any]) -> dict[str, str]:
-        """Return the headers of a request with this body: they carry the key."""
-        raise NotImplementedError
+    def headers(self) -> dict[str, str]:
+        """Return the key as a bearer token, where there is one."""
+        return {"Authorization": f"Bearer {self._key}"} if self._key else {}
+
+    def greeting_headers(self) -> dict[str, str]:
+        """Return the headers with which `greet` asks."""
+        return self.headers()
+
+    def post(self, body: dict[str, Any], seconds: float) -> Any:
+        """Return the JSON value that the service answers to a body in one attempt, or raise EnvFault."""
+        return self._client.json("POST", self.url, seconds=seconds, headers=self.headers(), json=body)
 
     def read(self, answer: Any, request: ChatRequest) -> ChatReply:
         """Return the reply that an answer holds."""

@@ -1,24 +1,25 @@
 """Chat models are made by name, such as `openai:MODEL@URL`."""
 
-from collections.abc import Callable
 from dataclasses import fields
 from typing import Any
 
 from agent_envs.base.errors import UsageError
-from agent_envs.services.chat.anthropic import ANTHROPIC_URL, AnthropicChat
+from agent_envs.services.chat.anthropic import AnthropicChat
 from agent_envs.services.chat.http import HttpChat
 from agent_envs.services.chat.model import ChatModel
-from agent_envs.services.chat.openai import OPENAI_URL, OpenAIChat
+from agent_envs.services.chat.openai import OpenAIChat, OpenAIText
 from agent_envs.services.chat.options import ChatOptions
 from agent_envs.services.recording import ExternalPort
 
-FORMS = ("openai:MODEL", "openai:MODEL@URL", "anthropic:MODEL", "anthropic:MODEL@URL")
+FORMS = ("openai:MODEL", "openai:MODEL@URL", "anthropic:MODEL", "anthropic:MODEL@URL", "openai-text:MODEL@URL")
+_MAKERS: dict[str, type[HttpChat]] = {kind.provider: kind for kind in (OpenAIChat, OpenAIText, AnthropicChat)}
+PROVIDERS = tuple(_MAKERS)
 OPTIONS = (*(field.name for field in fields(ChatOptions)), "api_key_env")
 
 
 def is_chat_name(name: str) -> bool:
     """Return whether a name is meant for a provider of chat models."""
-    return name.partition(":")[0] in ("openai", "anthropic") and ":" in name
+    return name.partition(":")[0] in PROVIDERS and ":" in name
 
 
 def is_chat_model(value: Any) -> bool:
@@ -45,7 +46,8 @@ def make_chat_model(name: str, **options: Any) -> HttpChat:
     """Return the model of a name.
 
     Args:
-        name: `openai:MODEL` (OpenAI), `openai:MODEL@URL` (any server of that format), `anthropic:MODEL[@URL]`.
+        name: `openai:MODEL` (OpenAI), `openai:MODEL@URL` (any server of that format), `anthropic:MODEL[@URL]`, or a base model
+            as `openai-text:MODEL@URL`.
         options: `temperature`, `max_tokens`, `top_p`, `reasoning_effort`, `extra` (see `ChatOptions`), and `api_key_env`, the
             environment variable that holds the key in place of OPENAI_API_KEY or ANTHROPIC_API_KEY.
 
@@ -64,9 +66,7 @@ def make_chat_model(name: str, **options: Any) -> HttpChat:
     variable = options.pop("api_key_env", None)
     if variable is not None and not isinstance(variable, str):
         raise UsageError(f"{provider}:{model}: api_key_env={variable!r}; give the name of an environment variable")
-    build: Callable[..., HttpChat] = OpenAIChat if provider == "openai" else AnthropicChat
-    default = OPENAI_URL if provider == "openai" else ANTHROPIC_URL
-    return build(model, url=url or default, key_variable=variable, options=ChatOptions(**options))
+    return _MAKERS[provider](model, url, key_variable=variable, options=ChatOptions(**options))
 
 
 def shown(name: str) -> str:

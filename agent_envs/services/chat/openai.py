@@ -1,18 +1,22 @@
-"""`OpenAIChat` speaks the chat-completions format, as OpenAI and many servers do (vLLM, SGLang, llama.cpp, Ollama, ...)."""
+"""`OpenAIChat` speaks the chat-completions format, as OpenAI and many servers do (vLLM, SGLang, llama.cpp, Ollama, ...).
 
+`OpenAIText` speaks the older completions format of the same servers, for base models, which know no chat template.
+"""
+
+from dataclasses import replace
 from typing import Any
 from urllib.parse import urlsplit
 
 from agent_envs.base.errors import UsageError
 from agent_envs.base.messages import ToolCall
+from agent_envs.base.serialization import canonical_json
 from agent_envs.services.chat.conversation import Spoken, clean, conversation, read_native_call
-from agent_envs.services.chat.http import HttpChat, base_url, count, member
+from agent_envs.services.chat.http import HttpChat, count, member
 from agent_envs.services.chat.model import ChatReply, ChatRequest
-from agent_envs.services.chat.options import ChatOptions
 
-OPENAI_URL = "https://api.openai.com/v1"
-_OPENAI_HOST = "api.openai.com"
 OPENAI_STOPS = 4
+NEXT_TURN = "\n\nUser:"  # a base model would go on and write the user's part too
+TOOLS = 'Tools, each called as <tool_call>{"name": ..., "arguments": {...}}</tool_call>:'
 
 
 class OpenAIChat(HttpChat):
@@ -24,41 +28,20 @@ class OpenAIChat(HttpChat):
     """
 
     default_variable = "OPENAI_API_KEY"
+    provider, path, default_url = "openai", "chat/completions", "https://api.openai.com/v1"
+    endings, others = ("/chat/completions",), ("/completions", "base models: openai-text")
 
-    def __init__(
-        self,
-        model: str,
-        url: str = OPENAI_URL,
-        *,
-        api_key: str | None = None,
-        key_variable: str | None = None,
-        options: ChatOptions | None = None,
-    ) -> None:
-        """Take the model and the server's URL, with or without `/v1` or `/v1/chat/completions`.
+    def base(self, url: str, name: str) -> str:
+        """Return the URL up to `/v1`, which is added where there is no path.
 
         Raises:
-            UsageError: the URL is none.
+            UsageError: it is none, or that of another format.
         """
-        base = base_url(url, ("/chat/completions",), f"openai:{model}")
-        if base.endswith("/completions"):
-            raise UsageError(f"openai:{model}: a chat model is asked at /chat/completions: give the URL up to /v1")
-        if urlsplit(base).path in ("", "/"):
-            base += "/v1"
-        self._official = urlsplit(base).hostname == _OPENAI_HOST
-        name = f"openai:{model}" if base == OPENAI_URL else f"openai:{model}@{base}"
-        super().__init__(
-            name,
-            f"{base}/chat/completions",
-            key_needed=self._official,
-            key_variable=key_variable,
-            api_key=api_key,
-            options=options or ChatOptions(),
-        )
-        self.model = model
-
-    def headers(self, body: dict[str, Any]) -> dict[str, str]:
-        """Return the key as a bearer token, where there is one."""
-        return {"Authorization": f"Bearer {self._key}"} if self._key else {}
+        base = super().base(url, name)
+        ending, kind = self.others
+        if base.endswith(ending):
+            raise UsageError(f"{name} is asked at /{self.path}: give the URL up to /v1; {kind}:{self.model}")
+        return base if urlsplit(base).path not in ("", "/") else f"{base}/v1"
 
     def body(self, request: ChatRequest) -> dict[str, Any]:
         """Return the JSON body of a request."""
@@ -89,7 +72,7 @@ class OpenAIChat(HttpChat):
             raise self.malformed("has no choices with a message", answer)
         if not {"content", "refusal", "tool_calls", "reasoning_content"} & message.keys():
             raise self.malformed("has a message without content", answer)
-        text = self._text(message, answer) + _met_stop(choices[0], request)
+        text = self._text(message, answer) + _met_stop(choices[0], message.get("content"), request)
         calls: list[ToolCall] = []
         for row in member(message, "tool_calls", list) or ():
             function = member(row, "function", dict)
@@ -126,6 +109,56 @@ class OpenAIChat(HttpChat):
         return content
 
 
+class OpenAIText(OpenAIChat):
+    """A base model behind the completions format.
+
+    Its prompt is plain text, in paragraphs: the tools, if any, a schema a line; each message behind `System:`, `User:` or
+    `Assistant:`, with tool calls in their canonical text and results as the user's; and at the end `Assistant:` with the
+    prefill, which the reply begins with. A reply ends where the model would write the next `User:`.
+    """
+
+    provider, path = "openai-text", "completions"
+    endings, others = ("/completions",), ("/chat", "chat models: openai")
+
+    def body(self, request: ChatRequest) -> dict[str, Any]:
+        """Return the JSON body of a request.
+
+        Raises:
+            UsageError: a reasoning effort is set, which base models do not have.
+        """
+        if self.options.reasoning_effort:
+            raise UsageError(f"{self.name}: a base model takes no reasoning_effort; leave it out")
+        turns = conversation(replace(request, tools=(), prefill=""))
+        tools = "\n".join([TOOLS, *(canonical_json(tool["function"]) for tool in request.tools)])
+        rows = [f"{turn.role.capitalize()}: {turn.text}" for turn in turns]
+        last = f"Assistant: {clean(request.prefill)}" if request.prefill else "Assistant:"
+        stop = [NEXT_TURN, *(text for text in request.stop if text)]
+        given = request.temperature
+        return {
+            "model": self.model,
+            "prompt": "\n\n".join([*([tools] if request.tools else []), *rows, last]),
+            "max_tokens": self.options.max_tokens or request.max_tokens,
+            "temperature": self.options.temperature if given is None else given,
+            "top_p": self.options.top_p,
+            "stop": stop[:OPENAI_STOPS] if self._official else stop,
+            "seed": request.seed or None,
+        }
+
+    def read(self, answer: Any, request: ChatRequest) -> ChatReply:
+        """Return the reply in the first choice, the prefill before it.
+
+        Raises:
+            EnvFault: there is no choice or no text in it.
+        """
+        choices = member(answer, "choices", list)
+        written = member(choices[0], "text", str) if choices else None
+        if not choices or written is None:
+            raise self.malformed("has no choices with a text", answer)
+        text = written + _met_stop(choices[0], written, request)
+        text = f"{request.prefill}{text}" if request.prefill else text.lstrip()
+        return ChatReply(clean(text), (), self.usage(answer), member(choices[0], "finish_reason", str) or "")
+
+
 def _message(turn: Spoken) -> dict[str, Any]:
     if turn.role == "tool":
         return {"role": "tool", "tool_call_id": turn.call_id, "content": turn.text}
@@ -138,11 +171,10 @@ def _message(turn: Spoken) -> dict[str, Any]:
     return {"role": "assistant", "content": turn.text or None, "tool_calls": calls}
 
 
-def _met_stop(choice: dict[str, Any], request: ChatRequest) -> str:
+def _met_stop(choice: dict[str, Any], text: Any, request: ChatRequest) -> str:
     """Return the stop string that a server cut and names (vLLM: `stop_reason`, SGLang: `matched_stop`)."""
     for name in ("stop_reason", "matched_stop"):
         met = member(choice, name, str)
-        text = member(choice.get("message"), "content", str)
-        if met and met in request.stop and text is not None and not text.endswith(met):
+        if met and met in request.stop and isinstance(text, str) and not text.endswith(met):
             return met
     return ""

@@ -98,7 +98,8 @@ def secrets_of(url: str, headers: Mapping[str, str]) -> list[str]:
     parts = urlsplit(url)
     values = [value for _, value in parse_qsl(parts.query)] + [parts.query, parts.username or "", parts.password or ""]
     for name, value in headers.items():
-        values += [] if name.lower() in _PLAIN_HEADERS else [value, *value.split()]
+        plain = name.lower() in _PLAIN_HEADERS or name.lower().startswith("x-stainless-")  # SDKs tell of themselves
+        values += [] if plain else [value, *value.split()]
     return sorted({value for value in values if len(value) >= SHORTEST_SECRET}, key=lambda value: (-len(value), value))
 
 

@@ -1,9 +1,13 @@
 """The built-in domains: sound data, disjoint splits, dialogues that solve their tasks, and no points for doing nothing."""
 
+import json
+from pathlib import Path
+
 import gymnasium as gym
 import pytest
 
 import agent_envs
+from agent_envs.envs.tau2 import builtin
 from agent_envs.envs.tau2.builtin import SPLITS, builtin_domain, builtin_rows
 from agent_envs.envs.tau2.dialogue import Line, recording_of
 from agent_envs.envs.tau2.evaluation import evaluate
@@ -13,11 +17,22 @@ from agent_envs.envs.tau2.tasks import BuiltinSource
 from agent_envs.envs.tau2.toolkit import call
 from agent_envs.envs.tau2.turn_taking import USER_STOPS, Rules, opened, spoke
 from agent_envs.rollout.policy import CompanionPolicy, NullPolicy
+from leaderboard.write_suites import CANARY
 from tests.rows import each_row
 
 DOMAINS = ("retail", "airline", "telecom")
 ROWS = [(name, split, row) for name in DOMAINS for split in SPLITS for row in builtin_rows(name)[split]]
 IDS = [row["id"] for _, _, row in ROWS]
+
+
+def test_files_of_tasks_carry_the_canary_of_suites_and_no_task_shows_it():
+    folder = Path(builtin.__file__).parent
+    for name in DOMAINS:
+        text = json.loads((folder / f"{name}_tasks.json").read_text(encoding="utf-8"))["canary"]
+        assert text.endswith(CANARY.rpartition(" ")[2]) and "never train" in text
+        assert "canary" not in str(builtin_rows(name))
+    shipped = [*Path(agent_envs.__file__).parent.rglob("*_tasks.json*")]
+    assert len(shipped) == len(DOMAINS), "another file of tasks ships: give it the canary, and name it here"
 
 
 def test_splits_are_disjoint_and_of_four_tasks():

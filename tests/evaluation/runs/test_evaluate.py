@@ -339,7 +339,9 @@ def test_a_run_stops_where_one_fault_repeats_and_goes_on_later(tmp_path):
         progress=lambda *tick: ticks.append(tick),
     )
     assert len(ticks) == 2 + FAULTS_IN_A_ROW and ticks[1][3] == "" and ticks[-1][3] == "8 faults, the last: no model"
-    assert (first.summaries[0].faults, first.summaries[0].unplayed, first.complete) == (8, 10, False)
+    faults, unplayed = first.summaries[0].faults, first.summaries[0].unplayed
+    # What was being played when the run stopped is finished and kept.
+    assert FAULTS_IN_A_ROW <= faults <= FAULTS_IN_A_ROW + 2 and faults + unplayed == 18 and not first.complete
     again = Counting()
     assert evaluate(suite, Settings("counting"), policy=again, folder=tmp_path).complete and again.turns >= 18
 

@@ -2,6 +2,7 @@
 
 import json
 import re
+import sys
 
 import pytest
 
@@ -257,6 +258,7 @@ def test_what_is_packed_shows_the_feedback_and_replays_without_it(serve, tmp_pat
     assert set(submission.prices.models) == {"claude-sonnet-4"} and submission.prices.date
     packed = read_suite((tmp_path / "out" / "suite.json").read_text(), "packed")
     assert packed.entries[0].feedback.model == name and "feedback=" in packed.entries[0].label
+    monkeypatch.setitem(sys.modules, "anthropic", None)  # a machine without the extra
     env = entry_env(packed.entries[0])
     env.unwrapped.services = Services(Recording(tmp_path / "run" / "externals.jsonl", "replay"))
     rows = [row for path in sorted((tmp_path / "out").glob("episodes/*/*.jsonl.gz")) for row in read_episode_rows(path)]

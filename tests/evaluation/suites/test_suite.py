@@ -6,9 +6,11 @@ import sys
 
 import pytest
 
-from agent_envs.base.errors import MissingExtra, UsageError
+from agent_envs.base.errors import DataMissing, MissingExtra, UsageError
 from agent_envs.core.registry import TABLE
 from agent_envs.core.trajectory import Header, Trajectory, Turn
+from agent_envs.evaluation.runs.summary import averages_of
+from agent_envs.evaluation.statistics.rates import Rate, weighted_rate
 from agent_envs.evaluation.suites import plan
 from agent_envs.evaluation.suites.plan import (
     Choice,
@@ -29,8 +31,8 @@ from agent_envs.evaluation.suites.suite import (
     suite_names,
     suite_text,
 )
-from agent_envs.evaluation.suites.write_suites import CANARY, core_suite, shipped_suites
 from agent_envs.rollout.episode_runner import EpisodeResult
+from leaderboard.write_suites import CANARY, DATA_SUITES, core_suite, generated_suites
 from tests.rows import each_row
 
 SMALL = {"world": {"passages": 60, "questions_per_world": 2}}
@@ -43,7 +45,8 @@ def small(**changes_):
 def test_the_shipped_suites_are_what_they_would_be_today():
     """Fails when a task, a reward or a family changed: `make suites`, and a line under Scores in the CHANGELOG."""
     suite = load_suite("core")
-    assert suite_names() == ["babyai", "calc-bench", "core", "demo", "sorting"] and suite == core_suite()
+    generated = ["babyai", "calc-bench", "core", "demo", "legal", "sorting", "tool-reasoning"]
+    assert suite_names() == sorted([*generated, *DATA_SUITES]) and suite == core_suite()
     rows = [row for row in TABLE if not row.twin]
     assert suite.version == f"1.{len(rows)}" and [entry.env_id for entry in suite.entries] == [row.id for row in rows]
     assert suite.trials == 4 and all(len(entry.tasks) == 128 for entry in suite.entries)
@@ -64,6 +67,8 @@ def test_suites_of_papers_are_what_they_would_be_today_in_their_first_tasks():
         "calc-bench": ["Arithmetic", "Countdown", "Count", "GSM8KScaled"],
         "sorting": ["Sort-4", "Sort-5"],
         "babyai": ["goto", "pickup", "open", "putnext", "pick_up_seq_go_to"],
+        "legal": ["Accuracy"],
+        "tool-reasoning": ["math_world"],
     }.items():
         suite = load_suite(f"{name}@1")
         assert [entry.label for entry in suite.entries] == labels and suite.trials == 1 and suite.canary == CANARY
@@ -72,12 +77,54 @@ def test_suites_of_papers_are_what_they_would_be_today_in_their_first_tasks():
             assert core.spec_digest == entry.spec_digest and tasks_of(core, "test", 12) == entry.tasks[:12]
     sizes = [len(entry.tasks) for entry in load_suite("calc-bench").entries]
     assert sizes == [2000, 2000, 2000, 579]
+    assert len(load_suite("legal").entries[0].tasks) == 300
+    assert len(load_suite("tool-reasoning").entries[0].tasks) == 1000
 
 
 @pytest.mark.heavy
 def test_all_shipped_suites_are_what_they_would_be_today():
-    for suite in shipped_suites():
+    for suite in generated_suites():
         assert load_suite(suite.id) == suite, f"make suites: {suite.id}"
+
+
+@pytest.mark.data
+@each_row("name", DATA_SUITES)
+def test_suites_on_data_are_what_they_would_be_today(name):
+    assert load_suite(name) == DATA_SUITES[name](), f"make suites: {name}"
+
+
+def test_suites_on_data_hold_ids_and_digests_of_what_papers_play():
+    sizes = {name: [len(entry.tasks) for entry in load_suite(name).entries] for name in DATA_SUITES}
+    seven = [300, 300, 300, 300, 300, 300, 75]
+    assert sizes == {"search-qa-7": seven, "search-qa-7-veg": seven, "tau2": [114, 50, 114], "tau2-veg": [26, 5, 25]}
+    assert load_suite("tau2").trials == 4
+    with pytest.raises(DataMissing, match="nq, split"):
+        plan_of(load_suite("search-qa-7"))
+    with pytest.raises(DataMissing, match="official tau2 data"):
+        plan_of(load_suite("tau2-veg"))
+
+
+def test_averages_are_the_papers_rules_on_the_papers_own_cells():
+    """VEG's Table 1, Ours at 3B: its printed 0.439 weighs questions, and the plain mean is 0.369 (docs/papers.md)."""
+    cells = {"NQ": 0.473, "TriviaQA": 0.672, "PopQA": 0.460, "HotpotQA": 0.349, "2Wiki": 0.319, "MuSiQue": 0.088,
+             "Bamboogle": 0.224}  # fmt: skip
+    for name, score in (("search-qa-7", 0.369), ("search-qa-7-veg", 0.439)):
+        suite = load_suite(name)
+        rates = [Rate(cells[entry.label], 0, 1, 100, 100, 100) for entry in suite.entries]
+        averages = {label: round(rate.value, 3) for label, rate in averages_of(suite, rates).items()}
+        assert averages == {"Avg., plain mean": 0.369, "Avg., weighted by questions": 0.439}
+        assert round(weighted_rate(rates, [entry.weight for entry in suite.entries]).value, 3) == score
+    calc = load_suite("calc-bench")  # EARL, Table 1, EARL at 7B: Overall 78.69
+    rates = [Rate(value / 100, 0, 1, 100, 100, 100) for value in (78.10, 84.25, 98.70, 53.71)]
+    assert averages_of(calc, rates)["Overall"].value == pytest.approx(0.7869, abs=5e-5)
+
+
+def test_a_part_of_a_suite_keeps_the_averages_over_what_is_left():
+    suite = load_suite("calc-bench")
+    assert suite.part(suite.entries) == suite
+    assert suite.part(suite.entries[:2]).averages == () and read_suite(suite_text(suite.part(suite.entries[:2])), "x")
+    plain = suite.model_copy(update={"averages": ()})
+    assert "averages" not in plain.to_json() and [*plain.episodes()] == [*suite.episodes()]
 
 
 def test_demo_is_a_part_of_core_and_leaves_out_what_is_not_installed(monkeypatch):
@@ -210,6 +257,10 @@ def test_a_limited_suite_is_another_suite():
     assert [item.key for item in plan_of(part)] == [item.key for item in plan_of(suite)][:3]
 
 
+def average_of(row, weight):
+    return {"name": "a", "source": "b", "weights": {row["entries"][0]["label"]: weight}}
+
+
 MUTATIONS = {
     "an unknown key": lambda row: row.update(more=1),
     "another schema": lambda row: row.update(schema="agent-envs/suite@2"),
@@ -224,6 +275,9 @@ MUTATIONS = {
     "an entry twice": lambda row: row["entries"].append(row["entries"][0]),
     "a short digest": lambda row: row["entries"][0]["tasks"][0].__setitem__(1, "abc"),
     "a weight of 0": lambda row: row["entries"][0].update(weight=0.0),
+    "an average of no entry": lambda row: row.update(averages=[{"name": "a", "source": "b", "weights": {"c": 1.0}}]),
+    "an average twice": lambda row: row.update(averages=2 * [average_of(row, 1.0)]),
+    "an average of weight 0": lambda row: row.update(averages=[average_of(row, 0.0)]),
     "another predicate": lambda row: row["entries"][0].update(success="return>=1; import os"),
 }
 

@@ -8,7 +8,8 @@ import pytest
 from agent_envs.base.errors import EnvFault, UsageError
 from agent_envs.base.messages import ToolCall
 from agent_envs.base.protocol import Malformed, ToolCallProtocol
-from agent_envs.services.chat import AnthropicChat, ChatOptions, ChatReply, ChatRequest, OpenAIChat
+from agent_envs.services.chat import AnthropicChat, ChatOptions, ChatReply, ChatRequest, OpenAIChat, OpenAIText
+from tests.services.chat.faulty import FaultyServer
 from tests.services.chat.wire import AnthropicWire, OpenAIWire, Said
 
 KEY = "sk-secret-0123456789"
@@ -152,6 +153,62 @@ def test_extra_adds_replaces_and_removes_fields(serve):
     ]
 
 
+@pytest.mark.parametrize("make", [AnthropicChat, OpenAIChat, OpenAIText])
+@pytest.mark.parametrize(
+    "fault", ["server_error", "unavailable", "rate_limit", "overloaded", "reset", "redirect_loop", "hang"]
+)
+def test_one_attempt_is_one_request(make, fault):
+    """The port alone asks again: it knows the deadline, and what a fault cost."""
+    with FaultyServer(OpenAIWire(None), lambda number: fault) as server:
+        with pytest.raises(EnvFault):
+            make("m", url=server.url, api_key="k").complete(ASKED, seconds=0.3 if fault == "hang" else 10.0)
+        assert server.count == 1
+
+
+@pytest.mark.parametrize(("make", "wire"), [(AnthropicChat, AnthropicWire), (OpenAIChat, OpenAIWire)])
+def test_a_lone_surrogate_in_a_call_is_no_obstacle(serve, make, wire):
+    service = wire(lambda body: Said("x"))
+    call = '<tool_call>\n{"name": "find", "arguments": {"q": "\\ud800"}}\n</tool_call>'
+    rows = [{"role": "user", "content": "Go"}, {"role": "assistant", "content": call},
+            {"role": "tool", "content": "no", "tool_call_id": "call_0"}]  # fmt: skip
+    tools = [{"type": "function", "function": {"name": "find"}}]
+    assert make("m", url=serve(service)).complete(ChatRequest(rows, tools)).text == "x"
+
+
+def text_answer(text, **choice):
+    return {"choices": [{"text": text, "finish_reason": "stop", **choice}]}
+
+
+@pytest.mark.parametrize(
+    ("answer", "prefill", "text"),
+    [
+        (text_answer(" Mor"), "", "Mor"),
+        (text_answer(" Mor"), "<answer>", "<answer> Mor"),
+        (text_answer("Mor", stop_reason="</answer>"), "<answer>", "<answer>Mor</answer>"),
+        (text_answer(" Mor", stop_reason="\n\nUser:"), "", "Mor"),
+        (text_answer("lone \ud800"), "", "lone ?"),
+        (text_answer(""), "", ""),
+    ],
+)
+def test_text_of_a_base_model(serve, answer, prefill, text):
+    asked = ChatRequest(ASKED.messages, stop=ASKED.stop, prefill=prefill)
+    assert OpenAIText("m", serve(answering(answer))).complete(asked).text == text
+
+
+@pytest.mark.parametrize("value", [*MALFORMED, {"choices": []}, {"choices": [{}]}, text_answer(None), text_answer(7)])
+def test_answers_of_a_base_model_without_structure_are_faults(serve, value):
+    with pytest.raises(EnvFault) as caught:
+        OpenAIText("m", serve(answering(value))).complete(ASKED)
+    assert caught.value.retryable
+
+
+def test_a_base_model_gets_the_fields_that_it_knows():
+    body = OpenAIText("m").body(ChatRequest([], stop=list("abcdef"), max_tokens=7))
+    assert (body["prompt"], body["max_tokens"], body["stop"]) == ("Assistant:", 7, ["\n\nUser:", *"abc"])
+    with pytest.raises(UsageError, match="openai-text:m: a base model takes no reasoning_effort"):
+        OpenAIText("m", options=ChatOptions(reasoning_effort="low")).body(ASKED)
+
+
 def test_a_system_text_alone_is_a_user_message_to_anthropic():
     body = AnthropicChat("m", url="http://localhost").body(ChatRequest([{"role": "system", "content": "Speak."}]))
     assert body["system"] is None
@@ -167,11 +224,25 @@ def test_a_temperature_is_sent_to_anthropic_in_the_version_that_has_one(serve):
     assert ["temperature" in body for body in wire.bodies] == [False, True]
 
 
-def test_a_key_goes_to_anthropic_in_one_header_and_to_others_in_both():
-    official, other = AnthropicChat("m", api_key="k"), AnthropicChat("m", url="http://localhost", api_key="k")
-    assert official.headers({}) == {"anthropic-version": "2026-10-21", "x-api-key": "k"}
-    assert other.headers({}) == {**official.headers({}), "Authorization": "Bearer k"}
-    assert AnthropicChat("m", url="http://localhost", api_key="").headers({}) == {"anthropic-version": "2026-10-21"}
+def test_a_key_goes_to_anthropic_in_one_header_and_to_others_in_both(monkeypatch):
+    """Without a key none goes anywhere, whatever the environment holds for the SDK."""
+    monkeypatch.setenv("ANTHROPIC_AUTH_TOKEN", "somebody's")
+    sent = []
+
+    def carry(method, url, *, headers, **request):
+        sent.append((url, {name: headers.get(name) for name in ("authorization", "x-api-key", "anthropic-version")}))
+        return anthropic_answer()
+
+    for url, key in (("https://api.anthropic.com", "k"), ("http://localhost/a", "k"), ("http://localhost", "")):
+        model = AnthropicChat("m", url=url, api_key=key)
+        monkeypatch.setattr(model._client, "json", carry)
+        model.complete(ASKED)
+    version = {"anthropic-version": "2026-10-21"}
+    assert sent == [
+        ("https://api.anthropic.com/v1/messages", {"authorization": "Bearer k", "x-api-key": None, **version}),
+        ("http://localhost/a/v1/messages", {"authorization": "Bearer k", "x-api-key": "k", **version}),
+        ("http://localhost/v1/messages", {"authorization": None, "x-api-key": None, **version}),
+    ]
 
 
 def test_a_key_that_is_missing_is_named(monkeypatch):

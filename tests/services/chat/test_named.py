@@ -1,13 +1,25 @@
 """Chat models by name."""
 
+import json
+import sys
+
 import pytest
 
-from agent_envs.base.errors import EnvFault, UsageError
-from agent_envs.services.chat import AnthropicChat, OpenAIChat, ScriptedChat, ask, chat_port, make_chat_model
+from agent_envs.base.errors import EnvFault, MissingExtra, UsageError
+from agent_envs.services.chat import (
+    AnthropicChat,
+    OpenAIChat,
+    OpenAIText,
+    ScriptedChat,
+    ask,
+    chat_port,
+    make_chat_model,
+)
 from agent_envs.services.chat.model import ChatRequest
 from agent_envs.services.recording import CallSite, Recording
 from tests.rows import each_row
 from tests.servers import FaultServer
+from tests.services.chat.wire import AnthropicWire, Said
 
 
 @each_row(
@@ -30,6 +42,9 @@ from tests.servers import FaultServer
         ("openai:m@http://h/v1/", OpenAIChat, "http://h/v1/chat/completions", "openai:m@http://h/v1"),
         ("openai:m@http://h/v1/chat/completions", OpenAIChat, "http://h/v1/chat/completions", "openai:m@http://h/v1"),
         ("openai:m@https://h/api/v3", OpenAIChat, "https://h/api/v3/chat/completions", "openai:m@https://h/api/v3"),
+        ("openai-text:m@http://h", OpenAIText, "http://h/v1/completions", "openai-text:m@http://h/v1"),
+        ("openai-text:m@http://h/v1/completions", OpenAIText, "http://h/v1/completions", "openai-text:m@http://h/v1"),
+        ("openai-text:m", OpenAIText, "https://api.openai.com/v1/completions", "openai-text:m"),
         ("anthropic:c@20250514", AnthropicChat, "https://api.anthropic.com/v1/messages", "anthropic:c@20250514"),
         ("anthropic:c@1@http://h", AnthropicChat, "http://h/v1/messages", "anthropic:c@1@http://h"),
         ("anthropic:c@http://h/v1/messages", AnthropicChat, "http://h/v1/messages", "anthropic:c@http://h"),
@@ -83,8 +98,8 @@ def test_options_are_checked(options, text):
 
 def test_a_key_comes_from_the_variable_that_is_named(monkeypatch):
     monkeypatch.setenv("MY_KEY", "abc")
-    assert make_chat_model("openai:m", api_key_env="MY_KEY").headers({}) == {"Authorization": "Bearer abc"}
-    assert make_chat_model("anthropic:m", api_key_env="MY_KEY").headers({})["x-api-key"] == "abc"
+    assert make_chat_model("openai:m", api_key_env="MY_KEY").headers() == {"Authorization": "Bearer abc"}
+    assert make_chat_model("anthropic:m@http://h", api_key_env="MY_KEY").headers() == {"X-Api-Key": "abc"}
 
 
 def test_a_port_needs_the_key_unless_it_replays(monkeypatch, tmp_path):
@@ -97,6 +112,24 @@ def test_a_port_needs_the_key_unless_it_replays(monkeypatch, tmp_path):
     port = chat_port(model, recording=Recording(path, "replay"))
     with pytest.raises(EnvFault, match="no recording"):
         ask(port, ChatRequest([]), CallSite("k"))
+
+
+@pytest.mark.parametrize("package", ["anthropic", "httpx2"])  # the second comes with the first from 1.0 on
+def test_a_port_needs_the_sdk_unless_it_replays(monkeypatch, tmp_path, serve, package):
+    wire, path, asked = (
+        AnthropicWire(lambda body: Said("yes")),
+        tmp_path / "r.jsonl",
+        ChatRequest([{"role": "user", "content": "x"}]),
+    )
+    name = f"anthropic:m@{serve(wire)}"
+    with Recording(path, "record") as recording:
+        first = ask(chat_port(make_chat_model(name), recording=recording), asked, CallSite("k"))
+    monkeypatch.setitem(sys.modules, package, None)
+    with pytest.raises(MissingExtra, match=r'needs anthropic: pip install "agent-envs\[anthropic\]"$') as caught:
+        chat_port(make_chat_model(name))
+    assert "\n" not in str(caught.value)
+    replay = chat_port(make_chat_model(name), recording=Recording(path, "replay"))
+    assert ask(replay, asked, CallSite("k")) == first and first.text == "yes"
 
 
 def test_other_settings_are_another_port():
@@ -127,7 +160,7 @@ def test_a_recording_of_something_else_is_a_fault(tmp_path):
             ask(port, asked, site)
 
 
-@pytest.mark.parametrize("name", ["openai:m", "anthropic:m"])
+@pytest.mark.parametrize("name", ["openai:m", "openai-text:m", "anthropic:m"])
 def test_a_greeting_asks_for_the_list_of_models_and_takes_any_answer_but_a_refused_key(name, monkeypatch):
     monkeypatch.setenv("OPENAI_API_KEY", "sk-secret")
     monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-secret")
@@ -143,6 +176,20 @@ def test_a_greeting_asks_for_the_list_of_models_and_takes_any_answer_but_a_refus
     assert "sk-secret" not in caught.value.cause and not caught.value.retryable
 
 
-def test_a_url_of_completions_is_refused():
-    with pytest.raises(UsageError, match="asked at /chat/completions: give the URL up to /v1"):
+def test_a_url_of_another_format_is_refused():
+    with pytest.raises(UsageError, match="asked at /completions: give the URL up to /v1; chat models: openai:m"):
+        make_chat_model("openai-text:m@http://h/v1/chat/completions")
+    with pytest.raises(
+        UsageError, match="asked at /chat/completions: give the URL up to /v1; base models: openai-text:m"
+    ):
         make_chat_model("openai:m@http://h/v1/completions")
+
+
+def test_a_key_that_a_server_echoes_is_in_no_reply(monkeypatch):
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-secret-1234")
+    call = {"id": "c", "type": "function", "function": {"name": "search", "arguments": '{"q": "sk-secret-1234"}'}}
+    said = {"role": "assistant", "content": "it is sk-secret-1234", "tool_calls": [call]}
+    answer = json.dumps({"choices": [{"index": 0, "message": said, "finish_reason": "stop"}]}).encode()
+    with FaultServer(lambda path, headers, body: (200, {}, answer)) as server:
+        reply = make_chat_model(f"openai:m@{server.url}").complete(ChatRequest(({"role": "user", "content": "?"},)))
+    assert reply.text == "it is (key)" and reply.tool_calls[0].arguments == '{"q":"(key)"}'

@@ -4,12 +4,15 @@ So the fakes that all other tests use, and the clients, speak the real formats.
 """
 
 import json
+import tomllib
+from dataclasses import replace
 
 import pytest
 from pydantic import TypeAdapter
 
-from agent_envs.services.chat import AnthropicChat, ChatOptions, ChatRequest, OpenAIChat
-from tests.services.chat.wire import AnthropicWire, OpenAIWire, Said
+from agent_envs.services.chat import AnthropicChat, ChatOptions, ChatRequest, OpenAIChat, OpenAIText
+from tests import ROOT
+from tests.services.chat.wire import AnthropicWire, OpenAITextWire, OpenAIWire, Said
 
 
 @pytest.fixture
@@ -95,6 +98,37 @@ def test_openai(serve, openai):
         "reasoning": usage.completion_tokens_details.reasoning_tokens,
         "calls": 1,
     }
+
+
+def test_openai_text(serve, openai):
+    wire = OpenAITextWire(lambda body: SAID, key="k")
+    url = serve(wire)
+    prompt = (
+        'Tools, each called as <tool_call>{"name": ..., "arguments": {...}}</tool_call>:\n'
+        '{"description":"Find.","name":"find","parameters":'
+        '{"properties":{"q":{"type":"string"}},"required":["q"],"type":"object"}}\n\n'
+        f"System: Be brief.\n\nUser: Who built it?\n\nAssistant: I look.\n{CALL}\n\nUser: Ana Vilks.\n\nUser: And when?\n\n"
+        "Assistant: It was"
+    )
+    with openai.OpenAI(api_key="k", base_url=f"{url}/v1", max_retries=0, _strict_response_validation=True) as sdk:
+        answer = sdk.completions.create(
+            model="m", prompt=prompt, stop=["\n\nUser:", "</answer>", "\n"], max_tokens=99, seed=7, top_p=0.9
+        )
+    model = OpenAIText("m", url, api_key="k", options=ChatOptions(top_p=0.9))
+    reply = model.complete(replace(REQUEST, prefill="It was"))
+    assert wire.bodies[0] == wire.bodies[1]
+    official = TypeAdapter(openai.types.completion_create_params.CompletionCreateParamsNonStreaming)
+    assert plain(official.validate_python(wire.bodies[1])) == wire.bodies[1]
+    assert (reply.text, reply.tool_calls, reply.stop_reason) == (f"It was{answer.choices[0].text}", (), "stop")
+    assert (reply.usage["input"], reply.usage["output"]) == (answer.usage.prompt_tokens, answer.usage.completion_tokens)
+
+
+def test_the_official_client_here_is_the_newest_of_its_range(anthropic):
+    """The oldest is played by tests/heavy/test_installs.py: the range has two ends, and both are played."""
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["optional-dependencies"]
+    (line,) = extras["anthropic"]
+    major, minor = anthropic.__version__.split(".")[:2]
+    assert line == f"anthropic>=2,<{major}.{int(minor) + 1}"
 
 
 def test_anthropic(serve, anthropic):

@@ -1,4 +1,4 @@
-"""Handlers that speak the two real wire formats, and refuse what the real services refuse.
+"""Handlers that speak the three real wire formats, and refuse what the real services refuse.
 
 A script is a function from the request's body to what the model says; the format around it is made here. test_sdks.py runs
 the official SDKs against them: what those parse is the real format.
@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 OPENAI_FIELDS = {"model", "messages", "max_completion_tokens", "max_tokens", "temperature", "top_p", "reasoning_effort",
                  "stop", "tools", "seed", "stream", "n"}  # fmt: skip
+TEXT_FIELDS = {"model", "prompt", "max_tokens", "temperature", "top_p", "stop", "seed", "stream", "n"}
 ANTHROPIC_FIELDS = {"model", "messages", "max_tokens", "system", "temperature", "top_p", "stop_sequences", "tools",
                     "output_config", "stream"}  # fmt: skip
 
@@ -111,6 +112,24 @@ class OpenAIWire(Wire):
             },
             "system_fingerprint": None,
         }
+
+
+class OpenAITextWire(OpenAIWire):
+    """Completions."""
+
+    path = "/v1/completions"
+
+    def check(self, value, headers):
+        refuse(set(value) - TEXT_FIELDS, "Unrecognized request argument supplied")
+        refuse(not isinstance(value["prompt"], str) or not value["prompt"], "prompt: a text")
+        refuse(len(value.get("stop", ())) > 4, "stop: too many")
+
+    @staticmethod
+    def answer(value, said):
+        answer = OpenAIWire.answer(value, said)
+        text = answer["choices"][0]["message"]["content"] or ""
+        choice = {"index": 0, "text": text, "logprobs": None, "finish_reason": "stop"}
+        return {**answer, "id": "cmpl-1", "object": "text_completion", "choices": [choice]}
 
 
 class AnthropicWire(Wire):

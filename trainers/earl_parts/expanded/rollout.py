@@ -13,11 +13,8 @@ import torch
 from trainers.contracts import Prefix, Sampling
 from trainers.earl_parts.expa_head import ExpandedHead, language_model
 from trainers.engines.draws import draw, uniforms
-from trainers.engines.kv_cache import SlotCache
-from trainers.engines.prefill import Row, additive, prefill
-
-ROOM = 256  # columns at first: rows may end long before their limits
-_DROP_SHARE = 8  # ended rows are dropped once they are one in so many
+from trainers.engines.prefill import Row, prefill
+from trainers.engines.slots import ROOM, Slots
 
 
 class Walker(Protocol):
@@ -43,7 +40,7 @@ class Walker(Protocol):
 
 
 class LockStep:
-    """Rows that are played together. A slot is a place in the batch; several rows may have it one after another.
+    """Rows that are played together, each in a slot.
 
     Attributes:
         passes: of the model after the prefixes, so far.
@@ -65,20 +62,12 @@ class LockStep:
         self._decoder = _Decoder(bare)
         rooms = [walker.limit - len(walker.ids) for walker in walkers]
         chances = uniforms([walker.seed for walker in walkers], rooms).tolist()
-        self._slots = [_Slot(walker, own, len(walker.ids)) for walker, own in zip(walkers, chances, strict=True)]
-        self._steps = max(rooms)
+        self._rows = [_Slot(walker, own, len(walker.ids)) for walker, own in zip(walkers, chances, strict=True)]
         rows = [Row(Prefix(tuple(walker.ids), 1), 1, None) for walker in walkers]
-        room = min(ROOM, self._steps)
+        room = min(ROOM, max(rooms))
         filled = prefill(self._decoder, rows, bare.config.get_text_config(decoder=True).num_hidden_layers, room)
         self._states = filled.logits  # of the last tokens, (slots, width)
-        self._column = self._begin = filled.valid.shape[1]
-        self._cache = SlotCache(filled.states.shape[0] // 2, 0, filled.states)
-        self._device = filled.states.device
-        self._mask = None
-        if not bool(filled.valid.all()):
-            after = torch.ones(len(rows), self._steps, dtype=torch.bool)
-            seen = torch.cat([filled.valid, after], 1).to(self._device)
-            self._mask = additive(seen, filled.states.dtype)[:, None, None]  # (slots, 1, 1, columns)
+        self._slots, self._device = Slots(filled, max(rooms)), filled.states.device
         self._tables: dict[tuple[int, ...], torch.Tensor] = {}
         self.passes = 0
 
@@ -86,18 +75,18 @@ class LockStep:
         """Play until every row is over."""
         while True:
             self._choose()
-            running = [place for place, slot in enumerate(self._slots) if not slot.walker.over]
+            running = [place for place, row in enumerate(self._rows) if not row.walker.over]
             if not running:
                 return
-            if (len(self._slots) - len(running)) * _DROP_SHARE >= len(self._slots):
-                self._drop(running)
+            if (order := self._slots.drop(running)) is not None:
+                self._rows = [self._rows[place] for place in order]
             self._forward()
 
     def _choose(self) -> None:
         """Let the rows that have fed all their tokens draw, those in language mode and those inside environments apart."""
-        waiting = [place for place, slot in enumerate(self._slots) if slot.chooses]
-        spoken = [place for place in waiting if 0 in self._slots[place].walker.legal]
-        inside = [place for place in waiting if 0 not in self._slots[place].walker.legal]
+        waiting = [place for place, row in enumerate(self._rows) if row.chooses]
+        spoken = [place for place in waiting if 0 in self._rows[place].walker.legal]
+        inside = [place for place in waiting if 0 not in self._rows[place].walker.legal]
         if spoken:
             states, legal = self._asked(spoken)
             logits = self._head.logits(states, self._language(states))  # (rows, V + actions - 1)
@@ -112,68 +101,32 @@ class LockStep:
         """Return last hidden states of slots (rows, width), and which actions they may take (rows, actions)."""
         found = []
         for place in places:
-            legal = self._slots[place].walker.legal
+            legal = self._rows[place].walker.legal
             if legal not in self._tables:
                 self._tables[legal] = self._head.table([legal])[0]
             found.append(self._tables[legal])
-        every = len(places) == len(self._slots)
+        every = len(places) == len(self._rows)
         states = self._states if every else self._states[torch.tensor(places, device=self._device)]
         return states, torch.stack(found)
 
     def _taken(self, places: list[int], logits: torch.Tensor, allowed: torch.Tensor | None, first: int) -> None:
         """Draw, and let the rows go on; `first` is the id of the first column of the logits."""
-        chances = [self._slots[place].uniform() for place in places]
+        chances = [self._rows[place].uniform() for place in places]
         uniform = torch.tensor(chances, dtype=torch.float64, device=self._device)
         drawn = draw(logits, uniform, self._sampling, allowed)
         if not bool(torch.isfinite(drawn.logprobs).all()):
             raise FloatingPointError("the model's logits are not finite: its weights diverged, or its dtype overflows")
         lists = (drawn.ids.tolist(), drawn.logprobs.tolist(), drawn.entropies.tolist())
         for place, token, logprob, entropy in zip(places, *lists, strict=True):
-            self._slots[place].walker.take(first + token, logprob, entropy)
+            self._rows[place].walker.take(first + token, logprob, entropy)
 
     def _forward(self) -> None:
         """Feed every slot its next token."""
-        if self._column >= self._keys.shape[3]:
-            self._widen()
-        fed = [slot.feed() for slot in self._slots]
-        self._cache.aim(self._column, self._column + 1)
-        self._column += 1
-        output = self._decoder(
-            input_ids=torch.tensor([[token] for token, _ in fed], device=self._device),
-            attention_mask=None if self._mask is None else self._mask[..., : self._column],
-            position_ids=torch.tensor([[position] for _, position in fed], device=self._device),
-            past_key_values=self._cache,
-            use_cache=True,
-        )
+        tokens, positions = zip(*(row.feed() for row in self._rows), strict=True)
+        inputs, places = (torch.tensor(numbers, device=self._device).unsqueeze(1) for numbers in (tokens, positions))
+        output = self._decoder(input_ids=inputs, position_ids=places, **self._slots.next_pass())
         self._states = output.logits[:, -1]
         self.passes += 1
-
-    @property
-    def _keys(self) -> torch.Tensor:
-        assert self._cache.states is not None
-        return self._cache.states
-
-    def _widen(self) -> None:
-        """Make room for more columns: for all that can come, or for as many again, whatever is less."""
-        keys = self._keys
-        wider = keys.new_empty(*keys.shape[:3], min(self._begin + self._steps, 2 * self._column), keys.shape[4])
-        wider[:, :, :, : self._column] = keys
-        self._cache.states = wider
-
-    def _drop(self, running: list[int]) -> None:
-        """Move the last running rows into the slots of those that ended, and forget the slots behind."""
-        order = list(range(len(running)))
-        free = sorted(set(order) - set(running))
-        moved = [place for place in running if place >= len(order)]
-        for target, source in zip(free, moved, strict=True):
-            order[target] = source
-        keys = self._keys
-        if moved:
-            sources, targets = torch.tensor(moved, device=self._device), torch.tensor(free, device=self._device)
-            keys[:, targets, :, : self._column] = keys[:, sources, :, : self._column]
-        self._cache.states = keys[:, : len(order)]
-        self._mask = None if self._mask is None else self._mask[torch.tensor(order, device=self._device)]
-        self._slots = [self._slots[place] for place in order]
 
 
 @dataclass(slots=True)

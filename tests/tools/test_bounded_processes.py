@@ -6,7 +6,7 @@ import subprocess
 import sys
 import time
 
-from agent_envs.base.bounded_processes import BoundedProcesses, Lost
+from agent_envs.tools.bounded_processes import BoundedProcesses, Lost
 
 
 @contextlib.contextmanager
@@ -35,7 +35,7 @@ def test_what_dies_or_sleeps_is_lost_and_nothing_else():
 
 def test_a_bounded_process_reaches_no_network_and_has_a_bounded_memory():
     code = (
-        "import resource, socket\nfrom agent_envs.base.bounded_processes import bound, MOST_MEMORY\nbound()\n"
+        "import resource, socket\nfrom agent_envs.tools.bounded_processes import bound, MOST_MEMORY\nbound()\n"
         "for call in (lambda: socket.create_connection(('127.0.0.1', 9)), lambda: socket.getaddrinfo('example.org', 80),\n"
         "             lambda: socket.socket(type=socket.SOCK_DGRAM).sendto(b'x', ('127.0.0.1', 9))):\n"
         "    try:\n        call()\n    except PermissionError as error:\n        print(error)\n"

@@ -1,0 +1,81 @@
+"""Rows of a journal store each text that was shown once, come back as they were, and rows of before are still read."""
+
+import json
+import math
+from dataclasses import MISSING, fields, replace
+
+import pytest
+
+from agent_envs import UsageError
+from agent_envs.base.jsonl_log import Journal, read_journal
+from agent_envs.base.messages import Message, ToolCall, ToolResult
+from agent_envs.base.protocol import Answer, Call, Malformed, Say
+from agent_envs.core.trajectory import Header, Trajectory, Turn
+from agent_envs.rollout.run_log import result_of
+from tests import ROOT
+
+STORED = ROOT / "tests" / "stored" / "run" / "journal.jsonl"
+DEFAULTS = {
+    "Header": {"branch": ""}, "Message": {"tool_calls": (), "tool_call_id": ""}, "ToolResult": {"error": False, "ids": ()},
+    "Trajectory": {"task": None, "success": False},
+    "Turn": {"results": (), "reward": 0.0, "terms": (), "terminated": False, "truncated": False, "events": (),
+             "context": "append", "token_ids": (), "logprobs": (), "entropies": (), "sampled": ()},
+}  # fmt: skip
+TEXT = "a passage that is longer than forty characters, shown and returned"
+
+
+def episode(**changes):
+    shown, result = Message("user", TEXT, "tool"), ToolResult("call_0", "search", TEXT)
+    turns = (Turn(1, "k/", "x", Answer("x"), (shown,), (result,)), Turn(2, "k/", 3, None, (), reward=-0.0))
+    return replace(Trajectory(Header("e", "s", "t", "test", "d", 1, "k"), (shown,), turns), **changes)
+
+
+def test_a_text_is_stored_once_and_comes_back_to_the_sign_of_zero():
+    row = json.loads(json.dumps(episode().to_lean_json()))
+    assert json.dumps(row).count(TEXT) == 1 and '"logprobs"' not in json.dumps(row)
+    again = Trajectory.from_json(row)
+    assert again == episode() and math.copysign(1, again.turns[1].reward) == -1
+    assert again.to_json() == episode().to_json()
+
+
+def test_rows_of_before_are_read_as_the_rows_of_now(tmp_path):
+    head, *rows = read_journal(STORED)
+    assert rows and all(row["trajectory"]["schema"] == "agent-envs/trajectory@1" for row in rows)
+    path = tmp_path / "journal.jsonl"
+    path.write_bytes(STORED.read_bytes())
+    old = [result_of(row, path) for row in rows]
+    with Journal(path) as journal:  # an old run goes on with new rows
+        for row, (_, result) in zip(rows, old, strict=True):
+            journal.append({**row, "trajectory": result.trajectory.to_lean_json()})
+    _, *both = read_journal(path)
+    assert [result_of(row, path) for row in both] == [*old, *old]
+
+
+@pytest.mark.parametrize("place", [1, "0", None, 0.0, {}])
+def test_a_reference_to_nothing_is_refused(place):
+    row = json.loads(json.dumps(episode().to_lean_json()).replace('{"$text": 0}', json.dumps({"$text": place})))
+    with pytest.raises(UsageError, match="cannot be read"):
+        Trajectory.from_json(row)
+
+
+def test_a_small_row_cannot_stand_for_a_huge_episode():
+    many = episode(prompt=(Message("user", TEXT * 1000, "tool"),) * 1000)
+    assert many.to_lean_json()["texts"] == []  # what no reader would take is stored as it is
+    assert Trajectory.from_json(many.to_lean_json()) == many
+    row = episode().to_lean_json()
+    row["texts"][0] = "x" * 8_000_000
+    with pytest.raises(UsageError, match="come to more than"):
+        Trajectory.from_json(row)
+    for texts in ([1], [], None, 3):
+        with pytest.raises(UsageError, match="cannot be read"):
+            Trajectory.from_json({**row, "texts": texts})
+
+
+def test_the_defaults_of_stored_types_are_those_of_the_layout():
+    """A row leaves them out, so that another default would change what old rows mean."""
+    stored = (Answer, Call, Header, Malformed, Message, Say, ToolCall, ToolResult, Trajectory, Turn)
+    defaults = {
+        kind: {field.name: field.default for field in fields(kind) if field.default is not MISSING} for kind in stored
+    }
+    assert {kind.__name__: found for kind, found in defaults.items() if found} == DEFAULTS
+    assert not any(field.default_factory is not MISSING for kind in stored for field in fields(kind))
