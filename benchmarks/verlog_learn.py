@@ -5,7 +5,8 @@
 A seed is `python -m trainers.verlog --preset tiny-babyai-goto` and `python -m trainers.grpo --preset tiny-babyai-goto`, which
 begin with the same weights and take equally many steps of the environment, those of the critic's warm-up included. Success is
 of 128 held-out tasks, sampled at temperature 1. Random play and the solver play the same tasks at the same limit, and at 64
-turns, which is another task: a wanderer finds a third of the goals in them. A run that ended is not repeated.
+turns, which is another task: a wanderer finds a third of the goals in them. A run that ended is not repeated. A seed whose
+warm-up check stops its run has failed: it is told beside the others, and is in no mean.
 
 `--ablations` adds Verlog with one discount for all tokens, without the critic's warm-up, and with a weight of 1 for the first
 token. Seeds are paired; intervals of means and differences are Student's over seeds. The chart shows every seed.
@@ -15,9 +16,11 @@ import argparse
 import json
 import math
 import statistics
+import subprocess
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import gymnasium as gym
@@ -54,6 +57,7 @@ ABLATIONS: dict[str, tuple[str, tuple[str, ...]]] = {
     "first weight 1": ("verlog", ("--critic.first-weight", "1")),
 }
 LIMITS = (16, 64)
+STOPPED = "the critic has not settled"  # as trainers.verlog says it
 KEPT = (
     "seed",
     "before",
@@ -67,6 +71,8 @@ KEPT = (
     "critic_warm_up",
 )
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#6e7781")
+
+EMPTY: Mapping[str, Sequence[int]] = MappingProxyType({})
 
 Results = dict[str, dict[int, dict[str, Any]]]  # by arm and seed
 Curve = list[tuple[float, float]]  # steps of environments, success
@@ -109,10 +115,24 @@ def smallest_shown(gap: Mapping[str, Any] | None) -> float | None:
     return round(t_quantile(0.975, len(values) - 1) * statistics.stdev(values) / math.sqrt(len(values)), 4)
 
 
-def table_of(found: Results, runs: Path, tasks: int) -> dict[str, Any]:
-    """Return the figures."""
+def trained_or_stopped(program: str, options: Sequence[str], seed: int, folder: Path) -> dict[str, Any] | None:
+    """Return the result of a run; None where the check of its warm-up stopped it."""
+    try:
+        return trained(program, options, seed, folder)
+    except subprocess.CalledProcessError:
+        if STOPPED not in (folder / "log.txt").read_text(encoding="utf-8"):
+            raise
+        return None
+
+
+def table_of(found: Results, runs: Path, tasks: int, stopped: Mapping[str, Sequence[int]] = EMPTY) -> dict[str, Any]:
+    """Return the figures; `stopped` are seeds by arm that the check of the warm-up stopped."""
     arms: dict[str, Any] = {}
     for arm, results in found.items():
+        failed = {"stopped_by_its_check": list(stopped[arm])} if arm in stopped else {}
+        if not results:
+            arms[arm] = failed
+            continue
         after = {seed: row["after"]["success"] for seed, row in results.items()}
         before = {seed: row["before"]["success"] for seed, row in results.items()}
         gap = ahead({seed: row["after"]["success"] for seed, row in found["Verlog"].items()}, after)
@@ -122,6 +142,7 @@ def table_of(found: Results, runs: Path, tasks: int) -> dict[str, Any]:
             "before": told_over_seeds(before),
             "after": told_over_seeds(after),
             **own,
+            **failed,
             "seeds": [{key: row[key] for key in KEPT if key in row} for row in results.values()],
             "curves": {str(seed): curve_of(folder_of(runs, arm, seed), row) for seed, row in results.items()},
             "explained_variance": {str(seed): explained(folder_of(runs, arm, seed)) for seed in results},
@@ -141,12 +162,12 @@ def draw(table: Mapping[str, Any], path: Path) -> None:
     FigureCanvasAgg(figure)
     left, right = figure.subplots(1, 2)
     for colour, (arm, row) in zip(COLOURS, table["arms"].items(), strict=False):
-        for number, line in enumerate(row["curves"].values()):
+        for number, line in enumerate(row.get("curves", {}).values()):
             label = f"{arm}, seeds: {len(row['curves'])}" if number == 0 else None
             left.plot(
                 [x for x, _ in line], [100 * y for _, y in line], color=colour, lw=1.2, marker=".", ms=4, label=label
             )
-        for line in row["explained_variance"].values():
+        for line in row.get("explained_variance", {}).values():
             right.plot(range(1, len(line) + 1), line, color=colour, lw=0.9)
     for name in ("random", "solver"):
         rate = 100 * table["built_in"][f"{name}, {LIMITS[0]} turns"]["success"]
@@ -181,18 +202,27 @@ def main() -> None:
     if args.finished:
         wanted = [row for row in wanted if (row[2] / "result.json").exists()]
     found: Results = {}
+    stopped: dict[str, list[int]] = {}
     with ThreadPoolExecutor(args.jobs) as pool:
         program = {arm: (name, ("--preset", PRESET, *options)) for arm, (name, options) in arms.items()}
-        results = pool.map(lambda row: trained(*program[row[0]], *row[1:]), wanted)
+        results = pool.map(lambda row: trained_or_stopped(*program[row[0]], *row[1:]), wanted)
         for (arm, seed, _), result in zip(wanted, results, strict=True):
-            found.setdefault(arm, {})[seed] = result
+            own = found.setdefault(arm, {})
+            if result is None:
+                stopped.setdefault(arm, []).append(seed)
+                print(f"{arm:14} seed {seed}: stopped by its check", flush=True)
+                continue
+            own[seed] = result
             sides = f"{percent(result['before'])} -> {percent(result['after'])}"
             cost = f"{result['env_steps']:,} environment steps, {result['cpu_seconds'] / 60:.1f} CPU-minutes"
             print(f"{arm:14} seed {seed}: {sides}; {cost}", flush=True)
-    table = table_of(found, args.runs, args.tasks)
+    table = table_of(found, args.runs, args.tasks, stopped)
     for arm, row in table["arms"].items():
-        gap = row.get("ahead_of_verlog")
-        print(f"{arm:14} after: {mean_line(row['after'])}" + (f"; ahead of Verlog by {points(gap)}" if gap else ""))
+        gap, failed = row.get("ahead_of_verlog"), row.get("stopped_by_its_check", ())
+        told = [f"after: {mean_line(row['after'])}"] if "after" in row else []
+        told += [f"ahead of Verlog by {points(gap)}"] if gap else []
+        told += [f"stopped by its check: seeds {', '.join(map(str, failed))}"] if failed else []
+        print(f"{arm:14} {'; '.join(told)}")
     for agent, row in table["built_in"].items():
         print(f"{agent}: {percent(row)}")
     if args.out:

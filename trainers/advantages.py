@@ -202,7 +202,7 @@ def dual_discount_gae(
     """
     if slots not in ("tokens", "released"):
         raise UsageError(f"slots={slots!r}: tokens or released")
-    found: list[list[float]] = [[] for _ in values]
+    found = [[0.0] * len(own) for own in values]
     ahead = carried = 0.0
     for turn in reversed(range(len(values))):
         own, given = values[turn], rewards[turn]
@@ -216,12 +216,10 @@ def dual_discount_gae(
         if bootstrap is not None:
             ahead, carried = bootstrap, 0.0
         gamma, decay = discounts.gamma_turn, discounts.lambda_turn
-        advantages = [0.0] * len(own)
         for slot in reversed(range(len(own))):
             carried = paid[slot] + gamma * ahead - own[slot] + gamma * decay * carried
-            advantages[slot], ahead = carried, own[slot]
+            found[turn][slot], ahead = carried, own[slot]
             gamma, decay = discounts.gamma_token, discounts.lambda_token
-        found[turn] = advantages
     return found
 
 

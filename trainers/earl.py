@@ -285,10 +285,7 @@ def rows_with_advantages(
 def update(rows: Sequence[Row], run: TrainingRun, settings: EARLSettings) -> dict[str, float]:
     """Take one gradient step on rows and return its metrics; the loss is a mean over tokens."""
     by_token = partial(token_losses, run=run, settings=settings)
-    return gradient_step(
-        rows, run, by_token, lambda values, trained, tokens, _: losses.token_mean(values, trained, tokens),
-        token_budget=settings.token_budget,
-    )  # fmt: skip
+    return gradient_step(rows, run, by_token, token_budget=settings.token_budget)
 
 
 def token_losses(

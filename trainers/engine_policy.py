@@ -191,10 +191,6 @@ class EnginePolicy:
         """Forget one conversation."""
         self._talks.pop(origin, None)
 
-    def new_weights(self) -> None:
-        """Drop the engine's caches, which old weights made; conversations go on."""
-        self._engine.forget()
-
     def forget(self) -> None:
         """Drop all conversations, and the engine's caches."""
         self._talks.clear()

@@ -79,11 +79,7 @@ def ppo_clip(
 
 
 def cispo(
-    logprobs: torch.Tensor,
-    ratios: torch.Tensor,
-    advantages: torch.Tensor,
-    eps_low: float = 1.0,
-    eps_high: float = 0.2,
+    logprobs: torch.Tensor, ratios: torch.Tensor, advantages: torch.Tensor, eps_low: float = 1.0, eps_high: float = 0.2
 ) -> torch.Tensor:
     """Return CISPO's loss, -sg(clip(r, 1 - eps_low, 1 + eps_high)) A log pi (arXiv 2506.13585, section 3.1).
 

@@ -146,10 +146,7 @@ class TrainingRun(RunParts):
         tokens, env_steps = self.sums([stats.get("tokens", 0.0), played])
         self._state["num_tokens"] += tokens
         self._state["env_steps"] += int(env_steps)
-        own = distinct_calls(groups) if calls is None else calls
-        made = self.sums_by_name({f"tools/{name}": count for name, count in own.items()})
-        whole = {name.removeprefix("tools/"): int(count) for name, count in made.items()}
-        self._state["tool_calls"] = dict(sorted((Counter(self.tool_calls) + Counter(whole)).items()))
+        self._count_calls(distinct_calls(groups) if calls is None else calls)
         self._sampled, last = self.policy.sampled_tokens, self.over
         told = means_of_processes({**stats, "edited": self.policy.edited})
         self.policy.edited = 0  # a step tells its own, so that a run that went on tells the same
@@ -171,6 +168,11 @@ class TrainingRun(RunParts):
         due = self._settings.log.checkpoint_every
         if last or (due and self.step % due == 0):
             self._save()
+
+    def _count_calls(self, own: Mapping[str, int]) -> None:
+        made = self.sums_by_name({f"tools/{name}": count for name, count in own.items()})
+        whole = {name.removeprefix("tools/"): int(count) for name, count in made.items()}
+        self._state["tool_calls"] = dict(sorted((Counter(self.tool_calls) + Counter(whole)).items()))
 
     def finish(self, more: Callable[[dict[str, Any]], dict[str, Any]] = lambda _: {}) -> dict[str, Any]:
         """Measure on the test split; write the model, the curves and result.json, print it and return it.

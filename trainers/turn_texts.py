@@ -3,20 +3,23 @@
 Verlog's report puts prompts first: before any training one should know whether the model understands what it is shown.
 """
 
+import re
 from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any
 
 from agent_envs.core.trajectory import Turn
+from agent_envs.core.wrapper_stack import core_of
 from agent_envs.evaluation.runs.episode_numbers import outcome_of, valid_turn
 from agent_envs.rollout.episode_runner import EpisodeResult
-from agent_envs.wrappers.memory import acted
+from agent_envs.wrappers.memory import acting_span, acting_tags
 from trainers.sampling import plan_groups, play_groups, tasks_of_step
 
 EPISODES = 64
 WANTED = 0.95  # Verlog's report: valid actions over 95 % of the time
 GRAM = 4
 _EXAMPLE = 300
+_MARK = re.compile("THINK:|</?think>")
 
 
 def examined(run: Any, seed: int, episodes: int = EPISODES) -> dict[str, Any]:
@@ -26,17 +29,18 @@ def examined(run: Any, seed: int, episodes: int = EPISODES) -> dict[str, Any]:
     groups = play_groups(plan_groups(run.spec, run.train_split, tasks, 1, f"{seed}/examined"), run.policy)
     run.policy.sampled_tokens = sampled  # which counts training alone
     run.weights_changed()
-    return texts_told([result for group in groups for result in group.results])
+    tags = acting_tags(core_of(run.environment()))
+    return texts_told([result for group in groups for result in group.results], tags)
 
 
-def texts_told(results: Sequence[EpisodeResult]) -> dict[str, Any]:
-    """Return the numbers of episodes' turns.
+def texts_told(results: Sequence[EpisodeResult], tags: tuple[str, ...] = ()) -> dict[str, Any]:
+    """Return the numbers of episodes' turns, in an environment in which these tags act.
 
     `distinct_4grams` is the share of different ones among the 4-word runs of all reasoning; `repeats` the share of reasoning
     that is that of the turn before; `failures` how often each kind of failure came, with the last turn of the first one.
     """
     turns = [turn for result in results for turn in result.trajectory.turns]
-    thoughts = {id(turn): reasoning(turn) for turn in turns}
+    thoughts = {id(turn): reasoning(turn, tags) for turn in turns}
     grams = [gram for text in thoughts.values() for gram in _grams(text)]
     followed = [pair for result in results for pair in pairwise(result.trajectory.turns)]
     same = [thoughts[id(one)] == thoughts[id(other)] for one, other in followed if thoughts[id(other)]]
@@ -59,10 +63,10 @@ def texts_told(results: Sequence[EpisodeResult]) -> dict[str, Any]:
     }
 
 
-def reasoning(turn: Turn) -> str:
-    """Return what a turn says beside its action."""
-    text = str(turn.action)
-    return " ".join(text.replace(acted(turn), "", 1).replace("THINK:", " ").split())
+def reasoning(turn: Turn, tags: tuple[str, ...] = ()) -> str:
+    """Return what a turn says beside its action, in an environment in which these tags act."""
+    text, (start, end) = str(turn.action), acting_span(turn, tags)
+    return " ".join(_MARK.sub(" ", f"{text[:start]} {text[end:]}").split())
 
 
 def in_words(told: dict[str, Any]) -> str:

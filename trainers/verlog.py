@@ -12,7 +12,7 @@ Deviations from the report (Verlog, 2025) and from the released code (WentseChen
  1. An episode that a limit truncated is bootstrapped like one that the batch cut, as the report says; the release counts it
     as a failure (`--released-truncation`).
  2. A value slot a token; the release has one more behind replies that end early: equal at token discounts of 1.
- 3. The critic's warm-up must have settled before the policy learns (by its value loss over the last quarter of the rounds);
+ 3. The critic's warm-up must have settled before the policy learns (by its value loss over the last rounds, either way);
     the release goes on whatever came of it. The release's first policy step is on the warm-up's stale sample; ours is on a
     batch of its own.
  4. `warmup.share` is the release's quarter; the report says a tenth.
@@ -27,6 +27,7 @@ Deviations from the report (Verlog, 2025) and from the released code (WentseChen
 import random
 import sys
 import time
+from collections.abc import Sequence
 from dataclasses import field, replace
 from typing import Any, ClassVar
 
@@ -52,7 +53,8 @@ from trainers.training.critic import (
     CriticSettings,
     WarmupSettings,
     critic_step,
-    explained_variance,
+    fit,
+    settled,
     values_of,
     with_targets,
 )
@@ -131,6 +133,8 @@ def train(settings: VerlogSettings, run: TrainingRun) -> dict[str, Any]:
         if run.fresh:
             warm_up(critic, optimiser, lanes, run, settings)
             run.memory["lanes"] = gather_object(lanes.moments())
+            run.weights_changed()  # a run that goes on from its first checkpoint has no caches either, and counts from 0
+            run.policy.edited = 0
             run.begin()
         reference = reference_of(run) if settings.beta else None
         while not run.over:
@@ -167,7 +171,7 @@ def warm_up(
     """Let the critic learn from turns of the policy as it starts, and stop the run unless it has learnt something.
 
     Raises:
-        AgentEnvsError: the value loss still falls, or values explain nothing.
+        AgentEnvsError: the value loss has not settled, or values explain nothing.
     """
     how, env = settings.warmup, run.environment()
     env.reset(seed=0, options={"split": run.train_split, "task": 0})
@@ -180,11 +184,12 @@ def warm_up(
         )
     if not how.batches:
         return
-    say, pool, history = stage_lines("critic warm-up"), list[list[Point]](), list[float]()
+    say, pool, history, faults = stage_lines("critic warm-up"), list[list[Point]](), list[float](), 0.0
     for number in range(how.batches):
-        pool += lanes.play(settings.e_len)[0]
+        played, stats = lanes.play(settings.e_len)
+        pool, faults = pool + played, faults + stats["faults"]
         say("playing", (number + 1) / how.batches / 2)
-    turns = int(run.sums([sum(map(len, pool))])[0])
+    turns, faults = map(int, run.sums([sum(map(len, pool)), faults]))
     rows, told = judged(pool, critic, run, settings)
     for number in range(how.rounds):
         chosen = random.Random(f"{settings.seed}/warm-up/{number}").sample(rows, max(1, round(how.share * len(rows))))
@@ -193,15 +198,41 @@ def warm_up(
         history.append(told["value_loss"])
         rows, told = judged(pool, critic, run, settings)
         say(f"value loss {told['value_loss']:.4f}", 0.5 + (number + 1) / how.rounds / 2)
-    rounds = max(1, how.rounds // 4)  # a single one may fall by a tenth by chance
-    before, last, explained = history[-rounds], told["value_loss"], told["explained_variance"]
-    run.memory["uncounted_turns"] = turns
-    run.memory["critic_warm_up"] = {"turns": turns, "value_losses": [*history, last], "explained_variance": explained}
-    if how.check and (last < 0.9**rounds * before or explained <= 0):
-        why = f"value loss {before:.4f} -> {last:.4f} in the last {rounds} rounds, explained variance {explained:.3f}"
+    history.append(told["value_loss"])
+    steady, words = settled(history)
+    explained, (whole, rising, count) = told["explained_variance"], fit(played_out(pool, rows, settings), run)
+    words += f", explained variance {explained:.3f}"
+    words += f", {whole:.3f} in episodes that ended (r = {rising:.3f})" if count else ", no episode ended"
+    found = {"turns": turns, "faults": faults, "value_losses": history, "explained_variance": explained}
+    found |= {"in_ended_episodes": {"tokens": count, "explained_variance": whole, "correlation": rising}}
+    run.memory |= {"uncounted_turns": turns, "critic_warm_up": found}
+    print(f"critic warm-up: {turns} turns, {faults} faults, {words}", file=sys.stderr)
+    if how.check and not (steady and explained > 0 and (rising > 0 or not count)):
         raise AgentEnvsError(
-            f"the critic has not settled: {why}; raise warmup.rounds, or begin anew with --warmup.no-check"
+            f"the critic has not settled: {words}; raise warmup.rounds, or begin anew with --warmup.no-check"
         )
+
+
+def played_out(pool: Batch, rows: Sequence[Row], settings: VerlogSettings) -> list[tuple[float, float]]:
+    """Return values beside returns that hold no value, of the tokens of episodes that ended within the warm-up's batches.
+
+    Behind a limit nothing counts, though values look past it: in many an environment successes alone end without one.
+    """
+    lanes, left, found = len(pool) // settings.warmup.batches, iter(rows), list[tuple[float, float]]()
+    row_of = {id(point): next(left) for piece in pool for point in piece if not point.empty}
+    for lane in range(lanes):
+        gain, known, index = 0.0, False, 0
+        for point in reversed([point for piece in pool[lane::lanes] for point in piece]):
+            over = point.turn.terminated or point.turn.truncated
+            if over or point.turn.index + 1 != index:  # where a fault took turns it is not known how the episode ended
+                gain, known = 0.0, over
+            gain, index = point.turn.reward + settings.discounts.gamma_turn * gain, point.turn.index
+            row = row_of.get(id(point))
+            kept = [] if row is None else [place for place, own in enumerate(row.sequence.trained) if own]
+            for place in reversed(kept):
+                gain *= settings.discounts.gamma_token if place != kept[-1] else 1.0
+                found += [(row.more["values"][place], gain)] if known else []
+    return found
 
 
 def judged(
@@ -229,7 +260,7 @@ def judged(
                 pairs += [(value, value + advantage) for value, advantage in zip(own, gained, strict=True)]
     paid, wrong = sum(map(sum, taken)), sum((value - target) ** 2 for value, target in pairs) / 2
     paid, wrong, count = run.sums([paid, wrong, len(pairs)])
-    told = {"explained_variance": explained_variance(pairs, run), "value_loss": wrong / max(1.0, count)}
+    told = {"explained_variance": fit(pairs, run)[0], "value_loss": wrong / max(1.0, count)}
     return trained, told | {"kl": -paid / settings.beta / max(1.0, count) if settings.beta else 0.0}
 
 
@@ -280,10 +311,7 @@ def update(rows: list[Row], run: TrainingRun, settings: VerlogSettings) -> dict[
         metrics["entropy"] = (entropies.detach() * micro.trained).sum() / micro.trained.sum().clamp(min=1)
         return found, metrics
 
-    def mean(by_token: torch.Tensor, trained: torch.Tensor, tokens: int, _: int) -> torch.Tensor:
-        return losses.token_mean(by_token, trained, tokens)
-
-    return gradient_step(rows, run, by_token, mean, token_budget=settings.token_budget)
+    return gradient_step(rows, run, by_token, token_budget=settings.token_budget)
 
 
 def examination(settings: VerlogSettings, run: TrainingRun, when: str) -> None:

@@ -213,13 +213,15 @@ class LabelProtocol:
 
     def parse(self, text: str) -> Parsed:
         """Return Say with the first line after the last label, or Malformed."""
-        end = -1
-        for found in _label(self.label).finditer(text):
-            end = found.end()
-        if end < 0:
+        places = self.places(text)
+        if not places:
             return Malformed(f"no action found: end with {self.label} and the action")
-        lines = text[end:].strip().splitlines()
+        lines = text[places[-1] + len(self.label) :].strip().splitlines()
         return Say(lines[0].strip()) if lines else Malformed(f"nothing stands after {self.label}")
+
+    def places(self, text: str) -> list[int]:
+        """Return where the label stands in a text."""
+        return [found.start() for found in _label(self.label).finditer(text)]
 
 
 @lru_cache(maxsize=8)

@@ -7,7 +7,7 @@ import gymnasium as gym
 from agent_envs.base.arguments import choice, whole_number
 from agent_envs.base.messages import Message
 from agent_envs.base.protocol import Answer, Call, LabelProtocol, Malformed, Say
-from agent_envs.core.env import TurnWrapper
+from agent_envs.core.env import TurnEnv, TurnWrapper
 from agent_envs.core.trajectory import Turn
 from agent_envs.core.wrapper_stack import wrapper_messages
 
@@ -58,7 +58,7 @@ class Memory(TurnWrapper):
         observation, reward, terminated, truncated, info = self.env.step(action)
         opening, exchanges = self.state
         turn = self.turn_env().episode.turns[-1]
-        own = ("assistant", acted(turn, self._tags()) if self.keep == "actions" else str(turn.action))
+        own = ("assistant", acted(turn, acting_tags(self.turn_env())) if self.keep == "actions" else str(turn.action))
         # What an expanded action says is the text that it appends, which follows as the environment's message.
         if isinstance(turn.action, int) or ("action_mask" in info and isinstance(turn.parsed, Malformed)):
             own = _NOBODY
@@ -72,12 +72,6 @@ class Memory(TurnWrapper):
         opening, exchanges = self.state
         *older, newest = exchanges or ((_NOBODY,),)
         self.state = (opening, (*older, (*newest, (message.role, message.content))))
-
-    def _tags(self) -> tuple[str, ...]:
-        """Return the names of the tags that act in this environment."""
-        core = self.turn_env()
-        closing = (*core.stop, core.answer_tags[1], f"</{_CALLS}>")
-        return tuple(tag[2:-1] for tag in closing if tag.startswith("</"))
 
     def _rebuild(self, info: dict[str, Any]) -> dict[str, Any]:
         opening, exchanges = self.state
@@ -94,6 +88,12 @@ def _pairs(messages: list[dict[str, Any]]) -> Pairs:
     return tuple((message["role"], message["content"]) for message in messages)
 
 
+def acting_tags(core: TurnEnv) -> tuple[str, ...]:
+    """Return the names of the tags that act in an environment."""
+    closing = (*core.stop, core.answer_tags[1], f"</{_CALLS}>")
+    return tuple(tag[2:-1] for tag in closing if tag.startswith("</"))
+
+
 def acted(turn: Turn, tags: tuple[str, ...] = ()) -> str:
     """Return what of a turn's text acts, by what was parsed from it; the whole text where no part of it does.
 
@@ -104,8 +104,18 @@ def acted(turn: Turn, tags: tuple[str, ...] = ()) -> str:
     text, parsed = str(turn.action), turn.parsed
     if isinstance(parsed, Say) and _LABELLED.parse(text) == parsed:
         return f"{_LABELLED.label} {parsed.text}"
+    start, end = acting_span(turn, tags)
+    return text[start:end]
+
+
+def acting_span(turn: Turn, tags: tuple[str, ...] = ()) -> tuple[int, int]:
+    """Return where in a turn's text that stands which acts, as `acted` has it."""
+    text, parsed = str(turn.action), turn.parsed
+    if isinstance(parsed, Say) and _LABELLED.parse(text) == parsed:
+        start = _LABELLED.places(text)[-1]
+        return start, text.index(parsed.text, start + len(_LABELLED.label)) + len(parsed.text)
     if not isinstance(parsed, Call | Answer):
-        return text
+        return 0, len(text)
     closed, opened = list[tuple[int, int]](), [-1]
     for tag in tags:
         start = text.find(f"<{tag}>")
@@ -114,7 +124,4 @@ def acted(turn: Turn, tags: tuple[str, ...] = ()) -> str:
             closed.append((start, end + len(tag) + 3))
         elif start >= 0:
             opened.append(text.rfind(f"<{tag}>"))
-    if closed:
-        start, end = min(closed)
-        return text[start:end]
-    return text[max(opened) :] if max(opened) >= 0 else text
+    return min(closed) if closed else (max(0, *opened), len(text))

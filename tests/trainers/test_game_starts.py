@@ -6,10 +6,14 @@ from types import SimpleNamespace
 import gymnasium as gym
 import pytest
 
+from agent_envs.core.wrapper_stack import core_of
 from agent_envs.envs.text_games.scoring import facts_of
 from agent_envs.evaluation.runs.episode_numbers import valid_turn
 from agent_envs.rollout.episode_runner import EpisodeResult
 from agent_envs.wrappers import Memory
+from agent_envs.wrappers.memory import acting_tags
+from tests.rows import each_row
+from tests.trainers.players import SEARCH
 from trainers.imitation.demonstrations import Flaws, demonstrations, with_another_action, without_tags
 from trainers.tiny import environment_tokenizer
 from trainers.turn_texts import in_words, reasoning, texts_told
@@ -79,3 +83,24 @@ def test_reasoning_is_what_stands_beside_the_action():
     env.step("THINK: a wall is near\nACTION: turn left")
     assert reasoning(env.unwrapped.episode.turns[-1]) == "a wall is near"
     assert reasoning(SimpleNamespace(action="ACTION: drop", parsed=None)) == ""
+    env.step("ACTION:  turn left")
+    assert reasoning(env.unwrapped.episode.turns[-1]) == ""
+    env.step("THINK: ACTION: drop is no way\naction:turn left\nand so on")
+    assert reasoning(env.unwrapped.episode.turns[-1]) == "ACTION: drop is no way and so on"
+
+
+SAID = [
+    ("SearchQA", "I think of towns <search>mayor</search>", "I think of towns"),
+    ("SearchQA", "<search>mayor</search>", ""),
+    ("SearchQA", "so it is <answer>Rome", "so it is"),
+    ("ToolReasoning", "<think>add them</think><search>mayor</search>", "add them"),
+    ("ToolReasoning", "<think></think>\n<search>mayor</search>", ""),
+]
+
+
+@each_row("name, text, wanted", SAID)
+def test_reasoning_is_what_stands_beside_the_tags_that_act(name, text, wanted):
+    env = gym.make(f"agent_envs:agent_envs/{name}-v0", **(SEARCH if name == "SearchQA" else {}))
+    env.reset(seed=0)
+    env.step(text)
+    assert reasoning(env.unwrapped.episode.turns[-1], acting_tags(core_of(env))) == wanted

@@ -163,7 +163,7 @@ def test_lanes_go_on_from_a_checkpoint_as_if_nothing_had_been():
             lanes.moments(row)
         lanes.cut(row)
         kept = json.dumps(lanes.moments(row))
-        policy.new_weights()
+        policy._engine.forget()
         while not all(lane.over for lane in row):
             lanes.turn(row)
     other, _ = searching()

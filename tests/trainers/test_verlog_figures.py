@@ -1,10 +1,11 @@
 """The Verlog benchmark: paired differences, curves over environment steps, and a page that says what its file does."""
 
 import json
+import subprocess
 
 import pytest
 
-from benchmarks import verlog_learn
+from benchmarks import training_runs, verlog_learn
 from tests import ROOT
 
 
@@ -40,6 +41,38 @@ def test_differences_are_paired_by_seed_and_know_what_they_could_have_shown(rows
     assert table["arms"]["Verlog"]["curves"]["7"] == [(0.0, 0.25), (200, 0.5), (400.0, 0.9)]
     assert table["arms"]["Verlog"]["explained_variance"]["7"] == [0.1235, 0.5, 0.6]
     assert set(table["built_in"]) == {"random, 16 turns", "random, 64 turns", "solver, 16 turns", "solver, 64 turns"}
+
+
+def test_a_seed_that_its_check_stopped_has_failed_and_ends_nothing(rows, monkeypatch, tmp_path, capsys):
+    """One of two seeds of Verlog is stopped; any other fault of a run is one."""
+    monkeypatch.setattr(verlog_learn, "built_in", lambda agent, limit, tasks: {"success": 0.1, "interval": [0.0, 0.2]})
+
+    def run(command, *, stdout, **_):
+        folder = tmp_path / command[command.index("--out") + 1]
+        program, seed = command[2], int(command[command.index("--seed") + 1])
+        if program == "trainers.verlog" and seed == 8:
+            stdout.write("verlog: the critic has not settled: value loss 1 -> 2\n")
+            raise subprocess.CalledProcessError(2, command)
+        ended = result(seed, 0.9) | {"cpu_seconds": 6.0}
+        ended["before"]["interval"] = ended["after"]["interval"] = [0.0, 1.0]
+        (folder / "result.json").write_text(json.dumps(ended))
+
+    monkeypatch.setattr(training_runs.subprocess, "run", run)
+    out = tmp_path / "figures.json"
+    words = ["--seeds", "7", "8", "--runs", str(tmp_path / "runs"), "--out", str(out)]
+    monkeypatch.setattr("sys.argv", ["verlog_learn", *words])
+    verlog_learn.main()
+    told = capsys.readouterr().out
+    assert "Verlog         seed 8: stopped by its check" in told and "stopped by its check: seeds 8" in told
+    arms = json.loads(out.read_text())["arms"]
+    assert arms["Verlog"]["stopped_by_its_check"] == [8] and list(arms["Verlog"]["after"]["by_seed"]) == ["7"]
+    assert list(arms["GRPO"]["after"]["by_seed"]) == ["7", "8"] and "stopped_by_its_check" not in arms["GRPO"]
+    assert verlog_learn.table_of({"Verlog": {}}, tmp_path, 4, {"Verlog": [7, 8]})["arms"]["Verlog"] == {
+        "stopped_by_its_check": [7, 8]
+    }
+    monkeypatch.setattr(verlog_learn, "STOPPED", "something else")
+    with pytest.raises(subprocess.CalledProcessError):
+        verlog_learn.main()
 
 
 def test_one_seed_could_have_shown_nothing():

@@ -10,11 +10,7 @@ import torch
 from transformers.utils import logging
 
 # In-process, since vLLM's own processes start and end slowly on a CPU; threads as torch has them; a small cache.
-_ON_CPU = {
-    "VLLM_ENABLE_V1_MULTIPROCESSING": "0",
-    "VLLM_CPU_OMP_THREADS_BIND": "nobind",
-    "VLLM_CPU_KVCACHE_SPACE": "1",
-}
+_ON_CPU = {"VLLM_ENABLE_V1_MULTIPROCESSING": "0", "VLLM_CPU_OMP_THREADS_BIND": "nobind", "VLLM_CPU_KVCACHE_SPACE": "1"}
 # vLLM reports its use over the network unless it is told not to.
 _ANYWHERE = {"VLLM_LOGGING_LEVEL": "ERROR", "VLLM_NO_USAGE_STATS": "1"}
 

@@ -12,12 +12,7 @@ from agent_envs.base.errors import UsageError
 from trainers.tiny.tokenizers import CONTEXT
 
 # hidden size, layers, heads, width of the MLP; the embeddings of a vocabulary come on top.
-SIZES = {
-    "tiny": (64, 2, 2, 128),
-    "1m": (192, 3, 6, 512),
-    "3m": (256, 4, 8, 768),
-    "10m": (384, 6, 6, 1024),
-}
+SIZES = {"tiny": (64, 2, 2, 128), "1m": (192, 3, 6, 512), "3m": (256, 4, 8, 768), "10m": (384, 6, 6, 1024)}
 
 
 def tiny_model(

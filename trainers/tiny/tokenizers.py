@@ -31,7 +31,7 @@ def word_tokenizer(
     seen = {
         piece.strip(JOINED) for text in texts for piece, _ in splitter.pre_tokenize_str(normalizer.normalize_str(text))
     }
-    vocabulary = [PAD, START, END, *_byte_names(), SPACE, JOINED, "\n"]
+    vocabulary = [PAD, START, END, *(f"<0x{byte:02X}>" for byte in range(256)), SPACE, JOINED, "\n"]
     whole = re.compile(rf"{SPACE}{word}+")
     for piece in [*ordered, *sorted((seen | set("0123456789" if digits else "")) - bodies - {"", SPACE})]:
         # A word is always after a space or after a joining mark; whatever else may carry that mark.
@@ -78,10 +78,6 @@ def _pattern(bodies: Sequence[str], word: str) -> str:
         f"{JOINED}?{re.escape(body)}{JOINED}?" + (f"(?!{word})" if body[-1].isalnum() else "") for body in bodies
     ]
     return "|".join([*phrases, f"</?{word}+>{JOINED}?", f"{SPACE}?{word}+", f"\\n+{JOINED}?", f"[\\s\\S]{JOINED}?"])
-
-
-def _byte_names() -> list[str]:
-    return [f"<0x{byte:02X}>" for byte in range(256)]
 
 
 def _fast(backend: Tokenizer) -> PreTrainedTokenizerFast:

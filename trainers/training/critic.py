@@ -6,12 +6,12 @@ It reads the decoder's states that predict those tokens. Its head is linear and 
 import copy
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from statistics import fmean
 from typing import Any, Literal
 
 import torch
 
 from agent_envs.base.errors import UsageError
-from trainers import losses
 from trainers.batching import MicroBatch, Row, micro_batches
 from trainers.contracts import TokenSequence
 from trainers.settings import OptimSettings, at_least_one
@@ -56,8 +56,8 @@ class WarmupSettings:
         batches: collected for it, each of n_env x e_len turns; 0 for no warm-up.
         rounds: over them, each with advantages of the critic as it stands.
         share: of the turns that a round trains on, drawn anew.
-        check: stop unless the value loss has settled, by less than a tenth a round over the last quarter of the rounds, and
-            values explain a part of the returns.
+        check: stop unless the value loss has settled (`settled`), values explain a part of the returns, which hold the critic's
+            own, and rise with what was earned in the episodes that ended, if any did, which holds none.
     """
 
     batches: int = 40
@@ -72,6 +72,10 @@ class WarmupSettings:
             UsageError: one is out of its range.
         """
         at_least_one(self, "warmup.", "rounds")
+        if self.check and self.batches and self.rounds < 3:
+            raise UsageError(
+                f"warmup.rounds={self.rounds}: two rounds are held against two: give 3 or more, or no-check"
+            )
         if self.batches < 0 or not 0 < self.share <= 1:
             raise UsageError("warmup.batches is >= 0, warmup.share above 0 and at most 1")
 
@@ -142,16 +146,31 @@ def values_of(critic: Critic, sequences: Sequence[TokenSequence], run: Any, toke
     return found
 
 
-def explained_variance(pairs: Sequence[tuple[float, float]], run: Any) -> float:
-    """Return the share of the variance of returns that values explain, over (value, return) pairs of all processes.
+def fit(pairs: Sequence[tuple[float, float]], run: Any) -> tuple[float, float, int]:
+    """Return the explained variance and the correlation of (value, return) pairs of all processes, and how many there are.
 
-    1 for a perfect critic, 0 for one that says their mean, below 0 for a worse one; 0 where all returns are equal.
+    The first is 1 - mean squared error / variance of returns: 1 for a perfect critic, 0 for one that says the mean of returns,
+    below 0 for a worse one; values that are all off by a constant are wrong. Both are 0 where all returns are equal.
     """
-    errors = [target - value for value, target in pairs]
-    sums = [sum(target**power for _, target in pairs) for power in (0, 1, 2)]
-    count, total, squares, wrong, wrongs = run.sums([*sums, sum(errors), sum(error**2 for error in errors)])
-    spread = squares - total**2 / max(1.0, count)
-    return 1 - (wrongs - wrong**2 / count) / spread if spread > 1e-9 else 0.0
+    columns = zip(*((1, v, r, v * v, r * r, v * r) for v, r in pairs), strict=True)
+    count, values, returns, squares, paid, both = run.sums(list(map(sum, columns)) or [0] * 6)
+    width, spread = squares - values**2 / max(1, count), paid - returns**2 / max(1, count)
+    if spread <= 1e-9:
+        return 0.0, 0.0, int(count)
+    together = (both - values * returns / count) / (width * spread) ** 0.5 if width > 1e-9 else 0.0
+    return 1 - (squares - 2 * both + paid) / spread, together, int(count)
+
+
+def settled(losses: Sequence[float]) -> tuple[bool, str]:
+    """Return whether value losses over the same turns, before the first round and after each, have settled, and words about it.
+
+    The mean of the last quarter of the rounds, two at least, is held against that of as many rounds before: it differs by less
+    than two rounds of a tenth each would make, either way (0.81 to 1 / 0.81). Single rounds scatter by a tenth by chance.
+    """
+    count = max(2, (len(losses) - 1) // 4)
+    before, last = fmean(losses[-2 * count : -count]), fmean(losses[-count:])
+    steady = 0.81 * before <= last <= before / 0.81
+    return steady, f"value loss {before:.4f} -> {last:.4f}, means of {count} rounds each"
 
 
 def with_targets(row: Row, values: Sequence[float], advantages: Sequence[float]) -> Row:
@@ -186,10 +205,7 @@ def critic_step(
             f"{name}_share": side.sum() / tokens for name, side in sides.items()
         }
 
-    def mean(by_value: torch.Tensor, trained: torch.Tensor, tokens: int, _: int) -> torch.Tensor:
-        return losses.token_mean(by_value, trained, tokens)
-
-    found = gradient_step(rows, run, by_token, mean, token_budget=token_budget, optimiser=optimiser)
+    found = gradient_step(rows, run, by_token, token_budget=token_budget, optimiser=optimiser)
     for name in ("first", "others"):  # means over the tokens of each side
         share = found.pop(f"{name}_share", 0.0)
         found[f"{name}_loss"] = found.get(f"{name}_loss", 0.0) / share if share else 0.0

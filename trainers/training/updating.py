@@ -6,6 +6,7 @@ from typing import Any
 import torch
 
 from trainers.batching import MicroBatch, Row, micro_batches
+from trainers.losses import token_mean
 from trainers.training.forward import laid_out
 from trainers.training.optimise import Optimiser
 from trainers.training.pooling import add_up, averages
@@ -18,7 +19,7 @@ def gradient_step(
     rows: Sequence[Row],
     run: Any,
     token_losses: TokenLosses,
-    mean: Mean,
+    mean: Mean = lambda by_token, trained, tokens, _: token_mean(by_token, trained, tokens),
     *,
     token_budget: int,
     optimiser: Optimiser | None = None,
@@ -31,7 +32,7 @@ def gradient_step(
         token_losses: the loss of each token of a micro-batch (batch, tokens), and means over its trained ones by name; mixed
             precision around the model is its matter.
         mean: of token losses (batch, tokens), which of them are trained (batch, tokens), and the trained tokens and the rows
-            of the whole step: what is differentiated.
+            of the whole step: what is differentiated; by default every trained token weighs the same.
         token_budget: tokens of a micro-batch, as `micro_batches` counts them.
         optimiser: of what the losses train; None for the run's model.
     """

@@ -8,11 +8,21 @@ import torch
 from accelerate import Accelerator
 
 from agent_envs import UsageError
+from tests.rows import each_row
 from trainers.batching import micro_batches
 from trainers.contracts import TokenSequence
 from trainers.fixed_turns import state_before
 from trainers.settings import OptimSettings
-from trainers.training.critic import Critic, CriticSettings, critic_step, explained_variance, value_loss, values_of
+from trainers.training.critic import (
+    Critic,
+    CriticSettings,
+    WarmupSettings,
+    critic_step,
+    fit,
+    settled,
+    value_loss,
+    values_of,
+)
 from trainers.training.optimise import Optimiser, global_sums
 
 FAST = OptimSettings(learning_rate=1e-2)
@@ -129,17 +139,42 @@ def test_the_first_token_weighs_more(tiny_model, random_rows):
     assert found["critic/loss"] == pytest.approx(0.5 * 0.4**2 * (count + 2 * firsts) / count, rel=1e-5)
 
 
-def test_explained_variance():
+def test_explained_variance_counts_a_constant_error():
     run = run_of(None)
-    assert explained_variance([(0.0, 0.0), (1.0, 1.0), (0.5, 0.5)], run) == pytest.approx(1.0)
-    assert explained_variance([(0.5, 0.0), (0.5, 1.0)], run) == pytest.approx(0.0)
-    assert explained_variance([(1.0, 0.0), (0.0, 1.0)], run) == pytest.approx(-3.0)
-    assert explained_variance([(1.0, 0.3), (0.0, 0.3)], run) == 0.0
+    assert fit([(0.0, 0.0), (1.0, 1.0), (0.5, 0.5)], run) == (pytest.approx(1.0), pytest.approx(1.0), 3)
+    assert fit([(0.5, 0.0), (0.5, 1.0)], run) == (pytest.approx(0.0), 0.0, 2)
+    assert fit([(1.0, 0.0), (0.0, 1.0)], run) == (pytest.approx(-3.0), pytest.approx(-1.0), 2)
+    assert fit([(1.0, 0.3), (0.0, 0.3)], run) == (0.0, 0.0, 2) and fit([], run) == (0.0, 0.0, 0)
+    assert fit([(0.0, 0.0), (1.0, 0.0)], run) == (0.0, 0.0, 2)  # values differ, and nothing was ever earned
+    off = [(value + 5, value + 0.05 * (-1) ** place) for place, value in enumerate([0.0, 0.4, 0.9, 0.1])]
+    assert fit(off, run)[0] < -100 and fit(off, run)[1] > 0.98
+
+
+# Value losses over rounds: still, burst, falling by half in six rounds, rising, falling slowly, scattered by a tenth, few.
+HISTORIES = [
+    ([1.0] * 25, True),
+    ([0.01] * 24 + [10.0], False),
+    ([0.9**number for number in range(25)], False),
+    ([1.05**number for number in range(25)], False),
+    ([0.97**number for number in range(25)], True),
+    ([1.0, 1.1, 0.95, 1.1, 1.0, 0.9] * 4 + [1.05], True),
+    ([9.0, 3.0, 1.0, 1.0, 0.9, 0.91], True),
+    ([9.0, 3.0, 1.0, 1.0, 0.8, 0.8], False),
+    ([1.0] * 24 + [float("nan")], False),
+]
+
+
+@each_row("losses, steady", HISTORIES)
+def test_a_value_loss_has_settled_where_it_moves_neither_way(losses, steady):
+    assert settled(losses)[0] == steady
 
 
 def test_settings_out_of_range_are_named():
     with pytest.raises(UsageError, match="critic.clip=-1"):
         CriticSettings(clip=-1)
+    with pytest.raises(UsageError, match="warmup.rounds=2: two rounds are held against two"):
+        WarmupSettings(rounds=2)
+    assert WarmupSettings(rounds=1, check=False).rounds == WarmupSettings(batches=0, rounds=1).rounds == 1
 
 
 def test_columns_travel_with_their_rows(random_rows):

@@ -120,11 +120,7 @@ class Interventions:
         return found
 
     def text(
-        self,
-        sequences: Sequence[TokenSequence],
-        keys: Sequence[str],
-        tokens: Sequence[int],
-        tags: Sequence[str] = (),
+        self, sequences: Sequence[TokenSequence], keys: Sequence[str], tokens: Sequence[int], tags: Sequence[str] = ()
     ) -> list[TextInsertion | None]:
         """Return where each episode in text is played again with a text forced, an opening tag say: for Prompt+CPO.
 

@@ -223,10 +223,7 @@ class CounterfactualAdvantages:
 
 
 def counterfactual_advantages(
-    rewards: Sequence[float],
-    groups: Sequence[Hashable],
-    counterfactual: Mapping[int, float],
-    rule: Rule,
+    rewards: Sequence[float], groups: Sequence[Hashable], counterfactual: Mapping[int, float], rule: Rule
 ) -> CounterfactualAdvantages:
     """Return the advantages of D.2: R' - R as it is for what was played again, (R - mean) / (std + 1e-6) elsewhere.
 
