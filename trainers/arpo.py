@@ -133,9 +133,10 @@ def with_tau(settings: ARPOSettings, run: TrainingRun) -> ARPOSettings:
     if "tau" not in run.memory:
         tasks = tasks_of_step(0, min(PROBED, run.train_size), run.train_size, settings.seed)
         plan = plan_groups(run.spec, run.train_split, tasks, 1, run.key("tau"))
-        results = run.policy.play(plan).values()
+        sampled, results = run.policy.sampled_tokens, run.policy.play(plan).values()
         found = [d for row in results for d in deltas(row.trajectory.turns, branching, vocabulary_of(run))]
         run.policy.forget()
+        run.policy.sampled_tokens = sampled  # which counts training alone, as calls and steps do
         if not found:
             raise AgentEnvsError("branching.rule='paper': no rollout of the start called a tool; give branching.tau")
         run.memory["tau"] = statistics.median(found)
@@ -197,7 +198,8 @@ def tree_stats(trees: Sequence[Tree], groups: Sequence[Group]) -> dict[str, floa
         "branching/probe_calls": Ratio(sum(tree.probe_calls for tree in trees), len(trees)),
         "tools/saved": Ratio(alone.total() - made.total(), alone.total()),
     }
-    return told | {f"tools/distinct_{name}": Ratio(count, len(trees)) for name, count in sorted(made.items())}
+    # No ratios: a process whose trees made no call of a tool has 0 of it.
+    return told | {f"tools/distinct_{name}": count / len(trees) for name, count in sorted(made.items())}
 
 
 def with_advantages(

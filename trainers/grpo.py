@@ -113,7 +113,9 @@ def train(
     settings: GRPOSettings, run: TrainingRun, more: Callable[[dict[str, Any]], dict[str, Any]] = lambda _: {}
 ) -> dict[str, Any]:
     """Train from where the run stands to its last step and return what is written to OUT/result.json; `more` adds to it."""
-    run.check_shares(settings.tasks_per_step, settings.scale)
+    run.check_shares(
+        settings.tasks_per_step, settings.scale, settings.turn_baseline if settings.credit == "turn" else ""
+    )
     if run.fresh:
         warm_start(settings.warm_start, run, settings.seed)
         run.begin()

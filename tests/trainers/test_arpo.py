@@ -4,6 +4,7 @@ import json
 import signal
 import time
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -24,6 +25,7 @@ from trainers.engine_policy import EnginePolicy
 from trainers.examining import Examiner
 from trainers.lanes import Lanes
 from trainers.sampling import group_of, plan_groups
+from trainers.training.processes import Processes
 from trainers.training_run import open_run
 
 TREES = [*SMALL, "--branching.roots", "2", "--branching.tokens", "3", "--branching.after", "turn"]
@@ -88,6 +90,21 @@ def test_a_run_tells_what_branching_did(whole):
     )
     assert rows[-1]["tool_calls"] == sum(result["tool_calls"].values())
     assert 0 < rows[0]["tokens/distinct_share"] < 1
+    made = [sum(value for name, value in row.items() if name.startswith("tools/distinct_")) for row in rows]
+    alone = [4 * row["tools/call_frequency"] for row in rows]  # of the four leaves of a tree
+    trees = (
+        ARPOSettings.tasks_per_step
+        if "--tasks-per-step" not in SMALL
+        else int(SMALL[SMALL.index("--tasks-per-step") + 1])
+    )
+    assert sum(made) * trees == pytest.approx(sum(result["tool_calls"].values()))  # shared calls once
+    for row, own, whole_calls in zip(rows, made, alone, strict=True):
+        assert row["tools/saved"] == pytest.approx(1 - own / whole_calls if whole_calls else 0.0)
+    assert any(row["tools/saved"] > 0 for row in rows)
+    steps = [row["env_steps"] for row in rows]
+    played = [now - before for now, before in zip(steps, [0, *steps[:-1]], strict=True)]
+    assert all(count <= trees * 4 * row["turns"] for count, row in zip(played, rows, strict=True))
+    assert sum(played) < sum(trees * 4 * row["turns"] for row in rows)  # and shared turns
 
 
 def test_a_killed_run_goes_on_to_the_same_curve_and_decisions(whole, tmp_path):
@@ -174,6 +191,9 @@ def test_the_papers_rule_gets_its_tau_from_the_start_and_keeps_it(tmp_path):
     out = tmp_path / "run"
     run(out, "--branching.rule", "paper", steps=1)
     tau = read_settings(ARPOSettings, out).branching.tau
+    given = run(tmp_path / "given", "--branching.rule", "paper", "--branching.tau", str(tau), steps=1)
+    probed = json.loads((out / "result.json").read_text())
+    assert given["sampled_tokens"] == probed["sampled_tokens"]  # the probe is no training
     assert tau is not None and all(row["chance"] == float(row["delta"] > tau) for row in decisions(out))
     with pytest.raises(UsageError, match="group_size"):
         ARPOSettings(group_size=4, branching=BranchingSettings(roots=5))
@@ -186,3 +206,40 @@ def test_a_limit_on_tool_calls_ends_a_run(tmp_path, module, kind):
     words = ("--env.arguments", '{"size": 2, "max_generations": 3}', "--most-tool-calls", "1")
     result = run(tmp_path / "run", *words, steps=3, module=module, kind=kind)
     assert sum(result["tool_calls"].values()) >= 1 and result["steps"] < 3
+
+
+def test_tau_is_the_median(tmp_path, monkeypatch):
+    found = iter([[0.0, 1.0, 10.0]])
+    monkeypatch.setattr(arpo, "deltas", lambda turns, branching, vocabulary: next(found, []))
+    run(tmp_path / "run", "--branching.rule", "paper", steps=1)
+    assert read_settings(ARPOSettings, tmp_path / "run").branching.tau == 1.0
+
+
+def test_soft_hard_and_weighted_credit_train_other_weights(tmp_path):
+    ways = {"soft": (), "hard": ("--shared", "hard"), "weighted": ("--weighted",)}
+    for name, words in ways.items():
+        run(tmp_path / name, *words, steps=1)
+    weights = [load_file(tmp_path / name / "model" / "model.safetensors") for name in ways]
+    for one, other in ((0, 1), (0, 2), (1, 2)):
+        assert any(not torch.equal(weights[one][name], weights[other][name]) for name in weights[one]), (one, other)
+
+
+def test_success_and_reward_weigh_leaves():
+    def leaf(reward):
+        return SimpleNamespace(success=reward == 1.0, trajectory=SimpleNamespace(total_reward=reward, turns=()))
+
+    group = SimpleNamespace(results=(leaf(1.0), leaf(0.5), leaf(0.0)), weights=(0.25, 0.25, 0.5))
+    tree = SimpleNamespace(decisions=[], turns=(), roots=[1], paths=[1, 2, 3], probe_calls=0)
+    told = arpo.tree_stats([tree], [group])
+    assert (float(told["success"]), float(told["reward"])) == (0.25, 0.375)
+
+
+def test_a_std_of_a_whole_step_is_refused_in_several_processes():
+    both = Processes()
+    both.accelerator = SimpleNamespace(num_processes=2)
+    both.check_shares(4, "group_std", "leave_one_out")
+    for standards in (("batch_std", ""), ("group_std", "batch")):
+        with pytest.raises(UsageError, match="the std of a whole step: they work in one process"):
+            both.check_shares(4, *standards)
+    both.accelerator = SimpleNamespace(num_processes=1)
+    both.check_shares(4, "batch_std", "batch")

@@ -65,6 +65,8 @@ def test_a_hundred_random_trees_of_each_rule_keep_their_budget(rule):
         assert len(list(merged.paths())) == leaves  # a shared turn is bit-identical, or `add` refuses
         assert rule == "value" or lanes.turns == len(merged.nodes)  # and nothing was stepped twice
         assert all(row["forks"] <= min(settings.beam - 1, row["left"]) for row in tree.decisions)
+        later = [row["left"] for row in tree.decisions][1:]
+        assert all(row["left"] - row["forks"] >= left for row, left in zip(tree.decisions, later, strict=False))
         assert len({row["node"] for row in tree.decisions}) == len(tree.decisions)
         forks = sum(row["forks"] for row in tree.decisions)
         assert forks == leaves - len(tree.roots) and (rule != "off" or forks == 0)

@@ -175,7 +175,7 @@ class Tree:
         return Node(path.lane.origin, len(turns), path.number + 1, tool, entropy, baseline, self.left)
 
     def _told(self, node: Node, forks: int, **more: float) -> None:
-        shape = {"node": f"{node.origin}:{node.turn}", "number": node.number, "tool": node.tool, "left": node.left}
+        shape = {"node": f"{node.origin}:{node.turn}", "number": node.number, "tool": node.tool, "left": self.left}
         numbers = {"entropy": node.entropy, "baseline": node.baseline, "delta": node.delta, **more}
         self.decisions.append(shape | {name: round(value, 6) for name, value in numbers.items()} | {"forks": forks})
 

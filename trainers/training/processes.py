@@ -25,13 +25,15 @@ class Processes:
     accelerator: Any
     device: torch.device
 
-    def check_shares(self, tasks: int, scale: str = "none") -> None:
-        """Refuse, with a UsageError, what several processes would not compute as one does."""
+    def check_shares(self, tasks: int, *standards: str) -> None:
+        """Refuse, with a UsageError, what several processes would not compute as one does; `standards` divide rewards."""
         count = self.accelerator.num_processes
         if tasks % count:
             raise UsageError(f"{tasks} tasks or rows a step do not share evenly among {count} processes")
-        if count > 1 and scale == "batch_std":
-            raise UsageError("scale=batch_std is the std of all rewards of a step: it works in one process")
+        if count > 1 and {"batch_std", "batch"} & set(standards):
+            raise UsageError(
+                "scale=batch_std and turn_baseline=batch take the std of a whole step: they work in one process"
+            )
 
     def share(self, items: Sequence[T], together: int = 1) -> list[T]:
         """Return this process's part of a step's rows, or of its episodes, of which so many in a row stay together."""
