@@ -49,7 +49,9 @@ class World(ExitStack):
         super().__enter__()
         self.site = self.enter_context(FaultServer(lambda path, *_: self.page(path)))
         self.engine = self.enter_context(FaultServer(lambda *_: (200, {}, json.dumps(self.found()).encode())))
-        self.model = self.enter_context(FaultServer(lambda path, headers, body: self.reply(json.loads(body))))
+        self.model = self.enter_context(
+            FaultServer(lambda path, headers, body: self.reply(json.loads(body)) if body else (200, {}, b"{}"))
+        )
         return self
 
     @staticmethod
@@ -131,7 +133,9 @@ def test_a_run_over_the_web_is_replayed_without_it(tmp_path, monkeypatch, style,
         asked["engine"]
     )
     assert {path for _, path, *_ in asked["site"]} == {"/start", "/old", "/boats"}
-    assert len(asked["model"]) == (12 if reader else 0)  # one for each page of each episode
+    asked_for = [path for method, path, *_ in asked["model"]]
+    assert asked_for[:1] == (["/v1/models"] if reader else [])  # once, before the first episode
+    assert asked_for[1:] == ["/v1/chat/completions"] * (12 if reader else 0)  # one for each page of each episode
     rows = list(read_answers(run.externals))
     ports = [row["port"].partition("@")[0] for row in rows]
     assert (ports.count("web_page"), ports.count(style), ports.count("sandbox:monty")) == (2, 1, 1)
