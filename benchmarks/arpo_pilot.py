@@ -77,7 +77,8 @@ def main() -> None:
         means = [f"{mean:.2f}" for _, mean in row.get("by_token", ())][:8]
         print(f"{kind:20} {row.get('turns', row.get('tokens')):5}  {' '.join(means) or row['mean']}")
     if args.out:
-        told = about(f"python -m benchmarks.arpo_pilot RUN{' --start' if args.start else ''} --out benchmarks/results/arpo_pilot.json")
+        start = " --start" if args.start else ""
+        told = about(f"python -m benchmarks.arpo_pilot RUN{start} --out benchmarks/results/arpo_pilot.json")
         told |= {"tasks": args.tasks, "seed": settings["seed"], "weights": "start" if args.start else "end"}
         text = json.dumps({"about": told, "entropy": found}, indent=1)
         args.out.write_text(text + "\n", encoding="utf-8")
