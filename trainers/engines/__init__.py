@@ -2,8 +2,7 @@
 
 Modules, in reading order:
     hf: HFEngine: generation by a transformers model, plain or with LoRA; keeps conversations' caches from turn to turn.
-    prefill, decode: the pass over the prefixes of a batch, and its decoding loop.
-    slots: places of a batch: they grow by a column a pass, and those of rows that ended are dropped.
+    prefill, decode, slots: the pass over the prefixes of a batch; its decoding loop; its places, of which those that ended go.
     kv_cache: the KV cache: keys and values in one tensor, and sessions that are kept between calls.
     draws: tokens drawn from logits: temperature, top-k, top-p, allowed ids, seeds, logprobs, entropies.
     stops: end-of-sequence tokens and stop texts.

@@ -118,11 +118,9 @@ class Decoding:
 
     def _forward(self, ids: torch.Tensor, step: int) -> torch.Tensor:
         """Run the model on one token a slot; return the logits of the next, (slots, vocabulary)."""
-        more = self._slots.next_pass()
         positions = self._positions[:, step : step + 1]
-        logits: torch.Tensor = self._model(
-            input_ids=ids.unsqueeze(1), position_ids=positions, logits_to_keep=1, **more
-        ).logits
+        more = {"position_ids": positions, "logits_to_keep": 1, **self._slots.next_pass()}
+        logits: torch.Tensor = self._model(input_ids=ids.unsqueeze(1), **more).logits
         return logits[:, -1]
 
     def _flush(self) -> None:
