@@ -5,6 +5,7 @@ import json
 import os
 import signal
 import sys
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any
@@ -71,6 +72,11 @@ def two_interrupts(running: str) -> Iterator[None]:
 
     def interrupted(number: int, frame: Any) -> None:
         signal.signal(signal.SIGINT, lambda *_: os._exit(130))
+        if sys.platform != "win32":  # a main thread that is just about to wait for a lock would not hear of the second
+            ears, mouth = os.pipe()
+            os.set_blocking(mouth, False)
+            signal.set_wakeup_fd(mouth)
+            threading.Thread(target=lambda: os._exit(130 if os.read(ears, 1) else 1), daemon=True).start()
         show(f"stopping: {running} finish first; Ctrl-C again leaves at once", file=sys.stderr)
         raise KeyboardInterrupt
 
@@ -78,4 +84,5 @@ def two_interrupts(running: str) -> Iterator[None]:
     try:
         yield
     finally:
+        signal.set_wakeup_fd(-1)
         signal.signal(signal.SIGINT, before)
