@@ -11,9 +11,10 @@ import re
 import sys
 from collections.abc import Iterator
 from hashlib import sha256
+from math import isfinite
 from pathlib import Path
 from types import TracebackType
-from typing import IO, Any
+from typing import IO, Any, NoReturn
 
 from agent_envs.base.errors import AgentEnvsError, UsageError
 from agent_envs.base.serialization import canonical_json, sha256_text
@@ -188,8 +189,13 @@ def _sound_row(line: bytes) -> tuple[Any] | None:
         return None
 
 
-def _refuse(constant: str) -> None:
+def _refuse(constant: str) -> NoReturn:
     raise ValueError(f"{constant} is no JSON")
 
 
-_DECODER = json.JSONDecoder(parse_constant=_refuse)
+def _finite(number: str) -> float:
+    value = float(number)
+    return value if isfinite(value) else _refuse(number)
+
+
+_DECODER = json.JSONDecoder(parse_constant=_refuse, parse_float=_finite)

@@ -232,7 +232,7 @@ def test_a_row_is_read_without_serialising_it_again_and_a_row_that_is_laid_out_o
 
 def test_a_row_that_is_no_json_is_refused_whatever_its_digest_says(tmp_path):
     path = tmp_path / "j"
-    for row in ("NaN", "[Infinity]", "{,}", "1 2"):
+    for row in ("NaN", "[Infinity]", "{,}", "1 2", '{"reward":1e999}', "[-1e999]", f"{'9' * 400}.0"):
         line = f'{{"row":{row},"sha":"{hashlib.sha256(row.encode()).hexdigest()[:16]}"}}\n'
         path.write_text(line * 2)
         with pytest.raises(UsageError, match="line 1 is damaged"):
