@@ -24,7 +24,7 @@ from typing import Any
 from agent_envs.base.errors import DataMissing, MissingExtra, Unsolvable
 from agent_envs.base.progress import progress_bar
 from agent_envs.core.builtin_agents import companion
-from agent_envs.evaluation.suites.plan import entry_env, plan_of, with_turn_limit
+from agent_envs.evaluation.suites.plan import entry_env, plan_of, first_tasks
 from agent_envs.evaluation.suites.suite import DEMO, Entry, Suite, load_suite, suite_names
 from agent_envs.rollout.episode_runner import run_episode
 from agent_envs.rollout.policy import CompanionPolicy
@@ -140,7 +140,7 @@ def measured(suite: Suite, tasks: int) -> dict[str, Any]:
     Raises:
         DataMissing, MissingExtra: an entry cannot be made here.
     """
-    part = with_turn_limit(suite, tasks)
+    part = first_tasks(suite, tasks)
     total = len(AGENTS) * sum(len(entry.tasks) for entry in part.entries)
     began, ended = time.process_time(), list[bool]()
     with progress_bar(suite.name) as bar:

@@ -30,7 +30,6 @@ if TYPE_CHECKING:
 
     Advice = tuple[Feedback | None, ...]
 
-
 Option = typer.Option
 OwnEnvId = Annotated[str, typer.Argument(help="An id: SearchQA; or module:namespace/Name-v0. Not with --suite.")]
 Agent = Annotated[
@@ -175,7 +174,7 @@ def _feedback(names: str, epsilon: float | None, templates: str, options: dict[s
 
 def _suite(name: str, limit: int | None, choice: tuple[Any, ...], feedback: "Advice") -> "Suite":
     from agent_envs.evaluation.runs.suite_feedback import with_feedback
-    from agent_envs.evaluation.suites.plan import Choice, adhoc_suite, playable_part, with_turn_limit
+    from agent_envs.evaluation.suites.plan import Choice, adhoc_suite, first_tasks, playable_part
     from agent_envs.evaluation.suites.suite import DEMO, load_suite
 
     env_id, arguments, tasks, split, trials, sweep, turn_limits = choice
@@ -192,7 +191,7 @@ def _suite(name: str, limit: int | None, choice: tuple[Any, ...], feedback: "Adv
             raise UsageError(f"{name}: not every entry can be played here ({needed}): " + "; ".join(lacking))
         for line in lacking:
             show(f"note: {line}", file=sys.stderr)
-        return with_turn_limit(with_feedback(found, feedback), limit)
+        return first_tasks(with_feedback(found, feedback), limit)
     if not env_id:
         raise UsageError("eval: name an id (agent-envs list), --suite NAME, or --resume RUN")
     arguments |= {"tasks": tasks} if tasks else {}
@@ -280,6 +279,7 @@ def _packed(result: "Result", folder: Path) -> None:
 
 def _tell(result: "Result", folder: Path) -> None:
     from agent_envs.evaluation.report.report import feedback_grids, result_notes
+    from agent_envs.evaluation.runs.summary import NO_RESULT
 
     if len(result.summaries) == 1:
         item = result.summaries[0]
@@ -296,22 +296,21 @@ def _tell(result: "Result", folder: Path) -> None:
         ]  # fmt: skip
         title = f"{result.settings.agent} on {', '.join(sorted({item.split for item in result.summaries}))}"
         print_table(title, ["entry", "success (95 % interval)", "turns", "calls", "valid", "faults"], rows)
-        if result.score is not None:
-            show(f"score {result.score.text()}")
+        if result.suite.scored:
+            show(f"score {result.score.text() if result.score is not None else NO_RESULT}")
         for name, rate in result.averages.items():
             show(f"{name}: {rate.text()}")
     for line in result_notes(result):
         show(f"note: {line}")
-    costs = [item.cost_usd for item in result.summaries]
-    if any(costs) and None not in costs:
-        show(f"cost {sum(cost for cost in costs if cost is not None):.4f} USD")
+    if result.cost_usd:
+        show(f"cost {result.cost_usd:.4f} USD")
     for grid in feedback_grids(result.summaries):
         print_table(grid.caption, list(grid.heads), [list(row) for row in grid.rows])
-    if not result.complete and result.settings.max_cost_usd and any(item.unplayed for item in result.summaries):
+    if result.gave_up:
+        show("stopped, as episode after episode ended in one and the same fault")
+    if result.settings.max_cost_usd and not result.gave_up and any(item.unplayed for item in result.summaries):
         show(f"--max-cost is spent: the same command with --out {folder} and a larger --max-cost plays what is left")
     elif not result.complete:
-        if any(item.faults for item in result.summaries) and any(item.unplayed for item in result.summaries):
-            show("stopped, as episode after episode ended in one and the same fault")
         show(f"not complete: agent-envs eval --resume {folder} plays what is left")
     show(f"run: {folder}")
 

@@ -1,5 +1,6 @@
 """The tables of a run's index page show its numbers, what was played, and its episodes."""
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -44,12 +45,10 @@ def run_facts(run: Run, result: Result) -> tuple[tuple[str, str], ...]:
     """Return who played what, and what it took."""
     identity, items = run.config.identity, result.summaries
     planned, trials = sum(item.episodes for item in items), run.suite.trials
-    tokens: dict[str, int] = {}
+    tokens: Counter[str] = Counter()
     for item in items:
-        for name, count in item.usage.items():
-            tokens[name] = tokens.get(name, 0) + count
-    costs = [item.cost_usd for item in items]
-    known = None if None in costs else sum(cost for cost in costs if cost is not None)
+        tokens.update(item.usage)
+    known = result.cost_usd
     seconds, agent_seconds = sum(item.seconds for item in items), sum(item.agent_seconds for item in items)
     rows = [
         ("agent", identity.agent),

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from itertools import groupby
 from statistics import fmean
 from typing import Any
 
@@ -123,10 +124,7 @@ def compare_entries(run: Run) -> tuple[list[Contrast], list[str]]:
 
 
 def _by_entry(numbers: Sequence[EpisodeNumbers]) -> dict[str, list[EpisodeNumbers]]:
-    groups: dict[str, list[EpisodeNumbers]] = {}
-    for item in numbers:
-        groups.setdefault(item.entry, []).append(item)
-    return groups
+    return {entry: list(items) for entry, items in groupby(numbers, lambda item: item.entry)}  # in the suite's order
 
 
 def _contrast(
@@ -178,10 +176,7 @@ def _means(name: str, side: Sequence[EpisodeNumbers]) -> dict[str, float]:
 
 
 def _by_task(items: Sequence[EpisodeNumbers]) -> dict[str, list[float]]:
-    table: dict[str, list[float]] = {}
-    for item in items:
-        table.setdefault(item.task, []).append(float(item.success))
-    return table
+    return {task: [float(item.success) for item in side] for task, side in groupby(items, lambda item: item.task)}
 
 
 def _adjusted(drafts: list[Contrast]) -> list[Contrast]:

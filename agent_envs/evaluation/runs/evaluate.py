@@ -30,7 +30,7 @@ from agent_envs.evaluation.runs.run_folder import (
     save_results,
 )
 from agent_envs.evaluation.runs.suite_feedback import FeedbackCharge, check_priced, feedback_cost
-from agent_envs.evaluation.runs.summary import Summary, averages_of, score_of, summarise
+from agent_envs.evaluation.runs.summary import Summary, averages_of, measured, score_of, summarise, total_cost
 from agent_envs.evaluation.statistics.rates import Rate
 from agent_envs.evaluation.suites.plan import entry_env, notes_on, plan_of
 from agent_envs.evaluation.suites.suite import Suite
@@ -61,13 +61,19 @@ FREE = Price(input=0.0, output=0.0)
 
 @dataclass(frozen=True)
 class Result:
-    """What a run came to. `score` is None for a suite whose mean says nothing, such as a sweep."""
+    """What a run came to.
+
+    Attributes:
+        score: None for a suite whose mean says nothing, such as a sweep, and where nothing was measured.
+        gave_up: it stopped, as episode after episode ended in one and the same fault.
+    """
 
     suite: Suite
     settings: Settings
     summaries: tuple[Summary, ...]
     score: Rate | None
     complete: bool
+    gave_up: bool = False
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -75,9 +81,14 @@ class Result:
         return self.settings.notes.lines if self.settings.notes is not None else ()
 
     @property
+    def cost_usd(self) -> float | None:
+        """US dollars of all entries; None where a price is not known."""
+        return total_cost([item.cost_usd for item in self.summaries])
+
+    @property
     def averages(self) -> dict[str, Rate]:
-        """The averages of the suite by name."""
-        return averages_of(self.suite, [item.success for item in self.summaries])
+        """The averages of the suite by name; none where nothing was measured."""
+        return averages_of(self.suite, [item.success for item in self.summaries]) if measured(self.summaries) else {}
 
     def to_json(self) -> dict[str, Any]:
         """Return plain data: one entry flat, several under `entries`, with the suite's score where it has one."""
@@ -88,8 +99,9 @@ class Result:
         rows = [summary.to_json() for summary in self.summaries]
         if len(rows) == 1:
             return {**head, **rows[0]}
-        if self.score is not None:
-            head |= {"success": self.score.value, "interval": [self.score.low, self.score.high]}
+        if self.suite.scored:
+            value, low, high = (self.score.value, self.score.low, self.score.high) if self.score else (None,) * 3
+            head |= {"success": value, "interval": [low, high]}
         if averages := {name: [rate.value, rate.low, rate.high] for name, rate in self.averages.items()}:
             head["averages"] = averages
         return {**head, "entries": rows}
@@ -196,7 +208,7 @@ def _play(suite: Suite, plan: list[Planned], cast: _Cast, run: Run | None, progr
     measures = Measures()
     wins, faults = 0, list[str]()
     latest: deque[str] = deque(maxlen=FAULTS_IN_A_ROW)  # causes without their numbers; "" of what is no fault
-    log = None
+    log, gave_up = None, False
     with ExitStack() as stack:
         if run is not None:
             log = replace(run.log(), recording=stack.enter_context(Recording(run.externals, "record")))
@@ -212,13 +224,13 @@ def _play(suite: Suite, plan: list[Planned], cast: _Cast, run: Run | None, progr
             if progress is not None:
                 more = f"{len(faults)} faults, the last: {faults[-1][:200]}" if faults else ""
                 progress(len(found), len(plan), wins, more)
-            if len(latest) == FAULTS_IN_A_ROW and set(latest) == {latest[0]} != {""}:
+            if gave_up := len(latest) == FAULTS_IN_A_ROW and set(latest) == {latest[0]} != {""}:
                 break
     if run is not None and log is not None and (log.unfinished or len(found) < len(plan)):
         numbers = run.numbers(measures)  # with what earlier parts of the run spent and had to leave
     else:
         numbers = measures.planned(suite, found)
-    outcome = result_from(suite, settings, numbers, cast.prices)
+    outcome = replace(result_from(suite, settings, numbers, cast.prices), gave_up=gave_up)
     if run is not None:
         if run.externals.stat().st_size == 0:
             run.externals.unlink()
@@ -227,14 +239,7 @@ def _play(suite: Suite, plan: list[Planned], cast: _Cast, run: Run | None, progr
 
 
 def result_from(suite: Suite, settings: Settings, numbers: list[EpisodeNumbers], prices: Prices) -> Result:
-    """Return the result of planned episodes as numbers, in the order of the suite.
-
-    Args:
-        suite: what was played.
-        settings: how.
-        numbers: of every planned episode.
-        prices: what tokens cost.
-    """
+    """Return the result of every planned episode as numbers, in the order of the suite; `prices` are what tokens cost."""
     given = {entry.label: entry.feedback for entry in suite.entries}
     advice = [feedback_cost(item.usage, given[item.entry], prices.feedback) for item in numbers]
     costs = [_cost(item, prices.agent, more) for item, more in zip(numbers, advice, strict=True)]

@@ -117,11 +117,7 @@ def summarise(
 ) -> tuple[Summary, ...]:
     """Return the summary of each entry.
 
-    Args:
-        suite: what was played.
-        numbers: of every planned episode.
-        costs: US dollars, one an episode; None where no price is known.
-        advice: the part of them that was paid for feedback.
+    `costs` are US dollars, one a planned episode, None where no price is known; `advice` is the part paid for feedback.
     """
     groups: dict[str, list[tuple[EpisodeNumbers, Costs]]] = {entry.label: [] for entry in suite.entries}
     for item, cost, part in zip(numbers, costs, advice, strict=True):
@@ -129,9 +125,14 @@ def summarise(
     return tuple(_summary(entry, suite.trials, groups[entry.label]) for entry in suite.entries)
 
 
+def measured(summaries: Sequence[Summary]) -> bool:
+    """Return whether any episode of a run came to an end."""
+    return any(item.verdict != NO_RESULT for item in summaries)
+
+
 def score_of(suite: Suite, summaries: Sequence[Summary]) -> Rate | None:
-    """Return the suite's score, the weighted mean of its entries' success rates; None for an unscored suite."""
-    if not suite.scored:
+    """Return the suite's score, the weighted mean of its entries' success rates; None where unscored or without any result."""
+    if not suite.scored or not measured(summaries):
         return None
     return weighted_rate([item.success for item in summaries], [entry.weight for entry in suite.entries])
 
@@ -178,8 +179,8 @@ def _summary(entry: Entry, trials: int, rows: list[tuple[EpisodeNumbers, Costs]]
         mean_calls=sum(item.calls for item in played) / max(len(played), 1),
         mean_prose=sum(item.prose for item in played) / max(turns, 1),
         usage=dict(sorted(usage.items())),
-        cost_usd=_sum(costs),
-        feedback_cost_usd=_sum(advice),
+        cost_usd=total_cost(costs),
+        feedback_cost_usd=total_cost(advice),
         seconds=math.fsum(item.seconds for item in items),
         agent_seconds=math.fsum(item.agent_seconds for item in items),
         strata=rates_by_label(items),
@@ -187,5 +188,6 @@ def _summary(entry: Entry, trials: int, rows: list[tuple[EpisodeNumbers, Costs]]
     )
 
 
-def _sum(costs: Sequence[float | None]) -> float | None:
+def total_cost(costs: Sequence[float | None]) -> float | None:
+    """Return the sum; None where a cost is not known."""
     return None if None in costs else math.fsum(cost for cost in costs if cost is not None)

@@ -101,7 +101,7 @@ def allowed_limits(core: TurnEnv, turn_limits: tuple[int, ...]) -> tuple[int, ..
     return tuple(dict.fromkeys(min(turns, most) for turns in turn_limits))
 
 
-def with_turn_limit(suite: Suite, limit: int | None) -> Suite:
+def first_tasks(suite: Suite, limit: int | None) -> Suite:
     """Return a suite with the first `limit` tasks of each entry only; the same suite for None."""
     if limit is None:
         return suite

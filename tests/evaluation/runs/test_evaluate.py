@@ -15,7 +15,7 @@ from agent_envs.evaluation.runs.evaluate import FAULTS_IN_A_ROW, evaluate, greet
 from agent_envs.evaluation.runs.run_folder import Prices, Settings, open_run
 from agent_envs.evaluation.runs.suite_feedback import feedback_named, with_feedback
 from agent_envs.evaluation.suites.plan import Choice, adhoc_suite, plan_of
-from agent_envs.evaluation.suites.suite import Entry, Suite
+from agent_envs.evaluation.suites.suite import Average, Entry, Suite
 from agent_envs.rollout.episode_runner import EpisodeResult
 from agent_envs.rollout.policy import CompanionPolicy, NullPolicy, Reply
 
@@ -342,6 +342,7 @@ def test_a_run_stops_where_one_fault_repeats_and_goes_on_later(tmp_path):
     faults, unplayed = first.summaries[0].faults, first.summaries[0].unplayed
     # What was being played when the run stopped is finished and kept.
     assert FAULTS_IN_A_ROW <= faults <= FAULTS_IN_A_ROW + 2 and faults + unplayed == 18 and not first.complete
+    assert first.gave_up
     again = Counting()
     assert evaluate(suite, Settings("counting"), policy=again, folder=tmp_path).complete and again.turns >= 18
 
@@ -355,9 +356,24 @@ def test_faults_that_differ_or_do_not_follow_one_another_stop_nothing():
         def act(self, requests):
             raise EnvFault("abcdefghijklmnopqrstuvwxyz"[keys.index(requests[0].episode_key)], retryable=False)
 
-    summary = evaluate(suite, Settings("counting"), policy=Various()).summaries[0]
-    assert (summary.faults, summary.verdict) == (20, "no result")
+    result = evaluate(suite, Settings("counting"), policy=Various())
+    summary = result.summaries[0]
+    assert (summary.faults, summary.verdict, result.gave_up) == (20, "no result", False)
     assert strict_json(summary.to_json())["success"] is None
+
+
+def test_a_suite_of_which_nothing_was_measured_has_no_score():
+    entry = small(limit=2).entries[0]
+    several = {"entries": (entry, entry.model_copy(update={"label": "again"})), "scored": True}
+    whole = {"averages": (Average(name="both", source="none", weights={entry.label: 1.0, "again": 1.0}),)}
+    suite = Suite(**{**dict(small(limit=2)), **several, **whole})
+    keys = [item.key for item in plan_of(suite)]
+    nothing = evaluate(suite, Settings("counting"), policy=Counting(keys))
+    told = strict_json(nothing.to_json())
+    assert (nothing.score, nothing.averages) == (None, {})
+    assert (told["success"], told["interval"]) == (None, [None, None]) and "averages" not in told
+    half = evaluate(suite, Settings("counting"), policy=Counting(keys[:2]))
+    assert half.score.value == half.averages["both"].value and strict_json(half.to_json())["success"] is not None
 
 
 def strict_json(row):

@@ -17,10 +17,10 @@ from agent_envs.evaluation.suites.plan import (
     adhoc_suite,
     choose_split,
     entry_env,
+    first_tasks,
     plan_of,
     playable_part,
     tasks_of,
-    with_turn_limit,
 )
 from agent_envs.evaluation.suites.suite import (
     changes,
@@ -251,8 +251,8 @@ def test_a_world_with_fewer_questions_is_played_once():
 
 def test_a_limited_suite_is_another_suite():
     suite = small()
-    assert with_turn_limit(suite, None) is suite
-    part = with_turn_limit(suite, 3)
+    assert first_tasks(suite, None) is suite
+    part = first_tasks(suite, 3)
     assert len(plan_of(part)) == 3 and part.digest() != suite.digest()
     assert [item.key for item in plan_of(part)] == [item.key for item in plan_of(suite)][:3]
 
