@@ -1,18 +1,26 @@
-"""`python -m leaderboard verify | check | register`: exit codes 0 accepted, 1 rejected, 2 usage, 3 cannot be told here."""
+"""`python -m leaderboard verify | check | register | add | withdraw | dispute | compare | build`: a board and its submissions.
+
+Exit codes: 0 accepted, 1 rejected, 2 usage, 3 cannot be told here.
+"""
 
 import argparse
 import os
 import sys
+from dataclasses import replace
 from pathlib import Path
 
-from agent_envs.base.errors import AgentEnvsError
+from agent_envs.base.errors import AgentEnvsError, UsageError
 from agent_envs.base.progress import progress_bar
 from agent_envs.base.terminal import print_result, print_table, show
 from agent_envs.evaluation.submission.provenance import unanswered
 from agent_envs.evaluation.submission.replay_pool import SECONDS
 from agent_envs.evaluation.suites.suite import load_suite
 from leaderboard.badges import BADGES
+from leaderboard.board import SUBMISSIONS, add, boards_of, entrant_of, named, take_back
+from leaderboard.decisions import Verb
+from leaderboard.pages import pair_json, points, write_boards
 from leaderboard.registering import register
+from leaderboard.standings import compare
 from leaderboard.verify import MOST_TOLD, How, Verdict, verify
 
 CODES = (
@@ -26,17 +34,35 @@ def _parser() -> argparse.ArgumentParser:
     for verb, text in (
         ("verify", "Step every action of a submission again, and say what it proves."),
         ("check", "Tell a submitter what a reviewer will see, and what they have not answered yet."),
+        ("add", "Verify a submission and copy it into a board, with the decision."),
     ):
         one = verbs.add_parser(verb, help=text, description=text, epilog=CODES)
         one.add_argument("folder", type=Path, help="the directory that agent-envs pack wrote")
-        one.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="processes (default: one a core)")
-        one.add_argument("--seconds", type=float, default=SECONDS, help="the most that one episode may take")
-        one.add_argument("--suite", default="", help="a suite's file: only submissions of it are accepted")
-        one.add_argument("--registry", type=Path, help="the board's folder of registrations")
+        _verifying(one)
         one.add_argument(
             "--beside", type=Path, action="append", default=[], help="another submission: equal actions are told"
         )
-        one.add_argument("--json", action="store_true", help="print JSON")
+        if verb == "add":
+            _deciding(one)
+    for verb, text in (
+        ("withdraw", "Take a submission off its board; the decision and its reason stay."),
+        ("dispute", "Say on the board that a submission is in dispute; it stays there."),
+    ):
+        one = verbs.add_parser(verb, help=text, description=text)
+        one.add_argument("submission", help="its id, or the beginning of it")
+        one.add_argument("--why", required=True, help="the reason, which is published")
+        _deciding(one)
+    text = "Compare two submissions of one suite task by task, once both are verified."
+    one = verbs.add_parser("compare", help=text, description=text)
+    for name in ("first", "second"):
+        one.add_argument(name, help="a submission's directory; with --board its id, or the beginning of it")
+    one.add_argument("--board", type=Path, help="the board's folder")
+    _verifying(one)
+    text = "Verify all that a board shows, and write its pages: one a file in boards/, an index, and boards.json."
+    one = verbs.add_parser("build", help=text, description=text)
+    one.add_argument("--board", type=Path, required=True, help="the board's folder")
+    one.add_argument("--out", type=Path, required=True, help="folder of the pages, new or of an earlier build")
+    _verifying(one)
     text = "Issue a nonce to an agent, and write the suite that it draws: new tasks of the same entries."
     one = verbs.add_parser("register", help=text, description=text)
     one.add_argument("suite", help="a suite by name, core@1.17 say, or by file")
@@ -46,11 +72,24 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
+def _verifying(one: argparse.ArgumentParser) -> None:
+    one.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="processes (default: one a core)")
+    one.add_argument("--seconds", type=float, default=SECONDS, help="the most that one episode may take")
+    one.add_argument("--suite", default="", help="a suite's file: only submissions of it are accepted")
+    one.add_argument("--registry", type=Path, help="the board's folder of registrations")
+    one.add_argument("--json", action="store_true", help="print JSON")
+
+
+def _deciding(one: argparse.ArgumentParser) -> None:
+    one.add_argument("--board", type=Path, required=True, help="the board's folder")
+    one.add_argument("--who", required=True, help="who decides; it is published")
+
+
 def main(arguments: list[str] | None = None) -> None:
     """Run the command line."""
     given = _parser().parse_args(arguments)
     try:
-        sys.exit(_register(given) if given.verb == "register" else _verify(given))
+        sys.exit(VERBS[given.verb](given))
     except AgentEnvsError as error:
         show(f"leaderboard: {error}", file=sys.stderr)
         sys.exit(2)
@@ -59,12 +98,15 @@ def main(arguments: list[str] | None = None) -> None:
         sys.exit(130)
 
 
-def _verify(given: argparse.Namespace) -> int:
+def _how(given: argparse.Namespace) -> How:
     suite = load_suite(given.suite) if given.suite else None
+    return How(suite, given.registry, max(given.jobs, 1), given.seconds)
+
+
+def _verify(given: argparse.Namespace) -> int:
     with progress_bar(f"verify {given.folder.name}", quiet=given.json) as progress:
-        bounds = max(given.jobs, 1), given.seconds
-        how = How(suite, given.registry, *bounds, beside=tuple(given.beside), progress=progress)
-        verdict = verify(given.folder, how)
+        how = replace(_how(given), beside=tuple(given.beside), progress=progress)
+        verdict = add(given.folder, given.board, how, given.who) if given.verb == "add" else verify(given.folder, how)
     row = verdict.to_json()
     open_questions: list[str] = []
     if given.verb == "check" and verdict.agent:
@@ -112,3 +154,59 @@ def _register(given: argparse.Namespace) -> int:
 
     print_result({**row.model_dump(mode="json"), "file": str(path), "left_out": list(left)}, given.json, text)
     return 0
+
+
+def _decide(given: argparse.Namespace) -> int:
+    verb: Verb = "withdrawn" if given.verb == "withdraw" else "disputed"
+    row = take_back(given.board, given.submission, verb, given.why, given.who)
+    show(f"{row.submission[:16]}: {row.text()}")
+    return 0
+
+
+def _compare(given: argparse.Namespace) -> int:
+    sides = []
+    for name in (given.first, given.second):
+        folder = Path(name) if given.board is None else given.board / SUBMISSIONS / named(given.board, name)
+        sides.append(entrant_of(folder, _how(given)))
+    (suite, first), (other, second) = sides
+    if suite.digest() != other.digest():
+        raise UsageError(f"compare: {suite.name} and {other.name} are not the same suite with the same entries")
+    pair = compare(suite, first.verdict, second.verdict)
+
+    def text() -> None:
+        for place, side in (("first", first), ("second", second)):
+            assert side.verdict.score is not None
+            show(
+                f"{place:7} {side.submission.agent.name} ({side.verdict.submission[:16]}): {side.verdict.score.text()}"
+            )
+        show(f"second minus first {points(pair)} points, p {pair.p_value:.4f} (sign flips of clusters)")
+        cells = [
+            [label, points(item), f"{item.p_value:.4f}", f"{100 * item.detectable:.1f}"]
+            for label, item in pair.entries.items()
+        ]
+        print_table("Entry by entry, p not corrected", ["entry", "points", "p", "detectable (80 % power)"], cells)
+
+    print_result(pair_json(pair), given.json, text)
+    return 0
+
+
+def _build(given: argparse.Namespace) -> int:
+    boards = list(boards_of(given.board, _how(given), lambda line: None if given.json else show(line, file=sys.stderr)))
+    index = write_boards(boards, given.out)
+    shown = {board.name: len(board.standings.rows) for board in boards}
+
+    def text() -> None:
+        for board in boards:
+            show(f"{board.name}: {len(board.standings.rows)} rows")
+            for line in board.left:
+                show(f"not shown: {line}")
+        show(f"index: {index}")
+
+    print_result({"index": str(index), "rows": shown}, given.json, text)
+    return 0
+
+
+VERBS = {
+    "verify": _verify, "check": _verify, "add": _verify, "register": _register,
+    "withdraw": _decide, "dispute": _decide, "compare": _compare, "build": _build,
+}  # fmt: skip

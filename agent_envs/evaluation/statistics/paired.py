@@ -94,7 +94,7 @@ def compare_paired(
         high = max(high, (1 - unseen) * difference + unseen)
     critical = t_quantile((1 + level) / 2, max(count - 1, 1))
     if few or count < FEW_CLUSTERS:
-        p_value, method, flipped = _sign_flips(sums, 1 - level)
+        p_value, method, flipped = sign_flips(sums, 1 - level)
         critical = critical if few else flipped
     else:
         tail = t_tail(abs(difference) / error, count - 1)
@@ -193,7 +193,7 @@ def _needed(level: float) -> int:
     return math.ceil(math.log2(2 / (1 - level)))
 
 
-def _sign_flips(sums: NDArray[np.float64], alpha: float) -> tuple[float, str, float]:
+def sign_flips(sums: NDArray[np.float64], alpha: float) -> tuple[float, str, float]:
     """Flip clusters' signs: the p value of their sum, the method, and the test's critical value in standard errors.
 
     The critical value is the one that a t test of the same power would have. With r the flips' own critical sum (half a step

@@ -1,0 +1,215 @@
+"""A board is a folder under version control, from which anybody can build the same pages.
+
+submissions/ID/   what was handed in and accepted, as it was packed; ID is the sha256 of its manifest
+decisions.jsonl   accepted, rejected, withdrawn, disputed: appended, never rewritten
+boards/NAME.toml  one board: its title, its suite, and figures that papers print, which nobody replayed
+
+A suite is named, or is a file in the board's folder (`suite = "suites/mine.json"`). Pages and boards.json hold scores, digests
+and no tasks, so that a board's suite may stay private with its submissions: then only what `build` writes is published.
+
+`build` verifies every submission that it shows. What an earlier verification on this machine has stepped is kept in the cache
+folder (`AGENT_ENVS_CACHE`) and not stepped again; nothing that lies in the board's folder is believed.
+"""
+
+import shutil
+import tomllib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import Field, ValidationError
+
+from agent_envs.base.errors import UsageError
+from agent_envs.base.strict_model import Strict
+from agent_envs.evaluation.submission.models import MOST_META_BYTES, Label, LongLine, Notes, Submission, Url
+from agent_envs.evaluation.suites.suite import Suite, first_fault, load_suite, suite_names
+from leaderboard.decisions import Decision, Verb, decide, decisions_of, shown
+from leaderboard.directory import Rejected, parsed
+from leaderboard.standings import Entrant, Standings, standings
+from leaderboard.suites_known import known_suite
+from leaderboard.verify import ACCEPTED, How, Verdict, verify
+
+SUBMISSIONS, BOARDS = "submissions", "boards"
+MOST_TOML = 256_000
+Tell = Callable[[str], None]
+
+
+class Published(Strict):
+    """A figure that a paper prints. It was not replayed, and stands apart under this heading."""
+
+    agent: Label
+    score: Annotated[float, Field(ge=0, le=1)]
+    source: LongLine
+    url: Url = ""
+
+
+class Settings(Strict):
+    """`boards/NAME.toml`."""
+
+    title: Label
+    suite: Annotated[str, Field(min_length=1, max_length=200)]
+    about: Notes = ""
+    published: Annotated[list[Published], Field(max_length=500)] = []
+
+
+@dataclass(frozen=True)
+class Board:
+    """What a board's page shows.
+
+    Attributes:
+        name: of its file.
+        settings: what the file says.
+        standings: of the submissions that this build verified.
+        left: submissions that are accepted in decisions.jsonl and not shown, each with why.
+        decisions: about all submissions but those that the build knows to be of other suites.
+    """
+
+    name: str
+    settings: Settings
+    standings: Standings
+    left: tuple[str, ...]
+    decisions: tuple[Decision, ...]
+
+
+def add(folder: Path, board: Path, how: How, who: str) -> Verdict:
+    """Verify a submission and, where it is accepted, copy it into a board; the decision is appended either way.
+
+    What cannot be told here is no decision, and changes nothing. One that was withdrawn can be added again.
+
+    Raises:
+        UsageError: it is there already, or the board's files cannot be read or written.
+    """
+    on_show = shown(decisions_of(board))
+    verdict = verify(folder, how)
+    if verdict.unknown and not verdict.findings:
+        return verdict
+    if verdict.submission in on_show:
+        raise UsageError(f"{verdict.submission[:16]} is on the board already")
+    if verdict.verdict != ACCEPTED:
+        if verdict.submission:  # whose files are not those of its manifest has no name to decide about
+            decide(board, verdict.submission, "rejected", verdict.findings[0].what[:500].strip(), who)
+        return verdict
+    place = board / SUBMISSIONS / verdict.submission
+    part = place.with_name(f".{place.name}.part")
+    shutil.rmtree(part, ignore_errors=True)  # of an addition that was killed
+    shutil.rmtree(place, ignore_errors=True)
+    try:
+        shutil.copytree(folder, part, symlinks=True)
+        part.rename(place)
+    except OSError as error:
+        raise UsageError(f"{place} cannot be written: {error}") from error
+    decide(board, verdict.submission, "accepted", "", who)
+    return verdict
+
+
+def take_back(board: Path, name: str, verb: Verb, reason: str, who: str) -> Decision:
+    """Append a decision about a submission of the board, named by its id or the beginning of it.
+
+    Raises:
+        UsageError: none or several begin so, or no reason is given.
+    """
+    if not reason:
+        raise UsageError(f"{verb}: say why, with --why; it is published")
+    return decide(board, named(board, name), verb, reason, who)
+
+
+def named(board: Path, name: str) -> str:
+    """Return the id of the one submission that begins with `name`.
+
+    Raises:
+        UsageError: none or several do.
+    """
+    known = sorted({row.submission for row in decisions_of(board)})
+    found = [row for row in known if row.startswith(name)] if name else []
+    if len(found) != 1:
+        raise UsageError(f"{name!r}: {len(found)} submissions of {board} begin so; give more of an id")
+    return found[0]
+
+
+def boards_of(folder: Path, how: How, tell: Tell) -> Iterator[Board]:
+    """Yield the boards of a folder, by name; every submission that one shows is verified first.
+
+    Raises:
+        UsageError: a file of the board's own cannot be read.
+    """
+    past = decisions_of(folder)
+    files = {path.stem: _settings(path) for path in sorted((folder / BOARDS).glob("*.toml"))}
+    suites = {name: _suite(folder, settings) for name, settings in files.items()}
+    own = {suite.name: suite for suite in suites.values() if suite.id not in suite_names()}
+    entrants: list[tuple[Suite, Entrant]] = []
+    troubles: list[str] = []
+    for name, history in shown(past).items():
+        tell(f"verify {name[:16]}")
+        place = folder / SUBMISSIONS / name
+        if not place.is_dir():
+            raise UsageError(f"{place} is missing, and {name[:16]} is accepted: restore it, or withdraw it")
+        try:
+            suite, entrant = entrant_of(place, replace(how, suite=how.suite or own.get(_suite_named(place))))
+            if entrant.verdict.submission != name:
+                raise UsageError(f"{name[:16]}: its folder holds another submission")
+        except UsageError as error:
+            troubles.append(str(error))
+            continue
+        entrants.append((suite, replace(entrant, history=history)))
+    for name, settings in files.items():
+        suite = suites[name]
+        mine = [(played, item) for played, item in entrants if played.name == suite.name]
+        same = [item for played, item in mine if played.digest() == suite.digest()]
+        parts = [item for played, item in mine if played.digest() != suite.digest()]
+        left = [f"{item.verdict.submission[:16]}: played a part of the suite" for item in parts]
+        names = {row.submission for row in past} - {item.verdict.submission for played, item in entrants
+                                                    if played.name != suite.name}  # fmt: skip
+        about = tuple(row for row in past if row.submission in names)
+        yield Board(name, settings, standings(suite, same), (*left, *troubles), about)
+
+
+def _suite(folder: Path, settings: Settings) -> Suite:
+    file = folder / settings.suite
+    suite = load_suite(str(file) if file.is_file() else settings.suite)
+    if not suite.scored:
+        raise UsageError(f"{folder}: {suite.name} has no score, so that nothing can be ranked on it")
+    return suite
+
+
+def _suite_named(place: Path) -> str:
+    """Return which suite a submission says it played; this only chooses among the board's own."""
+    try:
+        told = _told(place).suite
+    except (OSError, Rejected):
+        return ""
+    return f"{told.id}@{told.version}"
+
+
+def _told(place: Path) -> Submission:
+    return parsed(Submission, (place / "submission.json").read_bytes()[:MOST_META_BYTES], "submission.json")
+
+
+def entrant_of(folder: Path, how: How) -> tuple[Suite, Entrant]:
+    """Return the suite of a submission, and the submission as verified.
+
+    Raises:
+        UsageError: it is not accepted here; the message says why.
+    """
+    verdict = verify(folder, how)
+    if verdict.verdict != ACCEPTED:
+        why = [item.text() for item in (*verdict.findings, *verdict.unknown)]
+        raise UsageError(f"{folder.name[:16]}: {verdict.verdict} by this verification: {why[0]}")
+    if verdict.score is None:
+        raise UsageError(f"{folder.name[:16]}: {verdict.suite} has no score, so that nothing can be ranked")
+    known = known_suite(folder, how.suite, how.registry)
+    assert not isinstance(known, str)
+    return known.suite, Entrant(verdict, _told(folder))
+
+
+def _settings(path: Path) -> Settings:
+    try:
+        text = path.read_bytes()
+        if len(text) > MOST_TOML:
+            raise UsageError(f"{path}: more than {MOST_TOML:,} bytes")
+        row: dict[str, Any] = tomllib.loads(text.decode())
+        return Settings.model_validate(row)
+    except ValidationError as error:
+        raise UsageError(f"{path}: {first_fault(error)}") from None
+    except (OSError, ValueError) as error:
+        raise UsageError(f"{path} cannot be read: {error}") from None

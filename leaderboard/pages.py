@@ -1,0 +1,166 @@
+"""A board becomes one static page without a script, an index of boards, and the same as JSON."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from agent_envs.datasets.corpora import write_atomically
+from agent_envs.evaluation.html.index_page import LinkedPages
+from agent_envs.evaluation.html.page import Bar, Cell, Page, Table
+from agent_envs.evaluation.statistics.paired import Paired
+from leaderboard.badges import BADGES
+from leaderboard.board import Board
+from leaderboard.standings import CLASSES, LEVEL, Pair, Row
+
+NUMBERS = "boards.json"
+MOST_PAIRS = 400
+NOT_PROVED = (
+    "Every number of a row was computed by replaying its actions in this build. A replay does not prove who acted, nor that "
+    "no better run was chosen among many; badges say what each one proves."
+)
+
+
+def write_boards(boards: list[Board], out: Path) -> Path:
+    """Write an index, a page a board and boards.json into a new folder, or one of an earlier build; return the index.
+
+    Raises:
+        UsageError: the folder holds other files, or cannot be written.
+    """
+    pages = LinkedPages(out)
+    for board in boards:
+        pages.write(f"boards/{board.name}.html", page_of(board))
+    rows = tuple(
+        (Cell(board.settings.title, f"boards/{board.name}.html"), board.settings.suite, str(len(board.standings.rows)))
+        for board in boards
+    )
+    index = pages.write("index.html", Page("Boards", NOT_PROVED, (Table("Boards", ("board", "suite", "rows"), rows),)))
+    text = json.dumps([to_json(board) for board in boards], indent=1, allow_nan=False) + "\n"
+    write_atomically(out / NUMBERS, lambda file: file.write(text.encode()))
+    return index
+
+
+def page_of(board: Board) -> Page:
+    """Return the page of a board."""
+    suite, settings = board.standings.suite, board.settings
+    intro = f"{settings.about}\n\n{NOT_PROVED}" if settings.about else NOT_PROVED
+    tables = [_rows(board, group) for group in CLASSES] + [_entries(board), _pairs(board)]
+    tables += [_badges(board), _published(board), _decisions(board)]
+    facts = (
+        ("suite", suite.name),
+        ("digest", suite.digest()),
+        ("tasks", f"{sum(len(entry.tasks) for entry in suite.entries):,} in {len(suite.entries)} entries"),
+        ("trials", str(suite.trials)),
+    )
+    shown = tuple(table for table in tables if table.rows)
+    return Page(
+        settings.title, intro, shown, facts=facts, notes=board.left, links=(Cell("all boards", "../index.html"),)
+    )
+
+
+def _rows(board: Board, group: str) -> Table:
+    ks = sorted({k for row in board.standings.rows for k in row.pass_hat})
+    heads = ("place", "agent", "models", "submitter", "score (95 % interval)", "0 to 100 %", "turns",
+             *(f"pass^{k}" for k in ks), "badges", "submission")  # fmt: skip
+    rows = []
+    for row in (row for row in board.standings.rows if row.group == group):
+        told, verdict = row.entrant.submission, row.entrant.verdict
+        disputed = row.entrant.history[-1:] and row.entrant.history[-1].verb == "disputed"
+        rows.append((
+            row.place, Cell(told.agent.name, tone="odd") if disputed or verdict.flags else told.agent.name,
+            ", ".join(model.name for model in told.models), told.submitter.name, row.score.text(),
+            Bar(row.score.value, row.score.low, row.score.high), f"{row.turns:.2f}",
+            *(f"{100 * row.pass_hat[k]:.1f} %" for k in ks), ", ".join(verdict.badges), verdict.submission[:16],
+        ))  # fmt: skip
+    note = f"{CLASSES[group]} A place is a range where the comparisons below do not tell rows apart."
+    flags = [f"{row.entrant.submission.agent.name}: {flag}." for row in board.standings.rows if row.group == group
+             for flag in row.entrant.verdict.flags]  # fmt: skip
+    return Table(group.capitalize(), heads, tuple(rows), " ".join([note, *flags]))
+
+
+def _entries(board: Board) -> Table:
+    rows = []
+    for place, entry in enumerate(board.standings.suite.entries):
+        for row in board.standings.rows:
+            item = row.entrant.verdict.entries[place]
+            low, high = item["interval"]
+            success = f"{100 * item['success']:.1f} % [{100 * low:.1f}, {100 * high:.1f}]"
+            rows.append((
+                entry.label, row.entrant.submission.agent.name, success,
+                Bar(item["success"], low, high), f"{item['mean_return']:.3f}".replace("-", "−"), f"{item['mean_turns']:.2f}",
+                f"{item['played']} of {item['episodes']}",
+            ))  # fmt: skip
+    heads = ("entry", "agent", "success (95 % interval)", "0 to 100 %", "mean return", "turns", "played")
+    return Table("Entry by entry", heads, tuple(rows))
+
+
+def _pairs(board: Board) -> Table:
+    names = {row.entrant.verdict.submission: row.entrant.submission.agent.name for row in board.standings.rows}
+    rows = [
+        (f"{names[pair.second]} minus {names[pair.first]}", points(pair),
+         f"{pair.p_value:.4f}", f"{pair.adjusted:.4f}", "yes" if pair.told_apart else "no")
+        for pair in sorted(board.standings.pairs, key=lambda pair: -abs(pair.difference))[:MOST_PAIRS]
+    ]  # fmt: skip
+    left = len(board.standings.pairs) - len(rows)
+    note = (
+        "Task by task, at the suite's weights; p values by sign flips of clusters, corrected for all pairs of a class."
+    )
+    more = f" {left} pairs with smaller differences are in {NUMBERS} alone." if left else ""
+    heads = ("pair", "points (95 % interval)", "p", "after Holm", f"told apart at {100 * LEVEL:.0f} %")
+    return Table("Comparisons within a class", heads, tuple(rows), note + more)
+
+
+def points(pair: Pair | Paired) -> str:
+    """Return a difference in points with its interval."""
+    return f"{100 * pair.difference:+.1f} [{100 * pair.low:+.1f}, {100 * pair.high:+.1f}]".replace("-", "−")
+
+
+def _badges(board: Board) -> Table:
+    names = dict.fromkeys(name for row in board.standings.rows for name in row.entrant.verdict.badges)
+    rows = tuple((name, BADGES[name].proves, BADGES[name].not_proved) for name in names)
+    return Table("Badges", ("badge", "it proves", "it does not prove"), rows)
+
+
+def _published(board: Board) -> Table:
+    rows = tuple((item.agent, f"{100 * item.score:.1f} %", item.source, item.url) for item in board.settings.published)
+    note = "As papers print them, with prompts, tasks and limits of their own. Nobody replayed these."
+    return Table("Published, not replayed", ("agent", "score", "source", "address"), rows, note)
+
+
+def _decisions(board: Board) -> Table:
+    rows = tuple((row.submission[:16], row.text()) for row in board.decisions)
+    return Table("Decisions", ("submission", "decision"), rows, "From decisions.jsonl, in its order.")
+
+
+def to_json(board: Board) -> dict[str, Any]:
+    """Return the numbers of a board as plain data."""
+    suite = board.standings.suite
+    return {
+        "board": board.name, "title": board.settings.title, "suite": suite.name, "suite_digest": suite.digest(),
+        "rows": [_row_json(row) for row in board.standings.rows],
+        "pairs": [
+            {**pair_json(pair), "holm": pair.adjusted} for pair in board.standings.pairs
+        ],
+        "published_not_replayed": [item.model_dump(mode="json") for item in board.settings.published],
+        "not_shown": list(board.left), "decisions": [row.model_dump(mode="json") for row in board.decisions],
+    }  # fmt: skip
+
+
+def _row_json(row: Row) -> dict[str, Any]:
+    told = row.entrant.submission
+    return {
+        **row.entrant.verdict.to_json(), "class": row.group, "best_place": row.best, "worst_place": row.worst,
+        "mean_turns": row.turns, "pass_hat": {str(k): value for k, value in row.pass_hat.items()},
+        "models": [model.model_dump(mode="json") for model in told.models], "submitter": told.submitter.name, "date": told.date,
+        "history": [item.text() for item in row.entrant.history],
+    }  # fmt: skip
+
+
+def pair_json(pair: Pair) -> dict[str, Any]:
+    """Return a comparison as plain data; p values are not corrected."""
+    entries = {
+        label: {"difference": item.difference, "interval": [item.low, item.high], "p": item.p_value,
+                "detectable": item.detectable}
+        for label, item in pair.entries.items()
+    }  # fmt: skip
+    return {"first": pair.first, "second": pair.second, "difference": pair.difference, "interval": [pair.low, pair.high],
+            "p": pair.p_value, "entries": entries}  # fmt: skip

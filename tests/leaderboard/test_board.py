@@ -1,0 +1,192 @@
+"""A board: decisions that stay, rows that its own build verified, ties that are told as ties."""
+
+import json
+import shutil
+
+import pytest
+
+from agent_envs.base.errors import UsageError
+from agent_envs.evaluation.runs.evaluate import evaluate
+from agent_envs.evaluation.runs.run_folder import Settings
+from agent_envs.evaluation.submission.pack import pack_run
+from agent_envs.evaluation.suites.plan import Choice, adhoc_suite
+from agent_envs.evaluation.suites.suite import Suite, suite_text
+from agent_envs.rollout.policy import CompanionPolicy
+from leaderboard.board import SUBMISSIONS, add, boards_of, named, take_back
+from leaderboard.command_line import main
+from leaderboard.decisions import NAME, decisions_of
+from leaderboard.pages import page_of, to_json, write_boards
+from leaderboard.standings import standings
+from leaderboard.verify import How
+from tests.leaderboard.changes import reseal
+
+ABOUT = {"plain": {}, "lucky": {"agent": {"multi_attempt": True}}, "taught": {"training": {"on_suite_test": True}}}
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    """Return a private suite and five submissions of it; nobody may change them."""
+    place = tmp_path_factory.mktemp("submissions")
+    whole, short = (adhoc_suite(Choice("SearchQA", given, "test", 12, 2)).entries[0] for given in ({}, {"top_k": 1}))
+    entries = (whole, short.model_copy(update={"label": "one passage", "weight": 2.0}))
+    suite = Suite(id="mine", version="1.0", trials=2, entries=entries)
+    for name, policy, about in (
+        ("random", "random", "plain"), ("again", "random", "lucky"), ("taught", "random", "taught"),
+        ("heuristic", "heuristic", "plain"), ("solver", "solver", "plain"),
+    ):  # fmt: skip
+        evaluate(suite, Settings(policy), policy=CompanionPolicy(policy), folder=place / f"run-{name}")
+        told = place / f"{name}.json"
+        told.write_text(json.dumps({"schema": "agent-envs/about@1", **ABOUT[about]}))
+        pack_run(place / f"run-{name}", place / name, told)
+    return suite, place
+
+
+@pytest.fixture
+def board(made, tmp_path):
+    suite, _ = made
+    folder = tmp_path / "board"
+    (folder / "boards").mkdir(parents=True)
+    (folder / "suites").mkdir()
+    (folder / "suites" / "mine.json").write_text(suite_text(suite))
+    (folder / "boards" / "mine.toml").write_text(
+        'title = "Mine"\nsuite = "suites/mine.json"\nabout = "<script>alert(1)</script>"\n'
+        '[[published]]\nagent = "Paper"\nscore = 0.5\nsource = "A paper, table 2"\n'
+    )
+    return folder
+
+
+def how(suite):
+    return How(suite, jobs=0)
+
+
+def built(board):
+    (found,) = boards_of(board, How(jobs=0), lambda line: None)
+    return found
+
+
+def test_a_board_is_built_of_what_it_verified(made, board):
+    suite, place = made
+    ids = {}
+    for name in ("random", "again", "taught", "heuristic", "solver"):
+        verdict = add(place / name, board, how(suite), "maintainer")
+        ids[name] = verdict.submission
+    found = built(board)
+    groups = {row.entrant.verdict.submission: row.group for row in found.standings.rows}
+    assert groups == {ids["random"]: "replayed", ids["again"]: "multi-attempt", ids["taught"]: "trained on the suite",
+                      ids["heuristic"]: "replayed", ids["solver"]: "reference"}  # fmt: skip
+    assert [row.verb for row in found.decisions] == ["accepted"] * 5 and found.left == ()
+    (pair,) = found.standings.pairs  # of one class only
+    assert {pair.first, pair.second} == {ids["random"], ids["heuristic"]}
+    rows = {row.entrant.verdict.submission: row for row in found.standings.rows}
+    random, heuristic = rows[ids["random"]], rows[ids["heuristic"]]
+    told = pair.difference if pair.second == ids["heuristic"] else -pair.difference
+    assert told == pytest.approx(heuristic.score.value - random.score.value)
+    assert pair.low <= pair.difference <= pair.high and 0 < pair.p_value <= pair.adjusted <= 1
+    assert (random.place, heuristic.place) == (("2", "1") if pair.told_apart else ("1 to 2", "1 to 2"))
+    with pytest.raises(UsageError, match="is on the board already"):
+        add(place / "random", board, how(suite), "maintainer")
+
+
+def test_what_was_edited_or_withdrawn_is_not_shown(made, board, tmp_path):
+    suite, place = made
+    names = [add(place / name, board, how(suite), "maintainer").submission for name in ("random", "heuristic", "again")]
+    take_back(board, names[0][:12], "withdrawn", "too early", "its author")
+    assert add(place / "random", board, how(suite), "maintainer").code == 0 and len(built(board).standings.rows) == 3
+    take_back(board, names[0][:12], "withdrawn", "a bug in the agent", "its author")
+    take_back(board, names[2][:12], "disputed", "the scaffold is unclear", "a reader")
+    episodes = next((board / SUBMISSIONS / names[1] / "episodes").rglob("*.gz"))
+    episodes.write_bytes(episodes.read_bytes()[:-1])
+    found = built(board)
+    assert [row.entrant.verdict.submission for row in found.standings.rows] == [names[2]]
+    assert len(found.left) == 1 and "rejected by this verification" in found.left[0]
+    assert any("withdrawn by its author: a bug in the agent" in row.text() for row in found.decisions)
+    with pytest.raises(UsageError, match="say why"):
+        take_back(board, names[1], "disputed", "", "me")
+    with pytest.raises(UsageError, match="0 submissions of"):
+        named(board, "zz")
+    with pytest.raises(UsageError, match="control, bidirectional"):
+        take_back(board, names[2], "withdrawn", "an\u202eevil", "me")
+    shutil.rmtree(board / SUBMISSIONS / names[2])
+    with pytest.raises(UsageError, match="is missing, and .* is accepted"):
+        built(board)
+
+
+def test_a_decision_that_was_edited_is_refused_and_a_torn_one_dropped(made, board):
+    suite, place = made
+    add(place / "random", board, how(suite), "maintainer")
+    take_back(board, decisions_of(board)[0].submission, "withdrawn", "cheated", "me")
+    path = board / NAME
+    text = path.read_bytes()
+    path.write_bytes(text[:-9])
+    assert [row.verb for row in decisions_of(board)] == ["accepted"]
+    path.write_bytes(text.replace(b"maintainer", b"maintained"))
+    with pytest.raises(UsageError, match="line 1 is damaged"):
+        decisions_of(board)
+
+
+def test_a_rejected_submission_is_decided_about_and_not_copied(made, board, tmp_path):
+    suite, place = made
+    bad = tmp_path / "bad"
+    shutil.copytree(place / "random", bad)
+    (bad / "attempts.jsonl").write_text("{}\n")
+    verdict = add(bad, board, how(suite), "maintainer")
+    assert (verdict.code, verdict.submission) == (1, "") and decisions_of(board) == ()
+    reseal(bad)
+    verdict = add(bad, board, how(suite), "maintainer")
+    assert verdict.code == 1
+    (row,) = decisions_of(board)
+    assert (row.verb, row.submission) == ("rejected", verdict.submission) and row.reason
+    assert not (board / SUBMISSIONS / verdict.submission).exists() and built(board).standings.rows == ()
+
+
+def test_equal_agents_are_tied_and_the_test_of_a_pair_is_on_the_suites_weights(made, board):
+    suite, place = made
+    for name in ("random", "heuristic"):
+        add(place / name, board, how(suite), "maintainer")
+    rows = built(board).standings.rows
+    twin = standings(suite, [rows[0].entrant, rows[0].entrant])
+    (pair,) = twin.pairs
+    assert (pair.difference, pair.p_value, pair.told_apart) == (0.0, 1.0, False)
+    assert {row.place for row in twin.rows} == {"1 to 2"} and pair.low < 0 < pair.high
+
+
+def test_pages_hold_no_task_of_a_private_suite_and_no_markup_of_strangers(made, board, tmp_path):
+    suite, place = made
+    for name in ("random", "heuristic", "solver"):
+        add(place / name, board, how(suite), "maintainer")
+    boards = [built(board)]
+    for _ in range(2):  # a second build takes the folder of the first
+        index = write_boards(boards, tmp_path / "site")
+    html = (tmp_path / "site" / "boards" / "mine.html").read_text()
+    everything = html + index.read_text() + (tmp_path / "site" / "boards.json").read_text()
+    assert "<script" not in everything and "&lt;script" in html and "Published, not replayed" in html
+    for entry in suite.entries:
+        for task, digest, _ in entry.tasks:
+            assert digest not in everything and f'"{task}"' not in everything and f">{task}<" not in everything
+    assert to_json(boards[0])["rows"][0]["class"] == "replayed"
+    assert page_of(boards[0]).tables[0].caption == "Replayed"
+
+
+def test_the_command_line_of_a_board(made, board, capsys):
+    suite, place = made
+    file = str(board / "suites" / "mine.json")
+
+    def run(*words):
+        with pytest.raises(SystemExit) as end:
+            main([*map(str, words)])
+        return end.value.code, capsys.readouterr()
+
+    verifying = ("--suite", file, "--jobs", "1")
+    for name in ("random", "heuristic"):
+        assert run("add", place / name, "--board", board, "--who", "me", *verifying)[0] == 0
+    first, second = (row.submission[:16] for row in decisions_of(board))
+    code, told = run("compare", first, second, "--board", board, *verifying)
+    assert code == 0 and "second minus first" in told.out and "sign flips of clusters" in told.out
+    code, told = run("build", "--board", board, "--out", board / "site", "--jobs", "1")
+    assert code == 0 and "mine: 2 rows" in told.out and "verify " in told.err
+    code, told = run("withdraw", first, "--why", "a bug", "--board", board, "--who", "me")
+    assert code == 0 and "withdrawn by me: a bug" in told.out
+    code, told = run("build", "--board", board, "--out", board / "site", "--jobs", "1", "--json")
+    assert code == 0 and json.loads(told.out)["rows"] == {"mine": 1}
+    code, told = run("withdraw", "nothing", "--why", "x", "--board", board, "--who", "me")
+    assert code == 2 and "give more of an id" in told.err
