@@ -7,8 +7,8 @@ boards/NAME.toml  one board: its title, its suite, and figures that papers print
 A suite is named, or is a file in the board's folder (`suite = "suites/mine.json"`). Pages and boards.json hold scores, digests
 and no tasks, so that a board's suite may stay private with its submissions: then only what `build` writes is published.
 
-`build` verifies every submission that it shows. What an earlier verification on this machine has stepped is kept in the cache
-folder (`AGENT_ENVS_CACHE`) and not stepped again; nothing that lies in the board's folder is believed.
+`build` verifies every submission that it shows. What was stepped on this machine by the same code is kept in the cache folder
+(`AGENT_ENVS_CACHE`) and not stepped again; nothing that lies in the board's folder is believed.
 """
 
 import shutil
@@ -27,7 +27,7 @@ from agent_envs.evaluation.suites.suite import Suite, first_fault, load_suite, s
 from leaderboard.decisions import Decision, Verb, decide, decisions_of, shown
 from leaderboard.directory import Rejected, parsed
 from leaderboard.standings import Entrant, Standings, standings
-from leaderboard.suites_known import known_suite
+from leaderboard.suites_known import known_suite, small_file
 from leaderboard.verify import ACCEPTED, How, Verdict, verify
 
 SUBMISSIONS, BOARDS = "submissions", "boards"
@@ -81,7 +81,7 @@ def add(folder: Path, board: Path, how: How, who: str) -> Verdict:
         UsageError: it is there already, or the board's files cannot be read or written.
     """
     on_show = shown(decisions_of(board))
-    verdict = verify(folder, how)
+    verdict = verify(folder, replace(how, keep=True))
     if verdict.unknown and not verdict.findings:
         return verdict
     if verdict.submission in on_show:
@@ -145,7 +145,7 @@ def boards_of(folder: Path, how: How, tell: Tell) -> Iterator[Board]:
         if not place.is_dir():
             raise UsageError(f"{place} is missing, and {name[:16]} is accepted: restore it, or withdraw it")
         try:
-            suite, entrant = entrant_of(place, replace(how, suite=how.suite or own.get(_suite_named(place))))
+            suite, entrant = entrant_of(place, replace(how, suite=how.suite or own.get(_suite_named(place)), keep=True))
             if entrant.verdict.submission != name:
                 raise UsageError(f"{name[:16]}: its folder holds another submission")
         except UsageError as error:
@@ -176,13 +176,13 @@ def _suite_named(place: Path) -> str:
     """Return which suite a submission says it played; this only chooses among the board's own."""
     try:
         told = _told(place).suite
-    except (OSError, Rejected):
+    except Rejected:
         return ""
     return f"{told.id}@{told.version}"
 
 
 def _told(place: Path) -> Submission:
-    return parsed(Submission, (place / "submission.json").read_bytes()[:MOST_META_BYTES], "submission.json")
+    return parsed(Submission, small_file(place / "submission.json", MOST_META_BYTES), "submission.json")
 
 
 def entrant_of(folder: Path, how: How) -> tuple[Suite, Entrant]:

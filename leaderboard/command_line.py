@@ -93,6 +93,9 @@ def main(arguments: list[str] | None = None) -> None:
     except AgentEnvsError as error:
         show(f"leaderboard: {error}", file=sys.stderr)
         sys.exit(2)
+    except BrokenPipeError:  # a reader such as `head` has enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(1)
     except KeyboardInterrupt:
         show("stopped; the same command goes on", file=sys.stderr)
         sys.exit(130)
@@ -179,7 +182,7 @@ def _compare(given: argparse.Namespace) -> int:
             show(
                 f"{place:7} {side.submission.agent.name} ({side.verdict.submission[:16]}): {side.verdict.score.text()}"
             )
-        show(f"second minus first {points(pair)} points, p {pair.p_value:.4f} (sign flips of clusters)")
+        show(f"second minus first {points(pair)} points, p {pair.p_value:.4f} over clusters of tasks")
         cells = [
             [label, points(item), f"{item.p_value:.4f}", f"{100 * item.detectable:.1f}"]
             for label, item in pair.entries.items()

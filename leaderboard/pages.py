@@ -43,7 +43,7 @@ def page_of(board: Board) -> Page:
     """Return the page of a board."""
     suite, settings = board.standings.suite, board.settings
     intro = f"{settings.about}\n\n{NOT_PROVED}" if settings.about else NOT_PROVED
-    tables = [_rows(board, group) for group in CLASSES] + [_entries(board), _pairs(board)]
+    tables = [_rows(board, group) for group in CLASSES] + [_entries(board), _pairs(board), _submissions(board)]
     tables += [_badges(board), _published(board), _decisions(board)]
     facts = (
         ("suite", suite.name),
@@ -59,22 +59,32 @@ def page_of(board: Board) -> Page:
 
 def _rows(board: Board, group: str) -> Table:
     ks = sorted({k for row in board.standings.rows for k in row.pass_hat})
-    heads = ("place", "agent", "models", "submitter", "score (95 % interval)", "0 to 100 %", "turns",
-             *(f"pass^{k}" for k in ks), "badges", "submission")  # fmt: skip
-    rows = []
-    for row in (row for row in board.standings.rows if row.group == group):
-        told, verdict = row.entrant.submission, row.entrant.verdict
-        disputed = row.entrant.history[-1:] and row.entrant.history[-1].verb == "disputed"
-        rows.append((
-            row.place, Cell(told.agent.name, tone="odd") if disputed or verdict.flags else told.agent.name,
-            ", ".join(model.name for model in told.models), told.submitter.name, row.score.text(),
-            Bar(row.score.value, row.score.low, row.score.high), f"{row.turns:.2f}",
-            *(f"{100 * row.pass_hat[k]:.1f} %" for k in ks), ", ".join(verdict.badges), verdict.submission[:16],
-        ))  # fmt: skip
+    mine = [row for row in board.standings.rows if row.group == group]
+    rows: tuple[tuple[str | Cell | Bar, ...], ...] = tuple(
+        (row.place, _agent(row), row.score.text(), Bar(row.score.value, row.score.low, row.score.high),
+         f"{row.turns:.2f}", *(f"{100 * row.pass_hat[k]:.1f} %" for k in ks))
+        for row in mine
+    )  # fmt: skip
     note = f"{CLASSES[group]} A place is a range where the comparisons below do not tell rows apart."
-    flags = [f"{row.entrant.submission.agent.name}: {flag}." for row in board.standings.rows if row.group == group
-             for flag in row.entrant.verdict.flags]  # fmt: skip
-    return Table(group.capitalize(), heads, tuple(rows), " ".join([note, *flags]))
+    heads = ("place", "agent", "score (95 % interval)", "0 to 100 %", "turns", *(f"pass^{k}" for k in ks))
+    return Table(group.capitalize(), heads, rows, note)
+
+
+def _agent(row: Row) -> Cell:
+    disputed = bool(row.entrant.history) and row.entrant.history[-1].verb == "disputed"
+    return Cell(row.entrant.submission.agent.name + (" (disputed)" if disputed else ""), tone="odd" if disputed else "")
+
+
+def _submissions(board: Board) -> Table:
+    rows = []
+    for row in board.standings.rows:
+        told, verdict = row.entrant.submission, row.entrant.verdict
+        models = ", ".join(model.name for model in told.models)
+        badges, flags = ", ".join(verdict.badges), "; ".join(verdict.flags)
+        rows.append((told.agent.name, models, told.submitter.name, told.date, badges, flags, verdict.submission[:16]))
+    heads = ("agent", "models", "submitter", "date", "badges", "flags", "submission")
+    note = "Agent, models, submitter and date are the submitter's words; badges and flags are this build's."
+    return Table("Submissions", heads, tuple(rows), note)
 
 
 def _entries(board: Board) -> Table:
@@ -102,7 +112,8 @@ def _pairs(board: Board) -> Table:
     ]  # fmt: skip
     left = len(board.standings.pairs) - len(rows)
     note = (
-        "Task by task, at the suite's weights; p values by sign flips of clusters, corrected for all pairs of a class."
+        "Task by task, at the suite's weights; p values over clusters of tasks, corrected for all pairs of a class. "
+        "Told apart: the corrected p value is small enough, and the interval leaves out 0."
     )
     more = f" {left} pairs with smaller differences are in {NUMBERS} alone." if left else ""
     heads = ("pair", "points (95 % interval)", "p", "after Holm", f"told apart at {100 * LEVEL:.0f} %")

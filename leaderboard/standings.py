@@ -1,9 +1,9 @@
 """Standings are what verified submissions of one suite came to beside each other: ties are told as ties.
 
 Every pair of a class is compared on the same tasks. The difference of two scores is the entries' paired differences at the
-suite's weights; its p value flips the signs of whole clusters of tasks (Fisher's randomisation test), its interval joins the
-entries' clustered intervals (MOVER, entries taken as independent), and p values are corrected for all pairs of the class
-(Holm).
+suite's weights. Its p value is that of a paired t test over clusters of tasks or, where fewer than 30 clusters differ, flips
+their signs (Fisher's randomisation test); its interval joins the entries' clustered intervals (MOVER, entries taken as
+independent); p values are corrected for all pairs of the class (Holm).
 """
 
 import math
@@ -14,10 +14,12 @@ from itertools import combinations
 from statistics import fmean
 
 import numpy as np
+from numpy.typing import NDArray
 
 from agent_envs.evaluation.runs.summary import POWERS
-from agent_envs.evaluation.statistics.paired import Paired, compare_paired, holm, sign_flips
+from agent_envs.evaluation.statistics.paired import FEW_CLUSTERS, Paired, compare_paired, holm, sign_flips
 from agent_envs.evaluation.statistics.rates import Rate, pass_hat_rate
+from agent_envs.evaluation.statistics.student import t_tail
 from agent_envs.evaluation.submission.models import Submission
 from agent_envs.evaluation.submission.replaying import places_of
 from agent_envs.evaluation.suites.suite import Suite
@@ -89,8 +91,8 @@ class Pair:
 
     @property
     def told_apart(self) -> bool:
-        """Whether the corrected p value is below 5 %."""
-        return self.adjusted < LEVEL
+        """Whether the corrected p value is below 5 %, and the interval, which is the more cautious of the two, leaves out 0."""
+        return self.adjusted < LEVEL and not self.low <= 0 <= self.high
 
 
 @dataclass(frozen=True)
@@ -198,7 +200,16 @@ def compare(suite: Suite, first: Verdict, second: Verdict) -> Pair:
         for task, trials in ours[entry.label].items():
             moved = fmean(theirs[entry.label][task]) - fmean(trials)
             sums[clusters[task]] += share * moved / len(ours[entry.label])
-    largest = max(map(abs, sums.values())) or 1.0  # the test knows shares below a billionth as none
-    p_value = sign_flips(np.array(list(sums.values())) / largest, LEVEL)[0]
+    p_value = _p_value(np.array(list(sums.values())))
     low, high = max(-1.0, difference - math.sqrt(below)), min(1.0, difference + math.sqrt(above))
     return Pair(first.submission, second.submission, difference, low, high, p_value, p_value, found)
+
+
+def _p_value(sums: NDArray[np.float64]) -> float:
+    """Return the two-sided p value of the clusters' sum, for "no difference"; `sums` are shares of the difference."""
+    largest = float(np.abs(sums).max()) or 1.0
+    sums = sums / largest  # the flips take what is below a billionth for nothing
+    if np.count_nonzero(sums) < FEW_CLUSTERS:
+        return sign_flips(sums, LEVEL)[0]
+    error = math.sqrt(len(sums) / (len(sums) - 1) * float(((sums - sums.mean()) ** 2).sum()))
+    return min(max(2 * t_tail(abs(float(sums.sum())) / error, len(sums) - 1), math.ulp(0.0)), 1.0) if error else 1.0

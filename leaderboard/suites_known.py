@@ -28,7 +28,7 @@ def known_suite(folder: Path, given: Suite | None, registry: Path | None) -> Kno
     """
     if given is not None:
         return Known(given)
-    named = parsed(Submission, _small(folder / "submission.json", MOST_META_BYTES), "submission.json").suite
+    named = parsed(Submission, small_file(folder / "submission.json", MOST_META_BYTES), "submission.json").suite
     if registry is not None and (found := registered_suite(registry, named.id)) is not None:
         return Known(found[0], found[1])
     if named.id not in suite_names():
@@ -40,7 +40,7 @@ def known_suite(folder: Path, given: Suite | None, registry: Path | None) -> Kno
 
 def _played_part(folder: Path, suite: Suite) -> Suite:
     """Return the demo suite without the entries that were skipped for a missing extra: what a submission of it played."""
-    text = _small(folder / "suite.json", MOST_DEMO_BYTES)
+    text = small_file(folder / "suite.json", MOST_DEMO_BYTES)
     try:
         labels = {entry.label for entry in read_suite(text, "suite.json").entries}
     except ValueError as error:
@@ -49,7 +49,12 @@ def _played_part(folder: Path, suite: Suite) -> Suite:
     return part if suite_text(part).encode() == text else suite
 
 
-def _small(path: Path, most: int) -> bytes:
+def small_file(path: Path, most: int) -> bytes:
+    """Return the bytes of a stranger's file, which is no link, and is read no further than it may be long.
+
+    Raises:
+        Rejected: it cannot be read, or is longer.
+    """
     try:
         with open(
             os.open(path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)), "rb"

@@ -3,10 +3,12 @@
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from functools import cache
 from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
+import agent_envs
 from agent_envs.base.errors import UsageError
 from agent_envs.base.serialization import digest, sha256_file
 from agent_envs.evaluation.runs.episode_numbers import UNPLAYED
@@ -103,6 +105,7 @@ class How:
         seconds: that an episode's replay may take.
         beside: other submissions, whose actions are compared.
         memory: of rows that were checked before, without a journal; for many variants of one submission.
+        keep: what was checked stays in the cache folder for the next verification by the same code.
         progress: called with (checked, planned, successes so far).
     """
 
@@ -112,6 +115,7 @@ class How:
     seconds: float = SECONDS
     beside: tuple[Path, ...] = ()
     memory: Memory | None = None
+    keep: bool = False
     progress: Progress | None = None
 
 
@@ -135,10 +139,19 @@ def verify(folder: Path, how: How) -> Verdict:
         with tempfile.TemporaryDirectory(prefix="verify-") as place:
             answers = Path(place) / "externals.jsonl"
             count = unpack_answers(directory, answers)
-            replaying = Replaying(known.suite, answers, how.jobs, how.seconds, flags=True)
+            code = code_digest() if how.keep else ""
+            replaying = Replaying(known.suite, answers, how.jobs, how.seconds, flags=True, keep=code)
             return _judge(_Reading(directory, known.suite), submission, known, replaying, how, count)
     except Rejected as error:
         return Verdict(name, findings=(Finding(str(error)),))
+
+
+@cache
+def code_digest() -> str:
+    """Return the digest of the installed package's files: a change of any of them has everything checked again."""
+    root = Path(agent_envs.__file__).parent
+    files = sorted(path for path in root.rglob("*") if path.is_file() and "__pycache__" not in path.parts)
+    return digest([[str(path.relative_to(root)), sha256_file(path)] for path in files])
 
 
 def _check_suite(directory: Directory, submission: Submission, known: Known) -> None:

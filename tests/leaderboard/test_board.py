@@ -1,6 +1,7 @@
 """A board: decisions that stay, rows that its own build verified, ties that are told as ties."""
 
 import json
+import random
 import shutil
 
 import pytest
@@ -8,16 +9,21 @@ import pytest
 from agent_envs.base.errors import UsageError
 from agent_envs.evaluation.runs.evaluate import evaluate
 from agent_envs.evaluation.runs.run_folder import Settings
+from agent_envs.evaluation.submission import replay_pool
+from agent_envs.evaluation.submission.models import AgentInfo, Submission, Submitter, Training
 from agent_envs.evaluation.submission.pack import pack_run
+from agent_envs.evaluation.submission.replay_pool import check_lines
+from agent_envs.evaluation.submission.replaying import Checked, places_of
 from agent_envs.evaluation.suites.plan import Choice, adhoc_suite
-from agent_envs.evaluation.suites.suite import Suite, suite_text
+from agent_envs.evaluation.suites.suite import Entry, Suite, suite_text
 from agent_envs.rollout.policy import CompanionPolicy
+from leaderboard import verify
 from leaderboard.board import SUBMISSIONS, add, boards_of, named, take_back
 from leaderboard.command_line import main
 from leaderboard.decisions import NAME, decisions_of
 from leaderboard.pages import page_of, to_json, write_boards
-from leaderboard.standings import standings
-from leaderboard.verify import How
+from leaderboard.standings import Entrant, standings
+from leaderboard.verify import How, Verdict, scores
 from tests.leaderboard.changes import reseal
 
 ABOUT = {"plain": {}, "lucky": {"agent": {"multi_attempt": True}}, "taught": {"training": {"on_suite_test": True}}}
@@ -78,11 +84,11 @@ def test_a_board_is_built_of_what_it_verified(made, board):
     (pair,) = found.standings.pairs  # of one class only
     assert {pair.first, pair.second} == {ids["random"], ids["heuristic"]}
     rows = {row.entrant.verdict.submission: row for row in found.standings.rows}
-    random, heuristic = rows[ids["random"]], rows[ids["heuristic"]]
+    chance, heuristic = rows[ids["random"]], rows[ids["heuristic"]]
     told = pair.difference if pair.second == ids["heuristic"] else -pair.difference
-    assert told == pytest.approx(heuristic.score.value - random.score.value)
+    assert told == pytest.approx(heuristic.score.value - chance.score.value)
     assert pair.low <= pair.difference <= pair.high and 0 < pair.p_value <= pair.adjusted <= 1
-    assert (random.place, heuristic.place) == (("2", "1") if pair.told_apart else ("1 to 2", "1 to 2"))
+    assert (chance.place, heuristic.place) == (("2", "1") if pair.told_apart else ("1 to 2", "1 to 2"))
     with pytest.raises(UsageError, match="is on the board already"):
         add(place / "random", board, how(suite), "maintainer")
 
@@ -167,8 +173,26 @@ def test_pages_hold_no_task_of_a_private_suite_and_no_markup_of_strangers(made, 
     assert page_of(boards[0]).tables[0].caption == "Replayed"
 
 
-def test_the_command_line_of_a_board(made, board, capsys):
+def test_what_was_stepped_is_kept_for_the_same_code_alone(made, board, tmp_path, monkeypatch):
     suite, place = made
+    monkeypatch.setenv("AGENT_ENVS_CACHE", str(tmp_path / "cache"))
+    stepped = []
+
+    def counting(lines, how):
+        return check_lines((stepped.append(line) or line for line in lines), how)
+
+    monkeypatch.setattr(replay_pool, "check_lines", counting)
+    add(place / "random", board, How(suite, jobs=1), "maintainer")
+    assert len(stepped) == 48
+    first = [*boards_of(board, How(jobs=1), lambda line: None)]
+    assert len(stepped) == 48 and first == [*boards_of(board, How(jobs=0), lambda line: None)] and len(stepped) == 96
+    monkeypatch.setattr(verify, "code_digest", lambda: "other code")
+    assert [*boards_of(board, How(jobs=1), lambda line: None)] == first and len(stepped) == 144
+
+
+def test_the_command_line_of_a_board(made, board, capsys, tmp_path, monkeypatch):
+    suite, place = made
+    monkeypatch.setenv("AGENT_ENVS_CACHE", str(tmp_path / "cache"))
     file = str(board / "suites" / "mine.json")
 
     def run(*words):
@@ -181,7 +205,7 @@ def test_the_command_line_of_a_board(made, board, capsys):
         assert run("add", place / name, "--board", board, "--who", "me", *verifying)[0] == 0
     first, second = (row.submission[:16] for row in decisions_of(board))
     code, told = run("compare", first, second, "--board", board, *verifying)
-    assert code == 0 and "second minus first" in told.out and "sign flips of clusters" in told.out
+    assert code == 0 and "second minus first" in told.out and "over clusters of tasks" in told.out
     code, told = run("build", "--board", board, "--out", board / "site", "--jobs", "1")
     assert code == 0 and "mine: 2 rows" in told.out and "verify " in told.err
     code, told = run("withdraw", first, "--why", "a bug", "--board", board, "--who", "me")
@@ -190,3 +214,40 @@ def test_the_command_line_of_a_board(made, board, capsys):
     assert code == 0 and json.loads(told.out)["rows"] == {"mine": 1}
     code, told = run("withdraw", "nothing", "--why", "x", "--board", board, "--who", "me")
     assert code == 2 and "give more of an id" in told.err
+
+
+def made_up(suite, name, chance, seed):
+    """Return a verified submission that solves each task of a suite with a chance."""
+    source = random.Random(seed)
+    episodes = tuple(Checked(key, "terminated", source.random() < chance, turns=3) for key, _ in places_of(suite))
+    score, averages, entries = scores(suite, dict(places_of(suite)), {item.key: item for item in episodes})
+    verdict = Verdict(name * 64, suite.name, name, "agent", badges=("complete", "registered"), score=score,
+                      averages=averages, entries=entries, episodes=episodes)  # fmt: skip
+    agent = AgentInfo(name=name, kind="agent")
+    told = Submission.model_construct(agent=agent, models=(), submitter=Submitter(), training=Training(), date="")
+    return Entrant(verdict, told)
+
+
+def many_tasks(count):
+    tasks = tuple((f"t{number}", "0" * 64, f"t{number}") for number in range(count))
+    entry = Entry(label="e", env_id="x/E-v0", arguments={}, spec_digest="0" * 64, split="test", tasks=tasks)
+    return Suite(id="many", version="1.0", trials=2, entries=(entry,))
+
+
+def test_places_are_ranges_where_rows_are_not_told_apart():
+    suite = many_tasks(150)
+    found = standings(suite, [made_up(suite, name, chance, seed) for name, chance, seed in
+                              (("a", 0.3, 1), ("b", 0.3, 2), ("c", 0.7, 3), ("d", 0.95, 4))])  # fmt: skip
+    places = {row.entrant.verdict.agent: row.place for row in found.rows}
+    assert places == {"d": "1", "c": "2", "a": "3 to 4", "b": "3 to 4"}
+    assert [row.entrant.verdict.agent for row in found.rows][:2] == ["d", "c"] and len(found.pairs) == 6
+    d = next(row for row in found.rows if row.entrant.verdict.agent == "d")
+    assert d.group == "ranked" and d.turns == 3 and d.pass_hat[2] == pytest.approx(0.95**2, abs=0.05)
+
+
+def test_agents_alike_are_seldom_told_apart():
+    suite, wrong = many_tasks(40), 0
+    for seed in range(60):
+        rows = [made_up(suite, name, 0.5, 3 * seed + number) for number, name in enumerate("abc")]
+        wrong += any(pair.told_apart for pair in standings(suite, rows).pairs)
+    assert wrong <= 8  # 5 % of 60 boards are 3; more than 8 has a chance below 1 %

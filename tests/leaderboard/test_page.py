@@ -11,6 +11,7 @@ from agent_envs.cli import app as cli
 from agent_envs.evaluation.suites.suite import load_suite, suite_names
 from leaderboard.badges import BADGES
 from leaderboard.command_line import main
+from leaderboard.standings import CLASSES
 from tests import ROOT
 
 PAGE = (ROOT / "docs" / "leaderboard.md").read_text(encoding="utf-8")
@@ -39,7 +40,7 @@ def test_the_submitters_commands_run(tmp_path, monkeypatch, capsys):
 
 def test_every_command_of_the_page_is_understood(capsys):
     commands = [line for block in re.findall(r"```console\n(.*?)```", PAGE, flags=re.S) for line in block.splitlines()]
-    assert len(commands) == 5
+    assert len(commands) == 10
     from leaderboard.command_line import _parser
 
     for line in commands:
@@ -54,6 +55,8 @@ def test_tables_of_the_page_are_true():
         1:
     ]
     assert {row[0]: row[3] == "yes" for row in rows} == {name: badge.ranked for name, badge in BADGES.items()}
+    classes = PAGE.partition("Rows stand in classes")[2].partition("Two rows are told apart")[0]
+    assert re.findall(r"^\| ([a-z -]+?) \|", classes, flags=re.M)[1:] == list(CLASSES)
     suites = dict(re.findall(r"^\| `([a-z0-9-]+)@(1)`", PAGE, flags=re.M))
     assert sorted(suites) == suite_names() and all(load_suite(f"{name}@1") for name in suites)
 

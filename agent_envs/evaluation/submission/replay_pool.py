@@ -41,6 +41,7 @@ class Replaying:
         jobs: processes; 0 for this one, which nothing bounds: for rows of one's own.
         seconds: that a row may take.
         flags: whether actions are compared with the built-in solver's.
+        keep: what was checked stays in the cache folder, for this digest of the code that checks; "": until all is checked.
     """
 
     suite: Suite
@@ -48,6 +49,7 @@ class Replaying:
     jobs: int = 0
     seconds: float = SECONDS
     flags: bool = False
+    keep: str = ""
 
 
 def check_lines(lines: Iterable[Line], how: Replaying) -> Iterator[tuple[int, Checked]]:
@@ -56,10 +58,9 @@ def check_lines(lines: Iterable[Line], how: Replaying) -> Iterator[tuple[int, Ch
         work = (suite_text(how.suite), how.externals, how.flags)
         with contextlib.closing(BoundedProcesses(how.jobs, how.seconds, _checker, *work)) as processes:
             for number, found in processes.run(lines):
-                yield (
-                    number,
-                    Checked(unknown=f"its replay is not known: {found.why}") if isinstance(found, Lost) else found,
-                )
+                if isinstance(found, Lost):
+                    found = Checked(unknown=f"its replay is not known: {found.why}")
+                yield number, found
         return
     with _replayer(how) as replayer:
         for number, (label, line) in enumerate(lines):
@@ -117,7 +118,7 @@ class Ledger(Memory):
             UsageError: it cannot be written, or another process is writing it.
         """
         super().__init__()
-        head = {"schema": SCHEMA, "what": what, "suite": how.suite.digest(), "flags": how.flags, "package": VERSION,
+        head = {"schema": SCHEMA, "what": what, "suite": how.suite.digest(), "flags": how.flags, "package": VERSION + how.keep,
                 "python": platform.python_version(), "numpy": version("numpy")}  # fmt: skip
         self.path = cache_dir() / "checked" / f"{digest(head)[:32]}.jsonl"
         self._journal = Journal(self.path)
@@ -166,8 +167,7 @@ def check_all(
 ) -> list[Checked]:
     """Return what a replay makes of every line, in their order, and tell `progress` (checked, successes) on the way.
 
-    In processes, a killed check goes on: `what` is a digest of what is checked, outside answers included. Without processes,
-    `memory` is what was checked before.
+    In processes, a killed check goes on: `what` is a digest of what is checked, outside answers included; else from `memory`.
     """
     ledger = Ledger(what, how) if how.jobs else None
     found: dict[int, Checked] = {}
@@ -181,5 +181,5 @@ def check_all(
         finished = True
     finally:
         if ledger is not None:
-            ledger.close(finished=finished)
+            ledger.close(finished=finished and not how.keep)
     return [found[number] for number in range(len(found))]
