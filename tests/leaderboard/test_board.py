@@ -1,14 +1,17 @@
 """A board: decisions that stay, rows that its own build verified, ties that are told as ties."""
 
+import csv
+import io
 import json
 import random
+import re
 import shutil
 
 import pytest
 
 from agent_envs.base.errors import UsageError
+from agent_envs.evaluation.runs import run_folder
 from agent_envs.evaluation.runs.evaluate import evaluate
-from agent_envs.evaluation.runs.run_folder import Settings
 from agent_envs.evaluation.submission import replay_pool
 from agent_envs.evaluation.submission.models import AgentInfo, Submission, Submitter, Training
 from agent_envs.evaluation.submission.pack import pack_run
@@ -18,10 +21,10 @@ from agent_envs.evaluation.suites.plan import Choice, adhoc_suite
 from agent_envs.evaluation.suites.suite import Entry, Suite, suite_text
 from agent_envs.rollout.policy import CompanionPolicy
 from leaderboard import verify
-from leaderboard.board import SUBMISSIONS, add, boards_of, named, take_back
+from leaderboard.board import SUBMISSIONS, Board, Settings, add, boards_of, named, take_back
 from leaderboard.command_line import main
 from leaderboard.decisions import NAME, decisions_of
-from leaderboard.pages import page_of, to_json, write_boards
+from leaderboard.pages import page_of, row_page, sheet, to_json, write_boards
 from leaderboard.standings import Entrant, standings
 from leaderboard.verify import How, Verdict, scores
 from tests.leaderboard.changes import reseal
@@ -40,7 +43,7 @@ def made(tmp_path_factory):
         ("random", "random", "plain"), ("again", "random", "lucky"), ("taught", "random", "taught"),
         ("heuristic", "heuristic", "plain"), ("solver", "solver", "plain"),
     ):  # fmt: skip
-        evaluate(suite, Settings(policy), policy=CompanionPolicy(policy), folder=place / f"run-{name}")
+        evaluate(suite, run_folder.Settings(policy), policy=CompanionPolicy(policy), folder=place / f"run-{name}")
         told = place / f"{name}.json"
         told.write_text(json.dumps({"schema": "agent-envs/about@1", **ABOUT[about]}))
         pack_run(place / f"run-{name}", place / name, told)
@@ -162,15 +165,31 @@ def test_pages_hold_no_task_of_a_private_suite_and_no_markup_of_strangers(made, 
         add(place / name, board, how(suite), "maintainer")
     boards = [built(board)]
     for _ in range(2):  # a second build takes the folder of the first
-        index = write_boards(boards, tmp_path / "site")
+        write_boards(boards, tmp_path / "site")
     html = (tmp_path / "site" / "boards" / "mine.html").read_text()
-    everything = html + index.read_text() + (tmp_path / "site" / "boards.json").read_text()
+    files = [path for path in (tmp_path / "site").rglob("*") if path.is_file()]
+    everything = "".join(path.read_text() for path in files)
+    assert {path.name for path in files} >= {"index.html", "mine.html", "boards.json", "boards.csv"} and len(files) == 8
+    pages = {path.resolve() for path in files if path.suffix == ".html"}
+    for page in pages:
+        for link in re.findall(r'href="([^"#]+\.html)', page.read_text()):
+            assert (page.parent / link).resolve() in pages
     assert "<script" not in everything and "&lt;script" in html and "Published, not replayed" in html
     for entry in suite.entries:
         for task, digest, _ in entry.tasks:
             assert digest not in everything and f'"{task}"' not in everything and f">{task}<" not in everything
     assert to_json(boards[0])["rows"][0]["class"] == "replayed"
     assert page_of(boards[0]).tables[0].caption == "Replayed"
+    sheet = list(csv.DictReader(io.StringIO((tmp_path / "site" / "boards.csv").read_text())))
+    assert [row["class"] for row in sheet] == ["replayed", "replayed", "reference"]
+    assert float(sheet[0]["score"]) == boards[0].standings.rows[0].score.value
+    above = boards[0].standings.rows[0]
+    page = row_page(boards[0], above)
+    (pair,) = boards[0].standings.pairs
+    (beside,) = (table for table in page.tables if table.caption.startswith("Beside"))
+    ours = pair.difference if pair.second == above.entrant.verdict.submission else -pair.difference
+    assert beside.rows[0][2].startswith(f"{100 * ours:+.1f} [") and ours > 0 and len(beside.rows) == 1 + 2
+    assert f"submissions/{above.entrant.verdict.submission}" in page.notes[-1]
 
 
 def test_what_was_stepped_is_kept_for_the_same_code_alone(made, board, tmp_path, monkeypatch):
@@ -232,6 +251,14 @@ def many_tasks(count):
     tasks = tuple((f"t{number}", "0" * 64, f"t{number}") for number in range(count))
     entry = Entry(label="e", env_id="x/E-v0", arguments={}, spec_digest="0" * 64, split="test", tasks=tasks)
     return Suite(id="many", version="1.0", trials=2, entries=(entry,))
+
+
+def test_a_sheet_holds_no_formula(monkeypatch):
+    suite = many_tasks(8)
+    found = standings(suite, [made_up(suite, name, 0.5, 1) for name in ("=", "@")])
+    board = Board("b", Settings.model_construct(title="B", suite="many@1", about="", published=[]), found, (), ())
+    rows = list(csv.DictReader(io.StringIO(sheet([board]))))
+    assert {row["agent"] for row in rows} == {"'=", "'@"} and not any(row["submission"][0] in "=@" for row in rows)
 
 
 def test_places_are_ranges_where_rows_are_not_told_apart():
