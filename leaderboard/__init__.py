@@ -8,9 +8,9 @@ Modules, in reading order:
     badges: what a verdict proves, and what it does not.
     registering: a nonce is issued to an agent, and draws generated tasks that nobody can have seen before.
     standings: verified submissions of one suite beside each other: paired comparisons, Holm, ties as ranges of places.
-    decisions: decisions.jsonl: accepted, rejected, withdrawn, disputed; appended, never rewritten.
+    decisions: decisions.jsonl: accepted, rejected, withdrawn, disputed, reproduced; appended, never rewritten.
     board: the folder of a board: adding, withdrawing, and verifying all that a build shows.
     pages: a page a board, their index, and boards.json.
     write_suites: `make suites`, which writes core, its small part demo, and papers' evaluations.
-    command_line: `python -m leaderboard verify | check | register | add | withdraw | dispute | compare | build`.
+    command_line: `python -m leaderboard verify | check | register | add | withdraw | dispute | reproduce | compare | build`.
 """

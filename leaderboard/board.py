@@ -1,7 +1,7 @@
 """A board is a folder under version control, from which anybody can build the same pages.
 
 submissions/ID/   what was handed in and accepted, as it was packed; ID is the sha256 of its manifest
-decisions.jsonl   accepted, rejected, withdrawn, disputed: appended, never rewritten
+decisions.jsonl   accepted, rejected, withdrawn, disputed, reproduced: appended, never rewritten
 boards/NAME.toml  one board: its title, its suite, and figures that papers print, which nobody replayed
 
 A suite is named, or is a file in the board's folder (`suite = "suites/mine.json"`). Pages and boards.json hold scores, digests
@@ -103,7 +103,7 @@ def add(folder: Path, board: Path, how: How, who: str) -> Verdict:
     return verdict
 
 
-def take_back(board: Path, name: str, verb: Verb, reason: str, who: str) -> Decision:
+def decide_about(board: Path, name: str, verb: Verb, reason: str, who: str) -> Decision:
     """Append a decision about a submission of the board, named by its id or the beginning of it.
 
     Raises:
@@ -138,7 +138,7 @@ def boards_of(folder: Path, how: How, tell: Tell) -> Iterator[Board]:
     suites = {name: _suite(folder, settings) for name, settings in files.items()}
     own = {suite.name: suite for suite in suites.values() if suite.id not in suite_names()}
     entrants: list[tuple[Suite, Entrant]] = []
-    troubles: list[str] = []
+    troubles: list[tuple[str, str]] = []
     for name, history in shown(past).items():
         tell(f"verify {name[:16]}")
         place = folder / SUBMISSIONS / name
@@ -149,8 +149,10 @@ def boards_of(folder: Path, how: How, tell: Tell) -> Iterator[Board]:
             if entrant.verdict.submission != name:
                 raise UsageError(f"{name[:16]}: its folder holds another submission")
         except UsageError as error:
-            troubles.append(str(error))
+            troubles.append((_suite_named(place), str(error)))
             continue
+        if suite.name not in {item.name for item in suites.values()}:
+            tell(f"{name[:16]} is of {suite.name}, which no board here has")
         entrants.append((suite, replace(entrant, history=history)))
     for name, settings in files.items():
         suite = suites[name]
@@ -158,10 +160,9 @@ def boards_of(folder: Path, how: How, tell: Tell) -> Iterator[Board]:
         same = [item for played, item in mine if played.digest() == suite.digest()]
         parts = [item for played, item in mine if played.digest() != suite.digest()]
         left = [f"{item.verdict.submission[:16]}: played a part of the suite" for item in parts]
-        names = {row.submission for row in past} - {item.verdict.submission for played, item in entrants
-                                                    if played.name != suite.name}  # fmt: skip
-        about = tuple(row for row in past if row.submission in names)
-        yield Board(name, settings, standings(suite, same), (*left, *troubles), about)
+        left += [text for told, text in troubles if told in ("", suite.name)]
+        about = tuple(r for r in past if _suite_named(folder / SUBMISSIONS / r.submission) in ("", suite.name))
+        yield Board(name, settings, standings(suite, same), tuple(left), about)
 
 
 def _suite(folder: Path, settings: Settings) -> Suite:

@@ -1,4 +1,4 @@
-"""`python -m leaderboard verify | check | register | add | withdraw | dispute | compare | build`: a board and its submissions.
+"""`python -m leaderboard verify | check | register | add | withdraw | dispute | reproduce | compare | build`: a board.
 
 Exit codes: 0 accepted, 1 rejected, 2 usage, 3 cannot be told here.
 """
@@ -16,13 +16,14 @@ from agent_envs.evaluation.submission.provenance import unanswered
 from agent_envs.evaluation.submission.replay_pool import SECONDS
 from agent_envs.evaluation.suites.suite import load_suite
 from leaderboard.badges import BADGES
-from leaderboard.board import SUBMISSIONS, add, boards_of, entrant_of, named, take_back
+from leaderboard.board import SUBMISSIONS, add, boards_of, decide_about, entrant_of, named
 from leaderboard.decisions import Verb
 from leaderboard.pages import pair_json, points, write_boards
 from leaderboard.registering import register
 from leaderboard.standings import compare
 from leaderboard.verify import MOST_TOLD, How, Verdict, verify
 
+DECIDING: dict[str, Verb] = {"withdraw": "withdrawn", "dispute": "disputed", "reproduce": "reproduced"}
 CODES = (
     "Exit codes: 0 accepted, 1 rejected, 2 wrong usage, 3 cannot be told here (an extra, data or a suite is missing)."
 )
@@ -47,6 +48,10 @@ def _parser() -> argparse.ArgumentParser:
     for verb, text in (
         ("withdraw", "Take a submission off its board; the decision and its reason stay."),
         ("dispute", "Say on the board that a submission is in dispute; it stays there."),
+        (
+            "reproduce",
+            "Say that the board itself played the suite again with the named open weights: the row is ranked.",
+        ),
     ):
         one = verbs.add_parser(verb, help=text, description=text)
         one.add_argument("submission", help="its id, or the beginning of it")
@@ -160,8 +165,7 @@ def _register(given: argparse.Namespace) -> int:
 
 
 def _decide(given: argparse.Namespace) -> int:
-    verb: Verb = "withdrawn" if given.verb == "withdraw" else "disputed"
-    row = take_back(given.board, given.submission, verb, given.why, given.who)
+    row = decide_about(given.board, given.submission, DECIDING[given.verb], given.why, given.who)
     show(f"{row.submission[:16]}: {row.text()}")
     return 0
 
@@ -211,5 +215,5 @@ def _build(given: argparse.Namespace) -> int:
 
 VERBS = {
     "verify": _verify, "check": _verify, "add": _verify, "register": _register,
-    "withdraw": _decide, "dispute": _decide, "compare": _compare, "build": _build,
+    "withdraw": _decide, "dispute": _decide, "reproduce": _decide, "compare": _compare, "build": _build,
 }  # fmt: skip

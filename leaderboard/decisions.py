@@ -1,4 +1,4 @@
-"""A board decides in the open: every acceptance, rejection, withdrawal and dispute is a row that is never rewritten.
+"""A board decides in the open: every acceptance, rejection, withdrawal, dispute and reproduction is a row, never rewritten.
 
 `decisions.jsonl` is a journal (see `agent_envs.base.jsonl_log`): a line that was damaged by a kill is dropped, and one that was
 edited is refused, naming it.
@@ -18,15 +18,16 @@ from agent_envs.evaluation.submission.models import Label
 from agent_envs.evaluation.suites.suite import Hex, first_fault
 
 NAME = "decisions.jsonl"
-Verb = Literal["accepted", "rejected", "withdrawn", "disputed"]
+Verb = Literal["accepted", "rejected", "withdrawn", "disputed", "reproduced"]
+_PLACES = ("accepted", "rejected", "withdrawn")  # what decides whether a row is shown
 Reason = Annotated[str, Field(max_length=500), AfterValidator(one_line)]
 
 
 class Decision(Strict):
     """One decision: about which submission, by whom, when, and why.
 
-    `rejected` is of a submission that was never shown; `withdrawn` takes a row off its board; `disputed` leaves it there and
-    says so; `accepted` after either puts it back.
+    `rejected` is of a submission that was not shown; `withdrawn` takes a row off its board, and `accepted` puts it back;
+    `disputed` leaves it there and says so; `reproduced`: the board played the suite again itself, and gives that badge.
     """
 
     format: Annotated[Literal["agent-envs/decision@1"], Field(alias="schema")] = "agent-envs/decision@1"
@@ -74,4 +75,7 @@ def shown(decisions: Iterable[Decision]) -> dict[str, tuple[Decision, ...]]:
     about: dict[str, list[Decision]] = {}
     for row in decisions:
         about.setdefault(row.submission, []).append(row)
-    return {name: tuple(rows) for name, rows in about.items() if rows[-1].verb in ("accepted", "disputed")}
+    on_show = {
+        name for name, rows in about.items() if [row.verb for row in rows if row.verb in _PLACES][-1:] == ["accepted"]
+    }
+    return {name: tuple(rows) for name, rows in about.items() if name in on_show}

@@ -155,7 +155,7 @@ def _submissions(board: Board) -> Table:
     for row in board.standings.rows:
         told, verdict = row.entrant.submission, row.entrant.verdict
         models = ", ".join(model.name for model in told.models)
-        badges, flags = ", ".join(verdict.badges), "; ".join(verdict.flags)
+        badges, flags = ", ".join(row.entrant.badges), "; ".join(verdict.flags)
         rows.append((told.agent.name, models, told.submitter.name, told.date, badges, flags, verdict.submission[:16]))
     heads = ("agent", "models", "submitter", "date", "badges", "flags", "submission")
     note = "Agent, models, submitter and date are the submitter's words; badges and flags are this build's."
@@ -205,7 +205,7 @@ def points(pair: Pair | Paired, sign: int = 1) -> str:
 
 
 def _badges(of: Sequence[Row]) -> Table:
-    names = dict.fromkeys(name for row in of for name in row.entrant.verdict.badges)
+    names = dict.fromkeys(name for row in of for name in row.entrant.badges)
     rows = tuple((name, BADGES[name].proves, BADGES[name].not_proved) for name in names)
     return Table("Badges", ("badge", "it proves", "it does not prove"), rows)
 
@@ -269,7 +269,7 @@ def sheet(boards: list[Board]) -> str:
             cells = (
                 board.name, verdict.suite, board.standings.suite.digest(), row.group, row.best, row.worst, told.agent.name,
                 models, told.submitter.name, told.date, row.score.value, row.score.low, row.score.high, row.turns,
-                ", ".join(verdict.badges), verdict.submission,
+                ", ".join(row.entrant.badges), verdict.submission,
             )  # fmt: skip
             writer.writerow([f"'{cell}" if str(cell).startswith(("=", "+", "-", "@")) else cell for cell in cells])
     return text.getvalue()

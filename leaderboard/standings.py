@@ -47,6 +47,13 @@ class Entrant:
     submission: Submission
     history: tuple[Decision, ...] = ()
 
+    @property
+    def badges(self) -> tuple[str, ...]:
+        """The badges of the verdict, and `reproduced` where the board gave it after it last took the submission in."""
+        verbs = [row.verb for row in self.history]
+        since = verbs[len(verbs) - verbs[::-1].index("accepted") :] if "accepted" in verbs else []
+        return (*self.verdict.badges, "reproduced") if "reproduced" in since else self.verdict.badges
+
 
 @dataclass(frozen=True)
 class Row:
@@ -115,7 +122,7 @@ def group_of(entrant: Entrant) -> str:
         return "trained on the suite"
     if told.agent.multi_attempt:
         return "multi-attempt"
-    return "ranked" if ranked(verdict.badges, verdict.suite) else "replayed"
+    return "ranked" if ranked(entrant.badges, verdict.suite) else "replayed"
 
 
 def standings(suite: Suite, entrants: Sequence[Entrant]) -> Standings:

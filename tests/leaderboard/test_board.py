@@ -21,7 +21,7 @@ from agent_envs.evaluation.suites.plan import Choice, adhoc_suite
 from agent_envs.evaluation.suites.suite import Entry, Suite, suite_text
 from agent_envs.rollout.policy import CompanionPolicy
 from leaderboard import verify
-from leaderboard.board import SUBMISSIONS, Board, Settings, add, boards_of, named, take_back
+from leaderboard.board import SUBMISSIONS, Board, Settings, add, boards_of, decide_about, named
 from leaderboard.command_line import main
 from leaderboard.decisions import NAME, decisions_of
 from leaderboard.pages import page_of, row_page, sheet, to_json, write_boards
@@ -99,10 +99,10 @@ def test_a_board_is_built_of_what_it_verified(made, board):
 def test_what_was_edited_or_withdrawn_is_not_shown(made, board, tmp_path):
     suite, place = made
     names = [add(place / name, board, how(suite), "maintainer").submission for name in ("random", "heuristic", "again")]
-    take_back(board, names[0][:12], "withdrawn", "too early", "its author")
+    decide_about(board, names[0][:12], "withdrawn", "too early", "its author")
     assert add(place / "random", board, how(suite), "maintainer").code == 0 and len(built(board).standings.rows) == 3
-    take_back(board, names[0][:12], "withdrawn", "a bug in the agent", "its author")
-    take_back(board, names[2][:12], "disputed", "the scaffold is unclear", "a reader")
+    decide_about(board, names[0][:12], "withdrawn", "a bug in the agent", "its author")
+    decide_about(board, names[2][:12], "disputed", "the scaffold is unclear", "a reader")
     episodes = next((board / SUBMISSIONS / names[1] / "episodes").rglob("*.gz"))
     episodes.write_bytes(episodes.read_bytes()[:-1])
     found = built(board)
@@ -110,20 +110,51 @@ def test_what_was_edited_or_withdrawn_is_not_shown(made, board, tmp_path):
     assert len(found.left) == 1 and "rejected by this verification" in found.left[0]
     assert any("withdrawn by its author: a bug in the agent" in row.text() for row in found.decisions)
     with pytest.raises(UsageError, match="say why"):
-        take_back(board, names[1], "disputed", "", "me")
+        decide_about(board, names[1], "disputed", "", "me")
     with pytest.raises(UsageError, match="0 submissions of"):
         named(board, "zz")
     with pytest.raises(UsageError, match="control, bidirectional"):
-        take_back(board, names[2], "withdrawn", "an\u202eevil", "me")
+        decide_about(board, names[2], "withdrawn", "an\u202eevil", "me")
     shutil.rmtree(board / SUBMISSIONS / names[2])
     with pytest.raises(UsageError, match="is missing, and .* is accepted"):
         built(board)
 
 
+def test_what_the_board_played_again_is_ranked_until_it_is_taken_back(made, board):
+    suite, place = made
+    name = add(place / "random", board, how(suite), "maintainer").submission
+    add(place / "heuristic", board, how(suite), "maintainer")
+
+    def group():
+        return next(row for row in built(board).standings.rows if row.entrant.verdict.submission == name)
+
+    decide_about(board, name, "reproduced", "played again with the same weights", "the board")
+    assert (
+        group().group == "ranked" and group().entrant.badges[-1] == "reproduced" and built(board).standings.pairs == ()
+    )
+    decide_about(board, name, "withdrawn", "another model was meant", "its author")
+    decide_about(board, name, "reproduced", "once more", "the board")
+    assert len(built(board).standings.rows) == 1  # nothing but an acceptance puts a row back
+    add(place / "random", board, how(suite), "maintainer")
+    assert group().group == "replayed"
+
+
+def test_a_submission_of_another_suite_is_named_and_stands_on_no_board(made, board):
+    suite, place = made
+    add(place / "random", board, how(suite), "maintainer")
+    path = board / "boards" / "mine.toml"
+    path.write_text(path.read_text().replace("suites/mine.json", "demo@1"))
+    told = []
+    (found,) = boards_of(board, how(suite), told.append)
+    assert (
+        found.standings.rows == () and found.decisions == () and "is of mine@1.0, which no board here has" in told[-1]
+    )
+
+
 def test_a_decision_that_was_edited_is_refused_and_a_torn_one_dropped(made, board):
     suite, place = made
     add(place / "random", board, how(suite), "maintainer")
-    take_back(board, decisions_of(board)[0].submission, "withdrawn", "cheated", "me")
+    decide_about(board, decisions_of(board)[0].submission, "withdrawn", "cheated", "me")
     path = board / NAME
     text = path.read_bytes()
     path.write_bytes(text[:-9])
