@@ -13,7 +13,7 @@ and no tasks, so that a board's suite may stay private with its submissions: the
 
 import shutil
 import tomllib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any
@@ -81,14 +81,16 @@ def add(folder: Path, board: Path, how: How, who: str) -> Verdict:
         UsageError: it is there already, or the board's files cannot be read or written.
     """
     on_show = shown(decisions_of(board))
-    verdict = verify(folder, replace(how, keep=True))
+    own = _own(_suites(board, _files(board)))
+    verdict = verify(folder, replace(how, suite=how.suite or own.get(_suite_named(folder)), keep=True))
     if verdict.unknown and not verdict.findings:
         return verdict
     if verdict.submission in on_show:
         raise UsageError(f"{verdict.submission[:16]} is on the board already")
     if verdict.verdict != ACCEPTED:
         if verdict.submission:  # whose files are not those of its manifest has no name to decide about
-            decide(board, verdict.submission, "rejected", verdict.findings[0].what[:500].strip(), who)
+            why = verdict.findings[0].what.encode("ascii", "replace").decode().strip()  # it may quote a stranger
+            decide(board, verdict.submission, "rejected", why, who)
         return verdict
     place = board / SUBMISSIONS / verdict.submission
     part = place.with_name(f".{place.name}.part")
@@ -134,9 +136,11 @@ def boards_of(folder: Path, how: How, tell: Tell) -> Iterator[Board]:
         UsageError: a file of the board's own cannot be read.
     """
     past = decisions_of(folder)
-    files = {path.stem: _settings(path) for path in sorted((folder / BOARDS).glob("*.toml"))}
-    suites = {name: _suite(folder, settings) for name, settings in files.items()}
-    own = {suite.name: suite for suite in suites.values() if suite.id not in suite_names()}
+    files = _files(folder)
+    if not files:
+        raise UsageError(f"{folder}: no board is described there; write {BOARDS}/NAME.toml with a title and a suite")
+    suites = _suites(folder, files)
+    own = _own(suites)
     entrants: list[tuple[Suite, Entrant]] = []
     troubles: list[tuple[str, str]] = []
     for name, history in shown(past).items():
@@ -165,12 +169,25 @@ def boards_of(folder: Path, how: How, tell: Tell) -> Iterator[Board]:
         yield Board(name, settings, standings(suite, same), tuple(left), about)
 
 
-def _suite(folder: Path, settings: Settings) -> Suite:
-    file = folder / settings.suite
-    suite = load_suite(str(file) if file.is_file() else settings.suite)
-    if not suite.scored:
-        raise UsageError(f"{folder}: {suite.name} has no score, so that nothing can be ranked on it")
-    return suite
+def _files(folder: Path) -> dict[str, Settings]:
+    return {path.stem: _settings(path) for path in sorted((folder / BOARDS).glob("*.toml"))}
+
+
+def _suites(folder: Path, files: Mapping[str, Settings]) -> dict[str, Suite]:
+    suites = {}
+    for name, settings in files.items():
+        file = folder / settings.suite
+        suites[name] = load_suite(str(file) if file.is_file() else settings.suite)
+        if not suites[name].scored:
+            raise UsageError(
+                f"{BOARDS}/{name}.toml: {settings.suite} has no score, so that nothing can be ranked on it"
+            )
+    return suites
+
+
+def _own(suites: Mapping[str, Suite]) -> dict[str, Suite]:
+    """Return the suites that are the board's own, by name: a shipped one is never taken from a file."""
+    return {suite.name: suite for suite in suites.values() if suite.id not in suite_names()}
 
 
 def _suite_named(place: Path) -> str:

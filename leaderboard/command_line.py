@@ -64,7 +64,7 @@ def _parser() -> argparse.ArgumentParser:
     one.add_argument("--board", type=Path, help="the board's folder")
     _verifying(one)
     text = "Verify all that a board shows, and write its pages: one a file in boards/, an index, and boards.json."
-    one = verbs.add_parser("build", help=text, description=text)
+    one = verbs.add_parser("build", help=text, description=text, epilog="Exit code 1: an accepted row is not shown.")
     one.add_argument("--board", type=Path, required=True, help="the board's folder")
     one.add_argument("--out", type=Path, required=True, help="folder of the pages, new or of an earlier build")
     _verifying(one)
@@ -209,8 +209,9 @@ def _build(given: argparse.Namespace) -> int:
                 show(f"not shown: {line}")
         show(f"index: {index}")
 
-    print_result({"index": str(index), "rows": shown}, given.json, text)
-    return 0
+    left = [line for board in boards for line in board.left]
+    print_result({"index": str(index), "rows": shown, "not_shown": left}, given.json, text)
+    return 1 if left else 0
 
 
 VERBS = {

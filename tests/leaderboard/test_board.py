@@ -251,8 +251,8 @@ def test_the_command_line_of_a_board(made, board, capsys, tmp_path, monkeypatch)
         return end.value.code, capsys.readouterr()
 
     verifying = ("--suite", file, "--jobs", "1")
-    for name in ("random", "heuristic"):
-        assert run("add", place / name, "--board", board, "--who", "me", *verifying)[0] == 0
+    for name in ("random", "heuristic"):  # the suite is the board's own
+        assert run("add", place / name, "--board", board, "--who", "me", "--jobs", "1")[0] == 0
     first, second = (row.submission[:16] for row in decisions_of(board))
     code, told = run("compare", first, second, "--board", board, *verifying)
     assert code == 0 and "second minus first" in told.out and "over clusters of tasks" in told.out
@@ -264,6 +264,11 @@ def test_the_command_line_of_a_board(made, board, capsys, tmp_path, monkeypatch)
     assert code == 0 and json.loads(told.out)["rows"] == {"mine": 1}
     code, told = run("withdraw", "nothing", "--why", "x", "--board", board, "--who", "me")
     assert code == 2 and "give more of an id" in told.err
+    (board / SUBMISSIONS / decisions_of(board)[1].submission / "more.txt").write_text("?")
+    code, told = run("build", "--board", board, "--out", board / "site", "--jobs", "1")
+    assert code == 1 and "not shown: " in told.out
+    code, told = run("build", "--board", board / "site", "--out", board / "other", "--jobs", "1")
+    assert code == 2 and "write boards/NAME.toml" in told.err
 
 
 def made_up(suite, name, chance, seed):
