@@ -17,7 +17,7 @@ import pytest
 
 import agent_envs
 from agent_envs.core.builtin_agents import companion
-from agent_envs.evaluation.html.page import Page, Transcript, write_page
+from agent_envs.evaluation.html.page import Page, Table, Transcript, write_page
 from agent_envs.evaluation.html.view import write_view
 from tests.evaluation.html.test_conversation_html import everywhere
 from tests.hostile_texts import EVERYTHING, HOSTILE, episode, hostile_run, plain_row, plain_suite, write_run
@@ -209,6 +209,22 @@ def test_pictures_of_states_are_drawn_and_nothing_in_them_runs(browser, tmp_path
             assert picture["x"] >= words["x"] + words["width"] and picture["y"] < words["y"] + 60
         assert page.evaluate("document.scrollingElement.scrollWidth <= window.innerWidth")
         assert [text for text in wrong if not text.startswith("request image data:")] == []
+
+
+def test_on_a_phone_every_number_can_be_read_beside_the_name_of_its_row(browser, tmp_path):
+    heads = ("agent", *(f"figure {number}" for number in range(9)))
+    rows = tuple((name, *(f"{number}.5 % [1.0, 9.0]" for number in range(9))) for name in ("twice", "twice", "other"))
+    write_page(tmp_path / "wide.html", Page("wide", "", (Table("Wide", heads, rows),)))
+    with opened(browser, "phone") as (page, wrong):
+        page.goto((tmp_path / "wide.html").as_uri())
+        for line in page.locator("tbody tr").all():
+            for cell in line.locator("td").all()[1:]:
+                cell.evaluate("node => node.scrollIntoView({inline: 'end', block: 'nearest'})")
+                name, number = line.locator("td").first.bounding_box(), cell.bounding_box()
+                assert 0 <= name["x"] and name["x"] + name["width"] <= number["x"]
+                assert number["x"] + number["width"] <= 361
+            assert line.locator("td").first.evaluate("node => getComputedStyle(node).color") != "rgba(0, 0, 0, 0)"
+        assert wrong == []
 
 
 def test_light_and_dark_differ_and_can_be_read(browser, plain):
