@@ -10,7 +10,8 @@ Modules, in reading order:
     standings: verified submissions of one suite beside each other: paired comparisons, Holm, ties as ranges of places.
     decisions: decisions.jsonl: accepted, rejected, withdrawn, disputed, reproduced; appended, never rewritten.
     board: the folder of a board: adding, withdrawing, and verifying all that a build shows.
-    pages: a page a board, their index, and boards.json.
+    transcripts: some episodes of a row, stepped again to be read.
+    pages: a page a board and a row, their index, and boards.json.
     write_suites: `make suites`, which writes core, its small part demo, and papers' evaluations.
     command_line: `python -m leaderboard verify | check | register | add | withdraw | dispute | reproduce | compare | build`.
 """

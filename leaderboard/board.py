@@ -217,7 +217,7 @@ def entrant_of(folder: Path, how: How) -> tuple[Suite, Entrant]:
         raise UsageError(f"{folder.name[:16]}: {verdict.suite} has no score, so that nothing can be ranked")
     known = known_suite(folder, how.suite, how.registry)
     assert not isinstance(known, str)
-    return known.suite, Entrant(verdict, _told(folder))
+    return known.suite, Entrant(verdict, _told(folder), folder=folder)
 
 
 def _settings(path: Path) -> Settings:

@@ -3,18 +3,22 @@
 import csv
 import io
 import json
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import agent_envs
 from agent_envs.datasets.corpora import write_atomically
 from agent_envs.evaluation.html.index_page import LinkedPages
-from agent_envs.evaluation.html.page import Bar, Cell, Page, Table
+from agent_envs.evaluation.html.page import Bar, Cell, Drawn, Page, Table
 from agent_envs.evaluation.statistics.paired import Paired
 from leaderboard.badges import BADGES
 from leaderboard.board import Board
 from leaderboard.decisions import Decision
 from leaderboard.standings import CLASSES, LEVEL, Pair, Row
+from leaderboard.transcripts import transcripts_of
+from leaderboard.verify import code_digest
 
 NUMBERS, SHEET = "boards.json", "boards.csv"
 MOST_PAIRS = 400
@@ -36,7 +40,7 @@ def write_boards(boards: list[Board], out: Path) -> Path:
     for board in boards:
         pages.write(f"boards/{board.name}.html", page_of(board))
         for row in board.standings.rows:
-            pages.write(_place(board, row), row_page(board, row))
+            pages.write(_place(board, row), row_page(board, row, *transcripts_of(row.entrant, board.standings.suite)))
     rows = tuple(
         (Cell(board.settings.title, f"boards/{board.name}.html"), board.settings.suite, str(len(board.standings.rows)))
         for board in boards
@@ -93,8 +97,15 @@ def _agent(board: Board, row: Row) -> Cell:
     return Cell(name, f"../{_place(board, row)}", "odd" if disputed else "")
 
 
-def row_page(board: Board, row: Row) -> Page:
-    """Return the page of one row: what it came to, what its submitter says, what was decided, and how to verify it again."""
+def row_page(board: Board, row: Row, transcripts: tuple[Drawn, ...] = (), missing: tuple[str, ...] = ()) -> Page:
+    """Return the page of one row: what it came to, what its submitter says, what was verified and decided, some episodes.
+
+    Args:
+        board: that the row stands on.
+        row: the row.
+        transcripts: of its episodes.
+        missing: what is to be said of those that cannot be shown.
+    """
     told, verdict = row.entrant.submission, row.entrant.verdict
     agent, harness, training = told.agent, told.harness, told.training
     models = (f"{item.name} ({', '.join(filter(None, (item.provider, item.revision, item.weights, item.role)))})"
@@ -113,8 +124,9 @@ def row_page(board: Board, row: Row) -> Page:
     )  # fmt: skip
     flags = [f"Flag: {flag}." for flag in verdict.flags]
     again = f"python -m leaderboard verify submissions/{verdict.submission}"
-    notes = (*flags, *filter(None, [training.notes]), f"To verify it again, in the board's folder: {again}")
-    tables = (_entries(board, [row]), _against(board, row), _badges([row]), _decisions(row.entrant.history))
+    notes = (*flags, *missing, *filter(None, [training.notes]), f"To verify it again, in the board's folder: {again}")
+    tables = (_entries(board, [row]), _against(board, row), _verification(row), _badges([row]),
+              _decisions(row.entrant.history))  # fmt: skip
     intro = f"{CLASSES[row.group]} {NOT_PROVED}"
     links = (Cell("the board", f"../boards/{board.name}.html"), Cell("all boards", "../index.html"))
     shown = tuple(table for table in tables if table.rows)
@@ -125,6 +137,25 @@ def row_page(board: Board, row: Row) -> Page:
         facts=tuple(f for f in facts if f[1]),
         notes=notes,
         links=links,
+        transcripts=transcripts,
+    )
+
+
+def _verification(row: Row) -> Table:
+    """Return what this build stepped, and with what."""
+    episodes = row.entrant.verdict.episodes
+    ends = Counter(item.status for item in episodes)
+    played = [item for item in episodes if item.turns]
+    rows = (
+        ("episodes that the suite plans", f"{len(episodes):,}"),
+        *((f"of these: {status}", f"{count:,}") for status, count in sorted(ends.items())),
+        ("turns stepped again", f"{sum(item.turns for item in played):,}"),
+        ("episodes with the very actions of the built-in solver", f"{sum(item.by_solver for item in played):,}"),
+        ("stepped with agent-envs", agent_envs.__version__),
+        ("digest of its code", code_digest()),
+    )
+    return Table(
+        "Verification", ("what", "figure"), rows, "By this build, or an earlier one on this machine with the same code."
     )
 
 

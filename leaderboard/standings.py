@@ -11,6 +11,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import combinations
+from pathlib import Path
 from statistics import fmean
 
 import numpy as np
@@ -41,11 +42,12 @@ CLASSES = {
 
 @dataclass(frozen=True)
 class Entrant:
-    """A submission that was verified, what it says of itself, and what was decided about it."""
+    """A submission that was verified, what it says of itself, what was decided about it, and the folder that holds it."""
 
     verdict: Verdict
     submission: Submission
     history: tuple[Decision, ...] = ()
+    folder: Path | None = None
 
     @property
     def badges(self) -> tuple[str, ...]:

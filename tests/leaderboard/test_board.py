@@ -18,14 +18,16 @@ from agent_envs.evaluation.submission.pack import pack_run
 from agent_envs.evaluation.submission.replay_pool import check_lines
 from agent_envs.evaluation.submission.replaying import Checked, places_of
 from agent_envs.evaluation.suites.plan import Choice, adhoc_suite
-from agent_envs.evaluation.suites.suite import Entry, Suite, suite_text
+from agent_envs.evaluation.suites.suite import Entry, Suite, load_suite, suite_text
 from agent_envs.rollout.policy import CompanionPolicy
 from leaderboard import verify
 from leaderboard.board import SUBMISSIONS, Board, Settings, add, boards_of, decide_about, named
 from leaderboard.command_line import main
 from leaderboard.decisions import NAME, decisions_of
+from leaderboard.directory import Rejected
 from leaderboard.pages import page_of, row_page, sheet, to_json, write_boards
 from leaderboard.standings import Entrant, standings
+from leaderboard.transcripts import chosen, transcripts_of
 from leaderboard.verify import How, Verdict, scores
 from tests.leaderboard.changes import reseal
 
@@ -314,3 +316,45 @@ def test_agents_alike_are_seldom_told_apart():
         rows = [made_up(suite, name, 0.5, 3 * seed + number) for number, name in enumerate("abc")]
         wrong += any(pair.told_apart for pair in standings(suite, rows).pairs)
     assert wrong <= 8  # 5 % of 60 boards are 3; more than 8 has a chance below 1 %
+
+
+def test_a_rows_page_shows_episodes_as_stepped_again_by_turns_failed_and_solved(tmp_path):
+    wide = load_suite("demo@1")
+    labels = ("Count-v0", "BabaIsAI-v0", "Sort-v0")
+    suite = wide.part(tuple(item for item in wide.entries if item.label in labels))
+    evaluate(suite, run_folder.Settings("random"), policy=CompanionPolicy("random"), folder=tmp_path / "run")
+    pack_run(tmp_path / "run", tmp_path / "packed")
+    verdict = verify.verify(tmp_path / "packed", How(suite, jobs=0))
+    entrant = Entrant(verdict, Submission.model_validate_json((tmp_path / "packed" / "submission.json").read_bytes()),
+                      folder=tmp_path / "packed")  # fmt: skip
+    shown, missing = transcripts_of(entrant, suite)
+    recorded = {row.key: row.result.trajectory for row in run_folder.open_run(tmp_path / "run").rows()}
+    outcomes = {
+        (place.entry.label, item.success) for (_, place), item in zip(places_of(suite), verdict.episodes, strict=True)
+    }
+    assert missing == () and len(shown) == len(outcomes) >= len(suite.entries) == 3
+    for item in shown:
+        play = recorded[item.anchor.removeprefix("e-")]
+        assert (item.turns, item.reward) == (len(play.turns), play.total_reward)
+        assert item.outcome.text == ("success" if play.success else "failure") and f'id="{item.anchor}-t1"' in item.html
+    (row,) = standings(suite, [entrant]).rows
+    board = Board("demo", Settings(title="Demo", suite="demo@1"), standings(suite, [entrant]), (), ())
+    page = row_page(board, row, shown, missing)
+    (log,) = (table for table in page.tables if table.caption == "Verification")
+    assert ("turns stepped again", f"{sum(len(play.turns) for play in recorded.values()):,}") in log.rows
+    renamed = suite.model_copy(update={"id": "mine"})
+    assert transcripts_of(entrant, renamed) == ((), ())  # a board's own suite
+    (tmp_path / "packed" / "manifest.json").write_text((tmp_path / "packed" / "manifest.json").read_text() + " ")
+    with pytest.raises(Rejected):
+        transcripts_of(entrant, suite)
+
+
+def test_episodes_to_show_are_few_and_of_both_kinds(made):
+    suite, _ = made
+    plan = [key for key, _ in places_of(suite)]
+    half = len(plan) // 2
+    both = {key: Checked(key, "terminated", number in (1, half), turns=1) for number, key in enumerate(plan)}
+    assert chosen(suite, both) == [plan[0], plan[1], plan[half], plan[half + 1]]
+    assert chosen(suite, both, 2) == [plan[0], plan[half]]  # the first entry's failure, the second's success
+    assert chosen(suite, both, 3) == [plan[0], plan[1], plan[half]]
+    assert chosen(suite, {plan[3]: Checked(plan[3], "fault")}) == []

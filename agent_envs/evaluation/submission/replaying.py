@@ -141,18 +141,18 @@ class RowReplayer:
         )
 
     def _again(self, row: EpisodeRow, place: Place) -> tuple[EpisodeRow, bool]:
-        """Return the row that its actions give, and whether they are the solver's."""
         head = replace(place.header)
         result, by_solver = EpisodeResult(Trajectory(head, (), ()), row.status), False
         if row.turns:
-            result, by_solver = self._stepped(row, place)
+            result, by_solver = self.play(row, place)
         result = replace(result, usage=dict(row.usage), seconds=row.seconds, agent_seconds=row.agent_seconds)
         try:
             return row_of(Played(row.key, place.entry, place.cluster, place.trial, result)), by_solver
         except ValidationError as error:
             raise _Wrong(f"replayed, it is no row: {first_fault(error)}") from None
 
-    def _stepped(self, row: EpisodeRow, place: Place) -> tuple[EpisodeResult, bool]:
+    def play(self, row: EpisodeRow, place: Place) -> tuple[EpisodeResult, bool]:
+        """Return the episode that a row's actions give, and whether they are the solver's; it raises where none can be."""
         where, served = "reset", self._served()
         try:
             env = self._env(place.entry)

@@ -1,0 +1,110 @@
+"""Some episodes of a row are stepped again to be read on its page: of each entry one that failed and one that succeeded.
+
+A submission holds actions and digests, no texts: what stands in a transcript is what this installation's environment shows for
+these actions, and nothing that a submitter wrote but the actions. A suite of the board's own stays private, and shows none.
+"""
+
+import tempfile
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from agent_envs.core.trajectory import Trajectory
+from agent_envs.evaluation.html.page import Cell, Drawn, Transcript, draw
+from agent_envs.evaluation.html.replayed_view import ReplayReader
+from agent_envs.evaluation.submission.episode_rows import EpisodeRow, row_text
+from agent_envs.evaluation.submission.models import entry_folders
+from agent_envs.evaluation.submission.replaying import Checked, Place, RowReplayer, places_of
+from agent_envs.evaluation.suites.suite import Suite, suite_names, suite_text
+from agent_envs.services.recording import Recording
+from agent_envs.services.run_services import Services
+from leaderboard.directory import Directory, Rejected, parsed
+from leaderboard.small_files import lines_of, unpack_answers
+from leaderboard.standings import Entrant
+
+MOST = 16  # of a row
+BYTES_A_TRANSCRIPT = 150_000
+TEXT = "could not be stepped again for this page"
+
+
+def anchor_of(key: str) -> str:
+    """Return the anchor of an episode on its row's page: the same in every build, so that links to it stay."""
+    return f"e-{key}"
+
+
+def chosen(suite: Suite, episodes: Mapping[str, Checked], most: int = MOST) -> list[str]:
+    """Return the keys of the episodes to show, at most `most`, in the order of the suite.
+
+    By turns a failure and a success of the entries, then the other of each, as far as there is room and there is one.
+    """
+    first: dict[tuple[str, bool], str] = {}
+    plan = {key: place.entry.label for key, place in places_of(suite)}
+    for key, label in plan.items():
+        if key in episodes and episodes[key].turns:
+            first.setdefault((label, episodes[key].success), key)
+    sides = [[(entry.label, bool(number % 2) == other) for number, entry in enumerate(suite.entries)]
+             for other in (True, False)]  # fmt: skip
+    found = [first[side] for side in (*sides[0], *sides[1]) if side in first][:most]
+    return [key for key in plan if key in set(found)]
+
+
+def transcripts_of(entrant: Entrant, suite: Suite) -> tuple[tuple[Drawn, ...], tuple[str, ...]]:
+    """Return transcripts of a verified submission, and a line for each that is wanted and cannot be shown.
+
+    None of a suite that is the board's own, and none of one that was not read from a folder.
+
+    Raises:
+        Rejected: the folder is no longer the one that was verified.
+    """
+    if entrant.folder is None or suite.id not in suite_names():
+        return (), ()
+    episodes = {item.key: item for item in entrant.verdict.episodes}
+    wanted = set(chosen(suite, episodes))
+    directory = Directory(entrant.folder, len(suite_text(suite).encode()))
+    if directory.id != entrant.verdict.submission:
+        raise Rejected(f"{entrant.folder.name[:16]}: it was changed since it was verified")
+    with tempfile.TemporaryDirectory(prefix="transcripts-") as place:
+        answers = Path(place) / "externals.jsonl"
+        unpack_answers(directory, answers)
+        answers.touch()
+        plays, missing = _plays(directory, suite, wanted, answers)
+        with ReplayReader(answers) as reader:
+            shown = [_drawn(reader, place, play, episodes[place.header.episode_key]) for place, play in plays]
+    return tuple(shown), tuple(missing)
+
+
+def _plays(
+    directory: Directory, suite: Suite, wanted: set[str], answers: Path
+) -> tuple[list[tuple[Place, Trajectory]], list[str]]:
+    plan, plays, missing = dict(places_of(suite)), list[tuple[Place, Trajectory]](), list[str]()
+    with Recording(answers, "replay") as recording:
+        replayer = RowReplayer(suite, Services(recording))
+        for row in _rows(directory, suite, wanted):
+            place = plan[row.key]
+            # It was stepped before, or it would stand nowhere; one that now fails costs a transcript, and no row.
+            try:
+                plays.append((place, replayer.play(row, place)[0].trajectory))
+            except Exception as error:  # noqa: BLE001
+                missing.append(f"{place.entry.label}: an episode {TEXT} ({type(error).__name__.strip('_')}).")
+    return plays, missing
+
+
+def _rows(directory: Directory, suite: Suite, wanted: set[str]) -> Iterator[EpisodeRow]:
+    keys = [key.encode() for key in wanted]
+    for folder in entry_folders(suite).values():
+        for path in directory.shards(folder):
+            for line in lines_of(path, directory):
+                if any(key in line for key in keys):  # most lines need not be parsed
+                    row = parsed(EpisodeRow, line, folder, row_text)
+                    if row.key in wanted:
+                        yield row
+
+
+def _drawn(reader: ReplayReader, place: Place, play: Trajectory, checked: Checked) -> Drawn:
+    head, seen = place.header, reader.of(place.entry, play)
+    outcome = Cell("success", tone="good") if checked.success else Cell("failure", tone="bad")
+    meta = (("entry", place.entry.label), ("trial", str(place.trial + 1)), ("episode key", head.episode_key))
+    title = f"{place.entry.label}, {head.task_id}"
+    item = Transcript(
+        anchor_of(head.episode_key), title, meta, play, seen.note, outcome, seen.conversation, seen.pictures
+    )
+    return draw(item, BYTES_A_TRANSCRIPT)
