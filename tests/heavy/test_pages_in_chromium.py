@@ -4,6 +4,7 @@ Needs Chromium (Debian's) and playwright from the dev extra, without its own bro
 CI_HAS_CHROMIUM=1 says that there is one.
 """
 
+import json
 import os
 import re
 import shutil
@@ -19,8 +20,18 @@ import agent_envs
 from agent_envs.core.builtin_agents import companion
 from agent_envs.evaluation.html.page import Page, Table, Transcript, write_page
 from agent_envs.evaluation.html.view import write_view
+from agent_envs.evaluation.runs import run_folder
+from agent_envs.evaluation.runs.evaluate import evaluate
+from agent_envs.evaluation.submission.pack import pack_run
+from agent_envs.evaluation.suites.suite import load_suite
+from agent_envs.rollout.policy import Reply
+from leaderboard.board import Board, Published, Settings, entrant_of
+from leaderboard.decisions import Decision
+from leaderboard.pages import write_boards
+from leaderboard.standings import standings
+from leaderboard.verify import How
 from tests.evaluation.html.test_conversation_html import everywhere
-from tests.hostile_texts import EVERYTHING, HOSTILE, episode, hostile_run, plain_row, plain_suite, write_run
+from tests.hostile_texts import EVERYTHING, HOSTILE, MARKUP, episode, hostile_run, plain_row, plain_suite, write_run
 
 CHROMIUM = shutil.which("chromium")
 PROMISED = os.environ.get("CI_HAS_CHROMIUM") == "1"
@@ -80,6 +91,41 @@ def lanes(tmp_path_factory) -> Path:
     return folder / "lanes.html"
 
 
+class Shouting:
+    """A policy whose every text attacks the page that shows it."""
+
+    name, batch = "shouting", 1
+
+    def act(self, requests):
+        texts = list(MARKUP.values())
+        return [Reply(texts[request.turn % len(texts)] + "<answer>" + "".join(texts)) for request in requests]
+
+
+@pytest.fixture(scope="module")
+def hostile_board(tmp_path_factory) -> Path:
+    """The pages of a board on which strangers wrote what they could: names, notes, decisions, figures and actions."""
+    folder, joined = tmp_path_factory.mktemp("board"), " ".join(MARKUP.values())[:190]
+    demo = load_suite("demo@1")
+    suite = demo.part(tuple(item for item in demo.entries if item.label in ("SearchQA-v0", "Sort-v0")))
+    entrants = []
+    for number, name in enumerate((MARKUP["script"], MARKUP["attribute"])):
+        run, packed = folder / f"run{number}", folder / f"packed{number}"
+        evaluate(suite, run_folder.Settings("shouting"), policy=Shouting(), folder=run)
+        about = folder / f"{number}.json"
+        agent = {"name": name, "version": MARKUP["handler"], "scaffold": MARKUP["svg"]}
+        about.write_text(json.dumps({"schema": "agent-envs/about@1", "agent": agent, "submitter": {"name": MARKUP["title"]},
+                                     "models": [{"name": MARKUP["data"]}], "training": {"notes": joined}}))  # fmt: skip
+        pack_run(run, packed, about)
+        _, entrant = entrant_of(packed, How(suite, jobs=0))
+        row = Decision(submission=entrant.verdict.submission, verb="accepted", reason=joined, who=MARKUP["style"],
+                       time="2026-01-01T00:00:00+00:00")  # fmt: skip
+        entrants.append(replace(entrant, history=(row,)))
+    published = Published(agent=MARKUP["entities"], score=0.5, source=joined)
+    settings = Settings(title=MARKUP["table"], suite="demo@1", about=joined, published=[published])
+    board = Board("demo", settings, standings(suite, entrants), (joined,), entrants[0].history)
+    return write_boards([board], folder / "site").parent
+
+
 @contextmanager
 def opened(browser, look: str) -> Iterator[tuple[object, list[str]]]:
     """A page, and everything that it did which a page of ours must not do."""
@@ -101,9 +147,10 @@ def opened(browser, look: str) -> Iterator[tuple[object, list[str]]]:
 
 
 @pytest.mark.parametrize("look", LOOKS)
-def test_a_hostile_run_is_only_text(browser, hostile, look):
-    files = sorted(hostile.rglob("*.html"))
-    assert len(files) >= 2
+@pytest.mark.parametrize("site", ["hostile", "hostile_board"])
+def test_a_hostile_site_is_only_text(browser, site, look, request):
+    files = sorted(request.getfixturevalue(site).rglob("*.html"))
+    assert len(files) >= (2 if site == "hostile" else 4)
     with opened(browser, look) as (page, wrong):
         for file in files:
             page.goto(file.as_uri())
@@ -121,6 +168,28 @@ def test_a_hostile_run_is_only_text(browser, hostile, look):
             page.keyboard.press("Tab")
             page.keyboard.press("Tab")
             assert page.url.startswith("file://")
+        assert wrong == []
+
+
+def test_what_strangers_wrote_on_a_board_is_shown_as_it_is(browser, hostile_board):
+    with opened(browser, "light") as (page, wrong):
+        shown = ""
+        for file in sorted(hostile_board.rglob("*.html")):
+            page.goto(file.as_uri())
+            shown += page.evaluate("document.body.textContent")
+        for name in (
+            "script",
+            "attribute",
+            "handler",
+            "svg",
+            "title",
+            "data",
+            "style",
+            "entities",
+            "table",
+            "template",
+        ):
+            assert MARKUP[name] in shown, name
         assert wrong == []
 
 
