@@ -95,9 +95,11 @@ def add(folder: Path, board: Path, how: How, who: str) -> Verdict:
     place = board / SUBMISSIONS / verdict.submission
     part = place.with_name(f".{place.name}.part")
     shutil.rmtree(part, ignore_errors=True)  # of an addition that was killed
-    shutil.rmtree(place, ignore_errors=True)
     try:
-        shutil.copytree(folder, part, symlinks=True)
+        shutil.copytree(
+            folder, part, symlinks=True
+        )  # first: the folder may be the place itself, as a pull request adds it
+        shutil.rmtree(place, ignore_errors=True)
         part.rename(place)
     except OSError as error:
         raise UsageError(f"{place} cannot be written: {error}") from error

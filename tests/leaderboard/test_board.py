@@ -141,6 +141,16 @@ def test_what_the_board_played_again_is_ranked_until_it_is_taken_back(made, boar
     assert group().group == "replayed"
 
 
+def test_a_submission_that_lies_in_its_place_already_is_accepted_there(made, board):
+    suite, place = made
+    name = verify.verify(place / "random", how(suite)).submission
+    shutil.copytree(place / "random", board / SUBMISSIONS / name)  # as a merged pull request leaves it
+    assert built(board).standings.rows == ()  # nobody decided about it
+    add(board / SUBMISSIONS / name, board, how(suite), "maintainer")
+    assert [row.entrant.verdict.submission for row in built(board).standings.rows] == [name]
+    assert sorted(path.name for path in (board / SUBMISSIONS).iterdir()) == [name]
+
+
 def test_a_submission_of_another_suite_is_named_and_stands_on_no_board(made, board):
     suite, place = made
     add(place / "random", board, how(suite), "maintainer")
