@@ -93,16 +93,15 @@ def add(folder: Path, board: Path, how: How, who: str) -> Verdict:
             decide(board, verdict.submission, "rejected", why, who)
         return verdict
     place = board / SUBMISSIONS / verdict.submission
-    part = place.with_name(f".{place.name}.part")
-    shutil.rmtree(part, ignore_errors=True)  # of an addition that was killed
-    try:
-        shutil.copytree(
-            folder, part, symlinks=True
-        )  # first: the folder may be the place itself, as a pull request adds it
+    if not (place.exists() and place.samefile(folder)):  # where a pull request added it, nothing need be copied
+        part = place.with_name(f".{place.name}.part")
+        shutil.rmtree(part, ignore_errors=True)  # of an addition that was killed
         shutil.rmtree(place, ignore_errors=True)
-        part.rename(place)
-    except OSError as error:
-        raise UsageError(f"{place} cannot be written: {error}") from error
+        try:
+            shutil.copytree(folder, part, symlinks=True)
+            part.rename(place)
+        except OSError as error:
+            raise UsageError(f"{place} cannot be written: {error}") from error
     decide(board, verdict.submission, "accepted", "", who)
     return verdict
 

@@ -154,9 +154,8 @@ def _verification(row: Row) -> Table:
         ("stepped with agent-envs", agent_envs.__version__),
         ("digest of its code", code_digest()),
     )
-    return Table(
-        "Verification", ("what", "figure"), rows, "By this build, or an earlier one on this machine with the same code."
-    )
+    note = "By this build, or an earlier one on this machine with the same code."
+    return Table("Verification", ("what", "figure"), rows, note)
 
 
 def _against(board: Board, row: Row) -> Table:

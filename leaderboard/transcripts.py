@@ -8,6 +8,7 @@ import tempfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+from agent_envs.base.errors import UsageError
 from agent_envs.core.trajectory import Trajectory
 from agent_envs.evaluation.html.page import Cell, Drawn, Transcript, draw
 from agent_envs.evaluation.html.replayed_view import ReplayReader
@@ -53,20 +54,24 @@ def transcripts_of(entrant: Entrant, suite: Suite) -> tuple[tuple[Drawn, ...], t
     None of a suite that is the board's own, and none of one that was not read from a folder.
 
     Raises:
-        Rejected: the folder is no longer the one that was verified.
+        UsageError: the folder is no longer the one that was verified.
     """
     if entrant.folder is None or suite.id not in suite_names():
         return (), ()
     episodes = {item.key: item for item in entrant.verdict.episodes}
     wanted = set(chosen(suite, episodes))
-    directory = Directory(entrant.folder, len(suite_text(suite).encode()))
-    if directory.id != entrant.verdict.submission:
-        raise Rejected(f"{entrant.folder.name[:16]}: it was changed since it was verified")
-    with tempfile.TemporaryDirectory(prefix="transcripts-") as place:
-        answers = Path(place) / "externals.jsonl"
-        unpack_answers(directory, answers)
-        answers.touch()
-        plays, missing = _plays(directory, suite, wanted, answers)
+    with tempfile.TemporaryDirectory(prefix="transcripts-") as folder:
+        answers = Path(folder) / "externals.jsonl"
+        try:
+            directory = Directory(entrant.folder, len(suite_text(suite).encode()))
+            if directory.id != entrant.verdict.submission:
+                raise Rejected("it is another submission now")
+            unpack_answers(directory, answers)
+            answers.touch()
+            plays, missing = _plays(directory, suite, wanted, answers)
+        except Rejected as error:
+            why = f"{entrant.verdict.submission[:16]} was changed while the board was built"
+            raise UsageError(f"{why}: {error}; build it again") from None
         with ReplayReader(answers) as reader:
             shown = [_drawn(reader, place, play, episodes[place.header.episode_key]) for place, play in plays]
     return tuple(shown), tuple(missing)

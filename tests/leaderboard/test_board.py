@@ -24,7 +24,6 @@ from leaderboard import verify
 from leaderboard.board import SUBMISSIONS, Board, Settings, add, boards_of, decide_about, named
 from leaderboard.command_line import main
 from leaderboard.decisions import NAME, decisions_of
-from leaderboard.directory import Rejected
 from leaderboard.pages import page_of, row_page, sheet, to_json, write_boards
 from leaderboard.standings import Entrant, standings
 from leaderboard.transcripts import chosen, transcripts_of
@@ -355,7 +354,7 @@ def test_a_rows_page_shows_episodes_as_stepped_again_by_turns_failed_and_solved(
     renamed = suite.model_copy(update={"id": "mine"})
     assert transcripts_of(entrant, renamed) == ((), ())  # a board's own suite
     (tmp_path / "packed" / "manifest.json").write_text((tmp_path / "packed" / "manifest.json").read_text() + " ")
-    with pytest.raises(Rejected):
+    with pytest.raises(UsageError, match="was changed while the board was built"):
         transcripts_of(entrant, suite)
 
 

@@ -30,7 +30,7 @@ exec "${@//\\/board/$PWD/board}" --jobs 1
 GH = """#!/bin/bash
 case "$1 $2" in
   "pr view") echo "$THEIRS" ;;
-  "pr diff") echo "${CHANGED:-submissions/a/manifest.json}" ;;
+  "pr diff") [ -z "$BROKEN" ] || exit 1; echo "${CHANGED:-submissions/a/manifest.json}" ;;
   "pr comment") echo "$3" > commented; cp "$5" comment.md ;;
   *) exit 9 ;;
 esac
@@ -90,6 +90,7 @@ def test_a_pull_requests_submission_is_verified_and_its_table_commented(packed, 
     assert run("comment comment", HEAD="abc", THEIRS="other").returncode == 1 and not (place / "commented").exists()
     changed = "submissions/a/manifest.json\n.github/workflows/verify.yml"  # whose verdict would be its own
     assert run("comment comment", HEAD="abc", THEIRS="abc", CHANGED=changed).returncode == 1
+    assert run("comment comment", HEAD="abc", THEIRS="abc", BROKEN="yes").returncode == 1
     assert not (place / "commented").exists()
     assert run("comment comment", HEAD="abc", THEIRS="abc").returncode == 0
     body = (place / "comment.md").read_text()
@@ -145,6 +146,7 @@ def test_a_submission_that_is_there_is_not_changed(work):
 def test_no_secret_no_right_and_no_strangers_text_in_a_shell():
     rights = {name: flow["permissions"] for name, flow in FLOWS.items()}
     assert rights == {"verify": {"contents": "read"}, "comment": {"actions": "read", "pull-requests": "write"}}
+    assert all(flow["defaults"] == {"run": {"shell": "bash"}} for flow in FLOWS.values())  # with pipefail, as here
     for name, text in FILES.items():
         assert "secrets." not in text and "pull_request_target" not in text
         for job in FLOWS[name]["jobs"].values():
