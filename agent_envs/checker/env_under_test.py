@@ -1,6 +1,7 @@
 """`EnvUnderTest` holds the environment under test, how to make it again, and what all checks share."""
 
 import json
+import pickle
 import random
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
@@ -70,11 +71,12 @@ class Script:
 
 @dataclass(frozen=True)
 class Moment:
-    """A snapshot in the middle of a script, and the digests of what follows it."""
+    """A snapshot and a pickle in the middle of a script, and the digests of what follows it."""
 
     script: Script
     turn: int
     snapshot: Snapshot
+    pickled: bytes
     future: list[str]
 
     @property
@@ -85,7 +87,7 @@ class Moment:
     def to_json(self) -> dict[str, Any]:
         """Return what a fresh process needs."""
         text = self.snapshot.to_bytes().decode("utf-8", "surrogatepass")
-        return {"script": asdict(self.script), "start": self.start, "snapshot": text}
+        return {"script": asdict(self.script), "start": self.start, "snapshot": text, "pickle": self.pickled.hex()}
 
 
 @dataclass
@@ -166,7 +168,7 @@ class EnvUnderTest:
                 self.reset(env, script.task, script.seed)
                 for action in script.actions[:turn]:
                     env.step(action)
-                self._moments.append(Moment(script, turn, snapshot(env), digests[turn + 1 :]))
+                self._moments.append(Moment(script, turn, snapshot(env), pickle.dumps(env), digests[turn + 1 :]))
         return self._moments
 
     def sample(self, env: gym.Env[Any, Any], rng: random.Random) -> Any:

@@ -16,8 +16,11 @@ built-in agents and `check_turn_env` work on environments of other packages too.
 """
 
 import inspect
+import json
 from collections.abc import Mapping
+from copy import deepcopy
 from dataclasses import dataclass
+from functools import partial
 from operator import index
 from typing import Any, ClassVar, NoReturn
 
@@ -26,7 +29,7 @@ from gymnasium.utils import RecordConstructorArgs
 
 from agent_envs.base.errors import UsageError
 from agent_envs.base.messages import Message, text_of
-from agent_envs.base.serialization import canonical_json, digest, plain_value
+from agent_envs.base.serialization import canonical_json, decode_state, digest, encode_state, plain_value
 from agent_envs.base.spaces import Utterance
 from agent_envs.core.builtin_agents import companion, register_companions
 from agent_envs.core.episode import Episode, Outcome, extended, legal_text
@@ -39,6 +42,7 @@ __all__ = [
     "register_companions",
 ]  # fmt: skip
 RESET_OPTIONS = ("task", "split", "episode_key")
+_PICKLED = ("spec", "render_mode", "services", "action_space", "observation_space", "np_random", "_np_random_seed")
 
 
 @dataclass(frozen=True)
@@ -94,6 +98,28 @@ class TurnEnv(gym.Env[str, Any]):
         env.arguments, env._chosen = _constructor_arguments(env, args, kwargs)
         env.action_space, env.observation_space = Utterance(), Utterance()
         return env
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> "TurnEnv":
+        """Copy what it holds; what is shared and never written says so itself."""
+        twin: TurnEnv = object.__new__(type(self))
+        memo[id(self)] = twin
+        twin.__dict__.update(deepcopy(self.__dict__, memo))
+        return twin
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle what makes it again: its arguments, its spec, its generators, and the episode in its stored form."""
+        kept = {name: getattr(self, name) for name in _PICKLED}
+        episode = canonical_json(encode_state(self._episode))
+        return partial(type(self), **self.arguments), (), (self.spec_digest, episode, kept)
+
+    def __setstate__(self, state: tuple[str, str, dict[str, Any]]) -> None:
+        """Put an environment that was just made where the pickled one stood."""
+        pickled_digest, episode, kept = state
+        for name, value in kept.items():
+            setattr(self, name, value)
+        if self.spec_digest != pickled_digest:
+            self._refuse("its data here is not what it was pickled with", "unpickle it where the data is the same")
+        self._episode = decode_state(json.loads(episode))
 
     @property
     def env_id(self) -> str:
@@ -250,7 +276,7 @@ def _constructor_arguments(
     """Return all constructor arguments with their values, and those that are not the defaults."""
     signature = inspect.signature(type(env).__init__)
     try:
-        # A copy is made without arguments; where a required one is missing, __init__ says so.
+        # Where a required one is missing, __init__ says so.
         bound = signature.bind_partial(env, *args, **kwargs)
     except TypeError as error:
         known = ", ".join(list(signature.parameters)[1:])
