@@ -22,6 +22,8 @@ BLOCKS = re.findall(r"```(\w*)\n(.*?)```", README, flags=re.S)
 PYTHON = [text for language, text in BLOCKS if language == "python"]
 EVALUATION = (ROOT / "docs" / "evaluation.md").read_text(encoding="utf-8")
 GUIDE = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "guide.md").read_text(encoding="utf-8"), flags=re.S)
+PAGE = (ROOT / "docs" / "integrations.md").read_text(encoding="utf-8")
+INTEGRATIONS = re.findall(r"```python\n(.*?)```", PAGE, flags=re.S)
 COMMANDS = [line for language, text in BLOCKS if language == "console" for line in text.splitlines() if line.strip()]
 HEADINGS = ("Description", "Task sources", "Action", "Observation", "Tools", "Reward", "Episode end", "Info", "Arguments",
             "Version history")  # fmt: skip
@@ -29,7 +31,7 @@ HEADINGS = ("Description", "Task sources", "Action", "Observation", "Tools", "Re
 
 def test_every_block_is_of_a_kind_that_is_checked():
     assert {language for language, _ in BLOCKS} == {"python", "console", ""}
-    assert (len(PYTHON), len(GUIDE)) == (3, 7)
+    assert (len(PYTHON), len(GUIDE), len(INTEGRATIONS)) == (3, 7, 5)
     assert len(COMMANDS) == 12
 
 
@@ -48,7 +50,7 @@ def run_block(block):
         )
 
 
-@pytest.mark.parametrize("block", [*PYTHON, *GUIDE], ids=lambda block: block.strip().splitlines()[0][:40])
+@pytest.mark.parametrize("block", [*PYTHON, *GUIDE, *INTEGRATIONS], ids=lambda block: block.strip().splitlines()[0][:40])
 def test_python_blocks_run(block):
     ran = run_block(block)
     assert ran.returncode == 0, ran.stderr

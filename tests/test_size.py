@@ -21,6 +21,7 @@ PARTS = {
     "tool_reasoning": (("envs/tool_reasoning",), 3_300, 3_300),
     "search_qa": (("envs/search_qa",), 1_300, 1_300),
     "evaluation, cli": (("evaluation", "cli"), 7_500, 7_500),
+    "integrations": (("integrations",), 1_000, 1_000),
     "agent_envs": ((".",), 63_500, 63_500),
     "trainers": (("../trainers",), 14_500, 14_500),
     "leaderboard": (("../leaderboard",), 3_000, 3_000),

@@ -3,7 +3,7 @@
 An environment is a `gymnasium.Env` whose step is one turn of a policy: text in (or the id of an expanded action), text out.
 All that changes in an episode is one immutable `Episode`; snapshot, restore, fork and replay follow from that.
 
-A subclass sets `source`, `reward_spec`, `max_turns` (and, where it has them, `tools`, `stop`, `answer_tags`) in its
+A subclass sets `source`, `reward_spec`, `max_turns` (and, where it has them, `tools`, `stop`, `answer_tags`, `written`) in its
 constructor, whose arguments are keyword-only and JSON-able, and overrides these (`_read`, too, where actions are expanded):
 
     _begin(task, key) -> (state, messages)      the first state and what the policy is shown
@@ -29,6 +29,7 @@ from gymnasium.utils import RecordConstructorArgs
 
 from agent_envs.base.errors import UsageError
 from agent_envs.base.messages import Message, text_of
+from agent_envs.base.protocol import LabelProtocol, MarkedAnswerProtocol, TagProtocol
 from agent_envs.base.serialization import canonical_json, decode_state, digest, encode_state, plain_value
 from agent_envs.base.spaces import Utterance
 from agent_envs.core.builtin_agents import companion, register_companions
@@ -84,6 +85,7 @@ class TurnEnv(gym.Env[str, Any]):
     tools: tuple[Mapping[str, Any], ...] = ()
     stop: tuple[str, ...] = ()
     answer_tags: tuple[str, str] = ("", "")
+    written: TagProtocol | MarkedAnswerProtocol | LabelProtocol | None = None  # of actions that are no native calls
     context = "append"
     render_mode: str | None = None
     arguments: dict[str, Any]
