@@ -31,7 +31,7 @@ HEADINGS = ("Description", "Task sources", "Action", "Observation", "Tools", "Re
 
 def test_every_block_is_of_a_kind_that_is_checked():
     assert {language for language, _ in BLOCKS} == {"python", "console", ""}
-    assert (len(PYTHON), len(GUIDE), len(INTEGRATIONS)) == (3, 7, 5)
+    assert (len(PYTHON), len(GUIDE), len(INTEGRATIONS)) == (3, 7, 6)
     assert len(COMMANDS) == 12
 
 
@@ -50,7 +50,9 @@ def run_block(block):
         )
 
 
-@pytest.mark.parametrize("block", [*PYTHON, *GUIDE, *INTEGRATIONS], ids=lambda block: block.strip().splitlines()[0][:40])
+@pytest.mark.parametrize(
+    "block", [*PYTHON, *GUIDE, *INTEGRATIONS], ids=lambda block: block.strip().splitlines()[0][:40]
+)
 def test_python_blocks_run(block):
     ran = run_block(block)
     assert ran.returncode == 0, ran.stderr

@@ -103,8 +103,7 @@ class TurnEnv(gym.Env[str, Any]):
 
     def __deepcopy__(self, memo: dict[int, Any]) -> "TurnEnv":
         """Copy what it holds; what is shared and never written says so itself."""
-        twin: TurnEnv = object.__new__(type(self))
-        memo[id(self)] = twin
+        twin: TurnEnv = memo.setdefault(id(self), object.__new__(type(self)))
         twin.__dict__.update(deepcopy(self.__dict__, memo))
         return twin
 

@@ -117,10 +117,6 @@ def _alike(old: Any, value: Any) -> bool:
     return value is None or isinstance(value, bool | int | float)
 
 
-def _set_state(wrapper: TurnWrapper, state: Any) -> None:
-    wrapper.state = state
-
-
 def _no_more_checks(wrapper: Any) -> None:
     """Gymnasium's passive checks compare the first steps with the reset before them: in mid-episode they are over."""
     wrapper.checked_reset = wrapper.checked_step = wrapper.checked_data_reuse = True
@@ -180,8 +176,10 @@ def restore(env: gym.Env[Any, Any], moment: Snapshot) -> None:
         if isinstance(wrapper, TurnWrapper) and not attribute_fits(type(wrapper), "state", state):
             raise UsageError(f"{core.env_id}: the snapshot's state of {wrapper.label} is not what that wrapper keeps")
     for wrapper, (_, state) in zip(stack, moment.layers, strict=True):
-        put = _set_state if isinstance(wrapper, TurnWrapper) else _access(wrapper)[1]
-        put(wrapper, state)
+        if isinstance(wrapper, TurnWrapper):
+            wrapper.state = state
+        else:
+            _access(wrapper)[1](wrapper, state)
     core._episode = moment.episode
     core._np_random = generator
 
