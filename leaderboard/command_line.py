@@ -18,9 +18,10 @@ from agent_envs.evaluation.suites.suite import load_suite
 from leaderboard.badges import BADGES
 from leaderboard.board import SUBMISSIONS, add, boards_of, decide_about, entrant_of, named
 from leaderboard.decisions import Verb
-from leaderboard.pages import pair_json, points, write_boards
+from leaderboard.pages import write_boards
+from leaderboard.pair_page import pair_json, points
 from leaderboard.registering import register
-from leaderboard.standings import compare
+from leaderboard.standings import Outcomes
 from leaderboard.verify import MOST_TOLD, How, Verdict, verify
 
 DECIDING: dict[str, Verb] = {"withdraw": "withdrawn", "dispute": "disputed", "reproduce": "reproduced"}
@@ -178,7 +179,9 @@ def _compare(given: argparse.Namespace) -> int:
     (suite, first), (other, second) = sides
     if suite.digest() != other.digest():
         raise UsageError(f"compare: {suite.name} and {other.name} are not the same suite with the same entries")
-    pair = compare(suite, first.verdict, second.verdict)
+    outcomes = Outcomes(suite)
+    pair = outcomes.compare(first.verdict, second.verdict)
+    entries = outcomes.entries(first.verdict, second.verdict)
 
     def text() -> None:
         for place, side in (("first", first), ("second", second)):
@@ -189,11 +192,11 @@ def _compare(given: argparse.Namespace) -> int:
         show(f"second minus first {points(pair)} points, p {pair.p_value:.4f} over clusters of tasks")
         cells = [
             [label, points(item), f"{item.p_value:.4f}", f"{100 * item.detectable:.1f}"]
-            for label, item in pair.entries.items()
+            for label, item in entries.items()
         ]
         print_table("Entry by entry, p not corrected", ["entry", "points", "p", "detectable (80 % power)"], cells)
 
-    print_result(pair_json(pair), given.json, text)
+    print_result(pair_json(pair, entries), given.json, text)
     return 0
 
 
