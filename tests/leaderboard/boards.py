@@ -27,8 +27,9 @@ def made_up(suite, name, chance, seed, turns=3, usage=None):
     verdict = Verdict(name * 64, suite.name, name, "agent", badges=("complete", "registered"), score=score,
                       averages=averages, entries=entries, episodes=episodes, usage=usage or {})  # fmt: skip
     agent = AgentInfo(name=name, kind="agent")
+    harness = Harness.model_construct(agent_envs="", python="")
     told = Submission.model_construct(agent=agent, models=(), submitter=Submitter(), training=Training(), date="",
-                                      harness=Harness.model_construct(agent_envs="", python=""), licence="", hardware="")  # fmt: skip
+                                      harness=harness, licence="", hardware="")  # fmt: skip
     return Entrant(verdict, told)
 
 
