@@ -1,4 +1,4 @@
-"""What a board's page draws: success against tokens, success by turns, and success by family as a heat map."""
+"""A board's page draws success against tokens, success by turns, and success by family as a heat map."""
 
 from collections import defaultdict
 from collections.abc import Sequence
