@@ -16,5 +16,5 @@ Modules, in reading order:
     pages: a page a board, a row and a pair, their index, and boards.json.
     exports: a verified submission as the hub's evaluation results and as Parquet.
     write_suites: `make suites`, which writes core, its small part demo, and papers' evaluations.
-    command_line: `python -m leaderboard verify | check | register | add | withdraw | dispute | reproduce | compare | export | build`.
+    command_line: `python -m leaderboard verify | check | register | add | compare | export | build`, and decisions.
 """

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from agent_envs.core.registry import TABLE
 from agent_envs.evaluation.html.page import Cell, Curve, Table
-from agent_envs.evaluation.suites.suite import Suite
+from agent_envs.evaluation.suites.suite import Entry, Suite
 from leaderboard.standings import Row
 
 MOST_CURVES, MOST_DOTS, MOST_TURNS = 6, 24, 60
@@ -34,29 +34,38 @@ def turns_chart(suite: Suite, rows: Sequence[Row]) -> Curve | None:
     if longest < 2:
         return None
     turns = sorted({max(1, round(longest * step / MOST_TURNS)) for step in range(MOST_TURNS + 1)})
-    total = sum(entry.weight for entry in suite.entries)
-    share_of = {key: entry.weight / total / (len(entry.tasks) * suite.trials) for key, entry, *_ in suite.episodes()}
+    shares: dict[str, dict[str, float]] = {}  # registered rows have suites of their own
     series = []
     for row in rows:
-        reached = [(item.turns, share_of[item.key]) for item in row.entrant.verdict.episodes if item.success]
+        played = row.entrant.drawn or suite
+        if played.id not in shares:
+            shares[played.id] = _shares(played)
+        reached = [(item.turns, shares[played.id][item.key]) for item in row.entrant.verdict.episodes if item.success]
         points = tuple((float(t), 100 * sum(share for n, share in reached if n <= t), None, None) for t in turns)
         series.append((row.entrant.submission.agent.name, points))
     return Curve("Success within so many turns", "turns", "share of episodes, at the suite's weights, %", tuple(series))
 
 
+def _shares(suite: Suite) -> dict[str, float]:
+    """Return each episode's share of the score, by its key."""
+    total = sum(entry.weight for entry in suite.entries)
+    return {key: entry.weight / total / (len(entry.tasks) * suite.trials) for key, entry, *_ in suite.episodes()}
+
+
 def heat_map(suite: Suite, rows: Sequence[Row]) -> Table:
     """Return success by family, agents x families; the mean of a family's entries, at the suite's weights."""
     known = {row.id: row.family.replace("_", " ") for row in TABLE}
-    families: dict[str, list[int]] = defaultdict(list)
-    for place, entry in enumerate(suite.entries):
-        families[known.get(entry.env_id, entry.env_id)].append(place)
+    families: dict[str, list[Entry]] = defaultdict(list)
+    for entry in suite.entries:
+        families[known.get(entry.env_id, entry.env_id)].append(entry)
     cells: list[tuple[str | Cell, ...]] = []
     for row in rows:
-        found = row.entrant.verdict.entries
+        found = {item["entry"]: item["success"] for item in row.entrant.verdict.entries}
         line: list[str | Cell] = [row.entrant.submission.agent.name]
-        for places in families.values():
-            weight = sum(suite.entries[place].weight for place in places)
-            value = sum(suite.entries[place].weight * found[place]["success"] for place in places) / weight
-            line.append(Cell(f"{100 * value:.1f}", tone=f"h{round(10 * value)}"))
+        for entries in families.values():
+            mine = [entry for entry in entries if entry.label in found]  # tasks of some cannot be drawn
+            weight = sum(entry.weight for entry in mine)
+            value = sum(entry.weight * found[entry.label] for entry in mine) / weight if mine else 0.0
+            line.append(Cell(f"{100 * value:.1f}", tone=f"h{round(10 * value)}") if mine else "")
         cells.append(tuple(line))
     return Table("Success by family, %", ("agent", *families), tuple(cells) if len(families) > 1 else ())

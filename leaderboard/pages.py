@@ -95,8 +95,10 @@ def _by_name(board: Board) -> dict[str, Row]:
 
 
 def _paged(board: Board) -> list[Pair]:
-    """Return the pairs that have a page: the closest ones, where there are many."""
-    return sorted(board.standings.pairs, key=lambda pair: abs(pair.difference))[:MOST_PAIR_PAGES]
+    """Return the pairs that have a page: the closest ones that played the same tasks, where there are many."""
+    return sorted((pair for pair in board.standings.pairs if pair.paired), key=lambda pair: abs(pair.difference))[
+        :MOST_PAIR_PAGES
+    ]
 
 
 def page_of(board: Board, order: str = "score") -> Page:
@@ -256,9 +258,11 @@ def _submissions(board: Board) -> Table:
 
 def _entries(board: Board, of: Sequence[Row]) -> Table:
     rows = []
-    for place, entry in enumerate(board.standings.suite.entries):
+    for entry in board.standings.suite.entries:
         for row in of:
-            item = row.entrant.verdict.entries[place]
+            item = next((item for item in row.entrant.verdict.entries if item["entry"] == entry.label), None)
+            if item is None:  # its tasks cannot be drawn
+                continue
             low, high = item["interval"]
             success = f"{100 * item['success']:.1f} % [{100 * low:.1f}, {100 * high:.1f}]"
             rows.append((
@@ -281,7 +285,8 @@ def _pairs(board: Board) -> Table:
                      f"{pair.p_value:.4f}", f"{pair.adjusted:.4f}", "yes" if pair.told_apart else "no"))  # fmt: skip
     left = len(board.standings.pairs) - len(rows)
     note = (
-        "Task by task, at the suite's weights; p values over clusters of tasks, corrected for all pairs of a class. "
+        "Task by task, at the suite's weights, but for registered rows, which played other tasks each; p values over clusters "
+        "of tasks, corrected for all pairs of a class. "
         "Told apart: the corrected p value is small enough, and the interval leaves out 0."
     )
     more = f" {left} pairs with smaller differences are in {NUMBERS} alone." if left else ""

@@ -4,6 +4,9 @@ Every pair of a class is compared on the same tasks. The difference of two score
 suite's weights. Its p value is that of a paired t test over clusters of tasks or, where fewer than 30 clusters differ, flips
 their signs (Fisher's randomisation test); its interval joins the entries' clustered intervals (MOVER, entries taken as
 independent); p values are corrected for all pairs of the class (Holm).
+
+Registered submissions play tasks of their own, and are compared as independent samples: the interval joins those of the two
+scores (MOVER), the p value is a normal one with each score's standard error from the wider side of its interval.
 """
 
 import math
@@ -35,8 +38,10 @@ from leaderboard.decisions import Decision
 from leaderboard.verify import Verdict
 
 LEVEL = 0.05
+WIDTH = 1.959963984540054  # standard errors to each side of a normal interval of 95 %
 # Classes in the order of a page: name -> what its rows have in common.
 CLASSES = {
+    "registered": "Each played tasks of its own, drawn after it was registered, of the entries that can be drawn.",
     "ranked": "Tasks that nobody had seen, or a run that the board repeated itself.",
     "replayed": "Replayed, on tasks that anybody may have seen: compared with each other, and not ranked.",
     "multi-attempt": "Agents that may try a task again and keep the best.",
@@ -48,12 +53,16 @@ CLASSES = {
 
 @dataclass(frozen=True)
 class Entrant:
-    """A submission that was verified, what it says of itself, what was decided about it, and the folder that holds it."""
+    """A submission that was verified, what it says of itself, what was decided about it, and the folder that holds it.
+
+    `drawn` is the suite that a registration drew for it; None where it played the board's.
+    """
 
     verdict: Verdict
     submission: Submission
     history: tuple[Decision, ...] = ()
     folder: Path | None = None
+    drawn: Suite | None = None
 
     @property
     def badges(self) -> tuple[str, ...]:
@@ -95,7 +104,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Pair:
-    """Two rows of a class: the second's score minus the first's."""
+    """Two rows of a class: the second's score minus the first's; `paired` where both played the same tasks."""
 
     first: str
     second: str
@@ -104,6 +113,7 @@ class Pair:
     high: float
     p_value: float
     adjusted: float
+    paired: bool = True
 
     @property
     def told_apart(self) -> bool:
@@ -193,6 +203,8 @@ def group_of(entrant: Entrant) -> str:
         return "trained on the suite"
     if told.agent.multi_attempt:
         return "multi-attempt"
+    if entrant.drawn is not None and ranked(entrant.badges, verdict.suite):
+        return "registered"
     return "ranked" if ranked(entrant.badges, verdict.suite) else "replayed"
 
 
@@ -229,13 +241,30 @@ def _row(outcomes: Outcomes, item: Entrant, group: str, pairs: Sequence[Pair], s
     tokens = sum(verdict.usage.get(kind, 0) for kind in ("input", "output")) / max(len(played), 1)
     assert verdict.score is not None
     best, worst = 1 + above, size - (len(apart) - above)
+    outcomes = outcomes if item.drawn is None else Outcomes(item.drawn)
     return Row(item, group, verdict.score, best, worst, turns, tokens or None, outcomes.pass_hat(verdict))
 
 
 def _all_pairs(outcomes: Outcomes, entrants: Sequence[Entrant]) -> list[Pair]:
-    drafts = [outcomes.compare(one.verdict, other.verdict) for one, other in combinations(entrants, 2)]
+    pairs = combinations(entrants, 2)
+    drafts = [
+        outcomes.compare(one.verdict, other.verdict) if one.drawn is other.drawn is None
+        else _unpaired(one.verdict, other.verdict) for one, other in pairs
+    ]  # fmt: skip
     adjusted = holm([draft.p_value for draft in drafts])
     return [replace(draft, adjusted=p) for draft, p in zip(drafts, adjusted, strict=True)]
+
+
+def _unpaired(first: Verdict, second: Verdict) -> Pair:
+    """Return the comparison of two submissions that played other tasks; the p value is not yet corrected."""
+    assert first.score is not None and second.score is not None
+    one, two = first.score, second.score
+    difference = two.value - one.value
+    low = max(-1.0, difference - math.hypot(two.value - two.low, one.high - one.value))
+    high = min(1.0, difference + math.hypot(two.high - two.value, one.value - one.low))
+    error = math.hypot(*(max(rate.high - rate.value, rate.value - rate.low) for rate in (one, two))) / WIDTH
+    p_value = min(max(math.erfc(abs(difference) / error / math.sqrt(2)), math.ulp(0.0)), 1.0)
+    return Pair(first.submission, second.submission, difference, low, high, p_value, p_value, paired=False)
 
 
 def _p_value(sums: NDArray[np.float64]) -> float:
