@@ -12,15 +12,9 @@ from agent_envs.cli.options import Json
 _MOST = 6  # items: 720 permutations for each algorithm and direction
 _DEFAULT = (2, 3, 4, 5)
 _HEADS = {
-    "algorithm": "algorithm",
-    "mean_compares": "compares",
-    "max_compares": "most",
-    "mean_swaps": "swaps",
-    "max_swaps": "most",
-    "all_sorted": "sorts",
-    "released": "released",
-    "fixed": "fixed",
-}
+    "algorithm": "algorithm", "mean_compares": "compares", "max_compares": "most", "mean_swaps": "swaps", "max_swaps": "most",
+    "all_sorted": "sorts", "released": "released", "fixed": "fixed",
+}  # fmt: skip
 
 
 def bench(

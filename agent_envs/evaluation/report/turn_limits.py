@@ -117,15 +117,10 @@ def _row(subject: str, series: str, entry: Entry, items: Sequence[EpisodeNumbers
     ended = [item for item in items if item.played]
     turns = [float(item.turns) for item in ended]
     return LimitRow(
-        subject,
-        series,
-        entry.turn_limit or 0,
-        rate_of(items),
-        rate_of(items, abstained) if "abstained" in known else None,
-        rate_of(items, wrong),
-        sum(turns) / len(turns) if turns else None,
-        metric_interval(turns, ended) if turns else (None, None),
-    )
+        subject, series, entry.turn_limit or 0,
+        rate_of(items), rate_of(items, abstained) if "abstained" in known else None, rate_of(items, wrong),
+        sum(turns) / len(turns) if turns else None, metric_interval(turns, ended) if turns else (None, None),
+    )  # fmt: skip
 
 
 def _subjects(entries: Sequence[Entry]) -> list[str]:
