@@ -4,7 +4,7 @@ Every check has a name; a report says which passed, which failed and why, and wh
 
 Modules, in reading order:
     env_under_test: the environment under test, how it is made again, its recorded random episodes, and the report.
-    contract: snapshot, restore, fork, pickle, determinism, replay, spaces, info keys, reward bounds, refusals, random state, threads.
+    contract: snapshot, restore, fork, pickle, determinism, replay, spaces, info keys, reward bounds, refusals, threads.
     processes: fresh processes with other hash seeds (PYTHONHASHSEED).
     expanded: expanded actions, their mask and illegal ids.
     reward_leaks: reward hacking: solver (oracle policy) against silence, planted answers, gold that must stay hidden.
