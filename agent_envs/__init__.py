@@ -9,6 +9,7 @@ Modules, in reading order:
     wrappers/: turn limits, memory, verbal feedback around any environment.
     checker/: the contract test of an environment.
     evaluation/: suites, runs, statistics, reports, pages, submissions.
+    authoring/: an environment of one's own, written from templates.
     cli/: the verbs of `agent-envs`.
     tools/: retrieval, the web, Python sandboxes.
     services/: outside services, recorded and replayed: chat models, judges, HTTP.

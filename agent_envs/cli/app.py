@@ -6,6 +6,7 @@ import re
 import sys
 from collections.abc import Callable, Sequence
 from itertools import groupby
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -29,10 +30,9 @@ app = typer.Typer(
 )
 app.add_typer(data_app, name="data")
 app.command("eval")(evaluate_agent)
-for verb in (report, compare, view, pack):
+for verb in (report, compare, view, pack, bench):
     app.command(verb.__name__)(verb)
 app.command("serve-retriever")(serve_retriever)
-app.command("bench")(bench)
 
 
 def main() -> None:
@@ -40,6 +40,7 @@ def main() -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):  # a terminal that knows ASCII only still gets every line
             stream.reconfigure(errors="backslashreplace")
+    sys.path.insert(0, "")  # modules of one's own lie in the working folder
     try:
         app()
     except AgentEnvsError as error:
@@ -212,6 +213,18 @@ def _names_actions(line: str) -> bool:
     return bool(words) and all(word.startswith("/") and len(word) > 1 for word in words)
 
 
+@app.command("new")
+def new_environment(
+    name: Annotated[str, typer.Argument(help="Of the class, in CamelCase: NumberGuess.")],
+    out: Annotated[Path | None, typer.Option(help="Folder of a package of your own (default: its name, here).")] = None,
+    family: Annotated[Path | None, typer.Option(help="In a checkout of this project: agent_envs/envs/FAMILY.")] = None,
+) -> None:
+    """Write an environment of your own, a small game that passes `check` at once; docs/adding_an_environment.md goes on."""
+    from agent_envs.authoring import write_environment
+
+    show("\n".join(write_environment(name, out, family)))
+
+
 @app.command()
 def check(
     env_ids: Annotated[
@@ -254,7 +267,6 @@ def _make(env_id: str, arguments: list[str] | None) -> Any:
 
     from agent_envs.core.registry import full_id
 
-    sys.path.insert(0, "")
     return gym.make(full_id(env_id), **named_values(arguments, "--arg"))
 
 
@@ -267,7 +279,6 @@ def _subject(name: str, arguments: list[str] | None) -> Any:
     module, colon, cls = name.partition(":")
     if not colon or not cls.isidentifier():
         return _make(name, arguments)
-    sys.path.insert(0, "")
     try:
         return getattr(import_module(module), cls)(**named_values(arguments, "--arg"))
     except (ImportError, AttributeError, TypeError, ValueError) as error:

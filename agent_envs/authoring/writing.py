@@ -1,0 +1,145 @@
+"""The files of a new environment are filled-in templates; all names and places are checked before the first is written."""
+
+import builtins
+import keyword
+import re
+import sys
+from collections.abc import Mapping
+from functools import cache
+from importlib.resources import files
+from importlib.util import find_spec
+from pathlib import Path
+from string import Template
+
+from agent_envs.base.errors import UsageError
+from agent_envs.core.registry import NAMESPACE, TABLE
+
+# Template -> file, in a package or a family.
+PARTS = {
+    "init": "__init__.py", "env": "env.py", "tasks": "tasks.py", "scoring": "scoring.py", "solver": "solver.py",
+    "heuristic": "heuristic.py", "prompt": "prompt.md",
+}  # fmt: skip
+OWN = """
+import gymnasium as gym
+
+from agent_envs import register_companions
+
+gym.register(id="{id}", entry_point="{entry}")"""
+INSIDE = "\nfrom agent_envs.core.env import register_companions\n"
+SUMMARY = "Find a hidden whole number by comparing, then answer."
+# Where a new id and a new family are entered: the text before which a line goes.
+TABLE_ENDS = "\n)\n\n\ndef env_ids"
+LIST_ENDS = '\n"""'
+
+
+def write_environment(name: str, out: Path | None = None, family: Path | None = None) -> list[str]:
+    """Write an environment with its tests, and return what was written and what remains to be done.
+
+    Args:
+        name: of the class, in CamelCase: NumberGuess.
+        out: of a package of one's own, a folder that is new or empty; by default one of the package's name, here.
+        family: in a checkout of this project, agent_envs/envs/FAMILY, which is not there yet: the registry gets a row.
+
+    Raises:
+        UsageError: a name that cannot be taken, another place, or a file that is there already; nothing was written.
+    """
+    if family is None:
+        return _write_package(name, out)
+    if out is not None:
+        raise UsageError(f"new {name}: --out is for a package of your own; leave it out beside --family")
+    return _write_family(name, family)
+
+
+def _write_package(name: str, out: Path | None) -> list[str]:
+    snake = _snake(name)
+    if snake in sys.stdlib_module_names or find_spec(snake) is not None:
+        raise UsageError(f"new {name}: a module {snake!r} is there already, here or installed; take another name")
+    folder = Path(snake) if out is None else out
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise UsageError(f"new {name}: {folder} is there already and not empty; name another with --out")
+    env_id = f"{snake}/{name}-v0"
+    register = OWN.format(id=env_id, entry=f"{snake}.env:{name}")
+    words = {"name": name, "snake": snake, "package": snake, "id": env_id, "prefix": f"{snake}:", "register": register}
+    texts = _parts(folder / snake, words) | {
+        folder / "pyproject.toml": _filled("pyproject", words | {"dashed": snake.replace("_", "-")}),
+        folder / "README.md": _filled("readme", words),
+        folder / "tests" / f"test_{snake}.py": _filled("test", words),
+    }
+    _write(name, texts)
+    do = f"cd {folder} && agent-envs check {snake}:{env_id} && python -m pytest"
+    return [*(f"wrote {path}" for path in texts), f"now: {do}", f"read {folder / 'README.md'}, then change the game"]
+
+
+def _write_family(name: str, family: Path) -> list[str]:
+    snake, place = _snake(name), family.absolute()
+    root, package = place.parents[2] if len(place.parents) > 2 else place, place.name
+    registry, listed = (root / "agent_envs" / part for part in ("core/registry.py", "envs/__init__.py"))
+    if place.parent != root / "agent_envs" / "envs" or not (registry.is_file() and listed.is_file()):
+        raise UsageError(f"new {name}: --family {family}: name agent_envs/envs/FAMILY of a checkout of agent-envs")
+    if not re.fullmatch("[a-z][a-z0-9_]*", package) or keyword.iskeyword(package):
+        raise UsageError(f"new {name}: --family {family}: a family's name is of a-z, 0-9 and _, as search_qa")
+    table = registry.read_text(encoding="utf-8")
+    if f'"{name}"' in table or name.casefold() in {row.name.casefold() for row in TABLE}:
+        raise UsageError(f"new {name}: the registry has that id already; take another name")
+    dotted = f"agent_envs.envs.{package}"
+    env_id = f"{NAMESPACE}/{name}-v0"
+    words = {"name": name, "snake": snake, "package": dotted, "id": env_id, "prefix": "", "register": INSIDE}
+    tests = root / "tests" / "envs" / package
+    texts = _parts(place, words) | {tests / "__init__.py": "", tests / "test_env.py": _filled("test", words)}
+    row = _filled("row", words | {"summary": SUMMARY}).rstrip("\n")
+    entered = {
+        registry: _entered(registry, table, TABLE_ENDS, f"\n{row}"),
+        listed: _entered(listed, listed.read_text("utf-8"), LIST_ENDS, f"\n    {package}/: {name}, a number to find."),
+    }
+    _write(name, texts)
+    for path, text in entered.items():
+        path.write_text(text, encoding="utf-8")
+    remains = (
+        f"make golden ID={name}", "make docs", f"python -m pytest tests/envs/{package}", "make lint",
+        "a line under Unreleased in CHANGELOG.md",
+    )  # fmt: skip
+    return [*(f"wrote {path}" for path in texts), *(f"entered it in {path}" for path in entered),
+            *(f"now: {command}" for command in remains)]  # fmt: skip
+
+
+def _snake(name: str) -> str:
+    """Return NumberGuess as number_guess, once the name is one that a class of the templates can have."""
+    if not re.fullmatch("[A-Z][A-Za-z0-9]{1,39}", name) or keyword.iskeyword(name) or hasattr(builtins, name):
+        raise UsageError(f"new {name!r}: a name is of 2 to 40 letters and digits in CamelCase, as NumberGuess")
+    taken = next((part for part in _templates() if re.search(rf"\b{name}\b", _templates()[part])), None)
+    if taken:
+        raise UsageError(f"new {name}: the template of {taken} uses that word; take another name")
+    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", name).lower()
+
+
+@cache
+def _templates() -> dict[str, str]:
+    """Return name -> text of all templates."""
+    folder = files(__package__) / "templates"
+    found = sorted((path.name, path.read_text(encoding="utf-8")) for path in folder.iterdir())
+    return {name.removesuffix(".txt"): text for name, text in found if name.endswith(".txt")}
+
+
+def _filled(template: str, words: Mapping[str, str]) -> str:
+    return Template(_templates()[template]).substitute(words)
+
+
+def _parts(folder: Path, words: Mapping[str, str]) -> dict[Path, str]:
+    return {folder / file: _filled(template, words) for template, file in PARTS.items()}
+
+
+def _entered(path: Path, text: str, before: str, line: str) -> str:
+    head, end, tail = text.rpartition(before)
+    if not end:
+        raise UsageError(f"{path}: no place for the new entry was found, which goes before {before!r}")
+    return f"{head}{line}{end}{tail}"
+
+
+def _write(name: str, texts: Mapping[Path, str]) -> None:
+    """Write files, none where one of them is there already."""
+    there = [str(path) for path in texts if path.exists()]
+    if there:
+        raise UsageError(f"new {name}: {', '.join(there)} is there already, and nothing is overwritten")
+    for path, text in texts.items():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
