@@ -1,4 +1,4 @@
-"""Where a hook of an environment or its dynamics fail, the checker names the hook and the line of the author's file."""
+"""The checker names the hook that fails or has another signature, and the line of the author's file."""
 
 import pytest
 

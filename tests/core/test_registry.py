@@ -63,7 +63,7 @@ ANSWERED_ONCE = {
 
 
 def lasting(env, rng):
-    """Return a random legal action after which the episode goes on; with expanded actions a text, after which `end` is legal."""
+    """Return a random legal action after which the episode goes on; with expanded actions a text: `end` is legal after it."""
     if hasattr(env.unwrapped, "expanded_actions"):
         return "nothing"
     sample = companion(env, "sampler")
