@@ -2,7 +2,7 @@
 
 Modules, in reading order:
     writing: a package of one's own, or a family inside a checkout of this project; nothing that exists is overwritten.
-    templates/: the files, with `$name` and the like (`string.Template`) where names go.
+    templates/: the files, with `$name` and the like (`string.Template`) where names go; expanded/: those with expanded actions.
 """
 
 from agent_envs.authoring.writing import write_environment

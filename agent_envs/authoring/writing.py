@@ -4,7 +4,7 @@ import builtins
 import keyword
 import re
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib.resources import files
 from importlib.util import find_spec
@@ -14,11 +14,10 @@ from string import Template
 from agent_envs.base.errors import UsageError
 from agent_envs.core.registry import NAMESPACE, TABLE
 
-# Template -> file, in a package or a family.
-PARTS = {
-    "init": "__init__.py", "env": "env.py", "tasks": "tasks.py", "scoring": "scoring.py", "solver": "solver.py",
-    "heuristic": "heuristic.py", "prompt": "prompt.md",
-}  # fmt: skip
+# Templates of a package or a family, and of a package with expanded actions; each is the file of its name but for these two.
+PARTS = ("init", "env", "tasks", "scoring", "solver", "heuristic", "prompt")
+EXPANDED = tuple(f"expanded/{part}" for part in ("init", "machine", "env", "tasks", "solver", "prompt"))
+NAMED = {"init": "__init__.py", "prompt": "prompt.md"}
 OWN = """
 import gymnasium as gym
 
@@ -32,25 +31,28 @@ TABLE_ENDS = "\n)\n\n\ndef env_ids"
 LIST_ENDS = '\n"""'
 
 
-def write_environment(name: str, out: Path | None = None, family: Path | None = None) -> list[str]:
+def write_environment(
+    name: str, out: Path | None = None, family: Path | None = None, expanded: bool = False
+) -> list[str]:
     """Write an environment with its tests, and return what was written and what remains to be done.
 
     Args:
         name: of the class, in CamelCase: NumberGuess.
         out: of a package of one's own, a folder that is new or empty; by default one of the package's name, here.
         family: in a checkout of this project, agent_envs/envs/FAMILY, which is not there yet: the registry gets a row.
+        expanded: a package whose environment has expanded actions, with its twin in text.
 
     Raises:
         UsageError: a name that cannot be taken, another place, or a file that is there already; nothing was written.
     """
     if family is None:
-        return _write_package(name, out)
-    if out is not None:
-        raise UsageError(f"new {name}: --out is for a package of your own; leave it out beside --family")
+        return _write_package(name, out, "expanded/" if expanded else "")
+    if out is not None or expanded:
+        raise UsageError(f"new {name}: --out and --expanded are for a package of your own; leave them out, or --family")
     return _write_family(name, family)
 
 
-def _write_package(name: str, out: Path | None) -> list[str]:
+def _write_package(name: str, out: Path | None, kind: str) -> list[str]:
     snake = _snake(name)
     if snake in sys.stdlib_module_names or find_spec(snake) is not None:
         raise UsageError(f"new {name}: a module {snake!r} is there already, here or installed; take another name")
@@ -60,10 +62,10 @@ def _write_package(name: str, out: Path | None) -> list[str]:
     env_id = f"{snake}/{name}-v0"
     register = OWN.format(id=env_id, entry=f"{snake}.env:{name}")
     words = {"name": name, "snake": snake, "package": snake, "id": env_id, "prefix": f"{snake}:", "register": register}
-    texts = _parts(folder / snake, words) | {
+    texts = _parts(folder / snake, words, EXPANDED if kind else PARTS) | {
         folder / "pyproject.toml": _filled("pyproject", words | {"dashed": snake.replace("_", "-")}),
-        folder / "README.md": _filled("readme", words),
-        folder / "tests" / f"test_{snake}.py": _filled("test", words),
+        folder / "README.md": _filled(f"{kind}readme", words),
+        folder / "tests" / f"test_{snake}.py": _filled(f"{kind}test", words),
     }
     _write(name, texts)
     do = f"cd {folder} && agent-envs check {snake}:{env_id} && python -m pytest"
@@ -85,7 +87,7 @@ def _write_family(name: str, family: Path) -> list[str]:
     env_id = f"{NAMESPACE}/{name}-v0"
     words = {"name": name, "snake": snake, "package": dotted, "id": env_id, "prefix": "", "register": INSIDE}
     tests = root / "tests" / "envs" / package
-    texts = _parts(place, words) | {tests / "__init__.py": "", tests / "test_env.py": _filled("test", words)}
+    texts = _parts(place, words, PARTS) | {tests / "__init__.py": "", tests / "test_env.py": _filled("test", words)}
     row = _filled("row", words | {"summary": SUMMARY}).rstrip("\n")
     entered = {
         registry: _entered(registry, table, TABLE_ENDS, f"\n{row}"),
@@ -95,7 +97,7 @@ def _write_family(name: str, family: Path) -> list[str]:
     for path, text in entered.items():
         path.write_text(text, encoding="utf-8")
     remains = (
-        f"make golden ID={name}", "make docs", f"python -m pytest tests/envs/{package}", "make lint",
+        f"make golden ID={name}", "make docs", "make suites", f"python -m pytest tests/envs/{package}", "make lint",
         "a line under Unreleased in CHANGELOG.md",
     )  # fmt: skip
     return [*(f"wrote {path}" for path in texts), *(f"entered it in {path}" for path in entered),
@@ -116,16 +118,18 @@ def _snake(name: str) -> str:
 def _templates() -> dict[str, str]:
     """Return name -> text of all templates."""
     folder = files(__package__) / "templates"
-    found = sorted((path.name, path.read_text(encoding="utf-8")) for path in folder.iterdir())
-    return {name.removesuffix(".txt"): text for name, text in found if name.endswith(".txt")}
+    found = {path.name: path for path in folder.iterdir()}
+    found |= {f"expanded/{path.name}": path for path in found.pop("expanded").iterdir()}
+    return {name.removesuffix(".txt"): found[name].read_text(encoding="utf-8") for name in sorted(found)}
 
 
 def _filled(template: str, words: Mapping[str, str]) -> str:
     return Template(_templates()[template]).substitute(words)
 
 
-def _parts(folder: Path, words: Mapping[str, str]) -> dict[Path, str]:
-    return {folder / file: _filled(template, words) for template, file in PARTS.items()}
+def _parts(folder: Path, words: Mapping[str, str], templates: Sequence[str]) -> dict[Path, str]:
+    parts = {template.rpartition("/")[2]: _filled(template, words) for template in templates}
+    return {folder / NAMED.get(part, f"{part}.py"): text for part, text in parts.items()}
 
 
 def _entered(path: Path, text: str, before: str, line: str) -> str:

@@ -218,11 +218,12 @@ def new_environment(
     name: Annotated[str, typer.Argument(help="Of the class, in CamelCase: NumberGuess.")],
     out: Annotated[Path | None, typer.Option(help="Folder of a package of your own (default: its name, here).")] = None,
     family: Annotated[Path | None, typer.Option(help="In a checkout of this project: agent_envs/envs/FAMILY.")] = None,
+    expanded: Annotated[bool, typer.Option("--expanded", help="With expanded actions, and a twin in text.")] = False,
 ) -> None:
     """Write an environment of your own, a small game that passes `check` at once; docs/adding_an_environment.md goes on."""
     from agent_envs.authoring import write_environment
 
-    show("\n".join(write_environment(name, out, family)))
+    show("\n".join(write_environment(name, out, family, expanded)))
 
 
 @app.command()

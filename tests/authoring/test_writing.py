@@ -17,7 +17,8 @@ from tests import ROOT
 from tests.rows import check_each
 
 PAGE = (ROOT / "docs" / "adding_an_environment.md").read_text(encoding="utf-8")
-OWN, INSIDE = re.findall(r"```console\n(.*?)```", PAGE, flags=re.S)
+OWN, INSIDE, EXPANDED = re.findall(r"```console\n(.*?)```", PAGE, flags=re.S)
+(TWO_MACHINES,) = re.findall(r"```python\n(.*?)```", PAGE, flags=re.S)
 CHECKOUT = ("agent_envs/core/registry.py", "agent_envs/envs/__init__.py")
 TEMPLATES = ROOT / "agent_envs" / "authoring" / "templates"
 
@@ -37,6 +38,14 @@ def test_a_package_passes_the_check_and_its_own_tests_at_once(tmp_path):
     printed = in_a_shell(OWN, tmp_path)
     assert not re.search("^(failed|skipped)", printed, flags=re.M) and "passed  hidden gold" in printed
     assert " passed" in printed.partition("hostile text")[2] and "success 100.0 %" in printed
+
+
+def test_expanded_actions_and_their_twin_pass_too_and_two_machines_share_one_action_space(tmp_path):
+    printed = in_a_shell(EXPANDED, tmp_path)
+    assert not re.search("^(failed|skipped)", printed, flags=re.M) and "4 actions; " in printed
+    assert " passed" in printed.rpartition("hostile text")[2]
+    (tmp_path / "dial" / "two_machines.py").write_text(TWO_MACHINES, encoding="utf-8")
+    in_a_shell("python -m two_machines", tmp_path / "dial")
 
 
 def checkout(folder):
@@ -61,14 +70,14 @@ def test_a_family_has_its_row_and_its_line_and_the_style_of_the_house(tmp_path):
     )
     assert "\n    finding/: FindIt, " in listed
     remaining = [line.removeprefix("now: ") for line in told if line.startswith("now: make")]
-    assert remaining == ["make golden ID=FindIt", "make docs", "make lint"]
+    assert remaining == ["make golden ID=FindIt", "make docs", "make suites", "make lint"]
     ours = 'lint.isort.known-first-party=["agent_envs"]'  # most of it is not in this folder
     for command in (("check", "--config", ours), ("format", "--check")):
         subprocess.run([sys.executable, "-m", "ruff", *command, "-q", "."], cwd=tmp_path, check=True)
 
 
 @pytest.mark.heavy
-def test_a_family_inside_the_project_passes_every_test_of_all_ids(tmp_path):
+def test_a_family_inside_the_project_passes_what_every_id_has_to(tmp_path):
     """What the page says is run in a copy of the project, and then what every id has to pass, and the types."""
     for name in subprocess.run(
         ["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True
@@ -76,7 +85,7 @@ def test_a_family_inside_the_project_passes_every_test_of_all_ids(tmp_path):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(ROOT / name, tmp_path / name)
     in_a_shell(f"git init -q && git add -A\n{INSIDE}git add -A", tmp_path, tmp_path)
-    whole = "tests/core/test_registry.py tests/test_structure.py tests/test_docs.py tests/test_size.py tests/evaluation/suites"
+    whole = "tests/core/test_registry.py tests/test_structure.py tests/test_docs.py tests/test_size.py"
     in_a_shell(f"python -m pytest -q {whole} -m 'not heavy and not data'", tmp_path, tmp_path)
     in_a_shell("python -m pytest -q tests/test_golden.py tests/test_contract.py -k NumberGuess", tmp_path, tmp_path)
     in_a_shell("python -m mypy agent_envs/envs/number_guess", tmp_path, tmp_path)
@@ -129,6 +138,7 @@ def test_names_and_places_that_cannot_be_are_refused(tmp_path, monkeypatch):
     rows += [("FindIt", {"family": place}, "--family") for place in wrong]
     rows += [
         ("FindIt", {"family": envs / "find", "out": tmp_path}, "--out"),
+        ("FindIt", {"family": envs / "find", "expanded": True}, "--expanded"),
         ("FindIt", {"out": tmp_path}, "not empty"),
     ]
     check_each(refused, rows)
@@ -136,5 +146,8 @@ def test_names_and_places_that_cannot_be_are_refused(tmp_path, monkeypatch):
 
 def test_the_wheel_takes_every_template():
     data = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["setuptools"]["package-data"]
-    for path in TEMPLATES.iterdir():
-        assert any(fnmatch.fnmatch(f"authoring/templates/{path.name}", pattern) for pattern in data["agent_envs"])
+    templates = [path for path in TEMPLATES.rglob("*") if path.is_file()]
+    assert len(templates) > 15
+    for path in templates:
+        name = path.relative_to(ROOT / "agent_envs").as_posix()
+        assert any(fnmatch.fnmatch(name, pattern) for pattern in data["agent_envs"])
