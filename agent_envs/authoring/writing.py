@@ -97,7 +97,7 @@ def _write_family(name: str, family: Path) -> list[str]:
     for path, text in entered.items():
         path.write_text(text, encoding="utf-8")
     remains = (
-        f"make golden ID={name}", "make docs", "make suites", f"python -m pytest tests/envs/{package}", "make lint",
+        f"make golden ID={name}", "make docs", f"python -m pytest tests/envs/{package}", "make lint",
         "a line under Unreleased in CHANGELOG.md",
     )  # fmt: skip
     return [*(f"wrote {path}" for path in texts), *(f"entered it in {path}" for path in entered),

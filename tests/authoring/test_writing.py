@@ -70,7 +70,7 @@ def test_a_family_has_its_row_and_its_line_and_the_style_of_the_house(tmp_path):
     )
     assert "\n    finding/: FindIt, " in listed
     remaining = [line.removeprefix("now: ") for line in told if line.startswith("now: make")]
-    assert remaining == ["make golden ID=FindIt", "make docs", "make suites", "make lint"]
+    assert remaining == ["make golden ID=FindIt", "make docs", "make lint"]
     ours = 'lint.isort.known-first-party=["agent_envs"]'  # most of it is not in this folder
     for command in (("check", "--config", ours), ("format", "--check")):
         subprocess.run([sys.executable, "-m", "ruff", *command, "-q", "."], cwd=tmp_path, check=True)
@@ -85,7 +85,7 @@ def test_a_family_inside_the_project_passes_what_every_id_has_to(tmp_path):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(ROOT / name, tmp_path / name)
     in_a_shell(f"git init -q && git add -A\n{INSIDE}git add -A", tmp_path, tmp_path)
-    whole = "tests/core/test_registry.py tests/test_structure.py tests/test_docs.py tests/test_size.py"
+    whole = "tests/core/test_registry.py tests/test_structure.py tests/test_docs.py tests/test_size.py tests/evaluation/suites"
     in_a_shell(f"python -m pytest -q {whole} -m 'not heavy and not data'", tmp_path, tmp_path)
     in_a_shell("python -m pytest -q tests/test_golden.py tests/test_contract.py -k NumberGuess", tmp_path, tmp_path)
     in_a_shell("python -m mypy agent_envs/envs/number_guess", tmp_path, tmp_path)
