@@ -144,6 +144,10 @@ def _write(name: str, texts: Mapping[Path, str]) -> None:
     there = [str(path) for path in texts if path.exists()]
     if there:
         raise UsageError(f"new {name}: {', '.join(there)} is there already, and nothing is overwritten")
-    for path, text in texts.items():
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text, encoding="utf-8")
+    try:
+        for path, text in texts.items():
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with path.open("x", encoding="utf-8") as file:
+                file.write(text)
+    except OSError as error:
+        raise UsageError(f"new {name}: {error.filename} cannot be written: {error.strerror}") from error

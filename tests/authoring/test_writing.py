@@ -140,6 +140,7 @@ def test_names_and_places_that_cannot_be_are_refused(tmp_path, monkeypatch):
         ("FindIt", {"family": envs / "find", "out": tmp_path}, "--out"),
         ("FindIt", {"family": envs / "find", "expanded": True}, "--expanded"),
         ("FindIt", {"out": tmp_path}, "not empty"),
+        ("FindIt", {"out": tmp_path / "pyproject.toml" / "find"}, "cannot be written"),
     ]
     check_each(refused, rows)
 
