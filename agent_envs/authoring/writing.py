@@ -26,9 +26,9 @@ from agent_envs import register_companions
 gym.register(id="{id}", entry_point="{entry}")"""
 INSIDE = "\nfrom agent_envs.core.env import register_companions\n"
 SUMMARY = "Find a hidden whole number by comparing, then answer."
-# Where a new id and a new family are entered: the text before which a line goes.
-TABLE_ENDS = "\n)\n\n\ndef env_ids"
-LIST_ENDS = '\n"""'
+# Where a new id and a new family are entered: what opens the list, and what closes it.
+TABLE_OF_IDS = ("TABLE: tuple[Row, ...] = (", "\n)\n")
+LIST_OF_FAMILIES = ("Modules, in reading order:", '\n"""\n')
 
 
 def write_environment(
@@ -90,8 +90,10 @@ def _write_family(name: str, family: Path) -> list[str]:
     texts = _parts(place, words, PARTS) | {tests / "__init__.py": "", tests / "test_env.py": _filled("test", words)}
     row = _filled("row", words | {"summary": SUMMARY}).rstrip("\n")
     entered = {
-        registry: _entered(registry, table, TABLE_ENDS, f"\n{row}"),
-        listed: _entered(listed, listed.read_text("utf-8"), LIST_ENDS, f"\n    {package}/: {name}, a number to find."),
+        registry: _entered(registry, table, TABLE_OF_IDS, f"\n{row}"),
+        listed: _entered(
+            listed, listed.read_text("utf-8"), LIST_OF_FAMILIES, f"\n    {package}/: {name}, a number to find."
+        ),
     }
     _write(name, texts)
     for path, text in entered.items():
@@ -132,11 +134,12 @@ def _parts(folder: Path, words: Mapping[str, str], templates: Sequence[str]) -> 
     return {folder / NAMED.get(part, f"{part}.py"): text for part, text in parts.items()}
 
 
-def _entered(path: Path, text: str, before: str, line: str) -> str:
-    head, end, tail = text.rpartition(before)
-    if not end:
-        raise UsageError(f"{path}: no place for the new entry was found, which goes before {before!r}")
-    return f"{head}{line}{end}{tail}"
+def _entered(path: Path, text: str, ends: tuple[str, str], line: str) -> str:
+    """Return a text with one more line at the end of a list."""
+    place = text.find(ends[1], text.find(ends[0])) if ends[0] in text else -1
+    if place < 0:
+        raise UsageError(f"{path}: no place for the new entry was found, the end of {ends[0]!r}")
+    return f"{text[:place]}{line}{text[place:]}"
 
 
 def _write(name: str, texts: Mapping[Path, str]) -> None:
@@ -144,6 +147,10 @@ def _write(name: str, texts: Mapping[Path, str]) -> None:
     there = [str(path) for path in texts if path.exists()]
     if there:
         raise UsageError(f"new {name}: {', '.join(there)} is there already, and nothing is overwritten")
-    for path, text in texts.items():
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text, encoding="utf-8")
+    try:
+        for path, text in texts.items():
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with path.open("x", encoding="utf-8") as file:
+                file.write(text)
+    except OSError as error:
+        raise UsageError(f"new {name}: {error.filename} cannot be written: {error.strerror}") from error

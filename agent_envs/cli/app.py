@@ -40,7 +40,6 @@ def main() -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):  # a terminal that knows ASCII only still gets every line
             stream.reconfigure(errors="backslashreplace")
-    sys.path.insert(0, "")  # modules of one's own lie in the working folder
     try:
         app()
     except AgentEnvsError as error:
@@ -268,6 +267,7 @@ def _make(env_id: str, arguments: list[str] | None) -> Any:
 
     from agent_envs.core.registry import full_id
 
+    sys.path.insert(0, "")
     return gym.make(full_id(env_id), **named_values(arguments, "--arg"))
 
 
@@ -280,6 +280,7 @@ def _subject(name: str, arguments: list[str] | None) -> Any:
     module, colon, cls = name.partition(":")
     if not colon or not cls.isidentifier():
         return _make(name, arguments)
+    sys.path.insert(0, "")
     try:
         return getattr(import_module(module), cls)(**named_values(arguments, "--arg"))
     except (ImportError, AttributeError, TypeError, ValueError) as error:

@@ -140,8 +140,18 @@ def test_names_and_places_that_cannot_be_are_refused(tmp_path, monkeypatch):
         ("FindIt", {"family": envs / "find", "out": tmp_path}, "--out"),
         ("FindIt", {"family": envs / "find", "expanded": True}, "--expanded"),
         ("FindIt", {"out": tmp_path}, "not empty"),
+        ("FindIt", {"out": tmp_path / "pyproject.toml" / "find"}, "cannot be written"),
     ]
     check_each(refused, rows)
+
+
+def test_a_registry_without_a_table_is_told_and_nothing_is_written(tmp_path):
+    envs = checkout(tmp_path)
+    (tmp_path / CHECKOUT[0]).write_text("ROWS = ()\n", encoding="utf-8")
+    before = files(tmp_path)
+    with pytest.raises(UsageError, match="registry.py: no place for the new entry"):
+        write_environment("FindIt", family=envs / "find")
+    assert files(tmp_path) == before
 
 
 def test_the_wheel_takes_every_template():

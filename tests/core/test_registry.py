@@ -14,7 +14,7 @@ from agent_envs.core.env import companion
 from agent_envs.core.registry import NAMESPACE, TABLE, full_id, register_all, row_of
 from agent_envs.wrappers import Memory
 from tests import ROOT
-from tests.toy import ID, Guess
+from tests.toy import ID, TRIES, Guess
 
 
 def test_ids_are_full_unique_and_registered():
@@ -71,9 +71,9 @@ def lasting(env, rng):
 
 
 @pytest.mark.parametrize("mode", ["sync", "async"])
-@pytest.mark.parametrize("env_id", [*env_ids(), ID])
+@pytest.mark.parametrize("env_id", [*env_ids(), ID, TRIES])
 def test_vector_environments(env_id, mode):
-    name = f"tests.toy:{ID}" if env_id == ID else env_id
+    name = f"tests.toy:{env_id}" if env_id in (ID, TRIES) else env_id
     envs = make_vec(name, 2, mode)
     try:
         observations, info = envs.reset(seed=[0, 1])
