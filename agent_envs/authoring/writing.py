@@ -110,9 +110,9 @@ def _snake(name: str) -> str:
     """Return NumberGuess as number_guess, once the name is one that a class of the templates can have."""
     if not re.fullmatch("[A-Z][A-Za-z0-9]{1,39}", name) or keyword.iskeyword(name) or hasattr(builtins, name):
         raise UsageError(f"new {name!r}: a name is of 2 to 40 letters and digits in CamelCase, as NumberGuess")
-    taken = next((part for part in _templates() if re.search(rf"\b{name}\b", _templates()[part])), None)
-    if taken:
-        raise UsageError(f"new {name}: the template of {taken} uses that word; take another name")
+    for part, text in _templates().items():
+        if re.search(rf"^(from .+ |)import .*\b{name}\b|^{name} = ", text, flags=re.MULTILINE):
+            raise UsageError(f"new {name}: the template of {part} has that name for something else; take another one")
     return re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", name).lower()
 
 

@@ -124,7 +124,7 @@ def test_names_and_places_that_cannot_be_are_refused(tmp_path, monkeypatch):
     packages = {"Calendar": "'calendar' is there", "Numpy": "'numpy' is there", "AgentEnvs": "'agent_envs' is there"}
     rows = [(name, {}, "CamelCase") for name in names]
     rows += [(name, {}, words) for name, words in packages.items()]
-    rows += [(name, {}, "template of") for name in ("Task", "Answer", "TurnEnv", "Template")]
+    rows += [(name, {}, "template of") for name in ("Task", "Answer", "TurnEnv", "Template", "PROTOCOL")]
     rows += [(name, {"family": envs / "find"}, "has that id") for name in ("SearchQA", "Crafter", "Searchqa")]
     wrong = (
         envs / "Find",
@@ -143,6 +143,11 @@ def test_names_and_places_that_cannot_be_are_refused(tmp_path, monkeypatch):
         ("FindIt", {"out": tmp_path / "pyproject.toml" / "find"}, "cannot be written"),
     ]
     check_each(refused, rows)
+
+
+def test_a_word_of_the_templates_prose_is_a_name_like_any_other(tmp_path):
+    for name in ("Find", "Text", "Dial"):
+        assert write_environment(name, out=tmp_path / name)
 
 
 def test_a_registry_without_a_table_is_told_and_nothing_is_written(tmp_path):
