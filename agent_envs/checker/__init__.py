@@ -90,9 +90,7 @@ def _place(error: BaseException, subject: EnvUnderTest) -> str:
     module = subject.recipe["module"]
     package = "agent_envs.envs" if module.startswith("agent_envs.") else module.partition(".")[0]
     frames = list(traceback.walk_tb(error.__traceback__))
-    authors = [
-        (frame, line) for frame, line in frames if f"{frame.f_globals.get('__name__')}.".startswith(f"{package}.")
-    ]
+    authors = [pair for pair in frames if f"{pair[0].f_globals.get('__name__')}.".startswith(f"{package}.")]
     codes = {getattr(hook, "__code__", None): f"in the {kind}, " for kind, hook in subject.hooks.items()}
     frame, line = (authors or frames)[-1]
     return f" ({''.join(codes.get(frame.f_code, '') for frame, _ in frames)}{frame.f_code.co_filename}:{line})"
