@@ -160,9 +160,21 @@ def test_generated_pages_are_current():
     assert ran.returncode == 0, f"run make docs: {ran.stdout}"
 
 
+def page_of(name):
+    """Return the page of an id."""
+    path = ROOT / "docs" / "environments" / f"{name}.md"
+    assert path.exists(), f"{name} has no page: make docs writes it"
+    return path.read_text(encoding="utf-8")
+
+
+def test_an_id_without_a_page_is_told_the_command():
+    with pytest.raises(AssertionError, match="NoSuchThing has no page: make docs writes it"):
+        page_of("NoSuchThing")
+
+
 @pytest.mark.parametrize("row", TABLE, ids=lambda row: row.name)
 def test_pages_have_the_ten_headings(row):
-    page = (ROOT / "docs" / "environments" / f"{row.name}.md").read_text(encoding="utf-8")
+    page = page_of(row.name)
     found = re.findall(r"^## (.+)$", page, flags=re.M)
     assert tuple(found[: len(HEADINGS)]) == HEADINGS
     arguments = page.partition("## Arguments")[2].partition("## ")[0]

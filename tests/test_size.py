@@ -20,6 +20,7 @@ PARTS = {
     "expa": (("envs/expa",), 4_000, 4_000),
     "tool_reasoning": (("envs/tool_reasoning",), 3_300, 3_300),
     "search_qa": (("envs/search_qa",), 1_300, 1_300),
+    "authoring": (("authoring",), 260, 260),
     "evaluation, cli": (("evaluation", "cli"), 7_500, 7_500),
     "integrations": (("integrations",), 1_000, 1_000),
     "agent_envs": ((".",), 63_500, 63_500),

@@ -14,7 +14,7 @@ from gymnasium.utils.env_checker import check_env
 from agent_envs.base.errors import UsageError
 from agent_envs.checker.env_under_test import CheckFailed, EnvUnderTest, play, step_digest
 from agent_envs.checker.processes import agents_play, run_child
-from agent_envs.core.env import INFO_KEYS, InfoKey, companion
+from agent_envs.core.env import INFO_KEYS, companion
 from agent_envs.core.snapshot import Snapshot, fork, restore, snapshot
 from agent_envs.core.wrapper_stack import core_of
 from agent_envs.rollout.episode_runner import replay, run_episode
@@ -112,15 +112,11 @@ def _check_info(observation: Any, info: dict[str, Any], moment: str) -> None:
             raise CheckFailed(
                 f"info has {name!r} at {moment}, which agent_envs.core.env.INFO_KEYS does not document there"
             )
-        if not _fits(value, known):
+        if not (isinstance(value, np.ndarray) if known.type is object else type(value) is known.type):
             raise CheckFailed(f"info[{name!r}] is a {type(value).__name__}, documented as {known.type.__name__}")
     for message in info["messages"]:
         if not (isinstance(message.get("role"), str) and isinstance(message.get("content"), str)):
             raise CheckFailed(f"a message without role and content: {message}")
-
-
-def _fits(value: Any, key: InfoKey) -> bool:
-    return isinstance(value, np.ndarray) if key.type is object else type(value) is key.type
 
 
 def check_rewards(subject: EnvUnderTest) -> str:
