@@ -52,8 +52,8 @@ ABLATIONS = ("bm25", "random", "empty", "oracle")
 TRAINED_TASKS, TRIALS = 64, 4
 PRESET, SORTING = "tiny-minute", "tiny-sort4-minute"
 SHORTER = (  # of the preset: what fits into the budget, and learns on seeds 0, 1 and 2
-    "--steps", "12", "--warm-start.demonstrations", "2400", "--warm-start.steps", "1500",
-    "--evaluation.every", "4", "--evaluation.test-tasks", "128",
+    "--steps", "15", "--log.no-curves", "--warm-start.demonstrations", "2400", "--warm-start.steps", "1500",
+    "--evaluation.every", "5", "--evaluation.test-tasks", "128",
 )  # fmt: skip
 
 
