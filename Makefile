@@ -20,7 +20,7 @@ HEAVY := $(PY) -m pytest -q -n 2 --dist loadgroup
 demo: $(READY)
 	$(PY) -m benchmarks.demo
 
-# More tasks, training to the end of its preset, and a second model, which learns to sort: some eight CPU-minutes.
+# More tasks, training to the end of its preset, and a second model, which learns to sort: several CPU-minutes.
 demo-full: $(READY)
 	$(PY) -m benchmarks.demo --full --out demo-full
 

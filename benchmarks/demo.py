@@ -5,7 +5,7 @@
 Random, heuristic and solver agents play generated tasks, and real questions where AGENT_ENVS_DATA names the data. Every row is
 a run as `agent-envs eval` makes it, with its own pages as `agent-envs view` writes them. The smallest reference trainer learns
 on the way. No key is needed. A demo that was killed goes on where it was: the same command again. `--full` (`make demo-full`)
-plays three times as many tasks, trains to the preset's end, and lets a second model learn to sort, in some eight CPU-minutes.
+plays three times as many tasks, trains to the preset's end, and lets a second model learn to sort, in several CPU-minutes.
 
 DIR/log.jsonl says what each step cost (`benchmarks.demo_log`); benchmarks/results/demo.jsonl is such a log of `make demo`.
 """
@@ -141,8 +141,8 @@ class Demo:
         if name not in self.results:  # it was played before a kill
             self.results[name] = result_of_run(open_run(folder))[0]
 
-    def board(self) -> Path:
-        """Make the board of the built-in agents, by the commands of `benchmarks.demo_board`, and return its pages' folder.
+    def board(self) -> None:
+        """Make the board of the built-in agents, by the commands of `benchmarks.demo_board`.
 
         They run in this process, which has the worlds at hand that they need; what it verifies are its own runs.
         """
@@ -150,7 +150,6 @@ class Demo:
             place = next((word.name for word in words if isinstance(word, Path)), "")
             name = "board-build" if verb == "build" else f"board-{verb}-{place}"
             self.log.run(name, partial(demo_board.run_here, verb, words))
-        return self.out / "site"
 
     def train(self, step: str, program: str, preset: str, *options: str) -> Path:
         """Train a preset on one torch thread, on a seed that no setting was chosen on, and return the run's folder."""
@@ -210,7 +209,7 @@ def begun(out: Path, head: dict[str, Any], steps: list[Step]) -> Log:
         before, rows = read_log(path)
     except UsageError:  # damaged: played again
         before, rows = {}, []
-    if before != head or {row["step"] for row in rows} >= {step.name for step in steps}:
+    if before != head or steps[-1].name in {row["step"] for row in rows}:
         for folder in ("runs", "board", "site", "packed"):
             shutil.rmtree(out / folder, ignore_errors=True)
         path.unlink(missing_ok=True)
@@ -229,7 +228,7 @@ def main(arguments: list[str] | None = None) -> None:
     steps = planned(tasks, full)
     head = {
         "demo": __version__, "tasks": tasks, "full": full, "data": data and str(Path(data).absolute()),
-        "steps": digest([(step.name, step.episodes) for step in steps]),
+        "steps": digest([*((step.name, step.episodes) for step in steps), SHORTER]),
     }  # fmt: skip
     log = begun(options.out, head, steps)
     goes_on = f" (going on after {len(log.rows)} steps)" if log.rows else ""

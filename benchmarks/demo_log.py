@@ -17,7 +17,7 @@ from agent_envs.base.progress import stage_lines
 BUDGET = {"evaluation": 55, "training": 40, "board": 15, "page": 10}  # CPU-seconds of `make demo`, by share
 MEASURED = Path(__file__).parent / "results" / "demo.jsonl"  # the log of a `make demo` on one machine
 TASKS = 100  # a run, in `make demo`
-UNMEASURED = 0.5  # CPU-seconds, the expectation of a step of 100 episodes that the measured log does not have
+UNMEASURED, UNTRAINED = 0.5, 60.0  # CPU-seconds expected of a step that is not in it: 100 episodes, a training
 Tell = Callable[[float], None]
 
 
@@ -49,7 +49,8 @@ def expected(steps: Iterable[Step]) -> dict[str, float]:
     measured = {row["step"]: row for row in read_log(MEASURED)[1]}
     seconds = {}
     for step in steps:
-        row = measured.get(step.name, {"cpu_seconds": UNMEASURED * step.episodes / TASKS, "episodes": step.episodes})
+        guess = UNTRAINED if step.share == "training" else UNMEASURED * step.episodes / TASKS
+        row = measured.get(step.name, {"cpu_seconds": guess, "episodes": step.episodes})
         seconds[step.name] = row["cpu_seconds"] * step.episodes / (row["episodes"] or 1) or row["cpu_seconds"]
     return seconds
 
