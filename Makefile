@@ -57,9 +57,10 @@ style: $(READY)
 imports: $(READY)
 	$(VENV)/bin/lint-imports
 
-# Record the golden replays again: only after a change that was meant to move scores (see CHANGELOG, Scores).
+# Record the golden replays: of new ids (make golden ID=Sort), or again, after a change that was meant to move scores (see
+# CHANGELOG, Scores).
 golden: $(READY)
-	$(PY) -m tests.golden
+	$(PY) -m tests.golden $(ID)
 
 # Write the shipped suites again: after a change of tasks, rewards or families, with the same line in CHANGELOG.
 suites: $(READY)

@@ -9,6 +9,8 @@ Modules, in reading order:
     wrappers/: turn limits, memory, verbal feedback around any environment.
     checker/: the contract test of an environment.
     evaluation/: suites, runs, statistics, reports, pages, submissions.
+    integrations/: tools and rows of tasks for the trainers of others.
+    authoring/: an environment of one's own, written from templates.
     cli/: the verbs of `agent-envs`.
     tools/: retrieval, the web, Python sandboxes.
     services/: outside services, recorded and replayed: chat models, judges, HTTP.
@@ -18,6 +20,7 @@ Modules, in reading order:
     expa, sandbox, tau2: short paths to public names.
 """
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from agent_envs.base.errors import (
@@ -45,6 +48,7 @@ from agent_envs.rollout.run_many import run_many
 
 if TYPE_CHECKING:
     from agent_envs.checker import check_turn_env
+    from agent_envs.integrations import task_rows, tool_view
 
 __all__ = [
     "AgentEnvsError",
@@ -92,16 +96,19 @@ __all__ = [
     "snapshot",
     "solve",
     "spec_json",
+    "task_rows",
+    "tool_view",
 ]
 __version__ = VERSION
 
 register_all()
 
 
-def __getattr__(name: str) -> Any:
-    """Import the checker at its first use: it needs more of the package than an environment does."""
-    if name == "check_turn_env":
-        from agent_envs.checker import check_turn_env
+_LATER = {"check_turn_env": "checker", "task_rows": "integrations", "tool_view": "integrations"}
 
-        return check_turn_env
+
+def __getattr__(name: str) -> Any:
+    """Import at its first use what needs more of the package than an environment does."""
+    if name in _LATER:
+        return getattr(import_module(f"agent_envs.{_LATER[name]}"), name)
     raise AttributeError(f"module 'agent_envs' has no attribute {name!r}")

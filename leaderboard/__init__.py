@@ -11,7 +11,10 @@ Modules, in reading order:
     decisions: decisions.jsonl: accepted, rejected, withdrawn, disputed, reproduced; appended, never rewritten.
     board: the folder of a board: adding, withdrawing, and verifying all that a build shows.
     transcripts: some episodes of a row, stepped again to be read.
-    pages: a page a board and a row, their index, and boards.json.
+    figures: what a board draws: success against tokens, by turns, and by family.
+    pair_page: two rows beside each other, entry by entry, and the tasks on which they differ.
+    pages: a page a board, a row and a pair, their index, and boards.json.
+    exports: a verified submission as the hub's evaluation results and as Parquet.
     write_suites: `make suites`, which writes core, its small part demo, and papers' evaluations.
-    command_line: `python -m leaderboard verify | check | register | add | withdraw | dispute | reproduce | compare | build`.
+    command_line: `python -m leaderboard verify | check | register | add | compare | export | build`, and decisions.
 """

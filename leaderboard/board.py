@@ -26,6 +26,7 @@ from agent_envs.evaluation.submission.models import MOST_META_BYTES, Label, Long
 from agent_envs.evaluation.suites.suite import Suite, first_fault, load_suite, suite_names
 from leaderboard.decisions import Decision, Verb, decide, decisions_of, shown
 from leaderboard.directory import Rejected, parsed
+from leaderboard.registering import drawn_from
 from leaderboard.standings import Entrant, Standings, standings
 from leaderboard.suites_known import known_suite, small_file
 from leaderboard.verify import ACCEPTED, How, Verdict, verify
@@ -142,6 +143,7 @@ def boards_of(folder: Path, how: How, tell: Tell) -> Iterator[Board]:
         raise UsageError(f"{folder}: no board is described there; write {BOARDS}/NAME.toml with a title and a suite")
     suites = _suites(folder, files)
     own = _own(suites)
+    drawn = drawn_from(how.registry) if how.registry is not None else {}
     entrants: list[tuple[Suite, Entrant]] = []
     troubles: list[tuple[str, str]] = []
     for name, history in shown(past).items():
@@ -156,13 +158,14 @@ def boards_of(folder: Path, how: How, tell: Tell) -> Iterator[Board]:
         except UsageError as error:
             troubles.append((_suite_named(place), str(error)))
             continue
-        if suite.name not in {item.name for item in suites.values()}:
+        if drawn.get(suite.id, suite.name) not in {item.name for item in suites.values()}:
             tell(f"{name[:16]} is of {suite.name}, which no board here has")
         entrants.append((suite, replace(entrant, history=history)))
     for name, settings in files.items():
         suite = suites[name]
         mine = [(played, item) for played, item in entrants if played.name == suite.name]
         same = [item for played, item in mine if played.digest() == suite.digest()]
+        same += [replace(item, drawn=played) for played, item in entrants if drawn.get(played.id) == suite.name]
         parts = [item for played, item in mine if played.digest() != suite.digest()]
         left = [f"{item.verdict.submission[:16]}: played a part of the suite" for item in parts]
         left += [text for told, text in troubles if told in ("", suite.name)]

@@ -1,4 +1,4 @@
-"""`python -m leaderboard verify | check | register | add | withdraw | dispute | reproduce | compare | build`: a board.
+"""`python -m leaderboard verify | check | register | add | withdraw | dispute | reproduce | compare | export | build`: a board.
 
 Exit codes: 0 accepted, 1 rejected, 2 usage, 3 cannot be told here.
 """
@@ -12,15 +12,18 @@ from pathlib import Path
 from agent_envs.base.errors import AgentEnvsError, UsageError
 from agent_envs.base.progress import progress_bar
 from agent_envs.base.terminal import print_result, print_table, show
+from agent_envs.datasets.corpora import write_atomically
 from agent_envs.evaluation.submission.provenance import unanswered
 from agent_envs.evaluation.submission.replay_pool import SECONDS
 from agent_envs.evaluation.suites.suite import load_suite
 from leaderboard.badges import BADGES
 from leaderboard.board import SUBMISSIONS, add, boards_of, decide_about, entrant_of, named
 from leaderboard.decisions import Verb
-from leaderboard.pages import pair_json, points, write_boards
+from leaderboard.exports import hub_results, write_parquet
+from leaderboard.pages import write_boards
+from leaderboard.pair_page import pair_json, points
 from leaderboard.registering import register
-from leaderboard.standings import compare
+from leaderboard.standings import Outcomes
 from leaderboard.verify import MOST_TOLD, How, Verdict, verify
 
 DECIDING: dict[str, Verb] = {"withdraw": "withdrawn", "dispute": "disputed", "reproduce": "reproduced"}
@@ -62,6 +65,14 @@ def _parser() -> argparse.ArgumentParser:
     for name in ("first", "second"):
         one.add_argument(name, help="a submission's directory; with --board its id, or the beginning of it")
     one.add_argument("--board", type=Path, help="the board's folder")
+    _verifying(one)
+    text = "Verify a submission, and write it as the hub's evaluation results (YAML) or its episodes as Parquet."
+    one = verbs.add_parser("export", help=text, description=text, epilog=CODES)
+    one.add_argument("folder", type=Path, help="the directory that agent-envs pack wrote")
+    one.add_argument("--to", choices=("hub", "parquet"), required=True, help="the form")
+    one.add_argument("--out", type=Path, required=True, help="the file to write")
+    one.add_argument("--dataset", default="", help="of --to hub: the benchmark's data set on the hub, OWNER/NAME")
+    one.add_argument("--source", default="", help="of --to hub: an address where the submission can be read")
     _verifying(one)
     text = "Verify all that a board shows, and write its pages: one a file in boards/, an index, and boards.json."
     one = verbs.add_parser("build", help=text, description=text, epilog="Exit code 1: an accepted row is not shown.")
@@ -178,7 +189,9 @@ def _compare(given: argparse.Namespace) -> int:
     (suite, first), (other, second) = sides
     if suite.digest() != other.digest():
         raise UsageError(f"compare: {suite.name} and {other.name} are not the same suite with the same entries")
-    pair = compare(suite, first.verdict, second.verdict)
+    outcomes = Outcomes(suite)
+    pair = outcomes.compare(first.verdict, second.verdict)
+    entries = outcomes.entries(first.verdict, second.verdict)
 
     def text() -> None:
         for place, side in (("first", first), ("second", second)):
@@ -189,11 +202,24 @@ def _compare(given: argparse.Namespace) -> int:
         show(f"second minus first {points(pair)} points, p {pair.p_value:.4f} over clusters of tasks")
         cells = [
             [label, points(item), f"{item.p_value:.4f}", f"{100 * item.detectable:.1f}"]
-            for label, item in pair.entries.items()
+            for label, item in entries.items()
         ]
         print_table("Entry by entry, p not corrected", ["entry", "points", "p", "detectable (80 % power)"], cells)
 
-    print_result(pair_json(pair), given.json, text)
+    print_result(pair_json(pair, entries), given.json, text)
+    return 0
+
+
+def _export(given: argparse.Namespace) -> int:
+    suite, entrant = entrant_of(given.folder, _how(given))
+    if given.to == "hub":
+        text = hub_results(entrant, suite.name, given.dataset, given.source)
+        write_atomically(given.out, lambda file: file.write(text.encode()))
+        count = 1
+    else:
+        count = write_parquet([entrant], Outcomes(suite), given.out)
+    row = {"file": str(given.out), "rows": count}
+    print_result(row, given.json, lambda: show(f"{given.out}: {count} {'result' if given.to == 'hub' else 'episodes'}"))
     return 0
 
 
@@ -216,5 +242,5 @@ def _build(given: argparse.Namespace) -> int:
 
 VERBS = {
     "verify": _verify, "check": _verify, "add": _verify, "register": _register,
-    "withdraw": _decide, "dispute": _decide, "reproduce": _decide, "compare": _compare, "build": _build,
+    "withdraw": _decide, "dispute": _decide, "reproduce": _decide, "compare": _compare, "export": _export, "build": _build,
 }  # fmt: skip

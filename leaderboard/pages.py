@@ -1,10 +1,10 @@
-"""A board becomes static pages without a script: itself, one page a row, an index of boards; and the same as JSON and CSV."""
+"""A board becomes static pages without a script: itself, one page a row and a pair, an index; and the same as JSON and CSV."""
 
 import csv
 import io
 import json
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,16 +12,27 @@ import agent_envs
 from agent_envs.datasets.corpora import write_atomically
 from agent_envs.evaluation.html.index_page import LinkedPages
 from agent_envs.evaluation.html.page import Bar, Cell, Drawn, Page, Table
-from agent_envs.evaluation.statistics.paired import Paired
 from leaderboard.badges import BADGES
 from leaderboard.board import Board
 from leaderboard.decisions import Decision
+from leaderboard.figures import cost_chart, heat_map, turns_chart
+from leaderboard.pair_page import Forest, pair_json, pair_page, points
 from leaderboard.standings import CLASSES, LEVEL, Pair, Row
 from leaderboard.transcripts import transcripts_of
 from leaderboard.verify import code_digest
 
 NUMBERS, SHEET = "boards.json", "boards.csv"
+TOLD = " Tokens are told, not verified."
 MOST_PAIRS = 400
+MOST_PAIR_PAGES = 200
+# Other orders of a board, each a page of its own: name -> (what it sorts by, the key of a row).
+ORDERS: dict[str, tuple[str, Callable[[Row], Any]]] = {
+    "score": ("score", lambda row: -row.score.value),
+    "turns": ("turns", lambda row: row.turns),
+    "tokens": ("tokens", lambda row: (row.tokens is None, row.tokens)),
+    "agent": ("agent's name", lambda row: row.entrant.submission.agent.name.casefold()),
+    "date": ("date, newest first", lambda row: [-ord(letter) for letter in row.entrant.submission.date]),
+}
 NOT_PROVED = (
     "Every number of a row was computed by replaying its actions in this build. A replay does not prove who acted, nor that "
     "no better run was chosen among many; badges say what each one proves."
@@ -38,11 +49,20 @@ def write_boards(boards: list[Board], out: Path) -> Path:
     """
     pages = LinkedPages(out)
     for board in boards:
-        pages.write(f"boards/{board.name}.html", page_of(board))
+        for order in _orders(board):
+            pages.write(_board_place(board, order), page_of(board, order))
+        anchors: dict[str, set[str]] = {}
         for row in board.standings.rows:
-            pages.write(_place(board, row), row_page(board, row, *transcripts_of(row.entrant, board.standings.suite)))
+            shown, missing = transcripts_of(row.entrant, board.standings.suite)
+            anchors[row.entrant.verdict.submission] = {item.anchor for item in shown}
+            pages.write(_place(board, row), row_page(board, row, shown, missing))
+        links = {name: f"../{_place(board, row)}" for name, row in _by_name(board).items()}
+        links[""] = f"../{_board_place(board)}"
+        for pair in _paged(board):
+            sides = (_by_name(board)[pair.first], _by_name(board)[pair.second])
+            pages.write(_pair_place(board, pair), pair_page(board.standings, pair, sides, links, anchors))
     rows = tuple(
-        (Cell(board.settings.title, f"boards/{board.name}.html"), board.settings.suite, str(len(board.standings.rows)))
+        (Cell(board.settings.title, _board_place(board)), board.settings.suite, str(len(board.standings.rows)))
         for board in boards
     )
     index = pages.write("index.html", Page("Boards", NOT_PROVED, (Table("Boards", ("board", "suite", "rows"), rows),)))
@@ -56,11 +76,44 @@ def _place(board: Board, row: Row) -> str:
     return f"rows/{board.name[:60]}-{row.entrant.verdict.submission[:16]}.html"
 
 
-def page_of(board: Board) -> Page:
-    """Return the page of a board."""
+def _board_place(board: Board, order: str = "score") -> str:
+    return f"boards/{board.name}{'' if order == 'score' else f'-by-{order}'}.html"
+
+
+def _orders(board: Board) -> list[str]:
+    """Return the orders that a board has: by tokens only where a row tells them."""
+    told = any(row.tokens is not None for row in board.standings.rows)
+    return [order for order in ORDERS if told or order != "tokens"]
+
+
+def _pair_place(board: Board, pair: Pair) -> str:
+    return f"pairs/{board.name[:40]}-{pair.first[:16]}-{pair.second[:16]}.html"
+
+
+def _by_name(board: Board) -> dict[str, Row]:
+    return {row.entrant.verdict.submission: row for row in board.standings.rows}
+
+
+def _paged(board: Board) -> list[Pair]:
+    """Return the pairs that have a page: the closest ones that played the same tasks, where there are many."""
+    return sorted((pair for pair in board.standings.pairs if pair.paired), key=lambda pair: abs(pair.difference))[
+        :MOST_PAIR_PAGES
+    ]
+
+
+def page_of(board: Board, order: str = "score") -> Page:
+    """Return the page of a board; of another order than by score only the rows, by class."""
     suite, settings = board.standings.suite, board.settings
+    links = (Cell("all boards", "../index.html"),)
+    rows = [_rows(board, group, order) for group in CLASSES]
+    if order != "score":
+        intro = f"Sorted by {ORDERS[order][0]}, within the classes. {NOT_PROVED}"
+        back = Cell("the board, by score", f"../{_board_place(board)}")
+        return Page(settings.title, intro, tuple(table for table in rows if table.rows), links=(back, *links))
     intro = f"{settings.about}\n\n{NOT_PROVED}" if settings.about else NOT_PROVED
-    tables = [_rows(board, group) for group in CLASSES] + [
+    tables = [
+        *rows,
+        heat_map(suite, board.standings.rows),
         _entries(board, board.standings.rows),
         _pairs(board),
         _submissions(board),
@@ -73,21 +126,28 @@ def page_of(board: Board) -> Page:
         ("trials", str(suite.trials)),
     )
     shown = tuple(table for table in tables if table.rows)
-    return Page(
-        settings.title, intro, shown, facts=facts, notes=board.left, links=(Cell("all boards", "../index.html"),)
-    )
+    agents = [row for row in board.standings.rows if row.group not in ("reference", "incomplete")]
+    charts = (turns_chart(suite, agents), cost_chart(agents))
+    curves = tuple(chart for chart in charts if chart is not None)
+    return Page(settings.title, intro, shown, curves=curves, facts=facts, notes=board.left, links=links)
 
 
-def _rows(board: Board, group: str) -> Table:
+def _rows(board: Board, group: str, order: str) -> Table:
     ks = sorted({k for row in board.standings.rows for k in row.pass_hat})
-    mine = [row for row in board.standings.rows if row.group == group]
+    told = "tokens" in _orders(board)
+    mine = sorted((row for row in board.standings.rows if row.group == group), key=ORDERS[order][1])
     rows: tuple[tuple[str | Cell | Bar, ...], ...] = tuple(
         (_agent(board, row), row.place, row.score.text(), Bar(row.score.value, row.score.low, row.score.high),
-         f"{row.turns:.2f}", *(f"{100 * row.pass_hat[k]:.1f} %" for k in ks))
+         f"{row.turns:.2f}", *(["" if row.tokens is None else f"{row.tokens:,.0f}"] if told else []),
+         *(f"{100 * row.pass_hat[k]:.1f} %" for k in ks), row.entrant.submission.date)
         for row in mine
     )  # fmt: skip
-    note = f"{CLASSES[group]} A place is a range where the comparisons below do not tell rows apart."
-    heads = ("agent", "place", "score (95 % interval)", "0 to 100 %", "turns", *(f"pass^{k}" for k in ks))
+    note = f"{CLASSES[group]} A place is a range where the comparisons do not tell rows apart.{TOLD if told else ''}"
+    by = {name: Cell(text, f"../{_board_place(board, name)}") if name != order else text
+          for name, text in (("agent", "agent"), ("score", "score (95 % interval)"), ("turns", "turns"),
+                             ("tokens", "tokens an episode"), ("date", "date"))}  # fmt: skip
+    more = [*([by["tokens"]] if told else []), *(f"pass^{k}" for k in ks), by["date"]]
+    heads = (by["agent"], "place", by["score"], "0 to 100 %", by["turns"], *more)
     return Table(group.capitalize(), heads, rows, note)
 
 
@@ -114,6 +174,7 @@ def row_page(board: Board, row: Row, transcripts: tuple[Drawn, ...] = (), missin
     said = ("not told", "no", "yes")
     facts = (
         ("class", row.group), ("place in its class", row.place), ("score", row.score.text()), ("turns", f"{row.turns:.2f}"),
+        ("tokens an episode, as told", "" if row.tokens is None else f"{row.tokens:,.0f}"),
         *((f"pass^{k}", f"{100 * value:.1f} %") for k, value in row.pass_hat.items()),
         *((name, rate.text()) for name, rate in verdict.averages.items()),
         ("submission", verdict.submission), ("agent", " ".join(filter(None, (agent.name, agent.version)))),
@@ -159,24 +220,27 @@ def _verification(row: Row) -> Table:
 
 
 def _against(board: Board, row: Row) -> Table:
-    """Return this row minus each other of its class, over the suite and entry by entry."""
-    name = row.entrant.verdict.submission
-    others = {other.entrant.verdict.submission: other for other in board.standings.rows}
+    """Return this row minus each other of its class, over the suite and, where the pair has a page, entry by entry."""
+    name, by_name = row.entrant.verdict.submission, _by_name(board)
+    mine = [pair for pair in board.standings.pairs if name in (pair.first, pair.second)]
+    forest, paged = Forest.over(mine), set(map(id, _paged(board)))
     rows: list[tuple[str | Cell | Bar, ...]] = []
-    for pair in board.standings.pairs:
-        if name in (pair.first, pair.second):
-            sign = 1 if pair.second == name else -1
-            cell = _agent(board, others[pair.first if sign == 1 else pair.second])
-            rows.append(
-                (cell, "the suite", points(pair, sign), f"{pair.adjusted:.4f}", "yes" if pair.told_apart else "no")
+    for pair in mine:
+        sign = 1 if pair.second == name else -1
+        cell = _agent(board, by_name[pair.first if sign == 1 else pair.second])
+        apart, page = "yes" if pair.told_apart else "no", Cell("the pair", f"../{_pair_place(board, pair)}")
+        line = (cell, "the suite", points(pair, sign), forest.bar(pair, sign), f"{pair.adjusted:.4f}", apart)
+        rows.append((*line, page) if id(pair) in paged else line)
+        if id(pair) in paged:
+            items = board.standings.outcomes.entries(
+                *(by_name[side].entrant.verdict for side in (pair.first, pair.second))
             )
-            rows += [
-                (cell, label, points(item, sign), f"{item.p_value:.4f}", "") for label, item in pair.entries.items()
-            ]
-    heads = ("this row minus", "over", "points (95 % interval)", "p", "told apart")
+            rows += [(cell, label, points(item, sign), forest.bar(item, sign), f"{item.p_value:.4f}", "")
+                     for label, item in items.items()]  # fmt: skip
+    heads = ("this row minus", "over", "points (95 % interval)", forest.head, "p", "told apart", "")
     note = "The p value over the suite is corrected for all pairs of the class; those of entries are not."
     left = len(rows) - MOST_PAIRS
-    more = f" {left} more lines are in {NUMBERS} alone." if left > 0 else ""
+    more = f" {left} more lines are left out; the suite's are in {NUMBERS}." if left > 0 else ""
     return Table("Beside the others of its class", heads, tuple(rows[:MOST_PAIRS]), note + more)
 
 
@@ -194,9 +258,11 @@ def _submissions(board: Board) -> Table:
 
 def _entries(board: Board, of: Sequence[Row]) -> Table:
     rows = []
-    for place, entry in enumerate(board.standings.suite.entries):
+    for entry in board.standings.suite.entries:
         for row in of:
-            item = row.entrant.verdict.entries[place]
+            item = next((item for item in row.entrant.verdict.entries if item["entry"] == entry.label), None)
+            if item is None:  # its tasks cannot be drawn
+                continue
             low, high = item["interval"]
             success = f"{100 * item['success']:.1f} % [{100 * low:.1f}, {100 * high:.1f}]"
             rows.append((
@@ -209,29 +275,23 @@ def _entries(board: Board, of: Sequence[Row]) -> Table:
 
 
 def _pairs(board: Board) -> Table:
-    names = {row.entrant.verdict.submission: row.entrant.submission.agent.name for row in board.standings.rows}
-    rows = [
-        (f"{names[pair.second]} minus {names[pair.first]}", points(pair),
-         f"{pair.p_value:.4f}", f"{pair.adjusted:.4f}", "yes" if pair.told_apart else "no")
-        for pair in sorted(board.standings.pairs, key=lambda pair: -abs(pair.difference))[:MOST_PAIRS]
-    ]  # fmt: skip
+    names = {name: row.entrant.submission.agent.name for name, row in _by_name(board).items()}
+    shown = sorted(board.standings.pairs, key=lambda pair: -abs(pair.difference))[:MOST_PAIRS]
+    forest, paged = Forest.over(shown), set(map(id, _paged(board)))
+    rows: list[tuple[str | Cell | Bar, ...]] = []
+    for pair in shown:
+        href = f"../{_pair_place(board, pair)}" if id(pair) in paged else ""
+        rows.append((Cell(f"{names[pair.second]} minus {names[pair.first]}", href), points(pair), forest.bar(pair),
+                     f"{pair.p_value:.4f}", f"{pair.adjusted:.4f}", "yes" if pair.told_apart else "no"))  # fmt: skip
     left = len(board.standings.pairs) - len(rows)
     note = (
-        "Task by task, at the suite's weights; p values over clusters of tasks, corrected for all pairs of a class. "
+        "Task by task, at the suite's weights, but for registered rows, which played other tasks each; p values over clusters "
+        "of tasks, corrected for all pairs of a class. "
         "Told apart: the corrected p value is small enough, and the interval leaves out 0."
     )
     more = f" {left} pairs with smaller differences are in {NUMBERS} alone." if left else ""
-    heads = ("pair", "points (95 % interval)", "p", "after Holm", f"told apart at {100 * LEVEL:.0f} %")
+    heads = ("pair", "points (95 % interval)", forest.head, "p", "after Holm", f"told apart at {100 * LEVEL:.0f} %")
     return Table("Comparisons within a class", heads, tuple(rows), note + more)
-
-
-def points(pair: Pair | Paired, sign: int = 1) -> str:
-    """Return a difference in points with its interval; with the sign -1 that of the first minus the second."""
-    middle, low, high = (
-        100 * sign * value + 0.0 for value in (pair.difference, pair.low, pair.high)
-    )  # + 0.0: no "-0.0"
-    low, high = min(low, high), max(low, high)
-    return f"{middle:+.1f} [{low:+.1f}, {high:+.1f}]".replace("-", "−")
 
 
 def _badges(of: Sequence[Row]) -> Table:
@@ -252,38 +312,31 @@ def _decisions(decisions: Sequence[Decision]) -> Table:
 
 
 def to_json(board: Board) -> dict[str, Any]:
-    """Return the numbers of a board as plain data."""
-    suite = board.standings.suite
+    """Return the numbers of a board as plain data; entry by entry for the pairs that have a page."""
+    suite, paged = board.standings.suite, set(map(id, _paged(board)))
     return {
         "board": board.name, "title": board.settings.title, "suite": suite.name, "suite_digest": suite.digest(),
         "rows": [_row_json(row) for row in board.standings.rows],
-        "pairs": [
-            {**pair_json(pair), "holm": pair.adjusted} for pair in board.standings.pairs
-        ],
+        "pairs": [_pair_row(board, pair, paged) for pair in board.standings.pairs],
         "published_not_replayed": [item.model_dump(mode="json") for item in board.settings.published],
         "not_shown": list(board.left), "decisions": [row.model_dump(mode="json") for row in board.decisions],
     }  # fmt: skip
+
+
+def _pair_row(board: Board, pair: Pair, paged: set[int]) -> dict[str, Any]:
+    sides = (_by_name(board)[name].entrant.verdict for name in (pair.first, pair.second))
+    entries = board.standings.outcomes.entries(*sides) if id(pair) in paged else None
+    return {**pair_json(pair, entries), "holm": pair.adjusted}
 
 
 def _row_json(row: Row) -> dict[str, Any]:
     told = row.entrant.submission
     return {
         **row.entrant.verdict.to_json(), "class": row.group, "best_place": row.best, "worst_place": row.worst,
-        "mean_turns": row.turns, "pass_hat": {str(k): value for k, value in row.pass_hat.items()},
+        "mean_turns": row.turns, "tokens_as_told": row.tokens, "pass_hat": {str(k): value for k, value in row.pass_hat.items()},
         "models": [model.model_dump(mode="json") for model in told.models], "submitter": told.submitter.name, "date": told.date,
         "history": [item.text() for item in row.entrant.history],
     }  # fmt: skip
-
-
-def pair_json(pair: Pair) -> dict[str, Any]:
-    """Return a comparison as plain data; p values are not corrected."""
-    entries = {
-        label: {"difference": item.difference, "interval": [item.low, item.high], "p": item.p_value,
-                "detectable": item.detectable}
-        for label, item in pair.entries.items()
-    }  # fmt: skip
-    return {"first": pair.first, "second": pair.second, "difference": pair.difference, "interval": [pair.low, pair.high],
-            "p": pair.p_value, "entries": entries}  # fmt: skip
 
 
 def sheet(boards: list[Board]) -> str:

@@ -99,6 +99,12 @@ def register(suite: Suite, agent: str, registry: Path) -> tuple[Registration, Pa
     return row, path, left
 
 
+def drawn_from(registry: Path) -> dict[str, str]:
+    """Return the suite that each registration drew from, by the id of the suite that it drew."""
+    rows = map(Registration.model_validate, read_journal(registry / NAME))
+    return {row.id: row.suite for row in rows}
+
+
 def registered_suite(registry: Path, name: str) -> tuple[Suite, str] | None:
     """Return the suite of a registration and its agent; None where there is none of this name.
 

@@ -4,12 +4,14 @@ Every pair of a class is compared on the same tasks. The difference of two score
 suite's weights. Its p value is that of a paired t test over clusters of tasks or, where fewer than 30 clusters differ, flips
 their signs (Fisher's randomisation test); its interval joins the entries' clustered intervals (MOVER, entries taken as
 independent); p values are corrected for all pairs of the class (Holm).
+
+Registered submissions play tasks of their own, and are compared as independent samples: the interval joins those of the two
+scores (MOVER), the p value is a normal one with each score's standard error from the wider side of its interval.
 """
 
 import math
-from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from itertools import combinations
 from pathlib import Path
 from statistics import fmean
@@ -18,8 +20,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from agent_envs.evaluation.runs.summary import POWERS
-from agent_envs.evaluation.statistics.paired import FEW_CLUSTERS, Paired, compare_paired, holm, sign_flips
-from agent_envs.evaluation.statistics.rates import Rate, pass_hat_rate
+from agent_envs.evaluation.statistics.paired import (
+    FEW_CLUSTERS,
+    Paired,
+    compare_paired,
+    holm,
+    paired_interval,
+    sign_flips,
+)
+from agent_envs.evaluation.statistics.rates import Rate, numbered, pass_hat_k
 from agent_envs.evaluation.statistics.student import t_tail
 from agent_envs.evaluation.submission.models import Submission
 from agent_envs.evaluation.submission.replaying import places_of
@@ -29,8 +38,10 @@ from leaderboard.decisions import Decision
 from leaderboard.verify import Verdict
 
 LEVEL = 0.05
+WIDTH = 1.959963984540054  # standard errors to each side of a normal interval of 95 %
 # Classes in the order of a page: name -> what its rows have in common.
 CLASSES = {
+    "registered": "Each played tasks of its own, drawn after it was registered, of the entries that can be drawn.",
     "ranked": "Tasks that nobody had seen, or a run that the board repeated itself.",
     "replayed": "Replayed, on tasks that anybody may have seen: compared with each other, and not ranked.",
     "multi-attempt": "Agents that may try a task again and keep the best.",
@@ -42,12 +53,16 @@ CLASSES = {
 
 @dataclass(frozen=True)
 class Entrant:
-    """A submission that was verified, what it says of itself, what was decided about it, and the folder that holds it."""
+    """A submission that was verified, what it says of itself, what was decided about it, and the folder that holds it.
+
+    `drawn` is the suite that a registration drew for it; None where it played the board's.
+    """
 
     verdict: Verdict
     submission: Submission
     history: tuple[Decision, ...] = ()
     folder: Path | None = None
+    drawn: Suite | None = None
 
     @property
     def badges(self) -> tuple[str, ...]:
@@ -68,6 +83,7 @@ class Row:
         best: the best place in its class that the comparisons leave open.
         worst: the worst.
         turns: mean of the episodes that were played.
+        tokens: that an episode read and wrote, as the submission says; None where it says nothing.
         pass_hat: all of k trials succeed, k -> mean over the entries; without k = 1.
     """
 
@@ -77,6 +93,7 @@ class Row:
     best: int
     worst: int
     turns: float
+    tokens: float | None
     pass_hat: dict[int, float]
 
     @property
@@ -87,7 +104,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Pair:
-    """Two rows of a class: the second's score minus the first's, and the same entry by entry."""
+    """Two rows of a class: the second's score minus the first's; `paired` where both played the same tasks."""
 
     first: str
     second: str
@@ -96,7 +113,7 @@ class Pair:
     high: float
     p_value: float
     adjusted: float
-    entries: dict[str, Paired]
+    paired: bool = True
 
     @property
     def told_apart(self) -> bool:
@@ -104,13 +121,75 @@ class Pair:
         return self.adjusted < LEVEL and not self.low <= 0 <= self.high
 
 
+class Outcomes:
+    """Which trials of a suite each verified submission succeeded in; any two of them are compared task by task."""
+
+    def __init__(self, suite: Suite) -> None:
+        """Lay out the suite's episodes once, however many submissions there are."""
+        self.suite = suite
+        self._keys = [key for key, _ in places_of(suite)]
+        total = sum(entry.weight for entry in suite.entries)
+        self._shares = [entry.weight / total for entry in suite.entries]
+        self._homes = [numbered([cluster for _, _, cluster in entry.tasks]) for entry in suite.entries]
+        tasks = [(cluster, share / len(entry.tasks)) for entry, share in zip(suite.entries, self._shares, strict=True)
+                 for _, _, cluster in entry.tasks]  # fmt: skip
+        order = {cluster: place for place, cluster in enumerate(dict.fromkeys(cluster for cluster, _ in tasks))}
+        self._home = np.array(
+            [order[cluster] for cluster, _ in tasks]
+        )  # a cluster that several entries draw from is one
+        self._weights = np.array([weight for _, weight in tasks])
+        self._tables: dict[str, list[NDArray[np.float64]]] = {}
+
+    def of(self, verdict: Verdict) -> list[NDArray[np.float64]]:
+        """Return 1 or 0 for each trial, tasks x trials by entry; a planned episode that is not there counts 0."""
+        if verdict.submission not in self._tables:
+            won = {episode.key: float(episode.success) for episode in verdict.episodes}
+            whole = np.array([won.get(key, 0.0) for key in self._keys]).reshape(-1, self.suite.trials)
+            sizes = np.cumsum([len(entry.tasks) for entry in self.suite.entries])
+            self._tables[verdict.submission] = np.split(whole, sizes[:-1])
+        return self._tables[verdict.submission]
+
+    def pass_hat(self, verdict: Verdict) -> dict[int, float]:
+        """Return k -> the mean over entries of the share of tasks in which k trials all succeed."""
+        rates = {}
+        for k in (power for power in POWERS if 1 < power <= self.suite.trials):
+            wins = [table.sum(1).astype(int).tolist() for table in self.of(verdict)]
+            rates[k] = fmean(fmean(pass_hat_k(won, self.suite.trials, k) for won in entry) for entry in wins)
+        return rates
+
+    def compare(self, first: Verdict, second: Verdict) -> Pair:
+        """Return the paired comparison of two verified submissions; the p value is not yet corrected."""
+        ours, theirs = ([table.mean(1) for table in self.of(verdict)] for verdict in (first, second))
+        difference = below = above = 0.0
+        for share, homes, before, after in zip(self._shares, self._homes, ours, theirs, strict=True):
+            middle, low, high = paired_interval(after - before, homes)
+            difference += share * middle
+            below += (share * (middle - low)) ** 2
+            above += (share * (high - middle)) ** 2
+        moved = (np.concatenate(theirs) - np.concatenate(ours)) * self._weights
+        sums = np.bincount(self._home, weights=moved).astype(np.float64)
+        p_value = _p_value(sums)
+        low, high = max(-1.0, difference - math.sqrt(below)), min(1.0, difference + math.sqrt(above))
+        return Pair(first.submission, second.submission, difference, low, high, p_value, p_value)
+
+    def entries(self, first: Verdict, second: Verdict) -> dict[str, Paired]:
+        """Return the paired comparison of each entry, by its label; these p values are not corrected."""
+        found = {}
+        for entry, before, after in zip(self.suite.entries, self.of(first), self.of(second), strict=True):
+            names = [task for task, _, _ in entry.tasks]
+            one, other = (dict(zip(names, table.tolist(), strict=True)) for table in (before, after))
+            found[entry.label] = compare_paired(one, other, {task: cluster for task, _, cluster in entry.tasks})
+        return found
+
+
 @dataclass(frozen=True)
 class Standings:
-    """A board's rows, by class and score, and its pairs."""
+    """A board's rows, by class and score, its pairs, and what compares any two of its rows entry by entry."""
 
     suite: Suite
     rows: tuple[Row, ...]
     pairs: tuple[Pair, ...]
+    outcomes: Outcomes = field(repr=False, compare=False)
 
 
 def group_of(entrant: Entrant) -> str:
@@ -124,6 +203,8 @@ def group_of(entrant: Entrant) -> str:
         return "trained on the suite"
     if told.agent.multi_attempt:
         return "multi-attempt"
+    if entrant.drawn is not None and ranked(entrant.badges, verdict.suite):
+        return "registered"
     return "ranked" if ranked(entrant.badges, verdict.suite) else "replayed"
 
 
@@ -137,81 +218,53 @@ def standings(suite: Suite, entrants: Sequence[Entrant]) -> Standings:
         raise ValueError(f"standings: {odd[0]} was not accepted, or its suite has no score")
     rows: list[Row] = []
     pairs: list[Pair] = []
+    outcomes = Outcomes(suite)
     for group in CLASSES:
         mine = [item for item in entrants if group_of(item) == group]
-        compared = _all_pairs(suite, mine)
+        compared = _all_pairs(outcomes, mine)
         pairs += compared
-        rows += sorted((_row(suite, item, group, compared, len(mine)) for item in mine), key=_order)
-    return Standings(suite, tuple(rows), tuple(pairs))
+        rows += sorted((_row(outcomes, item, group, compared, len(mine)) for item in mine), key=_order)
+    return Standings(suite, tuple(rows), tuple(pairs), outcomes)
 
 
 def _order(row: Row) -> tuple[float, str]:
     return -row.score.value, row.entrant.verdict.submission
 
 
-def _row(suite: Suite, item: Entrant, group: str, pairs: Sequence[Pair], size: int) -> Row:
+def _row(outcomes: Outcomes, item: Entrant, group: str, pairs: Sequence[Pair], size: int) -> Row:
     verdict = item.verdict
     name = verdict.submission
     apart = [pair for pair in pairs if pair.told_apart and name in (pair.first, pair.second)]
     above = sum((pair.difference > 0) == (pair.first == name) for pair in apart)  # rows that are better than this one
     played = [episode for episode in verdict.episodes if episode.turns]
     turns = sum(episode.turns for episode in played) / max(len(played), 1)
+    tokens = sum(verdict.usage.get(kind, 0) for kind in ("input", "output")) / max(len(played), 1)
     assert verdict.score is not None
     best, worst = 1 + above, size - (len(apart) - above)
-    return Row(item, group, verdict.score, best, worst, turns, _pass_hat(suite, verdict))
+    outcomes = outcomes if item.drawn is None else Outcomes(item.drawn)
+    return Row(item, group, verdict.score, best, worst, turns, tokens or None, outcomes.pass_hat(verdict))
 
 
-def _pass_hat(suite: Suite, verdict: Verdict) -> dict[int, float]:
-    outcomes = _outcomes(suite, verdict)
-    rates = {}
-    for k in (power for power in POWERS if 1 < power <= suite.trials):
-        values = []
-        for tasks in outcomes.values():
-            names = [task for task, wins in tasks.items() for _ in wins]
-            values.append(pass_hat_rate([win for wins in tasks.values() for win in wins], names, k).value)
-        rates[k] = fmean(values)
-    return rates
-
-
-def _outcomes(suite: Suite, verdict: Verdict) -> dict[str, dict[str, list[float]]]:
-    """Return 1 or 0 for each trial, by entry and task; a planned episode that is not there counts 0."""
-    won = {episode.key: float(episode.success) for episode in verdict.episodes}
-    table: dict[str, dict[str, list[float]]] = {entry.label: {} for entry in suite.entries}
-    for key, place in places_of(suite):
-        table[place.entry.label].setdefault(place.header.task_id, []).append(won.get(key, 0.0))
-    return table
-
-
-def _all_pairs(suite: Suite, entrants: Sequence[Entrant]) -> list[Pair]:
-    drafts = [compare(suite, one.verdict, other.verdict) for one, other in combinations(entrants, 2)]
+def _all_pairs(outcomes: Outcomes, entrants: Sequence[Entrant]) -> list[Pair]:
+    pairs = combinations(entrants, 2)
+    drafts = [
+        outcomes.compare(one.verdict, other.verdict) if one.drawn is other.drawn is None
+        else _unpaired(one.verdict, other.verdict) for one, other in pairs
+    ]  # fmt: skip
     adjusted = holm([draft.p_value for draft in drafts])
-    return [
-        Pair(d.first, d.second, d.difference, d.low, d.high, d.p_value, p, d.entries)
-        for d, p in zip(drafts, adjusted, strict=True)
-    ]
+    return [replace(draft, adjusted=p) for draft, p in zip(drafts, adjusted, strict=True)]
 
 
-def compare(suite: Suite, first: Verdict, second: Verdict) -> Pair:
-    """Return the paired comparison of two verified submissions of a suite; the p value is not yet corrected."""
-    ours, theirs = _outcomes(suite, first), _outcomes(suite, second)
-    total = sum(entry.weight for entry in suite.entries)
-    sums: dict[str, float] = defaultdict(float)  # a cluster that several entries draw from is one cluster
-    found: dict[str, Paired] = {}
-    difference = below = above = 0.0
-    for entry in suite.entries:
-        share = entry.weight / total
-        clusters = {task: cluster for task, _, cluster in entry.tasks}
-        paired = compare_paired(ours[entry.label], theirs[entry.label], clusters)
-        found[entry.label] = paired
-        difference += share * paired.difference
-        below += (share * (paired.difference - paired.low)) ** 2
-        above += (share * (paired.high - paired.difference)) ** 2
-        for task, trials in ours[entry.label].items():
-            moved = fmean(theirs[entry.label][task]) - fmean(trials)
-            sums[clusters[task]] += share * moved / len(ours[entry.label])
-    p_value = _p_value(np.array(list(sums.values())))
-    low, high = max(-1.0, difference - math.sqrt(below)), min(1.0, difference + math.sqrt(above))
-    return Pair(first.submission, second.submission, difference, low, high, p_value, p_value, found)
+def _unpaired(first: Verdict, second: Verdict) -> Pair:
+    """Return the comparison of two submissions that played other tasks; the p value is not yet corrected."""
+    assert first.score is not None and second.score is not None
+    one, two = first.score, second.score
+    difference = two.value - one.value
+    low = max(-1.0, difference - math.hypot(two.value - two.low, one.high - one.value))
+    high = min(1.0, difference + math.hypot(two.high - two.value, one.value - one.low))
+    error = math.hypot(*(max(rate.high - rate.value, rate.value - rate.low) for rate in (one, two))) / WIDTH
+    p_value = min(max(math.erfc(abs(difference) / error / math.sqrt(2)), math.ulp(0.0)), 1.0)
+    return Pair(first.submission, second.submission, difference, low, high, p_value, p_value, paired=False)
 
 
 def _p_value(sums: NDArray[np.float64]) -> float:

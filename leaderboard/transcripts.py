@@ -4,12 +4,19 @@ A submission holds actions and digests, no texts: what stands in a transcript is
 these actions, and nothing that a submitter wrote but the actions. A suite of the board's own stays private, and shows none.
 """
 
+import json
 import tempfile
 from collections.abc import Iterator, Mapping
+from dataclasses import asdict
 from pathlib import Path
 
+from markupsafe import Markup
+
+from agent_envs.base.cache_dir import cache_dir
 from agent_envs.base.errors import UsageError
+from agent_envs.base.serialization import digest
 from agent_envs.core.trajectory import Trajectory
+from agent_envs.datasets.corpora import write_atomically
 from agent_envs.evaluation.html.page import Cell, Drawn, Transcript, draw
 from agent_envs.evaluation.html.replayed_view import ReplayReader
 from agent_envs.evaluation.submission.episode_rows import EpisodeRow, row_text
@@ -21,6 +28,7 @@ from agent_envs.services.run_services import Services
 from leaderboard.directory import Directory, Rejected, parsed
 from leaderboard.small_files import lines_of, unpack_answers
 from leaderboard.standings import Entrant
+from leaderboard.verify import code_digest
 
 MOST = 16  # of a row
 BYTES_A_TRANSCRIPT = 150_000
@@ -51,7 +59,8 @@ def chosen(suite: Suite, episodes: Mapping[str, Checked], most: int = MOST) -> l
 def transcripts_of(entrant: Entrant, suite: Suite) -> tuple[tuple[Drawn, ...], tuple[str, ...]]:
     """Return transcripts of a verified submission, and a line for each that is wanted and cannot be shown.
 
-    None of a suite that is the board's own, and none of one that was not read from a folder.
+    None of a suite that is the board's own, and none of one that was not read from a folder. What was drawn is kept in the
+    cache folder, for the same code and submission.
 
     Raises:
         UsageError: the folder is no longer the one that was verified.
@@ -66,6 +75,10 @@ def transcripts_of(entrant: Entrant, suite: Suite) -> tuple[tuple[Drawn, ...], t
             directory = Directory(entrant.folder, len(suite_text(suite).encode()))
             if directory.id != entrant.verdict.submission:
                 raise Rejected("it is another submission now")
+            what = [code_digest(), directory.id, suite.digest()]
+            place = cache_dir() / "transcripts" / f"{digest(what)[:32]}.json"
+            if place.is_file():
+                return _kept(place), ()
             unpack_answers(directory, answers)
             answers.touch()
             plays, missing = _plays(directory, suite, wanted, answers)
@@ -73,8 +86,16 @@ def transcripts_of(entrant: Entrant, suite: Suite) -> tuple[tuple[Drawn, ...], t
             why = f"{entrant.verdict.submission[:16]} was changed while the board was built"
             raise UsageError(f"{why}: {error}; build it again") from None
         with ReplayReader(answers) as reader:
-            shown = [_drawn(reader, place, play, episodes[place.header.episode_key]) for place, play in plays]
-    return tuple(shown), tuple(missing)
+            shown = tuple(_drawn(reader, at, play, episodes[at.header.episode_key]) for at, play in plays)
+    if not missing:
+        rows = [asdict(item) for item in shown]
+        write_atomically(place, lambda file: file.write(json.dumps(rows).encode()))
+    return shown, tuple(missing)
+
+
+def _kept(place: Path) -> tuple[Drawn, ...]:
+    rows = json.loads(place.read_bytes())
+    return tuple(Drawn(**row | {"outcome": Cell(**row["outcome"]), "html": Markup(row["html"])}) for row in rows)
 
 
 def _plays(

@@ -1,6 +1,8 @@
 """`verify` makes of a submission's directory a verdict: nothing in it is believed that the suite and a replay do not give."""
 
+import re
 import tempfile
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache
@@ -30,6 +32,9 @@ CODES = {ACCEPTED: 0, REJECTED: 1, UNKNOWN: 3}
 MOST_TOLD = 100
 MOST_CHARACTERS = 500  # of a finding
 SAME_SHARE = 0.5  # of episodes with another's very actions, from which on a submission is flagged
+# In a row's one spelling a quote within a text is escaped, so that this is the field and nothing that an action says.
+_USAGE = re.compile(rb'"usage":\{((?:"[A-Za-z0-9_.-]{1,40}":[0-9]{1,16},?){0,40})\}')
+_COUNT = re.compile(rb'"([^"]+)":([0-9]+)')
 Progress = Callable[[int, int, float], None]
 
 
@@ -53,7 +58,10 @@ class Finding:
 
 @dataclass(frozen=True)
 class Verdict:
-    """What verification came to. Scores are the replay's, over all planned episodes; there are none of what was rejected."""
+    """What verification came to. Scores are the replay's, over all planned episodes; there are none of what was rejected.
+
+    `usage` alone is the submitter's word: tokens by kind, over all episodes.
+    """
 
     submission: str
     suite: str = ""
@@ -66,6 +74,7 @@ class Verdict:
     score: Rate | None = None
     averages: dict[str, Rate] = field(default_factory=dict)
     entries: tuple[dict[str, Any], ...] = ()
+    usage: dict[str, int] = field(default_factory=dict)
     episodes: tuple[Checked, ...] = field(default=(), repr=False)
 
     @property
@@ -90,7 +99,7 @@ class Verdict:
             "unknown": [vars(item) for item in self.unknown[:MOST_TOLD]], "unknown_in_all": len(self.unknown),
             "badges": rows, "ranked": ranked(self.badges, self.suite), "flags": list(self.flags), "score": score,
             "averages": {name: [rate.value, rate.low, rate.high] for name, rate in self.averages.items()},
-            "entries": list(self.entries), "not_checked": [*FREE, "cause", "submission.json"],
+            "entries": list(self.entries), "usage_as_told": self.usage, "not_checked": [*FREE, "cause", "submission.json"],
         }  # fmt: skip
 
 
@@ -175,6 +184,7 @@ class _Reading:
     def __init__(self, directory: Directory, suite: Suite) -> None:
         self.directory, self.suite = directory, suite
         self.labels: list[str] = []
+        self.usage: Counter[str] = Counter()
         self.faults: list[str] = []
 
     def lines(self) -> Iterator[Line]:
@@ -189,6 +199,8 @@ class _Reading:
                         if left < 0 or planned[label] < 0:
                             raise Rejected(f"{folder}: more rows than are planned, or more than the format takes")
                         self.labels.append(label)
+                        for name, count in (pair for told in _USAGE.findall(line) for pair in _COUNT.findall(told)):
+                            self.usage[name.decode()] += int(count)
                         yield label, line
             except Rejected as error:
                 self.faults.append(str(error))
@@ -221,7 +233,8 @@ def _judge(
     score, averages, entries = scores(known.suite, plan, found)
     badges = _badges(verdict.episodes, known, answers)
     flags = tuple(_flags(verdict, submission, how))
-    return replace(verdict, score=score, averages=averages, entries=entries, badges=badges, flags=flags)
+    return replace(verdict, score=score, averages=averages, entries=entries, badges=badges, flags=flags,
+                   usage=dict(reading.usage))  # fmt: skip
 
 
 def _inventory(keys: list[str], planned: list[str], plan: Mapping[str, Place]) -> Iterator[Finding]:

@@ -113,6 +113,13 @@ class SharesState(Guess):
         return replace(outcome, observation=(Message("user", f"turn {len(self.asked)}", "environment"),))
 
 
+class PicklesItsStart(Guess):
+    """A pickled copy begins anew, whatever was played."""
+
+    def __reduce__(self):
+        return type(self), ()
+
+
 class DrawsGlobally(Guess):
     """Its hints come from the global generator."""
 

@@ -22,6 +22,8 @@ BLOCKS = re.findall(r"```(\w*)\n(.*?)```", README, flags=re.S)
 PYTHON = [text for language, text in BLOCKS if language == "python"]
 EVALUATION = (ROOT / "docs" / "evaluation.md").read_text(encoding="utf-8")
 GUIDE = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "guide.md").read_text(encoding="utf-8"), flags=re.S)
+PAGE = (ROOT / "docs" / "integrations.md").read_text(encoding="utf-8")
+INTEGRATIONS = re.findall(r"```python\n(.*?)```", PAGE, flags=re.S)
 COMMANDS = [line for language, text in BLOCKS if language == "console" for line in text.splitlines() if line.strip()]
 HEADINGS = ("Description", "Task sources", "Action", "Observation", "Tools", "Reward", "Episode end", "Info", "Arguments",
             "Version history")  # fmt: skip
@@ -29,7 +31,7 @@ HEADINGS = ("Description", "Task sources", "Action", "Observation", "Tools", "Re
 
 def test_every_block_is_of_a_kind_that_is_checked():
     assert {language for language, _ in BLOCKS} == {"python", "console", ""}
-    assert (len(PYTHON), len(GUIDE)) == (3, 7)
+    assert (len(PYTHON), len(GUIDE), len(INTEGRATIONS)) == (3, 7, 6)
     assert len(COMMANDS) == 12
 
 
@@ -48,7 +50,9 @@ def run_block(block):
         )
 
 
-@pytest.mark.parametrize("block", [*PYTHON, *GUIDE], ids=lambda block: block.strip().splitlines()[0][:40])
+@pytest.mark.parametrize(
+    "block", [*PYTHON, *GUIDE, *INTEGRATIONS], ids=lambda block: block.strip().splitlines()[0][:40]
+)
 def test_python_blocks_run(block):
     ran = run_block(block)
     assert ran.returncode == 0, ran.stderr
@@ -156,9 +160,21 @@ def test_generated_pages_are_current():
     assert ran.returncode == 0, f"run make docs: {ran.stdout}"
 
 
+def page_of(name):
+    """Return the page of an id."""
+    path = ROOT / "docs" / "environments" / f"{name}.md"
+    assert path.exists(), f"{name} has no page: make docs writes it"
+    return path.read_text(encoding="utf-8")
+
+
+def test_an_id_without_a_page_is_told_the_command():
+    with pytest.raises(AssertionError, match="NoSuchThing has no page: make docs writes it"):
+        page_of("NoSuchThing")
+
+
 @pytest.mark.parametrize("row", TABLE, ids=lambda row: row.name)
 def test_pages_have_the_ten_headings(row):
-    page = (ROOT / "docs" / "environments" / f"{row.name}.md").read_text(encoding="utf-8")
+    page = page_of(row.name)
     found = re.findall(r"^## (.+)$", page, flags=re.M)
     assert tuple(found[: len(HEADINGS)]) == HEADINGS
     arguments = page.partition("## Arguments")[2].partition("## ")[0]

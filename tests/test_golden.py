@@ -10,7 +10,8 @@ import agent_envs
 from agent_envs.base.serialization import canonical_json, digest
 from agent_envs.core.registry import TABLE, row_of
 from agent_envs.core.trajectory import Trajectory
-from tests.golden import core_row, differences, is_default, load, play, variants
+from tests import golden
+from tests.golden import core_row, differences, is_default, load, play, recording, variants
 
 CASES = [(row.id, arguments) for row in TABLE for arguments in variants(row, outside=False)]
 OUTSIDE = [(row.id, arguments) for row in TABLE for arguments in variants(row, outside=True)]
@@ -29,7 +30,9 @@ def default_rows(env_id):
 @pytest.mark.parametrize(("env_id", "arguments"), CASES, ids=lambda value: canonical_json(value))
 def test_golden_replay(env_id, arguments):
     rows = load(env_id)
-    assert canonical_json(arguments) in rows, f"{env_id} {arguments} has no golden replay: make golden records it"
+    assert canonical_json(arguments) in rows, (
+        f"{env_id} {arguments} has no golden replay: {recording(env_id)} records it"
+    )
     recorded = rows[canonical_json(arguments)]
     played = default_rows(env_id) if is_default(env_id, arguments) else rows_of(env_id, arguments)
     if "digest" in recorded:
@@ -54,10 +57,18 @@ def test_a_moved_score_fails_and_says_what_moved():
     assert moved == ["[0].success: was 'True', is 'False'"]
 
 
+def test_an_id_without_a_golden_file_is_told_the_command(monkeypatch, tmp_path):
+    monkeypatch.setattr(golden, "FOLDER", tmp_path)
+    with pytest.raises(AssertionError, match="Sort-v0 has no golden replays: make golden ID=Sort records them"):
+        load.__wrapped__("agent_envs/Sort-v0")
+
+
 @pytest.mark.data
 @pytest.mark.parametrize(("env_id", "arguments"), OUTSIDE, ids=lambda value: canonical_json(value))
 def test_golden_digest_on_real_data(env_id, arguments):
     rows = load(env_id)
-    assert canonical_json(arguments) in rows, f"{env_id} {arguments} has no golden digest: make golden records it"
+    assert canonical_json(arguments) in rows, (
+        f"{env_id} {arguments} has no golden digest: {recording(env_id)} records it"
+    )
     found = digest(rows_of(env_id, arguments))
     assert found == rows[canonical_json(arguments)]["digest"], f"{env_id} {arguments} moved; {FIX}"

@@ -11,7 +11,7 @@ from agent_envs.base.serialization import digest, state_type
 from agent_envs.base.tool_schema import tool
 from agent_envs.core.env import Episode, Outcome
 
-ID = "toy/Guess-v0"
+ID, TRIES = "toy/Guess-v0", "toy/Tries-v0"
 PROTOCOL = TagProtocol({"compare": ("compare", "number"), "luck": ("luck", "wish")})
 
 
@@ -131,6 +131,14 @@ class Guess(TurnEnv):
         return Outcome(state, call, (Message("user", text, "tool"),), (result,), events)
 
 
+class Tries(Guess):
+    """A guessing game: a wrong answer is a try, and the episode goes on."""
+
+    def _advance(self, episode: Episode, action: str) -> Outcome:
+        outcome = super()._advance(episode, action)
+        return outcome if outcome.success else replace(outcome, terminated=False)
+
+
 def solver(env: gym.Env) -> str:
     """Answer with the gold."""
     return f"<answer>{env.unwrapped.episode.task.gold[0]}</answer>"
@@ -156,3 +164,4 @@ def heuristic(request) -> str:
 
 register_companions(Guess, solver=solver, sampler=sampler, heuristic=heuristic)
 gym.register(id=ID, entry_point="tests.toy:Guess")
+gym.register(id=TRIES, entry_point="tests.toy:Tries")

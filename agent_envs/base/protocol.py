@@ -8,7 +8,7 @@ string); the first complete action tag wins, and what follows it stays in the re
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -61,11 +61,13 @@ class TagProtocol:
         tools: tag name -> (tool name, the argument that receives the tag's text).
         answer: the tag that ends the episode.
         verbatim: tags whose text keeps the white space at its ends, such as a program.
+        about: tool name -> a sentence on what the tool does, for `tool_view`.
     """
 
     tools: Mapping[str, tuple[str, str]]
     answer: str = "answer"
     verbatim: frozenset[str] = frozenset()
+    about: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def stop(self) -> tuple[str, ...]:
@@ -96,10 +98,12 @@ class MarkedAnswerProtocol:
     Attributes:
         tools: tag name -> (tool name, the argument that receives the tag's text).
         mark: what stands before the answer.
+        about: tool name -> a sentence on what the tool does, for `tool_view`.
     """
 
     tools: Mapping[str, tuple[str, str]]
     mark: str = "####"
+    about: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def stop(self) -> tuple[str, ...]:

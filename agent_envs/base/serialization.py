@@ -125,10 +125,7 @@ def kept_text(value: Any) -> str:
     key = id(value)
     held = _KEPT.get(key)
     if held is None or held[0]() is not value:
-        held = _KEPT[key] = (
-            weakref.ref(value, lambda _: _KEPT.pop(key, None)),
-            canonical_json(encode_state(value)),
-        )
+        held = _KEPT[key] = (weakref.ref(value, lambda _: _KEPT.pop(key, None)), canonical_json(encode_state(value)))
     return held[1]
 
 

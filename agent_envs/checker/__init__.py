@@ -4,7 +4,7 @@ Every check has a name; a report says which passed, which failed and why, and wh
 
 Modules, in reading order:
     env_under_test: the environment under test, how it is made again, its recorded random episodes, and the report.
-    contract: snapshot, restore, fork, determinism, replay, spaces, info keys, reward bounds, refusals, random state, threads.
+    contract: snapshot, restore, fork, pickle, determinism, replay, spaces, info keys, reward bounds, refusals, threads.
     processes: fresh processes with other hash seeds (PYTHONHASHSEED).
     expanded: expanded actions, their mask and illegal ids.
     reward_leaks: reward hacking: solver (oracle policy) against silence, planted answers, gold that must stay hidden.
@@ -14,7 +14,6 @@ Modules, in reading order:
 import time
 import traceback
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import gymnasium as gym
@@ -79,13 +78,19 @@ def check_turn_env(
         except MissingExtra:  # says nothing of the environment, and no check could be made
             raise
         except Exception as error:  # noqa: BLE001 - a third party's environment may raise anything: that is a finding
-            status, detail = "failed", f"raised {type(error).__name__}: {error}{_place(error)}"
+            status, detail = "failed", f"raised {type(error).__name__}: {error}{_place(error, subject)}"
+            if name == "hidden gold":
+                detail += "; gold, and texts or whole numbers of Task.hidden, were others here, of the same type"
         rows.append(Check(name, status, detail, time.perf_counter() - started))
     return Report(subject.env_id, tuple(rows))
 
 
-def _place(error: BaseException) -> str:
-    """Return where an error came from: the deepest frame outside this package, " (file:line)"."""
-    ours = str(Path(__file__).parents[1])
-    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if not frame.filename.startswith(ours)]
-    return f" ({frames[-1].filename}:{frames[-1].lineno})" if frames else ""
+def _place(error: BaseException, subject: EnvUnderTest) -> str:
+    """Return where an error came from: the hook, and the last line in the author's package, " (in the solver, file:line)"."""
+    module = subject.recipe["module"]
+    package = "agent_envs.envs" if module.startswith("agent_envs.") else module.partition(".")[0]
+    frames = list(traceback.walk_tb(error.__traceback__))
+    authors = [pair for pair in frames if f"{pair[0].f_globals.get('__name__')}.".startswith(f"{package}.")]
+    codes = {getattr(hook, "__code__", None): f"in the {kind}, " for kind, hook in subject.hooks.items()}
+    frame, line = (authors or frames)[-1]
+    return f" ({''.join(codes.get(frame.f_code, '') for frame, _ in frames)}{frame.f_code.co_filename}:{line})"

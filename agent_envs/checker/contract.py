@@ -1,18 +1,20 @@
 """The contract checks cover what any caller may rely on: spaces, determinism, info, rewards, refusals and isolation."""
 
+import pickle
 import random
-import threading
 import warnings
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+import gymnasium as gym
 import numpy as np
 from gymnasium.utils.env_checker import check_env
 
 from agent_envs.base.errors import UsageError
 from agent_envs.checker.env_under_test import CheckFailed, EnvUnderTest, play, step_digest
 from agent_envs.checker.processes import agents_play, run_child
-from agent_envs.core.env import INFO_KEYS, InfoKey, companion
+from agent_envs.core.env import INFO_KEYS, companion
 from agent_envs.core.snapshot import Snapshot, fork, restore, snapshot
 from agent_envs.core.wrapper_stack import core_of
 from agent_envs.rollout.episode_runner import replay, run_episode
@@ -57,8 +59,8 @@ def check_processes(subject: EnvUnderTest) -> str:
         for (kind, _, task), one, two in zip(agents, acted, there["agents"], strict=True):
             if one != two:
                 raise CheckFailed(f"task {task}: the {kind} agent acts otherwise with PYTHONHASHSEED={hash_seed}")
-        if there["restore"] != [moment.future for moment in moments]:
-            raise CheckFailed("restored from bytes in another process, the future is another")
+        if there["restore"] != [moment.future for moment in moments for _ in range(2)]:
+            raise CheckFailed("restored from bytes or a pickle in another process, the future is another")
     return f"{len(scripts)} episodes and snapshots, and {' and '.join(kinds) or 'no agent'}, in two fresh processes"
 
 
@@ -110,15 +112,11 @@ def _check_info(observation: Any, info: dict[str, Any], moment: str) -> None:
             raise CheckFailed(
                 f"info has {name!r} at {moment}, which agent_envs.core.env.INFO_KEYS does not document there"
             )
-        if not _fits(value, known):
+        if not (isinstance(value, np.ndarray) if known.type is object else type(value) is known.type):
             raise CheckFailed(f"info[{name!r}] is a {type(value).__name__}, documented as {known.type.__name__}")
     for message in info["messages"]:
         if not (isinstance(message.get("role"), str) and isinstance(message.get("content"), str)):
             raise CheckFailed(f"a message without role and content: {message}")
-
-
-def _fits(value: Any, key: InfoKey) -> bool:
-    return isinstance(value, np.ndarray) if key.type is object else type(value) is key.type
 
 
 def check_rewards(subject: EnvUnderTest) -> str:
@@ -185,22 +183,13 @@ def check_interleaving(subject: EnvUnderTest) -> str:
     scripts = subject.scripts()[:4]
     serial = [play(subject.make(), script) for script in scripts]
     envs = [subject.make() for _ in scripts]
-    mixed: list[list[str]] = [play(e, _first(s)) for e, s in zip(envs, scripts, strict=True)]
+    mixed: list[list[str]] = [play(e, _upto(s, 1)) for e, s in zip(envs, scripts, strict=True)]
     for turn in range(1, max(len(script.actions) for script in scripts)):
         for env, script, digests in zip(envs, scripts, mixed, strict=True):
             if turn < len(script.actions):
                 digests += play(env, _upto(script, turn + 1), start=turn)
-    threaded: list[list[str]] = [[] for _ in scripts]
-    envs = [subject.make() for _ in scripts]
-
-    def work(place: int) -> None:
-        threaded[place] = play(envs[place], scripts[place])
-
-    threads = [threading.Thread(target=work, args=(place,)) for place in range(len(scripts))]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    with ThreadPoolExecutor(len(scripts)) as pool:
+        threaded = list(pool.map(play, [subject.make() for _ in scripts], scripts))
     for script, alone, woven, beside in zip(scripts, serial, mixed, threaded, strict=True):
         _same(alone, woven, f"task {script.task}, interleaved")
         _same(alone, beside, f"task {script.task}, in a thread")
@@ -209,10 +198,6 @@ def check_interleaving(subject: EnvUnderTest) -> str:
 
 def _upto(script: Any, turns: int) -> Any:
     return type(script)(script.seed, script.task, script.split, script.actions[:turns])
-
-
-def _first(script: Any) -> Any:
-    return _upto(script, 1)
 
 
 def _same(one: list[str], two: list[str], where: str) -> None:
@@ -270,10 +255,33 @@ def check_restore(subject: EnvUnderTest) -> str:
     return f"{len(subject.moments())} snapshots"
 
 
+def check_pickle(subject: EnvUnderTest) -> str:
+    """An environment that is pickled before its first reset, in an episode and after the end goes on as it would have."""
+    for moment in subject.moments():
+        env = _pickled(subject.make())
+        play(env, _upto(moment.script, moment.turn))
+        env = _pickled(env)
+        if play(env, moment.script, start=moment.start) != moment.future:
+            raise CheckFailed(f"task {moment.script.task}: unpickled at turn {moment.turn}, the future is another")
+        _pickled(env)
+    return f"{3 * len(subject.moments())} pickles"
+
+
+def _pickled(env: gym.Env[Any, Any]) -> gym.Env[Any, Any]:
+    copy: gym.Env[Any, Any] = pickle.loads(pickle.dumps(env))
+    if snapshot(copy).to_bytes() != snapshot(env).to_bytes():
+        raise CheckFailed("a pickled copy is not where the environment was")
+    return copy
+
+
 def _turns(length: int) -> set[int]:
     if length <= MOST_TURNS:
         return set(range(length))
     return set(random.Random(f"turns:{length}").sample(range(length), MOST_TURNS))
 
 
-FORK_CHECKS: dict[str, Callable[[EnvUnderTest], str]] = {"forks": check_forks, "restore": check_restore}
+FORK_CHECKS: dict[str, Callable[[EnvUnderTest], str]] = {
+    "forks": check_forks,
+    "restore": check_restore,
+    "pickle": check_pickle,
+}

@@ -1,8 +1,10 @@
 """`EnvUnderTest` holds the environment under test, how to make it again, and what all checks share."""
 
+import inspect
 import json
+import pickle
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -16,6 +18,8 @@ from agent_envs.core.env import TurnEnv, companion
 from agent_envs.core.registry import spec_json
 from agent_envs.core.snapshot import Snapshot, fork, snapshot
 from agent_envs.core.wrapper_stack import core_of
+
+HOOKS = {"solver": ("env",), "sampler": ("env", "rng"), "heuristic": ("request",)}  # and how they are called
 
 
 class CheckFailed(Exception):
@@ -70,11 +74,12 @@ class Script:
 
 @dataclass(frozen=True)
 class Moment:
-    """A snapshot in the middle of a script, and the digests of what follows it."""
+    """A snapshot and a pickle in the middle of a script, and the digests of what follows it."""
 
     script: Script
     turn: int
     snapshot: Snapshot
+    pickled: bytes
     future: list[str]
 
     @property
@@ -85,7 +90,7 @@ class Moment:
     def to_json(self) -> dict[str, Any]:
         """Return what a fresh process needs."""
         text = self.snapshot.to_bytes().decode("utf-8", "surrogatepass")
-        return {"script": asdict(self.script), "start": self.start, "snapshot": text}
+        return {"script": asdict(self.script), "start": self.start, "snapshot": text, "pickle": self.pickled.hex()}
 
 
 @dataclass
@@ -98,6 +103,7 @@ class EnvUnderTest:
     tasks: int
     hostile: int
     importable: bool
+    hooks: dict[str, Callable[..., Any]]
     _scripts: list[Script] = field(default_factory=list)
     _moments: list[Moment] = field(default_factory=list)
 
@@ -128,10 +134,18 @@ class EnvUnderTest:
                 f"check_turn_env: {core.env_id} has no sampler of legal actions, which the checks play with: "
                 "agent_envs.register_companions(YourEnv, sampler=..., solver=...)"
             )
+        hooks = {kind: hook for kind in HOOKS if (hook := companion(env, kind)) is not None}
+        for kind, hook in hooks.items():
+            try:
+                inspect.signature(hook).bind(*HOOKS[kind])
+            except TypeError as error:
+                code, called = getattr(hook, "__code__", None), f"called as {kind}({', '.join(HOOKS[kind])})"
+                where = f" ({code.co_filename}:{code.co_firstlineno})" if code else ""
+                raise UsageError(f"check_turn_env: {core.env_id}: its {kind}{where} is {called}: {error}") from error
         splits = core.source.splits
         chosen = split or ("test" if "test" in splits else splits[-1])
         count = min(tasks, core.source.size(chosen))
-        return cls(core.env_id, recipe, chosen, count, hostile, recipe["module"] != "__main__")
+        return cls(core.env_id, recipe, chosen, count, hostile, recipe["module"] != "__main__", hooks)
 
     def make(self) -> gym.Env[Any, Any]:
         """Return a fresh environment."""
@@ -166,7 +180,7 @@ class EnvUnderTest:
                 self.reset(env, script.task, script.seed)
                 for action in script.actions[:turn]:
                     env.step(action)
-                self._moments.append(Moment(script, turn, snapshot(env), digests[turn + 1 :]))
+                self._moments.append(Moment(script, turn, snapshot(env), pickle.dumps(env), digests[turn + 1 :]))
         return self._moments
 
     def sample(self, env: gym.Env[Any, Any], rng: random.Random) -> Any:

@@ -29,26 +29,11 @@ def hostile_strings(count: int, own_tags: Iterable[str] = ()) -> Iterator[str]:
     """
     tags = (*_TAGS, *(tag for tag in dict.fromkeys(own_tags) if tag and tag not in _TAGS))
     million = 1_000_000
-    fixed = [
-        "",
-        " ",
-        "\n",
-        "\x00",
-        "\ud800",
-        "<search>",
-        "<answer>",
-        "</answer>",
-        "<answer></answer>",
-        "<search></search>",
-    ]
-    fixed += [(tag * (million // len(tag) + 1))[:million] for tag in _TAGS[:10]]
+    fixed = ["", " ", "\n", "\x00", "\ud800", "<search>", "<answer>", "</answer>"]
+    fixed += ["<answer></answer>", "<search></search>", *((tag * million)[:million] for tag in _TAGS[:10])]
     fixed += ["[" * million, '{"a":' * (million // 5), "<search>" + "\ud800" * million, "\U0001f600" * million]
-    fixed += [
-        "<answer>" + "9" * million,
-        "<search>" + "a " * (million // 2),
-        "<search>" * 50_000 + "</answer>" * 50_000,
-    ]
-    fixed += ["x" * (million + 17)]
+    fixed += ["<answer>" + "9" * million, "<search>" + "a " * (million // 2)]
+    fixed += ["<search>" * 50_000 + "</answer>" * 50_000, "x" * (million + 17)]
     yield from fixed[:count]
     rng = random.Random("hostile")
     for _ in range(count - len(fixed)):

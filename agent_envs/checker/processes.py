@@ -9,6 +9,7 @@ import atexit
 import contextlib
 import json
 import os
+import pickle
 import signal
 import subprocess
 import sys
@@ -32,7 +33,7 @@ SECONDS = 600
 
 
 def run_child(subject: EnvUnderTest, job: dict[str, Any], hash_seed: str) -> dict[str, Any]:
-    """Return what a fresh process makes of a job: `play` (scripts), `agents` and `restore` (script, start, snapshot text)."""
+    """Return what a fresh process makes of a job: `play` (scripts), `agents` and `restore` (script, start, both copies)."""
     if not subject.importable:
         raise CheckSkipped("the class is defined in __main__, which a fresh process cannot import")
     around = {"path": sys.path, "folder": os.getcwd(), "variables": dict(os.environ)}
@@ -106,7 +107,8 @@ def answer(job: dict[str, Any]) -> dict[str, Any]:
     restored = []
     for row in job.get("restore", []):
         restore(env, Snapshot.from_bytes(row["snapshot"].encode("utf-8", "surrogatepass")))
-        restored.append(play(env, _script(row["script"]), start=row["start"]))
+        for one in (env, pickle.loads(bytes.fromhex(row["pickle"]))):
+            restored.append(play(one, _script(row["script"]), start=row["start"]))
     return {"play": played, "agents": agents_play(env, job.get("agents", [])), "restore": restored}
 
 

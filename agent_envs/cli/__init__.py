@@ -1,7 +1,7 @@
 """The command line `agent-envs` plays, evaluates and checks environments; each of its verbs is a function in a module here.
 
 Modules, in reading order:
-    app: the entry point and exit codes; the verbs `list`, `show`, `play` (by hand) and `check` (the contract test).
+    app: the entry point and exit codes; the verbs `list`, `show`, `play` (by hand), `new` and `check` (the contract test).
     eval: the verb `eval`, with `--suite`, `--sweep`, `--turn-limits`, `--concurrency`, `--max-cost`, `--resume` ...
     runs: the verbs that read runs: `report`, `compare`, `view` (HTML pages) and `pack` (a submission).
     data: the verbs `data list`, `data get` (download), `data path`; `data make-qa` says where it lives.

@@ -6,6 +6,7 @@ import re
 import sys
 from collections.abc import Callable, Sequence
 from itertools import groupby
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -29,10 +30,9 @@ app = typer.Typer(
 )
 app.add_typer(data_app, name="data")
 app.command("eval")(evaluate_agent)
-for verb in (report, compare, view, pack):
+for verb in (report, compare, view, pack, bench):
     app.command(verb.__name__)(verb)
 app.command("serve-retriever")(serve_retriever)
-app.command("bench")(bench)
 
 
 def main() -> None:
@@ -210,6 +210,19 @@ def _typed(text: str, actions: dict[str, int]) -> list[str | int]:
 def _names_actions(line: str) -> bool:
     words = line.split()
     return bool(words) and all(word.startswith("/") and len(word) > 1 for word in words)
+
+
+@app.command("new")
+def new_environment(
+    name: Annotated[str, typer.Argument(help="Of the class, in CamelCase: NumberGuess.")],
+    out: Annotated[Path | None, typer.Option(help="Folder of a package of your own (default: its name, here).")] = None,
+    family: Annotated[Path | None, typer.Option(help="In a checkout of this project: agent_envs/envs/FAMILY.")] = None,
+    expanded: Annotated[bool, typer.Option("--expanded", help="With expanded actions, and a twin in text.")] = False,
+) -> None:
+    """Write an environment of your own, a small game that passes `check` at once; docs/adding_an_environment.md goes on."""
+    from agent_envs.authoring import write_environment
+
+    show("\n".join(write_environment(name, out, family, expanded)))
 
 
 @app.command()

@@ -1,6 +1,5 @@
 """`agent-envs bench` computes exactly what sorting algorithms need and earn, without playing."""
 
-from collections.abc import Mapping
 from fractions import Fraction
 from typing import Annotated, Any
 
@@ -13,15 +12,9 @@ from agent_envs.cli.options import Json
 _MOST = 6  # items: 720 permutations for each algorithm and direction
 _DEFAULT = (2, 3, 4, 5)
 _HEADS = {
-    "algorithm": "algorithm",
-    "mean_compares": "compares",
-    "max_compares": "most",
-    "mean_swaps": "swaps",
-    "max_swaps": "most",
-    "all_sorted": "sorts",
-    "released": "released",
-    "fixed": "fixed",
-}
+    "algorithm": "algorithm", "mean_compares": "compares", "max_compares": "most", "mean_swaps": "swaps", "max_swaps": "most",
+    "all_sorted": "sorts", "released": "released", "fixed": "fixed",
+}  # fmt: skip
 
 
 def bench(
@@ -43,7 +36,7 @@ def bench(
     """
     if name != "sorting":
         raise UsageError(f"bench {name}: there is none of that name; the benches are sorting")
-    from agent_envs.envs.expa.sorting.algorithms import reference_rows, strata, told_together
+    from agent_envs.envs.expa.sorting.algorithms import plain_row, reference_rows, strata, told_together
 
     sizes = sorted(set(n or _DEFAULT))
     rows = reference_rows(sizes)
@@ -62,17 +55,10 @@ def bench(
         )
 
     by_swaps = {str(n): {str(least): count for least, count in row.items()} for n, row in found.items()}
-    print_result({"bench": "sorting", "rows": [_plain(row) for row in rows], "strata": by_swaps}, as_json, text)
+    print_result({"bench": "sorting", "rows": [plain_row(row) for row in rows], "strata": by_swaps}, as_json, text)
 
 
 def _cell(value: Any) -> str:
     if isinstance(value, bool):
         return "yes" if value else "NO"
     return f"{float(value):.4f}" if isinstance(value, float | Fraction) else str(value)
-
-
-def _plain(row: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a row for JSON; a mean is a number, and stands as a fraction under `exact`."""
-    fractions = {key: value for key, value in row.items() if isinstance(value, Fraction)}
-    means = {key: float(value) for key, value in fractions.items()}
-    return {**row, **means, "exact": {key: str(value) for key, value in fractions.items()}}

@@ -36,11 +36,8 @@ def data_list(as_json: Json = False) -> None:
     if folder and not os.path.isdir(folder):
         print(f"AGENT_ENVS_DATA names {folder}, which is no folder", file=sys.stderr)
     heads = ["name", "title", "domain", "published", "here", "licence", "from"]
-    print_result(
-        rows,
-        as_json,
-        lambda: print_table("Data sets and corpora", heads, [[row[head] for head in heads] for row in rows]),
-    )
+    cells = [[row[head] for head in heads] for row in rows]
+    print_result(rows, as_json, lambda: print_table("Data sets and corpora", heads, cells))
 
 
 @data_app.command("get")

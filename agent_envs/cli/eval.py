@@ -96,8 +96,7 @@ def evaluate_agent(
     """
     from agent_envs.evaluation.runs.run_folder import Settings
 
-    if "" not in sys.path:
-        sys.path.insert(0, "")
+    sys.path.insert(0, "")
     if resume is not None:
         _alone(context)
         _go_on(resume, as_json)

@@ -4,7 +4,8 @@ import json
 import os
 import signal
 import sys
-from typing import TYPE_CHECKING, Annotated, Any
+from functools import partial
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -32,6 +33,7 @@ def serve_retriever(
 
     An environment uses it as `--arg retriever=search_r1@URL`. The URL is printed once the index is built.
     """
+    from agent_envs.base.progress import stage_lines
     from agent_envs.tools.retrieval.build import MODEL_FORMS, RETRIEVERS, is_retriever, make_retriever
     from agent_envs.tools.retrieval.server import RetrieverServer, check_access
 
@@ -42,16 +44,10 @@ def serve_retriever(
     token = _token(token_env)
     check_access(host, token)  # before an index is built for minutes
     passages = _corpus(corpus)
-    served = make_retriever(retriever, passages, progress=_progress(retriever, len(passages)))
-    with RetrieverServer(
-        served,
-        passages,
-        host=host,
-        port=port,
-        token=token,
-        tell=lambda line: show(line, file=sys.stderr),
-        verbose=verbose,
-    ) as server:
+    progress = stage_lines(f"{retriever} index") if len(passages) > SILENT_BUILD else None
+    served = make_retriever(retriever, passages, progress=progress)
+    tell = partial(show, file=sys.stderr)
+    with RetrieverServer(served, passages, host=host, port=port, token=token, tell=tell, verbose=verbose) as server:
         # As Ctrl-C: what started this from a script or a container ends it so.
         signal.signal(signal.SIGTERM, signal.default_int_handler)
         _announce(server, as_json)
@@ -91,9 +87,3 @@ def _corpus(name: str) -> "Corpus":
     if not (index.isascii() and index.isdigit() and len(index) < 10):
         raise UsageError(f"--corpus {name}: write world:SPLIT:INDEX, as world:test:0")
     return get_world(WorldConfig(), split, int(index)).corpus
-
-
-def _progress(retriever: str, passages: int) -> Any:
-    from agent_envs.base.progress import stage_lines
-
-    return stage_lines(f"{retriever} index") if passages > SILENT_BUILD else None

@@ -3,7 +3,7 @@
 An environment is a `gymnasium.Env` whose step is one turn of a policy: text in (or the id of an expanded action), text out.
 All that changes in an episode is one immutable `Episode`; snapshot, restore, fork and replay follow from that.
 
-A subclass sets `source`, `reward_spec`, `max_turns` (and, where it has them, `tools`, `stop`, `answer_tags`) in its
+A subclass sets `source`, `reward_spec`, `max_turns` (and, where it has them, `tools`, `stop`, `answer_tags`, `written`) in its
 constructor, whose arguments are keyword-only and JSON-able, and overrides these (`_read`, too, where actions are expanded):
 
     _begin(task, key) -> (state, messages)      the first state and what the policy is shown
@@ -16,8 +16,11 @@ built-in agents and `check_turn_env` work on environments of other packages too.
 """
 
 import inspect
+import json
 from collections.abc import Mapping
+from copy import deepcopy
 from dataclasses import dataclass
+from functools import partial
 from operator import index
 from typing import Any, ClassVar, NoReturn
 
@@ -26,7 +29,8 @@ from gymnasium.utils import RecordConstructorArgs
 
 from agent_envs.base.errors import UsageError
 from agent_envs.base.messages import Message, text_of
-from agent_envs.base.serialization import canonical_json, digest, plain_value
+from agent_envs.base.protocol import LabelProtocol, MarkedAnswerProtocol, TagProtocol
+from agent_envs.base.serialization import canonical_json, decode_state, digest, encode_state, plain_value
 from agent_envs.base.spaces import Utterance
 from agent_envs.core.builtin_agents import companion, register_companions
 from agent_envs.core.episode import Episode, Outcome, extended, legal_text
@@ -39,6 +43,7 @@ __all__ = [
     "register_companions",
 ]  # fmt: skip
 RESET_OPTIONS = ("task", "split", "episode_key")
+_PICKLED = ("spec", "render_mode", "services", "action_space", "observation_space", "np_random", "_np_random_seed")
 
 
 @dataclass(frozen=True)
@@ -80,6 +85,7 @@ class TurnEnv(gym.Env[str, Any]):
     tools: tuple[Mapping[str, Any], ...] = ()
     stop: tuple[str, ...] = ()
     answer_tags: tuple[str, str] = ("", "")
+    written: TagProtocol | MarkedAnswerProtocol | LabelProtocol | None = None  # of actions that are no native calls
     context = "append"
     render_mode: str | None = None
     arguments: dict[str, Any]
@@ -94,6 +100,27 @@ class TurnEnv(gym.Env[str, Any]):
         env.arguments, env._chosen = _constructor_arguments(env, args, kwargs)
         env.action_space, env.observation_space = Utterance(), Utterance()
         return env
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> "TurnEnv":
+        """Copy what it holds; what is shared and never written says so itself."""
+        twin: TurnEnv = memo.setdefault(id(self), object.__new__(type(self)))
+        twin.__dict__.update(deepcopy(self.__dict__, memo))
+        return twin
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle what makes it again: its arguments, its spec, its generators, and the episode in its stored form."""
+        kept = {name: getattr(self, name) for name in _PICKLED}
+        episode = canonical_json(encode_state(self._episode))
+        return partial(type(self), **self.arguments), (), (self.spec_digest, episode, kept)
+
+    def __setstate__(self, state: tuple[str, str, dict[str, Any]]) -> None:
+        """Put an environment that was just made where the pickled one stood."""
+        pickled_digest, episode, kept = state
+        for name, value in kept.items():
+            setattr(self, name, value)
+        if self.spec_digest != pickled_digest:
+            self._refuse("its data here is not what it was pickled with", "unpickle it where the data is the same")
+        self._episode = decode_state(json.loads(episode))
 
     @property
     def env_id(self) -> str:
@@ -250,7 +277,7 @@ def _constructor_arguments(
     """Return all constructor arguments with their values, and those that are not the defaults."""
     signature = inspect.signature(type(env).__init__)
     try:
-        # A copy is made without arguments; where a required one is missing, __init__ says so.
+        # Where a required one is missing, __init__ says so.
         bound = signature.bind_partial(env, *args, **kwargs)
     except TypeError as error:
         known = ", ".join(list(signature.parameters)[1:])

@@ -6,7 +6,9 @@ from importlib import import_module
 from typing import Any
 
 import gymnasium as gym
+from gymnasium.envs.registration import WrapperSpec
 
+from agent_envs.base.arguments import choice
 from agent_envs.base.errors import UsageError
 from agent_envs.base.serialization import stays_here
 from agent_envs.core.env import TurnEnv
@@ -219,9 +221,16 @@ TABLE: tuple[Row, ...] = (
 )
 
 
-def env_ids() -> list[str]:
-    """Return the full ids of all environments, in the order of the table."""
-    return [row.id for row in TABLE]
+# Numeric views of rows for classic reinforcement learning: name -> the row's name, and arguments of its environment.
+_DISCRETE = {"SortDiscrete": ("SortExpA", {}), "OrderDiscrete": ("OrderExpA", {"compare_percent": 0})}
+_NUMBERS = WrapperSpec("DiscreteActions", "agent_envs.envs.expa.discrete:DiscreteActions", {})
+
+
+def env_ids(kind: str = "turns") -> list[str]:
+    """Return the full ids of all environments of a kind, in the order of the table: `turns`, or `discrete` numeric views."""
+    if choice("env_ids", "kind", kind, ("turns", "discrete")) == "turns":
+        return [row.id for row in TABLE]
+    return [f"{NAMESPACE}/{name}-v0" for name in _DISCRETE]
 
 
 def row_of(env_id: str) -> Row:
@@ -262,6 +271,9 @@ def register_all() -> None:
     for row in TABLE:
         if row.id not in gym.registry:
             gym.register(id=row.id, entry_point=row.entry)
+    for env_id, (name, arguments) in zip(env_ids("discrete"), _DISCRETE.values(), strict=True):
+        if env_id not in gym.registry:
+            gym.register(env_id, row_of(name).entry, kwargs=arguments, additional_wrappers=(_NUMBERS,))
 
 
 def make_vec(env_id: str, num_envs: int = 1, vectorization_mode: str = "sync", **kwargs: Any) -> Any:

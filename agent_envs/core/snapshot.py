@@ -22,7 +22,8 @@ from gymnasium.wrappers import OrderEnforcing, PassiveEnvChecker, RecordEpisodeS
 from agent_envs.base.errors import UsageError
 from agent_envs.base.serialization import canonical_json, decode_state, digest, encode_state, kept_text
 from agent_envs.base.type_checks import attribute_fits, misfit
-from agent_envs.core.env import Episode, TurnEnv, TurnWrapper
+from agent_envs.core.env import Episode, TurnWrapper
+from agent_envs.core.wrapper_stack import core_of
 
 FORMAT = "agent-envs/snapshot@1"
 Get = Callable[[Any], Any]
@@ -116,10 +117,6 @@ def _alike(old: Any, value: Any) -> bool:
     return value is None or isinstance(value, bool | int | float)
 
 
-def _set_state(wrapper: TurnWrapper, state: Any) -> None:
-    wrapper.state = state
-
-
 def _no_more_checks(wrapper: Any) -> None:
     """Gymnasium's passive checks compare the first steps with the reset before them: in mid-episode they are over."""
     wrapper.checked_reset = wrapper.checked_step = wrapper.checked_data_reuse = True
@@ -153,7 +150,7 @@ def snapshot(env: gym.Env[Any, Any]) -> Snapshot:
     while isinstance(env, gym.Wrapper):
         layers.append((_label(env), env.state if isinstance(env, TurnWrapper) else _access(env)[0](env)))
         env = env.env
-    core = _core(env)
+    core = core_of(env)
     return Snapshot(core.spec_digest, core._episode, core.np_random.bit_generator.state, tuple(layers))
 
 
@@ -167,7 +164,7 @@ def restore(env: gym.Env[Any, Any], moment: Snapshot) -> None:
     while isinstance(env, gym.Wrapper):
         stack.append(env)
         env = env.env
-    core = _core(env)
+    core = core_of(env)
     names = [_label(wrapper) for wrapper in stack]
     if core.spec_digest != moment.spec_digest or names != [name for name, _ in moment.layers]:
         raise UsageError(
@@ -179,8 +176,10 @@ def restore(env: gym.Env[Any, Any], moment: Snapshot) -> None:
         if isinstance(wrapper, TurnWrapper) and not attribute_fits(type(wrapper), "state", state):
             raise UsageError(f"{core.env_id}: the snapshot's state of {wrapper.label} is not what that wrapper keeps")
     for wrapper, (_, state) in zip(stack, moment.layers, strict=True):
-        put = _set_state if isinstance(wrapper, TurnWrapper) else _access(wrapper)[1]
-        put(wrapper, state)
+        if isinstance(wrapper, TurnWrapper):
+            wrapper.state = state
+        else:
+            _access(wrapper)[1](wrapper, state)
     core._episode = moment.episode
     core._np_random = generator
 
@@ -199,7 +198,7 @@ def fork(env: E, branch: str = "") -> E:
         if get is not None and put is not None:
             put(wrapper, get(env))
         return wrapper  # type: ignore[no-any-return]
-    core = _core(env)
+    core = core_of(env)
     twin = _shallow(core)
     twin.action_space, twin.observation_space = _space(core.action_space), _space(core.observation_space)
     twin._np_random = _generator(core.np_random.bit_generator.state)
@@ -222,12 +221,6 @@ def _access(wrapper: gym.Wrapper[Any, Any, Any, Any]) -> tuple[Get, Set]:
         name = f"{type(wrapper).__module__}.{type(wrapper).__qualname__}"
         raise TypeError(f"no snapshot of wrapper {name}: call agent_envs.register_snapshot({name}, get, set) first")
     return found
-
-
-def _core(env: gym.Env[Any, Any]) -> TurnEnv:
-    if not isinstance(env, TurnEnv):
-        raise UsageError(f"snapshots need a TurnEnv at the core, not {type(env).__name__}")
-    return env
 
 
 def _shallow(thing: Any) -> Any:

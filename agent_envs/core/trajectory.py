@@ -36,7 +36,7 @@ class Task:
         gold: accepted answers.
         cluster: tasks of one cluster are not independent (one world, one document); statistics use it.
         data: public content of the family (immutable, see `serialization.encode_state`).
-        hidden: the scenario: what a solver or a simulated user may know and the policy may not.
+        hidden: the secret or scenario: dynamics, solvers and simulated users read it, and nothing shows it to the policy.
     """
 
     id: str

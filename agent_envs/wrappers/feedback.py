@@ -8,6 +8,7 @@ and trainers put no gradient on it, as on any other observation. Algorithm 1 of 
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import gymnasium as gym
@@ -95,6 +96,11 @@ class VerbalFeedback(TurnWrapper):
         self.label = f"VerbalFeedback({canonical_json({'epsilon': self.epsilon, **self.model.told})})"
         self.state = FeedbackState()
         self._most_turns: int | None = None
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle what makes it again: a chat model that is named travels as its name, without its key and its connections."""
+        state = {"state": self.state, "_most_turns": self._most_turns}
+        return partial(type(self), **self._saved_kwargs), (self.env,), state
 
     @property
     def said(self) -> tuple[Message, ...]:

@@ -26,6 +26,7 @@ def test_check_passes_ours_and_a_strangers(run):
         ("LosesTasksById", "tasks and replay"),
         ("LeaksScenarioLate", "hidden gold"),
         ("SharesState", "forks"),
+        ("PicklesItsStart", "pickle"),
         ("DrawsGlobally", "global state"),
         ("CountsHashes", "fresh processes"),
         ("ActsByHash", "fresh processes"),

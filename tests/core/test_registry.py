@@ -1,5 +1,6 @@
 """The table of ids, vector environments, and specs that travel."""
 
+import random
 import subprocess
 import sys
 
@@ -8,11 +9,12 @@ import pytest
 from gymnasium.envs.registration import EnvSpec
 
 import agent_envs
-from agent_envs import UsageError, env_ids, make_vec, spec_json
+from agent_envs import UsageError, env_ids, fork, make_vec, spec_json
+from agent_envs.core.env import companion
 from agent_envs.core.registry import NAMESPACE, TABLE, full_id, register_all, row_of
 from agent_envs.wrappers import Memory
 from tests import ROOT
-from tests.toy import ID, Guess
+from tests.toy import ID, TRIES, Guess
 
 
 def test_ids_are_full_unique_and_registered():
@@ -53,26 +55,47 @@ def test_the_registry_imports_no_family():
     assert ran.stdout == "[]\n"
 
 
+# Ids whose first answer ends the episode. A family need not promise that: in a guessing game it is a try.
+ANSWERED_ONCE = {
+    ID,
+    *(row.id for row in TABLE if row.family in ("search_qa", "expa", "legal_search", "tool_reasoning")),
+}
+
+
+def lasting(env, rng):
+    """Return a random legal action after which the episode goes on; with expanded actions a text: `end` is legal after it."""
+    if hasattr(env.unwrapped, "expanded_actions"):
+        return "nothing"
+    sample = companion(env, "sampler")
+    return next(action for action in (sample(env, rng) for _ in range(100)) if not any(fork(env).step(action)[2:4]))
+
+
 @pytest.mark.parametrize("mode", ["sync", "async"])
-@pytest.mark.parametrize("env_id", [*env_ids(), ID])
+@pytest.mark.parametrize("env_id", [*env_ids(), ID, TRIES])
 def test_vector_environments(env_id, mode):
-    name = f"tests.toy:{ID}" if env_id == ID else env_id
+    name = f"tests.toy:{env_id}" if env_id in (ID, TRIES) else env_id
     envs = make_vec(name, 2, mode)
     try:
         observations, info = envs.reset(seed=[0, 1])
-        alone = [gym.make(env_id).reset(seed=seed) for seed in (0, 1)]
-        assert list(observations) == [observation for observation, _ in alone]
-        assert [task for task in info["task_id"]] == [single["task_id"] for _, single in alone]
-        core = gym.make(env_id).unwrapped
+        alone = [gym.make(env_id) for _ in range(2)]
+        starts = [env.reset(seed=seed) for seed, env in enumerate(alone)]
+        assert list(observations) == [observation for observation, _ in starts]
+        assert list(info["task_id"]) == [single["task_id"] for _, single in starts]
+        core = alone[0].unwrapped
         final = 0 if hasattr(core, "expanded_actions") else "987654321".join(core.answer_tags)
-        # A turn that does nothing is an error there, and ends the episode.
-        idle = "<keyword>law</keyword>" if "LegalSearch" in env_id else "nothing"
-        for action in (idle, final):
-            observations, rewards, terminated, truncated, info = envs.step([action, idle])
-            assert len(observations) == 2 and rewards.shape == (2,)
-        if not isinstance(final, str) or core.answer_tags[0]:  # where the policy ends an episode by itself
-            assert list(terminated) == [True, False] and list(info["success"]) == [False, False]
-        assert list(info["turn"]) == [2, 2]
+        rng = random.Random("vector")
+        for turn in (1, 2):
+            actions = [lasting(env, rng) for env in alone]
+            if turn == 2:
+                actions[0] = final
+            steps = [env.step(action) for env, action in zip(alone, actions, strict=True)]
+            observations, rewards, terminated, truncated, info = envs.step(actions)
+            stepped = zip(observations, rewards, terminated, truncated, info["turn"], strict=True)
+            assert list(stepped) == [(*step[:4], turn) for step in steps]
+        if any(step[2] or step[3] for step in steps):
+            assert list(info["success"]) == [step[4].get("success", False) for step in steps]
+        ends = not isinstance(final, str) or env_id in ANSWERED_ONCE
+        assert not ends or (list(terminated) == [True, False] and list(info["success"]) == [False, False])
     finally:
         envs.close()
 

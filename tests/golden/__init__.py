@@ -70,6 +70,11 @@ def path_of(env_id: str) -> Path:
     return FOLDER / f"{env_id.split('/')[-1]}.jsonl"
 
 
+def recording(env_id: str) -> str:
+    """Return the command that records the golden file of an id."""
+    return f"make golden ID={row_of(env_id).name}"
+
+
 def is_default(env_id: str, arguments: dict[str, Any]) -> bool:
     """Return whether arguments only name defaults, which makes the very environment that is made without them."""
     named, bare = (gym.make(env_id, **chosen).unwrapped for chosen in (arguments, {}))
@@ -79,6 +84,7 @@ def is_default(env_id: str, arguments: dict[str, Any]) -> bool:
 @lru_cache(maxsize=1)
 def load(env_id: str) -> dict[str, dict[str, Any]]:
     """Return the recorded rows of an id, by the canonical text of the variant's arguments."""
+    assert path_of(env_id).exists(), f"{env_id} has no golden replays: {recording(env_id)} records them"
     lines = path_of(env_id).read_text(encoding="utf-8").splitlines()
     return {canonical_json(row["arguments"]): row for row in map(json.loads, lines)}
 
@@ -113,5 +119,6 @@ def record(row: Row, with_data: bool) -> None:
 
 
 __all__ = [
-    "TABLE", "core_row", "differences", "is_default", "load", "path_of", "play", "record", "row_of", "variants",
+    "TABLE", "core_row", "differences", "is_default", "load", "path_of", "play", "record", "recording", "row_of",
+    "variants",
 ]  # fmt: skip

@@ -72,6 +72,8 @@ def test_the_wheel_holds_the_package_alone(wheel):
     assert {name.split("/")[0] for name in names if ".dist-info/" not in name} == {"agent_envs"}
     for name in ("agent_envs/envs/search_qa/prompt.md", "agent_envs/evaluation/html/page.html", "agent_envs/py.typed"):
         assert name in names
+    templates = (ROOT / "agent_envs" / "authoring" / "templates").rglob("*.txt")
+    assert {path.relative_to(ROOT).as_posix() for path in templates} <= set(names)
 
 
 @pytest.fixture(scope="module")
@@ -94,6 +96,9 @@ def test_the_wheel_makes_checks_and_evaluates_every_id(plain, tmp_path):
     solver = run(command, "eval", rows[0]["id"], "--agent", "solver", "-n", "8", "--json", cwd=tmp_path)
     assert json.loads(solver)["success"] == 1.0
     assert solved(plain, checked, tmp_path) == dict.fromkeys(checked, 1.0)
+    run(command, "new", "Find", cwd=tmp_path)
+    run(command, "new", "Dial", "--expanded", cwd=tmp_path)
+    run(command, "check", "find:find/Find-v0", "-n", "2", "--hostile", "50", cwd=tmp_path / "find")
     missing = {row["id"]: row["extra"] for row in rows if row["extra"]}
     for ran in evaluated(plain, missing, tmp_path):
         line = f'pip install "agent-envs[{missing[ran["id"]]}]"'

@@ -3,7 +3,6 @@
 import csv
 import io
 import json
-import random
 import re
 import shutil
 
@@ -13,12 +12,11 @@ from agent_envs.base.errors import UsageError
 from agent_envs.evaluation.runs import run_folder
 from agent_envs.evaluation.runs.evaluate import evaluate
 from agent_envs.evaluation.submission import replay_pool
-from agent_envs.evaluation.submission.models import AgentInfo, Submission, Submitter, Training
+from agent_envs.evaluation.submission.models import Submission
 from agent_envs.evaluation.submission.pack import pack_run
 from agent_envs.evaluation.submission.replay_pool import check_lines
 from agent_envs.evaluation.submission.replaying import Checked, places_of
-from agent_envs.evaluation.suites.plan import Choice, adhoc_suite
-from agent_envs.evaluation.suites.suite import Entry, Suite, load_suite, suite_text
+from agent_envs.evaluation.suites.suite import load_suite
 from agent_envs.rollout.policy import CompanionPolicy
 from leaderboard import verify
 from leaderboard.board import SUBMISSIONS, Board, Settings, add, boards_of, decide_about, named
@@ -27,51 +25,9 @@ from leaderboard.decisions import NAME, decisions_of
 from leaderboard.pages import page_of, row_page, sheet, to_json, write_boards
 from leaderboard.standings import Entrant, standings
 from leaderboard.transcripts import chosen, transcripts_of
-from leaderboard.verify import How, Verdict, scores
+from leaderboard.verify import How
+from tests.leaderboard.boards import built, how, made_up, many_tasks
 from tests.leaderboard.changes import reseal
-
-ABOUT = {"plain": {}, "lucky": {"agent": {"multi_attempt": True}}, "taught": {"training": {"on_suite_test": True}}}
-
-
-@pytest.fixture(scope="module")
-def made(tmp_path_factory):
-    """Return a private suite and five submissions of it; nobody may change them."""
-    place = tmp_path_factory.mktemp("submissions")
-    whole, short = (adhoc_suite(Choice("SearchQA", given, "test", 12, 2)).entries[0] for given in ({}, {"top_k": 1}))
-    entries = (whole, short.model_copy(update={"label": "one passage", "weight": 2.0}))
-    suite = Suite(id="mine", version="1.0", trials=2, entries=entries)
-    for name, policy, about in (
-        ("random", "random", "plain"), ("again", "random", "lucky"), ("taught", "random", "taught"),
-        ("heuristic", "heuristic", "plain"), ("solver", "solver", "plain"),
-    ):  # fmt: skip
-        evaluate(suite, run_folder.Settings(policy), policy=CompanionPolicy(policy), folder=place / f"run-{name}")
-        told = place / f"{name}.json"
-        told.write_text(json.dumps({"schema": "agent-envs/about@1", **ABOUT[about]}))
-        pack_run(place / f"run-{name}", place / name, told)
-    return suite, place
-
-
-@pytest.fixture
-def board(made, tmp_path):
-    suite, _ = made
-    folder = tmp_path / "board"
-    (folder / "boards").mkdir(parents=True)
-    (folder / "suites").mkdir()
-    (folder / "suites" / "mine.json").write_text(suite_text(suite))
-    (folder / "boards" / "mine.toml").write_text(
-        'title = "Mine"\nsuite = "suites/mine.json"\nabout = "<script>alert(1)</script>"\n'
-        '[[published]]\nagent = "Paper"\nscore = 0.5\nsource = "A paper, table 2"\n'
-    )
-    return folder
-
-
-def how(suite):
-    return How(suite, jobs=0)
-
-
-def built(board):
-    (found,) = boards_of(board, How(jobs=0), lambda line: None)
-    return found
 
 
 def test_a_board_is_built_of_what_it_verified(made, board):
@@ -211,7 +167,9 @@ def test_pages_hold_no_task_of_a_private_suite_and_no_markup_of_strangers(made, 
     html = (tmp_path / "site" / "boards" / "mine.html").read_text()
     files = [path for path in (tmp_path / "site").rglob("*") if path.is_file()]
     everything = "".join(path.read_text() for path in files)
-    assert {path.name for path in files} >= {"index.html", "mine.html", "boards.json", "boards.csv"} and len(files) == 8
+    assert {path.name for path in files} >= {"index.html", "mine.html", "boards.json", "boards.csv"} and len(
+        files
+    ) == 12
     pages = {path.resolve() for path in files if path.suffix == ".html"}
     for page in pages:
         for link in re.findall(r'href="([^"#]+\.html)', page.read_text()):
@@ -280,24 +238,6 @@ def test_the_command_line_of_a_board(made, board, capsys, tmp_path, monkeypatch)
     assert code == 1 and "not shown: " in told.out
     code, told = run("build", "--board", board / "site", "--out", board / "other", "--jobs", "1")
     assert code == 2 and "write boards/NAME.toml" in told.err
-
-
-def made_up(suite, name, chance, seed):
-    """Return a verified submission that solves each task of a suite with a chance."""
-    source = random.Random(seed)
-    episodes = tuple(Checked(key, "terminated", source.random() < chance, turns=3) for key, _ in places_of(suite))
-    score, averages, entries = scores(suite, dict(places_of(suite)), {item.key: item for item in episodes})
-    verdict = Verdict(name * 64, suite.name, name, "agent", badges=("complete", "registered"), score=score,
-                      averages=averages, entries=entries, episodes=episodes)  # fmt: skip
-    agent = AgentInfo(name=name, kind="agent")
-    told = Submission.model_construct(agent=agent, models=(), submitter=Submitter(), training=Training(), date="")
-    return Entrant(verdict, told)
-
-
-def many_tasks(count):
-    tasks = tuple((f"t{number}", "0" * 64, f"t{number}") for number in range(count))
-    entry = Entry(label="e", env_id="x/E-v0", arguments={}, spec_digest="0" * 64, split="test", tasks=tasks)
-    return Suite(id="many", version="1.0", trials=2, entries=(entry,))
 
 
 def test_a_sheet_holds_no_formula(monkeypatch):

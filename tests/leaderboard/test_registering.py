@@ -1,6 +1,7 @@
 """Registration: a nonce draws tasks that no suite has, a submission of them is known by the board's own file alone."""
 
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -8,11 +9,15 @@ from agent_envs.base.errors import UsageError
 from agent_envs.core.wrapper_stack import core_of
 from agent_envs.evaluation.submission.pack import pack_run
 from agent_envs.evaluation.suites.plan import entry_env, plan_of
-from agent_envs.evaluation.suites.suite import Suite, load_suite
+from agent_envs.evaluation.suites.suite import Suite, load_suite, suite_text
+from leaderboard.board import add, boards_of
 from leaderboard.command_line import main
+from leaderboard.pages import write_boards
 from leaderboard.registering import drawn_suite, register, registered_suite
+from leaderboard.standings import standings
 from leaderboard.verify import How, verify
 from tests.evaluation.submission.packing import play, small_suite
+from tests.leaderboard.boards import made_up, many_tasks
 
 
 def test_a_nonce_draws_other_tasks_of_the_same_entries_each_time():
@@ -79,3 +84,49 @@ def test_a_demo_without_an_extra_is_verified_as_what_was_played(tmp_path):
     play(tmp_path / "fewer", part.model_copy(update={"entries": (entry,)}), "random")
     pack_run(tmp_path / "fewer", tmp_path / "packed2")
     assert verify(tmp_path / "packed2", How(jobs=0)).verdict == "rejected"
+
+
+def test_registered_rows_stand_on_the_board_of_their_suite_and_are_compared_as_samples(tmp_path):
+    suite, registry, board = load_suite("calc-bench"), tmp_path / "registry", tmp_path / "board"
+    entries = tuple(entry.model_copy(update={"tasks": entry.tasks[:6]}) for entry in suite.entries[:2])
+    suite = suite.model_copy(update={"id": "mine", "entries": entries, "averages": ()})
+    (board / "boards").mkdir(parents=True)
+    (board / "mine.json").write_text(suite_text(suite))
+    (board / "boards" / "mine.toml").write_text('title = "Mine"\nsuite = "mine.json"\n')
+    for agent in ("random", "null", "random"):
+        row, _, _ = register(suite, agent, registry)
+        played, _ = registered_suite(registry, row.id)
+        play(tmp_path / row.id, played, agent)
+        pack_run(tmp_path / row.id, tmp_path / f"{row.id}-packed")
+        assert add(tmp_path / f"{row.id}-packed", board, How(registry=registry, jobs=0), "me").code == 0
+    play(tmp_path / "shipped", suite, "random")
+    pack_run(tmp_path / "shipped", tmp_path / "shipped-packed")
+    add(tmp_path / "shipped-packed", board, How(suite, jobs=0), "me")
+    (found,) = boards_of(board, How(registry=registry, jobs=0), lambda line: None)
+    assert [row.group for row in found.standings.rows] == ["registered"] * 3 + ["replayed"]
+    scores = {row.entrant.verdict.submission: row.score for row in found.standings.rows}
+    assert len(found.standings.pairs) == 3 and not any(pair.paired for pair in found.standings.pairs)
+    for pair in found.standings.pairs:
+        assert pair.difference == pytest.approx(scores[pair.second].value - scores[pair.first].value)
+        assert pair.low < pair.difference < pair.high and not pair.told_apart
+    write_boards([found], tmp_path / "site")  # whose pages hold rows of other tasks beside each other
+    assert not (tmp_path / "site" / "pairs").exists()
+    told = []
+    (without,) = boards_of(board, How(suite, jobs=0), told.append)
+    assert len(without.standings.rows) == 1 and len(without.left) == 0
+
+
+def test_independent_samples_are_told_apart_by_large_differences_and_seldom_by_chance():
+    def drawn(name, chance, seed):
+        suite = many_tasks(60).model_copy(update={"id": f"many-{name}{seed}"})
+        return replace(made_up(suite, name, chance, seed), drawn=suite)
+
+    wrong = 0
+    for seed in range(60):
+        rows = [drawn(name, 0.5, 3 * seed + number) for number, name in enumerate("abc")]
+        wrong += any(pair.told_apart for pair in standings(many_tasks(60), rows).pairs)
+    assert wrong <= 8  # 5 % of 60 boards are 3; more than 8 has a chance below 1 %
+    found = standings(many_tasks(60), [drawn("a", 0.2, 1), drawn("b", 0.8, 2), drawn("c", 0.8, 3)])
+    assert {row.entrant.verdict.agent: row.place for row in found.rows} == {"a": "3", "b": "1 to 2", "c": "1 to 2"}
+    flat = standings(many_tasks(60), [drawn("a", 0.0, 1), drawn("b", 0.0, 2)])
+    assert [(pair.p_value, pair.told_apart) for pair in flat.pairs] == [(1.0, False)]

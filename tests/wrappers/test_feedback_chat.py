@@ -8,7 +8,6 @@ import gymnasium as gym
 import pytest
 
 from agent_envs import BudgetSpent, EnvFault, UsageError, fork, restore, run_episode, snapshot
-from agent_envs.envs.expa import DiscreteActions
 from agent_envs.services.chat import ChatReply
 from agent_envs.services.chat.prices import Price, load_prices
 from agent_envs.services.recording import Recording, read_answers
@@ -105,7 +104,7 @@ def test_a_reset_that_failed_began_no_episode():
 
 
 def test_numbers_are_no_place_for_feedback():
-    env = VerbalFeedback(DiscreteActions(gym.make("agent_envs/OrderExpA-v0")), feedback=Spy())
+    env = VerbalFeedback(gym.make("agent_envs/OrderDiscrete-v0"), feedback=Spy())
     with pytest.raises(UsageError, match="the observation is a ndarray; feedback joins texts alone"):
         env.reset(seed=0)
 

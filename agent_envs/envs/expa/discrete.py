@@ -15,7 +15,7 @@ from agent_envs.envs.expa.sorting.environments import SYMBOLS, PairEnvironment
 from agent_envs.envs.expa.sorting.knowledge import closure
 from agent_envs.envs.expa.sorting.scoring import arrangement
 from agent_envs.envs.expa.sorting.solver import known_relations
-from agent_envs.envs.expa.sorting.tasks import SortData
+from agent_envs.envs.expa.sorting.tasks import SortData, SortingSource
 
 
 class DiscreteActions(TurnWrapper):
@@ -32,7 +32,7 @@ class DiscreteActions(TurnWrapper):
         """Wrap an id whose environments are compare and swap.
 
         Raises:
-            UsageError: it has no expanded actions, or nothing numeric to show.
+            UsageError: it has no expanded actions, nothing numeric to show, or tasks that are answered in words.
         """
         super().__init__(env)
         core = self.turn_env()
@@ -42,6 +42,10 @@ class DiscreteActions(TurnWrapper):
             )
         if not any(isinstance(item, PairEnvironment) for item in core.environments):
             raise UsageError(f"DiscreteActions: {core.env_id} has no numeric observation; the sorting ids have one")
+        if isinstance(core.source, SortingSource) and core.source.in_words:
+            raise UsageError(
+                f"DiscreteActions: some tasks of {core.env_id} are answered in words; make it with compare_percent=0"
+            )
         self.items = max(len(item.actions) for item in core.environments if isinstance(item, PairEnvironment))
         size = 2 * self.items**2 + 2 * self.items + len(core.environments) + 3
         self.action_space = Discrete(len(core.expanded_actions))
@@ -56,12 +60,6 @@ class DiscreteActions(TurnWrapper):
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
         """Reset and return the numeric observation."""
         _, info = self.env.reset(seed=seed, options=options)
-        core = self._core
-        if core.episode.task.data.kind == "compare":
-            raise UsageError(
-                f"DiscreteActions: task {core.episode.task.id} of {core.env_id} is answered in words; make it with "
-                "compare_percent=0"
-            )
         return self._seen(), info
 
     def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:

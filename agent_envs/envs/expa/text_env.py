@@ -26,7 +26,7 @@ class TagEnv(TurnEnv):
     """Base of the text ids. One turn is one generation: up to a tool's closing tag, or the answer that ends the episode."""
 
     problem: Problem
-    _protocol: TagProtocol | MarkedAnswerProtocol
+    written: TagProtocol | MarkedAnswerProtocol
 
     def play_problem(self, problem: Problem, max_generations: int, mark: str = "") -> None:
         """Take the tasks, the reward and the environments of a problem.
@@ -46,15 +46,17 @@ class TagEnv(TurnEnv):
         """Make these the external environments; each has a tag of its name."""
         self.problem = replace(self.problem, environments=environments)
         tools = {environment.name: (environment.name, "text") for environment in environments}
-        self._protocol = MarkedAnswerProtocol(tools, self._mark) if self._mark else TagProtocol(tools)
-        self.stop = self._protocol.stop
+        about = {environment.name: environment.usage for environment in environments}
+        marked = MarkedAnswerProtocol(tools, self._mark, about)
+        self.written = marked if self._mark else TagProtocol(tools, about=about)
+        self.stop = self.written.stop
         self._named = {environment.name: environment for environment in environments}
 
     def _begin(self, task: Task, key: str) -> tuple[TagState, tuple[Message, ...]]:
         return TagState(Latent(self.problem.world(task))), self.problem.opening(task)
 
     def _advance(self, episode: Episode, action: str) -> Outcome:
-        parsed = self._protocol.parse(action)
+        parsed = self.written.parse(action)
         if isinstance(parsed, Answer):
             outcome = Outcome(episode.state, parsed, terminated=True)
         elif isinstance(parsed, Call):

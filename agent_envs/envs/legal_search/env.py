@@ -199,7 +199,7 @@ class LegalSearch(TurnEnv):
         if protocol == "json":
             self.tools = schemas()
         else:
-            self.stop = TAGS.stop
+            self.stop, self.written = TAGS.stop, TAGS
         filled = _PROMPTS[protocol].safe_substitute(max_searches=max_searches, max_generations=max_generations)
         self._before, _, self._after = filled.partition("$question")
         self.reward_spec = make_reward(reward, Limits(max_generations, max_searches), weights)

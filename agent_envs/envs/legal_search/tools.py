@@ -17,7 +17,6 @@ SEARCHES = (KEYWORD, SEMANTIC)
 FAULTS = ("unparsable", "unknown_tool", "bad_arguments", "no_call")
 MOST_SOURCES = 20  # citations that are kept of an answer
 
-TAGS = TagProtocol(tools={"keyword": (KEYWORD, "query"), "semantic": (SEMANTIC, "query"), "read": (READ, "section_id")})
 _CALLS = ToolCallProtocol()
 _SUFFIX = re.compile(r"\[(up|page) (\d{1,6})\]\Z")
 _SOURCES = re.compile(r"\[sources?:", re.IGNORECASE)
@@ -104,6 +103,10 @@ def return_final_answer(answer: str, sources: list[str]) -> str:
 
 
 _TOOLKIT = Toolkit((keyword_search, semantic_search, read_section, return_final_answer))
+TAGS = TagProtocol(
+    tools={"keyword": (KEYWORD, "query"), "semantic": (SEMANTIC, "query"), "read": (READ, "section_id")},
+    about={name: one.description for name, one in _TOOLKIT.tools.items()},
+)
 
 
 def schemas() -> tuple[Mapping[str, Any], ...]:

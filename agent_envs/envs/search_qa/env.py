@@ -32,7 +32,10 @@ from agent_envs.tools.web import WEB_FORMS
 
 FORMATS = ("search_r1", "skyrl_json")
 _PROMPT = Template(files(__package__).joinpath("prompt.md").read_text(encoding="utf-8").strip())
-_PROTOCOL = TagProtocol(tools={"search": ("search", "query")})
+_PROTOCOL = TagProtocol(
+    tools={"search": ("search", "query")},
+    about={"search": "Look a query up in a collection of short documents; the best come back."},
+)
 SILENT_BUILD = 5_000  # passages; a larger index takes seconds, and says so
 _UNANSWERABLE = " Where the documents do not hold the answer, answer <answer> unknown </answer>."
 
@@ -112,7 +115,7 @@ class SearchQA(TurnEnv):
         v0: first version.
     """
 
-    stop = _PROTOCOL.stop
+    stop, written = _PROTOCOL.stop, _PROTOCOL
     answer_tags = ("<answer>", "</answer>")
     source: QuestionSource
 

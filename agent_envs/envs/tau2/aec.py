@@ -1,6 +1,7 @@
 """`DualControl` is a PettingZoo environment in which both sides of a conversation are played, turn by turn."""
 
 from copy import deepcopy
+from functools import partial
 from typing import Any, ClassVar
 
 import gymnasium as gym
@@ -22,6 +23,7 @@ from agent_envs.services.recording import CallSite
 
 AGENT, USER = "agent_0", "user_0"
 _CLASSES: dict[str, type[Tau2Env]] = {"retail": Tau2Retail, "airline": Tau2Airline, "telecom": Tau2Telecom}
+_SIDES: dict[str, Any] = {"side": "agent", "user": "scripted", "agent": "scripted", "persona": "task"}
 _PLAYERS = {"assistant": AGENT, "user": USER}
 
 
@@ -41,13 +43,7 @@ class DualControl(AECEnv):  # type: ignore[misc]
         "name": "tau2_dual_control_v0", "render_modes": ["ansi"], "is_parallelizable": False
     }  # fmt: skip
 
-    def __init__(
-        self,
-        domain: str,
-        *,
-        render_mode: str | None = None,
-        **arguments: Any,
-    ) -> None:
+    def __init__(self, domain: str, *, render_mode: str | None = None, **arguments: Any) -> None:
         """Take the domain ("retail", "airline" or "telecom").
 
         Args:
@@ -62,10 +58,8 @@ class DualControl(AECEnv):  # type: ignore[misc]
         super().__init__()
         if render_mode not in (None, *self.metadata["render_modes"]):
             raise UsageError(f"dual_control: render_mode={render_mode!r}; give 'ansi', or leave it out")
-        # Named here, so that a caller who names them is refused.
-        self.core = _CLASSES[known_domain(domain)](
-            side="agent", user="scripted", agent="scripted", persona="task", **arguments
-        )
+        # With the sides, so that a caller who names them is refused.
+        self.core = _CLASSES[known_domain(domain)](**_SIDES, **arguments)
         self.render_mode = render_mode
         self.possible_agents = [AGENT, USER]
         self.agents: list[str] = []
@@ -78,6 +72,12 @@ class DualControl(AECEnv):  # type: ignore[misc]
         self.dialogue = Dialogue()
         self.evaluation: Evaluation | None = None
         self._unseen: dict[str, tuple[Message, ...]] = {}
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle what makes it again, and the conversation so far."""
+        given = {name: value for name, value in self.core.arguments.items() if name not in _SIDES}
+        kept = {name: value for name, value in vars(self).items() if name != "faces"}
+        return partial(type(self), self.core.domain, **given), (), kept
 
     def observation_space(self, agent: str) -> Dict:
         """Return the space of a side's observations."""

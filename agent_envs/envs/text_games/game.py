@@ -152,6 +152,7 @@ class TextGame(TurnEnv):
 
     metadata: ClassVar[dict[str, Any]] = {"render_modes": ["ansi", "svg"], "render_fps": 1}  # type: ignore[misc]
     standing = 1  # how many messages of the reset are instructions; what follows them is an observation like any other
+    written = PROTOCOL
     game: Game
 
     def play_game(

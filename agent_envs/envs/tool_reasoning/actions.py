@@ -71,13 +71,17 @@ class Actions:
         """Take the style (`tags` or `json`) and the tools."""
         self.protocol, self.offered = protocol, tuple(offered)
         self._toolkit = Toolkit([one for one in (search, browse, python) if one.name in offered])
-        self._tags = TagProtocol({name: (name, _ARGUMENT[name]) for name in offered}, verbatim=frozenset((PYTHON,)))
+        self.tags = TagProtocol(
+            {name: (name, _ARGUMENT[name]) for name in offered},
+            verbatim=frozenset((PYTHON,)),
+            about={name: one.description for name, one in self._toolkit.tools.items()},
+        )
         self.schemas: tuple[Mapping[str, Any], ...] = ()
         self.stop: tuple[str, ...] = ()
         if protocol == "json":
             self.schemas = tuple(self._toolkit.schemas())
         else:
-            self.stop = self._tags.stop
+            self.stop = self.tags.stop
 
     def read(self, text: str) -> tuple[Parsed, tuple[Wish, ...]]:
         r"""Return a turn as a typed action, and the calls in it. Never raises, and linear in the text's length.
@@ -86,7 +90,7 @@ class Actions:
         a `\boxed{...}` in a turn without a call.
         """
         if self.protocol == "tags":
-            parsed = self._tags.parse(text)
+            parsed = self.tags.parse(text)
             if not isinstance(parsed, Call):
                 return parsed, ()
             wish = _of_tag(parsed.calls[0])

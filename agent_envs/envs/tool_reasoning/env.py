@@ -180,6 +180,7 @@ class ToolReasoning(TurnEnv):
         self.calls = Calls(self.source, Bounds(most, top_k, page_tokens, output_chars, place))
         self.actions = Actions(protocol, self.offered)
         self.tools, self.stop = self.actions.schemas, self.actions.stop
+        self.written = None if self.tools else self.actions.tags
         self._prompt = self._filled(protocol, sandbox)
         self.reward_spec = make_reward(reward)
         hosts = check.hosts(private_hosts)

@@ -117,7 +117,8 @@ def _begun(how: dict[str, Any], most_bytes: int | None) -> tuple[str, int]:
 
 
 def _links(page: Page) -> list[Cell]:
-    cells = [cell for table in page.tables for row in table.rows for cell in row if isinstance(cell, Cell)]
+    rows = [row for table in page.tables for row in (table.headers, *table.rows)]
+    cells = [cell for row in rows for cell in row if isinstance(cell, Cell)]
     return [cell for cell in (*page.links, *cells) if cell.href]
 
 

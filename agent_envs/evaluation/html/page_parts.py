@@ -26,7 +26,7 @@ class Picture:
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """A table cell that links, or is a badge with a tone (`good`, `bad`, `odd`).
+    """A table cell that links, or is a badge with a tone (`good`, `bad`, `odd`; of a heat map `h0`, `h1`, ... `h10`).
 
     A link leads to an anchor of the page (`#e1`, or `#e1-t2` for a turn), or to a page of the same site
     (`pages/0001.html#e1`).
@@ -42,7 +42,7 @@ class Table:
     """A table; a row may be shorter than the headers, and a first cell that repeats the one above is left out."""
 
     caption: str
-    headers: tuple[str, ...]
+    headers: tuple[str | Cell, ...]
     rows: tuple[tuple[str | Cell | Bar, ...], ...]
     note: str = ""
     anchor: str = ""

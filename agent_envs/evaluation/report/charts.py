@@ -21,16 +21,18 @@ GREATEST = 1e150  # beyond it differences overflow
 
 @dataclass(frozen=True, slots=True)
 class Bar:
-    """A rate in [0, 1] and its interval."""
+    """A number and its interval, on an axis from `least` to `most`: a rate by default."""
 
     value: float
     low: float
     high: float
+    least: float = 0.0
+    most: float = 1.0
 
 
 @dataclass(frozen=True, slots=True)
 class Curve:
-    """Lines over a common axis: `series` holds (name, points), a point is (x, y, low or None, high or None)."""
+    """Lines over a common axis, as (name, points) of (x, y, low or None, high or None); one point alone is a numbered dot."""
 
     caption: str
     x_label: str
@@ -39,15 +41,16 @@ class Curve:
 
 
 def bar_svg(bar: Bar) -> str:
-    """Return a point and its interval on an axis from 0 to 1."""
+    """Return a point and its interval on an axis with its ends and its middle marked."""
     middle = BAR_HEIGHT // 2
-    parts = [f'<line class="grid" x1="{_n(_along(0))}" y1="{middle}" x2="{_n(_along(1))}" y2="{middle}"/>']
-    for at in map(_n, map(_along, (0.0, 0.5, 1.0))):
+    ends = [_along(bar, at) for at in (bar.least, (bar.least + bar.most) / 2, bar.most)]
+    parts = [f'<line class="grid" x1="{ends[0]}" y1="{middle}" x2="{ends[2]}" y2="{middle}"/>']
+    for at in ends:
         parts.append(f'<line class="grid" x1="{at}" y1="{middle - 6}" x2="{at}" y2="{middle + 6}"/>')
     label = "no value"
     if all(map(math.isfinite, (bar.value, bar.low, bar.high))):
         label = f"{bar.value:.3f}, interval {bar.low:.3f} to {bar.high:.3f}"
-        low, value, high = (_n(_along(at)) for at in (bar.low, bar.value, bar.high))
+        low, value, high = (_along(bar, at) for at in (bar.low, bar.value, bar.high))
         parts.append(f'<line class="span" x1="{low}" y1="{middle}" x2="{high}" y2="{middle}"/>')
         parts.append(f'<circle class="mark" cx="{value}" cy="{middle}" r="4"/>')
     head = f'<svg class="bar" role="img" aria-label="{label}" viewBox="0 0 {BAR_WIDTH} {BAR_HEIGHT}"'
@@ -125,6 +128,11 @@ def _line(frame: _Frame, points: Sequence[Point], number: int) -> str:
     parts = [f'<polyline class="line {colour}" points="{path}"/>'] if len(places) > 1 else []
     if len(places) <= MOST_DOTS:
         parts += [f'<circle class="dot {colour}" cx="{x}" cy="{y}" r="2.5"/>' for x, y in places]
+    if len(points) == 1:
+        (_, _, low, high), (x, y) = points[0], places[0]
+        parts.append(f'<text x="{x}" y="{y}" dx="6" dy="-5">{number + 1}</text>')
+        if low is not None and high is not None:
+            parts.append(f'<line class="line {colour}" x1="{x}" y1="{frame.y(low)}" x2="{x}" y2="{frame.y(high)}"/>')
     return "".join(parts)
 
 
@@ -146,8 +154,9 @@ def _drawable(point: Point) -> bool:
     return all(value is None or abs(value) < GREATEST for value in point)
 
 
-def _along(rate: float) -> float:
-    return BAR_EDGE + (BAR_WIDTH - 2 * BAR_EDGE) * min(max(rate, 0.0), 1.0)
+def _along(bar: Bar, at: float) -> str:
+    share = (at - bar.least) / (bar.most - bar.least)
+    return _n(BAR_EDGE + (BAR_WIDTH - 2 * BAR_EDGE) * min(max(share, 0.0), 1.0))
 
 
 def _labels(ticks: Sequence[float]) -> list[tuple[float, str]]:

@@ -7,12 +7,12 @@ from statistics import fmean
 from typing import Any
 
 from agent_envs.base.errors import UsageError
-from agent_envs.evaluation.runs.by_label import figure, known_interval, metric_names
+from agent_envs.evaluation.runs.by_label import figure, known_interval, metric_names, rate_of
 from agent_envs.evaluation.runs.episode_numbers import EpisodeNumbers
 from agent_envs.evaluation.runs.measures import Measures
 from agent_envs.evaluation.runs.run_folder import Run
 from agent_envs.evaluation.statistics.paired import Paired, compare_paired, holm
-from agent_envs.evaluation.statistics.rates import Rate, success_rate
+from agent_envs.evaluation.statistics.rates import Rate
 from agent_envs.evaluation.suites.suite import Entry, named_changes
 
 
@@ -67,12 +67,14 @@ class Contrast:
     def to_json(self) -> dict[str, Any]:
         """Return plain data."""
         rates = [{"success": rate.value, "interval": [rate.low, rate.high]} for rate in self.rates]
-        head = {
+        sides = {"first": {"name": self.first, **rates[0]}, "second": {"name": self.second, **rates[1]}}
+        row = {
             "entry": self.entry,
-            "first": {"name": self.first, **rates[0]},
-            "second": {"name": self.second, **rates[1]},
+            **sides,
+            **asdict(self.paired),
+            "adjusted_p": self.adjusted,
+            "verdict": self.verdict,
         }
-        row = {**head, **asdict(self.paired), "adjusted_p": self.adjusted, "verdict": self.verdict}
         metrics = {name: item.to_json() for name, item in self.metrics.items()}
         return {**row, "metrics": metrics} if metrics else row
 
@@ -137,12 +139,8 @@ def _contrast(
         raise UsageError(f"{entry.label}: no task was played to its end by both; finish the runs with eval --resume")
     clusters = {task: cluster for task, _, cluster in entry.tasks if task not in lacking}
     paired = compare_paired(_by_task(kept[0]), _by_task(kept[1]), clusters)
-    rates = tuple(
-        success_rate([float(i.success) for i in side], [i.task for i in side], [i.cluster for i in side])
-        for side in kept
-    )
     metrics = _metrics((kept[0], kept[1]), clusters)
-    return Contrast(entry.label, *names, (rates[0], rates[1]), paired, paired.p_value, metrics)
+    return Contrast(entry.label, *names, (rate_of(kept[0]), rate_of(kept[1])), paired, paired.p_value, metrics)
 
 
 def _metrics(

@@ -7,9 +7,9 @@ from typing import Any
 
 from agent_envs.base.serialization import canonical_json
 from agent_envs.evaluation.report.charts import Curve, Point
-from agent_envs.evaluation.runs.by_label import metric_interval, metric_names
+from agent_envs.evaluation.runs.by_label import metric_interval, metric_names, rate_of
 from agent_envs.evaluation.runs.episode_numbers import EpisodeNumbers
-from agent_envs.evaluation.statistics.rates import Rate, success_rate
+from agent_envs.evaluation.statistics.rates import Rate
 from agent_envs.evaluation.suites.suite import Entry, Suite
 
 AXIS = "free turns before the forced answer"
@@ -117,20 +117,10 @@ def _row(subject: str, series: str, entry: Entry, items: Sequence[EpisodeNumbers
     ended = [item for item in items if item.played]
     turns = [float(item.turns) for item in ended]
     return LimitRow(
-        subject,
-        series,
-        entry.turn_limit or 0,
-        _rate([float(item.success) for item in items], items),
-        _rate(abstained, items) if "abstained" in known else None,
-        _rate(wrong, items),
-        sum(turns) / len(turns) if turns else None,
-        metric_interval(turns, ended) if turns else (None, None),
-    )
-
-
-def _rate(values: Sequence[float], items: Sequence[EpisodeNumbers]) -> Rate:
-    bounded = [min(max(value, 0.0), 1.0) for value in values]
-    return success_rate(bounded, [item.task for item in items], [item.cluster for item in items])
+        subject, series, entry.turn_limit or 0,
+        rate_of(items), rate_of(items, abstained) if "abstained" in known else None, rate_of(items, wrong),
+        sum(turns) / len(turns) if turns else None, metric_interval(turns, ended) if turns else (None, None),
+    )  # fmt: skip
 
 
 def _subjects(entries: Sequence[Entry]) -> list[str]:

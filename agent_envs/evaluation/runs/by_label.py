@@ -105,9 +105,15 @@ def metric_interval(values: Sequence[float], rows: Sequence[EpisodeNumbers]) -> 
     if low is None or min(values) < 0:
         return low, high
     if max(values) <= 1:
-        rate = success_rate(values, [item.task for item in rows], [item.cluster for item in rows])
+        rate = rate_of(rows, values)
         return rate.low, rate.high
     return max(low, 0.0), high
+
+
+def rate_of(rows: Sequence[EpisodeNumbers], values: Sequence[float] | None = None) -> Rate:
+    """Return the rate of success over episodes, or of other values, which are cut to [0, 1]."""
+    numbers = np.clip([float(item.success) for item in rows] if values is None else values, 0.0, 1.0).tolist()
+    return success_rate(numbers, [item.task for item in rows], [item.cluster for item in rows])
 
 
 def known_interval(values: Sequence[float], clusters: Sequence[str]) -> tuple[float | None, float | None]:
@@ -135,13 +141,10 @@ def natural(text: str) -> tuple[Any, ...]:
 
 def _label_rate(value: str, items: Sequence[EpisodeNumbers]) -> LabelRate:
     ended = [item for item in items if item.played]
-    rate = success_rate(
-        [float(item.success) for item in items], [item.task for item in items], [item.cluster for item in items]
-    )
-    means = {
-        name: _mean([item.metrics[name] for item in ended if name in item.metrics]) for name in metric_names(ended)
-    }
-    return LabelRate(value, rate, len(ended), _mean([item.total_reward for item in ended]) if ended else None, means)
+    known = {name: [item.metrics[name] for item in ended if name in item.metrics] for name in metric_names(ended)}
+    means = {name: _mean(values) for name, values in known.items()}
+    mean_return = _mean([item.total_reward for item in ended]) if ended else None
+    return LabelRate(value, rate_of(items), len(ended), mean_return, means)
 
 
 def _mean(values: Sequence[float]) -> float:

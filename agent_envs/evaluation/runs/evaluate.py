@@ -128,9 +128,8 @@ def evaluate(
         UsageError: the folder holds a run of another configuration, or the suite is another one here.
         EnvFault: a chat model that the run needs does not answer.
     """
-    cast = _cast(
-        suite, settings, policy, prices_of(suite, settings)
-    )  # what cannot be is refused before there is a folder
+    # What cannot be is refused before there is a folder.
+    cast = _cast(suite, settings, policy, prices_of(suite, settings))
     for entry in suite.entries if traits_of(cast.actor).text_only else ():
         check_actions(cast.actor, core_of(entry_env(entry)))
     plan = plan_of(suite)

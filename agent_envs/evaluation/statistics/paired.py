@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from agent_envs.base.errors import UsageError
-from agent_envs.evaluation.statistics.rates import clustered_variance, success_rate
+from agent_envs.evaluation.statistics.rates import clustered_variance, numbered, success_rate
 from agent_envs.evaluation.statistics.student import t_quantile, t_tail
 
 FEW_CLUSTERS = 30  # below it the t test leans on normality that outcomes of 0 and 1 do not have
@@ -61,11 +61,7 @@ def compare_paired(
 ) -> Paired:
     """Compare two agents' trials in [0, 1] on the same tasks.
 
-    The interval is the clustered t interval. Where (nearly) all clusters show one difference d, their spread is (nearly) 0
-    and says too little about clusters that were not drawn: with C clusters, up to q = 1 - (1 - level)^(1/C) of all clusters
-    (the rule of three: 3/C) may differ from what every one of these shows, by anything up to -1 or 1. The interval then
-    also covers (1 - q) d - q to (1 - q) d + q. "Nearly": fewer clusters depart from d than could make a sign test
-    significant, 6 at the level 0.95. There `detectable` is at least `_outright`'s value.
+    The interval is that of `paired_interval`; where it widens, as clusters are alike, `detectable` is at least `_outright`'s.
 
     Args:
         first: task -> one number a trial.
@@ -80,18 +76,10 @@ def compare_paired(
         raise UsageError(f"compare_paired: level lies in (0, 1), not {level}")
     tasks = _common_tasks(first, second, clusters)
     differences = _means(second, tasks) - _means(first, tasks)
-    homes = [task if clusters is None else clusters[task] for task in tasks]
-    difference = float(differences.mean())
-    sums, means = _per_cluster(differences, homes)
-    few = _departures(means) < _needed(level)
-    variance, count = clustered_variance(differences, homes)
-    error = math.sqrt(variance)
-    half = t_quantile((1 + level) / 2, count - 1) * error if count > 1 else 2.0
-    low, high = difference - half, difference + half
-    if few:
-        unseen = 1 - (1 - level) ** (1 / count)
-        low = min(low, (1 - unseen) * difference - unseen)
-        high = max(high, (1 - unseen) * difference + unseen)
+    homes = numbered([task if clusters is None else clusters[task] for task in tasks])
+    difference, low, high = paired_interval(differences, homes, level)
+    error, sums, few = _spread(differences, homes, level)
+    count = len(sums)
     critical = t_quantile((1 + level) / 2, max(count - 1, 1))
     if few or count < FEW_CLUSTERS:
         p_value, method, flipped = sign_flips(sums, 1 - level)
@@ -101,9 +89,30 @@ def compare_paired(
         p_value, method = min(max(2 * tail, math.ulp(0.0)), 1.0), "paired t"
     unit = "tasks" if clusters is None or count == len(tasks) else "clusters of tasks"
     return Paired(
-        difference, max(-1.0, low), min(1.0, high), p_value, f"{method} over {count} {unit}", len(tasks), count,
+        difference, low, high, p_value, f"{method} over {count} {unit}", len(tasks), count,
         _detectable(error, critical, count, _needed(level), few),
     )  # fmt: skip
+
+
+def paired_interval(
+    differences: NDArray[np.float64], homes: NDArray[np.intp], level: float = 0.95
+) -> tuple[float, float, float]:
+    """Return the mean of differences, one a task, and its clustered t interval within [-1, 1]; `homes` are `numbered` clusters.
+
+    Where (nearly) all clusters show one difference d, their spread is (nearly) 0 and says too little about clusters that were
+    not drawn: with C clusters, up to q = 1 - (1 - level)^(1/C) of all clusters (the rule of three: 3/C) may differ from what
+    every one of these shows, by anything up to -1 or 1. The interval then also covers (1 - q) d - q to (1 - q) d + q.
+    "Nearly": fewer clusters depart from d than could make a sign test significant, 6 at the level 0.95.
+    """
+    difference = float(differences.mean())
+    error, sums, few = _spread(differences, homes, level)
+    half = t_quantile((1 + level) / 2, len(sums) - 1) * error if len(sums) > 1 else 2.0
+    low, high = difference - half, difference + half
+    if few:
+        unseen = 1 - (1 - level) ** (1 / len(sums))
+        low = min(low, (1 - unseen) * difference - unseen)
+        high = max(high, (1 - unseen) * difference + unseen)
+    return difference, max(-1.0, low), min(1.0, high)
 
 
 def holm(p_values: Sequence[float]) -> list[float]:
@@ -142,16 +151,16 @@ def minimum_detectable(
     labels = tasks if clusters is None else clusters
     success_rate(values, tasks, labels, level)
     table: dict[str, list[float]] = {}
-    homes: dict[str, str] = {}
+    home_of: dict[str, str] = {}
     for value, task, cluster in zip(values, tasks, labels, strict=True):
         table.setdefault(task, []).append(value)
-        homes[task] = cluster
+        home_of[task] = cluster
     names = sorted(table)
-    rates, places = _means(table, names), [homes[name] for name in names]
-    variance, count = clustered_variance(rates, places)
-    few = _departures(_per_cluster(rates, places)[1]) < _needed(level)
+    homes = numbered([home_of[name] for name in names])
+    error, sums, few = _spread(_means(table, names), homes, level)
+    count = len(sums)
     critical = t_quantile((1 + level) / 2, max(count - 1, 1))
-    return _detectable(math.sqrt(2 * (1 - correlation) * variance), critical, count, _needed(level), few)
+    return _detectable(math.sqrt(2 * (1 - correlation)) * error, critical, count, _needed(level), few)
 
 
 def _common_tasks(
@@ -176,11 +185,13 @@ def _means(table: Mapping[str, Sequence[float]], tasks: Sequence[str]) -> NDArra
     return np.array([math.fsum(table[task]) / len(table[task]) for task in tasks])
 
 
-def _per_cluster(values: NDArray[np.float64], homes: Sequence[str]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return the sum and the mean of each cluster."""
-    _, home = np.unique(np.asarray(homes, dtype=object).astype(str), return_inverse=True)
-    sums = np.asarray(np.bincount(home, weights=values), dtype=np.float64)
-    return sums, sums / np.bincount(home)
+def _spread(
+    values: NDArray[np.float64], homes: NDArray[np.intp], level: float
+) -> tuple[float, NDArray[np.float64], bool]:
+    """Return the clustered standard error of the mean, the clusters' sums, and whether (nearly) all show one mean."""
+    sums = np.asarray(np.bincount(homes, weights=values), dtype=np.float64)
+    error = math.sqrt(clustered_variance(values, homes)[0])
+    return error, sums, _departures(sums / np.bincount(homes)) < _needed(level)
 
 
 def _departures(means: NDArray[np.float64]) -> int:

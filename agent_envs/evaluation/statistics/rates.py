@@ -112,7 +112,7 @@ def mean_interval(values: Sequence[float], clusters: Sequence[str], level: float
     """
     numbers = _numbers(values, level, clusters=clusters)
     mean = float(numbers.mean())
-    variance, count = clustered_variance(numbers, clusters)
+    variance, count = clustered_variance(numbers, numbered(clusters))
     if count == 1:
         return -math.inf, math.inf
     half = _two_sided(level, count) * math.sqrt(variance)
@@ -151,12 +151,16 @@ def pass_at_k(successes: int, trials: int, k: int) -> float:
     return 1.0 - pass_hat_k(trials - successes, trials, k)
 
 
-def clustered_variance(values: NDArray[np.float64], clusters: Sequence[str]) -> tuple[float, int]:
-    """Return the squared standard error of the mean, and the number of clusters."""
-    names, home = np.unique(np.asarray(clusters, dtype=object).astype(str), return_inverse=True)
-    count = len(names)
-    sums = np.bincount(home, weights=values - values.mean())
+def clustered_variance(values: NDArray[np.float64], homes: NDArray[np.intp]) -> tuple[float, int]:
+    """Return the squared standard error of the mean, and the number of clusters; `homes` are `numbered` clusters."""
+    sums = np.bincount(homes, weights=values - values.mean())
+    count = len(sums)
     return float((sums**2).sum()) / len(values) ** 2 * count / max(count - 1, 1), count
+
+
+def numbered(names: Sequence[str]) -> NDArray[np.intp]:
+    """Return names of clusters or tasks as numbers from 0, in the order of the names."""
+    return np.unique(np.asarray(names, dtype=object).astype(str), return_inverse=True)[1]
 
 
 def _numbers(values: Sequence[float], level: float = 0.95, **labels: Sequence[Any]) -> NDArray[np.float64]:
@@ -180,7 +184,7 @@ def _by_task(
     numbers = _numbers(values, level, tasks=tasks, clusters=tasks if clusters is None else clusters)
     if numbers.min() < 0 or numbers.max() > 1:
         raise UsageError("success_rate: every value lies in [0, 1]; mean_interval takes unbounded ones")
-    return numbers, np.unique(np.asarray(tasks, dtype=object).astype(str), return_inverse=True)[1]
+    return numbers, numbered(tasks)
 
 
 def _homes(task_of: NDArray[np.intp], clusters: Sequence[str]) -> list[str]:
@@ -212,7 +216,7 @@ def _over_tasks(
 def _rate(means: NDArray[np.float64], clusters: Sequence[str], level: float, trials: int, most: int) -> Rate:
     """Return the rate over tasks; `most` bounds its effective sample size, so that luck cannot make trials out of nothing."""
     value = min(max(float(means.mean()), 0.0), 1.0)
-    variance, count = clustered_variance(means, clusters)
+    variance, count = clustered_variance(means, numbered(clusters))
     low, high = 0.0, 1.0
     if count > 1:
         low, high = _wilson(value, _effective(value, variance, count, most), _two_sided(level, count))

@@ -62,13 +62,7 @@ class HttpClient(Uncopied):
         weakref.finalize(self, _close_all, self._open).atexit = False
 
     def send(
-        self,
-        method: str,
-        url: str,
-        *,
-        seconds: float,
-        headers: Mapping[str, str] | None = None,
-        json: Any = None,
+        self, method: str, url: str, *, seconds: float, headers: Mapping[str, str] | None = None, json: Any = None
     ) -> HttpReply:
         """Return the answer, whatever its status; redirects are not followed.
 
@@ -101,13 +95,7 @@ class HttpClient(Uncopied):
             raise TransportFault(f"{place}: no whole answer within {seconds:.3g} s", exchange.late(error)) from None
 
     def json(
-        self,
-        method: str,
-        url: str,
-        *,
-        seconds: float,
-        headers: Mapping[str, str] | None = None,
-        json: Any = None,
+        self, method: str, url: str, *, seconds: float, headers: Mapping[str, str] | None = None, json: Any = None
     ) -> Any:
         """Return the JSON value of an answer with status 200 to 299; the arguments are those of `send`.
 

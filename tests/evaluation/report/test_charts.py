@@ -63,3 +63,18 @@ def test_any_numbers_make_a_drawing(points: list[tuple[float, float, float | Non
     ElementTree.fromstring(drawing)
     assert "nan" not in drawing and "inf" not in drawing
     assert 2 <= drawing.count("<text") <= 24
+
+
+def test_a_bar_has_a_scale_of_its_own():
+    def places(*scale, at):
+        return [ElementTree.fromstring(bar_svg(Bar(x, x, x, *scale))).find("circle").get("cx") for x in at]
+
+    assert places(-0.2, 0.2, at=(-0.2, 0.0, 0.2)) == places(at=(0.0, 0.5, 1.0))
+
+
+def test_one_point_alone_has_the_number_of_its_series_and_its_interval():
+    series = (("a", ((1.0, 5.0, 2.0, 8.0),)), ("b", ((2.0, 6.0, None, None),)))
+    drawing = ElementTree.fromstring(curve_svg(Curve("c", "x", "y", series)))
+    spans = [item for item in drawing.findall("line") if item.get("class") == "line c0"]
+    assert [item.text for item in drawing.findall("text") if item.get("dx")] == ["1", "2"]
+    assert len(spans) == 1 and spans[0].get("x1") == spans[0].get("x2") and spans[0].get("y1") != spans[0].get("y2")

@@ -26,6 +26,7 @@ class Calculator(ExternalEnvironment):
 
     name = "calculator"
     desc = " calculate "
+    usage = "Compute an expression of numbers, + - * / and brackets, such as (31-4)*2."
 
     def __init__(self, decimal_point: bool = True) -> None:
         """Say whether there is a button for the decimal point; the text face reads decimals either way."""

@@ -301,3 +301,10 @@ def told_together(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
         both = ({**row, "algorithm": f"{row['algorithm']}, {row['direction']}"} for row in (up, down))
         told += [up] if alike else [*both]
     return told
+
+
+def plain_row(row: dict[str, Any]) -> dict[str, Any]:
+    """Return a row for JSON; a mean is a number, and stands as a fraction under `exact`."""
+    fractions = {key: value for key, value in row.items() if isinstance(value, Fraction)}
+    means = {key: float(value) for key, value in fractions.items()}
+    return {**row, **means, "exact": {key: str(value) for key, value in fractions.items()}}

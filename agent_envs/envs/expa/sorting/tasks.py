@@ -57,6 +57,11 @@ class SortingSource(SeededSource[Task]):
         """The most items of a task."""
         return max(size for turns in self._turns.values() for _, size in turns)
 
+    @property
+    def in_words(self) -> bool:
+        """Whether some tasks are to compare two items, which is answered in words."""
+        return any(kind == "compare" for turns in self._turns.values() for kind, _ in turns)
+
     def build(self, split: str, index: int) -> Task:
         """Draw the task of an index."""
         turns = self._turns[split]

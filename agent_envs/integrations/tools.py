@@ -1,0 +1,113 @@
+"""`tool_view` shows every id in text as tools with OpenAI schemas: native tools, tags, an answer, or plain words.
+
+A trainer that knows tool calls alone offers the schemas to its model, and steps the environment with what `render` makes of
+the model's calls. Nothing changes in the environment: the text is the one that a policy of turns would have written.
+"""
+
+import copy
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import gymnasium as gym
+
+from agent_envs.base.errors import UsageError
+from agent_envs.base.messages import ToolCall
+from agent_envs.base.protocol import LabelProtocol, ToolCallProtocol
+from agent_envs.base.spaces import Utterance
+from agent_envs.core.env import TurnEnv
+from agent_envs.core.wrapper_stack import core_of
+
+ANSWER, SAY, ACT = "answer", "say", "act"
+
+
+@dataclass(frozen=True)
+class ToolView:
+    """One tool.
+
+    Attributes:
+        schema: in the shape of OpenAI's function tools.
+        around: what stands before and behind its one argument in an action's text; None for a native tool.
+    """
+
+    schema: dict[str, Any]
+    around: tuple[str, str] | None = None
+
+    @property
+    def name(self) -> str:
+        """The tool's name."""
+        return str(self.schema["function"]["name"])
+
+    def render(self, arguments: Mapping[str, Any] | str) -> str:
+        """Return the action that calls the tool; never fails on what a model wrote: the environment says what is wrong with it.
+
+        Args:
+            arguments: by name, or their JSON as models write it. Of a tool that has one argument in text, others are left
+                out, a value that is no text is written as JSON, and what is no mapping is the argument itself.
+        """
+        if self.around is None:
+            text = arguments if isinstance(arguments, str) else json.dumps(dict(arguments), ensure_ascii=False)
+            return ToolCallProtocol.render([ToolCall("call_0", self.name, text)])
+        given = _read(arguments) if isinstance(arguments, str) else arguments
+        if isinstance(given, Mapping):
+            (argument,) = self.schema["function"]["parameters"]["properties"]
+            given = given.get(argument, "")
+        body = given if isinstance(given, str) else json.dumps(given, ensure_ascii=False)
+        return f"{self.around[0]}{body}{self.around[1]}"
+
+
+def tool_view(env: gym.Env[Any, Any]) -> tuple[ToolView, ...]:
+    """Return the tools of an environment as schemas, each with the text that calls it; no reset is needed.
+
+    Native tools are as `info["tools"]` has them, and tags are tools of one argument. Where the environment takes an answer,
+    `answer(text)` gives it, unless a native tool does; a conversation has `say(text)`, and a text game `act(text)`.
+
+    Args:
+        env: an environment with any wrappers around it.
+
+    Raises:
+        UsageError: its actions are not text (an id with expanded actions, or a numeric view).
+    """
+    core = core_of(env)
+    if not isinstance(env.action_space, Utterance):
+        raise UsageError(
+            f"{core.env_id}: tool_view shows ids whose actions are text, not {env.action_space}; an id named ...ExpA has a "
+            "twin in text, whose name is without it"
+        )
+    views = [ToolView(copy.deepcopy(dict(schema))) for schema in core.tools]
+    views += _written(core)
+    if any(view.name.endswith(ANSWER) for view in views):
+        return tuple(views)
+    if core.answer_tags[0]:
+        told = "Give the final answer, in the form that the task asks for; it ends the task."
+        return (*views, _in_text(ANSWER, "text", told, core.answer_tags))
+    if core.written is None:
+        views.append(_in_text(SAY, "text", "Say something in plain words to whoever is listening.", ("", "")))
+    return tuple(views)
+
+
+def _written(core: TurnEnv) -> list[ToolView]:
+    """Return the tools that are called in text."""
+    protocol = core.written
+    if protocol is None:
+        return []
+    if isinstance(protocol, LabelProtocol):
+        return [_in_text(ACT, "text", "Take one action, by its name.", (f"{protocol.label} ", ""))]
+    tools = [(tag, *tool, protocol.about.get(tool[0], "")) for tag, tool in protocol.tools.items()]
+    return [_in_text(name, argument, about, (f"<{tag}>", f"</{tag}>")) for tag, name, argument, about in tools]
+
+
+def _in_text(name: str, argument: str, about: str, around: tuple[str, str]) -> ToolView:
+    parameters = {"type": "object", "properties": {argument: {"type": "string"}}, "required": [argument]}
+    function = {"name": name, "description": about, "parameters": parameters}
+    return ToolView({"type": "function", "function": function}, around)
+
+
+def _read(text: str) -> Any:
+    """Return the mapping in a JSON text, and any other text as it is."""
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError):
+        return text
+    return value if isinstance(value, dict) else text

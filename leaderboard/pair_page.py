@@ -1,0 +1,153 @@
+"""Two rows of a board beside each other: the difference, entry by entry, and the tasks on which they differ most."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from agent_envs.evaluation.html.page import Bar, Cell, Page, Table
+from agent_envs.evaluation.statistics.paired import Paired
+from agent_envs.evaluation.suites.suite import suite_names
+from leaderboard.standings import Pair, Row, Standings
+
+MOST_TASKS = 40
+SCALES = (0.05, 0.1, 0.2, 0.5, 1.0)  # of forest plots: points to each side of no difference
+
+
+def points(pair: Pair | Paired, sign: int = 1) -> str:
+    """Return a difference in points with its interval; with the sign -1 that of the first minus the second."""
+    middle, low, high = (
+        100 * sign * value + 0.0 for value in (pair.difference, pair.low, pair.high)
+    )  # + 0.0: no "-0.0"
+    low, high = min(low, high), max(low, high)
+    return f"{middle:+.1f} [{low:+.1f}, {high:+.1f}]".replace("-", "−")
+
+
+def pair_json(pair: Pair, entries: Mapping[str, Paired] | None = None) -> dict[str, Any]:
+    """Return a comparison as plain data; p values are not corrected."""
+    row = {"first": pair.first, "second": pair.second, "difference": pair.difference, "interval": [pair.low, pair.high],
+           "p": pair.p_value}  # fmt: skip
+    if entries is None:
+        return row
+    return row | {"entries": {
+        label: {"difference": item.difference, "interval": [item.low, item.high], "p": item.p_value,
+                "detectable": item.detectable}
+        for label, item in entries.items()
+    }}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Forest:
+    """The bars of a forest plot: differences on one scale, with no difference in the middle."""
+
+    scale: float
+
+    @classmethod
+    def over(cls, items: Sequence[Pair | Paired]) -> "Forest":
+        """Return the smallest scale on which all of these and their intervals have room."""
+        widest = max((abs(end) for item in items for end in (item.low, item.high)), default=1.0)
+        return cls(next((scale for scale in SCALES if widest <= scale), 1.0))
+
+    @property
+    def head(self) -> str:
+        """The column's header."""
+        return f"−{100 * self.scale:.0f} to +{100 * self.scale:.0f}"
+
+    def bar(self, item: Pair | Paired, sign: int = 1) -> Bar:
+        """Return one difference; with the sign -1 that of the first minus the second."""
+        low, high = sorted((sign * item.low, sign * item.high))
+        return Bar(sign * item.difference, low, high, -self.scale, self.scale)
+
+
+def pair_page(
+    standings: Standings, pair: Pair, rows: tuple[Row, Row], links: Mapping[str, str], shown: Mapping[str, set[str]]
+) -> Page:
+    """Return the page of a pair.
+
+    Args:
+        standings: that both stand in.
+        pair: the two.
+        rows: their rows, in its order.
+        links: submission -> its page; "" -> the board's.
+        shown: submission -> anchors of the episodes that its page shows.
+    """
+    first, second = (row.entrant.submission.agent.name for row in rows)
+    entries = standings.outcomes.entries(*(row.entrant.verdict for row in rows))
+    forest = Forest.over([pair, *entries.values()])
+    facts = (
+        *((f"{place}: {row.entrant.submission.agent.name}", f"{row.score.text()}, place {row.place}")
+          for place, row in zip(("first", "second"), rows, strict=True)),
+        ("second minus first, points", points(pair)), ("p value", f"{pair.p_value:.4f}"),
+        ("after Holm's correction", f"{pair.adjusted:.4f}"), ("told apart", "yes" if pair.told_apart else "no"),
+    )  # fmt: skip
+    verdicts = [row.entrant.verdict for row in rows]
+    table: list[tuple[str | Cell | Bar, ...]] = [
+        (
+            "the suite",
+            *(f"{100 * row.score.value:.1f} %" for row in rows),
+            points(pair),
+            forest.bar(pair),
+            f"{pair.p_value:.4f}",
+        )
+    ]
+    for place, (label, item) in enumerate(entries.items()):
+        rates = (f"{100 * verdict.entries[place]['success']:.1f} %" for verdict in verdicts)
+        table.append(
+            (label, *rates, points(item), forest.bar(item), f"{item.p_value:.4f}", f"{100 * item.detectable:.1f}")
+        )
+    heads = ("over", "first", "second", "second minus first (95 % interval)", forest.head, "p", "detectable")
+    note = ("P values are not corrected here. Detectable: the smallest true difference in points that the entry's test would "
+            "find with 80 % power, by the spread seen here.")  # fmt: skip
+    tables = (
+        Table("Entry by entry", heads, tuple(table), note),
+        _sides(standings, rows),
+        _tasks(standings, rows, links, shown),
+    )
+    link_cells = (
+        Cell("the board", links[""]),
+        Cell("first row", links[pair.first]),
+        Cell("second row", links[pair.second]),
+    )
+    intro = "Two rows of one class on the same tasks: what makes tasks hard for both cancels."
+    kept = tuple(item for item in tables if item.rows)
+    return Page(f"{second} minus {first}", intro, kept, facts=facts, links=link_cells)
+
+
+def _sides(standings: Standings, rows: tuple[Row, Row]) -> Table:
+    """Return in how many tasks which row succeeds more often."""
+    counts = []
+    for entry, before, after in zip(
+        standings.suite.entries, *(standings.outcomes.of(row.entrant.verdict) for row in rows), strict=True
+    ):
+        moved = after.mean(1) - before.mean(1)
+        solved = int((before.mean(1) + after.mean(1) == 0).sum())
+        counts.append(
+            (entry.label, *map(str, (int((moved < 0).sum()), int((moved > 0).sum()), int((moved == 0).sum()), solved)))
+        )
+    heads = ("entry", "first more often", "second more often", "alike", "of these: neither ever")
+    return Table("Tasks by who succeeds more often", heads, tuple(counts))
+
+
+def _tasks(
+    standings: Standings, rows: tuple[Row, Row], links: Mapping[str, str], shown: Mapping[str, set[str]]
+) -> Table:
+    """Return the tasks on which they differ most; none of a suite of the board's own."""
+    suite, found = standings.suite, []
+    if suite.id in suite_names():
+        for entry, before, after in zip(
+            suite.entries, *(standings.outcomes.of(row.entrant.verdict) for row in rows), strict=True
+        ):
+            moved = after.sum(1) - before.sum(1)
+            for place in moved.nonzero()[0]:
+                found.append((-abs(moved[place]), entry, entry.tasks[place][0], before[place], after[place]))
+    cells: list[tuple[str | Cell | Bar, ...]] = []
+    for _, entry, task, *sides in sorted(found, key=lambda item: item[0])[:MOST_TASKS]:
+        row: list[str | Cell] = [entry.label, task]
+        for side, wins in zip(rows, sides, strict=True):
+            name = side.entrant.verdict.submission
+            anchors = (f"e-{suite.key(entry, task, trial)}" for trial in range(suite.trials))
+            href = next((f"{links[name]}#{anchor}" for anchor in anchors if anchor in shown.get(name, ())), "")
+            row.append(Cell(f"{int(wins.sum())} of {suite.trials}", href))
+        cells.append(tuple(row))
+    note = "Successes of trials. A link leads to a transcript, where the row's page has one."
+    more = f" {len(found) - len(cells)} more tasks differ." if len(found) > len(cells) else ""
+    return Table("Tasks on which they differ most", ("entry", "task", "first", "second"), tuple(cells), note + more)
