@@ -14,11 +14,15 @@ unexport PYTHONDONTWRITEBYTECODE
 PYTEST := $(PY) -m pytest -q -n 2 --dist worksteal
 # Of the heavy ones, those of an `xdist_group` stay together: what they share takes minutes to build. Large groups come first.
 HEAVY := $(PY) -m pytest -q -n 2 --dist loadgroup
-.PHONY: demo test pytest test-data data-there test-heavy lint types style imports golden suites docs bench kill-test fault-matrix coverage scaling ablations learn \
+.PHONY: demo demo-full test pytest test-data data-there test-heavy lint types style imports golden suites docs bench kill-test fault-matrix coverage scaling ablations learn \
   sandbox sandbox-latency sandbox-abuse sandbox-kills clean
 
 demo: $(READY)
 	$(PY) -m benchmarks.demo
+
+# More tasks, training to the end of its preset, and a second model, which learns to sort: several CPU-minutes.
+demo-full: $(READY)
+	$(PY) -m benchmarks.demo --full --out demo-full
 
 # What fails in seconds comes first; the types take a minute of one core, and are checked beside the tests.
 test: $(READY)
@@ -110,7 +114,7 @@ bench: $(READY)
 	$(PY) benchmarks/retrieval.py $(if $(AGENT_ENVS_DATA),--data "$(AGENT_ENVS_DATA)") --out benchmarks/results/retrieval.json
 
 clean:
-	rm -rf $(VENV) .venv-vllm demo runs build dist *.egg-info
+	rm -rf $(VENV) .venv-vllm demo demo-full runs build dist *.egg-info
 
 $(READY): pyproject.toml
 	$(PYTHON) -m venv $(VENV)

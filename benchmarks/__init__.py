@@ -30,6 +30,6 @@ Modules, in reading order:
     discrete_ppo, learning_chart: MaskablePPO on Sort-3 through `DiscreteActions`.
     suites: the tasks of each suite that no two built-in agents tell apart, saturation, headroom.
     all_families, mutations, verifying: a submission over all ids, changed in one field at a time; the cost of verifying it.
-    demo, demo_board: the page of `make demo`; a board of the built-in agents on demo@1.
+    demo, demo_page, demo_log, demo_board: `make demo`: its steps, page, and log with a budget; a board of built-in agents.
     peers/: scripts that run in a peer's own virtual environment.
 """

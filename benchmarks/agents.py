@@ -2,8 +2,13 @@
 
 import time
 from collections.abc import Sequence
+from typing import Any
+
+import gymnasium as gym
 
 from agent_envs import Reply, Request
+from agent_envs.core.env import companion
+from agent_envs.rollout.policy import CompanionPolicy
 
 TURNS = 4
 LATENCY_SECONDS = 0.05
@@ -47,3 +52,18 @@ class Engine(Slow):
     def __init__(self, batch: int = 32) -> None:
         """Take at most `batch` requests a call."""
         self.batch = batch
+
+
+class Heuristics:
+    """The heuristic of each environment that has one, and random legal play in the others."""
+
+    name, batch, needs_env = "heuristics", 1, True
+
+    def begin(self, env: gym.Env[Any, Any]) -> CompanionPolicy:
+        """Return the built-in agent for one episode of `env`."""
+        kind = "random" if companion(env, "heuristic") is None else "heuristic"
+        return CompanionPolicy(kind, env)
+
+    def act(self, requests: Sequence[Request]) -> Sequence[Reply]:
+        """Refuse: an episode's own agent acts, which `begin` returns."""
+        raise NotImplementedError("Heuristics plays by episode: call begin(env) first")

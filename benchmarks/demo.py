@@ -1,63 +1,60 @@
-"""`make demo` plays a keyless evaluation over every family and writes a page with tables, plots and transcripts.
+"""`make demo` evaluates agents over every family in two minutes of one core, and writes a page with tables and charts.
+
+    python -m benchmarks.demo --out DIR
 
 Random, heuristic and solver agents play generated tasks, and real questions where AGENT_ENVS_DATA names the data. Every row is
 a run as `agent-envs eval` makes it, with its own pages as `agent-envs view` writes them. The smallest reference trainer learns
-on the way.
+on the way. No key is needed. A demo that was killed goes on where it was: the same command again. `--full` (`make demo-full`)
+plays three times as many tasks, trains to the preset's end, and lets a second model learn to sort, in several CPU-minutes.
+
+DIR/log.jsonl says what each step cost (`benchmarks.demo_log`); benchmarks/results/demo.jsonl is such a log of `make demo`.
 """
 
 import argparse
 import json
 import os
 import shutil
-import subprocess
-import sys
 import time
-from dataclasses import dataclass
+from concurrent.futures import ThreadPoolExecutor, wait
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import gymnasium as gym
 
-from agent_envs.base.progress import progress_bar
+from agent_envs import __version__
+from agent_envs.base.errors import UsageError
+from agent_envs.base.serialization import digest
 from agent_envs.core.env import companion
 from agent_envs.core.registry import NAMESPACE, TABLE
 from agent_envs.core.wrapper_stack import core_of
-from agent_envs.envs.expa.sorting.algorithms import ALGORITHMS, able_sizes, exact, mean_reward
-from agent_envs.envs.expa.sorting.rewards import fixed, released
-from agent_envs.evaluation.html.page import Bar, Cell, Curve, Page, Picture, Table, render
+from agent_envs.evaluation.html.page import render
 from agent_envs.evaluation.html.view import write_view
-from agent_envs.evaluation.report.compare import compare_entries
-from agent_envs.evaluation.runs.evaluate import Result, evaluate
+from agent_envs.evaluation.runs.evaluate import Result, evaluate, result_of_run
 from agent_envs.evaluation.runs.run_folder import Settings, open_run
 from agent_envs.evaluation.suites.plan import Choice, adhoc_suite
-from benchmarks.tree_drawing import drawn
-from trainers.training.metrics import read_metrics
+from agent_envs.evaluation.suites.suite import load_suite
+from benchmarks import demo_board, demo_page
+from benchmarks.demo_log import BUDGET, TASKS, Log, Step, Tell, by_share, read_log
+from benchmarks.training_runs import report_seeds, trained
+from trainers.command_line import SETTINGS_FILE
 
-AGENTS = ("random", "heuristic", "solver")
+AGENTS = {"random": "sampler", "heuristic": "heuristic", "solver": "solver"}
 GENERATED = "generated"
 REAL = {"SearchQA": ("hotpotqa", "popqa", "musique"), "GSM8KScaled": ("gsm8k",), "LegalSearch": ("dc_code",),
         "ToolReasoning": ("gsm8k",)}  # fmt: skip
+FULL_TASKS = 300
 TRANSCRIPTS_A_RUN = 12
+TRAINED_AGENT = "trainers.trained_agent:TrainedAgent"
+MULTI_HOP = "agent_envs.envs.search_qa.multi_hop:MultiHop"
 TURN_LIMITS = (0, 1, 2, 3, 5)
 ABLATIONS = ("bm25", "random", "empty", "oracle")
-
-
-@dataclass(frozen=True)
-class Row:
-    """One run of the demo: its name, its result and its folder."""
-
-    name: str
-    result: Result
-    folder: Path
-
-
-def play(out: Path, name: str, choice: Choice, agent: str) -> Row:
-    """Play a run, and write its pages."""
-    name = name.lower()
-    folder = out / "runs" / name
-    with progress_bar(f"{name}") as progress:
-        result = evaluate(adhoc_suite(choice), Settings(agent, smoke=True), folder=folder, progress=progress)
-    write_view(folder, out / name, most=TRANSCRIPTS_A_RUN)
-    return Row(name, result, folder)
+TRAINED_TASKS, TRIALS = 64, 4
+PRESET, SORTING = "tiny-minute", "tiny-sort4-minute"
+SHORTER = (  # of the preset: what fits into the budget, and learns on seeds 0, 1 and 2
+    "--steps", "15", "--log.no-curves", "--warm-start.demonstrations", "2400", "--warm-start.steps", "1500",
+    "--evaluation.every", "5", "--evaluation.test-tasks", "128",
+)  # fmt: skip
 
 
 def sources(name: str) -> tuple[str, ...]:
@@ -67,155 +64,181 @@ def sources(name: str) -> tuple[str, ...]:
     return (core.arguments.get("tasks", GENERATED), *real)
 
 
-def choice_of(name: str, source: str, tasks: int) -> Choice:
-    """Return the plan of one run of the demo."""
-    return Choice(f"{NAMESPACE}/{name}-v0", {} if source == GENERATED else {"tasks": source}, limit=tasks)
-
-
 def agents(name: str) -> tuple[str, ...]:
     """Return the built-in agents that an environment has."""
     env = gym.make(f"{NAMESPACE}/{name}-v0")
-    kinds = {"random": "sampler", "heuristic": "heuristic", "solver": "solver"}
-    return tuple(agent for agent in AGENTS if companion(env, kinds[agent]) is not None)
+    return tuple(agent for agent, kind in AGENTS.items() if companion(env, kind) is not None)
 
 
-def success_table(rows: list[Row]) -> Table:
-    """Return one line a run, which links to its pages."""
-    cells: list[tuple[str | Cell | Bar, ...]] = []
-    for row in rows:
-        item = row.result.summaries[0]
-        _, source, agent = row.name.split("-")
-        rate = item.success
-        cells.append((
-            f"{item.env_id.split('/')[-1]} {source}, {item.split}", Cell(agent, f"{row.name}/index.html"), rate.text(),
-            Bar(rate.value, rate.low, rate.high), f"{item.mean_turns:.2f}", f"{item.mean_calls:.2f}",
-        ))  # fmt: skip
-    heads = ("environment, split", "agent", "success (95 % interval)", "", "turns", "calls")
-    return Table("Success", heads, tuple(cells))
+def runs(tasks: int) -> dict[str, tuple[str, Choice]]:
+    """Return the agent and the choice of every run of the success table, by the run's name."""
+    table = {}
+    for entry in TABLE:
+        for source in sources(entry.name):
+            arguments = {} if source == GENERATED else {"tasks": source}
+            choice = Choice(f"{NAMESPACE}/{entry.name}-v0", arguments, limit=tasks)
+            table |= {f"{entry.name}-{source}-{agent}".lower(): (agent, choice) for agent in agents(entry.name)}
+    return table | {"searchqa-world-multihop": (MULTI_HOP, Choice("SearchQA", {"tasks": "world"}, limit=tasks))}
 
 
-def ablation_table(row: Row) -> Table:
-    """Return what each retriever is worth to the heuristic agent."""
-    contrasts, _ = compare_entries(open_run(row.folder))
-    cells: list[tuple[str | Cell | Bar, ...]] = []
-    for item, contrast in zip(row.result.summaries, [None, *contrasts], strict=True):
-        rate, difference, verdict = item.success, "", ""
-        if contrast is not None:
-            pair = contrast.paired
-            difference = f"{100 * pair.difference:+.1f} [{100 * pair.low:+.1f}, {100 * pair.high:+.1f}]"
-            verdict = "better" if "better" in contrast.verdict and pair.difference > 0 else contrast.verdict
-            verdict = "worse" if "better" in contrast.verdict and pair.difference < 0 else verdict
-        name = item.entry.removeprefix("retriever=")
-        cells.append(
-            (
-                Cell(name, f"{row.name}/index.html"),
-                rate.text(),
-                Bar(rate.value, rate.low, rate.high),
-                difference,
-                verdict,
-            )
-        )
-    heads = ("retriever", "success (95 % interval)", "", "minus bm25, points", "")
-    note = "The heuristic agent on the same questions; differences are paired by question, Holm-corrected."
-    return Table(f"Retriever ablations, {row.name.split('-')[1]}", heads, tuple(cells), note)
+def sweeps(tasks: int) -> dict[str, tuple[str, Choice]]:
+    """Return the agent and the choice of each run over several entries, by the run's name."""
+    limits = Choice("SearchQA", limit=tasks, turn_limits=TURN_LIMITS)
+    retrievers = Choice(
+        "SearchQA", {"top_k": 4}, limit=tasks, turn_limits=(2,), sweep=("retriever", ABLATIONS)
+    )  # four passages are all that a question needs, and two turns are few enough for them to matter
+    return {
+        "retrievers": (MULTI_HOP, retrievers),
+        "limits-heuristic": ("heuristic", limits),
+        "limits-multihop": (MULTI_HOP, limits),
+    }
 
 
-def sorting_table() -> Table:
-    """Return what the reference algorithms need for Sort-4, exactly, and what each reward pays them."""
-    cells: list[tuple[str | Cell | Bar, ...]] = []
-    for name in ALGORITHMS:
-        if 4 in able_sizes(name):
-            row = exact(name, 4)
-            paid = (mean_reward(name, 4, formula) for formula in (fixed, released))
-            cells.append((
-                name, f"{float(row.mean_compares):.4f}", str(row.max_compares), f"{float(row.mean_swaps):.4f}",
-                str(row.max_swaps), *(f"{value:.4f}" for value in paid),
-            ))  # fmt: skip
-    heads = ("algorithm", "comparisons", "at worst", "swaps", "at worst", "reward: fixed", "reward: released")
-    note = "Means over all 24 permutations, ascending. The released reward pays padded play more than optimal play."
-    return Table("Sort-4, exactly", heads, tuple(cells), note)
-
-
-def turn_curve(row: Row) -> Curve:
-    """Return success over free turns before a forced answer."""
-    points = tuple(
-        (float(item.turn_limit or 0), 100 * item.success.value, 100 * item.success.low, 100 * item.success.high)
-        for item in row.result.summaries
-    )
-    return Curve(
-        "Success over turn limits, world",
-        "free turns before the forced answer; 0: naive RAG",
-        "success, %",
-        (("heuristic", points),),
-    )
-
-
-def training_curve(out: Path) -> Curve:
-    """Train the smallest preset, about a minute on one core, and return its success on held-out tasks over the steps."""
-    folder = out / "runs" / "training"
-    command = [sys.executable, "-m", "trainers.grpo", "--preset", "tiny-minute", "--out", str(folder)]
-    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
-    before = json.loads((folder / "result.json").read_text(encoding="utf-8"))["before"]
-    told = [row for row in read_metrics(folder / "metrics.jsonl") if "eval/success" in row]
-    points = [(0.0, before["success"], *before["interval"])]
-    points += [(row["step"], row["eval/success"], row["eval/success_low"], row["eval/success_high"]) for row in told]
-    scaled = tuple((float(step), 100 * value, 100 * low, 100 * high) for step, value, low, high in points)
-    title = "GRPO on small worlds of SearchQA, a model made from nothing (step 0: after imitating a solver that errs)"
-    return Curve(title, "steps of reinforcement", "success on held-out tasks, %", (("tiny-minute", scaled),))
-
-
-def learnt_algorithm(out: Path) -> Picture:
-    """Let the smallest policy with expanded actions learn to sort four items, a minute on one core, and return its tree."""
-    folder = out / "runs" / "sorting"
-    command = [sys.executable, "-m", "trainers.earl", "--preset", "tiny-sort4-minute", "--out", str(folder)]
-    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
-    found = json.loads((folder / "result.json").read_text(encoding="utf-8"))
-    words = f"{found['accuracy']:.0%} of 24 orders sorted, {found['comparisons']:.2f} comparisons, {found['swaps']:.2f} swaps"
-    drawing = drawn(folder / "trees" / "sort-4-ascending.json")
-    return Picture(
-        f"What imitation and EARL learnt in a minute: {words}", f"A decision tree of comparisons: {words}.", drawing
-    )
-
-
-def main() -> None:
-    """Run the demo and print where its page is."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--tasks", type=int, default=300, help="tasks a run (default 300)")
-    parser.add_argument("--out", type=Path, default=Path("demo"), help="folder of the pages (default demo/)")
-    options = parser.parse_args()
-    started, out = time.monotonic(), options.out
-    shutil.rmtree(out / "runs", ignore_errors=True)  # an earlier demo's, whose numbers may be another version's
-    rows = [
-        play(out, f"{entry.name}-{source}-{agent}", choice_of(entry.name, source, options.tasks), agent)
-        for entry in TABLE
-        for source in sources(entry.name)
-        for agent in agents(entry.name)
+def planned(tasks: int, full: bool) -> list[Step]:
+    """Return the steps of a demo in their order."""
+    steps = [Step(name, "evaluation", tasks) for name in runs(tasks)]
+    for name, (_, choice) in sweeps(tasks).items():
+        values = choice.sweep[1] if choice.sweep else (None,)
+        steps += [Step(name, "evaluation", tasks * len(values) * len(choice.turn_limits))]
+    suite = load_suite(demo_board.SUITE)
+    episodes = suite.trials * sum(len(entry.tasks) for entry in suite.entries)
+    for number in range(len(demo_board.AGENTS)):
+        steps += [Step(f"board-eval-{number}", "evaluation", episodes)]
+        steps += [Step(f"board-{verb}-{number}", "board") for verb in ("pack", "add")]
+    steps += [
+        Step("board-build", "board"),
+        Step("training", "training"),
+        Step("trained", "evaluation", TRAINED_TASKS * TRIALS),
     ]
-    source = sources("SearchQA")[-2 if len(sources("SearchQA")) > 1 else 0]
-    sweep = Choice("SearchQA", {"tasks": source}, limit=options.tasks, sweep=("retriever", ABLATIONS))
-    ablations = play(out, f"SearchQA-{source}-retrievers", sweep, "heuristic")
-    limits = play(
-        out, "SearchQA-world-limits", Choice("SearchQA", limit=options.tasks, turn_limits=TURN_LIMITS), "heuristic"
+    steps += [Step("sorting", "training")] * full
+    return [*steps, Step("transcripts", "page"), Step("page", "page")]
+
+
+class Demo:
+    """One demo: its folder, its log, and the results of its runs."""
+
+    def __init__(self, out: Path, log: Log) -> None:
+        """Play into `out`."""
+        self.out, self.log = out, log
+        self.results: dict[str, Result] = {}
+
+    def play(self, name: str, settings: Settings, choice: Choice) -> None:
+        """Play a run; one that was begun goes on, and one that is of another version is played again."""
+        folder = self.out / "runs" / name
+
+        def work(tell: Tell) -> None:
+            playing = partial(
+                evaluate, adhoc_suite(choice), settings, folder=folder,
+                progress=lambda finished, most, *_: tell(finished / most),
+            )  # fmt: skip
+            try:
+                self.results[name] = playing()
+            except UsageError:
+                shutil.rmtree(folder, ignore_errors=True)
+                self.results[name] = playing()
+
+        self.log.run(name, work)
+        if name not in self.results:  # it was played before a kill
+            self.results[name] = result_of_run(open_run(folder))[0]
+
+    def board(self) -> None:
+        """Make the board of the built-in agents, by the commands of `benchmarks.demo_board`.
+
+        They run in this process, which has the worlds at hand that they need; what it verifies are its own runs.
+        """
+        for _, verb, *words in demo_board.commands(self.out):
+            place = next((word.name for word in words if isinstance(word, Path)), "")
+            name = "board-build" if verb == "build" else f"board-{verb}-{place}"
+            self.log.run(name, partial(demo_board.run_here, verb, words))
+
+    def train(self, step: str, program: str, preset: str, *options: str) -> Path:
+        """Train a preset on one torch thread, on a seed that no setting was chosen on, and return the run's folder."""
+        folder = self.out / "runs" / step
+        job = partial(trained, program, ("--preset", preset, *options), report_seeds(preset)[0], folder)
+
+        def work(tell: Tell) -> None:
+            with ThreadPoolExecutor(1) as pool:
+                result, begun = pool.submit(job), time.monotonic()
+                while not wait([result], timeout=1.0).done:
+                    tell(min((time.monotonic() - begun) / BUDGET["training"], 0.99))
+                result.result()
+
+        self.log.run(step, work)
+        return folder
+
+    def transcripts(self, tell: Tell) -> None:
+        """Write the pages of every run."""
+        for number, name in enumerate(self.results):
+            write_view(self.out / "runs" / name, self.out / name, most=TRANSCRIPTS_A_RUN)
+            tell(number / len(self.results))
+
+
+def play(out: Path, log: Log, tasks: int, full: bool) -> Path:
+    """Play, train and write a demo, or what is missing of it, and return the path of its page."""
+    demo = Demo(out, log)
+    for name, (agent, choice) in (runs(tasks) | sweeps(tasks)).items():
+        demo.play(name, Settings(agent, smoke=True), choice)
+    demo.board()
+    training = demo.train("training", "grpo", PRESET, *(() if full else SHORTER))
+    demo.play(
+        "trained",
+        Settings(TRAINED_AGENT, {"folder": str(training)}, concurrency=128, smoke=True),
+        learnt_tasks(training),
     )
-    intro = (
-        f"Built-in agents over every family, {time.strftime('%Y-%m-%d')}, {time.monotonic() - started:.0f} seconds. "
-        "Random is the floor, the solver the ceiling (it may read the task's gold, and acts through the same actions); "
-        "heuristics are plain rules without the gold: search and answer with a span, serve a customer by policy and tools. "
-        "Intervals are 95 % and clustered by world, document or equal content. "
-        "An agent's name leads to its run, with transcripts. "
-        f"{sum(item.faults for row in rows for item in row.result.summaries)} episodes ended in a fault."
-    )
-    learnt, sorting = training_curve(out), learnt_algorithm(out)
-    tables = (success_table(rows), sorting_table(), ablation_table(ablations))
+    pictures = (demo_page.learnt_algorithm(demo.train("sorting", "earl", SORTING)),) if full else ()
+    log.run("transcripts", demo.transcripts)
     page = out / "index.html"
-    page.write_bytes(render(Page("agent-envs demo", intro, tables, (turn_curve(limits), learnt), pictures=(sorting,))))
-    for row in rows:
-        item = row.result.summaries[0]
-        print(f"{row.name:36}{item.split:6}{item.success.text()}")
-    if not os.environ.get("AGENT_ENVS_DATA"):
-        print(
-            "AGENT_ENVS_DATA names no data folder: real questions were left out (agent-envs data list tells what there is)"
-        )
+
+    def write(_: Tell) -> None:
+        page.write_bytes(render(demo_page.page_of(demo.results, log, out, pictures)))
+
+    log.run("page", write)
+    return page
+
+
+def learnt_tasks(training: Path) -> Choice:
+    """Return what a trained policy plays: tasks of the test split in the environment of its training, four times each."""
+    settings = json.loads((training / SETTINGS_FILE).read_text(encoding="utf-8"))["env"]
+    return Choice(settings["id"], json.loads(settings["arguments"]), split="test", limit=TRAINED_TASKS, trials=TRIALS)
+
+
+def begun(out: Path, head: dict[str, Any], steps: list[Step]) -> Log:
+    """Return the log of a demo: an unfinished one of the same plan goes on, anything else is removed."""
+    path = out / "log.jsonl"
+    try:
+        before, rows = read_log(path)
+    except UsageError:  # damaged: played again
+        before, rows = {}, []
+    if before != head or steps[-1].name in {row["step"] for row in rows}:
+        for folder in ("runs", "board", "site", "packed"):
+            shutil.rmtree(out / folder, ignore_errors=True)
+        path.unlink(missing_ok=True)
+    return Log(path, head, steps)
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Run the demo and print where its page is."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--tasks", type=int, help=f"tasks a run (default {TASKS}; {FULL_TASKS} with --full)")
+    parser.add_argument("--full", action="store_true", help="more tasks, and a second model that learns to sort")
+    parser.add_argument("--out", type=Path, default=Path("demo"), help="folder of the pages (default demo/)")
+    options = parser.parse_args(arguments)
+    tasks, full = options.tasks or (FULL_TASKS if options.full else TASKS), options.full
+    data = os.environ.get("AGENT_ENVS_DATA", "")
+    steps = planned(tasks, full)
+    head = {
+        "demo": __version__, "tasks": tasks, "full": full, "data": data and str(Path(data).absolute()),
+        "steps": digest([*((step.name, step.episodes) for step in steps), SHORTER]),
+    }  # fmt: skip
+    log = begun(options.out, head, steps)
+    goes_on = f" (going on after {len(log.rows)} steps)" if log.rows else ""
+    print(f"about {log.length():.0f} CPU-seconds for {len(log.missing)} steps{goes_on}", flush=True)
+    page = play(options.out, log, tasks, full)
+    log.close()
+    for share, cpu in by_share(log.rows.values()).items():
+        print(f"{share:12}{cpu:6.1f} CPU-seconds" + ("" if full else f" of {BUDGET[share]}"))
+    if not data:
+        print(demo_page.LEFT_OUT)
     print(page.resolve())
 
 

@@ -4,23 +4,33 @@
 
 DIR/board is the board, DIR/site its pages. Each step is a command that anybody could type, and is printed before it runs.
 What a killed run left behind is used: `eval` goes on with its journal, and a submission that is on the board stays there.
-The solver reads the gold and stands apart, as `reference`; a heuristic that plays all of demo there is not.
+The solver reads the gold, and the heuristics are handed the environment: both stand apart, as `reference`.
 """
 
 import argparse
 import shlex
 import subprocess
 import sys
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
+from agent_envs.base.errors import UsageError
 from agent_envs.base.serialization import sha256_file
+from agent_envs.evaluation.runs.evaluate import evaluate, resume
+from agent_envs.evaluation.runs.run_folder import Settings
+from agent_envs.evaluation.submission.pack import pack_run
+from agent_envs.evaluation.suites.suite import load_suite
+from leaderboard.board import add, boards_of
 from leaderboard.decisions import decisions_of, shown
+from leaderboard.pages import write_boards
+from leaderboard.verify import ACCEPTED, How
 
-AGENTS = ("null", "random", "solver")
+AGENTS = ("null", "random", "benchmarks.agents:Heuristics", "solver")
 SUITE = "demo@1"
 BOARD = f"""title = "Demo"
 suite = "{SUITE}"
-about = "Marks to measure by: an agent that says nothing, random legal play, and the built-in solver, which reads the gold."
+about = "Marks to measure by: an agent that says nothing, random legal play, plain rules, and the solver, which reads the gold."
 """
 
 
@@ -32,24 +42,67 @@ def main(arguments: list[str] | None = None) -> int:
         "--agent", action="append", help=f"an agent of `agent-envs eval` (default: {', '.join(AGENTS)})"
     )
     given = parser.parse_args(arguments)
-    board = given.out / "board"
+    for command in commands(given.out, tuple(given.agent or AGENTS)):
+        if code := _step(*command):
+            return code
+    return 0
+
+
+def commands(out: Path, agents: tuple[str, ...] = AGENTS) -> Iterator[tuple[str | Path, ...]]:
+    """Yield the commands that are still to run, each once the one before has ended: a module and its words."""
+    board = out / "board"
     (board / "boards").mkdir(parents=True, exist_ok=True)
     (board / "boards" / "demo.toml").write_text(BOARD, encoding="utf-8")
-    for number, agent in enumerate(given.agent or AGENTS):
-        run, packed = given.out / "runs" / str(number), given.out / "packed" / str(number)
+    for number, agent in enumerate(agents):
+        run, packed = out / "runs" / str(number), out / "packed" / str(number)
         if not (packed / "manifest.json").is_file():
             play = ("--resume", run) if run.is_dir() else ("--suite", SUITE, "--agent", agent, "--out", run)
-            if code := _step("agent_envs", "eval", *play) or _step("agent_envs", "pack", run, packed):
-                return code
-        if sha256_file(packed / "manifest.json") in shown(decisions_of(board)):
-            continue
-        if code := _step("leaderboard", "add", packed, "--board", board, "--who", "benchmarks.demo_board"):
-            return code
-    return _step("leaderboard", "build", "--board", board, "--out", given.out / "site")
+            yield "agent_envs", "eval", *play
+            yield "agent_envs", "pack", run, packed
+        if sha256_file(packed / "manifest.json") not in shown(decisions_of(board)):
+            yield "leaderboard", "add", packed, "--board", board, "--who", "benchmarks.demo_board"
+    yield "leaderboard", "build", "--board", board, "--out", out / "site"
 
 
-def _step(module: str, *words: str | Path) -> int:
-    command = ["-m", module, *map(str, words)]
+def run_here(verb: str, words: Sequence[str | Path], tell: Callable[[float], None]) -> None:
+    """Do in this process what a command does, and tell which part of it is behind.
+
+    Whoever has just played the runs has their worlds at hand, and steps them again in a fraction of the time. Nothing bounds
+    what is verified here, so it is for runs of one's own.
+
+    Raises:
+        UsageError: a submission is not accepted, or the board does not show it.
+    """
+    first, *more = [word for word in words if isinstance(word, Path)]
+    if verb == "eval":
+        progress = _parts(tell)
+        if "--resume" in words:
+            resume(first, progress)
+        else:
+            evaluate(load_suite(SUITE), Settings(str(words[3])), folder=first, progress=progress)
+    elif verb == "pack":
+        pack_run(first, more[0], replay=False)  # to add it is to replay every episode
+    elif verb == "add":
+        verdict = add(first, more[0], How(jobs=0), str(words[-1]))
+        if verdict.verdict != ACCEPTED:
+            why = "; ".join(item.text() for item in (*verdict.findings, *verdict.unknown)[:3])
+            raise UsageError(f"{first} is {verdict.verdict}, not accepted: {why}")
+    else:
+        boards = list(boards_of(first, How(jobs=0), lambda line: None))
+        write_boards(boards, more[0])
+        if left := [line for board in boards for line in board.left]:
+            raise UsageError(f"{first} does not show all that was accepted: {left[0]}")
+
+
+def _parts(tell: Callable[[float], None]) -> Callable[..., None]:
+    def progress(finished: int, planned: int, *_: Any) -> None:
+        tell(finished / planned)
+
+    return progress
+
+
+def _step(*words: str | Path) -> int:
+    command = ["-m", *map(str, words)]
     print("$ python", shlex.join(command), flush=True)
     return subprocess.run([sys.executable, *command], check=False).returncode
 

@@ -1,0 +1,68 @@
+"""An agent without a model follows a question's chain of facts: it searches again with each name that the documents tell.
+
+    agent-envs eval SearchQA --agent agent_envs.envs.search_qa.multi_hop:MultiHop
+
+It reads questions and documents of the fictional worlds by the wordings in which all of them are told (`chains`), and no gold.
+A question of another set has no such chain: there it acts as the heuristic, which searches once. It plays alike under every
+limit of turns, but for the last one, in which it answers.
+"""
+
+import re
+from collections.abc import Sequence
+
+from agent_envs.envs.search_qa.chains import Asked, Followed, asked, documents, follow
+from agent_envs.envs.search_qa.heuristic import guess, search_once_and_guess
+from agent_envs.rollout.policy import Reply, Request
+
+_LIMITS = re.compile(r"You have (\d{1,6}) searches and (\d{1,6}) turns")
+
+
+class MultiHop:
+    """Searches for the question, then for one missing fact after the other, and answers once all are told or none is found."""
+
+    name, batch = "multi-hop", 1
+
+    def act(self, requests: Sequence[Request]) -> Sequence[Reply]:
+        """Return one action a request."""
+        return [Reply(search_on(request)) for request in requests]
+
+
+def search_on(request: Request) -> str:
+    """Return a search for the question, then for its first fact that no document tells and its subject, or the answer."""
+    prompt, *later = (str(row["content"]) for row in request.messages)
+    question = prompt.rpartition("Question: ")[2].strip()
+    wanted = asked(question)
+    if wanted is None:
+        return search_once_and_guess(request)
+    shown = [document for text in later for document in documents(text)]
+    ways = [follow(side, shown) for side in wanted.sides]
+    missing = next((way for way in ways if not way.told), None)
+    own = [text for row, text in zip(request.messages[1:], later, strict=True) if row["role"] == "assistant"]
+    queries = [text.partition("<search>")[2].partition("</search>")[0] for text in own]
+    queries_left = (question, missing.question, missing.name) if missing else ()
+    query = next((text for text in queries_left if text not in queries), "")
+    if query and not request.prefill and not _is_last(prompt, queries):
+        return f"<think>I do not know this yet.</think>\n<search>{query}</search>"
+    answer = _answer(wanted, ways) if missing is None else guess(missing.question or question, " ".join(later))
+    thought = "" if request.prefill else "<think>This is what the documents tell.</think>\n"
+    return f"{thought}<answer>{answer}</answer>"
+
+
+def _is_last(prompt: str, queries: Sequence[str]) -> bool:
+    """Return whether the prompt's limits leave nothing but an answer."""
+    limits = _LIMITS.search(prompt)
+    return limits is not None and (len(queries) >= int(limits[1]) or len(queries) + 1 >= int(limits[2]))
+
+
+def _answer(wanted: Asked, ways: Sequence[Followed]) -> str:
+    """Return what the facts say once all are told."""
+    values = [way.value for way in ways]
+    if wanted.comparison == "same":
+        return "yes" if values[0] == values[1] else "no"
+    if not wanted.comparison:
+        return values[0]
+    years = [int(value) if value.isdecimal() else 0 for value in values]
+    if wanted.comparison == "gap":
+        return str(abs(years[0] - years[1]))
+    chosen = min(years) if wanted.comparison == "first" else max(years)
+    return ways[years.index(chosen)].name

@@ -1,0 +1,211 @@
+"""The tables, charts and texts of the demo's page."""
+
+import json
+import os
+import time
+from pathlib import Path
+
+from agent_envs.core.registry import TABLE
+from agent_envs.envs.expa.sorting.algorithms import ALGORITHMS, able_sizes, exact, mean_reward
+from agent_envs.envs.expa.sorting.rewards import fixed, released
+from agent_envs.evaluation.html.page import Bar, Cell, Curve, Page, Picture, Table
+from agent_envs.evaluation.report.compare import compare_entries
+from agent_envs.evaluation.runs.evaluate import Result
+from agent_envs.evaluation.runs.run_folder import open_run
+from agent_envs.evaluation.statistics.rates import Rate
+from benchmarks.demo_log import Log, by_share
+from benchmarks.tree_drawing import drawn
+from trainers.training.metrics import read_metrics
+
+Results = dict[str, Result]
+Row = tuple[str | Cell | Bar, ...]
+ENVIRONMENTS = [row.name.lower() for row in TABLE]
+TEST = "tasks of the test split, answers sampled at temperature 1"
+LEFT_OUT = (
+    "AGENT_ENVS_DATA names no data folder: real questions were left out (agent-envs data list tells what there is)"
+)
+
+
+def success_table(results: Results) -> Table:
+    """Return one line a run, which links to its pages."""
+    cells: list[Row] = []
+    for name, result in sorted(results.items(), key=lambda row: ENVIRONMENTS.index(row[0].split("-")[0])):
+        item = result.summaries[0]
+        _, source, agent = name.split("-")
+        rate = item.success
+        cells.append((
+            f"{item.env_id.split('/')[-1]} {source}, {item.split}", Cell(agent, f"{name}/index.html"), rate.text(),
+            Bar(rate.value, rate.low, rate.high), f"{item.mean_turns:.1f}",
+        ))  # fmt: skip
+    heads = ("environment, split", "agent", "success (95 % interval)", "", "turns")
+    return Table("Success", heads, tuple(cells))
+
+
+def board_table(site: Path) -> Table:
+    """Return the rows of the verified board whose pages are in `site`."""
+    (board,) = json.loads((site / "boards.json").read_text(encoding="utf-8"))
+    cells: list[Row] = []
+    for row in sorted(board["rows"], key=lambda row: row["score"]["success"]):
+        value, (low, high) = row["score"]["success"], row["score"]["interval"]
+        text = f"{100 * value:.1f} % [{100 * low:.1f}, {100 * high:.1f}]"
+        proved = ", ".join(badge["name"] for badge in row["badges"])
+        cells.append((Cell(row["agent"], "site/index.html"), row["kind"], text, Bar(value, low, high), proved))
+    heads = ("agent", "kind", "score (95 % interval)", "", "badges")
+    note = (
+        "Each run was packed as a submission, and every action of it stepped again before it was put on the board, to which an "
+        "agent's name leads. A replay does not prove who acted. References read the gold or are handed the environment; this "
+        "suite is small, and never ranked."
+    )
+    return Table(f"Board, {board['suite']}", heads, tuple(cells), note)
+
+
+def ablation_table(result: Result, folder: Path) -> Table:
+    """Return what each retriever is worth to an agent that searches."""
+    contrasts, _ = compare_entries(open_run(folder))
+    cells: list[Row] = []
+    rates = {item.entry.split()[0].removeprefix("retriever="): item.success for item in result.summaries}
+    for (name, rate), contrast in zip(rates.items(), [None, *contrasts], strict=True):
+        difference, verdict = "", ""
+        if contrast is not None:
+            pair = contrast.paired
+            difference = f"{100 * pair.difference:+.1f} [{100 * pair.low:+.1f}, {100 * pair.high:+.1f}]"
+            better = "better" if pair.difference > 0 else "worse"
+            verdict = better if "better" in contrast.verdict else contrast.verdict
+        retriever = Cell(name, f"{folder.name}/index.html")
+        cells.append((retriever, rate.text(), Bar(rate.value, rate.low, rate.high), difference, verdict))
+    heads = ("retriever", "success (95 % interval)", "", "minus bm25, points", "")
+    return Table("Retrievers: multihop with two free turns, world", heads, tuple(cells), ablation_note(rates))
+
+
+def ablation_note(rates: dict[str, Rate]) -> str:
+    """Return in words whether the retrievers are told apart at the demo's number of tasks."""
+    oracle, bm25 = rates["oracle"], rates["bm25"]
+    none = max(rates["random"].high, rates["empty"].high)
+    apart = oracle.low > bm25.high and bm25.low > none
+    order = (
+        "The intervals of oracle, bm25 and the two that bring nothing (random, empty) do not overlap."
+        if apart
+        else "The tasks are too few to tell oracle, bm25 and the two that bring nothing (random, empty) apart: intervals meet."
+    )
+    return f"{order} The same questions for each, four passages a search; differences are paired by question, Holm-corrected."
+
+
+def sorting_table() -> Table:
+    """Return what the reference algorithms need for Sort-4, exactly, and what each reward pays them."""
+    cells: list[Row] = []
+    for name in ALGORITHMS:
+        if 4 in able_sizes(name):
+            row = exact(name, 4)
+            paid = (mean_reward(name, 4, formula) for formula in (fixed, released))
+            cells.append((
+                name, f"{float(row.mean_compares):.4f}", str(row.max_compares), f"{float(row.mean_swaps):.4f}",
+                str(row.max_swaps), *(f"{value:.4f}" for value in paid),
+            ))  # fmt: skip
+    heads = ("algorithm", "comparisons", "at worst", "swaps", "at worst", "reward: fixed", "reward: released")
+    note = "Means over all 24 permutations, ascending. The released reward pays padded play more than optimal play."
+    return Table("Sort-4, exactly", heads, tuple(cells), note)
+
+
+def turn_curve(results: Results) -> Curve:
+    """Return success over free turns before a forced answer, a line an agent."""
+    lines = tuple(
+        (
+            agent,
+            tuple(
+                (float(item.turn_limit or 0), *percent(item.success)) for item in results[f"limits-{agent}"].summaries
+            ),
+        )
+        for agent in ("multihop", "heuristic")
+    )
+    title = "Success over turn limits, world: the heuristic searches once, multihop again with what it found"
+    return Curve(title, "free turns before the forced answer; 0: naive RAG", "success, %", lines)
+
+
+def trials_curve(result: Result) -> Curve:
+    """Return what four trials of a policy that samples are worth: one success among k, and k successes in a row."""
+    (item,) = result.summaries
+    lines = tuple(
+        (name, tuple((float(k), *percent(rate)) for k, rate in rates.items()))
+        for name, rates in (("pass@k", item.pass_at), ("pass^k", item.pass_hat))
+    )
+    title = f"The trained policy on {TEST}: at least one of k trials (pass@k), all k (pass^k)"
+    return Curve(title, "trials k", "tasks, %", lines)
+
+
+def percent(rate: Rate) -> tuple[float, float, float]:
+    """Return a rate and its interval in per cent."""
+    return 100 * rate.value, 100 * rate.low, 100 * rate.high
+
+
+def training_curve(folder: Path) -> Curve:
+    """Return the success of a training run on held-out tasks over its steps."""
+    result = json.loads((folder / "result.json").read_text(encoding="utf-8"))
+    before = result["before"]
+    told = [row for row in read_metrics(folder / "metrics.jsonl") if "eval/success" in row]
+    points = [(0.0, before["success"], *before["interval"])]
+    points += [(row["step"], row["eval/success"], row["eval/success_low"], row["eval/success_high"]) for row in told]
+    scaled = tuple((float(step), 100 * value, 100 * low, 100 * high) for step, value, low, high in points)
+    title = (
+        "GRPO on small worlds of SearchQA, a model made from nothing (step 0: after imitating a solver that errs). One seed, "
+        f"{result['seed']}, on which no setting was chosen: on test tasks {100 * before['success']:.0f} % before, "
+        f"{100 * result['after']['success']:.0f} % after (n={result['after']['tasks']})"
+    )
+    return Curve(
+        title,
+        "steps of reinforcement; 0: test tasks, the others: dev tasks",
+        "success on held-out tasks, %",
+        (("tiny-minute", scaled),),
+    )
+
+
+def learnt_algorithm(folder: Path) -> Picture:
+    """Return the decision tree of a policy that learnt to sort four items."""
+    result = json.loads((folder / "result.json").read_text(encoding="utf-8"))
+    means = f"{result['comparisons']:.2f} comparisons, {result['swaps']:.2f} swaps"
+    words = f"{result['accuracy']:.0%} of 24 orders sorted, {means}"
+    drawing = drawn(folder / "trees" / "sort-4-ascending.json")
+    return Picture(
+        f"What imitation and EARL learnt in a minute: {words}", f"A decision tree of comparisons: {words}.", drawing
+    )
+
+
+def cost_table(log: Log) -> Table:
+    """Return what each share of the demo took."""
+    sums = by_share(log.rows.values())
+    cells = []
+    for share, cpu in sums.items():
+        steps = [row for row in log.rows.values() if row["share"] == share]
+        episodes = sum(row["episodes"] for row in steps)
+        cells.append(
+            (share, str(len(steps)), f"{episodes:,}", f"{cpu:.1f}", f"{sum(row['seconds'] for row in steps):.1f}")
+        )
+    note = "Child processes are counted. Writing this page, which is part of the last share, is not in its row yet."
+    return Table("The demo's own cost", ("share", "steps", "episodes", "CPU-seconds", "seconds"), tuple(cells), note)
+
+
+def intro(results: Results, log: Log) -> str:
+    """Return the first paragraph, with the clock of the whole demo."""
+    cpu, wall = log.so_far()
+    faults = sum(item.faults for result in results.values() for item in result.summaries)
+    return (
+        f"Built-in agents over every family, {time.strftime('%Y-%m-%d')}: the whole demo, training and board included, took "
+        f"{wall:.0f} seconds by the clock and {cpu:.0f} CPU-seconds. "
+        "Random is the floor, the solver the ceiling (it may read the task's gold, and acts through the same actions); "
+        "heuristics are plain rules without the gold: search and answer with a span, serve a customer by policy and tools. "
+        "Multihop searches on until every fact of a question is told; it knows the wordings of the generated worlds, which no "
+        "model is told. "
+        "Intervals are 95 % and clustered by world, document or equal content. "
+        "An agent's name leads to its run, with transcripts. "
+        f"{faults} episodes ended in a fault. {'' if os.environ.get('AGENT_ENVS_DATA') else LEFT_OUT + '.'}"
+    )
+
+
+def page_of(results: Results, log: Log, out: Path, pictures: tuple[Picture, ...]) -> Page:
+    """Return the page of a demo."""
+    success = {name: result for name, result in results.items() if name.count("-") == 2}
+    tables = (
+        success_table(success), board_table(out / "site"), ablation_table(results["retrievers"], out / "runs" / "retrievers"),
+        sorting_table(), cost_table(log),
+    )  # fmt: skip
+    curves = (turn_curve(results), training_curve(out / "runs" / "training"), trials_curve(results["trained"]))
+    return Page("agent-envs demo", intro(results, log), tables, curves, pictures=pictures)

@@ -1,0 +1,86 @@
+"""The demo: its length by the log of a measured one, what a log accounts for, and what a killed demo goes on with."""
+
+import pytest
+
+from agent_envs.base.errors import UsageError
+from benchmarks import demo, demo_board
+from benchmarks.demo_log import BUDGET, MEASURED, TASKS, Log, Step, by_share, expected, read_log
+
+STEPS = [Step("play", "evaluation", 10), Step("learn", "training"), Step("page", "page")]
+HEAD = {"demo": "1"}
+
+
+def test_the_measured_demo_is_the_planned_one_and_kept_within_its_budget(monkeypatch):
+    monkeypatch.delenv("AGENT_ENVS_DATA", raising=False)
+    head, rows = read_log(MEASURED)
+    planned = [(step.name, step.share, step.episodes) for step in demo.planned(TASKS, full=False)]
+    assert [(row["step"], row["share"], row["episodes"]) for row in rows] == planned
+    assert head["tasks"] == TASKS and not head["full"] and head["data"] == ""
+    sums = by_share(rows)
+    assert all(0 < sums[share] <= most for share, most in BUDGET.items()) and sum(BUDGET.values()) == 120
+    plan = demo.planned(TASKS, full=False)
+    assert sum(expected(plan).values()) == pytest.approx(sum(sums.values()))
+    longer = expected(demo.planned(2 * TASKS, full=False))
+    assert longer["searchqa-world-random"] == pytest.approx(2 * expected(plan)["searchqa-world-random"])
+
+
+def test_the_full_demo_has_the_rest(monkeypatch):
+    monkeypatch.delenv("AGENT_ENVS_DATA", raising=False)
+    short, full = (demo.planned(*how) for how in ((TASKS, False), (demo.FULL_TASKS, True)))
+    assert {step.name for step in full} - {step.name for step in short} == {"sorting"}
+    assert sum(step.episodes for step in full) > 2 * sum(step.episodes for step in short)
+
+
+def test_a_log_accounts_for_every_step_and_a_killed_demo_goes_on(tmp_path):
+    done, path = [], tmp_path / "log.jsonl"
+    log = demo.begun(tmp_path, HEAD, STEPS)
+    log.run("play", lambda tell: done.append("play"))
+    (tmp_path / "runs").mkdir()
+    with pytest.raises(KeyboardInterrupt):
+        log.run("learn", killed)
+    log.close()
+    assert [row["step"] for row in read_log(path)[1]] == ["play"]
+    log = demo.begun(tmp_path, HEAD, STEPS)
+    assert log.missing == ["learn", "page"] and (tmp_path / "runs").is_dir()
+    for name in log.steps:
+        log.run(name, lambda tell, name=name: (tell(0.5), done.append(name)))
+    assert done == ["play", "learn", "page"] and log.missing == [] and log.length() == 0
+    cpu, wall = log.so_far()
+    log.close()
+    rows = read_log(path)[1]
+    assert cpu >= sum(row["cpu_seconds"] for row in rows) and wall >= sum(row["seconds"] for row in rows)
+    assert sum(by_share(rows).values()) == pytest.approx(sum(row["cpu_seconds"] for row in rows))
+
+
+def killed(tell):
+    raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize("why", ["finished", "another plan", "damaged"])
+def test_what_cannot_go_on_is_played_again(tmp_path, why):
+    log = Log(tmp_path / "log.jsonl", HEAD, STEPS)
+    for name in ("play", "learn", "page")[: 3 if why == "finished" else 1]:
+        log.run(name, lambda tell: None)
+    log.close()
+    for folder in ("runs", "mine"):
+        (tmp_path / folder).mkdir()
+    if why == "damaged":
+        path = tmp_path / "log.jsonl"
+        path.write_text(path.read_text().replace("play", "stay") + "more")
+    again = demo.begun(tmp_path, HEAD if why != "another plan" else {"demo": "2"}, STEPS)
+    assert list(again.rows) == [] and not (tmp_path / "runs").exists() and (tmp_path / "mine").exists()
+    again.close()
+    assert read_log(tmp_path / "log.jsonl")[0] == again_head(why)
+
+
+def again_head(why):
+    return {"demo": "2"} if why == "another plan" else HEAD
+
+
+def test_a_submission_that_is_not_accepted_ends_the_demo(tmp_path, monkeypatch):
+    class Verdict:
+        verdict, findings, unknown = "rejected", (), ()
+
+    monkeypatch.setattr(demo_board, "add", lambda *_: Verdict)
+    with pytest.raises(UsageError, match="is rejected, not accepted"):
+        demo_board.run_here("add", [tmp_path / "packed", "--board", tmp_path, "--who", "me"], print)
