@@ -125,7 +125,7 @@ class HttpClient(Uncopied):
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Travel to another process without connections."""
-        limits = {"max_bytes": self.max_bytes, "connections": self.connections, "admit": self.admit}
+        limits: dict[str, Any] = {"max_bytes": self.max_bytes, "connections": self.connections, "admit": self.admit}
         return partial(HttpClient, self.name, **limits), ()
 
 
