@@ -281,7 +281,5 @@ def _turns(length: int) -> set[int]:
 
 
 FORK_CHECKS: dict[str, Callable[[EnvUnderTest], str]] = {
-    "forks": check_forks,
-    "restore": check_restore,
-    "pickle": check_pickle,
-}
+    "forks": check_forks, "restore": check_restore, "pickle": check_pickle,
+}  # fmt: skip

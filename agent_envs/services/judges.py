@@ -11,7 +11,7 @@ from typing import Literal, Protocol
 from agent_envs.base.errors import EnvFault, UsageError
 from agent_envs.base.serialization import canonical_json, state_type
 from agent_envs.grading.text_answers import exact_match
-from agent_envs.services.chat import ChatModel, ChatReply, ChatRequest, ask, chat_port
+from agent_envs.services.chat import ChatModel, ChatRequest, ask, chat_port
 from agent_envs.services.recording import CallSite, ExternalPort, Recording
 
 MAX_ANSWER_CHARACTERS = 4_000
@@ -119,14 +119,11 @@ class ModelJudge:
         if correct is None:
             said = {"role": "assistant", "content": reply.text or "(nothing)"}
             again = replace(asked, messages=[*asked.messages, said, {"role": "user", "content": _NUDGE}])
-            correct = _verdict(ask(self._port, again, replace(site, ordinal=site.ordinal + 1), _decides).text)
+            site = replace(site, ordinal=site.ordinal + 1)
+            correct = _verdict(ask(self._port, again, site, lambda reply: _verdict(reply.text) is not None).text)
         if correct is None:
             raise NoVerdict(f"{self.name}: no verdict in two replies", retryable=False)
         return Verdict(correct, self.name)
-
-
-def _decides(reply: ChatReply) -> bool:
-    return _verdict(reply.text) is not None
 
 
 def _verdict(text: str) -> bool | None:

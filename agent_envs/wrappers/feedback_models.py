@@ -160,7 +160,7 @@ class ChatFeedback(Uncopied):
         if not text:
             said = [{"role": "assistant", "content": "(nothing)"}, {"role": "user", "content": _NUDGE}]
             again = replace(request, messages=[*request.messages, *said])
-            reply = ask(port, again, replace(site, ordinal=site.ordinal + 1), _says_something)
+            reply = ask(port, again, replace(site, ordinal=site.ordinal + 1), lambda reply: bool(readable(reply.text)))
             text = readable(reply.text)
             usage += _counted(reply)
         if not text:
@@ -238,10 +238,6 @@ def readable(text: str) -> str:
 
 def _counted(reply: ChatReply) -> Counter[str]:
     return Counter({"calls": 1, **reply.usage})
-
-
-def _says_something(reply: ChatReply) -> bool:
-    return bool(readable(reply.text))
 
 
 def added(before: tuple[tuple[str, int], ...], more: Mapping[str, int]) -> tuple[tuple[str, int], ...]:

@@ -47,12 +47,11 @@ class OpenAIChat(HttpChat):
         """Return the JSON body of a request."""
         limit = "max_completion_tokens" if self._official else "max_tokens"
         stop = [text for text in request.stop if text]
-        given = request.temperature
         return {
             "model": self.model,
             "messages": [_message(turn) for turn in conversation(request)],
             limit: self.options.max_tokens or request.max_tokens,
-            "temperature": self.options.temperature if given is None else given,
+            "temperature": self.options.temperature if request.temperature is None else request.temperature,
             "top_p": self.options.top_p,
             "reasoning_effort": self.options.reasoning_effort,
             "stop": (stop[:OPENAI_STOPS] if self._official else stop) or None,
@@ -133,12 +132,11 @@ class OpenAIText(OpenAIChat):
         rows = [f"{turn.role.capitalize()}: {turn.text}" for turn in turns]
         last = f"Assistant: {clean(request.prefill)}" if request.prefill else "Assistant:"
         stop = [NEXT_TURN, *(text for text in request.stop if text)]
-        given = request.temperature
         return {
             "model": self.model,
             "prompt": "\n\n".join([*([tools] if request.tools else []), *rows, last]),
             "max_tokens": self.options.max_tokens or request.max_tokens,
-            "temperature": self.options.temperature if given is None else given,
+            "temperature": self.options.temperature if request.temperature is None else request.temperature,
             "top_p": self.options.top_p,
             "stop": stop[:OPENAI_STOPS] if self._official else stop,
             "seed": request.seed or None,

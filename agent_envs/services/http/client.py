@@ -7,6 +7,7 @@ import weakref
 import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
@@ -124,7 +125,8 @@ class HttpClient(Uncopied):
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Travel to another process without connections."""
-        return _rebuilt, (self.name, self.max_bytes, self.connections, self.admit)
+        limits: dict[str, Any] = {"max_bytes": self.max_bytes, "connections": self.connections, "admit": self.admit}
+        return partial(HttpClient, self.name, **limits), ()
 
 
 class _Exchange:
@@ -270,7 +272,3 @@ def _known_here(host: str, ends: float) -> list[str]:
 def _close_all(open_connections: dict[int, Connections]) -> None:
     while open_connections:
         open_connections.popitem()[1].close()
-
-
-def _rebuilt(name: str, max_bytes: int, connections: int, admit: Admit | None) -> HttpClient:
-    return HttpClient(name, max_bytes=max_bytes, connections=connections, admit=admit)
