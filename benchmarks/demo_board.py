@@ -30,8 +30,8 @@ AGENTS = ("null", "random", "benchmarks.agents:Heuristics", "solver")
 SUITE = "demo@1"
 BOARD = f'''title = "Demo"
 suite = "{SUITE}"
-about = """Marks to measure by: an agent that says nothing, random legal play, plain rules, and the solver, which reads the gold. \
-The heuristics read none: they stand with the solver because they are handed the environment, to choose the rules by."""
+about = """Marks to measure by: an agent that says nothing, random legal play, plain rules, and the solver, which reads the \
+gold. The heuristics read none: they stand with the solver because they are handed the environment, to choose the rules by."""
 '''
 
 
