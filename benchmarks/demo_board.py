@@ -28,10 +28,11 @@ from leaderboard.verify import ACCEPTED, How
 
 AGENTS = ("null", "random", "benchmarks.agents:Heuristics", "solver")
 SUITE = "demo@1"
-BOARD = f"""title = "Demo"
+BOARD = f'''title = "Demo"
 suite = "{SUITE}"
-about = "Marks to measure by: an agent that says nothing, random legal play, plain rules, and the solver, which reads the gold."
-"""
+about = """Marks to measure by: an agent that says nothing, random legal play, plain rules, and the solver, which reads the \
+gold. The heuristics read none: they stand with the solver because they are handed the environment, to choose the rules by."""
+'''
 
 
 def main(arguments: list[str] | None = None) -> int:

@@ -3,7 +3,11 @@
 import json
 import tomllib
 
+import gymnasium as gym
+import pytest
+
 from benchmarks import demo_board
+from benchmarks.agents import Heuristics
 from leaderboard.board import Settings
 from leaderboard.decisions import decide
 
@@ -37,3 +41,8 @@ def test_a_second_call_goes_on_where_the_first_ended(tmp_path, monkeypatch):
     settings = (tmp_path / "board" / "boards" / "demo.toml").read_text()
 
     assert Settings.model_validate(tomllib.loads(settings)).suite == "demo@1"
+
+
+@pytest.mark.parametrize(("name", "kind"), [("SearchQA", "heuristic"), ("Sort", "random")])
+def test_the_heuristics_play_at_random_where_there_is_none(name, kind):
+    assert Heuristics().begin(gym.make(f"agent_envs/{name}-v0")).name == kind
