@@ -46,7 +46,7 @@ CLASSES = {
     "replayed": "Replayed, on tasks that anybody may have seen: compared with each other, and not ranked.",
     "multi-attempt": "Agents that may try a task again and keep the best.",
     "trained on the suite": "Their makers say that the suite's test tasks were trained on.",
-    "reference": "They read the gold answers: no agents, but marks to measure by.",
+    "reference": "They read the gold answers, or are handed the environment that holds them: marks to measure by.",
     "incomplete": "Not every planned episode was played; what was not counts 0.",
 }
 

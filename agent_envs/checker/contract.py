@@ -280,6 +280,4 @@ def _turns(length: int) -> set[int]:
     return set(random.Random(f"turns:{length}").sample(range(length), MOST_TURNS))
 
 
-FORK_CHECKS: dict[str, Callable[[EnvUnderTest], str]] = {
-    "forks": check_forks, "restore": check_restore, "pickle": check_pickle,
-}  # fmt: skip
+FORK_CHECKS = {"forks": check_forks, "restore": check_restore, "pickle": check_pickle}

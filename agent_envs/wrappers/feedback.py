@@ -21,7 +21,7 @@ from agent_envs.base.serialization import canonical_json, state_type
 from agent_envs.core.env import TurnWrapper
 from agent_envs.core.snapshot import Snapshot, restore, snapshot
 from agent_envs.core.trajectory import Header, Turn
-from agent_envs.core.wrapper_stack import core_of, shown_messages
+from agent_envs.core.wrapper_stack import core_of, shown_messages, turn_wrappers
 from agent_envs.services.chat import ChatModel
 from agent_envs.wrappers.feedback_costs import PREFIX, LimitSettings
 from agent_envs.wrappers.feedback_models import Moment, added, chance_key, make_feedback_model
@@ -198,18 +198,11 @@ class VerbalFeedback(TurnWrapper):
             message = Message("user", FEEDBACK_MARK + text, "feedback")
             observation = "\n\n".join(filter(None, (observation, message.content)))
         self.state = FeedbackState((*talk, message), added(self.state.usage, usage))
-        for memory in self._memories():
+        for memory in (wrapper for wrapper in turn_wrappers(self.env) if isinstance(wrapper, Memory)):
             memory.hear(message)
         info["messages"] = [*info["messages"], message.as_dict()]
         info["feedback"] = mode
         return observation, info
-
-    def _memories(self) -> list[Memory]:
-        found, env = [], self.env
-        while isinstance(env, gym.Wrapper):
-            found += [env] if isinstance(env, Memory) else []
-            env = env.env
-        return found
 
 
 def _checked(name: str, options: Any) -> dict[str, Any]:
