@@ -119,7 +119,7 @@ def run_many(
     # Who is handed the environment can read the gold in it; of the built-in agents only the solver does.
     head = {
         "policy": policy.name,
-        "privileged": traits.privileged or (traits.needs_env and not isinstance(policy, CompanionPolicy)),
+        "privileged": traits.privileged or (traits.needs_env and type(policy) is not CompanionPolicy),
         "plan": digest([vars(item) for item in plan]),
     }
     place = RunLog(journal) if isinstance(journal, Path) else journal

@@ -229,6 +229,14 @@ def test_a_privileged_agent_is_marked_in_the_journal(tmp_path):
     assert marks == [True, False]
 
 
+def test_a_strangers_kind_of_a_built_in_agent_is_marked_too(tmp_path):
+    class Reading(CompanionPolicy):
+        """It is handed the environment, and may read what it likes there."""
+
+    list(run_many(planned(1), Reading("heuristic"), journal=tmp_path / "r"))
+    assert json.loads((tmp_path / "r").read_text().splitlines()[0])["row"]["privileged"] is True
+
+
 def test_a_second_process_cannot_play_the_same_journal(tmp_path):
     path = tmp_path / "journal.jsonl"
     running = run_many(planned(3), Lines(), journal=path)
