@@ -10,8 +10,9 @@ TORCH ?= torch==2.13.0
 TORCH_INDEX ?=
 # Tests start many short processes: they find compiled modules, whatever the environment says.
 unexport PYTHONDONTWRITEBYTECODE
-# Each of two workers begins with a half of the tests in their order, so that modules build what they share once.
-PYTEST := $(PY) -m pytest -q -n 2 --dist worksteal
+# Three workers, as some tests wait (for limits of time, for processes of their own) while a core stands by. Each begins with
+# a third of the tests in their order, so that modules build what they share once.
+PYTEST := $(PY) -m pytest -q -n 3 --dist worksteal
 # Of the heavy ones, those of an `xdist_group` stay together: what they share takes minutes to build. Large groups come first.
 HEAVY := $(PY) -m pytest -q -n 2 --dist loadgroup
 .PHONY: demo demo-full test pytest test-data data-there test-heavy lint types style imports golden suites docs bench kill-test fault-matrix coverage scaling ablations learn \

@@ -13,12 +13,12 @@ ODD = (
     None, True, -1, 5, 2**70, 0.5, float("nan"), float("inf"), "", "x", "\ud800", "a\0b", [], ["a"], [[[]]], {}, {"like": 3},
     {"x": float("nan")}, object(),
 )  # fmt: skip
-CASES = [
+CASES = (  # made when they are tested, not wherever tests are collected: each id is made once for it
     (row.id, name)
     for row in TABLE
     for name in inspect.signature(type(gym.make(row.id).unwrapped).__init__).parameters
     if name not in ("self", "render_mode", "arguments", "kwargs")
-]
+)
 
 
 @each_row(("env_id", "name"), CASES)

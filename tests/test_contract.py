@@ -82,19 +82,6 @@ def test_ansi_rendering_tells_the_episode(env_id):
     assert "a turn of mine" in env.render()
 
 
-@pytest.mark.parametrize("env_id", IDS)
-def test_vector_environments(env_id):
-    for mode in ("sync", "async"):
-        envs = agent_envs.make_vec(env_id, 2, mode)
-        try:
-            observations, _ = envs.reset(seed=3)
-            observations, rewards, *_ = envs.step(("one", "two"))
-            assert len(observations) == len(rewards) == 2
-            assert all(isinstance(text, str) for text in observations)
-        finally:
-            envs.close()
-
-
 def test_a_missing_package_is_no_finding(monkeypatch):
     """It says nothing of the environment: the caller is told what to install, as if the environment could not be made."""
 

@@ -1,5 +1,6 @@
 """Arguments of constructors are checked here; each error names the owner, the argument, the value and what to give."""
 
+import math
 from collections.abc import Iterable
 from typing import Any
 
@@ -46,26 +47,22 @@ def whole_numbers(owner: str, **limits: tuple[Any, int, int | None]) -> None:
         whole_number(owner, argument, value, low, high)
 
 
-def number(owner: str, argument: str, value: Any, above: float, most: float) -> float:
-    """Return a number above a bound, at most another.
+def number(owner: str, argument: str, value: Any, low: float, high: float = math.inf, *, above: bool = False) -> float:
+    """Return a finite number from low, or from above it, to high.
 
     Raises:
         UsageError: it is none; True is none.
     """
-    if not _is_number(value, int | float) or not above < value <= most:
-        raise UsageError(f"{owner}: {argument}={display_value(value)}; give a number above {above:g}, at most {most:g}")
+    if not _is_number(value, int | float) or not low <= value <= high or value == (low if above else math.inf):
+        span = f"above {low:g}, at most {high:g}" if above else f"from {low:g} to {high:g}"
+        span = span if high < math.inf else f">= {low:g}"
+        raise UsageError(f"{owner}: {argument}={display_value(value)}; give a number {span}")
     return float(value)
 
 
 def portion(owner: str, argument: str, value: Any) -> float:
-    """Return a number from 0 to 1.
-
-    Raises:
-        UsageError: it is none; True is none.
-    """
-    if not _is_number(value, int | float) or not 0 <= value <= 1:
-        raise UsageError(f"{owner}: {argument}={display_value(value)}; give a number from 0 to 1")
-    return float(value)
+    """Return a number from 0 to 1, as `number` does."""
+    return number(owner, argument, value, 0, 1)
 
 
 def choice(owner: str, argument: str, value: Any, choices: Iterable[str]) -> str:

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from agent_envs.base.arguments import number, whole_number
 from agent_envs.base.errors import BudgetSpent, EnvFault, UsageError
 from agent_envs.services.chat import ChatModel, ChatReply, ChatRequest
 
@@ -82,10 +83,8 @@ class LimitSettings:
         Raises:
             UsageError: one is no such number.
         """
-        for name, kind in (("max_calls", int), ("max_cost", int | float)):
-            value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, kind) or not 0 <= value < float("inf"):
-                raise UsageError(f"VerbalFeedback: {name}={value!r}; give a number >= 0, 0 for no limit")
+        whole_number("VerbalFeedback", "max_calls", self.max_calls, 0)
+        number("VerbalFeedback", "max_cost", self.max_cost, 0)
         if not isinstance(self.prices, str):
             raise UsageError(f"VerbalFeedback: prices={self.prices!r}; give the path of a table of prices as a text")
 

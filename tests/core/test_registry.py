@@ -96,6 +96,9 @@ def test_vector_environments(env_id, mode):
             assert list(info["success"]) == [step[4].get("success", False) for step in steps]
         ends = not isinstance(final, str) or env_id in ANSWERED_ONCE
         assert not ends or (list(terminated) == [True, False] and list(info["success"]) == [False, False])
+        envs.reset(seed=3)
+        observations, rewards, *_ = envs.step(("one", "two"))  # as a tuple, and whatever it says
+        assert len(observations) == len(rewards) == 2 and all(isinstance(text, str) for text in observations)
     finally:
         envs.close()
 

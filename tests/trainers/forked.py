@@ -10,7 +10,9 @@ import socket
 import subprocess
 import sys
 import tempfile
+from collections.abc import Callable
 from multiprocessing import get_context
+from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 
@@ -23,6 +25,18 @@ def started(module: str, *words: object, out: str = os.devnull, err: str = os.de
     process = CONTEXT.Process(target=_run, args=(module, [*map(str, words)], (str(out), str(err)), variables))
     process.start()
     return process
+
+
+def returned(work: Callable[[], object]) -> object:
+    """Return what a function of a module returns in such a process: other hashes, unless PYTHONHASHSEED fixes them."""
+    here, there = CONTEXT.Pipe(duplex=False)
+    process = CONTEXT.Process(target=_sent, args=(work, there))
+    process.start()
+    there.close()
+    try:
+        return here.recv()
+    finally:
+        ended(process)
 
 
 def ended(process: BaseProcess, timeout: float = 240.0) -> int:
@@ -51,6 +65,10 @@ def two_ranks(module: str, *words: object, **variables: str) -> list[int]:
     variables |= {"WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
     ranks = [started(module, *words, err="/dev/stderr", RANK=rank, LOCAL_RANK=rank, **variables) for rank in ("0", "1")]
     return [ended(process) for process in ranks]
+
+
+def _sent(work: Callable[[], object], there: Connection) -> None:
+    there.send(work())
 
 
 def _run(module: str, words: list[str], outputs: tuple[str, str], variables: dict[str, str]) -> None:

@@ -8,6 +8,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
+from agent_envs.base.arguments import choice, number
 from agent_envs.base.errors import UsageError
 from agent_envs.core.rewards import RewardSpec, Term
 from agent_envs.core.trajectory import Task, Trajectory
@@ -62,8 +63,7 @@ def make_reward(name: str, limits: Limits, weights: Mapping[str, float] | None =
     Raises:
         UsageError: there is no such reward or weight.
     """
-    if name not in REWARDS:
-        raise UsageError(f"LegalSearch: reward={name!r} is unknown; the rewards are {', '.join(REWARDS)}")
+    choice("LegalSearch", "reward", name, REWARDS)
     if weights is not None and not isinstance(weights, Mapping):
         raise UsageError(f"LegalSearch: weights={weights!r}; give a mapping from {', '.join(WEIGHTS)} to numbers")
     if name == "art_e":
@@ -77,8 +77,7 @@ def make_reward(name: str, limits: Limits, weights: Mapping[str, float] | None =
         )
     full = {**WEIGHTS, **(weights or {})}
     for key, weight in full.items():
-        if isinstance(weight, bool) or not isinstance(weight, int | float) or not 0 <= weight <= 10:
-            raise UsageError(f"LegalSearch: weights[{key!r}]={weight!r}; give a number from 0 to 10")
+        number("LegalSearch", f"weights[{key!r}]", weight, 0, 10)
     bounds = {"band": (-2.0, 1.0, "the floor of the segment that the episode ended in")}
     for key, weight in full.items():
         bounds[key] = (0.0, weight * (2 if key == "near_format" else 1), _DOCS[key])

@@ -8,7 +8,7 @@ release pays 0.2 for a sound format without an answer, which cannot be: a sound 
 
 import re
 
-from agent_envs.base.arguments import choice
+from agent_envs.base.arguments import choice, number
 from agent_envs.base.errors import UsageError
 from agent_envs.base.protocol import Answer
 from agent_envs.core.rewards import RewardSpec, Term
@@ -38,10 +38,7 @@ def make_reward(name: str, retrieval_score: float) -> RewardSpec:
     if name == "f1":
         term = Term("f1", 0.0, 1.0, "best F1 of the answer's words against a gold answer", _f1)
         return RewardSpec("f1", (term,), (0.0, 1.0))
-    if type(retrieval_score) not in (int, float) or not 0 <= retrieval_score <= 1 - STRUCTURE_SCORE:
-        raise UsageError(
-            f"SearchQA: retrieval_score={retrieval_score!r}; give a number from 0 to {1 - STRUCTURE_SCORE}"
-        )
+    number("SearchQA", "retrieval_score", retrieval_score, 0, 1 - STRUCTURE_SCORE)
     terms = [
         Term("exact_match", 0.0, 1.0, "1 if the answer equals a gold answer after normalisation", _exact),
         Term(

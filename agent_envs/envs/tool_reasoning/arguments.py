@@ -105,6 +105,6 @@ def program_limits(cpu_seconds: float, output_chars: int) -> Limits:
     Raises:
         UsageError: the seconds are out of range.
     """
-    seconds = number(_OWNER, "cpu_seconds", cpu_seconds, 0, 600)
+    seconds = number(_OWNER, "cpu_seconds", cpu_seconds, 0, 600, above=True)
     wall = seconds * WALL_FACTOR + WALL_SECONDS
     return Limits(cpu_seconds=seconds, wall_seconds=wall, output_bytes=max(4 * output_chars, 65_536))

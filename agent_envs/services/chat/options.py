@@ -3,6 +3,7 @@
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from agent_envs.base.arguments import number, whole_number
 from agent_envs.base.errors import UsageError
 
 
@@ -30,11 +31,11 @@ class ChatOptions:
         Raises:
             UsageError: one is of the wrong type or out of its range.
         """
-        _number("temperature", self.temperature, 0.0, 2.0)
-        _number("top_p", self.top_p, 0.0, 1.0)
-        _number("max_tokens", self.max_tokens, 1, 10_000_000)
-        if self.max_tokens is not None and not isinstance(self.max_tokens, int):
-            raise UsageError(f"chat model: max_tokens={self.max_tokens!r}; give a whole number")
+        for name, value, high in (("temperature", self.temperature, 2), ("top_p", self.top_p, 1)):
+            if value is not None:
+                number("chat model", name, value, 0, high)
+        if self.max_tokens is not None:
+            whole_number("chat model", "max_tokens", self.max_tokens, 1, 10_000_000)
         if self.reasoning_effort is not None and not isinstance(self.reasoning_effort, str):
             raise UsageError(f"chat model: reasoning_effort={self.reasoning_effort!r}; give a word, such as low")
         if not isinstance(self.extra, dict) or not all(isinstance(name, str) for name in self.extra):
@@ -44,10 +45,3 @@ class ChatOptions:
     def settings(self) -> dict[str, Any]:
         """What differs from the defaults, as JSON."""
         return {name: value for name, value in asdict(self).items() if value not in (None, {})}
-
-
-def _number(name: str, value: Any, low: float, high: float) -> None:
-    if value is None:
-        return
-    if isinstance(value, bool) or not isinstance(value, int | float) or not low <= value <= high:
-        raise UsageError(f"chat model: {name}={value!r}; give a number from {low} to {high}")

@@ -1,5 +1,7 @@
 """Whatever is said and shown, tokens only grow, and the mask marks exactly what was sampled."""
 
+from functools import cache
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -8,7 +10,7 @@ from tests.trainers.tokens.toys import TEMPLATES, bpe, words
 from trainers.tokens import ChatTokenizer
 
 CHATS = {
-    f"{make.__name__} {name}": ChatTokenizer(make(name), template)
+    f"{make.__name__} {name}": (make, name, template)
     for make in (bpe, words)
     for name, template in [(n, n) for n in ("chatml", "qwen", "llama")] + list(TEMPLATES.items())
 }
@@ -26,11 +28,17 @@ TURN = st.tuples(
 )
 
 
+@cache
+def chat_named(name):
+    make, of, template = CHATS[name]
+    return ChatTokenizer(make(of), template)
+
+
 @pytest.mark.parametrize("name", sorted(CHATS))
 @settings(max_examples=15, deadline=None)
 @given(st.lists(MESSAGE, max_size=2), st.lists(TURN, min_size=1, max_size=3))
 def test_tokens_only_grow(name, before, turns):
-    chat = CHATS[name]
+    chat = chat_named(name)
     conversation = chat.open([*before, {"role": "user", "content": "q"}])
     sampled, ids = [], tuple(conversation.ids)
     for number, (prefill, drawn, closed, shown) in enumerate(turns, 1):
@@ -51,7 +59,7 @@ def test_tokens_only_grow(name, before, turns):
 @settings(max_examples=200, deadline=None)
 @given(st.text(max_size=60))
 def test_bytes_decode_to_the_text_that_was_encoded(text):
-    chat = CHATS["bpe chatml"]
+    chat = chat_named("bpe chatml")
     clean, _ = chat.control.neutralise(text)
     assert chat.decode((*chat.codec.encode(clean), *chat.end_ids)) == clean
 
@@ -60,13 +68,13 @@ def test_bytes_decode_to_the_text_that_was_encoded(text):
     st.text(alphabet=" \n.,<>/", max_size=12), st.sampled_from(["the town", "harbour  north", "<search>the</search>"])
 )
 def test_words_decode_to_the_text_that_was_encoded(space, text):
-    chat = CHATS["words qwen"]
+    chat = chat_named("words qwen")
     whole = f"{space}{text}{space}"
     assert chat.decode((*chat.codec.encode(whole), *chat.end_ids)) == whole
 
 
 def test_a_character_that_is_cut_in_half_is_shown_as_a_replacement_and_kept_as_it_was():
-    chat = CHATS["bpe chatml"]
+    chat = chat_named("bpe chatml")
     ids = chat.codec.encode("👩")[:2]
     conversation = chat.open([{"role": "user", "content": "q"}])
     conversation.sampled(ids, [-1.0] * len(ids), 1)
