@@ -38,21 +38,13 @@ def whole_number(
 
 
 def whole_numbers(owner: str, **limits: tuple[Any, int, int | None]) -> None:
-    """Check several whole numbers: argument=(value, low, high).
-
-    Raises:
-        UsageError: one is none within its limits.
-    """
+    """Check several whole numbers: argument=(value, low, high); raises UsageError where one is none within its limits."""
     for argument, (value, low, high) in limits.items():
         whole_number(owner, argument, value, low, high)
 
 
 def number(owner: str, argument: str, value: Any, low: float, high: float = math.inf, *, above: bool = False) -> float:
-    """Return a finite number from low, or from above it, to high.
-
-    Raises:
-        UsageError: it is none; True is none.
-    """
+    """Return a finite number from low, or from above it, to high; raises UsageError where it is none; True is none."""
     if not _is_number(value, int | float) or not low <= value <= high or value == (low if above else math.inf):
         span = f"above {low:g}, at most {high:g}" if above else f"from {low:g} to {high:g}"
         span = span if high < math.inf else f">= {low:g}"
@@ -66,11 +58,7 @@ def portion(owner: str, argument: str, value: Any) -> float:
 
 
 def choice(owner: str, argument: str, value: Any, choices: Iterable[str]) -> str:
-    """Return one of the choices.
-
-    Raises:
-        UsageError: it is none of them.
-    """
+    """Return one of the choices; raises UsageError where it is none of them."""
     known = tuple(choices)
     if not isinstance(value, str) or value not in known:
         raise UsageError(f"{owner}: {argument}={display_value(value)}; give one of {', '.join(known)}")
@@ -78,11 +66,7 @@ def choice(owner: str, argument: str, value: Any, choices: Iterable[str]) -> str
 
 
 def flag(owner: str, argument: str, value: Any) -> bool:
-    """Return True or False.
-
-    Raises:
-        UsageError: it is neither; 0 and 1 are neither.
-    """
+    """Return True or False; raises UsageError where it is neither; 0 and 1 are neither."""
     if not isinstance(value, bool):
         raise UsageError(f"{owner}: {argument}={display_value(value)}; give True or False")
     return value

@@ -25,13 +25,9 @@ class Corpus(Protocol):
 
     digest: str
 
-    def __len__(self) -> int:
-        """Return the number of passages."""
-        ...
+    def __len__(self) -> int: ...
 
-    def __getitem__(self, row: int) -> Passage:
-        """Return the passage of a row."""
-        ...
+    def __getitem__(self, row: int) -> Passage: ...
 
     def row(self, passage_id: str) -> int:
         """Return the row of an id; raises KeyError where there is none."""
@@ -42,7 +38,6 @@ class MemoryCorpus(Uncopied):
     """A corpus held as a tuple of passages."""
 
     def __init__(self, passages: Iterable[Passage]) -> None:
-        """Take the passages in their order and hash them."""
         self.passages = tuple(passages)
         self._rows = {passage.id: row for row, passage in enumerate(self.passages)}
         if len(self._rows) != len(self.passages):
@@ -55,11 +50,9 @@ class MemoryCorpus(Uncopied):
         self.digest = digest.hexdigest()
 
     def __len__(self) -> int:
-        """Return the number of passages."""
         return len(self.passages)
 
     def __getitem__(self, row: int) -> Passage:
-        """Return the passage of a row."""
         return self.passages[row]
 
     def row(self, passage_id: str) -> int:

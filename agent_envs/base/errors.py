@@ -27,7 +27,6 @@ class MissingExtra(AgentEnvsError, ImportError):
     """An optional package is missing."""
 
     def __init__(self, package: str, extra: str, purpose: str) -> None:
-        """Name the package, the extra that brings it and what needs it."""
         super().__init__(f'{purpose} needs {package}: pip install "agent-envs[{extra}]"')
 
 
@@ -54,7 +53,6 @@ class EnvFault(AgentEnvsError):
     """
 
     def __init__(self, cause: str, retryable: bool = True, wait_seconds: float = 0.0) -> None:
-        """Keep the cause, whether a retry makes sense, and after how long."""
         super().__init__(cause)
         self.cause = cause
         self.retryable = retryable

@@ -75,11 +75,9 @@ class Journal:
             raise AgentEnvsError(f"{why}; the rows before this one are kept, so make room and go on") from error
 
     def __enter__(self) -> "Journal":
-        """Return the journal."""
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
-        """Close it."""
         self.close()
 
 
@@ -133,11 +131,7 @@ def read_places(path: Path) -> Iterator[tuple[Any, int]]:
 
 
 def read_row(file: IO[bytes], start: int) -> Any:
-    """Return the row whose line begins at a byte of an open journal.
-
-    Raises:
-        UsageError: there is no sound row.
-    """
+    """Return the row whose line begins at a byte of an open journal; raises UsageError where there is no sound row."""
     file.seek(start)
     row = _sound_row(file.readline())
     if row is None:

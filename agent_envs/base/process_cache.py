@@ -12,7 +12,6 @@ class Shared(Generic[Value]):
     """A place for a value, with the lock of the thread that fills it."""
 
     def __init__(self) -> None:
-        """Begin empty."""
         self.lock = threading.Lock()
         self.value: Value | None = None
 

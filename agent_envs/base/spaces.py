@@ -15,7 +15,6 @@ class Utterance(Space[str]):
     """
 
     def __init__(self, seed: int | np.random.Generator | None = None) -> None:
-        """Seed the sampling."""
         super().__init__(shape=None, dtype=None, seed=seed)
 
     def sample(self, mask: None = None, probability: None = None) -> str:
@@ -43,13 +42,10 @@ class Utterance(Space[str]):
         return [str(text) for text in sample_n]
 
     def __eq__(self, other: object) -> bool:
-        """All utterance spaces are one space."""
         return isinstance(other, Utterance)
 
     def __hash__(self) -> int:
-        """Hash as one space."""
         return hash("Utterance")
 
     def __repr__(self) -> str:
-        """Return the constructor's text."""
         return "Utterance()"

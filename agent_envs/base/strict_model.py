@@ -28,11 +28,7 @@ def shown_safely(text: str) -> str:
 
 
 def one_line(text: str) -> str:
-    """Return a name, which is one line without spaces around it, and is `shown_safely`.
-
-    Raises:
-        ValueError: it is not.
-    """
+    """Return a name, which is one line without spaces around it, and is `shown_safely`; raises ValueError where it is not."""
     if "\n" in text or text != text.strip():
         raise ValueError("give one line without spaces around it")
     return shown_safely(text)

@@ -61,7 +61,6 @@ class Toolkit:
     """A fixed set of tools by name."""
 
     def __init__(self, tools: Sequence[Tool]) -> None:
-        """Take the tools; names are unique."""
         self.tools = {item.name: item for item in tools}
         if len(self.tools) != len(tools):
             raise UsageError("Toolkit(tools): two tools have one name; rename one")

@@ -224,7 +224,6 @@ class TurnWrapper(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
     ahead = False  # played ahead by a solver: nobody outside is asked
 
     def __init__(self, env: gym.Env[Any, Any], **arguments: Any) -> None:
-        """Record the arguments under their names."""
         RecordConstructorArgs.__init__(self, **arguments)
         gym.Wrapper.__init__(self, env)
         self.label = f"{type(self).__name__}({canonical_json(plain_value(arguments))})"

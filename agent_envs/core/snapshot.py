@@ -58,11 +58,7 @@ class Snapshot:
 
     @classmethod
     def from_bytes(cls, data: bytes) -> "Snapshot":
-        """Read `to_bytes`.
-
-        Raises:
-            UsageError: another format, or the content does not match its digest.
-        """
+        """Read `to_bytes`; raises UsageError where the format is another, or the content does not match its digest."""
         try:
             outer = json.loads(data.decode("utf-8", "surrogatepass"))
             sound = outer["format"] == FORMAT and outer["sha256"] == digest(outer["body"])

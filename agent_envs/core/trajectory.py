@@ -218,7 +218,6 @@ class TrajectoryTree:
     """
 
     def __init__(self, header: Header, prompt: tuple[Message, ...]) -> None:
-        """Start with the root."""
         self.root = replace(header, episode_key="", branch="")
         self.prompt = _common(prompt)
         self.nodes: dict[str, Node] = {}

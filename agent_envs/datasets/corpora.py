@@ -136,11 +136,9 @@ class FileCorpus(Uncopied):
         self._lock = threading.Lock()
 
     def __len__(self) -> int:
-        """Return the number of passages."""
         return len(self._offsets) - 1
 
     def __getitem__(self, row: int) -> Passage:
-        """Return the passage of a row."""
         number = operator.index(row)
         if number < 0:
             number += len(self)

@@ -43,7 +43,6 @@ class ExpressionError(ValueError):
     """
 
     def __init__(self, kind: ErrorKind, message: str) -> None:
-        """Keep the kind and the message."""
         super().__init__(message)
         self.kind = kind
 
@@ -81,11 +80,7 @@ class _Sum:
 
 
 def evaluate(text: str) -> Fraction:
-    """Return the exact value of an expression.
-
-    Raises:
-        ExpressionError: it has none; the first reason from the left.
-    """
+    """Return the exact value of an expression; raises ExpressionError where it has none; the first reason from the left."""
     tokens = _tokens(text)
     outer: list[_Sum] = []
     here = _Sum()

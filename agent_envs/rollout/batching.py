@@ -69,11 +69,9 @@ class Batcher:
         return [future.result() for future in futures]
 
     def __enter__(self) -> "Batcher":
-        """Return the batcher."""
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
-        """End the thread once every request is answered."""
         with self._changed:
             self._closing = True
             self._changed.notify()

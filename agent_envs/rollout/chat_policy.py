@@ -55,11 +55,7 @@ class ChatPolicy:
         )
 
     def act(self, requests: Sequence[Request]) -> Sequence[Reply]:
-        """Return the model's turns.
-
-        Raises:
-            EnvFault: the service failed for good.
-        """
+        """Return the model's turns; raises EnvFault where the service failed for good."""
         return [self._reply(request) for request in requests]
 
     def _reply(self, request: Request) -> Reply:

@@ -66,7 +66,6 @@ class LazyMessages:
     """An attribute of a dataclass that may be given a `ContextView`, whose messages are made when they are first read."""
 
     def __get__(self, owner: Any, kind: type | None = None) -> list[Row]:
-        """Return the messages."""
         if owner is None:
             raise AttributeError("messages")  # which tells dataclasses that there is no default
         given = owner.__dict__["messages"]
@@ -75,5 +74,4 @@ class LazyMessages:
         return given  # type: ignore[no-any-return]
 
     def __set__(self, owner: Any, value: Any) -> None:
-        """Keep what was given."""
         owner.__dict__["messages"] = value

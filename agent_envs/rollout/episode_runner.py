@@ -163,11 +163,7 @@ class EpisodeWalk:
         return turn
 
     def result(self) -> EpisodeResult:
-        """Return the record of the episode.
-
-        Raises:
-            UsageError: it has not ended.
-        """
+        """Return the record of the episode; raises UsageError where it has not ended."""
         if not self.over:
             raise UsageError(f"{self.header.env_id}: result() before the end; take() turns until `over`")
         success = bool(self._info.get("success", False))

@@ -107,11 +107,7 @@ class Policy(Protocol):
     batch: int
 
     def act(self, requests: Sequence[Request]) -> Sequence[Reply]:
-        """Return one reply a request.
-
-        Raises:
-            EnvFault: the service behind the policy failed.
-        """
+        """Return one reply a request; raises EnvFault where the service behind the policy failed."""
         ...
 
 
@@ -168,7 +164,6 @@ class CompanionPolicy:
     batch = 1
 
     def __init__(self, kind: str, env: gym.Env[Any, Any] | None = None) -> None:
-        """Take the kind; `begin` binds it to an episode's environment."""
         self.name = kind
         self.needs_env = True
         self.privileged = kind == "solver"

@@ -106,11 +106,7 @@ class RunJournal:
 
 
 def result_of(row: Any, path: Path) -> tuple[str, EpisodeResult]:
-    """Return the key and the result that a row of a run's journal holds.
-
-    Raises:
-        UsageError: it is no such row.
-    """
+    """Return the key and the result that a row of a run's journal holds; raises UsageError where it is no such row."""
     try:
         if not isinstance(row["fault"], str) or not all(isinstance(cause, str) for cause in row["attempts"]):
             raise ValueError("its fault and its attempts are no texts")

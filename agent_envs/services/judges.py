@@ -38,11 +38,7 @@ class Judge(Protocol):
     name: str
 
     def __call__(self, question: str, answer: str, golds: Sequence[str], site: CallSite) -> Verdict:
-        """Return the verdict.
-
-        Raises:
-            EnvFault: an outside judge failed.
-        """
+        """Return the verdict; raises EnvFault where an outside judge failed."""
         ...
 
 

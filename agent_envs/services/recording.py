@@ -125,11 +125,9 @@ class Recording(Uncopied):
                 self._journal.close()
 
     def __enter__(self) -> "Recording":
-        """Return the recording."""
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
-        """Close it."""
         self.close()
 
 

@@ -78,22 +78,14 @@ class LimitSettings:
     prices: str = ""
 
     def __post_init__(self) -> None:
-        """Check the values.
-
-        Raises:
-            UsageError: one is no such number.
-        """
+        """Check the values; raises UsageError where one is no such number."""
         whole_number("VerbalFeedback", "max_calls", self.max_calls, 0)
         number("VerbalFeedback", "max_cost", self.max_cost, 0)
         if not isinstance(self.prices, str):
             raise UsageError(f"VerbalFeedback: prices={self.prices!r}; give the path of a table of prices as a text")
 
     def of(self, model: str) -> Limits:
-        """Return the limits on a model.
-
-        Raises:
-            UsageError: no price is known for it.
-        """
+        """Return the limits on a model; raises UsageError where no price is known for it."""
         if not self.max_cost:
             return Limits(self.max_calls)
         from agent_envs.services.chat.prices import load_prices
@@ -111,7 +103,6 @@ class Meter:
     """What was asked of one model in this process. Shared by threads."""
 
     def __init__(self) -> None:
-        """Start at nothing."""
         self.calls, self.usage = 0, Counter[str]()
         self._lock = threading.Lock()
 
@@ -159,7 +150,6 @@ class MeteredChat:
     """A chat model whose calls are counted, and that is asked nothing more beyond its limits."""
 
     def __init__(self, model: ChatModel, limits: Limits) -> None:
-        """Count `model`."""
         self.name = model.name
         self._model, self._limits = model, limits
 

@@ -96,17 +96,12 @@ class ScriptedFeedback:
     service = templates = ""
 
     def __init__(self, script: Callable[..., str], quality: str) -> None:
-        """Take the companion and the quality."""
         self.name = SCRIPTED + quality
         self.told = {"feedback": self.name}
         self._script, self._quality = script, quality
 
     def speak(self, moment: Moment) -> Given:
-        """Return what the script says.
-
-        Raises:
-            UsageError: it says no text, or nothing that can be read.
-        """
+        """Return what the script says; raises UsageError where it says no text, or nothing that can be read."""
         chance = random.Random(chance_key(moment.header, moment.turn, "message"))
         said = self._script(moment.talk, moment.mode, self._quality, chance)
         text = readable(said) if isinstance(said, str) else ""

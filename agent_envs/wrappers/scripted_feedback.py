@@ -39,7 +39,6 @@ class Wordings:
     """The texts of a family's scripted feedback, read when they are first needed."""
 
     def __init__(self, package: str) -> None:
-        """Take the package that holds `feedback.json`."""
         self._package = package
 
     @cached_property

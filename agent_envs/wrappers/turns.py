@@ -56,7 +56,6 @@ class TurnLimit(TurnWrapper):
     state: tuple[int, bool] = (0, True)
 
     def __init__(self, env: gym.Env[Any, Any], turns: int) -> None:
-        """Limit `env` to `turns` >= 1."""
         super().__init__(env, turns=turns)
         self._allow(self._whole("turns", turns, 1))
 
@@ -125,7 +124,6 @@ class ForcedAnswer(TurnLimit):
     """
 
     def __init__(self, env: gym.Env[Any, Any], free_turns: int) -> None:
-        """Force the answer after `free_turns` >= 0 turns."""
         TurnWrapper.__init__(self, env, free_turns=free_turns)
         self._allow(self._whole("free_turns", free_turns, 0) + 1)
         if not self.turn_env().answer_tags[0]:

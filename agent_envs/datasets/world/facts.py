@@ -57,7 +57,6 @@ class Facts:
     """Draws all entities, then every relation, then hides some facts."""
 
     def __init__(self, rng: random.Random, namer: Namer, passages: int, short: bool) -> None:
-        """Draw a world that `passages` passages can tell."""
         self.rng = rng
         self._namer = namer
         self.entities: dict[str, list[Entity]] = {}

@@ -20,7 +20,6 @@ class Lookup:
     """Says whether a query finds a passage among the first three (BM25 in Lucene's form, over title and text)."""
 
     def __init__(self, passages: Sequence[Passage]) -> None:
-        """Note where every word stands, once for each time it does."""
         self._places: dict[str, list[int]] = {}
         lengths = []
         for row, passage in enumerate(passages):

@@ -54,7 +54,6 @@ class Asker:
     """Draws questions of a world, all different, each with one right answer."""
 
     def __init__(self, rng: random.Random, facts: Facts, passages: Sequence[Passage], paraphrase: bool) -> None:
-        """Take the facts, the passages that tell them, and whether questions avoid the passages' wording."""
         self._rng = rng
         self._facts = facts
         self._texts = {passage.id: passage.text for passage in passages}

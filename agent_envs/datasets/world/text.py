@@ -14,7 +14,6 @@ class Teller:
     """Writes passages: one for each entity, or several short ones of one or two facts each."""
 
     def __init__(self, rng: random.Random, short: bool, paraphrase: bool) -> None:
-        """Take the choices that hold for every passage of a world."""
         self._rng = rng
         self._short = short
         self._paraphrase = paraphrase

@@ -174,13 +174,7 @@ class LegalSearch(TurnEnv):
         world: dict[str, Any] | None = None,
         render_mode: str | None = None,
     ) -> None:
-        """Set up the source, the engines, the reward and the limits; see the class for the arguments.
-
-        Raises:
-            UsageError: an argument is out of its range; the message names it.
-            DataMissing: the tasks are not on this machine.
-            MissingExtra: an engine's package is not installed.
-        """
+        """Set up the source, the engines, the reward and the limits; see the class for the arguments."""
         self.render_mode = render_mode
         check_engines(semantic=semantic, keyword=keyword)
         if protocol not in PROTOCOLS:

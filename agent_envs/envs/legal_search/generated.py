@@ -7,6 +7,7 @@ from typing import Any
 
 from agent_envs.base.arguments import portion, whole_number
 from agent_envs.base.errors import UsageError
+from agent_envs.base.process_cache import Uncopied
 from agent_envs.core.trajectory import Task
 from agent_envs.datasets.seeded import SeededWorlds
 from agent_envs.envs.legal_search.library import Library
@@ -45,16 +46,12 @@ class GeneratedQuestion:
 
 
 @dataclass(frozen=True)
-class GeneratedWorld:
+class GeneratedWorld(Uncopied):
     """A library without the sections that were removed, and questions over it with pairwise different texts."""
 
     library: Library
     questions: tuple[GeneratedQuestion, ...]
     removed: tuple[str, ...]
-
-    def __deepcopy__(self, memo: object) -> "GeneratedWorld":
-        """Worlds are never written, so a copy of an environment shares them."""
-        return self
 
 
 WorldOf = Callable[[Any, str, int], GeneratedWorld]

@@ -7,9 +7,9 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from types import MappingProxyType
-from typing import Any
 
 from agent_envs.base.documents import MemoryCorpus, Passage
+from agent_envs.base.process_cache import Uncopied
 
 _NUMBER = re.compile(r"\b\d+(?:[:.]\d+)*-\d+(?:[.:-]?\w+)*")
 
@@ -48,7 +48,7 @@ class Section:
         return f"{mark}. {self.heading}" if self.heading else mark
 
 
-class Library:
+class Library(Uncopied):
     """An immutable tree of sections in reading order, shared by everything that searches or reads it.
 
     `digest` is a sha256 over all content in its order: it names the library in task identities and caches.
@@ -77,7 +77,6 @@ class Library:
         self.digest = _digest(table.values())
 
     def __len__(self) -> int:
-        """Return the number of sections of all levels."""
         return len(self.sections)
 
     def read(self, section_id: str) -> Section:
@@ -158,10 +157,6 @@ class Library:
             for section in self.sections.values()
             if section.text
         )
-
-    def __deepcopy__(self, memo: Any) -> "Library":
-        """Libraries are never written, so a copy of an environment shares them."""
-        return self
 
 
 def as_terms(text: str) -> str:

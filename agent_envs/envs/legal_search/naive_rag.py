@@ -25,7 +25,6 @@ class NaiveRAG:
     batch = 1
 
     def __init__(self, engine: str = "semantic") -> None:
-        """Take the engine: `semantic` or `keyword`."""
         self.name = "naive_rag"
         self._search = SEMANTIC if engine == "semantic" else KEYWORD
 

@@ -221,11 +221,7 @@ def _question(row: Row) -> LegalRow:
 
 
 def without(library: Library, removed: frozenset[str]) -> Library:
-    """Return a library without some of its sections and all below them.
-
-    Raises:
-        UsageError: one of them is not in it.
-    """
+    """Return a library without some of its sections and all below them; raises UsageError where one of them is not in it."""
     lost = sorted(removed - library.sections.keys())
     if lost:
         raise UsageError(f"library {library.name}: there is no section {lost[0]!r} to take out")

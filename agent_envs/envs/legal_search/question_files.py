@@ -3,9 +3,9 @@
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from functools import cached_property
-from typing import Any
 
 from agent_envs.base.errors import UsageError
+from agent_envs.base.process_cache import Uncopied
 from agent_envs.base.serialization import digest
 from agent_envs.core.trajectory import Task
 from agent_envs.envs.legal_search.library import Library
@@ -39,7 +39,7 @@ class LegalRow:
     cluster: str
 
 
-class RowsSource:
+class RowsSource(Uncopied):
     """Questions of files over one library. The gold sections prove the answer."""
 
     def __init__(self, name: str, library: Library, rows: Iterable[LegalRow], where: str) -> None:
@@ -106,10 +106,6 @@ class RowsSource:
         return " ".join(part for part in (section.number, heading, question) if part) or " ".join(
             section.text.split()[:12]
         )
-
-    def __deepcopy__(self, memo: Any) -> "RowsSource":
-        """Questions are never written, so a copy of an environment shares them."""
-        return self
 
 
 def _check(row: LegalRow, library: Library, where: str) -> None:

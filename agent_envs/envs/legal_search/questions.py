@@ -55,7 +55,6 @@ class Asker:
     """
 
     def __init__(self, rng: random.Random, law: Law, whole: Library, wording: str) -> None:
-        """Take the law, its library with nothing removed, and the name of the wordings."""
         self._rng, self._law, self._whole, self._wording = rng, law, whole, wording
         self._words: dict[str, Any] = parts().ask[wording]
         self.removed: set[str] = set()

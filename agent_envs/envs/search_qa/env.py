@@ -135,12 +135,7 @@ class SearchQA(TurnEnv):
         corpus: str = "auto",
         render_mode: str | None = None,
     ) -> None:
-        """Set up the source, the reward and the limits; see the class for the arguments.
-
-        Raises:
-            UsageError: an argument is out of its range; the message names it.
-            DataMissing: the data set or corpus is not on this machine.
-        """
+        """Set up the source, the reward and the limits; see the class for the arguments."""
         self.render_mode = render_mode
         choice("SearchQA", "observation_format", observation_format, FORMATS)
         remote = is_outside(retriever)

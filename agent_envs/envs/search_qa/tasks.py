@@ -2,9 +2,10 @@
 
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from typing import Any, Protocol
+from typing import Protocol
 
 from agent_envs.base.documents import Corpus
+from agent_envs.base.process_cache import Uncopied
 from agent_envs.base.serialization import digest, state_type
 from agent_envs.core.trajectory import Task, TaskSource
 from agent_envs.datasets.catalogue import load_corpus, load_questions, present_splits
@@ -77,7 +78,7 @@ def _world_tasks(config: WorldConfig, split: str, index: int, outside: bool) -> 
     )
 
 
-class PublishedSource:
+class PublishedSource(Uncopied):
     """A published data set, or a file of one, over a corpus of passages or over one that is outside (None)."""
 
     answerable = True
@@ -129,10 +130,6 @@ class PublishedSource:
             rows = load_questions(self.name, split)
             self._rows[split] = (rows, {row.id: place for place, row in enumerate(rows)})
         return self._rows[split]
-
-    def __deepcopy__(self, memo: Any) -> "PublishedSource":
-        """Questions are never written, so a copy of an environment shares them."""
-        return self
 
 
 def _checked(key: int, size: int) -> int:

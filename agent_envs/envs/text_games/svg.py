@@ -32,7 +32,6 @@ class Cells:
     """The cells of a map, row by row, as places in a picture."""
 
     def __init__(self, width: int, side: int) -> None:
-        """Take the columns of the map and the side of a cell."""
         self.width, self.side = width, side
 
     def corner(self, place: int) -> str:

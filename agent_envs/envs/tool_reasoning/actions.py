@@ -68,7 +68,6 @@ class Actions:
     """How turns are read, for a style and the tools that are offered."""
 
     def __init__(self, protocol: str, offered: Sequence[str]) -> None:
-        """Take the style (`tags` or `json`) and the tools."""
         self.protocol, self.offered = protocol, tuple(offered)
         self._toolkit = Toolkit([one for one in (search, browse, python) if one.name in offered])
         self.tags = TagProtocol(

@@ -100,11 +100,7 @@ def where_to_browse(browse: str, offered: tuple[str, ...], retriever: str, here:
 
 
 def program_limits(cpu_seconds: float, output_chars: int) -> Limits:
-    """Return the limits of a program.
-
-    Raises:
-        UsageError: the seconds are out of range.
-    """
+    """Return the limits of a program; raises UsageError where the seconds are out of range."""
     seconds = number(_OWNER, "cpu_seconds", cpu_seconds, 0, 600, above=True)
     wall = seconds * WALL_FACTOR + WALL_SECONDS
     return Limits(cpu_seconds=seconds, wall_seconds=wall, output_bytes=max(4 * output_chars, 65_536))

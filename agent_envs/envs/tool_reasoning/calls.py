@@ -47,7 +47,6 @@ class Calls:
     """Carries out calls; holds nothing of an episode."""
 
     def __init__(self, source: ReasoningSource, bounds: Bounds) -> None:
-        """Take whose documents are browsed, and the bounds."""
         self.bounds = bounds
         self._source = source
 

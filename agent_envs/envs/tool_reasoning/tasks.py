@@ -3,11 +3,12 @@
 from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
 from agent_envs.base.arguments import choice
 from agent_envs.base.documents import Corpus
 from agent_envs.base.errors import UsageError
+from agent_envs.base.process_cache import Uncopied
 from agent_envs.base.serialization import digest
 from agent_envs.core.trajectory import Task, TaskSource
 from agent_envs.datasets.catalogue import (
@@ -46,13 +47,12 @@ class ReasoningSource(TaskSource, Protocol):
         ...
 
 
-class FileSource:
+class FileSource(Uncopied):
     """A published set, or a user's file of one, over a corpus of passages or over what is outside (None)."""
 
     answerable = True
 
     def __init__(self, name: str, rows: dict[str, tuple[Question, ...]], corpus: FileCorpus | None) -> None:
-        """Take the questions by split."""
         self.name, self.splits = name, tuple(rows)
         self._rows, self._corpus = rows, corpus
         self._places = {
@@ -105,10 +105,6 @@ class FileSource:
             raise KeyError(doc_id)
         self._corpus.row(doc_id)
         return ()
-
-    def __deepcopy__(self, memo: Any) -> "FileSource":
-        """Questions are never written, so a copy of an environment shares them."""
-        return self
 
 
 def make_source(

@@ -90,11 +90,7 @@ class Toolbox:
         )
 
     def search(self, query: str, top_k: int, support: tuple[str, ...], key: str) -> tuple[Hit, ...]:
-        """Return what a search brings.
-
-        Raises:
-            EnvFault: an outside search failed.
-        """
+        """Return what a search brings; raises EnvFault where an outside search failed."""
         if self._retriever is None:
             self._retriever = self._made_retriever()
         return self._retriever.search(query, top_k, support=support, seed=key)
@@ -105,11 +101,7 @@ class Toolbox:
         return make_retriever(name, corpus, progress=progress, recording=self.recording)
 
     def fetched(self, url: str) -> Document | str:
-        """Return a page of the web, or why it could not be opened.
-
-        Raises:
-            EnvFault: our own way into the web failed.
-        """
+        """Return a page of the web, or why it could not be opened; raises EnvFault where our own way into the web failed."""
         page = self._pages.read(url)
         if page.error:
             return page.error
@@ -152,9 +144,5 @@ class Toolbox:
         return {"result": result.to_json(), "version": sandbox_version(self._spec.backend)}
 
     def equal(self, answer: str, golds: tuple[str, ...]) -> bool:
-        """Return whether an answer is right.
-
-        Raises:
-            EnvFault: the sandbox in which answers are compared failed.
-        """
+        """Return whether an answer is right; raises EnvFault where the sandbox in which answers are compared failed."""
         return self._equality(answer, golds)

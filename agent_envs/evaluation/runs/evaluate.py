@@ -314,7 +314,6 @@ class BudgetedPolicy:
     """A policy that stops asking when the purse is empty."""
 
     def __init__(self, policy: Policy, purse: Purse) -> None:
-        """Limit `policy`."""
         self.name, self.batch = policy.name, policy.batch
         self.traits = traits_of(policy)
         self._policy, self._purse = policy, purse

@@ -32,7 +32,6 @@ class Measures:
     """Labels and metrics of the episodes of one run. `notes` tells, by entry, where they are not known and why."""
 
     def __init__(self) -> None:
-        """Start with none."""
         self.notes: dict[str, str] = {}
         self._entries: dict[str, _Measured | None] = {}
 
@@ -139,7 +138,6 @@ class EntryTasks:
     """The tasks of an entry, from the source of its environment, which is made when the first of them is asked for."""
 
     def __init__(self, entry: Entry, unknown: Callable[[str], None]) -> None:
-        """Take the entry, and what is told why a task is not known here."""
         self._entry, self._unknown = entry, unknown
 
     def get(self, name: str, digest: str) -> Task | None:

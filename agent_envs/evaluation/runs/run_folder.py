@@ -165,7 +165,6 @@ class Run:
     """A run that lies in a folder."""
 
     def __init__(self, folder: Path, config: Config, suite: Suite) -> None:
-        """Take what `open_run` or `claim` read."""
         self.folder, self.config, self.suite = folder, config, suite
 
     @property
@@ -234,7 +233,6 @@ class Spool:
     """Texts in a file of their own, laid aside under keys and taken out in any order, so that none of them is held."""
 
     def __init__(self, file: IO[bytes]) -> None:
-        """Take an empty file."""
         self._file = file
         self.places: dict[str, tuple[int, int]] = {}
 
@@ -338,11 +336,7 @@ def claim(folder: Path, suite: Suite, settings: Settings, prices: Prices) -> Run
 
 
 def open_run(folder: Path) -> Run:
-    """Return the run that lies in a folder.
-
-    Raises:
-        UsageError: there is none, or its parts do not belong together.
-    """
+    """Return the run that lies in a folder; raises UsageError where there is none, or its parts do not belong together."""
     paths = [folder / "config.json", folder / "suite.json"]
     if not all(path.is_file() for path in paths):
         raise UsageError(f"{folder} is no folder of a run: it has no config.json and suite.json (eval --out makes one)")

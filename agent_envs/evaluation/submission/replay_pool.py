@@ -73,7 +73,6 @@ class Memory:
     """What was checked before, by the sha256 of the line; good for one suite and one set of recorded answers."""
 
     def __init__(self) -> None:
-        """Begin with nothing."""
         self._known: dict[str, Checked] = {}
 
     def check(self, lines: Iterable[Line], how: Replaying) -> Iterator[tuple[int, Checked]]:

@@ -106,7 +106,6 @@ class RowReplayer:
     _envs: dict[str, gym.Env[Any, Any]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        """Lay out the plan."""
         self._places = dict(places_of(self.suite))
 
     def check(self, label: str, line: bytes) -> Checked:

@@ -60,7 +60,6 @@ class SecretScan:
     """Gathers what is found, line by line, so that one refusal names it all; the secrets themselves are never kept."""
 
     def __init__(self, allow: Sequence[str] = ()) -> None:
-        """Accept the kinds in `allow`."""
         unknown = sorted(set(allow) - set(KINDS))
         if unknown:
             raise UsageError(f"allow: no kind {', '.join(unknown)}; the kinds are {', '.join(KINDS)}")
@@ -77,11 +76,7 @@ class SecretScan:
                     self._places.append(f"{place}, line {line}: {kind}")
 
     def refuse(self) -> None:
-        """Raise if anything was found.
-
-        Raises:
-            UsageError: names file, line and kind of the first findings.
-        """
+        """Raise a UsageError with file, line and kind of the first findings, if anything was found."""
         if not self._counts:
             return
         more = self._counts.total() - len(self._places)

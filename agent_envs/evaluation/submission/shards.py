@@ -26,7 +26,6 @@ class ShardWriter:
     """Writes lines to 0000.jsonl.gz, 0001.jsonl.gz, ... of a folder, none with too many rows or bytes."""
 
     def __init__(self, folder: Path, *, most_rows: int = MOST_ROWS, most_bytes: int = MOST_SHARD_BYTES) -> None:
-        """Write into `folder`, which is made with the first line."""
         self._folder, self._most_rows, self._most_bytes = folder, most_rows, most_bytes
         self._number = -1
         self._file: IO[bytes] | None = None
@@ -34,11 +33,7 @@ class ShardWriter:
         self._rows = self._bytes = 0
 
     def write(self, line: str) -> tuple[Path, int]:
-        """Write a line and return its file and number.
-
-        Raises:
-            UsageError: it is longer than any reader accepts.
-        """
+        """Write a line and return its file and number; raises UsageError where it is longer than any reader accepts."""
         data = line.encode() + b"\n"
         if len(data) > min(MOST_LINE_BYTES, self._most_bytes):
             raise UsageError(f"a row of {len(data):,} bytes; the format takes {MOST_LINE_BYTES:,}")

@@ -15,11 +15,7 @@ _MAX_CHOICE = MAX_BITS  # C(n, k) has at most n bits
 
 
 def natural_log(value: Quotient, budget: Budget) -> Quotient:
-    """Return ln: of powers of primes and e as a sum over the primes.
-
-    Raises:
-        Unreadable: the value is zero.
-    """
+    """Return ln: of powers of primes and e as a sum over the primes; raises Unreadable where the value is zero."""
     if not value.above.terms:
         raise Unreadable
     monomial, factor = value.above.terms[0]
@@ -38,11 +34,7 @@ def natural_log(value: Quotient, budget: Budget) -> Quotient:
 
 
 def logarithm(value: Quotient, base: Quotient, budget: Budget) -> Quotient:
-    """Return the logarithm to a base.
-
-    Raises:
-        Unreadable: the value is zero, or the base zero or one.
-    """
+    """Return the logarithm to a base; raises Unreadable where the value is zero, or the base zero or one."""
     return divided(natural_log(value, budget), natural_log(base, budget), budget)
 
 

@@ -29,15 +29,10 @@ class Budget:
     __slots__ = ("left",)
 
     def __init__(self, steps: int) -> None:
-        """Start with `steps`."""
         self.left = steps
 
     def spend(self, steps: int = 1) -> None:
-        """Take steps away.
-
-        Raises:
-            Exhausted: fewer are left.
-        """
+        """Take steps away; raises Exhausted where fewer are left."""
         self.left -= steps
         if self.left < 0:
             raise Exhausted

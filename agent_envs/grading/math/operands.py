@@ -45,11 +45,7 @@ class Operands(TokenReader, ABC):
         """Read what stands behind a ^."""
 
     def operand(self, mixed: bool = False) -> Quotient:
-        """Read one operand; `mixed` where a number may go on with a fraction.
-
-        Raises:
-            Unreadable: there is none.
-        """
+        """Read one operand; `mixed` where a number may go on with a fraction; raises Unreadable where there is none."""
         self.deeper()
         token = self.here()
         if token.kind == "number":

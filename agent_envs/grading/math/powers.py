@@ -38,11 +38,7 @@ _Powers = list[tuple[Atom, Fraction]]
 
 
 def power(base: Quotient, exponent: Quotient, budget: Budget) -> Quotient:
-    """Return `base ** exponent`.
-
-    Raises:
-        Unreadable: zero to a power that is not positive.
-    """
+    """Return `base ** exponent`; raises Unreadable for zero to a power that is not positive."""
     value = rational_value(exponent)
     if value is not None:
         return rational_power(base, value, budget)
@@ -60,11 +56,7 @@ def power(base: Quotient, exponent: Quotient, budget: Budget) -> Quotient:
 
 
 def rational_power(base: Quotient, exponent: Fraction, budget: Budget) -> Quotient:
-    """Return a value to a rational power.
-
-    Raises:
-        Unreadable: zero to a power that is not positive.
-    """
+    """Return a value to a rational power; raises Unreadable for zero to a power that is not positive."""
     if exponent < 0:
         return rational_power(inverse(base, budget), -exponent, budget)
     if not base.above.terms:

@@ -48,20 +48,12 @@ def times(left: Quotient, right: Quotient, budget: Budget) -> Quotient:
 
 
 def divided(left: Quotient, right: Quotient, budget: Budget) -> Quotient:
-    """Return the quotient.
-
-    Raises:
-        Unreadable: the divisor is zero.
-    """
+    """Return the quotient; raises Unreadable where the divisor is zero."""
     return times(left, inverse(right, budget), budget)
 
 
 def inverse(value: Quotient, budget: Budget) -> Quotient:
-    """Return one over the value.
-
-    Raises:
-        Unreadable: it is zero.
-    """
+    """Return one over the value; raises Unreadable where it is zero."""
     return quotient(value.below, value.above, budget)
 
 
@@ -71,11 +63,7 @@ def negative(value: Quotient) -> Quotient:
 
 
 def quotient(above: Sum, below: Sum, budget: Budget) -> Quotient:
-    """Return `above / below` in the plainest form.
-
-    Raises:
-        Unreadable: `below` is zero.
-    """
+    """Return `above / below` in the plainest form; raises Unreadable where `below` is zero."""
     if not below.terms:
         raise Unreadable
     if not above.terms or below == ONE:

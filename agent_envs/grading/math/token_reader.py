@@ -12,7 +12,6 @@ class TokenReader:
     """Reads tokens from left to right; it owns its list and may take a token apart."""
 
     def __init__(self, tokens: list[Token], budget: Budget) -> None:
-        """Stand before the first token."""
         self.tokens, self.budget = tokens, budget
         self.place = 0
         self.depth = 0  # of brackets, exponents and functions
@@ -33,11 +32,7 @@ class TokenReader:
         return found
 
     def expect(self, text: str) -> None:
-        """Step over a sign or command.
-
-        Raises:
-            Unreadable: it does not stand here.
-        """
+        """Step over a sign or command; raises Unreadable where it does not stand here."""
         if not self.take(text):
             raise Unreadable
 
@@ -50,11 +45,7 @@ class TokenReader:
         return sign
 
     def deeper(self) -> None:
-        """Go one level down.
-
-        Raises:
-            Exhausted: the levels are too many.
-        """
+        """Go one level down; raises Exhausted where the levels are too many."""
         self.depth += 1
         self.budget.spend()
         if self.depth > MAX_DEPTH:

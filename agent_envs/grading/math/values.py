@@ -124,22 +124,14 @@ class Words(MathValue):
 
 
 def lone(value: MathValue) -> Quotient:
-    """Return a value that is a lone number or expression.
-
-    Raises:
-        Unreadable: it is another.
-    """
+    """Return a value that is a lone number or expression; raises Unreadable where it is another."""
     if not isinstance(value, Quotient):
         raise Unreadable
     return value
 
 
 def same(left: MathValue, right: MathValue, budget: Budget) -> bool:
-    """Return whether two values are equal.
-
-    Raises:
-        Exhausted: that would take too many steps.
-    """
+    """Return whether two values are equal; raises Exhausted where that would take too many steps."""
     budget.spend()
     match left, right:
         case Quotient(), Quotient():

@@ -94,11 +94,7 @@ class ChatModel(Protocol):
     name: str
 
     def complete(self, request: ChatRequest, seconds: float = 60.0) -> ChatReply:
-        """Return the reply of one attempt, which may take `seconds`.
-
-        Raises:
-            EnvFault: the service failed.
-        """
+        """Return the reply of one attempt, which may take `seconds`; raises EnvFault where the service failed."""
         ...
 
 
@@ -112,7 +108,6 @@ class ScriptedChat:
     def __init__(
         self, script: Sequence[str | ChatReply] | Callable[[ChatRequest], str | ChatReply], name: str = "scripted"
     ) -> None:
-        """Take the script."""
         self.name = name
         self._script = script
 

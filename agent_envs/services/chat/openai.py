@@ -60,11 +60,7 @@ class OpenAIChat(HttpChat):
         }
 
     def read(self, answer: Any, request: ChatRequest) -> ChatReply:
-        """Return the reply in the first choice.
-
-        Raises:
-            EnvFault: there is no choice or no message in it.
-        """
+        """Return the reply in the first choice; raises EnvFault where there is no choice or no message in it."""
         choices = member(answer, "choices", list)
         message = member(choices[0], "message", dict) if choices else None
         if not choices or message is None:

@@ -26,11 +26,7 @@ class ChatOptions:
     extra: dict[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        """Check the values.
-
-        Raises:
-            UsageError: one is of the wrong type or out of its range.
-        """
+        """Check the values; raises UsageError where one is of the wrong type or out of its range."""
         for name, value, high in (("temperature", self.temperature, 2), ("top_p", self.top_p, 1)):
             if value is not None:
                 number("chat model", name, value, 0, high)

@@ -41,7 +41,6 @@ class LimitedChat:
     """A chat model that is asked nothing more when the purse is empty."""
 
     def __init__(self, model: ChatModel, price: Price, purse: Purse) -> None:
-        """Limit `model`."""
         self.name = model.name
         self._model, self._price, self._purse = model, price, purse
 

@@ -40,17 +40,12 @@ class TransportFault(EnvFault):
     """
 
     def __init__(self, cause: str, kind: Kind = "broken", retryable: bool = True) -> None:
-        """Keep the cause, what failed, and whether a retry makes sense."""
         super().__init__(cause, retryable)
         self.kind: Kind = kind
 
 
 def place_of(name: str, method: str, url: str) -> str:
-    """Return how messages name a request: no query, no user, no header.
-
-    Raises:
-        UsageError: the URL is none.
-    """
+    """Return how messages name a request: no query, no user, no header; raises UsageError where the URL is none."""
     try:
         parts = urlsplit(url)
         port = "" if parts.port is None else f":{parts.port}"

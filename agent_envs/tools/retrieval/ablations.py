@@ -14,7 +14,6 @@ class RandomRetriever(Uncopied):
     name = "random"
 
     def __init__(self, corpus: Corpus) -> None:
-        """Draw from this corpus."""
         self.corpus = corpus
 
     def search(self, query: str, top_k: int, *, support: Sequence[str] = (), seed: str = "") -> tuple[Hit, ...]:
@@ -47,7 +46,6 @@ class OracleRetriever(Uncopied):
     name = "oracle"
 
     def __init__(self, corpus: Corpus, wrapped: Retriever) -> None:
-        """Take the passages from this corpus and the rest from `wrapped`."""
         self.corpus = corpus
         self.wrapped = wrapped
 

@@ -103,7 +103,6 @@ class BM25Index:
     """Scores of every term in every document, as the columns of a sparse matrix. Read-only, so threads may share it."""
 
     def __init__(self, settings: BM25Settings, files: IndexFiles) -> None:
-        """Take the arrays of `build_files` or of a cache folder."""
         self.settings = settings
         self.documents = files.documents
         self._stop = frozenset(settings.stop_words)
@@ -271,7 +270,6 @@ class BM25Retriever(IndexRetriever):
         cache_dir: Path | None = None,
         progress: Progress | None = None,
     ) -> None:
-        """Build or load the index of the corpus (see `get_index`)."""
         self.name = "bm25_okapi" if settings is not None and settings.method == "okapi" else "bm25"
         self.corpus = corpus
         self.index = get_index(corpus, settings, cache_dir, progress)

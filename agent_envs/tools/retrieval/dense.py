@@ -80,7 +80,6 @@ class SentenceEncoder:
     dtype, block = "float32", 256
 
     def __init__(self, name: str, model: Any, model_digest: str, device: str) -> None:
-        """Take a loaded model and the digest that stands for it."""
         from threadpoolctl import ThreadpoolController
 
         self.name, self.digest = name, model_digest
@@ -167,7 +166,6 @@ class DenseIndex:
     """A model and the vectors of a corpus under it. Read-only, so threads may share it."""
 
     def __init__(self, encoder: SentenceEncoder, index: VectorIndex) -> None:
-        """Take what encodes queries, and what is searched."""
         self.encoder, self.index = encoder, index
 
     def top(self, query: str, top_k: int) -> tuple[list[int], list[float]]:

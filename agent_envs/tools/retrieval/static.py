@@ -98,7 +98,6 @@ class StaticEncoder:
     digest = digest({"files": SHA256, "rule": RULE})
 
     def __init__(self, table: NDArray[np.float16], subwords: Subwords) -> None:
-        """Take the matrix, a row a piece, and the vocabulary."""
         self._table = table.astype(np.float32)
         self._subwords = subwords
 
@@ -120,7 +119,6 @@ class StaticIndex:
     """The vectors of a corpus, searched whole. Read-only, so threads may share it."""
 
     def __init__(self, encoder: StaticEncoder, vectors: Vectors) -> None:
-        """Take the vectors of a corpus, one a row."""
         self._encoder, self._vectors = encoder, vectors
         self._lengths = np.sqrt(np.einsum("ij,ij->i", vectors, vectors, dtype=np.int32))  # in float64
         self._worded = self._lengths > 0
@@ -192,6 +190,5 @@ class StaticRetriever(IndexRetriever):
     name = "static"
 
     def __init__(self, corpus: Corpus, *, cache_dir: Path | None = None, progress: Progress | None = None) -> None:
-        """Compute or load the vectors of the corpus (see `get_static_index`)."""
         self.corpus = corpus
         self.index = get_static_index(corpus, cache_dir, progress)

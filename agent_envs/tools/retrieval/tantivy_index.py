@@ -43,7 +43,6 @@ class TantivyIndex:
     """An index that is open for searching. Read-only, so threads may share it."""
 
     def __init__(self, index: Any, stop_words: Sequence[str] = STOP_WORDS) -> None:
-        """Take an index of `write_index`."""
         self._tantivy = _package()
         self._stop = frozenset(stop_words)
         self._schema = index.schema
@@ -190,6 +189,5 @@ class TantivyRetriever(IndexRetriever):
     name = "tantivy"
 
     def __init__(self, corpus: Corpus, *, cache_dir: Path | None = None, progress: Progress | None = None) -> None:
-        """Build or open the index of the corpus (see `get_tantivy_index`)."""
         self.corpus = corpus
         self.index = get_tantivy_index(corpus, cache_dir=cache_dir, progress=progress)

@@ -45,7 +45,6 @@ class VectorIndex:
     """
 
     def __init__(self, index: Any, recall: float | None = None) -> None:
-        """Take an index of FAISS."""
         self._index, self.recall = index, recall
 
     def top(self, query: Vectors, top_k: int) -> tuple[list[int], list[float]]:
@@ -184,11 +183,7 @@ def _open(folder: Path, about: Mapping[str, Any]) -> VectorIndex | None:
 
 
 def faiss_package() -> Any:
-    """Return the module faiss.
-
-    Raises:
-        MissingExtra: it is not installed.
-    """
+    """Return the module faiss; raises MissingExtra where it is not installed."""
     try:
         import faiss
     except ImportError:

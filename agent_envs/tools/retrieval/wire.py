@@ -39,11 +39,7 @@ class Search:
 
 
 def read_request(body: bytes) -> Search:
-    """Return what a body asks for.
-
-    Raises:
-        BadRequest: it is not that form, or beyond the limits.
-    """
+    """Return what a body asks for; raises BadRequest where it is not that form, or beyond the limits."""
     try:
         value = json.loads(body, parse_constant=_no_constant)
     except (ValueError, RecursionError) as error:

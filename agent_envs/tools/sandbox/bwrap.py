@@ -37,7 +37,6 @@ class BwrapBackend:
     most = MOST_SESSIONS
 
     def __init__(self) -> None:
-        """Begin without processes."""
         self._lock, self._starter = threading.Lock(), Starter()
         self._fork_servers: dict[tuple[bool, tuple[str, ...]], ForkServer] = {}
 
@@ -89,7 +88,6 @@ class BwrapInterpreter:
     """One session's process."""
 
     def __init__(self, fork_server: ForkServer, child: Child, spec: SandboxSpec) -> None:
-        """Give a child its settings."""
         self._fork_server, self._child, self._reaped = fork_server, child, False
         settings = {"seed": spec.seed, "memory_mb": spec.limits.memory_mb, "recursion": spec.limits.recursion}
         try:

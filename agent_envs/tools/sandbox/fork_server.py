@@ -44,7 +44,6 @@ class Starter:
     """One thread that starts all sandboxes: `--die-with-parent` means the thread that started one, not the process."""
 
     def __init__(self) -> None:
-        """Begin without a thread."""
         self._orders: queue.SimpleQueue[tuple[Callable[[], Any], queue.SimpleQueue[Any] | None]] = queue.SimpleQueue()
         self._lock = threading.Lock()
         self._thread: threading.Thread | None = None
@@ -145,11 +144,7 @@ class ForkServer:
         return self.process.alive()
 
     def take(self) -> Child:
-        """Return a child: a spare one if there is one, while another is made.
-
-        Raises:
-            EnvFault: it is lost.
-        """
+        """Return a child: a spare one if there is one, while another is made; raises EnvFault where it is lost."""
         with self._lock:
             child = self._spares.popleft() if self._spares else self._fork()
         self._starter.do(self.refill, wait=False)

@@ -176,7 +176,6 @@ class Session:
     """One session: settings, then cells, until the host closes the socket."""
 
     def __init__(self, libc: Any, program: bytes) -> None:
-        """Begin with an empty `__main__`."""
         self.main = types.ModuleType("__main__")
         self._libc, self._program = libc, program
         self._open_output()

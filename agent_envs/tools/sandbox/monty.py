@@ -34,7 +34,6 @@ class MontyBackend:
     most = MOST_WORKERS
 
     def __init__(self) -> None:
-        """Begin without workers."""
         self._lock = threading.Lock()
         self._pool: Any = None
         self._used = False
@@ -98,7 +97,6 @@ class MontyInterpreter:
     """One session of one worker."""
 
     def __init__(self, package: Any, session: Any, watchdog: Watchdog) -> None:
-        """Take a session that has been entered."""
         self._package, self._session, self._watchdog = package, session, watchdog
         pid = session.worker_pid
         if pid is None:

@@ -19,11 +19,7 @@ class Interpreter(Protocol):
         """Return whether its process still runs."""
 
     def run(self, code: str, limits: Limits) -> ExecResult:
-        """Run a cell.
-
-        Raises:
-            EnvFault: the interpreter is lost, and not by what the code did.
-        """
+        """Run a cell; raises EnvFault where the interpreter is lost, and not by what the code did."""
 
     def save(self) -> bytes | None:
         """Return its memory, if the backend can; such bytes never leave this process."""
@@ -51,11 +47,7 @@ class Backend(Protocol):
         """End all processes."""
 
     def open(self, spec: SandboxSpec, saved: bytes | None) -> Interpreter:
-        """Return a fresh interpreter, or one with the memory that `save` gave.
-
-        Raises:
-            EnvFault: none can be had.
-        """
+        """Return a fresh interpreter, or one with the memory that `save` gave; raises EnvFault where none can be had."""
 
 
 class PooledInterpreter(Protocol):
@@ -72,7 +64,6 @@ class InterpreterPool:
     """
 
     def __init__(self) -> None:
-        """Begin with none."""
         self._changed = threading.Condition()
         self._held: OrderedDict[Hashable, weakref.ref[PooledInterpreter]] = OrderedDict()
 
@@ -110,7 +101,6 @@ class Saves:
     """Memories of interpreters by the digest of the snapshot that they belong to, the newest within a cap of bytes."""
 
     def __init__(self, most: int = MAX_SAVED_BYTES) -> None:
-        """Begin empty."""
         self._lock, self._most, self._size = threading.Lock(), most, 0
         self._saved: OrderedDict[str, bytes] = OrderedDict()
 
@@ -138,7 +128,6 @@ class Cleaner:
     """One thread that does what must not be done where it comes up, such as in the middle of collecting garbage."""
 
     def __init__(self) -> None:
-        """Begin without a thread."""
         self._orders: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
         self._thread: threading.Thread | None = None
         self._lock = threading.Lock()

@@ -54,11 +54,7 @@ class Limits:
     recursion: int = 1_000
 
     def __post_init__(self) -> None:
-        """Refuse limits that no sandbox can keep.
-
-        Raises:
-            UsageError: the message names the limit.
-        """
+        """Refuse limits that no sandbox can keep, with a UsageError that names the limit."""
         seconds = (self.cpu_seconds, self.wall_seconds)
         if not all(type(value) in (int, float) and 0 < value <= MAX_SECONDS for value in seconds):
             raise UsageError(
@@ -136,11 +132,7 @@ class ExecResult:
 
     @classmethod
     def from_json(cls, value: Any) -> "ExecResult":
-        """Read `to_json`.
-
-        Raises:
-            ValueError: it has another form; recordings come from strangers too.
-        """
+        """Read `to_json`; raises ValueError where it has another form; recordings come from strangers too."""
         if not isinstance(value, dict) or set(value) != set(cls.__slots__):
             raise ValueError(f"a sandbox result has the fields {', '.join(cls.__slots__)}")
         texts = [value[name] for name in ("status", "stdout", "value", "error")]

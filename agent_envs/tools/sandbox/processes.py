@@ -29,11 +29,7 @@ class Process:
     """A process of this machine. On Linux a pidfd holds it, so that a number that is used again is never meant."""
 
     def __init__(self, pid: int) -> None:
-        """Take hold of it.
-
-        Raises:
-            EnvFault: there is no such process any more.
-        """
+        """Take hold of it; raises EnvFault where there is no such process any more."""
         self.pid, self._fd, self._cpu = pid, -1, 0.0
         self._lock = threading.Lock()
         if LINUX:
@@ -121,7 +117,6 @@ class Watch:
     """
 
     def __init__(self, process: Process, limits: Limits) -> None:
-        """Begin now."""
         self.process, self.verdict = process, ""
         self._limits = limits
         process.limit_cpu(limits.cpu_seconds)
@@ -165,7 +160,6 @@ class Watchdog:
     """One thread that holds the runs of processes to their limits, for callers that cannot look up themselves."""
 
     def __init__(self) -> None:
-        """Begin without a thread."""
         self._changed = threading.Condition()
         self._watches: list[tuple[float, Watch]] = []
         self._thread: threading.Thread | None = None

@@ -51,7 +51,6 @@ class Live:
     """A session's interpreter, apart from the session so that it is closed when the session is forgotten unclosed."""
 
     def __init__(self, interpreters: InterpreterPool) -> None:
-        """Begin without one."""
         self.interpreter: Interpreter | None = None
         self._pool, self._pid = interpreters, os.getpid()
 
@@ -171,11 +170,9 @@ class Session:
             self._live.drop()
 
     def __enter__(self) -> "Session":
-        """Return the session."""
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
-        """Close it."""
         self.close()
 
     @contextlib.contextmanager

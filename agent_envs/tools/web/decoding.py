@@ -33,11 +33,7 @@ _CODECS = {
 
 
 def page_of(body: bytes, content_type: str, url: str) -> WebPage:
-    """Return the page that an answer holds.
-
-    Raises:
-        Unopenable: it is of no kind of text.
-    """
+    """Return the page that an answer holds; raises Unopenable where it is of no kind of text."""
     kind = content_type.partition(";")[0].strip().lower()
     if not kind:
         kind = "text/html" if body.lstrip()[:1] == b"<" else "text/plain"

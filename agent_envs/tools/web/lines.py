@@ -15,7 +15,6 @@ class Lines:
     """White space collapses into the widest gap that was asked for. `full`: more than a page may hold came."""
 
     def __init__(self) -> None:
-        """Begin empty."""
         self.as_it_is = self.full = False
         self._parts: list[str] = []
         self._length = self._gap = 0

@@ -43,7 +43,6 @@ class PageFault(EnvFault):
     """A page that cannot be had now; `told` is what the policy reads where no attempt gets it."""
 
     def __init__(self, told: str, wait_seconds: float = 0.0) -> None:
-        """Keep the sentence, and how long the server asked to be left alone."""
         super().__init__(told, True, wait_seconds)
         self.told = told
 

@@ -73,11 +73,7 @@ class UrlPolicy:
         return place
 
     def __call__(self, host: str, port: int, addresses: Sequence[str]) -> None:
-        """Refuse a host one of whose addresses is not public.
-
-        Raises:
-            Unopenable: there is one.
-        """
+        """Refuse a host one of whose addresses is not public; raises Unopenable where there is one."""
         if not self._exempt(host, port) and not all(is_public(address) for address in addresses):
             raise _refusal(host)
 

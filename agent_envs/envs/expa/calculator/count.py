@@ -31,7 +31,6 @@ class CountSource(SeededSource[Task]):
         length: int = MOST_LENGTH,
         words: float = 0.9,
     ) -> None:
-        """Check the knobs, which the pages of the environments tell."""
         name = "count"
         super().__init__(name, split_sizes(name))
         self._symbols = choice(name, "sequences", sequences, SEQUENCES) == "symbols"

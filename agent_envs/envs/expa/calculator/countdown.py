@@ -39,7 +39,6 @@ class CountdownSource(SeededSource[Task]):
         digits: int = 4,
         targets: Literal["any", "integers", "natural"] = "any",
     ) -> None:
-        """Check the knobs, which the pages of the environments tell."""
         name = "countdown"
         super().__init__(name, split_sizes(name))
         self._numbers = whole_number(name, "numbers", numbers, 2, _MOST_NUMBERS)

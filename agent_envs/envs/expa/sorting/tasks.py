@@ -102,7 +102,6 @@ class OrderSource(SortingSource):
     """Ordering tasks, and comparing tasks in train; as large and mixed as the paper's."""
 
     def __init__(self, *, size: int | None = None, directions: str = "both", compare_percent: int = 5) -> None:
-        """Check the knobs, which the pages of the environments tell."""
         compared = 0 if size is not None else whole_number("order", "compare_percent", compare_percent, 0, 100)
         shares = _shares("order", size, ORDER_SHARES)
         mixtures: dict[str, Mixture] = {}

@@ -158,6 +158,5 @@ class Replayed(Generic[E, R]):
         return {name: value for name, value in vars(self).items() if name not in ("_lock", "_live", "_kept")}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        """Begin empty."""
         vars(self).update(state)
         self._forget()

@@ -56,7 +56,6 @@ class Bound:
     """The bound for one map and all that can come of it."""
 
     def __init__(self, world: BabaWorld) -> None:
-        """Find out what can never change."""
         self._size = (world.width, world.height)
         self._objects, self._kinds = world.objects, "".join(sorted(set(world.objects)))
         self._known: dict[tuple[str, tuple[int, ...], int], list[tuple[list[int], int]]] = {}

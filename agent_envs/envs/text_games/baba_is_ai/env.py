@@ -107,11 +107,7 @@ class BabaIsAI(TextGame):
         prompt_role: str = "system",
         render_mode: str | None = None,
     ) -> None:
-        """Set up the tasks and the reward; see the class for the arguments.
-
-        Raises:
-            UsageError: an argument is out of its range; the message names it.
-        """
+        """Set up the tasks and the reward; see the class for the arguments."""
         self.render_mode = render_mode
         choice("BabaIsAI", "kind", kind, (MIXED, *KINDS))
         game, source = BabaGame(), _source(kind)

@@ -40,7 +40,6 @@ class Ground:
     """Distances on a map with solid cells: `walk`, `reach`, `beside` and `turns`. What was worked out once is kept."""
 
     def __init__(self, width: int, height: int, solid: frozenset[int]) -> None:
-        """Take the size and the cells that nothing can enter."""
         self.size, self.following = width * height, neighbours(width, height)
         self._free = [cell not in solid for cell in range(self.size)]
         self.rooms = [OFF] * self.size  # which cells hang together, by a number; OFF for solid ones

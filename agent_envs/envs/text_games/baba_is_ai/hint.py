@@ -24,11 +24,7 @@ _MOST_WORLDS = 1_000  # that a search for a way looks at
 
 
 def next_step(messages: Sequence[Message]) -> Hint:
-    """Return the next action, and what it leads to.
-
-    Raises:
-        ValueError: the last message describes no map.
-    """
+    """Return the next action, and what it leads to; raises ValueError where the last message describes no map."""
     world = read_map(messages[-1].content)
     rules = rules_in(world)
     thing = next((f"the {WORDS[kind]}" for kind in rules.win if kind in world.objects), "a win")

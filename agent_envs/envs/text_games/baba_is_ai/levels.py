@@ -81,7 +81,6 @@ class Draft:
     """A map in the making; x grows to the right, y downwards."""
 
     def __init__(self, rng: random.Random, size: tuple[int, int]) -> None:
-        """Start with an empty map."""
         self.rng, self.size = rng, size
         self.texts: dict[tuple[int, int], str] = {}
         self.kept: set[tuple[int, int]] = set()  # stays free of objects

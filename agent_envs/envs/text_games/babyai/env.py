@@ -94,12 +94,7 @@ class BabyAI(TextGame):
         prompt_role: str = "system",
         render_mode: str | None = None,
     ) -> None:
-        """Set up the tasks and the reward; see the class for the arguments.
-
-        Raises:
-            MissingExtra: minigrid is not installed.
-            UsageError: an argument is out of its range; the message names it.
-        """
+        """Set up the tasks and the reward; see the class for the arguments."""
         self.render_mode = render_mode
         choice("BabyAI", "kind", kind, (MIXED, *KINDS))
         whole_number("BabyAI", "distractors", distractors, 0, MOST_DISTRACTORS)

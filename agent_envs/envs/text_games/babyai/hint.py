@@ -159,11 +159,7 @@ Clause = tuple[str, Thing, Thing]
 
 
 def next_step(messages: Sequence[Message]) -> Hint:
-    """Return the next action, what it is for, and whether that was seen yet.
-
-    Raises:
-        ValueError: there is no mission.
-    """
+    """Return the next action, what it is for, and whether that was seen yet; raises ValueError where there is no mission."""
     belief = Belief.of(played(messages, ACTIONS, GO_FORWARD))
     todo = _open(_clauses(messages[0].content), belief)
     action, thing, known = _Way(belief).take(todo)

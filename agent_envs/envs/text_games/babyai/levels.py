@@ -39,11 +39,7 @@ class Level:
     make: Callable[[], Any]
 
     def world(self, seed: int) -> BabyWorld:
-        """Return the world that minigrid makes of a seed, >= 0.
-
-        Raises:
-            UsageError: no attempt gave a mission.
-        """
+        """Return the world that minigrid makes of a seed, >= 0; raises UsageError where no attempt gave a mission."""
         level = self.make()
         level.reset(seed=seed)
         return world_of(level)

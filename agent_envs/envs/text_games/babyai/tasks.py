@@ -30,7 +30,6 @@ class BabySource(GameSource):
     """Worlds of one or more levels: task number i is of level i modulo their number."""
 
     def __init__(self, name: str, levels: tuple[Level, ...]) -> None:
-        """Take the source's name and the levels that its tasks go through."""
         super().__init__(name, self._content, sound=lambda content: _winnable(content.data.world))
         self._levels = levels
         self.most_turns = max(level.most_turns() for level in levels)

@@ -86,7 +86,6 @@ class CrafterGame(Game):
     native_episode = (-0.9, 22.0)
 
     def __init__(self, goal: str) -> None:
-        """Take the name of a goal."""
         self._name = goal
         self._phrase, achievement, self.most_turns = GOALS[goal]
         every = rules().achievements
@@ -186,12 +185,7 @@ class Crafter(TextGame):
         prompt_role: str = "system",
         render_mode: str | None = None,
     ) -> None:
-        """Set up the goal and its tasks; see the class for the arguments.
-
-        Raises:
-            UsageError: an argument is out of its range; the message names it.
-            MissingExtra: `crafter` is not installed.
-        """
+        """Set up the goal and its tasks; see the class for the arguments."""
         self.render_mode = render_mode
         choice("Crafter", "goal", goal, GOALS)
         if max_turns is not None:

@@ -162,11 +162,7 @@ class CrafterLive:
 
 
 def rules() -> Rules:
-    """Return crafter's tables.
-
-    Raises:
-        MissingExtra: `crafter` is not installed.
-    """
+    """Return crafter's tables; raises MissingExtra where `crafter` is not installed."""
     return _kit().rules  # type: ignore[no-any-return]
 
 

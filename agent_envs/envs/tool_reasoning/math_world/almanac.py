@@ -13,6 +13,7 @@ from importlib.resources import files
 from typing import Any
 
 from agent_envs.base.documents import MemoryCorpus, Passage
+from agent_envs.base.process_cache import Uncopied
 from agent_envs.datasets.world import ToldWorld, WorldConfig, WorldStep, tell_world
 from agent_envs.datasets.world.facts import Entity
 from agent_envs.datasets.world.lookup import Lookup
@@ -80,11 +81,10 @@ def relations() -> tuple[tuple[str, Relation], ...]:
     return tuple(found)
 
 
-class NumberWorld:
+class NumberWorld(Uncopied):
     """A told world and its almanac: one corpus, links between its documents, and chains of facts through it."""
 
     def __init__(self, told: ToldWorld) -> None:
-        """Draw the figures, write the sheets and find the links."""
         rng = random.Random(f"figures:v0:{told.seed}")
         self._entities = told.facts.entities
         titles = {passage.id: passage.title for passage in told.corpus.passages}
@@ -155,10 +155,6 @@ class NumberWorld:
         answer = chain.steps[-1].answer
         early = {step.passage_id for step in chain.steps[:-1]}
         return any(answer in self._texts[passage] for passage in early)
-
-    def __deepcopy__(self, memo: object) -> "NumberWorld":
-        """Worlds are never written, so a copy of an environment shares them."""
-        return self
 
 
 def _place(link: Link, text: str) -> tuple[bool, int]:

@@ -48,11 +48,7 @@ class MathWorldSource(SeededSource[Task]):
     answerable = True
 
     def __init__(self, needs: Sequence[str] = (), levels: Sequence[int | str] = ()) -> None:
-        """Take the needs and levels to keep; an empty sequence keeps all.
-
-        Raises:
-            UsageError: an unknown name or level.
-        """
+        """Take the needs and levels to keep; an empty sequence keeps all; raises UsageError where an unknown name or level."""
         wanted = _chosen("needs", needs, NEEDS)
         kept = {int(level) for level in _chosen("levels", [str(level) for level in levels], tuple(map(str, LEVELS)))}
         cells = (_cell(index) for index in range(_CELLS))
@@ -78,11 +74,7 @@ class MathWorldSource(SeededSource[Task]):
         return _world_of(task).corpus
 
     def links(self, task: Task, doc_id: str) -> tuple[Link, ...]:
-        """Return the documents that a document of a task's corpus leads to.
-
-        Raises:
-            KeyError: no such document.
-        """
+        """Return the documents that a document of a task's corpus leads to; raises KeyError where there is none."""
         return _world_of(task).links(doc_id)
 
 
