@@ -1,14 +1,14 @@
 """`tool_view` shows every id in text as tools with OpenAI schemas: native tools, tags, an answer, or plain words.
 
-A trainer that knows tool calls alone offers the schemas to its model, and steps the environment with what `render` makes of
-the model's calls. Nothing changes in the environment: the text is the one that a policy of turns would have written.
+The text that a call is written as is the one that a policy of turns would have written: nothing changes in the environment.
 """
 
 import copy
+import inspect
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import gymnasium as gym
 
@@ -19,7 +19,8 @@ from agent_envs.base.spaces import Utterance
 from agent_envs.core.env import TurnEnv
 from agent_envs.core.wrapper_stack import core_of
 
-ANSWER, SAY, ACT = "answer", "say", "act"
+ANSWER, SAY, ACT, _BY_NAME = "answer", "say", "act", inspect.Parameter.KEYWORD_ONLY
+_TYPES = {"string": str, "integer": int, "number": float, "boolean": bool, "array": list, "object": dict}
 
 
 @dataclass(frozen=True)
@@ -85,6 +86,38 @@ def tool_view(env: gym.Env[Any, Any]) -> tuple[ToolView, ...]:
     if core.written is None:
         views.append(_in_text(SAY, "text", "Say something in plain words to whoever is listening.", ("", "")))
     return tuple(views)
+
+
+def method_of(view: ToolView) -> Callable[..., str]:
+    """Return a tool as a method with a signature and a docstring; it hands its action to `self._act(text)`."""
+    function = view.schema["function"]
+    properties: Mapping[str, Any] = function["parameters"].get("properties", {})
+    required = set(function["parameters"].get("required", ()))
+
+    def method(self: Any, /, **given: Any) -> str:
+        return str(self._act(view.render(given)))
+
+    parameters = [inspect.Parameter("self", inspect.Parameter.POSITIONAL_ONLY)]
+    lines = []
+    for name, schema in properties.items():
+        default = inspect.Parameter.empty if name in required else schema.get("default")
+        parameters.append(inspect.Parameter(name, _BY_NAME, default=default, annotation=_hint(schema)))
+        members = ", ".join(schema.get("items", {}).get("properties", ()))
+        about = f"{schema.get('description', name)} {members and f'Each has {members}.'}"
+        lines.append(f"    {name}: {' '.join(about.split())}")
+    method.__name__ = method.__qualname__ = view.name
+    method.__doc__ = "\n".join([function["description"], *(["", "Args:", *lines] if lines else ())])
+    method.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters[1:]} | {"return": str}
+    method.__signature__ = inspect.Signature(parameters, return_annotation=str)  # type: ignore[attr-defined]
+    return method
+
+
+def _hint(schema: Mapping[str, Any]) -> Any:
+    if "enum" in schema:
+        return Literal[tuple(schema["enum"])]
+    if schema.get("type") == "array" and "items" in schema:
+        return list[_hint(schema["items"])]  # type: ignore[misc]
+    return _TYPES.get(schema.get("type", "string"), str)
 
 
 def _written(core: TurnEnv) -> list[ToolView]:

@@ -1,0 +1,81 @@
+"""OpenEnv serves an id of ours: `app = create_app("SearchQA")`, which its clients play over sockets, one episode each."""
+
+import asyncio
+from functools import partial
+from importlib import import_module
+from typing import Any
+
+from agent_envs.core.wrapper_stack import core_of
+from agent_envs.integrations.session import Row, Session
+from agent_envs.integrations.upstream import built_later, needs
+
+
+def create_app(env_id: str, max_concurrent_envs: int = 64, **arguments: Any) -> Any:
+    """Return the server's application, which `uvicorn` runs; `env_id` is as `task_rows` takes it."""
+    with needs("openenv", "openenv"):
+        from openenv.core.env_server.http_server import create_app as served
+    ours = import_module(__name__)
+    made = partial(ours.AgentEnvironment, env_id, **arguments)
+    return served(made, ours.Turn, ours.Seen, env_name="agent_envs", max_concurrent_envs=max_concurrent_envs)
+
+
+class _AgentEnvironment:
+    """One environment. A reset takes `seed`, `split`, and a `task` or `index`; a step takes a text, or an expanded action."""
+
+    SUPPORTS_CONCURRENT_SESSIONS = True
+
+    def __init__(self, env_id: str, **arguments: Any) -> None:
+        super().__init__()
+        self.session, self.episode_id = Session(env_id, **arguments), ""
+
+    async def reset_async(self, seed: int | None = None, episode_id: str | None = None, **kwargs: Any) -> Any:
+        self.episode_id, task = episode_id or "", kwargs.get("task", kwargs.get("index"))
+        return self._seen(await self.session.begin_async(seed=seed, task=task, split=kwargs.get("split")))
+
+    async def step_async(self, action: Any, timeout_s: float | None = None, **kwargs: Any) -> Any:
+        return self._seen(await self.session.act_async(action.text))
+
+    def reset(self, seed: int | None = None, episode_id: str | None = None, **kwargs: Any) -> Any:
+        return asyncio.run(self.reset_async(seed, episode_id, **kwargs))
+
+    def step(self, action: Any, timeout_s: float | None = None, **kwargs: Any) -> Any:
+        return asyncio.run(self.step_async(action))
+
+    @property
+    def state(self) -> Any:
+        from openenv.core.env_server.types import State
+
+        return State(episode_id=self.episode_id, step_count=len(self.session.rewards))
+
+    def list_splits(self) -> list[str]:
+        return list(core_of(self.session.make()).source.splits)
+
+    def num_tasks(self, split: str) -> int:
+        return core_of(self.session.make()).source.size(split)
+
+    def get_task(self, split: str, index: int) -> Row:
+        return {"id": core_of(self.session.make()).source.get(split, index).id, "split": split, "index": index}
+
+    def close(self) -> None:
+        self.session.close()
+
+    def _seen(self, messages: list[Row]) -> Any:
+        session, info = self.session, {key: value for key, value in self.session.info.items() if key != "messages"}
+        if "action_mask" in info:
+            info["legal"] = info.pop("action_mask").nonzero()[0].tolist()
+        ended = {"end": session.end, "success": session.success, "done": bool(session.end)}
+        reward = session.rewards[-1] if session.rewards else None
+        return import_module(__name__).Seen(messages=messages, info=info, reward=reward, **ended)
+
+
+def _classes() -> tuple[type, ...]:
+    with needs("openenv", "openenv"):
+        from openenv.core.env_server.interfaces import Environment
+        from openenv.core.env_server.types import Action, Observation
+    turn = type("Turn", (Action,), {"__annotations__": {"text": str | int}})
+    seen = {"messages": list[Row], "info": Row, "end": str, "success": bool}
+    shown = type("Seen", (Observation,), {"__annotations__": seen})
+    return turn, shown, type("AgentEnvironment", (_AgentEnvironment, Environment), {})
+
+
+__getattr__ = built_later(__name__, _classes)

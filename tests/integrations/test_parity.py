@@ -1,0 +1,101 @@
+"""Parity: each family through each adapter says, pays and ends as the environment itself; mutated adapters are caught.
+
+On the stubs of upstream/ here; `make test-integrations` runs the same on the real packages, with AGENT_ENVS_HOSTS naming the
+hosts whose package is installed.
+"""
+
+import os
+import sys
+
+import pytest
+
+from agent_envs import UsageError
+from agent_envs.integrations import Session
+from tests.integrations import hosts
+from tests.integrations.episodes import FAMILIES, KINDS, itself, script
+
+REAL = os.environ.get("AGENT_ENVS_HOSTS", "")
+NAMES = REAL.split(",") if REAL else list(hosts.HOSTS)
+if not REAL:
+    sys.path.insert(0, os.path.join(os.path.dirname(__file__), "upstream"))
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("name", NAMES)
+def test_an_adapter_says_what_the_environment_says(name, family):
+    for kind in KINDS:
+        played = script(family, kind)
+        assert hosts.HOSTS[name](played) == hosts.expected(name, played), kind
+
+
+def test_the_scripts_cover_both_ends_success_and_failure():
+    ends = {
+        (record.end, record.success)
+        for family in FAMILIES
+        for record in [itself(script(family, kind)) for kind in KINDS]
+    }
+    assert ends == {("terminated", True), ("terminated", False), ("truncated", False)}
+
+
+def dropped_last_reward(monkeypatch):
+    took = Session._took
+
+    def mutated(self, action, step):
+        messages = took(self, action, step)
+        if self.end:
+            self.rewards[-1] = 0.0
+        return messages
+
+    monkeypatch.setattr(Session, "_took", mutated)
+
+
+def reused_state(monkeypatch):
+    """A pool that hands an environment out again as the last episode left it."""
+    reset, kept = Session._reset, {}
+
+    def mutated(self, row):
+        key = (row.get("env_id") or self.env_id, row["seed"], row["task"])
+        if key not in kept:
+            kept[key] = (reset(self, row), self._made)
+        info, self._made = kept[key]
+        return info
+
+    monkeypatch.setattr(Session, "_reset", mutated)
+
+
+def swapped_ends(monkeypatch):
+    took = Session._took
+
+    def mutated(self, action, step):
+        observation, reward, terminated, truncated, info = step
+        return took(self, action, (observation, reward, truncated, terminated, info))
+
+    monkeypatch.setattr(Session, "_took", mutated)
+
+
+def lost_message(monkeypatch):
+    told = Session._told
+
+    def mutated(self, info):
+        return told(self, info | {"messages": info["messages"][:-1]} if self.rewards and not self.end else info)
+
+    monkeypatch.setattr(Session, "_told", mutated)
+
+
+MUTANTS = (dropped_last_reward, reused_state, swapped_ends, lost_message)
+
+
+@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.__name__)
+@pytest.mark.parametrize("name", NAMES)
+def test_a_mutated_adapter_is_caught(name, mutant, monkeypatch):
+    mutant(monkeypatch)
+    caught = 0
+    for kind in ("solver", "limit"):
+        played = script("search_qa", kind)
+        try:
+            seen = hosts.HOSTS[name](played)
+            seen = hosts.HOSTS[name](played) if mutant is reused_state else seen
+            caught += seen != hosts.expected(name, played)
+        except (AssertionError, UsageError):
+            caught += 1
+    assert caught

@@ -1,0 +1,17 @@
+from types import SimpleNamespace
+
+
+class Score(SimpleNamespace):
+    pass
+
+
+def scorer(metrics, name=None):
+    return lambda made: made
+
+
+def mean():
+    return None
+
+
+def stderr(cluster=None):
+    return None

@@ -1,0 +1,2 @@
+def solver(name):
+    return lambda made: made
