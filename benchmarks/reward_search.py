@@ -54,6 +54,11 @@ class Subject:
     test_tasks: int
 
     @property
+    def searched(self) -> tuple[str, dict[str, Any]]:
+        """What a row tells of it: the id and its arguments."""
+        return self.id, self.arguments
+
+    @property
     def label(self) -> str:
         """Its name in tables."""
         given = " ".join(f"{name}={value}" for name, value in self.arguments.items())
@@ -189,16 +194,17 @@ def main() -> None:
     parser.add_argument("--out", type=Path, help="write rows here as they are done; a killed search goes on")
     options = parser.parse_args()
     rows = json.loads(options.out.read_text("utf-8"))["rows"] if options.out and options.out.is_file() else []
-    known = [(row["id"], row["arguments"], row["seed"], row["episodes"]) for row in rows]
     for subject in subjects(options.only, options.episodes):
-        if (subject.id, subject.arguments, options.seed, subject.episodes) in known:
+        known = [row for row in rows if (row["id"], row["arguments"], row["seed"]) == (*subject.searched, options.seed)]
+        if any(row["episodes"] >= subject.episodes for row in known):
             continue
         try:
-            rows.append(searched(subject, options.seed))
+            found = searched(subject, options.seed)
         except AgentEnvsError as error:
             print(f"{subject.label}: left out: {error}", file=sys.stderr)
             continue
-        print(line(rows[-1]), flush=True)
+        rows = [*(row for row in rows if row not in known), found]  # a longer search stands for shorter ones
+        print(line(found), flush=True)
         if options.out:
             write(options.out, rows)
 

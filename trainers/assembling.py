@@ -211,9 +211,11 @@ def made_model(settings: Settings, accelerator: Any) -> tuple[Any, ChatTokenizer
 
     forces = hasattr(settings, "counterfactual")  # EARL's forces tags, and its baselines share its tokenizer
     start = getattr(settings, "warm_start", WarmStartSettings())
-    envs = tuple((member.name, member.env.arguments) for member in members_of(settings.env))
+    envs = [(member.name, member.env.arguments) for member in members_of(settings.env)]
+    if (first := getattr(settings, "curriculum", None)) is not None and first.steps:
+        envs.append((first.id, first.arguments))
     how = (forces, settings.model.numerals, settings.model.tokenizer_plays, start.stacks)
-    tokenizer = deepcopy(_fitted(envs, *how))
+    tokenizer = deepcopy(_fitted(tuple(envs), *how))
     tied = settings.sampling.engine != "vllm"  # its build for CPUs cannot reload a head that is the embedding
     model = tiny_model(tokenizer, name.removeprefix(TINY), seed=settings.seed, tied=tied)
     return model.to(accelerator.device), ChatTokenizer(tokenizer, "chatml" if wanted == "auto" else wanted)
@@ -227,7 +229,7 @@ def _fitted(envs: tuple[tuple[str, str], ...], tags_apart: bool, numerals: str, 
     (env_id, arguments), *others = [(name, json.loads(text)) for name, text in envs]
     how: dict[str, Any] = {"tags_apart": tags_apart, "numerals": numerals, "plays": plays}
     how["stacks"] = [stack.rows for stack in stacks_of(stacks, "warm_start.stacks")]
-    return environment_tokenizer(env_id, **how, others=dict(others), **arguments).tokenizer
+    return environment_tokenizer(env_id, **how, others=others, **arguments).tokenizer
 
 
 def with_further_head(settings: Settings, model: Any, chat: ChatTokenizer, env: gym.Env[Any, Any]) -> None:

@@ -152,6 +152,17 @@ def test_the_same_plays_make_the_same_tokenizer():
     assert made[0].phrases == made[1].phrases
 
 
+def test_a_tokenizer_knows_the_words_of_further_arguments_of_the_same_id():
+    """A curriculum may play fewer items of the same id first: its prompts are no bytes then."""
+    alone = environment_tokenizer("Sort", plays=16, size=3).tokenizer
+    both = environment_tokenizer("Sort", plays=16, size=3, others=[("Sort", {"size": 2})]).tokenizer
+    for size in (2, 3):
+        prompt, _ = gym.make("agent_envs:agent_envs/Sort-v0", size=size).reset(seed=0)
+        assert len(encoded(both, prompt)) < 40
+    prompt, _ = gym.make("agent_envs:agent_envs/Sort-v0", size=2).reset(seed=0)
+    assert len(encoded(alone, prompt)) > 40
+
+
 class AloneSource:
     """A source with a test split and no other."""
 

@@ -6,7 +6,6 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from types import MappingProxyType
 from typing import Any
 
 import gymnasium as gym
@@ -49,7 +48,7 @@ def environment_tokenizer(
     tags_apart: bool = False,
     numerals: str = "auto",
     stacks: Sequence[Sequence[WrapperRow]] = ((),),
-    others: Mapping[str, Mapping[str, Any]] = MappingProxyType({}),
+    others: Sequence[tuple[str, Mapping[str, Any]]] = (),
     **arguments: Any,
 ) -> ChosenTokenizer:
     """Return a tokenizer for an environment, from what its solver and its random agent see and say on training tasks.
@@ -65,13 +64,13 @@ def environment_tokenizer(
         numerals: "words" or "digits", whatever held-out tasks bring: names of theirs that no training task had make "auto"
             spell numbers, too.
         stacks: of wrappers, which the tasks are played in by turns, so that their words are known.
-        others: further environments that it is for, with their arguments, by id.
+        others: further environments that it is for: ids with their arguments.
         arguments: of the environment.
     """
-    told = stage_lines(f"tokenizer for {' and '.join((env_id, *others))}")
-    given = {env_id: arguments, **others}
-    envs = [gym.make(full_id(name), **own) for name, own in given.items()]
-    played_in = [[wrapped(gym.make(full_id(name), **own), rows) for rows in stacks] for name, own in given.items()]
+    given = ((env_id, arguments), *others)
+    told = stage_lines(f"tokenizer for {' and '.join(name for name, _ in given)}")
+    envs = [gym.make(full_id(name), **own) for name, own in given]
+    played_in = [[wrapped(gym.make(full_id(name), **own), rows) for rows in stacks] for name, own in given]
     parts = [_training_plays(stacked, plays, told) for stacked in played_in]
     solved, strayed = ([play for part in parts for play in part[place]] for place in (0, 1))
     held_out = [_play(env, "solver", _held_out(env), task) for env in envs for task in range(min(plays, 64))]

@@ -2,6 +2,7 @@
 
 import random
 import re
+import unicodedata
 from collections.abc import Sequence
 
 from agent_envs.base.messages import Message
@@ -11,6 +12,7 @@ from agent_envs.wrappers.scripted_feedback import Hint, Wordings, scripted
 WORDINGS = Wordings(__package__)
 _LIMITS = re.compile(r"You have (\d{1,6}) searches and (\d{1,6}) turns")
 _NAME = re.compile(r"(?<![.?!] )(?<!^)\b[A-Z][\w'-]{1,40}(?: (?:of |the |de |von )?[A-Z][\w'-]{1,40}){0,4}")
+_POSSESSIVE = re.compile(r"['\u2019]s?$")
 _UNKNOWN = "<answer> unknown </answer>"
 _TRIES = 2  # searches for one name
 
@@ -36,16 +38,16 @@ class _Talk:
 
     def tried(self, name: str) -> int:
         """Return how many queries hold a name."""
-        return sum(name.lower() in query for query in self.queries)
+        return sum(bool(_spoken_of(name).search(_plainly(query))) for query in self.queries)
 
     def told_of(self, name: str) -> bool:
         """Return whether a document that was shown says something of a name."""
-        wanted = name.lower()
-        return any(wanted in f"{one.title} {one.text}".lower() for one in self.shown)
+        return any(_spoken_of(name).search(_plainly(f"{one.title} {one.text}")) for one in self.shown)
 
     def names(self) -> list[str]:
         """Return the names in the question, those that were not searched for yet first."""
-        return sorted(dict.fromkeys(_NAME.findall(self.question[:3_000])), key=self.tried)
+        names = (_POSSESSIVE.sub("", name) for name in _NAME.findall(self.question[:3_000]))
+        return sorted(dict.fromkeys(names), key=self.tried)
 
 
 def _advise(messages: Sequence[Message], mode: str, quality: str) -> Hint:
@@ -87,3 +89,17 @@ def _plain(talk: _Talk) -> Hint:
 
 def _query(text: str) -> str:
     return text.partition("<search>")[2].partition("</search>")[0].strip().lower()[:1_000]
+
+
+def _spoken_of(name: str) -> re.Pattern[str]:
+    """Return what speaks of a name: its first word and its last, with at most two others between, accents aside."""
+    words = re.findall(r"\w+", _plainly(name)) or [""]
+    if len(words) == 1:
+        return re.compile(rf"\b{words[0]}\b")
+    return re.compile(rf"\b{words[0]}\b(?:\W+\w+){{0,{max(2, len(words) - 2)}}}\W+{words[-1]}\b")
+
+
+def _plainly(text: str) -> str:
+    """Return a text in small letters without accents."""
+    parts = unicodedata.normalize("NFKD", text)
+    return "".join(part for part in parts if not unicodedata.combining(part)).lower()

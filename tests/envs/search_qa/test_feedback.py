@@ -122,6 +122,28 @@ def test_nothing_is_said_to_be_unknown_that_was_retrieved():
     assert "speak of Mor Bridge" in said([question, query, found, again, none, third, none])
 
 
+@pytest.mark.parametrize(
+    ("name", "spoken_of"),
+    [
+        ("Toni Jennings's", "Toni Jennings is a politician."),
+        ("Lourenco Mutarelli", "Louren\u00e7o Mutarelli drew comics."),
+        ("Jo Ann Vilks", "Jo Vilks fell ill."),
+        ("Jo Vilks\u2019", "Jo Maria Ann Vilks fell ill."),
+    ],
+)
+def test_names_of_real_questions_are_found_as_documents_write_them(name, spoken_of):
+    """Possessives, accents and middle names: documents that were retrieved speak of the person, whatever the spelling."""
+    question = Message(
+        "user", f"You have 5 searches and 6 turns in all.\n\nQuestion: What is {name} job?", "environment"
+    )
+    query = Message("assistant", "<search>the job</search>", "policy")
+    for text, known in ((spoken_of, True), (spoken_of.split()[0] + " Bor is a diver.", False)):
+        found = Message("user", f'<information>Doc 1(Title: "Jobs") {text}</information>', "tool")
+        hint = said([question, query, found])
+        assert hint.startswith("The documents speak of" if known else "Nothing is known of"), (name, text)
+        assert "'s" not in hint and "\u2019" not in hint
+
+
 def test_questions_of_other_sets_are_led_by_their_names():
     question = Message(
         "user", "You have 2 searches and 3 turns in all.\n\nQuestion: Did Ana Vilks ever see Mor Bridge?", "environment"

@@ -112,7 +112,7 @@ class ExpandedChat:
         self._encoded = lru_cache(maxsize=_KEPT_TEXTS)(partial(_encoded, chat))
 
     def check(self, env: gym.Env[Any, Any]) -> ExpandedActionEnv:
-        """Return the core of an environment whose actions these are.
+        """Return the core of an environment whose actions these are, or the first of these: fewer items to sort.
 
         Raises:
             UsageError: it has others, or none.
@@ -120,7 +120,7 @@ class ExpandedChat:
         core = core_of(env)
         if not isinstance(core, ExpandedActionEnv):
             raise UsageError(f"{core.env_id} has no expanded actions; EnginePolicy plays it")
-        if vocabulary_rows(env, self.chat, self.vocabulary) != self.rows:
+        if (rows := vocabulary_rows(env, self.chat, self.vocabulary)) != self.rows[: len(rows)]:
             raise UsageError(f"{core.env_id}: its expanded actions are not those of the model's expanded head")
         return core
 

@@ -467,6 +467,20 @@ def test_what_cannot_be_played_is_refused_in_one_line():
         made("SortExpA")[0].rebuilt(player.play(plan[:1])[plan[0].key].trajectory)
 
 
+def test_fewer_items_are_played_with_the_same_head_and_more_are_refused():
+    """A curriculum from fewer items to more: their actions are the first of the head's."""
+    player, _, _, _ = made("SortExpA", size=3)
+    fewer, more = (
+        spec_json(gym.make("agent_envs:agent_envs/SortExpA-v0", size=size, max_actions=20)) for size in (2, 4)
+    )
+    plan = plan_of(fewer)
+    turns = [turn for result in player.play(plan).values() for turn in result.trajectory.turns]
+    keyed = {turn.action for turn in turns if isinstance(turn.action, int)}
+    assert keyed <= {0, 1, 2, 3, 4} and keyed & {3, 4}, "end, compare, swap, A, B"
+    with pytest.raises(UsageError, match="not those of the model's expanded head"):
+        player.play(plan_of(more))
+
+
 def test_a_cache_that_grows_and_rows_that_leave_change_nothing():
     """More tokens than the cache has room for at first, while rows end at different times."""
     choices = {"size": 3, "dtype": torch.float64, "max_actions": 40, "ending": 0.3}
