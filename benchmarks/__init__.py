@@ -26,7 +26,9 @@ Modules, in reading order:
     verlog_learn: Verlog on BabyAI's goto beside GRPO at equal environment steps.
     learning_curves, episode_counts: pictures of a run's metrics; test episodes by method: EARL's Table 4, Figures 5 and 6.
     shared_prefixes: updates that compute what rows begin with alike once, beside padded ones.
-    tree_drawing: pictures of the decision trees that a sorting policy's run wrote.
+    sorting_result, tree_drawing: a sorting policy's figures and decision trees, and pictures of these.
+    sweeps: tables of a paper as many runs, with several seeds: `--sweep` of the trainers.
+    chat_templates: what a chat template changes in conversations that grow.
     discrete_ppo, learning_chart: MaskablePPO on Sort-3 through `DiscreteActions`.
     suites: the tasks of each suite that no two built-in agents tell apart, saturation, headroom.
     all_families, mutations, verifying: a submission over all ids, changed in one field at a time; the cost of verifying it.

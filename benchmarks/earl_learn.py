@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from benchmarks.sweeps import read_sweep
 from benchmarks.training_runs import (
     about,
     mean_line,
@@ -32,7 +33,6 @@ from benchmarks.training_runs import (
     write,
 )
 from benchmarks.tree_drawing import drawn
-from trainers.sweeps import read_sweep
 
 IMAGES = Path(__file__).parents[1] / "docs" / "images"
 RELEASED = '{"size": 4, "directions": "ascending", "max_actions": 64, "reward": "released"}'

@@ -156,7 +156,7 @@ def measure(cell: dict[str, Any]) -> dict[str, Any]:
     settings = settings_of(cell)
     marks: list[dict[str, float]] = []
     with tempfile.TemporaryDirectory() as folder, open_run(settings, Path(folder) / "run", cell["steps"]) as run:
-        run.engine.eos_ids = frozenset()  # type: ignore[attr-defined]
+        run.parts.engine.eos_ids = frozenset()  # type: ignore[attr-defined]
         told = run.end_step
         print(f"before training: {peak_mb():.0f} MB", file=sys.stderr)
 

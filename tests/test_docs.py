@@ -126,12 +126,12 @@ TRAIN_LINES = [line.partition("  #")[0].split(" --out ")[0].strip() for line in 
 def test_the_training_commands_are_understood(tmp_path):
     """Each is read as it stands; tests/trainers runs the small ones to their end."""
     pytest.importorskip("torch")
+    from benchmarks.sweeps import sweep_names
     from trainers.arpo import ARPOSettings
     from trainers.command_line import parse
     from trainers.earl import EARLSettings
     from trainers.grpo import GRPOSettings
     from trainers.sft import SFTSettings
-    from trainers.sweeps import sweep_names
     from trainers.veg import VEGSettings
 
     kinds = {"grpo": GRPOSettings, "sft": SFTSettings, "earl": EARLSettings, "veg": VEGSettings, "arpo": ARPOSettings}

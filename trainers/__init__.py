@@ -17,8 +17,9 @@ Modules, in reading order:
     settings: hyperparameters that trainers share: model, LoRA, optimiser, sampling, evaluation, log.
     reinforcement_settings: what every trainer has that plays and learns, as one base class of settings.
     command_line: presets, every setting as an option, `--resume`, settings.json and result.json.
-    training_run, run_parts: a run around its loop: folder, checkpoints, evaluation, resuming, result; its parts.
-    assembling, stacks: model, tokenizer, engine, policies and environments made from settings; wrappers around environments.
+    training_run: a run around its loop: folder, checkpoints, evaluation, resuming, result.
+    run_parts: the parts of a run as one record, made from its settings: model, tokenizer, engine, players, processes.
+    environments, stacks: environments made from settings, and what is refused of them; wrappers around environments.
     further_actions: how code that algorithms share reaches the parts of environments that have more actions than text.
     sampling: groups of episodes, played as a rollout batch onto trajectory trees; tasks of a step; token drift.
     mixture: several environments in one run: shares of a step's groups by weight.
@@ -33,7 +34,6 @@ Modules, in reading order:
     measuring, examining: success rate with confidence interval, paired gain; validation and test splits of a run.
     costs: what a run pays to outside services: nothing, unless an algorithm's parts say otherwise.
     trained_agent: a trained policy as an agent for `agent-envs eval`.
-    sweeps: tables of a paper as many runs, with several seeds.
     engines/: generation of tokens with transformers or vLLM: KV cache, prefill, decoding, weight sync.
     tokens/: conversations as tokens, chat templates, control tokens.
     training/: models, LoRA, forward pass, optimiser, checkpoints, metrics, several processes.

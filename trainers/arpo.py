@@ -36,7 +36,7 @@ from trainers.arpo_parts.branching import BranchingSettings, deltas
 from trainers.arpo_parts.growing import Tree, grow
 from trainers.arpo_parts.tree_credit import distinct_share, leaf_advantages, shared_once
 from trainers.batching import Row, in_parts
-from trainers.command_line import one_line_errors, option, parse, write_settings
+from trainers.command_line import one_line_errors, parse, sweep_of, write_settings
 from trainers.grpo import GRPOSettings, bare_rows, penalties, update
 from trainers.imitation import warm_start
 from trainers.lanes import Lanes
@@ -45,7 +45,6 @@ from trainers.mixture import step_plan
 from trainers.reinforcement_settings import in_order
 from trainers.rescoring import corrected, reference_of, with_reference
 from trainers.sampling import Group, group_of, plan_groups, tasks_of_step
-from trainers.sweeps import run_sweep
 from trainers.training.pooling import Ratio, mean_by_name
 from trainers.training.processes import one_budget
 from trainers.training_run import TrainingRun, open_run
@@ -87,7 +86,7 @@ def train(
     settings: ARPOSettings, run: TrainingRun, more: Callable[[dict[str, Any]], dict[str, Any]] = lambda _: {}
 ) -> dict[str, Any]:
     """Train from where the run stands to its last step and return what is written to OUT/result.json; `more` adds to it."""
-    run.check_shares(settings.tasks_per_step, settings.scale)
+    run.parts.processes.check_shares(settings.tasks_per_step, settings.scale)
     if run.fresh:
         warm_start(settings.warm_start, run, settings.seed)
     settings = with_tau(settings, run)
@@ -98,17 +97,17 @@ def train(
         started, cpu = time.perf_counter(), time.process_time()
         # 1. Grow a tree for each task. Every resume grows the same ones, every process its share of them.
         counts = settings.tasks_per_step, settings.group_size
-        plan = step_plan(list(run.arenas.values()), run.train_split, counts, run.step, settings.seed)
-        trees = grown(run.share(plan, together=settings.group_size), run, settings)
+        plan = step_plan(list(run.parts.arenas.values()), run.parts.train_split, counts, run.step, settings.seed)
+        trees = grown(run.parts.processes.share(plan, together=settings.group_size), run, settings)
         groups = groups_of(trees, run)
-        run.policy.forget()
+        run.parts.policy.forget()
         stats = group_stats(groups) | tree_stats(trees, groups) | {"cpu_seconds/sampling": time.process_time() - cpu}
         # 2. Rewards become advantages, leaves become rows of tokens.
         rows, owners = bare_rows(groups)
         if settings.beta:
-            rows = with_reference(rows, run, reference, settings.token_budget)
+            rows = with_reference(rows, run.parts, reference, settings.token_budget)
         if settings.correction != "off":
-            rows, gap = corrected(rows, run, settings.correction, settings.token_budget)
+            rows, gap = corrected(rows, run.parts, settings.correction, settings.token_budget)
             stats |= gap
         rows, signal = with_advantages(rows, owners, groups, settings)
         stats |= {"frac_reward_zero_std": 1 - signal, "tokens/distinct_share": distinct_share(rows)}
@@ -131,24 +130,24 @@ def with_tau(settings: ARPOSettings, run: TrainingRun) -> ARPOSettings:
     if branching.rule != "paper" or branching.tau is not None:
         return settings
     if "tau" not in run.memory:
-        tasks = tasks_of_step(0, min(PROBED, run.train_size), run.train_size, settings.seed)
-        plan = plan_groups(run.spec, run.train_split, tasks, 1, run.key("tau"))
-        sampled, results = run.policy.sampled_tokens, run.policy.play(plan).values()
+        tasks = tasks_of_step(0, min(PROBED, run.parts.train_size), run.parts.train_size, settings.seed)
+        plan = plan_groups(run.parts.spec, run.parts.train_split, tasks, 1, run.key("tau"))
+        sampled, results = run.parts.policy.sampled_tokens, run.parts.policy.play(plan).values()
         found = [d for row in results for d in deltas(row.trajectory.turns, branching, vocabulary_of(run))]
-        run.policy.forget()
-        run.policy.sampled_tokens = sampled  # which counts training alone, as calls and steps do
+        run.parts.policy.forget()
+        run.parts.policy.sampled_tokens = sampled  # which counts training alone, as calls and steps do
         if not found:
             raise AgentEnvsError("branching.rule='paper': no rollout of the start called a tool; give branching.tau")
         run.memory["tau"] = statistics.median(found)
     chosen = replace(settings, branching=replace(branching, tau=run.memory["tau"]))
-    if run.accelerator.is_main_process:
-        write_settings(chosen, run.out)
+    if run.parts.accelerator.is_main_process:
+        write_settings(chosen, run.parts.out)
     return chosen
 
 
 def vocabulary_of(run: TrainingRun) -> int:
     """Return V: the tokens that the policy draws among, added ones included."""
-    return len(run.chat.tokenizer)
+    return len(run.parts.chat.tokenizer)
 
 
 def grown(plan: Sequence[Any], run: TrainingRun, settings: ARPOSettings) -> list[Tree]:
@@ -160,7 +159,7 @@ def grown(plan: Sequence[Any], run: TrainingRun, settings: ARPOSettings) -> list
     """
     block = max(1, settings.sampling.batch // settings.branching.roots) * settings.group_size
     trees: list[Tree] = []
-    with one_budget(), Lanes(run.policy) as lanes:
+    with one_budget(), Lanes(run.parts.policy) as lanes:
         for start in range(0, len(plan), block):
             trees += grow(plan[start : start + block], lanes, settings.branching, vocabulary_of(run))
     if not any(tree.leaves() for tree in trees):
@@ -173,7 +172,7 @@ def groups_of(trees: Sequence[Tree], run: TrainingRun) -> list[Group]:
     found = []
     for tree in trees:
         if leaves := tree.leaves():
-            group = group_of([result for result, _ in leaves], run.policy)
+            group = group_of([result for result, _ in leaves], run.parts.policy)
             weights = tuple(weight for _, weight in leaves)
             found.append(replace(group, weights=weights, faults=len(tree.paths) - len(leaves)))
     return found
@@ -231,7 +230,7 @@ def with_advantages(
 
 def keep_decisions(trees: Sequence[Tree], run: TrainingRun) -> None:
     """Add every decision of a step to a file; of a step that was played twice, after a kill, the later rows count."""
-    with contextlib.closing(Journal(run.out / DECISIONS.format(run.accelerator.process_index))) as journal:
+    with contextlib.closing(Journal(run.parts.out / DECISIONS.format(run.parts.accelerator.process_index))) as journal:
         for tree in trees:
             for row in tree.decisions:
                 journal.append({"step": run.step, **row})
@@ -241,8 +240,8 @@ def main() -> None:
     """Run the command line."""
     with one_line_errors("arpo"):
         words = sys.argv[1:]
-        if name := option(words, "--sweep"):
-            return print(run_sweep("arpo", name, words))
+        if table := sweep_of("arpo", words):
+            return print(table)
         settings, out = parse(ARPOSettings, program="arpo")
         with open_run(settings, out, settings.steps * settings.epochs * settings.minibatches) as run:
             train(settings, run)

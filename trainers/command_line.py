@@ -86,6 +86,15 @@ def option(words: list[str], name: str) -> str:
     return ""
 
 
+def sweep_of(program: str, words: list[str]) -> str:
+    """Run the sweep that a trainer's command line asks for and return its table; "" where it asks for none."""
+    if name := option(words, "--sweep"):
+        from benchmarks.sweeps import run_sweep  # what makes a table of many runs stands there
+
+        return run_sweep(program, name, words)
+    return ""
+
+
 def option_names(kind: type, above: str = "") -> set[str]:
     """Return the options that a trainer's dataclass makes: --max-cost, --env.id, --log.curves and --log.no-curves."""
     found, hints = set[str](), typing.get_type_hints(kind)

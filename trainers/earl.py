@@ -44,12 +44,10 @@ import torch
 from agent_envs.base.errors import UsageError
 from agent_envs.core.wrapper_stack import core_of
 from agent_envs.envs.expa import ExpandedActionEnv
-from agent_envs.evaluation.runs.episode_numbers import tool_calls
 from agent_envs.rollout.run_log import Planned
 from trainers import losses
-from trainers.assembling import environment
 from trainers.batching import MicroBatch, Row, in_parts
-from trainers.command_line import one_line_errors, option, parse, read_settings
+from trainers.command_line import one_line_errors, option, parse, sweep_of
 from trainers.earl_parts.counterfactual.interventions import Interventions
 from trainers.earl_parts.counterfactual.optimisation import (
     CounterfactualSettings,
@@ -58,15 +56,14 @@ from trainers.earl_parts.counterfactual.optimisation import (
     failed_groups,
     row_of,
 )
-from trainers.earl_parts.counterfactual.playing import Again, played_again, routes_of
-from trainers.earl_parts.sorting_result import sorting_result
+from trainers.earl_parts.counterfactual.playing import Again, Forkable, forkable, played_again, routes_of
+from trainers.environments import environment
 from trainers.imitation import check_flaws, warm_start
 from trainers.measuring import distinct_calls, group_stats
 from trainers.reinforcement_settings import ReinforcementSettings, in_order
 from trainers.rescoring import reference_of, with_reference
 from trainers.sampling import Group, plan_groups, play_groups, tasks_of_step
 from trainers.settings import EnvironmentSettings, at_least_one, not_negative
-from trainers.sweeps import run_sweep
 from trainers.training.forward import token_scores
 from trainers.training.heads import head_of
 from trainers.training.pooling import mean_by_name
@@ -149,16 +146,17 @@ class EARLSettings(ReinforcementSettings):
 
 def train(settings: EARLSettings, run: TrainingRun) -> dict[str, Any]:
     """Train from where the run stands to its last step and return what is written to OUT/result.json."""
-    run.check_shares(settings.tasks_per_step)
+    run.parts.processes.check_shares(settings.tasks_per_step)
     if run.fresh:
         warm_start(settings.warm_start, run, settings.seed)
     hold_routes_down(settings.model.routing_bias, run)
     if run.fresh:
         run.begin()
     reference = reference_of(run) if settings.beta else None
-    encouraged = None
+    encouraged, player = None, None
     if settings.counterfactual.rule != "off":
-        encouraged = Encouragement(settings.counterfactual, routes_of(run.environment()), settings.seed)
+        player = forkable(run.parts.policy)
+        encouraged = Encouragement(settings.counterfactual, routes_of(run.parts.environment()), settings.seed)
         encouraged.restore(run.memory.get("encouraged", encouraged.state()))
     while not run.over and not 0 < settings.most_tokens <= run.sampled_tokens:
         started, cpu = time.perf_counter(), time.process_time()
@@ -166,30 +164,32 @@ def train(settings: EARLSettings, run: TrainingRun) -> dict[str, Any]:
         spec, size = stage(settings, run)
         tasks = tasks_of_step(run.step, settings.tasks_per_step, size, settings.seed)
         plan = plan_groups(spec, settings.env.train_split, tasks, settings.group_size, run.key("train"))
-        groups = play_groups(run.share(plan, together=settings.group_size), run.policy, keep=True)
+        mine = run.parts.processes.share(plan, together=settings.group_size)
+        groups = play_groups(mine, run.parts.policy, keep=True, play=player and player.play)
         stats = group_stats(groups)
         # 2. Play the episodes of failed groups again, each from a moment of its own at which a route is forced.
         again: dict[str, Again] = {}
-        if encouraged:
+        if encouraged and player:
             route = encouraged.chosen(run.step)
-            again = counterfactuals(groups, plan, route, run, settings)
+            again = counterfactuals(groups, plan, route, player, run, settings)
             stats |= learn_gain(groups, again, route, encouraged, run)
-        run.policy.forget()
+        run.parts.policy.forget()
         stats["cpu_seconds/sampling"] = time.process_time() - cpu
         # 3. Rewards become advantages, episodes become rows of tokens.
         rows, told = rows_with_advantages(groups, again, settings)
         stats |= told
         if reference is not None:
-            rows = with_reference(rows, run, reference, settings.token_budget, vocabulary=True)
+            rows = with_reference(rows, run.parts, reference, settings.token_budget, vocabulary=True)
         # 4. Gradient steps.
         parts = in_parts(rows, settings.minibatches)  # rows follow one another as their groups do
         stats |= mean_by_name([update(part, run, settings) for _ in range(settings.epochs) for part in parts])
         run.weights_changed()
         # 5. What it was like: metrics, an evaluation when it is due, a checkpoint.
         stats["step_time"], stats["cpu_seconds/step"] = time.perf_counter() - started, time.process_time() - cpu
-        replayed = (item.result.trajectory for item in again.values())
-        calls = distinct_calls(groups) + tool_calls(turn for episode in replayed for turn in episode.turns)
+        calls = distinct_calls(groups, [found.result.trajectory for found in again.values()])
         run.end_step(stats | {"tokens": sum(len(row.sequence.ids) for row in rows)}, groups, calls=calls)
+    from benchmarks.sorting_result import sorting_result  # what measures and draws stands there
+
     return run.finish(lambda _: sorting_result(settings, run))
 
 
@@ -201,17 +201,17 @@ def hold_routes_down(bias: float, run: TrainingRun) -> None:
     """
     if not bias:
         return
-    core, head = core_of(run.environment()), head_of(run.model)
+    core, head = core_of(run.parts.environment()), head_of(run.parts.model)
     if head is None or not isinstance(core, ExpandedActionEnv):
         raise UsageError(f"model.routing_bias: {core.env_id} has no routing actions")
-    head.hold_down([core.id_of(route) for route in routes_of(run.environment())], bias)
+    head.hold_down([core.id_of(route) for route in routes_of(run.parts.environment())], bias)
     run.weights_changed()
 
 
 def stage(settings: EARLSettings, run: TrainingRun) -> tuple[str, int]:
     """Return the environment of the coming step, as JSON, and how many tasks it has to train on."""
     if run.step >= settings.curriculum.steps:
-        return run.spec, run.train_size
+        return run.parts.spec, run.parts.train_size
     spec, core = environment(settings.curriculum.id, settings.curriculum.arguments)
     return spec, core.source.size(settings.env.train_split)
 
@@ -225,7 +225,12 @@ def rewards_of(groups: Sequence[Group]) -> tuple[list[float], list[int]]:
 
 
 def counterfactuals(
-    groups: Sequence[Group], plan: Sequence[Planned], route: str, run: TrainingRun, settings: EARLSettings
+    groups: Sequence[Group],
+    plan: Sequence[Planned],
+    route: str,
+    player: Forkable,
+    run: TrainingRun,
+    settings: EARLSettings,
 ) -> dict[str, Again]:
     """Return the episodes of failed groups, played again with a route forced, by the keys of those that they began as."""
     lost = failed_groups(*rewards_of(groups), settings.counterfactual.rule)
@@ -236,9 +241,9 @@ def counterfactuals(
         for result in group.results
         if number in lost and (key := result.trajectory.header.episode_key)
     }
-    how = {"temperature": run.temperature, "within": run.accelerator.autocast}
-    interventions = Interventions(run.model, run.chat, settings.counterfactual, **how)
-    return played_again(run.policy, interventions, played, run.environment(), route)
+    how = {"temperature": run.parts.temperature, "within": run.parts.accelerator.autocast}
+    interventions = Interventions(run.parts.model, run.parts.chat, settings.counterfactual, **how)
+    return played_again(player, interventions, played, run.parts.environment(), route)
 
 
 def learn_gain(
@@ -250,7 +255,7 @@ def learn_gain(
         found.result.trajectory.total_reward - factual[key].trajectory.total_reward for key, found in again.items()
     ]
     earned = [found.result.trajectory.total_reward > 0 for found in again.values()]
-    count, gain, won, episodes = run.sums([len(gained), math.fsum(gained), sum(earned), len(factual)])
+    count, gain, won, episodes = run.parts.processes.sums([len(gained), math.fsum(gained), sum(earned), len(factual)])
     if count:
         encouraged.learn(route, gain / count)
         run.memory["encouraged"] = encouraged.state()
@@ -285,7 +290,7 @@ def rows_with_advantages(
 def update(rows: Sequence[Row], run: TrainingRun, settings: EARLSettings) -> dict[str, float]:
     """Take one gradient step on rows and return its metrics; the loss is a mean over tokens."""
     by_token = partial(token_losses, run=run, settings=settings)
-    return gradient_step(rows, run, by_token, token_budget=settings.token_budget)
+    return gradient_step(rows, run.parts, by_token, token_budget=settings.token_budget)
 
 
 def token_losses(
@@ -293,8 +298,8 @@ def token_losses(
 ) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
     """Return the loss of each token (batch, tokens), D.3 equation 2 and an entropy bonus, and means over the trained ones."""
     bonus, clip = settings.entropy_in(run.step), (settings.eps_low, settings.eps_high)
-    with run.accelerator.autocast():
-        scores = token_scores(run.model, micro, run.temperature, entropy_grad=bonus > 0)
+    with run.parts.accelerator.autocast():
+        scores = token_scores(run.parts.model, micro, run.parts.temperature, entropy_grad=bonus > 0)
     log_ratio = losses.log_ratios(scores.logprobs, micro.old_logprobs, micro.trained)
     found = losses.ppo_clip(log_ratio.exp(), micro.advantages, *clip, settings.dual_clip or None)
     ratios = log_ratio.detach(), log_ratio.detach().exp()
@@ -310,34 +315,16 @@ def token_losses(
     return found + losses.entropy_bonus(scores.entropies, bonus) if bonus else found, metrics
 
 
-def extract(folder: Path) -> None:
-    """Play a run's policy on all permutations and write its decision trees.
-
-    Raises:
-        UsageError: there is no such run, it has not learnt to sort, or it is measured with a temperature.
-    """
-    settings = read_settings(EARLSettings, folder)
-    with open_run(settings, folder, settings.steps) as run:
-        if run.fresh:
-            raise UsageError(f"{folder} has no checkpoint yet: there is nothing to draw")
-        run.load_best()
-        told = sorting_result(settings, run)
-    if not told:
-        raise UsageError(f"{folder}: {settings.env.id} is no sorting task that is played greedily; there is no tree")
-    for tree in told["trees"]:
-        figures = ", ".join(f"{name} {tree['policy'][name]:.4f}" for name in ("accuracy", "comparisons", "swaps"))
-        print(f"Sort-{tree['size']} {tree['direction']}: {figures}")
-    print(f"{folder / 'trees'}")
-
-
 def main() -> None:
     """Run the command line."""
     with one_line_errors("earl"):
         words = sys.argv[1:]
         if folder := option(words, "--extract"):
+            from benchmarks.sorting_result import extract
+
             return extract(Path(folder))
-        if name := option(words, "--sweep"):
-            return print(run_sweep("earl", name, words))
+        if table := sweep_of("earl", words):
+            return print(table)
         settings, out = parse(EARLSettings, program="earl")
         with open_run(settings, out, settings.steps * settings.epochs * settings.minibatches) as run:
             train(settings, run)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from agent_envs.base.errors import BudgetSpent, UsageError
-from agent_envs.core.trajectory import Trajectory, Turn
+from agent_envs.core.trajectory import Trajectory
 from agent_envs.rollout.episode_runner import EpisodeResult
 from agent_envs.rollout.policy import Reply, Request, origin_of
 from agent_envs.rollout.run_log import Planned
@@ -20,18 +20,16 @@ from trainers.tokens import ChatTokenizer, Conversation
 
 @dataclass(frozen=True)
 class Lead:
-    """How an episode begins that goes on from within another one.
+    """How a turn begins that goes on from within another one.
 
     Attributes:
-        turns: of the other one, with their tokens: they are said again.
-        kept: the first tokens of the turn after them, as they were sampled.
+        kept: the first tokens of that turn, as they were sampled.
         kept_logprobs: of these.
-        forced: what follows in that turn before the policy goes on.
+        forced: what follows before the policy goes on.
         forced_logprobs: of these, under the policy.
         train_forced: whether they carry a gradient.
     """
 
-    turns: tuple[Turn, ...] = ()
     kept: tuple[int, ...] = ()
     kept_logprobs: tuple[float, ...] = ()
     forced: tuple[int, ...] = ()
@@ -95,19 +93,22 @@ class EnginePolicy:
         self._talks: dict[str, _Talk] = {}
         self._leads: dict[str, Lead] = {}
 
-    def play(self, plan: Sequence[Planned], leads: Mapping[str, Lead] | None = None) -> dict[str, EpisodeResult]:
-        """Play a plan and return its results by key. `leads`: how the episodes of some keys begin.
+    def play(self, plan: Sequence[Planned]) -> dict[str, EpisodeResult]:
+        """Play a plan and return its results by key.
 
         Raises:
             BudgetSpent: nothing may be paid any more, so that episodes are missing.
         """
-        self._leads |= leads or {}
         played = run_many(plan, self, concurrency=self.batch, services=self.services)
         results = {item.key: result for item, result in played}
         cut = [result.fault for result in results.values() if result.status == "budget"]
         if cut or len(results) < len(plan):
             raise BudgetSpent(cut[0] if cut else "a limit on calls or dollars is reached")
         return results
+
+    def lead(self, origin: str, lead: Lead) -> None:
+        """Let the next turn of an episode or fork begin so."""
+        self._leads[origin] = lead
 
     def act(self, requests: Sequence[Request]) -> Sequence[Reply]:
         """Return the next turn of each episode. Rows are sorted, so that a batch is the same whoever asked first."""
@@ -211,13 +212,7 @@ class EnginePolicy:
             talk.seen += 1 + len(shown)
         conversation = talk.conversations[-1]
         given = conversation.prefill(request.prefill) if request.prefill else ()
-        lead = self._leads.get(request.episode_key, NO_LEAD)
-        said = lead.turns[request.turn - 1] if request.turn <= len(lead.turns) else None
-        if said is not None:
-            prefix = Prefix(tuple(conversation.ids), 0)
-            spoken = (part[len(given) :] for part in (said.token_ids, said.logprobs, said.entropies))
-            return _Turn(talk, prefix, given, request.prefill, request.turn, *spoken)
-        begun = lead if request.turn == len(lead.turns) + 1 else NO_LEAD
+        begun = self._leads.pop(request.origin, NO_LEAD)
         conversation.sampled(begun.kept, begun.kept_logprobs, request.turn)
         if begun.train_forced:
             conversation.sampled(begun.forced, begun.forced_logprobs, request.turn)
@@ -232,7 +227,7 @@ class EnginePolicy:
         turn.talk.conversations[-1].sampled(turn.ids, turn.logprobs, turn.number)
         begun = turn.begun
         text = turn.talk.said = turn.prefill + self._chat.decode((*begun.ids, *turn.ids))
-        self.sampled_tokens += len(turn.ids) if turn.prefix.max_new_tokens else 0
+        self.sampled_tokens += len(turn.ids)
         zeros = (0.0,) * len(turn.given)
         trained = (True,) * len(begun.kept) + (begun.train_forced,) * len(begun.forced) + (True,) * len(turn.ids)
         return Reply(

@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from trainers.assembling import Settings, environment_specs, further_tests
+from trainers.environments import Settings, environment_specs, further_tests
 from trainers.measuring import Measurement, gain, measure_all
 from trainers.mixture import Specs
 from trainers.sampling import Player

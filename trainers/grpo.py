@@ -113,7 +113,7 @@ def train(
     settings: GRPOSettings, run: TrainingRun, more: Callable[[dict[str, Any]], dict[str, Any]] = lambda _: {}
 ) -> dict[str, Any]:
     """Train from where the run stands to its last step and return what is written to OUT/result.json; `more` adds to it."""
-    run.check_shares(
+    run.parts.processes.check_shares(
         settings.tasks_per_step, settings.scale, settings.turn_baseline if settings.credit == "turn" else ""
     )
     if run.fresh:
@@ -124,15 +124,15 @@ def train(
         started, cpu = time.perf_counter(), time.process_time()
         # 1. Play. Every resume plays the same groups, every process its share of them.
         counts = settings.tasks_per_step, settings.group_size
-        plan = step_plan(list(run.arenas.values()), run.train_split, counts, run.step, settings.seed)
+        plan = step_plan(list(run.parts.arenas.values()), run.parts.train_split, counts, run.step, settings.seed)
         groups = run.played(plan, together=settings.group_size)
         stats = group_stats(groups) | {"cpu_seconds/sampling": time.process_time() - cpu}
         # 2. Rewards become advantages, episodes become rows of tokens.
         rows, owners = bare_rows(groups)
         if settings.beta:
-            rows = with_reference(rows, run, reference, settings.token_budget)
+            rows = with_reference(rows, run.parts, reference, settings.token_budget)
         if settings.correction != "off":
-            rows, gap = corrected(rows, run, settings.correction, settings.token_budget)
+            rows, gap = corrected(rows, run.parts, settings.correction, settings.token_budget)
             stats |= gap
         rows, signal = with_advantages(rows, owners, groups, settings)
         stats["frac_reward_zero_std"] = 1 - signal
@@ -202,12 +202,13 @@ def update(rows: list[Row], run: TrainingRun, settings: GRPOSettings) -> dict[st
     """Take one gradient step on rows and return its metrics."""
 
     def by_token(micro: MicroBatch) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
-        with run.accelerator.autocast():
-            logprobs, entropies = token_logprobs(run.model, micro, run.temperature, entropy_grad=settings.entropy != 0)
+        with run.parts.accelerator.autocast():
+            asked = run.parts.model, micro, run.parts.temperature
+            logprobs, entropies = token_logprobs(*asked, entropy_grad=settings.entropy != 0)
         return token_losses(logprobs, entropies, micro, settings)
 
     mean = partial(mean_loss, settings=settings)
-    return gradient_step(rows, run, by_token, mean, token_budget=settings.token_budget)
+    return gradient_step(rows, run.parts, by_token, mean, token_budget=settings.token_budget)
 
 
 def token_losses(

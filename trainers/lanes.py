@@ -13,9 +13,9 @@ import gymnasium as gym
 from gymnasium.envs.registration import EnvSpec
 
 from agent_envs.base.errors import EnvFault, UsageError
-from agent_envs.core.trajectory import Turn
+from agent_envs.core.trajectory import Header, Trajectory, Turn
 from agent_envs.core.wrapper_stack import core_of
-from agent_envs.rollout.episode_runner import EpisodeWalk
+from agent_envs.rollout.episode_runner import EpisodeResult, EpisodeWalk
 from agent_envs.rollout.policy import Reply, check_actions
 from agent_envs.rollout.run_log import Planned
 from trainers.contracts import TokenSequence
@@ -70,6 +70,14 @@ class Lane:
     def origin(self) -> str:
         """The name of its conversation."""
         return self.item.key if self.walk is None else self.walk.origin
+
+    def result(self) -> EpisodeResult:
+        """Return the record of an episode that is over; one that a fault ended has no turns in it."""
+        if self.walk is not None and not self.fault:
+            return self.walk.result()
+        core, item = core_of(self.env), self.item
+        head = Header(core.env_id, core.spec_digest, str(item.task), item.split, "", item.seed, item.key)
+        return EpisodeResult(Trajectory(head, (), ()), "fault", self.fault)
 
     def failed(self, cause: str) -> None:
         """End by an outside fault: turns since the last whole episode or cut leave the data."""

@@ -236,9 +236,10 @@ def _mean(values: Sequence[float]) -> float:
     return sum(values) / max(1, len(values))
 
 
-def distinct_calls(groups: Sequence[Group]) -> Counter[str]:
-    """Return how often each tool was carried out; of turns that episodes share, once."""
-    return tool_calls(node.turn for group in groups for node in group.tree.nodes.values())
+def distinct_calls(groups: Sequence[Group], forks: Sequence[Trajectory] = ()) -> Counter[str]:
+    """Return how often each tool was carried out, in groups and in forks of their episodes; in turns that are shared, once."""
+    turns = {name: node.turn for group in groups for name, node in group.tree.nodes.items()}
+    return tool_calls((turns | {turn.node: turn for fork in forks for turn in fork.turns}).values())
 
 
 def group_stats(groups: Sequence[Group]) -> dict[str, float]:

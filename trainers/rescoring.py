@@ -7,16 +7,18 @@ from dataclasses import replace
 import torch
 
 from trainers import losses
-from trainers.batching import Row, micro_batches
+from trainers.batching import Row
+from trainers.run_parts import RunParts
 from trainers.training.checkpoints import load_weights
-from trainers.training.forward import laid_out, token_logprobs
+from trainers.training.forward import token_logprobs
 from trainers.training.models import ReferenceModel
+from trainers.training.updating import micro_batches_of
 from trainers.training_run import TrainingRun
 
 
 def reference_of(run: TrainingRun) -> ReferenceModel:
     """Return the model that a run began with, after any warm start; with LoRA, its base."""
-    bare, start = run.bare, run.start_of_training()
+    bare, start = run.parts.bare, run.start_of_training()
     if run.step == 0 or start is None or hasattr(bare, "disable_adapter"):
         return ReferenceModel(bare)
     first = copy.deepcopy(bare)
@@ -25,13 +27,13 @@ def reference_of(run: TrainingRun) -> ReferenceModel:
 
 
 def with_reference(
-    rows: Sequence[Row], run: TrainingRun, reference: ReferenceModel, token_budget: int, *, vocabulary: bool = False
+    rows: Sequence[Row], parts: RunParts, reference: ReferenceModel, token_budget: int, *, vocabulary: bool = False
 ) -> list[Row]:
     """Return rows with their tokens' logprobs under a reference model; with `vocabulary` over the vocabulary alone."""
     found = list(rows)
-    for micro in micro_batches(rows, token_budget, run.chat.pad_id, laid_out=laid_out(run.model)):
-        with run.accelerator.autocast():
-            scores = reference.scores(micro.to(run.device), run.temperature)
+    for micro in micro_batches_of(rows, parts, token_budget):
+        with parts.accelerator.autocast():
+            scores = reference.scores(micro, parts.temperature)
             logprobs = scores.vocabulary_logprobs if vocabulary else scores.logprobs
         for place, row in zip(micro.rows, logprobs.tolist(), strict=True):
             found[place] = replace(rows[place], reference_logprobs=tuple(row[: len(rows[place].sequence.ids)]))
@@ -39,7 +41,7 @@ def with_reference(
 
 
 def corrected(
-    rows: Sequence[Row], run: TrainingRun, correction: losses.Correction, token_budget: int
+    rows: Sequence[Row], parts: RunParts, correction: losses.Correction, token_budget: int
 ) -> tuple[list[Row], dict[str, float]]:
     """Return rows whose logprobs are the trainer's own, with weights for how far the sampling engine is from it.
 
@@ -47,10 +49,9 @@ def corrected(
     Metrics are those of the worst micro-batch.
     """
     found, worst = list(rows), dict[str, float]()
-    for micro in micro_batches(rows, token_budget, run.chat.pad_id, laid_out=laid_out(run.model)):
-        micro = micro.to(run.device)
-        with torch.no_grad(), run.accelerator.autocast():
-            logprobs, _ = token_logprobs(run.model, micro, run.temperature, with_entropy=False)
+    for micro in micro_batches_of(rows, parts, token_budget):
+        with torch.no_grad(), parts.accelerator.autocast():
+            logprobs, _ = token_logprobs(parts.model, micro, parts.temperature, with_entropy=False)
         weights, metrics = losses.engine_weights(logprobs, micro.old_logprobs, micro.trained, correction)
         for place, own, weight in zip(micro.rows, logprobs, weights, strict=True):
             length = len(rows[place].sequence.ids)

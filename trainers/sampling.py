@@ -7,7 +7,7 @@ it could not.
 import contextlib
 import itertools
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import lru_cache
 from pathlib import Path
@@ -28,6 +28,7 @@ from trainers.stacks import WrapperRow, wrapped
 from trainers.tokens import drift as drifted
 
 NOTHING = TokenSequence((), (), (), ())
+Play = Callable[[Sequence[Planned]], dict[str, EpisodeResult]]
 
 
 @dataclass(frozen=True)
@@ -131,14 +132,22 @@ class Player(Protocol):
         ...
 
 
-def play_groups(plan: Sequence[Planned], policy: Player, *, keep: bool = False) -> list[Group]:
+def play_groups(
+    plan: Sequence[Planned], policy: Player, *, keep: bool = False, play: Play | None = None
+) -> list[Group]:
     """Play a plan of groups and return them in its order; the policy has forgotten everything afterwards, unless it is to keep.
+
+    Args:
+        plan: of groups, as `plan_groups` makes it.
+        policy: who plays, and knows the tokens.
+        keep: whether it forgets nothing.
+        play: how the policy plays the plan; None for `policy.play`.
 
     Raises:
         BudgetSpent: nothing may be paid any more for the others: a part of a plan is none to learn from.
         AgentEnvsError: every episode ended in a fault: there is nothing to learn from.
     """
-    results = policy.play(plan)
+    results = (play or policy.play)(plan)
     keys: dict[str, list[str]] = {}
     for item in plan:
         keys.setdefault(item.key.rpartition("/")[0], []).append(item.key)

@@ -90,14 +90,14 @@ class SFTSettings:
 
 def train(settings: SFTSettings, run: TrainingRun) -> dict[str, object]:
     """Imitate from where the run stands to its last step and return what is written to OUT/result.json."""
-    run.check_shares(settings.rows_per_step)
+    run.parts.processes.check_shares(settings.rows_per_step)
     if run.fresh:
         run.begin()
-    rows = rows_of(list(episodes_of(settings, run)), run, settings.train_on)
+    rows = rows_of(list(episodes_of(settings, run)), run.parts, settings.train_on)
     while run.step < settings.steps:
         started, cpu = time.perf_counter(), time.process_time()
-        chosen = run.share(tasks_of_step(run.step, settings.rows_per_step, len(rows), settings.seed))
-        stats = imitation_step([rows[place] for place in chosen], run, run.optimiser, settings.token_budget)
+        chosen = run.parts.processes.share(tasks_of_step(run.step, settings.rows_per_step, len(rows), settings.seed))
+        stats = imitation_step([rows[place] for place in chosen], run.parts, run.parts.optimiser, settings.token_budget)
         run.weights_changed()
         stats["step_time"], stats["cpu_seconds/step"] = time.perf_counter() - started, time.process_time() - cpu
         run.end_step(stats)
@@ -107,9 +107,11 @@ def train(settings: SFTSettings, run: TrainingRun) -> dict[str, object]:
 def episodes_of(settings: SFTSettings, run: TrainingRun) -> Iterator[Trajectory]:
     """Yield the episodes that are imitated."""
     if settings.data == "solver":
-        yield from solved(run.environment(), settings.episodes, settings.flaws, run.train_split, settings.seed)
+        yield from solved(
+            run.parts.environment(), settings.episodes, settings.flaws, run.parts.train_split, settings.seed
+        )
     elif settings.data == "direct":
-        yield from direct_answers(run.environment(), settings.env.train_split, settings.episodes)
+        yield from direct_answers(run.parts.environment(), settings.env.train_split, settings.episodes)
     elif settings.data == "rejection":
         yield from accepted(run, settings.episodes, settings.samples_per_task, settings.seed)
     else:

@@ -18,25 +18,28 @@ from accelerate.utils import gather_object
 
 from agent_envs.base.errors import BudgetSpent, UsageError
 from agent_envs.base.serialization import digest
-from trainers.assembling import Settings, ceilings
+from agent_envs.rollout.run_log import Planned
 from trainers.command_line import METRICS_FILE, write_result
 from trainers.costs import Costs, Paid
+from trainers.environments import Settings, ceilings
 from trainers.examining import Examiner, change_in_words
 from trainers.measuring import distinct_calls
 from trainers.mixture import members_of
-from trainers.run_parts import RunParts
-from trainers.sampling import Group, keep_episodes
+from trainers.run_parts import made_parts
+from trainers.sampling import Group, keep_episodes, play_groups
 from trainers.training.checkpoints import Checkpoints, Part
 from trainers.training.metrics import Metrics, read_metrics
 from trainers.training.models import save_model
 from trainers.training.optimise import Optimiser
 from trainers.training.pooling import means_of_processes
+from trainers.training.processes import one_budget
 
 
-class TrainingRun(RunParts):
+class TrainingRun:
     """One run of a trainer: its parts, and where it stands.
 
     Attributes:
+        parts: what it is made of.
         step: steps that are behind it.
         fresh: whether it starts at its beginning; `begin` must be called then, after any warm start.
         memory: what an algorithm keeps over a kill, as plain JSON; it is part of every checkpoint.
@@ -54,9 +57,10 @@ class TrainingRun(RunParts):
         Raises:
             UsageError: a setting does not fit; the message names it.
         """
-        super().__init__(settings, out, updates)
-        self._examiner = Examiner(settings, self.judged, self.accelerator)
-        for note in ceilings(settings) if self.accelerator.is_main_process else ():
+        self.parts, self._settings, self._gap = made_parts(settings, out, updates), settings, 0.0
+        parts, accelerator = self.parts, self.parts.accelerator
+        self._examiner = Examiner(settings, parts.judged, accelerator)
+        for note in ceilings(settings) if accelerator.is_main_process else ():
             print(f"note: {note}", file=sys.stderr)
         self._checkpoints = Checkpoints(
             out / "checkpoints", settings.log.keep_checkpoints, settings.evaluation.best_within_steps
@@ -69,14 +73,14 @@ class TrainingRun(RunParts):
         self.fresh = not self._resume()
         self._saved_step, self._sampled = self.step, 0
         self._spending = spending or Costs()
-        mine, all_of_us = self.accelerator.process_index, self.accelerator.num_processes
+        mine, all_of_us = accelerator.process_index, accelerator.num_processes
         self._spending.begin(out / "answers" / str(mine), self.step, self._state["spent"][mine::all_of_us])
         self._serve()
         self.weights_changed()
-        self._metrics = Metrics(out, settings.log, total_steps=settings.steps, enabled=self.accelerator.is_main_process)
+        self._metrics = Metrics(out, settings.log, total_steps=settings.steps, enabled=accelerator.is_main_process)
 
     def _serve(self) -> None:
-        self.policy.services = self.judged.services = self._spending.services(self.step)
+        self.parts.policy.services = self.parts.judged.services = self._spending.services(self.step)
 
     @property
     def over(self) -> bool:
@@ -87,15 +91,33 @@ class TrainingRun(RunParts):
 
     def begin(self) -> None:
         """Keep the weights that training starts from, measure them on the test split, and write the first checkpoint."""
-        if self.accelerator.is_main_process:
-            self._start.keep_best(0, 0.0, self.bare)
+        if self.parts.accelerator.is_main_process:
+            self._start.keep_best(0, 0.0, self.parts.bare)
         self._state["before"] = self._examiner.before()
         self._save()
 
     def held_out_success(self, tasks: int) -> float:
         """Return success on so many tasks of the evaluation split, always the same ones with the same draws."""
         self.weights_changed()
-        return self.sums([self._examiner.held_out(tasks)])[0]
+        return self.parts.processes.sums([self._examiner.held_out(tasks)])[0]
+
+    def played(self, plan: Sequence[Planned], together: int) -> list[Group]:
+        """Play this process's share of a step's groups, each of so many episodes.
+
+        Raises:
+            BudgetSpent: an episode is missing because nothing may be paid any more, here or in another process.
+            AgentEnvsError: every episode ended in a fault.
+        """
+        with one_budget():
+            return play_groups(self.parts.processes.share(plan, together=together), self.parts.policy)
+
+    def weights_changed(self) -> None:
+        """Tell the engine: caches are dropped; a copy of the weights is brought up to date, and checked."""
+        engine = self.parts.engine
+        if hasattr(engine, "sync"):
+            with self.parts.accelerator.autocast():
+                self._gap = engine.sync(self.parts.bare)
+        engine.forget()
 
     def start_of_training(self) -> Path | None:
         """Return the folder of the weights that training started from."""
@@ -143,16 +165,16 @@ class TrainingRun(RunParts):
         self._serve()
         every = self._settings.evaluation.every
         played = sum(group.turns for group in groups) if turns is None else turns
-        tokens, env_steps = self.sums([stats.get("tokens", 0.0), played])
+        tokens, env_steps = self.parts.processes.sums([stats.get("tokens", 0.0), played])
         self._state["num_tokens"] += tokens
         self._state["env_steps"] += int(env_steps)
         self._count_calls(distinct_calls(groups) if calls is None else calls)
-        self._sampled, last = self.policy.sampled_tokens, self.over
-        told = means_of_processes({**stats, "edited": self.policy.edited})
-        self.policy.edited = 0  # a step tells its own, so that a run that went on tells the same
+        self._sampled, last = self.parts.policy.sampled_tokens, self.over
+        told = means_of_processes({**stats, "edited": self.parts.policy.edited})
+        self.parts.policy.edited = 0  # a step tells its own, so that a run that went on tells the same
         told |= {"num_tokens": self._state["num_tokens"], "env_steps": self.env_steps}
         told |= {"sampled_tokens": self.sampled_tokens, "tool_calls": sum(self.tool_calls.values())}
-        if hasattr(self.engine, "sync"):
+        if hasattr(self.parts.engine, "sync"):
             told["engine/probe_gap"] = self._gap
         self._state["unmeasured"] = bool(every) and (self.step % every == 0 or last)
         unpaid = None
@@ -162,7 +184,7 @@ class TrainingRun(RunParts):
             unpaid = end
         self._metrics.log(self.step, told | self._spending.points(self.paid))
         if groups and self._settings.log.episodes:
-            keep_episodes(groups, self.step, self.out / f"episodes-{self.accelerator.process_index}.jsonl")
+            keep_episodes(groups, self.step, self.parts.out / f"episodes-{self.parts.accelerator.process_index}.jsonl")
         if unpaid is not None:
             raise unpaid
         due = self._settings.log.checkpoint_every
@@ -170,7 +192,7 @@ class TrainingRun(RunParts):
             self._save()
 
     def _count_calls(self, own: Mapping[str, int]) -> None:
-        made = self.sums_by_name({f"tools/{name}": count for name, count in own.items()})
+        made = self.parts.processes.sums_by_name({f"tools/{name}": count for name, count in own.items()})
         whole = {name.removeprefix("tools/"): int(count) for name, count in made.items()}
         self._state["tool_calls"] = dict(sorted((Counter(self.tool_calls) + Counter(whole)).items()))
 
@@ -198,29 +220,31 @@ class TrainingRun(RunParts):
             **{name: self.memory[name] for name in ("warm_start",) if name in self.memory},
             **more(measured),
         }
-        if self.accelerator.is_main_process:
+        if self.parts.accelerator.is_main_process:
             from trainers.trained_agent import how_to_evaluate  # of a finished run alone
 
-            save_model(self.bare, self.chat.tokenizer, self.out / "model", template=self.chat.template)
-            made = [self.out / "model"]
+            save_model(
+                self.parts.bare, self.parts.chat.tokenizer, self.parts.out / "model", template=self.parts.chat.template
+            )
+            made = [self.parts.out / "model"]
             if self._settings.log.curves:
                 from benchmarks.learning_curves import plot_curves
 
-                made.insert(0, self.out / "curves.png")
-                plot_curves([read_metrics(self.out / METRICS_FILE)], made[0])
-            self._examiner.write_episodes(self.out)
-            write_result(result, self.out)  # the last thing of all: where it is, a run is finished
+                made.insert(0, self.parts.out / "curves.png")
+                plot_curves([read_metrics(self.parts.out / METRICS_FILE)], made[0])
+            self._examiner.write_episodes(self.parts.out)
+            write_result(result, self.parts.out)  # the last thing of all: where it is, a run is finished
             print(json.dumps(result))
             if told := change_in_words(measured, self._settings.env.test_split):
                 print(f"{told}; {', '.join(map(str, made))}", file=sys.stderr)
-            if told := how_to_evaluate(self._settings, self.out):
+            if told := how_to_evaluate(self._settings, self.parts.out):
                 print(told, file=sys.stderr)
-        self.accelerator.wait_for_everyone()
+        self.parts.accelerator.wait_for_everyone()
         return result
 
     def load_best(self) -> dict[str, Any]:
         """Take the weights of the best evaluation, if they are to be kept, and return what a result tells of the choice."""
-        if not self._settings.evaluation.keep_best or (best := self._checkpoints.load_best(self.bare)) is None:
+        if not self._settings.evaluation.keep_best or (best := self._checkpoints.load_best(self.parts.bare)) is None:
             return {}
         self.weights_changed()
         return {"chosen": {"split": self._settings.env.eval_split, "step": best.step}}
@@ -229,9 +253,9 @@ class TrainingRun(RunParts):
         """Write what is buffered, stop the engine, and leave the other processes."""
         self._metrics.close()
         self._spending.close()
-        if hasattr(self.engine, "close"):
-            self.engine.close()
-        self.accelerator.end_training()
+        if hasattr(self.parts.engine, "close"):
+            self.parts.engine.close()
+        self.parts.accelerator.end_training()
 
     def catch_up(self) -> None:
         """Make the evaluation that the last step could not pay for."""
@@ -241,12 +265,12 @@ class TrainingRun(RunParts):
 
     def stopped(self, end: BudgetSpent) -> BudgetSpent:
         """Save the steps that are finished, and return what is told of the end: what was spent, and how to go on."""
-        self.policy.sampled_tokens = self._sampled  # the step that is not finished is played again
+        self.parts.policy.sampled_tokens = self._sampled  # the step that is not finished is played again
         if self._saved_step < self.step:
             self._save()
         where = f"stopped after step {self.step} of {self._settings.steps}: {end}{self._spending.in_words(self.paid)}"
         return BudgetSpent(
-            f"{where}; go on with --resume {self.out} and a higher --max-calls or --max-cost, 0 for none"
+            f"{where}; go on with --resume {self.parts.out} and a higher --max-calls or --max-cost, 0 for none"
         )
 
     @property
@@ -258,7 +282,7 @@ class TrainingRun(RunParts):
         points = self._examiner.validation() if self._state["unmeasured"] else {}
         self._state["unmeasured"] = False
         if "eval/success" in points and self._settings.evaluation.keep_best:
-            self._checkpoints.keep_best(self.step, points["eval/success"], self.bare)
+            self._checkpoints.keep_best(self.step, points["eval/success"], self.parts.bare)
         return points
 
     @property
@@ -274,10 +298,10 @@ class TrainingRun(RunParts):
     @property
     def sampled_tokens(self) -> int:
         """Tokens sampled so far for training, over all processes and all resumes."""
-        return int(self._state["sampled_tokens"] + self.sums([self.policy.sampled_tokens])[0])
+        return int(self._state["sampled_tokens"] + self.parts.processes.sums([self.parts.policy.sampled_tokens])[0])
 
     def _cpu_seconds(self) -> float:
-        return float(self._state["cpu_seconds"]) + self.sums([time.process_time()])[0]
+        return float(self._state["cpu_seconds"]) + self.parts.processes.sums([time.process_time()])[0]
 
     def _save(self) -> None:
         state = {
@@ -288,17 +312,17 @@ class TrainingRun(RunParts):
             "cpu_seconds": self._cpu_seconds(),
             "spent": gather_object([self._spending.before(self.step)]),
         }
-        if self.accelerator.is_main_process:
-            self._checkpoints.save(self.step, self.bare, self.optimiser, state, self._kept)
+        if self.parts.accelerator.is_main_process:
+            self._checkpoints.save(self.step, self.parts.bare, self.parts.optimiser, state, self._kept)
         self._saved_step = self.step
-        self.accelerator.wait_for_everyone()
+        self.parts.accelerator.wait_for_everyone()
         self._spending.forget(self.step)
 
     def _tokenizer_digest(self) -> str:
-        return digest([sorted(self.chat.tokenizer.get_vocab().items()), self.chat.template])
+        return digest([sorted(self.parts.chat.tokenizer.get_vocab().items()), self.parts.chat.template])
 
     def _resume(self) -> bool:
-        saved = self._checkpoints.load(self.bare, self.optimiser)
+        saved = self._checkpoints.load(self.parts.bare, self.parts.optimiser)
         if saved is None:
             return False
         if saved.state["tokenizer"] != self._tokenizer_digest():

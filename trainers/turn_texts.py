@@ -24,12 +24,14 @@ _MARK = re.compile("THINK:|</?think>")
 
 def examined(run: Any, seed: int, episodes: int = EPISODES) -> dict[str, Any]:
     """Play tasks of the training split and return what the policy's turns are like, as plain JSON; see `texts_told`."""
-    tasks = tasks_of_step(0, min(episodes, run.train_size), run.train_size, seed)
-    sampled = run.policy.sampled_tokens
-    groups = play_groups(plan_groups(run.spec, run.train_split, tasks, 1, f"{seed}/examined"), run.policy)
-    run.policy.sampled_tokens = sampled  # which counts training alone
+    tasks = tasks_of_step(0, min(episodes, run.parts.train_size), run.parts.train_size, seed)
+    sampled = run.parts.policy.sampled_tokens
+    groups = play_groups(
+        plan_groups(run.parts.spec, run.parts.train_split, tasks, 1, f"{seed}/examined"), run.parts.policy
+    )
+    run.parts.policy.sampled_tokens = sampled  # which counts training alone
     run.weights_changed()
-    tags = acting_tags(core_of(run.environment()))
+    tags = acting_tags(core_of(run.parts.environment()))
     return texts_told([result for group in groups for result in group.results], tags)
 
 

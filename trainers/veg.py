@@ -18,11 +18,10 @@ import sys
 from dataclasses import replace
 from typing import Any
 
-from trainers.command_line import one_line_errors, option, parse
+from trainers.command_line import one_line_errors, parse, sweep_of
 from trainers.grpo import GRPOSettings, train
 from trainers.reinforcement_settings import in_order
 from trainers.stacks import wrapper_rows
-from trainers.sweeps import run_sweep
 from trainers.training_run import open_run
 from trainers.veg_parts.feedback_settings import FeedbackSettings
 
@@ -69,8 +68,8 @@ def main() -> None:
     """Run the command line."""
     with one_line_errors("veg"):
         words = sys.argv[1:]
-        if name := option(words, "--sweep"):
-            return print(run_sweep("veg", name, words))
+        if table := sweep_of("veg", words):
+            return print(table)
         settings, out = parse(VEGSettings, program="veg")
         if told := settings.told():
             print(f"veg: {told}", file=sys.stderr)

@@ -40,14 +40,13 @@ from agent_envs.wrappers.turns import allowance
 from trainers import losses
 from trainers.advantages import DualDiscounts, dual_discount_gae
 from trainers.batching import MicroBatch, Row, in_parts
-from trainers.command_line import one_line_errors, option, parse
+from trainers.command_line import one_line_errors, parse, sweep_of
 from trainers.fixed_turns import Course, FixedTurns, Point, state_before
 from trainers.further_actions import further_actions_of
 from trainers.imitation import check_flaws, warm_start
 from trainers.reinforcement_settings import ReinforcementSettings, in_order
 from trainers.rescoring import reference_of, with_reference
 from trainers.settings import EnvironmentSettings, at_least_one, not_negative
-from trainers.sweeps import run_sweep
 from trainers.training.critic import (
     Critic,
     CriticSettings,
@@ -120,21 +119,21 @@ class VerlogSettings(ReinforcementSettings):
 
 def train(settings: VerlogSettings, run: TrainingRun) -> dict[str, Any]:
     """Train from where the run stands to its last step and return what is written to OUT/result.json."""
-    run.check_shares(settings.n_env)
+    run.parts.processes.check_shares(settings.n_env)
     if run.fresh:
         warm_start(settings.warm_start, run, settings.seed)
         examination(settings, run, "before")
-    critic = Critic(run.bare, settings.critic)
+    critic = Critic(run.parts.bare, settings.critic)
     run.keep("critic", critic, optimiser := Optimiser(critic, settings.critic.optim, 0))
-    course = Course(run.spec, run.train_split, run.train_size, settings.n_env, settings.seed)
+    course = Course(run.parts.spec, run.parts.train_split, run.parts.train_size, settings.n_env, settings.seed)
     kept = dict(run.memory.get("lanes", ()))
-    with FixedTurns(course, run.policy, run.max_context, run.chat.end_ids[0], kept) as lanes:
-        lanes.open(run.share(range(settings.n_env)))
+    with FixedTurns(course, run.parts.policy, run.parts.max_context, run.parts.chat.end_ids[0], kept) as lanes:
+        lanes.open(run.parts.processes.share(range(settings.n_env)))
         if run.fresh:
             warm_up(critic, optimiser, lanes, run, settings)
             run.memory["lanes"] = gather_object(lanes.moments())
             run.weights_changed()  # a run that goes on from its first checkpoint has no caches either, and counts from 0
-            run.policy.edited = 0
+            run.parts.policy.edited = 0
             run.begin()
         reference = reference_of(run) if settings.beta else None
         while not run.over:
@@ -150,14 +149,14 @@ def train(settings: VerlogSettings, run: TrainingRun) -> dict[str, Any]:
             for epoch in range(settings.epochs):
                 random.Random(f"{run.key('rows')}/{epoch}").shuffle(rows)
                 for part in in_parts(rows, settings.minibatches):
-                    of_critic = critic_step(part, critic, optimiser, run, settings.critic, settings.token_budget)
+                    of_critic = critic_step(part, critic, optimiser, run.parts, settings.critic, settings.token_budget)
                     found.append(update(part, run, settings) | of_critic)
             run.weights_changed()
             # 4. What it was like: metrics, an evaluation when it is due, a checkpoint with the lanes.
             stats |= told | mean_by_name(found)
             stats["step_time"], stats["cpu_seconds/step"] = time.perf_counter() - started, time.process_time() - cpu
             run.memory["lanes"] = gather_object(lanes.moments())
-            earlier = run.memory.pop("uncounted_turns", 0) if run.accelerator.is_main_process else 0
+            earlier = run.memory.pop("uncounted_turns", 0) if run.parts.accelerator.is_main_process else 0
             run.end_step(stats, turns=int(stats.pop("turns")) + earlier)
     examination(settings, run, "after")
     return run.finish(
@@ -173,8 +172,8 @@ def warm_up(
     Raises:
         AgentEnvsError: the value loss has not settled, or values explain nothing.
     """
-    how, env = settings.warmup, run.environment()
-    env.reset(seed=0, options={"split": run.train_split, "task": 0})
+    how, env = settings.warmup, run.parts.environment()
+    env.reset(seed=0, options={"split": run.parts.train_split, "task": 0})
     limit = allowance(env)[0]
     if 0 < how.batches * settings.e_len < 2 * limit:
         note = f"{how.batches * settings.e_len} turns a lane are fewer than two episodes of {limit}"
@@ -189,18 +188,21 @@ def warm_up(
         played, stats = lanes.play(settings.e_len)
         pool, faults = pool + played, faults + stats["faults"]
         say("playing", (number + 1) / how.batches / 2)
-    turns, faults = map(int, run.sums([sum(map(len, pool)), faults]))
+    turns, faults = map(int, run.parts.processes.sums([sum(map(len, pool)), faults]))
     rows, told = judged(pool, critic, run, settings)
     for number in range(how.rounds):
         chosen = random.Random(f"{settings.seed}/warm-up/{number}").sample(rows, max(1, round(how.share * len(rows))))
         for part in in_parts(chosen, max(1, round(how.batches * how.share * settings.minibatches))):
-            critic_step(part, critic, optimiser, run, settings.critic, settings.token_budget)
+            critic_step(part, critic, optimiser, run.parts, settings.critic, settings.token_budget)
         history.append(told["value_loss"])
         rows, told = judged(pool, critic, run, settings)
         say(f"value loss {told['value_loss']:.4f}", 0.5 + (number + 1) / how.rounds / 2)
     history.append(told["value_loss"])
     steady, words = settled(history)
-    explained, (whole, rising, count) = told["explained_variance"], fit(played_out(pool, rows, settings), run)
+    explained, (whole, rising, count) = (
+        told["explained_variance"],
+        fit(played_out(pool, rows, settings), run.parts.processes),
+    )
     words += f", explained variance {explained:.3f}"
     words += f", {whole:.3f} in episodes that ended (r = {rising:.3f})" if count else ", no episode ended"
     found = {"turns": turns, "faults": faults, "value_losses": history, "explained_variance": explained}
@@ -242,9 +244,9 @@ def judged(
     points = [point for lane in batch for point in lane]
     rows = [Row(point.sequence, tuple(map(float, point.sequence.trained))) for point in points]
     if reference is not None:
-        rows = with_reference(rows, run, reference, settings.token_budget)
-    states = [state_before(point.ahead, run.chat.end_ids[0]) for point in points if point.ahead]
-    found = values_of(critic, [*(row.sequence for row in rows), *states], run, settings.token_budget)
+        rows = with_reference(rows, run.parts, reference, settings.token_budget)
+    states = [state_before(point.ahead, run.parts.chat.end_ids[0]) for point in points if point.ahead]
+    found = values_of(critic, [*(row.sequence for row in rows), *states], run.parts, settings.token_budget)
     values, ahead = found[: len(rows)], iter(found[len(rows) :])
     taken = [[0.0] if point.empty else penalties(row, settings.beta) for row, point in zip(rows, points, strict=True)]
     rewards = [[*row[:-1], row[-1] + point.turn.reward] for row, point in zip(taken, points, strict=True)]
@@ -259,8 +261,8 @@ def judged(
                 trained.append(with_targets(row, own, gained))
                 pairs += [(value, value + advantage) for value, advantage in zip(own, gained, strict=True)]
     paid, wrong = sum(map(sum, taken)), sum((value - target) ** 2 for value, target in pairs) / 2
-    paid, wrong, count = run.sums([paid, wrong, len(pairs)])
-    told = {"explained_variance": fit(pairs, run)[0], "value_loss": wrong / max(1.0, count)}
+    paid, wrong, count = run.parts.processes.sums([paid, wrong, len(pairs)])
+    told = {"explained_variance": fit(pairs, run.parts.processes)[0], "value_loss": wrong / max(1.0, count)}
     return trained, told | {"kl": -paid / settings.beta / max(1.0, count) if settings.beta else 0.0}
 
 
@@ -284,7 +286,7 @@ def penalties(row: Row, coefficient: float) -> list[float]:
 def whitened(rows: list[Row], run: TrainingRun) -> list[Row]:
     """Return rows whose advantages have mean 0 and standard deviation 1 over the trained tokens of all processes."""
     given = [value for row in rows for value, kept in zip(row.advantages, row.sequence.trained, strict=True) if kept]
-    total, squares, count = run.sums([sum(given), sum(value**2 for value in given), len(given)])
+    total, squares, count = run.parts.processes.sums([sum(given), sum(value**2 for value in given), len(given)])
     mean = total / max(1.0, count)
     scale = (max(0.0, squares - count * mean**2) / max(1.0, count - 1) + 1e-8) ** 0.5
 
@@ -299,8 +301,9 @@ def update(rows: list[Row], run: TrainingRun, settings: VerlogSettings) -> dict[
     """Take one gradient step of the policy on rows and return its metrics."""
 
     def by_token(micro: MicroBatch) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
-        with run.accelerator.autocast():
-            logprobs, entropies = token_logprobs(run.model, micro, run.temperature, entropy_grad=settings.entropy != 0)
+        with run.parts.accelerator.autocast():
+            asked = run.parts.model, micro, run.parts.temperature
+            logprobs, entropies = token_logprobs(*asked, entropy_grad=settings.entropy != 0)
         log_ratio = losses.log_ratios(logprobs, micro.old_logprobs, micro.trained)
         clip = settings.eps_low, settings.eps_high
         found = losses.ppo_clip(log_ratio.exp(), micro.advantages, *clip, settings.dual_clip or None)
@@ -311,7 +314,7 @@ def update(rows: list[Row], run: TrainingRun, settings: VerlogSettings) -> dict[
         metrics["entropy"] = (entropies.detach() * micro.trained).sum() / micro.trained.sum().clamp(min=1)
         return found, metrics
 
-    return gradient_step(rows, run, by_token, token_budget=settings.token_budget)
+    return gradient_step(rows, run.parts, by_token, token_budget=settings.token_budget)
 
 
 def examination(settings: VerlogSettings, run: TrainingRun, when: str) -> None:
@@ -325,8 +328,8 @@ def main() -> None:
     """Run the command line."""
     with one_line_errors("verlog"):
         words = sys.argv[1:]
-        if name := option(words, "--sweep"):
-            return print(run_sweep("verlog", name, words))
+        if table := sweep_of("verlog", words):
+            return print(table)
         settings, out = parse(VerlogSettings, program="verlog")
         with open_run(settings, out, settings.steps * settings.epochs * settings.minibatches) as run:
             train(settings, run)

@@ -33,7 +33,7 @@ class Episode:
 
     def trajectory(self, *draft: Turn) -> Trajectory:
         """Return the episode so far, and a turn that is being taken, as a trajectory with its task."""
-        return Trajectory(self.header, self.prompt, (*self.turns, *draft), self.task, self.success)
+        return Trajectory(self.header, self.prompt, self.turns + draft, self.task, self.success)
 
     @property
     def over(self) -> bool:

@@ -4,10 +4,10 @@ import json
 
 import pytest
 
+from benchmarks import sweeps
 from benchmarks.episode_counts import draw_figures, read_episodes, table_4
+from benchmarks.sweeps import Cell
 from tests.trainers.earl_runs import ARITHMETIC, run
-from trainers import sweeps
-from trainers.sweeps import Cell
 
 
 def counts(success, calls):

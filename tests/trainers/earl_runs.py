@@ -13,7 +13,8 @@ from trainers.earl import EARLSettings, train
 from trainers.earl_parts.counterfactual.optimisation import CounterfactualSettings
 from trainers.settings import OptimSettings
 from trainers.training.metrics import read_metrics
-from trainers.training.optimise import Optimiser, global_sums
+from trainers.training.optimise import Optimiser
+from trainers.training.processes import Processes
 from trainers.training_run import open_run
 
 UNTIMED = ("step_time", "cpu_seconds")
@@ -79,12 +80,12 @@ def bare_run(policy, model, chat, spec, **optim):
     from gymnasium.envs.registration import EnvSpec
 
     accelerator = Accelerator(cpu=True)
-    return SimpleNamespace(
-        model=model, chat=chat, policy=policy, spec=spec, device=torch.device("cpu"), temperature=1.0, step=0,
-        accelerator=accelerator, memory={}, sums_by_name=dict, environment=lambda: gym.make(EnvSpec.from_json(spec)),
+    parts = SimpleNamespace(
+        model=model, chat=chat, policy=policy, spec=spec, device=torch.device("cpu"), temperature=1.0,
+        accelerator=accelerator, processes=Processes(accelerator), environment=lambda: gym.make(EnvSpec.from_json(spec)),
         optimiser=Optimiser(model, OptimSettings(learning_rate=1e-3, max_grad_norm=0.0, **optim), 1),
-        sums=lambda values: global_sums(accelerator, torch.tensor(values, dtype=torch.float64)).tolist(),
     )  # fmt: skip
+    return SimpleNamespace(parts=parts, step=0, memory={})
 
 
 def expanded_run(env_id="CountdownExpA", limits=None, **arguments):

@@ -235,11 +235,10 @@ def test_success_and_reward_weigh_leaves():
 
 
 def test_a_std_of_a_whole_step_is_refused_in_several_processes():
-    both = Processes()
-    both.accelerator = SimpleNamespace(num_processes=2)
+    both = Processes(SimpleNamespace(num_processes=2, device=None))
     both.check_shares(4, "group_std", "leave_one_out")
     for standards in (("batch_std", ""), ("group_std", "batch")):
         with pytest.raises(UsageError, match="the std of a whole step: they work in one process"):
             both.check_shares(4, *standards)
-    both.accelerator = SimpleNamespace(num_processes=1)
+    both = Processes(SimpleNamespace(num_processes=1, device=None))
     both.check_shares(4, "batch_std", "batch")

@@ -9,11 +9,11 @@ import torch
 from agent_envs.core.registry import full_id
 from agent_envs.core.wrapper_stack import core_of
 from agent_envs.envs.tool_reasoning.env import ToolReasoning
+from benchmarks.sweeps import read_sweep, sweep_names
 from trainers.advantages import turn_advantages
 from trainers.arpo import ARPOSettings
 from trainers.command_line import load_preset, parse, preset_names
 from trainers.grpo import GRPOSettings
-from trainers.sweeps import read_sweep, sweep_names
 
 PAPER = ("arpo-qwen2.5-3b", "arpo-qwen2.5-7b", "arpo-llama3.1-8b")
 DEEP = ("arpo-qwen3-8b-deepsearch", "arpo-qwen3-14b-deepsearch")

@@ -14,7 +14,7 @@ from trainers import earl
 from trainers.batching import micro_batches
 from trainers.earl import EARLSettings
 from trainers.earl_parts.counterfactual.optimisation import CounterfactualSettings, Encouragement
-from trainers.earl_parts.counterfactual.playing import routes_of
+from trainers.earl_parts.counterfactual.playing import forkable, routes_of
 from trainers.rescoring import with_reference
 from trainers.sampling import plan_groups, play_groups, trimmed
 from trainers.tokens import drift
@@ -34,8 +34,9 @@ def opened(face):
 
 
 def played(run, size=3, tasks=(0, 1, 2)):
-    plan = plan_groups(run.spec, "train", list(tasks), size, "k")
-    return plan, play_groups(plan, run.policy, keep=True)
+    plan = plan_groups(run.parts.spec, "train", list(tasks), size, "k")
+    run.player = forkable(run.parts.policy)
+    return plan, play_groups(plan, run.parts.policy, keep=True, play=run.player.play)
 
 
 def rewarded(groups, rewards):
@@ -72,8 +73,8 @@ def test_failed_groups_train_counterfactuals_and_flat_ones_nothing(face):
     run, settings = opened(face), paper_settings()
     plan, groups = played(run)
     groups = rewarded(groups, [-1.0, 0.0, -0.5, 1.0, 0.0, 0.0, 1.0, 1.0, 1.0])
-    route = routes_of(run.environment())[0]
-    again = earl.counterfactuals(groups, plan, route, run, settings)
+    route = routes_of(run.parts.environment())[0]
+    again = earl.counterfactuals(groups, plan, route, run.player, run, settings)
     assert set(again) == {f"k/0.0/{rollout}" for rollout in range(3)}
     again = again_with(again, [1.0, 0.5, -0.5])  # the last gained nothing
     rows, told = earl.rows_with_advantages(groups, again, settings)
@@ -101,7 +102,7 @@ def test_rows_come_in_the_order_of_their_groups():
     run, settings = opened("CountdownExpA"), paper_settings()
     plan, groups = played(run, size=2)
     groups = rewarded(groups, [1.0, 0.0, -1.0, -1.0, 1.0, 0.0])
-    again = earl.counterfactuals(groups, plan, routes_of(run.environment())[0], run, settings)
+    again = earl.counterfactuals(groups, plan, routes_of(run.parts.environment())[0], run.player, run, settings)
     again = again_with(again, [1.0] * len(again))
     rows, _ = earl.rows_with_advantages(groups, again, settings)
     assert [max(map(abs, row.advantages)) > 1.5 for row in rows] == [False] * 2 + [True] * len(again) + [False] * 2
@@ -113,10 +114,10 @@ def test_what_is_played_again_is_what_its_record_says(face):
     run, settings = opened(face), paper_settings()
     plan, groups = played(run, size=4)
     groups = rewarded(groups, [0.0] * 12)
-    route = routes_of(run.environment())[0]
-    sampled = run.policy.sampled_tokens
-    again = earl.counterfactuals(groups, plan, route, run, settings)
-    assert len(again) >= 8 and run.policy.sampled_tokens > sampled
+    route = routes_of(run.parts.environment())[0]
+    sampled = run.parts.policy.sampled_tokens
+    again = earl.counterfactuals(groups, plan, route, run.player, run, settings)
+    assert len(again) >= 8 and run.parts.policy.sampled_tokens > sampled
     factual = {
         result.trajectory.header.episode_key: sequences[0]
         for group in groups
@@ -124,7 +125,7 @@ def test_what_is_played_again_is_what_its_record_says(face):
     }
     for key, found in again.items():
         (sequence,) = found.sequences
-        (rebuilt,) = [trimmed(one) for one in run.policy.rebuilt(found.result.trajectory)]
+        (rebuilt,) = [trimmed(one) for one in run.parts.policy.rebuilt(found.result.trajectory)]
         assert drift(sequence, rebuilt) == 0 and sequence.logprobs == pytest.approx(rebuilt.logprobs)
         assert (sequence.targets, sequence.legal) == (rebuilt.targets, rebuilt.legal)
         before = factual[key]
@@ -136,9 +137,9 @@ def test_what_is_played_again_is_what_its_record_says(face):
         assert shared >= min(first, before.trained.index(True))  # the prompt, at least
     rows, _ = earl.rows_with_advantages(groups, again_with(again, [1.0] * len(again)), settings)
     assert len(rows) == len(again)
-    for micro in micro_batches(rows, 100_000, run.chat.pad_id):
+    for micro in micro_batches(rows, 100_000, run.parts.chat.pad_id):
         with torch.no_grad():
-            scores = token_scores(run.model, micro, 1.0)
+            scores = token_scores(run.parts.model, micro, 1.0)
         assert torch.allclose(scores.logprobs, micro.old_logprobs, atol=1e-4)
 
 
@@ -149,8 +150,8 @@ def test_the_forced_action_is_trained_only_where_that_is_asked_for():
         settings = paper_settings(counterfactual={"train_forced": trained})
         plan, groups = played(run)
         groups = rewarded(groups, [0.0] * 9)
-        route = routes_of(run.environment())[0]
-        again = earl.counterfactuals(groups, plan, route, run, settings)
+        route = routes_of(run.parts.environment())[0]
+        again = earl.counterfactuals(groups, plan, route, run.player, run, settings)
         counts.append(sum(sum(found.sequences[0].trained) for found in again.values()))
         played_on = len(again)
     assert counts[0] - counts[1] == played_on > 0
@@ -161,15 +162,15 @@ def test_one_step_moves_the_weights_and_its_split_does_not_matter(face):
     run = opened(face)
     plan, groups = played(run)
     groups = rewarded(groups, [0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 1.0, 0.0, 0.5])
-    route = routes_of(run.environment())[0]
+    route = routes_of(run.parts.environment())[0]
     settings = paper_settings(entropy=0.01, beta=0.1)
-    again = earl.counterfactuals(groups, plan, route, run, settings)
+    again = earl.counterfactuals(groups, plan, route, run.player, run, settings)
     rows, _ = earl.rows_with_advantages(groups, again_with(again, [1.0] * len(again)), settings)
-    rows = with_reference(rows, run, ReferenceModel(run.model), 4000, vocabulary=True)
+    rows = with_reference(rows, run.parts, ReferenceModel(run.parts.model), 4000, vocabulary=True)
     found = []
     for budget in (60, 100_000):
         twin = opened(face)
-        twin.model.load_state_dict(run.model.state_dict())
+        twin.parts.model.load_state_dict(run.parts.model.state_dict())
         stats = earl.update(rows, twin, replace(settings, token_budget=budget))
         found.append(stats)
     assert found[0]["grad_norm"] == pytest.approx(found[1]["grad_norm"], rel=1e-4) and found[0]["grad_norm"] > 0
@@ -183,15 +184,15 @@ def test_nothing_happens_without_a_signal():
     run, settings = opened("CountdownExpA"), paper_settings(beta=0.1, entropy=0.1)
     _, groups = played(run)
     rows, told = earl.rows_with_advantages(rewarded(groups, [1.0] * 9), {}, settings)
-    before = copy.deepcopy(run.model.state_dict())
+    before = copy.deepcopy(run.parts.model.state_dict())
     assert (rows, told) == ([], {"frac_reward_zero_std": 1.0})
     assert earl.update(rows, run, settings) == {"learning_rate": 1e-3}
-    assert all(torch.equal(before[name], value) for name, value in run.model.state_dict().items())
+    assert all(torch.equal(before[name], value) for name, value in run.parts.model.state_dict().items())
 
 
 def brute_force(run, row, temperature=1.0):
     """Return log-softmax rows over what was legal and over the vocabulary alone, in float64: one forward of the whole."""
-    model, head = run.model, head_of(run.model)
+    model, head = run.parts.model, head_of(run.parts.model)
     ids = torch.tensor([row.sequence.ids])
     states = model.get_decoder()(input_ids=ids, use_cache=False).last_hidden_state[0]
     words = model.get_output_embeddings()(states).double() / temperature
@@ -218,23 +219,23 @@ def test_the_kl_is_over_the_vocabulary_where_a_token_was_chosen():
     _, groups = played(run)
     settings = paper_settings(beta=0.7)
     rows, _ = earl.rows_with_advantages(rewarded(groups, [1.0, 0.0, 0.0] * 3), {}, settings)
-    reference = ReferenceModel(run.model)
-    rows = with_reference(rows, run, reference, 4000, vocabulary=True)
+    reference = ReferenceModel(run.parts.model)
+    rows = with_reference(rows, run.parts, reference, 4000, vocabulary=True)
     first = [brute_force(run, row)[1].detach() for row in rows]
     with torch.no_grad():
         generator = torch.Generator().manual_seed(1)
-        for parameter in run.model.parameters():
+        for parameter in run.parts.model.parameters():
             parameter += 0.05 * torch.randn(parameter.shape, generator=generator)
     tokens = sum(sum(row.sequence.trained) for row in rows)
     brute = 0.0
     for row, old in zip(rows, first, strict=True):
         gap = old - brute_force(run, row)[1]
         brute = brute + (torch.expm1(gap) - gap).sum() / tokens
-    trained = {name: parameter for name, parameter in run.model.named_parameters() if parameter.requires_grad}
+    trained = {name: parameter for name, parameter in run.parts.model.named_parameters() if parameter.requires_grad}
     wanted = torch.autograd.grad(brute, list(trained.values()), allow_unused=True)
     kl, gradients = 0.0, None
     plain = replace(settings, beta=0.0)
-    for micro in micro_batches(rows, 100_000, run.chat.pad_id):
+    for micro in micro_batches(rows, 100_000, run.parts.chat.pad_id):
         with_kl, metrics = earl.token_losses(micro, run, settings)
         without, _ = earl.token_losses(micro, run, plain)
         difference = torch.where(micro.trained, with_kl - without, 0.0).sum() / tokens
@@ -247,25 +248,25 @@ def test_the_kl_is_over_the_vocabulary_where_a_token_was_chosen():
             continue
         if theirs is not None:
             assert torch.allclose(ours, 0.7 * theirs, rtol=1e-3, atol=1e-6), name
-    (micro,) = micro_batches(rows, 100_000, run.chat.pad_id)
-    spoken = token_scores(run.model, micro, 1.0).vocabulary_logprobs.sum()
-    (gradient,) = torch.autograd.grad(spoken, [head_of(run.model).weight], allow_unused=True)
+    (micro,) = micro_batches(rows, 100_000, run.parts.chat.pad_id)
+    spoken = token_scores(run.parts.model, micro, 1.0).vocabulary_logprobs.sum()
+    (gradient,) = torch.autograd.grad(spoken, [head_of(run.parts.model).weight], allow_unused=True)
     assert gradient is None or not gradient.any()
-    assert any(number >= head_of(run.model).vocabulary for row in rows for number in row.sequence.targets)
+    assert any(number >= head_of(run.parts.model).vocabulary for row in rows for number in row.sequence.targets)
 
 
 def test_logprobs_and_entropies_are_those_of_a_brute_force_softmax():
     run = opened("CountdownExpA")
     _, groups = played(run)
     rows, _ = earl.rows_with_advantages(rewarded(groups, [1.0, 0.0, 0.0] * 3), {}, paper_settings())
-    for micro in micro_batches(rows, 300, run.chat.pad_id):
-        scores = token_scores(run.model, micro, 0.8)
+    for micro in micro_batches(rows, 300, run.parts.chat.pad_id):
+        scores = token_scores(run.parts.model, micro, 0.8)
         for place, number in enumerate(micro.rows):
             chosen, spoken, entropies = brute_force(run, rows[number], 0.8)
             mask = micro.trained[place]
             assert torch.allclose(scores.logprobs[place][mask].double(), chosen, atol=1e-5)
             assert torch.allclose(scores.entropies[place][mask].double(), entropies, atol=1e-5)
-            word = mask & (micro.targets[place] < head_of(run.model).vocabulary)
+            word = mask & (micro.targets[place] < head_of(run.parts.model).vocabulary)
             assert torch.allclose(scores.vocabulary_logprobs[place][word].double(), spoken, atol=1e-5)
             assert not scores.vocabulary_logprobs[place][~word].any()
 
@@ -278,7 +279,7 @@ def test_the_entropy_bonus_runs_in_a_line():
     run = opened("CountdownExpA")
     _, groups = played(run)
     rows, _ = earl.rows_with_advantages(rewarded(groups, [1.0, 0.0, 0.0] * 3), {}, settings)
-    (micro,) = micro_batches(rows, 100_000, run.chat.pad_id)
+    (micro,) = micro_batches(rows, 100_000, run.parts.chat.pad_id)
     told = []
     for step in (0, 2, 4):
         run.step = step
@@ -292,17 +293,16 @@ def test_the_entropy_bonus_runs_in_a_line():
 def test_faults_leave_their_group_and_what_remains_is_tested(face):
     """Two of three episodes are lost: the one that is left failed, and is played again."""
     run, settings = opened(face), paper_settings()
-    plan = plan_groups(run.spec, "train", [0, 1], 3, "k")
-    groups = play_groups(plan, run.policy, keep=True)
+    plan, groups = played(run, tasks=(0, 1))
     groups = rewarded(groups, [0.0] * 3 + [1.0, 0.0, 0.0])
     one = replace(groups[0], results=groups[0].results[:1], sequences=groups[0].sequences[:1], faults=2)
     groups = [one, groups[1]]
-    again = earl.counterfactuals(groups, plan, routes_of(run.environment())[0], run, settings)
+    again = earl.counterfactuals(groups, plan, routes_of(run.parts.environment())[0], run.player, run, settings)
     assert set(again) <= {"k/0.0/0"}
     rows, told = earl.rows_with_advantages(groups, again_with(again, [1.0] * len(again)), settings)
     assert len(rows) == len(again) + 3 and told["frac_reward_zero_std"] == 0.5
-    encouraged = Encouragement(settings.counterfactual, routes_of(run.environment()), 0)
-    told = earl.learn_gain(groups, again, routes_of(run.environment())[0], encouraged, run)
+    encouraged = Encouragement(settings.counterfactual, routes_of(run.parts.environment()), 0)
+    told = earl.learn_gain(groups, again, routes_of(run.parts.environment())[0], encouraged, run)
     assert told["counterfactual/share"] == len(again) / 4
 
 
@@ -323,7 +323,7 @@ def test_a_fault_of_a_counterfactual_episode_leaves_the_others(monkeypatch):
     run, settings = opened("CountdownExpA"), paper_settings()
     plan, groups = played(run)
     groups = rewarded(groups, [0.0] * 9)
-    route = routes_of(run.environment())[0]
+    route = routes_of(run.parts.environment())[0]
     honest, count = module.fork, [0]
 
     def forked(env, branch):
@@ -334,26 +334,30 @@ def test_a_fault_of_a_counterfactual_episode_leaves_the_others(monkeypatch):
             return Faulty(made)
         return made
 
-    whole = earl.counterfactuals(groups, plan, route, run, settings)
+    whole = earl.counterfactuals(groups, plan, route, run.player, run, settings)
     monkeypatch.setattr(module, "fork", forked)
-    again = earl.counterfactuals(groups, plan, route, run, settings)
+    again = earl.counterfactuals(groups, plan, route, run.player, run, settings)
     assert len(again) == len(whole) - 1 > 0 and set(again) < set(whole)
 
 
 def test_what_a_step_kept_is_forgotten():
     run, settings = opened("CountdownExpA"), paper_settings()
     plan, groups = played(run)
-    earl.counterfactuals(rewarded(groups, [0.0] * 9), plan, routes_of(run.environment())[0], run, settings)
-    assert run.policy._played
-    run.policy.forget()
-    assert not run.policy._played
-    assert sum(map(len, run.policy._envs.values())) <= run.policy.batch
+    earl.counterfactuals(
+        rewarded(groups, [0.0] * 9), plan, routes_of(run.parts.environment())[0], run.player, run, settings
+    )
+    assert run.parts.policy._played
+    run.parts.policy.forget()
+    assert not run.parts.policy._played
+    assert sum(map(len, run.parts.policy._envs.values())) <= run.parts.policy.batch
     text = opened("Countdown")
     plan, groups = played(text)
-    earl.counterfactuals(rewarded(groups, [0.0] * 9), plan, routes_of(text.environment())[0], text, settings)
-    assert text.policy._engine.kept_tokens > 0
-    text.policy.forget()
-    assert not (text.policy._talks or text.policy._leads or text.policy._engine.kept_tokens)
+    earl.counterfactuals(
+        rewarded(groups, [0.0] * 9), plan, routes_of(text.parts.environment())[0], text.player, text, settings
+    )
+    assert text.parts.policy._engine.kept_tokens > 0
+    text.parts.policy.forget()
+    assert not (text.parts.policy._talks or text.parts.policy._leads or text.parts.policy._engine.kept_tokens)
 
 
 @pytest.mark.parametrize("name", EXPA_IDS)
@@ -364,19 +368,22 @@ def test_one_update_on_every_environment_with_expanded_actions(name):
     plan, groups = played(run, size=2, tasks=(0, 1))
     assert sum(group.drift for group in groups) == 0
     groups = rewarded(groups, [0.0, 0.0, 1.0, 0.0])
-    found = [earl.counterfactuals(groups, plan, route, run, settings) for route in routes_of(run.environment())]
+    found = [
+        earl.counterfactuals(groups, plan, route, run.player, run, settings)
+        for route in routes_of(run.parts.environment())
+    ]
     again = max(found, key=len)  # to order, nothing is compared
     assert again
     rows, _ = earl.rows_with_advantages(groups, again_with(again, [1.0] * len(again)), settings)
-    before = copy.deepcopy(run.model.state_dict())
+    before = copy.deepcopy(run.parts.model.state_dict())
     stats = earl.update(rows, run, settings)
     assert 0 < stats["grad_norm"] < float("inf") and stats["approx_kl"] < 1e-6 and stats["entropy"] > 0
     assert len(rows) == len(again) + 2 and stats["expanded_actions"] > 0
-    assert not torch.equal(before["expanded_head.weight"], run.model.state_dict()["expanded_head.weight"])
+    assert not torch.equal(before["expanded_head.weight"], run.parts.model.state_dict()["expanded_head.weight"])
 
 
 def test_routes_are_the_tools_of_either_face():
-    assert routes_of(opened("CountdownExpA").environment()) == routes_of(opened("Countdown").environment())
+    assert routes_of(opened("CountdownExpA").parts.environment()) == routes_of(opened("Countdown").parts.environment())
     assert routes_of(gym.make("agent_envs:agent_envs/Sort-v0")) == ("compare", "swap")
     assert set(routes_of(gym.make("agent_envs:agent_envs/SortExpA-v0"))) == {"compare", "swap"}
 
@@ -384,6 +391,6 @@ def test_routes_are_the_tools_of_either_face():
 def test_what_cannot_be_encouraged_is_refused():
     run = opened("Countdown")
     with pytest.raises(UsageError, match="counterfactual.action='abacus'"):
-        Encouragement(CounterfactualSettings(rule="paper", action="abacus"), routes_of(run.environment()), 0)
+        Encouragement(CounterfactualSettings(rule="paper", action="abacus"), routes_of(run.parts.environment()), 0)
     with pytest.raises(UsageError, match="group_size=1"):
         EARLSettings(group_size=1)

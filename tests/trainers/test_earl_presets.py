@@ -9,11 +9,11 @@ import pytest
 from agent_envs.base.errors import UsageError
 from agent_envs.core.registry import full_id
 from agent_envs.core.wrapper_stack import core_of
+from benchmarks.sweeps import read_sweep, sweep_names
 from trainers import earl
 from trainers.command_line import PRESETS, load_preset, preset_names
 from trainers.earl import EARLSettings
 from trainers.imitation import check_flaws
-from trainers.sweeps import read_sweep, sweep_names
 
 NAMES = preset_names("earl")
 

@@ -336,7 +336,7 @@ def test_a_step_tells_the_edited_texts_of_its_own(sort, tmp_path):
     """A count since the process began would differ after a resume."""
     settings, folder = settings_of(tmp_path / "run", *SORT, *model_of(sort))
     with open_run(settings, folder, 2) as opened:
-        opened.policy.edited = 2
+        opened.parts.policy.edited = 2
         opened.end_step({})
         opened.end_step({})
     assert [row["edited"] for row in curve(tmp_path / "run")] == [2, 0]

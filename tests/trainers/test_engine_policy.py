@@ -1,4 +1,4 @@
-"""Leads: episodes that say another one's turns again, and go on from within the turn after them."""
+"""Leads: forks of episodes that go on from within a turn, and pay nothing of what came before it again."""
 
 from dataclasses import replace
 
@@ -7,9 +7,11 @@ import pytest
 import torch
 
 from agent_envs.core.registry import spec_json
+from agent_envs.evaluation.runs.episode_numbers import tool_calls
 from agent_envs.wrappers import ForcedAnswer, Memory
 from tests.trainers.players import SEARCH, player
 from trainers.batching import Row, micro_batches
+from trainers.earl_parts.counterfactual.playing import TextForks
 from trainers.engine_policy import Lead
 from trainers.sampling import plan_groups
 from trainers.tokens import drift
@@ -19,10 +21,10 @@ ARGUMENTS = {**SEARCH, "max_generations": 4}
 
 
 def searching(spec=None, **limits):
-    """Return a policy and what it played: a few episodes by key, and their plans."""
+    """Return who keeps forks, and what was played: a few episodes by key."""
     policy, model, chat, own = player("SearchQA", ARGUMENTS, **limits)
-    plan = plan_groups(spec or own, "train", [0, 1], 3, "k")
-    return policy, model, chat, {item.key: item for item in plan}, policy.play(plan)
+    forks = TextForks(policy)
+    return forks, model, chat, forks.play(plan_groups(spec or own, "train", [0, 1], 3, "k"))
 
 
 def longest(played, turns=2):
@@ -34,34 +36,30 @@ def longest(played, turns=2):
 
 
 def lead_of(chat, result, turn=2, kept=3, forced="<search>", **changes):
-    turns = result.trajectory.turns
-    said = turns[turn - 1]
+    said = result.trajectory.turns[turn - 1]
     start = len(said.sampled) - sum(said.sampled) if said.sampled else 0
     ids = tuple(chat.codec.encode(forced)) if forced else ()
     part = slice(start, start + kept)
-    lead = Lead(
-        turns[: turn - 1], said.token_ids[part], said.logprobs[part], ids, tuple(-1.0 - n for n in range(len(ids)))
-    )
+    lead = Lead(said.token_ids[part], said.logprobs[part], ids, tuple(-1.0 - n for n in range(len(ids))))
     return replace(lead, **changes)
 
 
-def again(policy, item, lead):
-    item = replace(item, key=item.key + "/again")
-    return policy.play([item], {item.key: lead})[item.key], policy.sequences(item.key)
+def again(forks, key, turn, lead):
+    """Return what came of a fork before a turn that begins so, and its tokens."""
+    ((origin, result),) = forks.again({key: (turn, lead)}).values()
+    return result, forks.player.sequences(origin)
 
 
 @pytest.mark.parametrize("trained", [True, False])
 @pytest.mark.parametrize("turn", [1, 2])
 def test_an_episode_goes_on_from_within_a_turn(trained, turn):
-    policy, _, chat, items, played = searching()
-    key = longest(played, turn)
+    forks, _, chat, played = searching()
+    policy, key = forks.player, longest(played, turn)
     lead = lead_of(chat, played[key], turn, train_forced=trained)
     before, edited = policy.sampled_tokens, policy.edited
-    result, (sequence,) = again(policy, items[key], lead)
-    turns = result.trajectory.turns
-    for ours, theirs in zip(turns, lead.turns, strict=False):
-        assert (ours.action, ours.token_ids, ours.logprobs) == (theirs.action, theirs.token_ids, theirs.logprobs)
-        assert [m.content for m in ours.observation] == [m.content for m in theirs.observation]
+    result, (sequence,) = again(forks, key, turn, lead)
+    turns, trunk = result.trajectory.turns, played[key].trajectory.turns
+    assert turns[: turn - 1] == trunk[: turn - 1] and turns[turn - 1].node not in {each.node for each in trunk}
     mine = turns[turn - 1]
     assert mine.token_ids[: len(lead.ids)] == (*lead.kept, *lead.forced) and len(turns) >= turn
     assert mine.action == chat.decode(mine.token_ids) and policy.edited == edited
@@ -78,48 +76,69 @@ def test_an_episode_goes_on_from_within_a_turn(trained, turn):
     assert kept == (mine.token_ids if trained else mine.token_ids[:3] + mine.token_ids[len(lead.ids) :])
 
 
+def test_earlier_turns_are_paid_once(monkeypatch):
+    """The environment is not stepped, and no token sampled, for what came before the fork."""
+    forks, _, chat, played = searching()
+    key = longest(played)
+    env = type(forks._forks[key][1].env.unwrapped)
+    stepped, step = [], env.step
+    monkeypatch.setattr(env, "step", lambda self, action: stepped.append(action) or step(self, action))
+    turns = again(forks, key, 2, lead_of(chat, played[key]))[0].trajectory.turns
+    assert stepped == [turn.action for turn in turns[1:]]
+    assert tool_calls(turns).total() >= tool_calls(turns[1:]).total()
+
+
+def test_a_fork_samples_otherwise_than_its_trunk_and_the_same_fork_the_same():
+    """Nothing is kept and nothing forced: only the seed tells them apart."""
+    forks, _, _, played = searching()
+    key = max(played, key=lambda key: len(played[key].trajectory.turns[0].token_ids))
+    first = again(forks, key, 1, Lead())[0].trajectory.turns[0]
+    assert first.token_ids != played[key].trajectory.turns[0].token_ids
+    twin, _, _, _ = searching()
+    assert again(twin, key, 1, Lead())[0].trajectory.turns[0] == first
+
+
 def test_caches_know_the_kept_and_the_forced_tokens():
     """What is sampled after a lead, in its turn and later, has the logprobs of a fresh pass over all of it."""
-    policy, model, chat, items, played = searching()
+    forks, model, chat, played = searching()
     key = longest(played)
-    _, (sequence,) = again(policy, items[key], lead_of(chat, played[key]))
+    before = forks.player._engine.prefilled_tokens
+    lead = lead_of(chat, played[key])
+    result, (sequence,) = again(forks, key, 2, lead)
     (micro,) = micro_batches([Row(sequence, (0.0,) * len(sequence.ids))], 4096, chat.pad_id)
     assert sum(sequence.trained) > 6
     assert torch.allclose(token_logprobs(model, micro)[0], micro.old_logprobs, atol=1e-4)
+    shown = len(sequence.ids) - sum(len(turn.token_ids) for turn in result.trajectory.turns)
+    assert forks.player._engine.prefilled_tokens - before < shown + len(lead.ids)  # and not the prompt
 
 
 def test_a_lead_does_not_depend_on_what_else_is_played():
-    policy, _, chat, items, played = searching()
+    forks, _, chat, played = searching()
     keys = [key for key, result in played.items() if len(result.trajectory.turns) > 1][:3]
-    leads = {key: lead_of(chat, played[key]) for key in keys}
-    alone = {key: again(policy, items[key], lead)[1] for key, lead in leads.items()}
-    policy.forget()
-    plan = [replace(items[key], key=f"{key}/again") for key in keys] + [items[keys[0]]]
-    policy.play(plan, {f"{key}/again": lead for key, lead in leads.items()})
-    for key, (sequence,) in alone.items():
-        (together,) = policy.sequences(f"{key}/again")
+    leads = {key: (2, lead_of(chat, played[key])) for key in keys}
+    alone = {key: again(forks, key, *lead)[1] for key, lead in leads.items()}
+    twins, _, _, _ = searching()
+    for key, (origin, _) in twins.again(leads).items():
+        (together,), (sequence,) = twins.player.sequences(origin), alone[key]
         assert together.ids == sequence.ids and together.logprobs == pytest.approx(sequence.logprobs, abs=1e-4)
-    assert policy.sequences(keys[0])[0].ids  # the episode without a lead is one that begins anew
 
 
 @pytest.mark.parametrize("kept", [0, 2, 11, 12])
 def test_the_limit_of_a_turn_counts_what_was_kept_and_forced(kept):
-    policy, _, chat, items, played = searching(max_new_tokens=12)
+    forks, _, chat, played = searching(max_new_tokens=12)
     key = next(k for k, r in played.items() if len(r.trajectory.turns[0].token_ids) == 12)
     lead = lead_of(chat, played[key], turn=1, kept=kept)
-    result, _ = again(policy, items[key], lead)
+    result, sequences = again(forks, key, 1, lead)
     first = result.trajectory.turns[0]
     assert len(first.token_ids) <= max(12, len(lead.ids)) and first.token_ids[: len(lead.ids)] == lead.ids
     if kept >= 11:  # no room: the turn is what it was given
-        assert first.token_ids == lead.ids and policy.rebuilt(result.trajectory) == policy.sequences(
-            items[key].key + "/again"
-        )
+        assert first.token_ids == lead.ids and forks.player.rebuilt(result.trajectory) == sequences
     assert all(len(turn.token_ids) <= 12 for turn in result.trajectory.turns[1:])
 
 
 def test_a_stop_text_ends_a_turn_after_a_lead():
     """The model is made to write the closing tag alone, behind a query that was kept."""
-    policy, model, chat, items, played = searching()
+    forks, model, chat, played = searching()
     ids = tuple(chat.codec.encode("<search> film </search>"))
 
     def closing(module, inputs, output):
@@ -127,40 +146,37 @@ def test_a_stop_text_ends_a_turn_after_a_lead():
         return output
 
     hook = model.register_forward_hook(closing)
-    result, _ = again(policy, next(iter(items.values())), Lead((), ids[:-1], (0.0,) * (len(ids) - 1)))
+    result, _ = again(forks, next(iter(played)), 1, Lead(ids[:-1], (0.0,) * (len(ids) - 1)))
     hook.remove()
     assert result.trajectory.turns[0].action == chat.decode(ids) and result.trajectory.turns[0].token_ids == ids
 
 
-def test_a_prefilled_turn_is_said_again_and_gone_on_with():
+def test_a_prefilled_turn_is_gone_on_with():
     spec = spec_json(ForcedAnswer(gym.make("agent_envs:agent_envs/SearchQA-v0", **ARGUMENTS), free_turns=0))
-    policy, _, chat, items, played = searching(spec)
+    forks, _, chat, played = searching(spec)
     key, result = next((key, result) for key, result in played.items() if len(result.trajectory.turns[0].token_ids) > 5)
     (said,) = result.trajectory.turns
-    lead = lead_of(chat, result, turn=1, kept=2, forced="")
-    found, (sequence,) = again(policy, items[key], lead)
+    found, (sequence,) = again(forks, key, 1, lead_of(chat, result, turn=1, kept=2, forced=""))
     (turn,) = found.trajectory.turns
     given = len(said.sampled) - sum(said.sampled)
     assert turn.token_ids[: given + 2] == said.token_ids[: given + 2] and turn.action.startswith("<answer>")
     assert turn.sampled == (False,) * given + (True,) * (len(turn.token_ids) - given)
-    assert [drift(*pair) for pair in zip(policy.rebuilt(found.trajectory), [sequence], strict=True)] == [0]
-    whole, (other,) = again(policy, items[key], Lead(result.trajectory.turns))
-    assert whole.trajectory.turns[0].token_ids == said.token_ids and other == policy.sequences(key)[0]
+    assert [drift(*pair) for pair in zip(forks.player.rebuilt(found.trajectory), [sequence], strict=True)] == [0]
 
 
 def test_a_context_that_is_replaced_after_a_lead_has_sequences_of_its_own():
     spec = spec_json(Memory(gym.make("agent_envs:agent_envs/SearchQA-v0", **ARGUMENTS), turns=1))
-    policy, _, chat, items, played = searching(spec)
+    forks, _, chat, played = searching(spec)
     key = longest(played)
-    result, sequences = again(policy, items[key], lead_of(chat, played[key]))
-    assert len(sequences) == len(result.trajectory.turns) > 1 and policy.rebuilt(result.trajectory) == sequences
-    assert sequences[0] == policy.sequences(key)[0]
+    result, sequences = again(forks, key, 2, lead_of(chat, played[key]))
+    assert len(sequences) == len(result.trajectory.turns) > 1 and forks.player.rebuilt(result.trajectory) == sequences
+    assert sequences[0] == forks.player.sequences(key)[0]
 
 
-def test_leads_are_forgotten():
-    policy, _, chat, items, played = searching()
-    key = longest(played)
-    again(policy, items[key], lead_of(chat, played[key]))
-    policy.forget()
-    first = policy.play([replace(items[key], key=key + "/again")])[key + "/again"].trajectory.turns[0]
-    assert first.token_ids != played[key].trajectory.turns[0].token_ids
+def test_lanes_play_what_run_many_plays():
+    forks, _, _, played = searching()
+    policy, _, _, own = player("SearchQA", ARGUMENTS)
+    for key, result in policy.play(plan_groups(own, "train", [0, 1], 3, "k")).items():
+        ours = played[key].trajectory
+        assert [turn.token_ids for turn in ours.turns] == [turn.token_ids for turn in result.trajectory.turns]
+        assert (ours.header, ours.total_reward) == (result.trajectory.header, result.trajectory.total_reward)

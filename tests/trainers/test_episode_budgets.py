@@ -6,11 +6,11 @@ import pytest
 
 from agent_envs.base.errors import UsageError
 from agent_envs.rollout.run_log import Planned
+from benchmarks.sweeps import read_sweep
 from tests.trainers.players import player
 from trainers.command_line import parse
 from trainers.earl import EARLSettings
 from trainers.settings import SamplingSettings
-from trainers.sweeps import read_sweep
 
 WIDEST = 90
 

@@ -17,7 +17,8 @@ from trainers.rescoring import corrected
 from trainers.sampling import plan_groups, play_groups
 from trainers.settings import OptimSettings, SamplingSettings
 from trainers.training.forward import token_logprobs
-from trainers.training.optimise import Optimiser, global_sums
+from trainers.training.optimise import Optimiser
+from trainers.training.processes import Processes
 
 TEXT_IDS = [name for name in env_ids() if "ExpA" not in name]
 SGD_LIKE = OptimSettings(learning_rate=1e-3, max_grad_norm=0.0)
@@ -26,11 +27,10 @@ SGD_LIKE = OptimSettings(learning_rate=1e-3, max_grad_norm=0.0)
 def run_of(model, chat):
     """Return what `update` needs of a run."""
     accelerator = Accelerator(cpu=True)
-    return SimpleNamespace(
+    return SimpleNamespace(parts=SimpleNamespace(
         model=model, chat=chat, device=torch.device("cpu"), temperature=1.0, accelerator=accelerator,
-        optimiser=Optimiser(model, SGD_LIKE, 1), sums_by_name=dict,
-        sums=lambda values: global_sums(accelerator, torch.tensor(values, dtype=torch.float64)).tolist(),
-    )  # fmt: skip
+        optimiser=Optimiser(model, SGD_LIKE, 1), processes=Processes(accelerator),
+    ))  # fmt: skip
 
 
 def rewarded(groups, rewards):
@@ -192,7 +192,7 @@ def test_the_correction_weighs_tokens_by_the_trainers_own_logprobs():
     settings = replace(GRPOSettings(), correction="token_truncate", sampling=SamplingSettings())
     rows, owners = grpo.bare_rows(groups)
     skewed = [replace(row, sequence=replace(row.sequence, logprobs=lowered(row, 0.4))) for row in rows]
-    weighed, stats = corrected(skewed, run_of(model, chat), "token_truncate", 4096)
+    weighed, stats = corrected(skewed, run_of(model, chat).parts, "token_truncate", 4096)
     found, _ = grpo.with_advantages(weighed, owners, groups, settings)
     for old, row in zip(grpo.with_advantages(rows, owners, groups, settings)[0], found, strict=True):
         assert row.sequence.logprobs == pytest.approx(old.sequence.logprobs, abs=1e-4)

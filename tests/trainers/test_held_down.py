@@ -16,15 +16,15 @@ from trainers.training_run import open_run
 def test_a_constant_makes_routes_rarer_by_its_exponential_and_nothing_else_moves(tmp_path):
     opened = expanded_run("ArithmeticExpA")
     opened.weights_changed = lambda: None
-    head, states = head_of(opened.model), torch.randn(5, 64)
+    head, states = head_of(opened.parts.model), torch.randn(5, 64)
     before = head.expanded(states).detach()
     hold_routes_down(-6.0, opened)
     moved = head.expanded(states).detach() - before
     route = next(row.action for row in head.rows[1:] if row.action == 1)
     assert moved[:, route - 1] == pytest.approx(-6.0) and int((moved.abs() > 1e-5).sum()) == len(states)
     assert not head.bias.requires_grad and [name for name, _ in head.named_parameters()] == ["weight"]
-    head_of(opened.model).save(tmp_path)
-    assert torch.equal(load_head(opened.model, tmp_path).bias, head.bias)
+    head_of(opened.parts.model).save(tmp_path)
+    assert torch.equal(load_head(opened.parts.model, tmp_path).bias, head.bias)
 
 
 def test_it_is_over_kills_and_belongs_to_routes(tmp_path):
@@ -33,8 +33,8 @@ def test_it_is_over_kills_and_belongs_to_routes(tmp_path):
     settings = read_settings(EARLSettings, tmp_path)
     with open_run(settings, tmp_path, 1) as again:
         train(settings, again)
-        assert not again.fresh and head_of(again.model).bias.tolist().count(-6.0) == 1
-    assert load_head(again.bare, tmp_path / "model").bias.tolist().count(-6.0) == 1
+        assert not again.fresh and head_of(again.parts.model).bias.tolist().count(-6.0) == 1
+    assert load_head(again.parts.bare, tmp_path / "model").bias.tolist().count(-6.0) == 1
     with pytest.raises(UsageError, match="no routing actions"):
         run(tmp_path / "text", *TEXT_COUNTDOWN, "--model.routing-bias", "-6", steps=1)
     with pytest.raises(UsageError, match="routing_bias=1"):

@@ -11,9 +11,9 @@ from gymnasium.envs.registration import EnvSpec
 from agent_envs.base.errors import UsageError
 from agent_envs.core.wrapper_stack import core_of
 from tests.trainers.test_training_run import curve
-from trainers.assembling import ceilings, environment_specs, further_tests
 from trainers.command_line import parse
 from trainers.earl import EARLSettings
+from trainers.environments import ceilings, environment_specs, further_tests
 from trainers.grpo import GRPOSettings, train
 from trainers.measuring import Measurement
 from trainers.mixture import Arena, members_of, shares, step_plan

@@ -11,11 +11,11 @@ from agent_envs.base.jsonl_log import read_journal
 from agent_envs.core.registry import full_id
 from agent_envs.core.trajectory import Trajectory
 from agent_envs.core.wrapper_stack import core_of
+from benchmarks.sweeps import Cell, read_sweep, sweep_names, table_of
 from trainers import veg
 from trainers.command_line import load_preset, parse, preset_names
 from trainers.grpo import GRPOSettings, train
 from trainers.settings import EnvironmentSettings
-from trainers.sweeps import Cell, read_sweep, sweep_names, table_of
 from trainers.training.metrics import read_metrics
 from trainers.training_run import open_run
 from trainers.veg import VEGSettings

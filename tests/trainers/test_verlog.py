@@ -14,7 +14,7 @@ from agent_envs.core.trajectory import Turn
 from tests.rows import each_row
 from tests.trainers.forked import ended, started, two_ranks
 from tests.trainers.players import SEARCH, player
-from tests.trainers.training.test_critic import run_of
+from tests.trainers.training.test_critic import parts_of
 from trainers import verlog
 from trainers.advantages import DualDiscounts, dual_discount_gae
 from trainers.batching import Row
@@ -45,10 +45,9 @@ SMALL = [
 
 
 def a_run(model, chat, **more):
-    run = run_of(model)
-    parts = {"chat": chat, "optimiser": Optimiser(model, OptimSettings(learning_rate=1e-3), 1), "temperature": 1.0}
-    run.__dict__.update(parts | more)
-    return run
+    parts, optimiser = parts_of(model), Optimiser(model, OptimSettings(learning_rate=1e-3), 1)
+    parts.__dict__.update({"chat": chat, "optimiser": optimiser, "temperature": 1.0} | more)
+    return SimpleNamespace(parts=parts)
 
 
 # A step's arithmetic.
@@ -68,8 +67,8 @@ def judged(monkeypatch, batch, values, states, settings=None, reference=None):
     monkeypatch.setattr(
         verlog, "values_of", lambda critic, sequences, run, budget: [*values, *([one] for one in states)]
     )
-    run = run_of(None)
-    run.chat = SimpleNamespace(pad_id=0, end_ids=(9,))
+    run = SimpleNamespace(parts=parts_of(None))
+    run.parts.chat = SimpleNamespace(pad_id=0, end_ids=(9,))
     if reference is not None:
 
         def with_reference(rows, *_):
@@ -124,7 +123,7 @@ def test_the_kl_to_the_start_is_taken_from_the_reward_of_each_token(monkeypatch)
 
 def test_advantages_are_whitened_over_the_trained_tokens():
     rows = [Row(point(1, 2).sequence, (0.0, 0.0, 3.0, 1.0)), Row(point(1, 1).sequence, (0.0, 0.0, -1.0))]
-    found = verlog.whitened(rows, run_of(None))
+    found = verlog.whitened(rows, SimpleNamespace(parts=parts_of(None)))
     assert [row.advantages for row in found] == [
         (0.0, 0.0, pytest.approx(1.0), pytest.approx(0.0)),
         (0.0, 0.0, pytest.approx(-1.0)),
@@ -155,7 +154,7 @@ def test_a_step_on_every_environment_under_memory(name):
     batch[0][-1] = replace(batch[0][-1], turn=replace(batch[0][-1].turn, reward=1.0))
     rows, _ = verlog.judged(batch, critic, run, settings)
     stats = verlog.update(verlog.whitened(rows, run), run, settings)
-    stats |= critic_step(rows, critic, Optimiser(critic, OptimSettings(1e-3), 0), run, CriticSettings(), 4096)
+    stats |= critic_step(rows, critic, Optimiser(critic, OptimSettings(1e-3), 0), run.parts, CriticSettings(), 4096)
     assert stats["grad_norm"] > 0 and stats["critic/grad_norm"] > 0 and stats["approx_kl"] < 1e-6
 
 

@@ -10,6 +10,7 @@ import pytest
 from agent_envs import AgentEnvsError
 from agent_envs.core.registry import full_id
 from agent_envs.core.wrapper_stack import core_of
+from benchmarks.sweeps import read_sweep, sweep_names
 from tests.trainers.test_verlog import a_run, advantages_of, curve, point, run
 from tests.trainers.training.test_critic import with_targets
 from trainers import verlog
@@ -17,7 +18,6 @@ from trainers.advantages import DualDiscounts
 from trainers.batching import Row
 from trainers.command_line import parse
 from trainers.fixed_turns import FixedTurns
-from trainers.sweeps import read_sweep, sweep_names
 from trainers.training.critic import WarmupSettings
 from trainers.training_run import TrainingRun, open_run
 from trainers.verlog import VerlogSettings
@@ -65,7 +65,7 @@ class Watched:
         self.curve = curve(out)
 
     def _begins(self, opened):
-        self.policy, self.critic = opened.bare, opened._kept["critic"][0]
+        self.policy, self.critic = opened.parts.bare, opened._kept["critic"][0]
         self.before = weights(self.policy), weights(self.critic)
         self.of_warm_up = len(self.critic_rows)
 

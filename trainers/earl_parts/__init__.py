@@ -4,5 +4,4 @@ Modules, in reading order:
     expa_head: the expanded action head: output rows and logits of expanded actions beside the language head.
     expanded/: episodes with expanded actions: player, rollout, token sequences, demonstrations.
     counterfactual/: counterfactual policy optimisation (CPO): positions, interventions, advantages.
-    sorting_result: accuracy, comparisons, swaps and decision trees of a trained sorting policy.
 """

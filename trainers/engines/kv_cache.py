@@ -113,6 +113,7 @@ class SessionStore:
         self.tokens = 0
         self._kept: OrderedDict[str, Kept] = OrderedDict()
         self._trunks: dict[str, str] = {}  # of forks
+        self._waiting: dict[str, list[str]] = {}  # forks that have nothing of their own yet, by their trunks
 
     def longest(self, name: str, ids: tuple[int, ...]) -> tuple[Kept | None, int]:
         """Return what begins most like `ids`, of what is kept under a name and its trunk's, and how many tokens it shares."""
@@ -125,16 +126,21 @@ class SessionStore:
         return best, length
 
     def fork(self, name: str, new: str) -> None:
-        """Let a new name begin with what another has kept. Both read one tensor, which nobody writes to."""
-        self._trunks[new] = name
-        if name in self._kept:
-            self.put(new, self._kept[name])
+        """Let a new name begin with what another has kept. Nothing is kept twice while the trunk goes on in that context."""
+        trunk = name if name in self._kept else self._trunks.get(name, name)
+        self._trunks[new] = trunk
+        self._waiting.setdefault(trunk, []).append(new)
 
     def __contains__(self, name: str) -> bool:
         return name in self._kept
 
     def put(self, name: str, kept: Kept) -> None:
-        """Keep a conversation in place of what its name had."""
+        """Keep a conversation in place of what its name had; where that is another context, its forks keep the old one."""
+        old = self._kept.get(name)
+        if old is not None and common_beginning(old.ids, kept.ids) < len(old.ids):
+            for fork in self._waiting.pop(name, ()):
+                if fork not in self._kept:
+                    self.put(fork, old)
         self.drop(name)
         self._kept[name] = kept
         self.tokens += len(kept.ids)
@@ -150,4 +156,5 @@ class SessionStore:
         """Keep nothing."""
         self._kept.clear()
         self._trunks.clear()
+        self._waiting.clear()
         self.tokens = 0

@@ -96,13 +96,13 @@ def accepted(run: TrainingRun, episodes: int, samples_per_task: int, seed: int) 
     Raises:
         UsageError: there are several processes, or the file of a run that has begun to learn is not whole.
     """
-    if run.accelerator.num_processes > 1:
+    if run.parts.accelerator.num_processes > 1:
         raise UsageError(
             "rejection sampling plays in one process; then train in many on its file: --data .../accepted.jsonl"
         )
-    path, tasks = run.out / "accepted.jsonl", min(episodes, run.train_size)
-    order = tasks_of_step(0, tasks, run.train_size, seed)
-    chunk = max(1, run.policy.batch // samples_per_task)
+    path, tasks = run.parts.out / "accepted.jsonl", min(episodes, run.parts.train_size)
+    order = tasks_of_step(0, tasks, run.parts.train_size, seed)
+    chunk = max(1, run.parts.policy.batch // samples_per_task)
     seen = max((row["tasks"] for row in read_journal(path)), default=0) if path.exists() else 0
     if run.step and seen < tasks:
         raise UsageError(
@@ -111,7 +111,9 @@ def accepted(run: TrainingRun, episodes: int, samples_per_task: int, seed: int) 
     with contextlib.closing(Journal(path)) as journal:
         for start in range(seen, tasks, chunk):
             some, key = order[start : start + chunk], f"{seed}/rejection/{start}"
-            groups = play_groups(plan_groups(run.spec, run.train_split, some, samples_per_task, key), run.policy)
+            groups = play_groups(
+                plan_groups(run.parts.spec, run.parts.train_split, some, samples_per_task, key), run.parts.policy
+            )
             solved = [result.trajectory.to_json() for group in groups for result in group.results if result.success]
             journal.append({"tasks": start + len(some), "solved": solved})
     yield from (Trajectory.from_json(body) for row in read_journal(path) for body in row["solved"])

@@ -8,30 +8,34 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import pairwise
 
+import torch
+
 from agent_envs.base.errors import UsageError
 from agent_envs.base.progress import stage_lines
 from agent_envs.core.trajectory import Trajectory
-from trainers import losses
-from trainers.batching import Row, micro_batches
+from trainers.batching import MicroBatch, Row
 from trainers.contracts import TokenSequence
 from trainers.imitation.episode_sources import solved
+from trainers.run_parts import RunParts
 from trainers.sampling import tasks_of_step, trimmed
 from trainers.settings import WarmStartSettings
 from trainers.stacks import stacks_of, wrapped
-from trainers.training.forward import laid_out, token_logprobs
+from trainers.training.forward import token_logprobs
 from trainers.training.optimise import Optimiser
+from trainers.training.updating import gradient_step
 from trainers.training_run import TrainingRun
 
 
 def imitate(settings: WarmStartSettings, run: TrainingRun, seed: int) -> None:
     """Imitate demonstrations before another trainer's first step, with an optimiser of its own, and keep what it was."""
     episodes = list(demonstrated(settings, run, seed))
-    rows = rows_of(episodes, run, settings.train_on)
-    optimiser = Optimiser(run.model, settings.optim, settings.steps)
-    told, settling = stage_lines("warm start"), Settling(settings, run.mean([float(one.success) for one in episodes]))
+    rows = rows_of(episodes, run.parts, settings.train_on)
+    optimiser = Optimiser(run.parts.model, settings.optim, settings.steps)
+    shown = run.parts.processes.mean([float(one.success) for one in episodes])
+    told, settling = stage_lines("warm start"), Settling(settings, shown)
     while optimiser.steps < settling.last:
-        chosen = run.share(tasks_of_step(optimiser.steps, settings.rows_per_step, len(rows), seed))
-        stats = imitation_step([rows[place] for place in chosen], run, optimiser, settings.token_budget)
+        chosen = run.parts.processes.share(tasks_of_step(optimiser.steps, settings.rows_per_step, len(rows), seed))
+        stats = imitation_step([rows[place] for place in chosen], run.parts, optimiser, settings.token_budget)
         if settling.due(optimiser.steps):
             settling.measured(optimiser.steps, run.held_out_success(settings.settling.tasks))
         if settling.cools_after(optimiser.steps):
@@ -88,46 +92,41 @@ def demonstrated(settings: WarmStartSettings, run: TrainingRun, seed: int) -> It
     stacks = stacks_of(settings.stacks, "warm_start.stacks")
     cuts = [settings.demonstrations * place // len(stacks) for place in range(len(stacks) + 1)]
     for stack, (first, stop) in zip(stacks, pairwise(cuts), strict=True):
-        for env, count in run.shared_out(stop - first):
+        for env, count in run.parts.shared_out(stop - first):
             flaws = stack.flaws or settings.flaws
-            yield from solved(wrapped(env, stack.rows), count, flaws, run.train_split, seed, first=first)
+            yield from solved(wrapped(env, stack.rows), count, flaws, run.parts.train_split, seed, first=first)
 
 
-def imitation_step(rows: Sequence[Row], run: TrainingRun, optimiser: Optimiser, token_budget: int) -> dict[str, float]:
+def imitation_step(rows: Sequence[Row], parts: RunParts, optimiser: Optimiser, token_budget: int) -> dict[str, float]:
     """Take one gradient step towards the tokens that are trained; the loss is the mean over those of all processes."""
-    tokens = int(run.sums([sum(sum(row.sequence.trained) for row in rows)])[0])
-    total = 0.0
-    for micro in micro_batches(rows, token_budget, run.chat.pad_id, laid_out=laid_out(run.model)):
-        micro = micro.to(run.device)
-        with run.accelerator.autocast():
-            logprobs, _ = token_logprobs(run.model, micro, with_entropy=False)
-        loss = losses.token_mean(-logprobs, micro.trained, tokens)
-        run.accelerator.backward(loss)
-        total += float(loss.detach())
-    rate = optimiser.learning_rate
-    stats = {"loss": run.sums([total])[0], "tokens": sum(len(row.sequence.ids) for row in rows)}
-    return stats | {"learning_rate": rate, "grad_norm": optimiser.step(run.accelerator)}
+
+    def by_token(micro: MicroBatch) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
+        with parts.accelerator.autocast():
+            logprobs, _ = token_logprobs(parts.model, micro, with_entropy=False)
+        return -logprobs, {}
+
+    stats = gradient_step(rows, parts, by_token, token_budget=token_budget, optimiser=optimiser)
+    return stats | {"tokens": sum(len(row.sequence.ids) for row in rows)}
 
 
-def rows_of(episodes: Sequence[Trajectory], run: TrainingRun, train_on: str) -> list[Row]:
+def rows_of(episodes: Sequence[Trajectory], parts: RunParts, train_on: str) -> list[Row]:
     """Return the tokens of episodes as rows.
 
     Raises:
         UsageError: there are none.
     """
-    sequences = [trimmed(seq) for episode in episodes for seq in run.encoded(episode)]
+    sequences = [trimmed(seq) for episode in episodes for seq in parts.encoded(episode)]
     if train_on == "all":
         sequences = [everything(sequence) for sequence in sequences]
-    fitting = [sequence for sequence in sequences if len(sequence.ids) <= run.max_context]
-    if len(fitting) < len(sequences):
-        left = len(sequences) - len(fitting)
-        print(f"{left} episodes are longer than sampling.max_context={run.max_context} and left out", file=sys.stderr)
-    sequences = fitting
-    if not sequences:
+    fitting = [sequence for sequence in sequences if len(sequence.ids) <= parts.max_context]
+    if left := len(sequences) - len(fitting):
+        longest = f"sampling.max_context={parts.max_context}"
+        print(f"{left} episodes are longer than {longest} and left out", file=sys.stderr)
+    if not fitting:
         raise UsageError(
             "there are no episodes to imitate: rejection sampling kept none, the file is empty, or all are too long"
         )
-    return [Row(sequence, (0.0,) * len(sequence.ids)) for sequence in sequences]
+    return [Row(sequence, (0.0,) * len(sequence.ids)) for sequence in fitting]
 
 
 def everything(sequence: TokenSequence) -> TokenSequence:

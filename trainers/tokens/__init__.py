@@ -4,13 +4,12 @@ Modules, in reading order:
     chat: ChatTokenizer and Conversation: what was sampled stays, everything else is encoded once; drift.
     pieces: the text of a conversation rendered piece by piece.
     rendering: chat templates (chatml, qwen, llama, jinja): found, rendered, messages shaped.
-    checking: the report on a chat template: append-only or not, roles, tools, thoughts that it changes.
+    template_shape: the shape in which a chat template takes messages: roles, tools, calls.
     control: control tokens, which no message may spell as text (injection).
     codec: text to tokens and back in the middle of a conversation.
     remembered: a bounded cache of a function's results.
 """
 
 from trainers.tokens.chat import ChatTokenizer, Conversation, drift
-from trainers.tokens.checking import TemplateReport, check_template
 
-__all__ = ["ChatTokenizer", "Conversation", "TemplateReport", "check_template", "drift"]
+__all__ = ["ChatTokenizer", "Conversation", "drift"]

@@ -3,7 +3,6 @@
 import copy
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 from transformers import PreTrainedTokenizerBase
@@ -12,12 +11,12 @@ from agent_envs.base.errors import UsageError
 from agent_envs.base.messages import Message
 from agent_envs.core.trajectory import Trajectory, Turn, segments
 from trainers.contracts import TokenSequence
-from trainers.tokens.checking import examine
 from trainers.tokens.codec import Codec
 from trainers.tokens.control import control_tokens
 from trainers.tokens.pieces import Pieces
 from trainers.tokens.remembered import Remembered
 from trainers.tokens.rendering import Rows, find_template, with_objects
+from trainers.tokens.template_shape import shape_of
 
 Messages = Sequence[Message | Mapping[str, Any]]
 _KEPT_CHARACTERS = 2_000_000  # of rendered pieces: they and their tokens take a hundred megabytes at most
@@ -26,7 +25,7 @@ _KEPT_CHARACTERS = 2_000_000  # of rendered pieces: they and their tokens take a
 class ChatTokenizer:
     """A tokenizer and a chat template, for conversations that only grow.
 
-    No template can rewrite what has been said: see `TemplateReport`. Texts in messages cannot become control tokens: where
+    No template can rewrite what has been said: see `TemplateShape`. Texts in messages cannot become control tokens: where
     one spells `<|im_end|>` or the like, a space breaks it up.
 
     Attributes:
@@ -34,7 +33,7 @@ class ChatTokenizer:
         template: the jinja text.
         end_ids: the token that closes a turn of the assistant: an engine's end of sequence.
         pad_id: fills batches up.
-        report: what the template does to messages.
+        shape: how the template takes messages.
         control: the tokens that no message can spell, and that are no part of an action's text.
         codec: encodes and decodes pieces.
     """
@@ -52,8 +51,8 @@ class ChatTokenizer:
         found = find_template(tokenizer, template)
         self.tokenizer = tokenizer
         self.template = found.source
-        self.report = examine(found)
-        self._pieces = Pieces(found, self.report)
+        self.shape = shape_of(found)
+        self._pieces = Pieces(found, self.shape)
         asked: Rows = [{"role": "user", "content": "?"}]
         frame = (
             self._pieces.opening([{"role": "system", "content": "!"}, *asked])
@@ -125,7 +124,7 @@ class ChatTokenizer:
         for message in messages:
             row = dict(message.as_dict() if isinstance(message, Message) else message)
             # Calls are read before they are cleaned: an escape in a JSON text can spell what the text does not.
-            plain = with_objects(row) if self.report.objects else row
+            plain = with_objects(row) if self.shape.objects else row
             clean, count = self.control.neutralise_all({**plain, "content": plain.get("content") or ""})
             rows.append({**clean, "role": row["role"]})
             broken += count
@@ -156,8 +155,6 @@ class ChatTokenizer:
             raise UsageError(
                 "nothing closes a turn: the template writes no control token, and the tokenizer has no eos_token"
             )
-        note = "no control token closes a turn: eos_token does where the policy writes it, and only there"
-        self.report = replace(self.report, notes=(*self.report.notes, note))
         return (), (eos,)
 
     def _head_of(self, text: str) -> tuple[int, ...]:

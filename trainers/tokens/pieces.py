@@ -6,8 +6,8 @@ from typing import Any
 
 from agent_envs.base.errors import UsageError
 from agent_envs.base.serialization import sha256_text
-from trainers.tokens.checking import TemplateReport
 from trainers.tokens.rendering import ChatTemplate, Rows
+from trainers.tokens.template_shape import TemplateShape
 
 _ASKED = {"role": "user", "content": "?"}
 
@@ -15,10 +15,10 @@ _ASKED = {"role": "user", "content": "?"}
 class Pieces:
     """Renders pieces with a template. What follows a turn is cut from behind a mark that stands for the turn."""
 
-    def __init__(self, template: ChatTemplate, report: TemplateReport) -> None:
+    def __init__(self, template: ChatTemplate, shape: TemplateShape) -> None:
         """Take a template and what is known of it."""
         self._template = template
-        self._report = report
+        self._shape = shape
         self._header = self._missing_header()
 
     def opening(self, messages: Rows, tools: Sequence[Mapping[str, Any]] = ()) -> str:
@@ -27,8 +27,8 @@ class Pieces:
         Raises:
             UsageError: there are no messages, or the template refuses them.
         """
-        rows = self._report.shape(_joined(messages), opening=True)
-        shown = tools if self._report.takes_tools else ()
+        rows = self._shape.shape(_joined(messages), opening=True)
+        shown = tools if self._shape.takes_tools else ()
         if not rows:
             raise UsageError("a conversation needs a message to open with")
         if rows[-1]["role"] != "assistant" or rows[-1].get("tool_calls"):
@@ -44,7 +44,7 @@ class Pieces:
             UsageError: the template refuses the messages.
         """
         mark = _mark(messages)
-        rows = self._report.shape(messages, opening=False)
+        rows = self._shape.shape(messages, opening=False)
         text = self._template.render([_ASKED, {"role": "assistant", "content": mark}, *rows], generate=True)
         return _around(text, mark)[1] + self._header
 

@@ -12,13 +12,13 @@ from typing import Any, Literal
 import torch
 
 from agent_envs.base.errors import UsageError
-from trainers.batching import MicroBatch, Row, micro_batches
+from trainers.batching import MicroBatch, Row
 from trainers.contracts import TokenSequence
 from trainers.settings import OptimSettings, at_least_one
-from trainers.training.forward import bare_model, laid_out, trained_states
+from trainers.training.forward import bare_model, trained_states
 from trainers.training.heads import head_of
 from trainers.training.optimise import Optimiser
-from trainers.training.updating import gradient_step
+from trainers.training.updating import gradient_step, micro_batches_of
 
 
 @dataclass(frozen=True)
@@ -134,26 +134,25 @@ def _copied(policy: Any) -> Any:
 
 
 @torch.no_grad()
-def values_of(critic: Critic, sequences: Sequence[TokenSequence], run: Any, token_budget: int) -> list[list[float]]:
+def values_of(critic: Critic, sequences: Sequence[TokenSequence], parts: Any, token_budget: int) -> list[list[float]]:
     """Return the values of each sequence's trained tokens, in their order."""
     rows, found = [Row(one, (0.0,) * len(one.ids)) for one in sequences], [list[float]() for _ in sequences]
-    for micro in micro_batches(rows, token_budget, run.chat.pad_id, laid_out=laid_out(run.model)):
-        micro = micro.to(run.device)
-        with run.accelerator.autocast():
+    for micro in micro_batches_of(rows, parts, token_budget):
+        with parts.accelerator.autocast():
             values = critic(micro)
         for place, row, trained in zip(micro.rows, values, micro.trained, strict=True):
             found[place] = row[trained].tolist()
     return found
 
 
-def fit(pairs: Sequence[tuple[float, float]], run: Any) -> tuple[float, float, int]:
+def fit(pairs: Sequence[tuple[float, float]], processes: Any) -> tuple[float, float, int]:
     """Return the explained variance and the correlation of (value, return) pairs of all processes, and how many there are.
 
     The first is 1 - mean squared error / variance of returns: 1 for a perfect critic, 0 for one that says the mean of returns,
     below 0 for a worse one; values that are all off by a constant are wrong. Both are 0 where all returns are equal.
     """
     columns = zip(*((1, v, r, v * v, r * r, v * r) for v, r in pairs), strict=True)
-    count, values, returns, squares, paid, both = run.sums(list(map(sum, columns)) or [0] * 6)
+    count, values, returns, squares, paid, both = processes.sums(list(map(sum, columns)) or [0] * 6)
     width, spread = squares - values**2 / max(1, count), paid - returns**2 / max(1, count)
     if spread <= 1e-9:
         return 0.0, 0.0, int(count)
@@ -187,12 +186,12 @@ def with_targets(row: Row, values: Sequence[float], advantages: Sequence[float])
 
 
 def critic_step(
-    rows: Sequence[Row], critic: Critic, optimiser: Optimiser, run: Any, settings: CriticSettings, token_budget: int
+    rows: Sequence[Row], critic: Critic, optimiser: Optimiser, parts: Any, settings: CriticSettings, token_budget: int
 ) -> dict[str, float]:
     """Take one gradient step of the critic on rows with the columns `returns`, `values` and `first`, and return its metrics."""
 
     def by_token(micro: MicroBatch) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
-        with run.accelerator.autocast():
+        with parts.accelerator.autocast():
             values = critic(micro)
         first = micro.more["first"]
         weights = 1 + (settings.first_weight - 1) * first
@@ -205,7 +204,7 @@ def critic_step(
             f"{name}_share": side.sum() / tokens for name, side in sides.items()
         }
 
-    found = gradient_step(rows, run, by_token, token_budget=token_budget, optimiser=optimiser)
+    found = gradient_step(rows, parts, by_token, token_budget=token_budget, optimiser=optimiser)
     for name in ("first", "others"):  # means over the tokens of each side
         share = found.pop(f"{name}_share", 0.0)
         found[f"{name}_loss"] = found.get(f"{name}_loss", 0.0) / share if share else 0.0

@@ -22,8 +22,9 @@ class Processes:
         device: of the model.
     """
 
-    accelerator: Any
-    device: torch.device
+    def __init__(self, accelerator: Any) -> None:
+        """Take what accelerate knows of them."""
+        self.accelerator, self.device = accelerator, accelerator.device
 
     def check_shares(self, tasks: int, *standards: str) -> None:
         """Refuse, with a UsageError, what several processes would not compute as one does; `standards` divide rewards."""

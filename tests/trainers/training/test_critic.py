@@ -23,16 +23,17 @@ from trainers.training.critic import (
     value_loss,
     values_of,
 )
-from trainers.training.optimise import Optimiser, global_sums
+from trainers.training.optimise import Optimiser
+from trainers.training.processes import Processes
 
 FAST = OptimSettings(learning_rate=1e-2)
 
 
-def run_of(model):
+def parts_of(model):
     accelerator = Accelerator(cpu=True)
     return SimpleNamespace(
-        model=model, chat=SimpleNamespace(pad_id=0), device=torch.device("cpu"), accelerator=accelerator, sums_by_name=dict,
-        sums=lambda values: global_sums(accelerator, torch.tensor(values, dtype=torch.float64)).tolist(),
+        model=model, chat=SimpleNamespace(pad_id=0), device=torch.device("cpu"), accelerator=accelerator,
+        processes=Processes(accelerator),
     )  # fmt: skip
 
 
@@ -51,16 +52,16 @@ def with_targets(rows, values, target):
 @pytest.mark.parametrize("kind", ["copy", "head"])
 def test_a_new_critic_says_nothing_and_learns_returns_without_moving_the_policy(kind, tiny_model, random_rows):
     model, rows = tiny_model(), random_rows(6)
-    run, settings = run_of(model), CriticSettings(kind=kind, clip=0.0, first_weight=1.0)
+    parts, settings = parts_of(model), CriticSettings(kind=kind, clip=0.0, first_weight=1.0)
     before = {name: weight.clone() for name, weight in model.named_parameters()}
     critic = Critic(model, settings)
     optimiser = Optimiser(critic, FAST, 0)
     sequences = [row.sequence for row in rows]
-    values = values_of(critic, sequences, run, 64)
+    values = values_of(critic, sequences, parts, 64)
     assert [len(own) for own in values] == [sum(one.trained) for one in sequences] and not any(map(any, values))
-    first = critic_step(with_targets(rows, values, 0.7), critic, optimiser, run, settings, 64)
+    first = critic_step(with_targets(rows, values, 0.7), critic, optimiser, parts, settings, 64)
     for _ in range(25 if kind == "copy" else 60):
-        last = critic_step(with_targets(rows, values, 0.7), critic, optimiser, run, settings, 64)
+        last = critic_step(with_targets(rows, values, 0.7), critic, optimiser, parts, settings, 64)
     assert (
         first["critic/loss"] == pytest.approx(0.5 * 0.7**2, rel=1e-5)
         and last["critic/loss"] < first["critic/loss"] / 10
@@ -79,7 +80,7 @@ def test_a_value_is_of_the_moment_before_its_token(tiny_model):
         TokenSequence((*prompt, *reply), (False,) * 4 + (True,) * 2, (0.0,) * 6, (0,) * 4 + (1,) * 2)
         for reply in ((1, 2), (2, 2))
     ]
-    one, other, bare = values_of(critic, [*said, state_before(prompt, 11)], run_of(model), 64)
+    one, other, bare = values_of(critic, [*said, state_before(prompt, 11)], parts_of(model), 64)
     assert one[0] == pytest.approx(other[0], abs=1e-6) == bare[0] and one[0] != 0
     assert one[1] != pytest.approx(other[1], abs=1e-4) and len(bare) == 1
 
@@ -102,13 +103,13 @@ def test_a_copy_shares_what_does_not_train(tiny_model):
 def test_under_lora_it_has_an_adapter_of_its_own(tiny_model, random_rows):
     peft = pytest.importorskip("peft")
     model = peft.get_peft_model(tiny_model(), peft.LoraConfig(r=2, target_modules=["q_proj"], task_type="CAUSAL_LM"))
-    critic, run = Critic(model, CriticSettings(clip=0.0)), run_of(model)
+    critic, parts = Critic(model, CriticSettings(clip=0.0)), parts_of(model)
     before = {name: weight.clone() for name, weight in model.named_parameters()}
     rows = random_rows(3)
     optimiser = Optimiser(critic, FAST, 0)
     for _ in range(3):  # the head leaves 0 first, then gradients reach the adapter
-        values = values_of(critic, [row.sequence for row in rows], run, 64)
-        critic_step(with_targets(rows, values, 1.0), critic, optimiser, run, CriticSettings(clip=0.0), 64)
+        values = values_of(critic, [row.sequence for row in rows], parts, 64)
+        critic_step(with_targets(rows, values, 1.0), critic, optimiser, parts, CriticSettings(clip=0.0), 64)
     trained = [name for name, weight in critic.named_parameters() if weight.requires_grad]
     assert sorted(trained)[-2:] == ["head.bias", "head.weight"] and all(
         "lora_" in name for name in sorted(trained)[:-2]
@@ -131,23 +132,23 @@ def test_the_value_loss_of_a_hand_worked_table():
 
 def test_the_first_token_weighs_more(tiny_model, random_rows):
     model, rows = tiny_model(), random_rows(4)
-    settings, run = CriticSettings(first_weight=3.0), run_of(model)
+    settings, parts = CriticSettings(first_weight=3.0), parts_of(model)
     critic = Critic(model, settings)
     given = with_targets(rows, [[0.0] * sum(row.sequence.trained) for row in rows], 0.4)
     count, firsts = sum(sum(row.sequence.trained) for row in rows), sum(any(row.sequence.trained) for row in rows)
-    found = critic_step(given, critic, Optimiser(critic, FAST, 0), run, settings, 64)
+    found = critic_step(given, critic, Optimiser(critic, FAST, 0), parts, settings, 64)
     assert found["critic/loss"] == pytest.approx(0.5 * 0.4**2 * (count + 2 * firsts) / count, rel=1e-5)
 
 
 def test_explained_variance_counts_a_constant_error():
-    run = run_of(None)
-    assert fit([(0.0, 0.0), (1.0, 1.0), (0.5, 0.5)], run) == (pytest.approx(1.0), pytest.approx(1.0), 3)
-    assert fit([(0.5, 0.0), (0.5, 1.0)], run) == (pytest.approx(0.0), 0.0, 2)
-    assert fit([(1.0, 0.0), (0.0, 1.0)], run) == (pytest.approx(-3.0), pytest.approx(-1.0), 2)
-    assert fit([(1.0, 0.3), (0.0, 0.3)], run) == (0.0, 0.0, 2) and fit([], run) == (0.0, 0.0, 0)
-    assert fit([(0.0, 0.0), (1.0, 0.0)], run) == (0.0, 0.0, 2)  # values differ, and nothing was ever earned
+    processes = parts_of(None).processes
+    assert fit([(0.0, 0.0), (1.0, 1.0), (0.5, 0.5)], processes) == (pytest.approx(1.0), pytest.approx(1.0), 3)
+    assert fit([(0.5, 0.0), (0.5, 1.0)], processes) == (pytest.approx(0.0), 0.0, 2)
+    assert fit([(1.0, 0.0), (0.0, 1.0)], processes) == (pytest.approx(-3.0), pytest.approx(-1.0), 2)
+    assert fit([(1.0, 0.3), (0.0, 0.3)], processes) == (0.0, 0.0, 2) and fit([], processes) == (0.0, 0.0, 0)
+    assert fit([(0.0, 0.0), (1.0, 0.0)], processes) == (0.0, 0.0, 2)  # values differ, and nothing was ever earned
     off = [(value + 5, value + 0.05 * (-1) ** place) for place, value in enumerate([0.0, 0.4, 0.9, 0.1])]
-    assert fit(off, run)[0] < -100 and fit(off, run)[1] > 0.98
+    assert fit(off, processes)[0] < -100 and fit(off, processes)[1] > 0.98
 
 
 # Value losses over rounds: still, burst, falling by half in six rounds, rising, falling slowly, scattered by a tenth, few.

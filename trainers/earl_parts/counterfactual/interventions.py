@@ -1,12 +1,11 @@
 """Interventions do(a_t' = g) cut episodes of failed groups at a position and force a routing action there.
 
-What was sampled before that position stays, token by token; the environment is that of the same moment: it goes on from the
-snapshot at the start of the stretch of language, in which nothing happens. In a text environment recorded turns are replayed.
+What was sampled before that position stays, token by token, and no step is taken twice: the environment goes on from the
+snapshot at the start of the stretch of language, in which nothing happens, or in text from the fork before the turn.
 """
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
-from dataclasses import dataclass
 from typing import Any
 
 import gymnasium as gym
@@ -27,29 +26,11 @@ from trainers.earl_parts.counterfactual.positions import free_places, position_l
 from trainers.earl_parts.expanded.episodes import Start
 from trainers.earl_parts.expanded.player import ExpandedPlayer
 from trainers.earl_parts.expanded.sequences import ExpandedChat, ExpandedTokens
+from trainers.engine_policy import Lead
 from trainers.tokens import ChatTokenizer
 from trainers.training.heads import head_of
 
 BRANCH = "counterfactual"
-
-
-@dataclass(frozen=True, slots=True)
-class TextInsertion:
-    """An episode in text, to be played again from within one of its turns.
-
-    Attributes:
-        turn: which one (from 1); the recorded turns before it are replayed.
-        kept: the tokens that the policy sampled in this turn before the position.
-        kept_logprobs: of these, as they were sampled.
-        forced: the tokens of the inserted text; the policy goes on behind them.
-        forced_logprobs: of these under the policy.
-    """
-
-    turn: int
-    kept: tuple[int, ...]
-    kept_logprobs: tuple[float, ...]
-    forced: tuple[int, ...]
-    forced_logprobs: tuple[float, ...]
 
 
 class Interventions:
@@ -57,7 +38,6 @@ class Interventions:
 
     Attributes:
         chat: the tokenizer of conversations.
-        trains: whether what is forced carries a gradient.
     """
 
     def __init__(
@@ -78,7 +58,7 @@ class Interventions:
             temperature: that the policy samples at.
             within: entered around every use of the model: mixed precision.
         """
-        self.chat, self.trains = chat, settings.train_forced
+        self.chat = chat
         self._model, self._settings = model, settings
         self._temperature, self._within = temperature, within
 
@@ -121,32 +101,30 @@ class Interventions:
 
     def text(
         self, sequences: Sequence[TokenSequence], keys: Sequence[str], tokens: Sequence[int], tags: Sequence[str] = ()
-    ) -> list[TextInsertion | None]:
-        """Return where each episode in text is played again with a text forced, an opening tag say: for Prompt+CPO.
+    ) -> dict[str, tuple[int, Lead]]:
+        """Return from which turn (from 1) an episode in text is played again, and how that begins: a text is forced in it.
+
+        Left out are episodes in which the policy sampled nothing outside of calls.
 
         Args:
             sequences: of the episodes of failed groups, one each.
             keys: of the episodes.
-            tokens: of the forced text.
+            tokens: of the forced text, an opening tag say: for Prompt+CPO.
             tags: names of the tags that open a call, within which nothing is forced.
-
-        Returns:
-            One an episode; None where the policy sampled nothing outside of calls.
         """
         places = [free_places(sequence, self.chat.codec.decode, tags) for sequence in sequences] if tags else None
         with self._within():
             scored = text_logweights(self._model, sequences, tokens, self._settings.rule, self._temperature, places)
-        found: list[TextInsertion | None] = []
+        found = dict[str, tuple[int, Lead]]()
         for sequence, positions, key in zip(sequences, scored, keys, strict=True):
             if not positions.places:
-                found.append(None)
                 continue
             number = draw_position(positions.log_weights, self._settings, uniform_of(key))
             place = positions.places[number]
             turn = sequence.turns[place]
             mine = [at for at in range(place) if sequence.trained[at] and sequence.turns[at] == turn]
             kept = tuple(sequence.ids[at] for at in mine), tuple(sequence.logprobs[at] for at in mine)
-            found.append(TextInsertion(turn, *kept, tuple(tokens), positions.logprobs[number]))
+            found[key] = turn, Lead(*kept, tuple(tokens), positions.logprobs[number], self._settings.train_forced)
         return found
 
 

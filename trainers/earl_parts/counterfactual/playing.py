@@ -1,6 +1,6 @@
 """Episodes of failed groups are played again with a routing action, or the opening tag of a tool, forced."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -12,9 +12,10 @@ from agent_envs.envs.expa import ExpandedActionEnv
 from agent_envs.rollout.episode_runner import EpisodeResult
 from agent_envs.rollout.run_log import Planned
 from trainers.contracts import TokenSequence
-from trainers.earl_parts.counterfactual.interventions import Interventions, TextInsertion
+from trainers.earl_parts.counterfactual.interventions import BRANCH, Interventions
 from trainers.earl_parts.expanded.player import ExpandedPlayer
 from trainers.engine_policy import EnginePolicy, Lead
+from trainers.lanes import Lane, Lanes
 from trainers.sampling import Player, trimmed
 
 Played = Mapping[str, tuple[Planned, EpisodeResult]]
@@ -50,8 +51,60 @@ def _tags_of(env: gym.Env[Any, Any]) -> tuple[str, ...]:
     return tuple(text[2:-1] for text in info["stop"] if text.startswith("</"))
 
 
+class TextForks:
+    """Plays episodes of text, and keeps a fork of each before every turn, from which a counterfactual goes on."""
+
+    def __init__(self, player: EnginePolicy) -> None:
+        """Take who plays."""
+        self.player = player
+        self._forks: dict[str, list[Lane]] = {}
+
+    def play(self, plan: Sequence[Planned]) -> dict[str, EpisodeResult]:
+        """Return the results of a plan by key: all of them, faults among them.
+
+        Raises:
+            BudgetSpent: nothing may be paid any more.
+        """
+        self._forks, results = {}, dict[str, EpisodeResult]()
+        with Lanes(self.player) as lanes:
+            for first in range(0, len(plan), self.player.batch):
+                opened = lanes.open(plan[first : first + self.player.batch])
+                while going := [lane for lane in opened if not lane.over]:
+                    for lane in going:
+                        forks = self._forks.setdefault(lane.item.key, [])
+                        forks.append(lanes.fork(lane, f"{BRANCH}-{len(forks) + 1}"))
+                    lanes.turn(going)
+                results |= {lane.item.key: lane.result() for lane in opened}
+        return results
+
+    def again(self, leads: Mapping[str, tuple[int, Lead]]) -> dict[str, tuple[str, EpisodeResult]]:
+        """Return what came of turns that began otherwise, and the name of its conversation, by the episode's key.
+
+        Args:
+            leads: the turn (from 1) and its beginning, by the key of an episode that was played here.
+        """
+        lanes = {key: self._forks[key][turn - 1] for key, (turn, _) in leads.items()}
+        for key, (_, lead) in leads.items():
+            self.player.lead(lanes[key].origin, lead)
+        with Lanes(self.player) as going:
+            while left := [lane for lane in lanes.values() if not lane.over]:
+                going.turn(left)
+        return {key: (lane.origin, lane.result()) for key, lane in lanes.items()}
+
+
+Forkable = ExpandedPlayer | TextForks
+
+
+def forkable(player: Player) -> Forkable:
+    """Return a player whose episodes can be gone on with from their middle, over the one that a run has."""
+    if isinstance(player, ExpandedPlayer):
+        return player
+    assert isinstance(player, EnginePolicy)
+    return TextForks(player)
+
+
 def played_again(
-    player: Player, interventions: Interventions, played: Played, env: gym.Env[Any, Any], route: str
+    player: Forkable, interventions: Interventions, played: Played, env: gym.Env[Any, Any], route: str
 ) -> dict[str, Again]:
     """Play episodes again, each from a position of its own with a route forced there; return those that have one, by key.
 
@@ -64,41 +117,30 @@ def played_again(
     """
     if not played:
         return {}
-    if isinstance(player, ExpandedPlayer):
-        core = core_of(env)
-        assert isinstance(core, ExpandedActionEnv)
-        found = interventions.starts(player, played, core.id_of(route))
-        plan = [replace(played[key][0], key=key + _AGAIN) for key in found]
-        results = player.play(plan, {key + _AGAIN: start for key, start in found.items()})
-    else:
-        assert isinstance(player, EnginePolicy)
-        leads = _leads(player, interventions, played, interventions.chat.codec.encode(f"<{route}>"), _tags_of(env))
-        plan = [replace(played[key][0], key=key + _AGAIN) for key in leads]
-        results = player.play(plan, {key + _AGAIN: lead for key, lead in leads.items()})
-    sound = {key: result for key, result in results.items() if result.status in ("terminated", "truncated")}
-    return {key.removesuffix(_AGAIN): Again(result, _trained(player, key)) for key, result in sound.items()}
-
-
-def _trained(player: Player, key: str) -> tuple[TokenSequence, ...]:
-    sequences = [trimmed(sequence) for sequence in player.sequences(key)]
-    return tuple(sequence for sequence in sequences if any(sequence.trained))
-
-
-def _leads(
-    player: EnginePolicy, interventions: Interventions, played: Played, forced: tuple[int, ...], tags: tuple[str, ...]
-) -> dict[str, Lead]:
-    """Return how the episodes of a text face begin again; those whose context was replaced on the way are left out."""
-    whole = {key: player.sequences(key) for key in played}
-    keys = [key for key, sequences in whole.items() if len(sequences) == 1]
-    insertions = interventions.text([whole[key][0] for key in keys], keys, forced, tags)
+    if isinstance(player, TextForks):
+        forced, policy = interventions.chat.codec.encode(f"<{route}>"), player.player
+        whole = {key: policy.sequences(key) for key in played}
+        keys = [key for key, sequences in whole.items() if len(sequences) == 1]  # no context was replaced on the way
+        found = player.again(interventions.text([whole[key][0] for key in keys], keys, forced, _tags_of(env)))
+        return {
+            key: Again(result, _trained(policy, origin)) for key, (origin, result) in found.items() if _sound(result)
+        }
+    core = core_of(env)
+    assert isinstance(core, ExpandedActionEnv)
+    starts = interventions.starts(player, played, core.id_of(route))
+    plan = [replace(played[key][0], key=key + _AGAIN) for key in starts]
+    results = player.play(plan, {key + _AGAIN: start for key, start in starts.items()})
     return {
-        key: _lead(played[key][1], insertion, train=interventions.trains)
-        for key, insertion in zip(keys, insertions, strict=True)
-        if insertion is not None
+        key: Again(results[key + _AGAIN], _trained(player, key + _AGAIN))
+        for key in starts
+        if _sound(results[key + _AGAIN])
     }
 
 
-def _lead(result: EpisodeResult, insertion: TextInsertion, *, train: bool) -> Lead:
-    turns = result.trajectory.turns[: insertion.turn - 1]
-    kept = insertion.kept, insertion.kept_logprobs
-    return Lead(turns, *kept, insertion.forced, insertion.forced_logprobs, train)
+def _sound(result: EpisodeResult) -> bool:
+    return result.status in ("terminated", "truncated")
+
+
+def _trained(player: Player, origin: str) -> tuple[TokenSequence, ...]:
+    sequences = [trimmed(sequence) for sequence in player.sequences(origin)]
+    return tuple(sequence for sequence in sequences if any(sequence.trained))

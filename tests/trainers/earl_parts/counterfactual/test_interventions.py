@@ -188,16 +188,17 @@ def test_a_text_insertion_keeps_what_was_sampled_in_its_turn(tiny_model):
     keys = [f"episode {number}" for number in range(31)]
     inserted = Interventions(model, None, PAPER).text
     found = inserted(sequences, keys, (4, 9))
-    assert found.pop() is None
-    for sequence, insertion in zip(sequences, found, strict=False):
-        mine = [place for place, turn in enumerate(sequence.turns) if turn == insertion.turn]
-        kept = mine[: len(insertion.kept)]
-        assert insertion.kept == tuple(sequence.ids[place] for place in kept)
-        assert insertion.kept_logprobs == tuple(sequence.logprobs[place] for place in kept)
-        place = mine[len(insertion.kept)]
-        assert insertion.forced == (4, 9)
-        expected = brute_force(model, sequence.ids[:place], insertion.forced)
-        assert insertion.forced_logprobs == pytest.approx(expected, abs=1e-9)
-    assert {insertion.turn for insertion in found} == {1, 2, 3}
+    assert list(found) == keys[:-1]  # in the last one nothing was sampled
+    for sequence, (number, lead) in zip(sequences, found.values(), strict=False):
+        mine = [place for place, turn in enumerate(sequence.turns) if turn == number]
+        kept = mine[: len(lead.kept)]
+        assert lead.kept == tuple(sequence.ids[place] for place in kept)
+        assert lead.kept_logprobs == tuple(sequence.logprobs[place] for place in kept)
+        place = mine[len(lead.kept)]
+        assert lead.forced == (4, 9) and lead.train_forced
+        expected = brute_force(model, sequence.ids[:place], lead.forced)
+        assert lead.forced_logprobs == pytest.approx(expected, abs=1e-9)
+    assert {number for number, _ in found.values()} == {1, 2, 3}
     again = inserted(sequences[3:5], keys[3:5], (4, 9))
-    assert [(one.turn, one.kept) for one in again] == [(one.turn, one.kept) for one in found[3:5]]
+    pairs = ((again[key], found[key]) for key in keys[3:5])
+    assert all((one[0], one[1].kept) == (other[0], other[1].kept) for one, other in pairs)

@@ -12,7 +12,7 @@ from tests.trainers.players import player
 from trainers.contracts import TokenSequence
 from trainers.earl_parts.counterfactual.interventions import Interventions
 from trainers.earl_parts.counterfactual.optimisation import CounterfactualSettings
-from trainers.earl_parts.counterfactual.playing import played_again
+from trainers.earl_parts.counterfactual.playing import forkable, played_again
 from trainers.earl_parts.counterfactual.positions import free_places
 
 TEXT = "1 + 2 <calculator>3 + 4</calculator> 5"
@@ -56,10 +56,11 @@ def test_what_is_forced_stands_outside_of_every_call(seed):
     ids = chat.codec.encode("".join(words))
     sequence = TokenSequence((1, *ids), (False, *(True,) * len(ids)), (0.0,) * (len(ids) + 1), (0, *(1,) * len(ids)))
     made = Interventions(model, chat, PAPER)
-    (found,) = made.text([sequence], [f"episode {seed}"], chat.codec.encode("<calculator>"), ("calculator", "answer"))
-    if found is None:
+    found = made.text([sequence], [f"episode {seed}"], chat.codec.encode("<calculator>"), ("calculator", "answer"))
+    if not found:
         return
-    kept = chat.codec.decode(found.kept) if found.kept else ""
+    ((_, lead),) = found.values()
+    kept = chat.codec.decode(lead.kept) if lead.kept else ""
     for tag in ("calculator", "answer"):
         assert kept.rfind(f"<{tag}>") <= kept.rfind(f"</{tag}>"), kept
 
@@ -67,10 +68,11 @@ def test_what_is_forced_stands_outside_of_every_call(seed):
 def test_episodes_that_are_played_again_are_given_the_tags_of_their_environment(monkeypatch):
     policy, model, chat, spec = player("Countdown", {"numbers": 2, "digits": 1, "max_generations": 2})
     plan = [Planned(f"g{task}", spec, task, "train", seed=task) for task in range(2)]
-    results, asked = policy.play(plan), []
+    forks, asked = forkable(policy), []
+    results = forks.play(plan)
     made = Interventions(model, chat, PAPER)
-    monkeypatch.setattr(made, "text", lambda rows, keys, forced, tags: asked.append(tags) or [None] * len(rows))
+    monkeypatch.setattr(made, "text", lambda rows, keys, forced, tags: asked.append(tags) or {})
     env = gym.make(EnvSpec.from_json(spec))
     with torch.no_grad():
-        played_again(policy, made, {item.key: (item, results[item.key]) for item in plan}, env, "calculator")
+        played_again(forks, made, {item.key: (item, results[item.key]) for item in plan}, env, "calculator")
     assert asked and {"calculator", "answer"} >= set(asked[0]) >= {"calculator"}

@@ -1,53 +1,10 @@
-"""Chat templates are checked for being append-only, and roles or calls that a template refuses are adapted."""
+"""The shape of chat templates: roles or calls that a template refuses are adapted, and what cannot serve is refused."""
 
 import pytest
 
 from agent_envs.base.errors import UsageError
 from tests.trainers.tokens.toys import TEMPLATES, bpe
-from trainers.tokens import ChatTokenizer, check_template
-
-REASONS = {
-    "strips thoughts": "thinking is stripped",
-    "opens with a thought": "earlier turns are written anew",
-    "rewrites calls": "tool calls are rewritten",
-    "moves the system": "the system prompt is dropped",
-    "trims": "white space",
-}
-
-
-@pytest.mark.parametrize("name", ["chatml", "qwen", "llama"])
-def test_our_templates_only_append(name):
-    report = check_template(bpe(name), name)
-    assert report.append_only and report.reasons == ()
-    assert report.takes_tools and not report.folded and not report.alternates and not report.objects
-    assert report.notes == ()
-
-
-@pytest.mark.parametrize("name", sorted(REASONS))
-def test_templates_that_rewrite_are_named_with_the_reason(name):
-    report = check_template(bpe(), TEMPLATES[name])
-    assert not report.append_only
-    assert any(REASONS[name] in reason for reason in report.reasons), report.reasons
-
-
-def test_a_template_that_strips_thoughts_is_blamed_for_nothing_else():
-    report = check_template(bpe(), TEMPLATES["strips thoughts"])
-    changed = "the text of 2 messages changes when a message of role user follows"
-    assert report.reasons == (f"thinking is stripped from earlier turns: {changed}",)
-
-
-@pytest.mark.parametrize("name", ["has no system", "has no tool", "alternates", "writes a date", "has no prompt"])
-def test_templates_that_refuse_or_add_something_still_only_append(name):
-    report = check_template(bpe(), TEMPLATES[name])
-    assert report.append_only, report.reasons
-    assert any("calls in fields" in note for note in report.notes)
-
-
-def test_a_date_is_noted_and_does_not_move():
-    report = check_template(bpe(), TEMPLATES["writes a date"])
-    assert any("2024-07-26" in note for note in report.notes)
-    chat = ChatTokenizer(bpe(), TEMPLATES["writes a date"])
-    assert "system\n26 Jul 2024<" in chat.tokenizer.decode(chat.open([{"role": "user", "content": "one"}]).ids)
+from trainers.tokens import ChatTokenizer
 
 
 @pytest.mark.parametrize(
@@ -62,9 +19,8 @@ def test_a_date_is_noted_and_does_not_move():
 def test_roles_that_are_refused_become_the_users(name, folded):
     chat = ChatTokenizer(bpe(), TEMPLATES[name])
     expected = ("system", "later system", "tool") if folded is None else folded
-    assert chat.report.folded == expected
-    assert chat.report.alternates == (name == "alternates")
-    assert sum("folded into the user's" in note for note in chat.report.notes) == len(expected)
+    assert chat.shape.folded == expected
+    assert chat.shape.alternates == (name == "alternates")
     start = [{"role": "system", "content": "zero"}, {"role": "user", "content": "one"}]
     conversation = chat.open(start)
     conversation.sampled(chat.end_ids, [-1.0], 1)
@@ -92,7 +48,7 @@ def test_messages_of_users_stay_apart_where_nothing_was_folded():
 
 def test_calls_with_json_texts_are_objects_where_a_template_would_quote_them_twice():
     chat = ChatTokenizer(bpe(), TEMPLATES["rewrites calls"])
-    assert chat.report.objects
+    assert chat.shape.objects
     call = {"id": "call_0", "type": "function", "function": {"name": "seek", "arguments": '{"goal":"the town"}'}}
     rows = [
         {"role": "user", "content": "one"},
@@ -100,11 +56,6 @@ def test_calls_with_json_texts_are_objects_where_a_template_would_quote_them_twi
         {"role": "user", "content": "two"},
     ]
     assert '[CALL]seek{"goal": "the town"}<|im_end|>' in chat.tokenizer.decode(chat.open(rows).ids)
-
-
-def test_generation_marks_of_templates_are_left_out():
-    report = check_template(bpe(), TEMPLATES["marks what is generated"])
-    assert not any("thinking" in reason or "white" in reason for reason in report.reasons)
 
 
 @pytest.mark.parametrize(
@@ -120,7 +71,7 @@ def test_generation_marks_of_templates_are_left_out():
 )
 def test_templates_that_cannot_serve_are_refused_in_one_line(template, problem):
     with pytest.raises(UsageError, match=problem):
-        check_template(bpe(), template)
+        ChatTokenizer(bpe(), template)
 
 
 def test_the_tokenizers_own_template_is_the_default():

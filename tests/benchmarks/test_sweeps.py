@@ -12,11 +12,12 @@ import time
 import pytest
 
 from agent_envs.base.errors import AgentEnvsError, UsageError
-from trainers import earl, sweeps
+from benchmarks import sweeps
+from benchmarks.sweeps import Cell, default_out, read_sweep, run_sweep, sweep_names, table_of
+from trainers import earl
 from trainers.command_line import load_preset, option_names, parse
 from trainers.earl import EARLSettings
 from trainers.sft import SFTSettings
-from trainers.sweeps import Cell, default_out, read_sweep, run_sweep, sweep_names, table_of
 from trainers.veg import VEGSettings
 
 TINY = """options = [
@@ -311,7 +312,7 @@ def test_help_of_a_sweep_of_several_trainers_names_them():
 def test_a_killed_sweep_goes_on(presets, tmp_path):
     """SIGKILL of the sweep and its run in the second cell; the same command finishes what is left and tells the table."""
     out = tmp_path / "out"
-    code = "import sys; from pathlib import Path; from trainers import sweeps; sweeps.PRESETS = Path(sys.argv[1]); "
+    code = "import sys; from pathlib import Path; from benchmarks import sweeps; sweeps.PRESETS = Path(sys.argv[1]); "
     code += "print(sweeps.run_sweep('earl', 'pair', sys.argv[2:]))"
     command = [sys.executable, "-c", code, str(presets), "--out", str(out), "--log.checkpoint-every", "1"]
     quiet = {"env": {**os.environ, "OMP_NUM_THREADS": "1"}, "stderr": subprocess.DEVNULL}

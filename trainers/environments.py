@@ -1,11 +1,8 @@
-"""The environment, model, tokenizer, engine and policies of a run are made from its settings."""
+"""The environments that a run's settings name are made here, and what they cannot be played for is refused."""
 
 import json
 from collections.abc import Iterator
-from copy import deepcopy
 from dataclasses import replace
-from functools import lru_cache
-from pathlib import Path
 from typing import Any, Protocol
 
 import gymnasium as gym
@@ -13,13 +10,13 @@ from gymnasium.envs.registration import EnvSpec
 
 from agent_envs.base.errors import UsageError
 from agent_envs.core.env import TaskSource, TurnEnv
+from agent_envs.core.registry import full_id
 from agent_envs.core.wrapper_stack import core_of
+from agent_envs.envs.expa import ExpandedActionEnv
 from agent_envs.evaluation.suites.plan import ceiling_note
-from trainers.contracts import Engine, Sampling
-from trainers.further_actions import further_actions
 from trainers.measuring import tasks_measured
-from trainers.mixture import Specs, members_of
-from trainers.sampling import Player, environment_spec
+from trainers.mixture import Arena, Specs, members_of
+from trainers.sampling import environment_spec
 from trainers.settings import (
     EnvironmentSettings,
     EvalSettings,
@@ -27,16 +24,9 @@ from trainers.settings import (
     ModelSettings,
     OptimSettings,
     SamplingSettings,
-    WarmStartSettings,
     json_object,
 )
-from trainers.stacks import stacks_of, wrapper_rows
-from trainers.tokens import ChatTokenizer
-from trainers.training.heads import head_of
-from trainers.training.models import compute_dtype, load_model, save_model
-
-TINY = "tiny:"
-TOLERANCES = {"float32": 1e-3, "bfloat16": 0.2}  # of an engine's logprobs after a sync
+from trainers.stacks import wrapper_rows
 
 
 class Settings(Protocol):
@@ -69,6 +59,26 @@ def environment_specs(settings: Settings, *, bare: bool = False) -> tuple[Specs,
             _check_split(member.name, spec, split)
     _check_choice(settings, trained, tested, settings.env.test_split)
     return trained, tested
+
+
+def arenas_of(settings: Settings) -> dict[str, Arena]:
+    """Return what is trained on, by full id; several environments only where the trainer takes groups of all of them.
+
+    Raises:
+        UsageError: as `environment_specs`, or these environments are none to mix.
+    """
+    members, found = members_of(settings.env), dict[str, Arena]()
+    trained, bare = (environment_specs(settings, bare=bare)[0] for bare in (False, True))
+    if len(members) > 1 and not getattr(settings, "MIXES", False):
+        raise UsageError("env.mixture: trainers.grpo and trainers.veg alone train on several environments")
+    for member, (_, spec), (_, bare_spec) in zip(members, trained, bare, strict=True):
+        env = gym.make(EnvSpec.from_json(bare_spec))
+        if len(members) > 1 and isinstance(core_of(env), ExpandedActionEnv):
+            raise UsageError(f"env.mixture: {member.name}: expanded actions are of one environment alone")
+        _, info = env.reset(seed=0, options={"split": settings.env.train_split, "task": 0})
+        size, tools = core_of(env).source.size(settings.env.train_split), tuple(info["tools"])
+        found[full_id(member.name)] = Arena(member.weight, spec, bare_spec, size, tools)
+    return found
 
 
 def _specs_of(env: EnvironmentSettings, evaluation: EvalSettings, bare: bool = True) -> tuple[str, str]:
@@ -193,110 +203,3 @@ def _check_split(env_id: str, spec: str, split: str) -> None:
     if split not in source.splits:
         has = ", ".join(source.splits)
         raise UsageError(f"{env_id}: {source.name} has no split {split!r}, but {has}; see env.test_arguments")
-
-
-def made_model(settings: Settings, accelerator: Any) -> tuple[Any, ChatTokenizer]:
-    """Return the model on its device and the tokenizer of its conversations; `tiny:SIZE` is made here, from nothing.
-
-    Raises:
-        UsageError: no such model, or a tiny one is to have an adapter.
-    """
-    name, wanted = settings.model.name, settings.sampling.template
-    if not name.startswith(TINY):
-        model, tokenizer = load_model(settings.model, accelerator.device, settings.seed)
-        return model, ChatTokenizer(tokenizer, wanted)
-    if settings.model.lora_rank or settings.model.gradient_checkpointing:
-        raise UsageError(f"model.name={name!r}: tiny models are trained whole, without LoRA and checkpointing")
-    from trainers.tiny import tiny_model
-
-    forces = hasattr(settings, "counterfactual")  # EARL's forces tags, and its baselines share its tokenizer
-    start = getattr(settings, "warm_start", WarmStartSettings())
-    envs = [(member.name, member.env.arguments) for member in members_of(settings.env)]
-    if (first := getattr(settings, "curriculum", None)) is not None and first.steps:
-        envs.append((first.id, first.arguments))
-    how = (forces, settings.model.numerals, settings.model.tokenizer_plays, start.stacks)
-    tokenizer = deepcopy(_fitted(tuple(envs), *how))
-    tied = settings.sampling.engine != "vllm"  # its build for CPUs cannot reload a head that is the embedding
-    model = tiny_model(tokenizer, name.removeprefix(TINY), seed=settings.seed, tied=tied)
-    return model.to(accelerator.device), ChatTokenizer(tokenizer, "chatml" if wanted == "auto" else wanted)
-
-
-@lru_cache(maxsize=16)
-def _fitted(envs: tuple[tuple[str, str], ...], tags_apart: bool, numerals: str, plays: int, stacks: str) -> Any:
-    """Return the tokenizer of environments; a process that trains on them again need not play thousands of episodes again."""
-    from trainers.tiny import environment_tokenizer
-
-    (env_id, arguments), *others = [(name, json.loads(text)) for name, text in envs]
-    how: dict[str, Any] = {"tags_apart": tags_apart, "numerals": numerals, "plays": plays}
-    how["stacks"] = [stack.rows for stack in stacks_of(stacks, "warm_start.stacks")]
-    return environment_tokenizer(env_id, **how, others=others, **arguments).tokenizer
-
-
-def with_further_head(settings: Settings, model: Any, chat: ChatTokenizer, env: gym.Env[Any, Any]) -> None:
-    """Give a model the output rows of an environment's actions beyond text, if it has any."""
-    if (further := further_actions(env)) is not None:
-        further.give_head(model, chat, env, settings.model.name, settings.model.expanded_start)
-
-
-def made_engine(settings: Settings, model: Any, chat: ChatTokenizer, accelerator: Any, out: Path) -> Engine:
-    """Return the engine; vLLM's is not synced yet.
-
-    Raises:
-        UsageError: vLLM in several processes, or for expanded actions.
-    """
-    sampling, lora = settings.sampling, settings.model.lora_rank
-    own = getattr(model.generation_config, "eos_token_id", None)
-    found = own if isinstance(own, list) else [own, chat.tokenizer.eos_token_id]
-    ends = sorted({*chat.end_ids, *(number for number in found if number is not None)})
-    if sampling.engine == "hf":
-        from trainers.engines import HFEngine
-
-        return HFEngine(model, chat.tokenizer, batch=sampling.batch, eos_ids=ends)
-    if head_of(model) is not None:
-        raise UsageError("sampling.engine=vllm samples text alone; expanded actions are played with hf")
-    if accelerator.num_processes > 1:
-        raise UsageError("sampling.engine=vllm works in one process here; with several use hf")
-    from trainers.engines import VLLMEngine
-
-    folder = out / "engine"
-    if lora:
-        chat.tokenizer.save_pretrained(folder)
-    else:
-        save_model(model, chat.tokenizer, folder, template=chat.template)
-    dtype = str(compute_dtype(settings.model)).removeprefix("torch.")
-    return VLLMEngine(
-        settings.model.name if lora else folder,
-        tokenizer=folder,
-        batch=sampling.batch,
-        eos_ids=ends,
-        max_length=sampling.max_context,
-        lora_rank=lora,
-        dtype=dtype,
-        tolerance=sampling.sync_tolerance or TOLERANCES[dtype],
-        memory_share=sampling.memory_share,
-    )
-
-
-def made_policies(
-    settings: Settings, model: Any, engine: Engine, chat: ChatTokenizer, env: gym.Env[Any, Any], within: Any
-) -> tuple[Player, Player]:
-    """Return the policy that plays training episodes of environments such as `env`, and the one that is measured."""
-    wanted = settings.sampling
-    training = Sampling(wanted.temperature)
-    judged = replace(training, temperature=wanted.eval_temperature, top_k=wanted.eval_top_k, top_p=wanted.eval_top_p)
-    longest = getattr(model.config, "max_position_embeddings", wanted.max_context)
-    limits: dict[str, Any] = {
-        "max_new_tokens": wanted.max_new_tokens,
-        "max_context": min(wanted.max_context, longest),
-        "batch": wanted.batch,
-        "within": within,
-    }
-    named = (("training", training), ("evaluation", judged))
-    if (further := further_actions(env)) is not None:
-        players = [further.player(model, chat, drawn, name=name, **limits) for name, drawn in named]
-        return players[0], players[1]
-    from trainers.engine_policy import EnginePolicy
-
-    limits["max_episode_tokens"] = wanted.max_episode_tokens
-    policies = [EnginePolicy(engine, chat, drawn, name=name, **limits) for name, drawn in named]
-    return policies[0], policies[1]

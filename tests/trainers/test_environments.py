@@ -9,7 +9,7 @@ import pytest
 from agent_envs import register_companions
 from agent_envs.base.errors import UsageError
 from tests.toy import Guess, Numbers
-from trainers.assembling import ceilings, environment_specs, further_tests
+from trainers.environments import ceilings, environment_specs, further_tests
 from trainers.grpo import GRPOSettings
 from trainers.settings import EnvironmentSettings, EvalSettings
 

@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks import sweeps
+from benchmarks.sweeps import MACRO, MICRO, Cell, Layout, read_layout, read_sweep, run_sweep, table_of
+from tests.benchmarks.test_sweeps import result_of
 from tests.trainers.forked import run_module
-from tests.trainers.test_sweeps import result_of
-from trainers import sweeps
 from trainers.command_line import parse
 from trainers.grpo import GRPOSettings
 from trainers.sft import SFTSettings
-from trainers.sweeps import MACRO, MICRO, Cell, Layout, read_layout, read_sweep, run_sweep, table_of
 from trainers.veg import TESTS, VEGSettings
 
 

@@ -1,16 +1,22 @@
-"""A trained sorting policy is played on every permutation, for its figures and its decision trees."""
+"""A trained sorting policy is played on every permutation, for its figures and its decision trees.
+
+python -m trainers.earl --extract RUN
+"""
 
 import json
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
+from agent_envs.base.errors import UsageError
 from agent_envs.core.wrapper_stack import core_of
 from agent_envs.envs.expa.sorting.decision_tree import permutation_tasks
 from agent_envs.envs.expa.sorting.tasks import SortData
 from agent_envs.envs.expa.sorting.tree_files import extracted
 from agent_envs.rollout.run_log import Planned
-from trainers.assembling import Settings
-from trainers.training_run import TrainingRun
+from trainers.command_line import read_settings
+from trainers.environments import Settings
+from trainers.training_run import TrainingRun, open_run
 
 
 def sorting_result(settings: Settings, run: TrainingRun) -> dict[str, Any]:
@@ -18,10 +24,10 @@ def sorting_result(settings: Settings, run: TrainingRun) -> dict[str, Any]:
 
     `accuracy`, `comparisons` and `swaps` are those of the largest number of items, ascending where that is played.
     """
-    core = core_of(run.environment())
+    core = core_of(run.parts.environment())
     data = core.source.get(settings.env.test_split, 0).data
     sorts = isinstance(data, SortData) and data.kind == "sort"
-    if not sorts or settings.sampling.eval_temperature or not run.accelerator.is_main_process:
+    if not sorts or settings.sampling.eval_temperature or not run.parts.accelerator.is_main_process:
         return {}  # of several processes one plays and writes
     arguments = json.loads(settings.env.arguments)
     sizes = [arguments["size"]] if arguments.get("size") else [2, 3, 4, 5]
@@ -34,10 +40,34 @@ def sorting_result(settings: Settings, run: TrainingRun) -> dict[str, Any]:
         for task in permutation_tasks(core.source, size, descending, settings.env.test_split)
     }
     split = settings.env.test_split
-    results = run.judged.play([Planned(key, run.spec, task.id, split, seed=0) for key, task in tasks.items()])
-    run.judged.forget()
+    results = run.parts.judged.play(
+        [Planned(key, run.parts.spec, task.id, split, seed=0) for key, task in tasks.items()]
+    )
+    run.parts.judged.forget()
     episodes = [replace(result.trajectory, task=tasks[key]) for key, result in results.items()]
-    trees = extracted(episodes, run.out / "trees")
+    trees = extracted(episodes, run.parts.out / "trees")
     best = next(tree for tree in trees if tree["size"] == sizes[-1])
     told = {name: best["policy"][name] for name in ("accuracy", "comparisons", "swaps")}
     return told | {"direction": best["direction"], "trees": trees}
+
+
+def extract(folder: Path) -> None:
+    """Play a run's policy on all permutations and write its decision trees.
+
+    Raises:
+        UsageError: there is no such run, it has not learnt to sort, or it is measured with a temperature.
+    """
+    from trainers.earl import EARLSettings
+
+    settings = read_settings(EARLSettings, folder)
+    with open_run(settings, folder, settings.steps) as run:
+        if run.fresh:
+            raise UsageError(f"{folder} has no checkpoint yet: there is nothing to draw")
+        run.load_best()
+        told = sorting_result(settings, run)
+    if not told:
+        raise UsageError(f"{folder}: {settings.env.id} is no sorting task that is played greedily; there is no tree")
+    for tree in told["trees"]:
+        figures = ", ".join(f"{name} {tree['policy'][name]:.4f}" for name in ("accuracy", "comparisons", "swaps"))
+        print(f"Sort-{tree['size']} {tree['direction']}: {figures}")
+    print(f"{folder / 'trees'}")

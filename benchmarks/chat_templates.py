@@ -1,0 +1,184 @@
+"""A chat template is checked by rendering conversations that grow: a report says what it changes, drops or refuses.
+
+    python -m benchmarks.chat_templates MODEL
+
+Trainers render conversations by pieces, so that nothing of it reaches a run; whoever plays a model elsewhere may want to know.
+"""
+
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from transformers import AutoTokenizer, PreTrainedTokenizerBase
+
+from agent_envs.base.errors import UsageError
+from agent_envs.base.protocol import ToolCallProtocol
+from trainers.tokens.rendering import TODAY, ChatTemplate, Rows, find_template
+from trainers.tokens.template_shape import CALL, TemplateShape, calling, row, shape_of
+
+
+@dataclass(frozen=True)
+class TemplateReport:
+    """What a chat template does.
+
+    Attributes:
+        reasons: why a render is not always the beginning of the next longer one; none where it is.
+        notes: what else is done to messages on their way.
+    """
+
+    reasons: tuple[str, ...]
+    notes: tuple[str, ...]
+
+    @property
+    def append_only(self) -> bool:
+        """Whether every render of ours was the beginning of the next longer one."""
+        return not self.reasons
+
+
+def check_template(tokenizer: PreTrainedTokenizerBase, template: str = "auto") -> TemplateReport:
+    """Return what a template does to conversations that grow: with a system prompt, thoughts, calls, results, turns.
+
+    Args:
+        tokenizer: whose special tokens the template can name.
+        template: "auto" for the tokenizer's own, "chatml", "qwen", "llama", or a jinja text.
+
+    Raises:
+        UsageError: there is no template, or it cannot write a plain conversation.
+    """
+    compiled = find_template(tokenizer, template)
+    shape = shape_of(compiled)
+
+    def write(messages: Rows) -> str:
+        return compiled.render(shape.shape(messages, opening=True))
+
+    def prompt(messages: Rows) -> str:
+        return compiled.render(shape.shape(messages, opening=True), generate=True)
+
+    reasons = [check(write) for check in (_plain_reason, _thought_reason, _call_reason, _result_reason, _space_reason)]
+    reasons.append(_prompt_reason(write, prompt))
+    return TemplateReport(tuple(filter(None, reasons)), _notes(compiled, shape, calls=_takes_calls(write)))
+
+
+def _growth(write: Callable[[Rows], str], messages: Rows) -> str:
+    """Return where a render is not the beginning of the next; "" if each is."""
+    first = 1 + next(place for place, message in enumerate(messages) if message["role"] == "user")
+    before = write(messages[:first])
+    for count in range(first + 1, len(messages) + 1):
+        after = write(messages[:count])
+        if not after.startswith(before):
+            return (
+                f"the text of {count - 1} messages changes when a message of role {messages[count - 1]['role']} follows"
+            )
+        before = after
+    return ""
+
+
+def _plain_reason(write: Callable[[Rows], str]) -> str:
+    rows = [row("system", "zero"), *(row(role, f"{role}{n}") for n in range(3) for role in ("user", "assistant"))]
+    changed = _growth(write, rows)
+    if changed and any("zero" not in write(rows[:count]) for count in range(2, len(rows) + 1)):
+        return f"the system prompt is dropped from longer conversations: {changed}"
+    return changed and f"earlier turns are written anew: {changed}"
+
+
+def _thought_reason(write: Callable[[Rows], str]) -> str:
+    thought = "<think>weigh\n\n it</think>\nchoose"
+    rows = [row("user", "one"), row("assistant", thought), row("user", "two"), row("assistant", "three")]
+    changed = _growth(write, rows)
+    if "weigh" not in write(rows):
+        return f"thinking is stripped from earlier turns: {changed or 'already in the turn itself'}"
+    if changed or thought not in write(rows[:2]):
+        return f"thinking is rewritten: {changed or 'it does not come out as it went in'}"
+    return ""
+
+
+def _call_reason(write: Callable[[Rows], str]) -> str:
+    canonical = ToolCallProtocol.render([CALL])
+    for said in (row("assistant", canonical), calling()[1]):
+        if "tool_calls" in said and not _takes_calls(write):
+            continue
+        rows = [row("user", "one"), said, row("tool", "two"), row("assistant", "three"), row("user", "four")]
+        try:
+            changed = _growth(write, rows)
+            whole = canonical in write(rows[:2])
+        except UsageError as error:
+            return f"tool calls are refused: {error}"
+        if changed or not whole:
+            return f"tool calls are rewritten: {changed or f'{canonical!r} comes out in another form'}"
+    return ""
+
+
+def _takes_calls(write: Callable[[Rows], str]) -> bool:
+    try:
+        return CALL.name in write(calling())
+    except UsageError:
+        return True  # it looks at them
+
+
+def _result_reason(write: Callable[[Rows], str]) -> str:
+    roles = ("user", "assistant", "tool", "tool", "assistant", "tool", "assistant", "user", "assistant")
+    changed = _growth_or_refusal(write, [row(role, f"{role}{n}") for n, role in enumerate(roles)])
+    return changed and f"turns before tool results are written anew: {changed}"
+
+
+def _growth_or_refusal(write: Callable[[Rows], str], rows: Rows) -> str:
+    try:
+        # Results that share one turn are one observation: only where the assistant speaks again must the text have grown.
+        return _growth(lambda some: write(_without_open_results(some)), rows)
+    except UsageError as error:
+        return str(error)
+
+
+def _without_open_results(rows: Rows) -> Rows:
+    kept = list(rows)
+    while kept and kept[-1]["role"] == "tool":
+        kept.pop()
+    return kept
+
+
+def _space_reason(write: Callable[[Rows], str]) -> str:
+    said = " \n two \n "
+    trimmed = said not in write([row("user", "one"), row("assistant", said), row("user", "three")])
+    return "white space around the assistant's text is trimmed" if trimmed else ""
+
+
+def _prompt_reason(write: Callable[[Rows], str], prompt: Callable[[Rows], str]) -> str:
+    start = [row("user", "one")]
+    begun = prompt(start)
+    said = write([*start, row("assistant", "two")])
+    return (
+        ""
+        if said.startswith(begun)
+        else "an assistant's turn does not begin with the generation prompt when written anew"
+    )
+
+
+def _notes(template: ChatTemplate, found: TemplateShape, *, calls: bool) -> tuple[str, ...]:
+    notes = [
+        f"messages of role {role} are folded into the user's: the template has no place for them"
+        for role in found.folded
+    ]
+    if found.alternates:
+        notes.append("messages of the user in a row are made one: the template wants roles to alternate")
+    if not found.takes_tools:
+        notes.append("schemas of tools are not shown: the template has no place for them")
+    if not calls:
+        notes.append("calls in fields of their own are not shown, only those that stand in the text of a turn")
+    if "strftime_now" in template.source:
+        notes.append(
+            f"the template writes a date; it is always {TODAY.isoformat()}, so that a record reads the same later"
+        )
+    return tuple(notes)
+
+
+def main() -> None:
+    """Run the command line."""
+    report = check_template(AutoTokenizer.from_pretrained(sys.argv[1]))
+    for line in report.reasons or ("every render is the beginning of the next longer one",):
+        print(line)
+    for note in report.notes:
+        print(f"note: {note}")
+
+
+if __name__ == "__main__":
+    main()
