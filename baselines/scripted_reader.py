@@ -17,17 +17,21 @@ where a temperature asks for samples:
 import re
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cache
 from typing import Any
 
 from agent_envs.base.messages import ToolCall
 from agent_envs.base.serialization import canonical_json
-from agent_envs.envs.search_qa.chains import Asked, Document, Followed, asked, documents, follow
+from agent_envs.envs.search_qa.chains import Asked, Document, Followed, Wordings, asked, documents, follow
+from agent_envs.envs.tool_reasoning.math_world.almanac import relations
 from agent_envs.grading.arithmetic import ExpressionError, evaluate, number_text
 from agent_envs.services.chat import ChatReply, ChatRequest
 from baselines.legal_reader import read_law
 from baselines.reading_errors import Errors
 
 _HEAD = re.compile(r'Doc \d{1,4}\(Title: "')
+_PAGE = re.compile(r"^Page \d{1,4} \[[^\]\n]*\] (.*)\n(.*)$", re.MULTILINE)
+_SHEET = ": figures"  # how ToolReasoning's sheets of numbers are titled, behind the name that they are about
 _EXPRESSION = re.compile(r"What is ([-+*/() .\d]+)\?")
 _STEP = re.compile(r"[-+*/]")
 _RESULT = re.compile(r"<result>\s*(-?[\d.,]+)\s*</result>")
@@ -57,7 +61,7 @@ class ScriptedReader:
         call = re.search(r"<search>(.*?)</search>", text) if request.tools else None
         if call is None:
             return ChatReply(text, usage=tokens)
-        return ChatReply("", (ToolCall("call_0", "search", canonical_json({"query": call[1]})),), tokens)
+        return ChatReply("", (ToolCall(f"call_{talk.own}", "search", canonical_json({"query": call[1]})),), tokens)
 
     def _compute(self, expression: str, talk: "Heard", draw: int) -> str:
         if "<python>" in talk.rules:
@@ -83,8 +87,9 @@ class ScriptedReader:
         return kept + self._act(talk, shown)
 
     def _act(self, talk: "Heard", shown: list[Document]) -> str:
-        plan = asked(talk.question)
-        ways = [follow(side, shown) for side in plan.sides] if plan else []
+        plan = asked(talk.question, wordings())
+        about = [Document(page.title.removesuffix(_SHEET), page.text) for page in shown]
+        ways = [follow(side, about) for side in plan.sides] if plan else []
         missing = next((way for way in ways if not way.told and talk.tried(way.name) < _MOST_TRIES), None)
         answer = conclusion(plan, ways, self._off(talk.question)) if plan else "unknown"
         if "Write the next sentence alone" in talk.rules:
@@ -92,6 +97,8 @@ class ScriptedReader:
         if missing is not None and talk.may_search:
             query = self._query(missing, ways, talk)
             return f"Action: search[{query}]" if "Action: one action" in talk.rules else f"<search>{query}</search>"
+        if "\\boxed{" in talk.rules:
+            answer = f"\\boxed{{{answer}}}"
         return f"Action: finish[{answer}]" if "Action: one action" in talk.rules else f"<answer>{answer}</answer>"
 
     def _query(self, missing: Followed, ways: list[Followed], talk: "Heard") -> str:
@@ -141,8 +148,10 @@ class Heard:
                 body = text.replace("<information>", " ").replace("</information>", " ")
                 for page in documents(f"<information>{body}</information>"):
                     pages.setdefault(f"{page.title} {page.text[:200]}", page)
+            for title, told in _PAGE.findall(text):
+                pages.setdefault(f"{title} {told[:200]}", Document(title, told))
         own = sum(row["role"] == "assistant" for row in rows)
-        rules = re.sub(r'Doc \d{1,4}\(Title: ".*', "", "\n".join(others))
+        rules = _PAGE.sub("", re.sub(r'Doc \d{1,4}\(Title: ".*', "", "\n".join(others)))
         return Heard(rows, texts, rules, question, tuple(pages.values()), bool(request.tools), own)
 
     @property
@@ -161,9 +170,16 @@ class Heard:
 
     def tried(self, name: str) -> int:
         """Return how many earlier queries held a name."""
-        said = [text for row, text in zip(self.rows, self.texts, strict=True) if row["role"] == "assistant"]
+        # Native calls stand beside the text of a message: the whole row is looked at.
+        said = [canonical_json(row) for row in self.rows if row["role"] == "assistant"]
         said += [line for line in self.rules.splitlines() if "Searched: " in line or line.startswith("Done: ")]
         return sum(name.lower() in text.lower() for text in said)
+
+
+@cache
+def wordings() -> Wordings:
+    """Return the wordings that the reader knows: those of the fictional worlds and of their almanacs."""
+    return Wordings(relations())
 
 
 def conclusion(plan: Asked, ways: list[Followed], off: int) -> str:

@@ -15,7 +15,7 @@ import json
 import math
 import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -26,10 +26,11 @@ import agent_envs  # noqa: F401 - registers the ids
 from agent_envs.base.errors import AgentEnvsError, DataMissing, UsageError
 from agent_envs.base.progress import progress_bar
 from agent_envs.base.terminal import print_table, show
+from agent_envs.core.wrapper_stack import core_of
 from agent_envs.evaluation.runs.evaluate import Result, evaluate
 from agent_envs.evaluation.runs.run_folder import Settings
 from agent_envs.evaluation.statistics.rates import weighted_rate
-from agent_envs.evaluation.suites.plan import Choice, adhoc_suite
+from agent_envs.evaluation.suites.plan import Choice, adhoc_suite, allowed_limits, choose_split
 from agent_envs.services.chat.prices import cost_of, load_prices
 from baselines.best_of_n import named_options
 from baselines.table_rows import TABLES, Column, Table, TableRow
@@ -57,32 +58,40 @@ def choice_of(row: TableRow, column: Column, given: argparse.Namespace) -> Choic
     return Choice(column.env, arguments, given.split, given.limit, given.trials, None, column.turn_limits)
 
 
-def planned(table: Table, given: argparse.Namespace) -> Iterator[Planned]:
-    """Yield the cells of the inference rows."""
+def planned(table: Table, given: argparse.Namespace, wanted: Collection[str]) -> Iterator[Planned]:
+    """Yield the cells of the inference rows, or of the wanted baselines alone; no task is drawn for it."""
     for row in table.rows:
-        for column in table.columns if row.agent else ():
+        for column in table.columns if row.agent and (not wanted or row.agent in wanted) else ():
             try:
-                suite = adhoc_suite(choice_of(row, column, given))
+                episodes, tokens = size_of(row, column, choice_of(row, column, given))
             except DataMissing as error:
                 yield Planned(row, column, missing=str(error).partition(".")[0])
                 continue
-            episodes = sum(1 for _ in suite.episodes())
-            tokens = (0, 0) if row.model_free else tokens_of(row, column, given)
             yield Planned(row, column, episodes, (tokens[0] * episodes, tokens[1] * episodes))
 
 
-def tokens_of(row: TableRow, column: Column, given: argparse.Namespace) -> tuple[int, int]:
-    """Return the tokens of an episode that uses all its turns: four characters of the prompt a token, and assumed results."""
-    choice = choice_of(row, column, given)
+def size_of(row: TableRow, column: Column, choice: Choice) -> tuple[int, tuple[int, int]]:
+    """Return the episodes of a cell, and the tokens of one that uses all its turns.
+
+    Both are upper estimates: a split may repeat tasks, which are played once. A token is four characters of the prompt, and
+    results are assumed.
+    """
     env = gym.make(f"agent_envs/{choice.env_id}-v0", **choice.arguments)
-    _, info = env.reset(seed=0, options={"split": given.split} if given.split else None)
+    core = core_of(env)
+    split = choose_split(choice, core.source.splits)
+    size = core.source.size(split)
+    limits = len(allowed_limits(core, column.turn_limits)) or 1
+    episodes = (size if choice.limit is None else min(choice.limit, size)) * choice.trials * limits
+    if row.model_free:
+        return episodes, (0, 0)
+    _, info = env.reset(seed=0, options={"split": split})
     prompt = sum(len(str(message["content"])) for message in info["messages"]) // 4 + 200
     turns = 1 if row.agent in ONE_CALL else int(info["turns_left"])
     calls = turns * (2 if row.agent in TWO_CALLS_A_TURN else 1)
     window = min(turns, int(row.options.get("history", 16))) if row.agent == "games" else turns
     grown = sum(min(turn, window) for turn in range(calls)) * (RESULT_TOKENS + OUTPUT_TOKENS)
     brought = RESULT_TOKENS if row.agent == "rag" else 0
-    return calls * prompt + grown + brought, calls * OUTPUT_TOKENS
+    return episodes, (calls * prompt + grown + brought, calls * OUTPUT_TOKENS)
 
 
 def settings_of(row: TableRow, given: argparse.Namespace) -> Settings:
@@ -248,7 +257,7 @@ def _run(table: Table, given: argparse.Namespace) -> int:
     known = sorted({row.agent for row in table.rows} - {""})
     if unknown := wanted - set(known):
         raise UsageError(f"--rows {','.join(sorted(unknown))}: the table's baselines are {', '.join(known)}")
-    cells = [cell for cell in planned(table, given) if not wanted or cell.row.agent in wanted]
+    cells = list(planned(table, given, wanted))
     print_plan(table, cells, given)
     if given.dry_run:
         return 0

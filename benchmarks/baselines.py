@@ -51,6 +51,7 @@ ENVS: dict[str, tuple[str, dict[str, Any]]] = {
     "search": ("SearchQA", {}),
     "law": ("LegalSearch", {}),
     "numbers": ("Arithmetic", {"test_words": 0.0}),
+    "tools": ("ToolReasoning", {"needs": ("search",), "levels": (1, 2, 3)}),
 }
 ROWS = {
     "direct": Row("search", "direct"),
@@ -65,19 +66,28 @@ ROWS = {
     "forced_answer": Row("search", "forced_answer", {"turns": 2}),
     "law rag": Row("law", "rag"),
     "law tag_agent": Row("law", "tag_agent"),
+    "tools direct": Row("tools", "direct"),
+    "tools rag": Row("tools", "rag"),
+    "tools ircot": Row("tools", "ircot"),
+    "tools search_o1": Row("tools", "search_o1", {"searches": 4}),
+    "tools tag_agent": Row("tools", "tag_agent"),
+    "tools tool_agent": Row("tools", "tool_agent", arguments={"protocol": "json"}),
     "zero-shot": Row("numbers", "direct"),
     "calculator": Row("numbers", "tag_agent"),
     "program_of_thought": Row("numbers", "program_of_thought"),
     "one sample": Row("numbers", "self_consistency", {"of": "direct", "samples": 1}),
     "self_consistency": Row("numbers", "self_consistency", {"of": "direct", "samples": 9}),
 }
-# The second does better than the first. IRCoT and the tool agent may be equal; SearchQA's tool agent is its tag agent.
+# The second does better than the first. IRCoT and the tool agent may be equal; SearchQA has no native tools: its tool agent is
+# the tag agent, and ToolReasoning has both.
 PLACES = (
     ("direct", "rag"), ("rag", "ircot"), ("ircot", "tag_agent"), ("rag", "react"), ("rag", "search_o1"), ("rag", "deep_search"),
     ("rag", "prompted_tools"), ("rag", "validator"), ("direct", "forced_answer"), ("law rag", "law tag_agent"),
     ("zero-shot", "program_of_thought"), ("zero-shot", "calculator"), ("one sample", "self_consistency"),
+    ("tools direct", "tools rag"), ("tools rag", "tools ircot"), ("tools ircot", "tools tool_agent"),
+    ("tools rag", "tools tag_agent"), ("tools rag", "tools search_o1"),
 )  # fmt: skip
-MAY_BE_EQUAL = {("ircot", "tag_agent")}
+MAY_BE_EQUAL = {("ircot", "tag_agent"), ("tools ircot", "tools tool_agent")}
 DROPPED = "results dropped"
 DEFECTS = {
     ("direct", "rag"): Row("search", "rag", arguments={"retriever": "empty"}, defect="retrieval empty"),
@@ -95,6 +105,11 @@ DEFECTS = {
     ("one sample", "self_consistency"): Row(
         "numbers", "self_consistency", {"of": "direct", "samples": 1}, defect="one vote"
     ),
+    ("tools direct", "tools rag"): Row("tools", "rag", arguments={"retriever": "empty"}, defect="retrieval empty"),
+    ("tools rag", "tools ircot"): Row("tools", "ircot", {"followups": 0}, defect="last hop cut"),
+    ("tools ircot", "tools tool_agent"): Row("tools", "tool_agent", arguments={"protocol": "json"}, defect=DROPPED),
+    ("tools rag", "tools tag_agent"): Row("tools", "tag_agent", defect=DROPPED),
+    ("tools rag", "tools search_o1"): Row("tools", "search_o1", {"searches": 4}, defect="notes dropped"),
 }
 
 

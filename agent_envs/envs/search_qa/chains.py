@@ -5,7 +5,7 @@ Both are read from the text alone, by the wordings that all worlds are told in; 
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
 
@@ -76,22 +76,47 @@ def documents(text: str) -> list[Document]:
     return found
 
 
-def asked(question: str) -> Asked | None:
-    """Return what a question asks for; None where it is worded in no way of a world's."""
-    text = question.strip()
+class Wordings:
+    """Every wording of some relations, by field; the world's own relations are `world_wordings()`."""
+
+    def __init__(self, relations: Iterable[tuple[str, Relation]]) -> None:
+        """Take relations, each with the kind of its subject."""
+        found: dict[str, dict[str, Told]] = {field: {} for field in ("asks", "nouns", *_COMPARISONS)}
+        for kind, relation in relations:
+            for field, told in found.items():
+                for template in getattr(relation, field):
+                    told[template] = (*told.get(template, ()), (kind, relation))
+        self._longest_first = {
+            field: sorted(told.items(), key=lambda row: -len(row[0])) for field, told in found.items()
+        }
+
+    def of(self, field: str) -> list[tuple[str, Told]]:
+        """Return, for every wording of a field, which relations it may mean, the longest first."""
+        return self._longest_first[field]
+
+
+@cache
+def world_wordings() -> Wordings:
+    """Return the wordings of all that a fictional world tells."""
+    return Wordings((kind.name, relation) for kind in kinds().values() for relation in kind.relations)
+
+
+def asked(question: str, wordings: Wordings | None = None) -> Asked | None:
+    """Return what a question asks for; None where none of the wordings fits (the world's, if no others are given)."""
+    text, known = question.strip(), wordings or world_wordings()
     if len(text) > _MOST_TEXT:
         return None
-    for template, told in _wordings("asks").items():
+    for template, told in known.of("asks"):
         inner = _inner(template, text)
         if inner:
-            chain = _chain(inner)
+            chain = _chain(inner, known)
             return Asked((Chain(chain.name, chain.kind, (*chain.facts, told)),))
     for comparison in _COMPARISONS:
-        for template, told in _wordings(comparison).items():
+        for template, told in known.of(comparison):
             sides = _two(template, text)
             if sides:
-                ended = (Chain(side.name, side.kind, (*side.facts, told)) for side in map(_chain, sides))
-                return Asked(tuple(ended), comparison)
+                chains = (_chain(side, known) for side in sides)
+                return Asked(tuple(Chain(c.name, c.kind, (*c.facts, told)) for c in chains), comparison)
     return None
 
 
@@ -113,22 +138,11 @@ def follow(chain: Chain, shown: Sequence[Document]) -> Followed:
     return Followed(name, question, value, told=True)
 
 
-@cache
-def _wordings(field: str) -> dict[str, Told]:
-    """Return, for every wording of a field, which relations it may mean, the longest first."""
-    found: dict[str, Told] = {}
-    for kind in kinds().values():
-        for relation in kind.relations:
-            for template in getattr(relation, field):
-                found[template] = (*found.get(template, ()), (kind.name, relation))
-    return dict(sorted(found.items(), key=lambda row: -len(row[0])))
-
-
-def _chain(text: str) -> Chain:
+def _chain(text: str, wordings: Wordings) -> Chain:
     """Return the chain of a description, which no wording fits where it is a name."""
     facts: list[Told] = []
     while True:
-        found = ((inner, told) for template, told in _wordings("nouns").items() if (inner := _inner(template, text)))
+        found = ((inner, told) for template, told in wordings.of("nouns") if (inner := _inner(template, text)))
         text, told = next(found, (text, ()))
         if not told:
             break
@@ -168,6 +182,6 @@ def _value(name: str, kind: str, relation: Relation, shown: Sequence[Document]) 
 
 @cache
 def _patterns(relation: Relation) -> tuple[re.Pattern[str], ...]:
-    value = r"(?P<v>\d{3,4})" if relation.value == "year" else r"(?P<v>[A-Z][^.,]*)"
+    value = {"year": r"(?P<v>\d{3,4})", "number": r"(?P<v>\d{1,9})"}.get(relation.value, r"(?P<v>[A-Z][^.,]*)")
     texts = (re.escape(says).replace(r"\{s\}", "[^.]+?").replace(r"\{v\}", value) for says in relation.says)
     return tuple(re.compile(text) for text in texts)
