@@ -21,7 +21,7 @@ from typing import Any
 
 from agent_envs.base.documents import Corpus, Hit, MemoryCorpus, Passage
 from agent_envs.base.progress import stage_lines
-from agent_envs.envs.legal_search.arguments import make_source
+from agent_envs.envs.legal_search.env import make_source
 from agent_envs.envs.legal_search.tasks import LegalScenario, LegalSource
 from agent_envs.grading.text_answers import contains_answer, normalise_answer
 from agent_envs.tools.retrieval.build import make_retriever

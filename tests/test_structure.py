@@ -129,6 +129,32 @@ def test_a_module_says_in_a_sentence_what_it_holds():
     assert not wrong, f"no sentences: {wrong}"
 
 
+# Small modules with one importer that stay: what owns an optional package, an agent that is named by a string, one of several
+# of a kind, and what the package's door hands on.
+SMALL = {
+    "agent_envs/envs/search_qa/heuristic.py", "agent_envs/envs/tau2/users/customer.py",
+    "agent_envs/envs/tool_reasoning/math_world/sequences.py", "agent_envs/integrations/tasks.py",
+}  # fmt: skip
+
+
+def importers(name: str) -> set[str]:
+    """Return the modules of `agent_envs` that import a module of it."""
+    package, _, module = _dotted(name).rpartition(".")
+    imported = re.compile(
+        rf"^\s*(from {package}\.{module} |from {package} import .*\b{module}\b|import {package}\.{module}\b)", re.M
+    )
+    return {path for path in MODULES if path.startswith("agent_envs/") and imported.search(SOURCES[path])} - {name}
+
+
+SOURCES = {name: (ROOT / name).read_text(encoding="utf-8") for name in MODULES if name.startswith("agent_envs/")}
+
+
+def test_nothing_is_split_to_obey_a_number():
+    """A module of fewer than 60 lines that one other imports belongs in that one."""
+    small = {name for name, text in SOURCES.items() if text.count("\n") < 60 and not name.endswith("/__init__.py")}
+    assert {name for name in small if len(importers(name)) == 1} == SMALL
+
+
 @each_row("name", PACKAGES)
 def test_a_package_names_all_its_modules(name):
     folder = (ROOT / name).parent

@@ -95,7 +95,7 @@ def test_faults_are_no_successes_and_a_partial_run(run, agents, monkeypatch):
 
 
 @pytest.mark.parametrize("concurrency", [1, 3])
-def test_a_killed_run_goes_on_to_the_same_numbers(agents, concurrency):
+def test_a_killed_run_goes_on_to_the_same_numbers(run, agents, concurrency):
     folder = agents / "killed"
     journal = folder / "journal.jsonl"
     command = (
@@ -126,12 +126,11 @@ def test_a_killed_run_goes_on_to_the_same_numbers(agents, concurrency):
         file.write(b'{"row": {"torn')
     kept = [line for line in journal.read_bytes().split(b"\n") if line][:-1]
     assert 6 < len(kept) < 61 and not (folder / "results.json").exists()
-    resumed = shell(*command, "--out", folder, cwd=agents)
-    whole = shell(*command, "--out", agents / "whole", cwd=agents)
-    assert resumed.returncode == whole.returncode == 0
+    (code, resumed, _), (other, whole, _) = (run(*command, "--out", place) for place in (folder, agents / "whole"))
+    assert code == other == 0
     assert journal.read_bytes().split(b"\n")[: len(kept)] == kept
     assert journal.read_bytes().count(b"\n") == 61
-    assert {**strict(resumed.stdout), **UNTIMED} == {**strict(whole.stdout), **UNTIMED}
+    assert {**strict(resumed), **UNTIMED} == {**strict(whole), **UNTIMED}
 
 
 def test_two_writers_of_one_run_are_kept_apart(run, agents):

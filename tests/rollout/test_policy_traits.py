@@ -1,5 +1,6 @@
 """Every wrapper of policies hands every trait through, those that come later included."""
 
+import ast
 import re
 from dataclasses import fields
 
@@ -77,11 +78,16 @@ def test_a_batch_policy_under_a_budget_stays_patient():
 def test_traits_are_read_in_one_place():
     """A wrapper that copies attributes by hand forgets the next one: only `traits_of` may ask for them by name."""
     reading = re.compile(rf'getattr\([^)]*"({"|".join(TRAITS)})"')
-    for package in ("agent_envs", "trainers", "benchmarks"):
+    taking = set()
+    for package in ("agent_envs", "trainers", "baselines", "leaderboard", "benchmarks"):
         for path in (ROOT / package).rglob("*.py"):
-            assert not reading.search(path.read_text(encoding="utf-8")), path
-    wrapping = re.compile(r"self\._(?:policy|actor)\b.*= policy\b|self\._policy = policy")
-    found = {
-        path.name for path in (ROOT / "agent_envs").rglob("*.py") if wrapping.search(path.read_text(encoding="utf-8"))
-    }
-    assert found == {"evaluate.py", "batching.py", "run_many.py"}, "a new wrapper of policies belongs in WRAPPERS"
+            text = path.read_text(encoding="utf-8")
+            assert not reading.search(text), path
+            for made in ast.walk(ast.parse(text)):
+                if isinstance(made, ast.ClassDef) and any(map(_is_a_policy, ast.walk(made))):
+                    taking.add(made.name)
+    assert taking == {"BudgetedPolicy", "_Metered", "Batcher"}, "a new wrapper of policies belongs in WRAPPERS"
+
+
+def _is_a_policy(node):
+    return isinstance(node, ast.arg) and node.annotation is not None and ast.unparse(node.annotation) == "Policy"

@@ -5,7 +5,6 @@ Modules, in reading order:
     tools: the parser of a turn in tags or JSON tool calls, tool schemas, format errors.
     observations: search results as extracts, and sections in pages.
     outcomes, scoring: right, cited, abstained or wrong; the rewards `segmented` and `art_e`, metrics and labels.
-    arguments: task sources by name, and checks of retrievers and limits.
     tasks, library: the hidden scenario of a question, and the tree of sections that is searched (`Library`).
     generated: questions, worlds and the task source of generated law, and checks of its settings.
     statutes, statute_facts, statute_text: a generated body of law: its settings, its facts, its text.

@@ -1,6 +1,6 @@
 """`LegalSearch` is the environment in which a policy searches and reads a library of sections and answers with citations."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from importlib.resources import files
 from string import Template
@@ -14,11 +14,12 @@ from agent_envs.base.progress import stage_lines
 from agent_envs.base.protocol import Call, Parsed
 from agent_envs.base.serialization import state_type
 from agent_envs.core.env import Episode, Outcome, Task, TurnEnv
-from agent_envs.envs.legal_search.arguments import check_engines, make_source
+from agent_envs.envs.legal_search.generated import GeneratedSource
 from agent_envs.envs.legal_search.library import as_terms
 from agent_envs.envs.legal_search.observations import page_of, results
 from agent_envs.envs.legal_search.outcomes import Ended, answered, failed, result_of, scenario_of, succeeded
 from agent_envs.envs.legal_search.scoring import Limits, make_reward
+from agent_envs.envs.legal_search.statutes import StatutesConfig, get_statutes
 from agent_envs.envs.legal_search.tasks import LegalSource
 from agent_envs.envs.legal_search.tools import (
     KEYWORD,
@@ -36,8 +37,9 @@ from agent_envs.services.chat import ChatModel
 from agent_envs.services.chat.named import judge_model
 from agent_envs.services.judges import Judge, ModelJudge
 from agent_envs.services.recording import CallSite, Recording
-from agent_envs.tools.retrieval.build import make_retriever
+from agent_envs.tools.retrieval.build import MODEL_FORMS, REMOTE_FORMS, RETRIEVERS, is_retriever, make_retriever
 from agent_envs.tools.retrieval.remote import split_name
+from agent_envs.tools.retrieval.static import static_encoder
 
 SILENT_BUILD = 5_000  # passages; a larger index takes seconds, and says so
 _OUT_OF_TURNS = "That was the last turn: the work ends without an answer."
@@ -304,3 +306,45 @@ class LegalSearch(TurnEnv):
             # Rebound as a whole, so that a fork, which shares it until then, is never touched.
             self._engines = {**self._engines, engine: made}
         return made[1]
+
+
+def make_source(tasks: str, world: Mapping[str, Any] | None) -> LegalSource:
+    """Return the task source of a name.
+
+    Args:
+        tasks: `statutes`, `dc_code`, or a file of questions.
+        world: knobs of generated law.
+
+    Raises:
+        UsageError: a knob is unknown or out of its range, or stands beside tasks that are not generated.
+        DataMissing: the tasks are not on this machine.
+    """
+    if not isinstance(tasks, str) or not tasks:
+        raise UsageError(f"LegalSearch: tasks={tasks!r}; give statutes, dc_code or a file")
+    if world is not None and not isinstance(world, Mapping):
+        raise UsageError(f"LegalSearch: world={world!r}; give a mapping of knobs, or leave it out")
+    if tasks == "statutes":
+        try:
+            return GeneratedSource(tasks, StatutesConfig(**dict(world or {})), get_statutes)
+        except TypeError as error:
+            raise UsageError(f"LegalSearch: world={world!r}: {error}") from error
+    if world is not None:
+        raise UsageError(f"LegalSearch: world={world!r} has no meaning with tasks={tasks!r}; leave it out")
+    from agent_envs.envs.legal_search.published import legal_source
+
+    return legal_source(tasks)
+
+
+def check_engines(**engines: str) -> None:
+    """Refuse what is no retriever.
+
+    Raises:
+        UsageError: there is no retriever of that name.
+        MissingExtra: the package of the static embeddings is not installed.
+    """
+    for argument, name in engines.items():
+        if not isinstance(name, str) or not (is_retriever(name) or split_name(name) is not None):
+            known = ", ".join((*RETRIEVERS, *MODEL_FORMS, *REMOTE_FORMS))
+            raise UsageError(f"LegalSearch: {argument}={name!r}; the engines are {known}")
+        if name == "static" or name.partition("=")[0] == "hybrid":
+            static_encoder()  # at once, and not at the first reset; dense engines wait, as a replay needs none

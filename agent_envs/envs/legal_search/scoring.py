@@ -7,6 +7,7 @@ read it there, and read what was found from the typed results of searches and re
 import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 
 from agent_envs.base.arguments import choice, number
 from agent_envs.base.errors import UsageError
@@ -104,10 +105,16 @@ def _spec(
     bounds: Mapping[str, tuple[float, float, str]],
     episode: tuple[float, float],
 ) -> RewardSpec:
-    def value(key: str) -> Callable[[Trajectory], float]:
-        return lambda trajectory: values(trajectory).get(key, 0.0)
+    latest: tuple[Trajectory | None, dict[str, float]] = (None, {})  # all terms of a turn come from one reckoning
 
-    terms = tuple(Term(key, low, high, doc, value(key)) for key, (low, high, doc) in bounds.items())
+    def value(trajectory: Trajectory, key: str) -> float:
+        nonlocal latest
+        known = latest  # taken once: threads that share the spec may replace it
+        if known[0] is not trajectory:
+            known = latest = (trajectory, values(trajectory))
+        return known[1].get(key, 0.0)
+
+    terms = tuple(Term(key, low, high, doc, partial(value, key=key)) for key, (low, high, doc) in bounds.items())
     return RewardSpec(name, terms, episode)
 
 

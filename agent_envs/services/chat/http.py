@@ -10,7 +10,7 @@ from agent_envs.base.errors import EnvFault, UsageError
 from agent_envs.base.process_cache import Uncopied
 from agent_envs.services.chat.model import ChatReply, ChatRequest
 from agent_envs.services.chat.options import ChatOptions
-from agent_envs.services.http import HttpClient, TransportFault
+from agent_envs.services.http import HttpClient, TransportFault, http_parts
 
 LEAST_SECRET = 8  # characters: a shorter one stands in ordinary words
 MOST_TOKENS = 10**9  # a count beyond it is a server's mistake
@@ -187,12 +187,8 @@ def base_url(url: str, endings: tuple[str, ...], model: str) -> str:
     Raises:
         UsageError: it is no such URL, or it holds a password or a query, which names and recordings would show.
     """
-    try:
-        parts = urlsplit(url)
-        sound = parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port or 1) > 0
-    except ValueError:
-        sound = False
-    if not sound:
+    parts = http_parts(url)
+    if parts is None:
         raise UsageError(f"{model}: a URL is http://HOST[:PORT][/PATH] or https://...")
     if parts.username or parts.password or parts.query or parts.fragment:
         raise UsageError(f"{model}: a URL holds no password, query or fragment; keys come from environment variables")

@@ -4,17 +4,17 @@ It stands on httpcore, the part of httpx that owns connections, because only the
 and leave the connections sound: cancelling httpx's asynchronous client leaks sockets and blocks its pool for good.
 
 Modules, in reading order:
-    client: `HttpClient`: requests, JSON answers, the cap on bytes, gzip, one more try on a stale connection.
+    client: `HttpClient`: requests, JSON answers, the cap on bytes, gzip, one more try on a stale connection; clients that
+        environments of a process share, and endpoints that may stand in a name.
     faults: `TransportFault`, statuses that may be retried, `Retry-After`, hidden keys, bounded JSON.
     deadline: the network layer that cuts connects, reads and writes, and the resolution of names.
-    shared: the clients that environments of a process share, and the endpoints that may stand in a name.
     connections: connection pools, keep-alive, proxies of the environment, TLS.
 """
 
-from agent_envs.services.http.client import HttpClient, HttpReply
+from agent_envs.services.http.client import HttpClient, HttpReply, endpoint_of, http_parts, shared_client
 from agent_envs.services.http.faults import RETRYABLE_STATUSES, TransportFault, wait_seconds_of
-from agent_envs.services.http.shared import endpoint_of, shared_client
 
 __all__ = [
-    "RETRYABLE_STATUSES", "HttpClient", "HttpReply", "TransportFault", "endpoint_of", "shared_client", "wait_seconds_of",
+    "RETRYABLE_STATUSES", "HttpClient", "HttpReply", "TransportFault", "endpoint_of", "http_parts", "shared_client",
+    "wait_seconds_of",
 ]  # fmt: skip

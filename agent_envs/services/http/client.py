@@ -1,7 +1,11 @@
-"""The client gives an exchange one deadline and its body one cap, and its failures are `EnvFault`s."""
+"""The client gives an exchange one deadline and its body one cap, and its failures are `EnvFault`s.
+
+Environments of a process share their connections to a service, which is named by a URL that may be recorded.
+"""
 
 import json as json_texts
 import os
+import threading
 import time
 import weakref
 import zlib
@@ -9,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, urlsplit
 
 from agent_envs.base.errors import EnvFault, UsageError
 from agent_envs.base.process_cache import Uncopied
@@ -272,3 +276,43 @@ def _known_here(host: str, ends: float) -> list[str]:
 def _close_all(open_connections: dict[int, Connections]) -> None:
     while open_connections:
         open_connections.popitem()[1].close()
+
+
+_CLIENTS: weakref.WeakValueDictionary[tuple[str, int, Admit | None], HttpClient] = weakref.WeakValueDictionary()
+_LOCK = threading.Lock()
+
+
+def shared_client(name: str, max_bytes: int, admit: Admit | None = None) -> HttpClient:
+    """Return the client of a name, with a cap on bodies and rules for addresses; it closes after the last who has it."""
+    with _LOCK:
+        client = _CLIENTS.get((name, max_bytes, admit))
+        if client is None:
+            client = _CLIENTS[name, max_bytes, admit] = HttpClient(name, max_bytes=max_bytes, admit=admit)
+        return client
+
+
+def http_parts(url: str) -> SplitResult | None:
+    """Return the parts of a URL, None unless it is one of http(s) with a host."""
+    try:
+        parts = urlsplit(url)
+        sound = parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port or 1) > 0
+    except ValueError:
+        return None
+    return parts if sound else None
+
+
+def endpoint_of(owner: str, url: str, path: str, secret: str = "") -> str:
+    """Return the normal form of the URL of `OWNER@URL`; one without a path gets `path`.
+
+    Raises:
+        UsageError: it is no http(s) URL, or holds a password, a query or a fragment; `secret` says where a secret belongs.
+    """
+    parts = http_parts(url)
+    if parts is None or not url.isascii() or not url.isprintable() or " " in url:
+        raise UsageError(f"{owner}@...: after the @ stands http://HOST[:PORT][/PATH] or https://...")
+    if "@" in parts.netloc or "?" in url or "#" in url:
+        raise UsageError(
+            f"{owner}@{parts.scheme}://{parts.hostname}: names are recorded, so a URL holds no password, query or fragment"
+            f"{secret}"
+        )
+    return f"{parts.scheme}://{parts.netloc.lower()}{parts.path.rstrip('/') or path}"

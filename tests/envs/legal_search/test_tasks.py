@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agent_envs.base.serialization import decode_state, encode_state
-from agent_envs.envs.legal_search.arguments import make_source
+from agent_envs.envs.legal_search.env import make_source
 from agent_envs.envs.legal_search.tasks import ABSTAIN, METRICS
 from tests.rows import each_row
 
