@@ -18,7 +18,7 @@ from benchmarks.tree_drawing import drawn
 from trainers.training.metrics import read_metrics
 
 Results = dict[str, Result]
-Row = tuple[str | Cell | Bar, ...]
+Row = tuple[str | Cell | Bar | Rate, ...]
 ENVIRONMENTS = [row.name.lower() for row in TABLE]
 TEST = "tasks of the test split, answers sampled at temperature 1"
 LEFT_OUT = (
@@ -34,10 +34,10 @@ def success_table(results: Results) -> Table:
         _, source, agent = name.split("-")
         rate = item.success
         cells.append((
-            f"{item.env_id.split('/')[-1]} {source}, {item.split}", Cell(agent, f"{name}/index.html"), rate.text(),
-            Bar(rate.value, rate.low, rate.high), f"{item.mean_turns:.1f}",
+            f"{item.env_id.split('/')[-1]} {source}, {item.split}", Cell(agent, f"{name}/index.html"), rate,
+            f"{item.mean_turns:.1f}",
         ))  # fmt: skip
-    heads = ("environment, split", "agent", "success (95 % interval)", "", "turns")
+    heads = ("environment, split", "agent", "success (95 % interval)", "turns")
     return Table("Success", heads, tuple(cells))
 
 
@@ -72,8 +72,8 @@ def ablation_table(result: Result, folder: Path) -> Table:
             better = "better" if pair.difference > 0 else "worse"
             verdict = better if "better" in contrast.verdict else contrast.verdict
         retriever = Cell(name, f"{folder.name}/index.html")
-        cells.append((retriever, rate.text(), Bar(rate.value, rate.low, rate.high), difference, verdict))
-    heads = ("retriever", "success (95 % interval)", "", "minus bm25, points", "")
+        cells.append((retriever, rate, difference, verdict))
+    heads = ("retriever", "success (95 % interval)", "minus bm25, points", "")
     return Table("Retrievers: multihop with two free turns, world", heads, tuple(cells), ablation_note(rates))
 
 
@@ -112,7 +112,7 @@ def turn_curve(results: Results) -> Curve:
         (
             agent,
             tuple(
-                (float(item.turn_limit or 0), *percent(item.success)) for item in results[f"limits-{agent}"].summaries
+                (float(item.turn_limit or 0), *item.success.percent) for item in results[f"limits-{agent}"].summaries
             ),
         )
         for agent in ("multihop", "heuristic")
@@ -125,16 +125,11 @@ def trials_curve(result: Result) -> Curve:
     """Return what four trials of a policy that samples are worth: one success among k, and k successes in a row."""
     (item,) = result.summaries
     lines = tuple(
-        (name, tuple((float(k), *percent(rate)) for k, rate in rates.items()))
+        (name, tuple((float(k), *rate.percent) for k, rate in rates.items()))
         for name, rates in (("pass@k", item.pass_at), ("pass^k", item.pass_hat))
     )
     title = f"The trained policy on {TEST}: at least one of k trials (pass@k), all k (pass^k)"
     return Curve(title, "trials k", "tasks, %", lines)
-
-
-def percent(rate: Rate) -> tuple[float, float, float]:
-    """Return a rate and its interval in per cent."""
-    return 100 * rate.value, 100 * rate.low, 100 * rate.high
 
 
 def training_curve(folder: Path) -> Curve:

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from agent_envs.evaluation.report.turn_limits import LimitedRun, LimitRow, limit_rows
+from agent_envs.evaluation.report.turn_limits import LimitRow, limit_rows
 from agent_envs.evaluation.runs.evaluate import evaluate
 from agent_envs.evaluation.runs.run_folder import Settings, open_run
 from agent_envs.evaluation.suites.plan import Choice, adhoc_suite
@@ -99,7 +99,7 @@ def sweep(agent: Agent, suite: Suite, folder: Path) -> None:
 def rows_of(folder: Path) -> list[LimitRow]:
     """Return a row a limit of the episodes that lie in a folder."""
     run = open_run(folder)
-    return limit_rows([LimitedRun("", run.suite, run.numbers())])
+    return limit_rows([("", run.suite, run.numbers())])
 
 
 def value_of(row: LimitRow, name: str) -> float | None:

@@ -17,12 +17,12 @@ from typing import Any
 from agent_envs.core.wrapper_stack import core_of
 from agent_envs.evaluation.submission.pack import pack_run
 from agent_envs.evaluation.submission.replaying import places_of
-from agent_envs.evaluation.submission.shards import read_episode_rows
 from agent_envs.evaluation.suites.plan import entry_env
 from agent_envs.evaluation.suites.suite import Suite
 from agent_envs.services.recording import Recording
 from agent_envs.services.run_services import Services
 from benchmarks.all_families import families_suite, play
+from leaderboard.shards import read_episode_rows
 from leaderboard.verify import How, verify
 
 

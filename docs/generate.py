@@ -1,4 +1,4 @@
-"""The generator writes a page an environment from its docstring, tables in README and pages, and the JSON Schemas.
+"""The generator writes a page an environment from its docstring and its solver, tables in README and pages, and JSON Schemas.
 
 `python -m docs.generate` writes; `--check` exits 1 if anything is stale.
 """
@@ -15,6 +15,7 @@ import gymnasium as gym
 import agent_envs  # noqa: F401 - registers the ids
 from agent_envs.core.registry import TABLE, Row
 from benchmarks.reading_load import table as reading_load
+from docs.examples import example
 from docs.schemas import schemas
 from docs.sections import pages, with_part
 from docs.tree import tree
@@ -69,7 +70,9 @@ def generated() -> dict[Path, str]:
     floors = ROOT / "docs" / "architecture.md"
     files[floors] = with_part(floors.read_text(encoding="utf-8"), "reading load", reading_load(rounded=True))
     for row in TABLE:
-        files[ROOT / "docs" / "environments" / f"{row.name}.md"] = page(row)
+        lines, pictures = example(row)
+        files[ROOT / "docs" / "environments" / f"{row.name}.md"] = page(row) + "\n" + "\n".join(lines) + "\n"
+        files |= pictures
     return files | pages() | schemas()
 
 
@@ -78,14 +81,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--check", action="store_true", help="write nothing; exit 1 if a page is stale")
     check = parser.parse_args().check
-    stale = [
-        path for path, text in generated().items() if not path.exists() or path.read_text(encoding="utf-8") != text
-    ]
+    texts = generated()
+    stale = [path for path, text in texts.items() if not path.exists() or path.read_text(encoding="utf-8") != text]
     for path in stale:
         print(f"{'stale' if check else 'wrote'}: {path.relative_to(ROOT)}")
         if not check:
             path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(generated()[path], encoding="utf-8")
+            path.write_text(texts[path], encoding="utf-8")
     sys.exit(1 if check and stale else 0)
 
 

@@ -3,6 +3,7 @@
 Modules, in reading order:
     verify: from a stranger's directory to a verdict: findings, what cannot be told here, scores, badges.
     directory: the files of a hostile directory: kinds, sizes, paths, hashes, spelling, before any is believed.
+    shards: the gzip files of rows, read under limits.
     small_files: attempts.jsonl, held against the episodes, and recorded answers.
     suites_known: the suite of a submission, as this installation or the board's registry has it.
     badges: what a verdict proves, and what it does not.

@@ -13,6 +13,7 @@ from agent_envs.base.errors import AgentEnvsError, UsageError
 from agent_envs.base.progress import progress_bar
 from agent_envs.base.terminal import print_result, print_table, show
 from agent_envs.datasets.corpora import write_atomically
+from agent_envs.evaluation.report.charts import points
 from agent_envs.evaluation.submission.provenance import unanswered
 from agent_envs.evaluation.submission.replay_pool import SECONDS
 from agent_envs.evaluation.suites.suite import load_suite
@@ -21,7 +22,7 @@ from leaderboard.board import SUBMISSIONS, add, boards_of, decide_about, entrant
 from leaderboard.decisions import Verb
 from leaderboard.exports import hub_results, write_parquet
 from leaderboard.pages import write_boards
-from leaderboard.pair_page import pair_json, points
+from leaderboard.pair_page import pair_json
 from leaderboard.registering import register
 from leaderboard.standings import Outcomes
 from leaderboard.verify import MOST_TOLD, How, Verdict, verify

@@ -12,11 +12,13 @@ import agent_envs
 from agent_envs.datasets.corpora import write_atomically
 from agent_envs.evaluation.html.index_page import LinkedPages
 from agent_envs.evaluation.html.page import Bar, Cell, Drawn, Page, Table
+from agent_envs.evaluation.report.charts import Forest, points
+from agent_envs.evaluation.statistics.rates import Rate
 from leaderboard.badges import BADGES
 from leaderboard.board import Board
 from leaderboard.decisions import Decision
 from leaderboard.figures import cost_chart, heat_map, turns_chart
-from leaderboard.pair_page import Forest, pair_json, pair_page, points
+from leaderboard.pair_page import pair_json, pair_page
 from leaderboard.standings import CLASSES, LEVEL, Pair, Row
 from leaderboard.transcripts import transcripts_of
 from leaderboard.verify import code_digest
@@ -136,8 +138,8 @@ def _rows(board: Board, group: str, order: str) -> Table:
     ks = sorted({k for row in board.standings.rows for k in row.pass_hat})
     told = "tokens" in _orders(board)
     mine = sorted((row for row in board.standings.rows if row.group == group), key=ORDERS[order][1])
-    rows: tuple[tuple[str | Cell | Bar, ...], ...] = tuple(
-        (_agent(board, row), row.place, row.score.text(), Bar(row.score.value, row.score.low, row.score.high),
+    rows: tuple[tuple[str | Cell | Rate, ...], ...] = tuple(
+        (_agent(board, row), row.place, row.score,
          f"{row.turns:.2f}", *(["" if row.tokens is None else f"{row.tokens:,.0f}"] if told else []),
          *(f"{100 * row.pass_hat[k]:.1f} %" for k in ks), row.entrant.submission.date)
         for row in mine
@@ -147,7 +149,7 @@ def _rows(board: Board, group: str, order: str) -> Table:
           for name, text in (("agent", "agent"), ("score", "score (95 % interval)"), ("turns", "turns"),
                              ("tokens", "tokens an episode"), ("date", "date"))}  # fmt: skip
     more = [*([by["tokens"]] if told else []), *(f"pass^{k}" for k in ks), by["date"]]
-    heads = (by["agent"], "place", by["score"], "0 to 100 %", by["turns"], *more)
+    heads = (by["agent"], "place", by["score"], by["turns"], *more)
     return Table(group.capitalize(), heads, rows, note)
 
 

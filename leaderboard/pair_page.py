@@ -1,25 +1,15 @@
 """Two rows of a board beside each other: the difference, entry by entry, and the tasks on which they differ most."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
 from typing import Any
 
 from agent_envs.evaluation.html.page import Bar, Cell, Page, Table
+from agent_envs.evaluation.report.charts import Forest, points
 from agent_envs.evaluation.statistics.paired import Paired
 from agent_envs.evaluation.suites.suite import suite_names
 from leaderboard.standings import Pair, Row, Standings
 
 MOST_TASKS = 40
-SCALES = (0.05, 0.1, 0.2, 0.5, 1.0)  # of forest plots: points to each side of no difference
-
-
-def points(pair: Pair | Paired, sign: int = 1) -> str:
-    """Return a difference in points with its interval; with the sign -1 that of the first minus the second."""
-    middle, low, high = (
-        100 * sign * value + 0.0 for value in (pair.difference, pair.low, pair.high)
-    )  # + 0.0: no "-0.0"
-    low, high = min(low, high), max(low, high)
-    return f"{middle:+.1f} [{low:+.1f}, {high:+.1f}]".replace("-", "−")
 
 
 def pair_json(pair: Pair, entries: Mapping[str, Paired] | None = None) -> dict[str, Any]:
@@ -33,29 +23,6 @@ def pair_json(pair: Pair, entries: Mapping[str, Paired] | None = None) -> dict[s
                 "detectable": item.detectable}
         for label, item in entries.items()
     }}  # fmt: skip
-
-
-@dataclass(frozen=True)
-class Forest:
-    """The bars of a forest plot: differences on one scale, with no difference in the middle."""
-
-    scale: float
-
-    @classmethod
-    def over(cls, items: Sequence[Pair | Paired]) -> "Forest":
-        """Return the smallest scale on which all of these and their intervals have room."""
-        widest = max((abs(end) for item in items for end in (item.low, item.high)), default=1.0)
-        return cls(next((scale for scale in SCALES if widest <= scale), 1.0))
-
-    @property
-    def head(self) -> str:
-        """The column's header."""
-        return f"−{100 * self.scale:.0f} to +{100 * self.scale:.0f}"
-
-    def bar(self, item: Pair | Paired, sign: int = 1) -> Bar:
-        """Return one difference; with the sign -1 that of the first minus the second."""
-        low, high = sorted((sign * item.low, sign * item.high))
-        return Bar(sign * item.difference, low, high, -self.scale, self.scale)
 
 
 def pair_page(

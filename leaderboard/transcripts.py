@@ -131,6 +131,6 @@ def _drawn(reader: ReplayReader, place: Place, play: Trajectory, checked: Checke
     meta = (("entry", place.entry.label), ("trial", str(place.trial + 1)), ("episode key", head.episode_key))
     title = f"{place.entry.label}, {head.task_id}"
     item = Transcript(
-        anchor_of(head.episode_key), title, meta, play, seen.note, outcome, seen.conversation, seen.pictures
+        anchor_of(head.episode_key), title, meta, play, seen.note, outcome, seen.conversation, seen.pictures, seen.names
     )
     return draw(item, BYTES_A_TRANSCRIPT)

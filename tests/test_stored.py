@@ -14,12 +14,12 @@ from agent_envs.evaluation.runs.evaluate import result_of_run
 from agent_envs.evaluation.runs.run_folder import open_run
 from agent_envs.evaluation.submission.episode_rows import turn_row
 from agent_envs.evaluation.submission.models import Manifest, Submission
-from agent_envs.evaluation.submission.shards import read_episode_rows
 from agent_envs.evaluation.suites.plan import entry_env
 from agent_envs.evaluation.suites.suite import read_suite
 from agent_envs.services.recording import Recording
 from agent_envs.services.run_services import Services
 from agent_envs.wrappers import Memory, TurnLimit, VerbalFeedback
+from leaderboard.shards import read_episode_rows
 from tests import ROOT
 
 STORED = ROOT / "tests" / "stored"
@@ -60,7 +60,7 @@ def test_a_stored_run_is_reported_and_replayed():
             assert replay(env, row.result.trajectory).success is row.result.success
     stored = json.loads((STORED / "run" / "results.json").read_text(encoding="utf-8"))
     assert result_of_run(run)[0].to_json() == stored and len(stored) > 20
-    assert report_on(run).grids
+    assert report_on(run).tables
 
 
 def test_a_stored_submission_steps_again_to_every_digest_reward_and_flag():

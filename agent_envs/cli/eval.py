@@ -277,7 +277,7 @@ def _packed(result: "Result", folder: Path) -> None:
 
 
 def _tell(result: "Result", folder: Path) -> None:
-    from agent_envs.evaluation.report.report import feedback_grids, result_notes
+    from agent_envs.evaluation.report.report import feedback_tables, result_notes
     from agent_envs.evaluation.runs.summary import NO_RESULT
 
     if len(result.summaries) == 1:
@@ -303,8 +303,8 @@ def _tell(result: "Result", folder: Path) -> None:
         show(f"note: {line}")
     if result.cost_usd:
         show(f"cost {result.cost_usd:.4f} USD")
-    for grid in feedback_grids(result.summaries):
-        print_table(grid.caption, list(grid.heads), [list(row) for row in grid.rows])
+    for table in feedback_tables(result.summaries):
+        print_table(table.caption, *table.texts())
     if result.gave_up:
         show("stopped, as episode after episode ended in one and the same fault")
     if result.settings.max_cost_usd and not result.gave_up and any(item.unplayed for item in result.summaries):

@@ -1,22 +1,13 @@
 """The verbs `report`, `compare`, `view` and `pack` read runs."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
 from agent_envs.base.errors import UsageError
 from agent_envs.base.terminal import print_result, print_table, show
 from agent_envs.cli.options import Json, told_of_pack
-
-if TYPE_CHECKING:
-    from agent_envs.evaluation.report.report import Report
-
-INTRO = "Rates are over the planned episodes, means over those that ended. Intervals and bands are 95 %."
-LIMITED = (
-    "After so many free turns the next is an answer, whatever it says. With none, the agent answers in one generation over "
-    "the top-k passages for the question, where the environment has any: naive RAG."
-)
 
 RunFolders = Annotated[
     list[Path], typer.Argument(help="Folders of runs, as `eval` printed them; one or several agents.")
@@ -27,15 +18,14 @@ RunFolder = Annotated[Path, typer.Argument(help="Folder of a run, as `eval` prin
 def report(
     runs: RunFolders,
     markdown: Annotated[bool, typer.Option("--markdown", help="Print Markdown.")] = False,
-    page: Annotated[
-        Path | None, typer.Option(help="Write it as one HTML file, with the figures of runs over --turn-limits.")
-    ] = None,
+    page: Annotated[Path | None, typer.Option(help="Write it as one HTML file, with figures.")] = None,
     as_json: Json = False,
 ) -> None:
     """Tell what runs came to: success, trials, behaviour, how episodes ended, and what the design could detect.
 
     Of runs over turn limits it tells accuracy, abstention, wrong answers and turns against the limit; several agents together.
     """
+    from agent_envs.evaluation.html.report_page import write_report
     from agent_envs.evaluation.report.report import report_on
     from agent_envs.evaluation.runs.run_folder import open_run
 
@@ -48,8 +38,8 @@ def report(
             show(found.markdown().rstrip("\n"))
             return
         show(found.title)
-        for grid in found.grids:
-            print_table(grid.caption, list(grid.heads), [list(row) for row in grid.rows])
+        for table in found.tables:
+            print_table(table.caption, *table.texts())
         for note in found.notes:
             show(f"note: {note}")
         if page is not None:
@@ -58,28 +48,21 @@ def report(
     print_result(found.to_json(), as_json, text)
 
 
-def write_report(path: Path, found: "Report") -> None:
-    """Write a report as a page. With figures, the tables that do not belong to them are left to the command line."""
-    from agent_envs.evaluation.html.page import Page, Table, write_page
-    from agent_envs.evaluation.report.report import limit_grids
-    from agent_envs.evaluation.report.turn_limits import limit_curves
-
-    tables = tuple(Table(grid.caption, grid.heads, grid.rows) for grid in limit_grids(found.limits) or found.grids)
-    intro = f"{INTRO} {LIMITED}" if found.limits else INTRO
-    write_page(path, Page(found.title, intro, tables, limit_curves(found.limits), notes=found.notes))
-
-
 def compare(
     run: RunFolder,
     other: Annotated[Path | None, typer.Argument(help="A second run. Without it: the entries of a sweep.")] = None,
+    page: Annotated[Path | None, typer.Option(help="Write it as one HTML file, with a forest plot.")] = None,
     as_json: Json = False,
 ) -> None:
     """Compare two agents task by task, or the entries of one sweep with its first. Differences are second minus first."""
+    from agent_envs.evaluation.html.report_page import write_comparison
     from agent_envs.evaluation.report.compare import compare_entries, compare_runs
     from agent_envs.evaluation.runs.run_folder import open_run
 
     first = open_run(run)
     contrasts, notes = compare_entries(first) if other is None else compare_runs(first, open_run(other))
+    if page is not None:
+        write_comparison(page, contrasts, notes)
 
     def text() -> None:
         show(f"paired by task: {contrasts[0].paired.method}")
@@ -96,6 +79,8 @@ def compare(
                 show(f"  {name}: {metric.text()}")
         for note in notes:
             show(f"note: {note}")
+        if page is not None:
+            show(f"page: {page}")
 
     print_result({"contrasts": [item.to_json() for item in contrasts], "notes": notes}, as_json, text)
 

@@ -19,10 +19,14 @@ import pytest
 import agent_envs
 from agent_envs.core.builtin_agents import companion
 from agent_envs.evaluation.html.page import Page, Table, Transcript, write_page
+from agent_envs.evaluation.html.report_page import write_comparison, write_report
 from agent_envs.evaluation.html.view import write_view
+from agent_envs.evaluation.report.compare import compare_entries, compare_runs
+from agent_envs.evaluation.report.report import report_on
 from agent_envs.evaluation.runs import run_folder
 from agent_envs.evaluation.runs.evaluate import evaluate
 from agent_envs.evaluation.submission.pack import pack_run
+from agent_envs.evaluation.suites.plan import Choice, adhoc_suite
 from agent_envs.evaluation.suites.suite import load_suite
 from agent_envs.rollout.policy import Reply
 from leaderboard.board import Board, Published, Settings, entrant_of
@@ -294,6 +298,60 @@ def test_on_a_phone_every_number_can_be_read_beside_the_name_of_its_row(browser,
                 assert number["x"] + number["width"] <= 361
             assert line.locator("td").first.evaluate("node => getComputedStyle(node).color") != "rgba(0, 0, 0, 0)"
         assert wrong == []
+
+
+@pytest.fixture(scope="module")
+def told(tmp_path_factory) -> Path:
+    """Pages of ordinary runs: reports of one entry with trials and of a suite, comparisons of agents and in a sweep, a view."""
+    folder = tmp_path_factory.mktemp("told")
+    suites = {
+        "trials": adhoc_suite(Choice("SearchQA", limit=12, trials=8)),
+        "sweep": adhoc_suite(Choice("SearchQA", limit=12, sweep=("retriever", ("bm25", "empty", "oracle")))),
+        "demo": load_suite("demo@1"),
+    }
+    for name, suite in suites.items():
+        for agent in ("random", "heuristic") if name != "demo" else ("random",):
+            evaluate(suite, run_folder.Settings(agent), folder=folder / f"{name}-{agent}")
+            write_report(
+                folder / "out" / f"{name}-{agent}.html", report_on(run_folder.open_run(folder / f"{name}-{agent}"))
+            )
+    runs = [run_folder.open_run(folder / f"trials-{agent}") for agent in ("random", "heuristic")]
+    write_comparison(folder / "out" / "agents.html", *compare_runs(*runs))
+    write_comparison(
+        folder / "out" / "settings.html", *compare_entries(run_folder.open_run(folder / "sweep-heuristic"))
+    )
+    write_view(folder / "demo-random", folder / "out" / "view", most=20)
+    return folder / "out"
+
+
+def test_no_table_is_clipped_on_a_desktop(browser, told):
+    with opened(browser, "light") as (page, wrong):
+        page.set_viewport_size({"width": 1200, "height": 800})
+        files = sorted(told.rglob("*.html"))
+        assert len(files) >= 9
+        for file in files:
+            page.goto(file.as_uri())
+            over = "[...document.querySelectorAll('.scroll')].filter(node => node.scrollWidth > node.clientWidth + 1)"
+            assert page.evaluate(f"{over}.map(node => node.ariaLabel)") == [], file.name
+        assert wrong == []
+
+
+@pytest.mark.parametrize("look", LOOKS)
+def test_rows_are_chosen_by_outcome_without_a_script(browser, told, look):
+    with opened(browser, look) as (page, wrong):
+        page.goto((told / "view" / "index.html").as_uri())
+        block = page.locator("section.block:has(.sifts)").first
+        choice = block.locator(".sifts a").nth(1)
+        name, count = re.fullmatch(r"(.+) \(([0-9]+)\)", choice.inner_text()).groups()
+        rows = block.locator("tbody tr")
+        assert rows.count() > int(count) > 0
+        choice.click()
+        seen = [row for row in rows.all() if row.is_visible()]
+        assert len(seen) == int(count) and all(name in row.inner_text() for row in seen)
+        first = seen[0].locator("td").first  # whose name may stand in a row that is hidden now
+        assert first.evaluate("node => getComputedStyle(node).color") != "rgba(0, 0, 0, 0)"
+        block.locator(".sifts a").first.click()
+        assert all(row.is_visible() for row in rows.all()) and wrong == []
 
 
 def test_light_and_dark_differ_and_can_be_read(browser, plain):

@@ -41,7 +41,7 @@ def test_an_average_is_shown_beside_the_score(played, tmp_path, capsys):
     rate = result.averages[NAME]
     assert rate.value == pytest.approx((3 * small + large) / 4)
     assert result.to_json()["averages"] == {NAME: [rate.value, rate.low, rate.high]}
-    assert (NAME, "", rate.text(), "", "", "") in report_on(run).grids[0].rows
+    assert (NAME, "", rate, "", "", "", "") in report_on(run).tables[0].rows
     page = write_view(played / "run", tmp_path / "page")
     assert NAME in page.read_text(encoding="utf-8")
     cli.app(["eval", "--resume", str(played / "run")], standalone_mode=False)

@@ -55,7 +55,7 @@ class ExpandedActionEnv(TurnEnv):
     """
 
     environments: tuple[ExternalEnvironment, ...]
-    expanded_actions: tuple[ExpandedAction, ...]
+    expanded_actions: tuple[ExpandedAction, ...] = ()
     problem: Problem
 
     def play_problem(self, problem: Problem, max_actions: int) -> None:

@@ -4,6 +4,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 
 INK = "#1d2430"
+# Paper and ink where a dark page shows the picture.
+DARK = "<style>@media (prefers-color-scheme:dark){.paper{fill:#17181a}.ink{fill:#e4e3df}}</style>"
 LEAST_WIDTH = 320  # pixels, so that the text below a small map has room
 
 
@@ -23,8 +25,8 @@ def document(
     texts = (f'<text x="{left}" y="{top + line * row}">{escape(text)}</text>' for row, text in enumerate(lines, 1))
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" height="{height}" '
-        f'role="img"><rect width="{width}" height="{height}" fill="#fff"/>{body}'
-        f'<g font-family="system-ui,sans-serif" font-size="{size}" fill="{INK}">{before}{"".join(texts)}</g></svg>'
+        f'role="img">{DARK}<rect class="paper" width="{width}" height="{height}" fill="#fff"/>{body}'
+        f'<g class="ink" font-family="system-ui,sans-serif" font-size="{size}" fill="{INK}">{before}{"".join(texts)}</g></svg>'
     )
 
 

@@ -4,10 +4,11 @@ Modules, in reading order:
     view: `agent-envs view`: the index and the transcripts of a run, with gold answers, written to a folder.
     page, page_parts: one page from tables, curves and transcripts; escaping, content security policy, size limits.
     page.html, transcript.html, conversation.html: the Jinja2 templates, with the style sheet.
+    report_page: `agent-envs report --page` and `compare --page`.
     index_page: a folder of pages that link to each other, the check of their links, and the removal of old pages.
     view_tables: the tables of a run's index.
     message_html: the text of a message: folding, cutting, action tags.
     conversation_html: all sides of a conversation.
-    replayed_view: the replay of recorded episodes for what only the environment knows.
+    replayed_view: tasks, and the replay of recorded episodes, for what only the environment knows.
     rendered_states: SVG pictures of states.
 """

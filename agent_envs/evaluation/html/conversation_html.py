@@ -30,22 +30,6 @@ class Voice:
     items: tuple[Item, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Spoken:
-    """A turn's voices, and how many entries are left out behind them."""
-
-    voices: tuple[Voice, ...]
-    left_out: int
-
-
-@dataclass(frozen=True, slots=True)
-class Closing:
-    """What the end was held against, by group, and how many checks are left out."""
-
-    groups: tuple[tuple[str, tuple[Check, ...]], ...]
-    left_out: int
-
-
 class Talk:
     """A conversation, ready to be set turn by turn."""
 
@@ -64,18 +48,17 @@ class Talk:
         shown = (entry for turn in turns for entry in self._turns.get(turn, [])[:MOST_ENTRIES])
         return sum(min(len(entry.text), most) for entry in shown)
 
-    def spoken(self, turn: int) -> Spoken:
-        """Return what there is of a turn."""
+    def spoken(self, turn: int) -> tuple[tuple[Voice, ...], int]:
+        """Return a turn's voices, and how many entries are left out behind them."""
         found = self._turns.get(turn, [])
         together = groupby(found[:MOST_ENTRIES], key=lambda entry: entry.participant)
         voices = (Voice(name, self._columns.get(name, "across"), tuple(_items(list(part)))) for name, part in together)
-        return Spoken(tuple(voices), max(len(found) - MOST_ENTRIES, 0))
+        return tuple(voices), max(len(found) - MOST_ENTRIES, 0)
 
-    def closing(self) -> Closing:
-        """Return what the end was held against, group by group."""
+    def closing(self) -> tuple[tuple[tuple[str, tuple[Check, ...]], ...], int]:
+        """Return what the end was held against, by group, and how many checks are left out."""
         together = groupby(self.checks[:MOST_CHECKS], key=lambda check: check.group)
-        groups = tuple((name, tuple(part)) for name, part in together)
-        return Closing(groups, max(len(self.checks) - MOST_CHECKS, 0))
+        return tuple((name, tuple(part)) for name, part in together), max(len(self.checks) - MOST_CHECKS, 0)
 
 
 def _items(entries: list[ViewEntry]) -> Iterator[Item]:

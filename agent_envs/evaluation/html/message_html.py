@@ -64,9 +64,9 @@ def passage(value: str | int, highlight: bool = False, most: int = MAX_CHARACTER
     return Passage(shown, folded, len(text) - cut, len(whole) if len(whole) > len(text) else 0)
 
 
-def stretch(turns: Sequence[tuple[int, Turn]], most: int = MAX_CHARACTERS) -> Stretch:
+def stretch(turns: Sequence[tuple[int, Turn]], most: int = MAX_CHARACTERS, names: Sequence[str] = ()) -> Stretch:
     """Return numbered turns of an episode with expanded actions as one text; at most `most` characters of each turn."""
-    steps = [Step(number, turn.action, _added(turn, most)) for number, turn in turns]
+    steps = [Step(number, turn.action, _added(turn, most, names)) for number, turn in turns]
     text = "".join(piece for step in steps for _, piece in step.pieces)
     cut = _fold(text)
     shown, folded = list[Step](), list[Step]()
@@ -93,7 +93,7 @@ def grouped(play: Trajectory, cut: int, left_out: int) -> list[list[tuple[int, T
     return groups
 
 
-def _added(turn: Turn, most: int) -> tuple[tuple[str, str], ...]:
+def _added(turn: Turn, most: int, names: Sequence[str]) -> tuple[tuple[str, str], ...]:
     """Return what a turn adds: what was written, what the action appended, what was found, and refusals, each of a kind."""
     text = "".join(message.content for message in turn.observation)
     kind = "event" if isinstance(turn.parsed, Malformed) else "call"
@@ -106,7 +106,8 @@ def _added(turn: Turn, most: int) -> tuple[tuple[str, str], ...]:
     if isinstance(turn.action, str):
         pieces.insert(0, ("", turn.action))
     elif not turn.observation:
-        pieces.insert(0, ("call", f"[action {turn.action}]"))
+        known = 0 <= turn.action < len(names)
+        pieces.insert(0, ("call", f"[{names[turn.action] if known else f'action {turn.action}'}]"))
     size = sum(len(piece) for _, piece in pieces)
     kept = _split(pieces, most)[0]
     return kept if size <= most else (*kept, ("event", f" [cut here: {size:,} characters in all] "))

@@ -21,12 +21,14 @@ from agent_envs.base.terminal import MAX_CHARACTERS, visible
 from agent_envs.datasets.corpora import write_atomically
 from agent_envs.evaluation.html.conversation_html import Talk
 from agent_envs.evaluation.html.message_html import grouped, passage, stretch
-from agent_envs.evaluation.html.page_parts import Cell, Drawn, Page, Picture, Table, Transcript
+from agent_envs.evaluation.html.page_parts import Drawn, Page, Picture, Transcript
 from agent_envs.evaluation.html.rendered_states import AROUND, MOST_BYTES, data_url, fitting
-from agent_envs.evaluation.report.charts import Bar, Curve, bar_svg, curve_svg, swatch_svg
+from agent_envs.evaluation.report.charts import Bar, Curve, Stack, bar_svg, curve_svg, stack_svg, swatch_svg
+from agent_envs.evaluation.report.tables import Cell, Table, text_of
 
 __all__ = [
-    "Bar", "Cell", "Curve", "Drawn", "Page", "Picture", "Table", "Transcript", "draw", "render", "visible", "write_page",
+    "Bar", "Cell", "Curve", "Drawn", "Page", "Picture", "Stack", "Table", "Transcript", "draw", "render", "visible",
+    "write_page",
 ]  # fmt: skip
 
 AUTHORS = ("environment", "policy", "tool", "user", "feedback")
@@ -117,7 +119,7 @@ def _begun(how: dict[str, Any], most_bytes: int | None) -> tuple[str, int]:
 
 
 def _links(page: Page) -> list[Cell]:
-    rows = [row for table in page.tables for row in (table.headers, *table.rows)]
+    rows = [row for table in page.tables if isinstance(table, Table) for row in (table.headers, *table.rows)]
     cells = [cell for row in rows for cell in row if isinstance(cell, Cell)]
     return [cell for cell in (*page.links, *cells) if cell.href]
 
@@ -125,7 +127,7 @@ def _links(page: Page) -> list[Cell]:
 def _check(page: Page) -> None:
     """Refuse what is no anchor, and links that lead out of the site: a run that somebody sent may name anything."""
     for table in page.tables:
-        if table.anchor and not _ANCHOR.fullmatch(table.anchor):
+        if isinstance(table, Table) and table.anchor and not _ANCHOR.fullmatch(table.anchor):
             raise UsageError(f"page: anchor {table.anchor[:80]!r} is no name of letters, digits, '.', '_' and '-'")
     for cell in _links(page):
         if not _LINK.fullmatch(cell.href):
@@ -144,12 +146,14 @@ def _environment() -> Environment:
         finalize=_finalize,
     )
     environment.globals.update(
-        passage=passage, stretch=stretch, numeric=_numeric, reward=_reward, lane=_lane, kind=_kind
+        passage=passage, stretch=stretch, numeric=_numeric, words_of=text_of, reward=_reward, lane=_lane, kind=_kind
     )
     environment.filters.update(
         digest=_style_digest,
         bar=lambda bar: Markup(bar_svg(bar)),
+        rate=lambda rate: Markup(bar_svg(Bar(rate.value, rate.low, rate.high))),
         curve=lambda curve: Markup(curve_svg(curve)),
+        stack=lambda stack: Markup(stack_svg(stack)),
         data=lambda picture: data_url(picture.svg),
         swatch=lambda number: Markup(swatch_svg(number)),
         paragraphs=lambda text: [part for part in re.split(r"\n\s*\n", text[: 2 * MAX_CHARACTERS]) if part.strip()],
@@ -182,14 +186,14 @@ def _style_digest(style: str) -> str:
     return base64.b64encode(hashlib.sha256(str(style).encode("utf-8")).digest()).decode("ascii")
 
 
-def _kind(cell: str | Cell | Bar) -> str:
-    return {Cell: "cell", Bar: "bar"}.get(type(cell), "text")
+def _kind(item: object) -> str:
+    return type(item).__name__.lower()
 
 
 def _numeric(table: Table, column: int) -> bool:
     """Return whether a column holds numbers alone; it is then set flush right."""
     cells = [row[column] for row in table.rows if column < len(row)]
-    texts = [cell.text if isinstance(cell, Cell) else cell for cell in cells if not isinstance(cell, Bar)]
+    texts = [text_of(cell) for cell in cells if isinstance(cell, Cell | str)]
     filled = [text for text in texts if text]
     return bool(filled) and len(texts) == len(cells) and all(_NUMBER.fullmatch(text[:64]) for text in filled)
 

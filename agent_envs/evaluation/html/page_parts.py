@@ -6,7 +6,8 @@ from markupsafe import Markup
 
 from agent_envs.core.conversation_view import ConversationView
 from agent_envs.core.trajectory import Trajectory
-from agent_envs.evaluation.report.charts import Bar, Curve
+from agent_envs.evaluation.report.charts import Curve
+from agent_envs.evaluation.report.tables import Cell, Table
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,36 +26,12 @@ class Picture:
 
 
 @dataclass(frozen=True, slots=True)
-class Cell:
-    """A table cell that links, or is a badge with a tone (`good`, `bad`, `odd`; of a heat map `h0`, `h1`, ... `h10`).
-
-    A link leads to an anchor of the page (`#e1`, or `#e1-t2` for a turn), or to a page of the same site
-    (`pages/0001.html#e1`).
-    """
-
-    text: str
-    href: str = ""
-    tone: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Table:
-    """A table; a row may be shorter than the headers, and a first cell that repeats the one above is left out."""
-
-    caption: str
-    headers: tuple[str | Cell, ...]
-    rows: tuple[tuple[str | Cell | Bar, ...], ...]
-    note: str = ""
-    anchor: str = ""
-
-
-@dataclass(frozen=True, slots=True)
 class Transcript:
     """An episode to read. Its turns are at `#ANCHOR-t1`, `#ANCHOR-t2`, ...
 
     `outcome` is its badge; without one it says success or failure, as the environment did. With `conversation` all sides of its
     conversation are shown, else what the policy saw and did, with `pictures` beside it: the SVG texts of the state after
-    the reset and after each turn, "" for none (`rendered_states.pictures_of` draws them).
+    the reset and after each turn, "" for none. `names` are those of expanded actions.
     """
 
     anchor: str
@@ -65,6 +42,7 @@ class Transcript:
     outcome: Cell | None = None
     conversation: ConversationView | None = None
     pictures: tuple[str, ...] = ()
+    names: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,11 +60,14 @@ class Drawn:
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """What a page shows, from top to bottom. A blank line in `intro` starts a paragraph; `links` stand above and below."""
+    """What a page shows, from top to bottom. A blank line in `intro` starts a paragraph; `links` stand above and below.
+
+    `tables` may have figures between them; those in `curves` follow.
+    """
 
     title: str
     intro: str
-    tables: tuple[Table, ...] = ()
+    tables: tuple[Table | Curve, ...] = ()
     curves: tuple[Curve, ...] = ()
     transcripts: tuple[Transcript | Drawn, ...] = ()
     facts: tuple[tuple[str, str], ...] = ()

@@ -13,8 +13,6 @@ from markupsafe import Markup
 
 from agent_envs.base.errors import EnvFault
 from agent_envs.core.env import TurnWrapper
-from agent_envs.core.trajectory import Trajectory
-from agent_envs.rollout.episode_runner import replay
 
 MOST_PICTURES = 400  # of an episode
 MOST_BYTES = 1_250_000  # of an episode's pictures on a page
@@ -58,20 +56,6 @@ class Painter(TurnWrapper):
 def draws(env: gym.Env[Any, Any]) -> bool:
     """Return whether an environment has pictures."""
     return "svg" in env.unwrapped.metadata.get("render_modes", ())
-
-
-def pictures_of(env: gym.Env[Any, Any], trajectory: Trajectory) -> tuple[str, ...]:
-    """Step a recorded episode again and return the pictures of its states: what `Transcript(pictures=...)` takes.
-
-    Raises:
-        ReplayMismatch: it is another episode here.
-        EnvFault: an outside service failed, or a picture cannot be drawn.
-    """
-    if not draws(env):
-        return ()
-    painter = Painter(env, len(trajectory.turns))
-    replay(painter, trajectory)
-    return tuple(painter.pictures)
 
 
 def data_url(svg: str) -> Markup:

@@ -10,18 +10,14 @@ from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import TracebackType
-from typing import Any
 
-import gymnasium as gym
-
-from agent_envs.base.errors import AgentEnvsError, EnvFault, ReplayMismatch
-from agent_envs.core.builtin_agents import companion, companion_of
+from agent_envs.base.errors import EnvFault, ReplayMismatch
+from agent_envs.core.builtin_agents import companion
 from agent_envs.core.conversation_view import ConversationView, ViewEntry
-from agent_envs.core.trajectory import Trajectory
+from agent_envs.core.trajectory import Task, Trajectory
 from agent_envs.core.wrapper_stack import core_of
 from agent_envs.evaluation.html.rendered_states import Painter, draws
-from agent_envs.evaluation.runs.measures import class_of
-from agent_envs.evaluation.suites.plan import entry_env
+from agent_envs.evaluation.runs.measures import NOT_HERE, EntryTasks
 from agent_envs.evaluation.suites.suite import Entry
 from agent_envs.rollout.episode_runner import replay
 from agent_envs.services.recording import Recording
@@ -29,31 +25,31 @@ from agent_envs.services.run_services import Services
 
 LONGEST_REASON = 400
 FULL = "No pictures are shown: those of earlier transcripts fill the room that pages have for them."
-_UNMADE = (AgentEnvsError, gym.error.Error, OSError, ImportError, KeyError)
 
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """What an episode's environment told: all sides, pictures of its states, and why it told less than it could have."""
+    """What an episode's environment told: all sides, pictures, names of expanded actions, and why less than it could have."""
 
     conversation: ConversationView | None = None
     pictures: tuple[str, ...] = ()
     note: str = ""
+    names: tuple[str, ...] = ()
 
 
 class ReplayReader:
-    """Tells of one run's episodes; ask for those of an entry together, as one environment is held at a time.
+    """Tells of one run's tasks and episodes; ask for those of an entry together, as one environment is held at a time.
 
-    Nothing is asked live: outside services answer from the run's recording, or not at all.
+    Nothing is asked live: outside services answer from the run's recording, or not at all. `notes` tells, by entry, what is not
+    known here and why.
     """
 
     def __init__(self, externals: Path) -> None:
         """Take the run's recording, which need not be there."""
+        self.notes: dict[str, str] = {}
         self._externals, self._open = externals, ExitStack()
         self._recording: Recording | None = None
         self._entry: Entry | None = None
-        self._env: gym.Env[Any, Any] | None = None
-        self._why = ""
 
     def __enter__(self) -> "ReplayReader":
         """Return the reader."""
@@ -63,6 +59,11 @@ class ReplayReader:
         """Close the recording."""
         self._open.close()
 
+    def task(self, entry: Entry, name: str) -> Task | None:
+        """Return a task of an entry, None where it is not known here."""
+        self._turn_to(entry)
+        return self._tasks.get(name, self._digests[name]) if self._env is not None else None
+
     def of(self, entry: Entry, trajectory: Trajectory, pictured: bool = True) -> Seen:
         """Return what an environment tells of an episode; with `note` where it should have told more.
 
@@ -71,37 +72,42 @@ class ReplayReader:
             trajectory: as it was recorded.
             pictured: whether pictures are wanted.
         """
-        if entry is not self._entry:
-            self._entry, self._env, self._why = entry, None, ""
-            self._make(entry)
+        self._turn_to(entry)
         if self._env is None or not trajectory.turns:
-            return Seen(note=self._why)
+            return Seen()
         told, drawn = companion(self._env, "conversation_view"), draws(self._env)
+        names = tuple(action.name for action in getattr(core_of(self._env), "expanded_actions", ()))
         note = FULL if drawn and not pictured else ""
         if told is None and (note or not drawn):
-            return Seen(note=note)
+            return Seen(note=note, names=names)
         env = Painter(self._env, len(trajectory.turns)) if drawn and pictured else self._env
         try:
             replay(env, trajectory)
             conversation = _with_feedback(told(env), trajectory) if told is not None else None
         except (ReplayMismatch, EnvFault) as error:
             return Seen(note=_reason(told is not None, " ".join(str(error).split())))
-        except _UNMADE as error:
+        except NOT_HERE as error:
             return Seen(note=_reason(told is not None, type(error).__name__))
-        return Seen(conversation, tuple(env.pictures) if isinstance(env, Painter) else (), note)
+        return Seen(conversation, tuple(env.pictures) if isinstance(env, Painter) else (), note, names)
 
-    def _make(self, entry: Entry) -> None:
-        conversation, pictures = _has(entry)
-        if not conversation and not pictures:
+    def _turn_to(self, entry: Entry) -> None:
+        if entry is self._entry:
             return
-        try:
-            env = entry_env(entry)
-            core_of(env).services = Services(self._recorded())
-        except _UNMADE as error:
-            # The message may name folders of this machine, and pages are passed on.
-            self._why = _reason(conversation, f"its environment cannot be made here ({type(error).__name__})")
-        else:
-            self._env = env
+
+        def missing(why: str) -> None:
+            told = "questions, gold answers and what else only the environment knows are not all shown"
+            self.notes.setdefault(entry.label, f"{entry.label}: {told}, as {why}.")
+
+        self._entry, self._tasks, self._env = entry, EntryTasks(entry, missing), None
+        self._digests = {task: content for task, content, _ in entry.tasks}
+        if ":" in entry.env_id:  # a page must not import what a run's file names
+            missing("its environment is not registered here")
+        elif self._tasks.env is not None:
+            try:
+                core_of(self._tasks.env).services = Services(self._recorded())
+                self._env = self._tasks.env
+            except NOT_HERE as error:
+                missing(f"the run's recorded answers cannot be read ({type(error).__name__})")
 
     def _recorded(self) -> Recording:
         if self._recording is None:
@@ -126,19 +132,6 @@ def _with_feedback(view: ConversationView, trajectory: Trajectory) -> Conversati
         if message.author == "feedback"
     ]
     return replace(view, entries=(*view.entries, *more))
-
-
-def _has(entry: Entry) -> tuple[bool, bool]:
-    """Return whether an entry's environment has a conversation view, and pictures; an unknown one has neither."""
-    if ":" in entry.env_id:  # a page must not import what a run's file names
-        return False, False
-    try:
-        kind = class_of(entry)
-        return companion_of(kind, "conversation_view") is not None, "svg" in getattr(kind, "metadata", {}).get(
-            "render_modes", ()
-        )
-    except (*_UNMADE, AttributeError):
-        return False, False
 
 
 def _reason(conversation: bool, why: str) -> str:

@@ -7,14 +7,14 @@ import json
 import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from agent_envs.base.errors import AgentEnvsError, UsageError
-from agent_envs.core.trajectory import Header
+from agent_envs.base.protocol import Answer
 from agent_envs.evaluation.html.index_page import LinkedPages
 from agent_envs.evaluation.html.page import Cell, Drawn, Page, Table, Transcript, draw
-from agent_envs.evaluation.html.replayed_view import ReplayReader
+from agent_envs.evaluation.html.replayed_view import ReplayReader, Seen
 from agent_envs.evaluation.html.view_tables import (
     ORDER,
     Shown,
@@ -23,14 +23,13 @@ from agent_envs.evaluation.html.view_tables import (
     run_facts,
     run_notes,
     summary_tables,
-    title_of,
     usage_text,
 )
-from agent_envs.evaluation.runs.episode_numbers import EpisodeNumbers
+from agent_envs.evaluation.report.report import title_of
+from agent_envs.evaluation.runs.episode_numbers import FAILURES, EpisodeNumbers
 from agent_envs.evaluation.runs.evaluate import result_from
-from agent_envs.evaluation.runs.measures import EntryTasks, Measures
+from agent_envs.evaluation.runs.measures import Measures
 from agent_envs.evaluation.runs.run_folder import Run, Spool, open_run
-from agent_envs.evaluation.suites.suite import Entry
 from agent_envs.rollout.episode_runner import EpisodeResult
 from agent_envs.rollout.run_log import result_of
 
@@ -38,22 +37,9 @@ Progress = Callable[[int, int, float], None]
 
 TRANSCRIPTS_A_PAGE = 50
 BYTES_A_PAGE = 2_500_000
-ROWS_A_PAGE = 2_000
+ROWS_A_PAGE = 500
+LONGEST_TEXT = 160  # characters of a question, an answer or a gold answer in a list
 PICTURE_BYTES = 50_000_000  # of all pages together
-
-
-@dataclass(frozen=True, slots=True)
-class _Episode:
-    """An episode of the journal: its key, its place in the plan (from 1), and its entry's (from 0)."""
-
-    key: str
-    place: int
-    entry: int
-    numbers: EpisodeNumbers
-
-    @property
-    def anchor(self) -> str:
-        return f"e{self.place}"
 
 
 def write_view(folder: Path, target: Path, *, most: int | None = None, progress: Progress | None = None) -> Path:
@@ -87,23 +73,41 @@ def _write_site(run: Run, site: LinkedPages, most: int | None, progress: Progres
         measures = Measures()
         episodes = _ordered(_read(run, results, measures))
         chosen = _chosen(episodes, most)
-        golds = GoldAnswers()
-        links = _write_transcripts(run, site, _transcripts(run, results, chosen, golds, progress), len(chosen))
-    rows = [Shown(item.entry, item.numbers, links.get(item.place, "")) for item in episodes]
+        with ReplayReader(run.externals) as reader:
+            links = _write_transcripts(run, site, _transcripts(run, results, chosen, reader, progress), len(chosen))
+            rows = [replace(item, texts=_texts(run, item, reader), href=links.get(item.place, "")) for item in episodes]
     numbers = measures.planned(run.suite, {item.key: item.numbers for item in episodes})
-    notes = (*_left_out(episodes, chosen), *golds.notes.values(), *measures.notes.values())
-    index = _write_index(run, site, rows, numbers, notes)
-    return index
+    notes = [*reader.notes.values(), *measures.notes.values()]
+    if len(chosen) < len(episodes):
+        count = f"{len(chosen):,} of {len(episodes):,} transcripts are written"
+        notes.insert(0, f"{count}: from each entry those that stand first in its table. The other rows have no link.")
+    return _write_index(run, site, rows, numbers, notes)
 
 
-def _read(run: Run, results: Spool, measures: Measures) -> list[_Episode]:
+def _texts(run: Run, item: Shown, reader: ReplayReader) -> tuple[str, str, str]:
+    task = reader.task(run.suite.entries[item.entry], item.numbers.task)
+    return (_short(task.question) if task else "", item.texts[1], _short("; ".join(task.gold)) if task else "")
+
+
+def _short(text: str) -> str:
+    line = " ".join(text[: 4 * LONGEST_TEXT].split())
+    return line if len(line) <= LONGEST_TEXT else f"{line[:LONGEST_TEXT]}\u2026"
+
+
+def _answer(result: EpisodeResult) -> str:
+    last = result.trajectory.turns[-1].parsed if result.trajectory.turns else None
+    return _short(last.text) if isinstance(last, Answer) else ""
+
+
+def _read(run: Run, results: Spool, measures: Measures) -> list[Shown]:
     labels = {entry.label: number for number, entry in enumerate(run.suite.entries)}
     places = {key: place for place, (key, *_) in enumerate(run.suite.episodes(), 1)}
-    found: dict[str, _Episode] = {}
+    found: dict[str, Shown] = {}
     for played in run.rows():
         results.put(played.key, _text_of(played.result))
         numbers = played.numbers(measures)
-        found[played.key] = _Episode(played.key, places[played.key], labels[played.entry.label], numbers)
+        texts = ("", _answer(played.result), "")
+        found[played.key] = Shown(played.key, places[played.key], labels[played.entry.label], numbers, texts)
     return list(found.values())
 
 
@@ -112,23 +116,15 @@ def _text_of(result: EpisodeResult) -> str:
     return json.dumps({"key": "", **row, "trajectory": result.trajectory.to_json()})
 
 
-def _ordered(episodes: list[_Episode]) -> list[_Episode]:
+def _ordered(episodes: list[Shown]) -> list[Shown]:
     """Return the episodes entry by entry, trials of a task together, the tasks with the fewest solved trials first."""
     wins: Counter[tuple[int, str]] = Counter()
-    first: dict[tuple[int, str], int] = {}
     for item in episodes:
-        task = (item.entry, item.numbers.task)
-        wins[task] += item.numbers.success
-        first[task] = min(first.get(task, item.place), item.place)
-
-    def rank(item: _Episode) -> tuple[int, int, int, int]:
-        task = (item.entry, item.numbers.task)
-        return item.entry, wins[task], first[task], item.place
-
-    return sorted(episodes, key=rank)
+        wins[item.entry, item.numbers.task] += item.numbers.success
+    return sorted(episodes, key=lambda item: (item.entry, wins[item.entry, item.numbers.task], item.place))
 
 
-def _chosen(episodes: list[_Episode], most: int | None) -> list[_Episode]:
+def _chosen(episodes: list[Shown], most: int | None) -> list[Shown]:
     """Return those whose transcripts are shown: the first of each entry, as many from each as there is room for."""
     if most is None or most >= len(episodes):
         return episodes
@@ -141,38 +137,24 @@ def _chosen(episodes: list[_Episode], most: int | None) -> list[_Episode]:
     return [item for item in episodes if item.place in kept]
 
 
-def _left_out(episodes: list[_Episode], chosen: list[_Episode]) -> list[str]:
-    if len(chosen) == len(episodes):
-        return []
-    return [
-        f"{len(chosen):,} of {len(episodes):,} transcripts are written: from each entry those that stand first in its table. "
-        "The other rows have no link."
-    ]
-
-
 def _transcripts(
-    run: Run, results: Spool, chosen: list[_Episode], golds: "GoldAnswers", progress: Progress | None
-) -> Iterator[tuple[_Episode, Drawn]]:
+    run: Run, results: Spool, chosen: list[Shown], reader: ReplayReader, progress: Progress | None
+) -> Iterator[tuple[Shown, Drawn]]:
     wins, room = 0, PICTURE_BYTES
-    with ReplayReader(run.externals) as reader:
-        for number, item in enumerate(chosen, 1):
-            result = result_of(json.loads(results.get(item.key)), run.folder)[1]
-            entry = run.suite.entries[item.entry]
-            gold = golds.of(entry, result.trajectory.header)
-            shown = _transcript(run, item, result, gold)
-            seen = reader.of(entry, result.trajectory, pictured=room > 0)
-            note = "\n".join(filter(None, (shown.note, seen.note)))
-            drawn = draw(
-                replace(shown, conversation=seen.conversation, pictures=seen.pictures, note=note), BYTES_A_PAGE
-            )
-            room -= drawn.picture_bytes
-            yield item, drawn
-            wins += item.numbers.success
-            if progress is not None:
-                progress(number, len(chosen), wins)
+    for number, item in enumerate(chosen, 1):
+        result = result_of(json.loads(results.get(item.key)), run.folder)[1]
+        entry = run.suite.entries[item.entry]
+        task = reader.task(entry, item.numbers.task)
+        seen = reader.of(entry, result.trajectory, pictured=room > 0)
+        drawn = draw(_transcript(run, item, result, task.gold if task else (), seen), BYTES_A_PAGE)
+        room -= drawn.picture_bytes
+        yield item, drawn
+        wins += item.numbers.success
+        if progress is not None:
+            progress(number, len(chosen), wins)
 
 
-def _transcript(run: Run, item: _Episode, result: EpisodeResult, gold: tuple[str, ...]) -> Transcript:
+def _transcript(run: Run, item: Shown, result: EpisodeResult, gold: tuple[str, ...], seen: Seen) -> Transcript:
     numbers, several = item.numbers, run.suite.trials > 1
     trial = f"{numbers.trial + 1} of {run.suite.trials}"
     parts = [numbers.entry] if len(run.suite.entries) > 1 else []
@@ -188,11 +170,13 @@ def _transcript(run: Run, item: _Episode, result: EpisodeResult, gold: tuple[str
         lines.append(f"{numbers.outcome}: {result.fault[:2_000]}")
     if gold:
         meta.append(("gold answers", "; ".join(gold)))
-    return Transcript(item.anchor, title, tuple(meta), result.trajectory, "\n".join(lines), badge(numbers))
+    note = "\n".join(filter(None, (*lines, seen.note)))
+    return Transcript(item.anchor, title, tuple(meta), result.trajectory, note, badge(numbers),
+                      seen.conversation, seen.pictures, seen.names)  # fmt: skip
 
 
 def _write_transcripts(
-    run: Run, site: LinkedPages, transcripts: Iterator[tuple[_Episode, Drawn]], total: int
+    run: Run, site: LinkedPages, transcripts: Iterator[tuple[Shown, Drawn]], total: int
 ) -> dict[int, str]:
     """Write `pages/0001.html` and so on, and return the link from the index to each episode, by its place."""
     links: dict[int, str] = {}
@@ -230,12 +214,14 @@ def _ways(number: int, last: bool) -> tuple[Cell, ...]:
 
 
 def _write_index(
-    run: Run, site: LinkedPages, rows: list[Shown], numbers: list[EpisodeNumbers], notes: tuple[str, ...]
+    run: Run, site: LinkedPages, rows: list[Shown], numbers: list[EpisodeNumbers], notes: list[str]
 ) -> Path:
     """Write the index; the rows of many episodes go to pages of their own, `episodes/0001.html` and so on."""
     suite, title = run.suite, title_of(run)
     result = result_from(suite, run.config.settings(), numbers, run.config.prices)
-    tables, places = _episode_pages(run, site, rows) if len(rows) > ROWS_A_PAGE else _own_tables(run, rows)
+    tables, places = episode_tables(suite, rows), {row.entry: f"#entry-{row.entry + 1}" for row in rows}
+    if len(rows) > ROWS_A_PAGE:
+        tables, places = _episode_pages(run, site, rows)
     planned = sum(item.episodes for item in result.summaries)
     intro = f"{len(rows):,} of {planned:,} planned episodes are in this run."
     page = Page(
@@ -245,13 +231,10 @@ def _write_index(
     return site.write("index.html", page)
 
 
-def _own_tables(run: Run, rows: list[Shown]) -> tuple[list[Table], dict[int, str]]:
-    return episode_tables(run.suite, rows), {row.entry: f"#entry-{row.entry + 1}" for row in rows}
-
-
 def _episode_pages(run: Run, site: LinkedPages, rows: list[Shown]) -> tuple[list[Table], dict[int, str]]:
     places: dict[int, str] = {}
     cells: list[tuple[str | Cell, ...]] = []
+    outcomes = sorted({row.numbers.outcome for row in rows}, key=list(FAILURES).index)
     for number, start in enumerate(range(0, len(rows), ROWS_A_PAGE), 1):
         part = rows[start : start + ROWS_A_PAGE]
         name, last = f"episodes/{number:04}.html", start + len(part) == len(rows)
@@ -263,31 +246,8 @@ def _episode_pages(run: Run, site: LinkedPages, rows: list[Shown]) -> tuple[list
         for row in part:
             places.setdefault(row.entry, f"{name}#entry-{row.entry + 1}")
         labels = list(dict.fromkeys(run.suite.entries[row.entry].label for row in part))
-        solved = sum(row.numbers.success for row in part)
         more = f" and {len(labels) - 1} more" if len(labels) > 1 else ""
-        cells.append((Cell(span, name), f"{labels[0]}{more}", f"{len(part) - solved:,}"))
-    table = Table("Episodes", ("episodes", "entry", "not solved"), tuple(cells), ORDER)
+        ends = Counter(row.numbers.outcome for row in part)
+        cells.append((Cell(span, name), f"{labels[0]}{more}", *(f"{ends[outcome]:,}" for outcome in outcomes)))
+    table = Table("Episodes", ("episodes", "entry", *outcomes), tuple(cells), ORDER)
     return [table], places
-
-
-class GoldAnswers:
-    """Reads one entry's source at a time: ask for the tasks of an entry together."""
-
-    def __init__(self) -> None:
-        """Start with none."""
-        self.notes: dict[str, str] = {}
-        self._entry: Entry | None = None
-
-    def of(self, entry: Entry, header: Header) -> tuple[str, ...]:
-        """Return the gold answers of an episode's task; none, and a line in `notes`, where they are not known here."""
-
-        def missing(why: str) -> None:
-            self.notes.setdefault(entry.label, f"{entry.label}: gold answers are not shown, as {why}.")
-
-        if entry is not self._entry:
-            self._entry, self._tasks = entry, EntryTasks(entry, missing)
-        if ":" in entry.env_id:  # a page must not import what a run's file names
-            missing("its environment is not registered here")
-            return ()
-        task = self._tasks.get(header.task_id, header.task_digest) if header.task_digest else None
-        return () if task is None else task.gold

@@ -2,37 +2,45 @@
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from agent_envs.base.serialization import canonical_json
-from agent_envs.evaluation.html.page import Bar, Cell, Table
-from agent_envs.evaluation.report.report import result_notes, shared_grids
+from agent_envs.evaluation.html.page import Cell, Curve, Table
+from agent_envs.evaluation.report.report import curves_of, result_notes, tables_of
 from agent_envs.evaluation.runs.episode_numbers import UNPLAYED, EpisodeNumbers
 from agent_envs.evaluation.runs.evaluate import Result
 from agent_envs.evaluation.runs.run_folder import Run
-from agent_envs.evaluation.statistics.rates import Rate
-from agent_envs.evaluation.suites.suite import ADHOC, Suite
+from agent_envs.evaluation.suites.suite import Suite
 
 ORDER = "The tasks with the fewest solved trials come first."
 MOST_NOTES = 40
+TEXTS = ("question", "answer", "gold")
 
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """An episode as a row: its entry's place in the suite, its numbers, and where its transcript is ("" for nowhere)."""
+    """An episode as a row.
 
+    Attributes:
+        key: of the episode.
+        place: in the plan, from 1.
+        entry: its entry's, from 0.
+        numbers: what counts of it.
+        texts: the beginnings of `TEXTS`, "" where they are not known.
+        href: to its transcript, "" where there is none.
+    """
+
+    key: str
+    place: int
     entry: int
     numbers: EpisodeNumbers
+    texts: tuple[str, str, str] = ("", "", "")
     href: str = ""
 
-
-def title_of(run: Run) -> str:
-    """Return what a run is called."""
-    suite = run.suite
-    if suite.id != ADHOC:
-        return f"{run.agent} on {suite.name}"
-    names = list(dict.fromkeys(entry.env_id.rpartition("/")[2] for entry in suite.entries))
-    return f"{run.agent} on {', '.join(names[:3])}{' and more' if len(names) > 3 else ''}"
+    @property
+    def anchor(self) -> str:
+        """Where its transcript stands on its page."""
+        return f"e{self.place}"
 
 
 def badge(numbers: EpisodeNumbers) -> Cell:
@@ -49,12 +57,13 @@ def run_facts(run: Run, result: Result) -> tuple[tuple[str, str], ...]:
     for item in items:
         tokens.update(item.usage)
     known = result.cost_usd
+    advice = dict.fromkeys(entry.feedback.label for entry in run.suite.entries if entry.feedback is not None)
     seconds, agent_seconds = sum(item.seconds for item in items), sum(item.agent_seconds for item in items)
     rows = [
         ("agent", identity.agent),
         ("agent's options", canonical_json(identity.agent_options) if identity.agent_options else "none"),
         ("suite", f"{identity.suite}, digest {identity.suite_digest[:12]}"),
-        *advice_facts(run.suite),
+        *([("feedback", ", ".join(label.removeprefix("feedback=") for label in advice))] if advice else []),
         ("episodes", f"{planned:,}, {trials} a task{', a smoke run' if identity.smoke else ''}"),
         ("agent-envs", identity.package),
         ("tokens", usage_text(tokens)),
@@ -62,12 +71,6 @@ def run_facts(run: Run, result: Result) -> tuple[tuple[str, str], ...]:
         ("episode time", f"{seconds:,.1f} s (agent {agent_seconds:,.1f} s)"),
     ]
     return tuple(rows)
-
-
-def advice_facts(suite: Suite) -> list[tuple[str, str]]:
-    """Return which feedback there was before every turn, if any."""
-    told = list(dict.fromkeys(entry.feedback.label for entry in suite.entries if entry.feedback is not None))
-    return [("feedback", ", ".join(label.removeprefix("feedback=") for label in told))] if told else []
 
 
 def usage_text(usage: Mapping[str, int]) -> str:
@@ -84,54 +87,42 @@ def run_notes(result: Result, more: Iterable[str]) -> tuple[str, ...]:
 
 def summary_tables(
     suite: Suite, result: Result, numbers: Sequence[EpisodeNumbers], places: Mapping[int, str]
-) -> list[Table]:
-    """Return the tables above the episodes; `places` has the link to each entry's episodes."""
-    grids = [grid for part in shared_grids(result, numbers) for grid in part]
-    return [_success(result, places), *(Table(grid.caption, grid.heads, grid.rows) for grid in grids), _played(suite)]
+) -> list[Table | Curve]:
+    """Return the tables and figures above the episodes; `places` has the link to each entry's episodes."""
+    success, *tables = tables_of(result, numbers)
+    linked = tuple((Cell(str(row[0]), places.get(n, "")), *row[1:]) for n, row in enumerate(success.rows))
+    return [replace(success, rows=linked), *tables, *curves_of(result.summaries, numbers), _played(suite)]
 
 
 def episode_tables(suite: Suite, rows: Sequence[Shown]) -> list[Table]:
-    """Return one table an entry, rows in their order."""
+    """Return one table an entry, rows in their order; without columns of which nothing is known."""
     groups: dict[int, list[Shown]] = {}
     for row in rows:
         groups.setdefault(row.entry, []).append(row)
-    several = suite.trials > 1
-    heads = ("task", *(("trial",) if several else ()), "outcome", "reward", "turns", "valid", "calls")
-    tables = []
+    several, tables = suite.trials > 1, list[Table]()
     for number, group in groups.items():
-        label = suite.entries[number].label
-        cells = tuple(_episode(row, several) for row in group)
-        tables.append(Table(f"Episodes of {label}", heads, cells, ORDER, f"entry-{number + 1}"))
+        known = [n for n in range(len(TEXTS)) if any(row.texts[n] for row in group)]
+        heads = (
+            "task",
+            *(("trial",) if several else ()),
+            *(TEXTS[n] for n in known),
+            "outcome",
+            "reward",
+            "turns",
+            "valid",
+            "calls",
+        )
+        cells = tuple(_episode(row, several, known) for row in group)
+        caption = f"Episodes of {suite.entries[number].label}"
+        tables.append(Table(caption, heads, cells, ORDER, f"entry-{number + 1}", heads.index("outcome")))
     return tables
 
 
-def _episode(row: Shown, several: bool) -> tuple[str | Cell, ...]:
+def _episode(row: Shown, several: bool, known: Sequence[int]) -> tuple[str | Cell, ...]:
     item = row.numbers
-    last = (
-        badge(item), f"{item.total_reward:.4g}".replace("-", "−"), str(item.turns), str(item.valid), str(item.calls)
-    )  # fmt: skip
-    if several:
-        return (item.task, Cell(f"trial {item.trial + 1}", row.href), *last)
-    return (Cell(item.task, row.href), *last)
-
-
-def _success(result: Result, places: Mapping[int, str]) -> Table:
-    heads = ("entry", "split", "success (95 % interval)", "0 to 100 %", "valid actions", "turns", "calls", "return")
-    rows: list[tuple[str | Cell | Bar, ...]] = []
-    for number, item in enumerate(result.summaries):
-        numbers = (f"{100 * item.valid_actions:.1f} %", f"{item.mean_turns:.2f}", f"{item.mean_calls:.2f}",
-                   f"{item.mean_return:.3f}".replace("-", "−"))  # fmt: skip
-        label = Cell(item.entry, places.get(number, ""))
-        rows.append((label, item.split, item.verdict, _bar(item.success), *numbers))
-    if result.score is not None and len(rows) > 1:
-        rows.append(("score, weighted over the entries", "", result.score.text(), _bar(result.score)))
-    rows += [(name, "", rate.text(), _bar(rate)) for name, rate in result.averages.items()]
-    note = "Rates are over the n planned episodes; turns, calls and return are means over those that ended."
-    return Table("Success", heads, tuple(rows), note)
-
-
-def _bar(rate: Rate) -> Bar:
-    return Bar(rate.value, rate.low, rate.high)
+    name = (item.task, Cell(f"trial {item.trial + 1}", row.href)) if several else (Cell(item.task, row.href),)
+    counts = (f"{item.total_reward:.4g}".replace("-", "−"), str(item.turns), str(item.valid), str(item.calls))
+    return (*name, *(row.texts[n] for n in known), badge(item), *counts)
 
 
 def _played(suite: Suite) -> Table:

@@ -1,12 +1,14 @@
-"""Charts are inline SVG: a rate with its interval, or curves with bands; of numbers only, so nothing from data is markup.
+"""Charts are inline SVG: a rate with its interval, shares, curves with bands; of numbers only, so nothing from data is markup.
 
 Titles, axis labels and legends are HTML around the drawing (html/page.html); colours are classes of its style sheet.
 """
 
 import math
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
+from typing import Any
 
 Point = tuple[float, float, float | None, float | None]
 
@@ -15,7 +17,8 @@ BAR_WIDTH, BAR_HEIGHT, BAR_EDGE = 150, 20, 7
 WIDTH, HEIGHT = 640, 300
 LEFT, RIGHT, TOP, BOTTOM = 60, 28, 10, 32
 UNITS = ((1e9, 1e9, "G"), (1e6, 1e6, "M"), (1e4, 1e3, "k"))  # from, size, name
-MOST_DOTS = 40
+MOST_DOTS, MOST_STAIRS = 40, 24
+SCALES = (0.05, 0.1, 0.2, 0.5, 1.0)  # of forest plots: points to each side of no difference
 GREATEST = 1e150  # beyond it differences overflow
 
 
@@ -30,14 +33,81 @@ class Bar:
     most: float = 1.0
 
 
+@dataclass(frozen=True)
+class Forest:
+    """The bars of a forest plot: differences on one scale, with no difference in the middle.
+
+    Differences are of any type with `difference`, `low` and `high`, as `statistics.paired.Paired` has them.
+    """
+
+    scale: float
+
+    @classmethod
+    def over(cls, items: Sequence[Any]) -> "Forest":
+        """Return the smallest scale on which all of these and their intervals have room."""
+        widest = max((abs(end) for item in items for end in (item.low, item.high)), default=1.0)
+        return cls(next((scale for scale in SCALES if widest <= scale), 1.0))
+
+    @property
+    def head(self) -> str:
+        """The column's header."""
+        return f"−{100 * self.scale:.0f} to +{100 * self.scale:.0f}"
+
+    def bar(self, item: Any, sign: int = 1) -> Bar:
+        """Return one difference; with the sign -1 that of the first minus the second."""
+        low, high = sorted((sign * item.low, sign * item.high))
+        return Bar(sign * item.difference, low, high, -self.scale, self.scale)
+
+
+def points(item: Any, sign: int = 1) -> str:
+    """Return a difference in points with its interval; with the sign -1 that of the first minus the second."""
+    middle, *ends = (100 * sign * value + 0.0 for value in (item.difference, item.low, item.high))  # + 0.0: no "-0.0"
+    return f"{middle:+.1f} [{min(ends):+.1f}, {max(ends):+.1f}]".replace("-", "−")
+
+
+@dataclass(frozen=True, slots=True)
+class Stack:
+    """Shares of a whole, as (number of its colour, share)."""
+
+    parts: tuple[tuple[int, float], ...]
+
+
 @dataclass(frozen=True, slots=True)
 class Curve:
-    """Lines over a common axis, as (name, points) of (x, y, low or None, high or None); one point alone is a numbered dot."""
+    """Lines over a common axis, as (name, points) of (x, y, low or None, high or None); one point alone is a numbered dot.
+
+    `dots`: points are marked where they are few.
+    """
 
     caption: str
     x_label: str
     y_label: str
     series: tuple[tuple[str, tuple[Point, ...]], ...]
+    dots: bool = True
+
+
+def histogram(caption: str, x_label: str, groups: Mapping[str, Sequence[float]], step: float = 0.0) -> Curve | None:
+    """Return how many of each group's values lie where, as stairs over intervals of one width; None without values.
+
+    `step`: the width is a multiple of it.
+    """
+    groups = {name: [value for value in rows if abs(value) < GREATEST] for name, rows in groups.items()}
+    values = [value for rows in groups.values() for value in rows]
+    if not values:
+        return None
+    width = (max(values) - min(values)) / MOST_STAIRS or 1.0
+    width = math.ceil(width / step) * step if step else width
+    start = min(values) - width / 2
+    series = []
+    for name, rows in groups.items():
+        counts = Counter(int((value - start) / width) for value in rows)
+        stairs = [(start, 0.0)]
+        for place in range(max(counts, default=0) + 1):
+            share = 100 * counts[place] / max(len(rows), 1)
+            stairs += [(start + width * (place + end), share) for end in (0, 1)]
+        points = tuple((x, share, 0.0, share) for x, share in (*stairs, (stairs[-1][0], 0.0)))
+        series.append((name, points))
+    return Curve(caption, x_label, "episodes, %", tuple(series), dots=False)
 
 
 def bar_svg(bar: Bar) -> str:
@@ -57,6 +127,18 @@ def bar_svg(bar: Bar) -> str:
     return f'{head} width="{BAR_WIDTH}" height="{BAR_HEIGHT}">{"".join(parts)}</svg>'
 
 
+def stack_svg(stack: Stack) -> str:
+    """Return shares beside each other on one line."""
+    parts, at = [], 0.0
+    for colour, share in stack.parts:
+        place = f'x="{_n(at)}" y="4" width="{_n(BAR_WIDTH * share)}" height="{BAR_HEIGHT - 8}"'
+        parts.append(f'<rect class="k{colour}" {place}/>')
+        at += BAR_WIDTH * share
+    label = ", ".join(f"{100 * share:.0f} %" for _, share in stack.parts)
+    head = f'<svg class="bar" role="img" aria-label="{label}" viewBox="0 0 {BAR_WIDTH} {BAR_HEIGHT}"'
+    return f'{head} width="{BAR_WIDTH}" height="{BAR_HEIGHT}">{"".join(parts)}</svg>'
+
+
 def curve_svg(curve: Curve) -> str:
     """Return axes with ticks, and for each series its band, its line and, where points are few, its dots."""
     series = [[point for point in points if _drawable(point)] for _, points in curve.series]
@@ -67,7 +149,7 @@ def curve_svg(curve: Curve) -> str:
     frame = _Frame(x_range, (y_ticks[0], y_ticks[-1]))
     parts = [_axes(frame, x_ticks, y_ticks)]
     parts += [_band(frame, points, number) for number, points in enumerate(series)]
-    parts += [_line(frame, points, number) for number, points in enumerate(series)]
+    parts += [_line(frame, points, number, curve.dots) for number, points in enumerate(series)]
     label = f"{len(series)} curves, {sum(map(len, series))} points"
     head = f'<svg class="plot" role="img" aria-label="{label}" viewBox="0 0 {WIDTH} {HEIGHT}"'
     return f"{head}>{''.join(parts)}</svg>"
@@ -121,12 +203,12 @@ def _band(frame: _Frame, points: Sequence[Point], number: int) -> str:
     return "".join(parts)
 
 
-def _line(frame: _Frame, points: Sequence[Point], number: int) -> str:
+def _line(frame: _Frame, points: Sequence[Point], number: int, dots: bool) -> str:
     colour = f"c{number % COLOURS}"
     places = [(frame.x(point[0]), frame.y(point[1])) for point in points]
     path = " ".join(f"{x},{y}" for x, y in places)
     parts = [f'<polyline class="line {colour}" points="{path}"/>'] if len(places) > 1 else []
-    if len(places) <= MOST_DOTS:
+    if dots and len(places) <= MOST_DOTS:
         parts += [f'<circle class="dot {colour}" cx="{x}" cy="{y}" r="2.5"/>' for x, y in places]
     if len(points) == 1:
         (_, _, low, high), (x, y) = points[0], places[0]

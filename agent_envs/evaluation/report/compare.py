@@ -66,15 +66,12 @@ class Contrast:
 
     def to_json(self) -> dict[str, Any]:
         """Return plain data."""
-        rates = [{"success": rate.value, "interval": [rate.low, rate.high]} for rate in self.rates]
-        sides = {"first": {"name": self.first, **rates[0]}, "second": {"name": self.second, **rates[1]}}
-        row = {
-            "entry": self.entry,
-            **sides,
-            **asdict(self.paired),
-            "adjusted_p": self.adjusted,
-            "verdict": self.verdict,
-        }
+        first, second = (
+            {"name": name, "success": rate.value, "interval": [rate.low, rate.high]}
+            for name, rate in zip((self.first, self.second), self.rates, strict=True)
+        )
+        row = {"entry": self.entry, "first": first, "second": second, **asdict(self.paired)}
+        row |= {"adjusted_p": self.adjusted, "verdict": self.verdict}
         metrics = {name: item.to_json() for name, item in self.metrics.items()}
         return {**row, "metrics": metrics} if metrics else row
 

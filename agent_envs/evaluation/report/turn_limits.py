@@ -1,7 +1,7 @@
 """Turn-restricted evaluation sets what agents reach, and how they end, against the free turns before a forced answer."""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -48,26 +48,21 @@ class LimitRow:
         return row
 
 
-@dataclass(frozen=True, slots=True)
-class LimitedRun:
-    """A run as this module needs it: who played, what, and the numbers of every planned episode."""
+def limit_rows(runs: Iterable[tuple[str, Suite, Sequence[EpisodeNumbers]]]) -> list[LimitRow]:
+    """Return a row for every entry with a turn limit, by subject, series and limit; none where limits are not varied.
 
-    agent: str
-    suite: Suite
-    numbers: Sequence[EpisodeNumbers]
-
-
-def limit_rows(runs: Sequence[LimitedRun]) -> list[LimitRow]:
-    """Return a row for every entry with a turn limit, by subject, series and limit; none where limits are not varied."""
-    entries = [(run, entry) for run in runs for entry in run.suite.entries if entry.turn_limit is not None]
-    if len({entry.turn_limit for _, entry in entries}) < 2:
+    A run is who played, what, and the numbers of every planned episode.
+    """
+    played = [(*run, entry) for run in runs for entry in run[1].entries if entry.turn_limit is not None]
+    entries = [entry for *_, entry in played]
+    if len({entry.turn_limit for entry in entries}) < 2:
         return []
-    subjects = _subjects([entry for _, entry in entries])
-    settings = _settings([entry for _, entry in entries])
     rows = []
-    for (run, entry), subject, setting in zip(entries, subjects, settings, strict=True):
-        items = [item for item in run.numbers if item.entry == entry.label]
-        rows.append(_row(subject, ", ".join(filter(None, (run.agent, setting))), entry, items))
+    for (agent, _, numbers, entry), subject, setting in zip(
+        played, _subjects(entries), _settings(entries), strict=True
+    ):
+        items = [item for item in numbers if item.entry == entry.label]
+        rows.append(_row(subject, ", ".join(filter(None, (agent, setting))), entry, items))
     order = {name: place for place, name in enumerate(dict.fromkeys((row.subject, row.series) for row in rows))}
     places = list(dict.fromkeys(row.subject for row in rows))
     return sorted(rows, key=lambda row: (places.index(row.subject), order[row.subject, row.series], row.free_turns))
@@ -82,30 +77,24 @@ def limit_curves(rows: Iterable[LimitRow]) -> tuple[Curve, ...]:
 
 
 def _curves(subject: str, rows: Sequence[LimitRow]) -> list[Curve]:
-    drawn = (
-        ("Accuracy", "solved", [_percent(row, row.success) for row in rows]),
-        ("Abstention", 'answers that say "I don\'t know"', [_percent(row, row.abstained) for row in rows]),
-        ("Wrong answers", "wrong without abstaining", [_percent(row, row.wrong) for row in rows]),
-        ("Turns", "turns an episode, the answer included", [_turns(row) for row in rows]),
+    drawn: tuple[tuple[str, str, Callable[[LimitRow], Any]], ...] = (
+        ("Accuracy", "solved", lambda row: row.success.percent),
+        ("Abstention", 'answers that say "I don\'t know"', lambda row: row.abstained and row.abstained.percent),
+        ("Wrong answers", "wrong without abstaining", lambda row: row.wrong.percent),
+        ("Turns", "turns an episode, the answer included", lambda row: row.turns and (row.turns, *row.turns_interval)),
     )
-    names = list(dict.fromkeys(row.series for row in rows))
+    lines: dict[str, list[Point]]
     curves = []
-    for title, label, points in drawn:
-        lines = {name: [p for row, p in zip(rows, points, strict=True) if p and row.series == name] for name in names}
+    for title, label, value in drawn:
+        lines = {row.series: [] for row in rows}
+        for row, told in zip(rows, map(value, rows), strict=True):
+            lines[row.series] += [(float(row.free_turns), *told)] if told else []
         # A series without points stays in the legend, so that an agent has one colour in all figures.
         if any(lines.values()):
             series = tuple((name, tuple(line)) for name, line in lines.items())
             unit = "" if title == "Turns" else ", % of the planned episodes"
             curves.append(Curve(f"{title} against turn limits, {subject}", AXIS, f"{label}{unit}", series))
     return curves
-
-
-def _percent(row: LimitRow, rate: Rate | None) -> Point | None:
-    return None if rate is None else (float(row.free_turns), 100 * rate.value, 100 * rate.low, 100 * rate.high)
-
-
-def _turns(row: LimitRow) -> Point | None:
-    return None if row.turns is None else (float(row.free_turns), row.turns, *row.turns_interval)
 
 
 def _row(subject: str, series: str, entry: Entry, items: Sequence[EpisodeNumbers]) -> LimitRow:

@@ -17,7 +17,7 @@ from gymnasium.envs.registration import load_env_creator
 from agent_envs.base.errors import AgentEnvsError
 from agent_envs.core.builtin_agents import companion_of
 from agent_envs.core.registry import full_id
-from agent_envs.core.trajectory import Task, TaskSource, Trajectory
+from agent_envs.core.trajectory import Task, Trajectory
 from agent_envs.core.wrapper_stack import core_of
 from agent_envs.evaluation.runs.episode_numbers import EpisodeNumbers, missing
 from agent_envs.evaluation.suites.plan import entry_env
@@ -25,6 +25,7 @@ from agent_envs.evaluation.suites.suite import Entry, Suite
 
 Companion = Callable[[Any], Any]
 
+NOT_HERE = (AgentEnvsError, gym.error.Error, OSError, ImportError, KeyError)  # an environment that cannot be made
 MOST_TASKS = 256  # kept of an entry: trials of a task lie near each other in a journal
 
 
@@ -58,7 +59,7 @@ class Measures:
         entry = entry.model_copy(update={"env_id": entry.env_id.rpartition(":")[2]})
         try:
             env_class = class_of(entry)
-        except (AgentEnvsError, gym.error.Error, OSError, ImportError, AttributeError, KeyError) as error:
+        except (*NOT_HERE, AttributeError) as error:
             why = f"its environment is not known here ({type(error).__name__})"
             self.notes[entry.label] = f"{entry.label}: labels and metrics, if it has any, are not told, as {why}"
             return None
@@ -142,10 +143,10 @@ class EntryTasks:
 
     def get(self, name: str, digest: str) -> Task | None:
         """Return a task of that content, None where there is none here."""
-        if self._source is None:
+        if self.env is None:
             return None
         try:
-            task = self._source.get(self._entry.split, name)
+            task = core_of(self.env).source.get(self._entry.split, name)
         except (KeyError, AgentEnvsError):
             self._unknown("a task is not there")
             return None
@@ -155,10 +156,11 @@ class EntryTasks:
         return task
 
     @cached_property
-    def _source(self) -> TaskSource | None:
+    def env(self) -> gym.Env[Any, Any] | None:
+        """The entry's environment; None where it cannot be made."""
         try:
-            return core_of(entry_env(self._entry)).source
-        except (AgentEnvsError, gym.error.Error, OSError, ImportError, KeyError) as error:
+            return entry_env(self._entry)
+        except NOT_HERE as error:
             # The message may name folders of this machine, and pages are passed on.
             self._unknown(f"its environment cannot be made here ({type(error).__name__})")
             return None

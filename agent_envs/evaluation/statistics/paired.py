@@ -131,23 +131,19 @@ def minimum_detectable(
     tasks: Sequence[str],
     clusters: Sequence[str] | None = None,
     level: float = 0.95,
-    correlation: float = 0.0,
 ) -> float:
     """Return the smallest true difference to another agent that this design would find with 80 % power.
 
-    A plan from one run: the other agent is taken to vary between tasks as this one does, and the task means of the two to
-    correlate by `correlation`. 0 is the cautious choice, as tasks that are hard for one agent are mostly hard for others;
-    the paired comparison itself, with both runs at hand, uses what it sees. 1.0 where no difference could be found.
+    A plan from one run: the other agent is taken to vary between tasks as this one does, and the task means of the two not to
+    correlate, which is cautious, as tasks that are hard for one agent are mostly hard for others; the paired comparison
+    itself, with both runs at hand, uses what it sees. 1.0 where no difference could be found.
 
     Args:
         values: one number in [0, 1] a trial.
         tasks: the task of each trial.
         clusters: the cluster of each trial; None: every task is its own.
         level: 1 minus the level of the test.
-        correlation: of the two agents' task means, -1 to 1.
     """
-    if not -1 <= correlation <= 1:
-        raise UsageError(f"minimum_detectable: correlation lies in [-1, 1], not {correlation}")
     labels = tasks if clusters is None else clusters
     success_rate(values, tasks, labels, level)
     table: dict[str, list[float]] = {}
@@ -160,7 +156,7 @@ def minimum_detectable(
     error, sums, few = _spread(_means(table, names), homes, level)
     count = len(sums)
     critical = t_quantile((1 + level) / 2, max(count - 1, 1))
-    return _detectable(math.sqrt(2 * (1 - correlation)) * error, critical, count, _needed(level), few)
+    return _detectable(math.sqrt(2) * error, critical, count, _needed(level), few)
 
 
 def _common_tasks(

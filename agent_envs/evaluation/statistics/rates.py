@@ -30,13 +30,24 @@ class Rate:
     trials: int
     clusters: int
 
-    def text(self) -> str:
-        """Return the rate in per cent, its interval, the number of trials, and of clusters where those are fewer.
+    @property
+    def share(self) -> str:
+        """The rate in per cent with its interval: `62.0 % [55.1, 68.4]`."""
+        return f"{100 * self.value:.1f} % [{100 * self.low:.1f}, {100 * self.high:.1f}]"
 
-        For example `62.0 % [55.1, 68.4] (n=200 in 50 clusters)`.
-        """
-        within = f" in {self.clusters} clusters" if self.clusters < self.trials else ""
-        return f"{100 * self.value:.1f} % [{100 * self.low:.1f}, {100 * self.high:.1f}] (n={self.trials}{within})"
+    @property
+    def percent(self) -> tuple[float, float, float]:
+        """The rate and its interval in per cent, as numbers."""
+        return 100 * self.value, 100 * self.low, 100 * self.high
+
+    @property
+    def basis(self) -> str:
+        """The number of trials, and of clusters where those are fewer: `200 in 50 clusters`."""
+        return f"{self.trials} in {self.clusters} clusters" if self.clusters < self.trials else f"{self.trials}"
+
+    def text(self) -> str:
+        """Return both: `62.0 % [55.1, 68.4] (n=200 in 50 clusters)`."""
+        return f"{self.share} (n={self.basis})"
 
 
 def success_rate(

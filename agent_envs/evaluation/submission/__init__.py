@@ -1,4 +1,4 @@
-"""A submission is a run packed into a directory that anyone can replay; its format, packing and reading back are here.
+"""A submission is a run packed into a directory that anyone can replay; its format, packing and replay are here.
 
 Modules, in reading order:
     pack: `agent-envs pack`: from the folder of a run to a submission.
@@ -8,5 +8,5 @@ Modules, in reading order:
     replay_pool: many rows, in processes that are bounded; what a killed packing or verification had checked.
     provenance: `--about`: what a run, the installation and a person say of agent, models and machine.
     secrets_scan: the search for API keys, tokens, home directories and e-mail addresses.
-    shards: gzip files of rows, written and read under limits.
+    shards: gzip files of rows.
 """

@@ -7,7 +7,7 @@ changed nothing cannot be swapped unseen either.
 
 import math
 from collections.abc import Sequence
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field, JsonValue, model_validator
 
@@ -186,10 +186,7 @@ def row_of(played: Played) -> EpisodeRow:
 
 def chain_of(row: EpisodeRow) -> str:
     """Return the last link of a row's chain: a digest of its header, then one a turn over the link before it."""
-    return _chain(row.model_dump(mode="json"))
-
-
-def _chain(data: dict[str, Any]) -> str:
+    data = row.model_dump(mode="json")
     link = digest({name: value for name, value in data.items() if name not in _UNCHAINED})
     for turn in data["turns"]:
         link = sha256_text(link + canonical_json(turn))

@@ -6,6 +6,7 @@ import re
 import subprocess
 from datetime import UTC, datetime
 from importlib.metadata import distributions
+from operator import attrgetter
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -37,6 +38,8 @@ from agent_envs.services.chat.named import PROVIDERS
 
 _SAMPLING = ("temperature", "top_p", "max_tokens", "reasoning_effort")
 _GIT_SECONDS = 10
+ASKED = ("agent.scaffold", "agent.multi_attempt", "submitter.name", "submitter.contact", "licence", "training.on_suite_train",
+         "training.on_suite_test")  # fmt: skip
 _ADDRESS = re.compile(r"@(?=https?://)")  # a model's name may hold an @ of its own
 
 
@@ -89,20 +92,11 @@ def read_about(path: Path | None) -> tuple[About, str]:
 def unanswered(packed: Path) -> list[str]:
     """Return the fields of a submission's directory that only a person can fill (with --about) and nobody has."""
     submission = Submission.model_validate_json((packed / "submission.json").read_text(encoding="utf-8"))
-    agent, submitter, training = submission.agent, submission.submitter, submission.training
-    answers: list[tuple[str, object]] = [
-        ("agent.scaffold", agent.scaffold or None),
-        ("agent.multi_attempt", agent.multi_attempt),
-        ("submitter.name", submitter.name or None),
-        ("submitter.contact", submitter.contact or None),
-        ("licence", submission.licence or None),
-        ("training.on_suite_train", training.on_suite_train),
-        ("training.on_suite_test", training.on_suite_test),
-    ]
+    answers = {name: attrgetter(name)(submission) for name in ASKED}
     for number, model in enumerate(submission.models):
-        answers.append((f"models.{number}.revision", model.revision or None))
-        answers.append((f"models.{number}.weights", None if model.weights == "unknown" else model.weights))
-    return [name for name, answer in answers if answer is None]
+        answers[f"models.{number}.revision"] = model.revision
+        answers[f"models.{number}.weights"] = model.weights.removeprefix("unknown")
+    return [name for name, answer in answers.items() if answer in (None, "")]
 
 
 def submission_of(run: Run, about: About, *, reference: bool) -> Submission:

@@ -110,22 +110,23 @@ def test_what_a_side_does_without_another_between_stands_together() -> None:
         ViewEntry("agent", "words", text="Next.", turn=2),
     )
     talk = Talk(ConversationView(SIDES, entries))
-    first, second, third = talk.spoken(1).voices
+    first, second, third = talk.spoken(1)[0]
     assert [(voice.name, voice.column) for voice in (first, second, third)] == [
         ("agent", "left"), ("customer", "right"), ("", "across")
     ]  # fmt: skip
     assert [item.entry.kind for item in first.items] == ["words", "call", "change"]
     assert first.items[1].result == entries[2] and first.items[1].head == "a=1"
     assert second.items[0].result is None and len(second.items[0].head) == LONGEST_HEAD + 1
-    assert [voice.name for voice in talk.spoken(2).voices] == ["agent"] and talk.spoken(3).voices == ()
+    assert [voice.name for voice in talk.spoken(2)[0]] == ["agent"] and talk.spoken(3)[0] == ()
 
 
 def test_a_turn_and_the_checks_are_bounded_and_say_so() -> None:
     entries = tuple(ViewEntry(("agent", "customer")[n % 2], "words", text=str(n)) for n in range(MOST_ENTRIES + 7))
     checks = tuple(Check("g", str(n), "held", True) for n in range(MOST_CHECKS + 3))
     talk = Talk(ConversationView(SIDES, entries, checks=checks))
-    assert (len(talk.spoken(0).voices), talk.spoken(0).left_out) == (MOST_ENTRIES, 7)
-    assert [len(part) for _, part in talk.closing().groups] == [MOST_CHECKS] and talk.closing().left_out == 3
+    (voices, more), (groups, unchecked) = talk.spoken(0), talk.closing()
+    assert (len(voices), more) == (MOST_ENTRIES, 7)
+    assert [len(part) for _, part in groups] == [MOST_CHECKS] and unchecked == 3
     page = Reader(draw(_transcript(ConversationView(SIDES, entries, checks=checks))).html)
     assert "7 more entries of this turn are left out here." in page.text
     assert "3 more checks are left out here." in page.text
@@ -216,8 +217,8 @@ def test_an_environment_that_cannot_be_made_is_named_by_its_error_alone(tmp_path
     folder, _ = viewed(tmp_path, ID, turns=4)
     gym.registry.pop(ID)
     gym.register(id=ID, entry_point=f"{__name__}:Refusing")
-    text = shown(tmp_path)
-    assert text.count("its environment cannot be made here (UsageError)") >= 2 and "/secret/folder" not in text
+    text = shown(tmp_path) + checked(tmp_path / "view")["index.html"].text
+    assert "its environment cannot be made here (UsageError)" in text and "/secret/folder" not in text
     assert "Only lanes tell this." not in text and open_run(folder).suite.entries[0].arguments == {"turns": 4}
 
 
@@ -237,8 +238,9 @@ def test_services_are_replayed_and_never_asked(tmp_path: Path) -> None:
     assert len(LIVE) == 2 and text.count("opinion: no recording for request") == 2
     assert "Only lanes tell this." not in text and text.count("Hear, hear.") == 2
     (folder / "externals.jsonl").write_text("damaged\n" * 3)
-    text = shown(tmp_path)
-    assert len(LIVE) == 2 and text.count("Only the policy's side is shown") == 2 and str(tmp_path) not in text
+    text = shown(tmp_path) + checked(tmp_path / "view")["index.html"].text
+    assert len(LIVE) == 2 and text.count("recorded answers cannot be read") == 1 and str(tmp_path) not in text
+    assert "Only lanes tell this." not in text and text.count("Hear, hear.") == 2
 
 
 def test_two_views_of_lanes_are_equal_bytes(tmp_path: Path) -> None:

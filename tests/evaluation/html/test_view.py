@@ -13,7 +13,8 @@ from agent_envs.base.errors import UsageError
 from agent_envs.core.trajectory import Header, Task
 from agent_envs.evaluation.html.index_page import MARKER, LinkedPages
 from agent_envs.evaluation.html.page import Page
-from agent_envs.evaluation.html.view import GoldAnswers, write_view
+from agent_envs.evaluation.html.replayed_view import ReplayReader
+from agent_envs.evaluation.html.view import write_view
 from agent_envs.evaluation.runs.evaluate import Result, evaluate
 from agent_envs.evaluation.runs.run_folder import Settings
 from agent_envs.evaluation.suites.plan import Choice, adhoc_suite
@@ -74,8 +75,9 @@ def test_every_episode_is_there_and_linked(played: tuple[Path, Result], tmp_path
     ]
     text = readers["index.html"].text
     item = result.summaries[0]
-    assert "heuristic on SearchQA-v0" in text and item.success.text() in text
-    assert item.pass_hat[2].text() in text and result.suite.digest()[:12] in text
+    assert "heuristic on SearchQA-v0" in text and item.success.share in text
+    assert text.count(item.success.basis) == 1  # what rates rest on stands once
+    assert item.pass_hat[2].share in text and result.suite.digest()[:12] in text
     assert links(readers["pages/0001.html"], "../") == ["../index.html"] * 2
     assert "gold answers" in readers["pages/0001.html"].text
     assert {a["id"] for _, a in readers["pages/0001.html"].elements if "id" in a} >= {"e12", "e12-t0", "e12-t1"}
@@ -106,13 +108,14 @@ def test_pages_hold_fifty_and_lead_to_each_other(tmp_path: Path) -> None:
 def test_the_rows_of_many_episodes_have_pages_of_their_own(tmp_path: Path) -> None:
     write_view(plain_run(tmp_path / "run", 1_050, entries=2), tmp_path / "view", most=3)
     readers = checked(tmp_path / "view")
-    assert set(readers) == {"index.html", "episodes/0001.html", "episodes/0002.html", "pages/0001.html"}
+    numbers = range(1, 6)
+    assert set(readers) == {"index.html", "pages/0001.html", *(f"episodes/000{number}.html" for number in numbers)}
     assert "#entry-" not in "".join(links(readers["index.html"], "#"))
-    assert links(readers["index.html"], "episodes/")[:2] == ["episodes/0001.html#entry-1", "episodes/0001.html#entry-2"]
-    rows = [sum(tag == "tr" for tag, _ in readers[f"episodes/000{number}.html"].elements) for number in (1, 2)]
-    assert rows == [2_000 + 2, 100 + 1]
-    assert len(links(readers["episodes/0001.html"], "../pages/")) == 3
-    assert "1 to 2,000" in readers["index.html"].text and "2,001 to 2,100" in readers["index.html"].text
+    assert links(readers["index.html"], "episodes/")[:2] == ["episodes/0001.html#entry-1", "episodes/0003.html#entry-2"]
+    rows = [sum(tag == "tr" for tag, _ in readers[f"episodes/000{number}.html"].elements) for number in numbers]
+    assert rows == [500 + 1, 500 + 1, 500 + 2, 500 + 1, 100 + 1]
+    assert [len(links(readers[f"episodes/000{number}.html"], "../pages/")) for number in numbers] == [2, 0, 1, 0, 0]
+    assert "1 to 500" in readers["index.html"].text and "2,001 to 2,100" in readers["index.html"].text
     assert max(len(text) for text in texts(tmp_path / "view").values()) < 600_000
 
 
@@ -194,7 +197,10 @@ def test_an_unfinished_run_tells_what_is_missing_and_what_failed(tmp_path: Path)
     assert '<span class="badge odd">fault</span>' in texts(tmp_path / "view")["index.html"]
     page = readers["pages/0001.html"].text
     assert "fault: the judge is gone" in page and "Attempt 2 failed: no route" in page
-    assert "gold answers are not shown, as its environment cannot be made here (UsageError)" in text
+    assert (
+        "questions, gold answers and what else" in text
+        and "as its environment cannot be made here (UsageError)" in text
+    )
 
 
 @pytest.fixture(scope="module")
@@ -277,10 +283,11 @@ def test_gold_answers_are_those_of_the_same_task(tmp_path: Path) -> None:
             tasks=(("test-1", task.digest, "c"),),
         )  # fmt: skip
         header = Header(entry.env_id, "d" * 64, "test-1", "test", task.digest, 1, "k")
-        golds = GoldAnswers()
-        assert golds.of(entry, header) == task.gold and golds.notes == {}
-        assert golds.of(entry, replace(header, task_digest="f" * 64)) == ()
-        assert "another content" in golds.notes["x"]
+        with ReplayReader(tmp_path / "none") as reader:
+            assert reader.task(entry, "test-1") == task and reader.notes == {}
+            other = entry.model_copy(update={"tasks": (("test-1", "f" * 64, "c"),)})
+            assert reader.task(other, "test-1") is None
+        assert "another content" in reader.notes["x"]
         suite = plain_suite(1).model_copy(update={"entries": (entry,)})
         key = next(key for key, *_ in suite.episodes())
         _, result = plain_row(key, entry, "test-1", True)
@@ -297,9 +304,9 @@ def test_gold_answers_are_those_of_the_same_task(tmp_path: Path) -> None:
 def test_a_page_imports_no_module_that_a_run_names() -> None:
     entry = Entry(label="x", env_id="this:evil/Zen-v0", arguments={}, spec_digest="d" * 64, split="s",
                   tasks=(("t", "e" * 64, "c"),))  # fmt: skip
-    golds = GoldAnswers()
-    assert golds.of(entry, Header("e", "d", "t", "s", "e" * 64, 1, "k")) == ()
-    assert "not registered" in golds.notes["x"]
+    with ReplayReader(Path("none")) as reader:
+        assert reader.task(entry, "t") is None
+    assert "not registered" in reader.notes["x"]
 
 
 def test_links_in_a_strangers_run_are_not_followed(tmp_path: Path) -> None:

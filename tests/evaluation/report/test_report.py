@@ -8,7 +8,8 @@ import pytest
 
 from agent_envs import EnvFault, Reply, UsageError
 from agent_envs.evaluation.report.compare import compare_entries, compare_runs
-from agent_envs.evaluation.report.report import Grid, Report, report_on, result_of_run
+from agent_envs.evaluation.report.report import Report, report_on, result_of_run
+from agent_envs.evaluation.report.tables import Table
 from agent_envs.evaluation.runs.evaluate import evaluate
 from agent_envs.evaluation.runs.run_folder import Settings, open_run
 from agent_envs.evaluation.suites.plan import Choice, adhoc_suite
@@ -35,18 +36,19 @@ def runs(tmp_path_factory):
 
 
 def ended(report):
-    return next(grid for grid in report.grids if grid.caption == "How the episodes ended")
+    return next(grid for grid in report.tables if grid.caption == "How the episodes ended")
 
 
 def test_every_rate_has_its_interval_and_denominator(runs):
     report = report_on(runs("heuristic"))
-    success, trials = report.grids[:2]
-    assert re.fullmatch(r"\d+\.\d % \[\d+\.\d, \d+\.\d\] \(n=96 in 32 clusters\)", success.rows[0][2])
-    assert trials.heads == ("entry", "pass^2", "pass@2", "the same tasks again")
-    assert all("[" in cell and "]" in cell for cell in trials.rows[0][1:])
-    assert "48 x 2" in success.rows[0]
+    success, trials = report.tables[:2]
+    heads, (row,) = success.texts()
+    assert re.fullmatch(r"\d+\.\d % \[\d+\.\d, \d+\.\d\]", row[2])
+    assert (heads[-1], row[-1]) == ("n", "96 in 32 clusters") and "48 x 2" in row
+    assert trials.headers == ("entry", "the same tasks again", "k", "pass^k", "pass@k")
+    assert trials.rows[0][2] == "2" and all("[" in trials.rows[0][place] for place in (1, 3, 4))
     text = report.markdown()
-    assert text.startswith("# adhoc@0.0, heuristic") and "80 % power" in text
+    assert text.startswith("# heuristic on SearchQA-v0\n") and "80 % power" in text and text.count("96 in 32") == 1
 
 
 def test_a_report_is_computed_from_the_journal(runs, tmp_path):
@@ -59,8 +61,10 @@ def test_a_report_is_computed_from_the_journal(runs, tmp_path):
 def test_outcomes_add_up(runs):
     for name in ("random", "heuristic", "null", "solver"):
         grid = ended(report_on(runs(name)))
-        assert sum(int(cell) for cell in grid.rows[0][1:-1]) == 96
-    assert "unreadable" in ended(report_on(runs("null"))).heads
+        heads, (row,) = grid.texts()
+        assert sum(map(int, row[1:-1])) == 96 and heads[-1] == "retried"
+        assert sum(share for _, share in grid.rows[0][-1].parts) == pytest.approx(1)
+    assert "unreadable" in ended(report_on(runs("null"))).texts()[0]
 
 
 def test_invalid_actions_are_warned_of(runs):
@@ -83,7 +87,7 @@ def test_faults_are_told_with_their_cause(tmp_path):
 
 
 def test_markdown_shows_what_strangers_wrote_as_it_stands():
-    text = Report(EVIL, (Grid(EVIL, (EVIL,), ((EVIL,),)),), (EVIL,)).markdown()
+    text = Report(EVIL, (Table(EVIL, (EVIL,), ((EVIL,),)),), (EVIL,)).markdown()
     assert "<script" not in text and "[x](" not in text and "\x1b" not in text
     assert len(re.findall(r"^#", text, flags=re.M)) == 2
     (row,) = [line for line in text.splitlines() if line.startswith("| ") and "---" not in line][1:]
@@ -141,4 +145,4 @@ def test_what_was_not_played_is_told(tmp_path):
     journal.write_bytes(b"".join(journal.read_bytes().splitlines(keepends=True)[:-2]))
     _, notes = compare_runs(open_run(tmp_path / "a"), open_run(tmp_path / "b"))
     assert notes == ["2 tasks are left out: not every episode of theirs came to its end"]
-    assert replace(report_on(open_run(tmp_path / "b")), grids=()).notes[0].startswith("SearchQA-v0: 2 of 8 planned")
+    assert replace(report_on(open_run(tmp_path / "b")), tables=()).notes[0].startswith("SearchQA-v0: 2 of 8 planned")

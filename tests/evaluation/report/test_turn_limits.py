@@ -3,8 +3,8 @@
 import pytest
 
 from agent_envs import EnvFault, Reply, run_episode
-from agent_envs.cli.runs import write_report
 from agent_envs.envs.search_qa.scoring import metrics
+from agent_envs.evaluation.html.report_page import write_report
 from agent_envs.evaluation.html.view import write_view
 from agent_envs.evaluation.report.report import agent_names, report_on
 from agent_envs.evaluation.report.turn_limits import limit_curves
@@ -90,11 +90,11 @@ def test_several_agents_share_figures_and_tables(place):
     assert accuracy["careful"] == accuracy["bold"] == [(0, 0), (2, 25), (5, 62.5)]
     assert abstention == {"careful": [(0, 87.5), (2, 62.5), (5, 25)], "bold": [(0, 0), (2, 0), (5, 0)]}
     assert wrong["bold"] == [(0, 100), (2, 75), (5, 37.5)] and turns["bold"] == [(0, 1), (2, 3), (5, 6)]
-    grids = {grid.caption: grid for grid in report.grids}
-    table = grids["Against turn limits, SearchQA-v0 test"]
+    tables = {grid.caption: grid for grid in report.tables}
+    table = tables["Against turn limits, SearchQA-v0 test"]
     assert [row[:3] for row in table.rows] == [(n, str(free), "8") for n in ("careful", "bold") for free in LIMITS]
     assert table.rows[2][3].startswith("62.5 % [") and "n=" not in table.rows[2][3] and table.rows[2][-1] == "6.00"
-    assert grids["Success"].heads[:2] == ("agent", "entry") and len(grids["Success"].rows) == 6
+    assert tables["Success"].headers[:2] == ("agent", "entry") and len(tables["Success"].rows) == 6
     assert {note.partition(":")[0] for note in report.notes} == {"careful", "bold"}
     assert list(report.told) == [f"{name}: free_turns={free}" for name in ("careful", "bold") for free in LIMITS]
     found = report.to_json()["turn_limits"][2]
@@ -103,9 +103,10 @@ def test_several_agents_share_figures_and_tables(place):
 
 def test_columns_that_a_run_has_not_are_empty(place, tmp_path):
     evaluate(adhoc_suite(Choice("SearchQA", limit=4)), Settings("null"), folder=tmp_path / "null")
-    grids = {grid.caption: grid for grid in report_on(open_run(place / "bold"), open_run(tmp_path / "null")).grids}
-    ended = grids["How the episodes ended"]
-    last = dict(zip(ended.heads, ended.rows[-1], strict=True))
+    tables = {grid.caption: grid for grid in report_on(open_run(place / "bold"), open_run(tmp_path / "null")).tables}
+    ended = tables["How the episodes ended"]
+    heads, rows = ended.texts()
+    last = dict(zip(heads, rows[-1], strict=True))
     assert (last["agent"], last["wrong answer"], last["unreadable"]) == ("null", "", "4")
 
 
@@ -118,7 +119,8 @@ def test_the_page_holds_the_figures(place, tmp_path):
     evaluate(adhoc_suite(Choice("SearchQA", limit=4)), Settings("null"), folder=tmp_path / "null")
     write_report(tmp_path / "plain.html", report_on(open_run(tmp_path / "null")))
     html = (tmp_path / "plain.html").read_text()
-    assert "<svg" not in html and "How the episodes ended" in html
+    assert [curve in html for curve in ("<h2>Turns</h2>", "<h2>Returns</h2>", "pass^k")] == [True, True, False]
+    assert "How the episodes ended" in html
 
 
 def test_the_pages_of_a_run_tell_a_limit_of_none_from_no_limit(place, tmp_path):

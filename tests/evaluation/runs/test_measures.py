@@ -162,11 +162,11 @@ def test_strata_by_hand(tmp_path):
 def test_the_tables_of_a_report(tmp_path):
     play(tmp_path)
     report = report_on(open_run(tmp_path))
-    parity, size, measured, by_parity, by_size = report.grids[3:]
+    parity, size, measured, by_parity, by_size = report.tables[3:]
     assert (parity.caption, size.caption) == ("Success by parity", "Success by size")
-    assert parity.heads == ("entry", "parity", "tasks", "success (95 % interval)", "mean return")
-    assert (*parity.rows[0][1:3], parity.rows[0][4]) == ("even", "3", "0.542") and "66.7 % [" in parity.rows[0][3]
-    assert by_parity.heads == ("entry", "parity", "ended", "hints", "even", "odd")
+    assert parity.headers == ("entry", "parity", "tasks", "success (95 % interval)", "mean return")
+    assert (*parity.rows[0][1:3], parity.rows[0][4]) == ("even", "3", "0.542") and parity.rows[0][3].value == 2 / 3
+    assert by_parity.headers == ("entry", "parity", "ended", "hints", "even", "odd")
     assert by_parity.rows == ((LABEL, "even", "3", "2", "1", ""), (LABEL, "odd", "3", "1.667", "", "1"))
     assert [row[1] for row in by_size.rows] == [row[1] for row in size.rows] == ["2", "9", "10"]
     assert [row[:2] for row in measured.rows] == [(LABEL, name) for name in ("hints", "even", "odd")]
@@ -204,8 +204,8 @@ def test_missing_and_faulty_episodes_are_failures_of_their_strata_and_no_metrics
     hints = summary.metrics["hints"]
     assert (hints.played.episodes, hints.solved.episodes, hints.played.mean) == (4, 4, 1.5)
     assert (nine.success.tasks, nine.ended) == (2, 0)
-    _, size, _, _, by_size = report_on(open_run(tmp_path)).grids[3:]
-    assert size.rows[1][1:] == ("9", "2", nine.success.text(), "") and [row[1] for row in by_size.rows] == ["2", "10"]
+    _, size, _, _, by_size = report_on(open_run(tmp_path)).tables[3:]
+    assert size.rows[1][1:] == ("9", "2", nine.success, "") and [row[1] for row in by_size.rows] == ["2", "10"]
 
 
 def test_a_task_is_fetched_once_and_an_environment_made_only_to_fetch(tmp_path):
@@ -225,7 +225,7 @@ def test_without_labels_and_metrics_nothing_is_told(tmp_path):
     row = result.to_json()
     assert not {"strata", "metrics"} & row.keys()
     report = report_on(open_run(tmp_path / "a"))
-    assert [grid.caption for grid in report.grids][-1] == "How the episodes ended"
+    assert [grid.caption for grid in report.tables][-1] == "How the episodes ended"
     assert list(report.to_json()) == ["title", "tables", "notes"] and len(report.notes) == 1
     (contrast,), notes = compare_runs(open_run(tmp_path / "a"), open_run(tmp_path / "b"))
     assert "metrics" not in contrast.to_json() and notes == []
@@ -259,7 +259,7 @@ def test_entries_of_a_sweep_are_compared_too(tmp_path):
     play(tmp_path, sweep=("turns", (9, 3)))
     (contrast,), _ = compare_entries(open_run(tmp_path))
     assert contrast.metrics["hints"].means == pytest.approx((11 / 6, 10 / 6))  # the fourth hint of task 4 is cut off
-    grid = report_on(open_run(tmp_path)).grids[3]
+    grid = report_on(open_run(tmp_path)).tables[3]
     assert [row[:2] for row in grid.rows] == [
         ("turns=9", "even"), ("turns=9", "odd"), ("turns=3", "even"), ("turns=3", "odd"),
     ]  # fmt: skip
@@ -269,8 +269,8 @@ def test_pages_show_the_same_tables(tmp_path):
     play(tmp_path / "run")
     write_view(tmp_path / "run", tmp_path / "view")
     text = checked(tmp_path / "view")["index.html"].text
-    for grid in report_on(open_run(tmp_path / "run")).grids[3:]:
-        assert grid.caption in text and all(cell in text for row in grid.rows for cell in row)
+    for grid in report_on(open_run(tmp_path / "run")).tables[3:]:
+        assert grid.caption in text and all(cell in text for row in grid.texts()[1] for cell in row)
 
 
 def test_hostile_labels_are_shown_as_they_stand(tmp_path):
@@ -334,7 +334,7 @@ def test_what_is_not_known_here_is_noted(tmp_path, monkeypatch):
         patch.setattr(SingleNumbers, "question", "Which one?")
         report = report_on(open_run(tmp_path / "run"))
         assert f"{LABEL}: not all labels and metrics are told, as a task has another content here" in report.notes
-        assert len(report.grids) == 3 and "strata" not in report.to_json()
+        assert len(report.tables) == 3 and "strata" not in report.to_json()
     with monkeypatch.context() as patch:
         patch.delitem(gym.registry, "measured/Told-v0")
         run = open_run(tmp_path / "run")
@@ -342,7 +342,7 @@ def test_what_is_not_known_here_is_noted(tmp_path, monkeypatch):
         assert note in report_on(run).notes and note in compare_runs(run, run)[1]
         write_view(tmp_path / "run", tmp_path / "view")
         assert note in checked(tmp_path / "view")["index.html"].text
-    assert len(report_on(open_run(tmp_path / "run")).grids) == 8
+    assert len(report_on(open_run(tmp_path / "run")).tables) == 8
 
 
 def test_reading_a_run_imports_nothing_that_its_files_name(tmp_path, monkeypatch):
@@ -353,14 +353,14 @@ def test_reading_a_run_imports_nothing_that_its_files_name(tmp_path, monkeypatch
     (entry,) = run.suite.entries
     named = entry.model_copy(update={"env_id": f"planted:{entry.env_id}"})
     run.suite = run.suite.model_copy(update={"entries": (named,)})
-    assert len(report_on(run).grids) == 8
+    assert len(report_on(run).tables) == 8
 
 
 def test_an_environment_may_be_registered_by_a_function(tmp_path):
     gym.register(id="measured/Made-v0", entry_point="tests.evaluation.runs.test_measures:made_by_a_function")
     try:
         assert "metrics" in play(tmp_path, "Made").to_json()
-        assert len(report_on(open_run(tmp_path)).grids) == 8
+        assert len(report_on(open_run(tmp_path)).tables) == 8
     finally:
         gym.registry.pop("measured/Made-v0")
 

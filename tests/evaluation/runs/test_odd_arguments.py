@@ -1,11 +1,12 @@
 """Arguments that an environment's constructor stumbles over: a run's file may name any, and pages are made all the same."""
 
+from pathlib import Path
+
 import gymnasium as gym
 import pytest
 
 from agent_envs import UsageError, register_companions
-from agent_envs.core.trajectory import Header
-from agent_envs.evaluation.html.view import GoldAnswers
+from agent_envs.evaluation.html.replayed_view import ReplayReader
 from agent_envs.evaluation.runs.episode_numbers import missing
 from agent_envs.evaluation.runs.measures import Measures
 from agent_envs.evaluation.suites.plan import Choice, adhoc_suite, entry_env
@@ -38,10 +39,10 @@ def test_what_a_constructor_raises_is_one_error_and_readers_go_on(fault):
     with pytest.raises(UsageError, match=r"^toy/Brittle-v0"):
         entry_env(entry)
     measures = Measures()
-    task, content, cluster = entry.tasks[0]
+    task, _, cluster = entry.tasks[0]
     numbers = missing(entry, task, cluster, 0)
     assert measures.told(entry, numbers) == numbers
-    gold = GoldAnswers()
-    assert gold.of(entry, Header("toy/Brittle-v0", "", task, entry.split, content, 0, "key")) == ()
-    for notes in (measures.notes, gold.notes):
+    with ReplayReader(Path("none")) as reader:
+        assert reader.task(entry, task) is None
+    for notes in (measures.notes, reader.notes):
         assert "cannot be made here (UsageError)" in str(notes)

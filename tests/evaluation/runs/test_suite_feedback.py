@@ -17,7 +17,6 @@ from agent_envs.evaluation.runs.suite_feedback import feedback_named, with_feedb
 from agent_envs.evaluation.submission.episode_rows import messages_digest
 from agent_envs.evaluation.submission.models import Submission
 from agent_envs.evaluation.submission.pack import pack_run
-from agent_envs.evaluation.submission.shards import read_episode_rows
 from agent_envs.evaluation.suites.plan import Choice, adhoc_suite, entry_env
 from agent_envs.evaluation.suites.suite import Feedback, load_suite, read_suite, suite_text
 from agent_envs.rollout.chat_policy import ChatPolicy
@@ -29,6 +28,7 @@ from agent_envs.services.run_services import Services
 from agent_envs.wrappers.feedback_costs import forget_meters
 from agent_envs.wrappers.feedback_prompts import read_templates
 from benchmarks.agents import Instant
+from leaderboard.shards import read_episode_rows
 from tests.evaluation.submission.packing import SMALL
 from tests.services.chat.conftest import serve
 from tests.services.chat.wire import AnthropicWire, Said

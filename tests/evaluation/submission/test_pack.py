@@ -3,6 +3,7 @@
 import gzip
 import hashlib
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -26,11 +27,11 @@ from agent_envs.evaluation.submission.episode_rows import (
 from agent_envs.evaluation.submission.models import Manifest, Submission
 from agent_envs.evaluation.submission.pack import pack_run
 from agent_envs.evaluation.submission.provenance import about_template, unanswered
-from agent_envs.evaluation.submission.shards import read_episode_rows, read_lines
 from agent_envs.evaluation.suites.plan import entry_env
 from agent_envs.evaluation.suites.suite import read_suite, seed_of
 from agent_envs.rollout.episode_runner import record_turn
 from agent_envs.services.recording import Recording
+from leaderboard.shards import read_episode_rows, read_lines
 from tests import ROOT
 from tests.evaluation.submission.packing import Saying, files_of, gzipped, play, rows_of, small_suite
 
@@ -267,7 +268,10 @@ def test_the_example_of_the_page_runs(run_folder, tmp_path):
     page = (ROOT / "docs" / "submission.md").read_text(encoding="utf-8")
     (block,) = re.findall(r"```python\n(.*?)```", page, flags=re.S)
     (tmp_path / "block.py").write_text(block, encoding="utf-8")
-    ran = subprocess.run([sys.executable, "block.py"], cwd=tmp_path, capture_output=True, text=True, check=True)
+    path = {**os.environ, "PYTHONPATH": str(ROOT)}  # as in a checkout, where leaderboard/ is
+    ran = subprocess.run(
+        [sys.executable, "block.py"], cwd=tmp_path, capture_output=True, text=True, check=True, env=path
+    )
     first, *rows = ran.stdout.splitlines()
     assert first.startswith(hashlib.sha256((tmp_path / "DIR" / "manifest.json").read_bytes()).hexdigest())
     assert [row.split()[0] for row in rows] == [key for key, *_ in open_run(run_folder).suite.episodes()]

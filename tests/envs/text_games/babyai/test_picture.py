@@ -45,7 +45,7 @@ def test_it_stands_alone():
     root = ElementTree.fromstring(text)
     assert root.tag == f"{SVG}svg"
     assert root.get("viewBox") == f"0 0 {root.get('width')} {root.get('height')}"
-    assert {child.tag.removeprefix(SVG) for child in root.iter()} == {"svg", "rect", "g", "path", "text"}
+    assert {child.tag.removeprefix(SVG) for child in root.iter()} == {"svg", "style", "rect", "g", "path", "text"}
     assert "href" not in text and "url(" not in text
     assert picture(replace(ROOM)) == text
 
