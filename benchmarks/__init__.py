@@ -26,6 +26,7 @@ Modules, in reading order:
     verlog_learn: Verlog on BabyAI's goto beside GRPO at equal environment steps.
     learning_curves, episode_counts: pictures of a run's metrics; test episodes by method: EARL's Table 4, Figures 5 and 6.
     shared_prefixes: updates that compute what rows begin with alike once, beside padded ones.
+    sorting_figures: what sorting algorithms need and earn, exactly.
     tree_drawing: pictures of the decision trees that a sorting policy's run wrote.
     discrete_ppo, learning_chart: MaskablePPO on Sort-3 through `DiscreteActions`.
     suites: the tasks of each suite that no two built-in agents tell apart, saturation, headroom.

@@ -6,6 +6,7 @@ import re
 import subprocess
 from datetime import UTC, datetime
 from importlib.metadata import distributions
+from operator import attrgetter
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -17,11 +18,10 @@ from agent_envs.base.strict_model import Strict
 from agent_envs.evaluation.runs.run_folder import Run
 from agent_envs.evaluation.submission.models import (
     MOST_META_BYTES,
+    AboutAgent,
     AgentInfo,
-    Commit,
     Date,
     Harness,
-    Label,
     Line,
     LongLine,
     ModelInfo,
@@ -30,26 +30,15 @@ from agent_envs.evaluation.submission.models import (
     Submitter,
     SuiteRef,
     Training,
-    Url,
 )
 from agent_envs.evaluation.suites.suite import first_fault
 from agent_envs.services.chat.named import PROVIDERS
 
 _SAMPLING = ("temperature", "top_p", "max_tokens", "reasoning_effort")
+_ASKED = ("agent.scaffold", "agent.multi_attempt", "submitter.name", "submitter.contact", "licence",
+          "training.on_suite_train", "training.on_suite_test")  # fmt: skip
 _GIT_SECONDS = 10
 _ADDRESS = re.compile(r"@(?=https?://)")  # a model's name may hold an @ of its own
-
-
-class AboutAgent(Strict):
-    """What a person tells about the agent. An empty field leaves what the run tells."""
-
-    name: Line = ""
-    version: Line = ""
-    url: Url = ""
-    scaffold: Line = ""
-    code_commit: Commit = ""
-    uses: Annotated[tuple[Label, ...], Field(max_length=50)] = ()
-    multi_attempt: bool | None = None
 
 
 class About(Strict):
@@ -72,11 +61,7 @@ def about_template() -> str:
 
 
 def read_about(path: Path | None) -> tuple[About, str]:
-    """Return what a file tells and the text of its report; nothing for None.
-
-    Raises:
-        UsageError: the file or its report cannot be read, or a field is not as the format wants it.
-    """
+    """Return what a file tells and the text of its report, both as the format wants them; nothing for None."""
     if path is None:
         return About(format="agent-envs/about@1"), ""
     try:
@@ -89,20 +74,10 @@ def read_about(path: Path | None) -> tuple[About, str]:
 def unanswered(packed: Path) -> list[str]:
     """Return the fields of a submission's directory that only a person can fill (with --about) and nobody has."""
     submission = Submission.model_validate_json((packed / "submission.json").read_text(encoding="utf-8"))
-    agent, submitter, training = submission.agent, submission.submitter, submission.training
-    answers: list[tuple[str, object]] = [
-        ("agent.scaffold", agent.scaffold or None),
-        ("agent.multi_attempt", agent.multi_attempt),
-        ("submitter.name", submitter.name or None),
-        ("submitter.contact", submitter.contact or None),
-        ("licence", submission.licence or None),
-        ("training.on_suite_train", training.on_suite_train),
-        ("training.on_suite_test", training.on_suite_test),
-    ]
+    named = [(name, attrgetter(name)(submission)) for name in _ASKED]
     for number, model in enumerate(submission.models):
-        answers.append((f"models.{number}.revision", model.revision or None))
-        answers.append((f"models.{number}.weights", None if model.weights == "unknown" else model.weights))
-    return [name for name, answer in answers if answer is None]
+        named += [(f"models.{number}.revision", model.revision), (f"models.{number}.weights", model.weights)]
+    return [name for name, answer in named if answer in (None, "", "unknown")]
 
 
 def submission_of(run: Run, about: About, *, reference: bool) -> Submission:
@@ -113,23 +88,18 @@ def submission_of(run: Run, about: About, *, reference: bool) -> Submission:
     """
     known = run.config.identity
     commit = _git("rev-parse", "HEAD")
-    told = about.agent
+    agent = about.agent.model_dump() | {
+        "name": about.agent.name or _public_name(known.agent),
+        "kind": "reference" if reference else "agent",
+        "code_commit": about.agent.code_commit or (commit if known.agent_code else ""),
+        "code_sha256": known.agent_code,
+        "options": known.agent_options,
+    }
     try:
         models = about.models or (*_models(known.agent, known.agent_options), *_advisers(run))
         return Submission(
             suite=SuiteRef(id=run.suite.id, version=run.suite.version, digest=known.suite_digest),
-            agent=AgentInfo(
-                name=told.name or _public_name(known.agent),
-                kind="reference" if reference else "agent",
-                version=told.version,
-                url=told.url,
-                scaffold=told.scaffold,
-                code_commit=told.code_commit or (commit if known.agent_code else ""),
-                code_sha256=known.agent_code,
-                options=known.agent_options,
-                uses=told.uses,
-                multi_attempt=told.multi_attempt,
-            ),
+            agent=AgentInfo(**agent),
             models=models,
             submitter=about.submitter,
             date=about.date or _last_played(run),

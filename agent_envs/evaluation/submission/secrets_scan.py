@@ -77,11 +77,7 @@ class SecretScan:
                     self._places.append(f"{place}, line {line}: {kind}")
 
     def refuse(self) -> None:
-        """Raise if anything was found.
-
-        Raises:
-            UsageError: names file, line and kind of the first findings.
-        """
+        """Raise a UsageError that names file, line and kind of the first findings, if there are any."""
         if not self._counts:
             return
         more = self._counts.total() - len(self._places)

@@ -34,11 +34,7 @@ class ShardWriter:
         self._rows = self._bytes = 0
 
     def write(self, line: str) -> tuple[Path, int]:
-        """Write a line and return its file and number.
-
-        Raises:
-            UsageError: it is longer than any reader accepts.
-        """
+        """Write a line, which is refused if no reader accepts its length, and return its file and number."""
         data = line.encode() + b"\n"
         if len(data) > min(MOST_LINE_BYTES, self._most_bytes):
             raise UsageError(f"a row of {len(data):,} bytes; the format takes {MOST_LINE_BYTES:,}")
