@@ -13,7 +13,8 @@ from agent_envs.evaluation.statistics.rates import (
     clustered_variance,
     mean_interval,
     numbered,
-    pass_hat_rate,
+    pass_hat_k,
+    pass_rate,
     rerun_interval,
     success_rate,
     weighted_rate,
@@ -112,7 +113,7 @@ def pass_case(name: str, design: Design, k: int, gated: bool = False) -> Case:
 
     def draw(generator: np.random.Generator) -> tuple[float, Bounds, Bounds, Bounds]:
         table = design.play(generator, design.chances(generator))
-        ours = pass_hat_rate(table.ravel().tolist(), labels, k)
+        ours = pass_rate(pass_hat_k, table.ravel().tolist(), labels, k)
         wins = table.sum(1).astype(int).tolist()
         each = np.array([math.comb(won, k) / math.comb(design.trials, k) for won in wins])
         return truth, bounds(ours), wilson(float(each.mean()), table.size), cluster_z(each, labels[:: design.trials])

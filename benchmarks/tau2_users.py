@@ -32,7 +32,7 @@ from agent_envs.envs.tau2.metrics import idle_score
 from agent_envs.envs.tau2.official import load_domain
 from agent_envs.envs.tau2.task_generator.source import GeneratedSource, generated_domain
 from agent_envs.envs.tau2.tasks import OfficialSource, tau2_task
-from agent_envs.evaluation.statistics.rates import pass_hat_rate, success_rate
+from agent_envs.evaluation.statistics.rates import pass_hat_k, pass_rate, success_rate
 from agent_envs.rollout.policy import CompanionPolicy, Request
 from benchmarks.tau2_null_policy import null_policy_score
 from benchmarks.user_faults.runs import episode_faults
@@ -70,7 +70,7 @@ def rates(domain: str, kind: str, tasks: int, trials: int) -> dict[str, Any]:
         chosen = [place for place, one in enumerate(kinds) if one == level]
         found[level] = success_rate([values[p] for p in chosen], [names[p] for p in chosen]).text()
     if trials > 1:
-        found |= {f"pass^{k}": pass_hat_rate(values, names, k).text() for k in range(1, trials + 1)}
+        found |= {f"pass^{k}": pass_rate(pass_hat_k, values, names, k).text() for k in range(1, trials + 1)}
     return found
 
 

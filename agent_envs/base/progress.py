@@ -17,8 +17,8 @@ def progress_bar(title: str, quiet: bool = False) -> Iterator[Callable[..., None
         return
 
     def words(finished: int, planned: int, wins: float, more: str = "") -> str:
-        return f"{title}: {finished}/{planned}, {100 * wins / max(finished, 1):.1f} % solved so far" + (
-            more and f"; {more}"
+        return (
+            f"{title}: {finished}/{planned}, of these {100 * wins / max(finished, 1):.1f} % solved{more and '; '}{more}"
         )
 
     if not sys.stderr.isatty():
@@ -34,7 +34,7 @@ def progress_bar(title: str, quiet: bool = False) -> Iterator[Callable[..., None
         task = bar.add_task(title, total=None)
 
         def update(finished: int, planned: int, wins: float, more: str = "") -> None:
-            text = f"{title} {100 * wins / max(finished, 1):.0f} % solved" + (more and f"; {more}")
+            text = words(finished, planned, wins, more)  # the percentage is said to be of what is finished
             bar.update(task, completed=finished, total=planned, description=text)
 
         yield update

@@ -2,10 +2,7 @@
 
 import io
 import json
-import re
 import sys
-from collections.abc import Callable, Sequence
-from itertools import groupby
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -13,14 +10,13 @@ import typer
 
 from agent_envs.base.errors import AgentEnvsError
 from agent_envs.base.terminal import print_result, print_table, show
-from agent_envs.cli.bench import bench
 from agent_envs.cli.data import data_app
+from agent_envs.cli.doctor import doctor
 from agent_envs.cli.eval import evaluate_agent
-from agent_envs.cli.options import Arguments, EnvId, Json, named_values
+from agent_envs.cli.options import Arguments, EnvId, Json, made, named_values
+from agent_envs.cli.play import play
 from agent_envs.cli.runs import compare, pack, report, view
 from agent_envs.cli.serve import serve_retriever
-
-_TAG = re.compile(r"^<(\w+)>", re.MULTILINE)
 
 app = typer.Typer(
     help="Gymnasium environments for multi-turn LLM agents. Start with: agent-envs eval SearchQA --agent random -n 20",
@@ -30,16 +26,16 @@ app = typer.Typer(
 )
 app.add_typer(data_app, name="data")
 app.command("eval")(evaluate_agent)
-for verb in (report, compare, view, pack, bench):
+for verb in (play, report, compare, view, pack, doctor):
     app.command(verb.__name__)(verb)
 app.command("serve-retriever")(serve_retriever)
 
 
 def main() -> None:
     """Run the command line. Exit codes: 0 ok, 1 a check failed, 2 wrong usage or missing data, 3 a partial run."""
-    for stream in (sys.stdout, sys.stderr):
+    for stream, errors in ((sys.stdin, "replace"), (sys.stdout, "backslashreplace"), (sys.stderr, "backslashreplace")):
         if isinstance(stream, io.TextIOWrapper):  # a terminal that knows ASCII only still gets every line
-            stream.reconfigure(errors="backslashreplace")
+            stream.reconfigure(errors=errors)
     try:
         app()
     except AgentEnvsError as error:
@@ -81,7 +77,7 @@ def show_page(env_id: EnvId, as_json: Json = False, arg: Arguments = None) -> No
     from agent_envs.rollout.episode_runner import run_episode
     from agent_envs.rollout.policy import CompanionPolicy
 
-    env = _make(env_id, arg)
+    env = made(env_id, arg)
     core = core_of(env)
     result = run_episode(env, CompanionPolicy("solver"), seed=0, task=0)
     page: dict[str, Any] = {
@@ -104,112 +100,6 @@ def show_page(env_id: EnvId, as_json: Json = False, arg: Arguments = None) -> No
         show(f"Splits: {page['splits']}\n\nAn episode of the solver:\n\n{page['example']}")
 
     print_result(page, as_json, text)
-
-
-@app.command()
-def play(
-    env_id: EnvId,
-    task: Annotated[int, typer.Option(help="Index of the task in its split.")] = 0,
-    split: Annotated[str, typer.Option(help="Default: the first split that `show` lists.")] = "",
-    arg: Arguments = None,
-) -> None:
-    """Play an episode yourself: read, type a turn, end it with an empty line; within <python> and other tags with three.
-
-    With expanded actions a line of /names or /ids takes these at once; any other text needs its empty line. In a game the
-    name of an action is enough, and the state is drawn.
-    """
-    env = _make(env_id, arg)
-    core = env.unwrapped
-    game = hasattr(core, "action_of")
-    actions = {action.name: action.id for action in getattr(core, "expanded_actions", ())}
-    options: dict[str, Any] = {"task": task, **({"split": split} if split else {})}
-    observation, info = env.reset(seed=0, options=options)
-    over = False
-    while not over:
-        _draw(core)
-        how = "name an action" if game else "end with an empty line"
-        show(f"\n{observation}\n\n--- turn {info['turn'] + 1}, {info['turns_left']} left; {how} ---")
-        if actions:
-            legal = " ".join(f"/{name}" for name, number in actions.items() if info["action_mask"][number])
-            show(f"in {info['active']}: {legal}{', or text' if info['active'] == 'language' else ''}")
-        typed = _read_turn(_names_actions if actions else lambda line: _in_game(core, line) is not None)
-        if typed is None:
-            show("no more input; bye")
-            return
-        if game and not typed:
-            continue
-        for action in _typed(_in_game(core, typed) or typed, actions):
-            observation, reward, terminated, truncated, info = env.step(action)
-            over = terminated or truncated
-            if info["events"] or over or not actions:
-                show(f"reward {reward:g} {info['reward_terms']} {'; '.join(info['events'])}")
-            if over:
-                break
-        if actions:
-            observation = core.history
-    _draw(core)
-    show(f"\n{observation}\nThe episode is over: {'solved' if info['success'] else 'not solved'}.")
-
-
-def _draw(core: Any) -> None:
-    """Show the state of an environment that can be drawn for a terminal."""
-    drawing = core.drawing() if hasattr(core, "drawing") else ""
-    if drawing:
-        show(f"\n{drawing}")
-
-
-def _in_game(core: Any, text: str) -> str | None:
-    """Return a turn of a game whose last line is the name of an action, with its label or without; None if it is not."""
-    if not hasattr(core, "action_of"):
-        return None
-    head, _, line = text.rstrip().rpartition("\n")
-    number = core.action_of(f"ACTION: {line}")[0]
-    return None if number is None else str(core.say(number, head.removeprefix("THINK:").strip()))
-
-
-def _read_turn(ends: Callable[[str], bool]) -> str | None:
-    """Return what a person types up to an empty line or to one that `ends` the turn, None at the end of the input.
-
-    While a tag that begins a line is open, a program's, an empty line is a line of it; three in a row end the turn.
-    """
-    lines: list[str] = []
-    while line := sys.stdin.readline():
-        if line == "\n" and (not _is_open(lines) or lines[-2:] == ["\n", "\n"]):
-            break
-        lines.append(line)
-        if ends(line):
-            break
-    return "".join(lines).rstrip("\n") if lines or line else None
-
-
-def _is_open(lines: Sequence[str]) -> bool:
-    """Return whether the last tag that begins one of these lines is not closed yet."""
-    text = "".join(lines)
-    tags = _TAG.findall(text)
-    return bool(tags) and f"</{tags[-1]}>" not in text[text.rindex(f"<{tags[-1]}>") :]
-
-
-def _typed(text: str, actions: dict[str, int]) -> list[str | int]:
-    """Return what a person typed as actions: in a line of words that all begin with / each is an expanded action.
-
-    A name goes before an id (`/7` may be a calculator's button). Other lines are text, those that follow one another as one.
-    """
-    if not actions or not text:
-        return [] if actions else [text]  # an empty line behind a line of actions is no turn
-    typed: list[str | int] = []
-    for named, lines in groupby(text.split("\n"), key=_names_actions):
-        if not named:
-            typed.append("\n".join(lines))
-            continue
-        names = [word[1:] for line in lines for word in line.split()]
-        numbers = {name: int(name) for name in names if name.isascii() and name.isdigit() and len(name) < 10}
-        typed += [actions.get(name, numbers.get(name, -1)) for name in names]
-    return typed
-
-
-def _names_actions(line: str) -> bool:
-    words = line.split()
-    return bool(words) and all(word.startswith("/") and len(word) > 1 for word in words)
 
 
 @app.command("new")
@@ -262,15 +152,6 @@ def check(
         raise typer.Exit(1)
 
 
-def _make(env_id: str, arguments: list[str] | None) -> Any:
-    import gymnasium as gym
-
-    from agent_envs.core.registry import full_id
-
-    sys.path.insert(0, "")
-    return gym.make(full_id(env_id), **named_values(arguments, "--arg"))
-
-
 def _subject(name: str, arguments: list[str] | None) -> Any:
     """Return the environment of an id, or of `module:Class`."""
     from importlib import import_module
@@ -279,7 +160,7 @@ def _subject(name: str, arguments: list[str] | None) -> Any:
 
     module, colon, cls = name.partition(":")
     if not colon or not cls.isidentifier():
-        return _make(name, arguments)
+        return made(name, arguments)
     sys.path.insert(0, "")
     try:
         return getattr(import_module(module), cls)(**named_values(arguments, "--arg"))

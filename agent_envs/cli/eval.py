@@ -5,6 +5,7 @@ import sys
 import time
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -13,12 +14,19 @@ import typer
 from agent_envs.base.errors import AgentEnvsError, UsageError
 from agent_envs.base.terminal import print_result, print_table, show
 from agent_envs.cli.options import (
+    Adviser,
     AgentArguments,
+    Amount,
     Arguments,
+    Environment,
     FeedbackArguments,
     Json,
+    Kept,
+    Player,
     json_or_text,
     named_values,
+    tell,
+    told_of_pack,
     two_interrupts,
 )
 
@@ -30,37 +38,36 @@ if TYPE_CHECKING:
 
     Advice = tuple[Feedback | None, ...]
 
-Option = typer.Option
 OwnEnvId = Annotated[str, typer.Argument(help="An id: SearchQA; or module:namespace/Name-v0. Not with --suite.")]
 Agent = Annotated[
     str,
-    Option(help="random, heuristic, solver, null; openai:MODEL[@URL], openai-text:..., anthropic:MODEL; module:Class."),
+    Player(help="random, heuristic, solver, null; openai:MODEL@URL, openai-text:..., anthropic:MODEL; module:Class."),
 ]
-Tasks = Annotated[str, Option(help="The environment's task source: world, hotpotqa, ...")]
-Split = Annotated[str, Option(help="Default: test, else dev; the output says which.")]
-Limit = Annotated[int | None, Option("-n", min=1, help="Only the first N tasks: a smoke run.")]
-Trials = Annotated[int | None, Option(min=1, help="Episodes a task (default 1); a suite says its own.")]
-SuiteName = Annotated[str, Option(help="A suite by name or file: core.")]
-Sweep = Annotated[str, Option(help="Over values of an argument: retriever=bm25,random,empty,oracle.")]
-TurnLimits = Annotated[str | None, Option(help="Over free turns before a forced answer: 0,1,2,4 (0: naive RAG).")]
+Tasks = Annotated[str, Environment(help="The environment's task source: world, hotpotqa, ...")]
+Split = Annotated[str, Environment(help="Default: test, else dev; the output says which.")]
+Limit = Annotated[int | None, Amount("-n", min=1, help="Only the first N tasks: a smoke run.")]
+Trials = Annotated[int | None, Amount(min=1, help="Episodes a task (default 1); a suite says its own.")]
+SuiteName = Annotated[str, Environment(help="A suite by name or file: core.")]
+Sweep = Annotated[str, Environment(help="Over values of an argument: retriever=bm25,random,empty,oracle.")]
+TurnLimits = Annotated[str | None, Environment(help="Over free turns before a forced answer: 0,1,2,4 (0: naive RAG).")]
 FeedbackNames = Annotated[
     str,
-    Option(
+    Adviser(
         help="Before every turn (VEG): scripted:good, scripted:weak, scripted:misleading, anthropic:MODEL, "
         "openai:MODEL@URL; several, with none among them, are compared: none,scripted:good."
     ),
 ]
 Epsilon = Annotated[
-    float | None, Option(min=0, max=1, help="How often feedback is to explore: one number (default 0.1).")
+    float | None, Adviser(min=0, max=1, help="How often feedback is to explore: one number (default 0.1).")
 ]
-Templates = Annotated[str, Option(help="Your folder with explore.md and exploit.md, for a chat model.")]
-Concurrency = Annotated[int, Option(min=1, help="Episodes at a time.")]
-MaxCost = Annotated[float | None, Option(help="US dollars: no call begins once they are spent.")]
-Yes = Annotated[bool, Option("--yes", help="Play all of it, whatever a model with a price may cost.")]
-PricesFile = Annotated[Path | None, Option(help="A table of prices of yours.")]
-Out = Annotated[Path | None, Option(help="Folder of the run (default: runs/TIME-NAME).")]
-Pack = Annotated[Path | None, Option(help="Write the submission here when the run is complete.")]
-Resume = Annotated[Path | None, Option(help="Go on with the run of this folder; nothing else is given.")]
+Templates = Annotated[str, Adviser(help="Your folder with explore.md and exploit.md, for a chat model.")]
+Concurrency = Annotated[int, Player(min=1, help="Episodes at a time.")]
+MaxCost = Annotated[float | None, Amount(help="US dollars: no call begins once they are spent.")]
+Yes = Annotated[bool, Amount("--yes", help="Play all of it, whatever a model with a price may cost.")]
+PricesFile = Annotated[Path | None, Amount(help="A table of prices of yours.")]
+Out = Annotated[Path | None, Kept(help="Folder of the run (default: runs/TIME-NAME).")]
+Pack = Annotated[Path | None, Kept(help="Write the submission here when the run is complete.")]
+Resume = Annotated[Path | None, Kept(help="Go on with the run of this folder; nothing else is given.")]
 
 
 def evaluate_agent(
@@ -91,10 +98,10 @@ def evaluate_agent(
 ) -> None:
     """Evaluate an agent; prints success with its 95 % interval. Exit code 3: faults, or not all was played.
 
-    A run is stopped by Ctrl-C or a kill without a loss: `agent-envs eval --resume RUN` goes on. After --max-cost, the same
-    command with --out RUN and a larger --max-cost does.
+    A run that was stopped, by Ctrl-C or a kill too, goes on with --resume RUN; after --max-cost, with --out and a larger one.
     """
     from agent_envs.evaluation.runs.run_folder import Settings
+    from agent_envs.evaluation.runs.suite_feedback import feedback_named
 
     sys.path.insert(0, "")
     if resume is not None:
@@ -103,7 +110,9 @@ def evaluate_agent(
         return
     choice = (env_id, named_values(arg, "--arg"), tasks, split, trials, sweep, turn_limits)
     options = named_values(feedback_arg, "--feedback-arg")
-    chosen = _suite(suite, limit, choice, _feedback(feedback, epsilon, feedback_templates, options))
+    if epsilon is not None and not feedback:
+        raise UsageError("--epsilon is how often feedback is to explore: name who gives it with --feedback")
+    chosen = _suite(suite, limit, choice, feedback_named(feedback, epsilon, feedback_templates, options))
     _check_pack(pack, limit)
     paths = [str(prices) if prices else "", str(pack.absolute()) if pack else ""]
     who = agent, named_values(agent_arg, "--agent-arg")
@@ -118,17 +127,16 @@ def evaluate_agent(
 
 def _tell_plan(suite: "Suite", settings: "Settings", yes: bool) -> None:
     """Say how much a chat model is to play; all of it with one that has a price needs a word of yours."""
+    from agent_envs.evaluation.runs.pilot import asks_a_model
     from agent_envs.evaluation.runs.run_folder import prices_of
-    from agent_envs.services.chat.named import is_chat_name
 
     prices = prices_of(suite, settings)
-    priced = prices.agent or prices.feedback
-    if not (priced or is_chat_name(settings.agent)):
+    if not asks_a_model(suite, settings, prices):
         return
     tasks = sum(len(entry.tasks) for entry in suite.entries)
     plan = f"{tasks * suite.trials:,} episodes ({tasks:,} tasks, {suite.trials} each)"
-    show(f"plan: {plan}", file=sys.stderr)
-    if priced and not (settings.smoke or settings.max_cost_usd or yes):
+    tell(f"plan: {plan}")
+    if (prices.agent or prices.feedback) and not (settings.smoke or settings.max_cost_usd or yes):
         raise UsageError(f"{plan} with a model that has a price: give -n N, --max-cost USD, or --yes")
 
 
@@ -139,7 +147,8 @@ def _begin(suite: "Suite", settings: "Settings", folder: Path, title: str, as_js
 
     settings = replace(settings, notes=notes_on(suite))
     _tell_notes(settings.notes)
-    _finish(lambda progress: evaluate(suite, settings, folder=folder, progress=progress), folder, title, as_json)
+    play = partial(evaluate, suite, settings, folder=folder, tell=tell)
+    _finish(lambda progress: play(progress=progress), folder, title, as_json)
 
 
 def _go_on(folder: Path, as_json: bool) -> None:
@@ -153,7 +162,7 @@ def _go_on(folder: Path, as_json: bool) -> None:
 
 def _tell_notes(notes: "Notes | None") -> None:
     for line in notes.lines if notes is not None else ():
-        show(f"note: {line}", file=sys.stderr)
+        tell(f"note: {line}")
 
 
 def _check_pack(pack: Path | None, limit: int | None) -> None:
@@ -161,14 +170,6 @@ def _check_pack(pack: Path | None, limit: int | None) -> None:
         raise UsageError("--pack: a run with -n is a smoke run and cannot be packed; leave -n out")
     if pack is not None and pack.exists() and any(pack.iterdir()):
         raise UsageError(f"--pack {pack}: the folder is not empty; name a new one")
-
-
-def _feedback(names: str, epsilon: float | None, templates: str, options: dict[str, Any]) -> "Advice":
-    from agent_envs.evaluation.runs.suite_feedback import feedback_named
-
-    if epsilon is not None and not names:
-        raise UsageError("--epsilon is how often feedback is to explore: name who gives it with --feedback")
-    return feedback_named(names, epsilon, templates, options)
 
 
 def _suite(name: str, limit: int | None, choice: tuple[Any, ...], feedback: "Advice") -> "Suite":
@@ -189,7 +190,7 @@ def _suite(name: str, limit: int | None, choice: tuple[Any, ...], feedback: "Adv
             needed = 'pip install "agent-envs[envs]" brings what environments need'
             raise UsageError(f"{name}: not every entry can be played here ({needed}): " + "; ".join(lacking))
         for line in lacking:
-            show(f"note: {line}", file=sys.stderr)
+            tell(f"note: {line}")
         return first_tasks(with_feedback(found, feedback), limit)
     if not env_id:
         raise UsageError("eval: name an id (agent-envs list), --suite NAME, or --resume RUN")
@@ -223,10 +224,9 @@ def _tell_limits(text: str | None, suite: "Suite") -> None:
     more = [turns for turns in _turn_limits(text) if turns not in given]
     if more:
         most = max(entry.turn_limit or 0 for entry in suite.entries)
-        show(
+        tell(
             f"note: --turn-limits {', '.join(map(str, more))}: played as {most}, the most that the environment's own limit "
-            "allows; an argument of it, max_generations say, allows more (agent-envs show tells)",
-            file=sys.stderr,
+            "allows; an argument of it, max_generations say, allows more (agent-envs show tells)"
         )
 
 
@@ -255,8 +255,7 @@ def _finish(play: Callable[[Any], "Result"], folder: Path, title: str, as_json: 
         raise
     finally:
         if not finished and (folder / "journal.jsonl").exists():
-            again = f"agent-envs eval --resume {folder}"
-            show(f"stopped; finished episodes are in {folder}: {again} goes on", file=sys.stderr)
+            tell(f"stopped; finished episodes are in {folder}: agent-envs eval --resume {folder} goes on")
     print_result({**result.to_json(), "run": str(folder)}, as_json, lambda: _tell(result, folder))
     if not result.complete:
         raise typer.Exit(3)
@@ -266,12 +265,11 @@ def _finish(play: Callable[[Any], "Result"], folder: Path, title: str, as_json: 
 def _packed(result: "Result", folder: Path) -> None:
     if not result.settings.pack:
         return
-    from agent_envs.cli.options import told_of_pack
     from agent_envs.evaluation.submission.pack import pack_run
 
     target = Path(result.settings.pack)
     if target.exists() and any(target.iterdir()):
-        show(f"{target} is there already, and stays as it is", file=sys.stderr)
+        tell(f"{target} is there already, and stays as it is")
         return
     told_of_pack(target, pack_run(folder, target))
 

@@ -7,6 +7,7 @@ import signal
 import sys
 import threading
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -15,22 +16,35 @@ import typer
 from agent_envs.base.errors import UsageError
 from agent_envs.base.terminal import show
 
+# An option of each of these belongs to a group of `--help`.
+Environment = partial(typer.Option, rich_help_panel="The environment")
+Player = partial(typer.Option, rich_help_panel="The agent")
+Adviser = partial(typer.Option, rich_help_panel="Feedback before every turn")
+Amount = partial(typer.Option, rich_help_panel="How much is played, and spent")
+Kept = partial(typer.Option, rich_help_panel="What is kept")
+
 EnvId = Annotated[
     str,
     typer.Argument(help="An id, with or without agent_envs/ and -v0: SearchQA; or module:namespace/Name-v0 of yours."),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Arguments = Annotated[
-    list[str] | None, typer.Option("--arg", help="An argument of the environment: --arg retriever=oracle. Repeatable.")
+    list[str] | None,
+    typer.Option("--arg", "--env-arg", help="An argument of the environment: --arg retriever=oracle. Repeatable."),
 ]
 AgentArguments = Annotated[
     list[str] | None,
-    typer.Option("--agent-arg", help="An argument of the agent: --agent-arg temperature=0. Repeatable."),
+    Player("--agent-arg", help="An argument of the agent: --agent-arg temperature=0. Repeatable."),
 ]
 FeedbackArguments = Annotated[
     list[str] | None,
-    typer.Option("--feedback-arg", help="An argument of its chat model: --feedback-arg max_tokens=300. Repeatable."),
+    Adviser("--feedback-arg", help="An argument of its chat model: --feedback-arg max_tokens=300. Repeatable."),
 ]
+
+
+def tell(text: str) -> None:
+    """Print a line beside the results, on standard error."""
+    show(text, file=sys.stderr)
 
 
 def named_values(pairs: list[str] | None, option: str) -> dict[str, Any]:
@@ -52,23 +66,29 @@ def json_or_text(text: str) -> Any:
         return text
 
 
+def made(env_id: str, arguments: list[str] | None) -> Any:
+    """Return the environment of an id, which may be of a module in the working directory."""
+    import gymnasium as gym
+
+    from agent_envs.core.registry import full_id
+
+    sys.path.insert(0, "")
+    return gym.make(full_id(env_id), **named_values(arguments, "--arg"))
+
+
 def told_of_pack(target: Path, name: str) -> None:
     """Say on standard error what was packed, and what only a person can add."""
     from agent_envs.evaluation.submission.provenance import unanswered
 
-    show(f"packed: {target}, submission {name}", file=sys.stderr)
+    tell(f"packed: {target}, submission {name}")
     if missing := unanswered(target):
         fix = "agent-envs pack RUN DIR --about FILE adds them; agent-envs pack --template prints such a file"
-        show(f"not told: {', '.join(missing)}; {fix}", file=sys.stderr)
+        tell(f"not told: {', '.join(missing)}; {fix}")
 
 
 @contextlib.contextmanager
 def two_interrupts(running: str) -> Iterator[None]:
-    """Let the first Ctrl-C finish what runs, and say so; the second leaves at once.
-
-    Args:
-        running: what finishes first: "running episodes".
-    """
+    """Let the first Ctrl-C finish what is `running` ("running episodes"), and say so; the second leaves at once."""
 
     def interrupted(number: int, frame: Any) -> None:
         signal.signal(signal.SIGINT, lambda *_: os._exit(130))
@@ -77,7 +97,7 @@ def two_interrupts(running: str) -> Iterator[None]:
             os.set_blocking(mouth, False)
             signal.set_wakeup_fd(mouth)
             threading.Thread(target=lambda: os._exit(130 if os.read(ears, 1) else 1), daemon=True).start()
-        show(f"stopping: {running} finish first; Ctrl-C again leaves at once", file=sys.stderr)
+        tell(f"stopping: {running} finish first; Ctrl-C again leaves at once")
         raise KeyboardInterrupt
 
     before = signal.signal(signal.SIGINT, interrupted)

@@ -3,15 +3,13 @@
 import json
 import os
 import signal
-import sys
-from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from agent_envs.base.errors import UsageError
 from agent_envs.base.terminal import show
-from agent_envs.cli.options import Json
+from agent_envs.cli.options import Json, tell
 
 if TYPE_CHECKING:
     from agent_envs.base.documents import Corpus
@@ -46,7 +44,6 @@ def serve_retriever(
     passages = _corpus(corpus)
     progress = stage_lines(f"{retriever} index") if len(passages) > SILENT_BUILD else None
     served = make_retriever(retriever, passages, progress=progress)
-    tell = partial(show, file=sys.stderr)
     with RetrieverServer(served, passages, host=host, port=port, token=token, tell=tell, verbose=verbose) as server:
         # As Ctrl-C: what started this from a script or a container ends it so.
         signal.signal(signal.SIGTERM, signal.default_int_handler)
@@ -54,7 +51,7 @@ def serve_retriever(
         try:
             server.serve_forever()
         except KeyboardInterrupt:
-            show("stopped", file=sys.stderr)
+            tell("stopped")
 
 
 def _announce(server: "RetrieverServer", as_json: bool) -> None:

@@ -44,7 +44,7 @@ def test_eval_prints_a_rate_with_its_interval(run, tmp_path):
 def test_eval_in_words(run, agents):
     code, out, err = run("eval", "SearchQA", "--agent", "solver", "-n", "3", "--split", "dev")
     assert code == 0 and "success 100.0 % [" in out and "on dev" in out
-    assert "3/3, 100.0 % solved" in err
+    assert "3/3, of these 100.0 % solved" in err
     (folder,) = (agents / "runs").iterdir()
     assert str(folder.relative_to(agents)) in out and (folder / "results.json").exists()
 

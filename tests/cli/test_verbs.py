@@ -193,7 +193,8 @@ def test_play_draws_a_game_and_takes_the_names_of_actions(tmp_path):
     boards = [line for line in ran.stdout.splitlines() if line.endswith("@")]
     # An empty line shows the state again; the last turn named no action: the default, which is left, went back.
     assert boards == ["@", ".@", ".@", "..@", ".@"]
-    assert "turn 4, 97 left; name an action" in ran.stdout and "Instead you did: left." in ran.stdout
+    assert "turn 4, 97 left" in ran.stdout and "1 left   2 down   3 right   4 up" in ran.stdout
+    assert "Instead you did: left." in ran.stdout
     plain = shell("play", "play_game:game/Lake-v0", "--arg", "drawn=false", input=typed, cwd=tmp_path)
     assert "@" not in plain.stdout and "field 2" in plain.stdout
 
@@ -201,7 +202,9 @@ def test_play_draws_a_game_and_takes_the_names_of_actions(tmp_path):
 def test_play_goes_on_to_the_end_of_a_game(tmp_path):
     (tmp_path / "play_game.py").write_text(GAME, encoding="utf-8")
     ran = shell("play", "play_game:game/Lake-v0", input="DOWN\ndown\nright\nright\ndown\nright\n", cwd=tmp_path)
-    assert ran.returncode == 0 and ran.stdout.rstrip().endswith("The episode is over: solved.")
+    end = ["reward, success    1", "return, their sum  1", "gold               none: the state decides"]
+    assert ran.returncode == 0 and ran.stdout.splitlines()[-3:] == end
+    assert "The episode is over after turn 6: solved." in ran.stdout
     assert [len(line) for line in ran.stdout.splitlines() if line.endswith("@")] == [1, 5, 9, 10, 11, 15, 16]
 
 

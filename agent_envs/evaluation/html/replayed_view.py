@@ -17,7 +17,8 @@ from agent_envs.core.conversation_view import ConversationView, ViewEntry
 from agent_envs.core.trajectory import Task, Trajectory
 from agent_envs.core.wrapper_stack import core_of
 from agent_envs.evaluation.html.rendered_states import Painter, draws
-from agent_envs.evaluation.runs.measures import NOT_HERE, EntryTasks
+from agent_envs.evaluation.runs.measures import EntryTasks
+from agent_envs.evaluation.suites.plan import NOT_HERE
 from agent_envs.evaluation.suites.suite import Entry
 from agent_envs.rollout.episode_runner import replay
 from agent_envs.services.recording import Recording

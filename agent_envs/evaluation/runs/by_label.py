@@ -16,21 +16,13 @@ _DIGITS = re.compile(r"([0-9]+)")
 
 @dataclass(frozen=True)
 class LabelRate:
-    """The planned episodes of the tasks with one value of a label.
+    """The planned episodes of the tasks with one value of a label."""
 
-    Attributes:
-        value: of the label.
-        success: over the planned episodes.
-        ended: how many of them came to an end.
-        mean_return: over those; None where there are none.
-        metrics: the mean of each, over those.
-    """
-
-    value: str
-    success: Rate
-    ended: int
-    mean_return: float | None
-    metrics: dict[str, float]
+    value: str  # of the label
+    success: Rate  # over the planned episodes
+    ended: int  # how many of them came to an end
+    mean_return: float | None  # over those; None where there are none
+    metrics: dict[str, float]  # the mean of each, over those
 
     def to_json(self) -> dict[str, Any]:
         """Return plain data; `success` is a number and `interval` its bounds."""

@@ -26,46 +26,27 @@ UNPLAYED = ("fault", "budget", "missing")
 
 @dataclass(frozen=True, slots=True)
 class EpisodeNumbers:
-    """What counts of one episode.
+    """What counts of one planned episode."""
 
-    Attributes:
-        entry: label of the suite's entry.
-        task, cluster, trial: which of its planned episodes.
-        status: `terminated`, `truncated`, `fault`, `budget` or `missing`.
-        outcome: one of `FAILURES`.
-        success: by the suite's predicate; False where it was not played to its end.
-        total_reward: undiscounted return.
-        turns: actions of the policy.
-        valid: of them, those that were readable and carried out as meant.
-        calls: tool calls that were carried out.
-        prose: characters that the policy wrote beside its actions: its reasoning.
-        usage: tokens by name.
-        seconds, agent_seconds: wall time, and the policy's part of it.
-        attempts: how many attempts failed before this one.
-        fault: what failed.
-        labels: of its task, as the family names them.
-        metrics: of the episode, as the family counts them; none where it was not played to its end.
-    """
-
-    entry: str
+    entry: str  # label of the suite's entry
     task: str
     cluster: str
     trial: int
-    status: str
-    outcome: str
-    success: bool = False
-    total_reward: float = 0.0
-    turns: int = 0
-    valid: int = 0
-    calls: int = 0
-    prose: int = 0
-    usage: dict[str, int] = field(default_factory=dict)
-    seconds: float = 0.0
-    agent_seconds: float = 0.0
-    attempts: int = 0
-    fault: str = ""
-    labels: Mapping[str, str] = field(default_factory=dict)
-    metrics: Mapping[str, float] = field(default_factory=dict)
+    status: str  # `terminated`, `truncated`, `fault`, `budget` or `missing`
+    outcome: str  # one of `FAILURES`
+    success: bool = False  # by the suite's predicate; False where it was not played to its end
+    total_reward: float = 0.0  # undiscounted return
+    turns: int = 0  # actions of the policy
+    valid: int = 0  # of them, those that were readable and carried out as meant
+    calls: int = 0  # tool calls that were carried out
+    prose: int = 0  # characters that the policy wrote beside its actions: its reasoning
+    usage: dict[str, int] = field(default_factory=dict)  # tokens by name
+    seconds: float = 0.0  # wall time
+    agent_seconds: float = 0.0  # the policy's part of it
+    attempts: int = 0  # how many attempts failed before this one
+    fault: str = ""  # what failed
+    labels: Mapping[str, str] = field(default_factory=dict)  # of its task, as the family names them
+    metrics: Mapping[str, float] = field(default_factory=dict)  # as the family counts them; none before its end
 
     @property
     def played(self) -> bool:

@@ -3,9 +3,10 @@
 import re
 import sys
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, replace
+from functools import partial
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
@@ -16,8 +17,9 @@ import gymnasium as gym
 from agent_envs.base.errors import EnvFault, UsageError
 from agent_envs.base.jsonl_log import read_journal
 from agent_envs.core.wrapper_stack import core_of
-from agent_envs.evaluation.runs.episode_numbers import EpisodeNumbers
+from agent_envs.evaluation.runs.episode_numbers import EpisodeNumbers, numbers_of
 from agent_envs.evaluation.runs.measures import Measures
+from agent_envs.evaluation.runs.pilot import asks_a_model, estimate, pilot_first
 from agent_envs.evaluation.runs.run_folder import (
     Played,
     Prices,
@@ -35,6 +37,7 @@ from agent_envs.evaluation.statistics.rates import Rate
 from agent_envs.evaluation.suites.plan import entry_env, notes_on, plan_of
 from agent_envs.evaluation.suites.suite import Suite
 from agent_envs.rollout.chat_policy import ChatPolicy
+from agent_envs.rollout.episode_runner import EpisodeResult
 from agent_envs.rollout.policy import CompanionPolicy, NullPolicy, Policy, Reply, Request, check_actions, traits_of
 from agent_envs.rollout.run_log import Planned
 from agent_envs.rollout.run_many import run_many
@@ -54,6 +57,8 @@ OF_A_CHECKOUT = {
     "hf": ("trainers.trained_agent:ModelAgent", "model"),
 }
 Progress = Callable[[int, int, float, str], None]
+Tell = Callable[[str], None]
+Episodes = Generator[tuple[Planned, EpisodeResult], None, None]
 FAULTS_IN_A_ROW = 8  # with one cause: then a run stops, as the next would fail too
 _COUNTS = re.compile(r"[0-9]+(\.[0-9]+)?")
 FREE = Price(input=0.0, output=0.0)
@@ -61,19 +66,14 @@ FREE = Price(input=0.0, output=0.0)
 
 @dataclass(frozen=True)
 class Result:
-    """What a run came to.
-
-    Attributes:
-        score: None for a suite whose mean says nothing, such as a sweep, and where nothing was measured.
-        gave_up: it stopped, as episode after episode ended in one and the same fault.
-    """
+    """What a run came to."""
 
     suite: Suite
     settings: Settings
     summaries: tuple[Summary, ...]
-    score: Rate | None
+    score: Rate | None  # None for a suite whose mean says nothing, such as a sweep, and where nothing was measured
     complete: bool
-    gave_up: bool = False
+    gave_up: bool = False  # it stopped, as episode after episode ended in one and the same fault
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -114,6 +114,7 @@ def evaluate(
     policy: Policy | None = None,
     folder: Path | None = None,
     progress: Progress | None = None,
+    tell: Tell | None = None,
 ) -> Result:
     """Play a suite and return its numbers.
 
@@ -123,6 +124,7 @@ def evaluate(
         policy: the agent itself, where `settings.agent` is only its name.
         folder: where the run is kept; a killed one goes on from there. None: nothing is kept.
         progress: called with (finished, planned, successes so far, how many faults and the last one's cause).
+        tell: is told what a run with a model will take, after its first episodes and before the rest begins.
 
     Raises:
         UsageError: the folder holds a run of another configuration, or the suite is another one here.
@@ -138,31 +140,27 @@ def evaluate(
         settings = replace(settings, notes=notes_on(suite))
         cast = replace(cast, settings=settings)
     run = claim(folder, suite, settings, cast.prices) if folder is not None else None
-    return _play(suite, plan, cast, run, progress)
+    return _play(suite, plan, cast, run, progress, tell)
 
 
 def resume(folder: Path, progress: Progress | None = None) -> Result:
-    """Go on with the run of a folder, as it was begun.
-
-    Raises:
-        UsageError: there is none, or something that it rests on has changed; the message names it.
-    """
+    """Go on with the run of a folder, as it was begun; a UsageError names what it rests on and has changed since."""
     run = open_run(folder)
     same_identity(run)
     config = run.config
     cast = _cast(run.suite, config.settings(), None, config.prices)
-    greet_models(run.suite, cast.actor)
+    greet_models(run.suite, cast.actor, lambda: not all(item.played for item in run.numbers()))
     return _play(run.suite, plan_of(run.suite), cast, run, progress)
 
 
-def greet_models(suite: Suite, actor: Policy) -> None:
-    """See to it that every chat model that plays, advises, judges or is a user answers, before the first episode."""
+def greet_models(suite: Suite, actor: Policy, needed: Callable[[], bool] = lambda: True) -> None:
+    """See to it that every chat model that plays, advises, judges or is a user answers, where any is still `needed`."""
     given = [(entry.feedback.model, entry.feedback.options) for entry in suite.entries if entry.feedback is not None]
     given += [(value, {}) for entry in suite.entries for value in entry.arguments.values() if isinstance(value, str)]
     models = {name: make_chat_model(name, **options) for name, options in given if is_chat_name(name)}
-    for model in (*models.values(), getattr(actor, "model", None)):
-        if isinstance(model, HttpChat):
-            model.greet()
+    asked = [model for model in (*models.values(), getattr(actor, "model", None)) if isinstance(model, HttpChat)]
+    for model in asked if asked and needed() else ():
+        model.greet()
 
 
 @dataclass(frozen=True)
@@ -196,35 +194,25 @@ def _behind_a_limit(cast: _Cast, suite: Suite, run: Run | None) -> tuple[Policy,
     return cast.actor if prices.agent is None else BudgetedPolicy(cast.actor, purse), charge
 
 
-def _play(suite: Suite, plan: list[Planned], cast: _Cast, run: Run | None, progress: Progress | None) -> Result:
-    settings = cast.settings
+def _play(
+    suite: Suite, plan: list[Planned], cast: _Cast, run: Run | None, progress: Progress | None, tell: Tell | None = None
+) -> Result:
+    settings, pilot = cast.settings, 0
     if (meets := getattr(cast.actor, "meets", None)) is not None:
         for entry in suite.entries:
             meets(entry_env(entry))
+    if asks_a_model(suite, settings, cast.prices):
+        plan, pilot = pilot_first(suite, plan)
     actor, charged = _behind_a_limit(cast, suite, run)
-    places = {key: (entry, cluster, trial) for key, entry, _, cluster, trial in suite.episodes()}
-    found: dict[str, EpisodeNumbers] = {}
-    measures = Measures()
-    wins, faults = 0, list[str]()
-    latest: deque[str] = deque(maxlen=FAULTS_IN_A_ROW)  # causes without their numbers; "" of what is no fault
-    log, gave_up = None, False
+    measures, log = Measures(), None
     with ExitStack() as stack:
         if run is not None:
             log = replace(run.log(), recording=stack.enter_context(Recording(run.externals, "record")))
-        played_on = run_many(
-            plan, actor, concurrency=settings.concurrency, journal=log, services=Services(charged=charged)
-        )
-        episodes = stack.enter_context(closing(played_on))
-        for item, result in episodes:
-            found[item.key] = Played(item.key, *places[item.key], result).numbers(measures)
-            wins += found[item.key].success
-            faults += [result.fault] if result.status == "fault" else []
-            latest.append(_COUNTS.sub("", result.fault) if result.status == "fault" else "")
-            if progress is not None:
-                more = f"{len(faults)} faults, the last: {faults[-1][:200]}" if faults else ""
-                progress(len(found), len(plan), wins, more)
-            if gave_up := len(latest) == FAULTS_IN_A_ROW and set(latest) == {latest[0]} != {""}:
-                break
+        episodes = partial(run_many, plan, actor, journal=log, services=Services(charged=charged))
+        if tell is not None and log is not None and 0 < pilot < len(plan):
+            tell(_estimated(suite, cast, plan[:pilot], episodes))
+        played = stack.enter_context(closing(episodes(concurrency=settings.concurrency)))
+        found, gave_up = _watched(suite, played, measures, progress)
     if run is not None and log is not None and (log.unfinished or len(found) < len(plan)):
         numbers = run.numbers(measures)  # with what earlier parts of the run spent and had to leave
     else:
@@ -237,12 +225,46 @@ def _play(suite: Suite, plan: list[Planned], cast: _Cast, run: Run | None, progr
     return outcome
 
 
+def _watched(
+    suite: Suite, episodes: Episodes, measures: Measures, progress: Progress | None
+) -> tuple[dict[str, EpisodeNumbers], bool]:
+    """Return the numbers of episodes as they end, and whether one and the same fault ended too many of them in a row."""
+    places = {key: (entry, cluster, trial) for key, entry, _, cluster, trial in suite.episodes()}
+    found: dict[str, EpisodeNumbers] = {}
+    wins, faults = 0, list[str]()
+    latest: deque[str] = deque(maxlen=FAULTS_IN_A_ROW)  # causes without their numbers; "" of what is no fault
+    for item, result in episodes:
+        found[item.key] = Played(item.key, *places[item.key], result).numbers(measures)
+        wins += found[item.key].success
+        faults += [result.fault] if result.status == "fault" else []
+        latest.append(_COUNTS.sub("", result.fault) if result.status == "fault" else "")
+        if progress is not None:
+            more = f"{len(faults)} faults, the last: {faults[-1][:200]}" if faults else ""
+            progress(len(found), len(places), wins, more)
+        if len(latest) == FAULTS_IN_A_ROW and set(latest) == {latest[0]} != {""}:
+            return found, True
+    return found, False
+
+
+def _estimated(suite: Suite, cast: _Cast, pilot: Sequence[Planned], play: Callable[..., Episodes]) -> str:
+    """Play a run's pilot, which its journal keeps, and return what it says of all."""
+    places = {key: (entry, cluster, trial) for key, entry, _, cluster, trial in suite.episodes()}
+    left = {item.key for item in pilot}
+    found: list[EpisodeNumbers] = []
+    with closing(play(concurrency=min(cast.settings.concurrency, len(pilot)))) as episodes:
+        for item, result in episodes:
+            if item.key in left:
+                left.remove(item.key)
+                found.append(numbers_of(*places[item.key], result))
+            if not left:
+                break
+    costs, _ = _costs(suite, found, cast.prices)
+    return estimate(suite, list(zip(found, costs, strict=True)), cast.settings.max_cost_usd)
+
+
 def result_from(suite: Suite, settings: Settings, numbers: list[EpisodeNumbers], prices: Prices) -> Result:
     """Return the result of every planned episode as numbers, in the order of the suite; `prices` are what tokens cost."""
-    given = {entry.label: entry.feedback for entry in suite.entries}
-    advice = [feedback_cost(item.usage, given[item.entry], prices.feedback) for item in numbers]
-    costs = [_cost(item, prices.agent, more) for item, more in zip(numbers, advice, strict=True)]
-    summaries = summarise(suite, numbers, costs, advice)
+    summaries = summarise(suite, numbers, *_costs(suite, numbers, prices))
     complete = all(item.played for item in numbers)
     return Result(suite, settings, summaries, score_of(suite, summaries), complete)
 
@@ -252,6 +274,13 @@ def result_of_run(run: Run, measures: Measures | None = None) -> tuple[Result, l
     numbers = run.numbers(measures)
     config = run.config
     return result_from(run.suite, config.settings(), numbers, config.prices), numbers
+
+
+def _costs(suite: Suite, numbers: Sequence[EpisodeNumbers], prices: Prices) -> tuple[list[float | None], ...]:
+    """Return what each episode cost, and the part of it for feedback."""
+    given = {entry.label: entry.feedback for entry in suite.entries}
+    advice = [feedback_cost(item.usage, given[item.entry], prices.feedback) for item in numbers]
+    return [_cost(item, prices.agent, more) for item, more in zip(numbers, advice, strict=True)], advice
 
 
 def _cost(item: EpisodeNumbers, price: Price | None, feedback: float | None) -> float | None:

@@ -20,12 +20,11 @@ from agent_envs.core.registry import full_id
 from agent_envs.core.trajectory import Task, Trajectory
 from agent_envs.core.wrapper_stack import core_of
 from agent_envs.evaluation.runs.episode_numbers import EpisodeNumbers, missing
-from agent_envs.evaluation.suites.plan import entry_env
+from agent_envs.evaluation.suites.plan import NOT_HERE, entry_env
 from agent_envs.evaluation.suites.suite import Entry, Suite
 
 Companion = Callable[[Any], Any]
 
-NOT_HERE = (AgentEnvsError, gym.error.Error, OSError, ImportError, KeyError)  # an environment that cannot be made
 MOST_TASKS = 256  # kept of an entry: trials of a task lie near each other in a journal
 
 
@@ -39,8 +38,7 @@ class Measures:
     def told(self, entry: Entry, numbers: EpisodeNumbers, trajectory: Trajectory | None = None) -> EpisodeNumbers:
         """Return an episode's numbers with its labels, and where it came to its end with its metrics.
 
-        Raises:
-            RuntimeError: a companion failed or returned something else than it should; the message names the environment.
+        A companion that fails, or returns something else than it should, is a RuntimeError that names the environment.
         """
         if entry.label not in self._entries:
             self._entries[entry.label] = self._measured(entry)
@@ -59,7 +57,7 @@ class Measures:
         entry = entry.model_copy(update={"env_id": entry.env_id.rpartition(":")[2]})
         try:
             env_class = class_of(entry)
-        except (*NOT_HERE, AttributeError) as error:
+        except NOT_HERE as error:
             why = f"its environment is not known here ({type(error).__name__})"
             self.notes[entry.label] = f"{entry.label}: labels and metrics, if it has any, are not told, as {why}"
             return None
@@ -68,11 +66,7 @@ class Measures:
 
 
 def class_of(entry: Entry) -> type:
-    """Return the class of an entry's environment; it is made only where what is registered is no class.
-
-    Raises:
-        KeyError: nothing is registered under the entry's id, or as the registered entry point raises.
-    """
+    """Return the class of an entry's environment (else `NOT_HERE` is raised); it is made only where no class is registered."""
     creator: Any = gym.registry[full_id(entry.env_id)].entry_point
     if isinstance(creator, str):
         creator = load_env_creator(creator)
@@ -102,30 +96,29 @@ class _Measured:
             if labels is None:
                 labels = self._known[numbers.task] = self._labels_of(task)
             if played is not None:
-                metrics = self._metrics_of(replace(played, task=task))
+                metrics = self._metrics_of(replace(played, task=task), task)
         return replace(numbers, labels=labels, metrics=metrics)
 
     def _labels_of(self, task: Task) -> dict[str, str]:
-        found = self._asked("labels", self._labels, task, task) if self._labels else {}
-        if not isinstance(found, dict) or not all(isinstance(part, str) for row in found.items() for part in row):
-            raise self._wrong("labels", task, f"returned {str(found)[:200]}; it returns texts by name")
+        found = self._asked("labels", self._labels, task, task.id, lambda value: isinstance(value, str), "texts")
         return self._equal.setdefault(tuple(found.items()), found)  # ten thousand tasks have few different ones
 
-    def _metrics_of(self, trajectory: Trajectory) -> dict[str, float]:
-        task = trajectory.task
-        found = self._asked("metrics", self._metrics, trajectory, task)
-        if not isinstance(found, dict) or not all(map(_is_metric, found.items())):
-            raise self._wrong("metrics", task, f"returned {str(found)[:200]}; it returns finite numbers by name")
+    def _metrics_of(self, trajectory: Trajectory, task: Task) -> dict[str, float]:
+        found = self._asked("metrics", self._metrics, trajectory, task.id, _is_number, "finite numbers")
         return {name: float(value) for name, value in found.items()}
 
-    def _asked(self, kind: str, companion: Any, subject: Any, task: Any) -> Any:
+    def _asked(
+        self, kind: str, companion: Companion | None, subject: Any, task: str, fits: Callable[[Any], bool], what: str
+    ) -> dict[str, Any]:
+        """Return what a companion tells, once it is by name what it should be."""
+        head = f"{self._entry.env_id}: its {kind} companion, for task {task!r},"
         try:
-            return companion(subject)
+            found = companion(subject) if companion else {}
         except Exception as error:
-            raise self._wrong(kind, task, f"failed: {type(error).__name__}: {error}") from error
-
-    def _wrong(self, kind: str, task: Any, what: str) -> RuntimeError:
-        return RuntimeError(f"{self._entry.env_id}: its {kind} companion, for task {task.id!r}, {what}")
+            raise RuntimeError(f"{head} failed: {type(error).__name__}: {error}") from error
+        if not isinstance(found, dict) or not all(isinstance(k, str) and fits(value) for k, value in found.items()):
+            raise RuntimeError(f"{head} returned {str(found)[:200]}; it returns {what} by name")
+        return found
 
     def _fetched(self, name: str) -> Task | None:
         return self._tasks.get(name, self._digests[name])
@@ -166,6 +159,5 @@ class EntryTasks:
             return None
 
 
-def _is_metric(row: tuple[Any, Any]) -> bool:
-    name, value = row
-    return isinstance(name, str) and isinstance(value, int | float) and math.isfinite(value)
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and math.isfinite(value)

@@ -54,42 +54,25 @@ CONFIG_SCHEMA: Literal["agent-envs/config@1"] = "agent-envs/config@1"
 
 @dataclass(frozen=True)
 class Settings:
-    """How a suite is played.
+    """How a suite is played."""
 
-    Attributes:
-        agent: its name, see `agents.make_agent`.
-        agent_options: its arguments.
-        concurrency: episodes at a time.
-        max_cost_usd: no call begins once this much is spent; None for no limit.
-        prices: path of a table of prices; "" for the one that comes with the package.
-        smoke: only a part of a split: such a run cannot be packed.
-        pack: folder that the submission is written to when the run is complete; "" for none.
-        notes: what is known of the suite before it is played; None to have it looked up.
-    """
-
-    agent: str
-    agent_options: dict[str, Any] = dataclass_field(default_factory=dict)
-    concurrency: int = 1
-    max_cost_usd: float | None = None
-    prices: str = ""
-    smoke: bool = False
-    pack: str = ""
-    notes: Notes | None = None
+    agent: str  # its name, see `agents.make_agent`
+    agent_options: dict[str, Any] = dataclass_field(default_factory=dict)  # its arguments
+    concurrency: int = 1  # episodes at a time
+    max_cost_usd: float | None = None  # no call begins once this much is spent; None for no limit
+    prices: str = ""  # path of a table of prices; "" for the one that comes with the package
+    smoke: bool = False  # only a part of a split: such a run cannot be packed
+    pack: str = ""  # folder that the submission is written to when the run is complete; "" for none
+    notes: Notes | None = None  # what is known of the suite before it is played; None to have it looked up
 
 
 @dataclass(frozen=True)
 class Prices:
-    """What the tokens of a run cost: looked up once, before it begins, kept in its config.json and handed on.
+    """What the tokens of a run cost: looked up once, before it begins, kept in its config.json and handed on."""
 
-    Attributes:
-        agent: the agent's price; None where it has none.
-        feedback: prices of feedback models, by their names in the suite.
-        date: of the table of prices.
-    """
-
-    agent: Price | None = None
-    feedback: Mapping[str, Price] = dataclass_field(default_factory=dict)
-    date: str = ""
+    agent: Price | None = None  # the agent's price; None where it has none
+    feedback: Mapping[str, Price] = dataclass_field(default_factory=dict)  # of its models, by their names in the suite
+    date: str = ""  # of the table of prices
 
 
 def prices_of(suite: Suite, settings: Settings) -> Prices:
@@ -214,11 +197,7 @@ class Run:
         yield from unfinished.values()
 
     def sound_rows(self) -> Iterator[Played]:
-        """Yield what `rows` does; for what counts and what is packed.
-
-        Raises:
-            UsageError: beyond `rows`, an episode's rewards are not what their terms come to.
-        """
+        """Yield what `rows` does, for what counts and is packed; refuses rewards that are not what their terms come to."""
         for played in self.rows():
             _check_sums(played.result, self.folder / "journal.jsonl")
             yield played

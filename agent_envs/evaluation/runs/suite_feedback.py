@@ -26,11 +26,8 @@ def feedback_named(
 ) -> tuple[Feedback | None, ...]:
     """Return what `--feedback` names: one, or several that are compared, `none` among them for none.
 
-    Args:
-        names: separated by commas; "" for none at all.
-        epsilon: how often it is to explore; None for the paper's default.
-        templates: a folder with explore.md and exploit.md, "" for ours; of chat models.
-        options: of chat models.
+    `epsilon` is how often it is to explore, None for the paper's default. Of chat models are `templates`, a folder with
+    explore.md and exploit.md, "" for ours, and `options`.
 
     Raises:
         UsageError: the same name twice, templates that cannot be read, or settings that nothing here takes.
@@ -60,11 +57,7 @@ def feedback_named(
 
 
 def with_feedback(suite: Suite, feedback: Sequence[Feedback | None]) -> Suite:
-    """Return a suite whose every entry is played with feedback: another suite, whose scores are its own.
-
-    Raises:
-        UsageError: several are asked for at once.
-    """
+    """Return a suite whose every entry is played with one feedback: another suite, whose scores are its own."""
     if list(feedback) == [None]:
         return suite
     if len(feedback) > 1 or feedback[0] is None:
@@ -92,11 +85,7 @@ def feedback_prices(suite: Suite, table: PriceTable) -> dict[str, Price]:
 
 
 def check_priced(suite: Suite, prices: Mapping[str, Price]) -> None:
-    """Check that a limit in dollars can hold over a suite's feedback.
-
-    Raises:
-        UsageError: a feedback model has no price.
-    """
+    """Refuse a limit in dollars on a suite where a model that gives feedback has no price."""
     if missing := sorted(feedback_models(suite).keys() - prices.keys()):
         raise UsageError(
             f"--max-cost: no price is known for the feedback that --feedback {','.join(missing)} asks for; give a table with "

@@ -11,8 +11,9 @@ from agent_envs.evaluation.runs.episode_numbers import EpisodeNumbers
 from agent_envs.evaluation.statistics.rates import (
     Rate,
     mean_interval,
-    pass_at_rate,
-    pass_hat_rate,
+    pass_at_k,
+    pass_hat_k,
+    pass_rate,
     success_rate,
     weighted_rate,
 )
@@ -166,8 +167,8 @@ def _summary(entry: Entry, trials: int, rows: list[tuple[EpisodeNumbers, Costs]]
         split=entry.split,
         turn_limit=entry.turn_limit,
         success=success_rate(wins, tasks, clusters),
-        pass_hat={k: pass_hat_rate(wins, tasks, k, clusters) for k in ks},
-        pass_at={k: pass_at_rate(wins, tasks, k, clusters) for k in ks},
+        pass_hat={k: pass_rate(pass_hat_k, wins, tasks, k, clusters) for k in ks},
+        pass_at={k: pass_rate(pass_at_k, wins, tasks, k, clusters) for k in ks},
         mean_return=sum(returns) / len(returns),
         return_interval=mean_interval(returns, [item.cluster for item in played] or ["none"]),
         episodes=len(items),

@@ -29,28 +29,16 @@ NAMED_TASKS = 3
 
 @dataclass(frozen=True, slots=True)
 class Paired:
-    """The second agent minus the first, on the same tasks.
+    """The second agent minus the first, on the same tasks."""
 
-    Attributes:
-        difference: mean over tasks of the difference between task means.
-        low: lower bound of the difference.
-        high: upper bound of the difference.
-        p_value: two-sided, for "no difference"; never 0.
-        method: the test, in words.
-        tasks: how many tasks.
-        clusters: how many clusters of tasks.
-        detectable: the smallest true difference that this test would find with 80 % power, by the spread seen here; 1.0
-            where it could find none.
-    """
-
-    difference: float
+    difference: float  # mean over tasks of the difference between task means
     low: float
     high: float
-    p_value: float
-    method: str
+    p_value: float  # two-sided, for "no difference"; never 0
+    method: str  # the test, in words
     tasks: int
     clusters: int
-    detectable: float
+    detectable: float  # the smallest true difference that it finds with 80 % power, by the spread seen here; 1.0: none
 
 
 def compare_paired(
@@ -59,15 +47,10 @@ def compare_paired(
     clusters: Mapping[str, str] | None = None,
     level: float = 0.95,
 ) -> Paired:
-    """Compare two agents' trials in [0, 1] on the same tasks.
+    """Compare two agents on the same tasks; of each, task -> one number in [0, 1] a trial. Without clusters a task is its own.
 
     The interval is that of `paired_interval`; where it widens, as clusters are alike, `detectable` is at least `_outright`'s.
-
-    Args:
-        first: task -> one number a trial.
-        second: the same tasks.
-        clusters: task -> its cluster; None: every task is its own.
-        level: of the interval; the test of `detectable` is at 1 - level.
+    The test of `detectable` is at 1 - level.
 
     Raises:
         UsageError: no tasks, other tasks, a task without trials or cluster, or a value outside [0, 1].
@@ -137,12 +120,7 @@ def minimum_detectable(
     A plan from one run: the other agent is taken to vary between tasks as this one does, and the task means of the two not to
     correlate, which is cautious, as tasks that are hard for one agent are mostly hard for others; the paired comparison
     itself, with both runs at hand, uses what it sees. 1.0 where no difference could be found.
-
-    Args:
-        values: one number in [0, 1] a trial.
-        tasks: the task of each trial.
-        clusters: the cluster of each trial; None: every task is its own.
-        level: 1 minus the level of the test.
+    `values`, `tasks` and `clusters` are those of `success_rate`; the test is at 1 - level.
     """
     labels = tasks if clusters is None else clusters
     success_rate(values, tasks, labels, level)

@@ -55,11 +55,7 @@ def success_rate(
 ) -> Rate:
     """Return the mean over tasks of the mean over trials, with an interval for new tasks of the same kind.
 
-    Args:
-        values: one number in [0, 1] a trial.
-        tasks: the task of each trial.
-        clusters: the cluster of each trial; None: every task is its own.
-        level: the nominal coverage.
+    There is one value in [0, 1] a trial, with its task and the cluster of that; None: every task is its own cluster.
 
     Raises:
         UsageError: nothing to average, lengths differ, a value is outside [0, 1], or a task lies in two clusters.
@@ -96,10 +92,7 @@ def rerun_interval(values: Sequence[float], tasks: Sequence[str], level: float =
 
     Its squared error is the mean over tasks of (variance of the trials / trials) over the number of tasks; Wilson's
     interval at the effective sample size. It reaches at least 1 - (1 - level)^(1 / trials) to each side: that much may
-    be wrong where no task's trials disagreed (the rule of three).
-
-    Raises:
-        UsageError: a task has one trial only, or what `success_rate` refuses.
+    be wrong where no task's trials disagreed (the rule of three). A task with one trial is refused.
     """
     numbers, home = _by_task(values, tasks, level)
     trials = np.bincount(home)
@@ -130,22 +123,26 @@ def mean_interval(values: Sequence[float], clusters: Sequence[str], level: float
     return mean - half, mean + half
 
 
-def pass_hat_rate(
-    values: Sequence[float], tasks: Sequence[str], k: int, clusters: Sequence[str] | None = None, level: float = 0.95
+def pass_rate(
+    estimate: Callable[[int, int, int], float],
+    values: Sequence[float],
+    tasks: Sequence[str],
+    k: int,
+    clusters: Sequence[str] | None = None,
+    level: float = 0.95,
 ) -> Rate:
-    """Return pass^k over tasks, the mean of `pass_hat_k`, with the interval of `success_rate` (the same for k = 1).
-
-    Raises:
-        UsageError: a value other than 0 and 1, k above the trials of some task, or what `success_rate` refuses.
-    """
-    return _over_tasks(pass_hat_k, values, tasks, k, clusters, level)
-
-
-def pass_at_rate(
-    values: Sequence[float], tasks: Sequence[str], k: int, clusters: Sequence[str] | None = None, level: float = 0.95
-) -> Rate:
-    """Return pass@k over tasks, the mean of `pass_at_k`; otherwise as `pass_hat_rate`."""
-    return _over_tasks(pass_at_k, values, tasks, k, clusters, level)
+    """Return pass^k or pass@k: the mean over tasks of `pass_hat_k` or `pass_at_k`, of values 0 and 1, with its interval."""
+    numbers, home = _by_task(values, tasks, level, clusters)
+    if not np.isin(numbers, (0.0, 1.0)).all():
+        raise UsageError("pass^k and pass@k: every value is 1 (success) or 0")
+    trials, wins = np.bincount(home).tolist(), np.bincount(home, weights=numbers).tolist()
+    if not 1 <= k <= min(trials):
+        raise UsageError(
+            f"pass^k and pass@k: k={k}, but a task has {min(trials)} trials; 1 <= k <= trials of every task"
+        )
+    means = np.array([estimate(int(won), tried, k) for won, tried in zip(wins, trials, strict=True)])
+    labels = _homes(home, tasks if clusters is None else clusters)
+    return _rate(means, labels, level, len(numbers), sum(tried // k for tried in trials))
 
 
 def pass_hat_k(successes: int, trials: int, k: int) -> float:
@@ -205,23 +202,6 @@ def _homes(task_of: NDArray[np.intp], clusters: Sequence[str]) -> list[str]:
         if homes.setdefault(task, cluster) != cluster:
             raise UsageError(f"success_rate: a task lies in two clusters, {homes[task]!r} and {cluster!r}")
     return [homes[task] for task in range(len(homes))]
-
-
-def _over_tasks(
-    estimate: Callable[[int, int, int], float], values: Sequence[float], tasks: Sequence[str], k: int,
-    clusters: Sequence[str] | None, level: float,
-) -> Rate:  # fmt: skip
-    numbers, home = _by_task(values, tasks, level, clusters)
-    if not np.isin(numbers, (0.0, 1.0)).all():
-        raise UsageError("pass^k and pass@k: every value is 1 (success) or 0")
-    trials, wins = np.bincount(home).tolist(), np.bincount(home, weights=numbers).tolist()
-    if not 1 <= k <= min(trials):
-        raise UsageError(
-            f"pass^k and pass@k: k={k}, but a task has {min(trials)} trials; 1 <= k <= trials of every task"
-        )
-    means = np.array([estimate(int(won), tried, k) for won, tried in zip(wins, trials, strict=True)])
-    labels = _homes(home, tasks if clusters is None else clusters)
-    return _rate(means, labels, level, len(numbers), sum(tried // k for tried in trials))
 
 
 def _rate(means: NDArray[np.float64], clusters: Sequence[str], level: float, trials: int, most: int) -> Rate:

@@ -155,11 +155,7 @@ def return_of(turns: Sequence[TurnRow]) -> float:
 
 
 def row_of(played: Played) -> EpisodeRow:
-    """Return an episode as a row, its chain computed.
-
-    Raises:
-        ValidationError: something in it is beyond the format's limits.
-    """
+    """Return an episode as a row, its chain computed; a ValidationError says what is beyond the format's limits."""
     entry, result = played.entry, played.result
     trajectory, head = result.trajectory, result.trajectory.header
     turns = tuple(map(turn_row, trajectory.turns))

@@ -54,19 +54,25 @@ class SuiteRef(Strict):
     digest: Hex
 
 
-class AgentInfo(Strict):
-    """Who played. `reference` agents read the gold; `multi_attempt`: it may try a task again and keep the best."""
+class AboutAgent(Strict):
+    """What a person tells about the agent. An empty field leaves what the run tells."""
 
-    name: Label
-    kind: Literal["agent", "reference"]
+    name: Line = ""
     version: Line = ""
     url: Url = ""
     scaffold: Line = ""
     code_commit: Commit = ""
-    code_sha256: Digest = ""
-    options: dict[str, JsonValue] = {}
     uses: Annotated[tuple[Label, ...], Field(max_length=50)] = ()
     multi_attempt: bool | None = None
+
+
+class AgentInfo(AboutAgent):
+    """Who played. `reference` agents read the gold; `multi_attempt`: it may try a task again and keep the best."""
+
+    name: Label
+    kind: Literal["agent", "reference"]
+    code_sha256: Digest = ""
+    options: dict[str, JsonValue] = {}
 
 
 class ModelInfo(Strict):

@@ -10,10 +10,9 @@ from contextlib import ExitStack, closing
 from dataclasses import replace
 from pathlib import Path
 
-import gymnasium as gym
 from pydantic import ValidationError
 
-from agent_envs.base.errors import AgentEnvsError, UsageError
+from agent_envs.base.errors import UsageError
 from agent_envs.base.jsonl_log import read_journal
 from agent_envs.base.progress import progress_bar
 from agent_envs.base.serialization import sha256_file
@@ -35,7 +34,7 @@ from agent_envs.evaluation.submission.replay_pool import Replaying, check_all
 from agent_envs.evaluation.submission.replaying import places_of
 from agent_envs.evaluation.submission.secrets_scan import SecretScan
 from agent_envs.evaluation.submission.shards import ShardWriter
-from agent_envs.evaluation.suites.plan import entry_env, gold_note
+from agent_envs.evaluation.suites.plan import NOT_HERE, entry_env, gold_note
 from agent_envs.evaluation.suites.suite import first_fault, suite_text
 from agent_envs.rollout.episode_runner import EpisodeResult
 from agent_envs.services.recording import read_answers
@@ -235,7 +234,7 @@ def _shown_gold(run: Run) -> str:
         plain = entry.model_copy(update={"env_id": entry.env_id.rpartition(":")[2]})
         try:
             note = gold_note(entry_env(plain)) if companion_of(class_of(plain), "shows_gold") else ""
-        except (AgentEnvsError, gym.error.Error, OSError, ImportError, AttributeError, KeyError):
+        except NOT_HERE:
             continue  # not known here: what was noted stands
         found += [f"{entry.label}: {note}"] if note else []
     return next(iter(found), "")
@@ -265,11 +264,7 @@ def _cut(cause: str) -> str:
 
 
 def _free(target: Path) -> Path:
-    """Return the absolute path of a directory that can be made.
-
-    Raises:
-        UsageError: something is there, or its parent cannot be made.
-    """
+    """Return the absolute path of a directory where nothing is, or an empty one, and whose parent is there."""
     target = Path(os.path.abspath(target))
     try:
         if target.is_symlink() or (target.exists() and (not target.is_dir() or any(target.iterdir()))):

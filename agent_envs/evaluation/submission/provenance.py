@@ -18,11 +18,10 @@ from agent_envs.base.strict_model import Strict
 from agent_envs.evaluation.runs.run_folder import Run
 from agent_envs.evaluation.submission.models import (
     MOST_META_BYTES,
+    AboutAgent,
     AgentInfo,
-    Commit,
     Date,
     Harness,
-    Label,
     Line,
     LongLine,
     ModelInfo,
@@ -31,28 +30,17 @@ from agent_envs.evaluation.submission.models import (
     Submitter,
     SuiteRef,
     Training,
-    Url,
 )
 from agent_envs.evaluation.suites.suite import first_fault
 from agent_envs.services.chat.named import PROVIDERS
 
 _SAMPLING = ("temperature", "top_p", "max_tokens", "reasoning_effort")
+_ASKED = ("agent.scaffold", "agent.multi_attempt", "submitter.name", "submitter.contact", "licence",
+          "training.on_suite_train", "training.on_suite_test")  # fmt: skip
 _GIT_SECONDS = 10
 ASKED = ("agent.scaffold", "agent.multi_attempt", "submitter.name", "submitter.contact", "licence", "training.on_suite_train",
          "training.on_suite_test")  # fmt: skip
 _ADDRESS = re.compile(r"@(?=https?://)")  # a model's name may hold an @ of its own
-
-
-class AboutAgent(Strict):
-    """What a person tells about the agent. An empty field leaves what the run tells."""
-
-    name: Line = ""
-    version: Line = ""
-    url: Url = ""
-    scaffold: Line = ""
-    code_commit: Commit = ""
-    uses: Annotated[tuple[Label, ...], Field(max_length=50)] = ()
-    multi_attempt: bool | None = None
 
 
 class About(Strict):
@@ -75,11 +63,7 @@ def about_template() -> str:
 
 
 def read_about(path: Path | None) -> tuple[About, str]:
-    """Return what a file tells and the text of its report; nothing for None.
-
-    Raises:
-        UsageError: the file or its report cannot be read, or a field is not as the format wants it.
-    """
+    """Return what a file tells and the text of its report, both as the format wants them; nothing for None."""
     if path is None:
         return About(format="agent-envs/about@1"), ""
     try:
@@ -107,23 +91,18 @@ def submission_of(run: Run, about: About, *, reference: bool) -> Submission:
     """
     known = run.config.identity
     commit = _git("rev-parse", "HEAD")
-    told = about.agent
+    agent = about.agent.model_dump() | {
+        "name": about.agent.name or _public_name(known.agent),
+        "kind": "reference" if reference else "agent",
+        "code_commit": about.agent.code_commit or (commit if known.agent_code else ""),
+        "code_sha256": known.agent_code,
+        "options": known.agent_options,
+    }
     try:
         models = about.models or (*_models(known.agent, known.agent_options), *_advisers(run))
         return Submission(
             suite=SuiteRef(id=run.suite.id, version=run.suite.version, digest=known.suite_digest),
-            agent=AgentInfo(
-                name=told.name or _public_name(known.agent),
-                kind="reference" if reference else "agent",
-                version=told.version,
-                url=told.url,
-                scaffold=told.scaffold,
-                code_commit=told.code_commit or (commit if known.agent_code else ""),
-                code_sha256=known.agent_code,
-                options=known.agent_options,
-                uses=told.uses,
-                multi_attempt=told.multi_attempt,
-            ),
+            agent=AgentInfo(**agent),
             models=models,
             submitter=about.submitter,
             date=about.date or _last_played(run),

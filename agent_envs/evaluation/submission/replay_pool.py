@@ -33,23 +33,14 @@ Line = tuple[str, bytes]  # label of the entry, and the line without its end
 
 @dataclass(frozen=True)
 class Replaying:
-    """How rows are replayed.
+    """How rows are replayed."""
 
-    Attributes:
-        suite: that they are rows of.
-        externals: recorded answers of outside services, a journal; None where there are none.
-        jobs: processes; 0 for this one, which nothing bounds: for rows of one's own.
-        seconds: that a row may take.
-        flags: whether actions are compared with the built-in solver's.
-        keep: what was checked stays in the cache folder, for this digest of the code that checks; "": until all is checked.
-    """
-
-    suite: Suite
-    externals: Path | None = None
-    jobs: int = 0
-    seconds: float = SECONDS
-    flags: bool = False
-    keep: str = ""
+    suite: Suite  # that they are rows of
+    externals: Path | None = None  # recorded answers of outside services, a journal; None where there are none
+    jobs: int = 0  # processes; 0 for this one, which nothing bounds: for rows of one's own
+    seconds: float = SECONDS  # that a row may take
+    flags: bool = False  # whether actions are compared with the built-in solver's
+    keep: str = ""  # what was checked stays cached for this digest of the code that checks; "": until all is checked
 
 
 def check_lines(lines: Iterable[Line], how: Replaying) -> Iterator[tuple[int, Checked]]:
@@ -107,11 +98,7 @@ class Ledger(Memory):
     """
 
     def __init__(self, what: str, how: Replaying) -> None:
-        """Open the file of one packing or verification.
-
-        Args:
-            what: a digest of what is checked, outside answers included.
-            how: the suite, and what is asked of rows.
+        """Open the file of one packing or verification; `what` is a digest of what is checked, outside answers included.
 
         Raises:
             UsageError: it cannot be written, or another process is writing it.

@@ -21,7 +21,7 @@ from agent_envs.core.trajectory import Header, Trajectory, Turn
 from agent_envs.core.wrapper_stack import core_of, shown_messages
 from agent_envs.evaluation.runs.run_folder import Played
 from agent_envs.evaluation.submission.episode_rows import EpisodeRow, chain_of, row_of, row_text
-from agent_envs.evaluation.suites.plan import entry_env
+from agent_envs.evaluation.suites.plan import NOT_HERE, entry_env
 from agent_envs.evaluation.suites.suite import Entry, Suite, changes, first_fault, seed_of
 from agent_envs.rollout.episode_runner import EpisodeResult, record_turn
 from agent_envs.services.http.faults import one_line
@@ -31,7 +31,6 @@ from agent_envs.services.run_services import Services
 FREE = ("usage", "seconds", "agent_seconds")  # no replay can know them
 MOST_FINDINGS = 20
 _CUT = re.compile(r"action cut to ([0-9]{1,9}) of ([0-9]{1,15}) characters")
-_NOT_HERE = (AgentEnvsError, gym.error.Error, OSError, ImportError, AttributeError, KeyError)
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,29 +45,17 @@ class Place:
 
 @dataclass(frozen=True)
 class Checked:
-    """What a replay makes of one row. Numbers are the replay's, never the row's.
+    """What a replay makes of one row. Numbers are the replay's, never the row's."""
 
-    Attributes:
-        key: of the episode; "" where the row cannot be read.
-        status: as in the row; `terminated` and `truncated` are as replayed.
-        success: by the suite's predicate.
-        total: the return.
-        turns: that were stepped.
-        actions: sha256 of the actions, by which equal episodes are known.
-        by_solver: the built-in solver takes the very same actions.
-        findings: what is wrong, each naming the field; none for a sound row.
-        unknown: why the row cannot be checked here; "" where it was.
-    """
-
-    key: str = ""
-    status: str = ""
-    success: bool = False
-    total: float = 0.0
-    turns: int = 0
-    actions: str = ""
-    by_solver: bool = False
-    findings: tuple[str, ...] = ()
-    unknown: str = ""
+    key: str = ""  # of the episode; "" where the row cannot be read
+    status: str = ""  # as in the row; `terminated` and `truncated` are as replayed
+    success: bool = False  # by the suite's predicate
+    total: float = 0.0  # the return
+    turns: int = 0  # that were stepped
+    actions: str = ""  # sha256 of the actions, by which equal episodes are known
+    by_solver: bool = False  # the built-in solver takes the very same actions
+    findings: tuple[str, ...] = ()  # what is wrong, each naming the field; none for a sound row
+    unknown: str = ""  # why the row cannot be checked here; "" where it was
 
 
 def places_of(suite: Suite) -> Iterator[tuple[str, Place]]:
@@ -92,17 +79,11 @@ class _NotHere(Exception):
 
 @dataclass
 class RowReplayer:
-    """Replays rows of one suite.
+    """Replays rows of one suite."""
 
-    Attributes:
-        suite: as the reader knows it; never the one that a stranger handed in.
-        services: with the recording that answers for outside services.
-        flags: whether actions are compared with the built-in solver's.
-    """
-
-    suite: Suite
-    services: Services
-    flags: bool = False
+    suite: Suite  # as the reader knows it; never the one that a stranger handed in
+    services: Services  # with the recording that answers for outside services
+    flags: bool = False  # whether actions are compared with the built-in solver's
     _envs: dict[str, gym.Env[Any, Any]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -206,7 +187,7 @@ class RowReplayer:
             plain = entry.model_copy(update={"env_id": entry.env_id.rpartition(":")[2]})
             try:
                 env = entry_env(plain)
-            except _NOT_HERE as error:
+            except NOT_HERE as error:
                 raise _NotHere(f"{entry.label}: {one_line(str(error))}") from None
             core_of(env).services = self.services
             self._envs[entry.label] = env

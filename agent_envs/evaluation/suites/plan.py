@@ -18,38 +18,34 @@ from agent_envs.evaluation.suites.suite import ADHOC, Entry, Feedback, Suite, fi
 from agent_envs.rollout.run_log import Planned
 from agent_envs.wrappers import ForcedAnswer, TurnLimit, VerbalFeedback
 
+NOT_HERE = (
+    AgentEnvsError,
+    gym.error.Error,
+    OSError,
+    ImportError,
+    AttributeError,
+    KeyError,
+)  # why there is no environment
+
 
 @dataclass(frozen=True)
 class Choice:
-    """What a person asks for: one environment, over the values of one argument or over turn limits where these are given.
+    """What a person asks for: one environment, over the values of one argument or over turn limits where these are given."""
 
-    Attributes:
-        env_id: an id, short or full.
-        arguments: of the environment.
-        split: "" for test, else dev, else the last there is.
-        limit: only the first tasks; None for the whole split.
-        trials: episodes a task.
-        sweep: (argument, its values), or None.
-        turn_limits: free turns before a forced answer, or turns where no answer can be forced; see `allowed_limits`.
-        feedback: before every turn, see `VerbalFeedback`; several are entries of their own, None among them for none.
-    """
-
-    env_id: str
-    arguments: dict[str, Any] = field(default_factory=dict)
-    split: str = ""
-    limit: int | None = None
-    trials: int = 1
-    sweep: tuple[str, tuple[Any, ...]] | None = None
-    turn_limits: tuple[int, ...] = ()
-    feedback: tuple[Feedback | None, ...] = (None,)
+    env_id: str  # an id, short or full
+    arguments: dict[str, Any] = field(default_factory=dict)  # of the environment
+    split: str = ""  # "" for test, else dev, else the last there is
+    limit: int | None = None  # only the first tasks; None for the whole split
+    trials: int = 1  # episodes a task
+    sweep: tuple[str, tuple[Any, ...]] | None = None  # (argument, its values), or None
+    turn_limits: tuple[int, ...] = ()  # free turns before a forced answer; turns where none can be forced
+    feedback: tuple[Feedback | None, ...] = (
+        None,
+    )  # before every turn; several are entries of their own, None for none
 
 
 def adhoc_suite(choice: Choice) -> Suite:
-    """Return the suite of a choice; it is unscored where it has several entries, as their mean says nothing.
-
-    Raises:
-        UsageError: the environment, the split or a number cannot be.
-    """
+    """Return the suite of a choice; it is unscored where it has several entries, as their mean says nothing."""
     if (choice.limit is not None and choice.limit < 1) or choice.trials < 1:
         raise UsageError(f"limit={choice.limit} and trials={choice.trials}: give numbers >= 1")
     if len(set(choice.turn_limits)) < len(choice.turn_limits):
@@ -89,11 +85,7 @@ def _entries(choice: Choice) -> Iterator[Entry]:
 
 
 def allowed_limits(core: TurnEnv, turn_limits: tuple[int, ...]) -> tuple[int, ...]:
-    """Return turn limits as an environment can grant them, each one once: a larger one is the largest that is possible.
-
-    Raises:
-        UsageError: 0 turns where no answer can be forced.
-    """
+    """Return turn limits as an environment can grant them, each once; 0 is refused where no answer can be forced."""
     forces = bool(core.answer_tags[0])
     if not forces and 0 in turn_limits:
         raise UsageError(f"{core.env_id} has no answer to force: give turn limits >= 1")
@@ -110,11 +102,7 @@ def first_tasks(suite: Suite, limit: int | None) -> Suite:
 
 
 def playable_part(suite: Suite) -> tuple[Suite, list[str]]:
-    """Return a suite without the entries that need what is not installed, and a line on each of those.
-
-    Raises:
-        UsageError: nothing is left.
-    """
+    """Return a suite without the entries that need what is not installed, and a line on each of those; something is left."""
     left, lacking = [], []
     for entry in suite.entries:
         try:
@@ -146,12 +134,9 @@ def tasks_of(core: TurnEnv, split: str, limit: int | None) -> tuple[tuple[str, s
 
 
 def ceiling_note(env: gym.Env[Any, Any], split: str, tasks: Sequence[str] | None = None) -> str:
-    """Return how many tasks of a split cannot succeed under the environment's arguments, and why; "" where all can.
+    """Return how many of a split's tasks cannot succeed under the environment's arguments, and why; "" where all can.
 
-    Args:
-        env: the environment.
-        split: of its tasks.
-        tasks: the ids of those that are played; None for all of the split.
+    `tasks` are the ids of those that are played; None for all of the split.
     """
     try:
         lost = _told_by(env, "out_of_reach", {}, split)
@@ -246,11 +231,7 @@ def plan_of(suite: Suite) -> list[Planned]:
 
 
 def entry_env(entry: Entry) -> gym.Env[Any, Any]:
-    """Return the environment of an entry, its turn limit and its feedback around it.
-
-    Raises:
-        UsageError: its arguments are none that the environment can be made with; files of runs may name any.
-    """
+    """Return the environment of an entry, its turn limit and its feedback around it; files of runs may name any arguments."""
     env = _limited(_made(entry), entry.turn_limit)
     if entry.feedback is None:
         return env

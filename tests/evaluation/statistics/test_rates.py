@@ -13,9 +13,8 @@ from agent_envs.evaluation.statistics.rates import (
     Rate,
     mean_interval,
     pass_at_k,
-    pass_at_rate,
     pass_hat_k,
-    pass_hat_rate,
+    pass_rate,
     rerun_interval,
     success_rate,
     weighted_rate,
@@ -227,17 +226,19 @@ def test_weighted_rate_refuses(count: int, weights: list[float]) -> None:
 
 def test_pass_rates_average_the_unbiased_estimates() -> None:
     values, tasks = [1, 1, 1, 0, 0, 1, 0, 0], list("aaaabbbb")
-    hat, at = pass_hat_rate(values, tasks, 2), pass_at_rate(values, tasks, 2)
+    hat, at = pass_rate(pass_hat_k, values, tasks, 2), pass_rate(pass_at_k, values, tasks, 2)
     assert (hat.value, at.value) == (pytest.approx(0.25), pytest.approx(0.75))  # (3/6 + 0/6) / 2, (6/6 + 3/6) / 2
     assert (hat.tasks, hat.trials, hat.clusters) == (2, 8, 2)
-    assert pass_hat_rate(values, tasks, 1) == pass_at_rate(values, tasks, 1) == success_rate(values, tasks)
-    assert pass_hat_rate(values, tasks, 2, ["w"] * 8).clusters == 1
+    assert (
+        pass_rate(pass_hat_k, values, tasks, 1) == pass_rate(pass_at_k, values, tasks, 1) == success_rate(values, tasks)
+    )
+    assert pass_rate(pass_hat_k, values, tasks, 2, ["w"] * 8).clusters == 1
 
 
 def test_like_tasks_do_not_make_pass_rates_surer_than_disjoint_groups_of_trials_could() -> None:
     # Ten tasks of 4 trials hold 20 disjoint pairs; the spread of these estimates alone would claim 224.
     values = [1.0, 1.0, 1.0, 0.0] * 9 + [1.0, 1.0, 0.0, 0.0]
-    rate = pass_hat_rate(values, [str(n // 4) for n in range(40)], 2)
+    rate = pass_rate(pass_hat_k, values, [str(n // 4) for n in range(40)], 2)
     value, spread = (9 * 3 / 6 + 1 / 6) / 10, 2.262157**2 / 20
     half = math.sqrt(value * (1 - value) * spread + spread**2 / 4) / (1 + spread)
     assert (rate.value, rate.high - rate.low) == pytest.approx((value, 2 * half), abs=1e-6)
@@ -247,7 +248,7 @@ def test_like_tasks_do_not_make_pass_rates_surer_than_disjoint_groups_of_trials_
 def test_pass_rates_hold_their_values_and_never_give_a_point(table: list[list[bool]], k: int) -> None:
     rows = [(float(value), str(task)) for task, trials in enumerate(table) for value in trials]
     values, tasks = [value for value, _ in rows], [task for _, task in rows]
-    hat, at = pass_hat_rate(values, tasks, k), pass_at_rate(values, tasks, k)
+    hat, at = pass_rate(pass_hat_k, values, tasks, k), pass_rate(pass_at_k, values, tasks, k)
     assert hat.value <= success_rate(values, tasks).value + 1e-12 <= at.value + 2e-12
     for rate in (hat, at):
         assert 0 <= rate.low <= rate.value <= rate.high <= 1
@@ -256,9 +257,9 @@ def test_pass_rates_hold_their_values_and_never_give_a_point(table: list[list[bo
 
 @pytest.mark.parametrize(("values", "k"), [([1, 0, 1], 2), ([1, 0, 1], 0), ([0.5, 1, 1], 1)])
 def test_pass_rates_refuse_k_above_the_fewest_trials_and_other_values(values: list[float], k: int) -> None:
-    for rate in (pass_hat_rate, pass_at_rate):
+    for estimate in (pass_hat_k, pass_at_k):
         with pytest.raises(UsageError):
-            rate(values, ["a", "a", "b"], k)
+            pass_rate(estimate, values, ["a", "a", "b"], k)
 
 
 def test_the_rerun_interval_knows_trial_noise_alone() -> None:

@@ -7,12 +7,11 @@ first, by comparisons alone, and then swap as few times as possible.
 """
 
 from collections import Counter
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Generator, Iterator, Mapping
+from dataclasses import dataclass
 from fractions import Fraction
 from itertools import combinations, permutations
 from math import fsum
-from typing import Any
 
 from agent_envs.base.errors import UsageError
 from agent_envs.envs.expa.sorting.knowledge import (
@@ -25,7 +24,6 @@ from agent_envs.envs.expa.sorting.knowledge import (
     next_comparison,
     sorted_order,
 )
-from agent_envs.envs.expa.sorting.rewards import fixed, released
 
 Move = tuple[str, int, int]
 Moves = Generator[Move, bool | None, None]
@@ -273,38 +271,3 @@ def mean_reward(name: str, n: int, formula: Formula, descending: bool = False) -
 def strata(n: int) -> dict[int, int]:
     """Return how many of the permutations of n values need how many swaps."""
     return dict(sorted(Counter(least_swaps(values) for values in permutations(range(n))).items()))
-
-
-def reference_rows(sizes: Sequence[int]) -> list[dict[str, Any]]:
-    """Return what every algorithm needs and earns, by number of items, in both directions."""
-    return [
-        {
-            "items": n,
-            "algorithm": name,
-            "direction": "descending" if descending else "ascending",
-            **asdict(exact(name, n, descending)),
-            "released": mean_reward(name, n, released, descending),
-            "fixed": mean_reward(name, n, fixed, descending),
-        }
-        for n in sizes
-        for name in ALGORITHMS
-        if n in able_sizes(name)
-        for descending in (False, True)
-    ]
-
-
-def told_together(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return one row where both directions of `reference_rows` have the same figures, else both, named."""
-    told = []
-    for up, down in zip(rows[::2], rows[1::2], strict=True):
-        alike = {**up, "direction": ""} == {**down, "direction": ""}
-        both = ({**row, "algorithm": f"{row['algorithm']}, {row['direction']}"} for row in (up, down))
-        told += [up] if alike else [*both]
-    return told
-
-
-def plain_row(row: dict[str, Any]) -> dict[str, Any]:
-    """Return a row for JSON; a mean is a number, and stands as a fraction under `exact`."""
-    fractions = {key: value for key, value in row.items() if isinstance(value, Fraction)}
-    means = {key: float(value) for key, value in fractions.items()}
-    return {**row, **means, "exact": {key: str(value) for key, value in fractions.items()}}

@@ -1,0 +1,136 @@
+"""The verb `doctor` tells what is installed here, what is missing and brings it, and what this system cannot have."""
+
+import os
+import platform
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from importlib.metadata import PackageNotFoundError, requires, version
+from pathlib import Path
+
+import typer
+
+from agent_envs.base.errors import AgentEnvsError
+from agent_envs.base.terminal import print_result, print_table
+from agent_envs.cli.options import Json
+
+# One requirement of the package: its name, and where they are said the one system that it is for and the extra.
+_REQUIREMENT = re.compile(r"([A-Za-z0-9._-]+)[^;]*(?:;(?: sys_platform == \"(\w+)\" and)? extra == \"([a-z0-9-]+)\")?")
+GPU = ("nvidia-smi", "--query-gpu=name,memory.total,driver_version", "--format=csv,noheader")
+Row = tuple[str, str, bool | None, str]  # part, name, whether it is there (None: nothing has to be), what is to be said
+
+
+def doctor(as_json: Json = False) -> None:
+    """Tell what is installed here, what is missing and what brings it: extras, data, keys (never their values), sandboxes, GPU.
+
+    Exit code 1 if a package is missing that everything needs. Versions are told and not judged (`pip check` does that),
+    nothing is downloaded, and no service is asked.
+    """
+    rows = [*_packages(), *_extras(), *_data(), *_keys(), *_sandboxes(), _gpu()]
+    heads = ("part", "name", "ok", "what")
+    cells = [[part, name, {True: "yes", False: "NO", None: ""}[ok], told] for part, name, ok, told in rows]
+    table = [dict(zip(heads, row, strict=True)) for row in rows]
+    print_result(table, as_json, lambda: print_table("This installation", list(heads), cells))
+    if not rows[0][2]:
+        raise typer.Exit(1)
+
+
+def _requirements() -> dict[str, dict[str, str]]:
+    """Return extra ("" for none) -> package -> the one system that it is for, as the installed package says."""
+    found: dict[str, dict[str, str]] = {"": {}}
+    lines = (
+        requires("agent-envs") if _version("agent-envs") else None
+    ) or ()  # a folder that was never installed has none
+    for match in filter(None, map(_REQUIREMENT.fullmatch, lines)):
+        found.setdefault(match[3] or "", {})[match[1]] = match[2] or ""
+    return found
+
+
+def _version(package: str) -> str:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return ""
+
+
+def _packages() -> Iterator[Row]:
+    from agent_envs import __version__
+
+    needed = {package: _version(package) for package in _requirements()[""]}
+    told = ", ".join(f"{package} {found or 'MISSING'}" for package, found in needed.items())
+    yield (
+        "packages",
+        "all",
+        bool(told) and all(needed.values()),
+        told or "agent-envs is not installed: pip install -e .",
+    )
+    yield "packages", "agent-envs", True, f"{__version__} in {Path(__file__).parents[1]}"
+    yield "packages", "Python", True, f"{platform.python_version()} ({sys.executable}) on {platform.platform()}"
+
+
+def _extras() -> Iterator[Row]:
+    """Yield a row an extra: the ids that need it, and what of it is not there. Not those that gather others."""
+    from agent_envs.core.registry import TABLE
+
+    for extra, packages in _requirements().items():
+        if extra in ("", "dev") or "agent-envs" in packages:
+            continue
+        ids = ", ".join(row.name for row in TABLE if row.extra == extra)
+        lacking = [package for package in packages if not _version(package)]
+        told = ", ".join(f"{package} {_version(package)}" for package in packages)
+        if lacking:
+            told = f'{", ".join(lacking)} missing: pip install "agent-envs[{extra}]"'
+        if other := [system for system in packages.values() if system not in ("", sys.platform)]:
+            told = f"cannot be had here: it is for {other[0]} only"
+        yield "extras", extra, not (lacking or other), f"{ids and f'for {ids}: '}{told}"
+
+
+def _data() -> Iterator[Row]:
+    from agent_envs.base.cache_dir import cache_dir
+    from agent_envs.datasets.listing import data_rows
+
+    folder = os.environ.get("AGENT_ENVS_DATA", "")
+    there = Path(folder).is_dir() if folder else None
+    yield "data", "AGENT_ENVS_DATA", there, (folder or "not set") + (", which is no folder" if there is False else "")
+    yield "data", "cache", None, f"{cache_dir()}{'' if cache_dir().is_dir() else ', not there yet'}"
+    here = ", ".join(row["name"] for row in data_rows() if row["here"] != "no")
+    yield (
+        "data",
+        "data sets",
+        None,
+        f"{here or 'none'}; agent-envs data list tells of all, and no id's defaults need any",
+    )
+
+
+def _keys() -> Iterator[Row]:
+    """Yield the environment variables of keys, set or not; no value comes into a row."""
+    from agent_envs.tools.web.providers import PROVIDERS
+
+    engines = (engine.variable for engine in PROVIDERS.values() if engine.variable)
+    for name in ("OPENAI_API_KEY", "ANTHROPIC_API_KEY", *engines):
+        yield "keys", name, None, "set" if os.environ.get(name, "").strip() else "not set"
+
+
+def _sandboxes() -> Iterator[Row]:
+    """Yield whether each sandbox computes one and one."""
+    from agent_envs.tools.sandbox import SandboxSpec, close_sandboxes, open_sandbox
+
+    for backend in ("monty", "bwrap"):
+        try:
+            ran = open_sandbox(SandboxSpec(backend)).run("print(1 + 1)")
+            yield "sandboxes", backend, ran.stdout == "2\n", f"a program that prints 2 ended with {ran.status}"
+        except AgentEnvsError as error:
+            yield "sandboxes", backend, False, str(error)
+    close_sandboxes()
+
+
+def _gpu() -> Row:
+    if shutil.which(GPU[0]) is None:
+        return "GPU", "NVIDIA", None, "no nvidia-smi; environments and evaluation need none"
+    try:
+        ran = subprocess.run(GPU, capture_output=True, text=True, timeout=20, check=True)
+    except (OSError, subprocess.SubprocessError) as error:
+        return "GPU", "NVIDIA", False, f"nvidia-smi failed: {str(error)[:200]}"
+    return "GPU", "NVIDIA", True, "; ".join(ran.stdout.strip().splitlines())

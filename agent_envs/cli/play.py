@@ -1,0 +1,150 @@
+"""The verb `play`: a person reads, names an action or a tool and gives its arguments, and is told at the end what it paid."""
+
+import contextlib
+import json
+import re
+import shutil
+import sys
+import textwrap
+from collections import Counter
+from typing import Annotated, Any
+
+import typer
+
+from agent_envs.base.terminal import show, visible
+from agent_envs.cli.options import Arguments, EnvId, made
+
+MOST_COLUMNS = 110
+FEW = 12  # names that stand below every turn; more stand below the first, and in /help
+KEPT = "\ue000"  # stands for a space at which no line is broken
+COMMANDS = "/help lists what you can do; /quit, Ctrl-D or Ctrl-C leaves"
+_INDENT = re.compile(r" {0,20}(?:[-*] |[0-9]{1,2}\. )?")
+
+
+def play(
+    env_id: EnvId,
+    task: Annotated[int, typer.Option(help="Index of the task in its split.")] = 0,
+    split: Annotated[str, typer.Option(help="Default: the first split that `show` lists.")] = "",
+    arg: Arguments = None,
+) -> None:
+    """Play an episode yourself: type the name or the number of an action or a tool, whose arguments are asked for.
+
+    Any other text is a turn as a model writes it, up to an empty line. With expanded actions a line of /names or /ids takes
+    these at once. The end tells the reward by its terms, the return and the gold.
+    """
+    env = made(env_id, arg)
+    if sys.stdin.isatty():
+        with contextlib.suppress(ImportError):
+            import readline  # noqa: F401 - lines can be edited, and be longer than the 4,096 bytes of a terminal's own
+    try:
+        _episode(env, {"task": task, **({"split": split} if split else {})})
+    except EOFError as end:
+        show(f"\n{end.args[0] if end.args == ('bye',) else 'no more input; bye'}")
+    except KeyboardInterrupt:
+        show("\nleft before the end; bye")
+        raise typer.Exit(130) from None
+
+
+def _episode(env: Any, options: dict[str, Any]) -> None:
+    from agent_envs.integrations.typed import TypedActions
+
+    core, typed = env.unwrapped, TypedActions(env)
+    observation, info = env.reset(seed=0, options=options)
+    show(folded(f"{core.env_id}, task {info['task_id']}; {COMMANDS}"))
+    over, fresh = False, True
+    while not over:
+        if fresh:
+            _show(core, observation)
+        _prompt(typed, info)
+        line = _read("> ")
+        if line.strip() == "/help":
+            _help(typed)
+            continue
+        actions = typed.actions(line, _read)
+        if line.strip() and not actions:
+            show("nothing was done; /help lists what there is")
+        fresh = bool(actions) or hasattr(core, "drawing")  # an empty line shows a game again
+        for action in actions:
+            observation, reward, terminated, truncated, info = env.step(action)
+            over = terminated or truncated
+            for event in info["events"]:
+                show(folded(f"note: {event}"))
+            if over:
+                break
+            if reward:
+                terms = ", ".join(f"{name} {value:g}" for name, value in info["reward_terms"].items() if value)
+                show(f"reward {reward:g} ({terms})")
+        observation = core.history if typed.expanded else observation
+    _show(core, observation)
+    _tell_end(core, "solved" if info["success"] else f"not solved{', a limit was reached' if truncated else ''}")
+
+
+def _show(core: Any, observation: str) -> None:
+    """Show the state of an environment that can be drawn for a terminal, and what the policy is shown."""
+    drawing = core.drawing() if hasattr(core, "drawing") else ""
+    show(f"\n{drawing}\n\n{folded(observation)}\n" if drawing else f"\n{folded(observation)}\n")
+
+
+def _prompt(typed: Any, info: dict[str, Any]) -> None:
+    show(f"--- turn {info['turn'] + 1}, {info['turns_left']} left ---")
+    if typed.expanded:
+        legal = " ".join(f"/{name}" for name, number in typed.expanded.items() if info["action_mask"][number])
+        show(folded(f"in {info['active']}: {legal}{', or text' if info['active'] == 'language' else ''}"))
+    elif len(typed.names) <= FEW or info["turn"] == 0:
+        cells = (f"{number} {name}".replace(" ", KEPT) for number, name in enumerate(typed.names, 1))
+        show(folded("   ".join(cells)).replace(KEPT, " "))
+
+
+def _help(typed: Any) -> None:
+    from agent_envs.integrations.typed import TEXT
+
+    for number, about in enumerate(typed.about, 1):
+        show(folded(about if typed.expanded else f"{number:2}. {about}"))
+    show(folded(f"\n{TEXT}\n{COMMANDS}."))
+
+
+def _tell_end(core: Any, how: str) -> None:
+    record, gold = core.trajectory, core.episode.task.gold
+    sums: Counter[str] = Counter()
+    for turn in record.turns:
+        sums.update(dict(turn.terms))
+    show(f"The episode is over after turn {len(record.turns)}: {how}.\n")
+    rows = [(f"reward, {name}", f"{value:g}") for name, value in sums.items()]
+    rows += [("return, their sum", f"{record.total_reward:g}"), ("gold", " | ".join(gold) or "none: the state decides")]
+    width = max(len(name) for name, _ in rows)
+    for name, value in rows:
+        show(folded(f"{name:<{width}}  {value}"))
+
+
+def folded(text: str, columns: int = 0) -> str:
+    """Return a text for a terminal: words kept whole, lists indented, JSON that is wider than the terminal laid out.
+
+    What is piped stays as it is, unless `columns` says how wide a line may be.
+    """
+    if not columns and not sys.stdout.isatty():
+        return text
+    columns = columns or max(30, min(shutil.get_terminal_size().columns, MOST_COLUMNS))
+    lines: list[str] = []
+    for line in visible(text).split("\n"):
+        for row in _laid_out(line, columns).split("\n") if len(line) > columns else [line]:
+            indent = " " * len(_INDENT.match(row)[0])  # type: ignore[index]  # it matches nothing, too
+            lines += textwrap.wrap(row, columns, subsequent_indent=indent, break_on_hyphens=False) or [row]
+    return "\n".join(lines)
+
+
+def _laid_out(line: str, columns: int) -> str:
+    """Return a line that is a JSON object or list over several lines, and any other as it is."""
+    from rich.pretty import pretty_repr
+
+    try:
+        return pretty_repr(json.loads(line), max_width=columns) if line[0] in "{[" else line
+    except (ValueError, RecursionError):
+        return line
+
+
+def _read(prompt: str) -> str:
+    """Return a line that a person types; EOFError where there is no more, or the person leaves."""
+    line = input("" if prompt == "... " and not sys.stdin.isatty() else f"{folded(visible(prompt)).rstrip(' ')} ")
+    if line.strip() == "/quit":
+        raise EOFError("bye")
+    return line

@@ -1,0 +1,102 @@
+"""`agent-envs doctor`: what is there, what is missing and what brings it; never the value of a key."""
+
+import importlib.metadata
+import sys
+
+import pytest
+
+from agent_envs.cli import doctor as module
+from agent_envs.core.registry import TABLE
+from agent_envs.tools.sandbox.mounts import bwrap_version
+from tests.cli.conftest import strict
+
+EXTRAS = importlib.metadata.metadata("agent-envs").get_all("Provides-Extra")
+
+
+@pytest.fixture
+def told(run, monkeypatch, tmp_path):
+    """A function that returns (exit code, rows by part and name)."""
+    monkeypatch.setenv("AGENT_ENVS_CACHE", str(tmp_path / "cache"))
+    monkeypatch.delenv("AGENT_ENVS_DATA", raising=False)
+
+    def rows():
+        code, out, _ = run("doctor", "--json")
+        return code, {(row["part"], row["name"]): row for row in strict(out)}
+
+    return rows
+
+
+def test_it_names_every_extra_and_the_ids_that_need_it(told, run):
+    code, rows = told()
+    gather = {"envs", "all", "dev"}
+    assert code == 0 and {name for part, name in rows if part == "extras"} == set(EXTRAS) - gather
+    for row in TABLE:
+        assert not row.extra or row.name in rows["extras", row.extra]["what"]
+    assert rows["sandboxes", "monty"]["ok"] is True
+    assert all(
+        rows["keys", name] for name in ("OPENAI_API_KEY", "ANTHROPIC_API_KEY", "SERPER_API_KEY", "BRAVE_API_KEY")
+    )
+    assert "LegalSearch" in run("doctor")[1]
+
+
+def test_what_is_missing_is_named_with_what_brings_it(told, monkeypatch):
+    def version(package):
+        if package in ("minigrid", "httpx"):
+            raise importlib.metadata.PackageNotFoundError(package)
+        return "1.0"
+
+    monkeypatch.setattr(module, "version", version)
+    code, rows = told()
+    assert rows["extras", "babyai"]["what"] == 'for BabyAI: minigrid missing: pip install "agent-envs[babyai]"'
+    assert rows["extras", "babyai"]["ok"] is False and rows["extras", "crafter"]["ok"] is True
+    assert code == 1 and rows["packages", "all"]["ok"] is False and "httpx MISSING" in rows["packages", "all"]["what"]
+
+
+def test_a_folder_that_was_never_installed_is_told(told, monkeypatch):
+    def version(package):
+        raise importlib.metadata.PackageNotFoundError(package)
+
+    monkeypatch.setattr(module, "version", version)
+    code, rows = told()
+    assert code == 1 and "not installed" in rows["packages", "all"]["what"]
+
+
+def test_keys_are_told_by_name_only(run, monkeypatch):
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-very-secret")
+    monkeypatch.setenv("BRAVE_API_KEY", "  ")
+    monkeypatch.delenv("ANTHROPIC_API_KEY", raising=False)
+    for more in ((), ("--json",)):
+        _, out, err = run("doctor", *more)
+        assert "OPENAI_API_KEY" in out and "secret" not in out + err
+    rows = {row["name"]: row["what"] for row in strict(out)}
+    assert (rows["OPENAI_API_KEY"], rows["BRAVE_API_KEY"], rows["ANTHROPIC_API_KEY"]) == ("set", "not set", "not set")
+
+
+def test_what_another_system_cannot_have(told, monkeypatch):
+    bwrap_version.cache_clear()
+    monkeypatch.setattr(sys, "platform", "darwin")
+    _, rows = told()
+    assert rows["extras", "train-gpu"]["what"] == "cannot be had here: it is for linux only"
+    assert rows["sandboxes", "bwrap"]["ok"] is False and "needs Linux" in rows["sandboxes", "bwrap"]["what"]
+
+
+def test_a_data_folder_that_is_none(told, monkeypatch, tmp_path):
+    assert told()[1]["data", "AGENT_ENVS_DATA"]["ok"] is None
+    monkeypatch.setenv("AGENT_ENVS_DATA", str(tmp_path / "nothing"))
+    row = told()[1]["data", "AGENT_ENVS_DATA"]
+    assert row["ok"] is False and row["what"].endswith("nothing, which is no folder")
+
+
+@pytest.mark.parametrize(
+    ("script", "ok", "what"),
+    [
+        ("echo 'Card, 81920 MiB, 570.1'", True, "Card, 81920 MiB, 570.1"),
+        ("echo no driver; exit 9", False, "nvidia-smi failed"),
+    ],
+)
+def test_the_gpu_is_what_nvidia_smi_says(told, monkeypatch, tmp_path, script, ok, what):
+    (tmp_path / "nvidia-smi").write_text(f"#!/bin/sh\n{script}\n")
+    (tmp_path / "nvidia-smi").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    row = told()[1]["GPU", "NVIDIA"]
+    assert row["ok"] is ok and row["what"].startswith(what)

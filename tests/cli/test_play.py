@@ -1,0 +1,156 @@
+"""`agent-envs play` at a real terminal: words kept whole, forms, help, leaving, and what is told at the end."""
+
+import os
+import pty
+import re
+import select
+import signal
+import subprocess
+import sys
+import termios
+import time
+
+import pytest
+
+from agent_envs.cli.play import folded
+from tests import ROOT
+from tests.cli.conftest import shell
+
+COLUMNS = 60
+
+
+class Terminal:
+    """`play` behind a terminal of 60 columns."""
+
+    def __init__(self, *arguments):
+        self.main, side = pty.openpty()
+        termios.tcsetwinsize(side, (40, COLUMNS))
+        command = [sys.executable, "-m", "agent_envs", "play", *arguments]
+        environment = {**os.environ, "TERM": "dumb", "COLUMNS": "", "INPUTRC": os.devnull}
+        self.process = subprocess.Popen(
+            command, stdin=side, stdout=side, stderr=side, cwd=ROOT, env=environment, start_new_session=True
+        )
+        os.close(side)
+        self.shown = ""
+
+    def wait(self, text, seconds=60):
+        """Read until a text is shown, and return all that was."""
+        end, start = time.monotonic() + seconds, len(self.shown)
+        while text not in self.shown[start:]:
+            assert time.monotonic() < end, f"{text!r} never came:\n{self.shown}"
+            if select.select([self.main], [], [], 0.2)[0]:
+                try:
+                    self.shown += os.read(self.main, 65_536).decode(errors="replace")
+                except OSError:  # the other side is closed
+                    break
+        assert text in self.shown[start:], self.shown
+        return self.shown
+
+    def type(self, line, then):
+        """Type a line and wait for a text."""
+        os.write(self.main, f"{line}\n".encode())
+        return self.wait(then)
+
+    def end(self):
+        """Return the exit code."""
+        return self.process.wait(60)
+
+
+@pytest.fixture
+def terminal():
+    opened = []
+
+    def start(*arguments):
+        opened.append(Terminal(*arguments))
+        opened[-1].wait("\n> ")
+        return opened[-1]
+
+    yield start
+    for item in opened:
+        item.process.kill()
+        item.process.wait()
+        os.close(item.main)
+
+
+def test_words_are_whole_and_the_end_tells_terms_return_and_gold(terminal):
+    screen = terminal("SearchQA", "--split", "test")
+    screen.type("search", "query: ")
+    screen.type("Buhex Bibolan", "turn 2,")
+    shown = screen.type("/answer 1850", "gold                 1850")
+    lines = [line.rstrip("\r") for line in shown.split("\n")]
+    told = [line for line in lines if "born" in line or "documents" in line]
+    assert told and all(len(line) <= COLUMNS for line in lines)
+    words = set(re.findall(r"[A-Za-z]+", " ".join(told)))
+    assert {"documents"} <= words and not words & {"docume", "documen"}
+    assert "The episode is over after turn 2: solved." in shown
+    assert re.search(r"reward, exact_match +1\r?\nreturn, their sum +1\r?\ngold +1850", screen.shown)
+    assert screen.end() == 0
+
+
+def test_help_and_quit_also_within_a_form(terminal):
+    screen = terminal("Tau2Retail")
+    assert "1 find_user_id_by_email" in screen.shown and "16 transfer_to_human_agents" in screen.shown
+    screen.type("/help", "leaves.")
+    assert "exchange_delivered_order_items(order_id, item_ids," in screen.shown
+    screen.type("get_order_details", "order_id")
+    screen.type("#W4347149", "turn 2,")
+    assert "'order_id': '#W4347149'," in screen.shown  # a value a line, and no JSON of 900 characters
+    screen.type("cancel_pending_order", "order_id")
+    screen.type("/quit", "bye")
+    assert screen.end() == 0
+
+
+def test_ctrl_c_and_ctrl_d_leave_with_a_word(terminal):
+    screen = terminal("BabyAI")
+    assert "1 turn left   2 turn right" in screen.shown
+    screen.type("3", "turn 2,")
+    os.write(screen.main, b"\x04")
+    screen.wait("bye")
+    assert screen.end() == 0
+    screen = terminal("SearchQA")
+    os.killpg(screen.process.pid, signal.SIGINT)
+    screen.wait("left before the end; bye")
+    assert screen.end() == 130
+
+
+def test_a_line_may_be_longer_than_a_terminals_own(terminal):
+    pytest.importorskip("readline")
+    screen = terminal("SearchQA", "--split", "test")
+    screen.type("answer", "text: ")
+    screen.type("x" * 9_000, "gold")
+    assert "over after turn 1: not solved" in screen.shown
+
+
+@pytest.mark.parametrize("env_id", ["SearchQA", "Tau2Retail", "Sort", "SortExpA"])
+def test_bytes_that_are_no_text_and_long_lines_are_turns_like_others(env_id):
+    lines = [
+        b"\xff\xfe\x00\x1b]0;owned\x07",
+        b"",
+        b"x" * 2_000_000,
+        b"",
+        b"{" * 100_000,
+        b"",
+        b"/help",
+        b"/nothing",
+        b"",
+    ]
+    command = [sys.executable, "-m", "agent_envs", "play", env_id]
+    ran = subprocess.run(command, input=b"\n".join(lines), cwd=ROOT, capture_output=True, check=False, timeout=300)
+    assert (ran.returncode, ran.stderr) == (0, b"") and b"no more input; bye" in ran.stdout
+    assert b"\x1b" not in ran.stdout and b"\x07" not in ran.stdout
+
+
+def test_folding():
+    assert folded("one two three", 30) == "one two three"
+    assert folded("- " + "word " * 10, 30) == "- word word word word word\n  word word word word word"
+    assert folded("x" * 70, 30) == "x" * 30 + "\n" + "x" * 30 + "\n" + "x" * 10
+    assert folded('{"a": [1, 2, 3], "b": {"c": "long enough to be laid out"}}', 30).split("\n")[:2] == [
+        "{",
+        "    'a': [1, 2, 3],",
+    ]
+    assert folded("[" * 9_000, 40).count("[") == 9_000 and folded("\x1b[2J", 30) == "[2J"
+
+
+def test_what_is_piped_is_not_folded():
+    ran = shell("play", "SearchQA", input="/quit\n")
+    assert max(map(len, ran.stdout.splitlines())) > 110 and ran.returncode == 0
