@@ -16,7 +16,10 @@ _DENIAL = re.compile(
     r"(?:(?!\b(?:but|although|and want|so that|because)\b)[^.;:!?,\n])*"
     r"|(?<=\ball )but\b[^.;:!?,\n]*|(?<=\beverything )but\b[^.;:!?,\n]*|(?<=\ball of it )but\b[^.;:!?,\n]*"
     r"|(?:^|(?<=[.,;:!?\n])|(?=\b(?:but|although|and|so that|because|with)\b))"
-    r"[^.,;:!?\n]*\b(?:sold out|out of stock|unavailable|fully booked|is full|are full)\b"
+    r"[^.,;:!?\n]*(?:\b(?:sold out|out of stock|unavailable|fully booked|is full|are full)\b"
+    r"|(?:n't|\bnot)(?: currently)? (?:available|possible|in stock|accepted|sufficient|enough)\b)"
+    r"|(?:^|(?<=[.,;:!?\n]))[^.,;:!?\n]*\b(?:stays?|remains?|staying|kept) (?:the same|unchanged|untouched|as (?:it|they|is)\b|with you\b)"
+    r"|\b(?:keep|leav)(?:e|ing)?\b[^.,;:!?\n]*\b(?:the same|unchanged|untouched|as (?:it is|they are|is)|out|with you)\b"
     r"|\b(?:instead of|rather than|in place of|in lieu of|other than|except(?: for)?)\b"
     r"(?:(?!\b(?:but|and|with|so that|because)\b)[^.;:!?,\n])*"
 )
@@ -34,15 +37,13 @@ _STATE = re.compile(
     r"\b(?:is|was|were|are|the|your|my|been|got) (?:(?:currently|temporarily|now|already|been) )?"
     r"(?:suspended|cancell?ed|delivered|shipped|changed|returned|ordered|booked|delayed|locked|put on hold)\b"
     r"|\b(?:per|each|every|for all|for both|all) (?:the )?(?:passengers?|persons?|bags?|gb)\b"
-    r"|\bthe plan is\b"
+    r"|\bthe plan is\b|\b(?:return|exchange|shipping|prepaid) (?:label|instruction|form|polic|window)\w*"
     r"|\b(?:caused by|because of|due to|after) (?:the|a|this) (?:\w+ )?(?:cancell?ation|change)\b"
 )
-_PURPOSE = re.compile(r"(?<=[a-z,;] )so (?:that )?(?:i|we|you|it|my|your)\b(?!'d|'ll| would| will)[^.;:!?\n]*")
+_PURPOSE = re.compile(r"(?:,|\bor|\band)(?: please)? (?:let me know|tell me) (?:if|what|whether)\b[^.;:!?\n]*|(?<=[a-z,;] )so (?:that )?(?:i|we|you|it|my|your)\b(?!'d|'ll| would| will)[^.;:!?\n]*")
 # Reasons, and what a thing is or has: values are read in them, acts are not.
 _ASIDE = re.compile(
     r"(?:^|(?<=[.;\n] ))(?:since|as|given that|now that|after|when|although|though|while|once (?!i\b|we\b))\b[^,.;\n]*,"
-    r"|(?:^|(?<=[.,;:!?\n]))"
-    r"[^.,;:!?\n]*\b(?:stays?|remains?|staying|kept) (?:the same|unchanged|untouched|as (?:it is|they are|is))\b"
     r"|\b(?:which )?(?:i|you|we)(?:'ve| had| have)\b[^.,;:!?\n]*\b(?:suspended|put on hold|paused)\b[^.,;:!?\n]*"
     r"|\b(?:because|now that|given that|once you)\b[^.,;:!?\n]*"
     r"|\b(?:which|that|who)(?:'s| is| are| was| were| has| have| had| will| can| (?!th|its)[a-z]{2,}[^aius\W]s)\b"
@@ -62,13 +63,14 @@ _SWITCHED = re.compile(
 )
 _MONEY_BACK = re.compile(
     r"\b(?:return|send|giv)(?:e|ing|s)? (?:you )?(?:back )?(?=\$|the (?:money|amount|refund)\b)|\breturning \$"
+    r"|(?<=\d )(?:(?:will|would|can|to) be |is )?returned\b"
 )
 _PIECES = re.compile(r"\b(?:pair|set|couple|kind|type|box|piece) of ")
 _AGAIN = re.compile(r"\b(?:use|active|working|running) (?:[^.,;:!?\n]* )?again\b")
 _EITHER_WAY = re.compile(r"\bone way or (?:the other|another)\b")
 _PEOPLE = {
-    "1": re.compile(r"\b(?:only|just) me\b|\bmyself\b"),
-    "2": re.compile(r"\b(?:an|one) (?:extra|additional|more) passenger\b"),
+    "1": re.compile(r"\b(?:only|just) (?:for )?(?:me|you)\b|\bmyself\b|\b(?:you|me) (?:alone|only)\b"),
+    "2": re.compile(r"\b(?:an|one) (?:extra|additional|more) passenger\b|\bme and [a-z]+ [a-z]+,|\b(?:both|two) of you\b"),
 }
 _LIFTED = re.compile(r"\b(?:lift|end|undo|remov|releas)\w* (?:the|your|that|this) (?:suspension|hold|block)\b")
 _SAME_CABIN = re.compile(r"\bsame (?:cabin|class)\b")
@@ -81,12 +83,16 @@ _VALUES = {
     "date": re.compile(
         rf"\b({'|'.join(_MONTHS)})[a-z]* (\d{{1,2}})\b|\b\d{{4}}-(\d\d)-(\d\d)\b|\bthe (\d{{1,2}})(?:st|nd|rd|th)\b"
     ),
-    "card": re.compile(r"\bending (?:in|with) (\d{4})\b"),
-    "means": re.compile(
-        r"\b(credit card|debit card|visa|master ?card|amex|paypal|gift card|store credit|certificate|voucher"
-        r"|original payment|original method"
-        r"|(?:method|one) that i (?:used|paid))s?\b"
+    "card": re.compile(
+        r"(?:\b(?:ends|ending|end) (?:in|with)|\blast (?:four|4)(?: digits)?(?: are| is|:)?|\*{2,}|\u2022{2,}|\bx{2,}"
+        r"|\b(?:card|visa|mastercard|amex))[ (#-]*(\d{4})\b"
     ),
+    "means": re.compile(
+        r"\b((?:credit |debit |gift )?card|visa|master ?card|amex|paypal|store credit|certificate|voucher"
+        r"|original payment|original method"
+        r"|(?:method|one) (?:that )?(?:i|you) (?:used|paid))s?\b"
+    ),
+    "brand": re.compile(r"\b(visa|master ?card|amex)\b"),
     "cabin": re.compile(r"\b(basic economy|economy|business|first class)\b"),
     "trip": re.compile(r"\b(one[- ]way|round[- ]?trip|return on)\b"),
     "street": re.compile(
@@ -95,6 +101,10 @@ _VALUES = {
     "size": re.compile(r"\bsize:? ([a-z]{1,3}|\d+)\b"),
     "money": re.compile(r"\$ ?(\d[\d,]*(?:\.\d+)?)|\b(\d+(?:\.\d+)?) dollars"),
 }
+_BIRTH = re.compile(
+    rf"\b(?:19\d\d|20[01]\d)-\d\d-\d\d\b"
+    rf"|\b(?:(?P<d>\d{{1,2}}) )?(?P<m>{'|'.join(_MONTHS)})[a-z]*(?: (?P<day>\d{{1,2}})(?:st|nd|rd|th)?,?)? (?P<year>19\d\d|20[01]\d)\b"
+)
 _COUNTED = re.compile(
     rf"(?<![$\d.,-])\b{_COUNT}[- ]?(?:[a-z]+[- ]){{0,2}}?(bag|suitcase|passenger|gb|tb|gig|gigabyte|port|people|piece|inch"
     r"|ml|liter|litre|ft|feet|foot|mp|mah|watt|degree"
@@ -158,12 +168,8 @@ class Act:
 @lru_cache(maxsize=2048)
 def read_act(text: str) -> Act:
     """Return what a text, in any letters, is about doing."""
-    text = _LONG_STRETCH.sub(r"\g<0>;", text)
-    text = _NONE.sub(
-        r"no \1;", _PIECES.sub("", text.lower().replace("\u2019", "'").replace("_", " ").replace("gray", "grey"))
-    )
     text = _PURPOSE.sub(
-        " ", _EITHER_WAY.sub("the alternative", _LIFTED.sub(" resume ", _AGAIN.sub(r" resume \g<0>", text)))
+        " ", _EITHER_WAY.sub("the alternative", _LIFTED.sub(" resume ", _AGAIN.sub(r" resume \g<0>", _plain(text))))
     )
     text = _APART.sub(r"\1 \3\2", text)
     text = _MONEY_BACK.sub("refund ", _SWITCHED.sub(lambda found: f"turn {found[2]}{found[1]}", text))
@@ -188,6 +194,27 @@ def read_act(text: str) -> Act:
         frozenset(word for found in _EXCEPT.finditer(text) for word in _LONG.findall(found[1])),
         frozenset(_LONG.findall(told)),
     )
+
+
+def _plain(text: str) -> str:
+    """Return a text in small letters, with an end where it has none for too long."""
+    text = _LONG_STRETCH.sub(r"\g<0>;", text).lower().replace("\u2019", "'").replace("_", " ").replace("gray", "grey")
+    return _NONE.sub(r"no \1;", _PIECES.sub("", text))
+
+
+@lru_cache(maxsize=1024)
+def granted(text: str) -> str:
+    """Return a text in small letters without what it denies, and without what is to be changed from."""
+    return _FROM.sub(" ", _DENIAL.sub(" ", _plain(text)))
+
+
+def births(text: str) -> frozenset[str]:
+    """Return the days in a text in small letters that have a year, but not this one's, as 1985-11-16."""
+    return frozenset(
+        f"{found['year']}-{_MONTHS.index(found['m']) + 1:02}-{int(found['d'] or found['day'] or 0):02}"
+        if found["m"] else found[0]
+        for found in _BIRTH.finditer(text)
+    )  # fmt: skip
 
 
 def points(text: str) -> bool:
@@ -237,7 +264,7 @@ def _values(text: str) -> Iterator[tuple[str, str]]:
     for field, pattern in _VALUES.items():
         for found in pattern.finditer(text):
             value = found[1] if field == "card" else "-".join(_number(one) for one in found.groups() if one)
-            yield field, _alias(value)
+            yield field, value.replace(" ", "") if field == "brand" else _alias(value)
     for field, words in _classes("options"):
         yield from ((field, _alias(word)) for word in words.findall(text))
     yield from (("city", _alias(word)) for word in _cities().findall(text))

@@ -11,9 +11,10 @@ from functools import cache, lru_cache
 from typing import Literal
 
 from agent_envs.envs.tau2.user_script import UserScript, Want
-from agent_envs.envs.tau2.users.acts import Act, alike, lexicon, points, read_act
+from agent_envs.envs.tau2.users.acts import Act, alike, births, granted, lexicon, points, read_act
 from agent_envs.envs.tau2.users.agent_words import pattern
 from agent_envs.envs.tau2.users.mind import ids_known, ids_of
+from agent_envs.envs.tau2.users.shelf import NOTHING, Shelf
 
 Verdict = Literal["yes", "no", "ask"]
 _WORD = re.compile(r"[a-z]+")
@@ -37,6 +38,12 @@ _EXTRAS = frozenset(
 _STATES = re.compile(
     r"\b(?:currently|current|at the moment|right now|existing|previous|already|originally|has been|have been)\b"
 )
+_WHOLE = re.compile(r"\b(?:all|both|every\w*|items|two|three|four|five|they|them|these|those)\b")
+_IN_PLACE = re.compile(r"([\w' -]+?) in place of ([\w' -]+?)\.")
+_GOES = re.compile(
+    r"\b(?:replac\w+|instead of|in place of|remov\w+|tak\w+|chang\w+|swap\w*)(?: the)?(?: passenger| name)?(?: of)? ~"
+    r"|~ (?:would|will|to|can) be (?:replaced|removed|taken|changed)|~'s? (?:seat|place)"
+)
 _CHECKED = re.compile(r"\b(?:correct|right|accurate|good|fine|confirm)\b")
 
 
@@ -57,12 +64,16 @@ class Proposal:
         told: what the same message says besides, without what it refuses.
         before: the agent's words before that message.
         ids: the numbers of orders, reservations and phones in the message, in small letters.
+        names: pairs of words that may be a person's name, in small letters.
+        shelf: what the shop sells.
     """
 
     asked: tuple[str, ...]
     told: str
     before: str = ""
     ids: frozenset[str] = frozenset()
+    names: frozenset[str] = frozenset()
+    shelf: Shelf = NOTHING
 
 
 def decided(script: UserScript, places: tuple[int, ...], proposal: Proposal) -> Decision:
@@ -137,8 +148,10 @@ def _held(
     found = tuple(
         place
         for place in places
-        if _serves(script, script.wants[place], act, ids, loosely)
-        and not (context and not ids and _belied(script, script.wants[place], act, context, proposal.ids))
+        if _serves(script, script.wants[place], act, ids, loosely, _names_goods(script, script.wants[place], text, proposal))
+        and not (context and _belied(script, script.wants[place], act, context, proposal.ids))
+        and not _other_goods(script, script.wants[place], text, proposal)
+        and not _other_person(script, script.wants[place], text, proposal)
     )
     return Decision("yes", _meant(script, found, act, ids, loosely)) if found else Decision("no")
 
@@ -149,6 +162,56 @@ def _belied(script: UserScript, want: Want, act: Act, context: str, ids: frozens
     if act.verbs & _UNDOES:  # then most of what is told is about what is undone
         told = replace(told, values=frozenset(one for one in told.values if one[0] in ("means", "card")))
     return differs(script, want, told, ids, loosely=True)
+
+
+def _goods(script: UserScript, want: Want, shelf: Shelf) -> frozenset[str]:
+    """Return the products that a want is about, if it is about items."""
+    of_items = any(fact.topic in ("items", "options") for fact in want.facts)
+    return shelf.named(_text(want)) if of_items or aim_of(script, want).verbs & {"return", "exchange"} else frozenset()
+
+
+def _names_goods(script: UserScript, want: Want, text: str, proposal: Proposal) -> bool:
+    own = _goods(script, want, proposal.shelf)
+    return bool(own & proposal.shelf.named(granted(text), own))
+
+
+def _whole(text: str, proposal: Proposal) -> str:
+    """Return all that a message tells, but for what it says of how things stand."""
+    return " . ".join((*(part for part in proposal.told.split(" . ") if not _STATES.search(part)), text))
+
+
+def _other_goods(script: UserScript, want: Want, text: str, proposal: Proposal) -> bool:
+    """Return whether a proposal about a shop's items has other items than the want, not all of them, or other options."""
+    shelf, own = proposal.shelf, _goods(script, want, proposal.shelf)
+    if not own:
+        return False
+    whole = granted(_whole(text, proposal))
+    said = shelf.named(whole, own)
+    if shelf.named(granted(text), own) - own or (said and not said & own):
+        return True
+    if said & own and own - said and not _WHOLE.search(whole):
+        return True
+    meant, offered = shelf.options(granted(_text(want)), own), shelf.options(whole, own)
+    both = {field for field, _ in meant} & {field for field, _ in offered}
+    return any(not {pair for pair in meant if pair[0] == field} & offered for field in both)
+
+
+def _other_person(script: UserScript, want: Want, text: str, proposal: Proposal) -> bool:
+    """Return whether a proposal puts another traveller than the want has in another's place, or one born on another day."""
+    told = (_IN_PLACE.match(fact.say.lower()) for fact in want.facts if fact.topic == "passengers")
+    found = next((one for one in told if one), None)
+    if found is None:
+        return False
+    new, old = found.groups()
+    whole, names = _whole(text, proposal), proposal.names
+    if new not in names:
+        alike = any(set(name.split()) & set(new.split()) and name != old for name in names)
+        return alike or "remove" in read_act(text).verbs
+    if any(_GOES.search(whole.replace(name, "~")) for name in names - {new, old}):
+        return True
+    born = {fact.value for fact in want.facts if fact.topic == "date_of_birth" and fact.value}
+    said = births(whole)
+    return bool(born and said - {fact.value for fact in script.facts} and not born & said)
 
 
 def shares_values(script: UserScript, want: Want, text: str) -> bool:
@@ -167,14 +230,18 @@ def _meant(
     return by_number or by_object or (places if loosely else places[:1])
 
 
-def _serves(script: UserScript, want: Want, act: Act, ids: frozenset[str], loosely: bool) -> bool:
+def _serves(script: UserScript, want: Want, act: Act, ids: frozenset[str], loosely: bool, named: bool) -> bool:
     aim = aim_of(script, want)
     if want.check is not None:
         return _mends(script, aim, act)
     verbs = act.verbs - set(_list("follows")) or act.verbs
+    if named:
+        verbs -= {"add", "keep"}  # "I'd include both of them"
     if want.question and verbs:
         return False
     fit = {verb for verb in verbs if alike()[verb] & aim.verbs}
+    if act.of("cabin") & aim.of("cabin"):  # then it is no matter whether that is up or down
+        fit |= verbs & {"upgrade", "downgrade"}
     others = verbs - fit - set(_list("follows"))
     if aim.verbs and verbs and (others and not loosely or not fit and (others or not loosely)):
         return False
@@ -195,7 +262,7 @@ def _serves(script: UserScript, want: Want, act: Act, ids: frozenset[str], loose
         return False
     if loosely:  # it tells of more than what is proposed
         foreign = frozenset() if verbs & aim.verbs & _UNDOES else foreign & _EXTRAS
-    if foreign or aim.excepted & act.words or not (loosely or aim.excepted) and strange(script, act):
+    if foreign or aim.excepted & act.words or not (loosely or aim.excepted) and aim.verbs & {"return","exchange","book"} and strange(script, act):
         return False
     return not differs(script, want, act, ids, loosely)
 
@@ -223,6 +290,8 @@ def differs(script: UserScript, want: Want, act: Act, ids: frozenset[str], loose
     own = ids_of(want)
     if own and ids and not (known if loosely else known == ids):
         return True
+    if own and known and not known & own and not loosely:  # the customer's own other number
+        return True
     if own and not ids & own and ids & frozenset().union(*map(ids_of, script.wants)):  # it is another want's
         return True
     aim = aim_of(script, want)
@@ -242,7 +311,11 @@ def differs(script: UserScript, want: Want, act: Act, ids: frozenset[str], loose
 
 def _other(script: UserScript, aim: Act, act: Act, field: str) -> bool:
     """Return whether an act has another value of a field than a want, which has one."""
+    if field == "city":
+        return bool(act.of(field) - aim.of(field) and aim.of(field) - act.of(field))
     said, meant = _target(act, field), _target(aim, field)
+    if field == "date" and {(field, value) for value in said} <= act.left & aim.left:
+        return False  # "I can move you there from May 21"
     if field == "bag":
         said, meant = said | act.of("in all"), meant | aim.of("in all")
     meant = meant or _target(_spoken(script, wants=field in ("means", "card")), field)

@@ -32,6 +32,7 @@ _GO = re.compile(r"\b(?:go ahead|proceed|is (?:that|it) a (?:yes|deal|go))\b")
 _YOURS = re.compile(
     r"\b(?:you|your|yours|phone|mode|signal|data|wi-?fi|network|bars?|still|now|there|working|back)\b|\b(?:on|off)\?"
 )
+_NAME = re.compile(r"\b(?=([A-Z][a-z'-]+ [A-Z][a-z'-]+)\b)")
 _SUITS = re.compile(r"\bfor you\b|\byou still (?:want|like|wish)\b|\b(?:correct|right|ok|okay)\?$")
 
 
@@ -61,6 +62,7 @@ class Understood:
         asks: it asks anything at all.
         statements: the sentences, in small letters, that ask for nothing.
         ids: the numbers of orders and reservations in it, in small letters.
+        names: pairs of words with capital letters, in small letters.
     """
 
     topics: tuple[str, ...] = ()
@@ -84,6 +86,7 @@ class Understood:
     asks: bool = False
     statements: tuple[str, ...] = ()
     ids: frozenset[str] = frozenset()
+    names: frozenset[str] = frozenset()
 
 
 def understood(text: str) -> Understood:
@@ -125,6 +128,7 @@ def _understood(text: str) -> Understood:
         asks=any(part.question for part in parts),
         statements=tuple(part.text for part in parts if not (part.question or part.asking)),
         ids=named_ids(text),
+        names=frozenset(found[1].lower() for found in _NAME.finditer(text)),
     )
 
 
@@ -174,7 +178,8 @@ def _confirmed(part: Sentence, asked: tuple[str, ...], offered: bool) -> bool:
     found = pattern("confirm").search(text) if _AGREEING.search(text) else None
     fragment = part.question and not part.asking and (_polar(text) if not asked else _GO.search(text) is not None)
     if (found and not (pattern("open").search(text[: found.end()]) or _WHICH.search(text))) or fragment:
-        return not (asked and (_choice(text) or not (read_act(text).verbs - {"pay"} or _WE.search(text))))
+        act = read_act(text)
+        return not (asked and (_choice(text) or not (act.verbs - {"pay"} or act.valued or _WE.search(text))))
     word = pattern("confirm_word").search(text)
     if word is None:
         return False
