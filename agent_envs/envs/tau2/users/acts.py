@@ -18,6 +18,7 @@ _DENIAL = re.compile(
     r"|(?:^|(?<=[.,;:!?\n])|(?=\b(?:but|although|and|so that|because|with)\b))"
     r"[^.,;:!?\n]*(?:\b(?:sold out|out of stock|unavailable|fully booked|is full|are full)\b"
     r"|(?:n't|\bnot)(?: currently)? (?:available|possible|in stock|accepted|sufficient|enough)\b)"
+    r"(?:(?!\b(?:but|although|and|so)\b)[^.,;:!?\n])*"
     r"|(?:^|(?<=[.,;:!?\n]))[^.,;:!?\n]*\b(?:stays?|remains?|staying|kept) (?:the same|unchanged|untouched|as (?:it|they|is)\b|with you\b)"
     r"|\b(?:keep|leav)(?:e|ing)?\b[^.,;:!?\n]*\b(?:the same|unchanged|untouched|as (?:it is|they are|is)|out|with you)\b"
     r"|\b(?:instead of|rather than|in place of|in lieu of|other than|except(?: for)?)\b"
@@ -40,7 +41,9 @@ _STATE = re.compile(
     r"|\bthe plan is\b|\b(?:return|exchange|shipping|prepaid) (?:label|instruction|form|polic|window)\w*"
     r"|\b(?:caused by|because of|due to|after) (?:the|a|this) (?:\w+ )?(?:cancell?ation|change)\b"
 )
-_PURPOSE = re.compile(r"(?:,|\bor|\band)(?: please)? (?:let me know|tell me) (?:if|what|whether)\b[^.;:!?\n]*|(?<=[a-z,;] )so (?:that )?(?:i|we|you|it|my|your)\b(?!'d|'ll| would| will)[^.;:!?\n]*")
+_PURPOSE = re.compile(
+    r"(?:,|\bor|\band)(?: please)? (?:let me know|tell me) (?:if|what|whether)\b[^.;:!?\n]*|(?<=[a-z,;] )so (?:that )?(?:i|we|you|it|my|your)\b(?!'d|'ll|'m|'re| would| will| can| could| should| am| are)[^.;:!?\n]*"
+)
 # Reasons, and what a thing is or has: values are read in them, acts are not.
 _ASIDE = re.compile(
     r"(?:^|(?<=[.;\n] ))(?:since|as|given that|now that|after|when|although|though|while|once (?!i\b|we\b))\b[^,.;\n]*,"
@@ -70,7 +73,9 @@ _AGAIN = re.compile(r"\b(?:use|active|working|running) (?:[^.,;:!?\n]* )?again\b
 _EITHER_WAY = re.compile(r"\bone way or (?:the other|another)\b")
 _PEOPLE = {
     "1": re.compile(r"\b(?:only|just) (?:for )?(?:me|you)\b|\bmyself\b|\b(?:you|me) (?:alone|only)\b"),
-    "2": re.compile(r"\b(?:an|one) (?:extra|additional|more) passenger\b|\bme and [a-z]+ [a-z]+,|\b(?:both|two) of you\b"),
+    "2": re.compile(
+        r"\b(?:an|one) (?:extra|additional|more) passenger\b|\bme and [a-z]+ [a-z]+,|\b(?:both|two) of you\b"
+    ),
 }
 _LIFTED = re.compile(r"\b(?:lift|end|undo|remov|releas)\w* (?:the|your|that|this) (?:suspension|hold|block)\b")
 _SAME_CABIN = re.compile(r"\bsame (?:cabin|class)\b")
@@ -106,14 +111,21 @@ _BIRTH = re.compile(
     rf"|\b(?:(?P<d>\d{{1,2}}) )?(?P<m>{'|'.join(_MONTHS)})[a-z]*(?: (?P<day>\d{{1,2}})(?:st|nd|rd|th)?,?)? (?P<year>19\d\d|20[01]\d)\b"
 )
 _COUNTED = re.compile(
-    rf"(?<![$\d.,-])\b{_COUNT}[- ]?(?:[a-z]+[- ]){{0,2}}?(bag|suitcase|passenger|gb|tb|gig|gigabyte|port|people|piece|inch"
-    r"|ml|liter|litre|ft|feet|foot|mp|mah|watt|degree"
+    rf"(?<![$\d.,-])\b{_COUNT}[- ]?(?:[a-z]+[- ]){{0,2}}?(bag|suitcase|passenger|gb|gig|gigabyte"
     r"|(?:seat|ticket)(?!s? (?:left|available|free|remain)))"
 )
 _TOTAL = re.compile(rf"(?<![$\d.,-])\b{_COUNT}(?: (?:checked )?bags?)? (?:in all|in total|altogether|overall)\b")
-_AFTER = re.compile(r"\b(port|piece)s? (\d+)\b")
 _EXCEPT = re.compile(
     r"\b(?:all(?: of it)?|everything) (?:but|except)(?: for)? ([^.,;:!?\n]*?)(?= with\b| and\b|[.,;:!?\n]|$)"
+)
+_REST = re.compile(r"[a-z]*")
+_PARTICIPLES = ("ed", "sent", "paid", "taken", "given", "bought")
+_BE = re.compile(r"\b(?:be|being|get|getting|have|want|like|need)\b(?: [\w#'-]+){0,4} $")
+_MAIN = re.compile(
+    r"(?:\b(?:shall|should|may|can|could|might) (?:i|we)|\b(?:want|like|wish|prefer|need|for) (?:me|us) to"
+    r"|\b(?:would|do) you (?:also )?(?:like|want|wish|care|prefer) to|\bif i|\bi(?:'ll|'d| will| would| can| could))"
+    r" (?:(?:also|then|just|now|please|go ahead and|proceed to|proceed and|simply|instead|rather|first|still|(?!apply|reply|supply)\w+ly) )*"
+    r"(?P<verb>[a-z]+)"
 )
 _LONG = re.compile(r"[a-z]{3,}")
 _NOUN = re.compile(
@@ -166,8 +178,8 @@ class Act:
 
 
 @lru_cache(maxsize=2048)
-def read_act(text: str) -> Act:
-    """Return what a text, in any letters, is about doing."""
+def read_act(text: str, proposing: bool = False) -> Act:
+    """Return what a text, in any letters, is about doing; one that proposes does not do what it tells of as it stands."""
     text = _PURPOSE.sub(
         " ", _EITHER_WAY.sub("the alternative", _LIFTED.sub(" resume ", _AGAIN.sub(r" resume \g<0>", _plain(text))))
     )
@@ -177,7 +189,7 @@ def read_act(text: str) -> Act:
     denials = " . ".join(found[0] for found in _DENIAL.finditer(text))
     told = _DENIAL.sub(" ", text)
     acting = _STATE.sub(" ", _ASIDE.sub(" ", told))
-    verbs, objects, values = _named("verbs", acting), _named("objects", acting), frozenset(_values(told))
+    verbs, objects, values = _named("verbs", acting, proposing), _named("objects", acting), frozenset(_values(told))
     denials += " upgrade, downgrade" if _SAME_CABIN.search(told) else ""
     excluded: frozenset[str | tuple[str, str]] = frozenset(
         (*_named("verbs", denials), *_named("objects", denials), *_values(denials))
@@ -193,6 +205,17 @@ def read_act(text: str) -> Act:
         tuple(tuple(re.findall("[a-z]+", found[1])) for found in _NOUN.finditer(acting)),
         frozenset(word for found in _EXCEPT.finditer(text) for word in _LONG.findall(found[1])),
         frozenset(_LONG.findall(told)),
+    )
+
+
+def unheard_of(text: str) -> bool:
+    """Return whether a text in small letters proposes something by a verb that nothing is known of."""
+    plain = frozenset(str(lexicon()["generic"]).split())
+    return any(
+        found["verb"] not in plain
+        and not any(pattern.match(text, found.start("verb")) for _, pattern in _classes("verbs"))
+        and not _words("looks").match(found["verb"])
+        for found in _MAIN.finditer(text)
     )
 
 
@@ -256,8 +279,18 @@ def _stems(words: str) -> re.Pattern[str]:
     )
 
 
-def _named(kind: str, text: str) -> frozenset[str]:
-    return frozenset(name for name, pattern in _classes(kind) if pattern.search(text))
+def _named(kind: str, text: str, acting: bool = False) -> frozenset[str]:
+    found = ((name, pattern.finditer(text)) for name, pattern in _classes(kind))
+    return frozenset(name for name, places in found if any(not acting or _is_act(text, place) for place in places))
+
+
+def _is_act(text: str, found: re.Match[str]) -> bool:
+    """Return whether a verb is something to do: "it includes", "as ordered" and "the prices shown" tell how things are."""
+    rest = _REST.match(text, found.end())
+    word = found[0] + (rest[0] if rest else "")
+    if word.endswith("s") and not word.endswith("ss"):
+        return False
+    return not word.endswith(_PARTICIPLES) or _BE.search(text[max(0, found.start() - 40) : found.start()]) is not None
 
 
 def _values(text: str) -> Iterator[tuple[str, str]]:
@@ -265,16 +298,12 @@ def _values(text: str) -> Iterator[tuple[str, str]]:
         for found in pattern.finditer(text):
             value = found[1] if field == "card" else "-".join(_number(one) for one in found.groups() if one)
             yield field, value.replace(" ", "") if field == "brand" else _alias(value)
-    for field, words in _classes("options"):
-        yield from ((field, _alias(word)) for word in words.findall(text))
     yield from (("city", _alias(word)) for word in _cities().findall(text))
     for found in _TOTAL.finditer(text):
         yield "in all", _number(found[1])
     for found in _COUNTED.finditer(_TOTAL.sub(" ", text)):
         yield _unit(found[2]), _number(found[1])
     yield from (("passenger", count) for count, pattern in _PEOPLE.items() if pattern.search(text))
-    for found in _AFTER.finditer(text):
-        yield found[1], found[2]
 
 
 @cache

@@ -11,7 +11,7 @@ from functools import cache, lru_cache
 from typing import Literal
 
 from agent_envs.envs.tau2.user_script import UserScript, Want
-from agent_envs.envs.tau2.users.acts import Act, alike, births, granted, lexicon, points, read_act
+from agent_envs.envs.tau2.users.acts import Act, alike, births, granted, lexicon, points, read_act, unheard_of
 from agent_envs.envs.tau2.users.agent_words import pattern
 from agent_envs.envs.tau2.users.mind import ids_known, ids_of
 from agent_envs.envs.tau2.users.shelf import NOTHING, Shelf
@@ -23,7 +23,7 @@ _LIMIT = re.compile(
     r"\b(?:at most|up to|no more than|less than|under|budget of|maximum of) "
     r"(?:\$ ?(?P<sign>\d+(?:\.\d+)?)|(?P<word>\d+(?:\.\d+)?) dollars)"
 )
-_OPEN = re.compile(r"\b(?:at least|just enough|steps?|otherwise|whichever|if)\b")
+_OPEN = re.compile(r"\b(?:at least|just enough|steps?)\b")
 _ENDS_IT = re.compile(r"n't\b|\b(?:not|no|never|nobody|nothing|stop|shut|end|without)\b")
 _RELATIVE = re.compile(
     r"\b(?:days?|weeks?) (?:later|earlier|after|before)\b|\b(?:next|following|any|another|other) (?:day|week|date)\b"
@@ -66,6 +66,7 @@ class Proposal:
         ids: the numbers of orders, reservations and phones in the message, in small letters.
         names: pairs of words that may be a person's name, in small letters.
         shelf: what the shop sells.
+        proposing: the sentences ask for a yes; those of a report tell what was done.
     """
 
     asked: tuple[str, ...]
@@ -74,6 +75,7 @@ class Proposal:
     ids: frozenset[str] = frozenset()
     names: frozenset[str] = frozenset()
     shelf: Shelf = NOTHING
+    proposing: bool = True
 
 
 def decided(script: UserScript, places: tuple[int, ...], proposal: Proposal) -> Decision:
@@ -93,13 +95,16 @@ def decided(script: UserScript, places: tuple[int, ...], proposal: Proposal) -> 
 
 
 def _answer(script: UserScript, places: tuple[int, ...], asked: str, proposal: Proposal) -> Decision:
-    act = read_act(asked)
+    act = read_act(asked, proposal.proposing)
     named = _specific(act) or act.valued
     if points(asked):
         return Decision("ask")
+    if unheard_of(asked):
+        return Decision("no")
     aims = [aim_of(script, script.wants[place]) for place in places]
     known = frozenset(verb for aim in aims for verb in aim.verbs)
     named = named or any(act.objects & aim.objects for aim in aims)
+    named = named or any(_names_goods(script, script.wants[place], asked, proposal) for place in places)
     plain = set(_list("broad")) | (set(_list("follows")) - {"resume"})
     if named or act.verbs & known - set(_list("broad")) or act.verbs - plain:
         return _held(script, places, act, asked, proposal)
@@ -114,15 +119,16 @@ def _pointed(script: UserScript, places: tuple[int, ...], act: Act, asked: str, 
         if act.verbs:
             text = _NEGATED.sub(" ", text)  # "You have no insurance yet. Shall I add it?"
         told = read_act(text)
-        if told.bare and told.looks:
+        bare = told.bare and not any(_names_goods(script, script.wants[place], text, proposal) for place in places)
+        if bare and told.looks:
             return Decision("yes", places[:1])
-        if told.bare:  # "It costs $100 more. Shall I proceed?" is about what was said before
+        if bare:  # "It costs $100 more. Shall I proceed?" is about what was said before
             if not act.verbs and not told.of("money") and _means_own(script, told):
                 return Decision("yes", places[:1])
             continue
         offers = [part for part in text.split(" . ") if pattern("offers").search(part) and not read_act(part).bare]
         whole = " . ".join([*(offers or [text]), asked])
-        return _held(script, places, read_act(whole), whole, proposal, loosely=not offers)
+        return _held(script, places, read_act(whole, proposal.proposing), whole, proposal, loosely=not offers)
     if (
         act.looks
         or (_means_own(script, act) and _fits(script, places, act))
@@ -148,9 +154,12 @@ def _held(
     found = tuple(
         place
         for place in places
-        if _serves(script, script.wants[place], act, ids, loosely, _names_goods(script, script.wants[place], text, proposal))
+        if _serves(
+            script, script.wants[place], act, ids, loosely, _names_goods(script, script.wants[place], text, proposal)
+        )
         and not (context and _belied(script, script.wants[place], act, context, proposal.ids))
         and not _other_goods(script, script.wants[place], text, proposal)
+        and not _other_cabin(script, script.wants[place], text, proposal)
         and not _other_person(script, script.wants[place], text, proposal)
     )
     return Decision("yes", _meant(script, found, act, ids, loosely)) if found else Decision("no")
@@ -171,8 +180,9 @@ def _goods(script: UserScript, want: Want, shelf: Shelf) -> frozenset[str]:
 
 
 def _names_goods(script: UserScript, want: Want, text: str, proposal: Proposal) -> bool:
-    own = _goods(script, want, proposal.shelf)
-    return bool(own & proposal.shelf.named(granted(text), own))
+    """Return whether a text names one of a want's products, or one of their options."""
+    own, shelf = _goods(script, want, proposal.shelf), proposal.shelf
+    return bool(own) and bool(own & shelf.named(granted(text), own) or shelf.options(granted(text), own))
 
 
 def _whole(text: str, proposal: Proposal) -> str:
@@ -183,7 +193,7 @@ def _whole(text: str, proposal: Proposal) -> str:
 def _other_goods(script: UserScript, want: Want, text: str, proposal: Proposal) -> bool:
     """Return whether a proposal about a shop's items has other items than the want, not all of them, or other options."""
     shelf, own = proposal.shelf, _goods(script, want, proposal.shelf)
-    if not own:
+    if not own or aim_of(script, want).excepted:
         return False
     whole = granted(_whole(text, proposal))
     said = shelf.named(whole, own)
@@ -194,6 +204,13 @@ def _other_goods(script: UserScript, want: Want, text: str, proposal: Proposal) 
     meant, offered = shelf.options(granted(_text(want)), own), shelf.options(whole, own)
     both = {field for field, _ in meant} & {field for field, _ in offered}
     return any(not {pair for pair in meant if pair[0] == field} & offered for field in both)
+
+
+def _other_cabin(script: UserScript, want: Want, text: str, proposal: Proposal) -> bool:
+    """Return whether a proposal has another cabin than the one that a traveller has booked and wants to keep."""
+    kept = {proposal.shelf.cabins[one] for one in ids_of(want) if one in proposal.shelf.cabins}
+    said = read_act(_whole(text, proposal)).of("cabin")
+    return bool(kept and said and "upgrade" in aim_of(script, want).denied and not said & kept)
 
 
 def _other_person(script: UserScript, want: Want, text: str, proposal: Proposal) -> bool:
@@ -234,7 +251,7 @@ def _serves(script: UserScript, want: Want, act: Act, ids: frozenset[str], loose
     aim = aim_of(script, want)
     if want.check is not None:
         return _mends(script, aim, act)
-    verbs = act.verbs - set(_list("follows")) or act.verbs
+    verbs = act.verbs - (set(_list("follows")) - aim.verbs) or act.verbs
     if named:
         verbs -= {"add", "keep"}  # "I'd include both of them"
     if want.question and verbs:
@@ -242,7 +259,7 @@ def _serves(script: UserScript, want: Want, act: Act, ids: frozenset[str], loose
     fit = {verb for verb in verbs if alike()[verb] & aim.verbs}
     if act.of("cabin") & aim.of("cabin"):  # then it is no matter whether that is up or down
         fit |= verbs & {"upgrade", "downgrade"}
-    others = verbs - fit - set(_list("follows"))
+    others = verbs - fit - set(_list("follows")) - ({"change"} if fit else set())
     if aim.verbs and verbs and (others and not loosely or not fit and (others or not loosely)):
         return False
     if (
@@ -253,7 +270,7 @@ def _serves(script: UserScript, want: Want, act: Act, ids: frozenset[str], loose
         and not act.values & aim.values
     ):
         return False  # an exchange is a change, but not of an address
-    if (act.objects | act.verbs | act.values) & aim.denied:
+    if (act.objects | act.verbs | {pair for pair in act.values if not aim.of(pair[0])}) & aim.denied:
         return False
     foreign = _specific(act) - aim.objects - _spoken(script).objects
     if "address" in aim.objects and "profile" not in aim.objects:
@@ -262,7 +279,13 @@ def _serves(script: UserScript, want: Want, act: Act, ids: frozenset[str], loose
         return False
     if loosely:  # it tells of more than what is proposed
         foreign = frozenset() if verbs & aim.verbs & _UNDOES else foreign & _EXTRAS
-    if foreign or aim.excepted & act.words or not (loosely or aim.excepted) and aim.verbs & {"return","exchange","book"} and strange(script, act):
+    if (
+        foreign
+        or aim.excepted & act.words
+        or not (loosely or aim.excepted)
+        and aim.verbs & {"return", "exchange", "book"}
+        and strange(script, act)
+    ):
         return False
     return not differs(script, want, act, ids, loosely)
 
@@ -292,6 +315,8 @@ def differs(script: UserScript, want: Want, act: Act, ids: frozenset[str], loose
         return True
     if own and known and not known & own and not loosely:  # the customer's own other number
         return True
+    if "profile" in aim_of(script, want).objects and ids:  # an order has an address of its own
+        return True
     if own and not ids & own and ids & frozenset().union(*map(ids_of, script.wants)):  # it is another want's
         return True
     aim = aim_of(script, want)
@@ -303,8 +328,6 @@ def differs(script: UserScript, want: Want, act: Act, ids: frozenset[str], loose
     if _OPEN.search(want.say):
         fields -= {"gb"}
     if any(_other(script, aim, act, field) for field in fields):
-        return True
-    if "business" in act.of("cabin") and "upgrade" in aim.denied:  # "the same cabin as now"
         return True
     return _dearer(want, act)
 

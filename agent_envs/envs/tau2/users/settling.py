@@ -82,7 +82,7 @@ def _reported(script: UserScript, mind: Mind, heard: Understood, trusting: bool)
     done: set[int] = set()
     meant = tuple(open_wants(script, mind))
     for sentence in heard.completes:
-        decision = decided(script, meant, Proposal((_PASSIVE.sub("", sentence),), "", ids=heard.ids))
+        decision = decided(script, meant, Proposal((_PASSIVE.sub("", sentence),), "", ids=heard.ids, proposing=False))
         if not trusting and decision.verdict == "no" and not mind.agreed:
             continue  # what it did is not what is wanted
         by_act = set(decision.places) if read_act(sentence).verbs else set()

@@ -1,7 +1,7 @@
 """`Shelf` knows what a shop sells: its products by name, and the options of each, as they may stand in a text.
 
-A customer who stands before a shelf knows that "striped" is a pattern. It is the only thing of a database that a scripted user
-sees: no order, no price, and no item's number.
+A customer who stands before a shelf knows that "striped" is a pattern, and a traveller knows the cabin of its own booking. It is
+all of a database that a scripted user sees: no order, no price, and no item's number.
 """
 
 import re
@@ -22,16 +22,24 @@ _TELLING = re.compile(r"[a-z]{3}|\d [a-z]")  # a value that is known wherever it
 
 
 class Shelf:
-    """The products of one shop; where a domain sells none, there are none."""
+    """The products of one shop, and the cabins of an airline's bookings; a domain without them has none."""
 
-    def __init__(self, products: Collection[Mapping[str, object]] = ()) -> None:
-        """Take records of products with the options of their variants."""
+    def __init__(
+        self, products: Collection[Mapping[str, object]] = (), cabins: Mapping[str, str] | None = None
+    ) -> None:
+        """Take records of products with the options of their variants, and the cabin of each reservation's number."""
+        self.cabins = cabins or {}
         self._names: dict[str, re.Pattern[str]] = {}
-        self._options: dict[str, list[tuple[str, str, re.Pattern[str]]]] = {}
+        self._fields: dict[str, frozenset[str]] = {}
+        self._options: dict[str, dict[str, re.Pattern[str]]] = {}
         for product in products:
             name = normal(str(product["name"]))
             self._names[name] = re.compile(rf"\b{re.escape(name)}s?\b")
-            self._options[name] = list(_patterns(product["variants"].values()))  # type: ignore[attr-defined]
+            fields = set()
+            for field, value, pattern in _patterns(product["variants"].values()):  # type: ignore[attr-defined]
+                fields.add(field)
+                self._options.setdefault(field, {})[value] = pattern
+            self._fields[name] = frozenset(fields)
 
     def named(self, text: str, own: frozenset[str] = frozenset()) -> frozenset[str]:
         """Return the products that a text in small letters names; its own ones also by their last word ("the lamp")."""
@@ -41,12 +49,16 @@ class Shelf:
         return found | frozenset(short)
 
     def options(self, text: str, products: frozenset[str]) -> frozenset[tuple[str, str]]:
-        """Return the options of products, as pairs of field and value, that a text in small letters names."""
+        """Return the options of products, as pairs of field and value, that a text in small letters names.
+
+        A value of another product's like field is one, too: who looks for a black hub knows that white is a colour.
+        """
         text = normal(text)
+        fields = frozenset[str]().union(*(self._fields[name] for name in products))
         return frozenset(
             (field, value)
-            for name in products
-            for field, value, pattern in self._options.get(name, ())
+            for field in fields
+            for value, pattern in self._options[field].items()
             if pattern.search(text)
         )
 
@@ -74,4 +86,6 @@ def normal(text: str) -> str:
 @lru_cache(maxsize=32)
 def shelf_of(database: Database) -> Shelf:
     """Return what the shop of a database sells."""
-    return Shelf(tuple(database.tables["products"].values())) if "products" in database.tables else NOTHING
+    tables = database.tables
+    cabins = {key.lower(): row["cabin"].replace("_", " ") for key, row in tables.get("reservations", {}).items()}
+    return Shelf(tuple(tables.get("products", {}).values()), cabins)
