@@ -16,7 +16,7 @@ _DENIAL = re.compile(
     r"(?:(?!\b(?:but|although|and want|so that|because)\b)[^.;:!?,\n])*"
     r"|(?<=\ball )but\b[^.;:!?,\n]*|(?<=\beverything )but\b[^.;:!?,\n]*|(?<=\ball of it )but\b[^.;:!?,\n]*"
     r"|(?:^|(?<=[.,;:!?\n])|(?=\b(?:but|although|and|so that|because|with)\b))"
-    r"[^.,;:!?\n]*(?:\b(?:sold out|out of stock|unavailable|fully booked|is full|are full)\b"
+    r"[^.,;:!?\n]*(?:\b(?:sold out|out of stock|unavailable|discontinued|fully booked|(?:is|are) (?:full|gone))\b"
     r"|(?:n't|\bnot)(?: currently)? (?:available|possible|in stock|accepted|sufficient|enough)\b)"
     r"(?:(?!\b(?:but|although|and|so)\b)[^.,;:!?\n])*"
     r"|(?:^|(?<=[.,;:!?\n]))[^.,;:!?\n]*\b(?:stays?|remains?|staying|kept) (?:the same|unchanged|untouched|as (?:it|they|is)\b|with you\b)"
@@ -42,6 +42,7 @@ _STATE = re.compile(
     r"|\b(?:caused by|because of|due to|after) (?:the|a|this) (?:\w+ )?(?:cancell?ation|change)\b"
 )
 _PURPOSE = re.compile(
+    r"(?<=[a-z,;] )(?:since|because|given that)\b[^.;:!?\n]*|"
     r"(?:,|\bor|\band)(?: please)? (?:let me know|tell me) (?:if|what|whether)\b[^.;:!?\n]*|(?<=[a-z,;] )so (?:that )?(?:i|we|you|it|my|your)\b(?!'d|'ll|'m|'re| would| will| can| could| should| am| are)[^.;:!?\n]*"
 )
 # Reasons, and what a thing is or has: values are read in them, acts are not.
@@ -71,12 +72,14 @@ _MONEY_BACK = re.compile(
 _PIECES = re.compile(r"\b(?:pair|set|couple|kind|type|box|piece) of ")
 _AGAIN = re.compile(r"\b(?:use|active|working|running) (?:[^.,;:!?\n]* )?again\b")
 _EITHER_WAY = re.compile(r"\bone way or (?:the other|another)\b")
-_PEOPLE = {
-    "1": re.compile(r"\b(?:only|just) (?:for )?(?:me|you)\b|\bmyself\b|\b(?:you|me) (?:alone|only)\b"),
-    "2": re.compile(
+_PEOPLE = (
+    ("passenger", "1", re.compile(r"\b(?:only|just) (?:for )?(?:me|you)\b|\bmyself\b|\b(?:you|me) (?:alone|only)\b")),
+    ("passenger", "2", re.compile(
         r"\b(?:an|one) (?:extra|additional|more) passenger\b|\bme and [a-z]+ [a-z]+,|\b(?:both|two) of you\b"
-    ),
-}
+    )),
+    ("party", "all", re.compile(r"\bevery(?:body|one)\b|\ball (?:of us|of you|passengers|travell?ers)\b")),
+    ("party", "one", re.compile(r"\bone of (?:you|us|the passengers)\b")),
+)  # fmt: skip
 _LIFTED = re.compile(r"\b(?:lift|end|undo|remov|releas)\w* (?:the|your|that|this) (?:suspension|hold|block)\b")
 _SAME_CABIN = re.compile(r"\bsame (?:cabin|class)\b")
 _MONTHS = "jan feb mar apr may jun jul aug sep oct nov dec".split()
@@ -103,6 +106,8 @@ _VALUES = {
     "street": re.compile(
         r"\b(\d{1,5}) (?:[a-z]+ ){1,3}(?:street|lane|road|drive|avenue|way|boulevard|court|place|highway|terrace)\b"
     ),
+    "zip": re.compile(r"\b[a-z]{2},? (\d{5})\b"),
+    "unit": re.compile(r"\b(?:unit|apt|apartment|suite)\.? (\d{1,4})\b"),
     "size": re.compile(r"\bsize:? ([a-z]{1,3}|\d+)\b"),
     "money": re.compile(r"\$ ?(\d[\d,]*(?:\.\d+)?)|\b(\d+(?:\.\d+)?) dollars"),
 }
@@ -190,6 +195,8 @@ def read_act(text: str, proposing: bool = False) -> Act:
     told = _DENIAL.sub(" ", text)
     acting = _STATE.sub(" ", _ASIDE.sub(" ", told))
     verbs, objects, values = _named("verbs", acting, proposing), _named("objects", acting), frozenset(_values(told))
+    if any(field == "gb" for field, _ in values):
+        objects |= {"data"}
     denials += " upgrade, downgrade" if _SAME_CABIN.search(told) else ""
     excluded: frozenset[str | tuple[str, str]] = frozenset(
         (*_named("verbs", denials), *_named("objects", denials), *_values(denials))
@@ -303,7 +310,7 @@ def _values(text: str) -> Iterator[tuple[str, str]]:
         yield "in all", _number(found[1])
     for found in _COUNTED.finditer(_TOTAL.sub(" ", text)):
         yield _unit(found[2]), _number(found[1])
-    yield from (("passenger", count) for count, pattern in _PEOPLE.items() if pattern.search(text))
+    yield from ((field, count) for field, count, pattern in _PEOPLE if pattern.search(text))
 
 
 @cache

@@ -210,7 +210,9 @@ def _other_cabin(script: UserScript, want: Want, text: str, proposal: Proposal) 
     """Return whether a proposal has another cabin than the one that a traveller has booked and wants to keep."""
     kept = {proposal.shelf.cabins[one] for one in ids_of(want) if one in proposal.shelf.cabins}
     said = read_act(_whole(text, proposal)).of("cabin")
-    return bool(kept and said and "upgrade" in aim_of(script, want).denied and not said & kept)
+    if "upgrade" not in aim_of(script, want).denied:
+        return False
+    return not said & kept if kept and said else "business" in said
 
 
 def _other_person(script: UserScript, want: Want, text: str, proposal: Proposal) -> bool:
@@ -264,7 +266,7 @@ def _serves(script: UserScript, want: Want, act: Act, ids: frozenset[str], loose
         return False
     if (
         aim.objects
-        and not verbs & aim.verbs
+        and not verbs & aim.verbs - set(_list("broad"))
         and verbs
         and not act.objects & aim.objects
         and not act.values & aim.values
@@ -334,7 +336,7 @@ def differs(script: UserScript, want: Want, act: Act, ids: frozenset[str], loose
 
 def _other(script: UserScript, aim: Act, act: Act, field: str) -> bool:
     """Return whether an act has another value of a field than a want, which has one."""
-    if field == "city":
+    if field == "city" or field == "date" and "book" in aim.verbs:
         return bool(act.of(field) - aim.of(field) and aim.of(field) - act.of(field))
     said, meant = _target(act, field), _target(aim, field)
     if field == "date" and {(field, value) for value in said} <= act.left & aim.left:

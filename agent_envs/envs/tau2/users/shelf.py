@@ -71,7 +71,7 @@ def _patterns(variants: Collection[Mapping[str, Mapping[str, str]]]) -> Iterator
     for field, option in pairs:
         value, label = normal(str(option)), re.escape(normal(field).removesuffix("s"))
         words = re.escape(value)
-        near = rf"\b{label}s?(?: is|:)? {words}\b|\b{words} {label}"
+        near = rf"\b{label}s?(?: is|:)? {words}\b|\b{words} {label}" + rf"|\bin (?:an? )?{words}\b" * value.isalpha()
         known = _TELLING.search(value) and value not in ("yes", "none")
         yield field, value, re.compile(rf"\b{words}s?\b" if known else near)
 

@@ -21,7 +21,7 @@ _AGREEING = re.compile(
     r"\?|yes|proceed|go ahead|let me know|approve|authori|the word and|if |once|unless|need|give me|await|waiting|confirm"
 )
 _CHOICES = re.compile(r"\byes ?(?:/|or) ?no\b")
-_NO_CHOICE = re.compile(r"\b(?:yes|no|not) ?(?:or|/)|\bor (?:no|not|if|would|do|is|keep)\b")
+_NO_CHOICE = re.compile(r"\b(?:yes|no|not) ?(?:or|/)|\bor (?:no|not|if|would|do|is|keep|shall|should|may|can)\b")
 _WHICH = re.compile(
     r"^(?:(?:and|so|ok|okay|then|now|great|thanks|also|but),? ){0,2}(?:what|which|who|whose|when|where|why|how)\b"
     r"(?! about\b| would it\b| (?:does|do) (?:that|this|it|you) (?:sound|look|say|think|feel)\b)"
