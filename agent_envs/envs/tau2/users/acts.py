@@ -38,6 +38,7 @@ _STATE = re.compile(
     r"\b(?:is|was|were|are|the|your|my|been|got) (?:(?:currently|temporarily|now|already|been) )?"
     r"(?:suspended|cancell?ed|delivered|shipped|changed|returned|ordered|booked|delayed|locked|put on hold)\b"
     r"|\b(?:per|each|every|for all|for both|all) (?:the )?(?:passengers?|persons?|bags?|gb)\b"
+    r"|\b(?:make|do|apply|save|process|confirm|approve|finali[sz]e) (?:the|this|that|these|those) (?:switch|change|update|modification)s?\b"
     r"|\bthe plan is\b|\b(?:return|exchange|shipping|prepaid) (?:label|instruction|form|polic|window)\w*"
     r"|\b(?:caused by|because of|due to|after) (?:the|a|this) (?:\w+ )?(?:cancell?ation|change)\b"
 )

@@ -254,6 +254,8 @@ def _serves(script: UserScript, want: Want, act: Act, ids: frozenset[str], loose
     if want.check is not None:
         return _mends(script, aim, act)
     verbs = act.verbs - (set(_list("follows")) - aim.verbs) or act.verbs
+    if act.values & aim.values:
+        verbs -= {"charge", "pay"} - aim.verbs
     if named:
         verbs -= {"add", "keep"}  # "I'd include both of them"
     if want.question and verbs:
@@ -322,6 +324,8 @@ def differs(script: UserScript, want: Want, act: Act, ids: frozenset[str], loose
     if own and not ids & own and ids & frozenset().union(*map(ids_of, script.wants)):  # it is another want's
         return True
     aim = aim_of(script, want)
+    if "book" in aim.verbs and act.denied & aim.objects & {"insurance", "bags"}:
+        return True
     fields = {field for field, _ in act.values} - {"money"}
     if ("money", "0") in act.denied:  # where nothing is to be paid, the means make no difference
         fields -= {"means", "card"}
