@@ -71,6 +71,7 @@ _MONEY_BACK = re.compile(
     r"|(?<=\d )(?:(?:will|would|can|to) be |is )?returned\b"
 )
 _PIECES = re.compile(r"\b(?:pair|set|couple|kind|type|box|piece) of ")
+_ORIGINAL = re.compile(r"\b(?:original|same) (?:form of payment|payment method|method of payment|payment)\b")
 _AGAIN = re.compile(r"\b(?:use|active|working|running) (?:[^.,;:!?\n]* )?again\b")
 _EITHER_WAY = re.compile(r"\bone way or (?:the other|another)\b")
 _PEOPLE = (
@@ -128,7 +129,7 @@ _REST = re.compile(r"[a-z]*")
 _PARTICIPLES = ("ed", "sent", "paid", "taken", "given", "bought")
 _BE = re.compile(r"\b(?:be|being|get|getting|have|want|like|need)\b(?: [\w#'-]+){0,4} $")
 _MAIN = re.compile(
-    r"(?:\b(?:shall|should|may|can|could|might) (?:i|we)|\b(?:want|like|wish|prefer|need|for) (?:me|us) to"
+    r"(?:\blet(?: me|'s)|\b(?:shall|should|may|can|could|might) (?:i|we)|\b(?:want|like|wish|prefer|need|for) (?:me|us) to"
     r"|\b(?:would|do) you (?:also )?(?:like|want|wish|care|prefer) to|\bif i|\bi(?:'ll|'d| will| would| can| could))"
     r" (?:(?:also|then|just|now|please|go ahead and|proceed to|proceed and|simply|instead|rather|first|still|(?!apply|reply|supply)\w+ly) )*"
     r"(?P<verb>[a-z]+)"
@@ -230,6 +231,7 @@ def unheard_of(text: str) -> bool:
 def _plain(text: str) -> str:
     """Return a text in small letters, with an end where it has none for too long."""
     text = _LONG_STRETCH.sub(r"\g<0>;", text).lower().replace("\u2019", "'").replace("_", " ").replace("gray", "grey")
+    text = _ORIGINAL.sub("original method", text)
     return _NONE.sub(r"no \1;", _PIECES.sub("", text))
 
 
