@@ -126,7 +126,7 @@ def _pointed(script: UserScript, places: tuple[int, ...], act: Act, asked: str, 
             if not act.verbs and not told.of("money") and _means_own(script, told):
                 return Decision("yes", places[:1])
             continue
-        offers = [part for part in text.split(" . ") if pattern("offers").search(part) and not read_act(part).bare]
+        offers = _offers(text)
         whole = " . ".join([*(offers or [text]), asked])
         return _held(script, places, read_act(whole, proposal.proposing), whole, proposal, loosely=not offers)
     if (
@@ -136,6 +136,11 @@ def _pointed(script: UserScript, places: tuple[int, ...], act: Act, asked: str, 
     ):
         return Decision("yes", places[:1])
     return Decision("no" if act.verbs - set(_list("broad")) else "ask")
+
+
+def _offers(text: str) -> list[str]:
+    """Return the sentences in which an agent says what it would do."""
+    return [part for part in text.split(" . ") if pattern("offers").search(part) and not read_act(part).bare]
 
 
 def _fits(script: UserScript, places: tuple[int, ...], act: Act) -> bool:
@@ -167,7 +172,9 @@ def _held(
 
 def _belied(script: UserScript, want: Want, act: Act, context: str, ids: frozenset[str]) -> bool:
     """Return whether what a message tells beside its question has another value than the want ("... Shall I book that?")."""
-    told = read_act(context)
+    told, offered = read_act(context), read_act(" . ".join(_offers(context)))
+    if offered.objects & _EXTRAS - aim_of(script, want).objects - _spoken(script).objects:
+        return True
     if act.verbs & _UNDOES:  # then most of what is told is about what is undone
         told = replace(told, values=frozenset(one for one in told.values if one[0] in ("means", "card")))
     return differs(script, want, told, ids, loosely=True)
