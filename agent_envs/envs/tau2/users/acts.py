@@ -135,10 +135,6 @@ _MAIN = re.compile(
     r"(?P<verb>[a-z]+)"
 )
 _LONG = re.compile(r"[a-z]{3,}")
-_NOUN = re.compile(
-    r"(?<!\bin )(?<!\bat )(?<!\bby )(?<!\bvia )(?<!\bas )(?<!\bper )(?<!\bwithin )(?<!\bafter )(?<!\bbefore )(?<!\bduring )"
-    r"(?<!\buntil )(?<!\bsince )(?<!\bthrough )\b(?:the|a|an|your|any|some) (?=((?:[a-z'-]+ ?){1,4}))"
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,7 +151,6 @@ class Act:
         vague: it points at something without naming it.
         excepted: words of what is left out of a whole ("all of it but the dog bed").
         words: all words but those of denials.
-        nouns: the words of each thing that it names with an article, for what the classes do not know.
     """
 
     verbs: frozenset[str]
@@ -165,7 +160,6 @@ class Act:
     denied: frozenset[str | tuple[str, str]]
     looks: bool
     vague: bool
-    nouns: tuple[tuple[str, ...], ...]
     excepted: frozenset[str]
     words: frozenset[str]
 
@@ -211,7 +205,6 @@ def read_act(text: str, proposing: bool = False) -> Act:
         excluded - verbs - objects - values,
         bool(_words("looks").search(told)),
         bool(_words("vague").search(told)),
-        tuple(tuple(re.findall("[a-z]+", found[1])) for found in _NOUN.finditer(acting)),
         frozenset(word for found in _EXCEPT.finditer(text) for word in _LONG.findall(found[1])),
         frozenset(_LONG.findall(told)),
     )

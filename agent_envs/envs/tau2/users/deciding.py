@@ -7,7 +7,7 @@ that the customer has in mind. What names nothing, here or in the agent's words 
 
 import re
 from dataclasses import dataclass, replace
-from functools import cache, lru_cache
+from functools import lru_cache
 from typing import Literal
 
 from agent_envs.envs.tau2.user_script import UserScript, Want
@@ -17,7 +17,6 @@ from agent_envs.envs.tau2.users.mind import ids_known, ids_of
 from agent_envs.envs.tau2.users.shelf import NOTHING, Shelf
 
 Verdict = Literal["yes", "no", "ask"]
-_WORD = re.compile(r"[a-z]+")
 _ABROAD = re.compile(r"\b(?:abroad|travell?ing|roaming|france|overseas)\b")
 _LIMIT = re.compile(
     r"\b(?:at most|up to|no more than|less than|under|budget of|maximum of) "
@@ -113,8 +112,6 @@ def _answer(script: UserScript, places: tuple[int, ...], asked: str, proposal: P
 
 def _pointed(script: UserScript, places: tuple[int, ...], act: Act, asked: str, proposal: Proposal) -> Decision:
     """Return the answer to a sentence that points at what was said before it ("Shall I go ahead?")."""
-    if act.verbs and strange(script, act):
-        return Decision("no")
     for text in (proposal.told, proposal.before):
         if act.verbs:
             text = _NEGATED.sub(" ", text)  # "You have no insurance yet. Shall I add it?"
@@ -123,17 +120,11 @@ def _pointed(script: UserScript, places: tuple[int, ...], act: Act, asked: str, 
         if bare and told.looks:
             return Decision("yes", places[:1])
         if bare:  # "It costs $100 more. Shall I proceed?" is about what was said before
-            if not act.verbs and not told.of("money") and _means_own(script, told):
-                return Decision("yes", places[:1])
             continue
         offers = _offers(text)
         whole = " . ".join([*(offers or [text]), asked])
         return _held(script, places, read_act(whole, proposal.proposing), whole, proposal, loosely=not offers)
-    if (
-        act.looks
-        or (_means_own(script, act) and _fits(script, places, act))
-        or (_CHECKED.search(asked) and proposal.told)
-    ):
+    if act.looks or (_CHECKED.search(asked) and proposal.told):
         return Decision("yes", places[:1])
     return Decision("no" if act.verbs - set(_list("broad")) else "ask")
 
@@ -141,11 +132,6 @@ def _pointed(script: UserScript, places: tuple[int, ...], act: Act, asked: str, 
 def _offers(text: str) -> list[str]:
     """Return the sentences in which an agent says what it would do."""
     return [part for part in text.split(" . ") if pattern("offers").search(part) and not read_act(part).bare]
-
-
-def _fits(script: UserScript, places: tuple[int, ...], act: Act) -> bool:
-    """Return whether the wants know what is done, if anything is said of that."""
-    return act.verbs <= frozenset(verb for place in places for verb in aim_of(script, script.wants[place]).verbs)
 
 
 def _held(
@@ -286,17 +272,11 @@ def _serves(script: UserScript, want: Want, act: Act, ids: frozenset[str], loose
     foreign = _specific(act) - aim.objects - _spoken(script).objects
     if "address" in aim.objects and "profile" not in aim.objects:
         foreign -= {"parcel"}
-    if not (fit or act.objects & aim.objects or act.values & aim.values or ids or _means_own(script, act)):
+    if not (fit or act.objects & aim.objects or act.values & aim.values or ids or named):
         return False
     if loosely:  # it tells of more than what is proposed
         foreign = frozenset() if verbs & aim.verbs & _UNDOES else foreign & _EXTRAS
-    if (
-        foreign
-        or aim.excepted & act.words
-        or not (loosely or aim.excepted)
-        and aim.verbs & {"return", "exchange", "book"}
-        and strange(script, act)
-    ):
+    if foreign or aim.excepted & act.words:
         return False
     return not differs(script, want, act, ids, loosely)
 
@@ -384,51 +364,6 @@ def _dearer(want: Want, act: Act) -> bool:
     limits = [float(found["sign"] or found["word"]) for found in _LIMIT.finditer(_text(want).lower())]
     asked = [float(money) for money in act.of("money")]
     return bool(limits and asked and min(asked) > max(limits)) and not act.verbs & {"return", "cancel", "refund"}
-
-
-def strange(script: UserScript, act: Act) -> bool:
-    """Return whether an act names a thing that neither the script nor any agent's everyday words have."""
-    own, plain = _vocabulary(script, "own"), _everyday()
-    return any(
-        nouns and not any(_stem(word) in own or word.rstrip("s") in plain for word in nouns)
-        for nouns in map(_head, act.nouns)
-    )
-
-
-def _means_own(script: UserScript, act: Act) -> bool:
-    """Return whether an act names a thing of the script's own ("the keyboard without backlight")."""
-    own = _vocabulary(script, "special")
-    return any(_stem(word) in own for nouns in act.nouns for word in _head(nouns))
-
-
-def _head(nouns: tuple[str, ...]) -> tuple[str, ...]:
-    cut = next((place for place, word in enumerate(nouns) if word in _STOPS), len(nouns))
-    return nouns[:cut]
-
-
-_STOPS = frozenset(
-    "for of on in with from at by and or that which if is as instead now so right into be will be too also under has have "
-    "while since because before after then when where this it me you we i all would should can up via".split()
-)
-
-
-@lru_cache(maxsize=1024)
-def _vocabulary(script: UserScript, which: Literal["own", "plain", "special"]) -> frozenset[str]:
-    """Return the stems of a script's words, of any agent's, or of those that only the script has."""
-    told = " ".join((*(fact.say for fact in script.facts), *map(_text, script.wants)))
-    own = frozenset(map(_stem, _WORD.findall(told.lower())))
-    plain = frozenset(map(_stem, _everyday()))
-    return {"own": own, "plain": plain, "special": own - plain}[which]
-
-
-@cache
-def _everyday() -> frozenset[str]:
-    words = lexicon()
-    return frozenset(word.rstrip("s") for word in _WORD.findall(f"{words['plain']} {words['looks']}"))
-
-
-def _stem(word: str) -> str:
-    return word.removesuffix("'s")[:5].rstrip("s")
 
 
 def _specific(act: Act) -> frozenset[str]:

@@ -18,6 +18,7 @@ _UNITS = {
     "millimeter": "mm", "milliliter": "ml", "inches": "inch", "hrs": "hours", "gray": "grey",
 }  # fmt: skip
 _UNIT = re.compile(rf"\b(?:{'|'.join(_UNITS)})\b")
+_COMMON = {"set", "case", "stand", "chair"}  # words of which a product's is not the only use
 _TELLING = re.compile(r"[a-z]{3}|\d [a-z]")  # a value that is known wherever it stands, unlike "4", "M" and "yes"
 
 
@@ -34,7 +35,8 @@ class Shelf:
         self._options: dict[str, dict[str, re.Pattern[str]]] = {}
         for product in products:
             name = normal(str(product["name"]))
-            self._names[name] = re.compile(rf"\b{re.escape(name)}s?\b")
+            last = re.escape(name.split()[-1])
+            self._names[name] = re.compile(rf"\b(?:{re.escape(name)}|(?:the|a|an|your) (?:[a-z]+ )?{last})s?\b")
             fields = set()
             for field, value, pattern in _patterns(product["variants"].values()):  # type: ignore[attr-defined]
                 fields.add(field)
@@ -42,11 +44,12 @@ class Shelf:
             self._fields[name] = frozenset(fields)
 
     def named(self, text: str, own: frozenset[str] = frozenset()) -> frozenset[str]:
-        """Return the products that a text in small letters names; its own ones also by their last word ("the lamp")."""
+        """Return the products that a text in small letters names in full or by the last word ("the lamp"); own ones first."""
         text = normal(text)
-        found = frozenset(name for name, pattern in self._names.items() if pattern.search(text))
-        short = (name for name in own - found if re.search(rf"\b{re.escape(name.split()[-1])}\b", text))
-        return found | frozenset(short)
+        short = {name.split()[-1] for name in own}
+        found = {name for name, pattern in self._names.items() if pattern.search(text)}
+        found -= {name for name in found - own if name.split()[-1] in short | _COMMON and name not in text}
+        return frozenset(found | {name for name in own if re.search(rf"\b{re.escape(name.split()[-1])}s?\b", text)})
 
     def options(self, text: str, products: frozenset[str]) -> frozenset[tuple[str, str]]:
         """Return the options of products, as pairs of field and value, that a text in small letters names.
