@@ -15,7 +15,8 @@ from agent_envs.envs.tau2.task_schema import Tau2Task
 from agent_envs.envs.tau2.toolkit import Domain
 from agent_envs.envs.tau2.turn_taking import USER_STOPS
 from agent_envs.envs.tau2.user_script import UserScript
-from agent_envs.envs.tau2.users.deciding import Proposal, decided
+from agent_envs.envs.tau2.users.comparing import Proposal
+from agent_envs.envs.tau2.users.deciding import decided
 from agent_envs.envs.tau2.users.persona import PERSONAS, persona_of
 from agent_envs.envs.tau2.users.scenario import script_of
 from agent_envs.envs.tau2.users.understanding import understood

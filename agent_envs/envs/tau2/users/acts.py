@@ -19,7 +19,8 @@ _DENIAL = re.compile(
     r"[^.,;:!?\n]*(?:\b(?:sold out|out of stock|unavailable|discontinued|fully booked|(?:is|are) (?:full|gone))\b"
     r"|(?:n't|\bnot)(?: currently)? (?:available|possible|in stock|accepted|sufficient|enough)\b)"
     r"(?:(?!\b(?:but|although|and|so)\b)[^.,;:!?\n])*"
-    r"|(?:^|(?<=[.,;:!?\n]))[^.,;:!?\n]*\b(?:stays?|remains?|staying|kept) (?:the same|unchanged|untouched|as (?:it|they|is)\b|with you\b)"
+    r"|(?:^|(?<=[.,;:!?\n]))[^.,;:!?\n]*"
+    r"\b(?:stays?|remains?|staying|kept) (?:the same|unchanged|untouched|as (?:it|they|is)\b|with you\b)"
     r"|\b(?:keep|leav)(?:e|ing)?\b[^.,;:!?\n]*\b(?:the same|unchanged|untouched|as (?:it is|they are|is)|out|with you)\b"
     r"|\b(?:instead of|rather than|in place of|in lieu of|other than|except(?: for)?)\b"
     r"(?:(?!\b(?:but|and|with|so that|because)\b)[^.;:!?,\n])*"
@@ -38,13 +39,17 @@ _STATE = re.compile(
     r"\b(?:is|was|were|are|the|your|my|been|got) (?:(?:currently|temporarily|now|already|been) )?"
     r"(?:suspended|cancell?ed|delivered|shipped|changed|returned|ordered|booked|delayed|locked|put on hold)\b"
     r"|\b(?:per|each|every|for all|for both|all) (?:the )?(?:passengers?|persons?|bags?|gb)\b"
-    r"|\b(?:make|do|apply|save|process|confirm|approve|finali[sz]e) (?:the|this|that|these|those) (?:switch|change|update|modification)s?\b"
+    r"|\b(?:make|do|apply|save|process|confirm|approve|finali[sz]e) "
+    r"(?:the|this|that|these|those) (?:switch|change|update|modification)s?\b"
     r"|\bthe plan is\b|\b(?:return|exchange|shipping|prepaid) (?:label|instruction|form|polic|window)\w*"
     r"|\b(?:caused by|because of|due to|after) (?:the|a|this) (?:\w+ )?(?:cancell?ation|change)\b"
 )
+# Reasons, purposes and what an agent asks to be told instead.
 _PURPOSE = re.compile(
-    r"(?<=[a-z,;] )(?:since|because|given that)\b[^.;:!?\n]*|"
-    r"(?:,|\bor|\band)(?: please)? (?:let me know|tell me) (?:if|what|whether)\b[^.;:!?\n]*|(?<=[a-z,;] )so (?:that )?(?:i|we|you|it|my|your)\b(?!'d|'ll|'m|'re| would| will| can| could| should| am| are)[^.;:!?\n]*"
+    r"(?<=[a-z,;] )(?:since|because|given that)\b[^.;:!?\n]*"
+    r"|(?:,|\bor|\band)(?: please)? (?:let me know|tell me) (?:if|what|whether)\b[^.;:!?\n]*"
+    r"|(?<=[a-z,;] )so (?:that )?(?:i|we|you|it|my|your)\b"
+    r"(?!'d|'ll|'m|'re| would| will| can| could| should| am| are)[^.;:!?\n]*"
 )
 # Reasons, and what a thing is or has: values are read in them, acts are not.
 _ASIDE = re.compile(
@@ -115,7 +120,8 @@ _VALUES = {
 }
 _BIRTH = re.compile(
     rf"\b(?:19\d\d|20[01]\d)-\d\d-\d\d\b"
-    rf"|\b(?:(?P<d>\d{{1,2}}) )?(?P<m>{'|'.join(_MONTHS)})[a-z]*(?: (?P<day>\d{{1,2}})(?:st|nd|rd|th)?,?)? (?P<year>19\d\d|20[01]\d)\b"
+    rf"|\b(?:(?P<d>\d{{1,2}}) )?(?P<m>{'|'.join(_MONTHS)})[a-z]*"
+    rf"(?: (?P<day>\d{{1,2}})(?:st|nd|rd|th)?,?)? (?P<year>19\d\d|20[01]\d)\b"
 )
 _COUNTED = re.compile(
     rf"(?<![$\d.,-])\b{_COUNT}[- ]?(?:[a-z]+[- ]){{0,2}}?(bag|suitcase|passenger|gb|gig|gigabyte"
@@ -131,7 +137,8 @@ _BE = re.compile(r"\b(?:be|being|get|getting|have|want|like|need)\b(?: [\w#'-]+)
 _MAIN = re.compile(
     r"(?:\blet(?: me|'s)|\b(?:shall|should|may|can|could|might) (?:i|we)|\b(?:want|like|wish|prefer|need|for) (?:me|us) to"
     r"|\b(?:would|do) you (?:also )?(?:like|want|wish|care|prefer) to|\bif i|\bi(?:'ll|'d| will| would| can| could))"
-    r" (?:(?:also|then|just|now|please|go ahead and|proceed to|proceed and|simply|instead|rather|first|still|(?!apply|reply|supply)\w+ly) )*"
+    r" (?:(?:also|then|just|now|please|go ahead and|proceed to|proceed and|simply|instead|rather|first|still"
+    r"|(?!apply|reply|supply)\w+ly) )*"
     r"(?P<verb>[a-z]+)"
 )
 _LONG = re.compile(r"[a-z]{3,}")

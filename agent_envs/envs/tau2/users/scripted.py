@@ -15,7 +15,7 @@ from agent_envs.envs.tau2.scene import Scene
 from agent_envs.envs.tau2.task_schema import Tau2Task
 from agent_envs.envs.tau2.user_script import UserScript, read_script
 from agent_envs.envs.tau2.users import device
-from agent_envs.envs.tau2.users.deciding import abroad
+from agent_envs.envs.tau2.users.aims import abroad
 from agent_envs.envs.tau2.users.mind import Mind, remembered, verdict
 from agent_envs.envs.tau2.users.persona import Persona, mistyped, persona_of
 from agent_envs.envs.tau2.users.reaction import Reaction, opening

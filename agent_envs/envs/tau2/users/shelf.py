@@ -1,7 +1,7 @@
 """`Shelf` knows what a shop sells: its products by name, and the options of each, as they may stand in a text.
 
-A customer who stands before a shelf knows that "striped" is a pattern, and a traveller knows the cabin of its own booking. It is
-all of a database that a scripted user sees: no order, no price, and no item's number.
+A customer who stands before a shelf knows that "striped" is a pattern, and a traveller knows the cabin of its own booking. It
+is all of a database that a scripted user sees: no order, no price, and no item's number.
 """
 
 import re
