@@ -21,6 +21,7 @@ _STATES = re.compile(
     r"\b(?:currently|current|at the moment|right now|existing|previous|already|originally|has been|have been)\b"
 )
 _WHOLE = re.compile(r"\b(?:all|both|every\w*|items|two|three|four|five|they|them|these|those)\b")
+_ONLY = re.compile(r"\b(?:only|just)\b")
 _IN_PLACE = re.compile(r"([\w' -]+?) in place of ([\w' -]+?)\.")
 _GOES = re.compile(
     r"\b(?:replac\w+|instead of|in place of|remov\w+|tak\w+|chang\w+|swap\w*)(?: the)?(?: passenger| name)?(?: of)? ~"
@@ -87,7 +88,8 @@ def _other(script: UserScript, aim: Act, act: Act, field: str) -> bool:
         return False  # "I can move you there from May 21"
     if field == "bag":
         said, meant = said | act.of("in all"), meant | aim.of("in all")
-    meant = meant or _target(spoken(script, wants=field in ("means", "card")), field)
+    if field != "card" or not aim.of("means"):
+        meant = meant or _target(spoken(script, wants=field in ("means", "card")), field)
     if not act.left and not said <= meant:
         said -= aim.of(field) - meant  # "your flight on May 23" is the one that is moved from May 23
     if field == "date":
@@ -151,7 +153,8 @@ def other_goods(script: UserScript, want: Want, text: str, proposal: Proposal) -
     said = shelf.named(whole, own)
     if shelf.named(granted(text), own) - own or (said and not said & own):
         return True
-    if said & own and own - said and not _WHOLE.search(whole):
+    parts = [shelf.named(part, own) for part in whole.split(" . ") if _ONLY.search(part)]
+    if said and own - said and not _WHOLE.search(whole) or any(part and own - part for part in parts):
         return True
     meant, offered = shelf.options(granted(text_of(want)), own), shelf.options(whole, own)
     both = {field for field, _ in meant} & {field for field, _ in offered}

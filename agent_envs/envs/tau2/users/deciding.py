@@ -90,7 +90,8 @@ def _pointed(script: UserScript, places: tuple[int, ...], act: Act, asked: str, 
         whole = " . ".join([*(offers or [text]), asked])
         return _held(script, places, read_act(whole, proposal.proposing), whole, proposal, loosely=not offers)
     if act.looks or (_CHECKED.search(asked) and proposal.told):
-        return Decision("yes", places[:1])
+        other = any(_is_other(script, script.wants[place], asked, proposal) for place in places[:1])
+        return Decision("no") if other else Decision("yes", places[:1])
     return Decision("no" if act.verbs - set(words_of("broad")) else "ask")
 
 
@@ -116,10 +117,14 @@ def _held(
             and _belied(script, want, act, context, proposal.ids)
         ):
             return False
-        return not any(other(script, want, text, proposal) for other in (other_goods, other_cabin, other_person))
+        return not _is_other(script, want, text, proposal)
 
     found = tuple(place for place in places if meant(script.wants[place]))
     return Decision("yes", _meant(script, found, act, ids, loosely)) if found else Decision("no")
+
+
+def _is_other(script: UserScript, want: Want, text: str, proposal: Proposal) -> bool:
+    return any(other(script, want, text, proposal) for other in (other_goods, other_cabin, other_person))
 
 
 def _belied(script: UserScript, want: Want, act: Act, context: str, ids: frozenset[str]) -> bool:
@@ -147,8 +152,6 @@ def _serves(script: UserScript, want: Want, act: Act, ids: frozenset[str], loose
     if want.check is not None:
         return _mends(script, aim, act)
     verbs = act.verbs - (set(words_of("follows")) - aim.verbs) or act.verbs
-    if act.values & aim.values:
-        verbs -= {"charge", "pay"} - aim.verbs
     if named:
         verbs -= {"add", "keep"}  # "I'd include both of them"
     if want.question and verbs:
@@ -156,6 +159,8 @@ def _serves(script: UserScript, want: Want, act: Act, ids: frozenset[str], loose
     fit = {verb for verb in verbs if alike()[verb] & aim.verbs}
     if act.of("cabin") & aim.of("cabin"):  # then it is no matter whether that is up or down
         fit |= verbs & {"upgrade", "downgrade"}
+    if act.values & aim.values:
+        verbs -= {"charge", "pay"} - fit
     others = verbs - fit - set(words_of("follows")) - ({"change"} if fit else set())
     if aim.verbs and verbs and (others and not loosely or not fit and (others or not loosely)):
         return False
@@ -173,6 +178,8 @@ def _allowed(script: UserScript, want: Want, act: Act, loosely: bool) -> bool:
     if (act.objects | act.verbs | {pair for pair in act.values if not aim.of(pair[0])}) & aim.denied:
         return False
     foreign = _specific(act) - aim.objects - spoken(script).objects
+    if act.verbs & aim.verbs & _UNDOES:  # "I can cancel it under your insurance"
+        foreign -= {"insurance"}
     if "address" in aim.objects and "profile" not in aim.objects:
         foreign -= {"parcel"}
     if loosely:  # it tells of more than what is proposed

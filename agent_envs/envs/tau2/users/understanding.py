@@ -32,6 +32,7 @@ _GO = re.compile(r"\b(?:go ahead|proceed|is (?:that|it) a (?:yes|deal|go))\b")
 _YOURS = re.compile(
     r"\b(?:you|your|yours|phone|mode|signal|data|wi-?fi|network|bars?|still|now|there|working|back)\b|\b(?:on|off)\?"
 )
+_PLANNED = re.compile(r"\b(?:is|are) (?!now|all|both|hereby|been|success)\w+ed\b(?!.*\bnow\b)")  # beside a question
 _NAME = re.compile(r"\b(?=([A-Z][a-z'-]+ [A-Z][a-z'-]+)\b)")
 _SUITS = re.compile(r"\bfor you\b|\byou still (?:want|like|wish)\b|\b(?:correct|right|ok|okay)\?$")
 
@@ -100,7 +101,7 @@ def _understood(text: str) -> Understood:
     topics, awaiting, offering = _questions(parts)
     clauses = [clause for part in parts for clause in _CLAUSE.split(part.text) if clause]
     refused = [clause for clause in clauses if _refused(clause)]
-    done = tuple(part.text for part in parts if _completed(part))
+    done = tuple(part.text for part in parts if _completed(part) and not (awaiting and _PLANNED.search(part.text)))
     closing = any(pattern("closes").search(part.text) for part in parts)
     extends = any(pattern("extends").search(part.text) for part in parts) and not (done and closing)
     handed = [part for part in parts if _handed_over(part)]
