@@ -192,7 +192,7 @@ def _agreed(task: Tau2Task, lines: tuple[Line, ...]) -> Iterator[UserFault]:
             continue
         heard = understood(agent.text)
         agrees = _AGREES.match(_plain(_without_stops(user.text))) or _YES.search(user.text[:LONGEST])
-        proposal = Proposal(heard.awaiting, heard.told, before, heard.ids)
+        proposal = Proposal(heard.awaiting, heard.told, before, heard.ids, heard.names)
         before = agent.text[-LONGEST:].lower()
         if agrees and heard.awaiting and not (heard.completes or heard.offers_transfer):
             if decided(script, tuple(range(len(script.wants))), proposal).verdict == "no":

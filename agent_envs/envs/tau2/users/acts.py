@@ -113,7 +113,7 @@ _VALUES = {
     "street": re.compile(
         r"\b(\d{1,5}) (?:[a-z]+ ){1,3}(?:street|lane|road|drive|avenue|way|boulevard|court|place|highway|terrace)\b"
     ),
-    "zip": re.compile(r"\b[a-z]{2},? (\d{5})\b"),
+    "zip": re.compile(r", ?[a-z]{2},? (\d{5})\b"),
     "unit": re.compile(r"\b(?:unit|apt|apartment|suite)\.? (\d{1,4})\b"),
     "size": re.compile(r"\bsize:? ([a-z]{1,3}|\d+)\b"),
     "money": re.compile(r"\$ ?(\d[\d,]*(?:\.\d+)?)|\b(\d+(?:\.\d+)?) dollars"),

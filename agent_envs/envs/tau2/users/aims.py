@@ -24,9 +24,9 @@ def text_of(want: Want) -> str:
 
 
 @lru_cache(maxsize=1024)
-def spoken(script: UserScript, wants: bool = False) -> Act:
-    """Return what a customer says of itself, and of all its wants: means of payment are the same for all."""
-    return read_act(" . ".join((*(fact.say for fact in script.facts), *(map(text_of, script.wants) if wants else ()))))
+def spoken(script: UserScript) -> Act:
+    """Return what a customer says of itself."""
+    return read_act(" . ".join(fact.say for fact in script.facts))
 
 
 @lru_cache(maxsize=1024)

@@ -88,8 +88,7 @@ def _other(script: UserScript, aim: Act, act: Act, field: str) -> bool:
         return False  # "I can move you there from May 21"
     if field == "bag":
         said, meant = said | act.of("in all"), meant | aim.of("in all")
-    if field != "card" or not aim.of("means"):
-        meant = meant or _target(spoken(script, wants=field in ("means", "card")), field)
+    meant = meant or _target(spoken(script), field)
     if not act.left and not said <= meant:
         said -= aim.of(field) - meant  # "your flight on May 23" is the one that is moved from May 23
     if field == "date":

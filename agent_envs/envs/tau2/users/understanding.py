@@ -26,7 +26,7 @@ _WHICH = re.compile(
     r"^(?:(?:and|so|ok|okay|then|now|great|thanks|also|but),? ){0,2}(?:what|which|who|whose|when|where|why|how)\b"
     r"(?! about\b| would it\b| (?:does|do) (?:that|this|it|you) (?:sound|look|say|think|feel)\b)"
 )
-_WE = re.compile(r"\b(?:i|we|me|us|proceed|go ahead|continue)\b|\b(?:correct|right|ok|okay|that)\?$")
+_WE = re.compile(r"\b(?:i|we|me|us|proceed|go ahead|continue)\b|\b(?:correct|right|ok|okay|that)\?$|^are you \w+ with\b")
 _MINE = re.compile(r"^(?!(?:can|could|will|would|do|did|have|are) you\b).*\b(?:i|we|me|us)\b")
 _GO = re.compile(r"\b(?:go ahead|proceed|is (?:that|it) a (?:yes|deal|go))\b")
 _YOURS = re.compile(
@@ -179,8 +179,7 @@ def _confirmed(part: Sentence, asked: tuple[str, ...], offered: bool) -> bool:
     found = pattern("confirm").search(text) if _AGREEING.search(text) else None
     fragment = part.question and not part.asking and (_polar(text) if not asked else _GO.search(text) is not None)
     if (found and not (pattern("open").search(text[: found.end()]) or _WHICH.search(text))) or fragment:
-        act = read_act(text)
-        return not (asked and (_choice(text) or not (act.verbs - {"pay"} or act.valued or _WE.search(text))))
+        return not (asked and (_choice(text) or not (read_act(text).verbs - {"pay"} or _WE.search(text))))
     word = pattern("confirm_word").search(text)
     if word is None:
         return False
