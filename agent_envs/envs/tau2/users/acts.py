@@ -41,7 +41,8 @@ _STATE = re.compile(
     r"|\b(?:per|each|every|for all|for both|all) (?:the )?(?:passengers?|persons?|bags?|gb)\b"
     r"|\b(?:make|do|apply|save|process|confirm|approve|finali[sz]e) "
     r"(?:the|this|that|these|those) (?:switch|change|update|modification)s?\b"
-    r"|\bthe plan is\b|\b(?:return|exchange|shipping|prepaid) (?:label|instruction|form|polic|window)\w*"
+    r"|\b(?:with|on|of|under|in|by) (?:your|the|this) (?:\w+ )?(?:plan|contract|bill)\b|\bthe plan is\b"
+    r"|\b(?:return|exchange|shipping|prepaid) (?:label|instruction|form|polic|window)\w*"
     r"|\b(?:caused by|because of|due to|after) (?:the|a|this) (?:\w+ )?(?:cancell?ation|change)\b"
 )
 # Reasons, purposes and what an agent asks to be told instead.
@@ -193,7 +194,7 @@ def read_act(text: str, proposing: bool = False) -> Act:
     )
     text = _APART.sub(r"\1 \3\2", text)
     text = _MONEY_BACK.sub("refund ", _SWITCHED.sub(lambda found: f"turn {found[2]}{found[1]}", text))
-    text = _WAY_BACK.sub("inbound flight", _BORN.sub(" ", _CHANCE.sub(" ", text)))
+    text = _WAY_BACK.sub("inbound flight", _BIRTH.sub(" ", _BORN.sub(" ", _CHANCE.sub(" ", text))))
     denials = " . ".join(found[0] for found in _DENIAL.finditer(text))
     told = _DENIAL.sub(" ", text)
     acting = _STATE.sub(" ", _ASIDE.sub(" ", told))
@@ -232,7 +233,7 @@ def _plain(text: str) -> str:
     """Return a text in small letters, with an end where it has none for too long."""
     text = _LONG_STRETCH.sub(r"\g<0>;", text).lower().replace("\u2019", "'").replace("_", " ").replace("gray", "grey")
     text = _ORIGINAL.sub("original method", text)
-    return _NONE.sub(r"no \1;", _PIECES.sub("", text))
+    return _NONE.sub(r"no \1;", _PIECES.sub("", text.replace("mail address", "mail")))
 
 
 @lru_cache(maxsize=1024)

@@ -93,7 +93,9 @@ def _other(script: UserScript, aim: Act, act: Act, field: str) -> bool:
         said -= aim.of(field) - meant  # "your flight on May 23" is the one that is moved from May 23
     if field == "date":
         said, meant = _days(said, meant), _days(meant, said)
-    return bool(said and meant and not said & meant) and not (field == "means" and "original" in meant)
+    if field == "means" and "original" in meant:
+        return ("means", "original") in act.denied | act.left
+    return bool(said and meant and not said & meant)
 
 
 def _target(act: Act, field: str) -> frozenset[str]:
@@ -117,7 +119,7 @@ def _dearer(want: Want, act: Act) -> bool:
 def shares_values(script: UserScript, want: Want, text: str) -> bool:
     """Return whether a text has a value that only this want can be about: a date, a street, a count."""
     shared = read_act(text).values & aim_of(script, want).values
-    return any(field not in ("money", "means", "card") for field, _ in shared)
+    return any(field not in ("money", "means", "card", "brand", "city") for field, _ in shared)
 
 
 def _goods(script: UserScript, want: Want, shelf: Shelf) -> frozenset[str]:
@@ -126,6 +128,12 @@ def _goods(script: UserScript, want: Want, shelf: Shelf) -> frozenset[str]:
     return (
         shelf.named(text_of(want)) if of_items or aim_of(script, want).verbs & {"return", "exchange"} else frozenset()
     )
+
+
+def backed(script: UserScript, want: Want, text: str, proposal: Proposal) -> bool:
+    """Return whether a message names, anywhere, what only this want is about: its items, or one of its values."""
+    whole = _whole(text, proposal)
+    return names_goods(script, want, whole, proposal) or shares_values(script, want, whole)
 
 
 def names_goods(script: UserScript, want: Want, text: str, proposal: Proposal) -> bool:

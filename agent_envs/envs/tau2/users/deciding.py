@@ -15,6 +15,7 @@ from agent_envs.envs.tau2.users.agent_words import pattern
 from agent_envs.envs.tau2.users.aims import abroad, aim_of, spoken, words_of
 from agent_envs.envs.tau2.users.comparing import (
     Proposal,
+    backed,
     differs,
     names_goods,
     other_cabin,
@@ -110,7 +111,7 @@ def _held(
     context = "" if loosely else standing(proposal.told)
 
     def meant(want: Want) -> bool:
-        named = names_goods(script, want, text, proposal)
+        named = backed(script, want, text, proposal)
         if (
             not _serves(script, want, act, ids, loosely, named)
             or context
@@ -165,7 +166,7 @@ def _serves(script: UserScript, want: Want, act: Act, ids: frozenset[str], loose
     if aim.verbs and verbs and (others and not loosely or not fit and (others or not loosely)):
         return False
     shared = act.objects & aim.objects or act.values & aim.values
-    if aim.objects and verbs and not (verbs & aim.verbs - set(words_of("broad")) or shared):
+    if aim.objects and verbs and not (verbs & aim.verbs - set(words_of("broad")) or shared or named):
         return False  # an exchange is a change, but not of an address
     if not (fit or shared or ids or named):
         return False

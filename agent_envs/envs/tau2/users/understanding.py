@@ -26,7 +26,9 @@ _WHICH = re.compile(
     r"^(?:(?:and|so|ok|okay|then|now|great|thanks|also|but),? ){0,2}(?:what|which|who|whose|when|where|why|how)\b"
     r"(?! about\b| would it\b| (?:does|do) (?:that|this|it|you) (?:sound|look|say|think|feel)\b)"
 )
-_WE = re.compile(r"\b(?:i|we|me|us|proceed|go ahead|continue)\b|\b(?:correct|right|ok|okay|that)\?$|^are you \w+ with\b")
+_WE = re.compile(
+    r"\b(?:i|we|me|us|proceed|go ahead|continue)\b|\b(?:correct|right|ok|okay|that)\?$|^are you \w+ with\b"
+)
 _MINE = re.compile(r"^(?!(?:can|could|will|would|do|did|have|are) you\b).*\b(?:i|we|me|us)\b")
 _GO = re.compile(r"\b(?:go ahead|proceed|is (?:that|it) a (?:yes|deal|go))\b")
 _YOURS = re.compile(
