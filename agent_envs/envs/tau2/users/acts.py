@@ -28,7 +28,7 @@ _DENIAL = re.compile(
 _LONG_STRETCH = re.compile(
     r"[^.;\n]{300}"
 )  # no pattern looks further, so that a text without an end costs what its length does
-_NONE = re.compile(r"\b([a-z ]{3,30}): (?:none|no|0|n/a)\b")
+_NONE = re.compile(r"\b([a-z ]{3,30}): (?:none|no|0(?![.\d])|n/a)\b")
 _CHANCE = re.compile(
     r"\b(?:not only|no (?:problem|longer|more|charge|cost|fee)|not yet|why not|(?:cannot|can't) be undone"
     r"|mov(?:e|ing) (?:forward|ahead|on)"

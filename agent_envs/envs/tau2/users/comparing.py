@@ -25,7 +25,7 @@ _ONLY = re.compile(r"\b(?:only|just)\b")
 _IN_PLACE = re.compile(r"([\w' -]+?) in place of ([\w' -]+?)\.")
 _GOES = re.compile(
     r"\b(?:replac\w+|instead of|in place of|remov\w+|tak\w+|chang\w+|swap\w*)(?: the)?(?: passenger| name)?(?: of)? ~"
-    r"|~ (?:would|will|to|can) be (?:replaced|removed|taken|changed)|~'s? (?:seat|place)"
+    r"|~ (?:would|will|to|can) be (?:replaced|removed|taken|changed)"
 )
 
 
@@ -133,7 +133,8 @@ def _goods(script: UserScript, want: Want, shelf: Shelf) -> frozenset[str]:
 def backed(script: UserScript, want: Want, text: str, proposal: Proposal) -> bool:
     """Return whether a message names, anywhere, what only this want is about: its items, or one of its values."""
     whole = _whole(text, proposal)
-    return names_goods(script, want, whole, proposal) or shares_values(script, want, whole)
+    known = names_goods(script, want, whole, proposal) or shares_values(script, want, whole)
+    return known or _travellers(want)[0] in proposal.names
 
 
 def names_goods(script: UserScript, want: Want, text: str, proposal: Proposal) -> bool:
@@ -179,12 +180,10 @@ def other_cabin(script: UserScript, want: Want, text: str, proposal: Proposal) -
 
 def other_person(script: UserScript, want: Want, text: str, proposal: Proposal) -> bool:
     """Return whether a proposal puts another traveller than the want has in another's place, or one born on another day."""
-    told = (_IN_PLACE.match(fact.say.lower()) for fact in want.facts if fact.topic == "passengers")
-    found = next((one for one in told if one), None)
-    if found is None:
+    new, old = _travellers(want)
+    if not new:
         return False
-    new, old = found.groups()
-    whole, names = _whole(text, proposal), proposal.names
+    whole, names = granted(_whole(text, proposal)), proposal.names
     if new not in names:
         alike = any(set(name.split()) & set(new.split()) and name != old for name in names)
         return alike or "remove" in read_act(text).verbs
@@ -193,3 +192,9 @@ def other_person(script: UserScript, want: Want, text: str, proposal: Proposal) 
     born = {fact.value for fact in want.facts if fact.topic == "date_of_birth" and fact.value}
     said = births(whole)
     return bool(born and said - {fact.value for fact in script.facts} and not born & said)
+
+
+def _travellers(want: Want) -> tuple[str, str]:
+    """Return who is to travel and in whose place, in small letters."""
+    told = (_IN_PLACE.match(fact.say.lower()) for fact in want.facts if fact.topic == "passengers")
+    return next(((one[1], one[2]) for one in told if one), ("", ""))

@@ -53,9 +53,9 @@ def decided(script: UserScript, places: tuple[int, ...], proposal: Proposal) -> 
     """
     plain = tuple(asked for asked in proposal.asked if not read_act(asked).bare)
     answers = [_answer(script, places, asked, proposal) for asked in plain or proposal.asked]
-    for verdict in ("no", "ask"):  # one thing that is not wanted is enough
-        if any(one.verdict == verdict for one in answers):
-            return Decision(verdict)
+    verdicts = {one.verdict for one in answers}
+    if verdicts & {"no", "ask"} and ("no" in verdicts or "yes" not in verdicts):  # one thing not wanted is enough
+        return Decision("no" if "no" in verdicts else "ask")
     return Decision("yes", tuple(dict.fromkeys(place for one in answers for place in one.places)))
 
 
@@ -84,16 +84,21 @@ def _pointed(script: UserScript, places: tuple[int, ...], act: Act, asked: str, 
         told = read_act(text)
         bare = told.bare and not any(names_goods(script, script.wants[place], text, proposal) for place in places)
         if bare and told.looks:
-            return Decision("yes", places[:1])
+            return _trusted(script, places, asked, proposal)
         if bare:  # "It costs $100 more. Shall I proceed?" is about what was said before
             continue
         offers = _offers(text)
         whole = " . ".join([*(offers or [text]), asked])
         return _held(script, places, read_act(whole, proposal.proposing), whole, proposal, loosely=not offers)
     if act.looks or (_CHECKED.search(asked) and proposal.told):
-        other = any(_is_other(script, script.wants[place], asked, proposal) for place in places[:1])
-        return Decision("no") if other else Decision("yes", places[:1])
+        return _trusted(script, places, asked, proposal)
     return Decision("no" if act.verbs - set(words_of("broad")) else "ask")
+
+
+def _trusted(script: UserScript, places: tuple[int, ...], asked: str, proposal: Proposal) -> Decision:
+    """Return the yes to what says no more of what is done, unless something in the message is another's."""
+    other = any(_is_other(script, script.wants[place], asked, proposal) for place in places[:1])
+    return Decision("no") if other else Decision("yes", places[:1])
 
 
 def _offers(text: str) -> list[str]:
