@@ -18,6 +18,8 @@ from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
+from agent_envs.envs.tau2.database import thawed
+from agent_envs.envs.tau2.task_generator.source import GeneratedSource, generated_domain, world_of
 from tests.envs.tau2.users.scenes import CALLER, SHOPPER, Talk, row
 
 HALVES = ("seen", "unseen")
@@ -34,7 +36,12 @@ _SCENES = json.loads((_HERE / "proposal_scenes.json").read_text(encoding="utf-8"
 
 
 def scene(name: str, persona: str = "plain") -> Talk:
-    """Return a conversation in which the customer of a scene has said what it wants."""
+    """Return a conversation in which the customer of a scene, or of a generated task, has said what it wants."""
+    if name not in _SCENES:
+        domain, task_id = name.split()
+        kind, split = task_id.split("-")[:2]
+        task = thawed(GeneratedSource(domain, world_of(task_id), kind).get(split, task_id).data)
+        return Talk(task, persona, domain=generated_domain(domain, world=world_of(task_id)))
     told = _SCENES[name]
     task = row(*told.get("wants", ({"say": "x"},)), domain=told["domain"])
     if "instructions" in told:
@@ -42,7 +49,7 @@ def scene(name: str, persona: str = "plain") -> Talk:
         del task["user_script"]
     else:
         task["user_script"]["facts"] = _WHO[told["domain"]]
-    return Talk(task, persona)
+    return Talk(task, persona, domain=generated_domain("retail") if told["domain"] == "retail" else None)
 
 
 def rows(half: str) -> Iterator[tuple[str, str, str, str]]:
