@@ -11,6 +11,7 @@ from agent_envs.core.trajectory import Turn
 from benchmarks import arpo_learn, arpo_pilot
 from tests import ROOT
 from trainers.arpo import ARPOSettings
+from trainers.arpo_parts.branching import BranchingSettings, Node, chance_of
 from trainers.command_line import load_preset, parse
 from trainers.grpo import GRPOSettings
 
@@ -25,6 +26,22 @@ def run(seed, success, curve=((100, 0.5), (400, 1.0))):
 
 def test_success_over_calls_is_the_area_under_its_curve():
     assert arpo_learn.over_calls(run(1, 0.5)) == pytest.approx((100 * 0.5 + 300 * 0.75) / 400)
+
+
+def test_matched_forks_by_chance_at_the_mean_of_what_arpos_rule_gave_the_nodes_before():
+    """From 16 times .57 on: a node's own entropy never counts for its chance, and each one counts for those behind it."""
+    arpo_learn._CHANCES.clear()
+    arpo_learn._CHANCES.extend([arpo_learn.CHANCE] * 16)
+    rule = load_preset(ARPOSettings, "arpo", arpo_learn.PRESET).branching
+    settings = BranchingSettings("callable:benchmarks.arpo_learn:matched")
+    chances, given = [arpo_learn.CHANCE] * 16, []
+    for number in range(200):
+        place = Node("o", 2, 1, "search", 1.0 + number % 7 / 20, 1.0, 4)
+        expected = sum(chances[-150:]) / len(chances[-150:])
+        given.append(chance_of(place, settings))
+        assert given[-1] == pytest.approx(expected)
+        chances.append(chance_of(place, rule))
+    assert len(set(chances[16:])) == 6 and max(given[60:]) - min(given[60:]) < 0.05  # one rate, where ARPO has six
 
 
 def test_the_power_is_that_of_the_first_step(tmp_path):
@@ -54,13 +71,13 @@ def test_arms_are_compared_in_pairs_of_one_seed(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("arm", list(arpo_learn.ARMS))
 def test_every_arm_is_understood_and_differs_in_its_sampling_alone(arm, tmp_path):
-    program, *options = arpo_learn.ARMS[arm]
+    program = arpo_learn.ARMS[arm][0]
     kind = {"arpo": ARPOSettings, "grpo": GRPOSettings}[program]
-    settings, _ = parse(kind, [*arpo_learn.COMMON, *options, "--out", str(tmp_path / "run")], program=program)
+    settings, _ = parse(kind, [*arpo_learn.words_of(arm, 123), "--out", str(tmp_path / "run")], program=program)
     base = load_preset(GRPOSettings, "grpo", arpo_learn.PRESET)
     for name in ("env", "model", "sampling", "optim", "tasks_per_step", "loss", "scale", "epochs", "minibatches"):
         assert getattr(settings, name) == getattr(base, name), name
-    assert settings.most_tool_calls == arpo_learn.CALLS and settings.group_size in (11, 16)
+    assert settings.most_tool_calls == 123 and settings.group_size in (11, 16)
     assert settings.evaluation == replace(base.evaluation, every=5)
 
 
