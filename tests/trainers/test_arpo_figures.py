@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import replace
+from statistics import fmean
 
 import pytest
 
@@ -101,9 +102,39 @@ def test_the_page_has_the_figures_of_the_files():
         assert f"| chance {chance.replace('0.5', '.5').replace('1.0', '1')} | {cells} |" in page
     for slope in bound["exponent"].values():
         assert f"{slope:.2f}" in page
-    arms = json.loads((ROOT / "benchmarks" / "results" / "arpo.json").read_text(encoding="utf-8"))
-    for table in arms["arms"].values():
-        assert f"| {100 * table['after']['mean']:.1f} | {100 * table['over_calls']['mean']:.1f} |" in page
-    for name, gap in arms["compared"].items():
-        assert f"| {name} | {100 * gap['mean']:+.1f}" in page
-    assert arms["power"].keys() == {"20257", "33982", "6764"} and all(row["enough"] for row in arms["power"].values())
+
+
+FILES = sorted(
+    path.name for path in (ROOT / "benchmarks" / "results").glob("arpo*.json") if "power" in path.read_text("utf-8")
+)
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_every_cell_of_a_comparison_is_that_of_its_file(name):
+    page = (ROOT / "docs" / "arpo.md").read_text(encoding="utf-8")
+    told = json.loads((ROOT / "benchmarks" / "results" / name).read_text(encoding="utf-8"))
+
+    def quartiles(values):
+        return ", ".join(f"{value:.2f}" for value in values)
+
+    for seed, row in told["power"].items():
+        cells = f"{quartiles(row['delta_quartiles'])} | {quartiles(row['chance_quartiles'])}"
+        assert f"| {seed} | {row['nodes']} | {cells} | {100 * row['decided_alike']:.0f} % |" in page
+        assert row["enough"] == (row["chance_quartiles"][2] - row["chance_quartiles"][0] >= arpo_learn.ENOUGH)
+    for table in told["arms"].values():
+        seeds = table["seeds"]
+        start = 100 * fmean(run["before"]["success"] for run in seeds)
+        line = f"| {start:.1f} | {100 * table['after']['mean']:.1f} | {100 * table['over_calls']['mean']:.1f} |"
+        own = next(row for row in page.splitlines() if line in row)
+        assert f"| {', '.join(str(run['seed']) for run in seeds)} |" in own or f"| {len(seeds)} |" in own
+        steps, tokens, cpu = (fmean(run[each] for run in seeds) for each in ("steps", "sampled_tokens", "cpu_seconds"))
+        assert own.endswith(f"| {steps:.0f} | {tokens / 1000:.0f} k | {cpu:.0f} |"), own
+        if "tools/saved" in seeds[0]:
+            shares = [100 * fmean(run[each] for run in seeds) for each in ("tools/saved", "branching/forked")]
+            assert f"| {shares[0]:.0f} % | {shares[1]:.0f} % |" in own, own
+    for each, gap in told["compared"].items():
+        bounds = gap["interval"] and " [{:+.1f}, {:+.1f}]".format(*(100 * bound for bound in gap["interval"]))
+        value = gap["smallest_that_could_be_shown"]
+        smallest = "none" if value is None else f"{100 * value:.1f}"
+        cells = f"{100 * gap['mean']:+.1f}{bounds or ''} | {len(gap['by_seed'])} | {smallest}"
+        assert f"| {each} | {cells} |" in page
