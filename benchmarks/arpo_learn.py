@@ -6,17 +6,21 @@ For each seed a start is made once (the warm start of the preset; a step with a 
 with those weights and ends once tools have carried out so many calls (`most_tool_calls`), those of shared turns counted once.
 Told are success on held-out tasks over calls and over sampled tokens, success on the test split, what branching saved beside
 the bound and the simulation (`benchmarks.arpo_bound`), and two comparisons: does sharing beginnings save calls at equal success
-(ARPO and `random` against GRPO), and does entropy choose better places (ARPO against `random`)? The unit is the seed; tasks
-only narrow a seed's own figure. The half-width of an interval is the smallest difference that the design could have shown.
+(ARPO and forks by chance against GRPO), and does entropy choose better places (ARPO against `matched`, which forks by chance at
+the rate that ARPO's rule would have had at its last nodes; `random` has one rate from beginning to end)? The unit is the seed;
+tasks only narrow a seed's own figure. The half-width of an interval is the smallest difference that could have been shown.
 
 Before all that stands the power of the second question: how far the chance of a fork differs between nodes at the start, and
-how many decisions ARPO and `random` take alike. Settings were chosen on seed 0; the seeds follow from the preset's name.
+how many decisions ARPO and chance take alike. Settings were chosen on seed 0; the seeds follow from the preset's name, and are
+the fourth to the eighth: three were played before there was `matched`.
 """
 
 import argparse
 import json
 import statistics
+from collections import deque
 from collections.abc import Mapping, Sequence
+from functools import cache
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -34,30 +38,66 @@ from benchmarks.training_runs import (
     trained,
     with_points_on_a_line,
 )
+from trainers.arpo_parts.branching import BranchingSettings, Node, chance_of
 
 PRESET, CALLS, CHANCE = "tiny-searchqa", 20_000, 0.57
-START = ("--preset", PRESET, "--steps", "1", "--optim.learning-rate", "1e-12", "--evaluation.every", "0",
+START = ("--steps", "1", "--optim.learning-rate", "1e-12", "--evaluation.every", "0",
          "--evaluation.test-tasks", "0", "--log.no-curves")  # fmt: skip
-COMMON = ("--preset", PRESET, "--warm-start.demonstrations", "0", "--steps", "1000", "--most-tool-calls", str(CALLS),
+COMMON = ("--warm-start.demonstrations", "0", "--steps", "1000",
           "--evaluation.every", "5", "--log.no-curves", "--log.checkpoint-every", "20")  # fmt: skip
 ARMS: dict[str, tuple[str, ...]] = {
     "arpo": ("arpo",),
-    "random": ("arpo", "--branching.rule", "random", "--branching.chance", str(CHANCE)),
+    "matched": ("arpo", "--branching.rule", "callable:benchmarks.arpo_learn:matched"),
     "grpo-16": ("grpo", "--group-size", "16"),
     "grpo-11": ("grpo", "--group-size", "11"),
     "late": ("arpo", "--branching.rule", "late"),
     "top": ("arpo", "--branching.rule", "top"),
     "value": ("arpo", "--branching.rule", "value"),
+    "random": ("arpo", "--branching.rule", "random", "--branching.chance", str(CHANCE)),
+    "dapo": ("grpo", "--preset", f"{PRESET}-dapo"),
+    "reinforce-pp": ("grpo", "--preset", f"{PRESET}-reinforce-pp"),
 }
+FRESH = report_seeds(PRESET, 8)[3:]
 COMPARED = {
     "sharing, ARPO": ("grpo-16", "arpo"),
     "sharing, forks by chance": ("grpo-16", "random"),
     "sharing against as many whole rollouts": ("grpo-11", "arpo"),
+    "sharing by chance at ARPO's rate against as many": ("grpo-11", "matched"),
     "entropy against chance": ("random", "arpo"),
+    "entropy against chance at its rate": ("matched", "arpo"),
     "the best places against chance": ("random", "value"),
+    "DAPO against GRPO": ("grpo-16", "dapo"),
+    "REINFORCE++ against GRPO": ("grpo-16", "reinforce-pp"),
 }
 ENOUGH = 0.15  # between the quartiles of the chance: with less, ARPO and `random` are one method
 Run = dict[str, Any]
+_CHANCES = deque(
+    [CHANCE] * 16, maxlen=150
+)  # of the newest nodes, about a step of them; before the first the mean of seed 0
+
+
+def matched(node: Node) -> float:
+    """Return the mean chance that ARPO's rule gave the nodes before this one: its rate of forking, whatever the node's entropy.
+
+    The run's own nodes are meant, so that the rate falls as its policy grows surer; a run that goes on begins to count anew.
+    """
+    rate = statistics.fmean(_CHANCES)
+    _CHANCES.append(chance_of(node, _rule()))
+    return rate
+
+
+@cache
+def _rule() -> BranchingSettings:
+    from trainers.arpo import ARPOSettings
+    from trainers.command_line import load_preset
+
+    return load_preset(ARPOSettings, "arpo", PRESET).branching
+
+
+def words_of(arm: str, calls: int = CALLS, preset: str = PRESET) -> tuple[str, ...]:
+    """Return the options of an arm, whose preset is this or its own, that ends after so many calls."""
+    own = () if "--preset" in ARMS[arm] else ("--preset", preset)
+    return (*own, *COMMON, "--most-tool-calls", str(calls), *ARMS[arm][1:])
 
 
 def power(folder: Path) -> dict[str, Any]:
@@ -121,15 +161,16 @@ def beside(rows: Sequence[Run]) -> dict[str, Any]:
     return {"saved": {"measured": round(own, 3), "bound": 0.5, "simulated_by_calls_an_episode": simulated}}
 
 
-def tables_of(found: Mapping[str, Sequence[Run]], runs: Path) -> dict[str, Any]:
+def tables_of(
+    found: Mapping[str, Sequence[Run]], runs: Path, calls: int = CALLS, preset: str = PRESET
+) -> dict[str, Any]:
     """Return the power, the arms, and the comparisons, each paired by seed."""
     tables: dict[str, Any] = {"power": {}, "arms": {}, "compared": {}}
     tables["power"] = {str(run["seed"]): power(runs / f"arpo-{run['seed']}") for run in found.get("arpo", ())}
     for arm, rows in found.items():
         after = told_over_seeds({run["seed"]: run["after"]["success"] for run in rows})
         whole = told_over_seeds({run["seed"]: over_calls(run) for run in rows})
-        options = " ".join(ARMS[arm][1:])
-        command = f"python -m trainers.{ARMS[arm][0]} {' '.join(COMMON)} --model.name START {options}".strip()
+        command = f"python -m trainers.{ARMS[arm][0]} {' '.join(words_of(arm, calls, preset))} --model.name START"
         tables["arms"][arm] = {
             "command": command,
             **beside(rows),
@@ -172,32 +213,38 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", action="append", choices=list(ARMS), help="default: all; may be repeated")
     parser.add_argument("--seeds", type=int, nargs="+", help="default: five that follow from the preset's name")
+    parser.add_argument(
+        "--preset", default=PRESET, help=f"of start and trees (default {PRESET}); tiny-minute costs a quarter"
+    )
+    parser.add_argument("--calls", type=int, default=CALLS, help=f"distinct tool calls of a run (default {CALLS:,})")
     parser.add_argument("--runs", type=Path, default=Path("runs/arpo-learn"), help="where the runs are kept")
     parser.add_argument("--finished", action="store_true", help="start nothing: take the runs that have ended")
     parser.add_argument("--out", type=Path, help="write the figures here, and the curves beside it")
     args = parser.parse_args()
     found: dict[str, list[Run]] = {}
-    seeds = args.seeds or report_seeds(PRESET)
+    seeds = args.seeds or (FRESH if args.preset == PRESET else report_seeds(args.preset))
     for seed in seeds:
         for arm in args.only or ARMS:
             folder = args.runs / f"{arm}-{seed}"
             if args.finished and not (folder / "result.json").exists():
                 continue
             start = args.runs / f"start-{seed}"
-            trained("grpo", START, seed, start)
-            program, *options = ARMS[arm]
-            words = (*COMMON, *options, "--model.name", str(start / "model"))
-            found.setdefault(arm, []).append(figures_of(folder, trained(program, words, seed, folder)))
+            trained("grpo", ("--preset", args.preset, *START), seed, start)
+            words = (*words_of(arm, args.calls, args.preset), "--model.name", str(start / "model"))
+            found.setdefault(arm, []).append(figures_of(folder, trained(ARMS[arm][0], words, seed, folder)))
             print(told(arm, found[arm][-1]), flush=True)
-    tables = tables_of(found, args.runs)
+    tables = tables_of(found, args.runs, args.calls, args.preset)
     for seed, row in tables["power"].items():
         print(f"power, seed {seed}: {json.dumps(row)}")
     for name, gap in tables["compared"].items():
         print(f"{name}: {points(gap)}")
     if args.out:
-        chosen = f"--seeds {' '.join(map(str, seeds))} --out"
-        command = f"python -m benchmarks.arpo_learn {chosen} benchmarks/results/arpo.json"
-        told_of = about(command) | {"seeds_are": seeds_told(PRESET, seeds), "calls": CALLS}
+        chosen = " ".join(f"--only {arm}" for arm in args.only or ()) + f" --seeds {' '.join(map(str, seeds))}"
+        chosen = (
+            f"{chosen.strip()} --preset {args.preset} --calls {args.calls} --out benchmarks/results/{args.out.name}"
+        )
+        command = f"python -m benchmarks.arpo_learn {chosen}"
+        told_of = about(command) | {"seeds_are": seeds_told(args.preset, seeds), "calls": args.calls}
         text = json.dumps({"about": told_of, **tables}, indent=1)
         args.out.write_text(with_points_on_a_line(text) + "\n", encoding="utf-8")
         draw(found, args.out.with_suffix(".png"))

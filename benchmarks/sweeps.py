@@ -169,13 +169,14 @@ def run_sweep(program: str, name: str, words: Sequence[str]) -> str:
         code = subprocess.run([sys.executable, "-m", f"trainers.{cell.program}", *options], check=False).returncode
         if code:
             raise AgentEnvsError(f"{_told(cell)} ended with exit code {code}; run the same command to go on")
-    from benchmarks.episode_counts import draw_figures, table_4  # what draws and counts stands there
+    from benchmarks.episode_counts import draw_figures, table_4, table_of_turns  # what draws and counts stands there
 
     results = {cell: json.loads((out / cell.folder / RESULT_FILE).read_text(encoding="utf-8")) for cell in cells}
     episodes, curves = _by_row(out, cells)
     for path in draw_figures(episodes, curves, out):
         print(path, file=sys.stderr)
-    further = [f"\n{table}" for table in [table_4(episodes)] if table]
+    told = table_of_turns({_told(cell): result for cell, result in results.items()})
+    further = [f"\n{table}" for table in [table_4(episodes), told] if table]
     notes = [f"\n{note}" for note in (*layout.notes, *_choices(results))]
     text = "\n".join([table_of(results, layout), *further, *notes])
     rows = [{"row": cell.row, "column": cell.column, "result": results[cell]} for cell in cells]  # it tells its seed

@@ -24,6 +24,7 @@ import contextlib
 import statistics
 import sys
 import time
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import field, replace
 from typing import Any, Literal
@@ -133,7 +134,7 @@ def with_tau(settings: ARPOSettings, run: TrainingRun) -> ARPOSettings:
         tasks = tasks_of_step(0, min(PROBED, run.parts.train_size), run.parts.train_size, settings.seed)
         plan = plan_groups(run.parts.spec, run.parts.train_split, tasks, 1, run.key("tau"))
         sampled, results = run.parts.policy.sampled_tokens, run.parts.policy.play(plan).values()
-        found = [d for row in results for d in deltas(row.trajectory.turns, branching, vocabulary_of(run))]
+        found = [d for row in results for d in deltas(row.trajectory.turns, branching, len(run.parts.chat.tokenizer))]
         run.parts.policy.forget()
         run.parts.policy.sampled_tokens = sampled  # which counts training alone, as calls and steps do
         if not found:
@@ -143,11 +144,6 @@ def with_tau(settings: ARPOSettings, run: TrainingRun) -> ARPOSettings:
     if run.parts.accelerator.is_main_process:
         write_settings(chosen, run.parts.out)
     return chosen
-
-
-def vocabulary_of(run: TrainingRun) -> int:
-    """Return V: the tokens that the policy draws among, added ones included."""
-    return len(run.parts.chat.tokenizer)
 
 
 def grown(plan: Sequence[Any], run: TrainingRun, settings: ARPOSettings) -> list[Tree]:
@@ -161,7 +157,7 @@ def grown(plan: Sequence[Any], run: TrainingRun, settings: ARPOSettings) -> list
     trees: list[Tree] = []
     with one_budget(), Lanes(run.parts.policy) as lanes:
         for start in range(0, len(plan), block):
-            trees += grow(plan[start : start + block], lanes, settings.branching, vocabulary_of(run))
+            trees += grow(plan[start : start + block], lanes, settings.branching, len(run.parts.chat.tokenizer))
     if not any(tree.leaves() for tree in trees):
         raise AgentEnvsError(f"all {len(plan)} rollouts ended in a fault")
     return trees
@@ -179,12 +175,16 @@ def groups_of(trees: Sequence[Tree], run: TrainingRun) -> list[Group]:
 
 
 def tree_stats(trees: Sequence[Tree], groups: Sequence[Group]) -> dict[str, float]:
-    """Return what branching did, and success and reward as the policy has them: leaves count with their weights."""
+    """Return what branching did, and success, reward and its terms as the policy has them: leaves count with their weights."""
     weighed = [pair for group in groups for pair in zip(group.results, group.weights, strict=True)]
     total = sum(weight for _, weight in weighed)
+    terms = Counter[str]()
+    for result, weight in weighed:
+        for name, value in (term for turn in result.trajectory.turns for term in turn.terms):
+            terms[f"rewards/{name}/mean"] += value * weight
     decisions = [row for tree in trees for row in tree.decisions]
     made = tool_calls(turn for tree in trees for turn in tree.turns)
-    alone = sum((tool_calls(result.trajectory.turns) for result, _ in weighed), start=type(made)())
+    alone = sum((tool_calls(result.trajectory.turns) for result, _ in weighed), start=Counter[str]())
     told = {
         "success": Ratio(sum(result.success * weight for result, weight in weighed), total),
         "reward": Ratio(sum(result.trajectory.total_reward * weight for result, weight in weighed), total),
@@ -197,6 +197,7 @@ def tree_stats(trees: Sequence[Tree], groups: Sequence[Group]) -> dict[str, floa
         "branching/probe_calls": Ratio(sum(tree.probe_calls for tree in trees), len(trees)),
         "tools/saved": Ratio(alone.total() - made.total(), alone.total()),
     }
+    told |= {name: Ratio(value, total) for name, value in terms.items()}
     # No ratios: a process whose trees made no call of a tool has 0 of it.
     return told | {f"tools/distinct_{name}": count / len(trees) for name, count in sorted(made.items())}
 

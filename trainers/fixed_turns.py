@@ -106,6 +106,18 @@ class FixedTurns:
         """Return where the lanes stand, with their numbers, as plain JSON."""
         return list(zip(self._row, self._lanes.moments(list(self._row.values())), strict=True))
 
+    def stagger(self, limit: int) -> int:
+        """Play each lane on, by its number, for a part of `limit` turns that nobody learns from; return how many there were.
+
+        Lanes that all begin at their first turn make the first batches all openings.
+        """
+        for turn in range(limit):
+            self._go_on()
+            self._lanes.turn([lane for at, lane in self._row.items() if turn < at * limit // self._course.lanes])
+        taken = sum(map(len, self._lanes.cut(list(self._row.values()))))
+        self._forget_contexts()
+        return taken
+
     def play(self, turns: int) -> tuple[list[list[Point]], dict[str, float]]:
         """Let every lane take so many turns, and return those of each lane, and what the batch was like.
 
@@ -121,13 +133,16 @@ class FixedTurns:
         ahead |= {lane.origin: self._state(lane) for lane in row if not lane.over}
         lost, ages = sum(lane.lost for lane in row), [len(lane.walk.turns) for lane in row if lane.walk is not None]
         found = [self._points(steps, ahead) for steps in self._lanes.cut(row)]
-        for lane in row:  # contexts of earlier turns have served: an episode may have thousands
-            self._policy.restore(lane.origin, self._policy.moment(lane.origin))
+        self._forget_contexts()
         points = [point for lane in found for point in lane]
         if not points:
             why = next((lane.fault for lane in row if lane.fault), "")
             raise AgentEnvsError(f"all turns of {len(row)} lanes were lost to faults, the last: {why}")
         return found, _told(points) | {"faults": faults, "lost_turns": lost, "lane_age": sum(ages) / max(1, len(ages))}
+
+    def _forget_contexts(self) -> None:
+        for lane in self._row.values():  # those of earlier turns have served: an episode may have thousands
+            self._policy.restore(lane.origin, self._policy.moment(lane.origin))
 
     def _go_on(self) -> None:
         over = {number: lane for number, lane in self._row.items() if lane.over}
@@ -135,9 +150,8 @@ class FixedTurns:
         self._lanes.again(list(over.values()), plan)
 
     def _at_a_limit(self, lane: Lane) -> bool:
-        if not lane.steps or not lane.over or lane.fault or lane.walk is None:
-            return False
-        return lane.walk.turns[-1].truncated and not lane.walk.turns[-1].terminated
+        last = lane.walk.turns[-1] if lane.walk is not None and lane.steps and lane.over and not lane.fault else None
+        return last is not None and last.truncated and not last.terminated
 
     def _state(self, lane: Lane) -> tuple[int, ...]:
         return self._lanes.ahead(lane)[-self._max_context :]

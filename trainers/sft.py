@@ -45,7 +45,8 @@ class SFTSettings:
         preset: start from these settings: a name under trainers/presets/sft, or a .toml file.
         seed: of everything.
         out: folder of the run.
-        data: where episodes come from: "solver", "direct", "rejection", or a .jsonl file of recorded episodes.
+        data: where episodes come from: "solver", "direct", "rejection", or a .jsonl file of recorded episodes or of ARPO's
+            answers with tools (Tool-Star's: .json).
         episodes: of the solver, or tasks of the two others; a file is read whole.
         samples_per_task: of rejection sampling.
         flaws: of the solver; see `WarmStartSettings`.
@@ -81,10 +82,10 @@ class SFTSettings:
         """
         check_seed(self.seed)
         check_flaws(self.flaws, self.env.id)
-        if self.data.endswith(".jsonl") and not Path(self.data).is_file():
-            raise UsageError(f"data={self.data!r}: there is no such file")
-        if not self.data.endswith(".jsonl") and self.data not in ("solver", "direct", "rejection"):
-            raise UsageError(f"data={self.data!r}: solver, direct, rejection, or a .jsonl file of episodes")
+        if self.data not in ("solver", "direct", "rejection") and not Path(self.data).is_file():
+            raise UsageError(
+                f"data={self.data!r}: solver, direct, rejection, or a file of episodes; there is no such file"
+            )
         at_least_one(self, "", "steps", "episodes", "samples_per_task", "rows_per_step", "token_budget")
 
 
@@ -115,7 +116,7 @@ def episodes_of(settings: SFTSettings, run: TrainingRun) -> Iterator[Trajectory]
     elif settings.data == "rejection":
         yield from accepted(run, settings.episodes, settings.samples_per_task, settings.seed)
     else:
-        yield from recorded(Path(settings.data))
+        yield from recorded(Path(settings.data), run.parts.environment(), run.parts.train_split)
 
 
 def main() -> None:

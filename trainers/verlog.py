@@ -79,6 +79,7 @@ class VerlogSettings(ReinforcementSettings):
         most_env_steps: end once environments took so many steps for training, the warm-up's among them; 0 for no limit.
         n_env: lanes; over all processes.
         e_len: turns that each lane plays a step.
+        staggered: lanes begin at ages that spread over an episode's limit; nobody learns from the turns before.
         discounts: of turns and of tokens.
         released_truncation: an episode that a limit ended counts as a failure, without a bootstrap, as in the release.
         beta: weight of the KL to the start in the reward of each token (k1); 0 keeps no such model.
@@ -86,7 +87,7 @@ class VerlogSettings(ReinforcementSettings):
     """
 
     ORDER: ClassVar = """preset seed out env model warm_start sampling optim critic warmup evaluation log steps most_env_steps
-        n_env e_len minibatches epochs discounts released_truncation eps_low eps_high dual_clip beta entropy examine
+        n_env e_len staggered minibatches epochs discounts released_truncation eps_low eps_high dual_clip beta entropy examine
         token_budget"""
 
     out: str = "runs/verlog"
@@ -97,6 +98,7 @@ class VerlogSettings(ReinforcementSettings):
     most_env_steps: int = 0
     n_env: int = 32
     e_len: int = 8
+    staggered: bool = False
     minibatches: int = 2
     discounts: DualDiscounts = field(default_factory=DualDiscounts)
     released_truncation: bool = False
@@ -175,29 +177,29 @@ def warm_up(
     how, env = settings.warmup, run.parts.environment()
     env.reset(seed=0, options={"split": run.parts.train_split, "task": 0})
     limit = allowance(env)[0]
+    run.memory["uncounted_turns"] = int(
+        run.parts.processes.sums([lanes.stagger(limit) if settings.staggered else 0])[0]
+    )
     if 0 < how.batches * settings.e_len < 2 * limit:
-        note = f"{how.batches * settings.e_len} turns a lane are fewer than two episodes of {limit}"
-        print(
-            f"note: critic warm-up: {note}: short episodes, the successes, are too many among those that end",
-            file=sys.stderr,
-        )
+        note = f"critic warm-up: {how.batches * settings.e_len} turns a lane are fewer than two episodes of {limit}"
+        print(f"note: {note}: short episodes, the successes, are too many among those that end", file=sys.stderr)
     if not how.batches:
         return
-    say, pool, history, faults = stage_lines("critic warm-up"), list[list[Point]](), list[float](), 0.0
+    say, pool, faults = stage_lines("critic warm-up"), list[list[Point]](), 0.0
     for number in range(how.batches):
         played, stats = lanes.play(settings.e_len)
         pool, faults = pool + played, faults + stats["faults"]
         say("playing", (number + 1) / how.batches / 2)
     turns, faults = map(int, run.parts.processes.sums([sum(map(len, pool)), faults]))
     rows, told = judged(pool, critic, run, settings)
+    history = [told["value_loss"]]
     for number in range(how.rounds):
         chosen = random.Random(f"{settings.seed}/warm-up/{number}").sample(rows, max(1, round(how.share * len(rows))))
         for part in in_parts(chosen, max(1, round(how.batches * how.share * settings.minibatches))):
             critic_step(part, critic, optimiser, run.parts, settings.critic, settings.token_budget)
-        history.append(told["value_loss"])
         rows, told = judged(pool, critic, run, settings)
+        history.append(told["value_loss"])
         say(f"value loss {told['value_loss']:.4f}", 0.5 + (number + 1) / how.rounds / 2)
-    history.append(told["value_loss"])
     steady, words = settled(history)
     explained, (whole, rising, count) = (
         told["explained_variance"],
@@ -207,7 +209,7 @@ def warm_up(
     words += f", {whole:.3f} in episodes that ended (r = {rising:.3f})" if count else ", no episode ended"
     found = {"turns": turns, "faults": faults, "value_losses": history, "explained_variance": explained}
     found |= {"in_ended_episodes": {"tokens": count, "explained_variance": whole, "correlation": rising}}
-    run.memory |= {"uncounted_turns": turns, "critic_warm_up": found}
+    run.memory |= {"uncounted_turns": run.memory["uncounted_turns"] + turns, "critic_warm_up": found}
     print(f"critic warm-up: {turns} turns, {faults} faults, {words}", file=sys.stderr)
     if how.check and not (steady and explained > 0 and (rising > 0 or not count)):
         raise AgentEnvsError(
@@ -285,16 +287,13 @@ def penalties(row: Row, coefficient: float) -> list[float]:
 
 def whitened(rows: list[Row], run: TrainingRun) -> list[Row]:
     """Return rows whose advantages have mean 0 and standard deviation 1 over the trained tokens of all processes."""
-    given = [value for row in rows for value, kept in zip(row.advantages, row.sequence.trained, strict=True) if kept]
+    pairs = [list(zip(row.advantages, row.sequence.trained, strict=True)) for row in rows]
+    given = [value for row in pairs for value, kept in row if kept]
     total, squares, count = run.parts.processes.sums([sum(given), sum(value**2 for value in given), len(given)])
     mean = total / max(1.0, count)
     scale = (max(0.0, squares - count * mean**2) / max(1.0, count - 1) + 1e-8) ** 0.5
-
-    def white(row: Row) -> tuple[float, ...]:
-        pairs = zip(row.advantages, row.sequence.trained, strict=True)
-        return tuple((value - mean) / scale if kept else 0.0 for value, kept in pairs)
-
-    return [replace(row, advantages=white(row)) for row in rows]
+    white = [tuple((value - mean) / scale if kept else 0.0 for value, kept in row) for row in pairs]
+    return [replace(row, advantages=own) for row, own in zip(rows, white, strict=True)]
 
 
 def update(rows: list[Row], run: TrainingRun, settings: VerlogSettings) -> dict[str, float]:

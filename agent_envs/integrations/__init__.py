@@ -10,6 +10,7 @@ Modules, in reading order:
     session: `Session`, an environment and the episode in it, by messages, texts and calls, also for an event loop.
     tokens, upstream: an episode in token ids; importing a trainer late, and building on its classes.
     trl, trl_rollout, skyrl, openenv, verifiers, verl, gem, inspect_ai: one trainer or tool each.
+    tool_texts: `tool_episodes`, answers with tools that others published to train on, as episodes to imitate.
 """
 
 from agent_envs.integrations.session import Session

@@ -12,8 +12,8 @@ from safetensors.torch import load_file
 
 from agent_envs.base.errors import UsageError
 from agent_envs.base.jsonl_log import read_journal
-from agent_envs.core.trajectory import TrajectoryTree
-from tests.trainers.forked import ended, started
+from agent_envs.core.trajectory import TrajectoryTree, Turn
+from tests.trainers.forked import ended, started, two_ranks
 from tests.trainers.players import SEARCH, player
 from tests.trainers.test_training_run import SMALL, curve
 from trainers import arpo, grpo
@@ -226,12 +226,15 @@ def test_soft_hard_and_weighted_credit_train_other_weights(tmp_path):
 
 def test_success_and_reward_weigh_leaves():
     def leaf(reward):
-        return SimpleNamespace(success=reward == 1.0, trajectory=SimpleNamespace(total_reward=reward, turns=()))
+        terms = (("answer", reward), ("format", 2 * reward)) if reward else ()
+        turns = (Turn(1, "o", "", None, (), reward=reward, terms=terms),) * 2
+        return SimpleNamespace(success=reward == 1.0, trajectory=SimpleNamespace(total_reward=reward, turns=turns))
 
     group = SimpleNamespace(results=(leaf(1.0), leaf(0.5), leaf(0.0)), weights=(0.25, 0.25, 0.5))
     tree = SimpleNamespace(decisions=[], turns=(), roots=[1], paths=[1, 2, 3], probe_calls=0)
     told = arpo.tree_stats([tree], [group])
     assert (float(told["success"]), float(told["reward"])) == (0.25, 0.375)
+    assert (float(told["rewards/answer/mean"]), float(told["rewards/format/mean"])) == (0.75, 1.5)
 
 
 def test_a_std_of_a_whole_step_is_refused_in_several_processes():
@@ -242,3 +245,21 @@ def test_a_std_of_a_whole_step_is_refused_in_several_processes():
             both.check_shares(4, *standards)
     both = Processes(SimpleNamespace(num_processes=1, device=None))
     both.check_shares(4, "batch_std", "batch")
+
+
+def test_two_processes_grow_the_trees_that_one_grows(whole, tmp_path):
+    """Each grows half of them and logs its own decisions; numbers by tool, weights of leaves and rewards are those of one."""
+    place = tmp_path / "two"
+    assert two_ranks("trainers.arpo", *TREES, "--steps", "1", "--out", place) == [0, 0]
+    alone, (together,) = curve(whole[0])[0], curve(place)
+    names = [name for name in alone if name.startswith(("branching/", "tools/", "rewards/"))]
+    assert {"branching/forked", "tools/saved"} <= set(names)
+    names += ["reward", "success", "env_steps", "tool_calls", "grad_norm", "frac_reward_zero_std"]
+    for name in names:
+        assert together[name] == pytest.approx(alone[name], rel=1e-3, abs=1e-6), name
+    files = [place / arpo.DECISIONS.format(rank) for rank in (0, 1)]
+    own = [[row for row in read_journal(file) if "node" in row] for file in files]
+    assert all(own)
+    one = {row["node"]: row["forks"] for row in decisions(whole[0]) if row["step"] == 0}
+    assert {row["node"]: row["forks"] for rows in own for row in rows} == one
+    assert sum(map(len, own)) == len(one)  # and no tree in both

@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import replace
+from statistics import fmean
 
 import pytest
 
@@ -11,6 +12,7 @@ from agent_envs.core.trajectory import Turn
 from benchmarks import arpo_learn, arpo_pilot
 from tests import ROOT
 from trainers.arpo import ARPOSettings
+from trainers.arpo_parts.branching import BranchingSettings, Node, chance_of
 from trainers.command_line import load_preset, parse
 from trainers.grpo import GRPOSettings
 
@@ -25,6 +27,22 @@ def run(seed, success, curve=((100, 0.5), (400, 1.0))):
 
 def test_success_over_calls_is_the_area_under_its_curve():
     assert arpo_learn.over_calls(run(1, 0.5)) == pytest.approx((100 * 0.5 + 300 * 0.75) / 400)
+
+
+def test_matched_forks_by_chance_at_the_mean_of_what_arpos_rule_gave_the_nodes_before():
+    """From 16 times .57 on: a node's own entropy never counts for its chance, and each one counts for those behind it."""
+    arpo_learn._CHANCES.clear()
+    arpo_learn._CHANCES.extend([arpo_learn.CHANCE] * 16)
+    rule = load_preset(ARPOSettings, "arpo", arpo_learn.PRESET).branching
+    settings = BranchingSettings("callable:benchmarks.arpo_learn:matched")
+    chances, given = [arpo_learn.CHANCE] * 16, []
+    for number in range(200):
+        place = Node("o", 2, 1, "search", 1.0 + number % 7 / 20, 1.0, 4)
+        expected = sum(chances[-150:]) / len(chances[-150:])
+        given.append(chance_of(place, settings))
+        assert given[-1] == pytest.approx(expected)
+        chances.append(chance_of(place, rule))
+    assert len(set(chances[16:])) == 6 and max(given[60:]) - min(given[60:]) < 0.05  # one rate, where ARPO has six
 
 
 def test_the_power_is_that_of_the_first_step(tmp_path):
@@ -54,13 +72,13 @@ def test_arms_are_compared_in_pairs_of_one_seed(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("arm", list(arpo_learn.ARMS))
 def test_every_arm_is_understood_and_differs_in_its_sampling_alone(arm, tmp_path):
-    program, *options = arpo_learn.ARMS[arm]
+    program = arpo_learn.ARMS[arm][0]
     kind = {"arpo": ARPOSettings, "grpo": GRPOSettings}[program]
-    settings, _ = parse(kind, [*arpo_learn.COMMON, *options, "--out", str(tmp_path / "run")], program=program)
+    settings, _ = parse(kind, [*arpo_learn.words_of(arm, 123), "--out", str(tmp_path / "run")], program=program)
     base = load_preset(GRPOSettings, "grpo", arpo_learn.PRESET)
     for name in ("env", "model", "sampling", "optim", "tasks_per_step", "loss", "scale", "epochs", "minibatches"):
         assert getattr(settings, name) == getattr(base, name), name
-    assert settings.most_tool_calls == arpo_learn.CALLS and settings.group_size in (11, 16)
+    assert settings.most_tool_calls == 123 and settings.group_size in (11, 16)
     assert settings.evaluation == replace(base.evaluation, every=5)
 
 
@@ -84,9 +102,39 @@ def test_the_page_has_the_figures_of_the_files():
         assert f"| chance {chance.replace('0.5', '.5').replace('1.0', '1')} | {cells} |" in page
     for slope in bound["exponent"].values():
         assert f"{slope:.2f}" in page
-    arms = json.loads((ROOT / "benchmarks" / "results" / "arpo.json").read_text(encoding="utf-8"))
-    for table in arms["arms"].values():
-        assert f"| {100 * table['after']['mean']:.1f} | {100 * table['over_calls']['mean']:.1f} |" in page
-    for name, gap in arms["compared"].items():
-        assert f"| {name} | {100 * gap['mean']:+.1f}" in page
-    assert arms["power"].keys() == {"20257", "33982", "6764"} and all(row["enough"] for row in arms["power"].values())
+
+
+FILES = sorted(
+    path.name for path in (ROOT / "benchmarks" / "results").glob("arpo*.json") if "power" in path.read_text("utf-8")
+)
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_every_cell_of_a_comparison_is_that_of_its_file(name):
+    page = (ROOT / "docs" / "arpo.md").read_text(encoding="utf-8")
+    told = json.loads((ROOT / "benchmarks" / "results" / name).read_text(encoding="utf-8"))
+
+    def quartiles(values):
+        return ", ".join(f"{value:.2f}" for value in values)
+
+    for seed, row in told["power"].items():
+        cells = f"{quartiles(row['delta_quartiles'])} | {quartiles(row['chance_quartiles'])}"
+        assert f"| {seed} | {row['nodes']} | {cells} | {100 * row['decided_alike']:.0f} % |" in page
+        assert row["enough"] == (row["chance_quartiles"][2] - row["chance_quartiles"][0] >= arpo_learn.ENOUGH)
+    for table in told["arms"].values():
+        seeds = table["seeds"]
+        start = 100 * fmean(run["before"]["success"] for run in seeds)
+        line = f"| {start:.1f} | {100 * table['after']['mean']:.1f} | {100 * table['over_calls']['mean']:.1f} |"
+        own = next(row for row in page.splitlines() if line in row)
+        assert f"| {', '.join(str(run['seed']) for run in seeds)} |" in own or f"| {len(seeds)} |" in own
+        steps, tokens, cpu = (fmean(run[each] for run in seeds) for each in ("steps", "sampled_tokens", "cpu_seconds"))
+        assert own.endswith(f"| {steps:.0f} | {tokens / 1000:.0f} k | {cpu:.0f} |"), own
+        if "tools/saved" in seeds[0]:
+            shares = [100 * fmean(run[each] for run in seeds) for each in ("tools/saved", "branching/forked")]
+            assert f"| {shares[0]:.0f} % | {shares[1]:.0f} % |" in own, own
+    for each, gap in told["compared"].items():
+        bounds = gap["interval"] and " [{:+.1f}, {:+.1f}]".format(*(100 * bound for bound in gap["interval"]))
+        value = gap["smallest_that_could_be_shown"]
+        smallest = "none" if value is None else f"{100 * value:.1f}"
+        cells = f"{100 * gap['mean']:+.1f}{bounds or ''} | {len(gap['by_seed'])} | {smallest}"
+        assert f"| {each} | {cells} |" in page

@@ -197,3 +197,32 @@ def test_the_simulated_savings_lie_under_the_bound():
     found = [saved(calls, 0.5, tasks=150) for calls in (1, 2, 3, 6)]
     assert found == pytest.approx([0.25, 0.35, 0.26, 0.13], abs=0.03) and max(found) <= 0.5
     assert exponent(0.5, sizes=(4, 8), tasks=20) == pytest.approx(2.1, abs=0.3)
+
+
+def grown_eagerly(leaves, roots, beam, calls=3):
+    """Return the one tree of a task whose every node forks as often as it may."""
+    settings = BranchingSettings("random", roots=roots, beam=beam, chance=1.0)
+    (tree,) = grow(planned(1, leaves), ScriptedLanes(calling(calls)), settings, V)
+    return tree
+
+
+@pytest.mark.parametrize("beam", [2, 3, 4])
+def test_as_many_paths_as_the_beam_leave_a_node_while_there_is_budget(beam):
+    tree = grown_eagerly(leaves=20, roots=2, beam=beam, calls=1)
+    assert [row["forks"] for row in tree.decisions[:2]] == [beam - 1] * 2
+    assert all(len(path.forks[2]) == beam - 1 for path in tree.roots[:2])
+    branches = [path.lane.walk.header.branch for path in tree.roots[0].forks[2]]
+    assert branches == [f"t2b{number}" for number in range(1, beam)]
+    tight = grown_eagerly(leaves=beam, roots=2, beam=beam, calls=1)
+    assert [row["forks"] for row in tight.decisions] == ([beam - 2, 0] if beam > 2 else [])
+
+
+def test_decisions_come_by_rounds_and_in_a_round_by_the_names_of_paths():
+    """A fork takes its first turn a round after its trunk; in the third round the first root's takes the last budget."""
+    tree = grown_eagerly(leaves=8, roots=2, beam=2)
+    told = [(row["node"], row["left"], row["forks"]) for row in tree.decisions]
+    assert told == [
+        ("s/0/0:2", 6, 1), ("s/0/1:2", 5, 1),
+        ("s/0/0:3", 4, 1), ("s/0/1:3", 3, 1),
+        ("s/0/0:4", 2, 1), ("s/0/0/t2b1:3", 1, 1), ("s/0/1:4", 0, 0), ("s/0/1/t2b1:3", 0, 0),
+    ]  # fmt: skip

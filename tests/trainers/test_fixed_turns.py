@@ -74,6 +74,19 @@ def test_batches_go_on_from_a_checkpoint_as_if_nothing_had_been():
         ]
 
 
+def test_staggered_lanes_have_ages_that_spread_over_the_limit():
+    """Eight turns over four lanes: none, 2, 4 and 6, of which episodes of three turns have ended; nothing of them is data."""
+    policy, course, end = course_of()
+    with FixedTurns(course, policy, 400, end) as lanes:
+        lanes.open(range(4))
+        assert lanes.stagger(8) == 0 + 2 + 4 + 6
+        assert len({(lane.item.trial, len(lane.walk.turns)) for lane in lanes._row.values()}) == 4
+        assert not lanes._row[0].walk.turns and all(len(talk.conversations) == 1 for talk in policy._talks.values())
+        batch, told = lanes.play(2)
+        assert told["turns"] == 8 and told["faults"] == 0
+        assert [lane[0].turn.index for lane in batch][:2] == [1, 3]
+
+
 def test_contexts_of_earlier_turns_are_not_kept():
     policy, course, end = course_of()
     with FixedTurns(course, policy, 400, end) as lanes:

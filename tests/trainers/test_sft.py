@@ -47,7 +47,7 @@ def test_the_models_own_successes_are_kept_and_journaled(tmp_path):
     run(tmp_path / "own", *words)
     rows = list(read_journal(tmp_path / "own" / "accepted.jsonl"))
     assert [row["tasks"] for row in rows] == [3, 6] and 0 < sum(len(row["solved"]) for row in rows) <= 30
-    assert len(list(recorded(tmp_path / "own" / "accepted.jsonl"))) == sum(len(row["solved"]) for row in rows)
+    assert len(list(recorded(tmp_path / "own" / "accepted.jsonl", None, ""))) == sum(len(row["solved"]) for row in rows)
     with pytest.raises(UsageError, match="rejection sampling kept none"):
         five = ["--env.arguments", '{"size": 5, "max_generations": 1}']  # and weights at random
         run(tmp_path / "none", *five, "--data", "rejection", "--episodes", "2", "--samples-per-task", "1")
@@ -79,7 +79,7 @@ def test_recorded_episodes_are_imitated_as_text(tmp_path):
         foreign = tuple(replace(turn, token_ids=(1, 2), logprobs=(-1.0, -1.0)) for turn in episode.turns)
         journal.append(replace(episode, turns=foreign).to_json())
     journal.close()
-    found = list(recorded(tmp_path / "played.jsonl"))
+    found = list(recorded(tmp_path / "played.jsonl", env, "train"))
     assert len(found) == 3 == sum(episode.success for episode in played)
     assert not any(turn.token_ids for episode in found for turn in episode.turns)
 
@@ -98,6 +98,19 @@ def test_only_actions_are_trained_unless_all_is_asked_for():
     with pytest.raises(UsageError, match="too long"):
         rows_of([episode], run, "actions")
     assert whole.sequence == everything(row.sequence) and sum(whole.sequence.trained) == len(whole.sequence.ids) - 1
+
+
+def test_published_answers_with_tools_are_imitated_without_their_results(tmp_path):
+    """Of an answer in one text, as Tool-Star and ARPO publish them, what the policy would write is trained alone."""
+    env = gym.make("agent_envs:agent_envs/SearchQA-v0", **SEARCH)
+    actions = ["<search>who</search>", "<answer>Anna</answer>"]
+    row = {"instruction": "", "input": "Who?", "output": f"{actions[0]}<result>Anna did.</result>{actions[1]}"}
+    (tmp_path / "star.json").write_text(json.dumps([row]), encoding="utf-8")
+    chat = chat_for("SearchQA", json.dumps(SEARCH, sort_keys=True))
+    made = SimpleNamespace(encoded=chat.sequences, max_context=2048)
+    (found,) = rows_of(list(recorded(tmp_path / "star.json", env, "train")), made, "actions")
+    written = [token for token, kept in zip(found.sequence.ids, found.sequence.trained, strict=True) if kept]
+    assert chat.decode(written) == "".join(actions) and "Anna did." in chat.decode(found.sequence.ids)
 
 
 def test_flaws_by_name_and_by_chance():

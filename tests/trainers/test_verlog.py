@@ -180,6 +180,13 @@ def whole(tmp_path_factory):
     return out, run(out)
 
 
+def test_staggered_lanes_cost_turns_that_count_and_that_nobody_learns_from(tmp_path, whole):
+    """With a limit of 3 turns the four lanes begin 0, 0, 1 and 2 turns later."""
+    result = run(tmp_path / "run", "--staggered", "--evaluation.test-tasks", "0", "--evaluation.every", "0", steps=1)
+    assert result["env_steps"] == (2 + 1) * 4 * 3 + 3 and result["critic_warm_up"]["turns"] == 2 * 4 * 3
+    assert curve(tmp_path / "run")[0]["lane_age"] != curve(whole[0])[0]["lane_age"]
+
+
 def test_a_run_tells_what_was_asked_for(whole):
     out, result = whole
     assert json.loads((out / "result.json").read_text()) == json.loads(json.dumps(result))

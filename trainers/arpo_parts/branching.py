@@ -10,7 +10,6 @@ import statistics
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib import import_module
-from itertools import pairwise
 from typing import Literal
 
 from agent_envs.base.errors import UsageError
@@ -114,15 +113,17 @@ def tool_before(turn: Turn, after: str) -> str | None:
     return names[-1] if names else "" if after == "turn" else None
 
 
+def numbers_of(turns: Sequence[Turn], settings: BranchingSettings, vocabulary: int) -> tuple[str, float, float] | None:
+    """Return tool, entropy and baseline where the last of a path's turns is a node; None too where the context had no room."""
+    tool, decides = tool_before(turns[-2], settings.after), turns[-1 if settings.window == "post_tool" else -2]
+    entropy, baseline = (settings.summary(turn, vocabulary) for turn in (decides, turns[0]))
+    return None if tool is None or entropy is None or baseline is None else (tool, entropy, baseline)
+
+
 def deltas(turns: Sequence[Turn], settings: BranchingSettings, vocabulary: int) -> list[float]:
     """Return dH at every node of a whole rollout."""
-    found = []
-    for before, turn in pairwise(turns):
-        decides = turn if settings.window == "post_tool" else before
-        entropy, baseline = (settings.summary(one, vocabulary) for one in (decides, turns[0]))
-        if tool_before(before, settings.after) is not None and entropy is not None and baseline is not None:
-            found.append(entropy - baseline)
-    return found
+    found = (numbers_of(turns[:count], settings, vocabulary) for count in range(2, len(turns) + 1))
+    return [numbers[1] - numbers[2] for numbers in found if numbers is not None]
 
 
 def chance_of(node: Node, settings: BranchingSettings) -> float:

@@ -14,7 +14,7 @@ from agent_envs.core.trajectory import Turn
 from agent_envs.evaluation.runs.episode_numbers import tool_calls
 from agent_envs.rollout.episode_runner import EpisodeResult
 from agent_envs.rollout.run_log import Planned
-from trainers.arpo_parts.branching import AFTERWARDS, BranchingSettings, Node, chance_of, tool_before
+from trainers.arpo_parts.branching import AFTERWARDS, BranchingSettings, Node, chance_of, numbers_of, tool_before
 from trainers.lanes import Lane, Lanes
 
 
@@ -167,12 +167,8 @@ class Tree:
     def _node(self, path: Path) -> Node | None:
         walk = path.lane.walk
         assert walk is not None
-        turns, tool = walk.turns, tool_before(walk.turns[-2], self._settings.after)
-        decides = turns[-1] if self._settings.window == "post_tool" else turns[-2]
-        entropy, baseline = (self._settings.summary(turn, self._vocabulary) for turn in (decides, turns[0]))
-        if entropy is None or baseline is None or tool is None:
-            return None  # a turn for which the context had no room
-        return Node(path.lane.origin, len(turns), path.number + 1, tool, entropy, baseline, self.left)
+        numbers = numbers_of(walk.turns, self._settings, self._vocabulary)
+        return numbers and Node(path.lane.origin, len(walk.turns), path.number + 1, *numbers, self.left)
 
     def _told(self, node: Node, forks: int, **more: float) -> None:
         shape = {"node": f"{node.origin}:{node.turn}", "number": node.number, "tool": node.tool, "left": self.left}

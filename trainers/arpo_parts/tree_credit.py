@@ -11,12 +11,14 @@ leaves; with entropies of the trunk's own turn, or fresh roots, they come near i
 
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import pairwise
 
 import torch
 
 from agent_envs.core.trajectory import Trajectory
 from trainers import advantages as adv
 from trainers.batching import Row
+from trainers.contracts import common_beginning
 
 
 def leaf_advantages(
@@ -98,8 +100,4 @@ def distinct_share(rows: Sequence[Row]) -> float:
     """Return how many of the rows' tokens are distinct: rows that begin alike share their beginning."""
     ordered = sorted(row.sequence.ids for row in rows)
     total = sum(map(len, ordered))
-    shared = 0
-    for before, after in zip(ordered, ordered[1:], strict=False):
-        length = next((at for at, pair in enumerate(zip(before, after, strict=False)) if pair[0] != pair[1]), None)
-        shared += min(len(before), len(after)) if length is None else length
-    return (total - shared) / max(1, total)
+    return (total - sum(common_beginning(*pair) for pair in pairwise(ordered))) / max(1, total)

@@ -12,6 +12,7 @@ from agent_envs.base.errors import UsageError
 from agent_envs.base.jsonl_log import Journal, read_journal
 from agent_envs.core.trajectory import Trajectory
 from agent_envs.core.wrapper_stack import core_of
+from agent_envs.integrations.tool_texts import holds_tool_texts, tool_episodes
 from agent_envs.rollout.episode_runner import run_episode
 from agent_envs.rollout.policy import Reply, Request
 from trainers.further_actions import further_actions, further_actions_of
@@ -119,8 +120,11 @@ def accepted(run: TrainingRun, episodes: int, samples_per_task: int, seed: int) 
     yield from (Trajectory.from_json(body) for row in read_journal(path) for body in row["solved"])
 
 
-def recorded(path: Path) -> Iterator[Trajectory]:
-    """Yield the solved episodes of a file: rows of `Trajectory.to_json`, or a run's journal."""
+def recorded(path: Path, env: gym.Env, split: str) -> Iterator[Trajectory]:
+    """Yield the solved episodes of a file: rows of `Trajectory.to_json`, a run's journal, or published answers with tools."""
+    if holds_tool_texts(path):
+        yield from tool_episodes(path, env, split)
+        return
     for row in read_journal(path):
         bodies = row.get("solved", [row.get("trajectory", row)]) if isinstance(row, dict) else []
         for body in bodies:

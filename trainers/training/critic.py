@@ -39,11 +39,7 @@ class CriticSettings:
     optim: OptimSettings = field(default_factory=lambda: OptimSettings(learning_rate=1e-5))
 
     def __post_init__(self) -> None:
-        """Check the numbers.
-
-        Raises:
-            UsageError: one is negative.
-        """
+        """Refuse negative numbers, with a UsageError."""
         if self.clip < 0 or self.first_weight <= 0:
             raise UsageError(f"critic.clip={self.clip} is >= 0, and critic.first_weight={self.first_weight} is > 0")
 
@@ -66,11 +62,7 @@ class WarmupSettings:
     check: bool = True
 
     def __post_init__(self) -> None:
-        """Check the numbers.
-
-        Raises:
-            UsageError: one is out of its range.
-        """
+        """Refuse numbers out of their range, with a UsageError."""
         at_least_one(self, "warmup.", "rounds")
         if self.check and self.batches and self.rounds < 3:
             raise UsageError(
@@ -193,16 +185,12 @@ def critic_step(
     def by_token(micro: MicroBatch) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
         with parts.accelerator.autocast():
             values = critic(micro)
-        first = micro.more["first"]
-        weights = 1 + (settings.first_weight - 1) * first
-        old, returns = micro.more["values"], micro.more["returns"]
-        by_value = value_loss(values, old, returns, settings.clip, weights)
-        plain = value_loss(values.detach(), old, returns, settings.clip, torch.ones_like(first))
-        tokens = micro.trained.sum().clamp(min=1)
-        sides = {"first": first, "others": micro.trained.float() - first}
-        return by_value, {f"{name}_loss": (plain * side).sum() / tokens for name, side in sides.items()} | {
-            f"{name}_share": side.sum() / tokens for name, side in sides.items()
-        }
+        first, old, returns = (micro.more[name] for name in ("first", "values", "returns"))
+        plain = value_loss(values, old, returns, settings.clip)
+        told, tokens = dict[str, torch.Tensor](), micro.trained.sum().clamp(min=1)
+        for name, side in (("first", first), ("others", micro.trained.float() - first)):
+            told |= {f"{name}_loss": (plain.detach() * side).sum() / tokens, f"{name}_share": side.sum() / tokens}
+        return plain * (1 + (settings.first_weight - 1) * first), told
 
     found = gradient_step(rows, parts, by_token, token_budget=token_budget, optimiser=optimiser)
     for name in ("first", "others"):  # means over the tokens of each side
@@ -211,10 +199,8 @@ def critic_step(
     return {f"critic/{name}": value for name, value in found.items()}
 
 
-def value_loss(
-    values: torch.Tensor, old_values: torch.Tensor, returns: torch.Tensor, clip: float, weights: torch.Tensor
-) -> torch.Tensor:
-    """Return PPO's clipped value loss, half of max((v - R)^2, (v_old + clip(v - v_old, +-clip) - R)^2), times a weight.
+def value_loss(values: torch.Tensor, old_values: torch.Tensor, returns: torch.Tensor, clip: float) -> torch.Tensor:
+    """Return PPO's clipped value loss, half of max((v - R)^2, (v_old + clip(v - v_old, +-clip) - R)^2).
 
     The clip takes the gradient of a value that has moved further than `clip` towards its return (OpenAI baselines, ppo2).
 
@@ -223,7 +209,6 @@ def value_loss(
         old_values: that the advantages were made with (batch, tokens).
         returns: old values plus advantages that are not whitened (batch, tokens).
         clip: how far a value may move; 0 for no bound.
-        weights: of tokens: the first of a turn may weigh more (batch, tokens).
 
     Returns:
         A loss a token (batch, tokens).
@@ -232,4 +217,4 @@ def value_loss(
     if clip:
         near = old_values + (values - old_values).clamp(-clip, clip)
         squared = torch.maximum(squared, (near - returns) ** 2)
-    return 0.5 * weights * squared
+    return 0.5 * squared

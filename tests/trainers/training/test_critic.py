@@ -123,11 +123,11 @@ def test_under_lora_it_has_an_adapter_of_its_own(tiny_model, random_rows):
 
 def test_the_value_loss_of_a_hand_worked_table():
     """v .9, old .2, clip .5: the near value is .7; against a return of 1 it is further off, against 0 the value itself is."""
-    values, old, weights = torch.tensor([[0.9, 0.9, 0.3]]), torch.full((1, 3), 0.2), torch.tensor([[1.0, 1.0, 3.0]])
-    found = value_loss(values, old, torch.tensor([[1.0, 0.0, 1.0]]), 0.5, weights)
-    assert found.tolist()[0] == pytest.approx([0.5 * 0.3**2, 0.5 * 0.9**2, 1.5 * 0.7**2], abs=1e-6)
-    free = value_loss(values, old, torch.tensor([[1.0, 0.0, 1.0]]), 0.0, weights)
-    assert free.tolist()[0] == pytest.approx([0.5 * 0.1**2, 0.5 * 0.9**2, 1.5 * 0.7**2], abs=1e-6)
+    values, old = torch.tensor([[0.9, 0.9, 0.3]]), torch.full((1, 3), 0.2)
+    found = value_loss(values, old, torch.tensor([[1.0, 0.0, 1.0]]), 0.5)
+    assert found.tolist()[0] == pytest.approx([0.5 * 0.3**2, 0.5 * 0.9**2, 0.5 * 0.7**2], abs=1e-6)
+    free = value_loss(values, old, torch.tensor([[1.0, 0.0, 1.0]]), 0.0)
+    assert free.tolist()[0] == pytest.approx([0.5 * 0.1**2, 0.5 * 0.9**2, 0.5 * 0.7**2], abs=1e-6)
 
 
 def test_the_first_token_weighs_more(tiny_model, random_rows):
