@@ -95,7 +95,8 @@ def gradients(
     }
     found: dict[str, list[torch.Tensor]] = {}
     for way, batches in ways.items():
-        run.parts.optimiser = recorder = Gradients(run.parts.bare)  # type: ignore[assignment]
+        recorder = Gradients(run.parts.bare)
+        run.parts = replace(run.parts, optimiser=recorder)  # type: ignore[arg-type]
         for rows in batches:
             update(whitened(rows, run), run, settings)
         found[way] = recorder.found
