@@ -11,7 +11,6 @@ a trained agent here, and nothing about methods; docs/grpo.md, veg.md, earl.md a
 
 import argparse
 import json
-import resource
 import shlex
 import subprocess
 import sys
@@ -38,15 +37,18 @@ def row(name: str, folder: Path) -> dict[str, Any]:
     """Train one row and play it; `folder` keeps the run, and a second call goes on with it."""
     program, preset, options = ROWS[name]
     (seed,) = report_seeds(preset, 1)
-    began = _cpu()
     result = trained(program, ("--preset", preset, *options), seed, folder)
     told = {"preset": f"{program}/{preset}", "options": list(options), "seed": seed}
-    told |= {"seeds": seeds_told(preset, (seed,)), "cpu_seconds": round(_cpu() - began, 1)}
+    told |= {"seeds": seeds_told(preset, (seed,)), "cpu_seconds": round(result["cpu_seconds"], 1)}
     if program == "earl":
-        agents = {"as it began": result["before"], "as it ended": result["after"]}
-        return told | {"measured": "by the trainer", "agents": {key: _rate(value) for key, value in agents.items()}}
+        agents = {key: _rate(result[when]) for key, when in (("as it began", "before"), ("as it ended", "after"))}
+        for agent, when in zip(agents.values(), ("before", "after"), strict=True):
+            agent |= {name: round(result[when][f"tools/{name}"], 3) for name in ("compare", "swap")}
+        return told | {"measured": "by the trainer", "agents": agents}
     settings = json.loads((folder / "settings.json").read_text(encoding="utf-8"))
     words = shlex.split(evaluation_command(settings, folder).partition("  # ")[0])
+    if "--feedback" in words:  # one row: the policy on its own
+        words[words.index("--feedback") + 1] = "none"
     played = {"as it began": [*words, "--agent-arg", "start=true"], "as it ended": words}
     plain = words[: words.index("--agent")]
     played |= {agent: [*plain, "--agent", agent] for agent in ("random", "solver")}
@@ -63,11 +65,6 @@ def _play(words: Sequence[str]) -> dict[str, Any]:
 
 def _rate(row: dict[str, Any]) -> dict[str, Any]:
     return {"success": round(row["success"], 4), "interval": [round(bound, 4) for bound in row["interval"]]}
-
-
-def _cpu() -> float:
-    used = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return used.ru_utime + used.ru_stime
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
