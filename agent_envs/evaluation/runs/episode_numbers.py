@@ -42,7 +42,6 @@ class EpisodeNumbers:
         usage: tokens by name.
         seconds, agent_seconds: wall time, and the policy's part of it.
         attempts: how many attempts failed before this one.
-        fault: what failed.
         labels: of its task, as the family names them.
         metrics: of the episode, as the family counts them; none where it was not played to its end.
     """

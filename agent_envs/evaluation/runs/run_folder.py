@@ -58,7 +58,6 @@ class Settings:
 
     Attributes:
         agent: its name, see `agents.make_agent`.
-        agent_options: its arguments.
         concurrency: episodes at a time.
         max_cost_usd: no call begins once this much is spent; None for no limit.
         prices: path of a table of prices; "" for the one that comes with the package.

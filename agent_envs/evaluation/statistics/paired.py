@@ -33,12 +33,8 @@ class Paired:
 
     Attributes:
         difference: mean over tasks of the difference between task means.
-        low: lower bound of the difference.
-        high: upper bound of the difference.
         p_value: two-sided, for "no difference"; never 0.
         method: the test, in words.
-        tasks: how many tasks.
-        clusters: how many clusters of tasks.
         detectable: the smallest true difference that this test would find with 80 % power, by the spread seen here; 1.0
             where it could find none.
     """

@@ -25,7 +25,6 @@ class Choice:
 
     Attributes:
         env_id: an id, short or full.
-        arguments: of the environment.
         split: "" for test, else dev, else the last there is.
         limit: only the first tasks; None for the whole split.
         trials: episodes a task.
