@@ -43,6 +43,7 @@ class Feedback(Strict):
         epsilon: how often it is to explore.
         templates: 12 hex digits that name the content of the two templates; "" where none is used.
         texts: these templates by `explore` and `exploit`, where they are not the package's.
+        options: of the chat model.
     """
 
     model: Annotated[str, Field(min_length=1, max_length=200)]
@@ -73,6 +74,7 @@ class Entry(Strict):
     Attributes:
         label: names it in tables; unique in the suite.
         env_id: the full id.
+        arguments: of the environment.
         spec_digest: what the environment was when the suite was written.
         split: of the tasks.
         turn_limit: free turns of an episode, the next is a forced answer; where none can be forced, its turns. None: the
