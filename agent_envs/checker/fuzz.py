@@ -5,7 +5,7 @@ import random
 import signal
 import threading
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from agent_envs.checker.env_under_test import CheckFailed, EnvUnderTest
@@ -53,14 +53,15 @@ def check_hostile_text(subject: EnvUnderTest) -> str:
     spec, ids = core.reward_spec, takes_ids(core)
     closing = (*core.stop, *core.answer_tags)
     own_tags = (*closing, *(tag.replace("</", "<", 1) for tag in closing))
-    for number, text in enumerate(hostile_strings(subject.hostile, own_tags)):
-        if over:
-            subject.reset(env, number % max(subject.tasks, 1))
-        if number % 2 and len(text) < 10_000:
-            text = _spliced(subject.sample(env, rng), text, rng)
-        action = _instead(subject, env, ids, rng) if ids and rng.random() < IDS else text
-        what = f"string {number}, {text[:60]!r}" if action is text else f"step {number}, action {action!r}"
-        with _deadline(f"{what}... ({len(text)} characters)" if action is text else what):
+    with _deadlines() as within:
+        for number, text in enumerate(hostile_strings(subject.hostile, own_tags)):
+            if over:
+                subject.reset(env, number % max(subject.tasks, 1))
+            if number % 2 and len(text) < 10_000:
+                text = _spliced(subject.sample(env, rng), text, rng)
+            action = _instead(subject, env, ids, rng) if ids and rng.random() < IDS else text
+            what = f"string {number}, {text[:60]!r}" if action is text else f"step {number}, action {action!r}"
+            within(f"{what}... ({len(text)} characters)" if action is text else what)
             try:
                 observation, reward, terminated, truncated, _ = env.step(action)
                 observation.encode("utf-8")
@@ -68,10 +69,11 @@ def check_hostile_text(subject: EnvUnderTest) -> str:
                 raise
             except Exception as error:
                 raise CheckFailed(f"{what}: {type(error).__name__}: {error}") from error
-        if not spec.low - 1e-9 <= float(reward) <= spec.high + 1e-9:
-            raise CheckFailed(f"{what}: reward {reward}")
-        over = terminated or truncated
-        kinds[type(core.episode.turns[-1].parsed).__name__] += 1
+            within("")
+            if not spec.low - 1e-9 <= float(reward) <= spec.high + 1e-9:
+                raise CheckFailed(f"{what}: reward {reward}")
+            over = terminated or truncated
+            kinds[type(core.episode.turns[-1].parsed).__name__] += 1
     return f"{kinds.total()} strings, parsed as " + ", ".join(
         f"{kind} {count}" for kind, count in sorted(kinds.items())
     )
@@ -90,19 +92,24 @@ def _spliced(action: Any, text: str, rng: random.Random) -> str:
 
 
 @contextlib.contextmanager
-def _deadline(what: str) -> Iterator[None]:
-    """Interrupt a step that hangs, where this thread can receive signals."""
+def _deadlines() -> Iterator[Callable[[str], None]]:
+    """Give a function that begins the time of a step, by what it is, and ends it for "", where this thread gets signals."""
     if threading.current_thread() is not threading.main_thread():
-        yield
+        yield lambda what: None
         return
+    now = ""
 
     def late(number: int, frame: Any) -> None:
-        raise CheckFailed(f"{what} took more than {SECONDS_A_STEP:g} seconds")
+        raise CheckFailed(f"{now} took more than {SECONDS_A_STEP:g} seconds")
+
+    def within(what: str) -> None:
+        nonlocal now
+        now = what
+        signal.setitimer(signal.ITIMER_REAL, SECONDS_A_STEP if what else 0)
 
     before = signal.signal(signal.SIGALRM, late)
-    signal.setitimer(signal.ITIMER_REAL, SECONDS_A_STEP)
     try:
-        yield
+        yield within
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)

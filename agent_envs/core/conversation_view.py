@@ -31,7 +31,6 @@ class ViewEntry:
             state, which stands behind the call that made it; a `note`, folded where it has both title and text.
         title: of words, what is odd about them; of a call, the tool; of a change, the record; of a note, its heading.
         text: of words and results, as they were said; of a call, its arguments; of a change, a line a member.
-        error: whether it failed.
         turn: the policy's turn that brought it about, from 1; 0 for what came before the first.
         mark: a verdict in a few words, which is known at the end alone.
     """

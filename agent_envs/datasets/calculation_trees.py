@@ -19,7 +19,6 @@ class Chain:
 
     Attributes:
         id: data set, split and row: `gsm8k-train-17`.
-        question: the text.
         numbers: its numbers in order of appearance, all different.
         places: where each of them stands in the text, as (start, end).
         trees: the calculations in order; operand i is the number i, operand `len(numbers) + j` the result of tree j.

@@ -19,24 +19,6 @@ from agent_envs.datasets.published import CORPORA, DATASETS, MIXTURES, PROBLEMS,
 from agent_envs.datasets.readers import ENDINGS, Question, read_file
 from agent_envs.datasets.seeded import SPLITS
 
-__all__ = [
-    "CORPORA",
-    "DATASETS",
-    "MIXTURES",
-    "PROBLEMS",
-    "SPLITS",
-    "available_splits",
-    "cache_dir",
-    "dataset",
-    "find_corpus",
-    "find_problems",
-    "find_questions",
-    "load_corpus",
-    "load_questions",
-    "present_splits",
-    "problem_splits",
-]
-
 DATA_FOLDER_VARIABLE = "AGENT_ENVS_DATA"
 _SUBFOLDER = "searchqa"
 

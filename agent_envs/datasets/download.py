@@ -12,19 +12,11 @@ from typing import BinaryIO, Literal
 from agent_envs.base.cache_dir import cache_dir
 from agent_envs.base.errors import EnvFault, MissingExtra, UsageError
 from agent_envs.base.serialization import sha256_file
-from agent_envs.datasets.catalogue import (
-    CORPORA,
-    DATASETS,
-    MIXTURES,
-    PROBLEMS,
-    download_path,
-    record_sha256,
-    recorded_sha256,
-)
+from agent_envs.datasets.catalogue import download_path, record_sha256, recorded_sha256
 from agent_envs.datasets.corpora import Progress, write_atomically
 from agent_envs.datasets.http_transfer import Transfer, check_url
 from agent_envs.datasets.manual_sources import MANUAL_SOURCES
-from agent_envs.datasets.published import Published
+from agent_envs.datasets.published import CORPORA, DATASETS, MIXTURES, PROBLEMS, Published
 
 DEFAULT_MAX_BYTES = 2_000_000_000
 UNPACKED_MAX_BYTES = 40_000_000_000

@@ -6,10 +6,6 @@ from urllib.parse import urlsplit
 
 from agent_envs.base.errors import DataMissing, MissingExtra
 from agent_envs.datasets.catalogue import (
-    CORPORA,
-    DATASETS,
-    MIXTURES,
-    PROBLEMS,
     available_splits,
     find_corpus,
     find_problems,
@@ -19,7 +15,7 @@ from agent_envs.datasets.catalogue import (
     problem_splits,
 )
 from agent_envs.datasets.manual_sources import MANUAL_SOURCES, find_manual_source
-from agent_envs.datasets.published import ProblemSet, Published
+from agent_envs.datasets.published import CORPORA, DATASETS, MIXTURES, PROBLEMS, ProblemSet, Published
 from agent_envs.datasets.readers import file_rows
 
 

@@ -19,7 +19,6 @@ class Form:
         source: the quantity before the sentence; empty for an opening sentence.
         target: the quantity after it.
         op: a key of `word_problems.STEPS_OF`.
-        text: the sentence.
     """
 
     source: str

@@ -28,7 +28,6 @@ class WordProblem:
     """A question in words, and how it is calculated.
 
     Attributes:
-        question: the text.
         given: every number in the question, as digits, in order of appearance.
         steps: calculations over given numbers and earlier results; the last gives the answer.
         answer: a whole number.

@@ -72,7 +72,6 @@ class EpisodeWalk:
     Attributes:
         env: the stack that is stepped; nobody else may step it.
         turns: taken so far, each as `record_turn` gives it.
-        over: whether the episode has ended.
     """
 
     def __init__(

@@ -34,7 +34,6 @@ class FeedbackCost:
     """What the feedback of some episodes took.
 
     Attributes:
-        episodes: how many.
         usage: their tokens and calls, under plain names (see `feedback_usage`).
         price: US dollars for a million tokens.
     """

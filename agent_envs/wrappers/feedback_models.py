@@ -45,7 +45,6 @@ class Moment:
 
     Attributes:
         header: which episode; its key, branch, task and seed key all chance.
-        turn: turns taken.
         mode: `explore` or `exploit`.
         talk: the conversation as the policy sees it.
         tools: that the policy is offered natively.

@@ -28,7 +28,6 @@ class WorldQuestion:
     """A question about a world.
 
     Attributes:
-        text: the question.
         answers: every right form of the answer, the plainest first.
         hops: how many passages an honest solution looks up.
         kind: "bridge", "comparison" or "unanswerable".

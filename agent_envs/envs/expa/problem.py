@@ -24,7 +24,6 @@ class Problem:
     """A kind of task, whichever face it is played on.
 
     Attributes:
-        source: its tasks.
         environments: the external environments, in the order of their routing actions.
         reward: the declared reward; it reads typed turns and not the face.
         solved: whether a finished trajectory, its task included, solves the task.

@@ -23,7 +23,6 @@ class GeneratedQuestion:
     """A question over a generated library, and the way to its answer.
 
     Attributes:
-        text: as it is asked.
         answers: the accepted forms of its answer; () where the library does not hold it.
         kind: one of its source's kinds, or "unanswerable".
         reads: how many sections must be read, or had to be if none were missing.

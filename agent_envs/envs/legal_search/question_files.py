@@ -20,9 +20,7 @@ class LegalRow:
 
     Attributes:
         id: unique in its split.
-        split: train, dev or test.
         kind: what its file calls it.
-        question: as it is asked.
         answers: accepted answers; () for a question that the library does not answer.
         metric: "em", "numeric", "f1" or "abstain".
         sections: the ids that must all be read; of an unanswerable question those that are still there.

@@ -47,7 +47,6 @@ class RuleKind:
     """A rule with one amount that a chapter can have.
 
     Attributes:
-        key: its name.
         heading: of its section.
         unit: "days", "hours", "months", "years", "dollars" or "percent".
         values: amounts to draw from.

@@ -39,7 +39,6 @@ class Trail:
     """An amount, and where it comes from.
 
     Attributes:
-        value: the amount.
         queries: the sections to read, each with the query that finds it, "" where a section before it cites it.
         lines: (section, letter of its paragraph) of what the amount rests on.
         removable: sections without any of which nobody can tell the amount, and that no other chapter needs.

@@ -18,7 +18,6 @@ class Content:
     """What a seed makes.
 
     Attributes:
-        question: the goal.
         text: the content as one text, for keeping splits apart; equal worlds have equal texts.
         data: what the game plays: the world, immutable. The policy sees what `describe` tells of it.
         hidden: a scenario that no rule reads while playing (the checker puts a canary there); the world lies in `data`.

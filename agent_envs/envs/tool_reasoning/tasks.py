@@ -12,9 +12,6 @@ from agent_envs.base.process_cache import Uncopied
 from agent_envs.base.serialization import digest
 from agent_envs.core.trajectory import Task, TaskSource
 from agent_envs.datasets.catalogue import (
-    DATASETS,
-    MIXTURES,
-    SPLITS,
     find_problems,
     find_questions,
     load_corpus,
@@ -23,8 +20,10 @@ from agent_envs.datasets.catalogue import (
     problem_splits,
 )
 from agent_envs.datasets.corpora import FileCorpus
+from agent_envs.datasets.published import DATASETS, MIXTURES
 from agent_envs.datasets.readers import Question, read_questions
 from agent_envs.datasets.reasoning_sets import REASONING_SETS, read_reasoning
+from agent_envs.datasets.seeded import SPLITS
 from agent_envs.envs.tool_reasoning.arguments import levels_of
 from agent_envs.envs.tool_reasoning.content import ToolReasoningData, ToolReasoningScenario
 from agent_envs.envs.tool_reasoning.math_world import Link, MathWorldSource

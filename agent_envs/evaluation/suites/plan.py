@@ -39,9 +39,7 @@ class Choice:
     trials: int = 1  # episodes a task
     sweep: tuple[str, tuple[Any, ...]] | None = None  # (argument, its values), or None
     turn_limits: tuple[int, ...] = ()  # free turns before a forced answer; turns where none can be forced
-    feedback: tuple[Feedback | None, ...] = (
-        None,
-    )  # before every turn; several are entries of their own, None for none
+    feedback: tuple[Feedback | None, ...] = (None,)  # before every turn; several are entries of their own
 
 
 def adhoc_suite(choice: Choice) -> Suite:

@@ -14,7 +14,6 @@ class ChatOptions:
     Attributes:
         temperature: where a request has none.
         max_tokens: in place of every request's.
-        top_p: nucleus sampling.
         reasoning_effort: `low`, `medium`, `high`, ... as the service has it.
         extra: merged into the body of every request; a field that is None here is not sent at all.
     """

@@ -32,7 +32,6 @@ class Divergence:
         about: what differs, in a few words.
         code: a cell that shows it.
         cpython: its outcome in CPython 3.11 and later.
-        monty: its outcome in Monty.
         exact: False where CPython's own outcome depends on the system's mathematical library in its last digits.
     """
 

@@ -124,7 +124,6 @@ class ThirdParty:
     """How an environment is made and read.
 
     Attributes:
-        name: for messages.
         make: returns a new one.
         values: its actions, in the order of ours.
         describe: what the policy reads of a moment.

@@ -36,7 +36,6 @@ class _Moment:
     """What a bound depends on, but for the place of YOU.
 
     Attributes:
-        texts: as in the world.
         rest: places of the objects that are not YOU, OFF for those that are.
         rules: in force.
         room: a cell of the room of the only YOU, OFF where several are YOU.

@@ -25,8 +25,6 @@ class BabaWorld:
     """One moment of the map. Cells are numbered `y * width + x`; y grows downwards.
 
     Attributes:
-        width: columns.
-        height: rows.
         texts: one character a cell: the letter of the word that lies there (see WORDS), or EMPTY.
         objects: one letter an object (see NOUNS); the index is the object's identity.
         places: the cell of each object. Objects may share a cell, with text too.

@@ -45,14 +45,11 @@ class BabyWorld:
     """One moment of an episode.
 
     Attributes:
-        width: columns of the grid.
         height: rows of the grid; y grows to the south.
         cells: one character a cell, row by row: EMPTY, WALL, or the mark of the thing that stands there.
-        things: all things of the level.
         place: cell index of the agent.
         facing: EAST, SOUTH, WEST or NORTH.
         carrying: identity of what the agent carries, -1 for nothing.
-        steps: actions taken.
         limit: actions that the episode may have.
         instructions: the mission and what is done of it.
     """

@@ -44,7 +44,6 @@ class Belief:
         met: cells that are wall.
         walls: these, and those that are taken to be: a wall that was met runs on to both sides, as in a room.
         seen: cells that were looked at.
-        carried: what is carried.
         held: all that was ever carried, in order.
         faced: what stood right before the player, at each observation after the first.
     """

@@ -64,9 +64,6 @@ class BabySequence:
     Attributes:
         order: `before` (first, then second), `after` (first after second) or `and` (either may come first).
         first: named first in the text.
-        second: named second.
-        first_done: whether the first is done.
-        second_done: whether the second is done.
         strict: whether doing the later one too early fails the mission; means nothing in an `and`.
     """
 

@@ -47,7 +47,6 @@ class Land:
         ground: kinds of cells that were told.
         near: creatures and plants that are in sight.
         items: what is carried, vital signs included.
-        asleep: whether the player sleeps.
         unlocked: achievements that were told.
         seen: cells that were in sight.
     """

@@ -31,8 +31,6 @@ class CrafterSight:
         things: of each cell the mark of THINGS that stands there, or NOTHING; the player's own cell holds NOTHING.
         facing: `left`, `right`, `up` or `down`.
         items: how many of each item, vital signs included, in the order of `rules().items`.
-        sleeping: whether the player sleeps.
-        steps: actions taken.
         unlocked: achievements so far, in crafter's order.
     """
 
@@ -62,8 +60,6 @@ class Chart(NamedTuple):
         place: index of the player.
         facing: its direction, (dx, dy).
         items: name -> number.
-        sleeping: whether it sleeps.
-        unlocked: achievements so far.
     """
 
     ground: str

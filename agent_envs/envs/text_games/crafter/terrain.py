@@ -158,18 +158,18 @@ def noise(perm: Integers, x: Floats, y: Floats, z: Floats) -> Floats:
     squish = (base[0] + base[1] + base[2]) * SQUISH
     rests = [axis - (low + squish) for axis, low in zip((x, y, z), base, strict=True)]
     corners = [low.astype(np.int64) for low in base]
-    table, gradients = _neighbours(), _gradients()
+    table, (along_x, along_y, along_z), last = _neighbours(), _gradients(), perm % 24
     value = np.zeros_like(x)
     for steps in table.transpose(1, 2, 0):
-        at = [axis[code] for axis in steps]
+        at = [axis.take(code) for axis in steps]  # `take` costs half of what an index does
         pull = (at[0] + at[1] + at[2]) * SQUISH
         dx, dy, dz = (rest - step - pull for rest, step in zip(rests, at, strict=True))
         weight = np.maximum(2 - dx * dx - dy * dy - dz * dz, 0)
         weight *= weight
-        first = perm[(corners[0] + at[0]) & 255]
-        second = perm[(first + corners[1] + at[1]) & 255]
-        gx, gy, gz = gradients[:, perm[(second + corners[2] + at[2]) & 255] % 24]
-        value += weight * weight * (gx * dx + gy * dy + gz * dz)
+        first = perm.take((corners[0] + at[0]) & 255)
+        second = perm.take((first + corners[1] + at[1]) & 255)
+        third = last.take((second + corners[2] + at[2]) & 255)
+        value += weight * weight * (along_x.take(third) * dx + along_y.take(third) * dy + along_z.take(third) * dz)
     return value / NORM
 
 

@@ -38,7 +38,6 @@ class Kind:
     """A generator of problems; spans, wordings and code stand in kinds.json by its name.
 
     Attributes:
-        name: its name.
         spans: for each number of the problem, by level from 1 to 5, the smallest and largest value.
         wordings: the question in several forms; `{name}` is a number, or the letter that stands for a fact.
         code: a program that reads the numbers by name and prints the answer. It keeps to what every sandbox offers.
