@@ -34,7 +34,7 @@ def progress_bar(title: str, quiet: bool = False) -> Iterator[Callable[..., None
         task = bar.add_task(title, total=None)
 
         def update(finished: int, planned: int, wins: float, more: str = "") -> None:
-            text = words(finished, planned, wins, more)  # the percentage is said to be of what is finished
+            text = f"{title}: {100 * wins / max(finished, 1):.0f} % of {finished} solved{more and '; '}{more}"
             bar.update(task, completed=finished, total=planned, description=text)
 
         yield update

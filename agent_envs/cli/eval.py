@@ -117,8 +117,7 @@ def evaluate_agent(
     paths = [str(prices) if prices else "", str(pack.absolute()) if pack else ""]
     who = agent, named_values(agent_arg, "--agent-arg")
     settings = Settings(*who, concurrency, max_cost, paths[0], limit is not None, paths[1])
-    name = suite or f"{env_id.split('/')[-1]}-{tasks or 'default'}"
-    folder = out or _new_folder(name, feedback, agent)
+    folder = out or _new_folder(suite or f"{env_id.split('/')[-1]}-{tasks or 'default'}", feedback, agent)
     title = f"{suite or env_id} {agent}{f' feedback={feedback}' if feedback else ''}"
     _tell_limits(turn_limits, chosen)
     _tell_plan(chosen, settings, yes)

@@ -38,6 +38,9 @@ def test_a_package_passes_the_check_and_its_own_tests_at_once(tmp_path):
     printed = in_a_shell(OWN, tmp_path)
     assert not re.search("^(failed|skipped)", printed, flags=re.M) and "passed  hidden gold" in printed
     assert " passed" in printed.partition("hostile text")[2] and "success 100.0 %" in printed
+    by_hand = "printf 'compare\\n1\\n' | agent-envs play number_guess:number_guess/NumberGuess-v0"
+    told = in_a_shell(by_hand, tmp_path / "number_guess")
+    assert "1 compare   2 answer" in told and "1 is too low." in told  # `written` shows its tools to whoever plays
 
 
 def test_expanded_actions_and_their_twin_pass_too_and_two_machines_share_one_action_space(tmp_path):

@@ -1,4 +1,4 @@
-"""What a person types in `play` as actions: forms for tools, numbers and names, and plain text, in every id."""
+"""A person's typed lines are the actions that they mean, in every id: forms for tools, numbers, names, and plain text."""
 
 import json
 

@@ -210,7 +210,7 @@ def _play(
             log = replace(run.log(), recording=stack.enter_context(Recording(run.externals, "record")))
         episodes = partial(run_many, plan, actor, journal=log, services=Services(charged=charged))
         if tell is not None and log is not None and 0 < pilot < len(plan):
-            tell(_estimated(suite, cast, plan[:pilot], episodes))
+            tell(_estimated(suite, cast, plan[:pilot], episodes, progress))
         played = stack.enter_context(closing(episodes(concurrency=settings.concurrency)))
         found, gave_up = _watched(suite, played, measures, progress)
     if run is not None and log is not None and (log.unfinished or len(found) < len(plan)):
@@ -246,20 +246,23 @@ def _watched(
     return found, False
 
 
-def _estimated(suite: Suite, cast: _Cast, pilot: Sequence[Planned], play: Callable[..., Episodes]) -> str:
+def _estimated(
+    suite: Suite, cast: _Cast, pilot: Sequence[Planned], play: Callable[..., Episodes], progress: Progress | None
+) -> str:
     """Play a run's pilot, which its journal keeps, and return what it says of all."""
     places = {key: (entry, cluster, trial) for key, entry, _, cluster, trial in suite.episodes()}
-    left = {item.key for item in pilot}
+    keys = {item.key for item in pilot}
     found: list[EpisodeNumbers] = []
     with closing(play(concurrency=min(cast.settings.concurrency, len(pilot)))) as episodes:
         for item, result in episodes:
-            if item.key in left:
-                left.remove(item.key)
+            if item.key in keys:
                 found.append(numbers_of(*places[item.key], result))
-            if not left:
+                if progress is not None:
+                    progress(len(found), len(places), sum(row.success for row in found), "pilot")
+            if len(found) == len(keys):
                 break
-    costs, _ = _costs(suite, found, cast.prices)
-    return estimate(suite, list(zip(found, costs, strict=True)), cast.settings.max_cost_usd)
+    rows = zip(found, _costs(suite, found, cast.prices)[0], strict=True)
+    return estimate(suite, [*rows], cast.settings.max_cost_usd)
 
 
 def result_from(suite: Suite, settings: Settings, numbers: list[EpisodeNumbers], prices: Prices) -> Result:

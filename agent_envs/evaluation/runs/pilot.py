@@ -17,9 +17,8 @@ EPISODES = 3  # where a suite has one entry; of several one each, and more where
 
 def asks_a_model(suite: Suite, settings: Settings, prices: Prices) -> bool:
     """Return whether a chat model plays or gives feedback, as far as names and prices tell."""
-    model = settings.agent_options.get("model")  # of an agent over a chat model
-    named = is_chat_name(settings.agent) or (isinstance(model, str) and is_chat_name(model))
-    return named or prices.agent is not None or bool(feedback_models(suite))
+    names = (settings.agent, str(settings.agent_options.get("model")))  # the second of an agent over a chat model
+    return any(map(is_chat_name, names)) or prices.agent is not None or bool(feedback_models(suite))
 
 
 def pilot_first(suite: Suite, plan: Sequence[Planned]) -> tuple[list[Planned], int]:

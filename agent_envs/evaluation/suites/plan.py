@@ -262,5 +262,4 @@ def _made(entry: Entry) -> gym.Env[Any, Any]:
 def _limited(env: gym.Env[Any, Any], turn_limit: int | None) -> gym.Env[Any, Any]:
     if turn_limit is None:
         return env
-    forces = core_of(env).answer_tags[0]
-    return ForcedAnswer(env, free_turns=turn_limit) if forces else TurnLimit(env, turns=turn_limit)
+    return ForcedAnswer(env, free_turns=turn_limit) if core_of(env).answer_tags[0] else TurnLimit(env, turns=turn_limit)

@@ -87,7 +87,10 @@ def test_the_estimate_comes_before_the_rest_and_its_episodes_are_played_once(tmp
     )  # fmt: skip
     ((calls, text),) = talker.told
     # Whoever is free begins the next episode while the last of the pilot is played.
-    assert EPISODES <= calls <= 2 * EPISODES and talker.calls == 24 == len(ticks) and result.complete
+    assert EPISODES <= calls <= 2 * EPISODES and talker.calls == 24 and result.complete
+    assert [row[0] for row in ticks] == [1, 2, 3, *range(1, 25)] and [row[3] for row in ticks[:4]] == ["pilot"] * 3 + [
+        ""
+    ]
     cost = 24 * (1_000 * 2.5 + 10 * 10) / 1e6
     assert text.startswith(
         f"estimate from 3 episodes, which count: 24 calls, 24,000 tokens in, 240 out, {cost:.4f} USD"
