@@ -78,6 +78,7 @@ def experiments() -> dict[str, Experiment]:
         Experiment("sort4-optimal", ("--preset", "tiny-sort4-optimal")),
         Experiment("sort4-both", ("--preset", "tiny-sort4-both")),
         Experiment("sort5", ("--preset", "tiny-sort5")),
+        Experiment("sort2-zero", ("--preset", "tiny-sort2-zero")),
         *(
             Experiment(f"arithmetic-{rule}", ("--preset", "tiny-arithmetic", "--counterfactual.rule", rule), CPO_PANELS)
             for rule in ("paper", "released", "off")

@@ -51,7 +51,7 @@ def test_every_preset_names_environments_that_take_its_arguments(name):
         assert split in made(env.id, env.arguments, json.dumps(arguments)).source.splits
     if settings.curriculum.steps:
         easier = made(settings.curriculum.id, settings.curriculum.arguments)
-        assert easier.expanded_actions == core.expanded_actions
+        assert easier.expanded_actions == core.expanded_actions[: len(easier.expanded_actions)]
     check_flaws(settings.warm_start.flaws, env.id)
     if env.id.endswith("ExpA"):
         assert not settings.counterfactual.action or core.id_of(settings.counterfactual.action)

@@ -6,6 +6,7 @@ from collections import Counter
 from dataclasses import replace
 from functools import partial
 from itertools import permutations
+from math import factorial
 
 import gymnasium as gym
 import pytest
@@ -18,7 +19,10 @@ from agent_envs.envs.expa.calculator.countdown import check
 from agent_envs.envs.expa.sorting.algorithms import ALGORITHMS, exact, run
 from agent_envs.envs.expa.sorting.decision_tree import permutation_tasks
 from agent_envs.rollout.episode_runner import run_episode
+from agent_envs.rollout.policy import CompanionPolicy
 from tests.trainers.forked import returned
+from trainers.command_line import load_preset
+from trainers.earl import EARLSettings
 from trainers.earl_parts.expanded.demonstrations import (
     ExpandedFlaws,
     FlawedPlayer,
@@ -123,6 +127,23 @@ def test_sampled_calls_come_as_often_as_asked():
     swapped = sum(calls(item)[0][0] == "swap" for item in played)
     assert about(swapped, 900, 0.4 / 2)
     assert all(item.success for item in played)
+
+
+def test_a_start_of_random_calls_holds_no_sorting(monkeypatch):
+    """`tiny-sort2-zero` learns to sort from nothing: its warm start asks no solver and sorts as blind play does."""
+    preset = load_preset(EARLSettings, "earl", "tiny-sort2-zero")
+    flaws = expanded_flaws_of(preset.warm_start.flaws)
+    monkeypatch.setattr(CompanionPolicy, "act", lambda *_: pytest.fail("the solver was asked"))
+    for size in (2, 3):
+        played = list(expanded_demonstrations(made(size=size, directions="ascending", max_actions=32), 600, flaws))
+        assert about(sum(item.success for item in played), 600, 1 / factorial(size))
+        heeded = [item for item in played if calls(item)[:1] and calls(item)[0][0] == "compare"]
+        assert len(heeded) > 100
+        signs = Counter((item.turns[2].results[0].content.split()[1], len(calls(item)) > 1) for item in heeded)
+        for sign in "<>":
+            assert about(signs[sign, True], signs[sign, True] + signs[sign, False], flaws.sampled), (
+                "what follows is chance"
+            )
 
 
 def test_sampled_calculations_are_followed_to_their_end_and_are_not_all_alike():
