@@ -6,6 +6,8 @@
 import asyncio
 import importlib
 import json
+import os
+import sys
 import tempfile
 from functools import cache
 from types import SimpleNamespace
@@ -18,6 +20,8 @@ from agent_envs.services.chat.conversation import conversation
 from tests.integrations.episodes import Played, Script, as_calls, as_sampled, itself
 from tests.integrations.tokenizer import PlantedTokenizer
 
+if not os.environ.get("AGENT_ENVS_HOSTS"):
+    sys.path.insert(0, os.path.join(os.path.dirname(__file__), "upstream"))
 MORE = " and more</search>"  # what a model samples behind a stop string, where nobody stops it
 TAGS = (
     "search",
