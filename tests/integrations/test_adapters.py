@@ -65,14 +65,14 @@ def test_64_steps_of_50_ms_at_once_take_less_than_200_ms():
         sessions = [Session("toy/Slow-v0") for _ in range(64)]
         await asyncio.gather(*(player.begin_async(seed=number) for number, player in enumerate(sessions)))
         best = 1.0
-        for _ in range(3):  # the threads are there from the first time on; other work on the machine is not ours
+        for _ in range(5):  # the threads are there from the first time on; other work on the machine is not ours
             start = time.perf_counter()
             await asyncio.gather(*(player.act_async("<compare>50</compare>") for player in sessions))
             best = min(best, time.perf_counter() - start)
         return best, sessions
 
     seconds, sessions = asyncio.run(play())
-    assert seconds < 0.2 and all(len(player.rewards) == 3 for player in sessions)
+    assert seconds < 0.2 and all(len(player.rewards) == 5 for player in sessions)
 
 
 def test_behind_its_deadline_a_step_is_a_fault_and_its_environment_is_never_used_again():
@@ -143,10 +143,13 @@ def test_a_group_starts_equally_and_groups_differ():
 
 def test_a_turn_that_the_budget_cuts_is_not_played():
     (row,), tokenizer = task_rows(TOY, 1), PlantedTokenizer()
-    trainer = SimpleNamespace(processing_class=tokenizer, max_completion_length=10)
-    func = trl_rollout.rollout([row], lambda trainer, prefixes: ([tokenizer.encode("<answer>50</answer>")], None))
-    output = func([row["prompt"]], trainer)
-    assert output["env_mask"] == [[1] * 10] and output["env_reward"] == [0] and output["env_end"] == [""]
+    said = tokenizer.encode("<answer>50")
+    for room, turn, end in ((9, said, ""), (10, said, ""), (11, [*said, tokenizer.eos_token_id], "terminated")):
+        trainer = SimpleNamespace(processing_class=tokenizer, max_completion_length=room)
+        output = trl_rollout.rollout([row], lambda trainer, prefixes, turn=turn: ([list(turn)], None))(
+            [row["prompt"]], trainer
+        )
+        assert output["env_mask"] == [[1] * room] and output["env_end"] == [end]
 
 
 def test_tokens_are_refused_where_the_context_is_replaced_or_a_template_rewrites():
