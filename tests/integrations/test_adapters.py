@@ -1,4 +1,4 @@
-"""What adapters promise beside parity: ids as sampled, groups, faults, event loops, missing packages, schemas."""
+"""Adapters keep what they promise beside parity: ids as sampled, groups, faults, event loops, missing packages, schemas."""
 
 import asyncio
 import importlib
