@@ -15,7 +15,7 @@ unexport PYTHONDONTWRITEBYTECODE
 PYTEST := $(PY) -m pytest -q -n 3 --dist worksteal
 # Of the heavy ones, those of an `xdist_group` stay together: what they share takes minutes to build. Large groups come first.
 HEAVY := $(PY) -m pytest -q -n 2 --dist loadgroup
-.PHONY: demo demo-full test pytest test-data data-there test-heavy lint types style imports golden suites docs bench kill-test fault-matrix coverage scaling ablations learn \
+.PHONY: demo demo-full test pytest test-data data-there test-heavy test-integrations lint types style imports golden suites docs bench kill-test fault-matrix coverage scaling ablations learn \
   sandbox sandbox-latency sandbox-abuse sandbox-kills clean
 
 demo: $(READY)
@@ -43,6 +43,10 @@ data-there:
 # The venv of vLLM is built by the tests that need it, while the other worker plays.
 test-heavy: $(READY)
 	$(HEAVY) -m heavy
+
+# Each adapter on its real package, pinned, in a venv of its own, one after the other; needs a network of packages.
+test-integrations: $(READY)
+	$(PY) -m tests.integrations.real $(if $(VENVS),--venvs "$(VENVS)") $(ONLY)
 
 # Two at a time: mypy takes as long as the rest together.
 lint: $(READY)

@@ -23,7 +23,7 @@ class _AgentEnv:
     def init(self, prompt: list[Row]) -> tuple[list[Row], Row]:
         messages, info = self.session.begin(self.row), self.session.info
         self.turns, self.max_turns = 0, info["turns_left"]
-        return messages, {"task_id": info["task_id"], "stop": info["stop"]}
+        return messages, {"task_id": info["task_id"], "stop": info["stop"], "tools": self.session.tools}
 
     def step(self, action: str) -> Any:
         messages, session = self.session.act(action), self.session

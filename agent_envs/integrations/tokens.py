@@ -42,10 +42,10 @@ class TokenRecord:
         if info["context"] != "append":
             raise UsageError("its context is replaced every turn (Memory?), and tokens can only be added")
         before = [{"role": "user", "content": "-"}, {"role": "assistant", "content": _SAID}]
-        shown, longer = self._template(before, more=False), self._template([*before, *messages])
-        if not longer.startswith(shown):
+        head, said, closing = self._template([*before, *messages]).partition(_SAID)
+        if not (said and head.startswith(self._template(before[:1], more=False))):
             raise UsageError("the chat template rewrites earlier turns: choose one to which messages can be added")
-        closing = longer[shown.rindex(_SAID) + len(_SAID) :] + info["prefill"]
+        closing += info["prefill"]
         if self.completion_ids[-1:] == [self.tokenizer.eos_token_id]:
             closing = closing.removeprefix(self.tokenizer.eos_token)
         return self._encode(closing)

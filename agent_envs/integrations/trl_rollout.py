@@ -60,7 +60,7 @@ def _played(live: Sequence[TokenRecord], trainer: Any, generate: Generate) -> bo
         for place, record in enumerate(live):
             room = budget - len(record.completion_ids)
             text = record.sampled(ids[place][:room], logprobs[place] if logprobs is not None else None)
-            if len(ids[place]) > room:
+            if len(record.completion_ids) >= budget and record.completion_ids[-1] != record.tokenizer.eos_token_id:
                 continue  # the turn was cut: it is trained on, and was never said
             answer = record.session.act(text)
             told = [] if record.session.end else record.answered(answer)

@@ -6,6 +6,8 @@
 import asyncio
 import importlib
 import json
+import os
+import sys
 import tempfile
 from functools import cache
 from types import SimpleNamespace
@@ -18,6 +20,8 @@ from agent_envs.services.chat.conversation import conversation
 from tests.integrations.episodes import Played, Script, as_calls, as_sampled, itself
 from tests.integrations.tokenizer import PlantedTokenizer
 
+if not os.environ.get("AGENT_ENVS_HOSTS"):
+    sys.path.insert(0, os.path.join(os.path.dirname(__file__), "upstream"))
 MORE = " and more</search>"  # what a model samples behind a stop string, where nobody stops it
 TAGS = (
     "search",
@@ -234,11 +238,11 @@ def masked(tokenizer, output, place):
 
 def verl(played: Script) -> Played:
     """verl's own base class keeps the tokens; its server is a model that samples the script's bytes, never the planted pair."""
-    tokenizer, actions, asked = PlantedTokenizer(), list(played.actions), []
+    tokenizer, actions, sampled = PlantedTokenizer(), list(played.actions), []
 
     async def generate(request_id, *, prompt_ids, sampling_params, **others):
-        asked.append((list(prompt_ids), sampling_params))
         ids = [*tokenizer.encode(actions.pop(0), pair=False), tokenizer.eos_token_id]
+        sampled.extend(ids)
         return SimpleNamespace(token_ids=ids, log_probs=[-0.5] * len(ids))
 
     async def play():
@@ -259,6 +263,9 @@ def verl(played: Script) -> Played:
     extra = output.extra_fields
     assert output.reward_score == sum(extra["turn_scores"]) and not actions
     assert len(output.response_ids) == len(output.response_mask) == len(output.response_logprobs)
+    assert [
+        token for token, trained in zip(output.response_ids, output.response_mask, strict=True) if trained
+    ] == sampled
     columns = {
         "prompt_ids": [output.prompt_ids],
         "completion_ids": [output.response_ids],

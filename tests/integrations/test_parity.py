@@ -5,7 +5,6 @@ hosts whose package is installed.
 """
 
 import os
-import sys
 
 import pytest
 
@@ -16,8 +15,6 @@ from tests.integrations.episodes import FAMILIES, KINDS, itself, script
 
 REAL = os.environ.get("AGENT_ENVS_HOSTS", "")
 NAMES = REAL.split(",") if REAL else list(hosts.HOSTS)
-if not REAL:
-    sys.path.insert(0, os.path.join(os.path.dirname(__file__), "upstream"))
 
 
 @pytest.mark.parametrize("family", FAMILIES)

@@ -11,7 +11,7 @@ class Task:
         self.dataset, self.solver, self.scorer, self.name = dataset, solver, scorer, name
 
 
-def eval(tasks, model=None, log_samples=None, log_dir=None, log_format=None, display=None):
+def eval(tasks, model=None, display=None, log_dir=None, log_format=None, log_samples=None):
     _models._current.append(model)
     (sample,) = tasks.dataset
     kept = {}

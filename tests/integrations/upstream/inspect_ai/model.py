@@ -50,6 +50,10 @@ class ModelOutput(SimpleNamespace):
 
 
 class Model:
+    async def generate(self, input, tools=(), tool_choice=None, config=None): ...
+
+
+class _Scripted(Model):
     def __init__(self, speak):
         self._speak = speak
 
@@ -58,4 +62,4 @@ class Model:
 
 
 def get_model(model=None, *, memoize=True, **model_args):
-    return Model(model_args["custom_outputs"]) if model_args else _current[-1]
+    return _Scripted(model_args["custom_outputs"]) if model_args else _current[-1]

@@ -13,5 +13,5 @@ def mean():
     return None
 
 
-def stderr(cluster=None):
+def stderr():
     return None
