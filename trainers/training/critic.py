@@ -39,11 +39,7 @@ class CriticSettings:
     optim: OptimSettings = field(default_factory=lambda: OptimSettings(learning_rate=1e-5))
 
     def __post_init__(self) -> None:
-        """Check the numbers.
-
-        Raises:
-            UsageError: one is negative.
-        """
+        """Refuse, with a UsageError, negative numbers."""
         if self.clip < 0 or self.first_weight <= 0:
             raise UsageError(f"critic.clip={self.clip} is >= 0, and critic.first_weight={self.first_weight} is > 0")
 
@@ -66,11 +62,7 @@ class WarmupSettings:
     check: bool = True
 
     def __post_init__(self) -> None:
-        """Check the numbers.
-
-        Raises:
-            UsageError: one is out of its range.
-        """
+        """Refuse, with a UsageError, numbers out of their range."""
         at_least_one(self, "warmup.", "rounds")
         if self.check and self.batches and self.rounds < 3:
             raise UsageError(
