@@ -1,6 +1,7 @@
 """Benchmarks measure speed, memory, robustness and learning, where there is a peer as ratios to it in the same run.
 
 Modules, in reading order:
+    turn_cost: CPU-seconds of a turn after 10 and after 3,000 turns.
     steps, babyai_steps: environment steps per CPU-second and snapshot costs, beside GEM, SkyRL-gym and minigrid.
     runner, agents: throughput and cost of evaluations beside inspect_ai and lm-eval; the scripted agents.
     journals: CPU-seconds of resuming and reporting a finished run of 10,000 episodes, bytes of its journal; bytes of snapshots.
@@ -22,6 +23,7 @@ Modules, in reading order:
     coverage, coverage_cases: simulated coverage of confidence intervals and power of the paired test.
     grpo_step, grpo_world, gpu_step: the cost of a GRPO step beside TRL, on a CPU and on a GPU.
     expa_rollout: rollouts with expanded actions beside plain generation.
+    small_calc_bench: `trainers/SmallCalcBench-v0`, four calculator tasks mixed, for tiny models.
     learn, earl_learn, training_runs: GRPO and EARL on tiny presets over seeds; runs of trainers as processes.
     veg_learn, veg_chart, veg_episodes, veg_failures, veg_price: VEG beside GRPO: charts, failures, cost of feedback.
     verlog_learn, verlog_values: Verlog beside GRPO at equal environment steps; V along episodes, and what cuts do to gradients.

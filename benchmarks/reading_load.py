@@ -79,7 +79,7 @@ def named(module: str) -> set[str]:
 def parts(modules: set[str]) -> Counter[str]:
     """Return the lines of modules by their package of `trainers`, most first; modules beside the packages together."""
     found: Counter[str] = Counter()
-    for name in modules:
+    for name in sorted(modules):  # parts of equal size have one order
         top = name.split(".")[1] if "." in name else ""
         found[f"{top}/" if (FOLDER / top / "__init__.py").is_file() and top else "modules"] += lines({name})
     return found

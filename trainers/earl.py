@@ -86,11 +86,7 @@ class CurriculumSettings:
     arguments: str = "{}"
 
     def __post_init__(self) -> None:
-        """Check that it is whole.
-
-        Raises:
-            UsageError: steps without an environment, or the other way round.
-        """
+        """Refuse, with a UsageError, steps without an environment, and the other way round."""
         if self.steps < 0 or bool(self.steps) != bool(self.id):
             raise UsageError("curriculum.steps and curriculum.id go together; 0 and nothing for no curriculum")
 

@@ -76,26 +76,18 @@ class Measurement:
         return cls(_rate(row["successes"], row["clusters"]) if whole else None, **row)
 
 
-def measure(policy: Player, spec: str, split: str, count: int, key: str) -> Measurement:
-    """Play `count` tasks of a split once each, always the same ones, drawn from all of it.
+def measure_all(policy: Player, specs: Specs, split: str, count: int, key: str) -> Measurement:
+    """Play `count` tasks of a split once each, always the same ones, and pool what is measured in several environments.
 
     Args:
         policy: who plays.
-        spec: of the environment.
-        split: of its tasks.
-        count: at most; a split may have fewer.
+        specs: of the environments, with their names, which are the kinds of tasks where there are several.
+        split: of their tasks.
+        count: in each, at most; a split may have fewer. They are drawn from all of it.
         key: names the draws: equal keys, equal samples.
 
     Raises:
-        UsageError: the split has no such number of tasks.
-    """
-    return measure_all(policy, (("", spec),), split, count, key)
-
-
-def measure_all(policy: Player, specs: Specs, split: str, count: int, key: str) -> Measurement:
-    """Play `count` tasks of a split in each of several environments, and pool what is measured: their names are the kinds.
-
-    Args and errors are those of `measure`, but for `specs`: of the environments, with their names.
+        UsageError: there is no such split.
     """
     plan, cores, planned = list[Planned](), dict[str, tuple[str, TurnEnv]](), dict[str, int]()
     for name, spec in specs:

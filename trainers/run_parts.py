@@ -52,6 +52,7 @@ class RunParts:
         policy: plays training episodes.
         judged: plays as it is measured: greedily, say.
         optimiser: of the model.
+        constant: tokens that are whole texts of prompts; a warm start leaves out those that no demonstration says.
         train_split: of the environments.
         max_context: tokens of a conversation.
         temperature: at which logprobs are computed: that of sampling.
@@ -68,6 +69,7 @@ class RunParts:
     policy: Player
     judged: Player
     optimiser: Optimiser
+    constant: frozenset[int]
     train_split: str
     max_context: int
     temperature: float
@@ -129,7 +131,7 @@ def made_parts(settings: Settings, out: Path, updates: int) -> RunParts:
     arenas = arenas_of(settings)
     main = arenas[full_id(settings.env.id)]
     env = gym.make(EnvSpec.from_json(main.bare))
-    model, chat = made_model(settings, accelerator)
+    model, chat, constant = made_model(settings, accelerator)
     if (further := further_actions(env)) is not None:
         further.give_head(model, chat, env, settings.model.name, settings.model.expanded_start)
     same_weights(model, accelerator)
@@ -147,6 +149,7 @@ def made_parts(settings: Settings, out: Path, updates: int) -> RunParts:
         policy=policy,
         judged=judged,
         optimiser=Optimiser(model, settings.optim, updates),
+        constant=constant,
         train_split=settings.env.train_split,
         max_context=settings.sampling.max_context,
         temperature=settings.sampling.temperature,
@@ -154,8 +157,10 @@ def made_parts(settings: Settings, out: Path, updates: int) -> RunParts:
     )
 
 
-def made_model(settings: Settings, accelerator: Any) -> tuple[Any, ChatTokenizer]:
+def made_model(settings: Settings, accelerator: Any) -> tuple[Any, ChatTokenizer, frozenset[int]]:
     """Return the model on its device and the tokenizer of its conversations; `tiny:SIZE` is made here, from nothing.
+
+    The third are the tokens of a tiny model that are whole texts of prompts, which its policy may be kept from saying.
 
     Raises:
         UsageError: no such model, or a tiny one is to have an adapter.
@@ -163,7 +168,7 @@ def made_model(settings: Settings, accelerator: Any) -> tuple[Any, ChatTokenizer
     name, wanted = settings.model.name, settings.sampling.template
     if not name.startswith(TINY):
         model, tokenizer = load_model(settings.model, accelerator.device, settings.seed)
-        return model, ChatTokenizer(tokenizer, wanted)
+        return model, ChatTokenizer(tokenizer, wanted), frozenset()
     if settings.model.lora_rank or settings.model.gradient_checkpointing:
         raise UsageError(f"model.name={name!r}: tiny models are trained whole, without LoRA and checkpointing")
     from trainers.tiny import tiny_model
@@ -174,10 +179,12 @@ def made_model(settings: Settings, accelerator: Any) -> tuple[Any, ChatTokenizer
     if (first := getattr(settings, "curriculum", None)) is not None and first.steps:
         envs.append((first.id, first.arguments))
     how = (forces, settings.model.numerals, settings.model.tokenizer_plays, start.stacks)
-    tokenizer = deepcopy(_fitted(tuple(envs), *how))
+    fitted = _fitted(tuple(envs), *how)
+    tokenizer = deepcopy(fitted.tokenizer)
     tied = settings.sampling.engine != "vllm"  # its build for CPUs cannot reload a head that is the embedding
     model = tiny_model(tokenizer, name.removeprefix(TINY), seed=settings.seed, tied=tied)
-    return model.to(accelerator.device), ChatTokenizer(tokenizer, "chatml" if wanted == "auto" else wanted)
+    chat = ChatTokenizer(tokenizer, "chatml" if wanted == "auto" else wanted)
+    return model.to(accelerator.device), chat, fitted.constant if tied and not forces else frozenset()
 
 
 @lru_cache(maxsize=16)
@@ -188,7 +195,7 @@ def _fitted(envs: tuple[tuple[str, str], ...], tags_apart: bool, numerals: str, 
     (env_id, arguments), *others = [(name, json.loads(text)) for name, text in envs]
     how: dict[str, Any] = {"tags_apart": tags_apart, "numerals": numerals, "plays": plays}
     how["stacks"] = [stack.rows for stack in stacks_of(stacks, "warm_start.stacks")]
-    return environment_tokenizer(env_id, **how, others=others, **arguments).tokenizer
+    return environment_tokenizer(env_id, **how, others=others, **arguments)
 
 
 def made_engine(settings: Settings, model: Any, chat: ChatTokenizer, accelerator: Any, out: Path) -> Engine:

@@ -89,11 +89,7 @@ class ModelSettings:
     routing_bias: float = 0.0
 
     def __post_init__(self) -> None:
-        """Check that a tokenizer is fitted on something, and that routes can be taken at all.
-
-        Raises:
-            UsageError: they cannot.
-        """
+        """Refuse, with a UsageError, a tokenizer that is fitted on nothing, and routes that cannot be taken at all."""
         at_least_one(self, "model.", "tokenizer_plays")
         if not -50 <= self.routing_bias <= 0:
             raise UsageError(f"model.routing_bias={self.routing_bias}: a number from -50 to 0")
@@ -120,11 +116,7 @@ class OptimSettings:
     max_grad_norm: float = 1.0
 
     def __post_init__(self) -> None:
-        """Check the numbers.
-
-        Raises:
-            UsageError: one is out of its range.
-        """
+        """Refuse, with a UsageError, numbers out of their range."""
         if not 0 <= self.learning_rate < 10:
             raise UsageError(f"optim.learning_rate={self.learning_rate}: a number from 0 to 10")
         if not (0 <= self.weight_decay < math.inf and 0 <= self.max_grad_norm < math.inf and self.warmup_steps >= 0):
@@ -198,11 +190,7 @@ class SamplingSettings:
     memory_share: float = 0.4
 
     def __post_init__(self) -> None:
-        """Check the numbers.
-
-        Raises:
-            UsageError: one is out of its range.
-        """
+        """Refuse, with a UsageError, numbers out of their range."""
         at_least_one(self, "sampling.", "max_new_tokens", "max_context", "batch")
         if not 1e-3 <= self.temperature < math.inf or not 0 <= self.eval_temperature < math.inf:
             raise UsageError("sampling.temperature must be > 0 (1e-3 at least); sampling.eval_temperature may be 0")
@@ -234,11 +222,7 @@ class EvalSettings:
     bare: bool = True
 
     def __post_init__(self) -> None:
-        """Refuse what would be ignored.
-
-        Raises:
-            UsageError: settings that contradict each other.
-        """
+        """Refuse, with a UsageError, settings that contradict each other or would be ignored."""
         if min(self.every, self.tasks, self.test_tasks, self.best_within_steps) < 0:
             raise UsageError("evaluation.every, tasks, test_tasks and best_within_steps are >= 0")
         if self.keep_best and not (self.every and self.tasks):
@@ -271,11 +255,7 @@ class LogSettings:
     curves: bool = True
 
     def __post_init__(self) -> None:
-        """Check the numbers.
-
-        Raises:
-            UsageError: one is out of its range.
-        """
+        """Refuse, with a UsageError, numbers out of their range."""
         if self.checkpoint_every < 0:
             raise UsageError(f"log.checkpoint_every={self.checkpoint_every}: give a whole number >= 0")
         at_least_one(self, "log.", "keep_checkpoints")
@@ -304,11 +284,7 @@ class SettlingSettings:
     cooldown: int = 0
 
     def __post_init__(self) -> None:
-        """Check the numbers.
-
-        Raises:
-            UsageError: one is out of its range.
-        """
+        """Refuse, with a UsageError, numbers out of their range."""
         at_least_one(self, "warm_start.settling.", "tasks", "patience")
         if min(self.every, self.cooldown) < 0 or not 0 <= self.margin < 1:
             raise UsageError("warm_start.settling: every and cooldown are >= 0, margin is from 0 to below 1")
@@ -342,11 +318,7 @@ class WarmStartSettings:
     optim: OptimSettings = field(default_factory=OptimSettings)
 
     def __post_init__(self) -> None:
-        """Check the numbers.
-
-        Raises:
-            UsageError: one is out of its range, or the schedule would end at steps that a settled warm start never takes.
-        """
+        """Refuse, with a UsageError, numbers out of their range, and schedules that a settled warm start would cut off."""
         if self.demonstrations < 0 or self.steps < 0:
             raise UsageError("warm_start.demonstrations and warm_start.steps are >= 0")
         if self.settling.every and self.optim.schedule != "constant":

@@ -75,11 +75,7 @@ class SFTSettings:
     token_budget: int = 4096
 
     def __post_init__(self) -> None:
-        """Check the numbers.
-
-        Raises:
-            UsageError: one is out of its range.
-        """
+        """Refuse, with a UsageError, numbers out of their range, and data that are not there."""
         check_seed(self.seed)
         check_flaws(self.flaws, self.env.id)
         if self.data not in ("solver", "direct", "rejection") and not Path(self.data).is_file():

@@ -29,7 +29,7 @@ from trainers.run_parts import made_parts
 from trainers.sampling import Group, keep_episodes, play_groups
 from trainers.training.checkpoints import Checkpoints, Part
 from trainers.training.metrics import Metrics, read_metrics
-from trainers.training.models import save_model
+from trainers.training.models import leave_out, save_model
 from trainers.training.optimise import Optimiser
 from trainers.training.pooling import means_of_processes
 from trainers.training.processes import one_budget
@@ -331,6 +331,7 @@ class TrainingRun:
             )
         self.step, self._state = saved.step, {**self._state, **saved.state}
         self.memory = dict(saved.state.get("memory", {}))
+        leave_out(self.parts.bare, self.memory.get("unsaid", ()))
         return True
 
 

@@ -23,7 +23,7 @@ from tests.trainers.test_training_run import SMALL, run
 from trainers import trained_agent
 from trainers.command_line import SETTINGS_FILE, load_preset, parse, preset_names
 from trainers.grpo import GRPOSettings
-from trainers.measuring import measure
+from trainers.measuring import measure_all
 from trainers.sampling import environment_spec
 from trainers.trained_agent import NAME, TrainedAgent, differences, evaluation_command, how_to_evaluate
 from trainers.veg import VEGSettings
@@ -43,7 +43,7 @@ def trained(tmp_path_factory):
 def test_it_plays_as_the_run_was_measured(trained, start, side):
     out, result, _ = trained
     agent = TrainedAgent(str(out), start=start)
-    found = measure(agent, environment_spec("Order", ARGUMENTS), "test", 8, "0/test").summary()
+    found = measure_all(agent, (("", environment_spec("Order", ARGUMENTS)),), "test", 8, "0/test").summary()
     assert found == result[side] and result["before"] != result["after"]
     assert agent.name == ("run at its start" if start else "run")
 
@@ -53,7 +53,10 @@ def test_a_model_alone_plays_by_its_name(trained):
     drawn = json.loads((out / SETTINGS_FILE).read_text(encoding="utf-8"))["sampling"]
     limits = {name: drawn[name] for name in ("max_new_tokens", "max_context", "batch")}
     agent = make_agent(f"hf:{out / 'model'}", temperature=drawn["eval_temperature"], **limits)
-    assert measure(agent, environment_spec("Order", ARGUMENTS), "test", 8, "0/test").summary() == result["after"]
+    assert (
+        measure_all(agent, (("", environment_spec("Order", ARGUMENTS)),), "test", 8, "0/test").summary()
+        == result["after"]
+    )
     assert agent.name == f"hf:{out / 'model'}"
     with pytest.raises(UsageError, match="agent 'hf:/no/model' cannot be made: .*is no folder with a model"):
         make_agent("hf:/no/model")

@@ -55,11 +55,7 @@ class Flaws:
     keep_plan: bool = False
 
     def __post_init__(self) -> None:
-        """Check the chances.
-
-        Raises:
-            UsageError: one is negative, or they sum to more than 1.
-        """
+        """Refuse, with a UsageError, chances that are negative or sum to more than 1."""
         chances = [getattr(self, kind) for kind in KINDS]
         if not all(0 <= chance <= 1 for chance in chances) or sum(chances) > 1 + 1e-9:
             raise UsageError(f"Flaws: chances are >= 0 and sum to at most 1, not {chances}")

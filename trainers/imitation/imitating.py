@@ -21,6 +21,7 @@ from trainers.sampling import tasks_of_step, trimmed
 from trainers.settings import WarmStartSettings
 from trainers.stacks import stacks_of, wrapped
 from trainers.training.forward import token_logprobs
+from trainers.training.models import leave_out
 from trainers.training.optimise import Optimiser
 from trainers.training.updating import gradient_step
 from trainers.training_run import TrainingRun
@@ -41,7 +42,10 @@ def imitate(settings: WarmStartSettings, run: TrainingRun, seed: int) -> None:
         if settling.cools_after(optimiser.steps):
             optimiser.cool_down(settings.settling.cooldown)
         told(f"loss {stats['loss']:.3f}{settling.in_words}", optimiser.steps / settling.last)
+    unsaid = sorted(run.parts.constant - said_in(rows))
+    leave_out(run.parts.bare, unsaid)
     run.weights_changed()
+    run.memory["unsaid"] = unsaid
     run.memory["warm_start"] = {
         "steps": optimiser.steps,
         "demonstrations": settling.shown,
@@ -127,6 +131,12 @@ def rows_of(episodes: Sequence[Trajectory], parts: RunParts, train_on: str) -> l
             "there are no episodes to imitate: rejection sampling kept none, the file is empty, or all are too long"
         )
     return [Row(sequence, (0.0,) * len(sequence.ids)) for sequence in fitting]
+
+
+def said_in(rows: Sequence[Row]) -> set[int]:
+    """Return the tokens that the actions of demonstrations are made of."""
+    pairs = (pair for row in rows for pair in zip(row.sequence.ids, row.sequence.turns, strict=True))
+    return {token for token, turn in pairs if turn}
 
 
 def everything(sequence: TokenSequence) -> TokenSequence:

@@ -10,7 +10,6 @@ Modules, in reading order:
     models: models with random weights by size, which start where copying is easy to learn.
     tokenizers: word-level and byte-level tokenizers.
     fitting: a tokenizer fitted to an environment by the episodes of its built-in agents.
-    calc_bench: a small Calc-Bench environment, `trainers/SmallCalcBench-v0`.
 """
 
 from trainers.tiny.fitting import ChosenTokenizer, environment_tokenizer, texts_of

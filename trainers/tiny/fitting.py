@@ -19,7 +19,7 @@ from agent_envs.rollout.episode_runner import run_episode
 from agent_envs.rollout.policy import CompanionPolicy, Reply, Request
 from trainers.spread_tasks import spread_task
 from trainers.stacks import WrapperRow, wrapped
-from trainers.tiny.tokenizers import byte_tokenizer, pieces_of, word_tokenizer
+from trainers.tiny.tokenizers import ROLES, byte_tokenizer, ids_of, pieces_of, word_tokenizer
 
 COVERED = {"words": 0.999, "digits": 0.9}
 
@@ -33,12 +33,14 @@ class ChosenTokenizer:
         kind: `words` (numbers are words), `digits` (words, and numbers digit by digit) or `bytes`.
         coverage: the share of words on held-out tasks that are single tokens, by kind that was tried.
         phrases: the constant texts that are single tokens, schemas of tools among them.
+        constant: these tokens, and those of a chat template's lines.
     """
 
     tokenizer: PreTrainedTokenizerFast
     kind: str
     coverage: dict[str, float]
     phrases: tuple[str, ...] = ()
+    constant: frozenset[int] = frozenset()
 
 
 def environment_tokenizer(
@@ -87,7 +89,7 @@ def environment_tokenizer(
             phrases = (*without_tags(constant, tags), *(schema for env in envs for schema in _schemas(env)))
             tokenizer = word_tokenizer(texts, phrases=phrases, digits=kind == "digits")
             told(f"vocabulary, {kind}", 1.0)
-            return ChosenTokenizer(tokenizer, kind, coverage, phrases)
+            return ChosenTokenizer(tokenizer, kind, coverage, phrases, ids_of(tokenizer, (*phrases, *ROLES)))
     told("vocabulary, bytes", 1.0)
     return ChosenTokenizer(byte_tokenizer(), "bytes", coverage)
 

@@ -64,6 +64,13 @@ def pieces_of(tokenizer: PreTrainedTokenizerFast, text: str) -> list[str]:
     return [piece for piece, _ in backend.pre_tokenizer.pre_tokenize_str(backend.normalizer.normalize_str(text))]
 
 
+def ids_of(tokenizer: PreTrainedTokenizerFast, phrases: Iterable[str]) -> frozenset[int]:
+    """Return the tokens that are one of some phrases, whatever marks they carry."""
+    normalize = tokenizer.backend_tokenizer.normalizer.normalize_str
+    bodies = {normalize(phrase).strip(JOINED) for phrase in phrases}
+    return frozenset(number for piece, number in tokenizer.get_vocab().items() if piece.strip(JOINED) in bodies)
+
+
 def _normalizer(word: str) -> normalizers.Sequence:
     """Spaces become marks, and a word that follows no space gets one, after a sign that it is not there. Tags stay."""
     tag = rf"(?:(?<=<){word}+>|(?<=</){word}+>)"

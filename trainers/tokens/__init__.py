@@ -5,9 +5,7 @@ Modules, in reading order:
     pieces: the text of a conversation rendered piece by piece.
     rendering: chat templates (chatml, qwen, llama, jinja): found, rendered, messages shaped.
     template_shape: the shape in which a chat template takes messages: roles, tools, calls.
-    control: control tokens, which no message may spell as text (injection).
-    codec: text to tokens and back in the middle of a conversation.
-    remembered: a bounded cache of a function's results.
+    control: control tokens, which no message may spell as text (injection); text to tokens and back within a conversation.
 """
 
 from trainers.tokens.chat import ChatTokenizer, Conversation, drift

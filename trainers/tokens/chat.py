@@ -2,8 +2,10 @@
 
 import copy
 import json
-from collections.abc import Mapping, Sequence
-from typing import Any
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Generic, TypeVar
 
 from transformers import PreTrainedTokenizerBase
 
@@ -11,13 +13,12 @@ from agent_envs.base.errors import UsageError
 from agent_envs.base.messages import Message
 from agent_envs.core.trajectory import Trajectory, Turn, segments
 from trainers.contracts import TokenSequence
-from trainers.tokens.codec import Codec
-from trainers.tokens.control import control_tokens
+from trainers.tokens.control import Codec, control_tokens
 from trainers.tokens.pieces import Pieces
-from trainers.tokens.remembered import Remembered
 from trainers.tokens.rendering import Rows, find_template, with_objects
 from trainers.tokens.template_shape import shape_of
 
+T = TypeVar("T")
 Messages = Sequence[Message | Mapping[str, Any]]
 _KEPT_CHARACTERS = 2_000_000  # of rendered pieces: they and their tokens take a hundred megabytes at most
 
@@ -314,3 +315,38 @@ def drift(played: TokenSequence, rebuilt: TokenSequence) -> int:
 
 def _key(messages: Rows, tools: Sequence[Any]) -> str:
     return json.dumps([messages, tools], ensure_ascii=False)
+
+
+class Remembered(Generic[T]):
+    """A function of texts that keeps what it returned last. Bounded by characters: a count would not bound memory.
+
+    Attributes:
+        characters: of all texts whose results are kept.
+    """
+
+    def __init__(self, function: Callable[..., T], most: int) -> None:
+        """Take a function that has no other effect than its result, and how many characters of arguments are kept."""
+        self.characters = 0
+        self._function, self._most = function, most
+        self._found: OrderedDict[tuple[str, ...], T] = OrderedDict()
+        self._lock = threading.Lock()  # episodes play in threads
+
+    def __call__(self, *texts: str) -> T:
+        """Return what the function returns for these texts."""
+        with self._lock:
+            if texts in self._found:
+                self._found.move_to_end(texts)
+                return self._found[texts]
+        result = self._function(*texts)
+        with self._lock:
+            if texts not in self._found:
+                self._found[texts] = result
+                self.characters += _size(texts)
+            while self.characters > self._most:
+                oldest, _ = self._found.popitem(last=False)
+                self.characters -= _size(oldest)
+        return result
+
+
+def _size(texts: tuple[str, ...]) -> int:
+    return sum(map(len, texts))

@@ -4,7 +4,7 @@ import contextlib
 import copy
 import importlib
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -19,6 +19,7 @@ from trainers.training.forward import TokenScores, bare_model, token_scores
 from trainers.training.heads import head_of
 
 _OWN = ("TokenizersBackend", "PreTrainedTokenizerFast")  # a tokenizer of nobody's kind, in transformers 5 and 4
+_NEVER = -1e4  # a logit; finite, so that entropies stay numbers
 _DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16}
 
 
@@ -77,6 +78,7 @@ def load_model(settings: ModelSettings, device: torch.device | str = "cpu", seed
     except OSError as error:
         first = str(error).strip().splitlines()[0]
         raise UsageError(f"{settings.name!r} is no folder with a model, nor one that the hub gives: {first}") from error
+    leave_out(model, getattr(model.config, "unsaid_ids", ()))
     if frozen:
         model = _with_lora(model, settings, seed)
     if settings.gradient_checkpointing:
@@ -128,6 +130,22 @@ def _with_lora(model: Any, settings: ModelSettings, seed: int) -> Any:
             return peft.get_peft_model(model, config)
         except ValueError as error:
             raise UsageError(f"lora_targets={settings.lora_targets}: {error}") from error
+
+
+def leave_out(model: torch.nn.Module, ids: Sequence[int]) -> None:
+    """Let a model never say some tokens: they have no chance in sampling, and none in any logprob.
+
+    Its configuration says which, so that `load_model` leaves them out of the model that is saved. Others load the model whole.
+    """
+    if not ids:
+        return
+    bare = bare_model(model)
+    head = bare.get_output_embeddings()
+    unsaid = torch.zeros(head.weight.shape[0]).index_fill_(0, torch.tensor(ids), _NEVER).to(head.weight.device)
+    if not hasattr(head, "unsaid"):
+        head.register_forward_hook(lambda module, inputs, logits: logits + module.unsaid.to(logits.dtype))
+    head.register_buffer("unsaid", unsaid, persistent=False)
+    bare.config.unsaid_ids = list(ids)
 
 
 def _checkpoint_gradients(model: Any, frozen: bool) -> None:

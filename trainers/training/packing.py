@@ -3,7 +3,8 @@
 What a causal model makes of a token depends on the tokens up to it. So rows that begin with the same tokens (a prompt, and
 what a group of episodes has in common after it) have the same states there, and one copy serves them all; gradients that
 reach it from several rows add up. The model gets the distinct tokens as one row, each with its position; all of it but
-attention acts on tokens one by one. Attention lays the rows out again, as they were.
+attention acts on tokens one by one. Attention lays keys and values out again, in rows as they were; where most of a row is
+another's, on a CPU, it attends from the row's own tokens alone.
 
 The last layer is read where a trained token is predicted, and nowhere else: there alone it attends, and has its
 feed-forward part computed.
@@ -11,7 +12,7 @@ feed-forward part computed.
 
 import sys
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import partial
@@ -32,6 +33,7 @@ LAID_OUT = (
     0.2  # of the memory of a token: queries, keys, values and attention, which are laid out in rows (0.07 to 0.17)
 )
 # Arguments of attention that change what is attended to, or how.
+_MASK_ENTRIES = 2**26  # at most, of the mask of rows that attend from their own tokens
 _UNKNOWN = ("sliding_window", "softcap", "s_aux", "position_bias")
 
 # Models, and by their attention what stands against packing.
@@ -47,6 +49,11 @@ class Packing:
         positions: of each in its rows.
         places: which distinct token each token is; 0 in the padding.
         homes: where each distinct token is found first, among all rows * tokens.
+        whole: rows whose every token attends.
+        partly: rows of which the tokens `own` attend alone; none of either where nothing is its own.
+        own: their own tokens, filled up.
+        seen: what these attend to.
+        found: where each distinct token's attention is: in `whole` * tokens, or behind these in `partly` * widest.
         read: the distinct tokens that predict a trained one.
         queries: which tokens of a row are these, filled up with 0; None where the last layer attends from all.
         filled: which entries of `queries` count, row after row in the order of `read`.
@@ -56,6 +63,11 @@ class Packing:
     positions: torch.Tensor  # (1, distinct)
     places: torch.Tensor  # (rows, tokens)
     homes: torch.Tensor  # (distinct,)
+    whole: torch.Tensor  # (whole,)
+    partly: torch.Tensor  # (partly,)
+    own: torch.Tensor  # (partly, widest)
+    seen: torch.Tensor  # (partly, widest, tokens)
+    found: torch.Tensor  # (distinct,)
     read: torch.Tensor  # (read,)
     queries: torch.Tensor | None  # (rows, widest)
     filled: torch.Tensor  # (rows, widest)
@@ -66,6 +78,7 @@ def packed(ids: torch.Tensor, attention: torch.Tensor, trained: torch.Tensor) ->
     rows, lengths = ids.cpu().numpy(), attention.sum(dim=1).tolist()
     places = np.zeros(rows.shape, np.int64)
     homes: list[np.ndarray[Any, Any]] = []
+    spans: list[tuple[int, int, int]] = []  # the row, and which of its tokens are its own
     count, before = 0, -1
     # In this order the longest beginning that a row shares with any earlier one it shares with the one before it.
     for row in sorted(range(len(rows)), key=lambda row: rows[row, : lengths[row]].tobytes()):
@@ -74,12 +87,35 @@ def packed(ids: torch.Tensor, attention: torch.Tensor, trained: torch.Tensor) ->
         places[row, :shared] = places[before, :shared]
         places[row, shared : lengths[row]] = np.arange(count, count + fresh)
         homes.append(row * rows.shape[1] + np.arange(shared, lengths[row]))
+        spans.append((row, shared, lengths[row]))
         count, before = count + fresh, row
     home = torch.from_numpy(np.concatenate(homes)).to(ids.device)
     place = torch.from_numpy(places).to(ids.device)
     read, queries, filled = _read(place, home, trained)
     positions = home.remainder(ids.shape[1]).unsqueeze(0)
-    return Packing(ids.flatten()[home].unsqueeze(0), positions, place, home, read, queries, filled)
+    own = _own([span for span in spans if span[2] > span[1]], rows.shape[1], ids.device)
+    return Packing(ids.flatten()[home].unsqueeze(0), positions, place, home, *own, read, queries, filled)
+
+
+def _own(spans: Sequence[tuple[int, int, int]], width: int, device: torch.device) -> tuple[torch.Tensor, ...]:
+    """Part rows into those that attend whole, causally, and those that attend from their own tokens, under a mask.
+
+    A mask costs twice what causal attention does, so that a row has to own less than half of the width. On a GPU it costs the
+    fast kernel.
+    """
+    partly = [span for span in spans if device.type == "cpu" and 2 * (span[2] - span[1]) < width]
+    widest = max((stop - start for _, start, stop in partly), default=0)
+    if len(partly) * widest * width > _MASK_ENTRIES:
+        partly, widest = [], 0
+    whole = [row for row, *_ in spans if row not in {row for row, *_ in partly}]
+    starts = {row: place * width for place, row in enumerate(whole)}
+    starts |= {row: len(whole) * width + place * widest - start for place, (row, start, _) in enumerate(partly)}
+    found = np.concatenate([starts[row] + np.arange(start, stop) for row, start, stop in spans])
+    own = torch.tensor([[min(start + step, stop - 1) for step in range(widest)] for _, start, stop in partly])
+    own = own.view(len(partly), widest).long().to(device)
+    seen = torch.arange(width, device=device) <= own.unsqueeze(-1)
+    chosen = (torch.tensor(rows, dtype=torch.long, device=device) for rows in (whole, [row for row, *_ in partly]))
+    return (*chosen, own, seen, torch.from_numpy(found).to(device))
 
 
 def _alike(one: "np.ndarray[Any, Any]", other: "np.ndarray[Any, Any]", length: int) -> int:
@@ -169,10 +205,17 @@ def attend(
         raise UsageError(f"{type(module).__name__} attends with {refused[0]}, which packed rows do not have")
     settings = {name: options[name] for name in ("dropout", "scaling") if name in options}
     places, last = packing.places, module.layer_idx == module.config.num_hidden_layers - 1
-    keys, values = _rows(key, places), _rows(value, places)
     if packing.queries is None or not last:
-        found, _ = sdpa_attention_forward(module, _rows(query, places), keys, values, None, **settings)
-        return functional.embedding(packing.homes, found.flatten(0, 1).flatten(1)).view(1, -1, *found.shape[2:]), None
+        parts = []
+        for rows, own, seen in ((packing.whole, None, None), (packing.partly, packing.own, packing.seen.unsqueeze(1))):
+            if len(rows):
+                here = places[rows]
+                asked = _rows(query, here if own is None else here.gather(1, own))
+                told = sdpa_attention_forward(module, asked, _rows(key, here), _rows(value, here), seen, **settings)[0]
+                parts.append(told.flatten(0, 1))  # (rows * tokens, heads, dim)
+        table = torch.cat(parts)
+        return functional.embedding(packing.found, table.flatten(1)).view(1, -1, *table.shape[1:]), None
+    keys, values = _rows(key, places), _rows(value, places)
     queries = _rows(query, places.gather(1, packing.queries))  # (rows, heads, widest, dim)
     seen = torch.arange(places.shape[1], device=places.device) <= packing.queries.unsqueeze(-1)
     found, _ = sdpa_attention_forward(module, queries, keys, values, seen.unsqueeze(1), **settings)

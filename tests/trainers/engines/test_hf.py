@@ -250,6 +250,7 @@ def test_a_fork_reads_what_its_trunk_reads_later_and_both_write_behind_it():
     names = [f"trunk/{number}" for number in range(5)]
     for name in names:
         engine.fork("trunk", name)
+    assert engine.kept_tokens == len(first.ids) + len(result.ids) - 1  # nothing is kept twice
     turn = first.ids + result.ids + tokens(generator, 50, 50)
     trunk = Prefix(turn, 8, seed=2, session="trunk")
     said = engine.generate([trunk], PLAIN)[0]
@@ -269,11 +270,15 @@ def test_a_fork_of_a_trunk_that_went_another_way_keeps_its_own():
     first = Prefix(tokens(generator, 30, 30), 6, seed=1, session="trunk")
     result = engine.generate([first], PLAIN)[0]
     engine.fork("trunk", "fork")
+    engine.fork("fork", "of a fork")
     engine.generate([Prefix((7, 7, 7), 4, session="trunk")], PLAIN)  # its context was replaced
     before = engine.prefilled_tokens
     going = Prefix(first.ids + result.ids + (9,), 6, seed=3, session="fork")
     assert worst_difference(model, [going], engine.generate([going], PLAIN)) < 1e-5
     assert engine.prefilled_tokens - before == 2
+    nested = Prefix(first.ids + result.ids + (8,), 6, seed=3, session="of a fork")
+    assert worst_difference(model, [nested], engine.generate([nested], PLAIN)) < 1e-5
+    assert engine.prefilled_tokens - before == 4
 
 
 def test_rows_that_begin_alike_compute_their_beginning_once(model):
@@ -293,6 +298,20 @@ def test_rows_that_begin_alike_compute_their_beginning_once(model):
     following = next_turn(generator, prefixes, results)
     assert worst_difference(model, following, engine.generate(following, PLAIN)) < 1e-5
     assert engine.cache_misses == 0
+
+
+def test_of_contexts_that_are_replaced_again_and_again_nothing_piles_up():
+    """As under `Memory`: 128 turns of four rows that have a system prompt in common, with forks now and then."""
+    generator = random.Random("memory")
+    engine, system = HFEngine(qwen2(), None, eos_ids=()), tokens(generator, 30, 30)
+    kept = []
+    for turn in range(128):
+        rows = [Prefix(system + tokens(generator, 9, 9), 3, seed=turn, session=f"s{row}") for row in range(4)]
+        engine.generate(rows, PLAIN)
+        if turn % 16 == 0:
+            engine.fork("s0", "fork")  # of the same name: the newest
+        kept.append(engine.kept_tokens)
+    assert set(kept) == {4 * 41, 5 * 41} and kept[-1] == 5 * 41
 
 
 @pytest.mark.parametrize("seed", range(6))

@@ -4,7 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.trainers.players import chat_for
-from trainers.tokens.remembered import Remembered
+from trainers.tokens.chat import Remembered
 
 WORDS = st.text("ab", max_size=6)
 

@@ -187,3 +187,38 @@ def test_experts_are_exact():
     logits = model(input_ids=micro.ids).logits[:, :-1].log_softmax(-1)
     wanted = logits.gather(-1, micro.ids[:, 1:, None])[..., 0] * micro.trained[:, 1:]
     assert torch.allclose(found[:, 1:], wanted, atol=1e-4, rtol=0)
+
+
+def test_rows_that_are_mostly_anothers_attend_from_their_own_tokens(monkeypatch):
+    """On a CPU; a mask that would grow too large, or rows that own much, leave them whole. Nothing else tells of it."""
+    (micro,) = micro_batches(
+        group(random.Random("own"), 12, 6, 0.7) + group(random.Random("all"), 1, 2, 0.7), 10_000, 0
+    )
+    found = packed(micro.ids, micro.attention, micro.trained)
+    width = micro.ids.shape[1]
+    assert (len(found.partly), len(found.whole)) == (6, 2) and 2 * found.own.shape[1] < width
+    assert len(set(found.found.tolist())) == found.ids.shape[1]
+    assert int(found.found.max()) < len(found.whole) * width + found.own.numel()
+    model = make("Llama")
+    ours = token_logprobs(model, micro)[0]
+    monkeypatch.setattr("trainers.training.packing._MASK_ENTRIES", 0)
+    plain = packed(micro.ids, micro.attention, micro.trained)
+    assert len(plain.partly) == 0 and len(plain.whole) == 8
+    assert torch.allclose(ours, token_logprobs(model, micro)[0], atol=1e-12) and packable(model, model.model)
+
+
+def test_a_row_that_another_holds_whole_attends_from_nothing():
+    generator = random.Random("held")
+    rows = group(generator, 12, 3, 0.7)
+    short = rows[0].sequence
+    part = TokenSequence(*(column[:13] for column in (short.ids, short.trained, short.logprobs, short.turns)))
+    rows += [rows[0], Row(part, tuple(map(float, part.trained)))]
+    (micro,) = micro_batches(rows, 10_000, 0)
+    found = packed(micro.ids, micro.attention, micro.trained)
+    assert len(found.whole) + len(found.partly) == 4  # of five
+    model = make("Llama")
+    logprobs = token_logprobs(model, micro)[0]
+    for place, number in enumerate(micro.rows):
+        (alone,) = micro_batches([rows[number]], 10_000, 0)
+        length = alone.ids.shape[1]
+        assert torch.allclose(logprobs[place, :length], token_logprobs(model, alone)[0][0], atol=1e-10)

@@ -57,11 +57,7 @@ class CounterfactualSettings:
     train_forced: bool = True
 
     def __post_init__(self) -> None:
-        """Check the numbers.
-
-        Raises:
-            UsageError: one is out of its range, or would be ignored.
-        """
+        """Refuse, with a UsageError, numbers out of their range and what would be ignored."""
         if self.position_temperature and not 1e-3 <= self.position_temperature < math.inf:
             raise UsageError(
                 f"counterfactual.position_temperature={self.position_temperature}: above 0 (1e-3 at least), "
@@ -214,12 +210,10 @@ class CounterfactualAdvantages:
     Attributes:
         factual: one an episode; None where its group failed: it is dropped.
         counterfactual: by the number of the factual episode that was played again.
-        gain: the mean of R' - R, 0 without counterfactuals.
     """
 
     factual: tuple[float | None, ...]
     counterfactual: dict[int, float]
-    gain: float
 
 
 def counterfactual_advantages(
@@ -247,7 +241,7 @@ def counterfactual_advantages(
     plain = group_advantages(torch.tensor(rewards, dtype=torch.float64), groups, eps=STD_EPS).tolist()
     factual = tuple(None if name in lost else float(value) for name, value in zip(groups, plain, strict=True))
     gains = {number: earned - rewards[number] for number, earned in counterfactual.items()}
-    return CounterfactualAdvantages(factual, gains, math.fsum(gains.values()) / max(1, len(gains)))
+    return CounterfactualAdvantages(factual, gains)
 
 
 def row_of(sequence: TokenSequence, advantage: float) -> Row:

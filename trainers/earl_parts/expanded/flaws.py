@@ -42,11 +42,7 @@ class ExpandedFlaws:
     algorithms: tuple[tuple[str, float], ...] = ()
 
     def __post_init__(self) -> None:
-        """Check the settings.
-
-        Raises:
-            UsageError: a chance is out of its range, or a name is unknown.
-        """
+        """Refuse, with a UsageError, chances out of their range and unknown names."""
         chances = {name: getattr(self, name) for name in (*KINDS, "silent", "skip", "fewest_swaps")}
         for name, chance in chances.items():
             if type(chance) not in (int, float) or not 0 <= chance <= 1:

@@ -67,4 +67,4 @@ class SmallCalcBench(CalculatorText):
         self.play_tasks(source, max_generations, reward=reward, env_prompt=env_prompt, decimal_point=decimal_point)
 
 
-gym.register("trainers/SmallCalcBench-v0", entry_point="trainers.tiny.calc_bench:SmallCalcBench")
+gym.register("trainers/SmallCalcBench-v0", entry_point="benchmarks.small_calc_bench:SmallCalcBench")
