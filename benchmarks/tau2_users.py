@@ -141,8 +141,8 @@ _POLITE = re.compile(r"\b(?:please|thanks?|thank you|sorry|appreciate|kindly|gra
 _FIGURES = re.compile(r"#?[A-Z]*\d[\w-]*|\b[\w.]+@[\w.]+|\b[a-z]+_[a-z]+_\d+|\b[A-Z][a-z]+ [A-Z][a-z]+\b")
 
 
-def behaviour(domain: str, user: str, persona: Any, tasks: int) -> dict[str, float]:
-    """Return the measures of one user over easy generated tasks.
+def behaviour(domain: str, user: Any, persona: Any, tasks: int) -> dict[str, float]:
+    """Return the measures of one user, by name or as a chat model, over easy generated tasks.
 
     Returns:
         told: figures and names that a message tells for the first time, a message; of the opening and two answers.

@@ -11,85 +11,22 @@ from dataclasses import dataclass
 from functools import cache, lru_cache
 from importlib.resources import files
 
-_DENIAL = re.compile(
-    r"(?:\b(?:no|not|without|never|nor|skip(?:ping)?|leav(?:e|ing) out|zero|(?<![.\d])0(?![.\d]))\b|n't\b)"
-    r"(?:(?!\b(?:but|although|and want|so that|because)\b)[^.;:!?,\n])*"
-    r"|(?<=\ball )but\b[^.;:!?,\n]*|(?<=\beverything )but\b[^.;:!?,\n]*|(?<=\ball of it )but\b[^.;:!?,\n]*"
-    r"|(?:^|(?<=[.,;:!?\n])|(?=\b(?:but|although|and|so that|because|with)\b))"
-    r"[^.,;:!?\n]*(?:\b(?:sold out|out of stock|unavailable|discontinued|fully booked|(?:is|are) (?:full|gone))\b"
-    r"|(?:n't|\bnot)(?: currently)? (?:available|possible|in stock|accepted|sufficient|enough)\b)"
-    r"(?:(?!\b(?:but|although|and|so)\b)[^.,;:!?\n])*"
-    r"|(?:^|(?<=[.,;:!?\n]))[^.,;:!?\n]*"
-    r"\b(?:stays?|remains?|staying|kept) (?:the same|unchanged|untouched|as (?:it|they|is)\b|with you\b)"
-    r"|\b(?:keep|leav)(?:e|ing)?\b[^.,;:!?\n]*\b(?:the same|unchanged|untouched|as (?:it is|they are|is)|out|with you)\b"
-    r"|\b(?:instead of|rather than|in place of|in lieu of|other than|except(?: for)?)\b"
-    r"(?:(?!\b(?:but|and|with|so that|because)\b)[^.;:!?,\n])*"
+from agent_envs.envs.tau2.users.agent_words import pattern
+
+_LONG_STRETCH = re.compile(r"[^.;\n]{300}")  # no pattern looks further: an endless text costs what its length does
+_FILE = "act_words.txt"
+_NAMES = (
+    "denial, none, chance, state, purpose, aside, way_back, born, from, apart, switched, money_back, pieces, "
+    "original, again, either_way, lifted, same_cabin, be, main, except"
 )
-_LONG_STRETCH = re.compile(
-    r"[^.;\n]{300}"
-)  # no pattern looks further, so that a text without an end costs what its length does
-_NONE = re.compile(r"\b([a-z ]{3,30}): (?:none|no|0(?![.\d])|n/a)\b")
-_CHANCE = re.compile(
-    r"\b(?:not only|no (?:problem|longer|more|charge|cost|fee)|not yet|why not|(?:cannot|can't) be undone"
-    r"|mov(?:e|ing) (?:forward|ahead|on)"
-    r"|free of charge|looking forward|business (?:days?|hours?))\b"
+(
+    _DENIAL, _NONE, _CHANCE, _STATE, _PURPOSE, _ASIDE, _WAY_BACK, _BORN, _FROM, _APART, _SWITCHED, _MONEY_BACK, _PIECES,
+    _ORIGINAL, _AGAIN, _EITHER_WAY, _LIFTED, _SAME_CABIN, _BE, _MAIN, _EXCEPT,
+) = (pattern(name.strip().lower(), _FILE) for name in _NAMES.split(","))  # fmt: skip
+_PEOPLE = tuple(
+    (who, count, pattern(f"people {who} {count}", _FILE))
+    for who, count in (("passenger", "1"), ("passenger", "2"), ("party", "all"), ("party", "one"))
 )
-# What something is, or what an amount is for, is no act and no object: "your suspended line", "$30 per passenger".
-_STATE = re.compile(
-    r"\b(?:is|was|were|are|the|your|my|been|got) (?:(?:currently|temporarily|now|already|been) )?"
-    r"(?:suspended|cancell?ed|delivered|shipped|changed|returned|ordered|booked|delayed|locked|put on hold)\b"
-    r"|\b(?:per|each|every|for all|for both|all) (?:the )?(?:passengers?|persons?|bags?|gb)\b"
-    r"|\b(?:make|do|apply|save|process|confirm|approve|finali[sz]e) "
-    r"(?:the|this|that|these|those) (?:switch|change|update|modification)s?\b"
-    r"|\b(?:with|on|of|under|in|by) (?:your|the|this) (?:\w+ )?(?:plan|contract|bill)\b|\bthe plan is\b"
-    r"|\b(?:return|exchange|shipping|prepaid) (?:label|instruction|form|polic|window)\w*"
-    r"|\b(?:caused by|because of|due to|after) (?:the|a|this) (?:\w+ )?(?:cancell?ation|change)\b"
-)
-# Reasons, purposes and what an agent asks to be told instead.
-_PURPOSE = re.compile(
-    r"(?<=[a-z,;] )(?:since|because|given that)\b[^.;:!?\n]*"
-    r"|(?:,|\bor|\band)(?: please)? (?:let me know|tell me) (?:if|what|whether)\b[^.;:!?\n]*"
-    r"|(?<=[a-z,;] )so (?:that )?(?:i|we|you|it|my|your)\b"
-    r"(?!'d|'ll|'m|'re| would| will| can| could| should| am| are)[^.;:!?\n]*"
-)
-# Reasons, and what a thing is or has: values are read in them, acts are not.
-_ASIDE = re.compile(
-    r"(?:^|(?<=[.;\n] ))(?:since|as|given that|now that|after|when|although|though|while|once (?!i\b|we\b))\b[^,.;\n]*,"
-    r"|\b(?:which )?(?:i|you|we)(?:'ve| had| have)\b[^.,;:!?\n]*\b(?:suspended|put on hold|paused)\b[^.,;:!?\n]*"
-    r"|\b(?:because|now that|given that|once you)\b[^.,;:!?\n]*"
-    r"|\b(?:which|that|who)(?:'s| is| are| was| were| has| have| had| will| can| (?!th|its)[a-z]{2,}[^aius\W]s)\b"
-    r"[^.,;:!?\n]*"
-)
-_WAY_BACK = re.compile(r"\breturn(?: (?:flight|trip|leg|segment|journey)\b|(?=:? (?:on )?(?:[a-z]{3,9} \d|\d{4}-)))")
-_BORN = re.compile(r"\b(?:dob|born(?: on)?|birth)\b\W*(?:is )?[\w-]+(?: \d+)?")
-_FROM = re.compile(
-    r"\b(?:from|than|instead of|in place of|currently|current)\b[^,.;:!?\n]*?(?= (?:to|for|and|into)\b|[,.;:!?\n]|$)"
-)
-_APART = re.compile(
-    r"\b(take|taking|call|calling|send|sending|bring|bringing|leave|leaving)"
-    r"((?: (?!and\b|or\b|to\b)[\w'#-]+){1,5}?) (off|back|out)\b"
-)
-_SWITCHED = re.compile(
-    r"\b(?:switch|turn)(?:e[ds]|ing|ed)?((?: \w+){0,4}?) (on|off)\b(?! (?:the|your|my|this|that|order|reservation|[a-z]*\d))"
-)
-_MONEY_BACK = re.compile(
-    r"\b(?:return|send|giv)(?:e|ing|s)? (?:you )?(?:back )?(?=\$|the (?:money|amount|refund)\b)|\breturning \$"
-    r"|(?<=\d )(?:(?:will|would|can|to) be |is )?returned\b"
-)
-_PIECES = re.compile(r"\b(?:pair|set|couple|kind|type|box|piece) of ")
-_ORIGINAL = re.compile(r"\b(?:original|same) (?:form of payment|payment method|method of payment|payment)\b")
-_AGAIN = re.compile(r"\b(?:use|active|working|running) (?:[^.,;:!?\n]* )?again\b")
-_EITHER_WAY = re.compile(r"\bone way or (?:the other|another)\b")
-_PEOPLE = (
-    ("passenger", "1", re.compile(r"\b(?:only|just) (?:for )?(?:me|you)\b|\bmyself\b|\b(?:you|me) (?:alone|only)\b")),
-    ("passenger", "2", re.compile(
-        r"\b(?:an|one) (?:extra|additional|more) passenger\b|\bme and [a-z]+ [a-z]+,|\b(?:both|two) of you\b"
-    )),
-    ("party", "all", re.compile(r"\bevery(?:body|one)\b|\ball (?:of us|of you|passengers|travell?ers)\b")),
-    ("party", "one", re.compile(r"\bone of (?:you|us|the passengers)\b")),
-)  # fmt: skip
-_LIFTED = re.compile(r"\b(?:lift|end|undo|remov|releas)\w* (?:the|your|that|this) (?:suspension|hold|block)\b")
-_SAME_CABIN = re.compile(r"\bsame (?:cabin|class)\b")
 _MONTHS = "jan feb mar apr may jun jul aug sep oct nov dec".split()
 _NUMBERS = {
     word: str(value) for value, word in enumerate("one two three four five six seven eight nine ten".split(), 1)
@@ -98,26 +35,10 @@ _COUNT = rf"(\d+(?:\.\d+)?|{'|'.join(sorted(_NUMBERS, key=len, reverse=True))})"
 _VALUES = {
     "date": re.compile(
         rf"\b({'|'.join(_MONTHS)})[a-z]* (\d{{1,2}})\b|\b\d{{4}}-(\d\d)-(\d\d)\b|\bthe (\d{{1,2}})(?:st|nd|rd|th)\b"
-    ),
-    "card": re.compile(
-        r"(?:\b(?:ends|ending|end) (?:in|with)|\blast (?:four|4)(?: digits)?(?: are| is|:)?|\*{2,}|\u2022{2,}|\bx{2,}"
-        r"|\b(?:card|visa|mastercard|amex))[ (#-]*(\d{4})\b"
-    ),
-    "means": re.compile(
-        r"\b((?:credit |debit |gift )?card|visa|master ?card|amex|paypal|store credit|certificate|voucher"
-        r"|original payment|original method"
-        r"|(?:method|one) (?:that )?(?:i|you) (?:used|paid))s?\b"
-    ),
-    "brand": re.compile(r"\b(visa|master ?card|amex)\b"),
-    "cabin": re.compile(r"\b(basic economy|economy|business|first class)\b"),
-    "trip": re.compile(r"\b(one[- ]way|round[- ]?trip|return on)\b"),
-    "street": re.compile(
-        r"\b(\d{1,5}) (?:[a-z]+ ){1,3}(?:street|lane|road|drive|avenue|way|boulevard|court|place|highway|terrace)\b"
-    ),
-    "zip": re.compile(r", ?[a-z]{2},? (\d{5})\b"),
-    "unit": re.compile(r"\b(?:unit|apt|apartment|suite)\.? (\d{1,4})\b"),
-    "size": re.compile(r"\bsize:? ([a-z]{1,3}|\d+)\b"),
-    "money": re.compile(r"\$ ?(\d[\d,]*(?:\.\d+)?)|\b(\d+(?:\.\d+)?) dollars"),
+    )
+} | {
+    field: pattern(f"value {field}", _FILE)
+    for field in ("card", "means", "brand", "cabin", "trip", "street", "zip", "unit", "money")
 }
 _BIRTH = re.compile(
     rf"\b(?:19\d\d|20[01]\d)-\d\d-\d\d\b"
@@ -129,19 +50,8 @@ _COUNTED = re.compile(
     r"|(?:seat|ticket)(?!s? (?:left|available|free|remain)))"
 )
 _TOTAL = re.compile(rf"(?<![$\d.,-])\b{_COUNT}(?: (?:checked )?bags?)? (?:in all|in total|altogether|overall)\b")
-_EXCEPT = re.compile(
-    r"\b(?:all(?: of it)?|everything) (?:but|except)(?: for)? ([^.,;:!?\n]*?)(?= with\b| and\b|[.,;:!?\n]|$)"
-)
 _REST = re.compile(r"[a-z]*")
 _PARTICIPLES = ("ed", "sent", "paid", "taken", "given", "bought")
-_BE = re.compile(r"\b(?:be|being|get|getting|have|want|like|need)\b(?: [\w#'-]+){0,4} $")
-_MAIN = re.compile(
-    r"(?:\blet(?: me|'s)|\b(?:shall|should|may|can|could|might) (?:i|we)|\b(?:want|like|wish|prefer|need|for) (?:me|us) to"
-    r"|\b(?:would|do) you (?:also )?(?:like|want|wish|care|prefer) to|\bif i|\bi(?:'ll|'d| will| would| can| could))"
-    r" (?:(?:also|then|just|now|please|go ahead and|proceed to|proceed and|simply|instead|rather|first|still"
-    r"|(?!apply|reply|supply)\w+ly) )*"
-    r"(?P<verb>[a-z]+)"
-)
 _LONG = re.compile(r"[a-z]{3,}")
 
 
@@ -179,7 +89,7 @@ class Act:
     @property
     def valued(self) -> bool:
         """Whether it names a value by which a thing may be known: "a small fee of $5" has none."""
-        return any(field not in ("money", "size") for field, _ in self.values)
+        return any(field != "money" for field, _ in self.values)
 
     def of(self, field: str) -> frozenset[str]:
         """Return the values of a field."""
@@ -305,8 +215,8 @@ def _is_act(text: str, found: re.Match[str]) -> bool:
 
 
 def _values(text: str) -> Iterator[tuple[str, str]]:
-    for field, pattern in _VALUES.items():
-        for found in pattern.finditer(text):
+    for field, words in _VALUES.items():
+        for found in words.finditer(text):
             value = found[1] if field == "card" else "-".join(_number(one) for one in found.groups() if one)
             yield field, value.replace(" ", "") if field == "brand" else _alias(value)
     yield from (("city", _alias(word)) for word in _cities().findall(text))
@@ -314,7 +224,7 @@ def _values(text: str) -> Iterator[tuple[str, str]]:
         yield "in all", _number(found[1])
     for found in _COUNTED.finditer(_TOTAL.sub(" ", text)):
         yield _unit(found[2]), _number(found[1])
-    yield from ((field, count) for field, count, pattern in _PEOPLE if pattern.search(text))
+    yield from ((field, count) for field, count, words in _PEOPLE if words.search(text))
 
 
 @cache

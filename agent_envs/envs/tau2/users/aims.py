@@ -8,7 +8,7 @@ from agent_envs.envs.tau2.user_script import UserScript, Want
 from agent_envs.envs.tau2.users.acts import Act, lexicon, read_act
 
 _ABROAD = re.compile(r"\b(?:abroad|travell?ing|roaming|france|overseas)\b")
-_ENDS_IT = re.compile(r"n't\b|\b(?:not|no|never|nobody|nothing|stop|shut|end|without)\b")
+_ENDS_IT = re.compile(r"n't\b|\b(?:not|no|cannot|never|nobody|nothing|stop|shut|end|without)\b")
 _SENT_TO = re.compile(r"\b(?:sent|shipped|delivered) to\b|\b(?:send|ship|deliver) (?:it|them|that|this) to\b")
 
 
@@ -21,6 +21,11 @@ def text_of(want: Want) -> str:
     """Return all that a customer has to say of a want, and the signs by which it knows that it was fulfilled."""
     told = (want.say, *(fact.say for fact in want.facts), " ".join(want.signs))
     return " . ".join(told)
+
+
+def of_items(want: Want) -> bool:
+    """Return whether a want is about items of an order, by what there is to tell of it."""
+    return any(fact.topic in ("items", "options") for fact in want.facts)
 
 
 @lru_cache(maxsize=1024)
@@ -36,7 +41,12 @@ def aim_of(script: UserScript, want: Want) -> Act:
     What the script excludes anywhere is excluded here. Trouble with a phone is read with what its owner said of itself.
     """
     own = (fact.say for fact in script.facts if want.check is not None)
-    act = read_act(" . ".join((text_of(want), *own)))
+    meant = (want.say, *(fact.say for fact in want.facts if fact.topic != "reason"))
+    act = read_act(" . ".join((*meant, *own)), proposing=True)
+    sign = read_act(" ".join(want.signs))
+    act = replace(
+        act, verbs=act.verbs | sign.verbs, objects=act.objects | sign.objects, values=act.values | sign.values
+    )
     sought: dict[str, str] = lexicon()["sought"]  # type: ignore[assignment]
     verbs = act.verbs - set(words_of("follows")) or act.verbs
     verbs = verbs or frozenset(verb for name in act.objects for verb in sought.get(name, "").split())
@@ -47,6 +57,8 @@ def aim_of(script: UserScript, want: Want) -> Act:
     implied = {"address"} if _SENT_TO.search(text_of(want).lower()) else set[str]()
     if act.of("means") and verbs & {"charge", "pay"}:
         implied.add("payment")
+    if of_items(want):  # then gigabytes are those of a tablet, and bags are of tea
+        act = replace(act, objects=act.objects - {"bags", "data"})
     if implied:  # the address and the payment of an order are changed
         verbs |= {"change"}
     denied = (act.denied | elsewhere) - verbs - act.objects - act.values

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from agent_envs.envs.tau2.user_script import UserScript, Want
 from agent_envs.envs.tau2.users.acts import Act, births, granted, read_act
-from agent_envs.envs.tau2.users.aims import aim_of, spoken, text_of
+from agent_envs.envs.tau2.users.aims import aim_of, of_items, spoken, text_of
 from agent_envs.envs.tau2.users.mind import ids_known, ids_of
 from agent_envs.envs.tau2.users.shelf import NOTHING, Shelf
 
@@ -54,29 +54,21 @@ class Proposal:
 
 def differs(script: UserScript, want: Want, act: Act, ids: frozenset[str], loosely: bool = False) -> bool:
     """Return whether an act has a value other than the one that a customer has in mind."""
-    known = ids & ids_known(script)
-    own = ids_of(want)
-    if own and ids and not (known if loosely else known == ids):
+    aim, own, known = aim_of(script, want), ids_of(want), ids & ids_known(script)
+    strange = bool(ids) and not (known if loosely else known == ids)
+    elsewhere = not ids & own and (known and not loosely or ids & frozenset().union(*map(ids_of, script.wants)))
+    if own and (strange or elsewhere) or ids and "profile" in aim.objects and "order" not in want.say:
         return True
-    if own and known and not known & own and not loosely:  # the customer's own other number
-        return True
-    if "profile" in aim_of(script, want).objects and ids:  # an order has an address of its own
-        return True
-    if own and not ids & own and ids & frozenset().union(*map(ids_of, script.wants)):  # it is another want's
-        return True
-    aim = aim_of(script, want)
-    if "book" in aim.verbs and act.denied & aim.objects & {"insurance", "bags"}:
+    if "book" in aim.verbs and {"insurance", "bags"} & (act.denied & aim.objects | act.objects & aim.denied):
         return True
     fields = {field for field, _ in act.values} - {"money"}
     if ("money", "0") in act.denied:  # where nothing is to be paid, the means make no difference
         fields -= {"means", "card"}
     if _RELATIVE.search(want.say.lower()):
         fields -= {"date"}
-    if _OPEN.search(want.say):
-        fields -= {"gb"}
-    if any(_other(script, aim, act, field) for field in fields):
-        return True
-    return _dearer(want, act)
+    fields &= {"means", "card", "brand"} if of_items(want) else fields
+    fields -= {"gb"} if _OPEN.search(want.say) else set()
+    return _dearer(want, act) or any(_other(script, aim, act, field) for field in fields)
 
 
 def _other(script: UserScript, aim: Act, act: Act, field: str) -> bool:
@@ -124,10 +116,8 @@ def shares_values(script: UserScript, want: Want, text: str) -> bool:
 
 def _goods(script: UserScript, want: Want, shelf: Shelf) -> frozenset[str]:
     """Return the products that a want is about, if it is about items."""
-    of_items = any(fact.topic in ("items", "options") for fact in want.facts)
-    return (
-        shelf.named(text_of(want)) if of_items or aim_of(script, want).verbs & {"return", "exchange"} else frozenset()
-    )
+    meant = of_items(want) or aim_of(script, want).verbs & {"return", "exchange"}
+    return shelf.named(text_of(want)) if meant else frozenset()
 
 
 def backed(script: UserScript, want: Want, text: str, proposal: Proposal) -> bool:
@@ -152,7 +142,7 @@ def standing(told: str) -> str:
     return " . ".join(part for part in told.split(" . ") if not _STATES.search(part))
 
 
-def other_goods(script: UserScript, want: Want, text: str, proposal: Proposal) -> bool:
+def _other_goods(script: UserScript, want: Want, text: str, proposal: Proposal) -> bool:
     """Return whether a proposal about a shop's items has other items than the want, not all of them, or other options."""
     shelf, own = proposal.shelf, _goods(script, want, proposal.shelf)
     if not own or aim_of(script, want).excepted:
@@ -169,7 +159,7 @@ def other_goods(script: UserScript, want: Want, text: str, proposal: Proposal) -
     return any(not {pair for pair in meant if pair[0] == field} & offered for field in both)
 
 
-def other_cabin(script: UserScript, want: Want, text: str, proposal: Proposal) -> bool:
+def _other_cabin(script: UserScript, want: Want, text: str, proposal: Proposal) -> bool:
     """Return whether a proposal has another cabin than the one that a traveller has booked and wants to keep."""
     kept = {proposal.shelf.cabins[one] for one in ids_of(want) if one in proposal.shelf.cabins}
     said = read_act(_whole(text, proposal)).of("cabin")
@@ -178,7 +168,7 @@ def other_cabin(script: UserScript, want: Want, text: str, proposal: Proposal) -
     return not said & kept if kept and said else "business" in said
 
 
-def other_person(script: UserScript, want: Want, text: str, proposal: Proposal) -> bool:
+def _other_person(script: UserScript, want: Want, text: str, proposal: Proposal) -> bool:
     """Return whether a proposal puts another traveller than the want has in another's place, or one born on another day."""
     new, old = _travellers(want)
     if not new:
@@ -198,3 +188,8 @@ def _travellers(want: Want) -> tuple[str, str]:
     """Return who is to travel and in whose place, in small letters."""
     told = (_IN_PLACE.match(fact.say.lower()) for fact in want.facts if fact.topic == "passengers")
     return next(((one[1], one[2]) for one in told if one), ("", ""))
+
+
+def is_other(script: UserScript, want: Want, text: str, proposal: Proposal) -> bool:
+    """Return whether a message is about other items, another cabin, or another traveller than a want."""
+    return any(other(script, want, text, proposal) for other in (_other_goods, _other_cabin, _other_person))

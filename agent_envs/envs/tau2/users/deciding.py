@@ -12,17 +12,8 @@ from typing import Literal
 from agent_envs.envs.tau2.user_script import UserScript, Want
 from agent_envs.envs.tau2.users.acts import Act, alike, points, read_act, unheard_of
 from agent_envs.envs.tau2.users.agent_words import pattern
-from agent_envs.envs.tau2.users.aims import abroad, aim_of, spoken, words_of
-from agent_envs.envs.tau2.users.comparing import (
-    Proposal,
-    backed,
-    differs,
-    names_goods,
-    other_cabin,
-    other_goods,
-    other_person,
-    standing,
-)  # fmt: skip
+from agent_envs.envs.tau2.users.aims import abroad, aim_of, of_items, spoken, words_of
+from agent_envs.envs.tau2.users.comparing import Proposal, backed, differs, is_other, names_goods, standing
 from agent_envs.envs.tau2.users.mind import ids_of
 
 Verdict = Literal["yes", "no", "ask"]
@@ -97,7 +88,7 @@ def _pointed(script: UserScript, places: tuple[int, ...], act: Act, asked: str, 
 
 def _trusted(script: UserScript, places: tuple[int, ...], asked: str, proposal: Proposal) -> Decision:
     """Return the yes to what says no more of what is done, unless something in the message is another's."""
-    other = any(_is_other(script, script.wants[place], asked, proposal) for place in places[:1])
+    other = any(is_other(script, script.wants[place], asked, proposal) for place in places[:1])
     return Decision("no") if other else Decision("yes", places[:1])
 
 
@@ -116,21 +107,12 @@ def _held(
     context = "" if loosely else standing(proposal.told)
 
     def meant(want: Want) -> bool:
-        named = backed(script, want, text, proposal)
-        if (
-            not _serves(script, want, act, ids, loosely, named)
-            or context
-            and _belied(script, want, act, context, proposal.ids)
-        ):
-            return False
-        return not _is_other(script, want, text, proposal)
+        served = _serves(script, want, act, ids, loosely, backed(script, want, text, proposal))
+        belied = bool(context) and _belied(script, want, act, context, proposal.ids)
+        return served and not belied and not is_other(script, want, text, proposal)
 
     found = tuple(place for place in places if meant(script.wants[place]))
     return Decision("yes", _meant(script, found, act, ids, loosely)) if found else Decision("no")
-
-
-def _is_other(script: UserScript, want: Want, text: str, proposal: Proposal) -> bool:
-    return any(other(script, want, text, proposal) for other in (other_goods, other_cabin, other_person))
 
 
 def _belied(script: UserScript, want: Want, act: Act, context: str, ids: frozenset[str]) -> bool:
@@ -184,6 +166,7 @@ def _allowed(script: UserScript, want: Want, act: Act, loosely: bool) -> bool:
     if (act.objects | act.verbs | {pair for pair in act.values if not aim.of(pair[0])}) & aim.denied:
         return False
     foreign = _specific(act) - aim.objects - spoken(script).objects
+    foreign -= {"bags", "data"} if of_items(want) else set()
     if act.verbs & aim.verbs & _UNDOES:  # "I can cancel it under your insurance"
         foreign -= {"insurance"}
     if "address" in aim.objects and "profile" not in aim.objects:
@@ -196,13 +179,8 @@ def _allowed(script: UserScript, want: Want, act: Act, loosely: bool) -> bool:
 def _mends(script: UserScript, aim: Act, act: Act) -> bool:
     """Return whether an act of the agent's may mend a phone: it opens what is closed, at no price that was not agreed to."""
     verbs = act.verbs - set(words_of("follows")) | act.verbs & _ENDS
-    if (
-        not (verbs or act.objects)
-        or not verbs <= _ENDS
-        or act.objects & {"plan", "insurance", "warranty", "phone", "extra"}
-    ):
-        return False
-    if "roaming" in act.objects and not abroad(script):
+    sold = act.objects & {"plan", "insurance", "warranty", "phone", "extra"}
+    if not (verbs or act.objects) or not verbs <= _ENDS or sold or "roaming" in act.objects and not abroad(script):
         return False
     amount, agreed = act.of("gb"), aim.of("gb")
     if "add" in act.verbs and not (amount or "data" in act.objects):
