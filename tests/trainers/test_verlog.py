@@ -288,6 +288,16 @@ def test_presets_name_environments_that_there_are(name):
     assert "Memory" in spec
 
 
+@pytest.mark.parametrize("name", ["tiny-babyai-seq", "tiny-babaisai-make-win", "tiny-crafter-wood"])
+def test_presets_for_long_horizons_warm_up_over_two_limits_and_have_lanes_of_all_ages(name):
+    settings = load_preset(VerlogSettings, "verlog", name)
+    limit = json.loads(settings.env.arguments)["max_turns"]
+    assert limit >= 100 and settings.staggered and settings.warmup.batches * settings.e_len >= 2 * limit
+    short = load_preset(VerlogSettings, "verlog", "tiny-babyai-goto")
+    for same in ("model", "warm_start", "sampling", "optim", "critic", "discounts", "n_env", "e_len", "minibatches"):
+        assert getattr(settings, same) == getattr(short, same), same
+
+
 @pytest.mark.heavy
 def test_two_processes_share_the_lanes_and_go_on_together(whole, tmp_path):
     """Each has half of the lanes, by their numbers: the first batch is that of one process, and a checkpoint has them all."""
