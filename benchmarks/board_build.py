@@ -1,6 +1,6 @@
 """The time that a board of many large submissions takes to build again, when every row of them was stepped before.
 
-    python -m benchmarks.board_build --out DIR --rows 200 --result benchmarks/results/board_build.json
+    python -m benchmarks.board_build --out DIR --rows 200 --result FILE
 
 The submissions are made up: one run of 2,000 episodes (`sorting@1`, random), packed once and handed in under so many names. One
 of them is stepped; the others' kept results, which their own first build would have left, are written from its. So every file

@@ -1,4 +1,4 @@
-"""What verification and pages keep in the cache folder is bounded: the results that nobody used for longest go first."""
+"""The cache folder is kept within bounds: of what verification and pages keep there, the longest unused goes first."""
 
 import time
 from pathlib import Path

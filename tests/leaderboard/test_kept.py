@@ -1,4 +1,4 @@
-"""What is kept in the cache folder is bounded: what nobody used for longest goes, and nothing else in the folder does."""
+"""The cache folder is kept within bounds: what nobody used for longest goes, and nothing else in the folder does."""
 
 import os
 import time
