@@ -13,9 +13,12 @@ Modules, in reading order:
     board: the folder of a board: adding, withdrawing, and verifying all that a build shows.
     transcripts: some episodes of a row, stepped again to be read.
     figures: what a board draws: success against tokens, by turns, and by family.
+    strata: success by the labels of tasks.
     pair_page: two rows beside each other, entry by entry, and the tasks on which they differ.
     pages: a page a board, a row and a pair, their index, and boards.json.
+    kept: what stays in the cache folder, and for how long.
     exports: a verified submission as the hub's evaluation results and as Parquet.
+    inspect_logs: a verified submission as a log of inspect_ai.
     write_suites: `make suites`, which writes core, its small part demo, and papers' evaluations.
     command_line: `python -m leaderboard verify | check | register | add | compare | export | build`, and decisions.
 """

@@ -15,6 +15,7 @@ import shutil
 import tomllib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -28,6 +29,7 @@ from leaderboard.decisions import Decision, Verb, decide, decisions_of, shown
 from leaderboard.directory import Rejected, parsed
 from leaderboard.registering import drawn_from
 from leaderboard.standings import Entrant, Standings, standings
+from leaderboard.strata import Strata, strata_of
 from leaderboard.suites_known import known_suite, small_file
 from leaderboard.verify import ACCEPTED, How, Verdict, verify
 
@@ -71,6 +73,11 @@ class Board:
     standings: Standings
     left: tuple[str, ...]
     decisions: tuple[Decision, ...]
+
+    @cached_property
+    def strata(self) -> Strata:
+        """The suite's episodes by the labels of their tasks."""
+        return strata_of(self.standings.suite)
 
 
 def add(folder: Path, board: Path, how: How, who: str) -> Verdict:

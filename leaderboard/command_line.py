@@ -1,4 +1,4 @@
-"""`python -m leaderboard verify | check | register | add | withdraw | dispute | reproduce | compare | export | build`: a board.
+"""`python -m leaderboard VERB` runs a board: its verbs verify, add, compare, show and export submissions.
 
 Exit codes: 0 accepted, 1 rejected, 2 usage, 3 cannot be told here.
 """
@@ -21,6 +21,8 @@ from leaderboard.badges import BADGES
 from leaderboard.board import SUBMISSIONS, add, boards_of, decide_about, entrant_of, named
 from leaderboard.decisions import Verb
 from leaderboard.exports import hub_results, write_parquet
+from leaderboard.inspect_logs import write_inspect
+from leaderboard.kept import trim
 from leaderboard.pages import write_boards
 from leaderboard.pair_page import pair_json
 from leaderboard.registering import register
@@ -67,10 +69,10 @@ def _parser() -> argparse.ArgumentParser:
         one.add_argument(name, help="a submission's directory; with --board its id, or the beginning of it")
     one.add_argument("--board", type=Path, help="the board's folder")
     _verifying(one)
-    text = "Verify a submission, and write it as the hub's evaluation results (YAML) or its episodes as Parquet."
+    text = "Verify a submission, and write it as the hub's evaluation results (YAML), as Parquet or as a log of inspect_ai."
     one = verbs.add_parser("export", help=text, description=text, epilog=CODES)
     one.add_argument("folder", type=Path, help="the directory that agent-envs pack wrote")
-    one.add_argument("--to", choices=("hub", "parquet"), required=True, help="the form")
+    one.add_argument("--to", choices=("hub", "parquet", "inspect"), required=True, help="the form")
     one.add_argument("--out", type=Path, required=True, help="the file to write")
     one.add_argument("--dataset", default="", help="of --to hub: the benchmark's data set on the hub, OWNER/NAME")
     one.add_argument("--source", default="", help="of --to hub: an address where the submission can be read")
@@ -80,6 +82,11 @@ def _parser() -> argparse.ArgumentParser:
     one.add_argument("--board", type=Path, required=True, help="the board's folder")
     one.add_argument("--out", type=Path, required=True, help="folder of the pages, new or of an earlier build")
     _verifying(one)
+    text = "Remove what verification and builds keep in the cache folder; nothing is lost but time."
+    one = verbs.add_parser("clear", help=text, description=text)
+    one.add_argument(
+        "--most", type=float, default=0.0, help="megabytes that may stay: what was used last (default: none)"
+    )
     text = "Issue a nonce to an agent, and write the suite that it draws: new tasks of the same entries."
     one = verbs.add_parser("register", help=text, description=text)
     one.add_argument("suite", help="a suite by name, core@1.17 say, or by file")
@@ -217,6 +224,8 @@ def _export(given: argparse.Namespace) -> int:
         text = hub_results(entrant, suite.name, given.dataset, given.source)
         write_atomically(given.out, lambda file: file.write(text.encode()))
         count = 1
+    elif given.to == "inspect":
+        count = write_inspect(entrant, suite, given.out)
     else:
         count = write_parquet([entrant], Outcomes(suite), given.out)
     row = {"file": str(given.out), "rows": count}
@@ -227,6 +236,7 @@ def _export(given: argparse.Namespace) -> int:
 def _build(given: argparse.Namespace) -> int:
     boards = list(boards_of(given.board, _how(given), lambda line: None if given.json else show(line, file=sys.stderr)))
     index = write_boards(boards, given.out)
+    trim()
     shown = {board.name: len(board.standings.rows) for board in boards}
 
     def text() -> None:
@@ -241,7 +251,14 @@ def _build(given: argparse.Namespace) -> int:
     return 1 if left else 0
 
 
+def _clear(given: argparse.Namespace) -> int:
+    gone, left = trim(int(1e6 * given.most), young=0.0)
+    show(f"{gone} files removed, {left / 1e6:,.1f} MB stay")
+    return 0
+
+
 VERBS = {
     "verify": _verify, "check": _verify, "add": _verify, "register": _register,
     "withdraw": _decide, "dispute": _decide, "reproduce": _decide, "compare": _compare, "export": _export, "build": _build,
+    "clear": _clear,
 }  # fmt: skip

@@ -20,6 +20,7 @@ from leaderboard.decisions import Decision
 from leaderboard.figures import cost_chart, heat_map, turns_chart
 from leaderboard.pair_page import pair_json, pair_page
 from leaderboard.standings import CLASSES, LEVEL, Pair, Row
+from leaderboard.strata import board_strata, row_strata
 from leaderboard.transcripts import transcripts_of
 from leaderboard.verify import code_digest
 
@@ -116,6 +117,7 @@ def page_of(board: Board, order: str = "score") -> Page:
     tables = [
         *rows,
         heat_map(suite, board.standings.rows),
+        *board_strata(board.strata, board.standings.rows),
         _entries(board, board.standings.rows),
         _pairs(board),
         _submissions(board),
@@ -188,7 +190,9 @@ def row_page(board: Board, row: Row, transcripts: tuple[Drawn, ...] = (), missin
     flags = [f"Flag: {flag}." for flag in verdict.flags]
     again = f"python -m leaderboard verify submissions/{verdict.submission}"
     notes = (*flags, *missing, *filter(None, [training.notes]), f"To verify it again, in the board's folder: {again}")
-    tables = (_entries(board, [row]), _against(board, row), _verification(row), _badges([row]),
+    drawn = row.entrant.drawn is not None  # registered rows have tasks of their own
+    strata = [] if drawn else row_strata(board.strata, row)
+    tables = (_entries(board, [row]), *strata, _against(board, row), _verification(row), _badges([row]),
               _decisions(row.entrant.history))  # fmt: skip
     intro = f"{CLASSES[row.group]} {NOT_PROVED}"
     links = (Cell("the board", f"../boards/{board.name}.html"), Cell("all boards", "../index.html"))

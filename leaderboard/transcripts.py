@@ -68,29 +68,47 @@ def transcripts_of(entrant: Entrant, suite: Suite) -> tuple[tuple[Drawn, ...], t
     if entrant.folder is None or suite.id not in suite_names():
         return (), ()
     episodes = {item.key: item for item in entrant.verdict.episodes}
-    wanted = set(chosen(suite, episodes))
+    what = [code_digest(), entrant.verdict.submission, suite.digest()]
+    place = cache_dir() / "transcripts" / f"{digest(what)[:32]}.json"
     with tempfile.TemporaryDirectory(prefix="transcripts-") as folder:
         answers = Path(folder) / "externals.jsonl"
-        try:
-            directory = Directory(entrant.folder, len(suite_text(suite).encode()))
-            if directory.id != entrant.verdict.submission:
-                raise Rejected("it is another submission now")
-            what = [code_digest(), directory.id, suite.digest()]
-            place = cache_dir() / "transcripts" / f"{digest(what)[:32]}.json"
-            if place.is_file():
-                return _kept(place), ()
-            unpack_answers(directory, answers)
-            answers.touch()
-            plays, missing = _plays(directory, suite, wanted, answers)
-        except Rejected as error:
-            why = f"{entrant.verdict.submission[:16]} was changed while the board was built"
-            raise UsageError(f"{why}: {error}; build it again") from None
+        directory = _unpacked(entrant, suite, None if place.is_file() else answers)
+        if place.is_file():
+            return _kept(place), ()
+        plays, missing = _plays(directory, suite, set(chosen(suite, episodes)), answers)
         with ReplayReader(answers) as reader:
             shown = tuple(_drawn(reader, at, play, episodes[at.header.episode_key]) for at, play in plays)
     if not missing:
         rows = [asdict(item) for item in shown]
         write_atomically(place, lambda file: file.write(json.dumps(rows).encode()))
     return shown, tuple(missing)
+
+
+def replayed(entrant: Entrant, suite: Suite, wanted: set[str]) -> tuple[list[tuple[Place, Trajectory]], list[str]]:
+    """Step episodes of a verified submission again; return them, and a line for each that cannot be.
+
+    Raises:
+        UsageError: the folder is no longer the one that was verified.
+    """
+    with tempfile.TemporaryDirectory(prefix="replayed-") as folder:
+        answers = Path(folder) / "externals.jsonl"
+        return _plays(_unpacked(entrant, suite, answers), suite, wanted, answers)
+
+
+def _unpacked(entrant: Entrant, suite: Suite, answers: Path | None) -> Directory:
+    """Return the folder of a submission, still the one that was verified, its recorded answers written to a file if asked."""
+    assert entrant.folder is not None
+    try:
+        directory = Directory(entrant.folder, len(suite_text(suite).encode()))
+        if directory.id != entrant.verdict.submission:
+            raise Rejected("it is another submission now")
+        if answers is not None:
+            unpack_answers(directory, answers)
+            answers.touch()
+    except Rejected as error:
+        why = f"{entrant.verdict.submission[:16]} was changed since it was verified"
+        raise UsageError(f"{why}: {error}; do it again") from None
+    return directory
 
 
 def _kept(place: Path) -> tuple[Drawn, ...]:

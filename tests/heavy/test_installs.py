@@ -11,6 +11,10 @@ from pathlib import Path
 import pytest
 
 from agent_envs.core.registry import TABLE
+from agent_envs.evaluation.runs.evaluate import evaluate
+from agent_envs.evaluation.runs.run_folder import Settings, open_run
+from agent_envs.evaluation.submission.pack import pack_run
+from agent_envs.evaluation.suites.suite import load_suite, suite_text
 from tests import ROOT
 
 pytestmark = pytest.mark.heavy
@@ -153,6 +157,27 @@ def test_the_oldest_official_client_plays_as_the_newest_does(tmp_path):
     tests = ("tests/services", "tests/rollout/test_chat_policy.py", "tests/wrappers/test_feedback_wire.py")
     out = run(python, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-k", "not newest", *tests, cwd=ROOT, timeout=600)
     assert "passed" in out and "failed" not in out
+
+
+@of_the_wheel
+def test_inspect_ai_reads_an_exported_submission(wheel, plain, tmp_path):
+    suite = load_suite("demo@1")
+    entries = tuple(entry for entry in suite.entries if entry.label in ("SearchQA-v0", "SortExpA-v0", "Tau2Retail-v0"))
+    evaluate(suite.part(entries), Settings("random"), folder=tmp_path / "run")
+    pack_run(tmp_path / "run", tmp_path / "packed")
+    (tmp_path / "suite.json").write_text(suite_text(suite.part(entries)), encoding="utf-8")
+    python = new_venv(tmp_path / "venv", f"{wheel}[inspect]", beside=plain)
+    told = ("--to", "inspect", "--suite", tmp_path / "suite.json", "--jobs", "1", "--out", tmp_path / "log.eval")
+    run(python, "-m", "leaderboard", "export", tmp_path / "packed", *told, cwd=ROOT)
+    script = (
+        "import sys; from inspect_ai.log import read_eval_log; log = read_eval_log(sys.argv[1]); "
+        "print(log.status, len(log.samples), sum(s.scores['success'].value for s in log.samples), "
+        "sum(len(s.messages) > 1 for s in log.samples))"
+    )
+    rows = [row.result for row in open_run(tmp_path / "run").rows()]
+    won = float(sum(row.trajectory.success for row in rows))
+    found = run(python, "-c", script, tmp_path / "log.eval", cwd=tmp_path).split()
+    assert found == ["success", str(len(rows)), str(won), str(len(rows))]
 
 
 def test_the_demo_runs_and_prints_its_page_last(tmp_path):

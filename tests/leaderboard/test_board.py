@@ -294,7 +294,7 @@ def test_a_rows_page_shows_episodes_as_stepped_again_by_turns_failed_and_solved(
     renamed = suite.model_copy(update={"id": "mine"})
     assert transcripts_of(entrant, renamed) == ((), ())  # a board's own suite
     (tmp_path / "packed" / "manifest.json").write_text((tmp_path / "packed" / "manifest.json").read_text() + " ")
-    with pytest.raises(UsageError, match="was changed while the board was built"):
+    with pytest.raises(UsageError, match="was changed since it was verified"):
         transcripts_of(entrant, suite)
 
 

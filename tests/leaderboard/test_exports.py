@@ -1,16 +1,18 @@
 """A verified submission in the forms of others, read by their own readers."""
 
 import json
+import sys
 
 import pyarrow.parquet
 import pytest
 import yaml
 
-from agent_envs.base.errors import UsageError
+from agent_envs.base.errors import MissingExtra, UsageError
 from agent_envs.evaluation.suites.suite import suite_text
 from leaderboard.board import entrant_of
 from leaderboard.command_line import main
 from leaderboard.exports import hub_results
+from leaderboard.inspect_logs import write_inspect
 from leaderboard.standings import standings
 from tests.leaderboard.boards import how, made_up, many_tasks
 
@@ -79,3 +81,14 @@ def test_episodes_as_parquet_are_those_of_the_replay(made, tmp_path, capsys):
     assert end.value.code == 0 and json.loads(capsys.readouterr().out)["rows"] == 1
     (row,) = yaml.safe_load((tmp_path / "mine.yaml").read_text())
     assert row["value"] == pytest.approx(100 * only.score.value, abs=1e-4) and row["date"] == entrant.submission.date
+
+
+def test_inspects_log_needs_its_package_and_an_ending_that_it_knows(made, tmp_path, monkeypatch):
+    suite, place = made
+    _, entrant = entrant_of(place / "random", how(suite))
+    with pytest.raises(UsageError, match=r"log.txt does not end in .eval or .json"):
+        write_inspect(entrant, suite, tmp_path / "log.txt")
+    monkeypatch.setitem(sys.modules, "inspect_ai", None)
+    with pytest.raises(MissingExtra, match=r'pip install "agent-envs\[inspect\]"'):
+        write_inspect(entrant, suite, tmp_path / "log.eval")
+    assert list(tmp_path.iterdir()) == []

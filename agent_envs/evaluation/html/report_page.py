@@ -49,7 +49,7 @@ def write_comparison(path: Path, contrasts: Sequence[Contrast], notes: Sequence[
         "detectable",
         "",
     )
-    method = f"{contrasts[0].paired.method}; {contrasts[0].rates[0].basis} episodes of each. {DETECTABLE}"
+    method = f"{contrasts[0].paired.method}; n={contrasts[0].rates[0].basis} of each. {DETECTABLE}"
     metrics = tuple((item.entry, name, metric.text()) for item in contrasts for name, metric in item.metrics.items())
     tables = (Table("Paired differences", heads, rows, method), Table("Metrics", ("entry", "metric", ""), metrics))
     first, second = contrasts[0].first, contrasts[0].second

@@ -1,0 +1,87 @@
+"""A verified submission as a log of inspect_ai, which its viewer opens: every episode that this installation stepped again.
+
+A submission holds actions and digests: what stands in the log is what this installation's environments show for these actions.
+"""
+
+from pathlib import Path
+from typing import Any
+
+from agent_envs.base.errors import MissingExtra, UsageError
+from agent_envs.base.terminal import visible
+from agent_envs.core.trajectory import Trajectory
+from agent_envs.evaluation.submission.replaying import Checked, Place
+from agent_envs.evaluation.suites.suite import Suite
+from leaderboard.standings import Entrant
+from leaderboard.transcripts import replayed
+
+ENDINGS = (".eval", ".json")
+
+
+def write_inspect(entrant: Entrant, suite: Suite, out: Path) -> int:
+    """Write a log with one sample an episode that was played, and return how many there are.
+
+    Args:
+        entrant: a verified submission, read from its folder.
+        suite: that it played.
+        out: the file; its ending chooses inspect_ai's form, `.eval` or `.json`.
+
+    Raises:
+        MissingExtra: inspect_ai is missing.
+        UsageError: another ending, an episode that cannot be stepped again, or a folder that was changed.
+    """
+    if out.suffix not in ENDINGS:
+        raise UsageError(f"export: {out.name} does not end in {' or '.join(ENDINGS)}")
+    try:
+        from inspect_ai import log
+    except ImportError as error:
+        raise MissingExtra("inspect_ai", "inspect", "export to inspect_ai") from error
+    checked = {item.key: item for item in entrant.verdict.episodes if item.turns}
+    plays, missing = replayed(entrant, suite, set(checked))
+    if missing:
+        raise UsageError(f"export: {missing[0]}")
+    told, score = entrant.submission, entrant.verdict.score
+    assert score is not None
+    model = f"agent-envs/{visible(told.agent.name)}"
+    created = f"{told.date or '1970-01-01'}T00:00:00+00:00"
+    samples = [_sample(place, play, checked[place.header.episode_key], model) for place, play in plays]
+    dataset = log.EvalDataset(
+        name=suite.name, samples=len(samples), sample_ids=sorted({str(item.id) for item in samples})
+    )
+    spec = log.EvalSpec(
+        eval_id=entrant.verdict.submission[:22], run_id=entrant.verdict.submission[:22], created=created, task=suite.name,
+        task_id=entrant.verdict.submission[:22], dataset=dataset, model=model, config=log.EvalConfig(epochs=suite.trials),
+        metadata={"submission": entrant.verdict.submission, "suite_digest": suite.digest()},
+    )  # fmt: skip
+    metrics = {name: log.EvalMetric(name=name, value=value)
+               for name, value in (("mean", score.value), ("low", score.low), ("high", score.high))}  # fmt: skip
+    results = log.EvalResults(
+        total_samples=len(entrant.verdict.episodes), completed_samples=len(samples),
+        scores=[log.EvalScore(name="success", scorer="agent-envs replay", metrics=metrics)],
+    )  # fmt: skip
+    log.write_eval_log(log.EvalLog(status="success", eval=spec, results=results, samples=samples), str(out.resolve()))
+    return len(samples)
+
+
+def _sample(place: Place, play: Trajectory, checked: Checked, model: str) -> Any:
+    from inspect_ai.log import EvalSample
+    from inspect_ai.model import ChatMessageAssistant, ChatMessageSystem, ChatMessageUser, ModelOutput
+    from inspect_ai.scorer import Score
+
+    def heard(message: Any) -> Any:
+        kind = ChatMessageSystem if message.role == "system" else ChatMessageUser
+        return kind(content=visible(message.content))
+
+    messages: list[Any] = [heard(message) for message in play.prompt]
+    asked = messages[-1].content if messages else place.header.task_id
+    for turn in play.turns:
+        said = turn.action if isinstance(turn.action, str) else f"[action {turn.action}]"
+        messages.append(ChatMessageAssistant(content=visible(said), model=model))
+        messages += [heard(message) for message in turn.observation]
+    said = next(item.content for item in reversed(messages) if item.role == "assistant")
+    names = ("entry", "cluster", "episode_key", "status")
+    told = (place.entry.label, place.cluster, place.header.episode_key, checked.status)
+    return EvalSample(
+        id=f"{place.entry.label} {place.header.task_id}", epoch=place.trial + 1, input=asked, target="", messages=messages,
+        output=ModelOutput.from_content(model, said), metadata=dict(zip(names, told, strict=True)),
+        scores={"success": Score(value=float(checked.success)), "return": Score(value=checked.total)},
+    )  # fmt: skip

@@ -1,0 +1,32 @@
+"""The cache folder is kept within bounds: of what verification and pages keep there, the longest unused goes first."""
+
+import time
+from pathlib import Path
+
+from agent_envs.base.cache_dir import cache_dir
+
+FOLDERS = ("checked", "transcripts")
+MOST_BYTES = 2_000_000_000
+YOUNG = 3_600.0  # seconds: a verification that runs may be writing it
+
+
+def trim(most_bytes: int = MOST_BYTES, young: float = YOUNG) -> tuple[int, int]:
+    """Remove kept results until what stays has at most so many bytes; return how many files went, and the bytes that stay.
+
+    Nothing is lost but time: what was removed is stepped again when it is wanted. What was used within `young` seconds stays.
+    """
+    files = [path for name in FOLDERS for path in (cache_dir() / name).glob("*.json*") if not path.is_symlink()]
+    found = sorted((_used(path), path.stat().st_size, path) for path in files)
+    left, gone, now = sum(size for _, size, _ in found), 0, time.time()
+    for used, size, path in found:
+        if left <= most_bytes or now - used < young:
+            break
+        path.unlink(missing_ok=True)
+        left, gone = left - size, gone + 1
+    return gone, left
+
+
+def _used(path: Path) -> float:
+    """Return when a file was last written or read, as far as the file system tells."""
+    told = path.stat()
+    return max(told.st_mtime, told.st_atime)
