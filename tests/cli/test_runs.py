@@ -81,15 +81,16 @@ def test_report_compare_view(run, folder, tmp_path):
     code, out, _ = run("report", folder)
     assert code == 0 and "How the episodes ended" in out and "note:" in out
     code, out, _ = run("report", folder, "--markdown")
-    assert code == 0 and out.startswith("# adhoc@0.0, heuristic\n")
+    assert code == 0 and out.startswith("# heuristic on SearchQA-v0\n")
     code, out, _ = run("report", folder, "--json")
-    assert code == 0 and strict(out)["title"] == "adhoc@0.0, heuristic"
+    assert code == 0 and strict(out)["title"] == "heuristic on SearchQA-v0"
     assert run("eval", "SearchQA", "--agent", "random", "-n", "12", "--trials", "2", "--out", tmp_path / "o")[0] == 0
     code, out, _ = run("report", folder, tmp_path / "o", "--json", "--page", tmp_path / "two.html")
-    assert (
-        code == 0 and strict(out)["title"] == "heuristic, random" and "Behaviour" in (tmp_path / "two.html").read_text()
-    )
-    code, out, _ = run("compare", folder, tmp_path / "o", "--json")
+    assert code == 0 and strict(out)["title"] == "heuristic on SearchQA-v0 · random on SearchQA-v0"
+    assert "Behaviour" in (tmp_path / "two.html").read_text()
+    code, out, _ = run("compare", folder, tmp_path / "o", "--json", "--page", tmp_path / "pair.html")
+    page = (tmp_path / "pair.html").read_text()
+    assert "<h1>random minus heuristic</h1>" in page and page.count('<svg class="bar"') == 1
     row = strict(out)
     assert code == 0 and row["contrasts"][0]["tasks"] == 12 and row["notes"] == []
     code, out, err = run("compare", folder)
