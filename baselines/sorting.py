@@ -5,6 +5,81 @@ Differs from the paper: Algorithm 2 as printed is `earl_star_as_printed`; `earl_
 4.833.
 """
 
-from agent_envs.envs.expa.sorting.agent import SortingAgent
+from collections.abc import Sequence
+from typing import Any
 
-__all__ = ["SortingAgent"]
+import gymnasium as gym
+
+from agent_envs.base.errors import UsageError
+from agent_envs.core.trajectory import Trajectory
+from agent_envs.core.wrapper_stack import core_of
+from agent_envs.envs.expa.expanded_env import ExpandedActionEnv
+from agent_envs.envs.expa.sorting.algorithms import ALGORITHMS, able_sizes
+from agent_envs.envs.expa.sorting.environments import SYMBOLS
+from agent_envs.envs.expa.sorting.solver import Move, expanded_action
+from agent_envs.envs.expa.sorting.tasks import SortData
+from agent_envs.rollout.policy import Reply, Request
+
+
+class SortingAgent:
+    """Sorts as a reference algorithm does. It reads what calls have told, and nothing that is hidden.
+
+    On the command line: `agent-envs eval Sort --agent baseline:sorting`, with `--agent-arg algorithm=merge` for another.
+    """
+
+    batch = 1
+    needs_env = True
+
+    def __init__(self, algorithm: str = "optimal", env: gym.Env[Any, Any] | None = None) -> None:
+        """Take the name of an algorithm; `begin` binds the agent to an episode's environment."""
+        able_sizes(algorithm)
+        self.name = f"sorting-{algorithm}"
+        self._algorithm, self._env = algorithm, env
+
+    def begin(self, env: gym.Env[Any, Any]) -> "SortingAgent":
+        """Return this agent for one episode of `env`.
+
+        Raises:
+            UsageError: its task is no sorting task, or has more items than the algorithm is for.
+        """
+        core = core_of(env)
+        data = core.episode.task.data
+        if not isinstance(data, SortData) or data.kind != "sort":
+            raise UsageError(f"{core.env_id}: {self.name} plays sorting tasks only: the ids Sort and SortExpA")
+        sizes = able_sizes(self._algorithm)
+        if data.size not in sizes:
+            known = f"{sizes[0]} to {sizes[-1]}" if len(sizes) > 1 else str(sizes[0])
+            raise UsageError(f"{core.env_id}: {self.name} sorts {known} items, not {data.size}; make the id with size=")
+        return SortingAgent(self._algorithm, env)
+
+    def act(self, requests: Sequence[Request]) -> Sequence[Reply]:
+        """Return the algorithm's next action for each request."""
+        return [Reply(self._action()) for _ in requests]
+
+    def _action(self) -> str | int:
+        assert self._env is not None
+        core = core_of(self._env)
+        move = next_step(self._algorithm, core.trajectory)
+        if isinstance(core, ExpandedActionEnv):
+            return expanded_action(core, move)
+        return "<answer>finished</answer>" if move is None else f"<{move[0]}>{', '.join(move[1])}</{move[0]}>"
+
+
+def next_step(algorithm: str, trajectory: Trajectory) -> Move | None:
+    """Return the algorithm's next call after those of the trajectory, which must be its own; None at its end."""
+    assert trajectory.task is not None
+    data: SortData = trajectory.task.data
+    moves, answer = ALGORITHMS[algorithm](data.size), None
+    told = [result for turn in trajectory.turns for result in turn.results if not result.error]
+    for result in (*told, None):
+        try:
+            kind, one, other = moves.send(answer)
+        except StopIteration:
+            return None
+        wanted = (kind, (SYMBOLS[one], SYMBOLS[other]))
+        if result is None:
+            return wanted
+        if (result.name, result.ids) != wanted:
+            raise UsageError(f"sorting-{algorithm}: the episode holds {result.name} {result.ids}, not its own {wanted}")
+        answer = None if kind == "swap" else (result.content.split()[1] == "<") != data.descending
+    raise AssertionError("the last round always returns")

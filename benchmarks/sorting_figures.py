@@ -44,10 +44,7 @@ def sorting_figures(
         counts = [[str(least), *(str(found[n].get(least, "")) for n in sizes)] for least in range(max(sizes))]
         heads = ["fewest swaps", *(f"{n} items" for n in sizes)]
         print_table("Permutations by the fewest swaps that sort them", heads, counts)
-        show(
-            "They play too: agent-envs eval Sort --agent agent_envs.envs.expa.sorting.agent:SortingAgent "
-            "--agent-arg algorithm=merge"
-        )
+        show("They play too: agent-envs eval Sort --agent baseline:sorting --agent-arg algorithm=merge")
 
     by_swaps = {str(n): {str(least): count for least, count in row.items()} for n, row in found.items()}
     print_result({"rows": [plain_row(row) for row in rows], "strata": by_swaps}, as_json, text)

@@ -12,8 +12,8 @@ from agent_envs.base.errors import UsageError
 from agent_envs.core.wrapper_stack import core_of
 from agent_envs.envs.expa.sorting.decision_tree import permutation_tasks
 from agent_envs.envs.expa.sorting.tasks import SortData
-from agent_envs.envs.expa.sorting.tree_files import extracted
 from agent_envs.rollout.run_log import Planned
+from benchmarks.tree_files import extracted
 from trainers.command_line import read_settings
 from trainers.environments import Settings
 from trainers.training_run import TrainingRun, open_run

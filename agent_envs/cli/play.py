@@ -46,7 +46,7 @@ def play(
 
 
 def _episode(env: Any, options: dict[str, Any]) -> None:
-    from agent_envs.integrations.typed import TypedActions
+    from agent_envs.cli.typed import TypedActions
 
     core, typed = env.unwrapped, TypedActions(env)
     observation, info = env.reset(seed=0, options=options)
@@ -96,7 +96,7 @@ def _prompt(typed: Any, info: dict[str, Any]) -> None:
 
 
 def _help(typed: Any) -> None:
-    from agent_envs.integrations.typed import TEXT
+    from agent_envs.cli.typed import TEXT
 
     for number, about in enumerate(typed.about, 1):
         show(folded(about if typed.expanded else f"{number:2}. {about}"))

@@ -4,13 +4,10 @@
 
 Modules, in reading order:
     tools: `tool_view`, the tools of any id in text, whatever its protocol, and how a call of one is written as an action.
-    forms: a person is asked for a tool's arguments, by their schema.
-    typed: `TypedActions`, what a person types (names, numbers, forms, plain text) as actions of any id.
     tasks: `task_rows`, the tasks of an id as rows of a data set; a reset by a row gives the start that its prompt shows.
     session: `Session`, an environment and the episode in it, by messages, texts and calls, also for an event loop.
     tokens, upstream: an episode in token ids; importing a trainer late, and building on its classes.
     trl, trl_rollout, skyrl, openenv, verifiers, verl, gem, inspect_ai: one trainer or tool each.
-    tool_texts: `tool_episodes`, answers with tools that others published to train on, as episodes to imitate.
 """
 
 from agent_envs.integrations.session import Session

@@ -3,6 +3,7 @@
 Modules, in reading order:
     imitating: gradient steps towards demonstrations before a trainer's first step, and when that has settled.
     episode_sources: episodes to imitate: solver with flaws, gold answers, own successes, files.
+    tool_texts: `tool_episodes`, answers with tools that others published to train on, as episodes to imitate.
     demonstrations: a text environment's solver with deliberate flaws, which strike by chance.
     guesses: answers drawn by chance, as an agent writes them that uses no tool.
 

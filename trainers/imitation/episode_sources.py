@@ -12,11 +12,11 @@ from agent_envs.base.errors import UsageError
 from agent_envs.base.jsonl_log import Journal, read_journal
 from agent_envs.core.trajectory import Trajectory
 from agent_envs.core.wrapper_stack import core_of
-from agent_envs.integrations.tool_texts import holds_tool_texts, tool_episodes
 from agent_envs.rollout.episode_runner import run_episode
 from agent_envs.rollout.policy import Reply, Request
 from trainers.further_actions import further_actions, further_actions_of
 from trainers.imitation.demonstrations import SEARCH_FLAWS, TOOL_FLAWS, Flaws, demonstrations
+from trainers.imitation.tool_texts import holds_tool_texts, tool_episodes
 from trainers.sampling import plan_groups, play_groups, tasks_of_step
 from trainers.training_run import TrainingRun
 

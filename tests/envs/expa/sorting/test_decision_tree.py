@@ -10,7 +10,6 @@ import pytest
 from agent_envs import UsageError, run_episode
 from agent_envs.core.wrapper_stack import core_of
 from agent_envs.envs.expa.sorting import algorithms
-from agent_envs.envs.expa.sorting.agent import SortingAgent
 from agent_envs.envs.expa.sorting.algorithms import ALGORITHMS, able_sizes, exact
 from agent_envs.envs.expa.sorting.decision_tree import (
     Compare,
@@ -22,9 +21,10 @@ from agent_envs.envs.expa.sorting.decision_tree import (
     permutation_tasks,
     pruned,
 )
-from agent_envs.envs.expa.sorting.tree_files import tree_json, tree_text
 from agent_envs.rollout.policy import Reply
+from baselines.sorting import SortingAgent
 from benchmarks.tree_drawing import drawing
+from benchmarks.tree_files import tree_json, tree_text
 
 
 def made(size, face="SortExpA", **arguments):

@@ -7,8 +7,8 @@ import pytest
 
 import agent_envs
 from agent_envs import solve, tool_view
-from agent_envs.integrations.forms import filled
-from agent_envs.integrations.typed import TypedActions
+from agent_envs.base.forms import filled
+from agent_envs.cli.typed import TypedActions
 
 
 def reader(*lines):

@@ -7,8 +7,8 @@ from typing import Any
 
 import gymnasium as gym
 
+from agent_envs.base.forms import filled
 from agent_envs.core.wrapper_stack import core_of
-from agent_envs.integrations.forms import filled
 from agent_envs.integrations.tools import ToolView, tool_view
 
 Read = Callable[[str], str]  # a prompt -> the next line; EOFError where there is none

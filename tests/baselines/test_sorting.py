@@ -6,9 +6,9 @@ import gymnasium as gym
 import pytest
 
 from agent_envs import UsageError, run_episode
-from agent_envs.envs.expa.sorting.agent import SortingAgent
 from agent_envs.envs.expa.sorting.algorithms import ALGORITHMS, able_sizes, run
 from agent_envs.evaluation.runs.evaluate import make_agent
+from baselines.sorting import SortingAgent
 
 
 @pytest.mark.parametrize("face", ["Sort", "SortExpA"])
@@ -17,7 +17,7 @@ def test_an_agent_plays_what_its_algorithm_does(name, face):
     for size in {4, able_sizes(name)[-1]}:
         limit = {"max_actions" if face == "SortExpA" else "max_generations": 400}
         env = gym.make(f"agent_envs/{face}-v0", size=size, **limit)
-        agent = make_agent("agent_envs.envs.expa.sorting.agent:SortingAgent", algorithm=name)
+        agent = make_agent("baselines.sorting:SortingAgent", algorithm=name)
         for task in range(6):
             trajectory = run_episode(env, agent, seed=task, task=task, split="test").trajectory
             wanted = run(ALGORITHMS[name], trajectory.task.hidden, trajectory.task.data.descending)
