@@ -5,7 +5,6 @@ Modules, in reading order:
     messages: chat messages with role and author, tool calls, tool results, and their text.
     protocol: the parsers from a policy's text to an action: tags, marked answers, JSON tool calls, labels; stop strings.
     tool_schema: the `@tool` decorator: JSON schemas from signatures, checked arguments, and a `Toolkit` that executes calls.
-    forms: a person is asked for a tool's arguments, by their schema.
     spaces: `Utterance`, the Gymnasium space of all strings, for actions and observations.
     documents: passages, corpora in memory, hits, and the `Retriever` interface.
     serialization, type_checks: canonical JSON, sha256 digests, encoding of stored state, and the check of its field types.

@@ -3,7 +3,6 @@
 Modules, in reading order:
     app: the entry point and exit codes; the verbs `list`, `show`, `new` and `check` (the contract test).
     play: the verb `play`: a person plays an episode at the terminal.
-    typed: `TypedActions`, what a person types (names, numbers, forms, plain text) as actions of any id.
     eval: the verb `eval`, with `--suite`, `--sweep`, `--turn-limits`, `--concurrency`, `--max-cost`, `--resume` ...
     runs: the verbs that read runs: `report`, `compare`, `view` (HTML pages) and `pack` (a submission).
     data: the verbs `data list`, `data get` (download), `data path`; `data make-qa` says where it lives.

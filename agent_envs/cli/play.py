@@ -46,9 +46,10 @@ def play(
 
 
 def _episode(env: Any, options: dict[str, Any]) -> None:
-    from agent_envs.cli.typed import TypedActions
+    from agent_envs.integrations import tool_view
+    from agent_envs.rollout.typed import TypedActions
 
-    core, typed = env.unwrapped, TypedActions(env)
+    core, typed = env.unwrapped, TypedActions(env, tool_view)
     observation, info = env.reset(seed=0, options=options)
     show(folded(f"{core.env_id}, task {info['task_id']}; {COMMANDS}"))
     over, fresh = False, True
@@ -96,7 +97,7 @@ def _prompt(typed: Any, info: dict[str, Any]) -> None:
 
 
 def _help(typed: Any) -> None:
-    from agent_envs.cli.typed import TEXT
+    from agent_envs.rollout.typed import TEXT
 
     for number, about in enumerate(typed.about, 1):
         show(folded(about if typed.expanded else f"{number:2}. {about}"))

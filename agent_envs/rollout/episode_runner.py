@@ -111,11 +111,7 @@ class EpisodeWalk:
         return origin_of(self.header.episode_key, self.header.branch)
 
     def request(self) -> Request:
-        """Return what the policy is asked next. Asking twice is asking the same.
-
-        Raises:
-            UsageError: the episode is over.
-        """
+        """Return what the policy is asked next. Asking twice is asking the same. Raises UsageError: the episode is over."""
         self._must_go_on("request()")
         return self.ahead()
 

@@ -68,11 +68,7 @@ def _next_step(plan: Derivation, pending: str, unused: Sequence[str]) -> Hint:
 
 
 def _on_sorting(question: str, messages: Sequence[Message], mode: str, quality: str) -> Hint:
-    """Return the situation of a conversation about `question`.
-
-    Raises:
-        ValueError: items and results contradict each other.
-    """
+    """Return the situation of a conversation about `question`. Raises ValueError: items and results contradict each other."""
     items = _ITEMS.match(question)
     if items is None:
         raise ValueError("no items")

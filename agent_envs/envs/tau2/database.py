@@ -134,11 +134,7 @@ class View:
         return draft[key]
 
     def add(self, table: str, key: str, record: Mapping[str, Any]) -> Record:
-        """Add a record under a new key and return this call's own copy of it.
-
-        Raises:
-            KeyError: the key is taken.
-        """
+        """Add a record under a new key and return this call's own copy of it. Raises KeyError: the key is taken."""
         if self.get(table, key) is not None:
             raise KeyError(key)
         added: Record = thawed(dict(record))

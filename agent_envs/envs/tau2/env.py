@@ -151,11 +151,7 @@ class Tau2Env(TurnEnv):
             return 0.0
 
     def score(self, task: Task, dialogue: Dialogue, site: CallSite) -> Evaluation:
-        """Return what a conversation earns; criteria that cannot be read are met by none.
-
-        Raises:
-            EnvFault: the judge failed.
-        """
+        """Return what a conversation earns; criteria that cannot be read are met by none. Raises EnvFault: the judge failed."""
         judge = self._judge_now()
         judging = None if judge is None else Judging(judge, site)
         try:

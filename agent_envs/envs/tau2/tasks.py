@@ -74,11 +74,7 @@ class BuiltinSource(RowSource):
     """The small tasks of a domain that come with the package, in train, dev and test."""
 
     def __init__(self, domain: str) -> None:
-        """Take the tasks.
-
-        Raises:
-            UsageError: an unknown domain.
-        """
+        """Take the tasks. Raises UsageError: an unknown domain."""
         rows = builtin_rows(known_domain(domain))
         splits = {split: tuple(str(row["id"]) for row in of_split) for split, of_split in rows.items()}
         by_id = {row["id"]: row for of_split in rows.values() for row in of_split}

@@ -133,11 +133,7 @@ _SURROUNDINGS: Shape = {
 
 
 def agent_records(data: Mapping[str, Any]) -> Database:
-    """Return the company's database of lists of records by table.
-
-    Raises:
-        SchemaError: a record does not fit.
-    """
+    """Return the company's database of lists of records by table. Raises SchemaError: a record does not fit."""
     tables = {}
     for table, (key, shape) in _AGENT_TABLES.items():
         rows = [_dated(row, DATETIMES.get(table, ())) for row in data.get(table, [])]
@@ -147,11 +143,7 @@ def agent_records(data: Mapping[str, Any]) -> Database:
 
 
 def user_records(data: Mapping[str, Any]) -> Database:
-    """Return the user's phone and its surroundings.
-
-    Raises:
-        SchemaError: a member does not fit.
-    """
+    """Return the user's phone and its surroundings. Raises SchemaError: a member does not fit."""
     shapes = {"device": _PHONE, "surroundings": _SURROUNDINGS}
     tables = {name: {"": shaped(data.get(name, {}), shape, f"telecom {name}")} for name, shape in shapes.items()}
     return Database("telecom user", tables, single=tables)

@@ -108,11 +108,7 @@ class Toolbox:
         return Document(page.url, page.title, page.text, page.links)
 
     def read(self, page: Page, question: str, site: CallSite) -> Page:
-        """Return a page as the reader sums it up; as it is where there is no reader.
-
-        Raises:
-            EnvFault: the reader failed.
-        """
+        """Return a page as the reader sums it up; as it is where there is no reader. Raises EnvFault: the reader failed."""
         if self._reader is None:
             return page
         links = [f"{title} [{target}]" for title, target in page.links]

@@ -60,11 +60,7 @@ def write_page(path: Path, page: Page) -> None:
 
 
 def render(page: Page) -> bytes:
-    """Return the bytes of a page. That its links lead somewhere is the caller's matter.
-
-    Raises:
-        UsageError: as `write_page`.
-    """
+    """Return the bytes of a page. That its links lead somewhere is the caller's matter. Raises UsageError: as `write_page`."""
     _check(page)
     drawn = [item if isinstance(item, Drawn) else draw(item) for item in page.transcripts]
     images = bool(page.pictures) or any(item.picture_bytes for item in drawn)

@@ -77,11 +77,7 @@ class Contrast:
 
 
 def compare_runs(first: Run, second: Run) -> tuple[list[Contrast], list[str]]:
-    """Return the paired comparison of each entry, and notes.
-
-    Raises:
-        UsageError: the runs share no tasks.
-    """
+    """Return the paired comparison of each entry, and notes. Raises UsageError: the runs share no tasks."""
     names = (first.agent, second.agent)
     if names[0] == names[1]:
         names = (f"{names[0]} ({first.folder.name})", f"{names[1]} ({second.folder.name})")

@@ -116,11 +116,7 @@ class OpenAIText(OpenAIChat):
     endings, others = ("/completions",), ("/chat", "chat models: openai")
 
     def body(self, request: ChatRequest) -> dict[str, Any]:
-        """Return the JSON body of a request.
-
-        Raises:
-            UsageError: a reasoning effort is set, which base models do not have.
-        """
+        """Return the JSON body of a request. Raises UsageError: a reasoning effort is set, which base models do not have."""
         if self.options.reasoning_effort:
             raise UsageError(f"{self.name}: a base model takes no reasoning_effort; leave it out")
         turns = conversation(replace(request, tools=(), prefill=""))
@@ -139,11 +135,7 @@ class OpenAIText(OpenAIChat):
         }
 
     def read(self, answer: Any, request: ChatRequest) -> ChatReply:
-        """Return the reply in the first choice, the prefill before it.
-
-        Raises:
-            EnvFault: there is no choice or no text in it.
-        """
+        """Return the reply in the first choice, the prefill before it. Raises EnvFault: there is no choice or no text in it."""
         choices = member(answer, "choices", list)
         written = member(choices[0], "text", str) if choices else None
         if not choices or written is None:

@@ -46,11 +46,7 @@ class PriceTable(Strict):
 
 
 def load_prices(path: str | Path | None = None) -> PriceTable:
-    """Return the table of a file, or the one that comes with the package.
-
-    Raises:
-        UsageError: the file is no table of prices.
-    """
+    """Return the table of a file, or the one that comes with the package. Raises UsageError: the file is no table of prices."""
     text: str | bytes
     if path is None:
         text = files("agent_envs.services.chat").joinpath("prices.json").read_text(encoding="utf-8")

@@ -182,11 +182,7 @@ _MANY = 10_000  # turns that are taken to be left
 
 
 def next_step(messages: Sequence[Message]) -> Hint:
-    """Return the next action, what it is for, and whether that is known to be there.
-
-    Raises:
-        LookupError: there is no goal.
-    """
+    """Return the next action, what it is for, and whether that is known to be there. Raises LookupError: there is no goal."""
     land = Land.of(played(messages, ACTIONS, NOOP))
     prompt = messages[0].content
     goal = next(name for name, (phrase, _, _) in GOALS.items() if f"Your goal is to {phrase}." in prompt)

@@ -7,8 +7,8 @@ import pytest
 
 import agent_envs
 from agent_envs import solve, tool_view
-from agent_envs.base.forms import filled
-from agent_envs.cli.typed import TypedActions
+from agent_envs.rollout.typed import TypedActions
+from agent_envs.tools.forms import filled
 
 
 def reader(*lines):
@@ -29,7 +29,7 @@ def typed(env_id, *lines):
     env = gym.make(f"agent_envs/{env_id}-v0")
     env.reset(seed=0)
     read, prompts = reader(*lines[1:])
-    actions = TypedActions(env).actions(lines[0], read)
+    actions = TypedActions(env, tool_view).actions(lines[0], read)
     assert len(prompts) == len(lines) - 1
     return actions, prompts
 
@@ -39,7 +39,7 @@ def test_a_turn_of_the_solver_can_be_typed_as_it_is(env_id):
     env = gym.make(env_id)
     env.reset(seed=0)
     for action in solve(env)[:3]:
-        known = TypedActions(env)
+        known = TypedActions(env, tool_view)
         if isinstance(action, int):
             name = next(name for name, number in known.expanded.items() if number == action)
             line = f"/{name}" if " " not in name else f"/{action}"
@@ -56,7 +56,7 @@ def test_a_turn_of_the_solver_can_be_typed_as_it_is(env_id):
 def test_numbers_and_names_mean_the_same_as_the_tools_of_the_id(env_id):
     env = gym.make(env_id)
     env.reset(seed=0)
-    known = TypedActions(env)
+    known = TypedActions(env, tool_view)
     if known.expanded:
         assert known.names == [] and len(known.about) == len(known.expanded)
         return
@@ -137,14 +137,14 @@ def test_no_text_breaks_a_form(text):
     env = gym.make("agent_envs/Tau2Retail-v0")
     env.reset(seed=0)
     for line in (f"/calculate {text}", f"/{text}", f"/get_order_details {{{text}", text):
-        for action in TypedActions(env).actions(line, reader(text, "")[0]):
+        for action in TypedActions(env, tool_view).actions(line, reader(text, "")[0]):
             env.step(action)
 
 
 def test_a_line_may_mix_text_and_expanded_actions():
     env = gym.make("agent_envs/SortExpA-v0")
     env.reset(seed=0)
-    known = TypedActions(env)
+    known = TypedActions(env, tool_view)
     ids = known.expanded
     assert known.actions("/compare /A /B", reader()[0]) == [ids["compare"], ids["A"], ids["B"]]
     assert known.actions("first", reader("second", "/end")[0]) == ["first\nsecond", ids["end"]]

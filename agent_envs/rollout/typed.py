@@ -3,13 +3,12 @@
 import re
 from collections.abc import Callable, Sequence
 from itertools import groupby
-from typing import Any
+from typing import Any, Protocol
 
 import gymnasium as gym
 
-from agent_envs.base.forms import filled
 from agent_envs.core.wrapper_stack import core_of
-from agent_envs.integrations.tools import ToolView, tool_view
+from agent_envs.tools.forms import filled
 
 Read = Callable[[str], str]  # a prompt -> the next line; EOFError where there is none
 TEXT = (
@@ -18,6 +17,20 @@ TEXT = (
     "program's, with three."
 )
 _TAG = re.compile(r"^<(\w+)>", re.MULTILINE)
+
+
+class View(Protocol):
+    """What is needed of a tool; `agent_envs.tool_view` has them all."""
+
+    schema: dict[str, Any]
+    around: tuple[str, str] | None
+
+    @property
+    def name(self) -> str:
+        """The tool's name."""
+
+    def render(self, arguments: dict[str, Any] | str) -> str:
+        """Return the action that calls the tool."""
 
 
 class TypedActions:
@@ -29,14 +42,14 @@ class TypedActions:
         about: a line on each of both, for a help text.
     """
 
-    def __init__(self, env: gym.Env[Any, Any]) -> None:
-        """Take an environment; no reset is needed."""
+    def __init__(self, env: gym.Env[Any, Any], tools: Callable[[gym.Env[Any, Any]], Sequence[View]]) -> None:
+        """Take an environment, of which no reset is needed, and what tells its tools (`agent_envs.tool_view`)."""
         core: Any = core_of(env)
         self._core = core
         self._game = hasattr(core, "action_of")  # one action a turn, by its name
         actions = getattr(core, "expanded_actions", ())
         self.expanded = {action.name: action.id for action in actions}
-        self._views = () if actions or self._game else tool_view(env)
+        self._views = () if actions or self._game else tools(env)
         moves = core.game.actions if self._game else ()
         self.names = [*(move.name for move in moves), *(view.name for view in self._views)]
         self.about = [f"{move.name}: {move.doc}" for move in moves] + [_about(view) for view in self._views]
@@ -69,7 +82,7 @@ class TypedActions:
         number = self._core.action_of(f"ACTION: {line}")[0]
         return None if number is None else str(self._core.say(number, head.removeprefix("THINK:").strip()))
 
-    def _called(self, view: ToolView, rest: str, read: Read) -> list[str | int]:
+    def _called(self, view: View, rest: str, read: Read) -> list[str | int]:
         """Return the call of a tool, its arguments asked for where they are not there; none where they are not given."""
         parameters = view.schema["function"]["parameters"]
         if rest and (len(parameters["properties"]) == 1 or rest.startswith("{")):
@@ -89,7 +102,7 @@ class TypedActions:
         return [] if arguments is None else [view.render(arguments)]
 
 
-def _about(view: ToolView) -> str:
+def _about(view: View) -> str:
     """Return a tool's name, its arguments and its description in one line."""
     function = view.schema["function"]
     names = ", ".join(function["parameters"]["properties"])
