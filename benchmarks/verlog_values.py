@@ -1,7 +1,7 @@
 """A run of Verlog is looked at: what its critic says along episodes, and what cutting batches at 8 turns does to the gradient.
 
     python -m trainers.verlog --preset tiny-babyai-goto --seed 18372 --out runs/verlog
-    python -m benchmarks.verlog_values runs/verlog --out values.json
+    python -m benchmarks.verlog_values runs/verlog --out benchmarks/results/verlog_values.json
 
 The policy and the critic of the run's last checkpoint play a long stretch in lanes, with draws of their own. The same turns
 become advantages in two ways: cut at every `e_len` turns, where the critic's value stands in for what follows, and as whole

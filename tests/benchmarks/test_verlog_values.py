@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from benchmarks import verlog_values
+from tests import ROOT
 from tests.trainers.test_verlog import SMALL, point
 from trainers.batching import Row
 from trainers.command_line import parse
@@ -53,3 +54,16 @@ def test_a_run_is_looked_at_and_keeps_its_weights(tmp_path):
     assert whole["cosine_of_means"] == pytest.approx(1.0) and cut["variance"] > 0 and whole["variance"] > 0
     verlog_values.draw(lines, tmp_path / "x.png")
     assert (tmp_path / "x.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_the_page_has_the_figures_of_the_file():
+    page = (ROOT / "docs" / "verlog.md").read_text(encoding="utf-8")
+    runs = json.loads((ROOT / "benchmarks" / "results" / "verlog_values.json").read_text(encoding="utf-8"))["runs"]
+    for run in runs.values():
+        ways = [run["gradient"][way] for way in ("cut at 8 turns", "whole episodes")]
+        cells = [f"{way[name]:.4f}" for name in ("variance", "mean_squared") for way in ways]
+        cells += [f"{ways[0]['cosine_of_means']:.2f}", f"{run['explained_variance_of_whole_episodes']:.3f}"]
+        for kind in ("solved", "not solved"):
+            values = {turn: value for turn, value, _ in run["values"][kind]}
+            cells.append(f"{', '.join(f'{values[turn]:.3f}' for turn in (1, 8, 16))} ({run['values'][kind][0][2]})")
+        assert f"| {run['seed']} | {' | '.join(cells)} |" in page
