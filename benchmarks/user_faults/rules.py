@@ -15,7 +15,8 @@ from agent_envs.envs.tau2.task_schema import Tau2Task
 from agent_envs.envs.tau2.toolkit import Domain
 from agent_envs.envs.tau2.turn_taking import USER_STOPS
 from agent_envs.envs.tau2.user_script import UserScript
-from agent_envs.envs.tau2.users.deciding import Proposal, decided
+from agent_envs.envs.tau2.users.comparing import Proposal
+from agent_envs.envs.tau2.users.deciding import decided
 from agent_envs.envs.tau2.users.persona import PERSONAS, persona_of
 from agent_envs.envs.tau2.users.scenario import script_of
 from agent_envs.envs.tau2.users.understanding import understood
@@ -191,7 +192,7 @@ def _agreed(task: Tau2Task, lines: tuple[Line, ...]) -> Iterator[UserFault]:
             continue
         heard = understood(agent.text)
         agrees = _AGREES.match(_plain(_without_stops(user.text))) or _YES.search(user.text[:LONGEST])
-        proposal = Proposal(heard.awaiting, heard.told, before, heard.ids)
+        proposal = Proposal(heard.awaiting, heard.told, before, heard.ids, heard.names)
         before = agent.text[-LONGEST:].lower()
         if agrees and heard.awaiting and not (heard.completes or heard.offers_transfer):
             if decided(script, tuple(range(len(script.wants))), proposal).verdict == "no":

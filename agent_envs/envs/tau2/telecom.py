@@ -27,10 +27,7 @@ OVERDUE_BILL = {
 }  # fmt: skip
 
 # Arguments of several tools, as their schemas describe them.
-_TERMS = {
-    "customer_id": "The customer's identifier.",
-    "line_id": "The line's identifier.",
-}
+_TERMS = {"customer_id": "The customer's identifier.", "line_id": "The line's identifier."}
 agent_kit = Kit("assistant", _TERMS)
 
 # Table -> what messages call its records; first letter of an identifier -> table.

@@ -18,9 +18,7 @@ from agent_envs.envs.tau2.telecom_tables import APN, MODES, PERMISSIONS
 from agent_envs.envs.tau2.toolkit import Kit, World
 
 # Arguments of several tools, as their schemas describe them.
-_TERMS = {
-    "app_name": "Name of the app, as the list of apps shows it.",
-}
+_TERMS = {"app_name": "Name of the app, as the list of apps shows it."}
 user_kit = Kit("user", _TERMS)
 
 _ADVICE = {

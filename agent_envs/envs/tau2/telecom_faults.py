@@ -12,9 +12,7 @@ from agent_envs.envs.tau2.telecom_device import (
     toggle_roaming,
     toggle_wifi_calling,
 )
-from agent_envs.envs.tau2.telecom_device import (
-    user_kit as user_kit,
-)
+from agent_envs.envs.tau2.telecom_device import user_kit as user_kit
 from agent_envs.envs.tau2.telecom_phone import (
     edit_phone,
     edit_surroundings,

@@ -15,16 +15,7 @@ from agent_envs.envs.tau2.task_generator.retail_traps import CONDITIONAL, FORBID
 from agent_envs.envs.tau2.task_generator.retail_wishes import WRITES, Case, Kind, Pieces, ask, figure, tellable
 from agent_envs.envs.tau2.task_generator.retail_world import database
 from agent_envs.envs.tau2.task_generator.source import members, task_id
-from agent_envs.envs.tau2.task_generator.wishes import (
-    ORDINALS,
-    Action,
-    Piece,
-    Unfit,
-    criteria,
-    need,
-    own_facts,
-    voiced,
-)
+from agent_envs.envs.tau2.task_generator.wishes import ORDINALS, Action, Piece, Unfit, criteria, need, own_facts, voiced
 from agent_envs.envs.tau2.user_script import Fact, UserScript, script_row
 from agent_envs.envs.tau2.users.persona import TASK_MANNERS
 

@@ -231,10 +231,7 @@ def line_facts(account: Account, line: Row, wish: str) -> list[Row]:
     model, kind = str(device["model"]), device["device_type"]
     if number in wish:
         return [fact("line", f"it is the line {number}", number), fact("phone", f"the number is {number}", number)]
-    return [
-        fact("line", f"it is the one in <my> {kind}, a {model}", model),
-        fact("device", f"it is a {model}", model),
-    ]
+    return [fact("line", f"it is the one in <my> {kind}, a {model}", model), fact("device", f"it is a {model}", model)]
 
 
 def single(account: Account, line: Row, wish: str, call: Row, topic: str) -> Part:

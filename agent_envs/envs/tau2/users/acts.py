@@ -11,67 +11,22 @@ from dataclasses import dataclass
 from functools import cache, lru_cache
 from importlib.resources import files
 
-_DENIAL = re.compile(
-    r"(?:\b(?:no|not|without|never|nor|skip(?:ping)?|leav(?:e|ing) out|zero|(?<![.\d])0(?![.\d]))\b|n't\b)"
-    r"(?:(?!\b(?:but|although|and want|so that|because)\b)[^.;:!?,\n])*"
-    r"|(?<=\ball )but\b[^.;:!?,\n]*|(?<=\beverything )but\b[^.;:!?,\n]*|(?<=\ball of it )but\b[^.;:!?,\n]*"
-    r"|(?:^|(?<=[.,;:!?\n])|(?=\b(?:but|although|and|so that|because|with)\b))"
-    r"[^.,;:!?\n]*\b(?:sold out|out of stock|unavailable|fully booked|is full|are full)\b"
-    r"|\b(?:instead of|rather than|in place of|in lieu of|other than|except(?: for)?)\b"
-    r"(?:(?!\b(?:but|and|with|so that|because)\b)[^.;:!?,\n])*"
+from agent_envs.envs.tau2.users.agent_words import pattern
+
+_LONG_STRETCH = re.compile(r"[^.;\n]{300}")  # no pattern looks further: an endless text costs what its length does
+_FILE = "act_words.txt"
+_NAMES = (
+    "denial, none, chance, state, purpose, aside, way_back, born, from, apart, switched, money_back, pieces, "
+    "original, again, either_way, lifted, same_cabin, be, main, except"
 )
-_LONG_STRETCH = re.compile(
-    r"[^.;\n]{300}"
-)  # no pattern looks further, so that a text without an end costs what its length does
-_NONE = re.compile(r"\b([a-z ]{3,30}): (?:none|no|0|n/a)\b")
-_CHANCE = re.compile(
-    r"\b(?:not only|no (?:problem|longer|more|charge|cost|fee)|not yet|why not|(?:cannot|can't) be undone"
-    r"|mov(?:e|ing) (?:forward|ahead|on)"
-    r"|free of charge|looking forward|business (?:days?|hours?))\b"
+(
+    _DENIAL, _NONE, _CHANCE, _STATE, _PURPOSE, _ASIDE, _WAY_BACK, _BORN, _FROM, _APART, _SWITCHED, _MONEY_BACK, _PIECES,
+    _ORIGINAL, _AGAIN, _EITHER_WAY, _LIFTED, _SAME_CABIN, _BE, _MAIN, _EXCEPT,
+) = (pattern(name.strip().lower(), _FILE) for name in _NAMES.split(","))  # fmt: skip
+_PEOPLE = tuple(
+    (who, count, pattern(f"people {who} {count}", _FILE))
+    for who, count in (("passenger", "1"), ("passenger", "2"), ("party", "all"), ("party", "one"))
 )
-# What something is, or what an amount is for, is no act and no object: "your suspended line", "$30 per passenger".
-_STATE = re.compile(
-    r"\b(?:is|was|were|are|the|your|my|been|got) (?:(?:currently|temporarily|now|already|been) )?"
-    r"(?:suspended|cancell?ed|delivered|shipped|changed|returned|ordered|booked|delayed|locked|put on hold)\b"
-    r"|\b(?:per|each|every|for all|for both|all) (?:the )?(?:passengers?|persons?|bags?|gb)\b"
-    r"|\bthe plan is\b"
-    r"|\b(?:caused by|because of|due to|after) (?:the|a|this) (?:\w+ )?(?:cancell?ation|change)\b"
-)
-_PURPOSE = re.compile(r"(?<=[a-z,;] )so (?:that )?(?:i|we|you|it|my|your)\b(?!'d|'ll| would| will)[^.;:!?\n]*")
-# Reasons, and what a thing is or has: values are read in them, acts are not.
-_ASIDE = re.compile(
-    r"(?:^|(?<=[.;\n] ))(?:since|as|given that|now that|after|when|although|though|while|once (?!i\b|we\b))\b[^,.;\n]*,"
-    r"|(?:^|(?<=[.,;:!?\n]))"
-    r"[^.,;:!?\n]*\b(?:stays?|remains?|staying|kept) (?:the same|unchanged|untouched|as (?:it is|they are|is))\b"
-    r"|\b(?:which )?(?:i|you|we)(?:'ve| had| have)\b[^.,;:!?\n]*\b(?:suspended|put on hold|paused)\b[^.,;:!?\n]*"
-    r"|\b(?:because|now that|given that|once you)\b[^.,;:!?\n]*"
-    r"|\b(?:which|that|who)(?:'s| is| are| was| were| has| have| had| will| can| (?!th|its)[a-z]{2,}[^aius\W]s)\b"
-    r"[^.,;:!?\n]*"
-)
-_WAY_BACK = re.compile(r"\breturn(?: (?:flight|trip|leg|segment|journey)\b|(?=:? (?:on )?(?:[a-z]{3,9} \d|\d{4}-)))")
-_BORN = re.compile(r"\b(?:dob|born(?: on)?|birth)\b\W*(?:is )?[\w-]+(?: \d+)?")
-_FROM = re.compile(
-    r"\b(?:from|than|instead of|in place of|currently|current)\b[^,.;:!?\n]*?(?= (?:to|for|and|into)\b|[,.;:!?\n]|$)"
-)
-_APART = re.compile(
-    r"\b(take|taking|call|calling|send|sending|bring|bringing|leave|leaving)"
-    r"((?: (?!and\b|or\b|to\b)[\w'#-]+){1,5}?) (off|back|out)\b"
-)
-_SWITCHED = re.compile(
-    r"\b(?:switch|turn)(?:e[ds]|ing|ed)?((?: \w+){0,4}?) (on|off)\b(?! (?:the|your|my|this|that|order|reservation|[a-z]*\d))"
-)
-_MONEY_BACK = re.compile(
-    r"\b(?:return|send|giv)(?:e|ing|s)? (?:you )?(?:back )?(?=\$|the (?:money|amount|refund)\b)|\breturning \$"
-)
-_PIECES = re.compile(r"\b(?:pair|set|couple|kind|type|box|piece) of ")
-_AGAIN = re.compile(r"\b(?:use|active|working|running) (?:[^.,;:!?\n]* )?again\b")
-_EITHER_WAY = re.compile(r"\bone way or (?:the other|another)\b")
-_PEOPLE = {
-    "1": re.compile(r"\b(?:only|just) me\b|\bmyself\b"),
-    "2": re.compile(r"\b(?:an|one) (?:extra|additional|more) passenger\b"),
-}
-_LIFTED = re.compile(r"\b(?:lift|end|undo|remov|releas)\w* (?:the|your|that|this) (?:suspension|hold|block)\b")
-_SAME_CABIN = re.compile(r"\bsame (?:cabin|class)\b")
 _MONTHS = "jan feb mar apr may jun jul aug sep oct nov dec".split()
 _NUMBERS = {
     word: str(value) for value, word in enumerate("one two three four five six seven eight nine ten".split(), 1)
@@ -80,36 +35,24 @@ _COUNT = rf"(\d+(?:\.\d+)?|{'|'.join(sorted(_NUMBERS, key=len, reverse=True))})"
 _VALUES = {
     "date": re.compile(
         rf"\b({'|'.join(_MONTHS)})[a-z]* (\d{{1,2}})\b|\b\d{{4}}-(\d\d)-(\d\d)\b|\bthe (\d{{1,2}})(?:st|nd|rd|th)\b"
-    ),
-    "card": re.compile(r"\bending (?:in|with) (\d{4})\b"),
-    "means": re.compile(
-        r"\b(credit card|debit card|visa|master ?card|amex|paypal|gift card|store credit|certificate|voucher"
-        r"|original payment|original method"
-        r"|(?:method|one) that i (?:used|paid))s?\b"
-    ),
-    "cabin": re.compile(r"\b(basic economy|economy|business|first class)\b"),
-    "trip": re.compile(r"\b(one[- ]way|round[- ]?trip|return on)\b"),
-    "street": re.compile(
-        r"\b(\d{1,5}) (?:[a-z]+ ){1,3}(?:street|lane|road|drive|avenue|way|boulevard|court|place|highway|terrace)\b"
-    ),
-    "size": re.compile(r"\bsize:? ([a-z]{1,3}|\d+)\b"),
-    "money": re.compile(r"\$ ?(\d[\d,]*(?:\.\d+)?)|\b(\d+(?:\.\d+)?) dollars"),
+    )
+} | {
+    field: pattern(f"value {field}", _FILE)
+    for field in ("card", "means", "brand", "cabin", "trip", "street", "zip", "unit", "money")
 }
+_BIRTH = re.compile(
+    rf"\b(?:19\d\d|20[01]\d)-\d\d-\d\d\b"
+    rf"|\b(?:(?P<d>\d{{1,2}}) )?(?P<m>{'|'.join(_MONTHS)})[a-z]*"
+    rf"(?: (?P<day>\d{{1,2}})(?:st|nd|rd|th)?,?)? (?P<year>19\d\d|20[01]\d)\b"
+)
 _COUNTED = re.compile(
-    rf"(?<![$\d.,-])\b{_COUNT}[- ]?(?:[a-z]+[- ]){{0,2}}?(bag|suitcase|passenger|gb|tb|gig|gigabyte|port|people|piece|inch"
-    r"|ml|liter|litre|ft|feet|foot|mp|mah|watt|degree"
+    rf"(?<![$\d.,-])\b{_COUNT}[- ]?(?:[a-z]+[- ]){{0,2}}?(bag|suitcase|passenger|gb|gig|gigabyte"
     r"|(?:seat|ticket)(?!s? (?:left|available|free|remain)))"
 )
 _TOTAL = re.compile(rf"(?<![$\d.,-])\b{_COUNT}(?: (?:checked )?bags?)? (?:in all|in total|altogether|overall)\b")
-_AFTER = re.compile(r"\b(port|piece)s? (\d+)\b")
-_EXCEPT = re.compile(
-    r"\b(?:all(?: of it)?|everything) (?:but|except)(?: for)? ([^.,;:!?\n]*?)(?= with\b| and\b|[.,;:!?\n]|$)"
-)
+_REST = re.compile(r"[a-z]*")
+_PARTICIPLES = ("ed", "sent", "paid", "taken", "given", "bought")
 _LONG = re.compile(r"[a-z]{3,}")
-_NOUN = re.compile(
-    r"(?<!\bin )(?<!\bat )(?<!\bby )(?<!\bvia )(?<!\bas )(?<!\bper )(?<!\bwithin )(?<!\bafter )(?<!\bbefore )(?<!\bduring )"
-    r"(?<!\buntil )(?<!\bsince )(?<!\bthrough )\b(?:the|a|an|your|any|some) (?=((?:[a-z'-]+ ?){1,4}))"
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +69,6 @@ class Act:
         vague: it points at something without naming it.
         excepted: words of what is left out of a whole ("all of it but the dog bed").
         words: all words but those of denials.
-        nouns: the words of each thing that it names with an article, for what the classes do not know.
     """
 
     verbs: frozenset[str]
@@ -136,7 +78,6 @@ class Act:
     denied: frozenset[str | tuple[str, str]]
     looks: bool
     vague: bool
-    nouns: tuple[tuple[str, ...], ...]
     excepted: frozenset[str]
     words: frozenset[str]
 
@@ -148,7 +89,7 @@ class Act:
     @property
     def valued(self) -> bool:
         """Whether it names a value by which a thing may be known: "a small fee of $5" has none."""
-        return any(field not in ("money", "size") for field, _ in self.values)
+        return any(field != "money" for field, _ in self.values)
 
     def of(self, field: str) -> frozenset[str]:
         """Return the values of a field."""
@@ -156,22 +97,20 @@ class Act:
 
 
 @lru_cache(maxsize=2048)
-def read_act(text: str) -> Act:
-    """Return what a text, in any letters, is about doing."""
-    text = _LONG_STRETCH.sub(r"\g<0>;", text)
-    text = _NONE.sub(
-        r"no \1;", _PIECES.sub("", text.lower().replace("\u2019", "'").replace("_", " ").replace("gray", "grey"))
-    )
+def read_act(text: str, proposing: bool = False) -> Act:
+    """Return what a text, in any letters, is about doing; one that proposes does not do what it tells of as it stands."""
     text = _PURPOSE.sub(
-        " ", _EITHER_WAY.sub("the alternative", _LIFTED.sub(" resume ", _AGAIN.sub(r" resume \g<0>", text)))
+        " ", _EITHER_WAY.sub("the alternative", _LIFTED.sub(" resume ", _AGAIN.sub(r" resume \g<0>", _plain(text))))
     )
     text = _APART.sub(r"\1 \3\2", text)
     text = _MONEY_BACK.sub("refund ", _SWITCHED.sub(lambda found: f"turn {found[2]}{found[1]}", text))
-    text = _WAY_BACK.sub("inbound flight", _BORN.sub(" ", _CHANCE.sub(" ", text)))
+    text = _WAY_BACK.sub("inbound flight", _BIRTH.sub(" ", _BORN.sub(" ", _CHANCE.sub(" ", text))))
     denials = " . ".join(found[0] for found in _DENIAL.finditer(text))
     told = _DENIAL.sub(" ", text)
     acting = _STATE.sub(" ", _ASIDE.sub(" ", told))
-    verbs, objects, values = _named("verbs", acting), _named("objects", acting), frozenset(_values(told))
+    verbs, objects, values = _named("verbs", acting, proposing), _named("objects", acting), frozenset(_values(told))
+    if any(field == "gb" for field, _ in values):
+        objects |= {"data"}
     denials += " upgrade, downgrade" if _SAME_CABIN.search(told) else ""
     excluded: frozenset[str | tuple[str, str]] = frozenset(
         (*_named("verbs", denials), *_named("objects", denials), *_values(denials))
@@ -184,10 +123,42 @@ def read_act(text: str) -> Act:
         excluded - verbs - objects - values,
         bool(_words("looks").search(told)),
         bool(_words("vague").search(told)),
-        tuple(tuple(re.findall("[a-z]+", found[1])) for found in _NOUN.finditer(acting)),
         frozenset(word for found in _EXCEPT.finditer(text) for word in _LONG.findall(found[1])),
         frozenset(_LONG.findall(told)),
     )
+
+
+def unheard_of(text: str) -> bool:
+    """Return whether a text in small letters proposes something by a verb that nothing is known of."""
+    plain = frozenset(str(lexicon()["generic"]).split())
+    return any(
+        found["verb"] not in plain
+        and not any(pattern.match(text, found.start("verb")) for _, pattern in _classes("verbs"))
+        and not _words("looks").match(found["verb"])
+        for found in _MAIN.finditer(text)
+    )
+
+
+def _plain(text: str) -> str:
+    """Return a text in small letters, with an end where it has none for too long."""
+    text = _LONG_STRETCH.sub(r"\g<0>;", text).lower().replace("\u2019", "'").replace("_", " ").replace("gray", "grey")
+    text = _ORIGINAL.sub("original method", text)
+    return _NONE.sub(r"no \1;", _PIECES.sub("", text.replace("mail address", "mail")))
+
+
+@lru_cache(maxsize=1024)
+def granted(text: str) -> str:
+    """Return a text in small letters without what it denies, and without what is to be changed from."""
+    return _FROM.sub(" ", _DENIAL.sub(" ", _plain(text)))
+
+
+def births(text: str) -> frozenset[str]:
+    """Return the days in a text in small letters that have a year, but not this one's, as 1985-11-16."""
+    return frozenset(
+        f"{found['year']}-{_MONTHS.index(found['m']) + 1:02}-{int(found['d'] or found['day'] or 0):02}"
+        if found["m"] else found[0]
+        for found in _BIRTH.finditer(text)
+    )  # fmt: skip
 
 
 def points(text: str) -> bool:
@@ -229,25 +200,31 @@ def _stems(words: str) -> re.Pattern[str]:
     )
 
 
-def _named(kind: str, text: str) -> frozenset[str]:
-    return frozenset(name for name, pattern in _classes(kind) if pattern.search(text))
+def _named(kind: str, text: str, acting: bool = False) -> frozenset[str]:
+    found = ((name, pattern.finditer(text)) for name, pattern in _classes(kind))
+    return frozenset(name for name, places in found if any(not acting or _is_act(text, place) for place in places))
+
+
+def _is_act(text: str, found: re.Match[str]) -> bool:
+    """Return whether a verb is something to do: "it includes", "as ordered" and "the prices shown" tell how things are."""
+    rest = _REST.match(text, found.end())
+    word = found[0] + (rest[0] if rest else "")
+    if word.endswith("s") and not word.endswith("ss"):
+        return False
+    return not word.endswith(_PARTICIPLES) or _BE.search(text[max(0, found.start() - 40) : found.start()]) is not None
 
 
 def _values(text: str) -> Iterator[tuple[str, str]]:
-    for field, pattern in _VALUES.items():
-        for found in pattern.finditer(text):
+    for field, words in _VALUES.items():
+        for found in words.finditer(text):
             value = found[1] if field == "card" else "-".join(_number(one) for one in found.groups() if one)
-            yield field, _alias(value)
-    for field, words in _classes("options"):
-        yield from ((field, _alias(word)) for word in words.findall(text))
+            yield field, value.replace(" ", "") if field == "brand" else _alias(value)
     yield from (("city", _alias(word)) for word in _cities().findall(text))
     for found in _TOTAL.finditer(text):
         yield "in all", _number(found[1])
     for found in _COUNTED.finditer(_TOTAL.sub(" ", text)):
         yield _unit(found[2]), _number(found[1])
-    yield from (("passenger", count) for count, pattern in _PEOPLE.items() if pattern.search(text))
-    for found in _AFTER.finditer(text):
-        yield found[1], found[2]
+    yield from ((field, count) for field, count, words in _PEOPLE if words.search(text))
 
 
 @cache

@@ -7,35 +7,21 @@ that the customer has in mind. What names nothing, here or in the agent's words 
 
 import re
 from dataclasses import dataclass, replace
-from functools import cache, lru_cache
 from typing import Literal
 
 from agent_envs.envs.tau2.user_script import UserScript, Want
-from agent_envs.envs.tau2.users.acts import Act, alike, lexicon, points, read_act
+from agent_envs.envs.tau2.users.acts import Act, alike, points, read_act, unheard_of
 from agent_envs.envs.tau2.users.agent_words import pattern
-from agent_envs.envs.tau2.users.mind import ids_known, ids_of
+from agent_envs.envs.tau2.users.aims import abroad, aim_of, of_items, spoken, words_of
+from agent_envs.envs.tau2.users.comparing import Proposal, backed, differs, is_other, names_goods, standing
+from agent_envs.envs.tau2.users.mind import ids_of
 
 Verdict = Literal["yes", "no", "ask"]
-_WORD = re.compile(r"[a-z]+")
-_ABROAD = re.compile(r"\b(?:abroad|travell?ing|roaming|france|overseas)\b")
-_LIMIT = re.compile(
-    r"\b(?:at most|up to|no more than|less than|under|budget of|maximum of) "
-    r"(?:\$ ?(?P<sign>\d+(?:\.\d+)?)|(?P<word>\d+(?:\.\d+)?) dollars)"
-)
-_OPEN = re.compile(r"\b(?:at least|just enough|steps?|otherwise|whichever|if)\b")
-_ENDS_IT = re.compile(r"n't\b|\b(?:not|no|never|nobody|nothing|stop|shut|end|without)\b")
-_RELATIVE = re.compile(
-    r"\b(?:days?|weeks?) (?:later|earlier|after|before)\b|\b(?:next|following|any|another|other) (?:day|week|date)\b"
-)
-_SENT_TO = re.compile(r"\b(?:sent|shipped|delivered) to\b|\b(?:send|ship|deliver) (?:it|them|that|this) to\b")
 _NEGATED = re.compile(r"n't\b|\b(?:not|no)\b")
 _ENDS = frozenset({"resume", "enable", "pay", "charge", "add"})  # of trouble with a phone, on the agent's side
 _UNDOES = frozenset({"cancel", "return", "refund", "suspend", "resume", "close", "pay", "disable"})
 _EXTRAS = frozenset(
     {"insurance", "extra", "warranty", "plan", "inbound", "profile", "store credit", "phone", "elsewhere"}
-)
-_STATES = re.compile(
-    r"\b(?:currently|current|at the moment|right now|existing|previous|already|originally|has been|have been)\b"
 )
 _CHECKED = re.compile(r"\b(?:correct|right|accurate|good|fine|confirm)\b")
 
@@ -48,23 +34,6 @@ class Decision:
     places: tuple[int, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Proposal:
-    """What an agent asks a yes for.
-
-    Attributes:
-        asked: the sentences that ask.
-        told: what the same message says besides, without what it refuses.
-        before: the agent's words before that message.
-        ids: the numbers of orders, reservations and phones in the message, in small letters.
-    """
-
-    asked: tuple[str, ...]
-    told: str
-    before: str = ""
-    ids: frozenset[str] = frozenset()
-
-
 def decided(script: UserScript, places: tuple[int, ...], proposal: Proposal) -> Decision:
     """Return what a customer answers to a proposal.
 
@@ -75,55 +44,57 @@ def decided(script: UserScript, places: tuple[int, ...], proposal: Proposal) -> 
     """
     plain = tuple(asked for asked in proposal.asked if not read_act(asked).bare)
     answers = [_answer(script, places, asked, proposal) for asked in plain or proposal.asked]
-    for verdict in ("no", "ask"):  # one thing that is not wanted is enough
-        if any(one.verdict == verdict for one in answers):
-            return Decision(verdict)
+    verdicts = {one.verdict for one in answers}
+    if verdicts & {"no", "ask"} and ("no" in verdicts or "yes" not in verdicts):  # one thing not wanted is enough
+        return Decision("no" if "no" in verdicts else "ask")
     return Decision("yes", tuple(dict.fromkeys(place for one in answers for place in one.places)))
 
 
 def _answer(script: UserScript, places: tuple[int, ...], asked: str, proposal: Proposal) -> Decision:
-    act = read_act(asked)
+    act = read_act(asked, proposal.proposing)
     named = _specific(act) or act.valued
     if points(asked):
         return Decision("ask")
+    if unheard_of(asked):
+        return Decision("no")
     aims = [aim_of(script, script.wants[place]) for place in places]
     known = frozenset(verb for aim in aims for verb in aim.verbs)
     named = named or any(act.objects & aim.objects for aim in aims)
-    plain = set(_list("broad")) | (set(_list("follows")) - {"resume"})
-    if named or act.verbs & known - set(_list("broad")) or act.verbs - plain:
+    named = named or any(names_goods(script, script.wants[place], asked, proposal) for place in places)
+    plain = set(words_of("broad")) | (set(words_of("follows")) - {"resume"})
+    if named or act.verbs & known - set(words_of("broad")) or act.verbs - plain:
         return _held(script, places, act, asked, proposal)
     return _pointed(script, places, act, asked, proposal)
 
 
 def _pointed(script: UserScript, places: tuple[int, ...], act: Act, asked: str, proposal: Proposal) -> Decision:
     """Return the answer to a sentence that points at what was said before it ("Shall I go ahead?")."""
-    if act.verbs and strange(script, act):
-        return Decision("no")
     for text in (proposal.told, proposal.before):
         if act.verbs:
             text = _NEGATED.sub(" ", text)  # "You have no insurance yet. Shall I add it?"
         told = read_act(text)
-        if told.bare and told.looks:
-            return Decision("yes", places[:1])
-        if told.bare:  # "It costs $100 more. Shall I proceed?" is about what was said before
-            if not act.verbs and not told.of("money") and _means_own(script, told):
-                return Decision("yes", places[:1])
+        bare = told.bare and not any(names_goods(script, script.wants[place], text, proposal) for place in places)
+        if bare and told.looks:
+            return _trusted(script, places, asked, proposal)
+        if bare:  # "It costs $100 more. Shall I proceed?" is about what was said before
             continue
-        offers = [part for part in text.split(" . ") if pattern("offers").search(part) and not read_act(part).bare]
+        offers = _offers(text)
         whole = " . ".join([*(offers or [text]), asked])
-        return _held(script, places, read_act(whole), whole, proposal, loosely=not offers)
-    if (
-        act.looks
-        or (_means_own(script, act) and _fits(script, places, act))
-        or (_CHECKED.search(asked) and proposal.told)
-    ):
-        return Decision("yes", places[:1])
-    return Decision("no" if act.verbs - set(_list("broad")) else "ask")
+        return _held(script, places, read_act(whole, proposal.proposing), whole, proposal, loosely=not offers)
+    if act.looks or (_CHECKED.search(asked) and proposal.told):
+        return _trusted(script, places, asked, proposal)
+    return Decision("no" if act.verbs - set(words_of("broad")) else "ask")
 
 
-def _fits(script: UserScript, places: tuple[int, ...], act: Act) -> bool:
-    """Return whether the wants know what is done, if anything is said of that."""
-    return act.verbs <= frozenset(verb for place in places for verb in aim_of(script, script.wants[place]).verbs)
+def _trusted(script: UserScript, places: tuple[int, ...], asked: str, proposal: Proposal) -> Decision:
+    """Return the yes to what says no more of what is done, unless something in the message is another's."""
+    other = any(is_other(script, script.wants[place], asked, proposal) for place in places[:1])
+    return Decision("no") if other else Decision("yes", places[:1])
+
+
+def _offers(text: str) -> list[str]:
+    """Return the sentences in which an agent says what it would do."""
+    return [part for part in text.split(" . ") if pattern("offers").search(part) and not read_act(part).bare]
 
 
 def _held(
@@ -133,28 +104,25 @@ def _held(
     if act.looks and not act.verbs - {"keep"} and not _specific(act):
         return Decision("yes", places[:1])
     ids = frozenset(found for found in proposal.ids if found in text)
-    context = "" if loosely else " . ".join(part for part in proposal.told.split(" . ") if not _STATES.search(part))
-    found = tuple(
-        place
-        for place in places
-        if _serves(script, script.wants[place], act, ids, loosely)
-        and not (context and not ids and _belied(script, script.wants[place], act, context, proposal.ids))
-    )
+    context = "" if loosely else standing(proposal.told)
+
+    def meant(want: Want) -> bool:
+        served = _serves(script, want, act, ids, loosely, backed(script, want, text, proposal))
+        belied = bool(context) and _belied(script, want, act, context, proposal.ids)
+        return served and not belied and not is_other(script, want, text, proposal)
+
+    found = tuple(place for place in places if meant(script.wants[place]))
     return Decision("yes", _meant(script, found, act, ids, loosely)) if found else Decision("no")
 
 
 def _belied(script: UserScript, want: Want, act: Act, context: str, ids: frozenset[str]) -> bool:
     """Return whether what a message tells beside its question has another value than the want ("... Shall I book that?")."""
-    told = read_act(context)
+    told, offered = read_act(context), read_act(" . ".join(_offers(context)))
+    if offered.objects & _EXTRAS - aim_of(script, want).objects - spoken(script).objects:
+        return True
     if act.verbs & _UNDOES:  # then most of what is told is about what is undone
         told = replace(told, values=frozenset(one for one in told.values if one[0] in ("means", "card")))
     return differs(script, want, told, ids, loosely=True)
-
-
-def shares_values(script: UserScript, want: Want, text: str) -> bool:
-    """Return whether a text has a value that only this want can be about: a date, a street, a count."""
-    shared = read_act(text).values & aim_of(script, want).values
-    return any(field not in ("money", "means", "card") for field, _ in shared)
 
 
 def _meant(
@@ -167,49 +135,52 @@ def _meant(
     return by_number or by_object or (places if loosely else places[:1])
 
 
-def _serves(script: UserScript, want: Want, act: Act, ids: frozenset[str], loosely: bool) -> bool:
+def _serves(script: UserScript, want: Want, act: Act, ids: frozenset[str], loosely: bool, named: bool) -> bool:
     aim = aim_of(script, want)
     if want.check is not None:
         return _mends(script, aim, act)
-    verbs = act.verbs - set(_list("follows")) or act.verbs
+    verbs = act.verbs - (set(words_of("follows")) - aim.verbs) or act.verbs
+    if named:
+        verbs -= {"add", "keep"}  # "I'd include both of them"
     if want.question and verbs:
         return False
     fit = {verb for verb in verbs if alike()[verb] & aim.verbs}
-    others = verbs - fit - set(_list("follows"))
+    if act.of("cabin") & aim.of("cabin"):  # then it is no matter whether that is up or down
+        fit |= verbs & {"upgrade", "downgrade"}
+    if act.values & aim.values:
+        verbs -= {"charge", "pay"} - fit
+    others = verbs - fit - set(words_of("follows")) - ({"change"} if fit else set())
     if aim.verbs and verbs and (others and not loosely or not fit and (others or not loosely)):
         return False
-    if (
-        aim.objects
-        and not verbs & aim.verbs
-        and verbs
-        and not act.objects & aim.objects
-        and not act.values & aim.values
-    ):
+    shared = act.objects & aim.objects or act.values & aim.values
+    if aim.objects and verbs and not (verbs & aim.verbs - set(words_of("broad")) or shared or named):
         return False  # an exchange is a change, but not of an address
-    if (act.objects | act.verbs | act.values) & aim.denied:
+    if not (fit or shared or ids or named):
         return False
-    foreign = _specific(act) - aim.objects - _spoken(script).objects
+    return _allowed(script, want, act, loosely) and not differs(script, want, act, ids, loosely)
+
+
+def _allowed(script: UserScript, want: Want, act: Act, loosely: bool) -> bool:
+    """Return whether an act has nothing beyond a want: what it excludes, or another object."""
+    aim = aim_of(script, want)
+    if (act.objects | act.verbs | {pair for pair in act.values if not aim.of(pair[0])}) & aim.denied:
+        return False
+    foreign = _specific(act) - aim.objects - spoken(script).objects
+    foreign -= {"bags", "data"} if of_items(want) else set()
+    if act.verbs & aim.verbs & _UNDOES:  # "I can cancel it under your insurance"
+        foreign -= {"insurance"}
     if "address" in aim.objects and "profile" not in aim.objects:
         foreign -= {"parcel"}
-    if not (fit or act.objects & aim.objects or act.values & aim.values or ids or _means_own(script, act)):
-        return False
     if loosely:  # it tells of more than what is proposed
-        foreign = frozenset() if verbs & aim.verbs & _UNDOES else foreign & _EXTRAS
-    if foreign or aim.excepted & act.words or not (loosely or aim.excepted) and strange(script, act):
-        return False
-    return not differs(script, want, act, ids, loosely)
+        foreign = frozenset() if act.verbs & aim.verbs & _UNDOES else foreign & _EXTRAS
+    return not (foreign or aim.excepted & act.words)
 
 
 def _mends(script: UserScript, aim: Act, act: Act) -> bool:
     """Return whether an act of the agent's may mend a phone: it opens what is closed, at no price that was not agreed to."""
-    verbs = act.verbs - set(_list("follows")) | act.verbs & _ENDS
-    if (
-        not (verbs or act.objects)
-        or not verbs <= _ENDS
-        or act.objects & {"plan", "insurance", "warranty", "phone", "extra"}
-    ):
-        return False
-    if "roaming" in act.objects and not abroad(script):
+    verbs = act.verbs - set(words_of("follows")) | act.verbs & _ENDS
+    sold = act.objects & {"plan", "insurance", "warranty", "phone", "extra"}
+    if not (verbs or act.objects) or not verbs <= _ENDS or sold or "roaming" in act.objects and not abroad(script):
         return False
     amount, agreed = act.of("gb"), aim.of("gb")
     if "add" in act.verbs and not (amount or "data" in act.objects):
@@ -217,150 +188,5 @@ def _mends(script: UserScript, aim: Act, act: Act) -> bool:
     return not ("add" in act.verbs or amount) or bool(agreed and (not amount or amount & agreed))
 
 
-def differs(script: UserScript, want: Want, act: Act, ids: frozenset[str], loosely: bool = False) -> bool:
-    """Return whether an act has a value other than the one that a customer has in mind."""
-    known = ids & ids_known(script)
-    own = ids_of(want)
-    if own and ids and not (known if loosely else known == ids):
-        return True
-    if own and not ids & own and ids & frozenset().union(*map(ids_of, script.wants)):  # it is another want's
-        return True
-    aim = aim_of(script, want)
-    fields = {field for field, _ in act.values} - {"money"}
-    if ("money", "0") in act.denied:  # where nothing is to be paid, the means make no difference
-        fields -= {"means", "card"}
-    if _RELATIVE.search(want.say.lower()):
-        fields -= {"date"}
-    if _OPEN.search(want.say):
-        fields -= {"gb"}
-    if any(_other(script, aim, act, field) for field in fields):
-        return True
-    if "business" in act.of("cabin") and "upgrade" in aim.denied:  # "the same cabin as now"
-        return True
-    return _dearer(want, act)
-
-
-def _other(script: UserScript, aim: Act, act: Act, field: str) -> bool:
-    """Return whether an act has another value of a field than a want, which has one."""
-    said, meant = _target(act, field), _target(aim, field)
-    if field == "bag":
-        said, meant = said | act.of("in all"), meant | aim.of("in all")
-    meant = meant or _target(_spoken(script, wants=field in ("means", "card")), field)
-    if not act.left and not said <= meant:
-        said -= aim.of(field) - meant  # "your flight on May 23" is the one that is moved from May 23
-    if field == "date":
-        said, meant = _days(said, meant), _days(meant, said)
-    return bool(said and meant and not said & meant) and not (field == "means" and "original" in meant)
-
-
-def _target(act: Act, field: str) -> frozenset[str]:
-    """Return the values of a field without those that are left for others."""
-    return act.of(field) - {value for name, value in act.left if name == field} or act.of(field)
-
-
-def _days(dates: frozenset[str], others: frozenset[str]) -> frozenset[str]:
-    """Return dates as days alone, where some of them, or of others, have no month ("the 24th")."""
-    bare = all("-" in date for date in dates | others)
-    return dates if bare else frozenset(date.split("-")[-1] for date in dates)
-
-
-@lru_cache(maxsize=1024)
-def _spoken(script: UserScript, wants: bool = False) -> Act:
-    """Return what a customer says of itself, and of all its wants: means of payment are the same for all."""
-    return read_act(" . ".join((*(fact.say for fact in script.facts), *(map(_text, script.wants) if wants else ()))))
-
-
-def _dearer(want: Want, act: Act) -> bool:
-    """Return whether a proposal costs more than the customer's limit; what comes back is no cost."""
-    limits = [float(found["sign"] or found["word"]) for found in _LIMIT.finditer(_text(want).lower())]
-    asked = [float(money) for money in act.of("money")]
-    return bool(limits and asked and min(asked) > max(limits)) and not act.verbs & {"return", "cancel", "refund"}
-
-
-def strange(script: UserScript, act: Act) -> bool:
-    """Return whether an act names a thing that neither the script nor any agent's everyday words have."""
-    own, plain = _vocabulary(script, "own"), _everyday()
-    return any(
-        nouns and not any(_stem(word) in own or word.rstrip("s") in plain for word in nouns)
-        for nouns in map(_head, act.nouns)
-    )
-
-
-def _means_own(script: UserScript, act: Act) -> bool:
-    """Return whether an act names a thing of the script's own ("the keyboard without backlight")."""
-    own = _vocabulary(script, "special")
-    return any(_stem(word) in own for nouns in act.nouns for word in _head(nouns))
-
-
-def _head(nouns: tuple[str, ...]) -> tuple[str, ...]:
-    cut = next((place for place, word in enumerate(nouns) if word in _STOPS), len(nouns))
-    return nouns[:cut]
-
-
-_STOPS = frozenset(
-    "for of on in with from at by and or that which if is as instead now so right into be will be too also under has have "
-    "while since because before after then when where this it me you we i all would should can up via".split()
-)
-
-
-@lru_cache(maxsize=1024)
-def _vocabulary(script: UserScript, which: Literal["own", "plain", "special"]) -> frozenset[str]:
-    """Return the stems of a script's words, of any agent's, or of those that only the script has."""
-    told = " ".join((*(fact.say for fact in script.facts), *map(_text, script.wants)))
-    own = frozenset(map(_stem, _WORD.findall(told.lower())))
-    plain = frozenset(map(_stem, _everyday()))
-    return {"own": own, "plain": plain, "special": own - plain}[which]
-
-
-@cache
-def _everyday() -> frozenset[str]:
-    words = lexicon()
-    return frozenset(word.rstrip("s") for word in _WORD.findall(f"{words['plain']} {words['looks']}"))
-
-
-def _stem(word: str) -> str:
-    return word.removesuffix("'s")[:5].rstrip("s")
-
-
 def _specific(act: Act) -> frozenset[str]:
-    return act.objects - set(_list("asides"))
-
-
-def _list(name: str) -> list[str]:
-    return lexicon()[name]  # type: ignore[return-value]
-
-
-def _text(want: Want) -> str:
-    told = (want.say, *(fact.say for fact in want.facts), " ".join(want.signs))
-    return " . ".join(told)
-
-
-@lru_cache(maxsize=1024)
-def aim_of(script: UserScript, want: Want) -> Act:
-    """Return what a want is about doing, as a customer means it: with the verbs that its objects call for, where it has none.
-
-    What the script excludes anywhere is excluded here. Trouble with a phone is read with what its owner said of itself.
-    """
-    own = (fact.say for fact in script.facts if want.check is not None)
-    act = read_act(" . ".join((_text(want), *own)))
-    sought: dict[str, str] = lexicon()["sought"]  # type: ignore[assignment]
-    verbs = act.verbs - set(_list("follows")) or act.verbs
-    verbs = verbs or frozenset(verb for name in act.objects for verb in sought.get(name, "").split())
-    every = (read_act(text) for text in (*map(_text, script.wants), *(fact.say for fact in script.facts)))
-    if verbs == {"enable"} and not act.verbs and _ENDS_IT.search(want.say.lower()):
-        verbs = frozenset({"disable"})
-    elsewhere = frozenset(name for one in every for name in one.denied if isinstance(name, str))
-    implied = {"address"} if _SENT_TO.search(_text(want).lower()) else set[str]()
-    if act.of("means") and verbs & {"charge", "pay"}:
-        implied.add("payment")
-    if implied:  # the address and the payment of an order are changed
-        verbs |= {"change"}
-    denied = (act.denied | elsewhere) - verbs - act.objects - act.values
-    return replace(act, verbs=verbs, objects=act.objects | implied, denied=denied)
-
-
-@lru_cache(maxsize=1024)
-def abroad(script: UserScript) -> bool:
-    """Return whether a script says that its customer is abroad."""
-    told = " ".join((*(fact.say for fact in script.facts), *map(_text, script.wants))).lower()
-    return bool(_ABROAD.search(told.replace("not abroad", "")))
+    return act.objects - set(words_of("asides"))

@@ -4,10 +4,12 @@ import re
 from random import Random
 
 from agent_envs.envs.tau2.user_script import Check, UserScript, Want
-from agent_envs.envs.tau2.users.deciding import Proposal, decided, shares_values
+from agent_envs.envs.tau2.users.comparing import Proposal, shares_values
+from agent_envs.envs.tau2.users.deciding import decided
 from agent_envs.envs.tau2.users.mind import Mind, facts_about, following, ids_of, open_wants
 from agent_envs.envs.tau2.users.persona import Persona
 from agent_envs.envs.tau2.users.settling import about, focus, fulfilled, must_look
+from agent_envs.envs.tau2.users.shelf import NOTHING, Shelf
 from agent_envs.envs.tau2.users.telling import IDENTITY, Telling, at_length
 from agent_envs.envs.tau2.users.understanding import Understood
 from agent_envs.envs.tau2.users.wording import STOP, TRANSFER, say
@@ -45,6 +47,7 @@ class Reaction:
         *,
         repeated: bool = False,
         before: str = "",
+        shelf: Shelf = NOTHING,
     ) -> None:
         """Take who answers, what it has in mind, and what it understood.
 
@@ -56,9 +59,10 @@ class Reaction:
             heard: what it understood.
             repeated: the agent said the same before.
             before: what the agent said before that, in small letters.
+            shelf: what the shop sells.
         """
         self.script, self.persona, self.random, self.mind, self.heard = script, persona, random, mind, heard
-        self._repeated, self._before = repeated, before
+        self._repeated, self._before, self._shelf = repeated, before, shelf
         self._parts: list[str] = list(mind.reports)
         self._news = bool(mind.reports) and not repeated
         self._stopped = ""
@@ -187,7 +191,7 @@ class Reaction:
         return bool(self.persona.agrees) and self.random.random() < self.persona.agrees
 
     def _proposal(self, asked: tuple[str, ...]) -> Proposal:
-        return Proposal(asked, self.heard.told, self._before, self.heard.ids)
+        return Proposal(asked, self.heard.told, self._before, self.heard.ids, self.heard.names, self._shelf)
 
     def _meant(self) -> tuple[int, ...]:
         """Return the places of the wants that a proposal may be about: those that the agent knows, or names by number."""

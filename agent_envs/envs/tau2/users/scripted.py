@@ -15,11 +15,12 @@ from agent_envs.envs.tau2.scene import Scene
 from agent_envs.envs.tau2.task_schema import Tau2Task
 from agent_envs.envs.tau2.user_script import UserScript, read_script
 from agent_envs.envs.tau2.users import device
-from agent_envs.envs.tau2.users.deciding import abroad
+from agent_envs.envs.tau2.users.aims import abroad
 from agent_envs.envs.tau2.users.mind import Mind, remembered, verdict
 from agent_envs.envs.tau2.users.persona import Persona, mistyped, persona_of
 from agent_envs.envs.tau2.users.reaction import Reaction, opening
 from agent_envs.envs.tau2.users.sentences import LONGEST
+from agent_envs.envs.tau2.users.shelf import shelf_of
 from agent_envs.envs.tau2.users.understanding import understood
 
 __all__ = ["Mind", "ScriptedUser"]
@@ -73,7 +74,9 @@ class ScriptedUser:
         said = _said(scene)
         before = said[-2][-LONGEST:].lower() if len(said) > 1 else ""
         heard = understood(_heard(scene))
-        reaction = Reaction(script, manners, random, mind, heard, repeated=said[-1:] == said[-2:-1], before=before)
+        shelf = shelf_of(scene.rules.domain.agent_database)
+        again = said[-1:] == said[-2:-1]
+        reaction = Reaction(script, manners, random, mind, heard, repeated=again, before=before, shelf=shelf)
         look = reaction.look if scene.rules.domain.user is not None else None
         if look is not None:
             return _call(scene, device.Step(look.tool, look.arguments)), mind.but(checking=True)

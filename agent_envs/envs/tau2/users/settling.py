@@ -5,7 +5,8 @@ from functools import lru_cache
 
 from agent_envs.envs.tau2.user_script import UserScript, Want
 from agent_envs.envs.tau2.users.acts import read_act
-from agent_envs.envs.tau2.users.deciding import Proposal, decided
+from agent_envs.envs.tau2.users.comparing import Proposal
+from agent_envs.envs.tau2.users.deciding import decided
 from agent_envs.envs.tau2.users.mind import Mind, ids_known, ids_of, open_wants
 from agent_envs.envs.tau2.users.understanding import Understood
 
@@ -82,7 +83,7 @@ def _reported(script: UserScript, mind: Mind, heard: Understood, trusting: bool)
     done: set[int] = set()
     meant = tuple(open_wants(script, mind))
     for sentence in heard.completes:
-        decision = decided(script, meant, Proposal((_PASSIVE.sub("", sentence),), "", ids=heard.ids))
+        decision = decided(script, meant, Proposal((_PASSIVE.sub("", sentence),), "", ids=heard.ids, proposing=False))
         if not trusting and decision.verdict == "no" and not mind.agreed:
             continue  # what it did is not what is wanted
         by_act = set(decision.places) if read_act(sentence).verbs else set()

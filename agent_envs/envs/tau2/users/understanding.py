@@ -21,17 +21,21 @@ _AGREEING = re.compile(
     r"\?|yes|proceed|go ahead|let me know|approve|authori|the word and|if |once|unless|need|give me|await|waiting|confirm"
 )
 _CHOICES = re.compile(r"\byes ?(?:/|or) ?no\b")
-_NO_CHOICE = re.compile(r"\b(?:yes|no|not) ?(?:or|/)|\bor (?:no|not|if|would|do|is|keep)\b")
+_NO_CHOICE = re.compile(r"\b(?:yes|no|not) ?(?:or|/)|\bor (?:no|not|if|would|do|is|keep|shall|should|may|can)\b")
 _WHICH = re.compile(
     r"^(?:(?:and|so|ok|okay|then|now|great|thanks|also|but),? ){0,2}(?:what|which|who|whose|when|where|why|how)\b"
     r"(?! about\b| would it\b| (?:does|do) (?:that|this|it|you) (?:sound|look|say|think|feel)\b)"
 )
-_WE = re.compile(r"\b(?:i|we|me|us|proceed|go ahead|continue)\b|\b(?:correct|right|ok|okay|that)\?$")
+_WE = re.compile(
+    r"\b(?:i|we|me|us|proceed|go ahead|continue)\b|\b(?:correct|right|ok|okay|that)\?$|^are you \w+ with\b"
+)
 _MINE = re.compile(r"^(?!(?:can|could|will|would|do|did|have|are) you\b).*\b(?:i|we|me|us)\b")
 _GO = re.compile(r"\b(?:go ahead|proceed|is (?:that|it) a (?:yes|deal|go))\b")
 _YOURS = re.compile(
     r"\b(?:you|your|yours|phone|mode|signal|data|wi-?fi|network|bars?|still|now|there|working|back)\b|\b(?:on|off)\?"
 )
+_PLANNED = re.compile(r"\b(?:is|are) (?!now|all|both|hereby|been|success)\w+ed\b(?!.*\bnow\b)")  # beside a question
+_NAME = re.compile(r"\b(?=([A-Z][a-z'-]+ [A-Z][a-z'-]+)\b)")
 _SUITS = re.compile(r"\bfor you\b|\byou still (?:want|like|wish)\b|\b(?:correct|right|ok|okay)\?$")
 
 
@@ -61,6 +65,7 @@ class Understood:
         asks: it asks anything at all.
         statements: the sentences, in small letters, that ask for nothing.
         ids: the numbers of orders and reservations in it, in small letters.
+        names: pairs of words with capital letters, in small letters.
     """
 
     topics: tuple[str, ...] = ()
@@ -84,6 +89,7 @@ class Understood:
     asks: bool = False
     statements: tuple[str, ...] = ()
     ids: frozenset[str] = frozenset()
+    names: frozenset[str] = frozenset()
 
 
 def understood(text: str) -> Understood:
@@ -97,7 +103,7 @@ def _understood(text: str) -> Understood:
     topics, awaiting, offering = _questions(parts)
     clauses = [clause for part in parts for clause in _CLAUSE.split(part.text) if clause]
     refused = [clause for clause in clauses if _refused(clause)]
-    done = tuple(part.text for part in parts if _completed(part))
+    done = tuple(part.text for part in parts if _completed(part) and not (awaiting and _PLANNED.search(part.text)))
     closing = any(pattern("closes").search(part.text) for part in parts)
     extends = any(pattern("extends").search(part.text) for part in parts) and not (done and closing)
     handed = [part for part in parts if _handed_over(part)]
@@ -125,6 +131,7 @@ def _understood(text: str) -> Understood:
         asks=any(part.question for part in parts),
         statements=tuple(part.text for part in parts if not (part.question or part.asking)),
         ids=named_ids(text),
+        names=frozenset(found[1].lower() for found in _NAME.finditer(text)),
     )
 
 

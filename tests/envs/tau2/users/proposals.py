@@ -1,14 +1,13 @@
 """Tables of proposals are put to the scripted user; the first count of a table, made before anybody saw its answers, measures.
 
-`python -m tests.envs.tau2.users.proposals [seen|unseen|blind|fourth|practice|fifth|sixth] [--show]` counts.
+`python -m tests.envs.tau2.users.proposals [seen|unseen|blind|...|twelfth] [--show]` counts; FIRST lists the tables.
 
-A table holds, of each scene (`proposal_scenes.json`), what an agent says after the customer's first words, and which kind of
-words it is: wanted, unwanted, ambiguous, or closing (then with the answer that it should get). First counts, wanted and
-unwanted accepted: unseen 40 of 50 and 4 of 50; blind 23 of 26 and 1 of 31; fourth 35 of 44 and 5 of 51 (in the style of
-language models, by an author who had not read the reader then); fifth 26 of 32 and 7 of 37 (sixteen scenes of its own);
-sixth 21 of 24 and 1 of 34 (old scenes). The rules were mended by classes after each of them, and `seen` and `practice` were
-looked at while building, so that later counts are of tables that were read. No row was changed after its first count, but six
-closing rows of the fourth, whose answers its author had noted wrongly: after a report the customer takes its leave.
+A table holds, of each scene (`proposal_scenes.json`, or a generated task by its domain and id), what an agent says after the
+customer's first words, and which kind of words it is: wanted, unwanted, ambiguous, or closing (then with the answer that it
+should get). The rules were mended by classes of failure after each first count but the last, so that later counts are of
+tables that were read. `seventh` and `sealed` are two halves, by scenes, of one table that was written before its author read
+the reader; `sealed` was counted before the work began (64 of 73 and 15 of 76) and once behind it, and was read only then.
+No row was changed after its first count, but six closing rows of the fourth, whose answers its author had noted wrongly.
 """
 
 import json
@@ -18,10 +17,21 @@ from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
+from agent_envs.envs.tau2.database import thawed
+from agent_envs.envs.tau2.task_generator.source import GeneratedSource, generated_domain, world_of
 from tests.envs.tau2.users.scenes import CALLER, SHOPPER, Talk, row
 
 HALVES = ("seen", "unseen")
-READ = ("blind", "fourth", "practice", "fifth", "sixth")  # tables whose answers were read after the first count
+# First counts: wanted ones that were accepted, of how many, and unwanted ones.
+FIRST = {
+    "unseen": (40, 50, 4, 50), "blind": (23, 26, 1, 31), "fourth": (35, 44, 5, 51), "fifth": (26, 32, 7, 37),
+    "sixth": (21, 24, 1, 34), "seventh": (51, 59, 12, 69), "eighth": (32, 39, 8, 54), "ninth": (29, 32, 10, 50),
+    "tenth": (22, 27, 2, 41), "eleventh": (25, 30, 2, 31), "sealed": (61, 73, 4, 76), "twelfth": (25, 30, 2, 35),
+}  # fmt: skip
+READ = (
+    *(name for name in FIRST if name != "unseen"),
+    "practice",
+)  # tables whose answers were read after the first count
 FLIER = [
     {"topic": "name", "say": "My name is Kai Winter.", "value": "Kai Winter"},
     {"topic": "user_id", "say": "My user id is kai_winter_1234.", "value": "kai_winter_1234"},
@@ -34,7 +44,12 @@ _SCENES = json.loads((_HERE / "proposal_scenes.json").read_text(encoding="utf-8"
 
 
 def scene(name: str, persona: str = "plain") -> Talk:
-    """Return a conversation in which the customer of a scene has said what it wants."""
+    """Return a conversation in which the customer of a scene, or of a generated task, has said what it wants."""
+    if name not in _SCENES:
+        domain, task_id = name.split()
+        kind, split = task_id.split("-")[:2]
+        task = thawed(GeneratedSource(domain, world_of(task_id), kind).get(split, task_id).data)
+        return Talk(task, persona, domain=generated_domain(domain, world=world_of(task_id)))
     told = _SCENES[name]
     task = row(*told.get("wants", ({"say": "x"},)), domain=told["domain"])
     if "instructions" in told:
@@ -42,7 +57,7 @@ def scene(name: str, persona: str = "plain") -> Talk:
         del task["user_script"]
     else:
         task["user_script"]["facts"] = _WHO[told["domain"]]
-    return Talk(task, persona)
+    return Talk(task, persona, domain=generated_domain("retail") if told["domain"] == "retail" else None)
 
 
 def rows(half: str) -> Iterator[tuple[str, str, str, str]]:

@@ -9,6 +9,7 @@ from agent_envs.envs.tau2.partners import played
 from agent_envs.envs.tau2.scene import Scene
 from agent_envs.envs.tau2.task_schema import core_task, read_task
 from agent_envs.envs.tau2.task_states import initial_world
+from agent_envs.envs.tau2.toolkit import Domain
 from agent_envs.envs.tau2.turn_taking import Rules, opened, spoke
 from agent_envs.envs.tau2.users.scripted import ScriptedUser
 
@@ -68,9 +69,15 @@ def row(*wants: Mapping[str, Any], domain: str = "retail", **script: Any) -> dic
 class Talk:
     """A conversation in which the test speaks for the agent."""
 
-    def __init__(self, task: dict[str, Any], persona: str | Mapping[str, Any] = "task", key: str = "key") -> None:
-        """Let the user speak first."""
-        domain = builtin_domain(task["user_scenario"]["instructions"]["domain"])
+    def __init__(
+        self,
+        task: dict[str, Any],
+        persona: str | Mapping[str, Any] = "task",
+        key: str = "key",
+        domain: Domain | None = None,
+    ) -> None:
+        """Let the user speak first, in the built-in domain if no other is given."""
+        domain = domain or builtin_domain(task["user_scenario"]["instructions"]["domain"])
         public, rules, self.user = read_task(task, domain.name), Rules(domain), ScriptedUser(persona)
         core = core_task(task, "test")
         self.scene: Callable[[Dialogue], Scene] = lambda now: Scene(core, public, rules, "user", now, key)

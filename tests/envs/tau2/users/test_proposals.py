@@ -1,5 +1,7 @@
 """A customer says yes to what it wants, no to what it does not want, and asks back: held on three hundred proposals."""
 
+from collections import Counter
+
 import pytest
 
 from tests.envs.tau2.users.proposals import HALVES, READ, answered, counts, rows
@@ -42,8 +44,15 @@ def test_a_no_names_what_is_wanted_instead():
 def test_tables_that_were_read_stay_as_they_are_understood(table):
     kinds = counts(table)
     wanted, unwanted = kinds["wanted"], kinds["unwanted"]
-    assert wanted["yes"] >= 0.87 * wanted.total()
-    assert unwanted["yes"] <= 0.04 * unwanted.total()
+    assert wanted["yes"] >= 0.9 * wanted.total()
+    assert unwanted["yes"] <= 0.07 * unwanted.total()
+
+
+def test_all_tables_together_are_understood_as_they_are_meant():
+    kinds = [counts(table) for table in (*HALVES, *READ)]
+    wanted, unwanted = (sum((kind[name] for kind in kinds), Counter()) for name in ("wanted", "unwanted"))
+    assert wanted["yes"] >= 0.96 * wanted.total()
+    assert unwanted["yes"] <= 0.03 * unwanted.total()
 
 
 @pytest.mark.parametrize(

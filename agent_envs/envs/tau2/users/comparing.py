@@ -1,0 +1,195 @@
+"""`differs` and its kin compare the values of a proposal with those that a customer has in mind, whatever the words are."""
+
+import re
+from dataclasses import dataclass
+
+from agent_envs.envs.tau2.user_script import UserScript, Want
+from agent_envs.envs.tau2.users.acts import Act, births, granted, read_act
+from agent_envs.envs.tau2.users.aims import aim_of, of_items, spoken, text_of
+from agent_envs.envs.tau2.users.mind import ids_known, ids_of
+from agent_envs.envs.tau2.users.shelf import NOTHING, Shelf
+
+_LIMIT = re.compile(
+    r"\b(?:at most|up to|no more than|less than|under|budget of|maximum of) "
+    r"(?:\$ ?(?P<sign>\d+(?:\.\d+)?)|(?P<word>\d+(?:\.\d+)?) dollars)"
+)
+_OPEN = re.compile(r"\b(?:at least|just enough|steps?)\b")
+_RELATIVE = re.compile(
+    r"\b(?:days?|weeks?) (?:later|earlier|after|before)\b|\b(?:next|following|any|another|other) (?:day|week|date)\b"
+)
+_STATES = re.compile(
+    r"\b(?:currently|current|at the moment|right now|existing|previous|already|originally|has been|have been)\b"
+)
+_WHOLE = re.compile(r"\b(?:all|both|every\w*|items|two|three|four|five|they|them|these|those)\b")
+_ONLY = re.compile(r"\b(?:only|just)\b")
+_IN_PLACE = re.compile(r"([\w' -]+?) in place of ([\w' -]+?)\.")
+_GOES = re.compile(
+    r"\b(?:replac\w+|instead of|in place of|remov\w+|tak\w+|chang\w+|swap\w*)(?: the)?(?: passenger| name)?(?: of)? ~"
+    r"|~ (?:would|will|to|can) be (?:replaced|removed|taken|changed)"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Proposal:
+    """What an agent asks a yes for.
+
+    Attributes:
+        asked: the sentences that ask.
+        told: what the same message says besides, without what it refuses.
+        before: the agent's words before that message.
+        ids: the numbers of orders, reservations and phones in the message, in small letters.
+        names: pairs of words that may be a person's name, in small letters.
+        shelf: what the shop sells.
+        proposing: the sentences ask for a yes; those of a report tell what was done.
+    """
+
+    asked: tuple[str, ...]
+    told: str
+    before: str = ""
+    ids: frozenset[str] = frozenset()
+    names: frozenset[str] = frozenset()
+    shelf: Shelf = NOTHING
+    proposing: bool = True
+
+
+def differs(script: UserScript, want: Want, act: Act, ids: frozenset[str], loosely: bool = False) -> bool:
+    """Return whether an act has a value other than the one that a customer has in mind."""
+    aim, own, known = aim_of(script, want), ids_of(want), ids & ids_known(script)
+    strange = bool(ids) and not (known if loosely else known == ids)
+    elsewhere = not ids & own and (known and not loosely or ids & frozenset().union(*map(ids_of, script.wants)))
+    if own and (strange or elsewhere) or ids and "profile" in aim.objects and "order" not in want.say:
+        return True
+    if "book" in aim.verbs and {"insurance", "bags"} & (act.denied & aim.objects | act.objects & aim.denied):
+        return True
+    fields = {field for field, _ in act.values} - {"money"}
+    if ("money", "0") in act.denied:  # where nothing is to be paid, the means make no difference
+        fields -= {"means", "card"}
+    if _RELATIVE.search(want.say.lower()):
+        fields -= {"date"}
+    fields &= {"means", "card", "brand"} if of_items(want) else fields
+    fields -= {"gb"} if _OPEN.search(want.say) else set()
+    return _dearer(want, act) or any(_other(script, aim, act, field) for field in fields)
+
+
+def _other(script: UserScript, aim: Act, act: Act, field: str) -> bool:
+    """Return whether an act has another value of a field than a want, which has one."""
+    if field == "city" or field == "date" and "book" in aim.verbs:
+        return bool(act.of(field) - aim.of(field) and aim.of(field) - act.of(field))
+    said, meant = _target(act, field), _target(aim, field)
+    if field == "date" and {(field, value) for value in said} <= act.left & aim.left:
+        return False  # "I can move you there from May 21"
+    if field == "bag":
+        said, meant = said | act.of("in all"), meant | aim.of("in all")
+    meant = meant or _target(spoken(script), field)
+    if not act.left and not said <= meant:
+        said -= aim.of(field) - meant  # "your flight on May 23" is the one that is moved from May 23
+    if field == "date":
+        said, meant = _days(said, meant), _days(meant, said)
+    if field == "means" and "original" in meant:
+        return ("means", "original") in act.denied | act.left
+    return bool(said and meant and not said & meant)
+
+
+def _target(act: Act, field: str) -> frozenset[str]:
+    """Return the values of a field without those that are left for others."""
+    return act.of(field) - {value for name, value in act.left if name == field} or act.of(field)
+
+
+def _days(dates: frozenset[str], others: frozenset[str]) -> frozenset[str]:
+    """Return dates as days alone, where some of them, or of others, have no month ("the 24th")."""
+    bare = all("-" in date for date in dates | others)
+    return dates if bare else frozenset(date.split("-")[-1] for date in dates)
+
+
+def _dearer(want: Want, act: Act) -> bool:
+    """Return whether a proposal costs more than the customer's limit; what comes back is no cost."""
+    limits = [float(found["sign"] or found["word"]) for found in _LIMIT.finditer(text_of(want).lower())]
+    asked = [float(money) for money in act.of("money")]
+    return bool(limits and asked and min(asked) > max(limits)) and not act.verbs & {"return", "cancel", "refund"}
+
+
+def shares_values(script: UserScript, want: Want, text: str) -> bool:
+    """Return whether a text has a value that only this want can be about: a date, a street, a count."""
+    shared = read_act(text).values & aim_of(script, want).values
+    return any(field not in ("money", "means", "card", "brand", "city") for field, _ in shared)
+
+
+def _goods(script: UserScript, want: Want, shelf: Shelf) -> frozenset[str]:
+    """Return the products that a want is about, if it is about items."""
+    meant = of_items(want) or aim_of(script, want).verbs & {"return", "exchange"}
+    return shelf.named(text_of(want)) if meant else frozenset()
+
+
+def backed(script: UserScript, want: Want, text: str, proposal: Proposal) -> bool:
+    """Return whether a message names, anywhere, what only this want is about: its items, or one of its values."""
+    whole = _whole(text, proposal)
+    known = names_goods(script, want, whole, proposal) or shares_values(script, want, whole)
+    return known or _travellers(want)[0] in proposal.names
+
+
+def names_goods(script: UserScript, want: Want, text: str, proposal: Proposal) -> bool:
+    """Return whether a text names one of a want's products, or one of their options."""
+    own, shelf = _goods(script, want, proposal.shelf), proposal.shelf
+    return bool(own) and bool(own & shelf.named(granted(text), own) or shelf.options(granted(text), own))
+
+
+def _whole(text: str, proposal: Proposal) -> str:
+    return f"{standing(proposal.told)} . {text}"
+
+
+def standing(told: str) -> str:
+    """Return what a message tells, but for how things are now."""
+    return " . ".join(part for part in told.split(" . ") if not _STATES.search(part))
+
+
+def _other_goods(script: UserScript, want: Want, text: str, proposal: Proposal) -> bool:
+    """Return whether a proposal about a shop's items has other items than the want, not all of them, or other options."""
+    shelf, own = proposal.shelf, _goods(script, want, proposal.shelf)
+    if not own or aim_of(script, want).excepted:
+        return False
+    whole = granted(_whole(text, proposal))
+    said = shelf.named(whole, own)
+    if shelf.named(granted(text), own) - own or (said and not said & own):
+        return True
+    parts = [shelf.named(part, own) for part in whole.split(" . ") if _ONLY.search(part)]
+    if said and own - said and not _WHOLE.search(whole) or any(part and own - part for part in parts):
+        return True
+    meant, offered = shelf.options(granted(text_of(want)), own), shelf.options(whole, own)
+    both = {field for field, _ in meant} & {field for field, _ in offered}
+    return any(not {pair for pair in meant if pair[0] == field} & offered for field in both)
+
+
+def _other_cabin(script: UserScript, want: Want, text: str, proposal: Proposal) -> bool:
+    """Return whether a proposal has another cabin than the one that a traveller has booked and wants to keep."""
+    kept = {proposal.shelf.cabins[one] for one in ids_of(want) if one in proposal.shelf.cabins}
+    said = read_act(_whole(text, proposal)).of("cabin")
+    if "upgrade" not in aim_of(script, want).denied:
+        return False
+    return not said & kept if kept and said else "business" in said
+
+
+def _other_person(script: UserScript, want: Want, text: str, proposal: Proposal) -> bool:
+    """Return whether a proposal puts another traveller than the want has in another's place, or one born on another day."""
+    new, old = _travellers(want)
+    if not new:
+        return False
+    whole, names = granted(_whole(text, proposal)), proposal.names
+    if new not in names:
+        alike = any(set(name.split()) & set(new.split()) and name != old for name in names)
+        return alike or "remove" in read_act(text).verbs
+    if any(_GOES.search(whole.replace(name, "~")) for name in names - {new, old}):
+        return True
+    born = {fact.value for fact in want.facts if fact.topic == "date_of_birth" and fact.value}
+    said = births(whole)
+    return bool(born and said - {fact.value for fact in script.facts} and not born & said)
+
+
+def _travellers(want: Want) -> tuple[str, str]:
+    """Return who is to travel and in whose place, in small letters."""
+    told = (_IN_PLACE.match(fact.say.lower()) for fact in want.facts if fact.topic == "passengers")
+    return next(((one[1], one[2]) for one in told if one), ("", ""))
+
+
+def is_other(script: UserScript, want: Want, text: str, proposal: Proposal) -> bool:
+    """Return whether a message is about other items, another cabin, or another traveller than a want."""
+    return any(other(script, want, text, proposal) for other in (_other_goods, _other_cabin, _other_person))
