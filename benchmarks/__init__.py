@@ -18,7 +18,7 @@ Modules, in reading order:
     reward_search, action_templates: returns that plans of templates reach without gold, by id and reward.
     baselines: the known order of procedures, with a scripted reader in place of a model, and planted defects.
     trained_rows: small trained models as rows beside the built-in agents.
-    legal, legal_learn: controls of legal search by built-in agents; GRPO at 2, 4 and 10 free turns.
+    legal, naive_rag, legal_learn: controls of legal search by built-in agents; GRPO at 2, 4 and 10 free turns.
     reading_load: how much of `trainers/` a reader of each algorithm meets: modules, lines, parts.
     coverage, coverage_cases: simulated coverage of confidence intervals and power of the paired test.
     grpo_step, grpo_world, gpu_step: the cost of a GRPO step beside TRL, on a CPU and on a GPU.

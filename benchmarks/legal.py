@@ -29,7 +29,6 @@ from agent_envs.envs.legal_search.env import LegalSearch
 from agent_envs.envs.legal_search.generated import GeneratedQuestion, GeneratedWorld
 from agent_envs.envs.legal_search.heuristic import Missing, Reading
 from agent_envs.envs.legal_search.library import Library
-from agent_envs.envs.legal_search.naive_rag import NaiveRAG
 from agent_envs.envs.legal_search.observations import snippet
 from agent_envs.envs.legal_search.outcomes import matches
 from agent_envs.envs.legal_search.published import load_library
@@ -40,6 +39,7 @@ from agent_envs.evaluation.statistics.rates import mean_interval, success_rate
 from agent_envs.rollout.policy import CompanionPolicy
 from agent_envs.tools.retrieval.build import make_retriever
 from agent_envs.wrappers import ForcedAnswer
+from benchmarks.naive_rag import NaiveRAG
 
 WORLDS = 3  # of the test split
 FREE_TURNS = (0, 1, 2, 4, 8, 12)

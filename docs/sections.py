@@ -9,7 +9,8 @@ from agent_envs.datasets.listing import origin_of
 from agent_envs.datasets.manual_sources import MANUAL_SOURCES
 from agent_envs.datasets.published import PROBLEMS
 from agent_envs.datasets.reasoning_sets import REASONING_SETS
-from agent_envs.tools.sandbox import LANGUAGE, divergence_table
+from agent_envs.tools.sandbox import LANGUAGE
+from docs.divergences import divergence_table
 
 FOLDER = Path(__file__).parent
 RESULTS = FOLDER.parent / "benchmarks" / "results" / "sandbox.json"

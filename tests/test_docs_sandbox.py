@@ -13,8 +13,9 @@ import pytest
 
 from agent_envs.datasets.manual_sources import MANUAL_SOURCES
 from agent_envs.datasets.reasoning_sets import REASONING_SETS, read_reasoning
-from agent_envs.tools.sandbox import KNOWN_DIVERGENCES, LANGUAGE, Limits, divergence_table
+from agent_envs.tools.sandbox import LANGUAGE, Limits
 from agent_envs.tools.sandbox.records import DEFAULT_MEMORY_MB
+from docs.divergences import KNOWN_DIVERGENCES, divergence_table
 from docs.sections import abuse, latency, pages, with_part
 from tests import ROOT
 

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Callable, Sequence
 from itertools import groupby
-from typing import Any, Protocol
+from typing import Any
 
 import gymnasium as gym
 
@@ -19,20 +19,6 @@ TEXT = (
 _TAG = re.compile(r"^<(\w+)>", re.MULTILINE)
 
 
-class View(Protocol):
-    """What is needed of a tool; `agent_envs.tool_view` has them all."""
-
-    schema: dict[str, Any]
-    around: tuple[str, str] | None
-
-    @property
-    def name(self) -> str:
-        """The tool's name."""
-
-    def render(self, arguments: dict[str, Any] | str) -> str:
-        """Return the action that calls the tool."""
-
-
 class TypedActions:
     """What a person can type in one environment, and the actions that it means.
 
@@ -42,7 +28,7 @@ class TypedActions:
         about: a line on each of both, for a help text.
     """
 
-    def __init__(self, env: gym.Env[Any, Any], tools: Callable[[gym.Env[Any, Any]], Sequence[View]]) -> None:
+    def __init__(self, env: gym.Env[Any, Any], tools: Callable[[gym.Env[Any, Any]], Sequence[Any]]) -> None:
         """Take an environment, of which no reset is needed, and what tells its tools (`agent_envs.tool_view`)."""
         core: Any = core_of(env)
         self._core = core
@@ -82,7 +68,7 @@ class TypedActions:
         number = self._core.action_of(f"ACTION: {line}")[0]
         return None if number is None else str(self._core.say(number, head.removeprefix("THINK:").strip()))
 
-    def _called(self, view: View, rest: str, read: Read) -> list[str | int]:
+    def _called(self, view: Any, rest: str, read: Read) -> list[str | int]:
         """Return the call of a tool, its arguments asked for where they are not there; none where they are not given."""
         parameters = view.schema["function"]["parameters"]
         if rest and (len(parameters["properties"]) == 1 or rest.startswith("{")):
@@ -102,7 +88,7 @@ class TypedActions:
         return [] if arguments is None else [view.render(arguments)]
 
 
-def _about(view: View) -> str:
+def _about(view: Any) -> str:
     """Return a tool's name, its arguments and its description in one line."""
     function = view.schema["function"]
     names = ", ".join(function["parameters"]["properties"])

@@ -16,8 +16,7 @@ Modules, in reading order:
     solver: oracle policy and random policy.
     heuristic, transcript: the searcher: rules over sentences, no gold; what it was shown, parsed.
     cues: words that count, amounts, units and days in texts; thesaurus.txt, words of one meaning.
-    naive_rag: one search, and an answer from it: the baseline `NaiveRAG`, and what forced answers are shown.
-    feedback: scripted feedback by the searcher's rules.
+    feedback: scripted feedback by the searcher's rules, and the one search that forced answers are shown.
     prompt.md, prompt_json.md: the prompt of each protocol.
 """
 
@@ -30,6 +29,6 @@ register_companions(
     heuristic="agent_envs.envs.legal_search.heuristic:search_and_read",
     labels="agent_envs.envs.legal_search.scoring:labels",
     metrics="agent_envs.envs.legal_search.scoring:metrics",
-    first_look="agent_envs.envs.legal_search.naive_rag:first_look",
+    first_look="agent_envs.envs.legal_search.feedback:first_look",
     feedback="agent_envs.envs.legal_search.feedback:give_feedback",
 )

@@ -1,16 +1,26 @@
-"""Scripted feedback says what to look for, which section to read next, and whether what was read will do."""
+"""Scripted feedback says what to look for and to read next, and whether it will do; a forced answer is shown one search."""
 
 import random
 from collections.abc import Sequence
 
 from agent_envs.base.messages import Message
+from agent_envs.envs.legal_search.env import LegalSearch
 from agent_envs.envs.legal_search.heuristic import search_and_read
+from agent_envs.envs.legal_search.observations import results
 from agent_envs.envs.legal_search.tools import KEYWORD, Final, Read, Search, read_turn
 from agent_envs.envs.legal_search.transcript import Seen
 from agent_envs.rollout.policy import Request
 from agent_envs.wrappers.scripted_feedback import Hint, Wordings, scripted
 
 WORDINGS = Wordings(__package__)
+
+
+def first_look(env: LegalSearch) -> tuple[Message, ...]:
+    """Return what naive RAG reads: the sections that a semantic search with the question finds, as much as fits a page."""
+    episode = env.episode
+    hits = env.hits(episode.task, episode.task.question, episode.key)
+    size = max(env.snippet_chars, env.page_chars // env.top_k)
+    return (Message("user", results(hits, episode.task.question, size), "tool"),)
 
 
 def give_feedback(messages: Sequence[Message], mode: str, quality: str, rng: random.Random) -> str:

@@ -11,7 +11,6 @@ Modules, in reading order:
     pool: the protocol of backends and interpreters, how many interpreters live at once, saved memories, the cleaning thread.
     processes: a process seen from outside: processor time, wall time (timeout), signals, the watchdog over limits.
     monty, monty_package: the Monty backend, and the import of pydantic-monty, also after a fork.
-    monty_differences: the Python subset in words for prompts, and Monty's differences from CPython.
     last_expression: the last expression of a cell, whose value is shown.
     bwrap, fork_server, harness: the bubblewrap backend, its fork server seen from outside, and the program that runs inside.
     mounts, seccomp: the files and packages that bwrap shows, and the system calls that it allows.
@@ -23,7 +22,6 @@ import threading
 
 from agent_envs.base.errors import UsageError
 from agent_envs.tools.sandbox.monty import MontyBackend
-from agent_envs.tools.sandbox.monty_differences import KNOWN_DIVERGENCES, LANGUAGE, SUBSET, Divergence, divergence_table
 from agent_envs.tools.sandbox.monty_package import monty_version
 from agent_envs.tools.sandbox.mounts import bwrap_version
 from agent_envs.tools.sandbox.pool import Cleaner, Saves
@@ -36,18 +34,16 @@ from agent_envs.tools.sandbox.port import (
     SandboxSpec,
     SessionSnapshot,
 )
-from agent_envs.tools.sandbox.records import BACKENDS, filled, known_backend, record_of, recorded_cell
+from agent_envs.tools.sandbox.records import BACKENDS, LANGUAGE, SUBSET, filled, known_backend, record_of, recorded_cell
 from agent_envs.tools.sandbox.session_cache import SessionCache
 from agent_envs.tools.sandbox.sessions import BackendPool, Session
 
 __all__ = [
     "BACKENDS",
-    "KNOWN_DIVERGENCES",
     "LANGUAGE",
     "LASTING",
     "STATUSES",
     "SUBSET",
-    "Divergence",
     "ExecResult",
     "Limits",
     "SandboxCell",
@@ -56,7 +52,6 @@ __all__ = [
     "SessionSnapshot",
     "begin_record",
     "close_sandboxes",
-    "divergence_table",
     "open_sandbox",
     "record_of",
     "recorded_cell",

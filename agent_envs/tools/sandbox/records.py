@@ -20,6 +20,20 @@ from agent_envs.tools.sandbox.port import (
 
 DEFAULT_MEMORY_MB = {"monty": 256, "bwrap": 1_024}
 BACKENDS = tuple(DEFAULT_MEMORY_MB)
+SUBSET = """\
+The interpreter runs a subset of Python 3. Names stay defined from call to call, and the value of a last expression is shown.
+- Modules: math, decimal, itertools, functools, collections, re, json, random, datetime, time, bisect, copy, typing,
+  dataclasses, hashlib, base64, csv, unicodedata. There is no numpy, sympy, fractions, statistics, heapq, string or operator.
+- No `yield`, no `del`, no class inheritance (so no exception classes of your own), no `@property`, `@staticmethod` or
+  `@classmethod`, no `from module import *`.
+- Generator expressions, `map` and `zip` are lists at once: never let one run over something endless.
+- Methods cannot be passed as values (write `lambda s: s.lower()`, not `str.lower`).
+- There are no files, no network, no processes and no input(). Clocks stand still and sleep() returns at once."""
+FULL = """\
+The interpreter is Python 3 with its standard library, numpy and sympy. Names stay defined from call to call, and the value of a
+last expression is shown. Nothing can be written to disk; there is no network, no input(), and there are no other processes or
+threads. Clocks stand still and sleep() returns at once."""
+LANGUAGE = {"monty": SUBSET, "bwrap": FULL}  # what a prompt says of each backend
 
 
 def record_of(spec: SandboxSpec, cells: tuple[SandboxCell, ...] = ()) -> SessionSnapshot:

@@ -7,13 +7,13 @@ import pytest
 
 from agent_envs.envs.legal_search.env import LegalSearch
 from agent_envs.envs.legal_search.heuristic import Missing, Reading
-from agent_envs.envs.legal_search.naive_rag import NaiveRAG
 from agent_envs.envs.legal_search.outcomes import ended_of
 from agent_envs.envs.legal_search.tools import ANSWER, rendered
 from agent_envs.envs.legal_search.transcript import Shown
 from agent_envs.rollout.episode_runner import run_episode
 from agent_envs.rollout.policy import CompanionPolicy, Reply
 from agent_envs.wrappers import ForcedAnswer, TurnLimit
+from benchmarks.naive_rag import NaiveRAG
 from tests.envs.legal_search.small import make
 
 TASKS = 60

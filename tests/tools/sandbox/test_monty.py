@@ -17,19 +17,18 @@ from hypothesis import strategies as st
 from agent_envs.base.errors import EnvFault, MissingExtra, UsageError
 from agent_envs.tools.sandbox import (
     BACKENDS,
-    KNOWN_DIVERGENCES,
     LANGUAGE,
     SUBSET,
     Limits,
     SandboxSpec,
     begin_record,
-    divergence_table,
     open_sandbox,
 )
 from agent_envs.tools.sandbox import monty_package as module
 from agent_envs.tools.sandbox.monty import MontyBackend
 from agent_envs.tools.sandbox.monty_package import monty_version
 from agent_envs.tools.sandbox.sessions import MOST_SAVED_BYTES
+from docs.divergences import KNOWN_DIVERGENCES, divergence_table
 from tests.tools.sandbox.backends import opened
 
 

@@ -1,22 +1,11 @@
-"""Naive RAG answers from one search with the question: what a policy without a free turn is shown, and a baseline."""
+"""Naive RAG answers a question of LegalSearch from one search with it, by the searcher's reader: a control."""
 
 from collections.abc import Sequence
 
-from agent_envs.base.messages import Message
-from agent_envs.envs.legal_search.env import LegalSearch
 from agent_envs.envs.legal_search.heuristic import final_answer
-from agent_envs.envs.legal_search.observations import results
 from agent_envs.envs.legal_search.tools import KEYWORD, SEMANTIC, rendered
 from agent_envs.envs.legal_search.transcript import Seen
 from agent_envs.rollout.policy import Reply, Request
-
-
-def first_look(env: LegalSearch) -> tuple[Message, ...]:
-    """Return what naive RAG reads: the sections that a semantic search with the question finds, as much as fits a page."""
-    episode = env.episode
-    hits = env.hits(episode.task, episode.task.question, episode.key)
-    size = max(env.snippet_chars, env.page_chars // env.top_k)
-    return (Message("user", results(hits, episode.task.question, size), "tool"),)
 
 
 class NaiveRAG:
