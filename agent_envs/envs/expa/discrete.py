@@ -31,8 +31,7 @@ class DiscreteActions(TurnWrapper):
     def __init__(self, env: gym.Env[Any, Any]) -> None:
         """Wrap an id whose environments are compare and swap.
 
-        Raises:
-            UsageError: it has no expanded actions, nothing numeric to show, or tasks that are answered in words.
+        Raises UsageError: it has no expanded actions, nothing numeric to show, or tasks that are answered in words.
         """
         super().__init__(env)
         core = self.turn_env()

@@ -61,8 +61,7 @@ class ExpandedActionEnv(TurnEnv):
     def play_problem(self, problem: Problem, max_actions: int) -> None:
         """Take the tasks, the reward and the environments of a problem, and the limit on actions.
 
-        Raises:
-            UsageError: the limit is out of its range.
+        Raises UsageError: the limit is out of its range.
         """
         whole_number(type(self).__name__, "max_actions", max_actions, 1, MAX_LIMIT)
         self.problem = problem

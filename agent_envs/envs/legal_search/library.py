@@ -57,8 +57,7 @@ class Library(Uncopied):
     def __init__(self, name: str, sections: Iterable[Section]) -> None:
         """Take the sections in reading order, parents before their children.
 
-        Raises:
-            ValueError: an id is empty or used twice, or a link leads nowhere or in one direction only.
+        Raises ValueError: an id is empty or used twice, or a link leads nowhere or in one direction only.
         """
         self.name = name
         table: dict[str, Section] = {}
@@ -86,8 +85,7 @@ class Library(Uncopied):
     def find(self, name: str) -> str:
         """Return the id of a section by its id, or by the number that texts cite it by where no other section has it.
 
-        Raises:
-            KeyError: there is neither.
+        Raises KeyError: there is neither.
         """
         return name if name in self.sections else self._numbers[name.removeprefix("§").strip()]
 

@@ -172,8 +172,7 @@ class BenchmarkSource(RowsSource):
     def __init__(self, path: Path) -> None:
         """Read the file: a first row that names format, library, digest and removed sections, then a row a question.
 
-        Raises:
-            UsageError: the library is not the one that the questions were made from, or a row is bad.
+        Raises UsageError: the library is not the one that the questions were made from, or a row is bad.
         """
         rows = json_lines(path)
         head = next(rows, None)

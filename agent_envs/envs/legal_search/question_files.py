@@ -43,8 +43,7 @@ class RowsSource(Uncopied):
     def __init__(self, name: str, library: Library, rows: Iterable[LegalRow], where: str) -> None:
         """Take the rows, in the order in which they are indexed.
 
-        Raises:
-            UsageError: a row is not sound; the message names the file, the row and the field.
+        Raises UsageError: a row is not sound; the message names the file, the row and the field.
         """
         self.name = name
         self._library = library

@@ -58,8 +58,7 @@ class StatutesConfig:
     def __post_init__(self) -> None:
         """Normalise and check every argument.
 
-        Raises:
-            UsageError: an argument is out of its range, or two contradict each other.
+        Raises UsageError: an argument is out of its range, or two contradict each other.
         """
         subsets(self, reads=READS, kinds=KINDS)
         whole_numbers(
@@ -79,8 +78,7 @@ class StatutesConfig:
 def build_statutes(config: StatutesConfig, split: str, index: int) -> GeneratedWorld:
     """Build the law of a configuration, split and index: always the same one, and unlike any other.
 
-    Raises:
-        UsageError: the split is unknown or the index is not an int >= 0.
+    Raises UsageError: the split is unknown or the index is not an int >= 0.
     """
     if split not in WORLDS:
         raise UsageError(f"build_statutes: split={split!r} is unknown; use 'train', 'dev' or 'test'")

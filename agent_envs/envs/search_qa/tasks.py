@@ -86,8 +86,7 @@ class PublishedSource(Uncopied):
     def __init__(self, name: str, corpus: FileCorpus | None) -> None:
         """Find the data set's splits.
 
-        Raises:
-            DataMissing: it is not on this machine; the message names the places and the command that gets it.
+        Raises DataMissing: it is not on this machine; the message names the places and the command that gets it.
         """
         self.name = name
         self.splits = present_splits(name)

@@ -122,8 +122,7 @@ class View:
     def edit(self, table: str, key: str) -> Record:
         """Return a record of this call's own, to be changed in place; asking again gives the same one.
 
-        Raises:
-            KeyError: there is no such record.
+        Raises KeyError: there is no such record.
         """
         draft = self._drafts.setdefault(table, {})
         if key not in draft:

@@ -95,8 +95,7 @@ class Dialogue:
 def recording_of(rows: Sequence[Mapping[str, Any]]) -> tuple[Line, ...]:
     """Return the lines of a recording: rows of `sender`, and `text` or `calls` (each with `name` and `arguments`).
 
-    Raises:
-        UsageError: the rows are something else, or one says nothing; the message names the place.
+    Raises UsageError: the rows are something else, or one says nothing; the message names the place.
     """
     try:
         lines = tuple(

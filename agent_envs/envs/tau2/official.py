@@ -31,8 +31,7 @@ BLOBS: Mapping[str, str] = MappingProxyType(
 def official_folder() -> Path:
     """Return the folder of the published files: in the one that AGENT_ENVS_DATA names, else in the cache.
 
-    Raises:
-        DataMissing: neither has it.
+    Raises DataMissing: neither has it.
     """
     named = os.environ.get("AGENT_ENVS_DATA")
     places = [Path(named).expanduser() / "tau2" / "official"] if named else []
@@ -123,8 +122,7 @@ def _text(path: str) -> str:
 def user_guidelines(scenario: str, with_tools: bool) -> str:
     """Return what the original tells a model that plays a customer: its guidelines, and a scenario behind them.
 
-    Raises:
-        DataMissing: the data is not there.
+    Raises DataMissing: the data is not there.
     """
     rules = _text(f"user_simulator/simulation_guidelines{'_tools' if with_tools else ''}.md")
     return f"{rules.strip()}\n\n<scenario>\n{scenario}\n</scenario>"

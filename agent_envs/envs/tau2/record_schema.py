@@ -67,8 +67,7 @@ class Tagged:
 def shaped(value: Any, shape: Shape, where: str = "value") -> Any:
     """Return a value as its shape reads it, frozen (lists become tuples, members stand in declared order).
 
-    Raises:
-        SchemaError: it does not fit; the message names the place.
+    Raises SchemaError: it does not fit; the message names the place.
     """
     if isinstance(shape, type) and shape in _SCALARS:
         return _SCALARS[shape](value, where)

@@ -72,8 +72,7 @@ class Partner(Protocol):
     def speak(self, scene: Scene) -> tuple[Line | None, Any]:
         """Return the next line of the partner's side, or None to stop, and what it keeps in mind.
 
-        Raises:
-            EnvFault: an outside service failed.
+        Raises EnvFault: an outside service failed.
         """
         ...
 

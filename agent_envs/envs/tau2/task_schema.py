@@ -151,8 +151,7 @@ class Tau2Task:
 def read_task(row: Mapping[str, Any], domain: str) -> Tau2Task:
     """Return the typed view of a published row; what is not part of a task (description, issues) is left out.
 
-    Raises:
-        UsageError: the row is no task; the message names the place.
+    Raises UsageError: the row is no task; the message names the place.
     """
     try:
         task = shaped(dict(row), _ROW, f"tau2 {domain} task {row.get('id', '')}")
@@ -182,8 +181,7 @@ def read_task(row: Mapping[str, Any], domain: str) -> Tau2Task:
 def tau2_task(task: Task, domain: str) -> Tau2Task:
     """Return the typed view of an environment's task (`dialogue` says what such a task carries).
 
-    Raises:
-        UsageError: the row or its criteria are none; the message names the place.
+    Raises UsageError: the row or its criteria are none; the message names the place.
     """
     key = (domain, task.digest)
     made = _TYPED.get(key)
@@ -247,8 +245,7 @@ def _action(row: Mapping[str, Any]) -> ExpectedAction:
 def lines_of(rows: Sequence[Mapping[str, Any]], where: str = "messages") -> tuple[Line, ...]:
     """Return published messages, as task rows and result files hold them, as lines.
 
-    Raises:
-        UsageError: the rows are something else; the message names the place.
+    Raises UsageError: the rows are something else; the message names the place.
     """
     try:
         return _spoken(shaped(rows, [_MESSAGE], where))

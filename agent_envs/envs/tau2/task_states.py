@@ -23,8 +23,7 @@ from agent_envs.envs.tau2.toolkit import FRESH, Domain, DomainState, FunctionOut
 def initial_world(domain: Domain, task: Tau2Task) -> DomainState:
     """Return the world at the start of a task: its data, its initial actions and its history's calls, in this order.
 
-    Raises:
-        UsageError: the task names a record or a function that the domain does not have.
+    Raises UsageError: the task names a record or a function that the domain does not have.
     """
     state = _with_data(domain, FRESH, json.loads(task.initial_data)) if task.initial_data else FRESH
     for action in task.initial_actions:
@@ -74,8 +73,7 @@ def run(domain: Domain, state: DomainState, function: FunctionCall) -> tuple[Fun
 def replayed_world(domain: Domain, start: DomainState, lines: tuple[Line, ...], solo: bool = False) -> DomainState:
     """Return the world after the writing calls of a conversation, executed anew; reading calls are passed over.
 
-    Raises:
-        ReplayMismatch: a call and its answer do not belong together, or the answer is another one now.
+    Raises ReplayMismatch: a call and its answer do not belong together, or the answer is another one now.
     """
     state = start
     for asked, reply in _answered(lines):

@@ -124,8 +124,7 @@ class Game(Protocol):
 def numbered(owner: str, actions: Sequence[Action]) -> dict[str, int]:
     """Return the number of the action that each name and alias stands for.
 
-    Raises:
-        UsageError: one word stands for two actions.
+    Raises UsageError: one word stands for two actions.
     """
     numbers: dict[str, int] = {}
     for number, action in enumerate(actions):

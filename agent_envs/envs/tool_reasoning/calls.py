@@ -55,8 +55,7 @@ class Calls:
     ) -> tuple[ToolReasoningState, list[ToolResult]]:
         """Return the state after the calls of a turn, and what each of them brings; one that is refused changes nothing.
 
-        Raises:
-            EnvFault: an outside service or the sandbox failed.
+        Raises EnvFault: an outside service or the sandbox failed.
         """
         state: ToolReasoningState = episode.state
         results = []

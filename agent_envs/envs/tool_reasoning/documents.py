@@ -34,8 +34,7 @@ class Page:
 def corpus_document(corpus: Corpus, doc_id: str, links: Callable[[str], Sequence[tuple[str, str]]]) -> Document:
     """Return a document of a corpus: neighbouring passages of one title are its sections.
 
-    Raises:
-        KeyError: no passage has that ID.
+    Raises KeyError: no passage has that ID.
     """
     row = corpus.row(doc_id)
     passage = corpus[row]

@@ -87,8 +87,7 @@ class MathVerifyEquality:
     def __call__(self, answer: str, golds: Sequence[str]) -> bool:
         """Return whether the answer is one of the golds; texts beyond 2,000 characters are not compared.
 
-        Raises:
-            EnvFault: the sandbox failed, or a recording does not hold this comparison.
+        Raises EnvFault: the sandbox failed, or a recording does not hold this comparison.
         """
         short = [gold for gold in golds if len(gold) <= LONGEST] if len(answer) <= LONGEST else []
         return any(self._asked(answer, short[start : start + AT_ONCE]) for start in range(0, len(short), AT_ONCE))

@@ -146,8 +146,7 @@ _State = tuple[tuple[str, str, int, int], ...]
 def _files(tasks: str, path: str) -> _State:
     """Return split, path, size and time of change of the files that a source is read from.
 
-    Raises:
-        DataMissing: there is none.
+    Raises DataMissing: there is none.
     """
     if path:
         places = [("test", Path(path).expanduser())]

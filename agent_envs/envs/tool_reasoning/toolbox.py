@@ -123,8 +123,7 @@ class Toolbox:
     def run(self, cells: tuple[SandboxCell, ...], code: str) -> tuple[ExecResult, str, tuple[SandboxCell, ...]]:
         """Return what a program gives behind those that ran before, the sandbox with its version, and all that ran.
 
-        Raises:
-            EnvFault: the sandbox failed, or a recording holds something else.
+        Raises EnvFault: the sandbox failed, or a recording holds something else.
         """
         request = {"spec": encode_state(self._spec), "cells": encode_state(cells), "code": code}
         answer: Any = self._programs.call(request, CallSite(""))

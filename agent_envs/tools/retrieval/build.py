@@ -75,8 +75,7 @@ def make_retriever(
 def is_retriever(name: object) -> bool:
     """Return whether `make_retriever` knows a name, those of `is_outside` apart; nothing is built and no package asked for.
 
-    Raises:
-        UsageError: the name's form is known, and what it says has no meaning.
+    Raises UsageError: the name's form is known, and what it says has no meaning.
     """
     if not isinstance(name, str):
         return False
@@ -93,8 +92,7 @@ def is_retriever(name: object) -> bool:
 def is_outside(name: object) -> bool:
     """Return whether a name names what searches elsewhere: a server, or the web.
 
-    Raises:
-        UsageError: it does, and its URL is none, or one that may not be recorded.
+    Raises UsageError: it does, and its URL is none, or one that may not be recorded.
     """
     from agent_envs.tools.retrieval.remote import split_name
 

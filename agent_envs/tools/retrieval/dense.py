@@ -243,8 +243,7 @@ class DenseRetriever(Uncopied):
     def search(self, query: str, top_k: int, *, support: Sequence[str] = (), seed: str = "") -> tuple[Hit, ...]:
         """Return the passages whose vectors are nearest to the query's; `support` and `seed` are not read.
 
-        Raises:
-            EnvFault: a replay has no such query, or the recording names passages that this corpus has not.
+        Raises EnvFault: a replay has no such query, or the recording names passages that this corpus has not.
         """
         if top_k < 1:
             return ()

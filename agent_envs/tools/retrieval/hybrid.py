@@ -80,8 +80,7 @@ class HybridRetriever(Uncopied):
     def search(self, query: str, top_k: int, *, support: Sequence[str] = (), seed: str = "") -> tuple[Hit, ...]:
         """Return the passages that the retrievers together rank highest; `support` and `seed` are handed on.
 
-        Raises:
-            EnvFault: one of the retrievers is outside, and failed.
+        Raises EnvFault: one of the retrievers is outside, and failed.
         """
         scores: dict[int, float] = {}
         for retriever, weight in zip(self.retrievers, self.weights, strict=True):

@@ -58,8 +58,7 @@ def load_index(folder: Path) -> IndexFiles | None:
 def save_index(files: IndexFiles, folder: Path) -> IndexFiles:
     """Write an index to a folder, whatever other processes do at once, and return it as read from there.
 
-    Raises:
-        UsageError: the folder cannot be written.
+    Raises UsageError: the folder cannot be written.
     """
     install_folder(folder, lambda temporary: _write(files, temporary), lambda place: load_index(place) is not None)
     return load_index(folder) or files
@@ -118,8 +117,7 @@ def install_folder(folder: Path, write: Callable[[Path], dict[str, Any]], good: 
 def building_alone(folder: Path, waiting: Callable[[], object] = lambda: None) -> Iterator[None]:
     """Keep other processes from building the same folder meanwhile; `waiting` is called once if one does already.
 
-    Raises:
-        UsageError: the cache cannot be written.
+    Raises UsageError: the cache cannot be written.
     """
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
@@ -139,8 +137,7 @@ def opened_or_built(
 ) -> T:
     """Return what `opened` finds in a folder, else what `build` makes there, which other processes wait for.
 
-    Raises:
-        UsageError: the cache cannot be written.
+    Raises UsageError: the cache cannot be written.
     """
     found = opened()
     if found is None:

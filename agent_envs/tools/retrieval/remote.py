@@ -84,8 +84,7 @@ class RemoteRetriever(Uncopied):
     def search(self, query: str, top_k: int, *, support: Sequence[str] = (), seed: str = "") -> tuple[Hit, ...]:
         """Return the server's first `top_k` passages; `support` and `seed` do not travel.
 
-        Raises:
-            EnvFault: the server failed, or its answer is no list of passages.
+        Raises EnvFault: the server failed, or its answer is no list of passages.
         """
         if top_k < 1:
             return ()

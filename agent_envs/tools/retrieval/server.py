@@ -38,8 +38,7 @@ _GONE = (ConnectionError, TimeoutError)  # everyday events, with nobody left to 
 def check_access(host: str, token: str | None) -> None:
     """Raise where a server may not be started.
 
-    Raises:
-        UsageError: others reach the host and there is no token, or the token is too short.
+    Raises UsageError: others reach the host and there is no token, or the token is too short.
     """
     if token is None and not _is_loopback(host):
         raise UsageError(f"host={host!r} can be reached from other machines: give a token, or serve at 127.0.0.1")

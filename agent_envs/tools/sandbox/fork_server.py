@@ -162,8 +162,7 @@ class ForkServer:
     def reap(self, pid: int) -> int:
         """Return the exit code of a child that has ended, by Python's rule: -9 is a death by signal 9.
 
-        Raises:
-            EnvFault: it is lost.
+        Raises EnvFault: it is lost.
         """
         with self._lock:
             return int(self._ask({"do": "reap", "pid": pid}, 0)[0]["status"])

@@ -170,8 +170,7 @@ class SessionSnapshot:
     def check(self) -> None:
         """Refuse a snapshot that is not whole, before anything of it is run.
 
-        Raises:
-            UsageError: it does not match its digest.
+        Raises UsageError: it does not match its digest.
         """
         try:
             sound = self.sha256 == _snapshot_digest(self.spec, self.cells)

@@ -39,8 +39,7 @@ LANGUAGE = {"monty": SUBSET, "bwrap": FULL}  # what a prompt says of each backen
 def record_of(spec: SandboxSpec, cells: tuple[SandboxCell, ...] = ()) -> SessionSnapshot:
     """Return the record of a session that ran these cells. Nothing is started, and no backend need be installed.
 
-    Raises:
-        UsageError: no such backend or packages, or the seed is no whole number.
+    Raises UsageError: no such backend or packages, or the seed is no whole number.
     """
     return SessionSnapshot.of(filled(spec, spec.version), cells)
 
@@ -50,8 +49,7 @@ def recorded_cell(
 ) -> SessionSnapshot:
     """Return the record as `run_cell(record, code, limits)` leaves it when it gives this result. Runs nothing.
 
-    Raises:
-        UsageError: the limits have another memory or recursion than the session.
+    Raises UsageError: the limits have another memory or recursion than the session.
     """
     limits = cell_limits(record.spec, limits)
     if refused(code, limits) is not None:
@@ -72,8 +70,7 @@ def lasting_cell(spec: SandboxSpec, code: str, limits: Limits, result: ExecResul
 def cell_limits(spec: SandboxSpec, limits: Limits | None) -> Limits:
     """Return the limits of one cell: the session's, where none are given.
 
-    Raises:
-        UsageError: they have another memory or recursion than the session.
+    Raises UsageError: they have another memory or recursion than the session.
     """
     own = spec.limits
     limits = own if limits is None else limits
@@ -90,8 +87,7 @@ def cell_limits(spec: SandboxSpec, limits: Limits | None) -> Limits:
 def filled(spec: SandboxSpec, version: str) -> SandboxSpec:
     """Return a spec with a version and with the backend's memory limit, if it names none.
 
-    Raises:
-        UsageError: no such backend or packages, or the seed is no whole number.
+    Raises UsageError: no such backend or packages, or the seed is no whole number.
     """
     known_backend(spec.backend, spec.packages)
     if type(spec.seed) is not int:
@@ -103,8 +99,7 @@ def filled(spec: SandboxSpec, version: str) -> SandboxSpec:
 def known_backend(name: str, packages: tuple[str, ...] = ()) -> None:
     """Do nothing for the name of a backend, and for packages that it can have.
 
-    Raises:
-        UsageError: it is none, or it cannot have them.
+    Raises UsageError: it is none, or it cannot have them.
     """
     if name not in BACKENDS:
         raise UsageError(f"sandbox {name!r}: the sandboxes are {', '.join(BACKENDS)}")

@@ -58,8 +58,7 @@ def knows_machine(machine: str | None = None) -> bool:
 def filter_program(machine: str | None = None) -> bytes:
     """Return the filter as an array of the kernel's `struct sock_filter`, 8 bytes an instruction.
 
-    Raises:
-        KeyError: there is no list for this machine.
+    Raises KeyError: there is no list for this machine.
     """
     column, arch = MACHINES[machine or platform.machine()]
     program = [

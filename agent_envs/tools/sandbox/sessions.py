@@ -110,8 +110,7 @@ class Session:
     def run(self, code: str, limits: Limits | None = None) -> ExecResult:
         """Run a cell.
 
-        Raises:
-            EnvFault: the sandbox itself failed; the session is as it was before the cell, and may be asked again.
+        Raises EnvFault: the sandbox itself failed; the session is as it was before the cell, and may be asked again.
         """
         limits = cell_limits(self.spec, limits)
         with self._turn():
@@ -200,8 +199,7 @@ class Session:
     def _interpreter(self) -> Interpreter | None:
         """Return the live interpreter, made again if need be; None where that lost the session (see `_begin_anew`).
 
-        Raises:
-            EnvFault: the backend gives none.
+        Raises EnvFault: the backend gives none.
         """
         live = self._live.interpreter
         if live is not None and live.alive():

@@ -46,8 +46,7 @@ def page_of(body: bytes, content_type: str, url: str) -> WebPage:
 def decoded(body: bytes, content_type: str, kind: str) -> str:
     """Return a body as text: by its byte order mark, its header, what it says itself, else UTF-8 or windows-1252.
 
-    Raises:
-        Unopenable: its bytes are no text.
+    Raises Unopenable: its bytes are no text.
     """
     codec = _codec(body, content_type, kind)
     text = body.decode(codec, "replace")

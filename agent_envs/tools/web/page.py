@@ -39,8 +39,7 @@ class WebPage:
     def from_json(cls, value: Any) -> "WebPage":
         """Return the page of a JSON form, which may come from a stranger.
 
-        Raises:
-            ValueError: it is none; the message says where.
+        Raises ValueError: it is none; the message says where.
         """
         if not isinstance(value, dict) or set(value) != {"url", "title", "text", "links", "error"}:
             raise ValueError("a page is an object of url, title, text, links and error")

@@ -109,8 +109,7 @@ def query_as_sent(query: str) -> str:
 def read_answer(provider: Provider, answer: Any, top_k: int, name: str) -> tuple[Hit, ...]:
     """Return the first results of an engine's answer whose URL is http(s), each URL once.
 
-    Raises:
-        EnvFault: the answer has another form; the message says where.
+    Raises EnvFault: the answer has another form; the message says where.
     """
     rows = provider.rows(answer) if isinstance(answer, dict) else None
     if not isinstance(rows, list):

@@ -94,8 +94,7 @@ class PageReader(Uncopied):
     def read(self, url: str) -> WebPage:
         """Return a page, or why it could not be opened.
 
-        Raises:
-            EnvFault: our own way into the web failed, or a recording holds no page here.
+        Raises EnvFault: our own way into the web failed, or a recording holds no page here.
         """
         sent = url[: MAX_URL_CHARACTERS + 1].encode("utf-8", "replace").decode("utf-8").strip()
         answer = self._port.call({"url": sent}, CallSite(""))

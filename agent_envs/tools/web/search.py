@@ -30,8 +30,7 @@ _MAX_BYTES = 4_000_000
 def is_web_search(name: object) -> bool:
     """Return whether a name names a search of the web; no key is asked for.
 
-    Raises:
-        UsageError: it does, and its URL is none, or one that may not be recorded.
+    Raises UsageError: it does, and its URL is none, or one that may not be recorded.
     """
     return isinstance(name, str) and _split(name) is not None
 
@@ -85,8 +84,7 @@ class WebSearch(Uncopied):
     def search(self, query: str, top_k: int, *, support: Sequence[str] = (), seed: str = "") -> tuple[Hit, ...]:
         """Return the first `top_k` results, at most 20; `support` and `seed` do not travel.
 
-        Raises:
-            EnvFault: the engine failed, or its answer has another form.
+        Raises EnvFault: the engine failed, or its answer has another form.
         """
         sent = query_as_sent(query)
         if top_k < 1 or not sent:

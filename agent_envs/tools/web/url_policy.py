@@ -45,8 +45,7 @@ class UrlPolicy:
     def place(self, url: str) -> str:
         """Return a URL in its normal form, without its fragment.
 
-        Raises:
-            Unopenable: it is none that may be opened, whatever its host resolves to.
+        Raises Unopenable: it is none that may be opened, whatever its host resolves to.
         """
         import httpx
 

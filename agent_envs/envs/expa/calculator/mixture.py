@@ -48,8 +48,7 @@ class CalcBenchSource:
     def get(self, split: str, key: int | str) -> Task:
         """Return a task by index >= 0 or by the id that it has in its own source.
 
-        Raises:
-            KeyError: an unknown split, a negative index, or an id that no member knows.
+        Raises KeyError: an unknown split, a negative index, or an id that no member knows.
         """
         if split not in self._sizes:
             raise KeyError(split)

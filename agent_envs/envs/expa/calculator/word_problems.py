@@ -53,8 +53,7 @@ class RescaledSource(SeededSource[Task]):
     def __init__(self, digits: int = 6) -> None:
         """Take the most digits of a number, 2 to 9, and find the files.
 
-        Raises:
-            DataMissing: GSM8K is not on this machine; the message has the command that gets it.
+        Raises DataMissing: GSM8K is not on this machine; the message has the command that gets it.
         """
         self.digits = whole_number(KIND, "digits", digits, 2, 9)
         # Both splits: a task must not change its split with the files that are there.

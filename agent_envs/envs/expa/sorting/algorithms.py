@@ -233,8 +233,7 @@ def run(algorithm: Algorithm, values: tuple[int, ...], descending: bool = False)
 def plays(name: str, n: int, descending: bool = False) -> Iterator[tuple[tuple[int, ...], Play]]:
     """Yield every permutation of n values and what the algorithm does with it.
 
-    Raises:
-        UsageError: there is no algorithm of that name, or it is not for n items.
+    Raises UsageError: there is no algorithm of that name, or it is not for n items.
     """
     able = able_sizes(name)
     if n not in able:

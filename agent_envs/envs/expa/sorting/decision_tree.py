@@ -171,8 +171,7 @@ def decision_trees(episodes: Iterable[EpisodeResult | Trajectory]) -> tuple[Tree
 def permutation_tasks(source: TaskSource, size: int, descending: bool, split: str = "test") -> tuple[Task, ...]:
     """Return a source's first task of each permutation of `size` items in a direction, permutations in order.
 
-    Raises:
-        UsageError: the source has no such tasks.
+    Raises UsageError: the source has no such tasks.
     """
     found: dict[Permutation, Task] = {}
     for index in range(2000 * factorial(size)):

@@ -71,8 +71,7 @@ class Mind:
 def remembered(memory: Any, script: UserScript) -> Mind:
     """Return what a dialogue holds as a user's mind, once it is known to be one: its state may come from a stranger.
 
-    Raises:
-        UsageError: it is none that this script could have.
+    Raises UsageError: it is none that this script could have.
     """
     sound = isinstance(memory, Mind) and all(
         type(value) is type(plain) for value, plain in zip(_values(memory), _values(Mind()), strict=True)

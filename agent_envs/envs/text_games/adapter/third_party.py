@@ -80,8 +80,7 @@ def maker(
 ) -> tuple[Callable[[], AnyEnv], AnyEnv, str]:
     """Return what makes an environment anew, one that it made (the first to be handed out again), and its name.
 
-    Raises:
-        UsageError: it cannot be made, or is no environment of Gymnasium's.
+    Raises UsageError: it cannot be made, or is no environment of Gymnasium's.
     """
     name = gym_env if isinstance(gym_env, str) else getattr(gym_env, "__name__", type(gym_env).__name__)
 

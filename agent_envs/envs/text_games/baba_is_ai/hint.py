@@ -42,8 +42,7 @@ def _first(world: BabaWorld) -> int:
 def read_map(text: str) -> BabaWorld:
     """Return the map that a description tells of.
 
-    Raises:
-        ValueError: it is no description, or what it tells does not fit on the map.
+    Raises ValueError: it is no description, or what it tells does not fit on the map.
     """
     text = text[:_LONGEST]
     head = _SIZE.search(text)

@@ -17,8 +17,7 @@ _PLANS: dict[BabaWorld, tuple[int, ...]] = {}
 def next_action(env: gym.Env[Any, Any]) -> str:
     """Return the next turn of a shortest way to a win from the map as it stands.
 
-    Raises:
-        Unsolvable: the episode is over, no win can be found any more, or the turns that are left do not suffice.
+    Raises Unsolvable: the episode is over, no win can be found any more, or the turns that are left do not suffice.
     """
     core = core_in_play(env, "BabaIsAI")
     steps, left = remaining(core.episode.state.world), allowance(env)[0]
@@ -31,8 +30,7 @@ def next_action(env: gym.Env[Any, Any]) -> str:
 def remaining(world: BabaWorld) -> tuple[int, ...]:
     """Return the plan of a map. What is left of a plan is the plan of the maps on its way, so it is kept for all of them.
 
-    Raises:
-        Unsolvable: the search finds none.
+    Raises Unsolvable: the search finds none.
     """
     steps = _PLANS.get(world)
     if steps is None:

@@ -43,8 +43,7 @@ class _Stuck(Exception):
 def plan(world: BabyWorld) -> tuple[int, ...]:
     """Return actions that win the mission from a world on.
 
-    Raises:
-        Unsolvable: no plan was found that the limit leaves room for.
+    Raises Unsolvable: no plan was found that the limit leaves room for.
     """
     best: tuple[int, ...] = ()
     for flips in product((False, True), repeat=_choices(world.instructions)):

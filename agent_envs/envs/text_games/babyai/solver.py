@@ -21,8 +21,7 @@ from agent_envs.wrappers.turns import allowance
 def next_action(env: gym.Env[Any, Any]) -> str:
     """Return the next turn of a plan that wins.
 
-    Raises:
-        Unsolvable: the episode is over, or no plan was found that wins in the turns that are left.
+    Raises Unsolvable: the episode is over, or no plan was found that wins in the turns that are left.
     """
     core = core_in_play(env, "BabyAI")
     world: BabyWorld = core.episode.state
@@ -38,8 +37,7 @@ def next_action(env: gym.Env[Any, Any]) -> str:
 def remaining(start: BabyWorld, taken: tuple[int, ...]) -> tuple[int, ...]:
     """Return the actions still to come of the plan that is held after the actions taken from `start`.
 
-    Raises:
-        Unsolvable: there is no plan from where they led.
+    Raises Unsolvable: there is no plan from where they led.
     """
     held = _plan_or_none(start)
     if len(held) > len(taken) and held[: len(taken)] == taken:

@@ -30,8 +30,7 @@ _LEADS = tuple(
 def next_action(env: gym.Env[Any, Any]) -> str:
     """Return the turn that brings the goal nearer. The planner sees the whole map, and tries its plan on copies when in danger.
 
-    Raises:
-        Unsolvable: the episode is over, or the goal is out of reach.
+    Raises Unsolvable: the episode is over, or the goal is out of reach.
     """
     core = core_in_play(env, "Crafter")
     game: Any = core.game

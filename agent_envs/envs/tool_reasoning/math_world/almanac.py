@@ -111,8 +111,7 @@ class NumberWorld(Uncopied):
     def links(self, doc_id: str) -> tuple[Link, ...]:
         """Return the documents that a document leads to, those it mentions first, each once.
 
-        Raises:
-            KeyError: no such document.
+        Raises KeyError: no such document.
         """
         text = self._texts[doc_id]
         found = dict.fromkeys(self._links.get(doc_id, ()))
@@ -214,7 +213,6 @@ def _repeats(path: Path) -> bool:
 def number_world(split: str, index: int) -> NumberWorld:
     """Return the world of a split and index with its almanac, keeping the last 64.
 
-    Raises:
-        UsageError: the split is unknown or the index is not an int >= 0.
+    Raises UsageError: the split is unknown or the index is not an int >= 0.
     """
     return NumberWorld(tell_world(WorldConfig(), split, index))
