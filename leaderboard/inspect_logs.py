@@ -1,4 +1,4 @@
-"""A verified submission as a log of inspect_ai, which its own reader reads back: every episode that this installation stepped again.
+"""A verified submission as a log of inspect_ai, which its reader reads back: every episode that was stepped again here.
 
 A submission holds actions and digests: what stands in the log is what this installation's environments show for these actions.
 """
