@@ -1,10 +1,12 @@
 """A board of the built-in agents on `demo@1`, by one command: played, packed, verified, and built as pages.
 
-    python -m benchmarks.demo_board --out DIR
+    python -m benchmarks.demo_board --out DIR [--all]
 
 DIR/board is the board, DIR/site its pages. Each step is a command that anybody could type, and is printed before it runs.
 What a killed run left behind is used: `eval` goes on with its journal, and a submission that is on the board stays there.
-The solver reads the gold, and the heuristics are handed the environment: both stand apart, as `reference`.
+The solver reads the gold, and the heuristics are handed the environment: both stand apart, as `reference`. With `--all` two
+baselines play, too, with the scripted reader in place of a model (`benchmarks.reader_agents`), and a model made from nothing
+that is first trained on a small SearchQA for a minute: nothing in the suite but questions is like what it learnt on.
 """
 
 import argparse
@@ -27,6 +29,8 @@ from leaderboard.pages import write_boards
 from leaderboard.verify import ACCEPTED, How
 
 AGENTS = ("null", "random", "benchmarks.agents:Heuristics", "solver")
+READERS = ("benchmarks.reader_agents:SearchesOnce", "benchmarks.reader_agents:SearchesOn")
+TRAINED = ("trainers.grpo", "--preset", "tiny-minute", "--log.no-curves")
 SUITE = "demo@1"
 BOARD = f'''title = "Demo"
 suite = "{SUITE}"
@@ -42,8 +46,18 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument(
         "--agent", action="append", help=f"an agent of `agent-envs eval` (default: {', '.join(AGENTS)})"
     )
+    parser.add_argument(
+        "--all", action="store_true", help="also baselines with a scripted reader, and a model trained first"
+    )
     given = parser.parse_args(arguments)
-    for command in commands(given.out, tuple(given.agent or AGENTS)):
+    agents, trained = tuple(given.agent or AGENTS), given.out / "trained"
+    if given.all:
+        agents = (*agents, *READERS, f"trained:{trained}")
+        if not (trained / "result.json").is_file():
+            begun = (trained / "checkpoints").is_dir()
+            if code := _step(*(("trainers.grpo", "--resume", trained) if begun else (*TRAINED, "--out", trained))):
+                return code
+    for command in commands(given.out, agents):
         if code := _step(*command):
             return code
     return 0

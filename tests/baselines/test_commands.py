@@ -3,6 +3,7 @@
 import json
 from pathlib import Path
 
+import gymnasium as gym
 import pytest
 
 from agent_envs.services.chat import ScriptedChat
@@ -74,7 +75,7 @@ def test_best_of_n_writes_what_sft_imitates_and_goes_on(tmp_path, monkeypatch):
     arguments = ["SearchQA", "--agent", "baseline:tag_agent", "--tasks", "2", "--samples", "2", "--out", str(out)]
     assert best_of_n.main(arguments) == 0
     before = out.read_bytes()
-    assert len(list(recorded(out))) == 2
+    assert len(list(recorded(out, gym.make("agent_envs/SearchQA-v0"), "train"))) == 2
     assert best_of_n.main(arguments) == 0 and out.read_bytes() == before
     assert best_of_n.main([*arguments, "--split", "test"]) == 2
 

@@ -1,5 +1,6 @@
 """`agent-envs play` at a real terminal: words kept whole, forms, help, leaving, and what is told at the end."""
 
+import contextlib
 import os
 import pty
 import re
@@ -50,6 +51,14 @@ class Terminal:
         """Type a line and wait for a text."""
         os.write(self.main, f"{line}\n".encode())
         return self.wait(then)
+
+    def leave(self, then):
+        """Type Ctrl-D, again while nothing follows: one that comes while the terminal changes its mode is lost."""
+        for _ in range(20):
+            os.write(self.main, b"\x04")
+            with contextlib.suppress(AssertionError):
+                return self.wait(then, seconds=2)
+        raise AssertionError(f"{then!r} never came:\n{self.shown}")
 
     def end(self):
         """Return the exit code."""
@@ -103,7 +112,9 @@ def test_help_and_quit_also_within_a_form(terminal):
 def test_ctrl_c_and_ctrl_d_leave_with_a_word(terminal):
     screen = terminal("BabyAI")
     assert "1 turn left   2 turn right" in screen.shown
-    screen.type("3", "turn 2,")
+    screen.type(
+        "3", "6 toggle\r\n> "
+    )  # not before the line is asked for: until then the terminal itself takes a Ctrl-D
     os.write(screen.main, b"\x04")
     screen.wait("bye")
     assert screen.end() == 0

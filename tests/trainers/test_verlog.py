@@ -180,11 +180,14 @@ def whole(tmp_path_factory):
     return out, run(out)
 
 
-def test_staggered_lanes_cost_turns_that_count_and_that_nobody_learns_from(tmp_path, whole):
+def test_staggered_lanes_cost_turns_that_count_and_that_nobody_learns_from(tmp_path):
     """With a limit of 3 turns the four lanes begin 0, 0, 1 and 2 turns later."""
-    result = run(tmp_path / "run", "--staggered", "--evaluation.test-tasks", "0", "--evaluation.every", "0", steps=1)
+    alike = ("--seed", "3", "--evaluation.test-tasks", "0", "--evaluation.every", "0")
+    result = run(tmp_path / "run", "--staggered", *alike, steps=1)
+    plain = run(tmp_path / "plain", *alike, steps=1)
     assert result["env_steps"] == (2 + 1) * 4 * 3 + 3 and result["critic_warm_up"]["turns"] == 2 * 4 * 3
-    assert curve(tmp_path / "run")[0]["lane_age"] != curve(whole[0])[0]["lane_age"]
+    assert plain["env_steps"] == (2 + 1) * 4 * 3 and plain["critic_warm_up"]["turns"] == 2 * 4 * 3
+    assert curve(tmp_path / "run")[0]["lane_age"] != curve(tmp_path / "plain")[0]["lane_age"]
 
 
 def test_a_run_tells_what_was_asked_for(whole):

@@ -105,7 +105,7 @@ def test_pages_show_a_stretch_as_one_text(tmp_path):
     html = next((tmp_path / "view" / "pages").glob("*.html")).read_text(encoding="utf-8")
     text = Reader(html).text
     assert "Turns 1 to " in text and " compare A and B: A " in text and "Turn 2\n" not in text
-    assert 'title="turn 1, expanded action 1"' in html and html.count('<section class="turn"') == 3 * 2
+    assert 'title="turn 1, expanded action 1: compare"' in html and html.count('<section class="turn"') == 3 * 2
     assert '<span class="call"> compare</span>' in html and '<span class="answer">A ' in html
     assert "Success by least swaps" in Reader((tmp_path / "view" / "index.html").read_text(encoding="utf-8")).text
 
@@ -135,7 +135,7 @@ def test_play_takes_names_ids_and_text(monkeypatch, capsys):
     assert "in language: /end /compare /swap, or text" in shown and "in swap: /A /B /C" in shown
     assert "there is no such action inside swap" in shown and "Which? compare A and B: A " in shown
     assert "/end now" in shown, "a line that is not all names is text"
-    assert "The episode is over: " in shown
+    assert "The episode is over after turn 12: not solved." in shown
 
 
 def test_show_lists_the_expanded_actions(capsys):
