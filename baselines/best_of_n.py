@@ -52,13 +52,13 @@ def sample(env_id: str, policy: Policy, out: Path, *, tasks: int, samples: int, 
     return solved
 
 
-def named_options(pairs: list[str]) -> dict[str, Any]:
+def named_options(pairs: list[str], option: str = "--agent-arg") -> dict[str, Any]:
     """Return `NAME=VALUE` pairs, their values as JSON where they are."""
     found: dict[str, Any] = {}
     for pair in pairs:
         name, equals, value = pair.partition("=")
         if not equals:
-            raise UsageError(f"--agent-arg {pair}: write NAME=VALUE")
+            raise UsageError(f"{option} {pair}: write NAME=VALUE")
         try:
             found[name] = json.loads(value)
         except ValueError:

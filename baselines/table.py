@@ -54,7 +54,7 @@ class Planned:
 
 def choice_of(row: TableRow, column: Column, given: argparse.Namespace) -> Choice:
     """Return what is played in a cell."""
-    arguments = {**column.arguments, **row.arguments, **named_options(given.env_arg)}
+    arguments = {**column.arguments, **row.arguments, **named_options(given.env_arg, "--env-arg")}
     return Choice(column.env, arguments, given.split, given.limit, given.trials, None, column.turn_limits)
 
 
@@ -257,6 +257,8 @@ def _run(table: Table, given: argparse.Namespace) -> int:
     known = sorted({row.agent for row in table.rows} - {""})
     if unknown := wanted - set(known):
         raise UsageError(f"--rows {','.join(sorted(unknown))}: the table's baselines are {', '.join(known)}")
+    if (given.limit is not None and given.limit < 1) or given.trials < 1:
+        raise UsageError(f"-n {given.limit}, --trials {given.trials}: give numbers >= 1")
     cells = list(planned(table, given, wanted))
     print_plan(table, cells, given)
     if given.dry_run:

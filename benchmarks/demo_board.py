@@ -35,7 +35,8 @@ SUITE = "demo@1"
 BOARD = f'''title = "Demo"
 suite = "{SUITE}"
 about = """Marks to measure by: an agent that says nothing, random legal play, plain rules, and the solver, which reads the \
-gold. The heuristics read none: they stand with the solver because they are handed the environment, to choose the rules by."""
+gold. The heuristics read none: they stand with the solver because they are handed the environment, to choose the rules by. \
+Baselines of benchmarks.reader_agents, where they stand, have a scripted reader in place of a model."""
 '''
 
 

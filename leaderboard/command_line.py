@@ -252,6 +252,8 @@ def _build(given: argparse.Namespace) -> int:
 
 
 def _clear(given: argparse.Namespace) -> int:
+    if not 0 <= given.most < 1e9:
+        raise UsageError(f"clear: --most {given.most}; give megabytes, 0 or more")
     gone, left = trim(int(1e6 * given.most), young=0.0)
     show(f"{gone} files removed, {left / 1e6:,.1f} MB stay")
     return 0

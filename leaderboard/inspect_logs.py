@@ -1,6 +1,7 @@
 """A verified submission as a log of inspect_ai, which its reader reads back: every episode that was stepped again here.
 
 A submission holds actions and digests: what stands in the log is what this installation's environments show for these actions.
+Expanded actions stand by name in brackets, native calls in their canonical text; `score` is the suite's, which weighs entries.
 """
 
 from pathlib import Path
@@ -9,7 +10,9 @@ from typing import Any
 from agent_envs.base.errors import MissingExtra, UsageError
 from agent_envs.base.terminal import visible
 from agent_envs.core.trajectory import Trajectory
+from agent_envs.core.wrapper_stack import core_of
 from agent_envs.evaluation.submission.replaying import Checked, Place
+from agent_envs.evaluation.suites.plan import entry_env
 from agent_envs.evaluation.suites.suite import Suite
 from leaderboard.standings import Entrant
 from leaderboard.transcripts import replayed
@@ -29,8 +32,8 @@ def write_inspect(entrant: Entrant, suite: Suite, out: Path) -> int:
         MissingExtra: inspect_ai is missing.
         UsageError: another ending, an episode that cannot be stepped again, or a folder that was changed.
     """
-    if out.suffix not in ENDINGS:
-        raise UsageError(f"export: {out.name} does not end in {' or '.join(ENDINGS)}")
+    if out.suffix not in ENDINGS or out.is_dir():
+        raise UsageError(f"export: {out.name} is no file that ends in {' or '.join(ENDINGS)}")
     try:
         from inspect_ai import log
     except ImportError as error:
@@ -43,7 +46,9 @@ def write_inspect(entrant: Entrant, suite: Suite, out: Path) -> int:
     assert score is not None
     model = f"agent-envs/{visible(told.agent.name)}"
     created = f"{told.date or '1970-01-01'}T00:00:00+00:00"
-    samples = [_sample(place, play, checked[place.header.episode_key], model) for place, play in plays]
+    names = {entry.label: [action.name for action in getattr(core_of(entry_env(entry)), "expanded_actions", ())]
+             for entry in suite.entries}  # fmt: skip
+    samples = [_sample(place, play, checked[place.header.episode_key], model, names) for place, play in plays]
     dataset = log.EvalDataset(
         name=suite.name, samples=len(samples), sample_ids=sorted({str(item.id) for item in samples})
     )
@@ -53,7 +58,7 @@ def write_inspect(entrant: Entrant, suite: Suite, out: Path) -> int:
         metadata={"submission": entrant.verdict.submission, "suite_digest": suite.digest()},
     )  # fmt: skip
     metrics = {name: log.EvalMetric(name=name, value=value)
-               for name, value in (("mean", score.value), ("low", score.low), ("high", score.high))}  # fmt: skip
+               for name, value in (("score", score.value), ("low", score.low), ("high", score.high))}  # fmt: skip
     results = log.EvalResults(
         total_samples=len(entrant.verdict.episodes), completed_samples=len(samples),
         scores=[log.EvalScore(name="success", scorer="agent-envs replay", metrics=metrics)],
@@ -62,26 +67,27 @@ def write_inspect(entrant: Entrant, suite: Suite, out: Path) -> int:
     return len(samples)
 
 
-def _sample(place: Place, play: Trajectory, checked: Checked, model: str) -> Any:
+def _sample(place: Place, play: Trajectory, checked: Checked, model: str, names: dict[str, list[str]]) -> Any:
     from inspect_ai.log import EvalSample
-    from inspect_ai.model import ChatMessageAssistant, ChatMessageSystem, ChatMessageUser, ModelOutput
+    from inspect_ai.model import ChatMessageAssistant, ChatMessageSystem, ChatMessageTool, ChatMessageUser, ModelOutput
     from inspect_ai.scorer import Score
 
     def heard(message: Any) -> Any:
-        kind = ChatMessageSystem if message.role == "system" else ChatMessageUser
-        return kind(content=visible(message.content))
+        kinds: dict[str, Any] = {"system": ChatMessageSystem, "tool": ChatMessageTool}
+        return kinds.get(message.role, ChatMessageUser)(content=visible(message.content))
 
     messages: list[Any] = [heard(message) for message in play.prompt]
     asked = messages[-1].content if messages else place.header.task_id
     for turn in play.turns:
-        said = turn.action if isinstance(turn.action, str) else f"[action {turn.action}]"
+        known = dict(enumerate(names[place.entry.label]))
+        said = turn.action if isinstance(turn.action, str) else f"[{known.get(turn.action, f'action {turn.action}')}]"
         messages.append(ChatMessageAssistant(content=visible(said), model=model))
         messages += [heard(message) for message in turn.observation]
     said = next(item.content for item in reversed(messages) if item.role == "assistant")
-    names = ("entry", "cluster", "episode_key", "status")
+    keys = ("entry", "cluster", "episode_key", "status")
     told = (place.entry.label, place.cluster, place.header.episode_key, checked.status)
     return EvalSample(
         id=f"{place.entry.label} {place.header.task_id}", epoch=place.trial + 1, input=asked, target="", messages=messages,
-        output=ModelOutput.from_content(model, said), metadata=dict(zip(names, told, strict=True)),
+        output=ModelOutput.from_content(model, said), metadata=dict(zip(keys, told, strict=True)),
         scores={"success": Score(value=float(checked.success)), "return": Score(value=checked.total)},
     )  # fmt: skip

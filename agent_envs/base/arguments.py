@@ -1,10 +1,13 @@
 """Arguments of constructors are checked here; each error names the owner, the argument, the value and what to give."""
 
 import math
+import sys
 from collections.abc import Iterable
 from typing import Any
 
 from agent_envs.base.errors import UsageError
+
+MOST = sys.float_info.max
 
 
 def display_value(value: Any) -> str:
@@ -45,7 +48,7 @@ def whole_numbers(owner: str, **limits: tuple[Any, int, int | None]) -> None:
 
 def number(owner: str, argument: str, value: Any, low: float, high: float = math.inf, *, above: bool = False) -> float:
     """Return a finite number from low, or from above it, to high; raises UsageError where it is none; True is none."""
-    if not _is_number(value, int | float) or not low <= value <= high or value == (low if above else math.inf):
+    if not _is_number(value, int | float) or not low <= value <= min(high, MOST) or (above and value == low):
         span = f"above {low:g}, at most {high:g}" if above else f"from {low:g} to {high:g}"
         span = span if high < math.inf else f">= {low:g}"
         raise UsageError(f"{owner}: {argument}={display_value(value)}; give a number {span}")

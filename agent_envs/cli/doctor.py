@@ -130,7 +130,7 @@ def _gpu() -> Row:
     if shutil.which(GPU[0]) is None:
         return "GPU", "NVIDIA", None, "no nvidia-smi; environments and evaluation need none"
     try:
-        ran = subprocess.run(GPU, capture_output=True, text=True, timeout=20, check=True)
+        ran = subprocess.run(GPU, capture_output=True, text=True, errors="replace", timeout=20, check=True)
     except (OSError, subprocess.SubprocessError) as error:
         return "GPU", "NVIDIA", False, f"nvidia-smi failed: {str(error)[:200]}"
-    return "GPU", "NVIDIA", True, "; ".join(ran.stdout.strip().splitlines())
+    return "GPU", "NVIDIA", True, "; ".join(ran.stdout.strip()[:1_000].splitlines())

@@ -145,7 +145,11 @@ def _laid_out(line: str, columns: int) -> str:
 
 def _read(prompt: str) -> str:
     """Return a line that a person types; EOFError where there is no more, or the person leaves."""
-    line = input("" if prompt == "... " and not sys.stdin.isatty() else f"{folded(visible(prompt)).rstrip(' ')} ")
+    person = sys.stdin.isatty()
+    try:
+        line = input("" if prompt == "... " and not person else f"{folded(visible(prompt)).rstrip(' ')} ")
+    except EOFError:
+        raise EOFError(*(["bye"] if person else [])) from None  # a person leaves; the end of a pipe ends a turn, too
     if line.strip() == "/quit":
         raise EOFError("bye")
     return line

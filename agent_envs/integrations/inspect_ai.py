@@ -29,7 +29,12 @@ def play() -> Any:
 
     async def solve(state: Any, generate: Any) -> Any:
         session = Session()
+
+        def keep() -> None:  # what the scorer reads, after every turn: a limit of Inspect's may end a sample at any
+            state.store.set("agent_envs", {"rewards": session.rewards, "end": session.end, "success": session.success})
+
         await session.begin_async(state.metadata)
+        keep()
         tools = [ToolInfo(**tool["function"]) for tool in session.tools]
         while not session.end:
             state.messages = _messages(session)
@@ -37,8 +42,8 @@ def play() -> Any:
             state.output = await get_model().generate(state.messages, tools, config=config)
             calls = [(call.function, call.arguments) for call in state.output.message.tool_calls or ()]
             await session.act_async(state.output.completion, calls)
+            keep()
         state.messages = _messages(session)
-        state.store.set("agent_envs", {"rewards": session.rewards, "end": session.end, "success": session.success})
         return state
 
     return solver("agent_envs")(lambda: solve)()

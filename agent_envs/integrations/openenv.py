@@ -73,9 +73,9 @@ def _classes() -> tuple[type, ...]:
         from openenv.core.env_server.interfaces import Environment
         from openenv.core.env_server.types import Action, Observation
     turn = type("Turn", (Action,), {"__annotations__": {"text": str | int}})
-    seen = {"messages": list[Row], "info": Row, "end": str, "success": bool}
-    shown = type("Seen", (Observation,), {"__annotations__": seen})
-    return turn, shown, type("AgentEnvironment", (_AgentEnvironment, Environment), {})
+    shown = {"messages": list[Row], "info": Row, "end": str, "success": bool}
+    seen = type("Seen", (Observation,), {"__annotations__": shown})
+    return turn, seen, type("AgentEnvironment", (_AgentEnvironment, Environment), {})
 
 
 __getattr__ = built_later(__name__, _classes)

@@ -60,12 +60,10 @@ class Session:
         """Reset, and return the prompt as chat messages.
 
         A row of `task_rows` names the episode, and its environment, too (`env_kwargs` may be JSON text); `chosen` wins over it.
-
-        Raises:
-            UsageError: no environment is named, it has no such task, or the row's index is of another task here.
-            EnvFault: an outside service failed; no adapter makes a reward of that.
+        UsageError: no environment is named, it has no such task, or the row's index is of another one here. EnvFault: an
+        outside service failed, which no adapter makes a reward of.
         """
-        return self._shown(self._reset({**(row or {}), **chosen}))
+        return self._shown(self._reset(self._taken(), {**(row or {}), **chosen}))
 
     def act(self, action: str | int, calls: Calls = ()) -> list[Row]:
         """Take a turn, its whole text (or a number, where actions are expanded), and return the messages that answer it."""
@@ -74,16 +72,16 @@ class Session:
 
     async def begin_async(self, row: Mapping[str, Any] | None = None, **chosen: Any) -> list[Row]:
         """Begin as `begin` does, in a thread; EnvFault behind the deadline."""
-        return self._shown(await self._in_thread(self._reset, {**(row or {}), **chosen}))
+        return self._shown(await self._in_thread(self._reset, self._taken(), {**(row or {}), **chosen}))
 
     async def act_async(self, action: str | int, calls: Calls = ()) -> list[Row]:
         """Act as `act` does, in a thread; EnvFault behind the deadline."""
         action = spoken(action, calls)
         return self._took(action, await self._in_thread(self.env.step, action))
 
-    def make(self, row: Mapping[str, Any] | None = None) -> gym.Env[Any, Any]:
-        """Return the environment that a row, or the session, names; it is made where it is not there yet."""
-        self._made = self._making(row or {})
+    def make(self) -> gym.Env[Any, Any]:
+        """Return the environment that the session names; it is made where it is not there yet."""
+        self._made = self._making(self._made, {})
         return self._made[1]
 
     def fork(self) -> "Session":
@@ -99,20 +97,26 @@ class Session:
             self._made[1].close()
             self._made = None
 
-    def _making(self, row: Mapping[str, Any]) -> Made:
+    def _taken(self) -> Made | None:
+        """Return what a reset is about to use: whatever becomes of that, the episode before is over."""
+        made, self._made = self._made, None
+        return made
+
+    def _making(self, made: Made | None, row: Mapping[str, Any]) -> Made:
         if not (name := row.get("env_id") or self.env_id):
             raise UsageError("Session: no environment; give Session(env_id), or a row of task_rows")
         given = row.get("env_kwargs")
         arguments = self.arguments if given is None else json.loads(given) if isinstance(given, str) else given
         key = json.dumps([name, arguments], sort_keys=True, default=repr)
-        if self._made is not None and self._made[0] == key:
-            return self._made
-        self.close()
+        if made is not None:
+            if made[0] == key:
+                return made
+            made[1].close()
         return key, gym.make(full_id(name), **arguments)
 
-    def _reset(self, row: Row) -> tuple[Made, Row]:
+    def _reset(self, made: Made | None, row: Row) -> tuple[Made, Row]:
         """Reset, maybe in a thread that nobody waits for any more: it changes nothing here."""
-        made = self._making(row)
+        made = self._making(made, row)
         options = {key: row[key] for key in ("task", "split", "episode_key") if row.get(key) is not None}
         seed = None if row.get("seed") is None else int(row["seed"])
         info = made[1].reset(seed=seed, options=options)[1]
@@ -150,9 +154,12 @@ class Session:
         future = asyncio.get_running_loop().run_in_executor(_THREADS, call, *arguments)
         try:
             return await asyncio.wait_for(future, self.deadline_seconds)
-        except TimeoutError:
+        except (TimeoutError, asyncio.CancelledError) as error:
+            name = self._made[1].unwrapped.env_id if self._made else self.env_id or "Session"  # type: ignore[attr-defined]
             self._made = None  # its thread may be at it still: nobody else may touch it
-            raise EnvFault(f"{self.env_id}: no answer within {self.deadline_seconds:g} s") from None
+            if isinstance(error, asyncio.CancelledError):
+                raise
+            raise EnvFault(f"{name}: no answer within {self.deadline_seconds:g} s") from None
 
 
 def spoken(text: str | int, calls: Calls) -> str | int:
@@ -161,6 +168,5 @@ def spoken(text: str | int, calls: Calls) -> str | int:
         return text
     read = [read_native_call(f"call_{number}", *call) for number, call in enumerate(calls)]
     texts = [str(text) if text else "", *(call for call in read if isinstance(call, str))]
-    return ChatReply(
-        "\n".join(filter(None, texts)), tuple(call for call in read if isinstance(call, ToolCall))
-    ).canonical
+    native = tuple(call for call in read if isinstance(call, ToolCall))
+    return ChatReply("\n".join(filter(None, texts)), native).canonical

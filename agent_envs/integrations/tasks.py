@@ -31,10 +31,7 @@ def task_rows(
         split: of which split.
         seed: draws the tasks, and the seeds of the rows.
         repeats: how many rows a task has.
-        arguments: of the environment; they must be JSON, because rows travel.
-
-    Raises:
-        UsageError: there is no such id or split, the split has fewer tasks, or an argument cannot travel.
+        arguments: of the environment; they must be JSON, because rows travel (UsageError, as for a split with fewer tasks).
     """
     name = full_id(env_id)
     whole_numbers("task_rows", n=(n, 1, None), repeats=(repeats, 1, None))

@@ -25,15 +25,12 @@ _TYPES = {"string": str, "integer": int, "number": float, "boolean": bool, "arra
 
 @dataclass(frozen=True)
 class ToolView:
-    """One tool.
+    """One tool."""
 
-    Attributes:
-        schema: in the shape of OpenAI's function tools.
-        around: what stands before and behind its one argument in an action's text; None for a native tool.
-    """
-
-    schema: dict[str, Any]
-    around: tuple[str, str] | None = None
+    schema: dict[str, Any]  # in the shape of OpenAI's function tools
+    around: tuple[str, str] | None = (
+        None  # what stands before and behind its one argument in an action; None: a native tool
+    )
 
     @property
     def name(self) -> str:
@@ -63,12 +60,7 @@ def tool_view(env: gym.Env[Any, Any]) -> tuple[ToolView, ...]:
 
     Native tools are as `info["tools"]` has them, and tags are tools of one argument. Where the environment takes an answer,
     `answer(text)` gives it, unless a native tool does; a conversation has `say(text)`, and a text game `act(text)`.
-
-    Args:
-        env: an environment with any wrappers around it.
-
-    Raises:
-        UsageError: its actions are not text (an id with expanded actions, or a numeric view).
+    Any wrappers may stand around it. UsageError: its actions are not text (expanded actions, or a numeric view).
     """
     core = core_of(env)
     if not isinstance(env.action_space, Utterance):

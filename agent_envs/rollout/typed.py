@@ -104,7 +104,9 @@ def _turn(line: str, read: Read, ends: Callable[[str], Any] = lambda line: False
     while not ends(line):
         try:
             line = read("... ")
-        except EOFError:
+        except EOFError as end:
+            if end.args:  # somebody leaves
+                raise
             break
         lines.append(line)
         if not line and (not _is_open(lines) or lines[-3:] == ["", "", ""]):

@@ -31,14 +31,17 @@ def filled(parameters: Mapping[str, Any], ask: Ask, place: str = "") -> dict[str
     return values
 
 
-def _asked(name: str, schema: Mapping[str, Any], needed: bool, ask: Ask) -> Any:
+def _asked(name: str, schema: Any, needed: bool, ask: Ask) -> Any:
     """Return the value of one argument, None where it is left out."""
+    schema = schema if isinstance(schema, Mapping) else {}
     kind, items = str(schema.get("type", "")), schema.get("items", {})
     if kind == "object" and schema.get("properties"):
         return filled(schema, ask, f"{name}.")
     if kind == "array" and isinstance(items, Mapping) and items.get("properties"):
         rows: list[dict[str, Any]] = []
-        while (row := filled(items, ask, f"{name} {len(rows) + 1}, ")) is not None:
+        while row := filled(
+            items, ask, f"{name} {len(rows) + 1}, "
+        ):  # an object of which nothing is given ends the list
             rows.append(row)
         return rows or None
     read, form = _TYPES.get(kind, (_json_or_text, ""))

@@ -106,3 +106,16 @@ def test_a_second_attempt_reads_what_the_first_noted():
 def test_the_page_of_transcripts_is_current():
     page = Path(ROOT / "docs/baselines.md").read_text(encoding="utf-8")
     assert page.partition(MARK)[2].strip() == transcripts().strip()
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["-n", "-1"], "give numbers >= 1"),
+        (["--trials", "0"], "give numbers"),
+        (["--env-arg", "x"], "--env-arg x: write"),
+    ],
+)
+def test_a_plan_of_nothing_is_refused(words, told, capsys):
+    assert table.main(["legal-1", "--agent", MODEL, "--dry-run", *words]) == 2
+    assert told in capsys.readouterr().err

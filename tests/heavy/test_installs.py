@@ -14,6 +14,7 @@ from agent_envs.core.registry import TABLE
 from agent_envs.evaluation.runs.evaluate import evaluate
 from agent_envs.evaluation.runs.run_folder import Settings, open_run
 from agent_envs.evaluation.submission.pack import pack_run
+from agent_envs.evaluation.suites.plan import Choice, adhoc_suite
 from agent_envs.evaluation.suites.suite import load_suite, suite_text
 from tests import ROOT
 
@@ -162,22 +163,27 @@ def test_the_oldest_official_client_plays_as_the_newest_does(tmp_path):
 @of_the_wheel
 def test_inspect_ai_reads_an_exported_submission(wheel, plain, tmp_path):
     suite = load_suite("demo@1")
-    entries = tuple(entry for entry in suite.entries if entry.label in ("SearchQA-v0", "SortExpA-v0", "Tau2Retail-v0"))
-    evaluate(suite.part(entries), Settings("random"), folder=tmp_path / "run")
+    entries = [entry for entry in suite.entries if entry.label in ("SearchQA-v0", "Tau2Retail-v0")]
+    entries += adhoc_suite(Choice("SortExpA", limit=8)).entries
+    assert [entry.label for entry in entries] == ["SearchQA-v0", "Tau2Retail-v0", "SortExpA-v0"]
+    suite = suite.model_copy(update={"entries": tuple(entries)})
+    evaluate(suite, Settings("random"), folder=tmp_path / "run")
     pack_run(tmp_path / "run", tmp_path / "packed")
-    (tmp_path / "suite.json").write_text(suite_text(suite.part(entries)), encoding="utf-8")
+    (tmp_path / "suite.json").write_text(suite_text(suite), encoding="utf-8")
     python = new_venv(tmp_path / "venv", f"{wheel}[inspect]", beside=plain)
     told = ("--to", "inspect", "--suite", tmp_path / "suite.json", "--jobs", "1", "--out", tmp_path / "log.eval")
     run(python, "-m", "leaderboard", "export", tmp_path / "packed", *told, cwd=ROOT)
     script = (
         "import sys; from inspect_ai.log import read_eval_log; log = read_eval_log(sys.argv[1]); "
         "print(log.status, len(log.samples), sum(s.scores['success'].value for s in log.samples), "
-        "sum(len(s.messages) > 1 for s in log.samples))"
+        "sum(len(s.messages) > 1 for s in log.samples), "
+        "sum(m.text.startswith('[action ') for s in log.samples for m in s.messages), "
+        "any(m.text == '[compare]' for s in log.samples for m in s.messages))"
     )
     rows = [row.result for row in open_run(tmp_path / "run").rows()]
     won = float(sum(row.trajectory.success for row in rows))
     found = run(python, "-c", script, tmp_path / "log.eval", cwd=tmp_path).split()
-    assert found == ["success", str(len(rows)), str(won), str(len(rows))]
+    assert found == ["success", str(len(rows)), str(won), str(len(rows)), "0", "True"]
 
 
 def test_the_demo_runs_and_prints_its_page_last(tmp_path):

@@ -75,6 +75,31 @@ def test_64_steps_of_50_ms_at_once_take_less_than_200_ms():
     assert seconds < 0.2 and all(len(player.rewards) == 5 for player in sessions)
 
 
+def test_a_call_that_is_cancelled_leaves_its_environment_alone_with_its_thread():
+    async def play():
+        player = Session("toy/Stuck-v0")
+        await player.begin_async(seed=0)
+        stuck = player.env
+        call = asyncio.create_task(player.act_async("x"))
+        await asyncio.sleep(0.05)
+        call.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await call
+        await player.begin_async(seed=1)
+        assert player.env is not stuck and player.rewards == [] and player.info["turn"] == 0
+
+    asyncio.run(play())
+
+
+def test_a_start_that_is_refused_leaves_no_episode():
+    player = Session("SearchQA")
+    player.begin({"task": 1, "split": "test"})
+    with pytest.raises(UsageError, match="list rows again"):
+        player.begin({"task": 0, "split": "test", "task_id": "another"})
+    with pytest.raises(UsageError, match="no episode yet"):
+        player.act("x")
+
+
 def test_behind_its_deadline_a_step_is_a_fault_and_its_environment_is_never_used_again():
     async def play():
         player = Session("toy/Stuck-v0", deadline_seconds=0.1)

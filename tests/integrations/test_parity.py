@@ -50,12 +50,11 @@ def reused_state(monkeypatch):
     """A pool that hands an environment out again as the last episode left it."""
     reset, kept = Session._reset, {}
 
-    def mutated(self, row):
+    def mutated(self, made, row):
         key = (row.get("env_id") or self.env_id, row["seed"], row["task"])
         if key not in kept:
-            kept[key] = (reset(self, row), self._made)
-        info, self._made = kept[key]
-        return info
+            kept[key] = reset(self, None, row)
+        return kept[key]
 
     monkeypatch.setattr(Session, "_reset", mutated)
 

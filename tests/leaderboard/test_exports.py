@@ -86,7 +86,7 @@ def test_episodes_as_parquet_are_those_of_the_replay(made, tmp_path, capsys):
 def test_inspects_log_needs_its_package_and_an_ending_that_it_knows(made, tmp_path, monkeypatch):
     suite, place = made
     _, entrant = entrant_of(place / "random", how(suite))
-    with pytest.raises(UsageError, match=r"log.txt does not end in .eval or .json"):
+    with pytest.raises(UsageError, match=r"log.txt is no file that ends in .eval or .json"):
         write_inspect(entrant, suite, tmp_path / "log.txt")
     monkeypatch.setitem(sys.modules, "inspect_ai", None)
     with pytest.raises(MissingExtra, match=r'pip install "agent-envs\[inspect\]"'):

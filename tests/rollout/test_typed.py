@@ -149,3 +149,19 @@ def test_a_line_may_mix_text_and_expanded_actions():
     assert known.actions("/compare /A /B", reader()[0]) == [ids["compare"], ids["A"], ids["B"]]
     assert known.actions("first", reader("second", "/end")[0]) == ["first\nsecond", ids["end"]]
     assert known.actions("/nothing /99999999999", reader()[0]) == [-1, -1]
+
+
+def test_a_list_of_objects_that_need_nothing_ends_at_an_empty_one_and_a_schema_may_be_a_flag():
+    row = {"type": "object", "properties": {"a": {"type": "string"}}}
+    parameters = {"properties": {"rows": {"type": "array", "items": row}, "any": True}}
+    given = iter(["x", "", "7"])
+    assert filled(parameters, lambda name, hint: next(given)) == {"rows": [{"a": "x"}], "any": 7}
+
+
+def test_somebody_who_leaves_in_a_turn_plays_none():
+    def leave(prompt):
+        raise EOFError("bye")
+
+    env = gym.make("agent_envs/SearchQA-v0")
+    with pytest.raises(EOFError, match="bye"):
+        TypedActions(env, tool_view).actions("some words", leave)

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from agent_envs.evaluation.html.page import Page, Table, write_page
 from agent_envs.evaluation.report.charts import Forest, points
@@ -30,26 +31,18 @@ def write_report(path: Path, report: Report) -> None:
 def write_comparison(path: Path, contrasts: Sequence[Contrast], notes: Sequence[str]) -> None:
     """Write a comparison as a page."""
     forest = Forest.over([item.paired for item in contrasts])
-    rows = tuple(
+    rows: tuple[tuple[Any, ...], ...] = tuple(
         (item.entry, item.first, item.rates[0].share, item.second, item.rates[1].share, points(item.paired),
          forest.bar(item.paired), f"{item.paired.p_value:.4f}", f"{item.adjusted:.4f}",
          f"{100 * item.paired.detectable:.1f}", item.verdict)
         for item in contrasts
     )  # fmt: skip
-    heads = (
-        "entry",
-        "first",
-        "success",
-        "second",
-        "success",
-        "points",
-        forest.head,
-        "p",
-        "after Holm",
-        "detectable",
-        "",
-    )
-    method = f"{contrasts[0].paired.method}; n={contrasts[0].rates[0].basis} of each. {DETECTABLE}"
+    heads: tuple[Any, ...] = ("entry", "first", "success", "second", "success", "points", forest.head, "p", "after Holm",
+                              "detectable", "")  # fmt: skip
+    tests = [f"{item.paired.method}; n={item.rates[0].basis} of each" for item in contrasts]
+    if len(set(tests)) > 1:  # other tasks, and so other tests, by entry
+        heads, rows = (*heads, "test"), tuple((*row, test) for row, test in zip(rows, tests, strict=True))
+    method = DETECTABLE if len(set(tests)) > 1 else f"{tests[0]}. {DETECTABLE}"
     metrics = tuple((item.entry, name, metric.text()) for item in contrasts for name, metric in item.metrics.items())
     tables = (Table("Paired differences", heads, rows, method), Table("Metrics", ("entry", "metric", ""), metrics))
     first, second = contrasts[0].first, contrasts[0].second
