@@ -27,8 +27,7 @@ class Batcher:
     def __init__(self, policy: Policy, concurrency: int, episodes: int) -> None:
         """Start the collecting thread for `policy`, which `episodes` episodes will ask, at most `concurrency` at a time.
 
-        Raises:
-            UsageError: the policy wants to see environments, which a batched one cannot.
+        Raises UsageError: the policy wants to see environments, which a batched one cannot.
         """
         self.traits = traits_of(policy)
         if self.traits.needs_env:

@@ -184,8 +184,7 @@ class EpisodeWalk:
     def from_json(cls, env: gym.Env[Any, Any], row: Mapping[str, Any]) -> "EpisodeWalk":
         """Return the walk of `to_json`, in an environment that was made as its own was.
 
-        Raises:
-            UsageError: the environment is another one, or the row is damaged.
+        Raises UsageError: the environment is another one, or the row is damaged.
         """
         restore(env, Snapshot.from_bytes(row["snapshot"].encode("utf-8", "surrogatepass")))
         record = Trajectory.from_json(row["record"])
@@ -238,8 +237,7 @@ def run_episode(
 ) -> EpisodeResult:
     """Play one episode from a reset to its end and return the record of what the policy saw and did.
 
-    Raises:
-        EnvFault: an outside service failed; what was played is lost, and the episode may be tried again.
+    Raises EnvFault: an outside service failed; what was played is lost, and the episode may be tried again.
     """
     traits = traits_of(policy)
     check_actions(policy, core_of(env))
@@ -285,8 +283,7 @@ def record_turn(env: gym.Env[Any, Any], step: tuple[Any, ...], reply: Reply | No
 def replay(env: gym.Env[Any, Any], trajectory: Trajectory) -> Trajectory:
     """Step a recorded trajectory's actions again and return the new record.
 
-    Raises:
-        ReplayMismatch: something differs; the message names the turn and the field.
+    Raises ReplayMismatch: something differs; the message names the turn and the field.
     """
     head = trajectory.header
     core = core_of(env)

@@ -124,8 +124,7 @@ def traits_of(policy: Policy) -> PolicyTraits:
 def checked_replies(name: str, replies: Any, count: int) -> list[Reply]:
     """Return what `act` gave back as a list, numpy's integers made plain.
 
-    Raises:
-        UsageError: it is not one Reply a request, or a Reply holds what cannot be kept; the message names the agent.
+    Raises UsageError: it is not one Reply a request, or a Reply holds what cannot be kept; the message names the agent.
     """
     found = list(replies) if isinstance(replies, Iterable) else []
     if len(found) != count or not all(isinstance(reply, Reply) for reply in found):
@@ -149,8 +148,7 @@ def checked_replies(name: str, replies: Any, count: int) -> list[Reply]:
 def check_actions(policy: Policy, core: TurnEnv) -> None:
     """Refuse a policy that only writes text where expanded actions are needed.
 
-    Raises:
-        UsageError: the message names the environment, and the same tasks as text where they have an id.
+    Raises UsageError: the message names the environment, and the same tasks as text where they have an id.
     """
     if traits_of(policy).text_only and isinstance(core.action_space, OneOf):
         twin = core.env_id.replace("ExpA-", "-")

@@ -52,8 +52,7 @@ class RunJournal:
     def __init__(self, place: RunLog, head: Mapping[str, Any]) -> None:
         """Open it. The lock comes before any reading, so that a second process cannot play the same episodes.
 
-        Raises:
-            UsageError: another process has it.
+        Raises UsageError: another process has it.
         """
         self.path, self._unfinished = place.path, place.unfinished
         self._head = {"schema": RUN_SCHEMA, **head, **place.about}
@@ -63,8 +62,7 @@ class RunJournal:
     def finished(self) -> Iterator[tuple[str, EpisodeResult]]:
         """Yield (key, result) of what is finished, read as it is needed: a long run's transcripts are not held.
 
-        Raises:
-            UsageError: the journal belongs to another configuration, or a row is malformed.
+        Raises UsageError: the journal belongs to another configuration, or a row is malformed.
         """
         rows = read_journal(self.path)
         if self.path.stat().st_size == 0:

@@ -52,8 +52,7 @@ class Recording(Uncopied):
     def __init__(self, path: Path, mode: Literal["record", "replay"]) -> None:
         """Read the file; `record` also opens it for appending, and makes it where it is missing.
 
-        Raises:
-            UsageError: another process is recording into it, it is damaged, or there is nothing to replay.
+        Raises UsageError: another process is recording into it, it is damaged, or there is nothing to replay.
         """
         if mode not in ("record", "replay"):
             raise UsageError(f'Recording({str(path)!r}): mode={mode!r}; the modes are "record" and "replay"')
@@ -79,8 +78,7 @@ class Recording(Uncopied):
     def find(self, key: str, asked: tuple[str, Any] | None = None) -> Any | None:
         """Return a fresh copy of the answer that is recorded under this key, or None.
 
-        Raises:
-            NotRecorded: it stands beside another (port, request) than `asked`; a stranger's recording may say anything.
+        Raises NotRecorded: it stands beside another (port, request) than `asked`; a stranger's recording may say anything.
         """
         with self._lock:
             if key not in self._places:

@@ -108,8 +108,7 @@ class Meter:
     def begin(self, name: str, limits: Limits) -> None:
         """Count a call that begins; calls that are under way may go over a limit in dollars by their own cost.
 
-        Raises:
-            BudgetSpent: a limit is reached.
+        Raises BudgetSpent: a limit is reached.
         """
         with self._lock:
             if limits.most_calls and self.calls >= limits.most_calls:

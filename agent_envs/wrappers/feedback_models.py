@@ -181,8 +181,7 @@ def make_feedback_model(
 ) -> FeedbackModel:
     """Return who gives the feedback of an environment.
 
-    Raises:
-        UsageError: there is no such voice; the message says which there are.
+    Raises UsageError: there is no such voice; the message says which there are.
     """
     name = core_of(env).env_id
     named = isinstance(feedback, str) and is_chat_name(feedback)

@@ -104,8 +104,7 @@ class AnthropicChat(HttpChat):
     def read(self, answer: Any, request: ChatRequest) -> ChatReply:
         """Return the reply that the blocks hold; blocks of other kinds than text and calls are left out.
 
-        Raises:
-            EnvFault: there is no list of blocks.
+        Raises EnvFault: there is no list of blocks.
         """
         blocks = member(answer, "content", list)
         if blocks is None or not all(isinstance(member(block, "type", str), str) for block in blocks):

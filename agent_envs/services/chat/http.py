@@ -68,8 +68,7 @@ class HttpChat(Uncopied):
     def require_key(self) -> None:
         """Raise where the service cannot be asked without a key and there is none.
 
-        Raises:
-            UsageError: names the environment variable.
+        Raises UsageError: names the environment variable.
         """
         if self._key_needed and not self._key:
             raise UsageError(f"{self.name} needs an API key: set the environment variable {self._variable}")
@@ -184,8 +183,7 @@ def count(value: Any, *names: str) -> int:
 def base_url(url: str, endings: tuple[str, ...], model: str) -> str:
     """Return an http(s) URL without the given endings and without a slash at its end.
 
-    Raises:
-        UsageError: it is no such URL, or it holds a password or a query, which names and recordings would show.
+    Raises UsageError: it is no such URL, or it holds a password or a query, which names and recordings would show.
     """
     parts = http_parts(url)
     if parts is None:

@@ -34,8 +34,7 @@ class OpenAIChat(HttpChat):
     def base(self, url: str, name: str) -> str:
         """Return the URL up to `/v1`, which is added where there is no path.
 
-        Raises:
-            UsageError: it is none, or that of another format.
+        Raises UsageError: it is none, or that of another format.
         """
         base = super().base(url, name)
         ending, kind = self.others

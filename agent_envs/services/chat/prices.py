@@ -75,8 +75,7 @@ def cost_of(price: Price, usage: Mapping[str, int]) -> float:
 def check_limit(most_usd: float, price: Price | None, agent: str) -> Price:
     """Return the price of an agent whose cost is to be limited.
 
-    Raises:
-        UsageError: the limit is no number above 0, or no price is known.
+    Raises UsageError: the limit is no number above 0, or no price is known.
     """
     if not 0 < most_usd < inf:
         raise UsageError(f"--max-cost {most_usd}: give US dollars > 0")

@@ -304,8 +304,7 @@ def http_parts(url: str) -> SplitResult | None:
 def endpoint_of(owner: str, url: str, path: str, secret: str = "") -> str:
     """Return the normal form of the URL of `OWNER@URL`; one without a path gets `path`.
 
-    Raises:
-        UsageError: it is no http(s) URL, or holds a password, a query or a fragment; `secret` says where a secret belongs.
+    Raises UsageError: it is no http(s) URL, or holds a password, a query or a fragment; `secret` says where a secret belongs.
     """
     parts = http_parts(url)
     if parts is None or not url.isascii() or not url.isprintable() or " " in url:
