@@ -29,7 +29,7 @@ Modules, in reading order:
     verlog_learn, verlog_values: Verlog beside GRPO at equal environment steps; V along episodes, and what cuts do to gradients.
     learning_curves, episode_counts: pictures of a run's metrics; test episodes by method: EARL's Table 4, Figures 5 and 6.
     shared_prefixes: updates that compute what rows begin with alike once, beside padded ones.
-    sorting_result, tree_files, tree_drawing: a sorting policy's figures and decision trees, as text, JSON and pictures.
+    sorting_result, decision_tree, tree_files, tree_drawing: a sorting policy's figures and trees, in text, JSON, pictures.
     sweeps: tables of a paper as many runs, with several seeds: `--sweep` of the trainers.
     chat_templates: what a chat template changes in conversations that grow.
     sorting_figures: what sorting algorithms need and earn, exactly.

@@ -10,9 +10,9 @@ from typing import Any
 
 from agent_envs.base.errors import UsageError
 from agent_envs.core.wrapper_stack import core_of
-from agent_envs.envs.expa.sorting.decision_tree import permutation_tasks
 from agent_envs.envs.expa.sorting.tasks import SortData
 from agent_envs.rollout.run_log import Planned
+from benchmarks.decision_tree import permutation_tasks
 from benchmarks.tree_files import extracted
 from trainers.command_line import read_settings
 from trainers.environments import Settings

@@ -15,8 +15,8 @@ from string import Template
 from typing import Any
 from xml.etree import ElementTree
 
-from agent_envs.envs.expa.sorting.decision_tree import Compare, End, Names, Node, Swap, Tree, chain, pruned
 from agent_envs.envs.expa.sorting.environments import SYMBOLS
+from benchmarks.decision_tree import Compare, End, Names, Node, Swap, Tree, chain, pruned
 from benchmarks.tree_files import tree_text
 
 ROW, BOX, GAP, PAD, MARGIN = 23.0, 18.0, 37.0, 8.0, 20.0

@@ -89,9 +89,7 @@ def test_a_family_inside_the_project_passes_what_every_id_has_to(tmp_path):
         shutil.copy(ROOT / name, tmp_path / name)
     in_a_shell(f"git init -q && git add -A\n{INSIDE}git add -A", tmp_path, tmp_path)
     whole = "tests/core/test_registry.py tests/test_structure.py tests/test_docs.py tests/test_size.py tests/evaluation/suites"
-    # Whether the house has room for one more family is for whoever adds it to settle (docs/adding_an_environment.md).
-    room = "--deselect 'tests/test_size.py::test_a_part_keeps_within_what_is_held[agent_envs]'"
-    in_a_shell(f"python -m pytest -q {whole} {room} -m 'not heavy and not data'", tmp_path, tmp_path)
+    in_a_shell(f"python -m pytest -q {whole} -m 'not heavy and not data'", tmp_path, tmp_path)
     in_a_shell("python -m pytest -q tests/test_golden.py tests/test_contract.py -k NumberGuess", tmp_path, tmp_path)
     in_a_shell("python -m mypy agent_envs/envs/number_guess", tmp_path, tmp_path)
 

@@ -7,6 +7,5 @@ Modules, in reading order:
     scoring, rewards: success and the rewards by name, and their formulas: `fixed`, `released`.
     knowledge: the optimal next comparison, what follows from comparisons, and the fewest swaps.
     algorithms: reference sorting algorithms (insertion, merge, bubble, EARL*, ...) and their exact mean comparisons.
-    decision_tree: the decision tree of a policy that sorts, read from its episodes.
     solver: the oracle policy.
 """
