@@ -6,13 +6,13 @@ from itertools import combinations
 from xml.etree import ElementTree
 
 import pytest
-from tests.benchmarks.test_decision_tree import COMPARE, SWAP, A, B, C, Scripted, played, tree_of
 
 from baselines.sorting import SortingAgent
 from benchmarks import earl_learn
 from benchmarks.decision_tree import decision_trees
 from benchmarks.tree_drawing import COLOURS, DARK, LETTER, LIGHT, STYLE, drawing, drawn, read_tree
 from benchmarks.tree_files import extracted, tree_text
+from tests.benchmarks.test_decision_tree import COMPARE, SWAP, A, B, C, Scripted, played, tree_of
 
 SVG = "{http://www.w3.org/2000/svg}"
 

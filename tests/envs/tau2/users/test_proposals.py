@@ -40,12 +40,15 @@ def test_a_no_names_what_is_wanted_instead():
     assert kind == "no" and "#W7765351 to be cancelled" in said
 
 
+EARLIER = ("blind", "fourth", "fifth", "sixth")  # read before the others were written
+
+
 @pytest.mark.parametrize("table", READ)
 def test_tables_that_were_read_stay_as_they_are_understood(table):
     kinds = counts(table)
     wanted, unwanted = kinds["wanted"], kinds["unwanted"]
     assert wanted["yes"] >= 0.9 * wanted.total()
-    assert unwanted["yes"] <= 0.07 * unwanted.total()
+    assert unwanted["yes"] <= (0.04 if table in EARLIER else 0.07) * unwanted.total()
 
 
 def test_all_tables_together_are_understood_as_they_are_meant():
