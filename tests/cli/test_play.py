@@ -54,8 +54,15 @@ class Terminal:
 
     def leave(self, then):
         """Type Ctrl-D, again while nothing follows: one that comes while the terminal changes its mode is lost."""
+        return self._until(then, lambda: os.write(self.main, b"\x04"))
+
+    def interrupt(self, then):
+        """Send what Ctrl-C sends, again while nothing follows: between the prompt and the wait for a key it is lost."""
+        return self._until(then, lambda: os.killpg(self.process.pid, signal.SIGINT))
+
+    def _until(self, then, act):
         for _ in range(20):
-            os.write(self.main, b"\x04")
+            act()
             with contextlib.suppress(AssertionError):
                 return self.wait(then, seconds=2)
         raise AssertionError(f"{then!r} never came:\n{self.shown}")
@@ -119,9 +126,7 @@ def test_ctrl_c_and_ctrl_d_leave_with_a_word(terminal):
     screen.wait("bye")
     assert screen.end() == 0
     screen = terminal("SearchQA")
-    time.sleep(0.5)  # a signal between the prompt and the wait for a key would be seen at the next key only
-    os.killpg(screen.process.pid, signal.SIGINT)
-    screen.wait("left before the end; bye")
+    screen.interrupt("left before the end; bye")
     assert screen.end() == 130
 
 
