@@ -1,7 +1,4 @@
-"""Honest baselines without a model walk straight at what the goal names, as the newest observation alone tells where it is.
-
-They remember nothing and plan nothing: chance looks for what is out of sight, and gets round what stands in the way.
-"""
+"""Honest baselines without a model walk straight at what the goal names, by the newest observation alone, or by chance."""
 
 import random
 import re
