@@ -1,15 +1,25 @@
+"""Tables of a terminal keep words whole, at any width."""
+
+import re
+
+import pytest
+
+from agent_envs.base.terminal import print_table
 
 
 def printed(capsys, monkeypatch, columns, heads, rows):
     monkeypatch.setattr("sys.stdout.isatty", lambda: True)
     monkeypatch.setenv("COLUMNS", str(columns))
-    monkeypatch.setenv("TERM", "dumb")
+    monkeypatch.setenv("TERM", "xterm")
     print_table("a title of several words", heads, rows)
-    return capsys.readouterr().out
+    return re.sub(r"\x1b\[[0-9;]*m", "", capsys.readouterr().out)
 
 
 HEADS = ["environment", "success", "interval", "comparisons"]
-ROWS = [["SearchQA, the longest name of all of them", "18.0 %", "[9.3, 31.9]", "unquestionable"], ["Sort", "2 %", "", "few"]]
+ROWS = [
+    ["SearchQA, the longest name of all of them", "18.0 %", "[9.3, 31.9]", "unquestionable"],
+    ["Sort", "2 %", "", "few"],
+]
 
 
 @pytest.mark.parametrize("columns", [30, 50, 80, 200])
