@@ -51,10 +51,7 @@ def print_result(value: Any, as_json: bool, text: Callable[[], None]) -> None:
 
 
 def print_table(title: str, heads: list[str], rows: list[list[str]]) -> None:
-    """Print a table; cells are text and never markup.
-
-    No word is broken: where the columns do not fit, and of a single row, each row is printed as a list of its cells.
-    """
+    """Print a table; cells are text, never markup. A row alone, or too wide for its words to be whole, is a list of cells."""
     from rich.box import SIMPLE_HEAD
     from rich.console import Console
     from rich.table import Table
@@ -67,9 +64,8 @@ def print_table(title: str, heads: list[str], rows: list[list[str]]) -> None:
     if not widths:
         blocks = [[list(pair) for pair in zip(cells[0], row, strict=False) if pair[1]] for row in cells[1:]]
         cells = [["", ""], *[pair for block in blocks for pair in [*block, ["", ""]]][:-1]]
-    table = Table(
-        title=Text(visible(title)), title_justify="left", box=SIMPLE_HEAD, show_header=bool(widths), pad_edge=False
-    )
+    title_text, is_wide = Text(visible(title)), bool(widths)
+    table = Table(title=title_text, title_justify="left", box=SIMPLE_HEAD, show_header=is_wide, pad_edge=False)
     for head, width in itertools.zip_longest(cells[0], widths):
         table.add_column(Text(head), overflow="fold", width=width)
     for row in cells[1:]:

@@ -12,9 +12,8 @@ from agent_envs.tools.forms import filled
 
 Read = Callable[[str], str]  # a prompt -> the next line; EOFError where there is none
 TEXT = (
-    "A name or its number is enough, and /NAME WORDS gives a tool of one argument its words. Expanded actions are /names: "
-    "/compare A B. Any other text is a turn as a model would write it: end it with an empty line; while a tag that begins a "
-    "line is open, a program's, with three."
+    "A name or its number is enough; /NAME WORDS gives a tool of one argument its words, /compare A B names expanded actions. Any "
+    "other text is a turn as a model writes it, to an empty line; while a tag that begins a line is open, a program's, to three."
 )
 BEGUN = "(a turn of text goes on to an empty line)\n... "
 _TAG = re.compile(r"^<(\w+)>", re.MULTILINE)
@@ -127,8 +126,7 @@ def _is_open(lines: Sequence[str]) -> bool:
 def _expanded(text: str, ids: dict[str, int]) -> list[str | int]:
     """Return typed lines as actions: expanded ones of a line that begins with one as /name; none where a name is not known.
 
-    A name goes before an id (`/7` may be a calculator's button), and a word may spell names, as the buttons of `12+3=`. Other
-    lines are text, those that follow one another as one.
+    A name goes before an id (`/7` may be a button), and a word may spell names, as `12+3=`. Other lines in a row are one text.
     """
     actions: list[str | int] = []
     for named, lines in groupby(text.split("\n"), key=lambda line: _names_actions(line, ids)):
@@ -140,14 +138,13 @@ def _expanded(text: str, ids: dict[str, int]) -> list[str | int]:
             number = int(name) if name.isascii() and name.isdigit() and len(name) < 10 else -1
             if name in ids or number in ids.values():
                 actions.append(ids.get(name, number))
-            elif all(letter in ids for letter in name):
-                actions += [ids[letter] for letter in name]
-            else:
+            elif not all(letter in ids for letter in name):
                 return []
+            else:
+                actions += [ids[letter] for letter in name]
     return actions
 
 
 def _names_actions(line: str, ids: dict[str, int]) -> bool:
     words = line.split()
-    is_named = bool(words) and words[0].startswith("/") and len(words[0]) > 1
-    return is_named and (words[0][1:] in ids or all(word.startswith("/") for word in words))
+    return line.strip()[:1] == "/" != words[0] and (words[0][1:] in ids or all(word[0] == "/" for word in words))

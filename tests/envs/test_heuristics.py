@@ -35,7 +35,7 @@ def test_every_id_has_a_heuristic(row):
 def test_a_heuristic_lies_between_random_play_and_the_solver(row):
     floor, heuristic, solver = (worth(row.name, agent) for agent in ("random", "heuristic", "solver"))
     assert floor[0] < heuristic[0] <= solver[0] == TASKS and floor[1] < heuristic[1] <= solver[1]
-    # Sorting is always right, and costs more calls than it has to; Crafter's default goal is easy.
+    # Crafter's default goal is easy.
     assert heuristic[1] < solver[1] or row.name == "Crafter"
 
 
