@@ -12,8 +12,8 @@ from agent_envs.tools.forms import filled
 
 Read = Callable[[str], str]  # a prompt -> the next line; EOFError where there is none
 TEXT = (
-    "A name or its number is enough; /NAME WORDS gives a tool of one argument its words, /compare A B names expanded actions. Any "
-    "other text is a turn as a model writes it, to an empty line; while a tag that begins a line is open, a program's, to three."
+    "A name or its number is enough; /NAME WORDS gives a tool of one argument its words; /compare A B is expanded actions. Any "
+    "other text is a model's turn: end it with an empty line, while a tag that begins a line is open, a program's, with three."
 )
 BEGUN = "(a turn of text goes on to an empty line)\n... "
 _TAG = re.compile(r"^<(\w+)>", re.MULTILINE)

@@ -5,11 +5,10 @@ import tomllib
 
 import gymnasium as gym
 
-from benchmarks import demo_board
+from benchmarks import agents, demo_board
 from benchmarks.agents import Heuristics
 from leaderboard.board import Settings
 from leaderboard.decisions import decide
-from tests.toy import Toy
 
 
 def test_a_second_call_goes_on_where_the_first_ended(tmp_path, monkeypatch):
@@ -43,6 +42,8 @@ def test_a_second_call_goes_on_where_the_first_ended(tmp_path, monkeypatch):
     assert Settings.model_validate(tomllib.loads(settings)).suite == "demo@1"
 
 
-def test_the_heuristics_play_at_random_where_a_third_party_has_none():
-    assert Heuristics().begin(gym.make("agent_envs/SearchQA-v0")).name == "heuristic"
-    assert Heuristics().begin(Toy()).name == "random"
+def test_the_heuristics_play_at_random_where_a_third_party_has_none(monkeypatch):
+    env = gym.make("agent_envs/SearchQA-v0")
+    assert Heuristics().begin(env).name == "heuristic"
+    monkeypatch.setattr(agents, "companion", lambda env, kind: None)
+    assert Heuristics().begin(env).name == "random"
