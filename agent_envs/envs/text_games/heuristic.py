@@ -58,7 +58,7 @@ def crafter(request: Request) -> str:
 
 def _towards(places: list[str], chance: random.Random) -> str:
     """Return a direction to the nearest of some places, now and then and where there is none any."""
-    steps = [_PLACE.findall(place) for place in places]
+    steps: list[list[tuple[str, str]]] = [_PLACE.findall(place) for place in places]
     near = min((step for step in steps if step), key=lambda step: sum(int(n) for n, _ in step), default=[])
     ways = [way for _, way in near]
     return chance.choice(ways if ways and chance.random() > _ASTRAY else ["left", "right", "up", "down"])
