@@ -55,7 +55,7 @@ class Engine(Slow):
 
 
 class Heuristics:
-    """The heuristic of each environment that has one, and random legal play in the others."""
+    """The heuristic of each environment; random legal play where a third party's has none."""
 
     name, batch, needs_env = "heuristics", 1, True
 

@@ -44,7 +44,7 @@ GENERATED = "generated"
 REAL = {"SearchQA": ("hotpotqa", "popqa", "musique"), "GSM8KScaled": ("gsm8k",), "LegalSearch": ("dc_code",),
         "ToolReasoning": ("gsm8k",)}  # fmt: skip
 FULL_TASKS = 300
-TRANSCRIPTS_A_RUN = 12
+TRANSCRIPTS_A_RUN = 7
 TRAINED_AGENT = "trainers.trained_agent:TrainedAgent"
 MULTI_HOP = "agent_envs.envs.search_qa.multi_hop:MultiHop"
 TURN_LIMITS = (0, 1, 2, 3, 5)
@@ -53,7 +53,7 @@ TRAINED_TASKS, TRIALS = 64, 4
 PRESET, SORTING = "tiny-minute", "tiny-sort4-minute"
 SHORTER = (  # of the preset: what fits into the budget, and learns on seeds 0, 1 and 2
     "--steps", "15", "--log.no-curves", "--warm-start.demonstrations", "2400", "--warm-start.steps", "1500",
-    "--evaluation.every", "5", "--evaluation.test-tasks", "128",
+    "--evaluation.every", "8", "--evaluation.test-tasks", "128",
 )  # fmt: skip
 
 

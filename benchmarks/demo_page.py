@@ -132,18 +132,19 @@ def trials_curve(result: Result) -> Curve:
     return Curve(title, "trials k", "tasks, %", lines)
 
 
-def training_curve(folder: Path) -> Curve:
-    """Return the success of a training run on held-out tasks over its steps."""
+def training_curve(folder: Path, is_full: bool) -> Curve:
+    """Return the success of a training run on held-out tasks over its steps; one that is not full has fewer than its preset."""
     result = json.loads((folder / "result.json").read_text(encoding="utf-8"))
     before = result["before"]
     told = [row for row in read_metrics(folder / "metrics.jsonl") if "eval/success" in row]
     points = [(0.0, before["success"], *before["interval"])]
     points += [(row["step"], row["eval/success"], row["eval/success_low"], row["eval/success_high"]) for row in told]
     scaled = tuple((float(step), 100 * value, 100 * low, 100 * high) for step, value, low, high in points)
+    preset = "The preset tiny-minute" if is_full else f"A shortened preset (tiny-minute at {result['steps']} steps)"
     title = (
-        "GRPO on small worlds of SearchQA, a model made from nothing (step 0: after imitating a solver that errs). One seed, "
-        f"{result['seed']}, on which no setting was chosen: on test tasks {100 * before['success']:.0f} % before, "
-        f"{100 * result['after']['success']:.0f} % after (n={result['after']['tasks']})"
+        "GRPO on small worlds of SearchQA, a model made from nothing (step 0: after imitating a solver that errs). "
+        f"{preset}, one seed, {result['seed']}, on which no setting was chosen: on test tasks "
+        f"{100 * before['success']:.0f} % before, {100 * result['after']['success']:.0f} % after (n={result['after']['tasks']})"
     )
     return Curve(
         title,
@@ -186,7 +187,8 @@ def intro(results: Results, log: Log) -> str:
         f"Built-in agents over every family, {time.strftime('%Y-%m-%d')}: the whole demo, training and board included, took "
         f"{wall:.0f} seconds by the clock and {cpu:.0f} CPU-seconds. "
         "Random is the floor, the solver the ceiling (it may read the task's gold, and acts through the same actions); "
-        "heuristics are plain rules without the gold: search and answer with a span, serve a customer by policy and tools. "
+        "heuristics are plain rules without the gold, one a family: search and answer with a span, serve a customer by "
+        "policy and tools, key in a question as it stands, walk straight at the goal. "
         "Multihop searches on until every fact of a question is told; it knows the wordings of the generated worlds, which no "
         "model is told. "
         "Intervals are 95 % and clustered by world, document or equal content. "
@@ -202,5 +204,9 @@ def page_of(results: Results, log: Log, out: Path, pictures: tuple[Picture, ...]
         success_table(success), board_table(out / "site"), ablation_table(results["retrievers"], out / "runs" / "retrievers"),
         sorting_table(), cost_table(log),
     )  # fmt: skip
-    curves = (turn_curve(results), training_curve(out / "runs" / "training"), trials_curve(results["trained"]))
+    curves = (
+        turn_curve(results),
+        training_curve(out / "runs" / "training", is_full=bool(pictures)),
+        trials_curve(results["trained"]),
+    )
     return Page("agent-envs demo", intro(results, log), tables, curves, pictures=pictures)

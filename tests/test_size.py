@@ -30,6 +30,9 @@ PARTS = {
     "tau2's heuristics": (("envs/tau2/heuristics",), 900, 900),
     "legal_search's heuristic": (("envs/legal_search/heuristic.py",), 250, 250),
     "search_qa's heuristic": (("envs/search_qa/heuristic.py",), 250, 250),
+    "expa's heuristic": (("envs/expa/heuristic.py",), 250, 250),
+    "text_games' heuristics": (("envs/text_games/heuristic.py",), 250, 250),
+    "tool_reasoning's heuristic": (("envs/tool_reasoning/heuristic.py",), 250, 250),
 }  # fmt: skip
 LONGEST, LONGEST_OF_TAU2 = 400, 500  # lines of a file
 

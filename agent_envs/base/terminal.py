@@ -51,20 +51,34 @@ def print_result(value: Any, as_json: bool, text: Callable[[], None]) -> None:
 
 
 def print_table(title: str, heads: list[str], rows: list[list[str]]) -> None:
-    """Print a table; cells are text and never markup. A single row is printed as a list of its cells."""
+    """Print a table; cells are text, never markup. A row alone, or too wide for its words to be whole, is a list of cells."""
     from rich.box import SIMPLE_HEAD
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
-    def plain(cell: str) -> Text:
-        return Text(visible(str(cell)))
-
-    single = len(rows) == 1 and len(heads) > 3
-    table = Table(title=plain(title), title_justify="left", box=SIMPLE_HEAD, show_header=not single, pad_edge=False)
-    for head in ("", "") if single else heads:
-        table.add_column(plain(head), overflow="fold")
-    for row in zip(heads, rows[0], strict=False) if single else rows:
-        table.add_row(*map(plain, row))
     # What is piped has no width of its own, and is read by programs or in a window that scrolls.
-    Console(width=None if sys.stdout.isatty() else WIDE).print(table)
+    console = Console(width=None if sys.stdout.isatty() else WIDE)
+    cells = [[visible(str(cell)) for cell in row] for row in (heads, *rows)]
+    widths = [] if len(rows) == 1 and len(heads) > 3 else _widths(cells, console.width)
+    if not widths:
+        blocks = [[list(pair) for pair in zip(cells[0], row, strict=False) if pair[1]] for row in cells[1:]]
+        cells = [["", ""], *[pair for block in blocks for pair in [*block, ["", ""]]][:-1]]
+    title_text, is_wide = Text(visible(title)), bool(widths)
+    table = Table(title=title_text, title_justify="left", box=SIMPLE_HEAD, show_header=is_wide, pad_edge=False)
+    for head, width in itertools.zip_longest(cells[0], widths):
+        table.add_column(Text(head), overflow="fold", width=width)
+    for row in cells[1:]:
+        table.add_row(*map(Text, row))
+    console.print(table)
+
+
+def _widths(cells: list[list[str]], room: int) -> list[int]:
+    """Return widths for columns side by side in so much room, so that no word is broken; none where that cannot be."""
+    columns = list(itertools.zip_longest(*cells, fillvalue=""))
+    least = [max(len(word) for cell in column for word in (cell.split() or [""])) for column in columns]
+    widths = [max(len(line) for cell in column for line in (cell.splitlines() or [""])) for column in columns]
+    room -= 3 * len(columns)  # what stands between them
+    while sum(widths) > room >= sum(least):
+        widths[max((place for place, width in enumerate(widths) if width > least[place]), key=widths.__getitem__)] -= 1
+    return widths if sum(widths) <= room else []

@@ -147,7 +147,7 @@ def _read(prompt: str) -> str:
     """Return a line that a person types; EOFError where there is no more, or the person leaves."""
     person = sys.stdin.isatty()
     try:
-        line = input("" if prompt == "... " and not person else f"{folded(visible(prompt)).rstrip(' ')} ")
+        line = input("" if prompt.endswith("... ") and not person else f"{folded(visible(prompt)).rstrip(' ')} ")
     except EOFError:
         raise EOFError(*(["bye"] if person else [])) from None  # a person leaves; the end of a pipe ends a turn, too
     if line.strip() == "/quit":

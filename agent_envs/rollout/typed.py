@@ -12,10 +12,10 @@ from agent_envs.tools.forms import filled
 
 Read = Callable[[str], str]  # a prompt -> the next line; EOFError where there is none
 TEXT = (
-    "A name or its number is enough, and /NAME WORDS gives a tool of one argument its words; expanded actions are /names. Any "
-    "other text is a turn as a model would write it: end it with an empty line; while a tag that begins a line is open, a "
-    "program's, with three."
+    "A name or its number is enough; /NAME WORDS gives a tool of one argument its words; /compare A B is expanded actions. Any "
+    "other text is a model's turn: end it with an empty line, while a tag that begins a line is open, a program's, with three."
 )
+BEGUN = "(a turn of text goes on to an empty line)\n... "
 _TAG = re.compile(r"^<(\w+)>", re.MULTILINE)
 
 
@@ -47,17 +47,19 @@ class TypedActions:
         if not words:
             return []
         if self.expanded:
-            return _expanded(_turn(line, read, _names_actions), self.expanded)
-        number = int(words) - 1 if words.isascii() and words.isdigit() and len(words) < 4 else -1
+            return _expanded(_turn(line, read, lambda line: _names_actions(line, self.expanded)), self.expanded)
+        number = int(words) - 1 if words.isascii() and words.isdigit() and len(words) < 4 else None
+        if self.names and number is not None and not 0 <= number < len(self.names):
+            return []
         if self._game:
-            text = self.names[number] if 0 <= number < len(self.names) else words.removeprefix("/")
+            text = words.removeprefix("/") if number is None else self.names[number]
             if (move := self._move(text)) or words.startswith("/"):
                 return [move] if move else []
             text = _turn(line, read, self._move)
             return [self._move(text) or text]
         head, _, rest = words.partition(" ") if words.startswith("/") else (words, "", "")
         views = {view.name: view for view in self._views}
-        view = self._views[number] if 0 <= number < len(self._views) else views.get(head.removeprefix("/"))
+        view = self._views[number] if number is not None and self._views else views.get(head.removeprefix("/"))
         if view is None:
             return [] if words.startswith("/") else [_turn(line, read)]
         return self._called(view, rest.strip(), read)
@@ -76,7 +78,7 @@ class TypedActions:
         tag = view.around[0][1:-1] if view.around else ""
         if tag in getattr(self._core.written, "verbatim", ()):
             first = read(f"{_about(view)}\n</{tag}> or three empty lines end it\n... ")
-            return [_turn(f"<{tag}>\n{first}", read, lambda line: f"</{tag}>" in line)]
+            return [_turn(f"<{tag}>\n{first}", read, lambda line: f"</{tag}>" in line, "... ")]
         told = f"{_about(view)}\n"
 
         def ask(name: str, hint: str) -> str:
@@ -95,7 +97,7 @@ def _about(view: Any) -> str:
     return f"{view.name}({names}): {' '.join(str(function['description']).split())}"
 
 
-def _turn(line: str, read: Read, ends: Callable[[str], Any] = lambda line: False) -> str:
+def _turn(line: str, read: Read, ends: Callable[[str], Any] = lambda line: False, prompt: str = BEGUN) -> str:
     """Return a turn that begins with a line, up to an empty one or to one that `ends` it.
 
     While a tag that begins a line is open, a program's, an empty line is a line of it; three in a row end the turn.
@@ -103,7 +105,7 @@ def _turn(line: str, read: Read, ends: Callable[[str], Any] = lambda line: False
     lines = [line]
     while not ends(line):
         try:
-            line = read("... ")
+            line, prompt = read(prompt), "... "
         except EOFError as end:
             if end.args:  # somebody leaves
                 raise
@@ -122,21 +124,27 @@ def _is_open(lines: Sequence[str]) -> bool:
 
 
 def _expanded(text: str, ids: dict[str, int]) -> list[str | int]:
-    """Return typed lines as actions: in a line of words that all begin with / each is an expanded action.
+    """Return typed lines as actions: expanded ones of a line that begins with one as /name; none where a name is not known.
 
-    A name goes before an id (`/7` may be a calculator's button). Other lines are text, those that follow one another as one.
+    A name goes before an id (`/7` may be a button), and a word may spell names, as `12+3=`. Other lines in a row are one text.
     """
     actions: list[str | int] = []
-    for named, lines in groupby(text.split("\n"), key=_names_actions):
+    for named, lines in groupby(text.split("\n"), key=lambda line: _names_actions(line, ids)):
         if not named:
             actions.append("\n".join(lines))
             continue
-        names = [word[1:] for line in lines for word in line.split()]
-        numbers = {name: int(name) for name in names if name.isascii() and name.isdigit() and len(name) < 10}
-        actions += [ids.get(name, numbers.get(name, -1)) for name in names]
+        names = [word.removeprefix("/").strip(",") for line in lines for word in line.split()]
+        for name in (name for name in names if name not in ("", "and")):
+            number = int(name) if name.isascii() and name.isdigit() and len(name) < 10 else -1
+            if name in ids or number in ids.values():
+                actions.append(ids.get(name, number))
+            elif not all(letter in ids for letter in name):
+                return []
+            else:
+                actions += [ids[letter] for letter in name]
     return actions
 
 
-def _names_actions(line: str) -> bool:
+def _names_actions(line: str, ids: dict[str, int]) -> bool:
     words = line.split()
-    return bool(words) and all(word.startswith("/") and len(word) > 1 for word in words)
+    return line.strip()[:1] == "/" != words[0] and (words[0][1:] in ids or all(word[0] == "/" for word in words))

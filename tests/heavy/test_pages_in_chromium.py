@@ -290,12 +290,15 @@ def test_on_a_phone_every_number_can_be_read_beside_the_name_of_its_row(browser,
     write_page(tmp_path / "wide.html", Page("wide", "", (Table("Wide", heads, rows),)))
     with opened(browser, "phone") as (page, wrong):
         page.goto((tmp_path / "wide.html").as_uri())
+        assert page.evaluate("document.scrollingElement.scrollWidth <= window.innerWidth")
         for line in page.locator("tbody tr").all():
-            for cell in line.locator("td").all()[1:]:
-                cell.evaluate("node => node.scrollIntoView({inline: 'end', block: 'nearest'})")
-                name, number = line.locator("td").first.bounding_box(), cell.bounding_box()
-                assert 0 <= name["x"] and name["x"] + name["width"] <= number["x"]
-                assert number["x"] + number["width"] <= 361
+            name, *numbers = line.locator("td").all()
+            bottom = name.bounding_box()["y"] + name.bounding_box()["height"]
+            for place, number in enumerate(numbers):  # each a line of its own, behind the name of its column
+                box, before = number.bounding_box(), "node => getComputedStyle(node, '::before').content"
+                assert box["y"] >= bottom and 0 <= box["x"] and box["x"] + box["width"] <= 361
+                assert number.evaluate(before) == f'"figure {place}"'
+                bottom = box["y"] + box["height"]
             assert line.locator("td").first.evaluate("node => getComputedStyle(node).color") != "rgba(0, 0, 0, 0)"
         assert wrong == []
 

@@ -7,7 +7,7 @@ import pytest
 
 import agent_envs
 from agent_envs import solve, tool_view
-from agent_envs.rollout.typed import TypedActions
+from agent_envs.rollout.typed import BEGUN, TypedActions
 from agent_envs.tools.forms import filled
 
 
@@ -148,7 +148,34 @@ def test_a_line_may_mix_text_and_expanded_actions():
     ids = known.expanded
     assert known.actions("/compare /A /B", reader()[0]) == [ids["compare"], ids["A"], ids["B"]]
     assert known.actions("first", reader("second", "/end")[0]) == ["first\nsecond", ids["end"]]
-    assert known.actions("/nothing /99999999999", reader()[0]) == [-1, -1]
+    for line in ("/compare A B", "/compare A, B", "/compare A and B"):
+        assert known.actions(line, reader()[0]) == [ids["compare"], ids["A"], ids["B"]]
+
+
+def test_a_word_behind_an_expanded_action_spells_those_of_one_letter():
+    known = TypedActions(gym.make("agent_envs/ArithmeticExpA-v0"), tool_view)
+    ids = known.expanded
+    assert known.actions("/calculator 1+23=", reader()[0]) == [ids[name] for name in ("calculator", *"1+23=")]
+
+
+@pytest.mark.parametrize("line", ["/nothing", "/compare A X", "/compare /nothing", "/99999999999", "/99"])
+def test_an_unknown_name_of_an_expanded_action_is_no_turn(line):
+    assert TypedActions(gym.make("agent_envs/SortExpA-v0"), tool_view).actions(line, reader()[0]) == []
+
+
+@pytest.mark.parametrize(
+    ("env_id", "line"), [("BabyAI", "9"), ("BabyAI", "0"), ("SearchQA", "7"), ("Tau2Retail", "99")]
+)
+def test_a_number_that_nothing_has_is_no_turn(env_id, line):
+    assert TypedActions(gym.make(f"agent_envs/{env_id}-v0"), tool_view).actions(line, reader()[0]) == []
+
+
+def test_a_turn_of_text_says_so_once():
+    read, prompts = reader("more words", "")
+    assert TypedActions(gym.make("agent_envs/BabyAI-v0"), tool_view).actions("go forwrd", read) == [
+        "go forwrd\nmore words"
+    ]
+    assert prompts == [BEGUN, "... "]
 
 
 def test_a_list_of_objects_that_need_nothing_ends_at_an_empty_one_and_a_schema_may_be_a_flag():

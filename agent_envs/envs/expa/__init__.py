@@ -8,7 +8,8 @@ Modules, in reading order:
     sorting/: sorting and ordering with compare and swap, reference algorithms, rewards for few comparisons.
     generated: what generated tasks share: their data, the steps of a solver, the sizes of splits.
     discrete: `DiscreteActions`, a wrapper for classic reinforcement learning: Discrete actions, numeric observation, mask.
-    solver, feedback: oracle policy and random policy; scripted feedback, with its texts in feedback.json.
+    solver, heuristic: oracle policy and random policy, and a baseline without a model.
+    feedback: scripted feedback, with its texts in feedback.json.
     labels: labels of tasks and metrics of episodes for reports.
     prompt.md: the prompts of all ids.
 """
@@ -36,11 +37,12 @@ __all__ = [
     "expanded_vocabulary",
 ]
 
-for _class in ("text_env:TagEnv", "expanded_env:ExpandedActionEnv"):
+for _class, _heuristic in (("text_env:TagEnv", "text_action"), ("expanded_env:ExpandedActionEnv", "expanded_action")):
     register_companions(
         f"agent_envs.envs.expa.{_class}",
         solver="agent_envs.envs.expa.solver:next_action",
         sampler="agent_envs.envs.expa.solver:random_action",
+        heuristic=f"agent_envs.envs.expa.heuristic:{_heuristic}",
         labels="agent_envs.envs.expa.labels:labels_of",
         metrics="agent_envs.envs.expa.labels:metrics_of",
         feedback="agent_envs.envs.expa.feedback:give_feedback",

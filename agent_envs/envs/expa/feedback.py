@@ -17,14 +17,14 @@ from agent_envs.wrappers.scripted_feedback import Hint, Wordings, scripted
 WORDINGS = Wordings(__package__)
 _MOST_SEQUENCE = 100  # characters
 _NUMBER = re.compile(r"\d+(?:\.\d+)?")
-_CALLS = (
+CALLS = (
     re.compile(r"<calculator>([^<>]{1,600})(?:</calculator>[^<]{0,10000})?<result> ([^<]{0,2000}) </result>"),
     re.compile(r" calculate ([-+*/().0-9]{1,600})=([^\n]{0,2000})"),
 )
-_ITEMS = re.compile(r"The items ([A-H](?:, [A-H]){1,7}) ")
-_RELATION = re.compile(r"\b([A-H])([<>])([A-H])\b")
-_COMPARED = re.compile(r"(?:<result>|:) ([A-H]) ([<>]) ([A-H])\b")
-_ARRANGED = re.compile(r"(?:<result>|=>) ([A-H](?:, [A-H]){1,7})(?![\w,])")
+ITEMS = re.compile(r"The items ([A-H](?:, [A-H]){1,7}) ")
+RELATION = re.compile(r"\b([A-H])([<>])([A-H])\b")
+COMPARED = re.compile(r"(?:<result>|:) ([A-H]) ([<>]) ([A-H])\b")
+ARRANGED = re.compile(r"(?:<result>|=>) ([A-H](?:, [A-H]){1,7})(?![\w,])")
 
 
 def give_feedback(messages: Sequence[Message], mode: str, quality: str, rng: random.Random) -> str:
@@ -43,7 +43,7 @@ def _on_calculating(question: str, messages: Sequence[Message], mode: str, quali
     """Return the situation of a conversation about `question`, whose last line is about the form of the answer."""
     question = question.rpartition("\nGive your final answer")[0]
     said = "".join(message.content for message in messages)
-    calls = [call for pattern in _CALLS for call in pattern.findall(said)]
+    calls = [call for pattern in CALLS for call in pattern.findall(said)]
     computed = {"".join(call[0].split()).removesuffix("=") for call in calls}
     plan, numbers = derivation(question), _NUMBER.findall(question) or ["0"]
     pending = next((step for step in plan.steps if step not in computed), "")
@@ -69,14 +69,14 @@ def _next_step(plan: Derivation, pending: str, unused: Sequence[str]) -> Hint:
 
 def _on_sorting(question: str, messages: Sequence[Message], mode: str, quality: str) -> Hint:
     """Return the situation of a conversation about `question`. Raises ValueError: items and results contradict each other."""
-    items = _ITEMS.match(question)
+    items = ITEMS.match(question)
     if items is None:
         raise ValueError("no items")
     size, shown = len(items[1].split(", ")), "".join(m.content for m in messages if m.author != "policy")
-    told = (*_RELATION.findall(question), *_COMPARED.findall(shown))
+    told = (*RELATION.findall(question), *COMPARED.findall(shown))
     pairs = ((one, other) if sign == "<" else (other, one) for one, sign, other in told)
     known = frozenset((SYMBOLS.index(less), SYMBOLS.index(more)) for less, more in pairs)
-    arranged = [items[1], *_ARRANGED.findall(shown)][-1].split(", ")
+    arranged = [items[1], *ARRANGED.findall(shown)][-1].split(", ")
     situation, pair = _next_move(question, size, known, tuple(map(SYMBOLS.index, arranged)))
     slots = dict(zip("ab", (SYMBOLS[place] for place in pair), strict=False))
     if mode == "exploit" and quality == "good":

@@ -8,7 +8,7 @@ Modules, in reading order:
     adapter/: TextAdapter, which makes a text environment of any discrete Gymnasium environment.
     scoring: rewards (binary, native, format penalties) and metrics.
     seeded: `GameSource`, tasks generated from seeds, in splits that share no content.
-    feedback: scripted feedback (hints), and the conversation as it reads it; the words are in feedback.json.
+    heuristic, feedback: baselines without a model; scripted feedback (hints), whose words are in feedback.json.
     search: the cheapest way through states.
     svg: pictures as SVG.
     muted_stdout: what third-party code prints is dropped.

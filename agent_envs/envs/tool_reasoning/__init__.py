@@ -11,7 +11,7 @@ Modules, in reading order:
     content, tasks: task data and labels with the hidden solution, and the sources of tasks and their splits.
     math_world/: generated problems with exact answers.
     arguments: checks of arguments, which tools are offered, and limits of a program.
-    solver: the oracle policy and the random policy.
+    solver, heuristic: the oracle policy and the random policy; a baseline without a model that searches and guesses.
     feedback: scripted feedback (hints); the words are in feedback.json.
     prompt.md, prompt_json.md, reader.md: the prompts of the two protocols, and of the model that sums pages up.
 """
@@ -21,6 +21,7 @@ from agent_envs.core.env import register_companions
 register_companions(
     "agent_envs.envs.tool_reasoning.env:ToolReasoning",
     solver="agent_envs.envs.tool_reasoning.solver:next_action",
+    heuristic="agent_envs.envs.tool_reasoning.heuristic:search_and_guess",
     sampler="agent_envs.envs.tool_reasoning.solver:random_action",
     labels="agent_envs.envs.tool_reasoning.content:labels_of",
     metrics="agent_envs.envs.tool_reasoning.scoring:metrics",

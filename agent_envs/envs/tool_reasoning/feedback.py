@@ -25,7 +25,7 @@ def give_feedback(messages: Sequence[Message], mode: str, quality: str, rng: ran
     return scripted(WORDINGS, _advise, messages, mode, quality, rng)
 
 
-class _Talk:
+class Talk:
     """What a conversation tells: the question, what was called, and what the tools brought."""
 
     def __init__(self, messages: Sequence[Message]) -> None:
@@ -74,7 +74,7 @@ class _Talk:
 
 
 def _advise(messages: Sequence[Message], mode: str, quality: str) -> Hint:
-    talk = _Talk(messages)
+    talk = Talk(messages)
     if mode == "exploit" and quality == "good":
         return _next(talk)
     names = talk.names() or _NAME.findall(talk.question[:3_000]) or [""]
@@ -85,7 +85,7 @@ def _advise(messages: Sequence[Message], mode: str, quality: str) -> Hint:
     return ("printed" if talk.output else "middle" if talk.pages or talk.ran else "start"), slots
 
 
-def _next(talk: _Talk) -> Hint:
+def _next(talk: Talk) -> Hint:
     if talk.output and _FAILED.search(talk.output):
         return "mend", {}
     if talk.output:

@@ -19,6 +19,7 @@ from agent_envs.core.env import register_companions
 register_companions(
     "agent_envs.envs.text_games.babyai.env:BabyAI",
     solver="agent_envs.envs.text_games.babyai.solver:next_action",
+    heuristic="agent_envs.envs.text_games.heuristic:babyai",
     labels="agent_envs.envs.text_games.babyai.tasks:labels_of",
     metrics="agent_envs.envs.text_games.scoring:metrics_of",
     feedback="agent_envs.envs.text_games.feedback:give_feedback",

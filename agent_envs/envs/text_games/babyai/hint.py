@@ -16,11 +16,11 @@ from agent_envs.envs.text_games.search import cheapest_way
 from agent_envs.wrappers.scripted_feedback import Hint
 
 _NORTH = -1j
-_LINE = re.compile(
+LINE = re.compile(
     r"an? (?:(open|closed|locked) )?(?:(\w{3,6}) )?(wall|door|key|ball|box)"
     r"(?: (\d) steps? (left|right))?(?: and)?(?: (\d) steps? forward)?"
 )
-_CARRIED = re.compile(r"You carry an? (\w+) (key|ball|box)")
+CARRIED = re.compile(r"You carry an? (\w+) (key|ball|box)")
 _REACH = 14  # cells from the origin that a route may go
 State = tuple[complex, complex]  # cell and facing
 
@@ -90,13 +90,13 @@ class Belief:
                 self.place = self.front
 
     def _look(self, text: str, *, first: bool) -> None:
-        holding = _CARRIED.search(text)
+        holding = CARRIED.search(text)
         carried = Thing(holding[2], holding[1]) if holding else None
         if carried and carried != self.carried:
             self.things.pop(self.front, None)
             self.held.append(carried)
         self.carried = carried
-        for state, color, kind, aside, side, ahead in _LINE.findall(text[:4_000]):
+        for state, color, kind, aside, side, ahead in LINE.findall(text[:4_000]):
             right = int(aside or 0) * (1 if side == "right" else -1)
             cell = self.place + self.facing * (int(ahead or 0) + 1j * right)
             if kind == "wall":
@@ -160,40 +160,41 @@ Clause = tuple[str, Thing, Thing]
 def next_step(messages: Sequence[Message]) -> Hint:
     """Return the next action, what it is for, and whether that was seen yet; raises ValueError where there is no mission."""
     belief = Belief.of(played(messages, ACTIONS, GO_FORWARD))
-    todo = _open(_clauses(messages[0].content), belief)
+    todo = _open(clauses(messages[0].content), belief)
     action, thing, known = _Way(belief).take(todo)
     name = " ".join(filter(None, ("the", thing.color, thing.kind)))
     return ("towards" if known else "look"), {"action": action, "thing": name}
 
 
-def _clauses(prompt: str) -> list[Clause]:
+def clauses(prompt: str) -> list[Clause]:
     """Return what is to be done, in the order in which it is to be done."""
     mission = _MISSION.search(prompt)
     if mission is None:
         raise ValueError("no mission")
-    clauses = []
+    listed = []
     for part in reversed(mission[1].split(" after you ")):
         for verb, color, kind, beside_color, beside_kind in _CLAUSE.findall(part):
-            clauses.append((verb, Thing(kind, color), Thing(beside_kind, beside_color)))
-    return clauses
+            listed.append((verb, Thing(kind, color), Thing(beside_kind, beside_color)))
+    return listed
 
 
 def _open(clauses: Sequence[Clause], belief: Belief) -> Clause:
     """Return the first clause that is not known to be done, the last one where all seem to be."""
     for verb, thing, beside in clauses[:-1]:
         done = {
-            "go to": any(_is(seen, thing) for seen in belief.faced),
-            "pick up": any(_is(held, thing) for held in belief.held),
-            "open": any(_is(seen, thing) and seen.state == "open" for seen in belief.faced),
+            "go to": any(fits(seen, thing) for seen in belief.faced),
+            "pick up": any(fits(held, thing) for held in belief.held),
+            "open": any(fits(seen, thing) and seen.state == "open" for seen in belief.faced),
         }
         if not done.get(verb, False):
             return verb, thing, beside
     return clauses[-1]
 
 
-def _is(seen: Thing, wanted: Thing) -> bool:
-    fits = wanted.kind == seen.kind or (wanted.kind == "object" and seen.kind != "door")
-    return fits and wanted.color in ("", seen.color)
+def fits(seen: Thing, wanted: Thing) -> bool:
+    """Return whether a thing is what is wanted."""
+    is_kind = wanted.kind == seen.kind or (wanted.kind == "object" and seen.kind != "door")
+    return is_kind and wanted.color in ("", seen.color)
 
 
 class _Way:
@@ -212,14 +213,14 @@ class _Way:
 
     def _reach(self, thing: Thing, then: str) -> tuple[str, Thing, bool]:
         """Go to a thing and do something there; look for it where it was not seen."""
-        cells = {cell for cell, seen in self.belief.things.items() if _is(seen, thing)}
+        cells = {cell for cell, seen in self.belief.things.items() if fits(seen, thing)}
         if self.belief.front in cells:
             return then, thing, True
         step = self._step(lambda state: state[0] + state[1] in cells) if cells else ""
         return (step, thing, True) if step else self._look(thing)
 
     def _fetch(self, thing: Thing) -> tuple[str, Thing, bool]:
-        if self.belief.carried is not None and any(_is(seen, thing) for seen in self.belief.things.values()):
+        if self.belief.carried is not None and any(fits(seen, thing) for seen in self.belief.things.values()):
             return self._free(thing)
         return self._reach(thing, "pick up")
 
@@ -229,7 +230,7 @@ class _Way:
         return ("drop" if free else "turn left"), thing, True
 
     def _open(self, thing: Thing) -> tuple[str, Thing, bool]:
-        doors = [seen for seen in self.belief.things.values() if _is(seen, thing)]
+        doors = [seen for seen in self.belief.things.values() if fits(seen, thing)]
         carried = self.belief.carried
         if doors and doors[0].state == "locked" and (carried is None or carried.color != doors[0].color):
             return self._fetch(Thing("key", doors[0].color))
@@ -237,10 +238,10 @@ class _Way:
 
     def _put(self, thing: Thing, beside: Thing) -> tuple[str, Thing, bool]:
         belief = self.belief
-        if belief.carried is None or not _is(belief.carried, thing):
+        if belief.carried is None or not fits(belief.carried, thing):
             return self._fetch(thing)
         near = {
-            cell + way for cell, seen in belief.things.items() if _is(seen, beside) for way in (1, -1, 1j, -1j)
+            cell + way for cell, seen in belief.things.items() if fits(seen, beside) for way in (1, -1, 1j, -1j)
             if not belief.blocked(cell + way) and cell + way not in belief.things
         }  # fmt: skip
         if belief.front in near:

@@ -16,6 +16,7 @@ from agent_envs.core.env import register_companions
 register_companions(
     "agent_envs.envs.text_games.crafter.env:Crafter",
     solver="agent_envs.envs.text_games.crafter.solver:next_action",
+    heuristic="agent_envs.envs.text_games.heuristic:crafter",
     labels="agent_envs.envs.text_games.crafter.env:labels_of",
     metrics="agent_envs.envs.text_games.scoring:metrics_of",
     feedback="agent_envs.envs.text_games.feedback:give_feedback",

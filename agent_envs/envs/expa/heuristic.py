@@ -1,0 +1,131 @@
+"""An honest baseline without a model keys in a question as it stands, and sorts by exchanging neighbours.
+
+It reads the conversation alone, and errs where a question is put otherwise: of a word problem it takes the numbers as they
+come, each with the sign that words beside it suggest; for Countdown it tries signs between the numbers as they come, without
+brackets; it counts what is written in the question. Of sorting it gives up after as many comparisons as there are items.
+"""
+
+import re
+from fractions import Fraction
+from itertools import pairwise, product
+
+from agent_envs.envs.expa.actions import END, expanded_actions
+from agent_envs.envs.expa.calculator.calculator import Calculator, keyable
+from agent_envs.envs.expa.calculator.scoring import MARK
+from agent_envs.envs.expa.feedback import ARRANGED, CALLS, COMPARED, ITEMS, RELATION
+from agent_envs.envs.expa.sorting.environments import SYMBOLS, Compare, Swap
+from agent_envs.grading.arithmetic import evaluate
+from agent_envs.rollout.policy import Request
+
+_SIGNS = {" plus ": "+", " minus ": "-", " times ": "*", " divided by ": "/"}
+_CUES = {
+    "/": re.compile(r"packed|on each shelf|per litre"),
+    "*": re.compile(r"each|per |times|an hour|a minute"),
+    "-": re.compile(r"less|fewer|shorter|lower|leak|out of|away|sent off|cancel|already|reads|paid|orders|buys"),
+}
+_OPENED = re.compile(r" (calculate|compare|swap)\b([^\n]*)\Z")
+_REFUSED = re.compile(r"\n\[[^\]\n]*\]\n")
+_IDS = {
+    action.name: action.id
+    for tools in ((Calculator(),), (Compare(len(SYMBOLS)), Swap(len(SYMBOLS))))
+    for action in expanded_actions(tools)
+}
+Move = tuple[str, str]  # a tool and what is said to it, or "" and the answer
+
+
+def text_action(request: Request) -> str:
+    """Return the next call in tags, or the answer."""
+    question, said = _conversation(request)
+    tool, text = _next_move(question, said)
+    if tool and not request.prefill:
+        return f"<{tool}>{text}</{tool}>"
+    return _final(question, ("finished" if ITEMS.search(question) else "0") if tool else text)
+
+
+def expanded_action(request: Request) -> str | int:
+    """Return the next expanded action of the call, or the answer and then the end."""
+    question, said = _conversation(request)
+    said, refused = _REFUSED.subn("", said)
+    opened = _OPENED.search(said)
+    if opened and "=" not in opened[2] and ":" not in opened[2]:
+        begun = opened[2].removeprefix(" ").removesuffix(" and")
+        tool, text = _next_move(question, said[: opened.start()])
+        keys = [*text, "="] if tool == "calculator" else text.split(", ")
+        key = keys[len(begun)]
+        return _IDS[key] - (key == "=" and refused > 0)  # without a decimal point it has the number before
+    tool, text = _next_move(question, said)
+    if tool:
+        return _IDS[tool]
+    final = _final(question, text)
+    return END if final == "<answer>finished</answer>" or said.endswith(final) else f"\n{final}"
+
+
+def _final(question: str, text: str) -> str:
+    return f"<answer>{text}</answer>" if ITEMS.search(question) else f"{MARK} {text}"
+
+
+def _conversation(request: Request) -> tuple[str, str]:
+    """Return the question, and all that was said since."""
+    texts = [(str(row["role"]), str(row["content"])) for row in request.messages]
+    asked = next(place for place, (role, _) in enumerate(texts) if role == "user")
+    return texts[asked][1], "".join(text for _, text in texts[asked + 1 :])
+
+
+def _next_move(question: str, said: str) -> Move:
+    return _sorted(question, said) if ITEMS.search(question) else _calculated(question, said)
+
+
+def _sorted(question: str, said: str) -> Move:
+    """Return the first neighbours to compare or to exchange; "finished" where there are none, or enough was compared."""
+    told = (*RELATION.findall(question), *COMPARED.findall(said))
+    less = {(one, other) if sign == "<" else (other, one) for one, sign, other in told}
+    order = [*ITEMS.findall(question), *ARRANGED.findall(said)][-1].split(", ")
+    for one, other in pairwise(order):
+        if (one, other) not in less and (other, one) not in less:
+            if "is known about their numbers" not in question and len(told) < len(order):
+                return "compare", f"{one}, {other}"
+        elif "Which is larger" in question:
+            return "", f"{one} {'<' if (one, other) in less else '>'} {other}"
+        elif ((one, other) in less) == ("descending order" in question):
+            return "swap", f"{one}, {other}"
+    return "", "finished"
+
+
+def _calculated(question: str, said: str) -> Move:
+    """Return the calculation, or the answer once it was made."""
+    question = question.partition("\nGive your final")[0]
+    if question.startswith("How many times"):
+        item, _, rest = re.split(r" (?:digit|symbol|word) ", question, maxsplit=1)[-1].partition(" occur")
+        return "", str(rest.count(item))
+    target = re.search(r"has the value (-?[\d.]+) and is made of the numbers ([\d, and]+),", question)
+    if target:
+        return "", _reached(Fraction(target[1]), re.findall(r"\d+", target[2]))
+    results = [result for pattern in CALLS for _, result in pattern.findall(said)]
+    if results:
+        return "", results[-1].strip()
+    expression = _keyed(question)
+    return ("calculator", expression) if keyable(expression) else ("", "0")
+
+
+def _keyed(question: str) -> str:
+    """Return the calculation that a question seems to ask for."""
+    if question.startswith("What is "):
+        for words, sign in _SIGNS.items():
+            question = question.replace(words, sign)
+        return re.sub(r"[^-+*/().0-9]", "", question)
+    expression = ""
+    for sentence in re.split(r"[.,] |\?", question):
+        sign = next((sign for sign, cue in _CUES.items() if cue.search(sentence)), "+")
+        for number in re.findall(r"\d+", sentence):
+            expression = f"({expression}){sign}{number}" if expression else number
+    return expression
+
+
+def _reached(target: Fraction, numbers: list[str]) -> str:
+    """Return an expression of the numbers that has the value, their sum where none is found."""
+    for order in (numbers, sorted(numbers, key=int, reverse=True)):
+        for signs in product(("+ ", "- ", "* "), repeat=len(order) - 1):
+            expression = " ".join((order[0], *(sign + number for sign, number in zip(signs, order[1:], strict=True))))
+            if evaluate(expression) == target:
+                return expression
+    return " + ".join(numbers)
