@@ -32,7 +32,7 @@ Modules, in reading order:
     sorting_result, decision_tree, tree_files, tree_drawing: a sorting policy's figures and trees, in text, JSON, pictures.
     sweeps: tables of a paper as many runs, with several seeds: `--sweep` of the trainers.
     chat_templates: what a chat template changes in conversations that grow.
-    sorting_figures: what sorting algorithms need and earn, exactly.
+    sorting_figures, sorting_plays: what sorting algorithms need and earn, exactly.
     discrete_ppo, learning_chart: MaskablePPO on Sort-3 through `DiscreteActions`.
     suites: the tasks of each suite that no two built-in agents tell apart, saturation, headroom.
     all_families, mutations, verifying: a submission over all ids, changed in one field at a time; the cost of verifying it.

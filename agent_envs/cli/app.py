@@ -115,6 +115,20 @@ def new_environment(
     show("\n".join(write_environment(name, out, family, expanded)))
 
 
+@app.command("export")
+def export_to_hub(
+    env_id: EnvId,
+    hub: Annotated[str, typer.Option(help="verifiers (for the Environments Hub) or openenv.")],
+    out: Annotated[Path, typer.Option(help="Folder that is written; nothing in it is overwritten.")],
+    arg: Arguments = None,
+) -> None:
+    """Write the package by which a hub of environments installs this one; docs/integrations.md has more."""
+    from agent_envs.authoring import write_for_hub
+
+    sys.path.insert(0, "")
+    show("\n".join(write_for_hub(hub, env_id, out, named_values(arg, "--arg"))))
+
+
 @app.command()
 def check(
     env_ids: Annotated[
