@@ -61,8 +61,8 @@ def list_ids(as_json: Json = False) -> None:
     from agent_envs.core.registry import TABLE
 
     rows = [{"id": row.id, "family": row.family, "summary": row.summary, "extra": row.extra} for row in TABLE]
-    cells = [[row["id"], row["family"], row["summary"], row["extra"]] for row in rows]
     title = 'Environments (what one needs: pip install "agent-envs[envs]" brings all)'
+    cells = [list(row.values()) for row in rows]
     print_result(rows, as_json, lambda: print_table(title, ["id", "family", "what", "needs"], cells))
 
 

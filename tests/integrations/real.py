@@ -25,9 +25,9 @@ PAGE = ROOT / "docs" / "integrations.md"
 PIP = (sys.executable, "-m", "pip", "--disable-pip-version-check")
 # What is exported: the page's commands. OpenEnv's own validation may ask for nothing but the lock file, which needs an index.
 HUBS = {name: ("SearchQA", "--arg", "max_generations=4") for name in ("verifiers", "openenv")}
-VALIDATED = (
-    "import sys, pathlib, openenv.cli._validation as v; print(v.validate_multi_mode_deployment(pathlib.Path(sys.argv[1]))[1])"
-)
+VALIDATED = """import pathlib, sys
+from openenv.cli._validation import validate_multi_mode_deployment
+print(validate_multi_mode_deployment(pathlib.Path(sys.argv[1]))[1])"""
 SEEDS, RISE = (0, 1, 2), 0.2  # the toy's mean reward has to rise by this much
 
 
