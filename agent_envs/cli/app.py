@@ -157,9 +157,7 @@ def check(
             missing.append(f"{name}: {reason}")
 
     def text() -> None:
-        show("\n\n".join(report.text() for report in reports))
-        for line in missing:
-            show(f"skipped {line}")
+        show("\n".join(["\n\n".join(report.text() for report in reports), *(f"skipped {line}" for line in missing)]))
 
     print_result({"reports": [report.to_json() for report in reports], "skipped": missing}, as_json, text)
     if not all(report.ok for report in reports):
