@@ -8,6 +8,7 @@ Modules, in reading order:
     kills, faults: evaluations killed and resumed; faults of outside services, for every client.
     generation: generated tasks per CPU-second beside reasoning-gym.
     retrieval, scaling, scaling_chart, dense_scaling: BM25 beside rank-bm25; indexes at a million passages; dense vectors.
+    given_vectors: vectors of a corpus that were computed elsewhere, put where dense retrievers look for their own.
     recall, ablations: recall of every retriever; real, random, empty and oracle retrieval.
     sandbox, both_tools: latency, abuse probes and kills of code sandboxes; search and python alone, both, neither.
     tau2, tau2_users, tau2_null_policy: tau2 beside the original's recorded figures; its agents with simulated users, and none.

@@ -33,10 +33,10 @@ from agent_envs.envs.legal_search.library import Library
 from agent_envs.envs.legal_search.published import FORMAT, LIBRARIES, load_library
 from agent_envs.grading.text_answers import parse_number, without_thousands
 from agent_envs.services.chat import ChatModel, chat_port, make_chat_model
-from agent_envs.services.chat.prices import PriceTable, load_prices
-from agent_envs.services.chat.spending import LimitedChat, Purse, check_limit, read_answers
+from agent_envs.services.chat.prices import PriceTable, check_limit, load_prices
+from agent_envs.services.chat.spending import LimitedChat, Purse
 from agent_envs.services.judges import ModelJudge
-from agent_envs.services.recording import Recording
+from agent_envs.services.recording import Recording, read_answers
 from agent_envs.tools.retrieval.build import make_retriever
 from benchmarks.qa_candidates import (
     FAULT,

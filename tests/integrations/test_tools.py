@@ -18,6 +18,7 @@ ENVS = [
     *((row.id, {}) for row in TABLE if not row.twin),
     ("agent_envs/LegalSearch-v0", JSON),
     ("agent_envs/ToolReasoning-v0", JSON),
+    *((f"agent_envs/{name}-v0", JSON) for name in ("SearchQA", "Arithmetic", "Countdown", "Sort", "Order")),
     ("agent_envs/Tau2Telecom-v0", {"side": "user"}),
     ("agent_envs/Tau2Telecom-v0", {"side": "solo"}),
 ]

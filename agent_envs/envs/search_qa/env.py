@@ -137,7 +137,6 @@ class SearchQA(TurnEnv):
         v0: first version.
     """
 
-    stop, written = _PROTOCOL.stop, _PROTOCOL
     answer_tags = ("<answer>", "</answer>")
     source: QuestionSource
 
@@ -178,7 +177,9 @@ class SearchQA(TurnEnv):
         self.source = _source(tasks, world, corpus, remote)
         self.max_turns, self.max_searches, self.top_k = max_generations, max_searches, top_k
         if self._native:
-            self.tools, self.stop, self.written = NATIVE.schemas, (), None
+            self.tools = NATIVE.schemas
+        else:
+            self.stop, self.written = _PROTOCOL.stop, _PROTOCOL
         self._words = _WORDS[protocol]
         before, _, after = (
             _PROMPTS[protocol]
