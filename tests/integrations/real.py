@@ -129,7 +129,9 @@ def _exported(name: str, python: Path, work: Path, variables: dict) -> str:
     if name == "openenv":
         told = run(python, "-c", VALIDATED, folder, cwd=work, **variables).strip()
         assert told == "[\"Missing uv.lock - run 'uv lock' to generate it\"]", told
-    return "exported package installed"
+        return "exported folder installed"
+    played = run(python, "-m", "tests.integrations.vf_eval", "agent-envs-searchqa", cwd=work, **variables).strip()
+    return f"exported package installed, {played}"
 
 
 def tiny(name: str, python: Path, work: Path, variables: dict) -> str:
