@@ -391,14 +391,6 @@ def main(
         raise typer.Exit(3)
 
 
-if __name__ == "__main__":
-    try:
-        typer.run(main)
-    except AgentEnvsError as error:
-        show(f"make-qa: {error}", file=sys.stderr)
-        sys.exit(2)
-
-
 def limited_chats(models: Sequence[ChatModel], most_usd: float, table: PriceTable, recorded: Path) -> list[LimitedChat]:
     """Return models under one limit, of which what a recording holds is spent already.
 
@@ -418,3 +410,11 @@ def limited_chats(models: Sequence[ChatModel], most_usd: float, table: PriceTabl
             if row["port"] == name or row["port"].startswith(f"{name}#"):  # a digest of settings behind the name
                 purse.pay(row["response"].get("usage", {}), price)
     return [LimitedChat(model, prices[model.name], purse) for model in models]
+
+
+if __name__ == "__main__":
+    try:
+        typer.run(main)
+    except AgentEnvsError as error:
+        show(f"make-qa: {error}", file=sys.stderr)
+        sys.exit(2)
