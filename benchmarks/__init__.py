@@ -8,6 +8,7 @@ Modules, in reading order:
     kills, faults: evaluations killed and resumed; faults of outside services, for every client.
     generation: generated tasks per CPU-second beside reasoning-gym.
     retrieval, scaling, scaling_chart, dense_scaling: BM25 beside rank-bm25; indexes at a million passages; dense vectors.
+    given_vectors: vectors of a corpus that were computed elsewhere, put where dense retrievers look for their own.
     recall, ablations: recall of every retriever; real, random, empty and oracle retrieval.
     sandbox, both_tools: latency, abuse probes and kills of code sandboxes; search and python alone, both, neither.
     tau2, tau2_users, tau2_null_policy: tau2 beside the original's recorded figures; its agents with simulated users, and none.
@@ -32,7 +33,7 @@ Modules, in reading order:
     sorting_result, decision_tree, tree_files, tree_drawing: a sorting policy's figures and trees, in text, JSON, pictures.
     sweeps: tables of a paper as many runs, with several seeds: `--sweep` of the trainers.
     chat_templates: what a chat template changes in conversations that grow.
-    sorting_figures: what sorting algorithms need and earn, exactly.
+    sorting_figures, sorting_plays: what sorting algorithms need and earn, exactly.
     discrete_ppo, learning_chart: MaskablePPO on Sort-3 through `DiscreteActions`.
     suites: the tasks of each suite that no two built-in agents tell apart, saturation, headroom.
     all_families, mutations, verifying: a submission over all ids, changed in one field at a time; the cost of verifying it.

@@ -6,7 +6,7 @@ import time
 from pathlib import Path
 
 from agent_envs.core.registry import TABLE
-from agent_envs.envs.expa.sorting.algorithms import ALGORITHMS, able_sizes, exact, mean_reward
+from agent_envs.envs.expa.sorting.algorithms import ALGORITHMS, able_sizes
 from agent_envs.envs.expa.sorting.rewards import fixed, released
 from agent_envs.evaluation.html.page import Bar, Cell, Curve, Page, Picture, Table
 from agent_envs.evaluation.report.compare import compare_entries
@@ -14,6 +14,7 @@ from agent_envs.evaluation.runs.evaluate import Result
 from agent_envs.evaluation.runs.run_folder import open_run
 from agent_envs.evaluation.statistics.rates import Rate
 from benchmarks.demo_log import Log, by_share
+from benchmarks.sorting_plays import exact, mean_reward
 from benchmarks.tree_drawing import drawn
 from trainers.training.metrics import read_metrics
 

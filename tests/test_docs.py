@@ -31,7 +31,7 @@ HEADINGS = ("Description", "Task sources", "Action", "Observation", "Tools", "Re
 
 def test_every_block_is_of_a_kind_that_is_checked():
     assert {language for language, _ in BLOCKS} == {"python", "console", ""}
-    assert (len(PYTHON), len(GUIDE), len(INTEGRATIONS)) == (3, 8, 7)
+    assert (len(PYTHON), len(GUIDE), len(INTEGRATIONS)) == (3, 8, 8)
     assert len(COMMANDS) == 13
 
 

@@ -6,17 +6,23 @@ import re
 import sys
 from collections.abc import Mapping, Sequence
 from functools import cache
+from importlib.metadata import version
 from importlib.resources import files
 from importlib.util import find_spec
 from pathlib import Path
 from string import Template
+from typing import Any
 
+import gymnasium as gym
+
+from agent_envs.base.arguments import choice
 from agent_envs.base.errors import UsageError
-from agent_envs.core.registry import NAMESPACE, TABLE
+from agent_envs.core.registry import NAMESPACE, TABLE, full_id, row_of, spec_json
 
 # Templates of a package or a family, and of a package with expanded actions; each is the file of its name but for these two.
 PARTS = ("init", "env", "tasks", "scoring", "solver", "heuristic", "prompt")
 EXPANDED = tuple(f"expanded/{part}" for part in ("init", "machine", "env", "tasks", "solver", "prompt"))
+HUBS = ("verifiers", "openenv")
 NAMED = {"init": "__init__.py", "prompt": "prompt.md"}
 OWN = """
 import gymnasium as gym
@@ -52,6 +58,31 @@ def write_environment(
     return _write_family(name, family)
 
 
+def write_for_hub(hub: str, env_id: str, out: Path, arguments: Mapping[str, Any]) -> list[str]:
+    """Write the package that a hub of environments installs, and return what was written.
+
+    Args:
+        hub: `verifiers`, whose package the Environments Hub takes, or `openenv`.
+        env_id: an id of ours, or anyone's as `module:namespace/Name-v0`.
+        out: the folder; nothing in it is overwritten.
+        arguments: of the environment; UsageError where they cannot travel.
+    """
+    name = full_id(env_id)
+    spec_json(gym.make(name, **arguments))
+    ours = name.startswith(f"{NAMESPACE}/")
+    package = re.sub(r"\W", "_", name.rpartition("-v")[0].lower())
+    extras = [choice("export", "hub", hub, HUBS), row_of(name).extra if ours else ""]
+    words = {
+        "id": name, "env_id": repr(name if ours else env_id), "arguments": repr(dict(arguments)), "package": package,
+        "dashed": package.replace("_", "-"), "extras": ",".join(filter(None, extras)), "version": version("agent-envs"),
+    }  # fmt: skip
+    text = files(__package__).joinpath("hubs", f"{hub}.txt").read_text(encoding="utf-8")
+    parts = re.split(r"^=== (.+)\n", Template(text).substitute(words), flags=re.M)[1:]
+    texts = {out / path: body for path, body in zip(parts[::2], parts[1::2], strict=True)}
+    _write(f"export {env_id}", texts)
+    return [*(f"wrote {path}" for path in texts), f"read {out / 'README.md'}"]
+
+
 def _write_package(name: str, out: Path | None, kind: str) -> list[str]:
     snake = _snake(name)
     if snake in sys.stdlib_module_names or find_spec(snake) is not None:
@@ -67,7 +98,7 @@ def _write_package(name: str, out: Path | None, kind: str) -> list[str]:
         folder / "README.md": _filled(f"{kind}readme", words),
         folder / "tests" / f"test_{snake}.py": _filled(f"{kind}test", words),
     }
-    _write(name, texts)
+    _write(f"new {name}", texts)
     do = f"cd {folder} && agent-envs check {snake}:{env_id} && python -m pytest"
     return [*(f"wrote {path}" for path in texts), f"now: {do}", f"read {folder / 'README.md'}, then change the game"]
 
@@ -95,7 +126,7 @@ def _write_family(name: str, family: Path) -> list[str]:
             listed, listed.read_text("utf-8"), LIST_OF_FAMILIES, f"\n    {package}/: {name}, a number to find."
         ),
     }
-    _write(name, texts)
+    _write(f"new {name}", texts)
     for path, text in entered.items():
         path.write_text(text, encoding="utf-8")
     remains = (
@@ -142,15 +173,15 @@ def _entered(path: Path, text: str, ends: tuple[str, str], line: str) -> str:
     return f"{text[:place]}{line}{text[place:]}"
 
 
-def _write(name: str, texts: Mapping[Path, str]) -> None:
+def _write(verb: str, texts: Mapping[Path, str]) -> None:
     """Write files, none where one of them is there already."""
     there = [str(path) for path in texts if path.exists()]
     if there:
-        raise UsageError(f"new {name}: {', '.join(there)} is there already, and nothing is overwritten")
+        raise UsageError(f"{verb}: {', '.join(there)} is there already, and nothing is overwritten")
     try:
         for path, text in texts.items():
             path.parent.mkdir(parents=True, exist_ok=True)
             with path.open("x", encoding="utf-8") as file:
                 file.write(text)
     except OSError as error:
-        raise UsageError(f"new {name}: {error.filename} cannot be written: {error.strerror}") from error
+        raise UsageError(f"{verb}: {error.filename} cannot be written: {error.strerror}") from error

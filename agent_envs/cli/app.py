@@ -61,8 +61,8 @@ def list_ids(as_json: Json = False) -> None:
     from agent_envs.core.registry import TABLE
 
     rows = [{"id": row.id, "family": row.family, "summary": row.summary, "extra": row.extra} for row in TABLE]
-    cells = [[row["id"], row["family"], row["summary"], row["extra"]] for row in rows]
     title = 'Environments (what one needs: pip install "agent-envs[envs]" brings all)'
+    cells = [list(row.values()) for row in rows]
     print_result(rows, as_json, lambda: print_table(title, ["id", "family", "what", "needs"], cells))
 
 
@@ -115,6 +115,20 @@ def new_environment(
     show("\n".join(write_environment(name, out, family, expanded)))
 
 
+@app.command("export")
+def export_to_hub(
+    env_id: EnvId,
+    hub: Annotated[str, typer.Option(help="verifiers (for the Environments Hub) or openenv.")],
+    out: Annotated[Path, typer.Option(help="Folder that is written; nothing in it is overwritten.")],
+    arg: Arguments = None,
+) -> None:
+    """Write the package by which a hub of environments installs this one; docs/integrations.md has more."""
+    from agent_envs.authoring import write_for_hub
+
+    sys.path.insert(0, "")
+    show("\n".join(write_for_hub(hub, env_id, out, named_values(arg, "--arg"))))
+
+
 @app.command()
 def check(
     env_ids: Annotated[
@@ -143,9 +157,7 @@ def check(
             missing.append(f"{name}: {reason}")
 
     def text() -> None:
-        show("\n\n".join(report.text() for report in reports))
-        for line in missing:
-            show(f"skipped {line}")
+        show("\n".join(["\n\n".join(report.text() for report in reports), *(f"skipped {line}" for line in missing)]))
 
     print_result({"reports": [report.to_json() for report in reports], "skipped": missing}, as_json, text)
     if not all(report.ok for report in reports):

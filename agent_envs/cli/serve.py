@@ -64,10 +64,8 @@ def _announce(server: "RetrieverServer", as_json: bool) -> None:
 
 
 def _token(variable: str) -> str | None:
-    if not variable:
-        return None
-    token = os.environ.get(variable, "").strip()
-    if not token:
+    token = os.environ.get(variable, "").strip() or None
+    if variable and token is None:
         raise UsageError(f"--token-env {variable}: this environment variable is not set")
     return token
 

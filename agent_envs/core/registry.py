@@ -51,7 +51,7 @@ class Row:
 
 
 _CALCULATOR = {"reward": ("em", "numeric", "em_format", "released"), "env_prompt": (True, False),
-               "decimal_point": (True, False)}  # fmt: skip
+               "decimal_point": (True, False), "protocol": ("tags", "json")}  # fmt: skip
 _TAU2 = {
     "tasks": ("generated", "builtin"),
     "side": ("agent", "user"),
@@ -81,7 +81,11 @@ _BABA_KINDS = (
     "two_room-make_you-make_win",
     "two_room-make_wall_win",
 )
-_SORTING = {"reward": ("fixed", "released", "paper", "success"), "env_prompt": (True, False)}
+_SORTING = {
+    "reward": ("fixed", "released", "paper", "success"),
+    "env_prompt": (True, False),
+    "protocol": ("tags", "json"),
+}
 
 
 def with_twins(*rows: Row) -> tuple[Row, ...]:
@@ -89,7 +93,9 @@ def with_twins(*rows: Row) -> tuple[Row, ...]:
     twins = []
     for row in rows:
         summary = row.summary.replace("as text", "with expanded actions")
-        twins.append(replace(row, name=f"{row.name}ExpA", entry=f"{row.entry}ExpA", summary=summary, twin=row.name))
+        shared = {name: values for name, values in row.variants.items() if name != "protocol"}
+        named = replace(row, name=f"{row.name}ExpA", entry=f"{row.entry}ExpA", summary=summary, twin=row.name)
+        twins.append(replace(named, variants=shared))
     return tuple(row for pair in zip(rows, twins, strict=True) for row in pair)
 
 
@@ -103,6 +109,7 @@ TABLE: tuple[Row, ...] = (
             "retriever": ("bm25", "random", "empty", "oracle"),
             "reward": ("em", "em_format", "f1"),
             "observation_format": ("search_r1", "skyrl_json"),
+            "protocol": ("tags", "json"),
             "vocabulary": ("open", "closed"),
         },
         outside={"tasks": ("nq", "triviaqa", "popqa", "hotpotqa", "2wiki", "musique", "bamboogle", "nq+hotpotqa")},
@@ -221,9 +228,14 @@ TABLE: tuple[Row, ...] = (
 )
 
 
-# Numeric views of rows for classic reinforcement learning: name -> the row's name, and arguments of its environment.
-_DISCRETE = {"SortDiscrete": ("SortExpA", {}), "OrderDiscrete": ("OrderExpA", {"compare_percent": 0})}
+# Numeric views of rows for classic reinforcement learning: name -> the row's name, arguments of its environment, the wrapper.
 _NUMBERS = WrapperSpec("DiscreteActions", "agent_envs.envs.expa.discrete:DiscreteActions", {})
+_GRID = WrapperSpec("GridActions", "agent_envs.envs.text_games.babyai.numbers:GridActions", {})
+_DISCRETE: dict[str, tuple[str, dict[str, Any], WrapperSpec]] = {
+    "SortDiscrete": ("SortExpA", {}, _NUMBERS),
+    "OrderDiscrete": ("OrderExpA", {"compare_percent": 0}, _NUMBERS),
+    "BabyAIDiscrete": ("BabyAI", {}, _GRID),
+}
 
 
 def env_ids(kind: str = "turns") -> list[str]:
@@ -271,9 +283,9 @@ def register_all() -> None:
     for row in TABLE:
         if row.id not in gym.registry:
             gym.register(id=row.id, entry_point=row.entry)
-    for env_id, (name, arguments) in zip(env_ids("discrete"), _DISCRETE.values(), strict=True):
+    for env_id, (name, arguments, wrapper) in zip(env_ids("discrete"), _DISCRETE.values(), strict=True):
         if env_id not in gym.registry:
-            gym.register(env_id, row_of(name).entry, kwargs=arguments, additional_wrappers=(_NUMBERS,))
+            gym.register(env_id, row_of(name).entry, kwargs=arguments, additional_wrappers=(wrapper,))
 
 
 def make_vec(env_id: str, num_envs: int = 1, vectorization_mode: str = "sync", **kwargs: Any) -> Any:

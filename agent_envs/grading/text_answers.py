@@ -91,9 +91,3 @@ def parse_number(text: str) -> Fraction | None:
     if len(values) == 1:
         return values[0]
     return values[0] / values[1] if values[1] else None
-
-
-def numeric_equal(prediction: str, gold: str, tolerance: Fraction | float = 0) -> bool:
-    """Return whether both texts are numbers that differ by at most `tolerance` (absolute)."""
-    left, right = parse_number(prediction), parse_number(gold)
-    return left is not None and right is not None and abs(left - right) <= Fraction(tolerance)

@@ -43,9 +43,8 @@ class _AgentEnvironment:
 
     @property
     def state(self) -> Any:
-        from openenv.core.env_server.types import State
-
-        return State(episode_id=self.episode_id, step_count=len(self.session.rewards))
+        types = import_module("openenv.core.env_server.types")
+        return types.State(episode_id=self.episode_id, step_count=len(self.session.rewards))
 
     def list_splits(self) -> list[str]:
         return list(core_of(self.session.make()).source.splits)

@@ -18,8 +18,9 @@ from agent_envs.base.protocol import LabelProtocol, ToolCallProtocol
 from agent_envs.base.spaces import Utterance
 from agent_envs.core.env import TurnEnv
 from agent_envs.core.wrapper_stack import core_of
+from agent_envs.tools.native_tags import ANSWER, text_tool
 
-ANSWER, SAY, ACT, _BY_NAME = "answer", "say", "act", inspect.Parameter.KEYWORD_ONLY
+SAY, ACT, _BY_NAME = "say", "act", inspect.Parameter.KEYWORD_ONLY
 _TYPES = {"string": str, "integer": int, "number": float, "boolean": bool, "array": list, "object": dict}
 
 
@@ -28,9 +29,7 @@ class ToolView:
     """One tool."""
 
     schema: dict[str, Any]  # in the shape of OpenAI's function tools
-    around: tuple[str, str] | None = (
-        None  # what stands before and behind its one argument in an action; None: a native tool
-    )
+    around: tuple[str, str] | None = None  # what stands around its one argument in an action; None: a native tool
 
     @property
     def name(self) -> str:
@@ -70,11 +69,10 @@ def tool_view(env: gym.Env[Any, Any]) -> tuple[ToolView, ...]:
         )
     views = [ToolView(copy.deepcopy(dict(schema))) for schema in core.tools]
     views += _written(core)
-    if any(view.name.endswith(ANSWER) for view in views):
+    if any(view.name.endswith(ANSWER[0]) for view in views):
         return tuple(views)
     if core.answer_tags[0]:
-        told = "Give the final answer, in the form that the task asks for; it ends the task."
-        return (*views, _in_text(ANSWER, "text", told, core.answer_tags))
+        return (*views, _in_text(*ANSWER, core.answer_tags))
     if core.written is None:
         views.append(_in_text(SAY, "text", "Say something in plain words to whoever is listening.", ("", "")))
     return tuple(views)
@@ -124,9 +122,7 @@ def _written(core: TurnEnv) -> list[ToolView]:
 
 
 def _in_text(name: str, argument: str, about: str, around: tuple[str, str]) -> ToolView:
-    parameters = {"type": "object", "properties": {argument: {"type": "string"}}, "required": [argument]}
-    function = {"name": name, "description": about, "parameters": parameters}
-    return ToolView({"type": "function", "function": function}, around)
+    return ToolView(text_tool(name, argument, about), around)
 
 
 def _read(text: str) -> Any:

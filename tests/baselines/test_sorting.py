@@ -6,9 +6,10 @@ import gymnasium as gym
 import pytest
 
 from agent_envs import UsageError, run_episode
-from agent_envs.envs.expa.sorting.algorithms import ALGORITHMS, able_sizes, run
+from agent_envs.envs.expa.sorting.algorithms import ALGORITHMS, able_sizes
 from agent_envs.evaluation.runs.evaluate import make_agent
 from baselines.sorting import SortingAgent
+from benchmarks.sorting_plays import run
 
 
 @pytest.mark.parametrize("face", ["Sort", "SortExpA"])

@@ -10,7 +10,7 @@ import pytest
 from agent_envs import UsageError, run_episode
 from agent_envs.core.wrapper_stack import core_of
 from agent_envs.envs.expa.sorting import algorithms
-from agent_envs.envs.expa.sorting.algorithms import ALGORITHMS, able_sizes, exact
+from agent_envs.envs.expa.sorting.algorithms import ALGORITHMS, able_sizes
 from agent_envs.rollout.policy import Reply
 from baselines.sorting import SortingAgent
 from benchmarks.decision_tree import (
@@ -23,6 +23,7 @@ from benchmarks.decision_tree import (
     permutation_tasks,
     pruned,
 )
+from benchmarks.sorting_plays import exact
 from benchmarks.tree_drawing import drawing
 from benchmarks.tree_files import tree_json, tree_text
 

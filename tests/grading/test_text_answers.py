@@ -11,7 +11,6 @@ from agent_envs.grading.text_answers import (
     contains_answer_characters,
     exact_match,
     normalise_answer,
-    numeric_equal,
     parse_number,
     says_unknown,
     token_f1,
@@ -135,7 +134,6 @@ def test_numbers(text, value):
 )  # fmt: skip
 def test_no_numbers(text):
     assert parse_number(text) is None
-    assert not numeric_equal(text, text)
 
 
 def test_a_long_number_is_still_exact():
@@ -144,15 +142,6 @@ def test_a_long_number_is_still_exact():
 
 
 @given(TEXTS | st.text("0123456789,./eE+-$% ", max_size=12))
-def test_parsing_never_raises_and_every_number_equals_itself(text):
-    value = parse_number(text)
-    assert numeric_equal(text, text) == (value is not None)
+def test_parsing_never_raises(text):
+    parse_number(text)
     contains_answer_characters(text, [text])
-
-
-def test_numeric_equality_is_exact_unless_a_tolerance_is_given():
-    assert numeric_equal("0.5", "1/2") and numeric_equal("1,000", "1e3")
-    assert not numeric_equal("0.3333333333", "1/3")
-    assert numeric_equal("0.3333333333", "1/3", 1e-6) and not numeric_equal("0.33", "1/3", 1e-6)
-    assert numeric_equal("1.5", "1", Fraction(1, 2)) and not numeric_equal("1.5", "0.9", Fraction(1, 2))
-    assert not numeric_equal("one", "1") and not numeric_equal("1", "one")

@@ -165,14 +165,19 @@ class _Interaction:
 
 
 def inspect_ai(played: Script) -> Played:
+    done, told = inspected(played)
+    return Played([message.text for message in done.messages], told["rewards"], told["end"], told["success"])
+
+
+def inspected(played: Script, **limits):
+    """Return the sample of Inspect's log, and what its score tells; `limits` are those of its `eval`."""
     from inspect_ai import Task, eval
     from inspect_ai.dataset import Sample
     from inspect_ai.model import ModelOutput, ModelUsage, get_model
 
-    module, heard, actions = adapter("inspect_ai"), [], list(played.actions)
+    module, actions = adapter("inspect_ai"), list(played.actions)
 
     def speak(messages, tools, tool_choice, config):
-        heard.append(len(messages))
         output = ModelOutput.from_content(model="mockllm", content=actions.pop(0))
         output.usage = ModelUsage(
             input_tokens=1, output_tokens=1, total_tokens=2
@@ -182,13 +187,15 @@ def inspect_ai(played: Script) -> Played:
     sample = Sample(input="parity", id="parity", metadata=played.row)
     task = Task(dataset=[sample], solver=module.play(), scorer=module.earned())
     model = get_model("mockllm/model", custom_outputs=speak, memoize=False)
-    (log,) = eval(task, model=model, display="none", log_format="json", log_samples=True, log_dir=tempfile.mkdtemp())
+    (log,) = eval(
+        task, model=model, display="none", log_format="json", log_samples=True, log_dir=tempfile.mkdtemp(), **limits
+    )
     assert log.status == "success", str(log.error.message)[:500]
     (done,) = log.samples
     (score,) = done.scores.values()
     told = score.metadata
     assert score.value == {"success": int(told["success"]), "reward": sum(told["rewards"])}
-    return Played([message.text for message in done.messages], told["rewards"], told["end"], told["success"])
+    return done, told
 
 
 def trl_tools(played: Script) -> Played:

@@ -2,8 +2,9 @@
 
     python -m tests.integrations.real [NAME...] [--venvs DIR]
 
-Of each it compares the stubs with the package, plays the parity test and runs the page's script; of TRL it also trains the toy
-on three seeds. It prints a line each and ends with 1 where one failed. With --venvs what is installed there is used again.
+Of each it compares the stubs with the package, plays the parity test and runs the page's scripts; of TRL it also trains the toy
+on three seeds, and what `agent-envs export` writes for a hub is installed and played. It prints a line each and ends with 1
+where one failed. With --venvs what is installed there is used again.
 """
 
 import argparse
@@ -21,6 +22,12 @@ from pathlib import Path
 from tests import ROOT
 
 PAGE = ROOT / "docs" / "integrations.md"
+PIP = (sys.executable, "-m", "pip", "--disable-pip-version-check")
+# What is exported: the page's commands. OpenEnv's own validation may ask for nothing but the lock file, which needs an index.
+HUBS = {name: ("SearchQA", "--arg", "max_generations=4") for name in ("verifiers", "openenv")}
+VALIDATED = """import pathlib, sys
+from openenv.cli._validation import validate_multi_mode_deployment
+print(validate_multi_mode_deployment(pathlib.Path(sys.argv[1]))[1])"""
 SEEDS, RISE = (0, 1, 2), 0.2  # the toy's mean reward has to rise by this much
 
 
@@ -74,7 +81,7 @@ def installed(name: str, folder: Path, wheel: Path) -> Path:
     """Return the Python of a venv with the package and the wheel; what this Python has is found there, too."""
     venv = folder / name
     python = venv / "bin" / "python"
-    pip = (sys.executable, "-m", "pip", "--disable-pip-version-check", "--python", python, "install", "--quiet")
+    pip = (*PIP, "--python", python, "install", "--quiet")
     if not (venv / "ready").exists():
         run(sys.executable, "-m", "venv", "--without-pip", venv, cwd=folder)
         beside = "\n".join(path for path in sys.path if path.endswith("site-packages"))
@@ -102,6 +109,8 @@ def examined(name: str, python: Path, work: Path) -> str:
     if package.hosts:
         test = (python, "-m", "pytest", "-q", "-p", "no:cacheprovider", "tests/integrations/test_parity.py")
         told.append(run(*test, cwd=work, AGENT_ENVS_HOSTS=package.hosts, **variables).strip().splitlines()[-1])
+    if name in HUBS:
+        told.append(_exported(name, python, work, variables))
     for title, script in scripts().items():
         if title.partition("_")[0] == name:
             (work / f"script_{title}.py").write_text(script, encoding="utf-8")
@@ -110,6 +119,19 @@ def examined(name: str, python: Path, work: Path) -> str:
     if name == "trl":
         told += [_risen(python, seed, work, variables) for seed in SEEDS]
     return ", ".join(told)
+
+
+def _exported(name: str, python: Path, work: Path, variables: dict) -> str:
+    """Install what is exported to a hub, for the page's script to play."""
+    folder = work / f"hub_{name}"
+    run(python, "-m", "agent_envs", "export", *HUBS[name], "--hub", name, "--out", folder, cwd=work, **variables)
+    run(*PIP, "--python", python, "install", "--quiet", "--force-reinstall", "--no-deps", folder, cwd=work)
+    if name == "openenv":
+        told = run(python, "-c", VALIDATED, folder, cwd=work, **variables).strip()
+        assert told == "[\"Missing uv.lock - run 'uv lock' to generate it\"]", told
+        return "exported folder installed"
+    played = run(python, "-m", "tests.integrations.vf_eval", "agent-envs-searchqa", cwd=work, **variables).strip()
+    return f"exported package installed, {played}"
 
 
 def tiny(name: str, python: Path, work: Path, variables: dict) -> str:

@@ -18,9 +18,12 @@ from agent_envs.integrations import Session, trl, trl_rollout
 from agent_envs.integrations.session import spoken
 from agent_envs.integrations.tokens import TokenRecord
 from tests import ROOT
-from tests.integrations import hosts
+from tests.integrations import (
+    hosts,
+    toys,  # noqa: F401 (registers them)
+)
 from tests.integrations.tokenizer import PAIR, PlantedTokenizer
-from tests.toy import ID, Guess
+from tests.toy import ID
 
 TOY = f"tests.toy:{ID}"
 ADAPTERS = {
@@ -30,34 +33,6 @@ ADAPTERS = {
     "verifiers": "TurnEnv",
     "verl": "AgentLoop",
 }
-
-
-class Slow(Guess):
-    """Steps of 50 ms."""
-
-    def step(self, action):
-        time.sleep(0.05)
-        return super().step(action)
-
-
-class Stuck(Guess):
-    """A step that takes a second."""
-
-    def step(self, action):
-        time.sleep(1.0)
-        return super().step(action)
-
-
-class Failing(Guess):
-    """A service that is away at every step."""
-
-    def step(self, action):
-        raise EnvFault("the service is away")
-
-
-for kind in (Slow, Stuck, Failing):
-    if f"toy/{kind.__name__}-v0" not in gym.registry:
-        gym.register(f"toy/{kind.__name__}-v0", entry_point=f"{__name__}:{kind.__name__}")
 
 
 def test_64_steps_of_50_ms_at_once_take_less_than_200_ms():

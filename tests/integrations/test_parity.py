@@ -8,10 +8,11 @@ import os
 
 import pytest
 
-from agent_envs import UsageError
+from agent_envs import UsageError, task_rows
 from agent_envs.integrations import Session
-from tests.integrations import hosts
-from tests.integrations.episodes import FAMILIES, KINDS, itself, script
+from tests.integrations import hosts, toys
+from tests.integrations.episodes import FAMILIES, KINDS, Script, itself, script
+from tests.toy import ID
 
 REAL = os.environ.get("AGENT_ENVS_HOSTS", "")
 NAMES = REAL.split(",") if REAL else list(hosts.HOSTS)
@@ -32,6 +33,20 @@ def test_the_scripts_cover_both_ends_success_and_failure():
         for record in [itself(script(family, kind)) for kind in KINDS]
     }
     assert ends == {("terminated", True), ("terminated", False), ("truncated", False)}
+
+
+@pytest.mark.skipif("inspect_ai" not in NAMES, reason="Inspect is not installed here")
+def test_a_limit_of_inspects_scores_the_turns_that_were_taken(monkeypatch):
+    """By messages between two turns, and by time in the middle of one, whose thread nobody waits for."""
+    (row,) = task_rows(f"tests.toy:{ID}", 1)
+    turns = ("<compare>50</compare>",) * 3
+    done, told = hosts.inspected(Script(row, turns), message_limit=5)
+    assert done.limit.type == "message"
+    assert told == {"rewards": [-0.0625] * 2, "end": "", "success": False}
+    monkeypatch.setattr(toys.Stuck, "seconds", 2.5 if REAL else 0.6)
+    done, told = hosts.inspected(Script(row | {"env_id": "toy/Stuck-v0"}, turns), time_limit=1 if REAL else 0.2)
+    assert done.limit.type == "time"
+    assert told == {"rewards": [], "end": "", "success": False}
 
 
 def dropped_last_reward(monkeypatch):

@@ -196,7 +196,8 @@ def both_faces(
 ) -> tuple[Any, Any]:
     """Return the classes NAME and NAMEExpA, which play the tasks of a source as text and with expanded actions.
 
-    Their constructors take, by keyword, what the source takes, the choices of the problem, a limit and `render_mode`.
+    Their constructors take, by keyword, what the source takes, the choices of the problem, a limit and `render_mode`; NAME's
+    takes `protocol`, too.
 
     Args:
         name: NAME.
@@ -209,7 +210,8 @@ def both_faces(
     own = list(inspect.signature(source).parameters.values())
 
     def face(suffix: str, doc: str, base: type[TurnEnv], limit: str) -> Any:
-        defaults: dict[str, Any] = {**choices, limit: limits[limit], "render_mode": None}
+        spoken = {} if suffix else {"protocol": "tags"}
+        defaults: dict[str, Any] = {**choices, **spoken, limit: limits[limit], "render_mode": None}
 
         def __init__(self: Any, **arguments: Any) -> None:
             """Set up the tasks and the reward; see the class for the arguments."""

@@ -7,11 +7,13 @@ swap that is still to be made, or nothing more.
 import random
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 
 from agent_envs.base.messages import Message
 from agent_envs.envs.expa.calculator.derivations import Derivation, derivation
 from agent_envs.envs.expa.sorting.environments import SYMBOLS
 from agent_envs.envs.expa.sorting.knowledge import Pair, known_order, minimal_swaps, next_comparison
+from agent_envs.tools.native_tags import in_tags
 from agent_envs.wrappers.scripted_feedback import Hint, Wordings, scripted
 
 WORDINGS = Wordings(__package__)
@@ -29,7 +31,9 @@ ARRANGED = re.compile(r"(?:<result>|=>) ([A-H](?:, [A-H]){1,7})(?![\w,])")
 
 def give_feedback(messages: Sequence[Message], mode: str, quality: str, rng: random.Random) -> str:
     """Return feedback on a conversation; see `agent_envs.wrappers.scripted_feedback.scripted`."""
-    return scripted(WORDINGS, _advise, messages, mode, quality, rng)
+    texts = in_tags(((message.role, message.content) for message in messages), "result")
+    written = [replace(message, content=text) for message, text in zip(messages, texts, strict=True)]
+    return scripted(WORDINGS, _advise, written, mode, quality, rng)
 
 
 def _advise(messages: Sequence[Message], mode: str, quality: str) -> Hint:

@@ -13,7 +13,7 @@ from agent_envs.core.rewards import RewardSpec
 from agent_envs.core.trajectory import Task, TaskSource, Trajectory, Turn
 from agent_envs.envs.expa.actions import ExternalEnvironment
 
-TEXT, EXPANDED = "text", "expanded"
+TEXT, EXPANDED, JSON = "text", "expanded", "json"  # whose words a prompt has; `json`: the text face with native calls
 MAX_LIMIT = 10**6
 sections = partial(pages.sections, __package__)
 paged = partial(pages.paged, __package__)

@@ -11,6 +11,7 @@ from agent_envs.envs.expa.calculator import solver as calculator
 from agent_envs.envs.expa.expanded_env import ExpandedActionEnv
 from agent_envs.envs.expa.sorting import solver as sorting
 from agent_envs.envs.expa.sorting.tasks import SortData
+from agent_envs.envs.expa.text_env import TagEnv
 from agent_envs.wrappers.turns import allowance
 
 _WORDS = ("so", "then", "next", "the number", "I think", "this is", "larger", "smaller")
@@ -21,8 +22,10 @@ def next_action(env: gym.Env[Any, Any]) -> str | int:
     core = core_of(env)
     left, prefill = allowance(env)
     if isinstance(core.episode.task.data, SortData):
-        return sorting.next_action(core, left)
-    return calculator.next_action(core, left, prefill)
+        action = sorting.next_action(core, left)
+    else:
+        action = calculator.next_action(core, left, prefill)
+    return core.spoken(action, prefill) if isinstance(core, TagEnv) and isinstance(action, str) else action
 
 
 def random_action(env: gym.Env[Any, Any], rng: random.Random) -> str | int:
@@ -32,7 +35,7 @@ def random_action(env: gym.Env[Any, Any], rng: random.Random) -> str | int:
     text_of = sorting.random_text if isinstance(data, SortData) else calculator.random_text
     thought = f"{rng.choice(_WORDS)} {rng.choice(_WORDS)}"
     if not isinstance(core, ExpandedActionEnv):
-        return f"{thought}. {text_of(data, rng, expanded=False)}"
+        return core.spoken(f"{thought}. {text_of(data, rng, expanded=False)}")  # type: ignore[no-any-return, attr-defined]
     if core.episode.state.active == LANGUAGE:
         draw = rng.random()
         if draw < 0.15:

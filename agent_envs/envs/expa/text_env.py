@@ -3,13 +3,14 @@
 import json
 from dataclasses import dataclass, replace
 
-from agent_envs.base.arguments import whole_number
+from agent_envs.base.arguments import choice, whole_number
 from agent_envs.base.messages import Message, ToolResult
 from agent_envs.base.protocol import Answer, Call, Malformed, MarkedAnswerProtocol, TagProtocol
 from agent_envs.base.serialization import state_type
 from agent_envs.core.env import Episode, Outcome, Task, TurnEnv
 from agent_envs.envs.expa.actions import ExternalEnvironment, Latent, Refusal
-from agent_envs.envs.expa.problem import MAX_LIMIT, Problem
+from agent_envs.envs.expa.problem import JSON, MAX_LIMIT, TEXT, Problem
+from agent_envs.tools.native_tags import ANSWER, PROTOCOLS, NativeTags, replied
 
 MAX_RESULT_CHARACTERS = 2000
 
@@ -26,7 +27,13 @@ class TagEnv(TurnEnv):
     """Base of the text ids. One turn is one generation: up to a tool's closing tag, or the answer that ends the episode."""
 
     problem: Problem
-    written: TagProtocol | MarkedAnswerProtocol
+    native: NativeTags | None = None  # of native calls
+    _protocol = "tags"
+
+    def words_of(self, protocol: str) -> str:
+        """Take the protocol, `tags` or `json`, and return whose words a problem has to use."""
+        self._protocol = choice(type(self).__name__, "protocol", protocol, PROTOCOLS)
+        return JSON if protocol == "json" else TEXT
 
     def play_problem(self, problem: Problem, max_generations: int, mark: str = "") -> None:
         """Take the tasks, the reward and the environments of a problem.
@@ -48,17 +55,22 @@ class TagEnv(TurnEnv):
         tools = {environment.name: (environment.name, "text") for environment in environments}
         about = {environment.name: environment.usage for environment in environments}
         marked = MarkedAnswerProtocol(tools, self._mark, about)
-        self.written = marked if self._mark else TagProtocol(tools, about=about)
-        self.stop = self.written.stop
+        self._tags = marked if self._mark else TagProtocol(tools, about=about)
+        if self._protocol == "json":
+            self.native = NativeTags(self._tags)
+            self.tools = self.native.schemas
+        else:
+            self.written, self.stop = self._tags, self._tags.stop
         self._named = {environment.name: environment for environment in environments}
 
     def _begin(self, task: Task, key: str) -> tuple[TagState, tuple[Message, ...]]:
         return TagState(Latent(self.problem.world(task))), self.problem.opening(task)
 
     def _advance(self, episode: Episode, action: str) -> Outcome:
-        parsed = self.written.parse(action)
+        parsed = (self.native or self._tags).parse(action)
         if isinstance(parsed, Answer):
-            outcome = Outcome(episode.state, parsed, terminated=True)
+            answer = (ToolResult("call_0", ANSWER[0], parsed.text),) if self.native else ()
+            outcome = Outcome(episode.state, parsed, (), answer, terminated=True)
         elif isinstance(parsed, Call):
             outcome = self._called(episode.state, parsed)
         else:
@@ -66,6 +78,10 @@ class TagEnv(TurnEnv):
             told = Message("user", f"Your turn held no action: {self._explained(parsed)}.", "environment")
             outcome = Outcome(episode.state, parsed, (told,), events=(f"malformed: {parsed.reason}",))
         return self.problem.judged(episode, action, outcome, self.max_turns)
+
+    def spoken(self, text: str, prefill: str = "") -> str:
+        """Return a turn that is written in tags as this environment's protocol has it, unless it begins in a given way."""
+        return self.native.write(text) if self.native and not prefill else text
 
     def _explained(self, parsed: Malformed) -> str:
         return parsed.reason if self.problem.described else f"finish with {self.problem.finish}"
@@ -81,5 +97,7 @@ class TagEnv(TurnEnv):
         content = observation.strip()[:MAX_RESULT_CHARACTERS]
         refused = isinstance(observation, Refusal)
         result = ToolResult("call_0", name, content, refused, trace)
-        shown = (Message("user", f"<result> {content} </result>", "tool"),)
+        shown: tuple[Message, ...] = (Message("user", f"<result> {content} </result>", "tool"),)
+        if self.native:
+            shown = replied(call, content)
         return Outcome(TagState(latent), call, shown, (result,), (f"{name}: {content}",) if refused else ())

@@ -7,7 +7,7 @@ Modules, in reading order:
     solver, heuristic: oracle policy and random policy, and a baseline that searches once and guesses.
     multi_hop: an agent that searches again with what it found, along a question's chain.
     feedback, chains: scripted feedback, and the chain of facts that a question asks for.
-    prompt.md, feedback.json: the prompt, and the wordings of scripted feedback.
+    prompt.md, prompt_json.md, feedback.json: the prompts, in tags and for native calls, and the wordings of scripted feedback.
 """
 
 from agent_envs.core.env import register_companions

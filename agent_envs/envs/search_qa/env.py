@@ -20,6 +20,7 @@ from agent_envs.envs.search_qa.scoring import make_reward
 from agent_envs.envs.search_qa.tasks import QuestionSource, Scenario, WorldSource, published
 from agent_envs.grading.text_answers import exact_match
 from agent_envs.services.recording import Recording
+from agent_envs.tools.native_tags import PROTOCOLS, NativeTags, replied
 from agent_envs.tools.retrieval.build import (
     MODEL_FORMS,
     REMOTE_FORMS,
@@ -30,14 +31,32 @@ from agent_envs.tools.retrieval.build import (
 )
 from agent_envs.tools.web import WEB_FORMS
 
+_OPENING, _CLOSING = "<information>", "</information>"
 FORMATS = ("search_r1", "skyrl_json")
-_PROMPT = Template(files(__package__).joinpath("prompt.md").read_text(encoding="utf-8").strip())
+_PROMPTS = {
+    protocol: Template(files(__package__).joinpath(file).read_text(encoding="utf-8").strip())
+    for protocol, file in (("tags", "prompt.md"), ("json", "prompt_json.md"))
+}
 _PROTOCOL = TagProtocol(
     tools={"search": ("search", "query")},
     about={"search": "Look a query up in a collection of short documents; the best come back."},
 )
+NATIVE = NativeTags(_PROTOCOL)
 SILENT_BUILD = 5_000  # passages; a larger index takes seconds, and says so
-_UNANSWERABLE = " Where the documents do not hold the answer, answer <answer> unknown </answer>."
+_UNANSWERABLE = " Where the documents do not hold the answer, answer "
+# How to answer when no search is left, what to do about an empty query, and how to abstain.
+_WORDS = {
+    "tags": (
+        "answer with <answer>your answer</answer>",
+        "write what to look for between <search> and </search>",
+        "<answer> unknown </answer>.",
+    ),
+    "json": ("call answer", "say what to look for", "unknown."),
+}
+_NO_ACTION = (
+    "Your turn held no action. Write <search>your query</search> to look something up, "
+    "or <answer>your answer</answer> to finish."
+)
 
 
 @state_type
@@ -65,12 +84,14 @@ class SearchQA(TurnEnv):
 
     Action:
         Text. `<search>query</search>` or `<answer>text</answer>`; the first complete tag counts, an unclosed last tag counts
-        as closed, everything else is free. `info["stop"]` holds the stop strings.
+        as closed, everything else is free. `info["stop"]` holds the stop strings. `protocol="json"`: native calls of the tools
+        in `info["tools"]`, `search(query)` and `answer(text)`, one a turn; its prompt speaks of no tags.
 
     Observation:
         After a search, the passages between `<information>` tags, as `search_r1` (raw text, default) or `skyrl_json` (a
-        JSON text). A turn without an action gets a text that says what to write. Bodies are cut at `max_observation_chars`
-        characters, and say so. Under `ForcedAnswer(env, free_turns=0)` what a search for the question brings stands behind it.
+        JSON text); natively, in a tool message without tags. A turn without an action gets a text that says what to write.
+        Bodies are cut at `max_observation_chars` characters, and say so. Under `ForcedAnswer(env, free_turns=0)` what a search
+        for the question brings stands behind it.
 
         Deviations from the releases: the prompt and the explaining texts are in our own words; a turn without an action is
         explained in both formats (SkyRL sends an empty block); an empty query is explained and not searched; a search that
@@ -82,8 +103,8 @@ class SearchQA(TurnEnv):
     Reward:
         `em` (default): 1 for an exact match after normalisation. `em_format`: every outcome of Search-R1 v0.3 (correct 1, or
         0.8 in a broken format; wrong 0.2 in a sound format, else 0.1; none 0), with the released rule `retrieval_score`
-        switched off by default. `f1`: word overlap. Only text that the policy wrote counts: a gold answer in a retrieved
-        passage earns nothing.
+        switched off by default; it reads tags, and is refused without. `f1`: word overlap. Only text that the policy wrote
+        counts: a gold answer in a retrieved passage earns nothing.
 
     Episode end:
         Terminated by an answer. Truncated, with reward 0, after `max_generations` turns without one. A search beyond
@@ -103,6 +124,7 @@ class SearchQA(TurnEnv):
             `brave`, `searxng@URL` (see docs/web.md).
         reward: `em`, `em_format` or `f1`.
         observation_format: `search_r1` or `skyrl_json`.
+        protocol: `tags` or `json`.
         max_generations: turns in an episode, >= 1.
         max_searches: searches that are carried out, >= 0.
         top_k: passages a search, 1 to 100.
@@ -115,7 +137,6 @@ class SearchQA(TurnEnv):
         v0: first version.
     """
 
-    stop, written = _PROTOCOL.stop, _PROTOCOL
     answer_tags = ("<answer>", "</answer>")
     source: QuestionSource
 
@@ -126,6 +147,7 @@ class SearchQA(TurnEnv):
         retriever: str = "bm25",
         reward: str = "em",
         observation_format: str = "search_r1",
+        protocol: str = "tags",
         max_generations: int = 6,
         max_searches: int = 5,
         top_k: int = 3,
@@ -138,6 +160,9 @@ class SearchQA(TurnEnv):
         """Set up the source, the reward and the limits; see the class for the arguments."""
         self.render_mode = render_mode
         choice("SearchQA", "observation_format", observation_format, FORMATS)
+        self._native = choice("SearchQA", "protocol", protocol, PROTOCOLS) == "json"
+        if self._native and reward == "em_format":
+            raise UsageError('SearchQA: reward="em_format" reads tags, of which protocol="json" has none; take another')
         remote = is_outside(retriever)
         if not remote and not (isinstance(retriever, str) and is_retriever(retriever)):
             known = ", ".join((*RETRIEVERS, *MODEL_FORMS, *REMOTE_FORMS, *WEB_FORMS))
@@ -151,11 +176,20 @@ class SearchQA(TurnEnv):
         )
         self.source = _source(tasks, world, corpus, remote)
         self.max_turns, self.max_searches, self.top_k = max_generations, max_searches, top_k
-        before, _, after = _PROMPT.safe_substitute(
-            max_searches=max_searches,
-            max_generations=max_generations,
-            unanswerable="" if self.source.answerable else _UNANSWERABLE,
-        ).partition("$question")
+        if self._native:
+            self.tools = NATIVE.schemas
+        else:
+            self.stop, self.written = _PROTOCOL.stop, _PROTOCOL
+        self._words = _WORDS[protocol]
+        before, _, after = (
+            _PROMPTS[protocol]
+            .safe_substitute(
+                max_searches=max_searches,
+                max_generations=max_generations,
+                unanswerable="" if self.source.answerable else _UNANSWERABLE + self._words[2],
+            )
+            .partition("$question")
+        )
         self._prompt = (before, after)
         self._format, self._cut = observation_format, max_observation_chars
         self._retriever_name = retriever
@@ -169,33 +203,38 @@ class SearchQA(TurnEnv):
         return SearchState(), (Message("user", f"{before}{task.question}{after}", "environment"),)
 
     def _advance(self, episode: Episode, action: str) -> Outcome:
-        parsed = _PROTOCOL.parse(action)
+        parsed = (NATIVE if self._native else _PROTOCOL).parse(action)
         if isinstance(parsed, Answer):
             success = exact_match(parsed.text, episode.task.gold)
             return Outcome(episode.state, parsed, terminated=True, success=success)
         if isinstance(parsed, Call):
             return self._search(episode, parsed)
         reason = parsed.reason if isinstance(parsed, Malformed) else "no action found"
-        text = (
-            "Your turn held no action. Write <search>your query</search> to look something up, "
-            "or <answer>your answer</answer> to finish."
-        )
+        text = f"Your turn held no action: {reason}." if self._native else _NO_ACTION
         return Outcome(episode.state, parsed, (_told(text),), events=(f"malformed: {reason}",))
 
     def _search(self, episode: Episode, call: Call) -> Outcome:
         query = json.loads(call.calls[0].arguments)["query"]
         state: SearchState = episode.state
         if len(episode.turns) + 1 >= self.max_turns:
-            return _refused(episode, call, "no turn is left to use a search: the episode ends without an answer")
+            return self._refused(episode, call, "no turn is left to use a search: the episode ends without an answer")
         if state.searches >= self.max_searches:
-            return _refused(
-                episode, call, f"all {self.max_searches} searches are used: answer with <answer>your answer</answer>"
-            )
+            why = f"all {self.max_searches} searches are used: {self._words[0]}"
+            return self._refused(episode, call, why)
         if not query:
-            return _refused(episode, call, "the query is empty: write what to look for between <search> and </search>")
-        hits, shown = self.found(episode, query)
-        result = ToolResult("call_0", "search", shown.content, ids=tuple([hit.passage.id for hit in hits]))
-        return Outcome(SearchState(state.searches + 1), call, (shown,), (result,))
+            return self._refused(episode, call, f"the query is empty: {self._words[1]}")
+        hits, message = self.found(episode, query)
+        shown: tuple[Message, ...] = (message,)
+        if self._native:
+            shown = replied(call, message.content.strip().removeprefix(_OPENING).removesuffix(_CLOSING))
+        result = ToolResult("call_0", "search", shown[0].content, ids=tuple([hit.passage.id for hit in hits]))
+        return Outcome(SearchState(state.searches + 1), call, shown, (result,))
+
+    def _refused(self, episode: Episode, call: Call, why: str) -> Outcome:
+        result = ToolResult("call_0", "search", why, error=True)
+        text = f"No search was carried out: {why}."
+        shown = replied(call, text) if self._native else (_told(text),)
+        return Outcome(episode.state, call, shown, (result,), events=(f"search refused: {why}",))
 
     def found(self, episode: Episode, query: str) -> tuple[tuple[Hit, ...], Message]:
         """Return what a search brings, and how it is shown."""
@@ -203,6 +242,10 @@ class SearchQA(TurnEnv):
         support = scenario.support if isinstance(scenario, Scenario) else ()
         hits = self._retriever_of(episode.task).search(query, self.top_k, support=support, seed=episode.key)
         return hits, Message("user", information(hits, self._format, self._cut), "tool")
+
+    def spoken(self, text: str, prefill: str = "") -> str:
+        """Return a turn that is written in tags as this environment's protocol has it, unless it begins in a given way."""
+        return NATIVE.write(text) if self._native and not prefill else text
 
     @property
     def live_service(self) -> str:
@@ -250,12 +293,6 @@ def first_look(env: TurnEnv) -> tuple[Message, ...]:
 
 def _told(text: str) -> Message:
     return Message("user", explain(text), "environment")
-
-
-def _refused(episode: Episode, call: Call, why: str) -> Outcome:
-    result = ToolResult("call_0", "search", why, error=True)
-    text = f"No search was carried out: {why}."
-    return Outcome(episode.state, call, (_told(text),), (result,), events=(f"search refused: {why}",))
 
 
 def information(hits: Sequence[Hit], observation_format: str, max_characters: int) -> str:

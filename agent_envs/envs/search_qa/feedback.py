@@ -7,13 +7,14 @@ from collections.abc import Sequence
 
 from agent_envs.base.messages import Message
 from agent_envs.envs.search_qa.chains import Asked, Document, Followed, asked, documents, follow
+from agent_envs.tools.native_tags import in_tags
 from agent_envs.wrappers.scripted_feedback import Hint, Wordings, scripted
 
 WORDINGS = Wordings(__package__)
 _LIMITS = re.compile(r"You have (\d{1,6}) searches and (\d{1,6}) turns")
 _NAME = re.compile(r"(?<![.?!] )(?<!^)\b[A-Z][\w'-]{1,40}(?: (?:of |the |de |von )?[A-Z][\w'-]{1,40}){0,4}")
 _POSSESSIVE = re.compile(r"['\u2019]s?$")
-_UNKNOWN = "<answer> unknown </answer>"
+_UNKNOWN = "Where the documents do not hold the answer, answer"
 _TRIES = 2  # searches for one name
 
 
@@ -26,11 +27,11 @@ class _Talk:
     """What a conversation tells: the question, the queries so far, the documents, and the turns left."""
 
     def __init__(self, messages: Sequence[Message]) -> None:
-        prompt = messages[0].content
+        prompt, *texts = in_tags(((message.role, message.content) for message in messages), "information")
         self.question = prompt.rpartition("Question: ")[2].strip()
-        own = [message.content for message in messages if message.role == "assistant"]
+        own = [text for text, message in zip(texts, messages[1:], strict=True) if message.role == "assistant"]
         self.queries = [query for text in own if (query := _query(text))]
-        self.shown: list[Document] = [one for message in messages[1:] for one in documents(message.content)]
+        self.shown: list[Document] = [one for text in texts for one in documents(text)]
         limits = _LIMITS.search(prompt)
         searches, turns = (int(limits[1]), int(limits[2])) if limits else (99, 99)
         self.last = len(own) + 1 >= turns or len(self.queries) >= searches

@@ -3,6 +3,7 @@
 import re
 from collections import Counter
 
+from agent_envs.envs.search_qa.env import NATIVE
 from agent_envs.rollout.policy import Request
 
 _DOCUMENT = re.compile(
@@ -18,6 +19,15 @@ _STARTERS = frozenset(
 
 def search_once_and_guess(request: Request) -> str:
     """Return a search for the question in the first turn, and in the second the likeliest span for its kind."""
+    return in_protocol(request, _in_tags(request))
+
+
+def in_protocol(request: Request, text: str) -> str:
+    """Return a turn that is written in tags as the call that it stands for, where tools are offered natively."""
+    return NATIVE.write(text) if request.tools and not request.prefill else text
+
+
+def _in_tags(request: Request) -> str:
     question = str(request.messages[0]["content"]).rsplit("Question: ", 1)[-1].strip()
     if len(request.messages) == 1 and not request.prefill:
         return f"<think>I look for the question itself.</think>\n<search>{question}</search>"

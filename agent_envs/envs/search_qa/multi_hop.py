@@ -11,8 +11,9 @@ import re
 from collections.abc import Sequence
 
 from agent_envs.envs.search_qa.chains import Asked, Followed, asked, documents, follow
-from agent_envs.envs.search_qa.heuristic import guess, search_once_and_guess
+from agent_envs.envs.search_qa.heuristic import guess, in_protocol, search_once_and_guess
 from agent_envs.rollout.policy import Reply, Request
+from agent_envs.tools.native_tags import in_tags
 
 _LIMITS = re.compile(r"You have (\d{1,6}) searches and (\d{1,6}) turns")
 
@@ -29,7 +30,8 @@ class MultiHop:
 
 def search_on(request: Request) -> str:
     """Return a search for the question, then for its first fact that no document tells and its subject, or the answer."""
-    prompt, *later = (str(row["content"]) for row in request.messages)
+    rows = [(str(row["role"]), str(row["content"])) for row in request.messages]
+    prompt, *later = in_tags(rows, "information")
     question = prompt.rpartition("Question: ")[2].strip()
     wanted = asked(question)
     if wanted is None:
@@ -42,10 +44,10 @@ def search_on(request: Request) -> str:
     queries_left = (question, missing.question, missing.name) if missing else ()
     query = next((text for text in queries_left if text not in queries), "")
     if query and not request.prefill and not _is_last(prompt, queries):
-        return f"<think>I do not know this yet.</think>\n<search>{query}</search>"
+        return in_protocol(request, f"<think>I do not know this yet.</think>\n<search>{query}</search>")
     answer = _answer(wanted, ways) if missing is None else guess(missing.question or question, " ".join(later))
     thought = "" if request.prefill else "<think>This is what the documents tell.</think>\n"
-    return f"{thought}<answer>{answer}</answer>"
+    return in_protocol(request, f"{thought}<answer>{answer}</answer>")
 
 
 def _is_last(prompt: str, queries: Sequence[str]) -> bool:

@@ -27,11 +27,12 @@ def next_action(env: TurnEnv) -> str:
     left, prefill = allowance(env)
     if state.searches < min(len(queries), core.max_searches) and left > 1:
         query = queries[state.searches]
-        return f"<think>Fact {state.searches + 1} of {len(queries)} is missing.</think>\n<search>{query}</search>"
+        thought = f"<think>Fact {state.searches + 1} of {len(queries)} is missing.</think>\n"
+        return core.spoken(f"{thought}<search>{query}</search>")
     gold = episode.task.gold
     best = max(gold, key=lambda text: (exact_match(text, gold), token_f1(text, gold)), default="")
     thought = "" if prefill else "<think>Every fact is known.</think>\n"
-    return f"{thought}<answer>{best}</answer>"
+    return core.spoken(f"{thought}<answer>{best}</answer>", prefill)
 
 
 def random_action(env: TurnEnv, rng: random.Random) -> str:
@@ -43,4 +44,4 @@ def random_action(env: TurnEnv, rng: random.Random) -> str:
     words = _WORD.findall(" ".join([episode.task.question, *(message.content for message in shown)]))
     picked = " ".join(rng.choice(words) for _ in range(rng.randint(1, 3))) if words else "nothing"
     tag = "search" if rng.random() < 0.5 else "answer"
-    return f"<think>At random.</think>\n<{tag}>{picked}</{tag}>"
+    return core.spoken(f"<think>At random.</think>\n<{tag}>{picked}</{tag}>")

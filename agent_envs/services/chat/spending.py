@@ -1,14 +1,12 @@
 """`Purse` and `LimitedChat` limit what the calls of chat models may cost together, in US dollars."""
 
 import threading
-from collections.abc import Mapping, Sequence
-from pathlib import Path
+from collections.abc import Mapping
 from typing import Any
 
 from agent_envs.base.errors import BudgetSpent, EnvFault, UsageError
 from agent_envs.services.chat.model import ChatModel, ChatReply, ChatRequest
-from agent_envs.services.chat.prices import Price, PriceTable, check_limit, cost_of
-from agent_envs.services.recording import read_answers
+from agent_envs.services.chat.prices import Price, cost_of
 
 
 class Purse:
@@ -58,24 +56,3 @@ class LimitedChat:
             raise
         self._purse.pay_reply(self.name, reply.usage, self._price)
         return reply
-
-
-def limited_chats(models: Sequence[ChatModel], most_usd: float, table: PriceTable, recorded: Path) -> list[LimitedChat]:
-    """Return models under one limit, of which what a recording holds is spent already.
-
-    Args:
-        models: who is asked; two of one name have one price.
-        most_usd: US dollars, for all of them together.
-        table: the prices.
-        recorded: what an earlier run was answered; it need not be there. A call that failed for good is not in it.
-
-    Raises:
-        UsageError: the limit is not above 0, or a model has no price.
-    """
-    prices = {model.name: check_limit(most_usd, table.price(model.name), model.name) for model in models}
-    purse = Purse(prices[models[0].name], most_usd)
-    for row in read_answers(recorded):
-        for name, price in prices.items():
-            if row["port"] == name or row["port"].startswith(f"{name}#"):  # a digest of settings behind the name
-                purse.pay(row["response"].get("usage", {}), price)
-    return [LimitedChat(model, prices[model.name], purse) for model in models]

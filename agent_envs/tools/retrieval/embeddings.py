@@ -1,11 +1,10 @@
 """The vectors of a corpus are computed once, in blocks that survive a kill, and kept under the digests of corpus and model.
 
 While they are computed, finished blocks are appended to a file beside the cache's folder, each with its sha256; a build that
-was killed goes on after its last sound block. Vectors that were computed elsewhere are checked and put in the same place.
+was killed goes on after its last sound block. `benchmarks.given_vectors` puts vectors of another source in the same place.
 """
 
 import hashlib
-import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from importlib.metadata import PackageNotFoundError, distribution
@@ -24,7 +23,6 @@ Vectors: TypeAlias = NDArray[Any]  # (passages, width)
 
 FORMAT = 1  # raise it whenever the same corpus and model would give other vectors
 VECTORS = "vectors.npy"
-CHECKED_ROWS = 65_536  # rows of given vectors that are looked at together
 
 
 class Encoder(Protocol):
@@ -87,83 +85,13 @@ def corpus_vectors(
         return np.concatenate(blocks) if blocks else _none(encoder)
     folder = vectors_folder(corpus, encoder, cache_dir)
     build = partial(_compute, corpus, encoder, folder, progress)
-    return opened_or_built(folder, partial(_open, folder, corpus, encoder), build, progress)
+    return opened_or_built(folder, partial(opened, folder, corpus, encoder), build, progress)
 
 
 def vectors_folder(corpus: Corpus, encoder: Encoder, cache_dir: Path) -> Path:
     """Return the folder of a corpus' vectors under a model."""
     name = digest({"corpus": corpus.digest, "model": encoder.digest, "dtype": encoder.dtype, "format": FORMAT})
     return cache_dir / "vectors" / name[:32]
-
-
-def import_vectors(corpus: Corpus, encoder: Encoder, vectors: Path, ids: Path, cache_dir: Path) -> None:
-    """Check vectors that were computed elsewhere and keep them where `corpus_vectors` looks; sound ones there stay.
-
-    Args:
-        corpus: the passages that they belong to.
-        encoder: the model that made them, which will encode the queries.
-        vectors: a .npy file of numbers, one row a passage, each of length 1.
-        ids: the passages' ids in the order of the rows: a JSON list (a whole number counts as its text), or a text file
-            with one a line.
-        cache_dir: the cache.
-
-    Raises:
-        UsageError: they do not belong to this corpus or model; the message says what differs.
-    """
-    try:
-        given = np.load(vectors, mmap_mode="r", allow_pickle=False)
-    except (OSError, ValueError, EOFError) as error:
-        raise UsageError(f"{vectors} is no .npy file of numbers: {error}") from None
-    if not isinstance(given, np.ndarray):
-        raise UsageError(f"{vectors} is no .npy file of numbers but an archive of several: take the one out")
-    order = _order(corpus, ids)
-    if given.shape != (len(corpus), encoder.width) or given.dtype.kind not in "fi":
-        raise UsageError(
-            f"{vectors} holds {given.shape} {given.dtype}; the corpus under {encoder.name} needs numbers of shape "
-            f"({len(corpus)}, {encoder.width})"
-        )
-    folder = vectors_folder(corpus, encoder, cache_dir)
-
-    def checked() -> Iterator[bytes]:
-        for start in range(0, len(corpus), CHECKED_ROWS):
-            rows = given[order[start : start + CHECKED_ROWS]]
-            _check_rows(rows, encoder, vectors)
-            yield rows.astype(encoder.dtype).tobytes()
-
-    def write(temporary: Path) -> dict[str, Any]:
-        write_rows(temporary / VECTORS, encoder.dtype, given.shape, checked())
-        return {**_about(corpus, encoder), "imported": True}
-
-    install_folder(folder, write, lambda place: _open(place, corpus, encoder) is not None)
-
-
-def _order(corpus: Corpus, ids: Path) -> NDArray[np.intp]:
-    """Return where in the given rows each passage of the corpus stands."""
-    try:
-        text = ids.read_text("utf-8")
-        names = json.loads(text) if text.lstrip().startswith("[") else text.splitlines()
-    except (OSError, ValueError, RecursionError) as error:
-        raise UsageError(f"{ids} is no list of ids: {error}") from None
-    order = np.full(len(corpus), -1, dtype=np.intp)
-    for place, name in enumerate(names):
-        try:
-            order[corpus.row(str(name) if type(name) is int else name)] = place
-        except (KeyError, TypeError, AttributeError):
-            raise UsageError(f"{ids}: line {place + 1} names {name!r}, which the corpus does not hold") from None
-    if len(names) != len(corpus) or (order < 0).any():
-        raise UsageError(f"{ids} names {len(names)} passages; it must name each of the corpus' {len(corpus)} once")
-    return order
-
-
-def _check_rows(rows: Vectors, encoder: Encoder, path: Path) -> None:
-    numbers = np.asarray(rows, dtype=np.float64)
-    if encoder.dtype == "int8":
-        if not ((numbers == np.rint(numbers)) & (np.abs(numbers) <= 127)).all():
-            raise UsageError(f"{path}: {encoder.name} needs whole numbers from -127 to 127")
-        return
-    lengths = np.sqrt(np.einsum("ij,ij->i", numbers, numbers))
-    if not np.isfinite(lengths).all() or (np.abs(lengths - 1) > 1e-2).any():
-        raise UsageError(f"{path}: each vector must have length 1, as {encoder.name}'s have")
 
 
 def _compute(corpus: Corpus, encoder: Encoder, folder: Path, progress: Progress | None) -> Vectors | None:
@@ -182,11 +110,11 @@ def _compute(corpus: Corpus, encoder: Encoder, folder: Path, progress: Progress 
         with unfinished.open("rb") as file:
             blocks = (data for _, data in _stored(file, encoder, len(corpus)))
             write_rows(temporary / VECTORS, encoder.dtype, (len(corpus), encoder.width), blocks)
-        return {**_about(corpus, encoder), "imported": False}
+        return {**about(corpus, encoder), "imported": False}
 
-    install_folder(folder, write, lambda place: _open(place, corpus, encoder) is not None)
+    install_folder(folder, write, lambda place: opened(place, corpus, encoder) is not None)
     unfinished.unlink(missing_ok=True)
-    return _open(folder, corpus, encoder)
+    return opened(folder, corpus, encoder)
 
 
 def write_rows(path: Path, dtype: str, shape: tuple[int, ...], blocks: Iterable[bytes]) -> None:
@@ -227,9 +155,9 @@ def _sound_rows(file: IO[bytes], encoder: Encoder, rows: int) -> int:
     return found
 
 
-def _open(folder: Path, corpus: Corpus, encoder: Encoder) -> Vectors | None:
+def opened(folder: Path, corpus: Corpus, encoder: Encoder) -> Vectors | None:
     """Return the vectors of a folder, mapped into memory; None where they are missing, damaged or another's."""
-    if read_manifest(folder, _about(corpus, encoder), (VECTORS,)) is None:
+    if read_manifest(folder, about(corpus, encoder), (VECTORS,)) is None:
         return None
     if len(corpus) == 0:
         return _none(encoder)
@@ -241,7 +169,7 @@ def _open(folder: Path, corpus: Corpus, encoder: Encoder) -> Vectors | None:
     return mapped.view(np.ndarray) if sound else None
 
 
-def _about(corpus: Corpus, encoder: Encoder) -> dict[str, Any]:
+def about(corpus: Corpus, encoder: Encoder) -> dict[str, Any]:
     """Return what a manifest says of vectors, so that a folder that was copied from elsewhere is not taken for these."""
     shape = [len(corpus), encoder.width]
     return {"corpus": corpus.digest, "model": encoder.digest, "dtype": encoder.dtype, "shape": shape, "format": FORMAT}

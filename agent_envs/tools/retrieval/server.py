@@ -356,27 +356,6 @@ class RetrieverServer(ThreadingMixIn, TCPServer):
                 connection.shutdown(socket.SHUT_RDWR)
 
 
-@contextlib.contextmanager
-def running_server(
-    retriever: Retriever,
-    corpus: Corpus | None = None,
-    *,
-    host: str = "127.0.0.1",
-    port: int = 0,
-    token: str | None = None,
-    max_body: int = MAX_BODY,
-) -> Iterator[str]:
-    """Serve from a thread of this process, and yield the URL; see `RetrieverServer` for the arguments."""
-    with RetrieverServer(retriever, corpus, host=host, port=port, token=token, max_body=max_body) as server:
-        thread = threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True)
-        thread.start()
-        try:
-            yield server.url
-        finally:
-            server.shutdown()
-            thread.join()
-
-
 def _is_loopback(host: str) -> bool:
     try:
         return ipaddress.ip_address(host).is_loopback

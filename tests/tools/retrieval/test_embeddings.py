@@ -15,8 +15,9 @@ from numpy.typing import NDArray
 from agent_envs.base.documents import MemoryCorpus, Passage
 from agent_envs.base.errors import UsageError
 from agent_envs.datasets.corpora import FileCorpus
-from agent_envs.tools.retrieval.embeddings import VECTORS, corpus_vectors, import_vectors, vectors_folder, write_rows
+from agent_envs.tools.retrieval.embeddings import VECTORS, corpus_vectors, vectors_folder, write_rows
 from agent_envs.tools.retrieval.index_files import install_folder
+from benchmarks.given_vectors import import_vectors
 
 ROWS, WIDTH = 50, 8
 

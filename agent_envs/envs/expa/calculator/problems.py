@@ -9,7 +9,7 @@ from agent_envs.envs.expa.calculator.calculator import Calculator
 from agent_envs.envs.expa.calculator.scoring import MARK, calc_solved, make_calc_reward
 from agent_envs.envs.expa.expanded_env import ExpandedActionEnv
 from agent_envs.envs.expa.generated import CalcData
-from agent_envs.envs.expa.problem import EXPANDED, TEXT, Problem, opening, sections
+from agent_envs.envs.expa.problem import EXPANDED, JSON, Problem, opening, sections
 from agent_envs.envs.expa.text_env import TagEnv
 
 MAX_ACTIONS = 512  # expanded face; the paper limits 1,024 tokens, which is the trainer's to do
@@ -27,30 +27,30 @@ def calc_problem(
     flag(env, "env_prompt", env_prompt)
     flag(env, "decimal_point", decimal_point)
     parts = sections("prompt.md")
-    system = parts["system"].template
+    system, native = parts["system"].template, ".json" if action_space == JSON else ""
     described = f"{system}\n\n" + parts[f"tool.calculator.{action_space}"].template
 
     def first(task: Task) -> tuple[Message, ...]:
         data: CalcData = task.data
         helped = env_prompt and (data.kind != UNHELPED or source.name == UNHELPED)
-        form = parts["form.expression" if data.kind == "countdown" else "form.number"].template
+        form = parts[f"form.{'expression' if data.kind == 'countdown' else 'number'}{native}"].template
         return opening(
             described if helped else system, parts["calc.user"].substitute(question=task.question, form=form)
         )
 
     spec = make_calc_reward(env, reward)
     environments = (Calculator(decimal_point),)
-    return Problem(
-        source, environments, spec, calc_solved, lambda task: (), first, f"the answer after {MARK}", env_prompt
-    )
+    finish = "a call of answer" if native else f"the answer after {MARK}"
+    return Problem(source, environments, spec, calc_solved, lambda task: (), first, finish, env_prompt)
 
 
 class CalculatorText(TagEnv):
     """Base of the calculator tasks as text."""
 
-    def play_tasks(self, source: TaskSource, max_generations: int, **choices: Any) -> None:
+    def play_tasks(self, source: TaskSource, max_generations: int, protocol: str = "tags", **choices: Any) -> None:
         """Play a source; `choices` are `reward`, `env_prompt` and `decimal_point`."""
-        self.play_problem(calc_problem(type(self).__name__, source, TEXT, **choices), max_generations, MARK)
+        words = self.words_of(protocol)
+        self.play_problem(calc_problem(type(self).__name__, source, words, **choices), max_generations, MARK)
 
 
 class CalculatorExpanded(ExpandedActionEnv):

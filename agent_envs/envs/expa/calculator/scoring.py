@@ -8,7 +8,7 @@ from collections.abc import Callable
 from fractions import Fraction
 
 from agent_envs.base.arguments import choice
-from agent_envs.base.protocol import marked_answer
+from agent_envs.base.protocol import Answer, marked_answer
 from agent_envs.core.rewards import RewardSpec, Term
 from agent_envs.core.trajectory import Task, Trajectory
 from agent_envs.envs.expa.calculator.countdown import check
@@ -27,7 +27,13 @@ _RELEASED_LINE = re.compile(r"####([^\n]*)")
 
 def calc_solved(trajectory: Trajectory) -> bool:
     """Return whether the answer behind the last `####` is the task's: the text of the number, or a right expression."""
-    return ended(trajectory) and _exact(marked_answer(said(trajectory))[1], task_of(trajectory))
+    return ended(trajectory) and _exact(marked_answer(_written(trajectory))[1], task_of(trajectory))
+
+
+def _written(trajectory: Trajectory) -> str:
+    """Return what the policy wrote; a native call that answers reads as an answer behind the mark."""
+    last = trajectory.last
+    return f"{MARK} {last.parsed.text}" if isinstance(last.parsed, Answer) and last.results else said(trajectory)
 
 
 def make_calc_reward(env: str, name: str) -> RewardSpec:
@@ -51,7 +57,7 @@ def _last_only(name: str, doc: str, value: Callable[[str, Task], float], high: f
     """Return a term that is paid at the episode's end, on what the policy wrote."""
 
     def paid(trajectory: Trajectory) -> float:
-        return float(value(said(trajectory), task_of(trajectory))) if ended(trajectory) else 0.0
+        return float(value(_written(trajectory), task_of(trajectory))) if ended(trajectory) else 0.0
 
     return Term(name, 0.0, high, doc, paid)
 

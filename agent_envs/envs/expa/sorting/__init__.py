@@ -6,6 +6,6 @@ Modules, in reading order:
     tasks: the task sources: sizes, directions, splits, clusters, labels.
     scoring, rewards: success and the rewards by name, and their formulas: `fixed`, `released`.
     knowledge: the optimal next comparison, what follows from comparisons, and the fewest swaps.
-    algorithms: reference sorting algorithms (insertion, merge, bubble, EARL*, ...) and their exact mean comparisons.
+    algorithms: reference sorting algorithms (insertion, merge, bubble, EARL*, ...) as generators of moves.
     solver: the oracle policy.
 """

@@ -1,10 +1,12 @@
 """A sorting problem joins prompt, hidden arrangement, compare, swap and reward; each face has a base class."""
 
+from typing import Any
+
 from agent_envs.base.arguments import flag
 from agent_envs.base.messages import Message
 from agent_envs.core.trajectory import Task
 from agent_envs.envs.expa.expanded_env import ExpandedActionEnv
-from agent_envs.envs.expa.problem import EXPANDED, TEXT, Problem, opening, sections
+from agent_envs.envs.expa.problem import EXPANDED, JSON, Problem, opening, sections
 from agent_envs.envs.expa.sorting.environments import SYMBOLS, Arrangement, Compare, Swap
 from agent_envs.envs.expa.sorting.scoring import make_sort_reward, sort_solved
 from agent_envs.envs.expa.sorting.tasks import SortData, SortingSource
@@ -21,7 +23,7 @@ def sort_problem(env: str, source: SortingSource, action_space: str, *, reward: 
     Args:
         env: name for messages.
         source: the tasks.
-        action_space: `text` or `expanded`: whose words to use.
+        action_space: `text`, `json` or `expanded`: whose words to use.
         reward: name of the reward.
         env_prompt: whether the tools are described.
     """
@@ -36,16 +38,18 @@ def sort_problem(env: str, source: SortingSource, action_space: str, *, reward: 
 
     tools = (Compare(source.items), Swap(source.items))
     spec = make_sort_reward(env, reward)
-    return Problem(source, tools, spec, sort_solved, world, first, "<answer>...</answer>", env_prompt)
+    finish = "a call of answer" if action_space == JSON else "<answer>...</answer>"
+    return Problem(source, tools, spec, sort_solved, world, first, finish, env_prompt)
 
 
 class SortingText(TagEnv):
     """Base of the sorting tasks as text."""
 
-    def play_tasks(self, source: SortingSource, max_generations: int, *, reward: str, env_prompt: bool) -> None:
-        """Play a source."""
-        problem = sort_problem(type(self).__name__, source, TEXT, reward=reward, env_prompt=env_prompt)
-        self.play_problem(problem, max_generations)
+    def play_tasks(self, source: SortingSource, max_generations: int, protocol: str = "tags", **choices: Any) -> None:
+        """Play a source; `choices` are `reward` and `env_prompt`."""
+        self.play_problem(
+            sort_problem(type(self).__name__, source, self.words_of(protocol), **choices), max_generations
+        )
 
 
 class SortingExpanded(ExpandedActionEnv):
@@ -73,7 +77,8 @@ def _system(data: SortData, action_space: str, env_prompt: bool) -> str:
 def _user(data: SortData, action_space: str) -> str:
     parts = sections("prompt.md")
     items = SYMBOLS[: data.size]
-    return parts[f"{data.kind}.user"].substitute(
+    native = ".json" if data.kind == "compare" and action_space == JSON else ""
+    return parts[f"{data.kind}.user{native}"].substitute(
         items=", ".join(items),
         direction="descending" if data.descending else "ascending",
         relations=", ".join(data.relations),

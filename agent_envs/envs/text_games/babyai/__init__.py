@@ -6,7 +6,7 @@ Modules, in reading order:
     mission, instructions: the mission and its text, and the judgement of success or failure after each step.
     levels: minigrid's level generators, and the five kinds of our own.
     tasks: tasks from seeds, and their splits.
-    describe: the observation in words.
+    describe, numbers: the observation in words, and in numbers, for classic reinforcement learning.
     picture: rendering as SVG and as letters.
     planner, routes: plans that win a mission, and cheapest walks through a level.
     solver: the oracle policy and the random policy.

@@ -7,8 +7,9 @@ from itertools import combinations, permutations
 import pytest
 
 from agent_envs.base.errors import UsageError
-from agent_envs.envs.expa.sorting.algorithms import ALGORITHMS, able_sizes, exact, plays, run, strata
+from agent_envs.envs.expa.sorting.algorithms import ALGORITHMS, able_sizes
 from agent_envs.envs.expa.sorting.knowledge import closure, least_swaps
+from benchmarks.sorting_plays import exact, plays, run, strata
 
 EACH = [(name, n) for name in ALGORITHMS for n in able_sizes(name) if n <= 6]
 FIGURES = [

@@ -8,9 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent_envs.envs.expa.sorting.algorithms import exact, mean_reward, optimal, run
+from agent_envs.envs.expa.sorting.algorithms import optimal
 from agent_envs.envs.expa.sorting.knowledge import least_swaps, minimal_swaps
 from agent_envs.envs.expa.sorting.rewards import fixed, released
+from benchmarks.sorting_plays import exact, mean_reward, run
 
 
 def padded(n):

@@ -11,14 +11,29 @@ class Task:
         self.dataset, self.solver, self.scorer, self.name = dataset, solver, scorer, name
 
 
-def eval(tasks, model=None, display=None, log_dir=None, log_format=None, log_samples=None):
+def eval(
+    tasks,
+    model=None,
+    display=None,
+    log_dir=None,
+    log_format=None,
+    message_limit=None,
+    time_limit=None,
+    log_samples=None,
+):
     _models._current.append(model)
+    _models._limits.append(message_limit or 10**9)
     (sample,) = tasks.dataset
     kept = {}
     store = SimpleNamespace(get=kept.get, set=kept.__setitem__)
     state = SimpleNamespace(metadata=sample.metadata, messages=[], store=store, output=None)
-    done = asyncio.run(tasks.solver(state, None))
-    score = asyncio.run(tasks.scorer(done, None))
-    return [
-        SimpleNamespace(status="success", samples=[SimpleNamespace(messages=done.messages, scores={"earned": score})])
-    ]
+    reached = None
+    try:
+        asyncio.run(asyncio.wait_for(tasks.solver(state, None), time_limit))
+    except _models._Limited:
+        reached = SimpleNamespace(type="message")
+    except TimeoutError:
+        reached = SimpleNamespace(type="time")
+    score = asyncio.run(tasks.scorer(state, None))
+    sample = SimpleNamespace(messages=state.messages, scores={"earned": score}, limit=reached)
+    return [SimpleNamespace(status="success", samples=[sample])]

@@ -4,7 +4,11 @@ from pydantic import BaseModel
 
 from inspect_ai.tool import ToolCall
 
-_current = []
+_current, _limits = [], []
+
+
+class _Limited(Exception):
+    pass
 
 
 class _Message(BaseModel):
@@ -58,6 +62,8 @@ class _Scripted(Model):
         self._speak = speak
 
     async def generate(self, input, tools=(), tool_choice=None, config=None):
+        if len(input) >= _limits[-1]:
+            raise _Limited
         return self._speak(input, tools, tool_choice, config)
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from agent_envs.base.documents import MemoryCorpus, Passage
 from agent_envs.tools.retrieval.build import make_retriever
-from agent_envs.tools.retrieval.server import running_server
+from tests.retriever_server import running_server
 
 CORPUS = MemoryCorpus([
     Passage("p0", "Mor", "Mor is a harbour town. Its bridge was built by Ana Vilks."),

@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from agent_envs.tools.retrieval import server
-from agent_envs.tools.retrieval.server import running_server
+from tests.retriever_server import running_server
 from tests.tools.retrieval.remote.conftest import CORPUS, ask, raw
 
 DEEP = b"[" * 1_900 + b"]" * 1_900

@@ -14,8 +14,8 @@ from agent_envs.base.errors import EnvFault, UsageError
 from agent_envs.services.recording import CallSite, Recording
 from agent_envs.tools.retrieval.build import make_retriever
 from agent_envs.tools.retrieval.remote import TOKEN_VARIABLE, RemoteRetriever, split_name
-from agent_envs.tools.retrieval.server import running_server
 from agent_envs.tools.retrieval.wire import read_hits, wire_hit
+from tests.retriever_server import running_server
 from tests.rows import each_row
 from tests.servers import FAULTS, FaultServer
 

@@ -11,7 +11,8 @@ import pytest
 
 from agent_envs.base.documents import Hit, Passage
 from agent_envs.base.errors import EnvFault, UsageError
-from agent_envs.tools.retrieval.server import RetrieverServer, running_server
+from agent_envs.tools.retrieval.server import RetrieverServer
+from tests.retriever_server import running_server
 from tests.tools.retrieval.remote.conftest import CORPUS, ask
 
 TOKEN = "0123456789abcdef0123456789abcdef"

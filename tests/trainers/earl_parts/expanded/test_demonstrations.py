@@ -16,10 +16,11 @@ from agent_envs.base.protocol import Malformed
 from agent_envs.base.serialization import digest
 from agent_envs.core.wrapper_stack import core_of
 from agent_envs.envs.expa.calculator.countdown import check
-from agent_envs.envs.expa.sorting.algorithms import ALGORITHMS, exact, run
+from agent_envs.envs.expa.sorting.algorithms import ALGORITHMS
 from agent_envs.rollout.episode_runner import run_episode
 from agent_envs.rollout.policy import CompanionPolicy
 from benchmarks.decision_tree import permutation_tasks
+from benchmarks.sorting_plays import exact, run
 from tests.trainers.forked import returned
 from trainers.command_line import load_preset
 from trainers.earl import EARLSettings

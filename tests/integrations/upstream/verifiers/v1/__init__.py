@@ -53,6 +53,16 @@ class Env(ABC, Generic[C]):
     async def run(self, task, agents): ...
 
 
+def load_environment(config):
+    from importlib import import_module
+
+    module = import_module(config["taskset"]["id"])
+    env = object.__new__(module.TurnEnv)
+    kind = module.Taskset.__orig_bases__[0].__args__[1]
+    env.taskset = module.Taskset(kind(**config["taskset"]))
+    return env
+
+
 class ToolCall(BaseModel):
     id: str
     name: str

@@ -1,0 +1,98 @@
+"""Sorting algorithms play without an environment: their exact means over all permutations of the items."""
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from fractions import Fraction
+from itertools import permutations
+from math import fsum
+
+from agent_envs.base.errors import UsageError
+from agent_envs.envs.expa.sorting.algorithms import ALGORITHMS, Algorithm, able_sizes
+from agent_envs.envs.expa.sorting.knowledge import least_swaps, sorted_order
+
+Formula = Callable[..., float]
+
+
+@dataclass(frozen=True, slots=True)
+class Play:
+    """What an algorithm did with one permutation: its moves, the order it left, and whether that is the wanted one."""
+
+    compares: int
+    swaps: int
+    order: tuple[int, ...]
+    sorted: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """What an algorithm does over all permutations of its items."""
+
+    mean_compares: Fraction
+    mean_swaps: Fraction
+    max_compares: int
+    max_swaps: int
+    all_sorted: bool
+    permutations: int
+
+
+def run(algorithm: Algorithm, values: tuple[int, ...], descending: bool = False) -> Play:
+    """Let an algorithm sort symbols with these values, from the order 0..n-1 on."""
+    order, calls = list(range(len(values))), Counter[str]()
+    moves, answer = algorithm(len(values)), None
+    while True:
+        try:
+            kind, one, other = moves.send(answer)
+        except StopIteration:
+            break
+        calls[kind] += 1
+        answer = None
+        if kind == "compare":
+            answer = (values[one] > values[other]) if descending else (values[one] < values[other])
+        else:
+            here, there = order.index(one), order.index(other)
+            order[here], order[there] = other, one
+    done = tuple(order) == sorted_order(values, descending)
+    return Play(calls["compare"], calls["swap"], tuple(order), done)
+
+
+def plays(name: str, n: int, descending: bool = False) -> Iterator[tuple[tuple[int, ...], Play]]:
+    """Yield every permutation of n values and what the algorithm does with it.
+
+    Raises UsageError: there is no algorithm of that name, or it is not for n items.
+    """
+    able = able_sizes(name)
+    if n not in able:
+        raise UsageError(f"sorting: {name} is for {able[0]} to {able[-1]} items, not {n}")
+    for values in permutations(range(n)):
+        yield values, run(ALGORITHMS[name], values, descending)
+
+
+def exact(name: str, n: int, descending: bool = False) -> Row:
+    """Return an algorithm's exact means and worst cases over all permutations of n values."""
+    found = [play for _, play in plays(name, n, descending)]
+    return Row(
+        mean_compares=Fraction(sum(play.compares for play in found), len(found)),
+        mean_swaps=Fraction(sum(play.swaps for play in found), len(found)),
+        max_compares=max(play.compares for play in found),
+        max_swaps=max(play.swaps for play in found),
+        all_sorted=all(play.sorted for play in found),
+        permutations=len(found),
+    )
+
+
+def mean_reward(name: str, n: int, formula: Formula, descending: bool = False) -> float:
+    """Return what a reward of `rewards` pays an algorithm in the mean over all permutations of n values."""
+    paid = [
+        formula(
+            "sort", n, correct=play.sorted, compares=play.compares, swaps=play.swaps,
+            least_swaps=least_swaps(values, descending),
+        )
+        for values, play in plays(name, n, descending)
+    ]  # fmt: skip
+    return fsum(paid) / len(paid)
+
+
+def strata(n: int) -> dict[int, int]:
+    """Return how many of the permutations of n values need how many swaps."""
+    return dict(sorted(Counter(least_swaps(values) for values in permutations(range(n))).items()))

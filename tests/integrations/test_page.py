@@ -1,0 +1,23 @@
+"""The page's scripts glue an adapter to its trainer in one line, and no adapter is longer than a reader of glue bears."""
+
+import re
+
+from tests import ROOT
+from tests.integrations.real import scripts
+
+ADAPTERS = ("trl", "trl_rollout", "skyrl", "openenv", "verifiers", "verl", "gem", "inspect_ai")
+
+
+def test_each_script_has_one_line_of_glue_and_classic_reinforcement_learning_none():
+    glue = {
+        name: len(re.findall(r"agent_envs\.integrations\b(?!.*_target_)", text.split('"""')[0]))
+        for name, text in scripts().items()
+    }
+    played = {"trl_turns", "trl_tools", "skyrl", "openenv", "verifiers", "verl", "gem", "inspect"}
+    assert glue == {**dict.fromkeys(played, 1), "verifiers_hub": 0, "openenv_hub": 0, "sb3": 0}
+
+
+def test_an_adapter_is_short():
+    for name in ADAPTERS:
+        lines = (ROOT / "agent_envs" / "integrations" / f"{name}.py").read_text(encoding="utf-8").splitlines()
+        assert len(lines) <= 80, f"{name}: {len(lines)} lines"

@@ -1,0 +1,2 @@
+def resolve_env_config(data):
+    return data
