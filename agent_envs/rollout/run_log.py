@@ -134,7 +134,7 @@ def read_rows(path: Path) -> Iterator[Any]:
 
     for row, begin in read_places(path):
         try:
-            texts = row["trajectory"].get("texts", ()) if "trajectory" in row else ()
+            texts = row["trajectory"].get("texts", ()) if isinstance(row, dict) and "trajectory" in row else ()
             row_texts = [item if isinstance(item, str) else text(*item) for item in texts]
         except (KeyError, IndexError, AttributeError, TypeError, ValueError) as error:
             raise UsageError(f"{path} holds a row that is no episode: {type(error).__name__} {error}") from error

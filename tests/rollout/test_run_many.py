@@ -325,7 +325,7 @@ def test_what_an_agent_gives_back_wrongly_is_named(name, batch):
 def test_rows_that_were_swapped_are_refused(tmp_path):
     path = tmp_path / "j"
     list(run_many(planned(2), Lines(), journal=path))
-    head, one, two = read_journal(path)
+    head, one, two = read_rows(path)
     path.unlink()
     with Journal(path) as journal:
         for row in (head, {**one, "trajectory": two["trajectory"]}, two):

@@ -12,7 +12,6 @@ from functools import cache
 from operator import attrgetter
 from pathlib import Path
 
-import agent_envs
 from agent_envs.base.cache_dir import cache_dir
 from agent_envs.base.serialization import digest, sha256_file
 from agent_envs.core.registry import env_ids
@@ -31,7 +30,7 @@ _VALUES = attrgetter(*(field.name for field in fields(EpisodeNumbers)))
 @cache
 def code_digest() -> str:
     """Return the digest of the installed package's files."""
-    root = Path(agent_envs.__file__).parent
+    root = Path(__file__).parents[2]
     files = sorted(path for path in root.rglob("*") if path.is_file() and "__pycache__" not in path.parts)
     return digest([[str(path.relative_to(root)), sha256_file(path)] for path in files])
 

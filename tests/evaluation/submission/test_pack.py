@@ -110,8 +110,11 @@ def test_packing_twice_gives_the_same_bytes_whatever_the_order_of_playing(run_fo
     assert files_of(tmp_path / "one") == files_of(tmp_path / "two" / "deeper")
     shuffled = tmp_path / "shuffled"
     shutil.copytree(run_folder, shuffled)
-    head, *lines = (run_folder / "journal.jsonl").read_text(encoding="utf-8").splitlines(keepends=True)
-    (shuffled / "journal.jsonl").write_text(head + "".join(reversed(lines)), encoding="utf-8")
+    head, *rows = read_rows(run_folder / "journal.jsonl")
+    (shuffled / "journal.jsonl").unlink()
+    with Journal(shuffled / "journal.jsonl") as journal:
+        for row in (head, *reversed(rows)):
+            journal.append(row)
     pack_run(shuffled, tmp_path / "three")
     assert files_of(tmp_path / "one") == {**files_of(tmp_path / "three")}
     packed = next((tmp_path / "one").glob("episodes/*/*.gz")).read_bytes()
