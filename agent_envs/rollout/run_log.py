@@ -92,17 +92,12 @@ class RunJournal:
 
     def keep(self, item: Planned, result: EpisodeResult) -> None:
         """Append a result."""
+        lean = result.trajectory.to_lean_json()
         row = {
-            "key": item.key,
-            "status": result.status,
-            "fault": result.fault,
-            "attempts": list(result.attempts),
-            "usage": result.usage,
-            "seconds": result.seconds,
-            "agent_seconds": result.agent_seconds,
-            "trial": item.trial,
-            "trajectory": (lean := result.trajectory.to_lean_json()),
-        }
+            "key": item.key, "status": result.status, "fault": result.fault, "attempts": list(result.attempts),
+            "usage": result.usage, "seconds": result.seconds, "agent_seconds": result.agent_seconds, "trial": item.trial,
+            "trajectory": lean,
+        }  # fmt: skip
         names = [sha256(text.encode("utf-8", "surrogatepass")).digest() for text in lean["texts"]]
         with self._lock:
             if self._shares:
@@ -150,15 +145,11 @@ def result_of(row: Any, path: Path) -> tuple[str, EpisodeResult]:
     try:
         if not isinstance(row["fault"], str) or not all(isinstance(cause, str) for cause in row["attempts"]):
             raise ValueError("its fault and its attempts are no texts")
+        usage = {str(name): int(count) for name, count in row["usage"].items()}
         result = EpisodeResult(
-            Trajectory.from_json(row["trajectory"]),
-            str(row["status"]),
-            str(row["fault"]),
-            {str(name): int(count) for name, count in row["usage"].items()},
-            tuple(map(str, row["attempts"])),
-            float(row["seconds"]),
-            float(row["agent_seconds"]),
-        )
+            Trajectory.from_json(row["trajectory"]), str(row["status"]), str(row["fault"]), usage,
+            tuple(map(str, row["attempts"])), float(row["seconds"]), float(row["agent_seconds"]),
+        )  # fmt: skip
         if not all(abs(number) < MOST for number in _numbers(result)):
             raise ValueError(f"it counts, took or earned {MOST:g} or more")
         return str(row["key"]), result

@@ -118,15 +118,8 @@ class Config(Strict):
         """Return the settings that were given."""
         known = self.identity
         return Settings(
-            known.agent,
-            dict(known.agent_options),
-            self.concurrency,
-            self.max_cost_usd,
-            "",
-            known.smoke,
-            self.pack,
-            self.notes,
-        )
+            known.agent, dict(known.agent_options), self.concurrency, self.max_cost_usd, "", known.smoke, self.pack, self.notes
+        )  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -268,14 +261,9 @@ def _together(before: Played | None, result: EpisodeResult) -> EpisodeResult:
 def identity_of(suite: Suite, settings: Settings) -> Identity:
     """Return what must stay equal of a suite and settings in this installation."""
     return Identity(
-        agent=settings.agent,
-        agent_options=settings.agent_options,
-        agent_code=agent_code(settings.agent),
-        package=VERSION,
-        suite=suite.name,
-        suite_digest=suite.digest(),
-        smoke=settings.smoke,
-    )
+        agent=settings.agent, agent_options=settings.agent_options, agent_code=agent_code(settings.agent), package=VERSION,
+        suite=suite.name, suite_digest=suite.digest(), smoke=settings.smoke,
+    )  # fmt: skip
 
 
 def agent_code(name: str) -> str:
