@@ -122,6 +122,8 @@ def read_rows(path: Path) -> Iterator[Any]:
     known: dict[int, list[Any]] = {}
 
     def text(start: int, place: int) -> Any:
+        if start < 0:
+            raise ValueError(f"no row begins at byte {start}")
         if start not in known:
             with path.open("rb") as file:
                 known[start] = read_row(file, start)["trajectory"]["texts"]
