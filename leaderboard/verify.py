@@ -5,14 +5,13 @@ import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from functools import cache
 from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
-import agent_envs
 from agent_envs.base.errors import UsageError
 from agent_envs.base.serialization import digest, sha256_file
+from agent_envs.datasets.corpora import code_digest
 from agent_envs.evaluation.runs.episode_numbers import UNPLAYED
 from agent_envs.evaluation.runs.summary import averages_of
 from agent_envs.evaluation.statistics.rates import Rate, success_rate, weighted_rate
@@ -153,14 +152,6 @@ def verify(folder: Path, how: How) -> Verdict:
             return _judge(_Reading(directory, known.suite), submission, known, replaying, how, count)
     except Rejected as error:
         return Verdict(name, findings=(Finding(str(error)),))
-
-
-@cache
-def code_digest() -> str:
-    """Return the digest of the installed package's files: a change of any of them has everything checked again."""
-    root = Path(agent_envs.__file__).parent
-    files = sorted(path for path in root.rglob("*") if path.is_file() and "__pycache__" not in path.parts)
-    return digest([[str(path.relative_to(root)), sha256_file(path)] for path in files])
 
 
 def _check_suite(directory: Directory, submission: Submission, known: Known) -> None:

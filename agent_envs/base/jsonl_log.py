@@ -9,7 +9,7 @@ import json
 import os
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from hashlib import sha256
 from math import isfinite
 from pathlib import Path
@@ -148,12 +148,13 @@ def _may_be_torn(path: Path) -> bool:
 
 def _sound_length(path: Path) -> int:
     length = 0
-    for _, end in _rows(path):
+    for _, end in _rows(path, lambda line: _sealed(line) or _sound_row(line)):
         length = end
     return length
 
 
-def _rows(path: Path) -> Iterator[tuple[Any, int]]:
+def _rows(path: Path, read: Callable[[bytes], tuple[Any] | None] | None = None) -> Iterator[tuple[Any, int]]:
+    """Yield (row, where its line ends); of lines with more behind them, what `read` makes of them."""
     if not path.exists():
         return
     _check_kind(path)
@@ -162,20 +163,25 @@ def _rows(path: Path) -> Iterator[tuple[Any, int]]:
     with path.open("rb") as file:
         for number, line in enumerate(file, start=1):
             end += len(line)
-            row = _sound_row(line)
+            row = (read if read and end < size else _sound_row)(line)
             if row is not None:
                 yield row[0], end
             elif end < size:
                 raise UsageError(f"{path}: line {number} is damaged, and more lines follow; restore it from a copy")
 
 
+def _sealed(line: bytes) -> tuple[bytes] | None:
+    """Return the text of a row whose digest fits as it stands, so that nothing is serialised again."""
+    whole = _LINE.fullmatch(line)
+    return (whole[1],) if whole and sha256(whole[1]).hexdigest()[:16].encode() == whole[2] else None
+
+
 def _sound_row(line: bytes) -> tuple[Any] | None:
     if not line.endswith(b"\n"):
         return None
     try:
-        whole = _LINE.fullmatch(line)
-        if whole and sha256(whole[1]).hexdigest()[:16].encode() == whole[2]:  # nothing is serialised again
-            return (_DECODER.decode(whole[1].decode("utf-8", "surrogatepass")),)
+        if (whole := _sealed(line)) is not None:
+            return (_DECODER.decode(whole[0].decode("utf-8", "surrogatepass")),)
         outer = json.loads(line)
         sound = outer["sha"] == sha256_text(canonical_json(outer["row"]))[:16]
         return (outer["row"],) if sound else None

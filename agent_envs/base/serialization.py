@@ -15,7 +15,7 @@ import dataclasses
 import hashlib
 import json
 import weakref
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar
@@ -23,7 +23,7 @@ from typing import Any, TypeVar
 from agent_envs.base.type_checks import misfit
 
 _TYPES: dict[str, type] = {}
-_KEPT: dict[int, tuple[weakref.ref[Any], str]] = {}
+_KEPT: dict[int, tuple[weakref.ref[Any], bytes, bytes]] = {}
 _SAFE_INTEGER = 2**53
 _PLAIN = frozenset((type(None), bool, str, float))
 _SCALAR = _PLAIN | {int}
@@ -116,8 +116,13 @@ def _defaults(kind: Any) -> dict[str, Any]:
     return {field.name: field.default for field in dataclasses.fields(kind)}
 
 
-def kept_text(value: Any) -> str:
-    """Return the canonical JSON of the stored form of a frozen value, which is kept for as long as the value lives.
+def stored_text(value: Any) -> bytes:
+    """Return the canonical JSON of the stored form of a value; raises TypeError where some part has none."""
+    return canonical_json(encode_state(value)).encode("utf-8", "surrogatepass")
+
+
+def kept_text(value: Any, write: Callable[[Any], bytes] = stored_text) -> tuple[bytes, bytes]:
+    """Return what `write` makes of a frozen value, and its quoted sha256; both are kept for as long as the value lives.
 
     Raises:
         TypeError: some part has no stored form, or the value's class allows no weak reference.
@@ -125,8 +130,10 @@ def kept_text(value: Any) -> str:
     key = id(value)
     held = _KEPT.get(key)
     if held is None or held[0]() is not value:
-        held = _KEPT[key] = (weakref.ref(value, lambda _: _KEPT.pop(key, None)), canonical_json(encode_state(value)))
-    return held[1]
+        text = write(value)
+        seal = f'"{hashlib.sha256(text).hexdigest()}"'.encode()
+        held = _KEPT[key] = (weakref.ref(value, lambda _: _KEPT.pop(key, None)), text, seal)
+    return held[1:]
 
 
 @cache

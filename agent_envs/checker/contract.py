@@ -207,16 +207,10 @@ def _same(one: list[str], two: list[str], where: str) -> None:
 
 
 CONTRACT_CHECKS: dict[str, Callable[[EnvUnderTest], str]] = {
-    "spaces": check_spaces,
-    "determinism": check_determinism,
-    "fresh processes": check_processes,
-    "tasks and replay": check_tasks,
-    "info": check_info,
-    "rewards": check_rewards,
-    "refusals": check_refusals,
-    "global state": check_global_state,
-    "interleaving and threads": check_interleaving,
-}
+    "spaces": check_spaces, "determinism": check_determinism, "fresh processes": check_processes,
+    "tasks and replay": check_tasks, "info": check_info, "rewards": check_rewards, "refusals": check_refusals,
+    "global state": check_global_state, "interleaving and threads": check_interleaving,
+}  # fmt: skip
 
 
 def check_forks(subject: EnvUnderTest) -> str:

@@ -10,17 +10,9 @@ from agent_envs.base.errors import UsageError
 
 Companion = str | Callable[..., Any]
 KINDS = (
-    "solver",
-    "sampler",
-    "heuristic",
-    "labels",
-    "metrics",
-    "first_look",
-    "conversation_view",
-    "feedback",
-    "out_of_reach",
+    "solver", "sampler", "heuristic", "labels", "metrics", "first_look", "conversation_view", "feedback", "out_of_reach",
     "shows_gold",
-)
+)  # fmt: skip
 _COMPANIONS: dict[tuple[str, str], Companion] = {}
 
 

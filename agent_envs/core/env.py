@@ -300,13 +300,7 @@ def _info(env: TurnEnv, episode: Episode) -> dict[str, Any]:
     turns = episode.turns
     shown = turns[-1].observation if turns else episode.prompt
     return {
-        "task_id": episode.task.id,
-        "turn": len(turns),
-        "turns_left": 0 if episode.over else env.max_turns - len(turns),
-        "messages": [message.as_dict() for message in shown],
-        "context": env.context,
-        "prefill": "",
-        "stop": list(env.stop),
-        "events": list(turns[-1].events) if turns else [],
-        **env._extras(episode),
-    }
+        "task_id": episode.task.id, "turn": len(turns), "turns_left": 0 if episode.over else env.max_turns - len(turns),
+        "messages": [message.as_dict() for message in shown], "context": env.context, "prefill": "",
+        "stop": list(env.stop), "events": list(turns[-1].events) if turns else [], **env._extras(episode),
+    }  # fmt: skip

@@ -15,7 +15,7 @@ _REPLACED = "lone surrogates replaced by ?"
 
 
 @state_type
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, weakref_slot=True)  # as `serialization.kept_text` asks
 class Episode:
     """All that changes in an episode. `state` is the family's own immutable value."""
 

@@ -73,14 +73,10 @@ _BABA_TASKS = (
 )  # fmt: skip
 _BABA_DISTRACTIONS = ("", "-distr_obj", "-distr_rule", "-distr_obj_rule", "-distr_obj-irrelevant_rule")
 _BABA_KINDS = (
-    "mixed",
-    *(task + distraction for task in _BABA_TASKS for distraction in _BABA_DISTRACTIONS),
-    "two_room-goto_win-distr_win_rule",
-    "two_room-make_win-distr_win_rule",
-    "two_room-make_you",
-    "two_room-make_you-make_win",
-    "two_room-make_wall_win",
-)
+    "mixed", *(task + distraction for task in _BABA_TASKS for distraction in _BABA_DISTRACTIONS),
+    "two_room-goto_win-distr_win_rule", "two_room-make_win-distr_win_rule", "two_room-make_you",
+    "two_room-make_you-make_win", "two_room-make_wall_win",
+)  # fmt: skip
 _SORTING = {
     "reward": ("fixed", "released", "paper", "success"),
     "env_prompt": (True, False),

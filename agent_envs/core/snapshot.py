@@ -1,8 +1,8 @@
 """An environment can be snapshotted, restored and forked with its whole wrapper stack, at any turn.
 
 In process a snapshot is a few references, because everything that changes is immutable. As bytes it is canonical JSON with
-a version and a sha256, never pickle. Gymnasium's own wrappers that `make` adds are known here; any other wrapper must be
-ours (`TurnWrapper`) or be registered with `register_snapshot`.
+a version and a sha256, never pickle; the sha256 covers a turn by the turn's own, so that each is hashed once. Gymnasium's
+own wrappers that `make` adds are known; any other must be ours (`TurnWrapper`) or be registered with `register_snapshot`.
 """
 
 import copy
@@ -20,12 +20,12 @@ from gymnasium.spaces import OneOf
 from gymnasium.wrappers import OrderEnforcing, PassiveEnvChecker, RecordEpisodeStatistics, TimeLimit
 
 from agent_envs.base.errors import UsageError
-from agent_envs.base.serialization import canonical_json, decode_state, digest, encode_state, kept_text
+from agent_envs.base.serialization import decode_state, digest, kept_text, stored_text
 from agent_envs.base.type_checks import attribute_fits, misfit
 from agent_envs.core.env import Episode, TurnWrapper
 from agent_envs.core.wrapper_stack import core_of
 
-FORMAT = "agent-envs/snapshot@1"
+FORMAT, OLD_FORMAT = "agent-envs/snapshot@2", "agent-envs/snapshot@1"
 Get = Callable[[Any], Any]
 Set = Callable[[Any, Any], None]
 _BRANCH = re.compile(r"[A-Za-z0-9_-]+")
@@ -47,27 +47,29 @@ class Snapshot:
         Raises:
             TypeError: some state is of a type that has no stored form; the message names it.
         """
-        texts = (
-            f'["spec_digest",{_text(self.spec_digest)}]',
-            f'["episode",{"null" if self.episode is None else _episode_text(self.episode)}]',
-            f'["generator",{_text(self.generator)}]',
-            f'["layers",{_text(self.layers)}]',
-        )
-        body = f'{{"$pairs":[{",".join(texts)}]}}'.encode("utf-8", "surrogatepass")
-        return b'{"body":%b,"format":"%b","sha256":"%b"}' % (body, FORMAT.encode(), sha256(body).hexdigest().encode())
+        start, end, turns = b"null", b"", list[tuple[bytes, bytes]]()
+        if self.episode is not None:
+            start, end = kept_text(self.episode, _episode_text)[0], b"]}}"
+            turns = [kept_text(turn) for turn in self.episode.turns]
+        start = b'{"$pairs":[["spec_digest",%b],["episode",%b' % (stored_text(self.spec_digest), start)
+        end += b'],["generator",%b],["layers",%b]]}' % (stored_text(self.generator), stored_text(self.layers))
+        body = b"%b%b%b" % (start, b",".join([text for text, _ in turns]), end)
+        seal = sha256(b"%b%b%b" % (start, b",".join([seal for _, seal in turns]), end)).hexdigest()
+        return b'{"body":%b,"format":"%b","sha256":"%b"}' % (body, FORMAT.encode(), seal.encode())
 
     @classmethod
     def from_bytes(cls, data: bytes) -> "Snapshot":
         """Read `to_bytes`; raises UsageError where the format is another, or the content does not match its digest."""
         try:
             outer = json.loads(data.decode("utf-8", "surrogatepass"))
-            sound = outer["format"] == FORMAT and outer["sha256"] == digest(outer["body"])
-        except (ValueError, KeyError, TypeError, RecursionError) as error:
+            body = outer["body"]
+            sound = outer["sha256"] == {FORMAT: _seal, OLD_FORMAT: digest}[outer["format"]](body)
+        except (ValueError, KeyError, IndexError, TypeError, RecursionError) as error:
             raise UsageError(f"these bytes are no snapshot: {type(error).__name__}") from error
         if not sound:
-            raise UsageError(f"the snapshot is damaged, or of another format than {FORMAT}")
+            raise UsageError(f"the snapshot is damaged, or of another format than {FORMAT} and {OLD_FORMAT}")
         try:
-            fields = decode_state(outer["body"])
+            fields = decode_state(body)
             if wrong := misfit(cls, fields) if isinstance(fields, dict) else "no mapping":
                 raise ValueError(wrong)
             return cls(**fields)
@@ -75,21 +77,25 @@ class Snapshot:
             raise UsageError(f"the snapshot cannot be read here: {error}") from error
 
 
-def _text(value: Any) -> str:
-    return canonical_json(encode_state(value))
+def _seal(body: Any) -> str:
+    """Return the digest of a body in which each turn stands as the digest of its own text."""
+    episode = body["$pairs"][1][1]
+    if episode is None:
+        return digest(body)
+    turns, place = episode["turns"]["$tuple"], episode["turns"]
+    place["$tuple"] = [digest(turn) for turn in turns]
+    try:
+        return digest(body)
+    finally:
+        place["$tuple"] = turns
 
 
-def _episode_text(episode: Episode) -> str:
-    """Return `_text` of an episode, with the kept texts of all but the state, which is new with every turn."""
-    return (
-        f'{{"$type":"Episode","header":{kept_text(episode.header)},"prompt":{_tuple_text(episode.prompt)},'
-        f'"state":{_text(episode.state)},"success":{_text(episode.success)},"task":{kept_text(episode.task)},'
-        f'"turns":{_tuple_text(episode.turns)}}}'
-    )
-
-
-def _tuple_text(values: tuple[Any, ...]) -> str:
-    return f'{{"$tuple":[{",".join(map(kept_text, values))}]}}'
+def _episode_text(episode: Episode) -> bytes:
+    """Return the text of an episode up to its turns, with the kept texts of all but the state, which is new with every turn."""
+    return b'{"$type":"Episode","header":%b,"prompt":{"$tuple":[%b]},"state":%b,"success":%b,"task":%b,"turns":{"$tuple":[' % (
+        kept_text(episode.header)[0], b",".join([kept_text(message)[0] for message in episode.prompt]),
+        stored_text(episode.state), stored_text(episode.success), kept_text(episode.task)[0],
+    )  # fmt: skip
 
 
 def _attributes(*names: str) -> tuple[Get, Set]:

@@ -6,7 +6,6 @@ the turns before the fork and nothing else: nodes merge by id, never by equal te
 """
 
 import math
-from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -167,13 +166,13 @@ class Trajectory:
         return {"schema": SCHEMA, **encode_state(replace(self, task=None))}
 
     def to_lean_json(self) -> dict[str, Any]:
-        """Return the row of a journal: what `to_json` tells, without defaults, each text that was shown stored once."""
-        seen = Counter(_shown(self))
-        repeated = [text for text, count in seen.items() if count > 1 and len(text) >= LONG]
-        if sum(map(len, seen.elements())) > MOST_SHOWN:
-            repeated = []
-        row = lean_state(replace(self, task=None), {text: place for place, text in enumerate(repeated)})
-        return {"schema": LEAN_SCHEMA, "texts": repeated, **row}
+        """Return the row of a journal: what `to_json` tells, without defaults, the long texts that were shown in a table."""
+        shown = list(_shown(self))
+        long = list(dict.fromkeys(text for text in shown if len(text) >= LONG))
+        if sum(map(len, shown)) > MOST_SHOWN:
+            long = []
+        row = lean_state(replace(self, task=None), {text: place for place, text in enumerate(long)})
+        return {"schema": LEAN_SCHEMA, "texts": long, **row}
 
     @classmethod
     def from_json(cls, row: dict[str, Any]) -> "Trajectory":

@@ -1,5 +1,6 @@
 """A corpus in a JSONL file is memory-mapped: millions of passages cost the RAM of the pages that are touched."""
 
+import contextlib
 import hashlib
 import json
 import mmap
@@ -7,7 +8,8 @@ import operator
 import os
 import tempfile
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -18,6 +20,7 @@ from agent_envs.base.cache_dir import cache_dir
 from agent_envs.base.documents import Passage
 from agent_envs.base.errors import DataMissing, UsageError
 from agent_envs.base.process_cache import Uncopied
+from agent_envs.base.serialization import digest, sha256_file
 
 Progress = Callable[[int, int], None]
 """Called with the bytes handled so far and their total, -1 where it is unknown."""
@@ -192,3 +195,29 @@ class FileCorpus(Uncopied):
             return UsageError(f"{self.path} is a question file, not a corpus ({where} has the keys {keys})")
         wanted = "{id, title, text} or {id, contents}, all texts"
         return UsageError(f"{self.path}, {where}: a passage needs {wanted}; found the keys {keys}")
+
+
+MOST_FILES = 32  # of a folder
+
+
+@cache
+def code_digest() -> str:
+    """Return the digest of the installed package's files: a change of any of them has everything computed again."""
+    root = Path(__file__).parents[1]
+    files = sorted(path for path in root.rglob("*") if path.is_file() and "__pycache__" not in path.parts)
+    return digest([[str(path.relative_to(root)), sha256_file(path)] for path in files])
+
+
+def place_of(folder: str, *sources: Any) -> Path:
+    """Return the file of what was computed from `sources`, plain JSON, by this code."""
+    return cache_dir() / folder / f"{digest([*sources, code_digest()])[:32]}.json"
+
+
+def keep_rows(path: Path, rows: Sequence[Any]) -> None:
+    """Keep plain rows, and forget what was kept first beside them; without a cache that can be written nothing is kept."""
+    text = json.dumps(rows).encode()
+    with contextlib.suppress(OSError):  # then it is computed each time
+        write_atomically(path, lambda file: file.write(text))
+        files = sorted(path.parent.glob("*.json"), key=lambda kept: kept.stat().st_mtime)
+        for old in files[:-MOST_FILES]:
+            old.unlink(missing_ok=True)

@@ -60,12 +60,8 @@ class ChatPolicy:
 
     def _reply(self, request: Request) -> Reply:
         asked = replace(
-            self._sampling,
-            messages=request.messages,
-            tools=request.tools,
-            stop=request.stop,
-            prefill=request.prefill,
+            self._sampling, messages=request.messages, tools=request.tools, stop=request.stop, prefill=request.prefill,
             seed=request.seed,
-        )
+        )  # fmt: skip
         reply = ask(self._port, asked, CallSite(request.episode_key, "", request.turn))
         return Reply(reply.canonical, usage=reply.usage)

@@ -170,15 +170,11 @@ class EpisodeWalk:
         """Return the walk as it stands, as plain JSON: what `from_json` goes on from, in any process."""
         record = Trajectory(self.header, self._prompt, tuple(self.turns))
         return {
-            "snapshot": snapshot(self.env).to_bytes().decode("utf-8", "surrogatepass"),
-            "record": record.to_json(),
-            "messages": self._context.view().since(),
-            "tools": list(self._tools),
-            "info": {name: self._info[name] for name in _ASKED if name in self._info},
-            "usage": dict(self._usage),
-            "expanded": self._expanded,
-            "can_prefill": self._can_prefill,
-        }
+            "snapshot": snapshot(self.env).to_bytes().decode("utf-8", "surrogatepass"), "record": record.to_json(),
+            "messages": self._context.view().since(), "tools": list(self._tools),
+            "info": {name: self._info[name] for name in _ASKED if name in self._info}, "usage": dict(self._usage),
+            "expanded": self._expanded, "can_prefill": self._can_prefill,
+        }  # fmt: skip
 
     @classmethod
     def from_json(cls, env: gym.Env[Any, Any], row: Mapping[str, Any]) -> "EpisodeWalk":
@@ -265,19 +261,11 @@ def record_turn(env: gym.Env[Any, Any], step: tuple[Any, ...], reply: Reply | No
     core = core_of(env)
     reply = reply or Reply("")
     return replace(
-        core.episode.turns[-1],
-        observation=shown_messages(env, info),
-        reward=float(reward),
-        terms=tuple(info["reward_terms"].items()),
-        terminated=terminated,
-        truncated=truncated,
-        events=tuple(info["events"]),
-        context=info["context"],
-        token_ids=reply.token_ids,
-        logprobs=reply.logprobs,
-        entropies=reply.entropies,
-        sampled=reply.sampled,
-    )
+        core.episode.turns[-1], observation=shown_messages(env, info), reward=float(reward),
+        terms=tuple(info["reward_terms"].items()), terminated=terminated, truncated=truncated,
+        events=tuple(info["events"]), context=info["context"], token_ids=reply.token_ids, logprobs=reply.logprobs,
+        entropies=reply.entropies, sampled=reply.sampled,
+    )  # fmt: skip
 
 
 def replay(env: gym.Env[Any, Any], trajectory: Trajectory) -> Trajectory:

@@ -12,6 +12,7 @@ import pytest
 from agent_envs import Snapshot, UsageError, fork, snapshot
 from agent_envs.base import serialization
 from agent_envs.base.serialization import canonical_json, digest
+from agent_envs.core import snapshot as snapshots
 from tests import ROOT
 from tests.core.test_snapshot import play, stack
 from tests.toy import ID
@@ -62,10 +63,36 @@ def test_damaged_bytes_are_refused():
 
 def test_a_sound_text_of_something_else_is_refused():
 
-    for body in ({}, [], 3, {"$type": "Nothing"}, {"spec_digest": [1]}, {"generator": 1, "more": 2}):
-        text = canonical_json({"format": "agent-envs/snapshot@1", "sha256": digest(body), "body": body})
-        with pytest.raises(UsageError, match="snapshot"):
-            Snapshot.from_bytes(text.encode())
+    pairs = [{"$pairs": [["spec_digest", ""], ["episode", item]]} for item in (None, {}, {"turns": {"$tuple": [1]}})]
+    for body in (
+        {},
+        [],
+        3,
+        {"$type": "Nothing"},
+        {"spec_digest": [1]},
+        {"generator": 1, "more": 2},
+        {"$pairs": []},
+        *pairs,
+    ):
+        for layout in (1, 2, 3, []):
+            text = canonical_json({"format": f"agent-envs/snapshot@{layout}", "sha256": digest(body), "body": body})
+            with pytest.raises(UsageError, match="snapshot"):
+                Snapshot.from_bytes(text.encode())
+
+
+def test_a_turn_is_hashed_once_however_long_the_episode(monkeypatch):
+    env = gym.make(ID)
+    env.reset(seed=0)
+    play(env, ["<luck>a text of a turn</luck>"] * 2)
+    snapshot(env).to_bytes()
+    play(env, ["nothing"])
+    hashed = []
+    for module in (snapshots, serialization.hashlib):
+        whole = module.sha256
+        monkeypatch.setattr(module, "sha256", lambda data, whole=whole: hashed.append(bytes(data)) or whole(data))
+    data = snapshot(env).to_bytes()
+    assert data.count(b"a text of a turn") > 1 and not any(b"a text of a turn" in text for text in hashed)
+    assert sum(b'"$type":"Turn"' in text for text in hashed) == 1
 
 
 def test_each_turn_is_encoded_once_and_forgotten_with_its_episode(monkeypatch):

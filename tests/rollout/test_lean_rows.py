@@ -11,7 +11,8 @@ from agent_envs.base.jsonl_log import Journal, read_journal
 from agent_envs.base.messages import Message, ToolCall, ToolResult
 from agent_envs.base.protocol import Answer, Call, Malformed, Say
 from agent_envs.core.trajectory import Header, Trajectory, Turn
-from agent_envs.rollout.run_log import result_of
+from agent_envs.rollout.episode_runner import EpisodeResult
+from agent_envs.rollout.run_log import OLD_SCHEMA, Planned, RunJournal, RunLog, read_rows, result_of
 from tests import ROOT
 
 STORED = ROOT / "tests" / "stored" / "run" / "journal.jsonl"
@@ -79,3 +80,40 @@ def test_the_defaults_of_stored_types_are_those_of_the_layout():
     }
     assert {kind.__name__: found for kind, found in defaults.items() if found} == DEFAULTS
     assert not any(field.default_factory is not MISSING for kind in stored for field in fields(kind))
+
+
+def kept(path, count, **head):
+    journal = RunJournal(RunLog(path), head)
+    list(journal.finished())
+    for number in range(count):
+        journal.keep(Planned(f"k{number}", "", "t", "test", 1), EpisodeResult(episode(), "terminated"))
+    journal.close()
+
+
+def test_a_text_is_stored_once_in_a_journal_and_again_by_the_process_that_goes_on(tmp_path):
+    path = tmp_path / "j"
+    kept(path, 3)
+    assert path.read_text().count(TEXT) == 1
+    path.write_bytes(path.read_bytes()[:-5])  # killed in mid-line
+    kept(path, 2)
+    assert path.read_text().count(TEXT) == 2
+    assert [result_of(row, path)[1].trajectory for row in [*read_rows(path)][1:]] == [episode()] * 4
+
+
+def test_a_journal_of_before_goes_on_without_references(tmp_path):
+    path = tmp_path / "j"
+    with Journal(path) as journal:
+        journal.append({"schema": OLD_SCHEMA})
+    kept(path, 2)
+    assert path.read_text().count(TEXT) == 2 and len([*read_rows(path)]) == 3
+
+
+@pytest.mark.parametrize("reference", [[0, 0], [10**9, 0], [-1, 0], ["0", 0], [0], {}, 1, None])
+def test_a_reference_to_no_earlier_text_is_refused(tmp_path, reference):
+    path = tmp_path / "j"
+    kept(path, 1)
+    row = [*read_journal(path)][1]
+    with Journal(path) as journal:
+        journal.append({**row, "trajectory": {**row["trajectory"], "texts": [reference]}})
+    with pytest.raises(UsageError):
+        [result_of(row, path) for row in [*read_rows(path)][1:]]

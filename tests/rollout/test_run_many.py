@@ -13,6 +13,7 @@ import pytest
 from agent_envs import EnvFault, Planned, Reply, UsageError, run_many, spec_json
 from agent_envs.base.jsonl_log import Journal, read_journal
 from agent_envs.rollout.policy import CompanionPolicy
+from agent_envs.rollout.run_log import read_rows
 from agent_envs.rollout.run_many import FAULT_ATTEMPTS
 from tests import ROOT
 from tests.toy import ID
@@ -325,7 +326,7 @@ def test_what_an_agent_gives_back_wrongly_is_named(name, batch):
 def test_rows_that_were_swapped_are_refused(tmp_path):
     path = tmp_path / "j"
     list(run_many(planned(2), Lines(), journal=path))
-    head, one, two = read_journal(path)
+    head, one, two = read_rows(path)
     path.unlink()
     with Journal(path) as journal:
         for row in (head, {**one, "trajectory": two["trajectory"]}, two):

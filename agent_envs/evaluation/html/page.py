@@ -133,14 +133,9 @@ def _check(page: Page) -> None:
 @lru_cache(maxsize=1)
 def _environment() -> Environment:
     environment = Environment(
-        loader=PackageLoader("agent_envs", "evaluation/html"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        keep_trailing_newline=True,
-        finalize=_finalize,
-    )
+        loader=PackageLoader("agent_envs", "evaluation/html"), autoescape=True, undefined=StrictUndefined,
+        trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True, finalize=_finalize,
+    )  # fmt: skip
     environment.globals.update(
         passage=passage, stretch=stretch, numeric=_numeric, words_of=text_of, reward=_reward, lane=_lane, kind=_kind
     )

@@ -103,15 +103,9 @@ def episode_tables(suite: Suite, rows: Sequence[Shown]) -> list[Table]:
     for number, group in groups.items():
         known = [n for n in range(len(TEXTS)) if any(row.texts[n] for row in group)]
         heads = (
-            "task",
-            *(("trial",) if several else ()),
-            *(TEXTS[n] for n in known),
-            "outcome",
-            "reward",
-            "turns",
-            "valid",
+            "task", *(("trial",) if several else ()), *(TEXTS[n] for n in known), "outcome", "reward", "turns", "valid",
             "calls",
-        )
+        )  # fmt: skip
         cells = tuple(_episode(row, several, known) for row in group)
         caption = f"Episodes of {suite.entries[number].label}"
         tables.append(Table(caption, heads, cells, ORDER, f"entry-{number + 1}", heads.index("outcome")))

@@ -65,24 +65,12 @@ def numbers_of(entry: Entry, cluster: str, trial: int, result: EpisodeResult) ->
     turns = trajectory.turns
     success = result.status not in UNPLAYED and entry.solved(trajectory)
     return EpisodeNumbers(
-        entry=entry.label,
-        task=trajectory.header.task_id,
-        cluster=cluster,
-        trial=trial,
-        status=result.status,
-        outcome=outcome_of(result, success),
-        success=success,
-        total_reward=trajectory.total_reward,
-        turns=len(turns),
-        valid=sum(map(valid_turn, turns)),
-        calls=tool_calls(turns).total(),
-        prose=sum(map(_prose, turns)),
-        usage=result.usage,
-        seconds=result.seconds,
-        agent_seconds=result.agent_seconds,
-        attempts=len(result.attempts),
+        entry=entry.label, task=trajectory.header.task_id, cluster=cluster, trial=trial, status=result.status,
+        outcome=outcome_of(result, success), success=success, total_reward=trajectory.total_reward, turns=len(turns),
+        valid=sum(map(valid_turn, turns)), calls=tool_calls(turns).total(), prose=sum(map(_prose, turns)),
+        usage=result.usage, seconds=result.seconds, agent_seconds=result.agent_seconds, attempts=len(result.attempts),
         fault=result.fault,
-    )
+    )  # fmt: skip
 
 
 def tool_calls(turns: Iterable[Turn]) -> Counter[str]:

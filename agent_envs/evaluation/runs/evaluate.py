@@ -148,6 +148,12 @@ def resume(folder: Path, progress: Progress | None = None) -> Result:
     run = open_run(folder)
     same_identity(run)
     config = run.config
+    if (kept := run.kept().load()) is not None:  # nothing is left to play
+        if progress is not None:
+            progress(len(kept), len(kept), sum(item.success for item in kept), "")
+        outcome = result_from(run.suite, config.settings(), kept, config.prices)
+        save_results(run, outcome.to_json())
+        return outcome
     cast = _cast(run.suite, config.settings(), None, config.prices)
     greet_models(run.suite, cast.actor, lambda: not all(item.played for item in run.numbers()))
     return _play(run.suite, plan_of(run.suite), cast, run, progress)
@@ -198,6 +204,7 @@ def _play(
     suite: Suite, plan: list[Planned], cast: _Cast, run: Run | None, progress: Progress | None, tell: Tell | None = None
 ) -> Result:
     settings, pilot = cast.settings, 0
+    fresh = run is not None and not run.log().path.exists()
     if (meets := getattr(cast.actor, "meets", None)) is not None:
         for entry in suite.entries:
             meets(entry_env(entry))
@@ -222,6 +229,8 @@ def _play(
         if run.externals.stat().st_size == 0:
             run.externals.unlink()
         save_results(run, outcome.to_json())
+        if fresh:  # what an earlier part of the run wrote is read, and its sums checked, before it is kept
+            run.kept().keep(numbers, measures)
     return outcome
 
 

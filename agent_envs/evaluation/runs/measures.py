@@ -5,20 +5,25 @@ trajectories whether they were just played or come from a journal. Journals hold
 of the entry's environment, which is made only where the class has such companions and a task is wanted.
 """
 
+import json
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import replace
+from dataclasses import fields, replace
 from functools import cached_property, lru_cache
+from operator import attrgetter
+from pathlib import Path
 from typing import Any
 
 import gymnasium as gym
 from gymnasium.envs.registration import load_env_creator
 
 from agent_envs.base.errors import AgentEnvsError
+from agent_envs.base.serialization import sha256_file
 from agent_envs.core.builtin_agents import companion_of
-from agent_envs.core.registry import full_id
+from agent_envs.core.registry import env_ids, full_id
 from agent_envs.core.trajectory import Task, Trajectory
 from agent_envs.core.wrapper_stack import core_of
+from agent_envs.datasets.corpora import keep_rows, place_of
 from agent_envs.evaluation.runs.episode_numbers import EpisodeNumbers, missing
 from agent_envs.evaluation.suites.plan import NOT_HERE, entry_env
 from agent_envs.evaluation.suites.suite import Entry, Suite
@@ -161,3 +166,26 @@ class EntryTasks:
 
 def _is_number(value: Any) -> bool:
     return isinstance(value, int | float) and math.isfinite(value)
+
+
+LEAST = 1_000  # episodes: a smaller run is read in less than the start of a process takes
+_VALUES = attrgetter(*(field.name for field in fields(EpisodeNumbers)))
+
+
+class KeptNumbers:
+    """The place of one run's numbers; none for a small run, nor for environments of others, whose code no digest covers."""
+
+    def __init__(self, suite: Suite, identity: dict[str, object], journal: Path) -> None:
+        size, ours = suite.trials * sum(len(entry.tasks) for entry in suite.entries), set(env_ids())
+        fits = size >= LEAST and journal.is_file() and all(entry.env_id in ours for entry in suite.entries)
+        self._path = place_of("numbers", suite.digest(), identity, sha256_file(journal)) if fits else None
+
+    def load(self) -> list[EpisodeNumbers] | None:
+        """Return the numbers of every planned episode, None where they are not kept."""
+        known = self._path is not None and self._path.is_file()
+        return [EpisodeNumbers(*row) for row in json.loads(self._path.read_bytes())] if self._path and known else None
+
+    def keep(self, numbers: list[EpisodeNumbers], measures: Measures) -> None:
+        """Keep the numbers of a run where everything is played and told."""
+        if self._path is not None and not measures.notes and all(item.played for item in numbers):
+            keep_rows(self._path, [_VALUES(item) for item in numbers])

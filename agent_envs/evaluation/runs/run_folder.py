@@ -23,13 +23,13 @@ from typing import IO, Annotated, Any, Literal
 from pydantic import Field, JsonValue, ValidationError
 
 from agent_envs.base.errors import UsageError
-from agent_envs.base.jsonl_log import Journal, read_journal
+from agent_envs.base.jsonl_log import Journal
 from agent_envs.base.serialization import canonical_json
 from agent_envs.base.strict_model import Strict
 from agent_envs.base.version import VERSION
 from agent_envs.datasets.corpora import write_atomically
 from agent_envs.evaluation.runs.episode_numbers import EpisodeNumbers, numbers_of
-from agent_envs.evaluation.runs.measures import Measures
+from agent_envs.evaluation.runs.measures import KeptNumbers, Measures
 from agent_envs.evaluation.runs.suite_feedback import feedback_prices
 from agent_envs.evaluation.suites.plan import Notes
 from agent_envs.evaluation.suites.suite import (
@@ -43,7 +43,7 @@ from agent_envs.evaluation.suites.suite import (
     suite_text,
 )
 from agent_envs.rollout.episode_runner import EpisodeResult
-from agent_envs.rollout.run_log import UNFINISHED, RunLog, result_of
+from agent_envs.rollout.run_log import UNFINISHED, RunLog, read_rows, result_of
 from agent_envs.services.chat.named import is_chat_name
 from agent_envs.services.chat.prices import Price, load_prices
 from agent_envs.wrappers.feedback_costs import PREFIX
@@ -117,15 +117,8 @@ class Config(Strict):
         """Return the settings that were given."""
         known = self.identity
         return Settings(
-            known.agent,
-            dict(known.agent_options),
-            self.concurrency,
-            self.max_cost_usd,
-            "",
-            known.smoke,
-            self.pack,
-            self.notes,
-        )
+            known.agent, dict(known.agent_options), self.concurrency, self.max_cost_usd, "", known.smoke, self.pack, self.notes
+        )  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -173,7 +166,7 @@ class Run:
         path = self.folder / "journal.jsonl"
         places = {key: (entry, cluster, trial) for key, entry, _, cluster, trial in self.suite.episodes()}
         tasks = {key: task for key, _, task, _, _ in self.suite.episodes()}
-        journal = read_journal(path)
+        journal = read_rows(path)
         head = next(journal, None)
         identity = self.config.identity.model_dump(mode="json")
         if head is not None and (not isinstance(head, dict) or head.get("identity") != identity):
@@ -204,8 +197,17 @@ class Run:
 
     def numbers(self, measures: Measures | None = None) -> list[EpisodeNumbers]:
         """Return the numbers of every planned episode, in the order of the suite; those that were not played too."""
-        measures = measures or Measures()
-        return measures.planned(self.suite, {played.key: played.numbers(measures) for played in self.sound_rows()})
+        measures, kept = measures or Measures(), self.kept()
+        numbers = kept.load()
+        if numbers is None:
+            found = {played.key: played.numbers(measures) for played in self.sound_rows()}
+            numbers = measures.planned(self.suite, found)
+            kept.keep(numbers, measures)
+        return numbers
+
+    def kept(self) -> KeptNumbers:
+        """Return the place where the numbers of the journal as it is now are kept."""
+        return KeptNumbers(self.suite, self.config.identity.model_dump(mode="json"), self.folder / "journal.jsonl")
 
 
 class Spool:
@@ -258,14 +260,9 @@ def _together(before: Played | None, result: EpisodeResult) -> EpisodeResult:
 def identity_of(suite: Suite, settings: Settings) -> Identity:
     """Return what must stay equal of a suite and settings in this installation."""
     return Identity(
-        agent=settings.agent,
-        agent_options=settings.agent_options,
-        agent_code=agent_code(settings.agent),
-        package=VERSION,
-        suite=suite.name,
-        suite_digest=suite.digest(),
-        smoke=settings.smoke,
-    )
+        agent=settings.agent, agent_options=settings.agent_options, agent_code=agent_code(settings.agent), package=VERSION,
+        suite=suite.name, suite_digest=suite.digest(), smoke=settings.smoke,
+    )  # fmt: skip
 
 
 def agent_code(name: str) -> str:

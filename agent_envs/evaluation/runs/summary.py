@@ -162,31 +162,20 @@ def _summary(entry: Entry, trials: int, rows: list[tuple[EpisodeNumbers, Costs]]
     returns = [item.total_reward for item in played] or [0.0]
     faults = Counter(item.fault for item in items if item.status == "fault")
     return Summary(
-        entry=entry.label,
-        env_id=entry.env_id,
-        split=entry.split,
-        turn_limit=entry.turn_limit,
+        entry=entry.label, env_id=entry.env_id, split=entry.split, turn_limit=entry.turn_limit,
         success=success_rate(wins, tasks, clusters),
         pass_hat={k: pass_rate(pass_hat_k, wins, tasks, k, clusters) for k in ks},
-        pass_at={k: pass_rate(pass_at_k, wins, tasks, k, clusters) for k in ks},
-        mean_return=sum(returns) / len(returns),
-        return_interval=mean_interval(returns, [item.cluster for item in played] or ["none"]),
-        episodes=len(items),
-        outcomes=dict(sorted(Counter(item.outcome for item in items).items())),
-        fault_causes=dict(faults.most_common(5)),
-        retried=sum(item.attempts > 0 for item in items),
-        mean_turns=turns / max(len(played), 1),
+        pass_at={k: pass_rate(pass_at_k, wins, tasks, k, clusters) for k in ks}, mean_return=sum(returns) / len(returns),
+        return_interval=mean_interval(returns, [item.cluster for item in played] or ["none"]), episodes=len(items),
+        outcomes=dict(sorted(Counter(item.outcome for item in items).items())), fault_causes=dict(faults.most_common(5)),
+        retried=sum(item.attempts > 0 for item in items), mean_turns=turns / max(len(played), 1),
         valid_actions=sum(item.valid for item in played) / max(turns, 1),
         mean_calls=sum(item.calls for item in played) / max(len(played), 1),
-        mean_prose=sum(item.prose for item in played) / max(turns, 1),
-        usage=dict(sorted(usage.items())),
-        cost_usd=total_cost(costs),
-        feedback_cost_usd=total_cost(advice),
-        seconds=math.fsum(item.seconds for item in items),
-        agent_seconds=math.fsum(item.agent_seconds for item in items),
-        strata=rates_by_label(items),
-        metrics=metrics_of(items),
-    )
+        mean_prose=sum(item.prose for item in played) / max(turns, 1), usage=dict(sorted(usage.items())),
+        cost_usd=total_cost(costs), feedback_cost_usd=total_cost(advice),
+        seconds=math.fsum(item.seconds for item in items), agent_seconds=math.fsum(item.agent_seconds for item in items),
+        strata=rates_by_label(items), metrics=metrics_of(items),
+    )  # fmt: skip
 
 
 def total_cost(costs: Sequence[float | None]) -> float | None:

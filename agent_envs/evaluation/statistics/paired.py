@@ -110,10 +110,7 @@ def holm(p_values: Sequence[float]) -> list[float]:
 
 
 def minimum_detectable(
-    values: Sequence[float],
-    tasks: Sequence[str],
-    clusters: Sequence[str] | None = None,
-    level: float = 0.95,
+    values: Sequence[float], tasks: Sequence[str], clusters: Sequence[str] | None = None, level: float = 0.95
 ) -> float:
     """Return the smallest true difference to another agent that this design would find with 80 % power.
 

@@ -35,8 +35,6 @@ from agent_envs.evaluation.suites.suite import first_fault
 from agent_envs.services.chat.named import PROVIDERS
 
 _SAMPLING = ("temperature", "top_p", "max_tokens", "reasoning_effort")
-_ASKED = ("agent.scaffold", "agent.multi_attempt", "submitter.name", "submitter.contact", "licence",
-          "training.on_suite_train", "training.on_suite_test")  # fmt: skip
 _GIT_SECONDS = 10
 ASKED = ("agent.scaffold", "agent.multi_attempt", "submitter.name", "submitter.contact", "licence", "training.on_suite_train",
          "training.on_suite_test")  # fmt: skip
@@ -102,16 +100,10 @@ def submission_of(run: Run, about: About, *, reference: bool) -> Submission:
         models = about.models or (*_models(known.agent, known.agent_options), *_advisers(run))
         return Submission(
             suite=SuiteRef(id=run.suite.id, version=run.suite.version, digest=known.suite_digest),
-            agent=AgentInfo(**agent),
-            models=models,
-            submitter=about.submitter,
-            date=about.date or _last_played(run),
-            licence=about.licence,
-            training=about.training,
-            harness=_harness(known.package, commit),
-            hardware=about.hardware,
-            prices=_prices(run, known.agent, models),
-        )
+            agent=AgentInfo(**agent), models=models, submitter=about.submitter, date=about.date or _last_played(run),
+            licence=about.licence, training=about.training, harness=_harness(known.package, commit),
+            hardware=about.hardware, prices=_prices(run, known.agent, models),
+        )  # fmt: skip
     except ValidationError as error:
         raise UsageError(f"{run.folder} cannot be packed as it is: {first_fault(error)}; --about may say it") from None
 

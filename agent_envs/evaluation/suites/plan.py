@@ -71,15 +71,10 @@ def _entries(choice: Choice) -> Iterator[Entry]:
             if len(choice.feedback) > 1 or feedback is not None:
                 parts = [*parts, feedback.label if feedback is not None else "feedback=none"]
             yield Entry(
-                label=" ".join(parts) or core.env_id.removeprefix(f"{NAMESPACE}/"),
-                env_id=core.env_id,
-                arguments=arguments,
-                spec_digest=core.spec_digest,
-                split=split,
-                turn_limit=turns,
-                feedback=feedback,
+                label=" ".join(parts) or core.env_id.removeprefix(f"{NAMESPACE}/"), env_id=core.env_id,
+                arguments=arguments, spec_digest=core.spec_digest, split=split, turn_limit=turns, feedback=feedback,
                 tasks=tasks,
-            )
+            )  # fmt: skip
 
 
 def allowed_limits(core: TurnEnv, turn_limits: tuple[int, ...]) -> tuple[int, ...]:

@@ -22,16 +22,6 @@ from agent_envs.services.chat.options import ChatOptions
 from agent_envs.services.chat.port import ChatPort, ask, chat_port
 
 __all__ = [
-    "AnthropicChat",
-    "ChatModel",
-    "ChatOptions",
-    "ChatPort",
-    "ChatReply",
-    "ChatRequest",
-    "OpenAIChat",
-    "OpenAIText",
-    "ScriptedChat",
-    "ask",
-    "chat_port",
-    "make_chat_model",
-]
+    "AnthropicChat", "ChatModel", "ChatOptions", "ChatPort", "ChatReply", "ChatRequest", "OpenAIChat", "OpenAIText",
+    "ScriptedChat", "ask", "chat_port", "make_chat_model",
+]  # fmt: skip

@@ -90,16 +90,12 @@ class AnthropicChat(HttpChat):
             system, messages = "", _messages([Spoken("user", "\n\n".join(turn.text for turn in told))])
         given, effort = request.temperature, self.options.reasoning_effort
         return {
-            "model": self.model,
-            "max_tokens": self.options.max_tokens or request.max_tokens,
-            "messages": messages,
-            "system": system or None,
-            "temperature": self.options.temperature if given is None else given,
-            "top_p": self.options.top_p,
-            "output_config": {"effort": effort} if effort else None,
+            "model": self.model, "max_tokens": self.options.max_tokens or request.max_tokens, "messages": messages,
+            "system": system or None, "temperature": self.options.temperature if given is None else given,
+            "top_p": self.options.top_p, "output_config": {"effort": effort} if effort else None,
             "stop_sequences": [text for text in request.stop if text.strip()] or None,
             "tools": [_tool(tool["function"]) for tool in request.tools] or None,
-        }
+        }  # fmt: skip
 
     def read(self, answer: Any, request: ChatRequest) -> ChatReply:
         """Return the reply that the blocks hold; blocks of other kinds than text and calls are left out.

@@ -35,14 +35,10 @@ class ChatRequest:
     def to_json(self) -> dict[str, Any]:
         """Return the JSON form: what a port's keys and recordings are made of."""
         return {
-            "messages": [dict(message) for message in self.messages],
-            "tools": [dict(tool) for tool in self.tools],
-            "stop": list(self.stop),
-            "prefill": self.prefill,
-            "temperature": self.temperature,
-            "max_tokens": self.max_tokens,
-            "seed": self.seed,
-        }
+            "messages": [dict(message) for message in self.messages], "tools": [dict(tool) for tool in self.tools],
+            "stop": list(self.stop), "prefill": self.prefill, "temperature": self.temperature,
+            "max_tokens": self.max_tokens, "seed": self.seed,
+        }  # fmt: skip
 
     @staticmethod
     def from_json(value: dict[str, Any]) -> "ChatRequest":

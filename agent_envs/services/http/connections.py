@@ -100,15 +100,11 @@ class Connections:
             )
         address, authorization = _proxy(self._name, proxy)
         return httpcore.HTTPProxy(
-            address,
-            proxy_headers=authorization,
-            proxy_ssl_context=tls_context() if address.startswith("https:") else None,
-            ssl_context=context,
-            max_connections=None,
-            max_keepalive_connections=limit,
-            keepalive_expiry=KEEPALIVE_SECONDS,
+            address, proxy_headers=authorization,
+            proxy_ssl_context=tls_context() if address.startswith("https:") else None, ssl_context=context,
+            max_connections=None, max_keepalive_connections=limit, keepalive_expiry=KEEPALIVE_SECONDS,
             network_backend=DeadlineBackend(),
-        )
+        )  # fmt: skip
 
 
 @functools.cache

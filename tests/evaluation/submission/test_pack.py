@@ -30,6 +30,7 @@ from agent_envs.evaluation.submission.provenance import about_template, unanswer
 from agent_envs.evaluation.suites.plan import entry_env
 from agent_envs.evaluation.suites.suite import read_suite, seed_of
 from agent_envs.rollout.episode_runner import record_turn
+from agent_envs.rollout.run_log import read_rows
 from agent_envs.services.recording import Recording
 from leaderboard.shards import read_episode_rows, read_lines
 from tests import ROOT
@@ -110,8 +111,11 @@ def test_packing_twice_gives_the_same_bytes_whatever_the_order_of_playing(run_fo
     assert files_of(tmp_path / "one") == files_of(tmp_path / "two" / "deeper")
     shuffled = tmp_path / "shuffled"
     shutil.copytree(run_folder, shuffled)
-    head, *lines = (run_folder / "journal.jsonl").read_text(encoding="utf-8").splitlines(keepends=True)
-    (shuffled / "journal.jsonl").write_text(head + "".join(reversed(lines)), encoding="utf-8")
+    head, *rows = read_rows(run_folder / "journal.jsonl")
+    (shuffled / "journal.jsonl").unlink()
+    with Journal(shuffled / "journal.jsonl") as journal:
+        for row in (head, *reversed(rows)):
+            journal.append(row)
     pack_run(shuffled, tmp_path / "three")
     assert files_of(tmp_path / "one") == {**files_of(tmp_path / "three")}
     packed = next((tmp_path / "one").glob("episodes/*/*.gz")).read_bytes()
