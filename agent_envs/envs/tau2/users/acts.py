@@ -105,9 +105,8 @@ def read_act(text: str, proposing: bool = False) -> Act:
     text = _APART.sub(r"\1 \3\2", text)
     text = _MONEY_BACK.sub("refund ", _SWITCHED.sub(lambda found: f"turn {found[2]}{found[1]}", text))
     text = _WAY_BACK.sub("inbound flight", _BIRTH.sub(" ", _BORN.sub(" ", _CHANCE.sub(" ", text))))
-    denied: list[str] = []
-    told = _DENIAL.sub(lambda found: denied.append(found[0]) or " ", text)
-    denials = " . ".join(denied)
+    denials = " . ".join(found[0] for found in _DENIAL.finditer(text))
+    told = _DENIAL.sub(" ", text) if denials else text
     acting = _STATE.sub(" ", _ASIDE.sub(" ", told))
     verbs, objects, values = _named("verbs", acting, proposing), _named("objects", acting), frozenset(_values(told))
     if any(field == "gb" for field, _ in values):
