@@ -25,7 +25,7 @@ from agent_envs.base.messages import ToolCall
 from agent_envs.envs.tau2.dialogue import Dialogue
 from agent_envs.envs.tau2.evaluation import evaluate
 from agent_envs.envs.tau2.official import deck, load_domain
-from agent_envs.envs.tau2.task_states import expected_world, initial_world
+from agent_envs.envs.tau2.task_states import expected_world, initial_world, started_world
 from agent_envs.envs.tau2.tasks import OfficialSource, Tau2Task, tau2_task
 from agent_envs.envs.tau2.toolkit import FRESH, Domain, call
 from agent_envs.envs.tau2.turn_taking import Rules, opened, spoke
@@ -109,7 +109,7 @@ def reads(domain: Domain, side: str, chosen: Sequence[tuple[str, dict[str, Any]]
 
 
 def forget() -> None:
-    initial_world.cache_clear()
+    started_world.cache_clear()
     expected_world.cache_clear()
 
 

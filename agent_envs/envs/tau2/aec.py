@@ -46,11 +46,6 @@ class DualControl(AECEnv):  # type: ignore[misc]
     def __init__(self, domain: str, *, render_mode: str | None = None, **arguments: Any) -> None:
         """Take the domain ("retail", "airline" or "telecom").
 
-        Args:
-            domain: its name.
-            render_mode: "ansi" or None.
-            arguments: those of the Gym ids, less the ones that say who plays (`side`, `user`, `agent`, `persona`).
-
         Raises:
             UsageError: an unknown domain, or an argument out of its range.
             DataMissing: the official data is not on this machine.

@@ -4,7 +4,7 @@
 whole by `View.commit`, so that a fork is a reference. Records are JSON data with tuples in place of lists.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,22 +14,28 @@ Record = dict[str, Any]
 Table = dict[str, Record]
 
 
+# Of these alone nothing can be changed in place, so that they are taken as they are, without a call for each.
+_PLAIN = frozenset((str, int, float, bool, type(None)))
+
+
 def frozen(value: Any) -> Any:
     """Return JSON data with tuples for lists; nothing of the given value is shared."""
     if isinstance(value, dict):
-        return {key: frozen(item) for key, item in value.items()}
+        return {key: item if type(item) in _PLAIN else frozen(item) for key, item in value.items()}
     return tuple(map(frozen, value)) if isinstance(value, list | tuple) else value
 
 
 def thawed(value: Any) -> Any:
     """Return JSON data with lists for tuples; nothing of the given value is shared."""
     if isinstance(value, dict):
-        return {key: thawed(item) for key, item in value.items()}
+        return {key: item if type(item) in _PLAIN else thawed(item) for key, item in value.items()}
     return list(map(thawed, value)) if isinstance(value, list | tuple) else value
 
 
 def identical(one: Any, other: Any) -> bool:
     """Return whether two values have the same JSON text up to the order of keys: 1, 1.0 and True differ."""
+    if one is other:
+        return True
     if isinstance(one, dict):
         return isinstance(other, dict) and one.keys() == other.keys() and all(identical(one[k], other[k]) for k in one)
     if isinstance(one, list | tuple):
@@ -106,6 +112,11 @@ class View:
             if table in layer and key in layer[table]:
                 return layer[table][key]
         return self.database.tables[table].get(key)
+
+    def changed(self, table: str) -> Iterator[tuple[str, Record]]:
+        """Yield the records of a table that were changed or added, by this call or before it, with their keys."""
+        for layer in (self._changes.tables, self._drafts):
+            yield from layer.get(table, {}).items()
 
     def rows(self, table: str) -> Collection[Record]:
         """Return the records of a table to read only, additions last."""

@@ -48,9 +48,6 @@ def official_folder() -> Path:
 def official_bytes(path: str) -> bytes:
     """Return a published file's content, checked.
 
-    Args:
-        path: such as "domains/retail/policy.md".
-
     Raises:
         DataMissing: the file is not there.
         UsageError: it is not the published file, or no file of that name is known.
@@ -80,11 +77,6 @@ def _checked(file: Path, size: int, changed: int, blob: str) -> bool:
 
 def load_domain(name: str, compat: str = "tau2-1.0.1", *, workflow: bool = False) -> Domain:
     """Return a domain over the official data; databases are read once per process and shared.
-
-    Args:
-        name: "retail", "airline" or "telecom".
-        compat: "tau2-1.0.1" or "fixed".
-        workflow: telecom alone: give the agent the support workflow in place of the manual.
 
     Raises:
         UsageError: an unknown name.

@@ -58,8 +58,9 @@ class Scene:
     @property
     def news(self) -> tuple[Line, ...]:
         """What the partner was shown since it last spoke: the other side's words, or the answers to its calls."""
-        lines = self.dialogue.lines
-        start = max((place for place, line in enumerate(lines, 1) if line.sender == self.side), default=0)
+        start = len(self.dialogue.lines)
+        while start and self.dialogue.lines[start - 1].sender != self.side:
+            start -= 1
         return seen_by(self.dialogue, self.side, start)
 
 

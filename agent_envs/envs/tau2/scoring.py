@@ -57,13 +57,7 @@ MARK = "scripted user on official tasks: another benchmark"
 
 
 def result_of(score: Evaluation, ended: str, marked: bool = False) -> ToolResult:
-    """Return a score as the last turn's typed result: names and values in `ids`, the counting components marked.
-
-    Args:
-        score: the score.
-        ended: why the conversation ended.
-        marked: a scripted user played an official task, which is another benchmark than the published one.
-    """
+    """Return a score as the last turn's typed result: names and values in `ids`, the counting components marked."""
     parts = [f"{name}{'*' * (name in score.basis)}={_text(value)}" for name, value in score.components.items()]
     mark = ("scripted_on_official=1",) if marked else ()
     ids = (f"official={score.reward:g}", f"without_nl={score.reward_without_nl:g}", f"ended={ended}", *parts, *mark)
@@ -114,12 +108,18 @@ def _gained(trajectory: Trajectory) -> float:
 
 
 def _share(reward: str, component: str) -> Any:
-    return lambda trajectory: _shares(score_of(trajectory.last), reward).get(component, 0.0)
+    def value(trajectory: Trajectory) -> float:
+        score = score_of(trajectory.last)
+        return _shares(score, reward).get(component, 0.0) if score else 0.0
+
+    return value
 
 
 def _correction(reward: str) -> Any:
     def value(trajectory: Trajectory) -> float:
         score = score_of(trajectory.last)
+        if not score:
+            return 0.0
         total = 0.0
         for share in _in_order(_shares(score, reward)):  # summed as RewardSpec sums, so that nothing is left over
             total += share

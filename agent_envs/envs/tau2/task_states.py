@@ -19,16 +19,23 @@ from agent_envs.envs.tau2.telecom import for_expected_actions
 from agent_envs.envs.tau2.toolkit import FRESH, Domain, DomainState, FunctionOutcome, World, call, run_function
 
 
-@lru_cache(maxsize=4096)
 def initial_world(domain: Domain, task: Tau2Task) -> DomainState:
     """Return the world at the start of a task: its data, its initial actions and its history's calls, in this order.
 
     Raises UsageError: the task names a record or a function that the domain does not have.
     """
-    state = _with_data(domain, FRESH, json.loads(task.initial_data)) if task.initial_data else FRESH
-    for action in task.initial_actions:
+    return started_world(domain, task.initial_data, task.initial_actions, task.history)
+
+
+@lru_cache(maxsize=4096)
+def started_world(
+    domain: Domain, data: str, actions: tuple[FunctionCall, ...], history: tuple[Line, ...]
+) -> DomainState:
+    """Return `initial_world` by its parts: one for the task with its criteria and without."""
+    state = _with_data(domain, FRESH, json.loads(data)) if data else FRESH
+    for action in actions:
         _, state = run(domain, state, action)
-    return replayed_world(domain, state, task.history)
+    return replayed_world(domain, state, history)
 
 
 @lru_cache(maxsize=4096)

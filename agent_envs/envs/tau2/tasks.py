@@ -111,10 +111,6 @@ def drawn_split(domain: str, split: str) -> tuple[str, ...]:
 
     Every other domain's base tasks take part in the draw of the pooled ones: 56 of the 278 are drawn for test.
 
-    Args:
-        domain: "retail", "airline" or "telecom".
-        split: `train80`, `test20`, `pooled_train80` or `pooled_test20`.
-
     Raises:
         UsageError: no such split.
         DataMissing: the data is not there.

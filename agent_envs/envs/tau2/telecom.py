@@ -1,11 +1,12 @@
 """The telecom domain holds the agent's tools, and keeps the user's phone in step with the company's records."""
 
 from dataclasses import replace
+from functools import lru_cache
 from random import Random
 from typing import Any
 
 from agent_envs.envs.tau2.compat import ORIGINAL, Compat
-from agent_envs.envs.tau2.database import Database
+from agent_envs.envs.tau2.database import Database, frozen
 from agent_envs.envs.tau2.record_schema import shaped
 from agent_envs.envs.tau2.shared_tools import transfer_to_human_agents
 from agent_envs.envs.tau2.telecom_faults import user_kit
@@ -48,7 +49,37 @@ def _line_of(world: World, customer_id: str, line_id: str) -> Any:
     return _found(world, "lines", line_id)
 
 
+@lru_cache(maxsize=32)
+def _directory(database: Database) -> dict[str, tuple[str, str]]:
+    """Return, of each number in the pristine tables, the keys of the customer and the line that a search finds first."""
+    lines, customers = database.tables["lines"], database.tables["customers"]
+    found: dict[str, tuple[str, str]] = {}
+    for key, customer in customers.items():
+        if not all(line_id in lines for line_id in customer["line_ids"]):
+            return {}  # a search may end in an error
+        for number in (customer["phone_number"], *(lines[one]["phone_number"] for one in customer["line_ids"])):
+            found.setdefault(number, (key, ""))
+    for key, line in lines.items():
+        owner, known = found.get(line["phone_number"], ("", ""))
+        found[line["phone_number"]] = (owner, known or key)
+    return found
+
+
+def _listed(world: World, phone_number: Any) -> tuple[str, str]:
+    """Return the keys under which the pristine directory has a number; empty ones where a search may find something else."""
+    for table in ("customers", "lines"):
+        pristine = world.agent.database.tables[table]
+        for key, record in world.agent.changed(table):
+            told = pristine.get(key)
+            if told is None or any(frozen(record.get(one)) != told.get(one) for one in ("phone_number", "line_ids")):
+                return "", ""
+    return _directory(world.agent.database).get(phone_number, ("", "")) if isinstance(phone_number, str) else ("", "")
+
+
 def _line_by_phone(world: World, phone_number: str) -> Any:
+    known = _listed(world, phone_number)[1]
+    if known:
+        return world.agent.get("lines", known)
     for line in world.agent.rows("lines"):
         if line["phone_number"] == phone_number:
             return line
@@ -56,6 +87,9 @@ def _line_by_phone(world: World, phone_number: str) -> Any:
 
 
 def _customer_by_phone(world: World, phone_number: str) -> Any:
+    known = _listed(world, phone_number)[0]
+    if known:
+        return world.agent.get("customers", known)
     lines = world.agent.records("lines")
     for customer in world.agent.rows("customers"):
         if customer["phone_number"] == phone_number:

@@ -89,12 +89,7 @@ class World:
 
 
 def parameters_of(function: Callable[..., Any], terms: Mapping[str, str] | None = None) -> dict[str, Any]:
-    """Return the schema of a tool's arguments; its first parameter is what it works on, and no argument.
-
-    Args:
-        function: the tool.
-        terms: descriptions of arguments that its docstring does not describe.
-    """
+    """Return the schema of a tool's arguments; its first parameter is what it works on, and no argument."""
     hints = get_type_hints(function)
     described = {**(terms or {}), **argument_texts(inspect.getdoc(function) or "")}
     properties: dict[str, Any] = {}
@@ -210,16 +205,7 @@ class FunctionOutcome:
 def call(
     domain: Domain, state: DomainState, requestor: str, name: str, arguments: Mapping[str, Any], solo: bool = False
 ) -> tuple[ToolOutcome, DomainState]:
-    """Execute a tool call, then synchronise. What was changed before a failure stays, as in the original.
-
-    Args:
-        domain: the domain.
-        state: what the episode changed so far; it is not touched.
-        requestor: "assistant" or "user".
-        name: the tool.
-        arguments: passed by keyword, unchecked.
-        solo: the agent has both sides' tools, and there is no user.
-    """
+    """Execute a tool call, then synchronise. What was changed before a failure stays, as in the original."""
     if requestor == "user" and (solo or domain.user is None):
         text = "User tool calls are not allowed in solo mode" if solo else "User tools not available"
         return ToolOutcome(f"Error: {text}", True, "domain"), state

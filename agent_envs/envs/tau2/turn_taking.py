@@ -59,13 +59,7 @@ def _done_schema() -> dict[str, Any]:
 
 
 def opened(rules: Rules, world: DomainState = FRESH, history: tuple[Line, ...] = ()) -> Dialogue:
-    """Return a conversation at its start: greeted and the user's turn; in solo mode silent and the assistant's.
-
-    Args:
-        rules: what holds.
-        world: the databases at the start of the task (`task_states.initial_world`).
-        history: lines that came before, whose calls `world` holds already: whoever the last one leaves waiting goes on.
-    """
+    """Return a conversation at its start: greeted and the user's turn; in solo mode silent and the assistant's."""
     if history:
         return Dialogue(history, world, _awaited(history[-1]))
     if rules.solo:
@@ -115,14 +109,7 @@ def stumbled(rules: Rules, dialogue: Dialogue) -> Dialogue:
 
 
 def answered(rules: Rules, dialogue: Dialogue, side: Side, speak: Speak) -> Dialogue:
-    """Return the conversation after a simulated side has said what it says, until the other is awaited or it is over.
-
-    Args:
-        rules: what holds.
-        dialogue: the conversation.
-        side: the simulated side.
-        speak: returns its next line and what it keeps in mind; None instead of a line stops.
-    """
+    """Return the conversation after a simulated side has said what it says, until the other is awaited or it is over."""
     while dialogue.turn == side and not dialogue.ended:
         line, memory = speak(dialogue)
         dialogue = dialogue.but(memory=memory)

@@ -90,6 +90,10 @@ class Want:
     objection: str = ""
     check: Check | None = None
 
+    def __hash__(self) -> int:
+        """Many memories are keyed by wants and scripts; a text knows its own hash."""
+        return hash(self.say)
+
 
 @dataclass(frozen=True, slots=True)
 class UserScript:
@@ -106,6 +110,10 @@ class UserScript:
     wants: tuple[Want, ...]
     unknown: tuple[str, ...] = ()
     persona: str = "plain"
+
+    def __hash__(self) -> int:
+        """See `Want`."""
+        return hash(self.wants)
 
 
 def read_script(row: Mapping[str, Any], where: str = "user_script") -> UserScript:

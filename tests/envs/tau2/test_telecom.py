@@ -7,11 +7,14 @@ from pathlib import Path
 
 import pytest
 
+from agent_envs.envs.tau2 import telecom as agent_side
 from agent_envs.envs.tau2.compat import Compat
 from agent_envs.envs.tau2.database import same
+from agent_envs.envs.tau2.task_generator.source import generated_domain
 from agent_envs.envs.tau2.telecom import for_expected_actions, telecom
 from agent_envs.envs.tau2.telecom_tables import agent_records, user_records
-from agent_envs.envs.tau2.toolkit import FRESH, DomainState, call, run_function
+from agent_envs.envs.tau2.toolkit import FRESH, DomainState, ToolFailure, World, call, run_function
+from agent_envs.envs.tau2.users import acts
 from tests.envs.tau2.telecom_world import AGENT, FIXED, USER, Line, ada, domain
 
 # Wire formats and rules
@@ -310,3 +313,28 @@ def test_databases_read_dates_numbers_and_defaults_as_the_original_does():
         ("sms", "storage", "phone", "network"), False
     )
     assert phone["active_apn_settings"]["apn_name"] == "internet"
+
+
+def test_a_number_is_found_where_the_tables_were_changed_as_where_they_were_not() -> None:
+    made = generated_domain("telecom")
+    tables = made.agent_database.tables
+    key, line = next(iter(tables["lines"].items()))
+    owner = next(one for one, row in tables["customers"].items() if key in row["line_ids"])
+    world = World(made, FRESH)
+    assert agent_side._line_by_phone(world, line["phone_number"]) is line
+    assert agent_side._customer_by_phone(world, line["phone_number"]) is tables["customers"][owner]
+    world.agent.edit("lines", key)["data_used_gb"] = 1.5
+    assert agent_side._line_by_phone(world, line["phone_number"])["data_used_gb"] == 1.5  # as it is now
+    world.agent.edit("lines", key)["phone_number"] = "555-000-0000"
+    with pytest.raises(ToolFailure):
+        agent_side._line_by_phone(world, line["phone_number"])
+    assert agent_side._line_by_phone(world, "555-000-0000")["line_id"] == key
+    assert agent_side._customer_by_phone(world, "555-000-0000")["customer_id"] == owner
+
+
+def test_words_are_looked_for_by_bits_that_stand_in_every_text_that_has_them() -> None:
+    for kind in ("verbs", "objects"):
+        for word in " ".join(acts.lexicon()[kind].values()).split():  # type: ignore[attr-defined]
+            text = f"i {word.replace('~', ' ').rstrip('.')} it"
+            names = {name for name, _, pattern in acts._classes(kind) if pattern.search(text)}
+            assert acts._named(kind, text) == names, word

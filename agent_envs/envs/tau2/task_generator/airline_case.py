@@ -95,15 +95,7 @@ class Case:
     """One customer, while a task is made up: what is already used in it must not be used again."""
 
     def __init__(self, rng: Random, database: Database, user: Row, difficulty: str, vague: bool) -> None:
-        """Look the customer up.
-
-        Args:
-            rng: what everything is drawn from.
-            database: the world.
-            user: the customer's record.
-            difficulty: "hard" puts limits on prices and conditions on payments; "easy" keeps to plain words mostly.
-            vague: reservations are described, and their numbers unknown.
-        """
+        """Look the customer up."""
         self.rng, self.database, self.user, self.vague = rng, database, user, vague
         self.tricky, self.loose = difficulty == "hard", 0.25 if difficulty == "easy" else 0.4
         self.flights, self._table = database.tables["flights"], database.tables["reservations"]

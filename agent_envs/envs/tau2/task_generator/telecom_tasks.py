@@ -128,16 +128,7 @@ def _hard(rng: Random, account: Account) -> list[Part]:
 def _wishes(
     rng: Random, account: Account, count: int, kinds: Sequence[Sequence[Wish]], taken: tuple[str, ...], by_number: bool
 ) -> list[Part]:  # fmt: skip
-    """Return so many wishes that do not meet, or fewer; those that only this kind of account has come first.
-
-    Args:
-        rng: decides which.
-        account: whose wishes.
-        count: how many at most.
-        kinds: of which lists they are, in order; the last one serves for what is left.
-        taken: "phone" if the phone's line is spoken for.
-        by_number: lines are named by their numbers.
-    """
+    """Return so many wishes that do not meet, or fewer; those that only this kind of account has come first."""
     lines = account.lines[1:] if "phone" in taken else account.lines
     if not lines:
         return []

@@ -111,14 +111,7 @@ _ORDER = (
 
 
 def trouble(rng: Random, account: Account, kind: str, count: int) -> Part:
-    """Return a problem of the phone.
-
-    Args:
-        rng: decides what is broken.
-        account: whose phone; if its line is suspended for unpaid bills, that is one of the faults.
-        kind: "service", "data" or "pictures".
-        count: how many faults there are beside the suspension.
-    """
+    """Return a problem of the phone."""
     names = _chosen(rng, kind, count)
     faults = [
         (name, _DRAWN[name](rng, account) if name in _DRAWN else _FAULTS[name]) for name in names if name != "usage"

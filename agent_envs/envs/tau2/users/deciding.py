@@ -35,13 +35,7 @@ class Decision:
 
 
 def decided(script: UserScript, places: tuple[int, ...], proposal: Proposal) -> Decision:
-    """Return what a customer answers to a proposal.
-
-    Args:
-        script: what it knows and wants.
-        places: the wants that may be meant, the likeliest first.
-        proposal: what the agent asks a yes for.
-    """
+    """Return what a customer answers to a proposal."""
     plain = tuple(asked for asked in proposal.asked if not read_act(asked).bare)
     answers = [_answer(script, places, asked, proposal) for asked in plain or proposal.asked]
     verdicts = {one.verdict for one in answers}

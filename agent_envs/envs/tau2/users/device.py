@@ -68,10 +68,6 @@ def due(steps: tuple[Step, ...], content: str) -> tuple[Step, ...]:
     """Return the steps that are left once the answer to the last call is known.
 
     There are none where it does not show what the next step needs.
-
-    Args:
-        steps: the steps after that call.
-        content: the answer.
     """
     when = steps[0].when.lower() if steps else ""
     shown = when.lstrip("!") in content.lower()
@@ -79,13 +75,7 @@ def due(steps: tuple[Step, ...], content: str) -> tuple[Step, ...]:
 
 
 def told(tool: str, content: str, label: str = "") -> str:
-    """Return the sentences in which the user reports an answer of one of its tools; nothing in them goes beyond the answer.
-
-    Args:
-        tool: the name of the tool.
-        content: its answer.
-        label: the one line that is asked for; "" for all.
-    """
+    """Return the sentences in which the user reports an answer of one of its tools; nothing in them goes beyond the answer."""
     asked = [line for line in content.split("\n") if label and line.startswith(label)]
     text = "\n".join(asked) or content
     for icon, words in _ICONS:

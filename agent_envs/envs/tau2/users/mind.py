@@ -3,6 +3,7 @@
 import re
 from dataclasses import dataclass, fields, replace
 from functools import lru_cache
+from operator import attrgetter
 from typing import Any
 
 from agent_envs.base.errors import UsageError
@@ -68,21 +69,19 @@ class Mind:
         return replace(self, **changes)
 
 
+_VALUES = attrgetter(*(field.name for field in fields(Mind)))
+_TYPES = list(map(type, _VALUES(Mind())))
+
+
 def remembered(memory: Any, script: UserScript) -> Mind:
     """Return what a dialogue holds as a user's mind, once it is known to be one: its state may come from a stranger.
 
     Raises UsageError: it is none that this script could have.
     """
-    sound = isinstance(memory, Mind) and all(
-        type(value) is type(plain) for value, plain in zip(_values(memory), _values(Mind()), strict=True)
-    )
+    sound = isinstance(memory, Mind) and list(map(type, _VALUES(memory))) == _TYPES
     if not sound or not _holds(memory, len(script.wants)):
         raise UsageError("tau2: the stored state of the simulated user cannot be read: it is not of this task's script")
     return memory  # type: ignore[no-any-return]
-
-
-def _values(mind: Mind) -> list[Any]:
-    return [getattr(mind, field.name) for field in fields(mind)]
 
 
 def _holds(mind: Mind, wants: int) -> bool:
@@ -97,13 +96,7 @@ def _holds(mind: Mind, wants: int) -> bool:
 
 
 def following(script: UserScript, mind: Mind, refused: bool) -> int | None:
-    """Return the place of the want that comes after the current one, or None.
-
-    Args:
-        script: the script.
-        mind: what was settled.
-        refused: the current want was, so that an alternative to it is asked for.
-    """
+    """Return the place of the want that comes after the current one, or None."""
     for place in range(mind.want + 1, len(script.wants)):
         if script.wants[place].only_if_refused and not refused:
             continue

@@ -118,14 +118,7 @@ def swapped(value: str, random: Random) -> str:
 
 
 def mistyped(text: str, share: float, random: Random, spared: frozenset[str] = frozenset()) -> str:
-    """Return a text with letters of some words swapped; names, values and short words stay as they are.
-
-    Args:
-        text: what is typed.
-        share: the share of the words that errors befall.
-        random: decides which.
-        spared: words that stay right, in small letters.
-    """
+    """Return a text with letters of some words swapped; names, values and short words stay as they are."""
 
     def typed(found: re.Match[str]) -> str:
         word = found.group()

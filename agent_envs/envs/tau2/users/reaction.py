@@ -49,18 +49,7 @@ class Reaction:
         before: str = "",
         shelf: Shelf = NOTHING,
     ) -> None:
-        """Take who answers, what it has in mind, and what it understood.
-
-        Args:
-            script: what it knows and wants.
-            persona: its manners.
-            random: decides between ways of saying a thing.
-            mind: what it has in mind.
-            heard: what it understood.
-            repeated: the agent said the same before.
-            before: what the agent said before that, in small letters.
-            shelf: what the shop sells.
-        """
+        """Take who answers, what it has in mind, and what it understood."""
         self.script, self.persona, self.random, self.mind, self.heard = script, persona, random, mind, heard
         self._repeated, self._before, self._shelf = repeated, before, shelf
         self._parts: list[str] = list(mind.reports)

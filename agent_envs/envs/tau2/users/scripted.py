@@ -46,10 +46,6 @@ class ScriptedUser:
     def __init__(self, persona: str | Mapping[str, Any] = "task", fallback: ScriptOf = _from_scenario) -> None:
         """Choose the manners.
 
-        Args:
-            persona: a name of `persona.PERSONAS`, "task" for what the script names, or a mapping of knobs.
-            fallback: makes the script of a task that has none of its own.
-
         Raises:
             UsageError: no such persona.
         """
@@ -64,13 +60,14 @@ class ScriptedUser:
     def speak(self, scene: Scene) -> tuple[Line | None, Any]:
         """Return the user's next line, and what it keeps in mind."""
         script, manners = self._of(scene)
-        random = Random(f"{scene.key}|{len(scene.dialogue.lines)}")
         if scene.memory is None:
+            random = _random(scene)
             text, mind = opening(script, manners, random)
             return Line("user", _typed(text, manners, random, script)), mind
         mind, call = _acting(scene, script, remembered(scene.memory, script))
         if call is not None:
             return call, mind
+        random = _random(scene)
         said = _said(scene)
         before = said[-2][-LONGEST:].lower() if len(said) > 1 else ""
         heard = understood(_heard(scene))
@@ -97,9 +94,14 @@ class ScriptedUser:
         return known[1:]
 
 
+def _random(scene: Scene) -> Random:
+    return Random(f"{scene.key}|{len(scene.dialogue.lines)}")
+
+
 def _acting(scene: Scene, script: UserScript, mind: Mind) -> tuple[Mind, Line | None]:
     """Return the next call that the agent's words or the last answer ask for, or None where all is done."""
-    answer = scene.news[-1] if scene.news and scene.news[-1].results else None
+    news = scene.news
+    answer = news[-1] if news and news[-1].results else None
     if answer is None:
         asked = device.requests(_asked(_heard(scene))) if scene.rules.domain.user is not None else ()
         asked = device.held(asked, abroad(script))

@@ -27,11 +27,6 @@ def about(script: UserScript, mind: Mind, text: str) -> tuple[int, ...]:
     Among several with a sign in the text, it is the one of whose own words the text has most, the first of equals.
 
     A want that has no signs is known by its numbers alone.
-
-    Args:
-        script: the script.
-        mind: which wants are open.
-        text: in small letters.
     """
     named = frozenset(known for known in ids_known(script) if known in text)
     signed = [
