@@ -23,8 +23,7 @@ from trainers.training.metrics import read_metrics
 # by preset: where its run was cut, and what was measured less often than the preset has it
 CUT: dict[str, tuple[str, ...]] = {
     "tiny-babyai-seq": ("--steps", "110"),
-    "tiny-babaisai-make-win": ("--steps", "110", "--evaluation.test-tasks", "64", "--evaluation.every", "0"),
-    "tiny-crafter-wood": ("--steps", "10"),
+    "tiny-babaisai-make-win": ("--steps", "10", "--evaluation.test-tasks", "64", "--evaluation.every", "0"),
 }
 TOLD = ("explained_variance", "valid_actions", "entropy", "kl", "episodes_ended", "cpu_seconds/step")
 

@@ -143,7 +143,9 @@ def trained_or_stopped(program: str, options: Sequence[str], seed: int, folder: 
         return None
 
 
-def table_of(found: Results, runs: Path, tasks: int, stopped: Mapping[str, Sequence[int]] = EMPTY) -> dict[str, Any]:
+def table_of(
+    found: Results, runs: Path, tasks: int, stopped: Mapping[str, Sequence[int]] = EMPTY, preset: str = PRESET
+) -> dict[str, Any]:
     """Return the figures; `stopped` are seeds by arm that the check of the warm-up stopped."""
     arms: dict[str, Any] = {}
     for arm, results in found.items():
@@ -156,7 +158,7 @@ def table_of(found: Results, runs: Path, tasks: int, stopped: Mapping[str, Seque
         gap = ahead({seed: row["after"]["success"] for seed, row in found.get("Verlog", {}).items()}, after)
         own = {} if arm == "Verlog" else {"ahead_of_verlog": gap, "smallest_difference_shown": smallest_shown(gap)}
         arms[arm] = {
-            "seeds_are": seeds_told(PRESET, list(results)),
+            "seeds_are": seeds_told(preset, list(results)),
             "before": told_over_seeds(before),
             "after": told_over_seeds(after),
             **own,
@@ -212,12 +214,13 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, default=1, help="runs at a time, each on one core")
     parser.add_argument("--ablations", action="store_true", help="train the ablations too")
     parser.add_argument("--only", action="append", choices=[*ARMS, *ABLATIONS], help="this arm; may be repeated")
+    parser.add_argument("--preset", default=PRESET, help=f"of runs with --only (default {PRESET})")
     parser.add_argument("--no-check", action="store_true", help="go on where the check of the warm-up would stop a run")
     parser.add_argument("--finished", action="store_true", help="start nothing: take the runs that have ended")
     parser.add_argument("--tasks", type=int, default=128, help="that the built-in agents play (default 128)")
     parser.add_argument("--out", type=Path, help="write the figures here, and the chart beside it")
     args = parser.parse_args()
-    seeds: Sequence[int] = args.seeds or report_seeds(PRESET)
+    seeds: Sequence[int] = args.seeds or report_seeds(args.preset)
     arms = ARMS | (ABLATIONS if args.ablations else {})
     arms = {name: (ARMS | ABLATIONS)[name] for name in args.only} if args.only else arms
     unchecked = ("--warmup.no-check",) if args.no_check else ()
@@ -227,7 +230,9 @@ def main() -> None:
     found: Results = {}
     stopped: dict[str, list[int]] = {}
     with ThreadPoolExecutor(args.jobs) as pool:
-        program = {arm: (name, ("--preset", PRESET, *unchecked, *options)) for arm, (name, options) in arms.items()}
+        program = {
+            arm: (name, ("--preset", args.preset, *unchecked, *options)) for arm, (name, options) in arms.items()
+        }
         results = pool.map(lambda row: trained_or_stopped(*program[row[0]], *row[1:]), wanted)
         for (arm, seed, _), result in zip(wanted, results, strict=True):
             own = found.setdefault(arm, {})
@@ -239,7 +244,7 @@ def main() -> None:
             sides = f"{percent(result['before'])} -> {percent(result['after'])}"
             cost = f"{result['env_steps']:,} environment steps, {result['cpu_seconds'] / 60:.1f} CPU-minutes"
             print(f"{arm:14} seed {seed}: {sides}; {cost}", flush=True)
-    table = table_of(found, args.runs, args.tasks, stopped)
+    table = table_of(found, args.runs, args.tasks, stopped, args.preset)
     for arm, row in table["arms"].items():
         gap, failed = row.get("ahead_of_verlog"), row.get("stopped_by_its_check", ())
         told = [f"after: {mean_line(row['after'])}"] if "after" in row else []
@@ -252,6 +257,7 @@ def main() -> None:
         words = (
             ["--ablations"] * args.ablations
             + ["--no-check"] * args.no_check
+            + ["--preset", args.preset] * (args.preset != PRESET)
             + [word for arm in args.only or () for word in ("--only", arm)]
         )
         words += ["--seeds", *map(str, args.seeds)] if args.seeds else []
