@@ -28,6 +28,7 @@ Modules, in reading order:
     learn, earl_learn, training_runs: GRPO and EARL on tiny presets over seeds; runs of trainers as processes.
     veg_learn, veg_chart, veg_episodes, veg_failures, veg_price: VEG beside GRPO: charts, failures, cost of feedback.
     verlog_learn, verlog_values: Verlog beside GRPO at equal environment steps; V along episodes, and what cuts do to gradients.
+    verlog_horizons: Verlog on episodes of 100 turns and more, one seed each, within ten CPU-minutes.
     learning_curves, episode_counts: pictures of a run's metrics; test episodes by method: EARL's Table 4, Figures 5 and 6.
     shared_prefixes: updates that compute what rows begin with alike once, beside padded ones.
     sorting_result, decision_tree, tree_files, tree_drawing: a sorting policy's figures and trees, in text, JSON, pictures.

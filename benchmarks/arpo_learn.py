@@ -54,9 +54,12 @@ ARMS: dict[str, tuple[str, ...]] = {
     "top": ("arpo", "--branching.rule", "top"),
     "value": ("arpo", "--branching.rule", "value"),
     "random": ("arpo", "--branching.rule", "random", "--branching.chance", str(CHANCE)),
-    "dapo": ("grpo", "--preset", f"{PRESET}-dapo"),
-    "reinforce-pp": ("grpo", "--preset", f"{PRESET}-reinforce-pp"),
-}
+    "grpo": ("grpo",),  # with the preset's own number of rollouts
+    "dapo": ("grpo", "--eps-high", "0.28", "--drop-flat-groups", "--loss", "token_mean"),
+    "reinforce-pp": ("grpo", "--credit", "turn", "--turn-baseline", "batch", "--beta", "0.001", "--kl", "k1",
+                     "--kl-in", "reward"),
+}  # fmt: skip
+PEERS = ("dapo", "reinforce-pp")
 FRESH = report_seeds(PRESET, 8)[3:]
 COMPARED = {
     "sharing, ARPO": ("grpo-16", "arpo"),
@@ -68,6 +71,9 @@ COMPARED = {
     "the best places against chance": ("random", "value"),
     "DAPO against GRPO": ("grpo-16", "dapo"),
     "REINFORCE++ against GRPO": ("grpo-16", "reinforce-pp"),
+    "DAPO against GRPO with as many rollouts": ("grpo", "dapo"),
+    "REINFORCE++ against GRPO with as many rollouts": ("grpo", "reinforce-pp"),
+    "ARPO against GRPO with as many rollouts": ("grpo", "arpo"),
 }
 ENOUGH = 0.15  # between the quartiles of the chance: with less, ARPO and `random` are one method
 Run = dict[str, Any]
@@ -95,9 +101,9 @@ def _rule() -> BranchingSettings:
 
 
 def words_of(arm: str, calls: int = CALLS, preset: str = PRESET) -> tuple[str, ...]:
-    """Return the options of an arm, whose preset is this or its own, that ends after so many calls."""
-    own = () if "--preset" in ARMS[arm] else ("--preset", preset)
-    return (*own, *COMMON, "--most-tool-calls", str(calls), *ARMS[arm][1:])
+    """Return the options of an arm that ends after so many calls; the large preset's peers have presets."""
+    own = (f"{preset}-{arm}",) if arm in PEERS and preset == PRESET else (preset, *ARMS[arm][1:])
+    return ("--preset", own[0], *COMMON, "--most-tool-calls", str(calls), *own[1:])
 
 
 def power(folder: Path) -> dict[str, Any]:

@@ -8,13 +8,16 @@ of 128 held-out tasks, sampled at temperature 1. Random play and the solver play
 turns, which is another task: a wanderer finds a third of the goals in them. A run that ended is not repeated. A seed whose
 warm-up check stops its run has failed: it is told beside the others, and is in no mean.
 
-`--ablations` adds Verlog with one discount for all tokens, without the critic's warm-up, and with a weight of 1 for the first
-token. Seeds are paired; intervals of means and differences are Student's over seeds. The chart shows every seed.
+`--ablations` adds Verlog with one discount for all tokens, without the critic's warm-up, with a weight of 1 for the first
+token, with the environment's own reward, and with an episode that a limit ended as a failure; `--only ARM` trains what it
+names. Beside what is sampled stands greedy play of each run's model on the same tasks. Seeds are paired; intervals of means
+and differences are Student's over seeds. The chart shows every seed.
 """
 
 import argparse
 import json
 import math
+import shlex
 import statistics
 import subprocess
 from collections.abc import Mapping, Sequence
@@ -25,6 +28,7 @@ from typing import Any
 
 import gymnasium as gym
 
+from agent_envs.core.registry import full_id
 from agent_envs.evaluation.statistics.rates import success_rate
 from agent_envs.evaluation.statistics.student import t_quantile
 from agent_envs.rollout.episode_runner import run_episode
@@ -39,9 +43,11 @@ from benchmarks.training_runs import (
     seeds_told,
     told_over_seeds,
     trained,
+    with_points_on_a_line,
 )
 from trainers.command_line import METRICS_FILE, load_preset
-from trainers.measuring import tasks_measured
+from trainers.measuring import measure_all, tasks_measured
+from trainers.sampling import environment_spec
 from trainers.training.metrics import read_metrics
 from trainers.verlog import VerlogSettings
 
@@ -55,6 +61,8 @@ ABLATIONS: dict[str, tuple[str, tuple[str, ...]]] = {
     "one discount": ("verlog", ONE_DISCOUNT),
     "no warm-up": ("verlog", ("--warmup.batches", "0", "--steps", "66")),  # as many environment steps
     "first weight 1": ("verlog", ("--critic.first-weight", "1")),
+    "native reward": ("verlog", ("--env.arguments", '{"kind": "goto", "max_turns": 16, "reward": "native"}')),
+    "released truncation": ("verlog", ("--released-truncation",)),
 }
 LIMITS = (16, 64)
 STOPPED = "the critic has not settled"  # as trainers.verlog says it
@@ -83,15 +91,25 @@ def folder_of(runs: Path, arm: str, seed: int) -> Path:
     return runs / f"{arm.lower().replace(' ', '-')}-{seed}"
 
 
-def built_in(agent: str, limit: int, tasks: int) -> dict[str, Any]:
-    """Return the success of a built-in agent on the test tasks that runs are measured on."""
-    arguments = json.loads(load_preset(VerlogSettings, "verlog", PRESET).env.arguments) | {"max_turns": limit}
-    env: Any = gym.make("agent_envs:agent_envs/BabyAI-v0", **arguments)
+def built_in(agent: str, limit: int, tasks: int, preset: str = PRESET) -> dict[str, Any]:
+    """Return the success of a built-in agent on the test tasks that runs of a preset are measured on."""
+    where = load_preset(VerlogSettings, "verlog", preset).env
+    env: Any = gym.make(full_id(where.id), **json.loads(where.arguments) | {"max_turns": limit})
     played = tasks_measured(env.unwrapped.source.size("test"), tasks)
     ends = [run_episode(env, CompanionPolicy(agent), seed=task, split="test", task=task) for task in played]
     rate = success_rate([float(end.success) for end in ends], list(map(str, played)), list(map(str, played)))
     turns = statistics.mean(len(end.trajectory.turns) for end in ends)
     return {"success": rate.value, "interval": [rate.low, rate.high], "tasks": len(played), "turns": turns}
+
+
+def greedy(folder: Path) -> dict[str, Any]:
+    """Return what a run's model does on the run's test tasks where it says what is likeliest."""
+    from trainers.trained_agent import TrainedAgent
+
+    settings = json.loads((folder / "settings.json").read_text(encoding="utf-8"))
+    specs = (("", environment_spec(settings["env"]["id"], json.loads(settings["env"]["arguments"]))),)
+    tasks, key = settings["evaluation"]["test_tasks"], f"{settings['seed']}/test"
+    return measure_all(TrainedAgent(str(folder), temperature=0), specs, "test", tasks, key).summary()
 
 
 def curve_of(folder: Path, result: Mapping[str, Any]) -> Curve:
@@ -125,7 +143,9 @@ def trained_or_stopped(program: str, options: Sequence[str], seed: int, folder: 
         return None
 
 
-def table_of(found: Results, runs: Path, tasks: int, stopped: Mapping[str, Sequence[int]] = EMPTY) -> dict[str, Any]:
+def table_of(
+    found: Results, runs: Path, tasks: int, stopped: Mapping[str, Sequence[int]] = EMPTY, preset: str = PRESET
+) -> dict[str, Any]:
     """Return the figures; `stopped` are seeds by arm that the check of the warm-up stopped."""
     arms: dict[str, Any] = {}
     for arm, results in found.items():
@@ -135,14 +155,15 @@ def table_of(found: Results, runs: Path, tasks: int, stopped: Mapping[str, Seque
             continue
         after = {seed: row["after"]["success"] for seed, row in results.items()}
         before = {seed: row["before"]["success"] for seed, row in results.items()}
-        gap = ahead({seed: row["after"]["success"] for seed, row in found["Verlog"].items()}, after)
+        gap = ahead({seed: row["after"]["success"] for seed, row in found.get("Verlog", {}).items()}, after)
         own = {} if arm == "Verlog" else {"ahead_of_verlog": gap, "smallest_difference_shown": smallest_shown(gap)}
         arms[arm] = {
-            "seeds_are": seeds_told(PRESET, list(results)),
+            "seeds_are": seeds_told(preset, list(results)),
             "before": told_over_seeds(before),
             "after": told_over_seeds(after),
             **own,
             **failed,
+            "greedy": {str(seed): greedy(folder_of(runs, arm, seed)) for seed in results},
             "seeds": [{key: row[key] for key in KEPT if key in row} for row in results.values()],
             "curves": {str(seed): curve_of(folder_of(runs, arm, seed), row) for seed, row in results.items()},
             "explained_variance": {str(seed): explained(folder_of(runs, arm, seed)) for seed in results},
@@ -192,19 +213,26 @@ def main() -> None:
     parser.add_argument("--runs", type=Path, default=Path("runs/verlog-learn"), help="where the runs are kept")
     parser.add_argument("--jobs", type=int, default=1, help="runs at a time, each on one core")
     parser.add_argument("--ablations", action="store_true", help="train the ablations too")
+    parser.add_argument("--only", action="append", choices=[*ARMS, *ABLATIONS], help="this arm; may be repeated")
+    parser.add_argument("--preset", default=PRESET, help=f"of runs with --only (default {PRESET})")
+    parser.add_argument("--no-check", action="store_true", help="go on where the check of the warm-up would stop a run")
     parser.add_argument("--finished", action="store_true", help="start nothing: take the runs that have ended")
     parser.add_argument("--tasks", type=int, default=128, help="that the built-in agents play (default 128)")
     parser.add_argument("--out", type=Path, help="write the figures here, and the chart beside it")
     args = parser.parse_args()
-    seeds: Sequence[int] = args.seeds or report_seeds(PRESET)
+    seeds: Sequence[int] = args.seeds or report_seeds(args.preset)
     arms = ARMS | (ABLATIONS if args.ablations else {})
+    arms = {name: (ARMS | ABLATIONS)[name] for name in args.only} if args.only else arms
+    unchecked = ("--warmup.no-check",) if args.no_check else ()
     wanted = [(arm, seed, folder_of(args.runs, arm, seed)) for seed in seeds for arm in arms]
     if args.finished:
         wanted = [row for row in wanted if (row[2] / "result.json").exists()]
     found: Results = {}
     stopped: dict[str, list[int]] = {}
     with ThreadPoolExecutor(args.jobs) as pool:
-        program = {arm: (name, ("--preset", PRESET, *options)) for arm, (name, options) in arms.items()}
+        program = {
+            arm: (name, ("--preset", args.preset, *unchecked, *options)) for arm, (name, options) in arms.items()
+        }
         results = pool.map(lambda row: trained_or_stopped(*program[row[0]], *row[1:]), wanted)
         for (arm, seed, _), result in zip(wanted, results, strict=True):
             own = found.setdefault(arm, {})
@@ -216,7 +244,7 @@ def main() -> None:
             sides = f"{percent(result['before'])} -> {percent(result['after'])}"
             cost = f"{result['env_steps']:,} environment steps, {result['cpu_seconds'] / 60:.1f} CPU-minutes"
             print(f"{arm:14} seed {seed}: {sides}; {cost}", flush=True)
-    table = table_of(found, args.runs, args.tasks, stopped)
+    table = table_of(found, args.runs, args.tasks, stopped, args.preset)
     for arm, row in table["arms"].items():
         gap, failed = row.get("ahead_of_verlog"), row.get("stopped_by_its_check", ())
         told = [f"after: {mean_line(row['after'])}"] if "after" in row else []
@@ -226,12 +254,23 @@ def main() -> None:
     for agent, row in table["built_in"].items():
         print(f"{agent}: {percent(row)}")
     if args.out:
-        more = (" --ablations" if args.ablations else "") + (
-            f" --seeds {' '.join(map(str, args.seeds))}" if args.seeds else ""
+        words = (
+            ["--ablations"] * args.ablations
+            + ["--no-check"] * args.no_check
+            + ["--preset", args.preset] * (args.preset != PRESET)
+            + [word for arm in args.only or () for word in ("--only", arm)]
         )
-        told = about(f"python -m benchmarks.verlog_learn{more} --out benchmarks/results/verlog_learn.json")
-        args.out.write_text(json.dumps({"about": told, **table}, indent=1) + "\n", encoding="utf-8")
-        draw(table, args.out.with_suffix(".png"))
+        words += ["--seeds", *map(str, args.seeds)] if args.seeds else []
+        told = about(
+            shlex.join(
+                ["python", "-m", "benchmarks.verlog_learn", *words, "--out", f"benchmarks/results/{args.out.name}"]
+            )
+        )
+        args.out.write_text(
+            with_points_on_a_line(json.dumps({"about": told, **table}, indent=1)) + "\n", encoding="utf-8"
+        )
+        if not args.only:
+            draw(table, args.out.with_suffix(".png"))
 
 
 if __name__ == "__main__":

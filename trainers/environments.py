@@ -86,9 +86,7 @@ def _specs_of(env: EnvironmentSettings, evaluation: EvalSettings, bare: bool = T
     around = [] if bare else wrapper_rows(env.wrappers, "env.wrappers")
     specs = environment_spec(env.id, own, around), environment_spec(env.id, {**own, **other}, around)
     if evaluation.keep_best and not other and env.eval_split == env.test_split:
-        raise UsageError(
-            f"evaluation.keep_best would choose on env.test_split={env.test_split!r}: choose on another split"
-        )
+        raise UsageError(f"evaluation.keep_best would choose on env.test_split={env.test_split!r}: take another split")
     return specs
 
 

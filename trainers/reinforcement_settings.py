@@ -64,9 +64,7 @@ class ReinforcementSettings:
         at_least_one(self, "", "steps", "epochs", "minibatches", "token_budget")
         not_negative(self, "eps_low", "eps_high", "dual_clip", "beta", "entropy")
         if self.beta and self.model.lora_rank and self.warm_start.demonstrations:
-            raise UsageError(
-                "beta with LoRA compares with the base model, which had no warm start: leave one of them out"
-            )
+            raise UsageError("beta with LoRA compares with the base model, which had no warm start: leave one out")
 
 
 def in_order(kind: type[S]) -> type[S]:

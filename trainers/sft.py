@@ -79,9 +79,7 @@ class SFTSettings:
         check_seed(self.seed)
         check_flaws(self.flaws, self.env.id)
         if self.data not in ("solver", "direct", "rejection") and not Path(self.data).is_file():
-            raise UsageError(
-                f"data={self.data!r}: solver, direct, rejection, or a file of episodes; there is no such file"
-            )
+            raise UsageError(f"data={self.data!r}: solver, direct, rejection, or a file; there is no such file")
         at_least_one(self, "", "steps", "episodes", "samples_per_task", "rows_per_step", "token_budget")
 
 

@@ -14,8 +14,8 @@ import inspect
 import json
 import shlex
 import sys
-from collections.abc import Iterator, Mapping
-from dataclasses import asdict, fields
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, fields, replace
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -25,10 +25,13 @@ import torch
 from safetensors.torch import load_file
 
 from agent_envs.base.errors import UsageError
+from agent_envs.base.messages import FEEDBACK_MARK
 from agent_envs.base.serialization import plain_value
 from agent_envs.core.registry import full_id
 from agent_envs.core.wrapper_stack import core_of
+from agent_envs.rollout.policy import Reply, Request
 from agent_envs.services.chat.named import is_chat_name
+from agent_envs.wrappers import Memory
 from agent_envs.wrappers.feedback_prompts import EPSILON
 from trainers.command_line import SETTINGS_FILE, one_line_errors
 from trainers.contracts import Sampling
@@ -110,6 +113,7 @@ class TrainedAgent(ModelAgent):
             raise UsageError(f"{folder}: a model with expanded actions does not play by text")
         settings = _settings_of(place)
         self.command, self._env, self._warned = evaluation_command(settings, place), settings["env"], False
+        self._memory = _memory(settings)
         drawn = settings["sampling"]
         base = start and settings["model"]["lora_rank"] > 0  # an adapter starts as no change of its base
         super().__init__(
@@ -122,12 +126,29 @@ class TrainedAgent(ModelAgent):
             **{name: drawn[name] for name in ("max_new_tokens", "max_context", "batch")},
         )
 
+    def act(self, requests: Sequence[Request]) -> Sequence[Reply]:
+        """Return the next turn of each episode; the policy is shown what its run's `Memory` would keep."""
+        return super().act([remembered(request, self._memory) if self._memory else request for request in requests])
+
     def meets(self, env: gym.Env[Any, Any]) -> None:
         """Say on standard error, once, what an environment shows otherwise than the one that the run was trained in."""
         if self._warned or not (told := differences(self._env, env)):
             return
         self._warned = True
         print(f"note: {self.name} was trained in another environment: {told}; its own: {self.command}", file=sys.stderr)
+
+
+def remembered(request: Request, memory: Memory) -> Request:
+    """Return a request as it would be with such a `Memory` around the environment; as it is where there is one."""
+    if request.context == "replace":
+        return request
+    rows = [{"role": row["role"], "content": row["content"]} for row in request.messages]
+    said = [place for place, row in enumerate(rows) if row["role"] == "assistant"]
+    own = said[len(said) - request.turn + 1 :]  # what the prompt may show comes before
+    news = (place for place, row in enumerate(rows) if row["content"].startswith(FEEDBACK_MARK))
+    first = min([*own, len(rows), *news]) if memory.standing is None else memory.standing
+    kept = own[-memory.turns - 1] + 1 if len(own) > memory.turns else first
+    return replace(request, messages=rows[:first] + rows[kept:], context="replace")
 
 
 def differences(settings: Mapping[str, Any], env: gym.Env[Any, Any]) -> str:
@@ -214,7 +235,7 @@ def _options(settings: Mapping[str, Any], arguments: dict[str, Any]) -> tuple[li
                 words += ["--turn-limits", str(given["free_turns" if forces else "turns"])]
             else:
                 rest.append(name)
-        else:
+        elif not _keeps_turns(name, given):  # such a memory the agent brings along
             rest.append(name)
     return words, rest
 
@@ -227,6 +248,16 @@ def _wrappers(settings: Mapping[str, Any]) -> list[WrapperRow]:
     kind: type = import_module(FEEDBACK).FeedbackSettings  # VEG's own: no other trainer's run has them
     told: Any = kind(**{row.name: settings[row.name] for row in fields(kind) if row.name in settings})
     return [*(row for row in rows if row[0] != "VerbalFeedback"), *told.wrapper(told.tester).items()]
+
+
+def _memory(settings: Mapping[str, Any]) -> Memory | None:
+    """Return the `Memory` of a run that keeps whole turns; None where it has none."""
+    made = gym.make(full_id(settings["env"]["id"]), **json.loads(settings["env"]["arguments"]))
+    return next((Memory(made, **given) for name, given in _wrappers(settings) if _keeps_turns(name, given)), None)
+
+
+def _keeps_turns(name: str, given: Mapping[str, Any]) -> bool:
+    return name == "Memory" and given.get("keep", "turns") == "turns"
 
 
 def _text(value: Any) -> str:

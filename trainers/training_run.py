@@ -326,9 +326,7 @@ class TrainingRun:
         if saved is None:
             return False
         if saved.state["tokenizer"] != self._tokenizer_digest():
-            raise UsageError(
-                f"{saved.path} was trained with another tokenizer or chat template: its weights do not fit"
-            )
+            raise UsageError(f"{saved.path} was trained with another tokenizer or template: its weights do not fit")
         self.step, self._state = saved.step, {**self._state, **saved.state}
         self.memory = dict(saved.state.get("memory", {}))
         leave_out(self.parts.bare, self.memory.get("unsaid", ()))

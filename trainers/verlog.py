@@ -111,9 +111,7 @@ class VerlogSettings(ReinforcementSettings):
         """Refuse what no other part would, with a UsageError."""
         super().__post_init__()
         if further_actions_of(self.env.id):
-            raise UsageError(
-                f"env.id={self.env.id!r}: Verlog's data points are turns of text; take the id without ExpA"
-            )
+            raise UsageError(f"env.id={self.env.id!r}: Verlog's data are turns of text; take the id without ExpA")
         check_flaws(self.warm_start.flaws, self.env.id)
         at_least_one(self, "", "n_env", "e_len")
         not_negative(self, "most_env_steps")

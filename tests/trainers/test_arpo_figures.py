@@ -78,8 +78,23 @@ def test_every_arm_is_understood_and_differs_in_its_sampling_alone(arm, tmp_path
     base = load_preset(GRPOSettings, "grpo", arpo_learn.PRESET)
     for name in ("env", "model", "sampling", "optim", "tasks_per_step", "loss", "scale", "epochs", "minibatches"):
         assert getattr(settings, name) == getattr(base, name), name
-    assert settings.most_tool_calls == 123 and settings.group_size in (11, 16)
+    assert settings.most_tool_calls == 123 and settings.group_size in (8, 11, 16)
     assert settings.evaluation == replace(base.evaluation, every=5)
+
+
+@pytest.mark.parametrize("arm", arpo_learn.PEERS)
+def test_a_peer_of_another_preset_has_the_numbers_of_its_own(arm, tmp_path):
+    """The options of a peer are what its preset changes, but for the number of rollouts."""
+    presets = (arpo_learn.PRESET, "tiny-minute")
+    large, small = (
+        parse(GRPOSettings, [*arpo_learn.words_of(arm, 1, preset), "--out", str(tmp_path / preset)], program="grpo")[0]
+        for preset in presets
+    )
+    names = ("eps_high", "drop_flat_groups", "loss", "credit", "turn_baseline", "beta", "kl", "kl_in")
+    plain = load_preset(GRPOSettings, "grpo", "tiny-minute")
+    assert [getattr(small, name) for name in names] == [getattr(large, name) for name in names]
+    assert small.group_size == plain.group_size == 8 and large.group_size == 16
+    assert any(getattr(small, name) != getattr(plain, name) for name in names)
 
 
 def test_entropies_are_told_by_what_came_before_a_turn():

@@ -17,7 +17,9 @@ from agent_envs.core.registry import full_id
 from agent_envs.evaluation.runs.evaluate import evaluate, make_agent
 from agent_envs.evaluation.runs.run_folder import Settings, open_run
 from agent_envs.evaluation.suites.plan import Choice, adhoc_suite
-from agent_envs.wrappers import TurnLimit
+from agent_envs.rollout.episode_runner import EpisodeWalk
+from agent_envs.rollout.policy import Reply
+from agent_envs.wrappers import Memory, TurnLimit, VerbalFeedback
 from tests import ROOT
 from tests.trainers.test_training_run import SMALL, run
 from trainers import trained_agent
@@ -25,7 +27,14 @@ from trainers.command_line import SETTINGS_FILE, load_preset, parse, preset_name
 from trainers.grpo import GRPOSettings
 from trainers.measuring import measure_all
 from trainers.sampling import environment_spec
-from trainers.trained_agent import NAME, TrainedAgent, differences, evaluation_command, how_to_evaluate
+from trainers.trained_agent import (
+    NAME,
+    TrainedAgent,
+    differences,
+    evaluation_command,
+    how_to_evaluate,
+    remembered,
+)
 from trainers.veg import VEGSettings
 
 ARGUMENTS = json.loads(SMALL[SMALL.index("--env.arguments") + 1])
@@ -145,6 +154,33 @@ def test_documented_commands_are_those_of_their_presets(page, preset, folder, li
     assert words[place + 2 :] == wanted[wanted.index("--concurrency") :]
 
 
+@pytest.mark.parametrize("turns", [0, 1, 2, 9])
+@pytest.mark.parametrize("feedback", [False, True])
+@pytest.mark.parametrize("name", ["Order", "BabyAI"])  # the second says how many messages of its reset stand
+def test_what_an_agent_remembers_is_what_memory_shows(name, feedback, turns):
+    memory, bare = Memory(gym.make(full_id(name)), turns=turns), gym.make(full_id(name))
+    stacks = [VerbalFeedback(env, feedback="scripted:good") if feedback else env for env in (memory, bare)]
+    walks = [EpisodeWalk(env, seed=3) for env in stacks]
+    for step in range(5):
+        shown, whole = (walk.request() for walk in walks)
+        assert whole.context == "append" and shown.context == "replace"
+        assert remembered(whole, memory).messages == shown.messages and remembered(shown, memory) is shown
+        for walk in walks:
+            walk.take(Reply(f"I think. Action: no such thing {step}"))
+    assert [row["role"] for row in shown.messages].count("assistant") == min(turns, 4)
+
+
+def test_a_run_under_memory_plays_so_in_evaluation_too(tmp_path):
+    out, arguments = tmp_path / "run", json.dumps(ARGUMENTS | {"max_generations": 4})
+    result = run(out, "--env.arguments", arguments, "--env.wrappers", '[{"Memory": {"turns": 0}}]', steps=1)
+    agent = make_agent(f"trained:{out}")
+    spec = environment_spec("Order", json.loads(arguments))
+    assert measure_all(agent, (("", spec),), "test", 8, "0/test").summary() == result["after"]
+    assert "# without" not in agent.command
+    forgets_nothing = make_agent(f"hf:{out / 'model'}", temperature=1, max_new_tokens=12, batch=16)
+    assert measure_all(forgets_nothing, (("", spec),), "test", 8, "0/test").summary() != result["after"]
+
+
 @pytest.mark.parametrize(("program", "kind"), [("grpo", GRPOSettings), ("veg", VEGSettings)])
 def test_every_preset_has_a_command(program, kind):
     for name in preset_names(program):
@@ -171,7 +207,9 @@ def test_feedback_and_wrappers_are_options_of_the_command(tmp_path):
     given = ["--split", "test", "--turn-limits", "4", "--feedback", "none,openai:m@http://127.0.0.1:1", "--epsilon", "0.25",
              "--feedback-arg", "temperature=0.5", "--feedback-arg", "api_key_env=K", "--concurrency", "64"]  # fmt: skip
     assert words[:3] == ["agent-envs", "eval", "SearchQA"] and words[3 : 3 + len(given)] == given
-    assert rest == "without Memory, a limit (--max-cost USD), and openai:m@http://127.0.0.1:1 is asked at every turn"
+    assert rest == "without a limit (--max-cost USD), and openai:m@http://127.0.0.1:1 is asked at every turn"
+    _, rest = command_of(tmp_path / "b", "--env.wrappers", '[{"Memory": {"keep": "actions"}}]', "--feedback", "none")
+    assert rest == "without Memory"
 
 
 def test_a_turn_limit_is_an_option_where_no_answer_is_forced(tmp_path):

@@ -219,9 +219,7 @@ def _language_head(bare: Any) -> torch.nn.Linear:
     """
     language = bare.get_output_embeddings()
     if language is None or getattr(language, "bias", None) is not None:
-        raise UsageError(
-            f"{type(bare).__name__} has no language head without a bias: an expanded head cannot extend it"
-        )
+        raise UsageError(f"{type(bare).__name__} has no language head without a bias: no expanded head extends it")
     training = [module for module in bare.modules() if module.training]
     bare.eval()
     try:

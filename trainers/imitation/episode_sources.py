@@ -106,9 +106,7 @@ def accepted(run: TrainingRun, episodes: int, samples_per_task: int, seed: int) 
     chunk = max(1, run.parts.policy.batch // samples_per_task)
     seen = max((row["tasks"] for row in read_journal(path)), default=0) if path.exists() else 0
     if run.step and seen < tasks:
-        raise UsageError(
-            f"{path} holds {seen} of {tasks} tasks, and the weights that sampled them have changed: start anew"
-        )
+        raise UsageError(f"{path} holds {seen} of {tasks} tasks, and the weights that sampled them changed: start anew")
     with contextlib.closing(Journal(path)) as journal:
         for start in range(seen, tasks, chunk):
             some, key = order[start : start + chunk], f"{seed}/rejection/{start}"

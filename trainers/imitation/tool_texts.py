@@ -55,9 +55,7 @@ def tool_episodes(path: Path, env: gym.Env[Any, Any], split: str) -> Iterator[Tr
             Header("", "", str(number), split, "", 0, f"{path.name}/{number}"), prompt, turns, success=True
         )
     if left_out:
-        print(
-            f"{path.name}: {left_out} rows are left out, whose results follow no call or are their end", file=sys.stderr
-        )
+        print(f"{path.name}: {left_out} rows left out, whose results follow no call or are their end", file=sys.stderr)
 
 
 def tool_rows(path: Path) -> Iterator[Any]:

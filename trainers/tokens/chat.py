@@ -153,9 +153,7 @@ class ChatTokenizer:
             return head[:-1], head[-1:]
         eos = self.tokenizer.eos_token_id
         if not isinstance(eos, int):
-            raise UsageError(
-                "nothing closes a turn: the template writes no control token, and the tokenizer has no eos_token"
-            )
+            raise UsageError("nothing closes a turn: the template writes no control token, and there is no eos_token")
         return (), (eos,)
 
     def _head_of(self, text: str) -> tuple[int, ...]:

@@ -95,9 +95,7 @@ def find_template(tokenizer: PreTrainedTokenizerBase, template: str) -> ChatTemp
     elif template in OWN:
         source = (Path(__file__).parent / "templates" / f"{template}.jinja").read_text(encoding="utf-8")
     if not isinstance(source, str) or "{" not in source:
-        raise UsageError(
-            f"chat template {template!r}: give {', '.join(OWN)}, a jinja text, or a tokenizer that has one"
-        )
+        raise UsageError(f"chat template {template!r}: give {', '.join(OWN)}, jinja text, or a tokenizer that has one")
     named = {key: value for key, value in tokenizer.special_tokens_map.items() if isinstance(value, str)}
     return ChatTemplate(source, named)
 

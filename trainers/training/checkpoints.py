@@ -219,9 +219,7 @@ def _part_files(name: str) -> tuple[str, str]:
         UsageError: the name is no identifier, or names a file that every checkpoint has.
     """
     if not name.isidentifier() or name in ("weights", "optimiser", "rng", "state"):
-        raise UsageError(
-            f"a further module named {name!r}: give an identifier that is not weights, optimiser, rng or state"
-        )
+        raise UsageError(f"a further module named {name!r}: give an identifier, not weights, optimiser, rng or state")
     return f"{name}.safetensors", f"{name}.pt"
 
 

@@ -65,9 +65,7 @@ class WarmupSettings:
         """Refuse numbers out of their range, with a UsageError."""
         at_least_one(self, "warmup.", "rounds")
         if self.check and self.batches and self.rounds < 3:
-            raise UsageError(
-                f"warmup.rounds={self.rounds}: two rounds are held against two: give 3 or more, or no-check"
-            )
+            raise UsageError(f"warmup.rounds={self.rounds}: two rounds are held against two: give >= 3, or no-check")
         if self.batches < 0 or not 0 < self.share <= 1:
             raise UsageError("warmup.batches is >= 0, warmup.share above 0 and at most 1")
 
