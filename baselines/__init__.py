@@ -16,6 +16,7 @@ Modules, in reading order:
     program_of_thought: a program computes the number.
     games: the four conditions that games are played under: naive, reasoning, short history, careful reasoning.
     sorting: the reference sorting algorithms.
+    multi_hop: no model: it searches again with what it found, along the chain of a generated question.
     validator: the model that gives feedback plays itself.
     self_consistency: a vote over several samples of another agent's turn.
     best_of_n, reflexion: commands: the best of n episodes as JSONL, and several attempts with reflections between.

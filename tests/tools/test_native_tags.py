@@ -12,10 +12,10 @@ from agent_envs.base.messages import Message, ToolCall
 from agent_envs.base.protocol import Answer, Call, Malformed, MarkedAnswerProtocol, TagProtocol
 from agent_envs.core.env import companion
 from agent_envs.core.registry import TABLE
-from agent_envs.envs.search_qa.multi_hop import MultiHop
 from agent_envs.rollout.policy import CompanionPolicy
 from agent_envs.tools.native_tags import NativeTags, in_tags, replied
 from agent_envs.wrappers import ForcedAnswer
+from baselines.multi_hop import MultiHop
 
 NATIVE = NativeTags(TagProtocol({"find": ("search", "query")}, about={"search": "Look something up."}))
 IDS = [row.name for row in TABLE if row.family in ("search_qa", "expa") and not row.twin]

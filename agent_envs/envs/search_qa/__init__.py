@@ -5,7 +5,6 @@ Modules, in reading order:
     tasks: the task sources: generated fact worlds, or published data sets (NQ, HotpotQA, ...) over a corpus.
     scoring: rewards `em`, `em_format` and `f1`, and the metrics of abstaining and wrong answers.
     solver, heuristic: oracle policy and random policy, and a baseline that searches once and guesses.
-    multi_hop: an agent that searches again with what it found, along a question's chain.
     feedback, chains: scripted feedback, and the chain of facts that a question asks for.
     prompt.md, prompt_json.md, feedback.json: the prompts, in tags and for native calls, and the wordings of scripted feedback.
 """

@@ -1,8 +1,8 @@
 """An agent without a model follows a question's chain of facts: it searches again with each name that the documents tell.
 
-    agent-envs eval SearchQA --agent agent_envs.envs.search_qa.multi_hop:MultiHop
+    agent-envs eval SearchQA --agent baselines.multi_hop:MultiHop          # from a checkout
 
-It reads questions and documents of the fictional worlds by the wordings in which all of them are told (`chains`), and no gold.
+It reads questions and documents of the fictional worlds by the wordings in which all of them are told, and no gold.
 A question of another set has no such chain: there it acts as the heuristic, which searches once. It plays alike under every
 limit of turns, but for the last one, in which it answers.
 """

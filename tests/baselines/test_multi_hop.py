@@ -4,14 +4,14 @@ import gymnasium as gym
 import pytest
 
 from agent_envs.envs.search_qa.heuristic import search_once_and_guess
-from agent_envs.envs.search_qa.multi_hop import MultiHop, search_on
 from agent_envs.evaluation.runs.evaluate import evaluate
 from agent_envs.evaluation.runs.run_folder import Settings
 from agent_envs.evaluation.suites.plan import Choice, adhoc_suite
 from agent_envs.rollout.episode_runner import run_episode
 from agent_envs.rollout.policy import Request
+from baselines.multi_hop import MultiHop, search_on
 
-NAME = "agent_envs.envs.search_qa.multi_hop:MultiHop"
+NAME = "baselines.multi_hop:MultiHop"
 FOUR = {"top_k": 4}
 TASKS = 64
 
