@@ -12,9 +12,8 @@ import gymnasium as gym
 from agent_envs.envs.expa.calculator.arithmetic import ArithmeticSource
 from agent_envs.envs.expa.calculator.count import CountSource
 from agent_envs.envs.expa.calculator.countdown import CountdownSource
-from agent_envs.envs.expa.calculator.mixture import CalcBenchSource
-from agent_envs.envs.expa.calculator.problems import MAX_GENERATIONS, CalculatorText
-from agent_envs.envs.expa.calculator.word_problems import KIND, ScaledSource
+from agent_envs.envs.expa.calculator.env import MAX_GENERATIONS, CalculatorText
+from agent_envs.envs.expa.calculator.word_problems import KIND, CalcBenchSource, ScaledSource
 
 Arguments = Mapping[str, Any]
 EACH = {"train": 2000, "dev": 100, "test": 1000}  # tasks of every kind: the paper's overall score weighs them alike

@@ -12,7 +12,7 @@ Modules, in reading order:
     questions, statute_trails: questions about generated law, and the paragraphs and amounts that they rest on.
     dates: dates in words, and the accepted forms of a date.
     published: the D.C. Code, contracts, and files of questions, by name or path.
-    node_files, contract_files, question_files: readers of JSONL nodes and texts, CUAD, LegalBench-RAG; rows as tasks.
+    node_files, question_files: readers of JSONL nodes and texts; rows as tasks.
     solver: oracle policy and random policy.
     heuristic, transcript: the searcher: rules over sentences, no gold; what it was shown, parsed.
     cues: words that count, amounts, units and days in texts; thesaurus.txt, words of one meaning.

@@ -28,6 +28,7 @@ _AWAY = {
     "move left": "move right", "move right": "move left", "move up": "move down", "move down": "move up",
 }  # fmt: skip
 MOST_TURNS = 150  # the last ones, that are read
+_numbers = cache(numbered)
 _NO_LETTER = re.compile(r"[^a-z]+")
 
 
@@ -43,15 +44,10 @@ def played(messages: Sequence[Message], actions: tuple[Action, ...], default: in
     observations, action = list[Played](), ""
     for message in messages[1:]:
         if message.role == "assistant":
-            action = actions[_numbers(actions).get(_action_named(message.content), default)].name
+            action = actions[_numbers("feedback", actions).get(_action_named(message.content), default)].name
         else:
             observations.append(Played(action, message.content))
     return observations[-MOST_TURNS:]
-
-
-@cache
-def _numbers(actions: tuple[Action, ...]) -> dict[str, int]:
-    return numbered("feedback", actions)
 
 
 def _action_named(text: str) -> str:

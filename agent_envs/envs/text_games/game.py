@@ -6,7 +6,7 @@ actions, limits and typed turns. BabyAI, Baba Is AI, Crafter and every adapted G
 
 import random
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol
 
@@ -121,6 +121,11 @@ class Game(Protocol):
         ...
 
 
+def of_part(part: str, read: Callable[[Any], str]) -> Any:
+    """Return a method of a game that reads one part of a state."""
+    return staticmethod(lambda state: read(getattr(state, part)))
+
+
 def numbered(owner: str, actions: Sequence[Action]) -> dict[str, int]:
     """Return the number of the action that each name and alias stands for.
 
@@ -164,16 +169,7 @@ class TextGame(TurnEnv):
         on_invalid: str,
         prompt_role: str,
     ) -> None:
-        """Take the rules and the arguments that all games have.
-
-        Args:
-            game: the rules.
-            source: the tasks.
-            max_turns: what the caller set, None for the game's own limit.
-            reward: `binary`, `native`, `format_penalty` or `format_penalty_released`.
-            on_invalid: `default` or `end`.
-            prompt_role: who says the instructions, `system` or `user`.
-        """
+        """Take the rules, the tasks, and the arguments that all games have (see `TextAdapter`)."""
         name = type(self).__name__
         self.game, self.source = game, source
         self._limit = 0 if max_turns is None else whole_number(name, "max_turns", max_turns, high=1_000_000)

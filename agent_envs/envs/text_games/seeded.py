@@ -21,14 +21,12 @@ class Content:
         text: the content as one text, for keeping splits apart; equal worlds have equal texts.
         data: what the game plays: the world, immutable. The policy sees what `describe` tells of it.
         hidden: a scenario that no rule reads while playing (the checker puts a canary there); the world lies in `data`.
-        cluster: what is not independent of what: equal worlds by default, because "" stands for the text's checksum.
     """
 
     question: str
     text: str
     data: Any = ()
     hidden: Any = ()
-    cluster: str = ""
 
 
 class GameSource(SeededSource[Task]):
@@ -56,6 +54,9 @@ class GameSource(SeededSource[Task]):
         for attempt in range(MAX_TRIES):
             content = self._make(f"{self.name}/{split}/{index}/{attempt}")
             if content is not None and in_split(split, content.text) and self._sound(content):
-                task_id, cluster = self.task_id(split, index), content.cluster or sha256_text(content.text)[:16]
+                task_id, cluster = (
+                    self.task_id(split, index),
+                    sha256_text(content.text)[:16],
+                )  # equal worlds are one cluster
                 return Task(task_id, split, content.question, (), cluster, content.data, content.hidden)
         raise UsageError(f"{self.name}: {MAX_TRIES} seeds gave no content for task {index} of {split}")

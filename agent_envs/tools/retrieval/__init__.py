@@ -10,6 +10,5 @@ Modules, in reading order:
     embeddings, vectors: the cached vectors of a corpus, and FAISS indexes of them (flat, sq8, ivf, hnsw) with their recall.
     index_files: the cache folders of indexes: manifest, checksums, lock of a build.
     hybrid: several retrievers as one, by reciprocal rank fusion.
-    ablations: the random, the empty and the oracle retriever.
     remote, server, wire: the client of a search server over HTTP, a server, and the JSON format of Search-R1 and SkyRL.
 """

@@ -9,8 +9,7 @@ Modules, in reading order:
     reader: `PageReader`, which opens a URL: deadline, retries, redirects, cap on bytes, errors in words.
     url_policy: the URLs that may be opened: public hosts, ports, private networks refused (SSRF), hosts that are exempt.
     page: `WebPage`: title, text, links and error of a page.
-    decoding: content type and character set, from bytes to a page.
-    html_text, markup: HTML as readable text with links, and the tokenizer of tags below it.
+    html_text: HTML as readable text with links, and the tokenizer of tags below it.
     lines, text: text laid out in lines within a length, and the cleaning of unsound characters.
 """
 

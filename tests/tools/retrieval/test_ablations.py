@@ -11,9 +11,15 @@ from hypothesis import strategies as st
 
 from agent_envs.base.documents import MemoryCorpus, Passage
 from agent_envs.base.errors import UsageError
-from agent_envs.tools.retrieval.ablations import EmptyRetriever, OracleRetriever, RandomRetriever
 from agent_envs.tools.retrieval.bm25 import BM25Retriever
-from agent_envs.tools.retrieval.build import MODEL_FORMS, RETRIEVERS, make_retriever
+from agent_envs.tools.retrieval.build import (
+    MODEL_FORMS,
+    RETRIEVERS,
+    EmptyRetriever,
+    OracleRetriever,
+    RandomRetriever,
+    make_retriever,
+)
 from agent_envs.tools.retrieval.remote import RemoteRetriever
 from tests.rows import each_row
 

@@ -4,10 +4,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agent_envs.tools.web.decoding import decoded, page_of
-from agent_envs.tools.web.html_text import absolute, page_of_html, plain_text
-from agent_envs.tools.web.markup import Tag, tokens
+from agent_envs.tools.web.html_text import Tag, absolute, page_of_html, plain_text, tokens
 from agent_envs.tools.web.page import MAX_TEXT_CHARACTERS, WebPage
+from agent_envs.tools.web.reader import decoded, page_of
 from agent_envs.tools.web.text import one_line, sound
 from agent_envs.tools.web.url_policy import Unopenable
 from tests.rows import each_row

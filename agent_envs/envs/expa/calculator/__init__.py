@@ -1,11 +1,11 @@
 """The calculator tasks ask for arithmetic, Countdown, counting and word problems, and Calc-Bench is the mixture of them.
 
 Modules, in reading order:
-    env: the registered environments, each as text and with expanded actions; page.md completes their docstrings.
-    problems: prompt, calculator and reward of a task, and the base classes of the environments.
+    env: prompt, calculator and reward of a task, and the registered environments, each as text and with expanded actions;
+        page.md completes their docstrings.
     calculator: the external environment: buttons, legal order, "=".
-    arithmetic, countdown, count, word_problems: the task sources; countdown also checks answers, word_problems reads GSM8K.
-    mixture: Calc-Bench, the four sources in the sizes of the paper's Table 3.
+    arithmetic, countdown, count: task sources; countdown also checks answers.
+    word_problems: the sources that read GSM8K, and Calc-Bench, the four sources in the sizes of the paper's Table 3.
     random_expressions: random expressions and their exact values.
     scoring: rewards `em`, `numeric`, `em_format`, `released`, and when an answer is right.
     metrics: calls, hallucinated operands, and planning phrases (listed in planning_phrases.txt).

@@ -1,8 +1,9 @@
 """The sorting tasks ask to sort items by hidden numbers, or to order items whose relations the prompt states.
 
 Modules, in reading order:
-    env: the registered environments `Sort`, `SortExpA`, `Order`, `OrderExpA`; page.md completes their docstrings.
-    problems, environments: prompt and hidden arrangement of a task, and the external environments compare and swap.
+    env: prompt and hidden arrangement of a task, and the registered environments `Sort`, `SortExpA`, `Order`, `OrderExpA`;
+        page.md completes their docstrings.
+    environments: the external environments compare and swap.
     tasks: the task sources: sizes, directions, splits, clusters, labels.
     scoring, rewards: success and the rewards by name, and their formulas: `fixed`, `released`.
     knowledge: the optimal next comparison, what follows from comparisons, and the fewest swaps.

@@ -2,10 +2,89 @@
 
 from typing import Any
 
-from agent_envs.envs.expa.expanded_env import both_faces
-from agent_envs.envs.expa.problem import paged
-from agent_envs.envs.expa.sorting.problems import MAX_ACTIONS, MAX_GENERATIONS, SortingExpanded, SortingText
-from agent_envs.envs.expa.sorting.tasks import OrderSource, SortingSource, SortSource
+from agent_envs.base.arguments import flag
+from agent_envs.base.messages import Message
+from agent_envs.core.trajectory import Task
+from agent_envs.envs.expa.expanded_env import ExpandedActionEnv, both_faces
+from agent_envs.envs.expa.problem import EXPANDED, JSON, Problem, opening, paged, sections
+from agent_envs.envs.expa.sorting.environments import SYMBOLS, Arrangement, Compare, Swap
+from agent_envs.envs.expa.sorting.scoring import make_sort_reward, sort_solved
+from agent_envs.envs.expa.sorting.tasks import OrderSource, SortData, SortingSource, SortSource
+from agent_envs.envs.expa.text_env import TagEnv
+
+TOOLS = {"sort": ("compare", "swap"), "order": ("swap",), "compare": ("compare",)}
+MAX_ACTIONS = 128  # expanded face: optimal play of Sort-5 takes at most 34, of Sort-8 fewer than 80
+MAX_GENERATIONS = 40  # text face: at most 12 and 27
+
+
+def sort_problem(env: str, source: SortingSource, action_space: str, *, reward: str, env_prompt: bool) -> Problem:
+    """Return a sorting problem over a source, whose items each have an action.
+
+    Args:
+        env: name for messages.
+        source: the tasks.
+        action_space: `text`, `json` or `expanded`: whose words to use.
+        reward: name of the reward.
+        env_prompt: whether the tools are described.
+    """
+    flag(env, "env_prompt", env_prompt)
+
+    def world(task: Task) -> Arrangement:
+        data: SortData = task.data
+        return Arrangement(tuple(SYMBOLS[: data.size]), tuple(task.hidden), TOOLS[data.kind])
+
+    def first(task: Task) -> tuple[Message, ...]:
+        return opening(_system(task.data, action_space, env_prompt), _user(task.data, action_space))
+
+    tools = (Compare(source.items), Swap(source.items))
+    spec = make_sort_reward(env, reward)
+    finish = "a call of answer" if action_space == JSON else "<answer>...</answer>"
+    return Problem(source, tools, spec, sort_solved, world, first, finish, env_prompt)
+
+
+class SortingText(TagEnv):
+    """Base of the sorting tasks as text."""
+
+    def play_tasks(self, source: SortingSource, max_generations: int, protocol: str = "tags", **choices: Any) -> None:
+        """Play a source; `choices` are `reward` and `env_prompt`."""
+        self.play_problem(
+            sort_problem(type(self).__name__, source, self.words_of(protocol), **choices), max_generations
+        )
+
+
+class SortingExpanded(ExpandedActionEnv):
+    """Base of the sorting tasks with expanded actions."""
+
+    def play_tasks(self, source: SortingSource, max_actions: int, *, reward: str, env_prompt: bool) -> None:
+        """Play a source."""
+        problem = sort_problem(type(self).__name__, source, EXPANDED, reward=reward, env_prompt=env_prompt)
+        self.play_problem(problem, max_actions)
+
+
+def _system(data: SortData, action_space: str, env_prompt: bool) -> str:
+    parts = sections("prompt.md")
+    text = parts["system"].template
+    if not env_prompt:
+        return text
+    if data.kind == "sort":
+        return f"{text}\n\n{parts[f'tool.sort.{action_space}'].template}"
+    (tool,) = TOOLS[data.kind]
+    return f"{text}\n\n" + parts[f"tool.order.{action_space}"].substitute(
+        tools=parts[f"order.{tool}.{action_space}"].template
+    )
+
+
+def _user(data: SortData, action_space: str) -> str:
+    parts = sections("prompt.md")
+    items = SYMBOLS[: data.size]
+    native = ".json" if data.kind == "compare" and action_space == JSON else ""
+    return parts[f"{data.kind}.user{native}"].substitute(
+        items=", ".join(items),
+        direction="descending" if data.descending else "ascending",
+        relations=", ".join(data.relations),
+        finish=parts[f"finish.{action_space}"].template,
+        example=f"{items[0]} < {items[1]}",
+    )
 
 
 def _faces(name: str, summary: str, source: type[SortingSource]) -> tuple[Any, Any]:

@@ -5,8 +5,8 @@ Modules, in reading order:
     rules: the world: rules in force, moves and pushes, win and loss.
     levels: the forty kinds of task, maps from seeds, splits.
     picture: rendering as SVG and as words.
-    search, bound, ground: the shortest plan by A*, its lower bound on steps, and the distances that the bound adds up.
-    solver: the oracle policy and the random policy.
+    solver: the oracle policy: the shortest plan by A*.
+    bound, ground: the lower bound on steps of that search, and the distances that it adds up.
     hint: the next action as scripted feedback.
     prompt.md: the prompt.
 """

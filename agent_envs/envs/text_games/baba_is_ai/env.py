@@ -12,7 +12,7 @@ from agent_envs.core.trajectory import Task
 from agent_envs.envs.text_games.baba_is_ai import picture as baba_picture
 from agent_envs.envs.text_games.baba_is_ai.levels import GOAL, KINDS, MIXED, BabaSource, BabaTask
 from agent_envs.envs.text_games.baba_is_ai.rules import EMPTY, IDLE, NOUNS, WORDS, BabaWorld, moved, outcome, rules_in
-from agent_envs.envs.text_games.game import Action, Game, Moved, TextGame, in_steps, paged
+from agent_envs.envs.text_games.game import Action, Game, Moved, TextGame, in_steps, of_part, paged
 
 MOST_TURNS = 100  # of baba-is-ai
 ACTIONS: tuple[Action, ...] = (
@@ -50,6 +50,9 @@ class BabaGame(Game):
     most_turns = MOST_TURNS
     native = (-1.0, 1.0)
     native_episode = (-1.0, 1.0)
+    describe = of_part("world", lambda world: describe(world))
+    picture = of_part("world", baba_picture.picture)
+    drawing = of_part("world", baba_picture.drawing)
 
     def begin(self, task: Task, limit: int) -> BabaPlay:
         """Return the task's map, with `limit` turns if it is not 0."""
@@ -74,18 +77,6 @@ class BabaGame(Game):
             success=won,
             notes=_NOTES.get(result, ()),
         )
-
-    def describe(self, state: BabaPlay) -> str:
-        """Return the map in words."""
-        return describe(state.world)
-
-    def picture(self, state: BabaPlay) -> str:
-        """Return the map as an SVG."""
-        return baba_picture.picture(state.world)
-
-    def drawing(self, state: BabaPlay) -> str:
-        """Return the map as lines of words."""
-        return baba_picture.drawing(state.world)
 
 
 def labels_of(task: Task) -> Mapping[str, str]:

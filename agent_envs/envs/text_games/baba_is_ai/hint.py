@@ -8,7 +8,7 @@ from agent_envs.base.errors import Unsolvable
 from agent_envs.base.messages import Message
 from agent_envs.envs.text_games.baba_is_ai.env import ACTIONS
 from agent_envs.envs.text_games.baba_is_ai.rules import EMPTY, WORDS, BabaWorld, rules_in
-from agent_envs.envs.text_games.baba_is_ai.search import plan
+from agent_envs.envs.text_games.baba_is_ai.solver import plan
 from agent_envs.wrappers.scripted_feedback import Hint
 
 _SIZE = re.compile(

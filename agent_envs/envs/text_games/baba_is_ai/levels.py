@@ -9,7 +9,7 @@ from agent_envs.base.errors import Unsolvable
 from agent_envs.base.serialization import canonical_json, encode_state, state_type
 from agent_envs.envs.text_games.baba_is_ai.bound import Bound
 from agent_envs.envs.text_games.baba_is_ai.rules import EMPTY, IS, NOUNS, STOP, WIN, YOU, BabaWorld, outcome, rules_in
-from agent_envs.envs.text_games.baba_is_ai.search import plan
+from agent_envs.envs.text_games.baba_is_ai.solver import plan
 from agent_envs.envs.text_games.seeded import Content, GameSource
 
 MIXED = "mixed"

@@ -90,12 +90,6 @@ def rules_in(world: BabaWorld) -> Rules:
     return rules_of(world.width, world.texts)
 
 
-def yous(world: BabaWorld) -> tuple[int, ...]:
-    """Return the cells of what is YOU, sorted, each once."""
-    you = rules_in(world).you
-    return tuple(sorted({place for kind, place in zip(world.objects, world.places, strict=True) if kind in you}))
-
-
 def moved(world: BabaWorld, action: int) -> BabaWorld:
     """Return the map after an action: all that is YOU moves one cell, unless its way is blocked.
 

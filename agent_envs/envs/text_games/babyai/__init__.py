@@ -8,7 +8,7 @@ Modules, in reading order:
     tasks: tasks from seeds, and their splits.
     describe, numbers: the observation in words, and in numbers, for classic reinforcement learning.
     picture: rendering as SVG and as letters.
-    planner, routes: plans that win a mission, and cheapest walks through a level.
+    planner: plans that win a mission, and cheapest walks through a level.
     solver: the oracle policy and the random policy.
     hint: the next action as scripted feedback (hint), and the memory of what was observed.
     prompt.md: the prompt.

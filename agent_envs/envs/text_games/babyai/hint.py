@@ -214,6 +214,9 @@ class _Way:
     def _reach(self, thing: Thing, then: str) -> tuple[str, Thing, bool]:
         """Go to a thing and do something there; look for it where it was not seen."""
         cells = {cell for cell, seen in self.belief.things.items() if fits(seen, thing)}
+        return self._face(cells, thing, then)
+
+    def _face(self, cells: set[complex], thing: Thing, then: str) -> tuple[str, Thing, bool]:
         if self.belief.front in cells:
             return then, thing, True
         step = self._step(lambda state: state[0] + state[1] in cells) if cells else ""
@@ -244,10 +247,7 @@ class _Way:
             cell + way for cell, seen in belief.things.items() if fits(seen, beside) for way in (1, -1, 1j, -1j)
             if not belief.blocked(cell + way) and cell + way not in belief.things
         }  # fmt: skip
-        if belief.front in near:
-            return "drop", beside, True
-        step = self._step(lambda state: state[0] + state[1] in near) if near else ""
-        return (step, beside, True) if step else self._look(beside)
+        return self._face(near, beside, "drop")
 
     def _look(self, thing: Thing) -> tuple[str, Thing, bool]:
         """Look where nothing was seen yet; behind a closed door where all else was."""

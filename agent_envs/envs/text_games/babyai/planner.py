@@ -6,7 +6,8 @@ out of boxes if need be. The parts of an `and` are tried in either order, and th
 shortest that there is, and where none is found there may be one; in tests that was so in less than one mission in a thousand.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise, product
 
@@ -14,8 +15,12 @@ from agent_envs.base.errors import Unsolvable
 from agent_envs.envs.text_games.babyai.grid import (
     DROP,
     EMPTY,
+    GO_FORWARD,
     PICK_UP,
     TOGGLE,
+    TURN_LEFT,
+    TURN_RIGHT,
+    WALL,
     BabyThing,
     BabyWorld,
     identity,
@@ -24,11 +29,13 @@ from agent_envs.envs.text_games.babyai.grid import (
 )
 from agent_envs.envs.text_games.babyai.instructions import CONTINUE, SUCCESS, played
 from agent_envs.envs.text_games.babyai.mission import BabyClause, Instructions
-from agent_envs.envs.text_games.babyai.routes import Goal, Prices, actions_between, facing_states, route, strides
+from agent_envs.envs.text_games.search import cheapest_way
 
 BLOCKER, LOCK = 10, 40  # what a thing in the way and a key to be fetched are reckoned to cost
 CROWDED, IN_THE_WAY = 12, 40  # and to put a thing where it narrows a passage, or on the way that is still to go
 NONE: frozenset[int] = frozenset()
+CLOSED = 2  # price of entering a cell behind a toggle; a free cell costs 1
+Goal = Callable[[int], int | None]
 
 
 class _Over(Exception):
@@ -53,6 +60,14 @@ def plan(world: BabyWorld) -> tuple[int, ...]:
     if not best:
         raise Unsolvable(f"no plan wins within the {world.limit - world.steps} steps that are left")
     return best
+
+
+def plan_or_none(world: BabyWorld) -> tuple[int, ...]:
+    """Return the plan, () where there is none."""
+    try:
+        return plan(world)
+    except Unsolvable:
+        return ()
 
 
 def _choices(instructions: Instructions) -> int:
@@ -123,7 +138,7 @@ class _Attempt:
         costs = {"closed": 0, "open": 1, "locked": LOCK}
         cells = {door.place: 0 if self._unlocks(door) else costs[door.state] for door in doors}
         path = self._way(cells, NONE)
-        door = self._thing(_faced(self.world, path[-1]))
+        door = self._thing((path[-1] >> 2) + strides(self.world)[path[-1] & 3])
         if door.state == "locked":
             self._unlock(door, NONE)
         self._face({door.place: 0})
@@ -287,10 +302,6 @@ class _Attempt:
         return min((abs(y - row) + abs(x - column) for row, column in spots), default=0)
 
 
-def _faced(world: BabyWorld, state: int) -> int:
-    return (state >> 2) + strides(world)[state & 3]
-
-
 def _narrows(world: BabyWorld, cell: int) -> bool:
     """Return whether a thing in a free cell would part the free cells around it, or stand before a door."""
     east, south, west, north = strides(world)
@@ -302,3 +313,79 @@ def _narrows(world: BabyWorld, cell: int) -> bool:
     free = [content == EMPTY for content in around]
     parts = sum(free[n] and not (free[n - 1] and free[n - 2]) for n in (0, 2, 4, 6))
     return parts > 1
+
+
+@dataclass(frozen=True, slots=True)
+class Prices:
+    """What a route pays beyond its steps, and where it must not go.
+
+    Attributes:
+        blocker: for a thing that must be carried away first; 0 where none may be moved.
+        lock: for a locked door whose key is not in hand; 0 where none may be passed.
+        barred: identities of doors that no route may pass.
+        only_open: whether closed doors, too, may not be passed.
+    """
+
+    blocker: int = 0
+    lock: int = 0
+    barred: frozenset[int] = frozenset()
+    only_open: bool = False
+
+
+def strides(world: BabyWorld) -> tuple[int, int, int, int]:
+    """Return what one step to the east, south, west and north adds to a cell index."""
+    return 1, world.width, -1, -world.width
+
+
+def facing_states(world: BabyWorld, cells: Mapping[int, int]) -> Goal:
+    """Return the goal of facing one of the cells, each with what it costs beyond the way there."""
+    states: dict[int, int] = {}
+    for cell, extra in cells.items():
+        for facing, stride in enumerate(strides(world)):
+            state = (cell - stride) * 4 + facing
+            states[state] = min(extra, states.get(state, extra))
+    return states.get
+
+
+def tolls(world: BabyWorld, prices: Prices) -> dict[str, int]:
+    """Return what entering a cell costs by its content; 0 where it cannot be entered."""
+    held = world.things[world.carrying] if world.carrying >= 0 else None
+    table = {EMPTY: 1, WALL: 0}
+    for number, thing in enumerate(world.things):
+        if thing.kind != "door":
+            toll = prices.blocker and 1 + prices.blocker
+        elif thing.state == "open":
+            toll = 1
+        elif prices.only_open or number in prices.barred:
+            toll = 0
+        elif thing.state == "closed" or (held is not None and (held.kind, held.color) == ("key", thing.color)):
+            toll = CLOSED
+        else:
+            toll = prices.lock and CLOSED + prices.lock
+        table[mark(number)] = toll
+    return table
+
+
+def route(world: BabyWorld, goal: Goal, prices: Prices) -> list[int] | None:
+    """Return the states (`cell * 4 + facing`) of the cheapest walk from the agent's to a goal, both included.
+
+    A turn costs 1, a step what `tolls` says, the end what the goal says. None if there is no way.
+    """
+    table, cells, ahead = tolls(world, prices), world.cells, strides(world)
+
+    def steps(state: int) -> list[tuple[int, int]]:
+        facing = state & 3
+        turned = [(1, state - facing + (facing + 3 & 3)), (1, state - facing + (facing + 1 & 3))]
+        front = (state >> 2) + ahead[facing]
+        toll = table[cells[front]]
+        return [*turned, (toll, front * 4 + facing)] if toll else turned
+
+    return cheapest_way(world.place * 4 + world.facing, steps, goal)
+
+
+def actions_between(world: BabyWorld, state: int, after: int) -> tuple[int, ...]:
+    """Return the actions from a state to the next of a route, through what can be entered at once or behind a toggle."""
+    if state >> 2 == after >> 2:
+        return (TURN_RIGHT,) if (after - state) % 4 == 1 else (TURN_LEFT,)
+    number = identity(world.cells[after >> 2])
+    return (GO_FORWARD,) if number < 0 or world.things[number].state == "open" else (TOGGLE, GO_FORWARD)

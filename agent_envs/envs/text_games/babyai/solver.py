@@ -12,7 +12,7 @@ from agent_envs.base.errors import Unsolvable
 from agent_envs.envs.text_games.babyai.grid import DROP, BabyWorld
 from agent_envs.envs.text_games.babyai.instructions import played
 from agent_envs.envs.text_games.babyai.mission import JOINTS, BabyClause, Instructions, surface
-from agent_envs.envs.text_games.babyai.planner import plan
+from agent_envs.envs.text_games.babyai.planner import plan, plan_or_none
 from agent_envs.envs.text_games.game import core_in_play
 from agent_envs.envs.text_games.scoring import facts_of
 from agent_envs.wrappers.turns import allowance
@@ -39,7 +39,7 @@ def remaining(start: BabyWorld, taken: tuple[int, ...]) -> tuple[int, ...]:
 
     Raises Unsolvable: there is no plan from where they led.
     """
-    held = _plan_or_none(start)
+    held = plan_or_none(start)
     if len(held) > len(taken) and held[: len(taken)] == taken:
         return held[len(taken) :]
     worlds = [start]
@@ -48,9 +48,9 @@ def remaining(start: BabyWorld, taken: tuple[int, ...]) -> tuple[int, ...]:
     # No plan holds an action that changes nothing (but for the drop that ends a `go to`), so behind one there is a new plan.
     idle = [turn for turn, action in enumerate(taken, 1) if action != DROP and _same(worlds[turn - 1], worlds[turn])]
     since = idle[-1] if idle else 0
-    held = _plan_or_none(worlds[since])
+    held = plan_or_none(worlds[since])
     for turn, action in enumerate(taken[since:], since + 1):
-        held = held[1:] if held[:1] == (action,) else _plan_or_none(worlds[turn])
+        held = held[1:] if held[:1] == (action,) else plan_or_none(worlds[turn])
     return held or plan(worlds[-1])
 
 
@@ -60,13 +60,6 @@ def to_do(instructions: Instructions) -> str:
         return surface(instructions)
     parts = [(instructions.first, instructions.first_done), (instructions.second, instructions.second_done)]
     return JOINTS[instructions.order].join(to_do(part) for part, done in parts if not done)
-
-
-def _plan_or_none(world: BabyWorld) -> tuple[int, ...]:
-    try:
-        return plan(world)
-    except Unsolvable:
-        return ()
 
 
 def _same(before: BabyWorld, after: BabyWorld) -> bool:

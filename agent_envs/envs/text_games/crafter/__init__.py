@@ -6,7 +6,7 @@ Modules, in reading order:
     sight: immutable values: what the player sees, and the map for planners.
     describe: the observation in words.
     picture: rendering as SVG and as letters.
-    planner, solver: the next action towards an achievement, and the oracle policy and random policy.
+    solver: the next action towards an achievement, and the oracle policy.
     hint: the next action as scripted feedback (hint), and the memory of what was observed.
     prompt.md: the prompt.
 """

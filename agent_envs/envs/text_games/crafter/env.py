@@ -16,7 +16,7 @@ from agent_envs.envs.text_games.crafter.describe import FULL, VITALS, describe, 
 from agent_envs.envs.text_games.crafter.sight import MOST_STEPS, CrafterSight, CrafterStep, character, mark_of
 from agent_envs.envs.text_games.crafter.solver import wins
 from agent_envs.envs.text_games.crafter.world import CrafterLive, new_game, rules, world_digest, world_text
-from agent_envs.envs.text_games.game import Action, Game, Moved, TextGame, paged
+from agent_envs.envs.text_games.game import Action, Game, Moved, TextGame, of_part, paged
 from agent_envs.envs.text_games.seeded import Content, GameSource
 
 ACTIONS: tuple[Action, ...] = (
@@ -84,6 +84,8 @@ class CrafterGame(Game):
     prompt = files(__package__).joinpath("prompt.md").read_text(encoding="utf-8")
     native = (-0.9, 1.1)
     native_episode = (-0.9, 22.0)
+    picture = of_part("sight", crafter_picture.picture)
+    drawing = of_part("sight", crafter_picture.drawing)
 
     def __init__(self, goal: str) -> None:
         self._name = goal
@@ -131,14 +133,6 @@ class CrafterGame(Game):
     def describe(self, state: CrafterState) -> str:
         """Return what the player sees, in words."""
         return describe(state.sight, self._full)
-
-    def picture(self, state: CrafterState) -> str:
-        """Return what the player sees as an SVG."""
-        return crafter_picture.picture(state.sight)
-
-    def drawing(self, state: CrafterState) -> str:
-        """Return what the player sees as lines of text."""
-        return crafter_picture.drawing(state.sight)
 
     def twin(self, state: CrafterState) -> CrafterLive:
         """Return a live copy of the world at a state, for planners: it knows all, and playing it changes nothing else."""

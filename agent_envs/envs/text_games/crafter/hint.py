@@ -12,9 +12,8 @@ from dataclasses import dataclass, field
 from agent_envs.base.messages import Message
 from agent_envs.envs.text_games.crafter.describe import KIND_OF
 from agent_envs.envs.text_games.crafter.env import ACTIONS, GOALS, NOOP
-from agent_envs.envs.text_games.crafter.planner import Choice
 from agent_envs.envs.text_games.crafter.sight import ACROSS, DIRECTIONS, DOWN, MATERIALS, SIDE, Chart
-from agent_envs.envs.text_games.crafter.solver import planned
+from agent_envs.envs.text_games.crafter.solver import Choice, planned
 from agent_envs.envs.text_games.crafter.world import rules
 from agent_envs.envs.text_games.feedback import Played, played
 from agent_envs.envs.text_games.search import cheapest_way

@@ -179,9 +179,7 @@ def world_digest(text: str) -> str:
     return sha256_text(f"{rules().digest}\n{text}")
 
 
-@lru_cache(maxsize=64)
-def _pristine(seed: int) -> CrafterLive:
-    return CrafterLive(seed)
+_pristine = lru_cache(maxsize=64)(CrafterLive)
 
 
 def new_game(seed: int) -> CrafterLive:

@@ -7,7 +7,7 @@ from agent_envs.datasets.seeded import SPLITS, SeededSource
 from agent_envs.envs.expa.calculator.arithmetic import ArithmeticSource
 from agent_envs.envs.expa.calculator.count import CountSource
 from agent_envs.envs.expa.calculator.countdown import CountdownSource
-from agent_envs.envs.expa.calculator.mixture import TABLE_3, CalcBenchSource
+from agent_envs.envs.expa.calculator.word_problems import TABLE_3, CalcBenchSource
 from agent_envs.envs.expa.generated import CalcData, Derivation, split_sizes
 from tests.rows import each_row
 

@@ -1,6 +1,6 @@
 """Maps of BabaIsAI written down by hand, and drawn by chance; and a plain breadth-first search to hold the solver against."""
 
-from agent_envs.envs.text_games.baba_is_ai.rules import EMPTY, NOUNS, WORDS, BabaWorld, moved, outcome
+from agent_envs.envs.text_games.baba_is_ai.rules import EMPTY, NOUNS, WORDS, BabaWorld, moved, outcome, rules_in
 
 LETTERS = {word: letter for letter, word in WORDS.items()}
 
@@ -58,3 +58,9 @@ def searched(world, most):
             return ""
         level = coming
     return None
+
+
+def yous(world):
+    """Return the cells of what is YOU, sorted, each once."""
+    you = rules_in(world).you
+    return tuple(sorted({place for kind, place in zip(world.objects, world.places, strict=True) if kind in you}))

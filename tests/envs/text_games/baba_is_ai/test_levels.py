@@ -22,9 +22,9 @@ from agent_envs.envs.text_games.baba_is_ai.levels import (
     BabaSource,
     BabaTask,
 )  # fmt: skip
-from agent_envs.envs.text_games.baba_is_ai.rules import NOUNS, WIN, YOU, BabaWorld, outcome, rules_in, yous
-from agent_envs.envs.text_games.baba_is_ai.search import plan
-from tests.envs.text_games.baba_is_ai.boards import after
+from agent_envs.envs.text_games.baba_is_ai.rules import NOUNS, WIN, YOU, BabaWorld, outcome, rules_in
+from agent_envs.envs.text_games.baba_is_ai.solver import plan
+from tests.envs.text_games.baba_is_ai.boards import after, yous
 
 TASKS = 2  # of a kind
 

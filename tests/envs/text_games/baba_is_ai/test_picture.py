@@ -3,7 +3,7 @@ import xml.etree.ElementTree as ElementTree
 from agent_envs.envs.text_games.baba_is_ai.levels import KINDS, BabaSource
 from agent_envs.envs.text_games.baba_is_ai.picture import CELL, drawing, picture
 from agent_envs.envs.text_games.baba_is_ai.rules import WORDS, moved
-from agent_envs.envs.text_games.baba_is_ai.search import plan
+from agent_envs.envs.text_games.baba_is_ai.solver import plan
 from tests.envs.text_games.baba_is_ai.boards import after, board
 
 SVG = "{http://www.w3.org/2000/svg}"

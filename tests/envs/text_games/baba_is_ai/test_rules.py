@@ -17,9 +17,8 @@ from agent_envs.envs.text_games.baba_is_ai.rules import (
     neighbours,
     outcome,
     rules_in,
-    yous,
 )
-from tests.envs.text_games.baba_is_ai.boards import after, board, chance_board
+from tests.envs.text_games.baba_is_ai.boards import after, board, chance_board, yous
 
 YOU = "BABA IS YOU . ."
 

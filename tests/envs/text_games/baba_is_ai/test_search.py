@@ -9,7 +9,7 @@ from agent_envs.envs.text_games.baba_is_ai.bound import Bound
 from agent_envs.envs.text_games.baba_is_ai.ground import AWAY, Ground, stuck
 from agent_envs.envs.text_games.baba_is_ai.levels import KINDS, BabaSource
 from agent_envs.envs.text_games.baba_is_ai.rules import DOWN, LEFT, RIGHT, UP, moved, outcome
-from agent_envs.envs.text_games.baba_is_ai.search import plan
+from agent_envs.envs.text_games.baba_is_ai.solver import plan
 from tests.envs.text_games.baba_is_ai.boards import after, board, chance_board, searched
 from tests.rows import each_row
 

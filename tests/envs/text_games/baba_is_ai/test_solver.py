@@ -8,8 +8,7 @@ from agent_envs.core.snapshot import fork
 from agent_envs.envs.text_games.baba_is_ai import solver as baba_solver
 from agent_envs.envs.text_games.baba_is_ai.env import BabaIsAI
 from agent_envs.envs.text_games.baba_is_ai.levels import KINDS
-from agent_envs.envs.text_games.baba_is_ai.search import plan
-from agent_envs.envs.text_games.baba_is_ai.solver import MOST_KEPT, next_action, remaining
+from agent_envs.envs.text_games.baba_is_ai.solver import MOST_KEPT, next_action, plan, remaining
 from agent_envs.envs.text_games.game import random_action
 from tests.envs.text_games.baba_is_ai.boards import board
 

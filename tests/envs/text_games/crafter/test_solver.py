@@ -8,9 +8,8 @@ import pytest
 
 from agent_envs.base.errors import Unsolvable
 from agent_envs.envs.text_games.crafter.env import GOALS, Crafter
-from agent_envs.envs.text_games.crafter.planner import Planner
 from agent_envs.envs.text_games.crafter.sight import SIDE, character
-from agent_envs.envs.text_games.crafter.solver import chosen, next_action, planned, wins
+from agent_envs.envs.text_games.crafter.solver import Planner, chosen, next_action, planned, wins
 from agent_envs.envs.text_games.crafter.world import new_game, rules
 from agent_envs.envs.text_games.game import random_action
 from agent_envs.rollout.episode_runner import solve
