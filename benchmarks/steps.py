@@ -1,8 +1,10 @@
 """Search QA with real retrieval is timed in steps per CPU-second, beside GEM and SkyRL-gym with stubs.
 
 Every engine plays episodes of three searches and an answer in a process of its own; the rounds alternate, and the figure is
-the median of the rounds, each the best of five windows of a second. The peers' search is a stub that returns a constant, ours
-searches 300 passages. Snapshot costs are measured in the same run. Peers are installed into `.venv-peers/NAME` where missing.
+the median of the rounds, each the best of five windows of a second. The peers' search is a stub that returns a constant; ours
+searches 300 passages, 52,082 where `AGENT_ENVS_DATA` names the data, or has the same stub: the same three passages and query.
+With the stub each plays twice: keeping a record of every turn, and without (SkyRL-gym always keeps its conversation, which its
+reward reads). Ours without is not for sale: a subclass in `search_steps` that forgets its turns. Snapshot costs are measured in the same run. Peers are installed into `.venv-peers/NAME` where missing.
 
 In the same rounds every ExpA id and its text environment play what the solver and what random legal play did in 24 test tasks:
 actions are recorded first, so that only the environment is measured. These rows have no peer: the calculator and countdown
@@ -11,6 +13,7 @@ tasks that the peers have are single turns, without a tool.
 
 import argparse
 import json
+import os
 import platform
 import random
 import statistics
@@ -29,52 +32,11 @@ PACKAGES = {  # of each virtual environment, in the order of their installation
     "reasoning-gym": [["reasoning-gym==0.1.25"]],
     "sb3": [["torch==2.13.0"], ["sb3-contrib==2.9.2"]],  # torch by name first: its CPU build
 }
+STUBBED = ("ours, stub, recorded", "ours, stub")
 EXPA = [f"{name}{face}" for name in ("Arithmetic", "Countdown", "Count", "GSM8KScaled", "CalcBench", "Sort", "Order")
         for face in ("", "ExpA")]  # fmt: skip
 EXPA_TASKS, EXPA_SECONDS = 24, 0.3
 Plan = list[tuple[int, list[Any]]]  # a task's index, and the actions of an episode of it
-
-
-def ours(with_stub: bool) -> float:
-    """Return our steps per CPU-second; `with_stub` replaces retrieval by a constant, as the peers have it."""
-    import gymnasium as gym
-
-    import agent_envs  # noqa: F401 - registers the ids
-
-    env = gym.make("agent_envs/SearchQA-v0")
-    if with_stub:
-        _stub_retrieval(env)
-    query = "<think>t</think><search>{}</search>"
-    plans = []
-    for task in range(256):
-        env.reset(options={"task": task, "split": "train"})
-        question = env.unwrapped.episode.task.question
-        plans.append((task, [query.format(question)] * 3 + ["<answer>Lisbon</answer>"]))
-
-    def window() -> int:
-        steps = 0
-        for task, turns in plans:
-            env.reset(options={"task": task, "split": "train"})
-            for turn in turns:
-                env.step(turn)
-                steps += 1
-        return steps
-
-    return max(_rate(window) for _ in range(5))
-
-
-def _stub_retrieval(env: Any) -> None:
-    from agent_envs.base.documents import Hit, Passage
-
-    hits = tuple(Hit(Passage(f"p{n}", "t", "word " * 70), 1.0) for n in range(3))
-
-    class Stub:
-        name = "stub"
-
-        def search(self, query: str, top_k: int, *, support: Any = (), seed: str = "") -> Any:
-            return hits
-
-    env.unwrapped._retriever_of = lambda task: Stub()
 
 
 def _rate(window: Callable[[], int], seconds: float = 1.0) -> float:
@@ -216,16 +178,15 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--out", type=Path, help="also write the figures as JSON")
-    parser.add_argument("--engine", choices=["ours", "ours-stub", "expa"], help=argparse.SUPPRESS)
+    parser.add_argument("--engine", choices=["expa"], help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.engine == "expa":
         print(json.dumps(expa()))
         return
-    if options.engine:
-        print(json.dumps({"steps_per_cpu_second": ours(options.engine == "ours-stub")}))
-        return
-    commands = {name: [sys.executable, "-m", "benchmarks.steps", "--engine", name] for name in ("ours", "ours-stub")}
-    commands |= {name: [peer_python(name), script] for name, script in PEERS.items()}
+    names = ["ours", *(["ours, 52,082 passages"] if os.environ.get("AGENT_ENVS_DATA") else []), *STUBBED]
+    commands = {name: [sys.executable, "-m", "benchmarks.search_steps", name] for name in names}
+    for peer, script in PEERS.items():
+        commands |= {peer: [peer_python(peer), script], f"{peer}, recorded": [peer_python(peer), script, "--records"]}
     rates: dict[str, list[float]] = {name: [] for name in commands}
     expa_rounds: list[dict[str, dict[str, Any]]] = []
     for number in range(options.rounds):
@@ -255,7 +216,7 @@ def main() -> None:
     }
     for name, row in rows.items():
         print(
-            f"{name:12}{row['steps_per_cpu_second']:>10,} steps per CPU-second, ours with retrieval is {row['ours/this']} x"
+            f"{name:24}{row['steps_per_cpu_second']:>10,} steps per CPU-second, ours with retrieval is {row['ours/this']} x"
         )
     print(
         f"microseconds: {report['snapshot_microseconds']}; import agent_envs: {report['import_cpu_seconds']} CPU-seconds"

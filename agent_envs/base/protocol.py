@@ -166,7 +166,8 @@ def _first_tag(text: str, names: Sequence[str]) -> _Tag | None:
 
 def _tag_call(tool: tuple[str, str], body: str) -> Call:
     name, argument = tool
-    return Call((ToolCall("call_0", name, canonical_json({argument: body})),))
+    # The canonical text of {argument: body}, put together: encoding a dict costs three times as much.
+    return Call((ToolCall("call_0", name, f"{{{canonical_json(argument)}:{canonical_json(body)}}}"),))
 
 
 @dataclass(frozen=True)

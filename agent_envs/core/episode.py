@@ -41,7 +41,7 @@ class Episode:
         return bool(self.turns) and (self.turns[-1].terminated or self.turns[-1].truncated)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)  # read once and not kept: to freeze it costs most of a microsecond
 class Outcome:
     """What a family makes of one action. `terminated` is the task's end, `truncated` a limit's."""
 

@@ -72,7 +72,7 @@ def _scan(path: Path, progress: Progress | None) -> tuple[Offsets, str]:
 def _read_index(stem: Path) -> tuple[Offsets, str] | None:
     try:
         digest = json.loads(stem.with_suffix(".json").read_bytes())["sha256"]
-        offsets = np.load(stem.with_suffix(".npy"), mmap_mode="r", allow_pickle=False)
+        offsets = np.asarray(np.load(stem.with_suffix(".npy"), mmap_mode="r", allow_pickle=False))
     except (OSError, EOFError, ValueError, KeyError, TypeError):
         return None
     return (offsets, digest) if offsets.dtype == np.int64 and offsets.ndim == 1 and len(offsets) else None
@@ -147,7 +147,7 @@ class FileCorpus(Uncopied):
             number += len(self)
         if not 0 <= number < len(self):
             raise IndexError(f"row {row} of a corpus of {len(self)} passages")
-        start, end = int(self._offsets[number]), int(self._offsets[number + 1])
+        start, end = self._offsets[number : number + 2].tolist()
         return self._passage(self._bytes[start:end], f"row {number}")
 
     def row(self, passage_id: str) -> int:

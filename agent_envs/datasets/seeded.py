@@ -17,7 +17,7 @@ import random
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from operator import index as plain_int
-from typing import Generic, Protocol, SupportsIndex, TypeVar
+from typing import Generic, Protocol, TypeVar
 from zlib import crc32
 
 from agent_envs.base.arguments import display_value
@@ -87,7 +87,7 @@ class SeededSource(Uncopied, Generic[Made]):
         if isinstance(key, str):
             index = self.index_in(split, key)
         else:
-            whole = isinstance(key, SupportsIndex) and not isinstance(key, bool)
+            whole = hasattr(key, "__index__") and not isinstance(key, bool)
             index = self.index_at(split, plain_int(key)) if whole else -1
         if not 0 <= index < (self._sizes[split] if self.bounded else 10**_MOST_DIGITS):
             raise KeyError(key if isinstance(key, str) else display_value(key))

@@ -1,9 +1,11 @@
-"""SkyRL-gym's search environment is timed with an in-process stub for the search: steps per CPU-second as JSON."""
+"""SkyRL-gym's search environment is timed with a stub for the search, `--records` or not: steps per CPU-second as JSON."""
 
 import json
+import sys
 import time
 
 import skyrl_gym.tools.search as search_tool
+from records import Turn
 from skyrl_gym.envs.search.env import SearchEnv, SearchEnvConfig
 
 RESULT = {"result": [[{"document": {"contents": "t\n" + "word " * 70}, "score": 1.0}] * 3]}
@@ -15,14 +17,18 @@ def main() -> None:
     search_tool.call_search_api = lambda *args, **kwargs: (RESULT, None)
     extras = {"reward_spec": {"ground_truth": {"target": ["Lisbon"]}}, "max_turns": 4}
     config = SearchEnvConfig()
-    best = 0.0
+    best, records = 0.0, "--records" in sys.argv
     for _ in range(5):
         started, steps = time.process_time(), 0
         while time.process_time() - started < 1.0:
             env = SearchEnv(config, extras)
             env.init([{"role": "user", "content": "question?"}])
+            kept: tuple[Turn, ...] = ()
             for turn in TURNS:
-                env.step(turn)
+                out = env.step(turn)
+                if records:
+                    info = tuple(out["metadata"].items())
+                    kept = (*kept, Turn(len(kept) + 1, turn, out["observations"], out["reward"], out["done"], info))
                 steps += 1
         best = max(best, steps / (time.process_time() - started))
     print(json.dumps({"steps_per_cpu_second": best}))

@@ -15,7 +15,7 @@ from agent_envs.datasets.readers import Question
 from agent_envs.datasets.seeded import SPLITS, SeededWorlds
 from agent_envs.datasets.world import World, WorldConfig, get_world
 
-WORLDS = 32
+WORLDS, KEPT_TASKS = 32, 4_096
 OUTSIDE = "outside"  # in place of a corpus's digest, where a server searches a corpus of its own
 
 
@@ -93,6 +93,7 @@ class PublishedSource(Uncopied):
         self._corpus = corpus
         self._searched = OUTSIDE if corpus is None else corpus.digest
         self._rows: dict[str, tuple[tuple[Question, ...], dict[str, int]]] = {}
+        self._task = lru_cache(KEPT_TASKS)(self._made)  # with its digest
 
     @cached_property
     def digest(self) -> str:
@@ -107,7 +108,10 @@ class PublishedSource(Uncopied):
     def get(self, split: str, key: int | str) -> Task:
         """Return a task by index or id."""
         rows, index = self._split(split)
-        row = rows[index[key] if isinstance(key, str) else _checked(key, len(rows))]
+        return self._task(split, index[key] if isinstance(key, str) else _checked(key, len(rows)))
+
+    def _made(self, split: str, place: int) -> Task:
+        row = self._split(split)[0][place]
         labels = tuple((name, value) for name, value in row.labels)
         question = row.text if row.text.endswith("?") else f"{row.text}?"
         return Task(

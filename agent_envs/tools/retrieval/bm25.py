@@ -119,53 +119,52 @@ class BM25Index:
 
     def scores(self, query: str) -> Scores | None:
         """Return the score of every document, or None where no document holds any of the terms."""
-        return self._add_columns(self.terms(query))
+        return self._sum(self._columns(query))
 
     def top(self, query: str, top_k: int) -> tuple[list[int], list[float]]:
         """Return the rows and scores of the best documents, by falling score and then rising row.
 
         Documents whose rounded score is 0 are left out, so that there may be fewer than `top_k`.
         """
-        return best_rows(self.scores(query), top_k)
+        columns = self._columns(query)
+        scores = self._sum(columns)
+        if scores is None or top_k < 1:
+            return [], []
+        # So many documents of the shortest column that has them reach the k-th best score there: none below it is asked for.
+        enough = [rows for rows, _ in columns if len(rows) >= top_k]
+        some = scores[min(enough, key=len)] if enough else scores[:0]
+        return best_rows(scores, top_k, float(np.partition(some, -top_k)[-top_k]) if enough else 0.0)
 
-    def _add_columns(self, counts: dict[str, int]) -> Scores | None:
-        columns = [(self._column_of[term], count) for term, count in counts.items() if term in self._column_of]
+    def _columns(self, query: str) -> list[tuple[NDArray[Any], NDArray[Any]]]:
+        """Return rows and scores of each term, as often as the query has it."""
+        found = []
+        for term, count in self.terms(query).items():
+            column = self._column_of.get(term)
+            if column is not None:
+                part = slice(self._starts[column], self._starts[column + 1])
+                values = self._scores[part]
+                found.append((self._rows[part], values if count == 1 else values.astype(np.float64) * count))
+        return found
+
+    def _sum(self, columns: list[tuple[NDArray[Any], NDArray[Any]]]) -> Scores | None:
         if not columns:
             return None
-        scores: Scores = np.zeros(self.documents)
-        for column, count in columns:
-            start, end = self._starts[column], self._starts[column + 1]
-            values = self._scores[start:end]
-            if count > 1:
-                values = values.astype(np.float64) * count
-            scores[self._rows[start:end].astype(np.intp, copy=False)] += values  # int32 indices are twice as slow
-        return scores
+        # One pass over all of them takes half the time of one addition a column; a document's terms add up in the same order.
+        rows = np.concatenate([rows for rows, _ in columns], dtype=np.intp)
+        return np.bincount(rows, np.concatenate([values for _, values in columns], dtype=np.float64), self.documents)
 
 
-def best_rows(scores: Scores | None, top_k: int) -> tuple[list[int], list[float]]:
-    """Return the rows and rounded scores of the best documents whose rounded score is above 0, ties by rising row."""
-    if scores is None or top_k < 1:
-        return [], []
-    rows = np.flatnonzero(scores >= max(_bar(scores, top_k) - 1 / _SCALE, 0.5 / _SCALE))
+def best_rows(scores: Scores, top_k: int, bar: float = 0.0) -> tuple[list[int], list[float]]:
+    """Return the rows and rounded scores of the best documents whose rounded score is above 0, ties by rising row.
+
+    `bar` is a score that at least `top_k` documents reach: the others are not sorted.
+    """
+    rows = (scores >= max(bar - 1 / _SCALE, 0.5 / _SCALE)).nonzero()[0]
     ranks = np.rint(scores[rows] * _SCALE)
-    order = np.argsort(-ranks, kind="stable")[:top_k]
+    order = (-ranks).argsort(kind="stable")[:top_k]
     best = ranks[order]
     kept = int(np.count_nonzero(best))
     return rows[order[:kept]].tolist(), (best[:kept] / _SCALE).tolist()
-
-
-def _bar(scores: Scores, top_k: int) -> float:
-    """Return a score that at least `top_k` documents reach, where it can be had cheaply; else 0.
-
-    It is the k-th best of the bests of equal blocks, as partitioning tens of thousands of scores, most of them 0, takes
-    milliseconds.
-    """
-    width = max(1, len(scores) // 1024)
-    blocks = len(scores) // width
-    if top_k >= blocks:
-        return 0.0
-    bests = scores if width == 1 else scores[: blocks * width].reshape(blocks, width).max(axis=1)
-    return float(np.partition(bests, -top_k)[-top_k])
 
 
 def build_files(corpus: Corpus, settings: BM25Settings, progress: Progress | None = None) -> IndexFiles:

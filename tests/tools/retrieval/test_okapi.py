@@ -21,7 +21,6 @@ from agent_envs.tools.retrieval.bm25 import (
     BM25Index,
     BM25Retriever,
     BM25Settings,
-    best_rows,
     build_files,
     okapi_idf,
     query_terms,
@@ -149,7 +148,6 @@ def test_hostile_queries(query: str) -> None:
 def test_corpora_without_words(texts: list[str]) -> None:
     for name in ("bm25_okapi", "rank_bm25"):
         assert make_retriever(name, corpus_of(texts)).search("fox", 3) == ()
-    assert best_rows(None, 3) == ([], [])
 
 
 def test_the_package_is_refused_where_it_would_take_seconds() -> None:

@@ -1,0 +1,16 @@
+"""What a peer's user would keep of each turn: the record that our environments keep by themselves, as far as theirs tell it."""
+
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Turn:
+    """One turn, as its step returned it."""
+
+    index: int
+    action: str
+    observation: Any
+    reward: float
+    ended: bool
+    info: tuple[tuple[str, Any], ...]
