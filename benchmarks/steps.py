@@ -4,7 +4,8 @@ Every engine plays episodes of three searches and an answer in a process of its 
 the median of the rounds, each the best of five windows of a second. The peers' search is a stub that returns a constant; ours
 searches 300 passages, 52,082 where `AGENT_ENVS_DATA` names the data, or has the same stub: the same three passages and query.
 With the stub each plays twice: keeping a record of every turn, and without (SkyRL-gym always keeps its conversation, which its
-reward reads). Ours without is not for sale: a subclass in `search_steps` that forgets its turns. Snapshot costs are measured in the same run. Peers are installed into `.venv-peers/NAME` where missing.
+reward reads). Ours without is a subclass in `search_steps` that forgets its turns and is no part of the package. Snapshot
+costs are measured in the same run. Peers are installed into `.venv-peers/NAME` where missing.
 
 In the same rounds every ExpA id and its text environment play what the solver and what random legal play did in 24 test tasks:
 actions are recorded first, so that only the environment is measured. These rows have no peer: the calculator and countdown

@@ -151,7 +151,8 @@ class BM25Index:
             return None
         # One pass over all of them takes half the time of one addition a column; a document's terms add up in the same order.
         rows = np.concatenate([rows for rows, _ in columns], dtype=np.intp)
-        return np.bincount(rows, np.concatenate([values for _, values in columns], dtype=np.float64), self.documents)
+        values = np.concatenate([values for _, values in columns], dtype=np.float64)
+        return np.bincount(rows, values, self.documents).astype(np.float64, copy=False)
 
 
 def best_rows(scores: Scores, top_k: int, bar: float = 0.0) -> tuple[list[int], list[float]]:
