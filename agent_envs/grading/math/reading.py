@@ -1,4 +1,9 @@
-"""An answer is read from its text into its value: lists, plus-minus, relations, unions, brackets, and expressions in them."""
+r"""An answer is read from its text into its value: lists, plus-minus, relations, unions, brackets, and expressions in them.
+
+Units are taken away and not compared: 5 cm is 5 and is 5 m, 50% is 50 and not 1/2. A unit is a word in `\text{...}`, a word
+that is known as a unit, a word of four letters or more that stands apart, %, a degree sign; with a power, and joined by / or *.
+Words that change a number (million, am, mod, or) are no units.
+"""
 
 import re
 from collections.abc import Callable, Iterable
