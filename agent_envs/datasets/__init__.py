@@ -4,7 +4,7 @@ Modules, in reading order:
     catalogue: finds and loads question sets, problem sets and corpora by name; splits, `AGENT_ENVS_DATA`, recorded sha256.
     published: the table of published sets and corpora: licences, citations, URLs, sizes, sha256.
     manual_sources: data that is never downloaded: D.C. Code, contracts, CUAD, LegalBench-RAG, the official tau2-bench.
-    download, http_transfer: `agent-envs data get`: Hugging Face hub, resumed transfers, retries, caps, hashes.
+    download: `agent-envs data get`: Hugging Face hub, resumed transfers, retries, caps, hashes.
     listing: the rows of `agent-envs data list` and the files of `data path`.
     readers, safe_rows: `Question` from files in many formats (FlashRAG, NQ, HotpotQA, ...); bounded JSONL, CSV and TSV.
     reasoning_sets: readers of GSM8K, MATH, AIME, WebWalkerQA, GAIA, HLE, xBench-DeepSearch.

@@ -1,4 +1,4 @@
-"""Judges decide whether an answer is right: `ExactJudge` needs nothing outside; `ModelJudge` asks a chat model."""
+"""Judges decide whether an answer is right: `ModelJudge` asks a chat model."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -10,7 +10,6 @@ from typing import Literal, Protocol
 
 from agent_envs.base.errors import EnvFault, UsageError
 from agent_envs.base.serialization import canonical_json, state_type
-from agent_envs.grading.text_answers import exact_match
 from agent_envs.services.chat import ChatModel, ChatRequest, ask, chat_port
 from agent_envs.services.recording import CallSite, ExternalPort, Recording
 
@@ -40,16 +39,6 @@ class Judge(Protocol):
     def __call__(self, question: str, answer: str, golds: Sequence[str], site: CallSite) -> Verdict:
         """Return the verdict; raises EnvFault where an outside judge failed."""
         ...
-
-
-class ExactJudge:
-    """Exact match after normalisation."""
-
-    name = "exact@1"
-
-    def __call__(self, question: str, answer: str, golds: Sequence[str], site: CallSite) -> Verdict:
-        """Return whether the answer equals a gold answer."""
-        return Verdict(exact_match(answer, golds), self.name)
 
 
 class ModelJudge:

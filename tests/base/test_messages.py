@@ -11,8 +11,6 @@ from agent_envs.base.documents import MemoryCorpus, Passage
 from agent_envs.base.messages import text_of
 from agent_envs.core.builtin_agents import companion
 from agent_envs.services.chat import ChatReply, ChatRequest, ScriptedChat
-from agent_envs.services.judges import ExactJudge, Verdict
-from agent_envs.services.recording import CallSite
 from tests.toy import ID, Guess, solver
 
 
@@ -75,12 +73,6 @@ def test_a_corpus_digest_is_of_content_order_and_borders():
     ]  # fmt: skip
     assert len({MemoryCorpus(corpus).digest for corpus in corpora}) == len(corpora)
     assert MemoryCorpus(passages("a")).digest == MemoryCorpus(iter(passages("a"))).digest
-
-
-def test_the_exact_judge_matches_exactly():
-    judge = ExactJudge()
-    assert judge("q", "The Paris!", ["Paris"], CallSite("k")) == Verdict(True, judge.name)
-    assert judge("q", "Paris, France", ["Paris"], CallSite("k")) == Verdict(False, judge.name)
 
 
 class Heir(Guess):

@@ -13,7 +13,7 @@ from agent_envs.rollout.policy import Reply
 from agent_envs.rollout.run_log import Planned
 from agent_envs.rollout.run_many import run_many
 from agent_envs.services.chat import AnthropicChat, OpenAIChat, ScriptedChat, chat_port
-from agent_envs.services.judges import MAX_ANSWER_CHARACTERS, ExactJudge, ModelJudge, Verdict
+from agent_envs.services.judges import MAX_ANSWER_CHARACTERS, ModelJudge, Verdict
 from agent_envs.services.recording import CallSite, Recording
 from tests.rows import check_each
 from tests.services.chat.faulty import ENDLESS, FAULTS, PERMANENT, FaultyServer
@@ -165,10 +165,6 @@ def test_the_temperature_is_the_lowest_that_a_model_takes():
 def test_unknown_prompts_are_refused(prompt):
     with pytest.raises(UsageError, match="correct@1|NAME-VERSION"):
         ModelJudge(ScriptedChat([]), prompt)
-
-
-def test_the_exact_judge():
-    assert ExactJudge()("q", "the Mor", ["Mor"], SITE) == Verdict(True, "exact@1")
 
 
 class Towns:

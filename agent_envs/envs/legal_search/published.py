@@ -7,6 +7,9 @@
 | FILE.json | CUAD's contracts, or the texts of LegalBench-RAG | theirs |
 | FILE.jsonl | nodes, or what `benchmarks.make_qa` was given | none, or what it wrote |
 | a folder | its .txt and .md files | none |
+
+CUAD and LegalBench-RAG mark character spans in plain texts. A text becomes a document of pieces of about 150 words; the pieces
+that hold a marked span are the sections that must be read, and the marked text is the answer, compared by token F1.
 """
 
 import json

@@ -17,7 +17,6 @@ lists, sets, tuples, intervals and unions, matrices, numerals in other bases, ch
 Modules, in reading order:
     reading: `read_math`, `math_equal`, the last `\boxed{...}`: lists, sets, plus-minus, tuples, intervals, matrices.
     scanning, vocabulary: the tokenizer, and the LaTeX commands, Unicode signs, units and words that it knows.
-    units: the units that are dropped behind a number.
     relations: equations, inequalities, and names such as the x of "x = 5".
     parsing, operands: the recursive-descent parser of one expression: precedence, fractions, roots, functions.
     values: the values of answers and their equality.

@@ -1,4 +1,9 @@
-"""HTML becomes what a reader sees of a page: its text in lines, its title and its links."""
+"""HTML becomes what a reader sees of a page: its text in lines, its title and its links, in time linear in its length.
+
+No tree is built, because a text needs none, and because no parser at hand is linear. Of 2 MB of markup, repeated `<div>` or
+200,000 attributes take lexbor more than 20 s, 100,000 attributes take libxml2 88 s, and repeated `<!--` or `<a` take CPython
+3.11.7's html.parser more than 8 s. The rules are those of the HTML standard's tokenizer, read leniently.
+"""
 
 import html
 import re

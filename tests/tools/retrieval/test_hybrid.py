@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 
 from agent_envs.base.documents import Hit, MemoryCorpus, Passage
 from agent_envs.base.errors import UsageError
-from agent_envs.tools.retrieval.build import is_retriever, make_retriever
-from agent_envs.tools.retrieval.hybrid import HybridRetriever, split_hybrid
+from agent_envs.tools.retrieval.build import HybridRetriever, is_retriever, make_retriever, split_hybrid
 
 CORPUS = MemoryCorpus(Passage(f"s:{row}", "", f"text {row}") for row in range(12))
 

@@ -1,8 +1,7 @@
 """The calculator tasks ask for arithmetic, Countdown, counting and word problems, and Calc-Bench is the mixture of them.
 
 Modules, in reading order:
-    env: prompt, calculator and reward of a task, and the registered environments, each as text and with expanded actions;
-        page.md completes their docstrings.
+    env: prompt and reward of a task, the registered environments on both faces; page.md completes their docstrings.
     calculator: the external environment: buttons, legal order, "=".
     arithmetic, countdown, count: task sources; countdown also checks answers.
     word_problems: the sources that read GSM8K, and Calc-Bench, the four sources in the sizes of the paper's Table 3.

@@ -1,8 +1,7 @@
 """The sorting tasks ask to sort items by hidden numbers, or to order items whose relations the prompt states.
 
 Modules, in reading order:
-    env: prompt and hidden arrangement of a task, and the registered environments `Sort`, `SortExpA`, `Order`, `OrderExpA`;
-        page.md completes their docstrings.
+    env: prompt and arrangement of a task, `Sort`, `SortExpA`, `Order`, `OrderExpA`; page.md completes their docstrings.
     environments: the external environments compare and swap.
     tasks: the task sources: sizes, directions, splits, clusters, labels.
     scoring, rewards: success and the rewards by name, and their formulas: `fixed`, `released`.

@@ -1,8 +1,7 @@
 """The adapter makes a text environment of any discrete Gymnasium environment of a third party; import its names from here.
 
 Modules, in reading order:
-    env: the rules, the state (seed and actions), tasks and splits as seeds, TextAdapter and its arguments, and a breadth-first
-        solver (`look_ahead`); read it first.
+    env: rules, state and tasks by seeds, `TextAdapter`, and a breadth-first solver (`look_ahead`); read it first.
     third_party: making, resetting, stepping and copying the environment; checks of what it returns, faults when it raises.
     replay_copies: live copies for snapshots and forks, and replay from the seed; Crafter uses them too.
 """
