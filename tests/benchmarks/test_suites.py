@@ -46,7 +46,11 @@ def test_only_an_entry_with_both_agents_at_nothing_is_to_be_dropped(suite):
 def test_an_entry_is_played_by_every_agent_that_its_environment_has(suite):
     ticks = []
     row = play(suite, suite.entries[0], ticks.append)
-    assert list(row.outcomes) == ["random", "solver"] and row.outcomes["solver"] == (YES,) * 4 and len(ticks) == 8
+    assert (
+        list(row.outcomes) == ["random", "heuristic", "solver"]
+        and row.outcomes["solver"] == (YES,) * 4
+        and len(ticks) == 12
+    )
     assert play(suite, suite.entries[0]) == row
 
 

@@ -29,8 +29,9 @@ class Terminal:
         command = [sys.executable, "-m", "agent_envs", "play", *arguments]
         environment = {**os.environ, "TERM": "dumb", "COLUMNS": "", "INPUTRC": os.devnull}
         self.process = subprocess.Popen(
-            command, stdin=side, stdout=side, stderr=side, cwd=ROOT, env=environment, start_new_session=True
-        )
+            command, stdin=side, stdout=side, stderr=side, cwd=ROOT, env=environment, start_new_session=True,
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),  # a suite in the background ignores it
+        )  # fmt: skip
         os.close(side)
         self.shown = ""
 
