@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import agent_envs
+from agent_envs.base.version import code_digest
 from agent_envs.datasets.corpora import write_atomically
 from agent_envs.evaluation.html.index_page import LinkedPages
 from agent_envs.evaluation.html.page import Bar, Cell, Drawn, Page, Table
@@ -22,7 +23,6 @@ from leaderboard.pair_page import pair_json, pair_page
 from leaderboard.standings import CLASSES, LEVEL, Pair, Row
 from leaderboard.strata import board_strata, row_strata
 from leaderboard.transcripts import transcripts_of
-from leaderboard.verify import code_digest
 
 NUMBERS, SHEET = "boards.json", "boards.csv"
 TOLD = " Tokens are told, not verified."

@@ -15,6 +15,7 @@ from markupsafe import Markup
 from agent_envs.base.cache_dir import cache_dir
 from agent_envs.base.errors import UsageError
 from agent_envs.base.serialization import digest
+from agent_envs.base.version import code_digest
 from agent_envs.core.trajectory import Trajectory
 from agent_envs.datasets.corpora import write_atomically
 from agent_envs.evaluation.html.page import Cell, Drawn, Transcript, draw
@@ -28,7 +29,6 @@ from agent_envs.services.run_services import Services
 from leaderboard.directory import Directory, Rejected, parsed
 from leaderboard.small_files import lines_of, unpack_answers
 from leaderboard.standings import Entrant
-from leaderboard.verify import code_digest
 
 MOST = 16  # of a row
 BYTES_A_TRANSCRIPT = 150_000
