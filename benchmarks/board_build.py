@@ -15,6 +15,7 @@ import time
 from pathlib import Path
 
 from agent_envs.base.serialization import sha256_file
+from agent_envs.base.version import code_digest
 from agent_envs.evaluation.runs.evaluate import evaluate
 from agent_envs.evaluation.runs.run_folder import Settings
 from agent_envs.evaluation.submission.models import FileRow, Manifest, Submission, file_text
@@ -24,7 +25,7 @@ from agent_envs.evaluation.suites.suite import load_suite
 from leaderboard.board import boards_of
 from leaderboard.decisions import decide
 from leaderboard.pages import write_boards
-from leaderboard.verify import How, code_digest, verify
+from leaderboard.verify import How, verify
 
 SUITE = "sorting@1"
 

@@ -1,13 +1,15 @@
 """Cost of journals and of snapshots as bytes: `python -m benchmarks.journals --before CHECKOUT --out FILE`.
 
 A run of 10,000 episodes is played, resumed when it is finished, and reported, each as a process of its own; CPU-seconds
-include the start of the process. The code of another checkout does the same before.
+include the start of the process. The numbers of the finished run are kept in a cache folder of the measurement's own: `unkept`
+is the same with that folder removed before each command. The code of another checkout does the same before.
 """
 
 import argparse
 import json
 import os
 import resource
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -43,17 +45,24 @@ def measured(checkout: Path, episodes: int) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as folder:
         run = str(Path(folder) / "run")
         play = ["eval", "SearchQA", "--agent", "heuristic", "-n", "100", "--trials", str(episodes // 100), "--out", run]
-        commands = {"play": play, "resume": ["eval", "--resume", run], "report": ["report", run]}
-        main = "import sys; from agent_envs.cli.app import main; sys.exit(main())"
-        costs = {name: _cpu_seconds(checkout, ["-c", main, *command])[0] for name, command in commands.items()}
+        again = {"resume": ["eval", "--resume", run], "report": ["report", run]}
+        main, kept = "import sys; from agent_envs.cli.app import main; sys.exit(main())", Path(folder) / "cache"
+        costs = {
+            name: _cpu_seconds(checkout, ["-c", main, *command], kept)[0]
+            for name, command in {"play": play, **again}.items()
+        }
+        unkept = {}
+        for name, command in again.items():
+            shutil.rmtree(kept, ignore_errors=True)
+            unkept[name] = _cpu_seconds(checkout, ["-c", main, *command], kept)[0]
         size = (Path(run) / "journal.jsonl").stat().st_size
-    snapshots = json.loads(_cpu_seconds(checkout, ["-c", SNAPSHOTS])[1])
-    return {"cpu_seconds": costs, "journal_bytes": size, "snapshots": snapshots}
+        snapshots = json.loads(_cpu_seconds(checkout, ["-c", SNAPSHOTS], kept)[1])
+    return {"cpu_seconds": costs, "cpu_seconds_unkept": unkept, "journal_bytes": size, "snapshots": snapshots}
 
 
-def _cpu_seconds(checkout: Path, arguments: list[str]) -> tuple[float, str]:
+def _cpu_seconds(checkout: Path, arguments: list[str], cache: Path) -> tuple[float, str]:
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    environment = {**os.environ, "PYTHONPATH": str(checkout)}
+    environment = {**os.environ, "PYTHONPATH": str(checkout), "AGENT_ENVS_CACHE": str(cache)}
     ran = subprocess.run(
         [sys.executable, *arguments], cwd=checkout, env=environment, check=True, capture_output=True, text=True
     )

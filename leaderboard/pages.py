@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import agent_envs
-from agent_envs.datasets.corpora import code_digest, write_atomically
+from agent_envs.base.version import code_digest
+from agent_envs.datasets.corpora import write_atomically
 from agent_envs.evaluation.html.index_page import LinkedPages
 from agent_envs.evaluation.html.page import Bar, Cell, Drawn, Page, Table
 from agent_envs.evaluation.report.charts import Forest, points

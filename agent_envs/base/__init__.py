@@ -13,5 +13,5 @@ Modules, in reading order:
     cache_dir, process_cache: the cache folder (`AGENT_ENVS_CACHE`), and values that threads of a process share.
     terminal, progress: printing, tables, escaping of control and hidden characters; progress bars on standard error.
     arguments: checks of the arguments of constructors, with one form of error.
-    version: the version number of the package.
+    version: the version number of the package, and the digest of its files.
 """

@@ -9,7 +9,6 @@ import os
 import tempfile
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from functools import cache
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -20,7 +19,8 @@ from agent_envs.base.cache_dir import cache_dir
 from agent_envs.base.documents import Passage
 from agent_envs.base.errors import DataMissing, UsageError
 from agent_envs.base.process_cache import Uncopied
-from agent_envs.base.serialization import digest, sha256_file
+from agent_envs.base.serialization import digest
+from agent_envs.base.version import code_digest
 
 Progress = Callable[[int, int], None]
 """Called with the bytes handled so far and their total, -1 where it is unknown."""
@@ -200,14 +200,6 @@ class FileCorpus(Uncopied):
 MOST_FILES = 32  # of a folder
 
 
-@cache
-def code_digest() -> str:
-    """Return the digest of the installed package's files: a change of any of them has everything computed again."""
-    root = Path(__file__).parents[1]
-    files = sorted(path for path in root.rglob("*") if path.is_file() and "__pycache__" not in path.parts)
-    return digest([[str(path.relative_to(root)), sha256_file(path)] for path in files])
-
-
 def place_of(folder: str, *sources: Any) -> Path:
     """Return the file of what was computed from `sources`, plain JSON, by this code."""
     return cache_dir() / folder / f"{digest([*sources, code_digest()])[:32]}.json"
@@ -215,9 +207,24 @@ def place_of(folder: str, *sources: Any) -> Path:
 
 def keep_rows(path: Path, rows: Sequence[Any]) -> None:
     """Keep plain rows, and forget what was kept first beside them; without a cache that can be written nothing is kept."""
-    text = json.dumps(rows).encode()
+    text = _sealed(path, json.dumps(rows).encode())
     with contextlib.suppress(OSError):  # then it is computed each time
         write_atomically(path, lambda file: file.write(text))
         files = sorted(path.parent.glob("*.json"), key=lambda kept: kept.stat().st_mtime)
         for old in files[:-MOST_FILES]:
             old.unlink(missing_ok=True)
+
+
+def kept_rows(path: Path) -> list[Any]:
+    """Return the rows that were kept under this name, none where the file is not there or not as it was written."""
+    try:
+        data = path.read_bytes()
+    except OSError:
+        return []
+    rows = json.loads(data)[1] if data == _sealed(path, data[68:-1]) else []
+    return rows if isinstance(rows, list) else []
+
+
+def _sealed(path: Path, rows: bytes) -> bytes:
+    """Return a file's text: rows behind a digest, which covers the name as well: it tells of what they are."""
+    return b'["%b",%b]' % (hashlib.sha256(path.name.encode() + rows).hexdigest().encode(), rows)

@@ -119,27 +119,34 @@ def read_rows(path: Path) -> Iterator[Any]:
 
     Raises UsageError: a row before the last is damaged, or refers to what is no text of an earlier row.
     """
-    known: dict[int, list[Any]] = {}
+    known: dict[int, list[Any]] = {}  # texts as they stand in their rows, so that a reference leads to no other one
 
-    def text(start: int, place: int) -> Any:
-        if start < 0:
-            raise ValueError(f"no row begins at byte {start}")
-        if start not in known:
+    def text(start: int, place: int) -> str:
+        if type(start) is not int or type(place) is not int or not (0 <= start < begin and place >= 0):
+            raise ValueError(f"[{start!r}, {place!r}] is no place in an earlier row")
+        if (texts := known.get(start)) is None:
             with path.open("rb") as file:
-                known[start] = read_row(file, start)["trajectory"]["texts"]
-        return known[start][place]
+                texts = _texts(read_row(file, start), start, known)
+        if not isinstance(found := texts[place], str):
+            raise ValueError(f"[{start}, {place}] is no text")
+        return found
 
     for row, begin in read_places(path):
         try:
-            texts = row["trajectory"].get("texts", ()) if isinstance(row, dict) and "trajectory" in row else ()
-            row_texts = [item if isinstance(item, str) else text(*item) for item in texts]
+            if isinstance(row, dict) and "trajectory" in row and (texts := _texts(row, begin, known)):
+                row["trajectory"]["texts"] = [item if isinstance(item, str) else text(*item) for item in texts]
         except (KeyError, IndexError, AttributeError, TypeError, ValueError) as error:
             raise UsageError(f"{path} holds a row that is no episode: {type(error).__name__} {error}") from error
-        if texts:
-            row["trajectory"]["texts"] = known[begin] = row_texts
-            while len(known) > KNOWN_ROWS:
-                del known[next(iter(known))]
         yield row
+
+
+def _texts(row: Any, start: int, known: dict[int, list[Any]]) -> list[Any]:
+    if not isinstance(texts := row["trajectory"].get("texts", []), list):
+        raise TypeError(f"its texts are a {type(texts).__name__}")
+    known[start] = texts
+    if len(known) > KNOWN_ROWS:
+        del known[next(iter(known))]
+    return texts
 
 
 def result_of(row: Any, path: Path) -> tuple[str, EpisodeResult]:

@@ -2,6 +2,7 @@
 
 import copy
 import gc
+import json
 import pickle
 import subprocess
 import sys
@@ -78,6 +79,32 @@ def test_a_sound_text_of_something_else_is_refused():
             text = canonical_json({"format": f"agent-envs/snapshot@{layout}", "sha256": digest(body), "body": body})
             with pytest.raises(UsageError, match="snapshot"):
                 Snapshot.from_bytes(text.encode())
+
+
+def test_a_turns_digest_stands_for_no_turn_and_another_layout_has_another_seal():
+    env = gym.make(ID)
+    env.reset(seed=0)
+    env.step("a lone surrogate \ud800 and é")
+    data = snapshot(env).to_bytes()
+    assert Snapshot.from_bytes(data) == snapshot(env) and Snapshot.from_bytes(data).to_bytes() == data
+    outer = json.loads(data.decode("utf-8", "surrogatepass"))
+    turns = outer["body"]["$pairs"][1][1]["turns"]
+    (turn,) = turns["$tuple"]
+    old = {**outer, "format": snapshots.OLD_FORMAT}
+    sound = {**old, "sha256": digest(outer["body"])}
+    assert Snapshot.from_bytes(canonical_json(sound).encode("utf-8", "surrogatepass")) == snapshot(env)
+    forged = [old, {**sound, "format": snapshots.FORMAT}]
+    for instead in (digest(turn), [digest(turn)], None, 1, {**turn, "reward": 1.0}):
+        turns["$tuple"] = [instead]
+        body = json.loads(json.dumps(outer["body"]))
+        # With the seal of the turn itself; and where the turn is none, with seals that fit.
+        forged.append({**outer, "body": body})
+        if not isinstance(instead, dict):
+            forged.append({**outer, "body": body, "sha256": snapshots._seal(body)})
+            forged.append({**old, "body": body, "sha256": digest(body)})
+    for text in forged:
+        with pytest.raises(UsageError, match="snapshot"):
+            Snapshot.from_bytes(canonical_json(text).encode("utf-8", "surrogatepass"))
 
 
 def test_a_turn_is_hashed_once_however_long_the_episode(monkeypatch):

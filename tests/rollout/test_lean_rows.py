@@ -7,10 +7,11 @@ from dataclasses import MISSING, fields, replace
 import pytest
 
 from agent_envs import UsageError
-from agent_envs.base.jsonl_log import Journal, read_journal
+from agent_envs.base.jsonl_log import Journal, read_journal, read_places
 from agent_envs.base.messages import Message, ToolCall, ToolResult
 from agent_envs.base.protocol import Answer, Call, Malformed, Say
 from agent_envs.core.trajectory import Header, Trajectory, Turn
+from agent_envs.rollout import run_log
 from agent_envs.rollout.episode_runner import EpisodeResult
 from agent_envs.rollout.run_log import OLD_SCHEMA, Planned, RunJournal, RunLog, read_rows, result_of
 from tests import ROOT
@@ -108,7 +109,12 @@ def test_a_journal_of_before_goes_on_without_references(tmp_path):
     assert path.read_text().count(TEXT) == 2 and len([*read_rows(path)]) == 3
 
 
-@pytest.mark.parametrize("reference", [[0, 0], [10**9, 0], [-1, 0], ["0", 0], [0], {}, 1, None])
+NOWHERE = (
+    [0, 0], [10**9, 0], [10**30, 0], [-1, 0], [True, 0], [False, 0], ["0", 0], [[0], 0], [0], [0, 0, 0], {}, {"a": 1, "b": 2}
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("reference", [*NOWHERE, 1, None, True, 0.5])
 def test_a_reference_to_no_earlier_text_is_refused(tmp_path, reference):
     path = tmp_path / "j"
     kept(path, 1)
@@ -117,3 +123,68 @@ def test_a_reference_to_no_earlier_text_is_refused(tmp_path, reference):
         journal.append({**row, "trajectory": {**row["trajectory"], "texts": [reference]}})
     with pytest.raises(UsageError):
         [result_of(row, path) for row in [*read_rows(path)][1:]]
+
+
+@pytest.mark.parametrize("place", [-1, True, False, 0.0, 1, 10**30, "0", None])
+@pytest.mark.parametrize("moved", [0, 1, 9])
+def test_only_the_first_byte_of_an_earlier_row_and_the_number_of_a_text_make_a_reference(tmp_path, place, moved):
+    path = tmp_path / "j"
+    kept(path, 1)
+    (_, _), (row, start) = read_places(path)
+    for reference, sound in (([start, 0], True), ([start + moved, place], False)):
+        with Journal(tmp_path / "again") as journal:
+            journal.path.write_bytes(path.read_bytes())
+            journal.append(with_texts(row, [reference]))
+        if sound:
+            assert [*read_rows(journal.path)][2] == row
+        else:
+            with pytest.raises(UsageError, match=r"no episode|damaged"):
+                [*read_rows(journal.path)]
+
+
+def with_texts(row, texts):
+    return {**row, "trajectory": {**row["trajectory"], "texts": texts}}
+
+
+def test_references_lead_to_no_other_reference_to_no_later_row_and_to_no_own_text(tmp_path, monkeypatch):
+    path = tmp_path / "j"
+    kept(path, 2)
+    lines = path.read_bytes().splitlines(keepends=True)
+    (_, _), (first, start), (second, begin) = read_places(path)
+    assert second["trajectory"]["texts"] == [[start, 0]]
+    chain, own, cycle = [begin, 0], [path.stat().st_size, 1], [path.stat().st_size, 0]
+    for texts in ([chain], [own, TEXT], [cycle], [[path.stat().st_size + 1, 0]]):
+        for known in (256, 0):  # the same whether the earlier row is at hand or read again
+            monkeypatch.setattr(run_log, "KNOWN_ROWS", known)
+            path.write_bytes(b"".join(lines))
+            with Journal(path) as journal:
+                journal.append(with_texts(first, texts))
+                journal.append(first)
+            with pytest.raises(UsageError, match="no episode"):
+                [*read_rows(path)]
+    path.write_bytes(lines[0] + lines[2] + lines[1])  # rows in another order
+    with pytest.raises(UsageError, match=r"no episode|damaged"):
+        [*read_rows(path)]
+
+
+@pytest.mark.parametrize("texts", ["abc", {"a": 1}, 3, None, True])
+def test_texts_that_are_no_list_are_refused_in_their_row_and_behind_a_reference(tmp_path, texts):
+    path = tmp_path / "j"
+    kept(path, 1)
+    (_, _), (row, _) = read_places(path)
+    with Journal(path) as journal:
+        journal.append(with_texts(row, texts))
+    with pytest.raises(UsageError, match="its texts are a"):
+        [*read_rows(path)]
+
+
+def test_few_rows_are_held_however_many_a_row_refers_to(tmp_path, monkeypatch):
+    monkeypatch.setattr(run_log, "KNOWN_ROWS", 2)
+    path = tmp_path / "j"
+    with Journal(path) as journal:
+        journal.append({"schema": run_log.RUN_SCHEMA})
+        row = {"trajectory": {"texts": [TEXT]}}
+        starts = [journal.append(with_texts(row, [f"{TEXT} {number}"])) for number in range(6)]
+        journal.append(with_texts(row, [[start, 0] for start in (*starts, *starts)]))
+    last = [*read_rows(path)][-1]
+    assert last["trajectory"]["texts"] == [f"{TEXT} {number}" for number in range(6)] * 2

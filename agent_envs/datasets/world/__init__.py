@@ -33,16 +33,9 @@ from agent_envs.datasets.world.relations import kinds, template_words
 from agent_envs.datasets.world.text import CLOSINGS, Teller
 
 __all__ = [
-    "ToldWorld",
-    "World",
-    "WorldConfig",
-    "WorldQuestion",
-    "WorldStep",
-    "build_world",
-    "closed_vocabulary",
-    "get_world",
+    "ToldWorld", "World", "WorldConfig", "WorldQuestion", "WorldStep", "build_world", "closed_vocabulary", "get_world",
     "tell_world",
-]
+]  # fmt: skip
 
 KINDS = ("bridge", "comparison")
 VOCABULARIES = ("open", "closed")

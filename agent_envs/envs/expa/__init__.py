@@ -27,15 +27,9 @@ from agent_envs.envs.expa.discrete import DiscreteActions
 from agent_envs.envs.expa.expanded_env import ExpandedActionEnv
 
 __all__ = [
-    "DiscreteActions",
-    "ExpandedAction",
-    "ExpandedActionEnv",
-    "ExternalEnvironment",
-    "Latent",
-    "Refusal",
-    "VocabularyRow",
+    "DiscreteActions", "ExpandedAction", "ExpandedActionEnv", "ExternalEnvironment", "Latent", "Refusal", "VocabularyRow",
     "expanded_vocabulary",
-]
+]  # fmt: skip
 
 for _class, _heuristic in (("text_env:TagEnv", "text_action"), ("expanded_env:ExpandedActionEnv", "expanded_action")):
     register_companions(

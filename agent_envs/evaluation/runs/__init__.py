@@ -9,7 +9,7 @@ Modules, in reading order:
     run_folder: the files of a run: config.json (settings, identity), suite.json, journal.jsonl, externals.jsonl, results.json.
     suite_feedback: `--feedback`, prices and cost of feedback models, and the cost limit on them.
     episode_numbers: one episode as numbers, and how it ended: solved, wrong answer, out of turns, fault, budget.
-    measures: labels of tasks and metrics of episodes, as the environment's family gives them.
+    measures: labels of tasks and metrics of episodes, as the environment's family gives them; numbers of large runs are kept.
     by_label: success rates by label; means, intervals and quantiles of metrics.
     summary: success, pass^k, returns, outcomes, tokens and cost by entry, and the suite's score.
 """

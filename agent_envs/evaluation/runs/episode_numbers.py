@@ -2,7 +2,7 @@
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from agent_envs.base.messages import ToolCall
@@ -45,8 +45,8 @@ class EpisodeNumbers:
     agent_seconds: float = 0.0  # the policy's part of it
     attempts: int = 0  # how many attempts failed before this one
     fault: str = ""  # what failed
-    labels: Mapping[str, str] = field(default_factory=dict)  # of its task, as the family names them
-    metrics: Mapping[str, float] = field(default_factory=dict)  # as the family counts them; none before its end
+    labels: dict[str, str] = field(default_factory=dict)  # of its task, as the family names them
+    metrics: dict[str, float] = field(default_factory=dict)  # as the family counts them; none before its end
 
     @property
     def played(self) -> bool:

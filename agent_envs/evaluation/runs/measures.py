@@ -2,15 +2,14 @@
 
 Both are companions of the environment's class (`register_companions`) and are computed when a run is read, from the same
 trajectories whether they were just played or come from a journal. Journals hold no tasks: those are fetched from the source
-of the entry's environment, which is made only where the class has such companions and a task is wanted.
+of the entry's environment, which is made only where the class has such companions and a task is wanted. The numbers of a
+large run are kept in the cache folder (`KeptNumbers`) for as long as journal, settings and code are the same.
 """
 
-import json
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import fields, replace
 from functools import cached_property, lru_cache
-from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -19,11 +18,12 @@ from gymnasium.envs.registration import load_env_creator
 
 from agent_envs.base.errors import AgentEnvsError
 from agent_envs.base.serialization import sha256_file
+from agent_envs.base.type_checks import misfit
 from agent_envs.core.builtin_agents import companion_of
 from agent_envs.core.registry import env_ids, full_id
 from agent_envs.core.trajectory import Task, Trajectory
 from agent_envs.core.wrapper_stack import core_of
-from agent_envs.datasets.corpora import keep_rows, place_of
+from agent_envs.datasets.corpora import keep_rows, kept_rows, place_of
 from agent_envs.evaluation.runs.episode_numbers import EpisodeNumbers, missing
 from agent_envs.evaluation.suites.plan import NOT_HERE, entry_env
 from agent_envs.evaluation.suites.suite import Entry, Suite
@@ -169,7 +169,7 @@ def _is_number(value: Any) -> bool:
 
 
 LEAST = 1_000  # episodes: a smaller run is read in less than the start of a process takes
-_VALUES = attrgetter(*(field.name for field in fields(EpisodeNumbers)))
+_NAMES = [field.name for field in fields(EpisodeNumbers)]
 
 
 class KeptNumbers:
@@ -178,14 +178,23 @@ class KeptNumbers:
     def __init__(self, suite: Suite, identity: dict[str, object], journal: Path) -> None:
         size, ours = suite.trials * sum(len(entry.tasks) for entry in suite.entries), set(env_ids())
         fits = size >= LEAST and journal.is_file() and all(entry.env_id in ours for entry in suite.entries)
-        self._path = place_of("numbers", suite.digest(), identity, sha256_file(journal)) if fits else None
+        self._suite, self._journal, self._content = suite, journal, sha256_file(journal) if fits else ""
+        self._path = place_of("numbers", suite.digest(), identity, self._content) if fits else None
 
     def load(self) -> list[EpisodeNumbers] | None:
-        """Return the numbers of every planned episode, None where they are not kept."""
-        known = self._path is not None and self._path.is_file()
-        return [EpisodeNumbers(*row) for row in json.loads(self._path.read_bytes())] if self._path and known else None
+        """Return the numbers of every planned episode, None where they are not kept or do not fit the plan."""
+        rows = kept_rows(self._path) if self._path is not None else []
+        try:
+            known = [dict(zip(_NAMES, row, strict=True)) for row in rows]
+        except (TypeError, ValueError):
+            return None
+        planned = [[entry.label, *place] for _, entry, *place in self._suite.episodes()]
+        if any(misfit(EpisodeNumbers, row) for row in known) or [row[:4] for row in rows] != planned:
+            return None
+        return [EpisodeNumbers(**row) for row in known]
 
     def keep(self, numbers: list[EpisodeNumbers], measures: Measures) -> None:
-        """Keep the numbers of a run where everything is played and told."""
-        if self._path is not None and not measures.notes and all(item.played for item in numbers):
-            keep_rows(self._path, [_VALUES(item) for item in numbers])
+        """Keep the numbers of a run where everything is played and told, and the journal is still what was read."""
+        told = self._path is not None and not measures.notes and all(item.played for item in numbers)
+        if self._path is not None and told and sha256_file(self._journal) == self._content:
+            keep_rows(self._path, [[getattr(item, name) for name in _NAMES] for item in numbers])

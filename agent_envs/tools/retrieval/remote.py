@@ -71,15 +71,9 @@ class RemoteRetriever(Uncopied):
         self.style, self.url = place
         self.name = f"{self.style}@{self.url}"
         self._port = ExternalPort(
-            self.name,
-            _Server(self.style, self.url),
-            recording=recording,
-            deterministic=True,
-            deadline_seconds=deadline_seconds,
-            attempt_seconds=attempt_seconds,
-            max_bytes=MAX_BYTES,
-            wait=wait,
-        )
+            self.name, _Server(self.style, self.url), recording=recording, deterministic=True,
+            deadline_seconds=deadline_seconds, attempt_seconds=attempt_seconds, max_bytes=MAX_BYTES, wait=wait,
+        )  # fmt: skip
 
     def search(self, query: str, top_k: int, *, support: Sequence[str] = (), seed: str = "") -> tuple[Hit, ...]:
         """Return the server's first `top_k` passages; `support` and `seed` do not travel.

@@ -39,26 +39,10 @@ from agent_envs.tools.sandbox.session_cache import SessionCache
 from agent_envs.tools.sandbox.sessions import BackendPool, Session
 
 __all__ = [
-    "BACKENDS",
-    "LANGUAGE",
-    "LASTING",
-    "STATUSES",
-    "SUBSET",
-    "ExecResult",
-    "Limits",
-    "SandboxCell",
-    "SandboxSpec",
-    "Session",
-    "SessionSnapshot",
-    "begin_record",
-    "close_sandboxes",
-    "open_sandbox",
-    "record_of",
-    "recorded_cell",
-    "restore_session",
-    "run_cell",
-    "sandbox_version",
-]
+    "BACKENDS", "LANGUAGE", "LASTING", "STATUSES", "SUBSET", "ExecResult", "Limits", "SandboxCell", "SandboxSpec",
+    "Session", "SessionSnapshot", "begin_record", "close_sandboxes", "open_sandbox", "record_of", "recorded_cell",
+    "restore_session", "run_cell", "sandbox_version",
+]  # fmt: skip
 _SAVES, _CLEANER = Saves(), Cleaner()
 _POOLS: dict[str, BackendPool] = {}
 _LOCK = threading.Lock()

@@ -71,15 +71,9 @@ class WebSearch(Uncopied):
         if recording is None or recording.mode == "record":
             engine.key()
         self._port = ExternalPort(
-            self.name,
-            engine,
-            recording=recording,
-            deterministic=True,
-            deadline_seconds=deadline_seconds,
-            attempt_seconds=attempt_seconds,
-            max_bytes=_MAX_BYTES,
-            wait=wait,
-        )
+            self.name, engine, recording=recording, deterministic=True,
+            deadline_seconds=deadline_seconds, attempt_seconds=attempt_seconds, max_bytes=_MAX_BYTES, wait=wait,
+        )  # fmt: skip
 
     def search(self, query: str, top_k: int, *, support: Sequence[str] = (), seed: str = "") -> tuple[Hit, ...]:
         """Return the first `top_k` results, at most 20; `support` and `seed` do not travel.
