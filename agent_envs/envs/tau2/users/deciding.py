@@ -35,7 +35,7 @@ class Decision:
 
 
 def decided(script: UserScript, places: tuple[int, ...], proposal: Proposal) -> Decision:
-    """Return what a customer answers to a proposal."""
+    """Return what a customer answers to a proposal that may mean the wants at some places, the likeliest first."""
     plain = tuple(asked for asked in proposal.asked if not read_act(asked).bare)
     answers = [_answer(script, places, asked, proposal) for asked in plain or proposal.asked]
     verdicts = {one.verdict for one in answers}
