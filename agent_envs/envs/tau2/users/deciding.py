@@ -49,7 +49,7 @@ def _answer(script: UserScript, places: tuple[int, ...], asked: str, proposal: P
     named = _specific(act) or act.valued
     if points(asked):
         return Decision("ask")
-    if unheard_of(asked):
+    if unheard_of(asked) and (named or "also" in asked or not _offers(proposal.told)):
         return Decision("no")
     aims = [aim_of(script, script.wants[place]) for place in places]
     known = frozenset(verb for aim in aims for verb in aim.verbs)
