@@ -45,8 +45,8 @@ def test_a_no_names_what_is_wanted_instead():
     [
         ("retail all but", "I'd return the lamp and the water bottle and put the money on your gift card. Proceed?"),
         (
-            "retail toothbrush",
-            "In the order:\n- Electric toothbrush: white → black\n- Card: Visa 7281\n\nDo you confirm?",
+            "retail easy-train-13-w11",
+            "In #W6374188:\n- Grill: charcoal → gas\n- Thermometer: built in → none\n\nDo you confirm?",
         ),
         ("retail cancel", "I can cancel order #W7765351 for you. Shall I kick it off?"),
         ("airline cancel", "Under your insurance I can cancel KZN7Q1 and return $240. Shall I go ahead and do that?"),
