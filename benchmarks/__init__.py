@@ -11,7 +11,8 @@ Modules, in reading order:
     given_vectors: vectors of a corpus that were computed elsewhere, put where dense retrievers look for their own.
     recall, ablations: recall of every retriever; real, random, empty and oracle retrieval.
     sandbox, both_tools: latency, abuse probes and kills of code sandboxes; search and python alone, both, neither.
-    tau2, tau2_users, tau2_null_policy: tau2 beside the original's recorded figures; its agents with simulated users, and none.
+    tau2, tau2_users, tau2_null_policy, tau2_steps: tau2 beside the figures of the original as recorded; its agents with
+    simulated users, and none; its steps with them, beside an earlier checkout.
     make_qa, qa_candidates: a legal benchmark made from a corpus by a chat model; qa_propose.md, qa_check.md.
     user_faults/: what a simulated user did beyond its scenario, in runs and in result files of tau2-bench.
     arpo_bound, arpo_learn: what branching can save; ARPO beside its controls and GRPO at equal tool calls.

@@ -44,7 +44,7 @@ class DualControl(AECEnv):  # type: ignore[misc]
     }  # fmt: skip
 
     def __init__(self, domain: str, *, render_mode: str | None = None, **arguments: Any) -> None:
-        """Take the domain ("retail", "airline" or "telecom").
+        """Take the domain ("retail", "airline" or "telecom") and the Gym ids' arguments but those that say who plays.
 
         Raises:
             UsageError: an unknown domain, or an argument out of its range.

@@ -80,7 +80,7 @@ class SideView:
         return self._begun(task, said, instructions)
 
     def conversation(self, task: Tau2Task, dialogue: Dialogue, instructions: str = "") -> tuple[Message, ...]:
-        """Return all that the side was shown and said so far, as a model that plays it needs it."""
+        """Return all that the side was shown and said, for a model to play it; `instructions` replace the side's own."""
         return self._begun(task, tuple(self._messages(seen_by(dialogue, self.side), own=True)), instructions)
 
     def _begun(self, task: Tau2Task, said: tuple[Message, ...], instructions: str = "") -> tuple[Message, ...]:

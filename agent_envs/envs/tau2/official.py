@@ -46,7 +46,7 @@ def official_folder() -> Path:
 
 
 def official_bytes(path: str) -> bytes:
-    """Return a published file's content, checked.
+    """Return a published file's content, checked, by its path ("domains/retail/policy.md").
 
     Raises:
         DataMissing: the file is not there.
@@ -76,7 +76,7 @@ def _checked(file: Path, size: int, changed: int, blob: str) -> bool:
 
 
 def load_domain(name: str, compat: str = "tau2-1.0.1", *, workflow: bool = False) -> Domain:
-    """Return a domain over the official data; databases are read once per process and shared.
+    """Return a domain over the official data, read once per process; `workflow` is telecom's policy in place of its manual.
 
     Raises:
         UsageError: an unknown name.

@@ -57,7 +57,7 @@ MARK = "scripted user on official tasks: another benchmark"
 
 
 def result_of(score: Evaluation, ended: str, marked: bool = False) -> ToolResult:
-    """Return a score as the last turn's typed result: names and values in `ids`, the counting components marked."""
+    """Return a score as the last turn's typed result: names and values in `ids`, the counting ones starred; perhaps MARK."""
     parts = [f"{name}{'*' * (name in score.basis)}={_text(value)}" for name, value in score.components.items()]
     mark = ("scripted_on_official=1",) if marked else ()
     ids = (f"official={score.reward:g}", f"without_nl={score.reward_without_nl:g}", f"ended={ended}", *parts, *mark)

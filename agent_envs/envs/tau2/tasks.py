@@ -109,7 +109,7 @@ class OfficialSource(RowSource):
 def drawn_split(domain: str, split: str) -> tuple[str, ...]:
     """Return the ids that fall into one of our 80/20 splits of the base tasks, in file order.
 
-    Every other domain's base tasks take part in the draw of the pooled ones: 56 of the 278 are drawn for test.
+    They are `train80`, `test20`, and `pooled_` before either: drawn over the base tasks of all domains, 56 of 278 for test.
 
     Raises:
         UsageError: no such split.

@@ -89,7 +89,7 @@ class World:
 
 
 def parameters_of(function: Callable[..., Any], terms: Mapping[str, str] | None = None) -> dict[str, Any]:
-    """Return the schema of a tool's arguments; its first parameter is what it works on, and no argument."""
+    """Return the schema of a tool's arguments, all but the first; `terms` describe those that its docstring does not."""
     hints = get_type_hints(function)
     described = {**(terms or {}), **argument_texts(inspect.getdoc(function) or "")}
     properties: dict[str, Any] = {}
@@ -205,7 +205,7 @@ class FunctionOutcome:
 def call(
     domain: Domain, state: DomainState, requestor: str, name: str, arguments: Mapping[str, Any], solo: bool = False
 ) -> tuple[ToolOutcome, DomainState]:
-    """Execute a tool call, then synchronise. What was changed before a failure stays, as in the original."""
+    """Execute a call, unchecked, then synchronise; the given state is not touched. Changes before a failure stay."""
     if requestor == "user" and (solo or domain.user is None):
         text = "User tool calls are not allowed in solo mode" if solo else "User tools not available"
         return ToolOutcome(f"Error: {text}", True, "domain"), state

@@ -59,7 +59,7 @@ def _done_schema() -> dict[str, Any]:
 
 
 def opened(rules: Rules, world: DomainState = FRESH, history: tuple[Line, ...] = ()) -> Dialogue:
-    """Return a conversation at its start: greeted and the user's turn; in solo mode silent and the assistant's."""
+    """Return a conversation at its start, greeted (solo: silent), or going on after a history whose calls `world` holds."""
     if history:
         return Dialogue(history, world, _awaited(history[-1]))
     if rules.solo:
@@ -109,7 +109,7 @@ def stumbled(rules: Rules, dialogue: Dialogue) -> Dialogue:
 
 
 def answered(rules: Rules, dialogue: Dialogue, side: Side, speak: Speak) -> Dialogue:
-    """Return the conversation after a simulated side has said what it says, until the other is awaited or it is over."""
+    """Return the conversation once a simulated side has said its lines; it stops it by None in place of a line."""
     while dialogue.turn == side and not dialogue.ended:
         line, memory = speak(dialogue)
         dialogue = dialogue.but(memory=memory)

@@ -95,7 +95,7 @@ class Case:
     """One customer, while a task is made up: what is already used in it must not be used again."""
 
     def __init__(self, rng: Random, database: Database, user: Row, difficulty: str, vague: bool) -> None:
-        """Look the customer up."""
+        """Look the customer up; `vague` reservations are described, as their numbers are not known."""
         self.rng, self.database, self.user, self.vague = rng, database, user, vague
         self.tricky, self.loose = difficulty == "hard", 0.25 if difficulty == "easy" else 0.4
         self.flights, self._table = database.tables["flights"], database.tables["reservations"]

@@ -46,7 +46,7 @@ def members(split: str, count: int) -> range:
 
 @lru_cache(maxsize=24)
 def generated_domain(name: str, compat: str = "tau2-1.0.1", world: int = 0) -> Domain:
-    """Return a domain over the database of one of its generated worlds; it is made once per process and shared."""
+    """Return a domain over one of its generated worlds (`compat` "tau2-1.0.1" or "fixed"), made once per process."""
     made, shown = _module(name, "world"), replace(builtin_domain(name, compat), policy=_text(f"{name}.md"))
     if name == "telecom":
         agent, user = made.databases(world)
@@ -64,7 +64,7 @@ class GeneratedSource(SeededSource[Task]):
     bounded = True
 
     def __init__(self, domain: str, world: int = 0, difficulty: str = "mixed") -> None:
-        """Take the domain, the world, and how hard the tasks are."""
+        """Take the domain, the world, and how hard the tasks are; "mixed" is each of DIFFICULTIES in turn."""
         known = [STARTER[domain]] if domain in STARTER else []
         known += DIFFICULTIES
         choice(f"Tau2{domain.title()}", "difficulty", difficulty, (*known, "mixed"))

@@ -128,7 +128,7 @@ def _hard(rng: Random, account: Account) -> list[Part]:
 def _wishes(
     rng: Random, account: Account, count: int, kinds: Sequence[Sequence[Wish]], taken: tuple[str, ...], by_number: bool
 ) -> list[Part]:  # fmt: skip
-    """Return so many wishes that do not meet, or fewer; those that only this kind of account has come first."""
+    """Return so many wishes that do not meet, or fewer, by `kinds` in order; the phone's own line may be `taken`."""
     lines = account.lines[1:] if "phone" in taken else account.lines
     if not lines:
         return []

@@ -111,7 +111,7 @@ _ORDER = (
 
 
 def trouble(rng: Random, account: Account, kind: str, count: int) -> Part:
-    """Return a problem of the phone."""
+    """Return a problem of "service", "data" or "pictures" with so many faults beside the suspension for unpaid bills."""
     names = _chosen(rng, kind, count)
     faults = [
         (name, _DRAWN[name](rng, account) if name in _DRAWN else _FAULTS[name]) for name in names if name != "usage"

@@ -17,11 +17,11 @@ _LONG_STRETCH = re.compile(r"[^.;\n]{300}")  # no pattern looks further: an endl
 _FILE = "act_words.txt"
 _NAMES = (
     "denial, none, chance, state, purpose, aside, way_back, born, from, apart, switched, money_back, pieces, "
-    "original, again, either_way, lifted, same_cabin, be, main, except"
+    "original, again, either_way, lifted, same_cabin, be, main, except, arrow"
 )
 (
     _DENIAL, _NONE, _CHANCE, _STATE, _PURPOSE, _ASIDE, _WAY_BACK, _BORN, _FROM, _APART, _SWITCHED, _MONEY_BACK, _PIECES,
-    _ORIGINAL, _AGAIN, _EITHER_WAY, _LIFTED, _SAME_CABIN, _BE, _MAIN, _EXCEPT,
+    _ORIGINAL, _AGAIN, _EITHER_WAY, _LIFTED, _SAME_CABIN, _BE, _MAIN, _EXCEPT, _ARROW,
 ) = (pattern(name.strip().lower(), _FILE) for name in _NAMES.split(","))  # fmt: skip
 _PEOPLE = tuple(
     (who, count, pattern(f"people {who} {count}", _FILE))
@@ -52,7 +52,7 @@ _COUNTED = re.compile(
 _TOTAL = re.compile(rf"(?<![$\d.,-])\b{_COUNT}(?: (?:checked )?bags?)? (?:in all|in total|altogether|overall)\b")
 _REST = re.compile(r"[a-z]*")
 _PARTICIPLES = ("ed", "sent", "paid", "taken", "given", "bought")
-_LONG = re.compile(r"[a-z]{3,}")
+_LONG = re.compile(r"\b(?!(?:the|and|that|this|your)\b)[a-z]{3,}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +142,7 @@ def unheard_of(text: str) -> bool:
 def _plain(text: str) -> str:
     """Return a text in small letters, with an end where it has none for too long."""
     text = _LONG_STRETCH.sub(r"\g<0>;", text).lower().replace("\u2019", "'").replace("_", " ").replace("gray", "grey")
-    text = _ORIGINAL.sub("original method", text)
+    text = _ORIGINAL.sub("original method", _ARROW.sub(lambda found: f" from {found[1].replace(',', ' ')} to ", text))
     return _NONE.sub(r"no \1;", _PIECES.sub("", text.replace("mail address", "mail")))
 
 

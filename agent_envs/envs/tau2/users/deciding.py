@@ -35,7 +35,7 @@ class Decision:
 
 
 def decided(script: UserScript, places: tuple[int, ...], proposal: Proposal) -> Decision:
-    """Return what a customer answers to a proposal."""
+    """Return what a customer answers to a proposal that may mean the wants at some places, the likeliest first."""
     plain = tuple(asked for asked in proposal.asked if not read_act(asked).bare)
     answers = [_answer(script, places, asked, proposal) for asked in plain or proposal.asked]
     verdicts = {one.verdict for one in answers}
@@ -49,7 +49,7 @@ def _answer(script: UserScript, places: tuple[int, ...], asked: str, proposal: P
     named = _specific(act) or act.valued
     if points(asked):
         return Decision("ask")
-    if unheard_of(asked):
+    if unheard_of(asked) and (named or "also" in asked or not _offers(proposal.told)):
         return Decision("no")
     aims = [aim_of(script, script.wants[place]) for place in places]
     known = frozenset(verb for aim in aims for verb in aim.verbs)

@@ -65,7 +65,7 @@ def held(asked: tuple[Request, ...], abroad: bool) -> tuple[Request, ...]:
 
 
 def due(steps: tuple[Step, ...], content: str) -> tuple[Step, ...]:
-    """Return the steps that are left once the answer to the last call is known.
+    """Return, of the steps after the last call, those that are left once its answer is known.
 
     There are none where it does not show what the next step needs.
     """
@@ -75,7 +75,7 @@ def due(steps: tuple[Step, ...], content: str) -> tuple[Step, ...]:
 
 
 def told(tool: str, content: str, label: str = "") -> str:
-    """Return the sentences in which the user reports an answer of one of its tools; nothing in them goes beyond the answer."""
+    """Return the sentences in which the user reports no more than a tool's answer, of it the line with a label alone."""
     asked = [line for line in content.split("\n") if label and line.startswith(label)]
     text = "\n".join(asked) or content
     for icon, words in _ICONS:

@@ -96,7 +96,7 @@ def _holds(mind: Mind, wants: int) -> bool:
 
 
 def following(script: UserScript, mind: Mind, refused: bool) -> int | None:
-    """Return the place of the want that comes after the current one, or None."""
+    """Return the place of the want after the current one, or None; what waits for a refusal comes where that was `refused`."""
     for place in range(mind.want + 1, len(script.wants)):
         if script.wants[place].only_if_refused and not refused:
             continue

@@ -118,7 +118,7 @@ def swapped(value: str, random: Random) -> str:
 
 
 def mistyped(text: str, share: float, random: Random, spared: frozenset[str] = frozenset()) -> str:
-    """Return a text with letters of some words swapped; names, values and short words stay as they are."""
+    """Return a text with letters of a share of words swapped; names, values, short and `spared` (small) ones stay."""
 
     def typed(found: re.Match[str]) -> str:
         word = found.group()

@@ -49,7 +49,7 @@ class Reaction:
         before: str = "",
         shelf: Shelf = NOTHING,
     ) -> None:
-        """Take who answers, what it has in mind, and what it understood."""
+        """Take who answers what it understood; `repeated`: it heard that before; `before`: earlier words, in small letters."""
         self.script, self.persona, self.random, self.mind, self.heard = script, persona, random, mind, heard
         self._repeated, self._before, self._shelf = repeated, before, shelf
         self._parts: list[str] = list(mind.reports)

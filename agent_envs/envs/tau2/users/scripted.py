@@ -44,7 +44,7 @@ class ScriptedUser:
     name, service = "scripted", ""
 
     def __init__(self, persona: str | Mapping[str, Any] = "task", fallback: ScriptOf = _from_scenario) -> None:
-        """Choose the manners.
+        """Choose the manners ("task": the script's own); `fallback` makes the script of a task that has none.
 
         Raises:
             UsageError: no such persona.

@@ -26,7 +26,7 @@ def about(script: UserScript, mind: Mind, text: str) -> tuple[int, ...]:
 
     Among several with a sign in the text, it is the one of whose own words the text has most, the first of equals.
 
-    A want that has no signs is known by its numbers alone.
+    A want that has no signs is known by its numbers alone. The text is in small letters.
     """
     named = frozenset(known for known in ids_known(script) if known in text)
     signed = [

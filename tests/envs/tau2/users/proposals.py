@@ -1,6 +1,6 @@
 """Tables of proposals are put to the scripted user; the first count of a table, made before anybody saw its answers, measures.
 
-`python -m tests.envs.tau2.users.proposals [seen|unseen|blind|...|twelfth] [--show]` counts; FIRST lists the tables.
+`python -m tests.envs.tau2.users.proposals [seen|unseen|blind|...|thirteenth] [--show]` counts; FIRST lists the tables.
 
 A table holds, of each scene (`proposal_scenes.json`, or a generated task by its domain and id), what an agent says after the
 customer's first words, and which kind of words it is: wanted, unwanted, ambiguous, or closing (then with the answer that it
@@ -27,6 +27,7 @@ FIRST = {
     "unseen": (40, 50, 4, 50), "blind": (23, 26, 1, 31), "fourth": (35, 44, 5, 51), "fifth": (26, 32, 7, 37),
     "sixth": (21, 24, 1, 34), "seventh": (51, 59, 12, 69), "eighth": (32, 39, 8, 54), "ninth": (29, 32, 10, 50),
     "tenth": (22, 27, 2, 41), "eleventh": (25, 30, 2, 31), "sealed": (61, 73, 4, 76), "twelfth": (25, 30, 2, 35),
+    "thirteenth": (24, 27, 1, 27),
 }  # fmt: skip
 READ = (
     *(name for name in FIRST if name != "unseen"),

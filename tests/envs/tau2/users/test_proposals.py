@@ -40,6 +40,31 @@ def test_a_no_names_what_is_wanted_instead():
     assert kind == "no" and "#W7765351 to be cancelled" in said
 
 
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("retail all but", "I'd return the lamp and the water bottle and put the money on your gift card. Proceed?"),
+        (
+            "retail easy-train-13-w11",
+            "In #W6374188:\n- Grill: charcoal → gas\n- Thermometer: built in → none\n\nDo you confirm?",
+        ),
+        ("retail cancel", "I can cancel order #W7765351 for you. Shall I kick it off?"),
+        ("airline cancel", "Under your insurance I can cancel KZN7Q1 and return $240. Shall I go ahead and do that?"),
+        (
+            "airline cancel",
+            "KZN7Q1 was booked today, so it is within 24 hours and can be cancelled. Do you wish to proceed?",
+        ),
+        ("telecom wake", "May I take 592-555-0104 off hold?"),
+    ],
+)
+def test_lists_exceptions_insurance_and_unknown_verbs_are_read_by_what_they_are_about(name, text):
+    assert answered(name, text)[0] == "yes"
+
+
+def test_an_unknown_verb_for_more_than_was_told_is_refused():
+    assert answered("retail cancel", "I can cancel order #W7765351 for you. Shall I also frame it?")[0] == "no"
+
+
 EARLIER = ("blind", "fourth", "fifth", "sixth")  # read before the others were written
 
 
