@@ -6,8 +6,12 @@ import tempfile
 from collections.abc import Iterator
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 DATA = os.environ.get("AGENT_ENVS_DATA", "")
+# Machines are shared: no test fails for the time that an example took, or that its making did.
+settings.register_profile("shared machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("shared machine")
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -44,7 +44,7 @@ def test_rows_come_back_in_order_and_a_reopened_journal_goes_on(tmp_path):
     assert list(read_journal(tmp_path / "missing")) == []
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(st.lists(JSON, max_size=4))
 def test_any_json_comes_back(tmp_path_factory, rows):
     path = tmp_path_factory.mktemp("journal") / "j"

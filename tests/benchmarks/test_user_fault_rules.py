@@ -209,7 +209,7 @@ words = st.text(max_size=200) | st.sampled_from([
     st.lists(st.tuples(st.sampled_from(["user", "assistant"]), words), max_size=8),
     st.sampled_from(["user_stop", "max_steps"]),
 )
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=40)
 def test_any_conversation_is_borne(said, ended):
     lines = tuple(Line(side, text) for side, text in said)
     for row, name in ((RETAIL, "retail"), (TELECOM, "telecom")):

@@ -203,7 +203,7 @@ json_values = st.recursive(
 
 
 @given(st.lists(json_values, max_size=4), json_values, json_values)
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 def test_any_simulation_is_read_or_counted(tmp_path_factory, messages, reward, task):
     rows = [simulation(messages, reward), {**simulation(GOOD, 1.0), "task_id": task}, messages]
     path = stored(tmp_path_factory.mktemp("any"), results(*rows, tasks=(RETAIL, task)))

@@ -69,7 +69,7 @@ def test_the_declaration_is_public_and_its_digest_follows_it():
     assert replace(REWARD).digest == REWARD.digest
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(st.lists(st.sampled_from(["<compare>5</compare>", "<luck>x</luck>", "x", "<answer>4</answer>"]), max_size=9))
 def test_an_episode_stays_in_the_declared_bounds(actions):
     env = gym.make(ID)

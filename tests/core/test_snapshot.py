@@ -45,7 +45,7 @@ def over(env):
     return env.unwrapped.episode.over
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(st.lists(ACTIONS, max_size=5), st.lists(ACTIONS, min_size=1, max_size=5), st.integers(0, 2**63))
 def test_a_fork_has_the_same_future_and_leaves_the_original_alone(before, after, seed):
     env = stack()

@@ -49,7 +49,7 @@ TURNS = st.builds(
 HEADERS = st.builds(Header, TEXTS, TEXTS, TEXTS, TEXTS, TEXTS, st.integers(-1, 2**64), TEXTS, TEXTS)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(HEADERS, MESSAGES, st.lists(TURNS, max_size=3).map(tuple), st.booleans())
 def test_a_stored_trajectory_is_the_same_trajectory(header, prompt, turns, success):
     trajectory = Trajectory(header, prompt, turns, success=success)

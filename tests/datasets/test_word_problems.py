@@ -50,7 +50,7 @@ def check(problem: WordProblem, digits: int) -> None:
     assert results[-1] == problem.answer
 
 
-@settings(deadline=None, max_examples=150)
+@settings(max_examples=150)
 @given(st.integers(), st.integers(2, 12), st.integers(1, 8), st.integers(0, 7))
 def test_every_problem_holds(seed: int, digits: int, fewest: int, more: int) -> None:
     most = min(8, fewest + more)

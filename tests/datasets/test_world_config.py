@@ -74,7 +74,7 @@ def configs(draw: st.DrawFn) -> WorldConfig:
     )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(configs(), st.sampled_from(["train", "dev", "test"]), st.integers(0, 10**9))
 def test_any_configuration_builds(config: WorldConfig, split: str, index: int) -> None:
     world = build_world(config, split, index)

@@ -5,7 +5,7 @@ import itertools
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from agent_envs.base.errors import UsageError
@@ -53,7 +53,6 @@ def test_eps_stands_beside_the_std():
     assert ours.abs().max() < 0.5  # without eps it is 0.7071068
 
 
-@settings(deadline=None)
 @given(st.data(), DTYPES, st.sampled_from(list(TABLE)), st.sampled_from([1e-4, 1e-6, 0.5]))
 def test_group_advantages_equal_the_reference(data, dtype, form, eps):
     rewards = torch.tensor(data.draw(st.lists(REWARDS, min_size=1, max_size=9)), dtype=dtype)
@@ -65,7 +64,6 @@ def test_group_advantages_equal_the_reference(data, dtype, form, eps):
     assert torch.equal(ours, advantages.group_advantages(rewards, torch.tensor(groups), *form, eps=eps))
 
 
-@settings(deadline=None)
 @given(REWARDS, st.integers(1, 9), DTYPES, st.sampled_from(list(TABLE)))
 def test_groups_without_variance_get_exactly_0(reward, size, dtype, form):
     rewards = torch.tensor([0.1, reward + 0.3, *[reward] * size, 0.7], dtype=dtype)
@@ -122,7 +120,6 @@ def test_hand_worked_returns_to_go():
 EPISODE_LISTS = st.lists(st.lists(REWARDS, min_size=1, max_size=4), min_size=1, max_size=7)
 
 
-@settings(deadline=None)
 @given(st.data(), EPISODE_LISTS, DTYPES, st.sampled_from(TURN_BASELINES), st.sampled_from([1.0, 0.9, 0.0]))
 def test_turn_advantages_equal_the_reference(data, episodes, dtype, baseline, gamma):
     groups = data.draw(st.lists(st.sampled_from("ab"), min_size=len(episodes), max_size=len(episodes)))
@@ -133,7 +130,6 @@ def test_turn_advantages_equal_the_reference(data, episodes, dtype, baseline, ga
     assert (ours[~reached] == 0).all()
 
 
-@settings(deadline=None)
 @given(st.lists(REWARDS, min_size=1, max_size=4), st.integers(1, 5), st.sampled_from(TURN_BASELINES))
 def test_equal_episodes_get_exactly_0_at_every_turn(episode, size, baseline):
     rewards, reached = advantages.pad_turns([episode] * size)

@@ -22,7 +22,6 @@ def row(length, first=10):
     )
 
 
-@settings(deadline=None)
 @given(st.lists(st.integers(1, 40), max_size=30), st.integers(1, 100))
 def test_every_row_is_in_exactly_one_micro_batch_within_the_budget(lengths, budget):
     batches = list(micro_batches([row(length) for length in lengths], budget, PAD))
@@ -153,7 +152,7 @@ def test_a_group_with_a_long_prompt_fills_a_budget_of_distinct_tokens():
     assert total / sum(map(distinct, micro_batches(rows, 4096, PAD))) < 0.7 * bound
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(st.randoms(use_true_random=False), st.integers(1, 300), st.sampled_from([0.0, 0.2, 0.7]))
 def test_what_is_laid_out_keeps_to_the_budget(generator, budget, laid_out):
     stems = [tuple(range(start, start + 30)) for start in (0, 100, 100)]

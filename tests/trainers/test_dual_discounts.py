@@ -26,7 +26,6 @@ def test_numbers_of_the_released_code(rewards, bootstrap, wanted):
         assert ours == pytest.approx(theirs, abs=1e-12)
 
 
-@settings(deadline=None)
 @given(values=st.lists(st.floats(-2, 2), min_size=5, max_size=5), reward=st.floats(-2, 2))
 def test_the_report_s_identity_of_the_turn_before_the_last(values, reward):
     """A_-2,t = gamma_s (lambda_s r + (1 - lambda_s) V_-1,0) - V_-2,t: the next turn matters by its first value alone."""
@@ -50,7 +49,7 @@ def lanes(draw):
     return values, rewards, bootstraps, "released" if released else "tokens"
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(lane=lanes(), numbers=st.tuples(UNIT, UNIT, UNIT, UNIT))
 def test_it_is_the_plain_sum_over_all_pairs_of_slots(lane, numbers):
     values, rewards, bootstraps, slots = lane
@@ -75,7 +74,6 @@ def test_it_is_the_plain_sum_over_all_pairs_of_slots(lane, numbers):
 
 
 @given(lane=lanes())
-@settings(deadline=None)
 def test_slots_are_equal_where_token_discounts_are_one(lane):
     values, rewards, bootstraps, slots = lane
     behind = [[*own[: len(given)], 0.7] for own, given in zip(values, rewards, strict=True)]

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from agent_envs.base.errors import UsageError
@@ -30,7 +30,6 @@ def test_hand_worked_sums():
         losses.token_mean(values, trained, 0)
 
 
-@settings(deadline=None)
 @given(batches(), st.data())
 def test_sums_equal_the_reference_and_do_not_depend_on_the_split(batch, data):
     values, _, _, mask = batch
@@ -172,7 +171,6 @@ def test_hand_worked_engine_weights():
         losses.engine_weights(trainer, engine, trained, "mask")
 
 
-@settings(deadline=None)
 @given(batches(low=-1.0), CORRECTIONS)
 def test_engine_weights_equal_the_reference(batch, correction):
     trainer, engine, _, trained = batch

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from agent_envs.base.errors import UsageError
@@ -30,7 +30,6 @@ def test_hand_worked_sequence_log_ratios():
     close(losses.sequence_log_ratios(log_ratio, trained), [[0.2, 0, 0.2], [0, 0.3, 0], [0, 0, 0]])
 
 
-@settings(deadline=None)
 @given(batches())
 def test_ratios_equal_the_reference(batch):
     logprobs, old, _, trained = batch
@@ -97,7 +96,6 @@ def test_hand_worked_cispo_and_reinforce():
     close(losses.reinforce(logprobs, table([1.0, 2.0, -2.0])), [[1.0, 4.0, -1.0]])
 
 
-@settings(deadline=None)
 @given(
     batches(), st.sampled_from([0.1, 0.2, 1.0]), st.sampled_from([0.2, 0.28, 5.0]), st.sampled_from([None, 1.5, 3.0])
 )
@@ -169,7 +167,6 @@ def test_hand_worked_kl():
         losses.kl_estimate(logprobs, reference_logprobs, trained, "k4")
 
 
-@settings(deadline=None)
 @given(batches(), st.sampled_from(["k1", "k2", "k3"]))
 def test_kl_equals_the_reference(batch, estimator):
     logprobs, reference_logprobs, _, trained = batch

@@ -64,7 +64,7 @@ def test_every_text_comes_back(digits):
     tokenizer = word_tokenizer([SAMPLE], phrases=["The Lost Map", "Doc 1", "\n\nDoc"], digits=digits)
 
     @given(TEXTS | PIECES.map("".join))
-    @settings(max_examples=300, deadline=None)
+    @settings(max_examples=300)
     def holds(text):
         assert tokenizer.decode(encoded(tokenizer, text)) == text
 
@@ -73,7 +73,7 @@ def test_every_text_comes_back(digits):
 
 @given(TEXTS)
 @example(f"{START}user\nhi{END}{PAD}{END[:-1]}\u00e4")
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 def test_bytes_bring_every_text_back(text):
     """A token is a byte, or a whole mark of a message, as in every chat tokenizer."""
     tokenizer = byte_tokenizer()

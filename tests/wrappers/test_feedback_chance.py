@@ -42,7 +42,7 @@ def test_epsilon_0_and_1_are_exact_and_epsilon_is_a_share():
     assert 0.05 < tenth.count("explore") / len(tenth) < 0.16
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(st.floats(0, 1), st.floats(0, 1), st.text(min_size=1, max_size=8))
 def test_a_larger_epsilon_explores_wherever_a_smaller_one_does(one, other, key):
     low, high = sorted((one, other))

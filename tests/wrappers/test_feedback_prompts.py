@@ -149,7 +149,7 @@ SAID = st.tuples(
 )
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(st.lists(SAID, max_size=60), st.integers(4_000, 30_000))
 def test_what_is_sent_never_exceeds_the_limit_and_tells_what_is_missing(said, most):
     talk = [message(author, text * times) for author, text, times in said]

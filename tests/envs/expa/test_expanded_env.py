@@ -147,7 +147,7 @@ def test_other_types_are_a_programmers_mistake(action):
     assert not env.episode.turns
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     st.lists(st.integers(0, 19) | st.sampled_from(["so", "#### 5", "<answer>"]), max_size=60),
     st.sampled_from([CALC, SORT]),

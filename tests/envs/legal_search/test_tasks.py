@@ -21,7 +21,7 @@ def test_the_standard_set_has_2300_items():
     assert {task.data[2] for task in tasks[:3]} == {task.data[2] for task in tasks} == {0, 1, 2}
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(st.sampled_from(SOURCE.splits), st.integers(0, 400))
 def test_index_and_id_name_the_same_task(split, index):
     task = SOURCE.get(split, index)

@@ -157,7 +157,7 @@ PIECES = st.sampled_from(
 ODD = st.lists(st.one_of(PIECES, st.text(max_size=12)), max_size=12).map("".join)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(
     st.lists(st.one_of(ODD, st.none(), st.lists(ODD, max_size=2)), min_size=1, max_size=5),
     st.sampled_from(["", "<answer>"]),

@@ -51,7 +51,7 @@ def test_information_text_from_hypothesis():
     texts = st.text(max_size=60)
     passages = st.lists(st.builds(Passage, st.just("p"), texts, texts), min_size=1, max_size=4)
 
-    @settings(max_examples=150, deadline=None)
+    @settings(max_examples=150)
     @given(passages, st.integers(1, 120))
     def holds(found, limit):
         hits = [Hit(passage, 1.0) for passage in found]

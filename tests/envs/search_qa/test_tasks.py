@@ -33,7 +33,7 @@ def test_index_and_id_name_the_same_task():
     worlds = WorldSource(WorldConfig())
     assert worlds.splits == ("train", "dev", "test") and worlds.size("test") == 32 * 128
 
-    @settings(max_examples=40, deadline=None)
+    @settings(max_examples=40)
     @given(st.sampled_from(worlds.splits), st.integers(0, 80))
     def holds(split, index):
         task = worlds.get(split, index)

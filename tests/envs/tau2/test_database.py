@@ -104,7 +104,7 @@ def run(shared, steps):
 
 
 @given(STEPS)
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 def test_hashes_equal_a_naive_full_dump_and_nothing_shared_changes(steps):
     shared = database()
     moments = run(shared, steps)
@@ -120,7 +120,7 @@ def test_hashes_equal_a_naive_full_dump_and_nothing_shared_changes(steps):
 
 
 @given(STEPS, STEPS)
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 def test_same_is_equality_of_the_original_hash(one, other):
     shared = database()
     (ours, model), (theirs, other_model) = run(shared, one)[-1], run(shared, other)[-1]
@@ -129,7 +129,6 @@ def test_same_is_equality_of_the_original_hash(one, other):
 
 
 @given(STEPS, STEPS)
-@settings(deadline=None)
 def test_two_forks_of_one_moment_do_not_see_each_other(first, second):
     shared = database()
     start = run(shared, first)[-1][0]
@@ -197,7 +196,6 @@ def test_wrong_keys_are_refused():
 
 
 @given(VALUES, VALUES)
-@settings(deadline=None)
 def test_identical_is_equality_of_texts(one, other):
     texts = [json.dumps(value, sort_keys=True) for value in (one, other)]
     assert identical(one, other) == (texts[0] == texts[1])

@@ -3,7 +3,7 @@
 import operator
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from agent_envs.envs.tau2.database import Database
@@ -97,7 +97,6 @@ def value(tree):
 
 
 @given(TREES)
-@settings(deadline=None)
 def test_trees_of_arithmetic(tree):
     try:
         expected = str(round(float(value(tree)), 2))
@@ -109,7 +108,6 @@ def test_trees_of_arithmetic(tree):
 
 
 @given(st.text("0123456789+-*/(). ", max_size=12))
-@settings(deadline=None)
 def test_any_text_of_its_letters_gives_a_text(expression):
     result = content(expression)
     assert result.startswith("Error: ") or float(result) == round(float(result), 2)

@@ -35,7 +35,7 @@ def _without_absent(value):
     return tuple(_without_absent(item) for item in value if item is not ABSENT) if isinstance(value, tuple) else value
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(old=st.none() | RECORDS, new=st.none() | RECORDS)
 def test_differences_are_all_that_differs(old, new):
     domain = builtin_domain("retail")

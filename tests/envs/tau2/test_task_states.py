@@ -186,7 +186,7 @@ def calls(draw):
     )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(st.lists(calls(), max_size=12), st.booleans(), st.booleans())
 def test_whatever_is_called_can_be_scored_and_rebuilt(asked, original, solo):
     of = domain(**dict.fromkeys(("vpn_leak", "random_bill_id", "gold_without_sync"), original))

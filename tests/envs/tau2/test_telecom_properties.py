@@ -66,7 +66,7 @@ def check_phone(line):
     assert waiting == ([] if request is None else [request["bill_id"]])
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(st.lists(FAULTS, max_size=4), st.lists(CALLS, max_size=12), st.booleans())
 def test_random_calls_keep_the_phone_consistent_and_old_states_whole(faults, calls, fixed):
     line = ada(FIXED if fixed else domain())
@@ -87,7 +87,7 @@ def test_random_calls_keep_the_phone_consistent_and_old_states_whole(faults, cal
         check_phone(line)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.lists(CALLS, max_size=8), st.lists(CALLS, max_size=8))
 def test_states_are_the_same_exactly_when_their_hashes_are(ones, others):
     lines = [ada(), ada()]
@@ -101,7 +101,7 @@ def test_states_are_the_same_exactly_when_their_hashes_are(ones, others):
         assert not equal or lenient_hash(database, one) == lenient_hash(database, other)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(st.lists(CALLS, max_size=8), st.sampled_from(["toggle_data", "toggle_roaming", "toggle_data_saver_mode"]))
 def test_a_search_twice_is_a_search_and_a_switch_twice_is_none(calls, switch):
     line = ada()

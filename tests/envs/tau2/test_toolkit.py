@@ -4,7 +4,7 @@ from dataclasses import fields
 from typing import Literal, TypedDict
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from agent_envs.base.errors import UsageError
@@ -211,7 +211,6 @@ JSON = st.recursive(
 
 
 @given(st.sampled_from(["look", "put", "nothing"]), st.dictionaries(st.sampled_from(["key", "value", "mood"]), JSON))
-@settings(deadline=None)
 def test_any_call_gives_a_text(name, arguments):
     outcome, _ = call(DUAL, FRESH, "assistant", name, arguments)
     assert isinstance(outcome.content, str) and outcome.error == outcome.content.startswith("Error: ")

@@ -93,7 +93,7 @@ def test_what_names_no_action_is_malformed_with_a_short_reason(text):
         assert "is no action; name one of step back, wait, step forward" in parsed.reason
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(st.text(max_size=60), st.text(max_size=60))
 def test_any_text_is_read_and_the_last_label_counts(before, after):
     env = CorridorGame()
@@ -187,7 +187,7 @@ def test_rewards_declare_their_bounds():
     assert len({spec.digest for spec in specs.values()}) == 4
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(st.sampled_from(REWARDS), st.lists(st.sampled_from([ON, BACK, WAIT, "hm"]), min_size=8, max_size=8))
 def test_returns_lie_in_their_bounds(reward, actions):
     env = started(reward=reward)

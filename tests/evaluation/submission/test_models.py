@@ -67,7 +67,7 @@ def rows(draw):
     return row.model_copy(update={"chain": chain_of(row)})
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(rows())
 def test_a_row_reads_back_as_it_was(row):
     again = EpisodeRow.model_validate_json(row_text(row))

@@ -115,7 +115,7 @@ ROWS = st.lists(
 
 
 @given(rows=ROWS, tools=st.sampled_from([TOOLS, []]))
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 def test_no_conversation_is_refused(rows, tools):
     request = ChatRequest([said("user", "Go"), *rows, said("user", "On")], tools, stop=["\n", "</a>"])
     openai = OpenAIChat("m", "http://localhost").body(request)

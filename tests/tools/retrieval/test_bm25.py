@@ -66,7 +66,7 @@ texts_strategy = st.lists(st.lists(st.sampled_from(WORDS), max_size=15).map(" ".
 query_strategy = st.lists(st.sampled_from([*WORDS, "absent", "the"]), max_size=8).map(" ".join)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(texts_strategy, query_strategy, st.integers(1, 12))
 def test_equals_the_formula_in_plain_python(texts: list[str], query: str, top_k: int) -> None:
     rows, scores = index_of(texts).top(query, top_k)
@@ -75,7 +75,7 @@ def test_equals_the_formula_in_plain_python(texts: list[str], query: str, top_k:
     assert scores == pytest.approx([truth[row] for row in rows], abs=1e-4)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(st.integers(0, 10**6), st.sampled_from([0.9, 1.2, 2.0]), st.sampled_from([0.0, 0.4, 1.0]))
 def test_equals_the_formula_in_corpora_wide_enough_for_blocks(seed: int, k1: float, b: float) -> None:
     rng = random.Random(f"wide {seed}")
@@ -85,7 +85,7 @@ def test_equals_the_formula_in_corpora_wide_enough_for_blocks(seed: int, k1: flo
     assert rows == expected_top(reference(texts, query, k1, b), 10)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(texts_strategy, query_strategy)
 def test_bm25_plus_ranks_as_rank_bm25_does(texts: list[str], query: str) -> None:
     """rank-bm25 adds the same constant to every document, also to those that hold no term of the query."""
@@ -116,7 +116,7 @@ def test_ties_come_in_corpus_order_and_a_smaller_k_gives_a_prefix(size: int) -> 
         assert index.top("red fox", top_k) == (rows[:top_k], scores[:top_k])
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(texts_strategy, query_strategy)
 def test_three_are_a_prefix_of_ten(texts: list[str], query: str) -> None:
     index = index_of(texts)

@@ -32,7 +32,7 @@ rows_strategy = st.lists(st.integers(0, 11), unique=True, max_size=12)
 
 
 @given(rows_strategy, rows_strategy, st.floats(0, 4), st.floats(0.1, 4), st.integers(1, 12), st.integers(0, 100))
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 def test_scores_are_the_sums_of_the_formula(
     first: list[int], second: list[int], one: float, two: float, top_k: int, constant: int
 ) -> None:

@@ -61,7 +61,7 @@ def differences(corpus: MemoryCorpus, questions: list[str], stop_words: tuple[st
     return unlike, greatest, floored
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(texts_strategy, query_strategy, st.sampled_from([1.5, 0.9]), st.sampled_from([0.75, 0.0]))
 def test_every_score_is_theirs_negative_and_zero_ones_too(texts: list[str], query: str, k1: float, b: float) -> None:
     corpus = corpus_of(texts)
@@ -74,7 +74,7 @@ def test_every_score_is_theirs_negative_and_zero_ones_too(texts: list[str], quer
     assert (np.zeros(len(texts)) if ours is None else ours) == pytest.approx(theirs, rel=1e-9, abs=1e-9)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(texts_strategy, query_strategy, st.integers(1, 10))
 def test_the_two_retrievers_give_the_same_hits(texts: list[str], query: str, top_k: int) -> None:
     corpus = corpus_of(texts)

@@ -124,7 +124,7 @@ def test_merges_take_the_first_learned_pair_and_bytes_spell_the_rest() -> None:
 
 
 @given(st.text(max_size=60), st.integers(1, 7))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_any_text_is_a_query(query: str, top_k: int) -> None:
     retriever = StaticRetriever(law())
     hits = retriever.search(query, top_k)

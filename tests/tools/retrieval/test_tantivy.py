@@ -87,7 +87,7 @@ def reference(texts: list[str], query: str) -> list[float]:
     return scores
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(texts_strategy, query_strategy)
 def test_equals_the_formula_in_plain_python(texts: list[str], query: str) -> None:
     rows, scores = index_of(texts).top(query, len(texts))
@@ -154,7 +154,7 @@ def test_hostile_queries_are_words_like_any_other(query: str) -> None:
     assert all(score > 0 for score in scores)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.text(max_size=60), st.lists(st.text(max_size=30), max_size=5))
 def test_no_text_breaks_it(query: str, texts: list[str]) -> None:
     rows, _ = index_of([*texts, query]).top(query, 9)

@@ -130,7 +130,7 @@ def in_cpython(expression):
         return type(error).__name__
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=400)
 @given(EXPRESSIONS)
 def test_generated_expressions_give_what_cpython_gives(monty, expression):
     result = monty.run(f"import math\n{expression}", Limits(memory_mb=64))

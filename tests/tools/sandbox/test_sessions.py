@@ -233,7 +233,7 @@ CELL = st.sampled_from(
 )
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=25, suppress_health_check=[HealthCheck.too_slow])
 @given(st.lists(CELL, max_size=6), st.lists(CELL, min_size=1, max_size=4))
 def test_live_forked_and_restored_sessions_agree(before, after):
     with open_sandbox(SandboxSpec()) as live:

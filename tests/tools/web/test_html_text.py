@@ -203,7 +203,7 @@ MARKUP = st.lists(
 ).map("".join)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(MARKUP)
 def test_any_markup_is_a_page(source):
     page = page_of_html(source, HERE)

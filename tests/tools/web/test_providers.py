@@ -74,7 +74,7 @@ JSON = st.recursive(
 )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(st.sampled_from(STYLES), JSON)
 def test_any_answer_is_hits_or_a_fault(style, value):
     try:
@@ -84,7 +84,7 @@ def test_any_answer_is_hits_or_a_fault(style, value):
     assert len(hits) <= 2 and all(hit.passage.id.startswith("http") for hit in hits)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(st.text(max_size=50), st.integers(1, 60))
 def test_queries_keep_every_engines_limits(text, times):
     sent = query_as_sent(text * times)

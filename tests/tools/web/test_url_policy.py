@@ -163,7 +163,7 @@ def test_exempt_hosts_that_are_none(text):
 HOSTS = st.one_of(st.text(max_size=20), st.from_regex(r"[0-9a-fx.:\[\]%@\\]{1,20}", fullmatch=True))
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=400)
 @given(st.one_of(st.text(max_size=60), st.builds("http://{}/{}".format, HOSTS, st.text(max_size=10))))
 def test_any_text_is_refused_or_has_one_meaning(url):
     import httpx

@@ -35,7 +35,7 @@ def chat_named(name):
 
 
 @pytest.mark.parametrize("name", sorted(CHATS))
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(st.lists(MESSAGE, max_size=2), st.lists(TURN, min_size=1, max_size=3))
 def test_tokens_only_grow(name, before, turns):
     chat = chat_named(name)
@@ -56,7 +56,7 @@ def test_tokens_only_grow(name, before, turns):
     assert [value != 0.0 for value in row.logprobs] == list(row.trained)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(st.text(max_size=60))
 def test_bytes_decode_to_the_text_that_was_encoded(text):
     chat = chat_named("bpe chatml")

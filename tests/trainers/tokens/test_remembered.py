@@ -1,6 +1,6 @@
 """The cache of rendered pieces returns the function's results and never exceeds its limit of characters."""
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.trainers.players import chat_for
@@ -9,7 +9,6 @@ from trainers.tokens.chat import Remembered
 WORDS = st.text("ab", max_size=6)
 
 
-@settings(deadline=None)
 @given(st.lists(st.tuples(WORDS, WORDS), max_size=40), st.integers(0, 20))
 def test_results_are_the_functions_and_no_more_characters_are_kept_than_allowed(calls, most):
     asked = []

@@ -66,7 +66,7 @@ def test_escapes_in_the_arguments_of_a_call_spell_nothing():
     assert conversation.ids.count(chat.end_ids[0]) == 3
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(st.text(alphabet="<|>ab A", max_size=40))
 def test_no_control_token_survives(text):
     control = ControlTokens({1: "<|a|>", 2: "|><|", 3: "a< |", 4: "A", 5: "< |a"})

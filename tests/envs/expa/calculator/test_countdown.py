@@ -172,7 +172,7 @@ def test_hostile_answers_are_wrong_and_nothing_else(answer):
         assert reason and len(reason) < 200
 
 
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=500)
 @drawn(st.text(max_size=80) | st.text("0123456789+-*/(). =", max_size=60))
 def test_any_text_gets_a_short_reason_or_is_right(answer):
     for tail in (False, True):
@@ -183,7 +183,7 @@ def test_any_text_gets_a_short_reason_or_is_right(answer):
             assert evaluate(expression) == 6 and Counter(re.findall("[1-9]", expression)) == Counter("123")
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @drawn(st.integers(0, 10**6), st.data())
 def test_a_changed_number_is_found(index, data):
     task = CountdownSource().get("test", index)

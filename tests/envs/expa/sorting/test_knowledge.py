@@ -43,7 +43,7 @@ def test_conclusions():
 
 
 @given(st.permutations(range(5)), st.sets(st.sampled_from(list(combinations(range(5), 2)))))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 def test_conclusions_are_what_holds_in_every_possible_order(values, chosen):
     known = pairs_of(values, chosen)
     orders = consistent(5, known)
@@ -67,7 +67,7 @@ def test_the_optimum(n, total, worst):
 
 
 @given(st.permutations(range(4)), st.sets(st.sampled_from(list(combinations(range(4), 2)))))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_optimal_from_any_knowledge_on(values, chosen):
     known = pairs_of(values, chosen)
     orders = frozenset(consistent(4, known))
@@ -114,7 +114,6 @@ def test_knowledge_that_cannot_be(n):
 
 
 @given(st.integers(1, 8).flatmap(lambda n: st.tuples(st.permutations(range(n)), st.permutations(range(n)))))
-@settings(deadline=None)
 def test_swaps_lead_to_the_target(both):
     order, target = map(tuple, both)
     present = list(order)

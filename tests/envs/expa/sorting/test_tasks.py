@@ -128,7 +128,7 @@ def test_a_direction_can_be_chosen_and_changes_nothing_else(directions):
 
 
 @given(st.integers(2, 8), st.sampled_from([SortSource, OrderSource]), st.integers(0, 10**12))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_a_single_size(size, make, index):
     source = make(size=size)
     assert source.items == size

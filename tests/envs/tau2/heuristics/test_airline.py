@@ -113,7 +113,7 @@ def talking(user_words, turns=14):
 USER = next(iter(TABLES["users"].values()))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.text(max_size=200), st.text(max_size=200), st.booleans())
 def test_any_words_get_a_turn(first, then, known):
     opening = f"{first} {USER['user_id'] if known else ''}"
@@ -121,7 +121,7 @@ def test_any_words_get_a_turn(first, then, known):
     assert all(text.strip() for text in said)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(st.lists(st.sampled_from(
     "cancel book move upgrade business bags two insurance passenger compensation May 20 2024-05-31 from Seattle to Denver "
     "cheapest gift card certificate yes no at most 10 dollars reservation flight HAT001 back me born 1990-01-01 HAT999".split()

@@ -108,7 +108,7 @@ def test_what_the_policy_forbids_is_refused(wish):
     assert any("I am sorry" in line.text for line in dialogue.lines if line.sender == "assistant")
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(st.lists(st.text(min_size=1, max_size=200).filter(str.strip), min_size=1, max_size=6))
 def test_whatever_is_said_it_has_an_answer(texts):
     clean = [text.encode("utf-8", "replace").decode().replace("###", "#") for text in texts]

@@ -226,7 +226,7 @@ _NAMED = (
 )  # fmt: skip
 
 
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=40)
 @given(st.lists(st.one_of(st.sampled_from(_NAMED), st.text(max_size=60)), min_size=1, max_size=12), st.booleans())
 def test_whatever_is_said_has_an_answer(texts, known):
     row = make_row("train", 1, "medium")

@@ -42,7 +42,7 @@ def actions_of(row):
     return [(one["name"], one["arguments"]) for one in row["evaluation_criteria"]["actions"]]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     st.sampled_from(SPLITS), st.integers(0, 10**6), st.sampled_from(DIFFICULTIES), st.sampled_from((0, 1, 2, 999_999_999))
 )  # fmt: skip

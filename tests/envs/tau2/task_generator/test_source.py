@@ -4,7 +4,7 @@ import copy
 from random import Random
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from agent_envs.base.errors import UsageError
@@ -81,7 +81,6 @@ def test_what_is_no_task_of_the_split_is_a_key_error(key):
         GeneratedSource("retail").get("dev", key)
 
 
-@settings(deadline=None)  # a world is made at its first use
 @given(st.text(max_size=40))
 def test_any_text_is_an_id_or_a_key_error(key):
     try:
@@ -117,7 +116,6 @@ def test_a_domain_is_made_once_and_its_copies_share_the_source():
     assert "pending (item modified)" in generated_domain("retail").policy
 
 
-@settings(deadline=None)  # a world is made at its first use
 @given(st.integers(min_value=10, max_value=5000))
 def test_customers_are_divided_without_a_rest(count):
     parts = [members(split, count) for split in SIZES]

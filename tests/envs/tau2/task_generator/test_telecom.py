@@ -10,7 +10,7 @@ from hashlib import sha256
 from itertools import product
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from agent_envs.base.errors import UsageError
@@ -170,7 +170,6 @@ def test_what_is_expected_solves_a_task_and_doing_nothing_does_not(split, hard, 
         assert idle_score(domain, task).reward == 0.0, task.id
 
 
-@settings(deadline=None)  # a world is made at its first use
 @given(st.sampled_from(KINDS), st.integers(0, 10**6), st.integers(0, 5))
 def test_any_number_gives_a_task_that_can_be_solved(kind, number, world):
     split, hard = kind

@@ -169,7 +169,7 @@ HARD = [
 ]  # fmt: skip
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(st.one_of(st.text(), st.lists(st.sampled_from(WORDS.split(" "))).map(" ".join), st.sampled_from(HARD)))
 def test_any_words_are_read(said):
     asked = requests(said)

@@ -188,7 +188,7 @@ HARD = [
 ]
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=120)
 @given(
     st.one_of(st.text(), st.lists(st.sampled_from(PIECES)).map(" ".join), st.sampled_from(HARD)),
     st.one_of(st.text(), st.lists(st.sampled_from(PIECES)).map(" ".join), st.sampled_from(HARD)),

@@ -355,7 +355,7 @@ def known_to(task, talk):
     return json.dumps(task["user_script"], ensure_ascii=False) + " ".join(shown)
 
 
-@settings(max_examples=120, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=120, suppress_health_check=list(HealthCheck))
 @given(
     st.lists(TEXTS.filter(str.strip), max_size=30), st.sampled_from(HONEST), st.sampled_from(TASKS), st.text(max_size=5)
 )

@@ -92,7 +92,7 @@ def test_a_reader_of_the_words_finds_every_map_again():
     assert len({describe(world) for world in worlds}) == len(worlds) == 10
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(st.integers(0, 10**9), st.integers(3, 9), st.integers(2, 7), st.lists(st.integers(1, 4), max_size=8))
 def test_a_reader_of_the_words_finds_chance_maps_again(seed, width, height, actions):
     world = chance_board(random.Random(seed), width, height, seed % 5)

@@ -140,7 +140,7 @@ def test_neighbours_end_at_the_edge():
     assert neighbours(3, 2)[UP] == (-1, -1, -1, 0, 1, 2)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(st.integers(0, 10**9), st.integers(3, 7), st.integers(2, 6), st.lists(st.integers(0, 4), max_size=25))
 def test_nothing_is_lost_and_nothing_leaps(seed, width, height, actions):
     world = chance_board(random.Random(seed), width, height, seed % 5)

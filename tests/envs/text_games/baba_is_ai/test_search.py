@@ -23,7 +23,7 @@ def planned(world):
         return None
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.integers(0, 10**9), st.integers(3, 5), st.integers(3, 5))
 def test_a_plan_is_what_a_plain_breadth_first_search_finds_first(seed, width, height):
     world = chance_board(random.Random(seed), width, height, seed % 3)

@@ -144,7 +144,7 @@ def test_an_empty_hall_has_nothing_to_say():
 
 
 @given(SEEDS)
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 def test_the_description_can_be_read_back(seed):
     world = random_world(seed)
     assert read(describe(world)) == shown(world)
@@ -153,7 +153,7 @@ def test_the_description_can_be_read_back(seed):
 
 
 @given(SEEDS)
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 def test_a_world_that_was_stored_reads_the_same(seed):
     world = random_world(seed)
     again = decode_state(encode_state(world))
@@ -163,7 +163,7 @@ def test_a_world_that_was_stored_reads_the_same(seed):
 
 
 @given(SEEDS, st.integers(0, 99))
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 def test_who_is_who_does_not_show(seed, shuffle):
     world = random_world(seed)
     order = list(range(len(world.things)))

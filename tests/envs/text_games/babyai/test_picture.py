@@ -82,7 +82,7 @@ def test_the_caption_is_escaped():
 
 
 @given(st.integers(0, 1_000_000))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_walls_are_drawn_and_what_is_out_of_view_is_dimmed(seed):
     world = random_world(seed)
     walls, dark = paths(parsed(world), "#575d68")
@@ -111,7 +111,7 @@ def test_the_drawing_is_the_level():
 
 
 @given(st.integers(0, 1_000_000))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_drawings_are_plain_and_name_all_that_stands_there(seed):
     world = random_world(seed)
     text = drawing(world)

@@ -72,7 +72,7 @@ def told(sight):
     )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(sights)
 def test_the_words_read_back_are_the_moment(sight):
     text = describe(sight)

@@ -169,7 +169,7 @@ JSON = st.recursive(
 )
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(JSON | st.fixed_dictionaries({"result": JSON}) | st.fixed_dictionaries({"result": st.lists(JSON, max_size=3)}))
 def test_any_answer_is_hits_or_a_fault(value):
     try:
@@ -181,7 +181,7 @@ def test_any_answer_is_hits_or_a_fault(value):
     assert read_hits({"result": [[wire_hit(hit) for hit in hits]]}, 2, NAME) == hits
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(st.text(min_size=1), st.text(), st.text(), st.floats(allow_nan=False, allow_infinity=False))
 def test_every_passage_survives_the_wire(identity, title, text, score):
     hit = Hit(Passage(identity, title, text), score)

@@ -6,7 +6,7 @@ import random
 from collections import Counter
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from agent_envs.base.errors import UsageError
@@ -43,7 +43,6 @@ def test_when_a_group_failed(rewards, paper, released):
     assert failed(rewards, "off") is False
 
 
-@settings(deadline=None)
 @given(st.lists(st.tuples(st.integers(0, 3), st.sampled_from([-1.0, 0.0, 1.0])), min_size=1, max_size=12), st.randoms())
 def test_the_layout_of_groups_does_not_matter(rows, shuffler):
     for rule in ("paper", "released"):
@@ -90,7 +89,6 @@ def test_positions_are_drawn_with_the_probabilities_of_the_formula(chosen, numbe
     assert square < freedom + 4 * math.sqrt(2 * freedom)  # far beyond the 99.9th percentile
 
 
-@settings(deadline=None)
 @given(
     st.lists(st.integers(-300, 0).map(lambda tenths: tenths / 10), min_size=1, max_size=16, unique=True),
     st.floats(0.5, 20),

@@ -4,7 +4,7 @@ import random
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from agent_envs.base.errors import UsageError
@@ -73,7 +73,6 @@ def expanded(generator, decisions=8):
     return TokenSequence(ids, trained, tuple(-1.0 * mine for mine in trained), numbers, targets, legal), spoken
 
 
-@settings(deadline=None)
 @given(st.randoms())
 def test_positions_are_the_ones_in_language_mode(generator):
     sequence, spoken = expanded(generator)
