@@ -88,15 +88,17 @@ def test_built_in_agents_play_the_tasks_that_runs_are_measured_on():
     assert solver["success"] == 1.0 and solver["tasks"] == 12 and random["success"] < 0.6
 
 
-def test_the_page_says_what_the_file_does():
-    told = json.loads((ROOT / "benchmarks" / "results" / "verlog_learn.json").read_text(encoding="utf-8"))
+@pytest.mark.parametrize(("name", "place"), [("verlog_learn", 0), ("verlog_ablations", 1)])
+def test_the_page_says_what_the_files_do(name, place):
+    told = json.loads((ROOT / "benchmarks" / "results" / f"{name}.json").read_text(encoding="utf-8"))
     page = (ROOT / "docs" / "verlog.md").read_text(encoding="utf-8")
+    lines = page.split("\n### Ablations")[place].splitlines()
     for arm, row in told["arms"].items():
-        line = next(line for line in page.splitlines() if line.startswith(f"| {arm} |"))
+        line = next(line for line in lines if line.startswith(f"| {arm} |"))
         for side in ("before", "after"):
             values = row[side]["by_seed"].values()
             assert ", ".join(f"{100 * value:.1f}" for value in values) in line, (arm, side)
             assert f"{100 * row[side]['mean']:.1f}" in line, (arm, side)
     for agent, row in told["built_in"].items():
-        line = next(line for line in page.splitlines() if line.startswith(f"| {agent} |"))
+        line = next(line for line in lines if line.startswith(f"| {agent} |"))
         assert f"{100 * row['success']:.1f}" in line, agent
