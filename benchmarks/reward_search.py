@@ -214,6 +214,8 @@ def write(path: Path, rows: list[dict[str, Any]]) -> None:
     about = {
         "command": "python -m benchmarks.reward_search --out benchmarks/results/reward_search.json",
         "python": platform.python_version(),
+        "note": "rows hold the episodes that were played; the command goes on with what is missing, and a longer search stands"
+        " for a shorter one",
     }
     unfinished = path.with_suffix(".part")
     unfinished.write_text(json.dumps({"about": about, "rows": rows}, indent=1) + "\n", encoding="utf-8")

@@ -38,18 +38,26 @@ def report_seeds(preset: str, count: int = REPORTED) -> tuple[int, ...]:
     Raises:
         UsageError: the digest has not so many.
     """
-    digits = hashlib.sha256(preset.encode()).hexdigest()
-    numbers = dict.fromkeys(int(digits[place : place + 4], 16) for place in range(0, len(digits), 4))
-    drawn = tuple(number for number in numbers if number >= 10)[:count]
+    drawn = _seeds_of(preset)[:count]
     if len(drawn) < count:
         raise UsageError(f"report_seeds: the sha256 of {preset!r} gives {len(drawn)} seeds, not {count}")
     return drawn
+
+
+def _seeds_of(preset: str) -> tuple[int, ...]:
+    """Return all seeds that follow from a preset's name, in their order."""
+    digits = hashlib.sha256(preset.encode()).hexdigest()
+    numbers = dict.fromkeys(int(digits[place : place + 4], 16) for place in range(0, len(digits), 4))
+    return tuple(number for number in numbers if number >= 10)
 
 
 def seeds_told(preset: str, seeds: Sequence[int]) -> str:
     """Return what a reader must know of the seeds of figures: whether settings were chosen on them."""
     if tuple(seeds) == report_seeds(preset, len(seeds)):
         return f"drawn after the settings were fixed, from the sha256 of {preset!r}"
+    if set(seeds) <= set(rule := _seeds_of(preset)):
+        places = ", ".join(str(rule.index(seed) + 1) for seed in seeds)
+        return f"numbers {places} of the seeds that follow from the sha256 of {preset!r}"
     return "settings were chosen on some of them" if set(seeds) & set(CHOSEN_ON) else "given on the command line"
 
 

@@ -74,6 +74,8 @@ def test_reported_seeds_follow_from_the_presets_name_and_no_setting_was_tried_on
 def test_a_reader_is_told_which_seeds_settings_were_chosen_on():
     assert "drawn after" in seeds_told("tiny-sort4", report_seeds("tiny-sort4"))
     assert "chosen on" in seeds_told("tiny-sort4", (0, 1, 2)) and "given" in seeds_told("tiny-sort4", (77, 78))
+    later = report_seeds("tiny-sort4", 8)[5:]
+    assert seeds_told("tiny-sort4", later).startswith("numbers 6, 7, 8 of the seeds that follow from the sha256")
 
 
 def test_every_learning_benchmark_reports_on_those_seeds(monkeypatch, capsys):

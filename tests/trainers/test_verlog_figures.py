@@ -23,12 +23,13 @@ def rows(monkeypatch):
         {"env_steps": 400, "eval/success": 0.9, "explained_variance": 0.6},
     ]
     monkeypatch.setattr(verlog_learn, "read_metrics", lambda path: found)
+    monkeypatch.setattr(verlog_learn, "greedy", lambda folder: {"success": 0.95})
     return found
 
 
 def test_differences_are_paired_by_seed_and_know_what_they_could_have_shown(rows, monkeypatch, tmp_path):
     """GRPO - Verlog is -0.1, 0.1, 0.0: mean 0, half-width 4.3027 x 0.1 / sqrt(3)."""
-    monkeypatch.setattr(verlog_learn, "built_in", lambda agent, limit, tasks: {"success": 0.1})
+    monkeypatch.setattr(verlog_learn, "built_in", lambda *_: {"success": 0.1})
     found = {
         "Verlog": {seed: result(seed, value) for seed, value in ((7, 0.9), (8, 0.8), (9, 0.7))},
         "GRPO": {seed: result(seed, value) for seed, value in ((7, 0.8), (8, 0.9), (9, 0.7))},
@@ -40,12 +41,14 @@ def test_differences_are_paired_by_seed_and_know_what_they_could_have_shown(rows
     assert "ahead_of_verlog" not in table["arms"]["Verlog"]
     assert table["arms"]["Verlog"]["curves"]["7"] == [(0.0, 0.25), (200, 0.5), (400.0, 0.9)]
     assert table["arms"]["Verlog"]["explained_variance"]["7"] == [0.1235, 0.5, 0.6]
+    assert table["arms"]["Verlog"]["greedy"] == {seed: {"success": 0.95} for seed in ("7", "8", "9")}
     assert set(table["built_in"]) == {"random, 16 turns", "random, 64 turns", "solver, 16 turns", "solver, 64 turns"}
 
 
 def test_a_seed_that_its_check_stopped_has_failed_and_ends_nothing(rows, monkeypatch, tmp_path, capsys):
     """One of two seeds of Verlog is stopped; any other fault of a run is one."""
-    monkeypatch.setattr(verlog_learn, "built_in", lambda agent, limit, tasks: {"success": 0.1, "interval": [0.0, 0.2]})
+    random_play = {"success": 0.1, "interval": [0.0, 0.2]}
+    monkeypatch.setattr(verlog_learn, "built_in", lambda *_: random_play)
 
     def run(command, *, stdout, **_):
         folder = tmp_path / command[command.index("--out") + 1]
@@ -85,15 +88,17 @@ def test_built_in_agents_play_the_tasks_that_runs_are_measured_on():
     assert solver["success"] == 1.0 and solver["tasks"] == 12 and random["success"] < 0.6
 
 
-def test_the_page_says_what_the_file_does():
-    told = json.loads((ROOT / "benchmarks" / "results" / "verlog_learn.json").read_text(encoding="utf-8"))
+@pytest.mark.parametrize(("name", "place"), [("verlog_learn", 0), ("verlog_ablations", 1)])
+def test_the_page_says_what_the_files_do(name, place):
+    told = json.loads((ROOT / "benchmarks" / "results" / f"{name}.json").read_text(encoding="utf-8"))
     page = (ROOT / "docs" / "verlog.md").read_text(encoding="utf-8")
+    lines = page.split("\n### Ablations")[place].splitlines()
     for arm, row in told["arms"].items():
-        line = next(line for line in page.splitlines() if line.startswith(f"| {arm} |"))
+        line = next(line for line in lines if line.startswith(f"| {arm} |"))
         for side in ("before", "after"):
             values = row[side]["by_seed"].values()
             assert ", ".join(f"{100 * value:.1f}" for value in values) in line, (arm, side)
             assert f"{100 * row[side]['mean']:.1f}" in line, (arm, side)
     for agent, row in told["built_in"].items():
-        line = next(line for line in page.splitlines() if line.startswith(f"| {agent} |"))
+        line = next(line for line in lines if line.startswith(f"| {agent} |"))
         assert f"{100 * row['success']:.1f}" in line, agent

@@ -153,10 +153,11 @@ def fit(pairs: Sequence[tuple[float, float]], processes: Any) -> tuple[float, fl
 def settled(losses: Sequence[float]) -> tuple[bool, str]:
     """Return whether value losses over the same turns, before the first round and after each, have settled, and words about it.
 
-    The mean of the last quarter of the rounds, two at least, is held against that of as many rounds before: it differs by less
-    than two rounds of a tenth each would make, either way (0.81 to 1 / 0.81). Single rounds scatter by a tenth by chance.
+    The mean of the last quarter of the rounds, two to six, is held against that of as many rounds before: it differs by less
+    than two rounds of a tenth each would make, either way (0.81 to 1 / 0.81). Single rounds scatter by a tenth by chance, and
+    further back than twelve rounds nothing counts: more rounds let a loss settle that fell before.
     """
-    count = max(2, (len(losses) - 1) // 4)
+    count = min(6, max(2, (len(losses) - 1) // 4))
     before, last = fmean(losses[-2 * count : -count]), fmean(losses[-count:])
     steady = 0.81 * before <= last <= before / 0.81
     return steady, f"value loss {before:.4f} -> {last:.4f}, means of {count} rounds each"

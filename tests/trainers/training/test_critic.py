@@ -151,7 +151,8 @@ def test_explained_variance_counts_a_constant_error():
     assert fit(off, processes)[0] < -100 and fit(off, processes)[1] > 0.98
 
 
-# Value losses over rounds: still, burst, falling by half in six rounds, rising, falling slowly, scattered by a tenth, few.
+# Value losses over rounds: still, burst, falling by half in six rounds, rising, falling slowly, scattered by a tenth, few,
+# still after a fall.
 HISTORIES = [
     ([1.0] * 25, True),
     ([0.01] * 24 + [10.0], False),
@@ -162,6 +163,7 @@ HISTORIES = [
     ([9.0, 3.0, 1.0, 1.0, 0.9, 0.91], True),
     ([9.0, 3.0, 1.0, 1.0, 0.8, 0.8], False),
     ([1.0] * 24 + [float("nan")], False),
+    ([0.9**number for number in range(28)] + [0.9**28] * 13, True),
 ]
 
 
