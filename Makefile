@@ -112,11 +112,13 @@ sandbox-abuse: $(READY)
 sandbox-kills: $(READY)
 	$(PY) -m benchmarks.sandbox --kills 50 --out benchmarks/results/sandbox.json
 
+# The last one prints what was promised, met or missed, and exits with 1 where a goal that was met is lost.
 bench: $(READY)
 	$(PY) -m benchmarks.steps --out benchmarks/results/steps.json
 	$(PY) -m benchmarks.generation --out benchmarks/results/generation.json
 	$(PY) -m benchmarks.runner --out benchmarks/results/runner.json
 	$(PY) benchmarks/retrieval.py $(if $(AGENT_ENVS_DATA),--data "$(AGENT_ENVS_DATA)") --out benchmarks/results/retrieval.json
+	$(PY) -m benchmarks.goals
 
 clean:
 	rm -rf $(VENV) .venv-vllm demo demo-full runs build dist *.egg-info

@@ -1,0 +1,294 @@
+"""What speed was promised is measured in one run: a row a goal, met or missed, peers in alternation.
+
+    python -m benchmarks.goals [--rounds 3] [--out benchmarks/results/goals.json] [--only WORDS]
+
+A figure is the median of the rounds, all in CPU time but for the rows that say wall. Peers play where their virtual
+environment is (`python -m benchmarks.steps` makes it), 52,082 passages where `AGENT_ENVS_DATA` names the data; else the row
+says so. Exit code 1: a goal that the kept figures (`benchmarks/results/goals.json`) meet is missed by more than this run's
+rounds lie apart.
+"""
+
+import argparse
+import json
+import os
+import random
+import statistics
+import subprocess
+import sys
+import time
+import tomllib
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+KEPT = Path("benchmarks/results/goals.json")
+VENVS = Path(".venv-peers")
+Measure = Callable[[], float | str]  # a figure, or why there is none
+
+
+@dataclass(frozen=True)
+class Goal:
+    """One row: its words, the bound, whether more is better, and one round of its measurement."""
+
+    name: str
+    bound: float
+    more: bool
+    measure: Measure
+    once: bool = False
+
+    def meets(self, value: float) -> bool:
+        """Return whether a figure keeps the bound."""
+        return value >= self.bound if self.more else value <= self.bound
+
+
+def last_line(command: list[str]) -> Any:
+    """Return what a process printed as JSON in its last line."""
+    out = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    return json.loads(out.splitlines()[-1])
+
+
+def steps(engine: str) -> float:
+    """Return our Search QA's steps per CPU-second, in a process of its own."""
+    command = [sys.executable, "-m", "benchmarks.search_steps", engine]
+    return float(last_line(command)["steps_per_cpu_second"])
+
+
+def beside(peer: str, script: str, recorded: bool) -> float | str:
+    """Return our steps over a peer's, one after the other, with records kept on both or on neither."""
+    python = VENVS / peer / "bin" / "python"
+    if not python.exists():
+        return "the peer is not here"
+    theirs = last_line([str(python), script, *(["--records"] if recorded else [])])["steps_per_cpu_second"]
+    return steps("ours, stub, recorded" if recorded else "ours, stub") / float(theirs)
+
+
+def real_search() -> float | str:
+    """Return steps per CPU-second over 52,082 passages."""
+    return steps("ours, 52,082 passages") if "AGENT_ENVS_DATA" in os.environ else "AGENT_ENVS_DATA is not set"
+
+
+@cache
+def sample() -> Any:
+    """Return the index of the 52,082 passages, its questions, and 10,000 queries made of their words."""
+    from agent_envs.tools.retrieval.bm25 import get_index
+    from benchmarks.retrieval import sample as passages
+
+    corpus, questions = passages(Path(os.environ["AGENT_ENVS_DATA"]))
+    rng, words = random.Random("queries of goals"), [word for question in questions for word in question.split()]
+    made = [" ".join(rng.choices(words, k=rng.randint(1, 12))) for _ in range(10_000 - len(questions))]
+    return get_index(corpus), questions, questions + made
+
+
+def query_microseconds() -> float | str:
+    """Return CPU-microseconds of a query, each question asked once."""
+    if "AGENT_ENVS_DATA" not in os.environ:
+        return "AGENT_ENVS_DATA is not set"
+    index, questions, _ = sample()
+    started = time.process_time()
+    for question in questions:
+        index.top(question, 3)
+    return (time.process_time() - started) / len(questions) * 1e6
+
+
+def unequal_queries() -> float | str:
+    """Return how many of 10,000 queries have other best rows or scores than a ranking of all passages, ties included."""
+    import numpy as np
+
+    if "AGENT_ENVS_DATA" not in os.environ:
+        return "AGENT_ENVS_DATA is not set"
+    index, _, queries = sample()
+    unequal = 0
+    for query in queries:
+        scores = np.zeros(index.documents)
+        for term, count in index.terms(query).items():
+            if (column := index._column_of.get(term)) is not None:
+                part = slice(index._starts[column], index._starts[column + 1])
+                scores[index._rows[part].astype(np.intp)] += index._scores[part].astype(np.float64) * count
+        ranks = np.rint(scores * 1e6)
+        order = np.argsort(-ranks, kind="stable")[:3]
+        order = order[ranks[order] > 0]
+        unequal += index.top(query, 3) != (order.tolist(), (ranks[order] / 1e6).tolist())
+    return float(unequal)
+
+
+def played(env_id: str, tasks: int, most: int, act: str) -> float:
+    """Return steps per CPU-second of recorded play, resets included; what one task is made of is kept, as in training."""
+    import gymnasium as gym
+
+    from agent_envs.core.env import companion
+    from benchmarks.search_steps import rate
+
+    env = gym.make(env_id)
+    player = companion(env, act)
+    assert player is not None
+    plans = []
+    for task in range(tasks):
+        env.reset(options={"task": task})
+        rng, actions, over = random.Random(task), [], False
+        while len(actions) < most and not over:
+            actions.append(player(env) if act == "solver" else player(env, rng))
+            _, _, ended, cut, _ = env.step(actions[-1])
+            over = ended or cut
+        plans.append((task, actions))
+
+    def window() -> int:
+        for task, actions in plans:
+            env.reset(options={"task": task})
+            for action in actions:
+                env.step(action)
+        return sum(len(actions) for _, actions in plans)
+
+    window()
+    return rate(window)
+
+
+def share(concurrency: int) -> float:
+    """Return the share of the ideal rate of a model that takes 50 ms, by the clock."""
+    from benchmarks import runner
+    from benchmarks.agents import Instant, Slow
+
+    runner.EPISODES = 4 * concurrency
+    runner.pace(Instant(), 1, 1)
+    return float(runner.pace(Slow(), concurrency, concurrency)["share_of_ideal"])
+
+
+def forked_cell() -> float | str:
+    """Return the milliseconds, by the clock, of a fork of a bubblewrap session and a cell in it: the median of 20."""
+    from agent_envs.base.errors import UsageError
+    from agent_envs.sandbox import SandboxSpec, open_sandbox
+
+    try:
+        session = open_sandbox(SandboxSpec(backend="bwrap"))
+        session.run("x = 1")
+    except UsageError as error:
+        return str(error)[:60]
+    times = []
+    for _ in range(20):
+        started = time.perf_counter()
+        twin = session.fork()
+        twin.run("x + 1")
+        times.append((time.perf_counter() - started) * 1e3)
+        twin.close()
+    session.close()
+    return statistics.median(times)
+
+
+def moment(name: str) -> float:
+    """Return CPU-microseconds of a snapshot, fork or restore."""
+    from benchmarks.steps import snapshots
+
+    return snapshots()[name]
+
+
+def turn_milliseconds() -> float:
+    """Return CPU-milliseconds of a turn of a run of 1,000 episodes, everything included."""
+    row = last_line([sys.executable, "-m", "benchmarks.runner", "--cell", "1000"])
+    return float(1e3 * row["cpu_seconds"] / row["turns"])
+
+
+def import_seconds() -> float:
+    """Return CPU-seconds of importing the package."""
+    from benchmarks.steps import import_seconds as seconds
+
+    return seconds()
+
+
+def dependencies() -> float:
+    """Return how many packages the core install names."""
+    return float(len(tomllib.loads(Path("pyproject.toml").read_text("utf-8"))["project"]["dependencies"]))
+
+
+GEM, SKYRL = "benchmarks/peers/gem_search.py", "benchmarks/peers/skyrl_search.py"
+GOALS = (
+    Goal("Search QA steps, stub, ours / GEM, recorded", 1, True, lambda: beside("gem", GEM, True)),
+    Goal("Search QA steps, stub, ours / GEM, no records", 1, True, lambda: beside("gem", GEM, False)),
+    Goal("Search QA steps, stub, ours / SkyRL, recorded", 1, True, lambda: beside("skyrl-gym", SKYRL, True)),
+    Goal("Search QA steps, stub, ours / SkyRL, no more records", 1, True, lambda: beside("skyrl-gym", SKYRL, False)),
+    Goal("Search QA steps per CPU-s, 300 passages", 10_000, True, lambda: steps("ours")),
+    Goal("Search QA steps per CPU-s, 52,082 passages", 10_000, True, real_search),
+    Goal("BM25 query on 52,082 passages, us", 100, False, query_microseconds),
+    Goal("BM25: queries of 10,000 that rank otherwise", 0, False, unequal_queries, once=True),
+    Goal("tau2 telecom, solver, steps per CPU-s", 3_000, True,
+         lambda: played("agent_envs/Tau2Telecom-v0", 12, 100, "solver")),
+    Goal("Crafter steps per CPU-s, worlds kept", 1_000, True, lambda: played("agent_envs/Crafter-v0", 6, 64, "sampler")),
+    Goal("bwrap: fork and first cell, ms, wall", 6, False, forked_cell),
+    Goal("share of the ideal rate, 64 at a time, wall", 0.97, True, lambda: share(64)),
+    Goal("share of the ideal rate, 256 at a time, wall", 0.95, True, lambda: share(256)),
+    Goal("snapshot, us", 50, False, lambda: moment("snapshot")),
+    Goal("fork, us", 50, False, lambda: moment("fork")),
+    Goal("restore, us", 50, False, lambda: moment("restore")),
+    Goal("a turn of 1,000 episodes, all in, ms", 1, False, turn_milliseconds),
+    Goal("import, CPU-s", 0.5, False, import_seconds),
+    Goal("direct dependencies of a core install", 9, False, dependencies, once=True),
+)  # fmt: skip
+
+
+def measured(goals: list[Goal], rounds: int) -> dict[str, dict[str, Any]]:
+    """Return a row a goal; the rounds go through all goals, so that a busy minute is nobody's alone."""
+    found: dict[str, list[float | str]] = {goal.name: [] for goal in goals}
+    for number in range(rounds):
+        for goal in goals:
+            if not (goal.once and number):
+                found[goal.name].append(goal.measure())
+                print(f"round {number + 1}: {goal.name}: {found[goal.name][-1]}", file=sys.stderr, flush=True)
+    return {goal.name: row_of(goal, found[goal.name]) for goal in goals}
+
+
+def row_of(goal: Goal, values: list[float | str]) -> dict[str, Any]:
+    """Return the row of a goal from its rounds."""
+    numbers = [value for value in values if not isinstance(value, str)]
+    row: dict[str, Any] = {"goal": goal.bound, "more is better": goal.more}
+    if not numbers:
+        return row | {"not measured": values[0]}
+    middle = statistics.median(numbers)
+    kept = {"value": float(f"{middle:.4g}"), "rounds": [float(f"{value:.4g}") for value in numbers]}
+    return row | kept | {"met": goal.meets(middle)}
+
+
+def lost(before: dict[str, Any], now: dict[str, Any]) -> list[str]:
+    """Return the goals that were met and are missed by more than the rounds of this run lie apart."""
+    names = []
+    for name, row in now.items():
+        if row.get("met", True) or not before.get(name, {}).get("met"):
+            continue
+        noise = max(row["rounds"]) - min(row["rounds"])
+        missed = row["goal"] - row["value"] if row["more is better"] else row["value"] - row["goal"]
+        if missed > noise:
+            names.append(name)
+    return names
+
+
+def table(rows: dict[str, dict[str, Any]]) -> str:
+    """Return the rows as text."""
+    lines = [f"{'what':<54}{'here':>12}{'goal':>12}"]
+    for name, row in rows.items():
+        goal = f"{'>=' if row['more is better'] else '<='} {row['goal']:g}"
+        here, word = ("-", row["not measured"]) if "value" not in row else (f"{row['value']:g}", "")
+        lines.append(f"{name:<54}{here:>12}{goal:>12}  {word or ('met' if row['met'] else 'MISSED')}")
+    grpo = "GRPO, four turns, beside TRL: python -m benchmarks.grpo_step (its own run, tens of CPU-minutes)"
+    return "\n".join([*lines, grpo])
+
+
+def main() -> int:
+    """Measure, print, keep, and compare with what was kept."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--out", type=Path)
+    parser.add_argument("--only", default="", help="rows whose name holds these words")
+    options = parser.parse_args()
+    before = json.loads(KEPT.read_text("utf-8"))["rows"] if KEPT.exists() else {}
+    rows = measured([goal for goal in GOALS if options.only in goal.name], options.rounds)
+    print(table(rows))
+    gone = lost(before, rows)
+    for name in gone:
+        print(f"LOST: {name}", file=sys.stderr)
+    if options.out and not gone:
+        found = {"command": f"python -m benchmarks.goals --out {options.out}", "load": os.getloadavg(), "rows": rows}
+        options.out.write_text(json.dumps(found, indent=1) + "\n", "utf-8")
+    return 1 if gone else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

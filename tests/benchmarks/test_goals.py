@@ -1,0 +1,51 @@
+"""A goal is lost where it was met and is missed by more than the rounds differ; exponents are slopes of logarithms."""
+
+import pytest
+
+from benchmarks import goals, growth
+from benchmarks.goals import Goal, lost, measured, row_of, table
+
+FAST = Goal("fast", 100, True, lambda: 120.0)
+SMALL = Goal("small", 5, False, lambda: 4.0)
+
+
+@pytest.mark.parametrize(
+    ("before", "rounds", "gone"),
+    [
+        ([120], [90, 95, 92], ["fast"]),
+        ([120], [80, 110, 95], []),  # missed by 5, the rounds lie 30 apart
+        ([90], [50, 51, 52], []),  # was not met before
+        ([120], [130, 101, 100], []),
+    ],
+)
+def test_a_goal_that_was_met_is_lost_beyond_the_noise(before, rounds, gone):
+    assert lost({"fast": row_of(FAST, before)}, {"fast": row_of(FAST, rounds)}) == gone
+
+
+def test_what_may_not_grow_is_lost_upwards():
+    assert lost({"small": row_of(SMALL, [4])}, {"small": row_of(SMALL, [6, 6.1, 6.2])}) == ["small"]
+    assert lost({"small": row_of(SMALL, [4])}, {"small": row_of(SMALL, [1, 1.1, 1.2])}) == []
+
+
+def test_a_row_that_cannot_be_measured_says_why_and_is_not_lost():
+    absent = Goal("fast", 100, True, lambda: "the peer is not here")
+    rows = measured([absent, SMALL], 2)
+    assert rows["fast"]["not measured"] == "the peer is not here" and rows["small"]["rounds"] == [4, 4]
+    assert lost({"fast": row_of(FAST, [120])}, rows) == []
+    assert "the peer is not here" in table(rows) and "met" in table(rows)
+
+
+def test_a_lost_goal_is_told_by_the_exit_code_and_leaves_the_kept_figures(tmp_path, monkeypatch):
+    out = tmp_path / "goals.json"
+    monkeypatch.setattr(goals, "KEPT", out)
+    monkeypatch.setattr("sys.argv", ["goals", "--rounds", "1", "--out", str(out)])
+    for value, code in ((120.0, 0), (50.0, 1), (101.0, 0)):
+        monkeypatch.setattr(goals, "GOALS", (Goal("fast", 100, True, lambda value=value: value),))
+        before = out.read_text() if out.exists() else ""
+        assert goals.main() == code and (out.read_text() != before) == (code == 0)
+
+
+def test_an_exponent_is_the_slope_of_logarithms():
+    assert growth.exponent({10: 3.0, 100: 3.0, 1_000: 3.0}) == 0
+    assert growth.exponent({10: 3.0, 100: 30.0, 1_000: 300.0}) == 1
+    assert growth.exponent({1: 1.0, 4: 2.0, 16: 4.0}) == 0.5
