@@ -1,4 +1,4 @@
-"""What speed was promised is measured in one run: a row a goal, met or missed, peers in alternation.
+"""The promised speeds are measured in one run: a row a goal, met or missed, peers in alternation.
 
     python -m benchmarks.goals [--rounds 3] [--out benchmarks/results/goals.json] [--only WORDS]
 

@@ -1,4 +1,4 @@
-"""How cost grows: turns, passages, episodes, concurrency, group size and depth of a tree, each with its fitted exponent.
+"""Cost is measured over turns, passages, episodes, concurrency, group size and depth of trees, with a fitted exponent each.
 
     python -m benchmarks.growth --out benchmarks/results/growth.json
 

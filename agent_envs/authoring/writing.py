@@ -18,6 +18,7 @@ import gymnasium as gym
 from agent_envs.base.arguments import choice
 from agent_envs.base.errors import UsageError
 from agent_envs.core.registry import NAMESPACE, TABLE, full_id, row_of, spec_json
+from agent_envs.core.wrapper_stack import core_of
 
 # Templates of a package or a family, and of a package with expanded actions; each is the file of its name but for these two.
 PARTS = ("init", "env", "tasks", "scoring", "solver", "heuristic", "prompt")
@@ -68,9 +69,14 @@ def write_for_hub(hub: str, env_id: str, out: Path, arguments: Mapping[str, Any]
         arguments: of the environment; UsageError where they cannot travel.
     """
     name = full_id(env_id)
-    spec_json(gym.make(name, **arguments))
+    env = gym.make(name, **arguments)
+    core_of(env)  # refuses what no adapter could play
+    spec_json(env)
     ours = name.startswith(f"{NAMESPACE}/")
-    package = re.sub(r"\W", "_", name.rpartition("-v")[0].lower())
+    package = re.sub(r"\W", "_", re.sub(r"-v\d+$", "", name).lower())
+    if not package.isidentifier() or keyword.iskeyword(package) or package in sys.stdlib_module_names:
+        raise UsageError(f"export {env_id}: the package would be called {package!r}, which cannot be imported; register the "
+                         "environment under another name")  # fmt: skip
     extras = [choice("export", "hub", hub, HUBS), row_of(name).extra if ours else ""]
     words = {
         "id": name, "env_id": repr(name if ours else env_id), "arguments": repr(dict(arguments)), "package": package,

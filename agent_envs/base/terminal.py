@@ -75,9 +75,11 @@ def print_table(title: str, heads: list[str], rows: list[list[str]]) -> None:
 
 def _widths(cells: list[list[str]], room: int) -> list[int]:
     """Return widths for columns side by side in so much room, so that no word is broken; none where that cannot be."""
+    from rich.cells import cell_len
+
     columns = list(itertools.zip_longest(*cells, fillvalue=""))
-    least = [max(len(word) for cell in column for word in (cell.split() or [""])) for column in columns]
-    widths = [max(len(line) for cell in column for line in (cell.splitlines() or [""])) for column in columns]
+    least = [max(cell_len(word) for cell in column for word in (cell.split() or [""])) for column in columns]
+    widths = [max(cell_len(line) for cell in column for line in (cell.splitlines() or [""])) for column in columns]
     room -= 3 * len(columns)  # what stands between them
     while sum(widths) > room >= sum(least):
         widths[max((place for place, width in enumerate(widths) if width > least[place]), key=widths.__getitem__)] -= 1

@@ -147,4 +147,4 @@ def _expanded(text: str, ids: dict[str, int]) -> list[str | int]:
 
 def _names_actions(line: str, ids: dict[str, int]) -> bool:
     words = line.split()
-    return line.strip()[:1] == "/" != words[0] and (words[0][1:] in ids or all(word[0] == "/" for word in words))
+    return line.strip()[:1] == "/" != words[0]

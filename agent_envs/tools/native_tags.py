@@ -1,7 +1,7 @@
 """Tools that are called in tags can be called natively, too: one call a turn, of a tool with one text, or of `answer`."""
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -70,6 +70,13 @@ def text_tool(name: str, argument: str, about: str) -> dict[str, Any]:
     """Return the schema of a tool that takes one text."""
     parameters = {"type": "object", "properties": {argument: {"type": "string"}}, "required": [argument]}
     return {"type": "function", "function": {"name": name, "description": about, "parameters": parameters}}
+
+
+def native_call(schemas: Iterable[Mapping[str, Any]], name: str, text: str) -> str:
+    """Return a turn that calls a tool of one text natively; StopIteration: no schema has that name."""
+    function = next(schema["function"] for schema in schemas if schema["function"]["name"] == name)
+    (argument,) = function["parameters"]["required"]
+    return _CALLS.render([ToolCall("call_0", name, canonical_json({argument: text}))])
 
 
 def replied(call: Call, content: str) -> tuple[Message, ...]:

@@ -1,4 +1,4 @@
-"""What a peer's user would keep of each turn: the record that our environments keep by themselves, as far as theirs tell it."""
+"""`Turn` is what a peer's user would keep of each turn, as our environments keep it by themselves."""
 
 from dataclasses import dataclass
 from typing import Any

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import tomllib
 
+import gymnasium as gym
 import pytest
 
 from agent_envs.authoring import write_for_hub
@@ -79,3 +80,22 @@ def test_refusals_write_nothing(tmp_path):
         with pytest.raises(UsageError, match=message):
             write_for_hub(hub, "SearchQA", tmp_path, arguments)
     assert [path.name for path in tmp_path.iterdir()] == ["openenv.yaml"]
+
+
+@pytest.mark.parametrize("name", ["NoVersion", "2048-v0", "class-v0", "json-v0"])
+def test_a_package_that_cannot_be_imported_is_refused(tmp_path, name):
+    gym.register(name, entry_point="agent_envs.envs.search_qa.env:SearchQA")
+    try:
+        if name == "NoVersion":
+            assert all(str(tmp_path) in line for line in write_for_hub("verifiers", name, tmp_path, {}))
+        else:
+            with pytest.raises(UsageError, match="which cannot be imported"):
+                write_for_hub("verifiers", name, tmp_path, {})
+            assert not list(tmp_path.iterdir())
+    finally:
+        del gym.registry[name]
+
+
+def test_what_is_no_environment_of_turns_is_refused(tmp_path):
+    with pytest.raises(UsageError, match="TurnEnv"):
+        write_for_hub("openenv", "CartPole-v1", tmp_path, {})

@@ -158,7 +158,9 @@ def test_a_word_behind_an_expanded_action_spells_those_of_one_letter():
     assert known.actions("/calculator 1+23=", reader()[0]) == [ids[name] for name in ("calculator", *"1+23=")]
 
 
-@pytest.mark.parametrize("line", ["/nothing", "/compare A X", "/compare /nothing", "/99999999999", "/99"])
+@pytest.mark.parametrize(
+    "line", ["/nothing", "/nosuch x", "/7777 3", "/compare A X", "/compare /nothing", "/99999999999", "/99"]
+)
 def test_an_unknown_name_of_an_expanded_action_is_no_turn(line):
     assert TypedActions(gym.make("agent_envs/SortExpA-v0"), tool_view).actions(line, reader()[0]) == []
 

@@ -129,3 +129,14 @@ def test_agents_without_a_model_call_natively():
             records = [agent_envs.run_episode(env, policy, seed=seed).trajectory for seed in range(12)]
             won.append(sum(record.turns[-1].reward for record in records))
     assert won[:2] == won[2:] and won[1] == 12
+
+
+@pytest.mark.parametrize("name", ["Arithmetic", "Countdown", "Count", "GSM8KScaled", "CalcBench", "Sort", "Order"])
+def test_heuristics_earn_natively_what_they_earn_in_tags(name):
+    earned = []
+    for protocol in ("tags", "json"):
+        env = gym.make(f"agent_envs/{name}-v0", protocol=protocol)
+        records = [agent_envs.run_episode(env, CompanionPolicy("heuristic"), seed=seed).trajectory for seed in range(8)]
+        assert all(not isinstance(turn.parsed, Malformed) for record in records for turn in record.turns)
+        earned.append([(record.success, len(record.turns)) for record in records])
+    assert earned[0] == earned[1] and (name == "GSM8KScaled" or any(success for success, _ in earned[0]))

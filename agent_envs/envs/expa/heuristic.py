@@ -16,6 +16,7 @@ from agent_envs.envs.expa.feedback import ARRANGED, CALLS, COMPARED, ITEMS, RELA
 from agent_envs.envs.expa.sorting.environments import SYMBOLS, Compare, Swap
 from agent_envs.grading.arithmetic import evaluate
 from agent_envs.rollout.policy import Request
+from agent_envs.tools.native_tags import ANSWER, in_tags, native_call
 
 _SIGNS = {" plus ": "+", " minus ": "-", " times ": "*", " divided by ": "/"}
 _CUES = {
@@ -34,12 +35,14 @@ Move = tuple[str, str]  # a tool and what is said to it, or "" and the answer
 
 
 def text_action(request: Request) -> str:
-    """Return the next call in tags, or the answer."""
+    """Return the next call in tags, or natively where tools are offered so, or the answer."""
     question, said = _conversation(request)
     tool, text = _next_move(question, said)
-    if tool and not request.prefill:
-        return f"<{tool}>{text}</{tool}>"
-    return _final(question, ("finished" if ITEMS.search(question) else "0") if tool else text)
+    if tool and request.prefill:
+        tool, text = "", "finished" if ITEMS.search(question) else "0"
+    if request.tools and not request.prefill:
+        return native_call(request.tools, tool or ANSWER[0], text)
+    return f"<{tool}>{text}</{tool}>" if tool else _final(question, text)
 
 
 def expanded_action(request: Request) -> str | int:
@@ -66,9 +69,10 @@ def _final(question: str, text: str) -> str:
 
 def _conversation(request: Request) -> tuple[str, str]:
     """Return the question, and all that was said since."""
-    texts = [(str(row["role"]), str(row["content"])) for row in request.messages]
-    asked = next(place for place, (role, _) in enumerate(texts) if role == "user")
-    return texts[asked][1], "".join(text for _, text in texts[asked + 1 :])
+    rows = [(str(row["role"]), str(row["content"])) for row in request.messages]
+    texts = in_tags(rows, "result")
+    asked = next(place for place, (role, _) in enumerate(rows) if role == "user")
+    return texts[asked], "".join(texts[asked + 1 :])
 
 
 def _next_move(question: str, said: str) -> Move:

@@ -69,7 +69,7 @@ def test_rows_whose_results_follow_no_call_are_left_out_and_counted(tmp_path, en
     ]
     path = written(tmp_path / "a.jsonl", [of_arpo(answer) for answer in [*broken, SEARCHED]])
     assert len(list(tool_episodes(path, env, "train"))) == 1
-    assert "a.jsonl: 4 rows are left out" in capsys.readouterr().err
+    assert "a.jsonl: 4 rows left out" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
