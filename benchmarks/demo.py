@@ -44,7 +44,7 @@ GENERATED = "generated"
 REAL = {"SearchQA": ("hotpotqa", "popqa", "musique"), "GSM8KScaled": ("gsm8k",), "LegalSearch": ("dc_code",),
         "ToolReasoning": ("gsm8k",)}  # fmt: skip
 FULL_TASKS = 300
-TRANSCRIPTS_A_RUN = 7
+TRANSCRIPTS_A_RUN = 3
 TRAINED_AGENT = "trainers.trained_agent:TrainedAgent"
 MULTI_HOP = "baselines.multi_hop:MultiHop"
 TURN_LIMITS = (0, 1, 2, 3, 5)
@@ -52,8 +52,8 @@ ABLATIONS = ("bm25", "random", "empty", "oracle")
 TRAINED_TASKS, TRIALS = 64, 4
 PRESET, SORTING = "tiny-minute", "tiny-sort4-minute"
 SHORTER = (  # of the preset: what fits into the budget, and learns on seeds 0, 1 and 2
-    "--steps", "15", "--log.no-curves", "--warm-start.demonstrations", "2400", "--warm-start.steps", "1500",
-    "--evaluation.every", "8", "--evaluation.test-tasks", "128",
+    "--steps", "12", "--log.no-curves", "--warm-start.demonstrations", "2000", "--warm-start.steps", "1100",
+    "--evaluation.every", "12", "--evaluation.test-tasks", "128",
 )  # fmt: skip
 
 
