@@ -191,7 +191,12 @@ def main() -> None:
     for name, row in rows.items():
         print(f"{name:<12} exponent {row['exponent']:>5g}  {row['unit']}: {row['points']}")
     if options.out:
-        found = {"command": f"python -m benchmarks.growth --out {options.out}", "load": os.getloadavg(), "rows": rows}
+        small = " --small" if options.small else ""
+        found = {
+            "command": f"python -m benchmarks.growth{small} --out {options.out}",
+            "load": os.getloadavg(),
+            "rows": rows,
+        }
         options.out.write_text(json.dumps(found, indent=1) + "\n", "utf-8")
         chart(rows, options.out.with_suffix(".svg"))
 
