@@ -214,15 +214,21 @@ def test_small_corpora_leave_no_files(corpus: MemoryCorpus, tmp_path: Path) -> N
     assert list(tmp_path.iterdir()) == []
 
 
+def replace(path: Path, data: bytes) -> None:
+    """Put another file in its place: an index that is still open reads the old one, and would die by a shorter one."""
+    path.unlink()
+    path.write_bytes(data)
+
+
 def flip_a_byte(path: Path) -> None:
     data = bytearray(path.read_bytes())
     data[len(data) // 2] ^= 1
-    path.write_bytes(data)
+    replace(path, bytes(data))
 
 
 DAMAGES = {
     "flipped byte": lambda folder: flip_a_byte(next(folder.glob("*.idx"))),
-    "truncated": lambda folder: next(folder.glob("*.term")).write_bytes(b""),
+    "truncated": lambda folder: replace(next(folder.glob("*.term")), b""),
     "missing": lambda folder: next(folder.glob("*.fast")).unlink(),
     "meta": lambda folder: (folder / "meta.json").write_text("{}"),
     "manifest gone": lambda folder: (folder / "manifest.json").unlink(),
