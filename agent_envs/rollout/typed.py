@@ -47,7 +47,7 @@ class TypedActions:
         if not words:
             return []
         if self.expanded:
-            return _expanded(_turn(line, read, lambda line: _names_actions(line, self.expanded)), self.expanded)
+            return _expanded(_turn(line, read, _names_actions), self.expanded)
         number = int(words) - 1 if words.isascii() and words.isdigit() and len(words) < 4 else None
         if self.names and number is not None and not 0 <= number < len(self.names):
             return []
@@ -124,12 +124,12 @@ def _is_open(lines: Sequence[str]) -> bool:
 
 
 def _expanded(text: str, ids: dict[str, int]) -> list[str | int]:
-    """Return typed lines as actions: expanded ones of a line that begins with one as /name; none where a name is not known.
+    """Return typed lines as actions: expanded ones of a line that begins with a /name; none where a name is not known.
 
     A name goes before an id (`/7` may be a button), and a word may spell names, as `12+3=`. Other lines in a row are one text.
     """
     actions: list[str | int] = []
-    for named, lines in groupby(text.split("\n"), key=lambda line: _names_actions(line, ids)):
+    for named, lines in groupby(text.split("\n"), key=_names_actions):
         if not named:
             actions.append("\n".join(lines))
             continue
@@ -145,6 +145,6 @@ def _expanded(text: str, ids: dict[str, int]) -> list[str | int]:
     return actions
 
 
-def _names_actions(line: str, ids: dict[str, int]) -> bool:
-    words = line.split()
-    return line.strip()[:1] == "/" != words[0]
+def _names_actions(line: str) -> bool:
+    word = line.split(maxsplit=1)[:1]
+    return word != ["/"] and "".join(word).startswith("/")
