@@ -33,10 +33,9 @@ from agent_envs.envs.legal_search.library import Library
 from agent_envs.envs.legal_search.published import FORMAT, LIBRARIES, load_library
 from agent_envs.grading.text_answers import parse_number, without_thousands
 from agent_envs.services.chat import ChatModel, chat_port, make_chat_model
-from agent_envs.services.chat.prices import PriceTable, check_limit, load_prices
-from agent_envs.services.chat.spending import LimitedChat, Purse
+from agent_envs.services.chat.prices import load_prices
 from agent_envs.services.judges import ModelJudge
-from agent_envs.services.recording import Recording, read_answers
+from agent_envs.services.recording import Recording
 from agent_envs.tools.retrieval.build import make_retriever
 from benchmarks.qa_candidates import (
     FAULT,
@@ -44,6 +43,7 @@ from benchmarks.qa_candidates import (
     Candidate,
     Examiner,
     Picker,
+    limited_chats,
     prompts_digest,
     same,
 )
@@ -389,27 +389,6 @@ def main(
     print_result(asdict(made), as_json, tell)
     if made.questions < count:
         raise typer.Exit(3)
-
-
-def limited_chats(models: Sequence[ChatModel], most_usd: float, table: PriceTable, recorded: Path) -> list[LimitedChat]:
-    """Return models under one limit, of which what a recording holds is spent already.
-
-    Args:
-        models: who is asked; two of one name have one price.
-        most_usd: US dollars, for all of them together.
-        table: the prices.
-        recorded: what an earlier run was answered; it need not be there. A call that failed for good is not in it.
-
-    Raises:
-        UsageError: the limit is not above 0, or a model has no price.
-    """
-    prices = {model.name: check_limit(most_usd, table.price(model.name), model.name) for model in models}
-    purse = Purse(prices[models[0].name], most_usd)
-    for row in read_answers(recorded):
-        for name, price in prices.items():
-            if row["port"] == name or row["port"].startswith(f"{name}#"):  # a digest of settings behind the name
-                purse.pay(row["response"].get("usage", {}), price)
-    return [LimitedChat(model, prices[model.name], purse) for model in models]
 
 
 if __name__ == "__main__":

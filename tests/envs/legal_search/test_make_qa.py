@@ -17,8 +17,8 @@ from agent_envs.envs.legal_search.library import Section
 from agent_envs.envs.legal_search.published import legal_source, load_library
 from agent_envs.services.chat import ChatReply, ScriptedChat
 from agent_envs.services.chat.prices import PriceTable
-from benchmarks.make_qa import QAConfig, benchmark_rows, limited_chats, make_qa, recording_beside
-from benchmarks.qa_candidates import Candidate, Picker, flaw
+from benchmarks.make_qa import QAConfig, benchmark_rows, make_qa, recording_beside
+from benchmarks.qa_candidates import Candidate, Picker, flaw, limited_chats
 from tests.cli.conftest import ROOT
 from tests.envs.legal_search.quizmaster import FIGURE, SHOWN, TOPICS, Quiz, model, said, write_nodes
 from tests.services.chat.faulty import FaultyServer
