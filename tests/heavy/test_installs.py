@@ -138,7 +138,7 @@ def test_golden_replays_on_the_oldest_numpy(wheel, tmp_path):
 
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     oldest = next(line for line in project["dependencies"] if line.startswith("numpy>=")).replace(">=", "==") + ".*"
-    python = new_venv(tmp_path / "venv", oldest, "pytest", f"{wheel}[babyai,crafter,sandbox]")
+    python = new_venv(tmp_path / "venv", oldest, "pytest", "hypothesis", f"{wheel}[babyai,crafter,sandbox]")
     # Its files are read without importing it, and it asks for a newer numpy.
     files = next(line for line in project["optional-dependencies"]["legal"] if line.startswith("wordllama"))
     run(*PIP, "--python", python, "install", "--quiet", "--no-deps", files, cwd=tmp_path)
