@@ -191,18 +191,18 @@ def warm_up(
     turns, faults = map(int, run.parts.processes.sums([sum(map(len, pool)), faults]))
     rows, told = judged(pool, critic, run, settings)
     history = [told["value_loss"]]
-    for number in range(how.rounds):
+    for number in range(max(how.rounds, how.most_rounds)):
+        if number >= how.rounds and (not how.check or settled(history)[0]):
+            break
         chosen = random.Random(f"{settings.seed}/warm-up/{number}").sample(rows, max(1, round(how.share * len(rows))))
         for part in in_parts(chosen, max(1, round(how.batches * how.share * settings.minibatches))):
             critic_step(part, critic, optimiser, run.parts, settings.critic, settings.token_budget)
         rows, told = judged(pool, critic, run, settings)
         history.append(told["value_loss"])
-        say(f"value loss {told['value_loss']:.4f}", 0.5 + (number + 1) / how.rounds / 2)
+        say(f"value loss {told['value_loss']:.4f}", min(1.0, 0.5 + (number + 1) / how.rounds / 2))
     steady, words = settled(history)
-    explained, (whole, rising, count) = (
-        told["explained_variance"],
-        fit(played_out(pool, rows, settings), run.parts.processes),
-    )
+    explained = told["explained_variance"]
+    whole, rising, count = fit(played_out(pool, rows, settings), run.parts.processes)
     words += f", explained variance {explained:.3f}"
     words += f", {whole:.3f} in episodes that ended (r = {rising:.3f})" if count else ", no episode ended"
     found = {"turns": turns, "faults": faults, "value_losses": history, "explained_variance": explained}
@@ -210,9 +210,7 @@ def warm_up(
     run.memory |= {"uncounted_turns": run.memory["uncounted_turns"] + turns, "critic_warm_up": found}
     print(f"critic warm-up: {turns} turns, {faults} faults, {words}", file=sys.stderr)
     if how.check and not (steady and explained > 0 and (rising > 0 or not count)):
-        raise AgentEnvsError(
-            f"the critic has not settled: {words}; raise warmup.rounds, or begin anew with --warmup.no-check"
-        )
+        raise AgentEnvsError(f"the critic has not settled: {words}; raise warmup.most-rounds, or --warmup.no-check")
 
 
 def played_out(pool: Batch, rows: Sequence[Row], settings: VerlogSettings) -> list[tuple[float, float]]:

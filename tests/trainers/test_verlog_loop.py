@@ -185,6 +185,20 @@ def test_the_check_of_the_warm_up(tmp_path, monkeypatch, capsys, steady, explain
             run(tmp_path / "run", *words, steps=1)
 
 
+@pytest.mark.parametrize(("most", "check", "rounds"), [("9", "--warmup.check", 5), ("4", "--warmup.check", 4),
+                                                       ("9", "--warmup.no-check", 3)])  # fmt: skip
+def test_the_warm_up_goes_on_until_the_loss_has_settled(tmp_path, monkeypatch, most, check, rounds):
+    """Three rounds are the least; a loss that is steady from the fifth on ends it there, and none after `most_rounds`."""
+    monkeypatch.setattr(verlog, "settled", lambda losses: (len(losses) >= 6, f"{len(losses)} losses"))
+    monkeypatch.setattr(verlog, "fit", lambda *_: (0.9, 0.5, 7))
+    words = [*UNTESTED, check, "--warmup.rounds", "3", "--warmup.most-rounds", most]
+    if check == "--warmup.check" and int(most) < 5:
+        with pytest.raises(AgentEnvsError, match=f"the critic has not settled: {rounds + 1} losses"):
+            run(tmp_path / "run", *words, steps=1)
+    else:
+        assert len(run(tmp_path / "run", *words, steps=1)["critic_warm_up"]["value_losses"]) == rounds + 1
+
+
 # Sweeps.
 
 
