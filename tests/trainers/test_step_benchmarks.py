@@ -13,6 +13,7 @@ from benchmarks import grpo_world
 from benchmarks.gpu_step import CONFIG, PARAMETERS, use
 from benchmarks.grpo_step import OURS, cheapest, compared, table, write
 from benchmarks.grpo_world import CLOSING, WRAPPING, Shape, measured, prompts, save_model, text
+from tests import ROOT
 from tests.trainers.forked import ended, run_module, started
 
 SMALL = {
@@ -95,6 +96,19 @@ def test_rows_that_were_not_measured_stay(tmp_path: Path) -> None:
     write(tmp_path / "steps.json", {"one": {"at": 1}, "two": {"at": 1}})
     write(tmp_path / "steps.json", {"two": {"at": 2}})
     assert json.loads((tmp_path / "steps.json").read_text("utf-8"))["rows"] == {"one": {"at": 1}, "two": {"at": 2}}
+
+
+def test_the_page_quotes_the_kept_figures_of_four_turns() -> None:
+    rows = json.loads((ROOT / "benchmarks" / "results" / "grpo_step.json").read_text("utf-8"))["rows"]
+    page = (ROOT / "benchmarks" / "README.md").read_text("utf-8")
+    line = next(line for line in page.splitlines() if line.startswith("| GRPO step, four turns"))
+    for name in ("1m, 4 turns", "1m, 4 turns, longer prompt", "10m, 4 turns"):
+        sides = rows[name]["sides"]
+        peer = sides[cheapest(sides, "cpu_seconds_a_step")]
+        assert f" {sides['ours']['sampled_tokens_per_cpu_second']:,.0f} " in line, name
+        assert f" {peer['sampled_tokens_per_cpu_second']:,.0f} ({peer['cpu/ours']:.2f} x" in line, name
+        if spread := peer.get("cpu/ours of rounds"):
+            assert f"{min(spread):.2f} to {max(spread):.2f} over {len(spread)} rounds" in line, name
 
 
 def test_unequal_work_is_no_comparison() -> None:
