@@ -1,4 +1,4 @@
-"""What a run of 10,000 episodes at a time and a million a day needs is computed from the figures that are kept.
+"""The needs of a run of 10,000 episodes at a time, a million a day, are computed from the figures that are kept.
 
     python -m benchmarks.large_run
 
