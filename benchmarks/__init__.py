@@ -3,6 +3,7 @@
 Modules, in reading order:
     goals: the promised speeds in one table, met or missed; exit code 1 where one that was met is lost.
     growth, turn_cost: how cost grows with turns, passages, episodes, concurrency, groups and trees.
+    open_episodes, large_run: 10,000 episodes open at one moment; on paper, what a million a day need.
     steps, search_steps, babyai_steps: environment steps per CPU-second and snapshot costs, beside GEM, SkyRL-gym and minigrid.
     runner, agents: throughput and cost of evaluations beside inspect_ai and lm-eval; the scripted agents.
     journals: CPU-seconds of resuming and reporting a finished run of 10,000 episodes, bytes of its journal; bytes of snapshots.

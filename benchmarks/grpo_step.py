@@ -14,6 +14,9 @@ turn from the whole conversation; ours goes on from the keys and values that it 
 tool: in TRL the parser of responses is replaced (see the peer's file), in our environment every text is a call. The schema of
 the tool is not in the prompt, on either side. TRL is measured as it ships too, which is with gradient checkpointing, and both
 sides with smaller micro-batches.
+
+The peer is the cheapest of TRL's configurations. `--choose` plays all sides in the first round, and from the second on ours
+as it ships beside the one of TRL that was cheapest in the first. A row is written after each round, with the rounds so far.
 """
 
 import argparse
@@ -61,8 +64,8 @@ SIDES: dict[str, dict[str, Any]] = {
 TOLERANCE = 0.005  # of token counts: an end token that was drawn by chance saves ours the closing one
 SHAPES = {
     "1 turn": Shape(36, 1, 64, 0, 1 / 1.05),
-    "4 turns": Shape(36, 4, 32, 128, 1.5),
-    "4 turns, longer prompt": Shape(300, 4, 32, 128, 1.5),
+    "4 turns": Shape(36, 4, 32, 128, 2),
+    "4 turns, longer prompt": Shape(300, 4, 32, 128, 2),
 }
 
 
@@ -89,15 +92,22 @@ def run_cell(side: str, shape: Shape, model: Path, steps: int) -> dict[str, Any]
     return {**found, "load": os.getloadavg()[0]}
 
 
+def cheapest(cells: dict[str, dict[str, Any]], name: str = "step") -> str:
+    """Return which of TRL's configurations cost least."""
+    return min((side for side in cells if side.startswith("trl")), key=lambda side: float(cells[side][name]))
+
+
 def compared(rounds: list[dict[str, dict[str, Any]]], shape: Shape) -> dict[str, Any]:
     """Return medians of each side over rounds, and the ratios of TRL's figures to ours, round by round.
+
+    Later rounds may lack sides of the first. The peer is the cheapest of those that played in all.
 
     Raises:
         SystemExit: the sides did not play and train on as many tokens.
     """
     sides: dict[str, Any] = {}
     for side in rounds[0]:
-        cells = [cells[side] for cells in rounds]
+        cells = [cells[side] for cells in rounds if side in cells]
         step = statistics.median(cell["step"] for cell in cells)
         sides[side] = {
             "cpu_seconds_a_step": round(step, 3),
@@ -113,12 +123,14 @@ def compared(rounds: list[dict[str, dict[str, Any]]], shape: Shape) -> dict[str,
             if abs(sides[side][name] / sides["ours"][name] - 1) > TOLERANCE:
                 raise SystemExit(f"{side}: {name} is {sides[side][name]}, ours {sides['ours'][name]}: not equal work")
     for side in sides.keys() - {"ours"}:
-        ratios = [cells[side]["step"] / cells["ours"]["step"] for cells in rounds]
+        ratios = [cells[side]["step"] / cells["ours"]["step"] for cells in rounds if side in cells]
         sides[side]["cpu/ours"] = round(statistics.median(ratios), 3)
+        sides[side]["cpu/ours of rounds"] = [round(ratio, 3) for ratio in ratios]
         sides[side]["memory/ours"] = round(sides[side]["peak_mb"] / sides["ours"]["peak_mb"], 3)
-    peer = sides["trl"]
+    name = cheapest({side: sides[side] for side in rounds[-1]}, "cpu_seconds_a_step")
+    peer = sides[name]
     reached = {"cpu": peer["cpu/ours"] >= round(shape.target, 3), "memory": peer["memory/ours"] >= 1}
-    return {"shape": asdict(shape), "sides": sides, "reached": reached}
+    return {"shape": asdict(shape), "peer": name, "sides": sides, "reached": reached}
 
 
 def table(rows: dict[str, dict[str, Any]]) -> str:
@@ -134,6 +146,10 @@ def table(rows: dict[str, dict[str, Any]]) -> str:
             ratios = f"{found.get('cpu/ours', 1):>10.2f}{found.get('memory/ours', 1):>9.2f}"
             lines.append(f"{name + ', ' + side:<34}{figures}{ratios}")
         missed = [what for what, reached in row["reached"].items() if not reached]
+        ratios = row["sides"][row["peer"]]["cpu/ours of rounds"]
+        lines.append(
+            f"  {row['peer']}, over {len(ratios)} rounds: {min(ratios):.2f} to {max(ratios):.2f} x the CPU-seconds"
+        )
         wanted = f"  wanted: {row['shape']['target']:.2f} x the CPU-seconds, 1 x the memory or more"
         lines.append(f"{wanted}{': missed in ' + ' and '.join(missed) if missed else ''}")
     return "\n".join(lines)
@@ -143,29 +159,30 @@ def compare(options: argparse.Namespace) -> None:
     """Run the rounds and print the table."""
     os.environ |= {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"}
     rows: dict[str, dict[str, Any]] = {}
-    versions: dict[str, Any] = {}
     command = shlex.join(["python", "-m", "benchmarks.grpo_step", *sys.argv[1:]])
     for size in options.sizes:
         with tempfile.TemporaryDirectory() as folder:
             # In a process of its own: a child's peak memory begins with that of its parent.
             subprocess.run([*OURS, json.dumps(SIZES[size]), folder], check=True)
             for name in options.shapes:
-                rounds = []
+                rounds: list[dict[str, dict[str, Any]]] = []
                 for number in range(options.rounds):
-                    print(f"{size}, {name}: round {number + 1}/{options.rounds}", file=sys.stderr)
-                    cells = {side: run_cell(side, SHAPES[name], Path(folder), options.steps) for side in options.sides}
-                    rounds.append(cells)
-                rows[f"{size}, {name}"] = {"command": command, **compared(rounds, SHAPES[name])}
-                versions = {side: cells[side]["versions"] for side in options.sides if "," not in side}
+                    sides = ["ours", cheapest(rounds[0])] if options.choose and rounds else options.sides
+                    print(f"{size}, {name}: round {number + 1}/{options.rounds}: {sides}", file=sys.stderr)
+                    rounds.append({side: run_cell(side, SHAPES[name], Path(folder), options.steps) for side in sides})
+                    versions = {side: rounds[0][side]["versions"] for side in options.sides if "," not in side}
+                    told = {"command": command, "versions": {"python": platform.python_version(), **versions}}
+                    rows[f"{size}, {name}"] = told | compared(rounds, SHAPES[name])
+                    if options.out:
+                        write(options.out, rows)
     print(table(rows))
-    if options.out:
-        before = json.loads(options.out.read_text("utf-8"))["rows"] if options.out.exists() else {}
-        record = {
-            "versions": {"python": platform.python_version(), **versions},
-            "machine": f"{platform.system()} {platform.machine()}, {os.cpu_count()} shared cores, one thread a process",
-            "rows": before | rows,
-        }
-        options.out.write_text(json.dumps(record, indent=1) + "\n", "utf-8")
+
+
+def write(out: Path, rows: dict[str, dict[str, Any]]) -> None:
+    """Write the rows; those of the file that were not measured stay."""
+    before = json.loads(out.read_text("utf-8"))["rows"] if out.exists() else {}
+    machine = f"{platform.system()} {platform.machine()}, {os.cpu_count()} shared cores, one thread a process"
+    out.write_text(json.dumps({"machine": machine, "rows": before | rows}, indent=1) + "\n", "utf-8")
 
 
 def main() -> None:
@@ -176,6 +193,7 @@ def main() -> None:
     parser.add_argument("--sizes", nargs="*", choices=list(SIZES), default=list(SIZES))
     parser.add_argument("--shapes", nargs="*", choices=list(SHAPES), default=list(SHAPES))
     parser.add_argument("--sides", nargs="*", choices=list(SIDES), default=list(SIDES))
+    parser.add_argument("--choose", action="store_true", help="after the first round, ours and TRL's cheapest alone")
     parser.add_argument("--out", type=Path, help="also write the figures as JSON; rows that are not measured stay")
     compare(parser.parse_args())
 

@@ -27,11 +27,12 @@ from pathlib import Path
 from typing import Any
 
 PEERS = {"gem": "benchmarks/peers/gem_search.py", "skyrl-gym": "benchmarks/peers/skyrl_search.py"}
-PACKAGES = {  # of each virtual environment, in the order of their installation
+PACKAGES = {  # of each virtual environment, in their order: torch by name first, its CPU build
     "gem": [["gem-llm==0.1.0", "datasets", "requests"]],
     "skyrl-gym": [["skyrl-gym==0.4.0"]],
     "reasoning-gym": [["reasoning-gym==0.1.25"]],
-    "sb3": [["torch==2.13.0"], ["sb3-contrib==2.9.2"]],  # torch by name first: its CPU build
+    "trl": [["torch==2.13.0"], ["trl==1.16.0", "datasets", "psutil"]],
+    "sb3": [["torch==2.13.0"], ["sb3-contrib==2.9.2"]],
 }
 STUBBED = ("ours, stub, recorded", "ours, stub")
 EXPA = [f"{name}{face}" for name in ("Arithmetic", "Countdown", "Count", "GSM8KScaled", "CalcBench", "Sort", "Order")

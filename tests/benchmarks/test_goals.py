@@ -1,10 +1,17 @@
 """A goal is lost where it was met and is missed by more than the rounds differ; exponents are slopes of logarithms."""
 
+import json
+import os
+import subprocess
+import sys
+
 import pytest
 
 from benchmarks import goals, growth
 from benchmarks.goals import Goal, lost, measured, row_of, table
+from tests import ROOT
 
+DEPENDENCIES = "direct dependencies of a core install"
 FAST = Goal("fast", 100, True, lambda: 120.0)
 SMALL = Goal("small", 5, False, lambda: 4.0)
 
@@ -43,6 +50,24 @@ def test_a_lost_goal_is_told_by_the_exit_code_and_leaves_the_kept_figures(tmp_pa
         monkeypatch.setattr(goals, "GOALS", (Goal("fast", 100, True, lambda value=value: value),))
         before = out.read_text() if out.exists() else ""
         assert goals.main() == code and (out.read_text() != before) == (code == 0)
+
+
+@pytest.mark.parametrize(("count", "code"), [(9, 0), (10, 1)])
+def test_the_command_ends_with_one_where_a_goal_that_was_met_is_lost(tmp_path, count, code):
+    """A process of its own, in a folder whose kept figures say that the count was met, and whose project names so many."""
+    names = [f"package{number}" for number in range(count)]
+    (tmp_path / "pyproject.toml").write_text(f"[project]\ndependencies = {json.dumps(names)}\n", "utf-8")
+    (tmp_path / "benchmarks" / "results").mkdir(parents=True)
+    row = {"value": 9.0, "rounds": [9.0], "goal": 9, "more is better": False, "met": True}
+    kept = json.dumps({"rows": {DEPENDENCIES: row}})
+    (tmp_path / goals.KEPT).write_text(kept, "utf-8")
+    command = [sys.executable, "-m", "benchmarks.goals", "--only", DEPENDENCIES, "--out", str(goals.KEPT)]
+    ran = subprocess.run(
+        command, cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(ROOT)}, capture_output=True, text=True
+    )
+    assert ran.returncode == code, ran.stderr
+    assert (f"LOST: {DEPENDENCIES}" in ran.stderr) == ("MISSED" in ran.stdout) == bool(code)
+    assert ((tmp_path / goals.KEPT).read_text("utf-8") == kept) == bool(code)
 
 
 def test_an_exponent_is_the_slope_of_logarithms():

@@ -11,8 +11,9 @@ from transformers import AutoTokenizer
 
 from benchmarks import grpo_world
 from benchmarks.gpu_step import CONFIG, PARAMETERS, use
-from benchmarks.grpo_step import OURS, compared, table
+from benchmarks.grpo_step import OURS, cheapest, compared, table, write
 from benchmarks.grpo_world import CLOSING, WRAPPING, Shape, measured, prompts, save_model, text
+from tests import ROOT
 from tests.trainers.forked import ended, run_module, started
 
 SMALL = {
@@ -72,6 +73,42 @@ def test_ratios_are_those_of_rounds_and_targets_are_told() -> None:
     assert found["sides"]["trl"]["cpu/ours"] == 2.5  # not 4 / 1.5
     assert found["reached"] == {"cpu": False, "memory": True}
     assert "missed in cpu" in table({"a row": found})
+
+
+def test_the_peer_is_the_cheapest_configuration_of_those_that_played_on() -> None:
+    first = {
+        "ours": cell_of(1.0),
+        "trl": cell_of(3.0),
+        "trl, checkpointing": cell_of(1.9),
+        "ours, checkpointing": cell_of(0.5),
+    }
+    assert cheapest(first) == "trl, checkpointing"
+    rounds = [first, *({"ours": cell_of(1.0), cheapest(first): cell_of(step)} for step in (1.7, 2.1))]
+    found = compared(rounds, Shape(1, 1, 1, 1, target=2))
+    assert found["peer"] == "trl, checkpointing"
+    assert found["sides"][found["peer"]]["cpu/ours of rounds"] == [1.9, 1.7, 2.1]
+    assert found["sides"]["trl"]["cpu/ours of rounds"] == [3.0]
+    assert found["reached"]["cpu"] is False  # 1.9: the dearer configuration would have met it
+    assert "trl, checkpointing, over 3 rounds: 1.70 to 2.10 x" in table({"a row": found})
+
+
+def test_rows_that_were_not_measured_stay(tmp_path: Path) -> None:
+    write(tmp_path / "steps.json", {"one": {"at": 1}, "two": {"at": 1}})
+    write(tmp_path / "steps.json", {"two": {"at": 2}})
+    assert json.loads((tmp_path / "steps.json").read_text("utf-8"))["rows"] == {"one": {"at": 1}, "two": {"at": 2}}
+
+
+def test_the_page_quotes_the_kept_figures_of_four_turns() -> None:
+    rows = json.loads((ROOT / "benchmarks" / "results" / "grpo_step.json").read_text("utf-8"))["rows"]
+    page = (ROOT / "benchmarks" / "README.md").read_text("utf-8")
+    line = next(line for line in page.splitlines() if line.startswith("| GRPO step, four turns"))
+    for name in ("1m, 4 turns", "1m, 4 turns, longer prompt", "10m, 4 turns"):
+        sides = rows[name]["sides"]
+        peer = sides[cheapest(sides, "cpu_seconds_a_step")]
+        assert f" {sides['ours']['sampled_tokens_per_cpu_second']:,.0f} " in line, name
+        assert f" {peer['sampled_tokens_per_cpu_second']:,.0f} ({peer['cpu/ours']:.2f} x" in line, name
+        if spread := peer.get("cpu/ours of rounds"):
+            assert f"{min(spread):.2f} to {max(spread):.2f} over {len(spread)} rounds" in line, name
 
 
 def test_unequal_work_is_no_comparison() -> None:
