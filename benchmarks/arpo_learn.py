@@ -74,6 +74,11 @@ COMPARED = {
     "DAPO against GRPO with as many rollouts": ("grpo", "dapo"),
     "REINFORCE++ against GRPO with as many rollouts": ("grpo", "reinforce-pp"),
     "ARPO against GRPO with as many rollouts": ("grpo", "arpo"),
+    "`late` against GRPO with as many rollouts": ("grpo", "late"),
+    "`late` against chance at ARPO's rate": ("matched", "late"),
+    "`late` against ARPO": ("arpo", "late"),
+    "`top` against chance at ARPO's rate": ("matched", "top"),
+    "`top` against ARPO": ("arpo", "top"),
 }
 ENOUGH = 0.15  # between the quartiles of the chance: with less, ARPO and `random` are one method
 Run = dict[str, Any]
