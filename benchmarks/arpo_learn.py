@@ -12,7 +12,8 @@ tasks only narrow a seed's own figure. The half-width of an interval is the smal
 
 Before all that stands the power of the second question: how far the chance of a fork differs between nodes at the start, and
 how many decisions ARPO and chance take alike. Settings were chosen on seed 0; the seeds follow from the preset's name, and are
-the fourth to the eighth: three were played before there was `matched`.
+the fourth to the eighth: three were played before there was `matched`. Seeds of a file that is there stay beside new ones where
+an arm's command is the same.
 """
 
 import argparse
@@ -23,6 +24,7 @@ from collections.abc import Mapping, Sequence
 from functools import cache
 from itertools import pairwise
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from agent_envs.base.jsonl_log import read_journal
@@ -74,6 +76,11 @@ COMPARED = {
     "DAPO against GRPO with as many rollouts": ("grpo", "dapo"),
     "REINFORCE++ against GRPO with as many rollouts": ("grpo", "reinforce-pp"),
     "ARPO against GRPO with as many rollouts": ("grpo", "arpo"),
+    "`late` against GRPO with as many rollouts": ("grpo", "late"),
+    "`late` against chance at ARPO's rate": ("matched", "late"),
+    "`late` against ARPO": ("arpo", "late"),
+    "`top` against chance at ARPO's rate": ("matched", "top"),
+    "`top` against ARPO": ("arpo", "top"),
 }
 ENOUGH = 0.15  # between the quartiles of the chance: with less, ARPO and `random` are one method
 Run = dict[str, Any]
@@ -167,18 +174,38 @@ def beside(rows: Sequence[Run]) -> dict[str, Any]:
     return {"saved": {"measured": round(own, 3), "bound": 0.5, "simulated_by_calls_an_episode": simulated}}
 
 
+def command_of(arm: str, calls: int, preset: str) -> str:
+    """Return the command of an arm's runs."""
+    return f"python -m trainers.{ARMS[arm][0]} {' '.join(words_of(arm, calls, preset))} --model.name START"
+
+
+def with_earlier(found: Mapping[str, Sequence[Run]], earlier: Mapping[str, Any], calls: int, preset: str) -> Any:
+    """Return the runs by arm behind those of other seeds that a file has of the same command."""
+    together = {}
+    for arm, rows in found.items():
+        old, played = earlier.get("arms", {}).get(arm, {}), {run["seed"] for run in rows}
+        same = old["seeds"] if old.get("command") == command_of(arm, calls, preset) else ()
+        together[arm] = [*(run for run in same if run["seed"] not in played), *rows]
+    return together
+
+
 def tables_of(
-    found: Mapping[str, Sequence[Run]], runs: Path, calls: int = CALLS, preset: str = PRESET
+    found: Mapping[str, Sequence[Run]],
+    runs: Path,
+    calls: int = CALLS,
+    preset: str = PRESET,
+    earlier: Mapping[str, Any] = MappingProxyType({}),
 ) -> dict[str, Any]:
-    """Return the power, the arms, and the comparisons, each paired by seed."""
+    """Return the power, the arms, and the comparisons, each paired by seed; earlier seeds have their file's power."""
     tables: dict[str, Any] = {"power": {}, "arms": {}, "compared": {}}
-    tables["power"] = {str(run["seed"]): power(runs / f"arpo-{run['seed']}") for run in found.get("arpo", ())}
+    for seed in (run["seed"] for run in found.get("arpo", ())):
+        known, folder = earlier.get("power", {}).get(str(seed)), runs / f"arpo-{seed}"
+        tables["power"][str(seed)] = power(folder) if folder.exists() or not known else known
     for arm, rows in found.items():
         after = told_over_seeds({run["seed"]: run["after"]["success"] for run in rows})
         whole = told_over_seeds({run["seed"]: over_calls(run) for run in rows})
-        command = f"python -m trainers.{ARMS[arm][0]} {' '.join(words_of(arm, calls, preset))} --model.name START"
         tables["arms"][arm] = {
-            "command": command,
+            "command": command_of(arm, calls, preset),
             **beside(rows),
             "after": after,
             "over_calls": whole,
@@ -239,12 +266,15 @@ def main() -> None:
             words = (*words_of(arm, args.calls, args.preset), "--model.name", str(start / "model"))
             found.setdefault(arm, []).append(figures_of(folder, trained(ARMS[arm][0], words, seed, folder)))
             print(told(arm, found[arm][-1]), flush=True)
-    tables = tables_of(found, args.runs, args.calls, args.preset)
+    earlier = json.loads(args.out.read_text(encoding="utf-8")) if args.out and args.out.exists() else {}
+    together = with_earlier(found, earlier, args.calls, args.preset)
+    tables = tables_of(together, args.runs, args.calls, args.preset, earlier)
     for seed, row in tables["power"].items():
         print(f"power, seed {seed}: {json.dumps(row)}")
     for name, gap in tables["compared"].items():
         print(f"{name}: {points(gap)}")
     if args.out:
+        seeds = list(dict.fromkeys(run["seed"] for rows in together.values() for run in rows))
         chosen = " ".join(f"--only {arm}" for arm in args.only or ()) + f" --seeds {' '.join(map(str, seeds))}"
         chosen = (
             f"{chosen.strip()} --preset {args.preset} --calls {args.calls} --out benchmarks/results/{args.out.name}"
@@ -253,7 +283,7 @@ def main() -> None:
         told_of = about(command) | {"seeds_are": seeds_told(args.preset, seeds), "calls": args.calls}
         text = json.dumps({"about": told_of, **tables}, indent=1)
         args.out.write_text(with_points_on_a_line(text) + "\n", encoding="utf-8")
-        draw(found, args.out.with_suffix(".png"))
+        draw(together, args.out.with_suffix(".png"))
 
 
 if __name__ == "__main__":

@@ -70,6 +70,22 @@ def test_arms_are_compared_in_pairs_of_one_seed(tmp_path, monkeypatch):
     assert (tmp_path / "x.png").read_bytes().startswith(b"\x89PNG")
 
 
+def test_seeds_of_a_file_stay_beside_new_ones_where_the_command_is_the_same(tmp_path, monkeypatch):
+    monkeypatch.setattr(arpo_learn, "power", lambda folder: {"nodes": 3})
+    (tmp_path / "arpo-2").mkdir()
+    kept = {arm: {"command": arpo_learn.command_of(arm, 3000, "tiny-minute")} for arm in ("arpo", "random")}
+    kept["arpo"]["seeds"], kept["random"]["seeds"] = [run(1, 0.8), run(2, 0.1)], [run(1, 0.7)]
+    earlier = {"arms": kept, "power": {"1": {"nodes": 7}, "2": {"nodes": 8}}}
+    found = {"arpo": [run(2, 0.9)], "late": [run(2, 0.6)]}
+    together = arpo_learn.with_earlier(found, earlier, 3000, "tiny-minute")
+    assert {arm: [row["seed"] for row in rows] for arm, rows in together.items()} == {"arpo": [1, 2], "late": [2]}
+    assert together["arpo"][1]["after"]["success"] == 0.9  # what was played now takes the place of what was kept
+    tables = arpo_learn.tables_of(together, tmp_path, 3000, "tiny-minute", earlier)
+    assert tables["power"] == {"1": {"nodes": 7}, "2": {"nodes": 3}}
+    for calls, preset in ((4000, "tiny-minute"), (3000, "tiny-searchqa")):
+        assert arpo_learn.with_earlier(found, earlier, calls, preset) == found
+
+
 @pytest.mark.parametrize("arm", list(arpo_learn.ARMS))
 def test_every_arm_is_understood_and_differs_in_its_sampling_alone(arm, tmp_path):
     program = arpo_learn.ARMS[arm][0]

@@ -99,6 +99,13 @@ def test_the_page_says_what_the_files_do(name, place):
             values = row[side]["by_seed"].values()
             assert ", ".join(f"{100 * value:.1f}" for value in values) in line, (arm, side)
             assert f"{100 * row[side]['mean']:.1f}" in line, (arm, side)
+        if greedy := row.get("greedy"):
+            assert ", ".join(f"{100 * greedy[seed]['success']:.1f}" for seed in row["after"]["by_seed"]) in line, arm
+        if gap := row.get("ahead_of_verlog"):
+            bounds = gap["interval"] and " [{:+.1f}, {:+.1f}]".format(*(100 * bound for bound in gap["interval"]))
+            assert f"{100 * gap['mean']:+.1f}{bounds or ''}" in line, arm
+        for seed in row.get("stopped_by_its_check", ()):
+            assert any(str(seed) in row and "check stopped" in row for row in lines), seed
     for agent, row in told["built_in"].items():
         line = next(line for line in lines if line.startswith(f"| {agent} |"))
         assert f"{100 * row['success']:.1f}" in line, agent
