@@ -69,6 +69,15 @@ def stretch(files: list[Path], number: int, count: int) -> list[Path]:
 
 
 @pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Hold that a module names the marks of its tests: make test-data and make test-heavy look for modules by these words."""
+    for mark in ("data", "heavy"):
+        for path in {item.path for item in items if item.get_closest_marker(mark)}:
+            if f"mark.{mark}" not in path.read_text(encoding="utf-8"):
+                raise pytest.UsageError(f"{path}: a test has the mark {mark!r}, which its module does not name")
+
+
+@pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """Let a test marked `data` see the folder of real data, and no other test; before any fixture is made."""
     os.environ.pop("AGENT_ENVS_DATA", None)
