@@ -15,6 +15,9 @@ unexport PYTHONDONTWRITEBYTECODE
 PYTEST := $(PY) -m pytest -q -n 3 --dist worksteal
 # Of the heavy ones, those of an `xdist_group` stay together: what they share takes minutes to build. Large groups come first.
 HEAVY := $(PY) -m pytest -q -n 2 --dist loadgroup
+# The modules that name a mark: to collect all the others too took each worker ten seconds. tests/conftest.py holds that no
+# test has a mark that its module does not name.
+MARKED = $$(grep -rl --include="test_*.py" "mark\.$(1)\b" tests | sort)
 .PHONY: demo demo-full test pytest test-data data-there test-heavy test-integrations lint types style imports golden suites docs bench kill-test fault-matrix coverage scaling ablations learn \
   sandbox sandbox-latency sandbox-abuse sandbox-kills clean
 
@@ -35,14 +38,14 @@ pytest: $(READY)
 
 # What needs real data (docs/data.md), from the folder that AGENT_ENVS_DATA names. Without it nothing is skipped: it fails.
 test-data: data-there $(READY)
-	$(PYTEST) -m "data and not heavy"
+	$(PYTEST) -m "data and not heavy" $(call MARKED,data)
 
 data-there:
 	@test -d "$(AGENT_ENVS_DATA)" || { echo "make test-data: set AGENT_ENVS_DATA to a folder of data sets (docs/data.md)" >&2; exit 1; }
 
 # The venv of vLLM is built by the tests that need it, while the other worker plays.
 test-heavy: $(READY)
-	$(HEAVY) -m heavy
+	$(HEAVY) -m heavy $(call MARKED,heavy)
 
 # Each adapter on its real package, pinned, in a venv of its own, one after the other; needs a network of packages.
 test-integrations: $(READY)

@@ -1,12 +1,18 @@
 """Rules of all tests: they are hermetic, but for those marked `data`, which read real data that AGENT_ENVS_DATA names."""
 
+import contextlib
 import gc
+import importlib
 import os
 import tempfile
 from collections.abc import Iterator
+from itertools import accumulate
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
+
+from tests import ROOT
 
 DATA = os.environ.get("AGENT_ENVS_DATA", "")
 # Machines are shared: no test fails for the time that an example took, or that its making did.
@@ -31,11 +37,44 @@ def pytest_collection(session: pytest.Session) -> Iterator[None]:
     """
     gc.disable()
     try:
+        import_own_share(session.config)
         return (yield)
     finally:
         gc.freeze()
         gc.set_threshold(10_000, *gc.get_threshold()[1:])
         gc.enable()
+
+
+def import_own_share(config: pytest.Config) -> None:
+    """Import one stretch of the test modules before all others, where several workers are about to collect the whole suite.
+
+    In a fresh clone each worker would rewrite the asserts of every module, all of them at once: ten seconds of a core each. So
+    each finds the stretches of the others done.
+    """
+    worker = getattr(config, "workerinput", None)
+    if worker is None or [os.path.abspath(name) for name in config.args] != [str(ROOT / "tests")]:
+        return
+    files = sorted(file for file in (ROOT / "tests").rglob("test_*.py") if (file.parent / "__init__.py").exists())
+    for file in stretch(files, int(worker["workerid"].removeprefix("gw")), worker["workercount"]):
+        # What cannot be imported, or skips itself, does so again when it is collected, and is told then.
+        with contextlib.suppress(Exception, pytest.skip.Exception):
+            importlib.import_module(".".join(file.relative_to(ROOT).with_suffix("").parts))
+
+
+def stretch(files: list[Path], number: int, count: int) -> list[Path]:
+    """Return one of `count` stretches of files that have about as many bytes each."""
+    sizes = [file.stat().st_size for file in files]
+    before = accumulate(sizes, initial=0)
+    return [file for file, start in zip(files, before, strict=False) if start * count // sum(sizes) == number]
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Hold that a module names the marks of its tests: make test-data and make test-heavy look for modules by these words."""
+    for mark in ("data", "heavy"):
+        for path in {item.path for item in items if item.get_closest_marker(mark)}:
+            if f"mark.{mark}" not in path.read_text(encoding="utf-8"):
+                raise pytest.UsageError(f"{path}: a test has the mark {mark!r}, which its module does not name")
 
 
 @pytest.hookimpl(tryfirst=True)

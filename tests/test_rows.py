@@ -1,7 +1,9 @@
-"""A test of many rows checks them all, and tells each that fails."""
+"""A test of many rows checks them all, and tells each that fails; workers share what is done before the first test."""
 
 import pytest
 
+from tests import ROOT
+from tests.conftest import stretch
 from tests.rows import check_each, each_row
 
 
@@ -47,3 +49,12 @@ def test_rows_are_written_as_parameters_are():
 
 def check_nothing(text):
     assert not text, "it is not empty"
+
+
+@pytest.mark.parametrize("count", [1, 2, 3])
+def test_each_module_is_imported_first_by_one_worker_and_all_have_about_as_much(count):
+    files = sorted((ROOT / "tests").rglob("test_*.py"))
+    stretches = [stretch(files, number, count) for number in range(count)]
+    assert sum(stretches, []) == files
+    sizes = [sum(file.stat().st_size for file in part) for part in stretches]
+    assert max(sizes) - min(sizes) < 50_000

@@ -2,6 +2,7 @@
 
 import json
 import random
+from copy import deepcopy
 from dataclasses import dataclass, field
 from functools import cache
 
@@ -35,9 +36,9 @@ HOSTILE = (
 MOST = 130  # turns of a script; every environment ends before
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Script:
-    """A row and the turns that are played from its start."""
+    """A row and the turns that are played from its start; one that was made is itself alone, so that caches know it."""
 
     row: dict
     actions: tuple[str, ...]
@@ -80,7 +81,12 @@ def script(family: str, kind: str) -> Script:
 
 
 def itself(played: Script) -> Played:
-    """Return what the environment itself says to a script."""
+    """Return what the environment itself says to a script: a copy, as hosts see less of it, each in its own way."""
+    return deepcopy(_said(played))
+
+
+@cache
+def _said(played: Script) -> Played:
     row = played.row
     env = gym.make(row["env_id"], **row["env_kwargs"])
     _, info = env.reset(seed=row["seed"], options={"task": row["task"], "split": row["split"]})
@@ -103,6 +109,7 @@ def told(info: dict) -> list:
     return [*others, last]
 
 
+@cache
 def as_calls(played: Script) -> Script:
     """Return the script as calls of `tool_view`, each turn being what its call is written as."""
     row = played.row
@@ -138,6 +145,7 @@ def _call(parsed, action: str, views: dict) -> tuple[str, dict]:
     return next(iter(views)), {"self": action, "text": {"not": ["text"]}}
 
 
+@cache
 def as_sampled(played: Script) -> Script:
     """Return the script as a sampler writes it that ends at stop strings."""
     row, actions, over = played.row, [], False

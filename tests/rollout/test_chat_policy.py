@@ -79,8 +79,10 @@ def test_an_episode_is_solved(search, client):
 
 @pytest.fixture
 def garbage_of_others():
-    """Nothing is collected in a test: where recursion is near its limit, finalizers of what earlier tests left would fail."""
-    gc.collect()
+    """Nothing is collected in a test: where recursion is near its limit, finalizers of what earlier tests left would fail.
+
+    It is not collected before the test either: with all that a worker holds, that took longer than the test.
+    """
     gc.disable()
     yield
     gc.enable()
