@@ -95,10 +95,12 @@ def test_a_heuristic_finishes_calls_that_another_began(name):
 
 ODD = (
     "", "9" * 5_000, "\ud800\0", "<tool_call>{", '<tool_call>{"name": "x", "arguments": {}}</tool_call>', "\n[refused]\n",
-    " calculate 12+", " calculate 1=", " compare foo", " swap H", " compare ABCDEFGH and", "=> A, A, A\n", "=> H, G\n", ": A < B\n",
+    " calculate 12+", " calculate 1=", " compare foo", " swap H", " compare ABCDEFGH and", "=> A, A, A\n",
+    "=> H, G\n", ": A < B\n",
     "The items A, A ", "The items B, C ", "in descending order, and what is known about their numbers", "Which is larger",
     "has the value ... and is made of the numbers , ,", "has the value ٣ and is made of the numbers ١, ٢,", "What is ٣+٤?",
-    f"has the value 5 and is made of the numbers {', '.join(map(str, range(1, 18)))},", f"What is {'1+' * 600}1", "How many times does digit",
+    f"has the value 5 and is made of the numbers {', '.join(map(str, range(1, 18)))},",
+    f"What is {'1+' * 600}1", "How many times does digit",
     "Your goal is to do well.\n", "Your goal is to go to the red ball.\n", "You carry a red ball", "a red ball 9 steps forward",
     f"- a tree {'9' * 5_000} steps left", "- baba: 99999 steps left\n- baba is win", "9 wood", "look up, at a tree",
 )  # fmt: skip
@@ -111,7 +113,9 @@ def test_a_heuristic_acts_on_conversations_that_no_environment_makes(row):
     begins = [env.reset(seed=seed)[0] for seed in range(3)]
     for number in range(150):
         texts = ["".join(chance.choices(ODD, k=chance.randint(1, 3))) for _ in range(chance.randint(0, 4))]
-        rows = [{"role": chance.choice(("system", "user", "assistant", "tool", "odd")), "content": text} for text in texts]
+        rows = [
+            {"role": chance.choice(("system", "user", "assistant", "tool", "odd")), "content": text} for text in texts
+        ]
         if number % 2:
             whole = chance.choice(begins)
             rows.insert(0, {"role": "user", "content": whole[: chance.choice((len(whole), len(whole) // 2))]})

@@ -25,7 +25,9 @@ _CUES = {
     "-": re.compile(r"less|fewer|shorter|lower|leak|out of|away|sent off|cancel|already|reads|paid|orders|buys"),
 }
 _OPENED = re.compile(r" (calculate|compare|swap)\b([^\n]*)\Z")
-_TARGET = re.compile(r"has the value (-?\d{1,9}(?:\.\d{1,9})?) and is made of the numbers (\d[\d, and]{1,60}),", re.ASCII)
+_TARGET = re.compile(
+    r"has the value (-?\d{1,40}(?:\.\d{1,9})?) and is made of the numbers (\d[\d, and]{1,60}),", re.ASCII
+)
 _REFUSED = re.compile(r"\n\[[^\]\n]*\]\n")
 _LONGEST, _MOST_NUMBERS = 1_000, 7
 _IDS = {

@@ -71,7 +71,9 @@ def test_a_possessive_is_no_part_of_a_name(question, names):
 
 def test_a_name_that_was_looked_up_or_shown_is_known_without_its_possessive():
     def said(*since):
-        return give_feedback(asked("Who is the mother of Ana Vilks's brother?", *since), "exploit", "good", random.Random(0))
+        return give_feedback(
+            asked("Who is the mother of Ana Vilks's brother?", *since), "exploit", "good", random.Random(0)
+        )
 
     assert said() == "Nothing is known of Ana Vilks yet. Search for Ana Vilks."
     query = Message("assistant", "<search>siblings</search>", "policy")

@@ -181,7 +181,9 @@ def test_an_end_is_told_alike_however_busy_the_machine_is(monkeypatch):
     ended = bwrap_module.Process.ended
     with open_sandbox(SPEC) as session:
         session.start()
-        monkeypatch.setattr(bwrap_module.Process, "ended", lambda self, s: ended(self, s) if s == 0.0 or s > 0.5 else False)
+        monkeypatch.setattr(
+            bwrap_module.Process, "ended", lambda self, s: ended(self, s) if s == 0.0 or s > 0.5 else False
+        )
         assert session.run("import os\nos._exit(3)").error == "Killed: the interpreter ended (exit code 3)"
 
 
