@@ -3,8 +3,8 @@
 import pytest
 
 from agent_envs.grading.math import math_equal, read_math
-from agent_envs.grading.math.limits import MAX_BRACKETS, MAX_DIGITS
-from agent_envs.grading.math.values import Quotient, Words
+from agent_envs.grading.math.limits import MAX_BRACKETS, MAX_CHARACTERS, MAX_DIGITS, MAX_ITEMS, MAX_SIGNS
+from agent_envs.grading.math.values import Many, Quotient, Words
 
 EQUAL = {
     "units": [
@@ -26,12 +26,21 @@ EQUAL = {
         ("abc", "cba"),
         ("2rpi", r"2 r \pi"),
         ("2piR", r"2R\pi"),
+        ("yes!", "yes"),
+        ("very good!", "very good"),
     ],
     "commas and brackets": [
         ("(1,2), 1,234", "(1,2); 1234"),
         ("(2+1,234)", "(3,234)"),
         ("[1,2], (3,4), 1,234", "(3,4); 1234; [1,2]"),
         (r"\{1,2\}, 1,234", "1; 2; 1234"),
+        ("({5},2)", "(5,2)"),
+    ],
+    "lists and matrices": [
+        ("x=1, 2", "1,2"),
+        (r"\begin{pmatrix}{1}&2\end{pmatrix}", r"\begin{pmatrix}1&2\end{pmatrix}"),
+        (r"\begin{array}1&2\end{array}", r"\begin{matrix}1&2\end{matrix}"),
+        (r"\begin{array}\end{array}", r"\begin{array} \end{array}"),
     ],
     "numbers": [
         (r"3\ 1/2", "7/2"),
@@ -70,6 +79,7 @@ UNEQUAL = {
         ("Tom", "Tmo"),
         ("Al", "lA"),
         ("Tom", "t o m"),
+        ("yes A", "yes a"),
     ],
     "commas and brackets": [
         ("((1,2),1,234)", "((1,2),1234)"),
@@ -77,6 +87,8 @@ UNEQUAL = {
         ("(1,234)", "1234"),
         ("(1,2}", "(1,2.0}"),
         ("[1,2", "[1,2.0"),
+        ("()", r"\emptyset"),
+        ("[]", r"\{\}"),
     ],
     "lists and matrices": [
         ("1,2", "1,2,3"),
@@ -85,6 +97,8 @@ UNEQUAL = {
         (r"\{1,2\}", r"\{1,2,3\}"),
         (r"\begin{pmatrix}1&2\\3&4\end{pmatrix}", r"\begin{pmatrix}1&2\end{pmatrix}"),
         (r"\begin{pmatrix}1&2\\3&4\end{pmatrix}", r"\begin{pmatrix}1&2\\3&4\\5&6\end{pmatrix}"),
+        (r"\begin{matrix}1&2\\3\end{matrix}", r"\begin{matrix}1.0&2\\3\end{matrix}"),
+        (r"\begin{pmatrix}\end{pmatrix}", r"\begin{bmatrix}\end{bmatrix}"),
     ],
     "quotients": [
         ("1/(x+1)", "1/(x+2)"),
@@ -131,3 +145,15 @@ def test_brackets_have_a_value_up_to_their_deepest():
         assert math_equal(opened * MAX_BRACKETS + "7.0" + closed * MAX_BRACKETS, "7")
         deeper = opened * (MAX_BRACKETS + 1) + "7.0" + closed * (MAX_BRACKETS + 1)
         assert isinstance(read_math(deeper), Words)
+
+
+def test_an_answer_has_a_value_up_to_its_longest():
+    assert math_equal("7".ljust(MAX_CHARACTERS), "7") and read_math("7".ljust(MAX_CHARACTERS + 1)) is None
+
+
+def test_lists_and_signs_have_values_up_to_their_most():
+    items = "; ".join(map(str, range(MAX_ITEMS)))
+    signs = r"\pm 1" * MAX_SIGNS
+    assert isinstance(read_math(items), Many) and isinstance(read_math(f"{items}; {MAX_ITEMS}"), Words)
+    assert isinstance(read_math(signs), Many) and isinstance(read_math(rf"{signs}\pm 1"), Words)
+    assert isinstance(read_math(rf"{signs}\mp 1"), Many), "tied together they stand for two values"
