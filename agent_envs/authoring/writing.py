@@ -75,12 +75,8 @@ def write_for_hub(hub: str, env_id: str, out: Path, arguments: Mapping[str, Any]
     spec_json(env)
     ours = name.startswith(f"{NAMESPACE}/")
     package = re.sub(r"\W", "_", re.sub(r"-v\d+$", "", name).lower())
-    named = re.fullmatch("[a-z]([a-z0-9_]*[a-z0-9])?", package) and not keyword.iskeyword(package)
-    if (
-        not named
-        or package in {*sys.stdlib_module_names, *HUBS}
-        or (not ours and getattr(find_spec(package), "origin", None))
-    ):
+    hides = package in {*sys.stdlib_module_names, *HUBS} or (not ours and getattr(find_spec(package), "origin", None))
+    if hides or keyword.iskeyword(package) or not re.fullmatch("[a-z]([a-z0-9_]*[a-z0-9])?", package):
         raise UsageError(f"export {env_id}: the package would be called {package!r}, which cannot be imported, or hides a "
                          "module that is here; register the environment under another name")  # fmt: skip
     extras = [choice("export", "hub", hub, HUBS), row_of(name).extra if ours else ""]
@@ -187,12 +183,10 @@ def _entered(path: Path, text: str, ends: tuple[str, str], line: str) -> str:
 
 def _write(verb: str, texts: Mapping[Path, str]) -> None:
     """Write files, none where one of them is there already, or something else in the place of a folder."""
-    there = [path for path in texts if os.path.lexists(path)]
-    there += [folder for path in texts for folder in path.parents if os.path.lexists(folder) and not folder.is_dir()]
+    places = [*texts, *(folder for path in texts for folder in path.parents if not os.path.isdir(folder))]
+    there = dict.fromkeys(str(place) for place in places if os.path.lexists(place))
     if there:
-        raise UsageError(
-            f"{verb}: {', '.join(map(str, dict.fromkeys(there)))} is there already, and nothing is overwritten"
-        )
+        raise UsageError(f"{verb}: {', '.join(there)} is there already, and nothing is overwritten")
     for path, text in texts.items():
         try:
             path.parent.mkdir(parents=True, exist_ok=True)

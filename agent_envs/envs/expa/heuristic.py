@@ -25,11 +25,8 @@ _CUES = {
     "-": re.compile(r"less|fewer|shorter|lower|leak|out of|away|sent off|cancel|already|reads|paid|orders|buys"),
 }
 _OPENED = re.compile(r" (calculate|compare|swap)\b([^\n]*)\Z")
-_TARGET = re.compile(
-    r"has the value (-?\d{1,40}(?:\.\d{1,9})?) and is made of the numbers (\d[\d, and]{1,60}),", re.ASCII
-)
+_TARGET = re.compile(r"has the value (-?\d{1,40}(?:\.\d{1,9})?) and is made of the numbers (\d[\d, and]*),", re.A)
 _REFUSED = re.compile(r"\n\[[^\]\n]*\]\n")
-_LONGEST, _MOST_NUMBERS = 1_000, 7
 _IDS = {
     action.name: action.id
     for tools in ((Calculator(),), (Compare(len(SYMBOLS)), Swap(len(SYMBOLS))))
@@ -60,7 +57,7 @@ def expanded_action(request: Request) -> str | int:
         tool, text = _next_move(question, said[: opened.start()])
         keys = [*text, "="] if tool == "calculator" else text.split(", ")
         if not tool or keys[: len(begun)] != begun or len(keys) == len(begun):  # somebody else began this call
-            keys = [*begun, _shortest(opened[1], begun)]
+            keys = [*begun, finish(tuple(begun)) if opened[1] == "calculate" else "B" if "A" in begun else "A"]
         key = keys[len(begun)]
         return _IDS[key] - (key == "=" and refused > 0)  # without a decimal point it has the number before
     tool, text = _next_move(question, said)
@@ -68,13 +65,6 @@ def expanded_action(request: Request) -> str | int:
         return _IDS[tool]
     final = _final(question, text)
     return END if final == "<answer>finished</answer>" or said.endswith(final) else f"\n{final}"
-
-
-def _shortest(tool: str, begun: list[str]) -> str:
-    """Return the next action on a short way out of a call."""
-    if tool == "calculate":
-        return finish(tuple(begun))
-    return next((item for item in SYMBOLS if item not in begun), SYMBOLS[0])
 
 
 def _final(question: str, text: str) -> str:
@@ -112,13 +102,13 @@ def _sorted(question: str, said: str) -> Move:
 
 def _calculated(question: str, said: str) -> Move:
     """Return the calculation, or the answer once it was made."""
-    question = question.partition("\nGive your final")[0][:_LONGEST]
+    question = question.partition("\nGive your final")[0][:10_000]
     if question.startswith("How many times"):
         item, _, rest = re.split(r" (?:digit|symbol|word) ", question, maxsplit=1)[-1].partition(" occur")
         return "", str(rest.count(item))
     target = _TARGET.search(question)
     if target:
-        return "", _reached(Fraction(target[1]), re.findall(r"[0-9]{1,9}", target[2])[:_MOST_NUMBERS])
+        return "", _reached(Fraction(target[1]), re.findall(r"[0-9]{1,9}", target[2])[:7])
     results = [result for pattern in CALLS for _, result in pattern.findall(said)]
     if results:
         return "", results[-1].strip()

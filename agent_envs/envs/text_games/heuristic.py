@@ -7,7 +7,6 @@ from agent_envs.envs.text_games.babyai.hint import CARRIED, LINE, Thing, clauses
 from agent_envs.rollout.policy import Request
 
 _ASTRAY = 0.15  # how often a step is taken by chance
-_LONGEST = 20_000  # characters of a message
 _PLACE = re.compile(r"(\d{1,4}) steps? (?:to the )?(left|right|up|down)")
 _THING = re.compile(r"^- (\w+): (.+)$", re.M)
 _TREE = re.compile(r"^- a tree (.+?)(?: \(|$)", re.M)
@@ -67,7 +66,7 @@ def _towards(places: list[str], chance: random.Random) -> str:
 
 def _read(request: Request) -> tuple[str, str, random.Random]:
     """Return the prompt, the newest observation, and what chance is drawn from."""
-    texts = [str(row["content"])[:_LONGEST] for row in request.messages] or [""]
+    texts = [str(row["content"])[:20_000] for row in request.messages] or [""]
     return texts[0], texts[-1], random.Random(f"heuristic:{request.seed}")
 
 

@@ -8,8 +8,7 @@ from agent_envs.base.messages import Message
 from agent_envs.wrappers.scripted_feedback import Hint, Wordings, scripted
 
 WORDINGS = Wordings(__package__)
-# "Anna" of "Anna's father", but "Grey's Anatomy" and "O'Neal" whole.
-_PART = r"[A-Z](?:[\w-]|'(?!(?:s\b|(?!\w))(?! [A-Z]))){1,40}"
+_PART = r"[A-Z](?:[\w-]|['\u2019](?!(?:s\b|(?!\w))(?! [A-Z]))){1,40}"  # "Ana" of "Ana's son", but "O'Neal", "Grey's Anatomy"
 _NAME = re.compile(rf"(?<![.?!] )(?<!^)\b{_PART}(?: (?:of |the )?{_PART}){{0,4}}")
 _LETTER = re.compile(r"\b[PQR]\b")  # how math_world calls a fact that a calculation needs
 _PAGE = re.compile(r"^Page \d+ \[[^\]\n]{1,200}\] ([^\n]{1,200})\n([^\n]{0,2000})", re.M)
@@ -31,12 +30,13 @@ class Talk:
     """What a conversation tells: the question, what was called, and what the tools brought."""
 
     def __init__(self, messages: Sequence[Message]) -> None:
-        head, _, question = messages[0].content.rpartition("Question: ")
-        self.question = _text(question.strip())
+        prompt = messages[0].content
+        self.question = prompt.rpartition("Question: ")[2].strip()[:_MOST_TEXT]
+        head = prompt.rpartition("Question: ")[0]
         self.may_search, self.may_run = "search" in head, "program" in head
-        own = [_text(message.content) for message in messages if message.role == "assistant"]
+        own = [message.content[:_MOST_TEXT] for message in messages if message.role == "assistant"]
         self.queries = [query.lower() for text in own if (query := _called("search", text))]
-        results = [_text(message.content) for message in messages[1:] if message.author == "tool"]
+        results = [message.content[:_MOST_TEXT] for message in messages[1:] if message.author == "tool"]
         self.pages = [page for text in results for page in _PAGE.findall(text)]
         self.ran = [text for text in own if _CALLED["python"].search(text)]
         ran_last = bool(own) and own[-1] in self.ran[-1:]
@@ -104,10 +104,6 @@ def _next(talk: Talk) -> Hint:
 def _called(tool: str, text: str) -> str:
     call = _CALLED[tool].search(text)
     return (call[1] or call[2] or "").strip() if call else ""
-
-
-def _text(text: str) -> str:
-    return text[:_MOST_TEXT].replace("\u2019", "'")
 
 
 def _plain(text: str) -> str:

@@ -3,8 +3,7 @@ r"""Equations and inequalities are read: names are dropped, and simple inequalit
 - `x = 5`, `f(x) = 5`, `AB = 5`, `(x, y) = 5`, `5 = x` and `x \in 5` are 5. A chain whose other parts are equal is one of them.
   The sign for "about" counts as =.
 - `x > 2` and `2 < x` are `(2, \infty)`, `1 < x \le 3` is `(1, 3]`.
-- Other equations are equal if one is a rational multiple of the other, other inequalities if the factor is positive. A chain
-  of them is equal link by link, read from either end.
+- Other equations are equal up to a rational factor, other inequalities up to a positive one, chains of them link by link.
 """
 
 from collections.abc import Callable, Sequence

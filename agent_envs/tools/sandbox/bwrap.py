@@ -27,7 +27,6 @@ from agent_envs.tools.sandbox.processes import KILL, Process, Watch, out_of_memo
 LEAST_MEMORY_MB = 512
 MOST_SESSIONS = 64
 CREDENTIALS = struct.Struct("3i")  # pid, uid, gid
-TO_END = 1.0  # seconds from a closed connection to the end of its process, on a busy machine
 LONGEST_ESCAPE, OTHER_CHARACTERS = 6, 16_384  # of a character in JSON; the error and the frame around it
 _READ = 1 << 16
 
@@ -133,7 +132,7 @@ class BwrapInterpreter:
         """
         if watch.verdict:
             return watch.explain()
-        alone = self.process.ended(TO_END)
+        alone = self.process.ended(1.0)  # on a busy machine it may close its files well before it is gone
         self.process.send(KILL)
         self.process.ended(ANSWER_SECONDS)
         code = self._reap()

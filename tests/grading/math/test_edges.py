@@ -21,6 +21,7 @@ EQUAL = {
         (r"20^{\circ}F", "20"),
     ],
     "letters and words": [
+        ("AB", "BA"),
         ("AB+C", "BA+C"),
         ("3am", "3ma"),
         ("abc", "cba"),
