@@ -15,13 +15,14 @@ from agent_envs.base.errors import EnvFault
 from agent_envs.base.serialization import digest
 from agent_envs.envs.legal_search.library import Library, Section
 from agent_envs.envs.legal_search.outcomes import abstains
-from agent_envs.grading.text_answers import contains_answer, normalise_answer
+from agent_envs.grading.text_answers import normalise_answer
 from agent_envs.services.chat import ChatModel, ChatRequest, ask
 from agent_envs.services.chat.prices import PriceTable, check_limit
 from agent_envs.services.chat.spending import LimitedChat, Purse
 from agent_envs.services.judges import Judge, NoVerdict
 from agent_envs.services.recording import CallSite, ExternalPort, read_answers
 from agent_envs.tools.retrieval.bm25 import STOP_WORDS
+from benchmarks.recall import contains_answer
 
 SHARES = {"train": 1_700, "dev": 300, "test": 300}  # of the paper's 2,300
 KEPT = "kept"

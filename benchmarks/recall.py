@@ -13,7 +13,7 @@ import itertools
 import json
 import platform
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -23,7 +23,7 @@ from agent_envs.base.documents import Corpus, Hit, MemoryCorpus, Passage
 from agent_envs.base.progress import stage_lines
 from agent_envs.envs.legal_search.env import make_source
 from agent_envs.envs.legal_search.tasks import LegalScenario, LegalSource
-from agent_envs.grading.text_answers import contains_answer, normalise_answer
+from agent_envs.grading.text_answers import normalise_answer
 from agent_envs.tools.retrieval.build import make_retriever
 
 DEPTHS = (1, 3, 5, 10)
@@ -41,6 +41,12 @@ class Question:
     corpus: Corpus
     support: tuple[str, ...]
     share: Callable[[tuple[Hit, ...]], float]
+
+
+def contains_answer(text: str, golds: Iterable[str]) -> bool:
+    """Return whether any normalised gold answer is a run of whole words in the normalised text."""
+    words = f" {normalise_answer(text)} "
+    return any(normal and f" {normal} " in words for normal in map(normalise_answer, golds))
 
 
 def sections(source: LegalSource, *splits: str) -> Iterator[Question]:

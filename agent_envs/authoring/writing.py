@@ -2,6 +2,7 @@
 
 import builtins
 import keyword
+import os
 import re
 import sys
 from collections.abc import Mapping, Sequence
@@ -74,9 +75,10 @@ def write_for_hub(hub: str, env_id: str, out: Path, arguments: Mapping[str, Any]
     spec_json(env)
     ours = name.startswith(f"{NAMESPACE}/")
     package = re.sub(r"\W", "_", re.sub(r"-v\d+$", "", name).lower())
-    if not package.isidentifier() or keyword.iskeyword(package) or package in sys.stdlib_module_names:
-        raise UsageError(f"export {env_id}: the package would be called {package!r}, which cannot be imported; register the "
-                         "environment under another name")  # fmt: skip
+    hides = package in {*sys.stdlib_module_names, *HUBS} or (not ours and getattr(find_spec(package), "origin", None))
+    if hides or keyword.iskeyword(package) or not re.fullmatch("[a-z]([a-z0-9_]*[a-z0-9])?", package):
+        raise UsageError(f"export {env_id}: the package would be called {package!r}, which cannot be imported, or hides a "
+                         "module that is here; register the environment under another name")  # fmt: skip
     extras = [choice("export", "hub", hub, HUBS), row_of(name).extra if ours else ""]
     words = {
         "id": name, "env_id": repr(name if ours else env_id), "arguments": repr(dict(arguments)), "package": package,
@@ -180,14 +182,15 @@ def _entered(path: Path, text: str, ends: tuple[str, str], line: str) -> str:
 
 
 def _write(verb: str, texts: Mapping[Path, str]) -> None:
-    """Write files, none where one of them is there already."""
-    there = [str(path) for path in texts if path.exists()]
+    """Write files, none where one of them is there already, or something else in the place of a folder."""
+    places = [*texts, *(folder for path in texts for folder in path.parents if not os.path.isdir(folder))]
+    there = dict.fromkeys(str(place) for place in places if os.path.lexists(place))
     if there:
         raise UsageError(f"{verb}: {', '.join(there)} is there already, and nothing is overwritten")
-    try:
-        for path, text in texts.items():
+    for path, text in texts.items():
+        try:
             path.parent.mkdir(parents=True, exist_ok=True)
             with path.open("x", encoding="utf-8") as file:
                 file.write(text)
-    except OSError as error:
-        raise UsageError(f"{verb}: {error.filename} cannot be written: {error.strerror}") from error
+        except (OSError, ValueError) as error:
+            raise UsageError(f"{verb}: {str(path)!r} cannot be written: {error}") from error

@@ -1,7 +1,7 @@
 """Grading compares a policy's answer with the gold answers: as normalised text, as a number, or as mathematics.
 
 Modules, in reading order:
-    text_answers: exact match, token F1, containment, abstention ("unknown"), numbers equal within a tolerance.
+    text_answers: exact match, token F1, abstention ("unknown"), numbers equal within a tolerance.
     arithmetic: the exact, safe evaluator of + - * / and brackets over decimal numbers, with its error messages.
     math/: equality of mathematical answers in LaTeX or plain text, and the last boxed answer of a solution.
 """

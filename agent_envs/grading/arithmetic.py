@@ -13,9 +13,7 @@ from typing import Literal
 MAX_CHARACTERS = 512
 MAX_DEPTH = 64
 MAX_DIGITS = 40  # before the point, and again after it
-# A number of k digits is a fraction of at most 3.33 k bits above and below, an operation adds those up plus at most one bit
-# for its own character: 4 bits a character bound every value on the way, so that no step needs a check.
-MAX_VALUE_BITS = 4 * MAX_CHARACTERS
+# 4 bits a character bound every value on the way, so that no step needs a check: a digit has 3.33, an operation adds one.
 
 ErrorKind = Literal["syntax", "bad_token", "too_long", "too_deep", "too_big", "division_by_zero"]
 _TOKEN = re.compile(r"[0-9.]+|[-+*/()]|[^\s0-9.+\-*/()]+", re.ASCII)

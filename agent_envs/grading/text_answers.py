@@ -46,12 +46,6 @@ def says_unknown(answer: str) -> bool:
     return _ABSTAINS.fullmatch(normalise_answer(answer[:10_000])) is not None
 
 
-def contains_answer(text: str, golds: Iterable[str]) -> bool:
-    """Return whether any normalised gold answer is a run of whole words in the normalised text."""
-    words = f" {normalise_answer(text)} "
-    return any(normal and f" {normal} " in words for normal in map(normalise_answer, golds))
-
-
 def contains_answer_characters(text: str, golds: Iterable[str]) -> bool:
     """Return whether a gold is a character substring, as Search-R1's retrieval check has it: "no" is in "north"."""
     normal = normalise_answer(text)

@@ -82,7 +82,9 @@ def test_refusals_write_nothing(tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["openenv.yaml"]
 
 
-@pytest.mark.parametrize("name", ["NoVersion", "2048-v0", "class-v0", "json-v0"])
+@pytest.mark.parametrize(
+    "name", ["NoVersion", "2048-v0", "class-v0", "json-v0", "Ünï-v0", "_x-v0", "x_-v0", "verifiers-v0", "agent_envs-v0"]
+)
 def test_a_package_that_cannot_be_imported_is_refused(tmp_path, name):
     gym.register(name, entry_point="agent_envs.envs.search_qa.env:SearchQA")
     try:
@@ -99,3 +101,18 @@ def test_a_package_that_cannot_be_imported_is_refused(tmp_path, name):
 def test_what_is_no_environment_of_turns_is_refused(tmp_path):
     with pytest.raises(UsageError, match="TurnEnv"):
         write_for_hub("openenv", "CartPole-v1", tmp_path, {})
+
+
+def test_a_place_that_cannot_be_written_is_refused_before_the_first_file(tmp_path):
+    mine = tmp_path / "mine"
+    mine.write_text("mine", encoding="utf-8")
+    for name, at in (("a", "README.md"), ("b", "server"), ("c", "server/app.py")):
+        (tmp_path / name / at).parent.mkdir(parents=True)
+        (tmp_path / name / at).symlink_to(mine if name == "b" else tmp_path / "nowhere")
+        before = sorted(tmp_path.rglob("*"))
+        with pytest.raises(UsageError, match=f"{at} is there already"):
+            write_for_hub("openenv", "SearchQA", tmp_path / name, {})
+        assert sorted(tmp_path.rglob("*")) == before
+    for out in (mine, mine / "below", tmp_path / ("a" * 300), tmp_path / "nul\0"):
+        with pytest.raises(UsageError, match="is there already|cannot be written"):
+            write_for_hub("openenv", "SearchQA", out, {})

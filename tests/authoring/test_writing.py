@@ -143,7 +143,7 @@ def test_names_and_places_that_cannot_be_are_refused(tmp_path, monkeypatch):
         ("FindIt", {"family": envs / "find", "out": tmp_path}, "--out"),
         ("FindIt", {"family": envs / "find", "expanded": True}, "--expanded"),
         ("FindIt", {"out": tmp_path}, "not empty"),
-        ("FindIt", {"out": tmp_path / "pyproject.toml" / "find"}, "cannot be written"),
+        ("FindIt", {"out": tmp_path / "pyproject.toml" / "find"}, "is there already"),
     ]
     check_each(refused, rows)
 

@@ -1,5 +1,7 @@
 """Every id has a heuristic without gold that is worth more than random play and no more than the solver."""
 
+import random
+
 import gymnasium as gym
 import pytest
 
@@ -7,7 +9,7 @@ import agent_envs
 from agent_envs.base.protocol import Answer
 from agent_envs.core.env import companion
 from agent_envs.core.registry import TABLE
-from agent_envs.rollout.policy import CompanionPolicy
+from agent_envs.rollout.policy import CompanionPolicy, Reply, Request
 from agent_envs.wrappers.turns import ForcedAnswer
 
 TASKS = 12
@@ -59,3 +61,64 @@ def test_without_a_turn_to_spare_a_heuristic_answers(name):
     result = agent_envs.run_episode(env, CompanionPolicy("heuristic"), seed=0, task=0, split="test")
     (turn,) = result.trajectory.turns
     assert isinstance(turn.parsed, Answer)
+
+
+class Relay:
+    """Random legal play for some actions, and then the heuristic: calls are open that it did not begin.
+
+    One refusal tells it that this calculator has no decimal point.
+    """
+
+    name, batch, needs_env = "relay", 1, True
+
+    def __init__(self, first, env=None):
+        self.first, self.taken, self.env, self.refused = first, 0, env, 0
+
+    def begin(self, env):
+        return Relay(self.first, env)
+
+    def act(self, requests):
+        self.taken += 1
+        kind = "random" if self.taken <= self.first else "heuristic"
+        (reply,) = CompanionPolicy(kind, self.env).act(requests)
+        self.refused += isinstance(reply.action, int) and reply.action not in self.env.unwrapped.legal_actions()
+        assert self.refused < 2
+        return [Reply(reply.action)]
+
+
+@pytest.mark.parametrize("name", ["CalcBenchExpA", "CountdownExpA", "SortExpA", "OrderExpA"])
+def test_a_heuristic_finishes_calls_that_another_began(name):
+    env = gym.make(f"agent_envs/{name}-v0", max_actions=64)
+    for seed in range(40):
+        agent_envs.run_episode(env, Relay(1 + seed % 7), seed=seed, task=seed, split="test")
+
+
+ODD = (
+    "", "9" * 5_000, "\ud800\0", "<tool_call>{", '<tool_call>{"name": "x", "arguments": {}}</tool_call>', "\n[refused]\n",
+    " calculate 12+", " calculate 1=", " compare foo", " swap H", " compare ABCDEFGH and", "=> A, A, A\n",
+    "=> H, G\n", ": A < B\n",
+    "The items A, A ", "The items B, C ", "in descending order, and what is known about their numbers", "Which is larger",
+    "has the value ... and is made of the numbers , ,", "has the value ٣ and is made of the numbers ١, ٢,", "What is ٣+٤?",
+    f"has the value 5 and is made of the numbers {', '.join(map(str, range(1, 18)))},",
+    f"What is {'1+' * 600}1", "How many times does digit",
+    "Your goal is to do well.\n", "Your goal is to go to the red ball.\n", "You carry a red ball", "a red ball 9 steps forward",
+    f"- a tree {'9' * 5_000} steps left", "- baba: 99999 steps left\n- baba is win", "9 wood", "look up, at a tree",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("row", [row for row in NEW if row.family != "tool_reasoning"], ids=lambda row: row.name)
+def test_a_heuristic_acts_on_conversations_that_no_environment_makes(row):
+    env = gym.make(row.id)
+    agent, chance = companion(env, "heuristic"), random.Random(f"odd {row.name}")
+    begins = [env.reset(seed=seed)[0] for seed in range(3)]
+    for number in range(150):
+        texts = ["".join(chance.choices(ODD, k=chance.randint(1, 3))) for _ in range(chance.randint(0, 4))]
+        rows = [
+            {"role": chance.choice(("system", "user", "assistant", "tool", "odd")), "content": text} for text in texts
+        ]
+        if number % 2:
+            whole = chance.choice(begins)
+            rows.insert(0, {"role": "user", "content": whole[: chance.choice((len(whole), len(whole) // 2))]})
+        prefill, tools = chance.choice(("", "<answer>")), chance.choice(((), [{"function": {"name": "another"}}]))
+        action = agent(Request("odd", len(rows), messages=rows, prefill=prefill, tools=tools, seed=number))
+        assert isinstance(action, str | int)

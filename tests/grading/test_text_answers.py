@@ -7,7 +7,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent_envs.grading.text_answers import (
-    contains_answer,
     contains_answer_characters,
     exact_match,
     normalise_answer,
@@ -15,6 +14,7 @@ from agent_envs.grading.text_answers import (
     says_unknown,
     token_f1,
 )
+from benchmarks.recall import contains_answer
 from tests.rows import each_row
 
 TEXTS = st.text(st.characters(), max_size=30)

@@ -10,7 +10,7 @@ from fractions import Fraction
 from itertools import pairwise, product
 
 from agent_envs.envs.expa.actions import END, expanded_actions
-from agent_envs.envs.expa.calculator.calculator import Calculator, keyable
+from agent_envs.envs.expa.calculator.calculator import Calculator, finish, keyable
 from agent_envs.envs.expa.calculator.scoring import MARK
 from agent_envs.envs.expa.feedback import ARRANGED, CALLS, COMPARED, ITEMS, RELATION
 from agent_envs.envs.expa.sorting.environments import SYMBOLS, Compare, Swap
@@ -25,6 +25,7 @@ _CUES = {
     "-": re.compile(r"less|fewer|shorter|lower|leak|out of|away|sent off|cancel|already|reads|paid|orders|buys"),
 }
 _OPENED = re.compile(r" (calculate|compare|swap)\b([^\n]*)\Z")
+_TARGET = re.compile(r"has the value (-?\d{1,40}(?:\.\d{1,9})?) and is made of the numbers (\d[\d, and]*),", re.A)
 _REFUSED = re.compile(r"\n\[[^\]\n]*\]\n")
 _IDS = {
     action.name: action.id
@@ -40,7 +41,8 @@ def text_action(request: Request) -> str:
     tool, text = _next_move(question, said)
     if tool and request.prefill:
         tool, text = "", "finished" if ITEMS.search(question) else "0"
-    if request.tools and not request.prefill:
+    offered = [schema["function"]["name"] for schema in request.tools]
+    if not request.prefill and (tool or ANSWER[0]) in offered:
         return native_call(request.tools, tool or ANSWER[0], text)
     return f"<{tool}>{text}</{tool}>" if tool else _final(question, text)
 
@@ -51,9 +53,11 @@ def expanded_action(request: Request) -> str | int:
     said, refused = _REFUSED.subn("", said)
     opened = _OPENED.search(said)
     if opened and "=" not in opened[2] and ":" not in opened[2]:
-        begun = opened[2].removeprefix(" ").removesuffix(" and")
+        begun = [*opened[2].removeprefix(" ").removesuffix(" and")]
         tool, text = _next_move(question, said[: opened.start()])
         keys = [*text, "="] if tool == "calculator" else text.split(", ")
+        if not tool or keys[: len(begun)] != begun or len(keys) == len(begun):  # somebody else began this call
+            keys = [*begun, finish(tuple(begun)) if opened[1] == "calculate" else "B" if "A" in begun else "A"]
         key = keys[len(begun)]
         return _IDS[key] - (key == "=" and refused > 0)  # without a decimal point it has the number before
     tool, text = _next_move(question, said)
@@ -71,8 +75,8 @@ def _conversation(request: Request) -> tuple[str, str]:
     """Return the question, and all that was said since."""
     rows = [(str(row["role"]), str(row["content"])) for row in request.messages]
     texts = in_tags(rows, "result")
-    asked = next(place for place, (role, _) in enumerate(rows) if role == "user")
-    return texts[asked], "".join(texts[asked + 1 :])
+    asked = next((place for place, (role, _) in enumerate(rows) if role == "user"), len(rows))
+    return "".join(texts[asked : asked + 1]), "".join(texts[asked + 1 :])
 
 
 def _next_move(question: str, said: str) -> Move:
@@ -83,7 +87,8 @@ def _sorted(question: str, said: str) -> Move:
     """Return the first neighbours to compare or to exchange; "finished" where there are none, or enough was compared."""
     told = (*RELATION.findall(question), *COMPARED.findall(said))
     less = {(one, other) if sign == "<" else (other, one) for one, sign, other in told}
-    order = [*ITEMS.findall(question), *ARRANGED.findall(said)][-1].split(", ")
+    items = ITEMS.findall(question)[-1]
+    order = [items, *(shown for shown in ARRANGED.findall(said) if sorted(shown) == sorted(items))][-1].split(", ")
     for one, other in pairwise(order):
         if (one, other) not in less and (other, one) not in less:
             if "is known about their numbers" not in question and len(told) < len(order):
@@ -97,13 +102,13 @@ def _sorted(question: str, said: str) -> Move:
 
 def _calculated(question: str, said: str) -> Move:
     """Return the calculation, or the answer once it was made."""
-    question = question.partition("\nGive your final")[0]
+    question = question.partition("\nGive your final")[0][:10_000]
     if question.startswith("How many times"):
         item, _, rest = re.split(r" (?:digit|symbol|word) ", question, maxsplit=1)[-1].partition(" occur")
         return "", str(rest.count(item))
-    target = re.search(r"has the value (-?[\d.]+) and is made of the numbers ([\d, and]+),", question)
+    target = _TARGET.search(question)
     if target:
-        return "", _reached(Fraction(target[1]), re.findall(r"\d+", target[2]))
+        return "", _reached(Fraction(target[1]), re.findall(r"[0-9]{1,9}", target[2])[:7])
     results = [result for pattern in CALLS for _, result in pattern.findall(said)]
     if results:
         return "", results[-1].strip()

@@ -16,7 +16,8 @@ MOST_CITED = 8  # sections, where fewer prove the answer; more than that is no c
 F1_RIGHT = 0.5
 _ABSTAINING = ("i dont know", "i do not know", "i don’t know")
 _NUMBER = re.compile(r"\d+(?:,\d+)*(?:\.\d+)?|(?<!\w)\.\d+")
-_NEGATIVE = re.compile(r"-\s*\$?\d")
+# What makes another number of the one that is written.
+_CHANGED = re.compile(r"[-\u2212]\s*\$?\d|\d\s?k\b|\b(?:minus|dozen|hundred|thousand|[mb]illion|half of|twice)\b", re.I)
 _DENIED = re.compile(
     r"\b(?:not|never|neither|nor|no|isn['’]t|wasn['’]t|cannot|other than|rather than)\b"
     r"(?! (?:more|less|fewer|later|earlier|longer|over|under)\b)",
@@ -75,7 +76,7 @@ def matches(answer: str, golds: tuple[str, ...], metric: str) -> bool:
 
 def _only_number(answer: str) -> Fraction | None:
     found = _NUMBER.findall(answer)
-    if len(found) != 1 or _NEGATIVE.search(answer):
+    if len(found) != 1 or _CHANGED.search(answer):
         return parse_number(answer)
     return parse_number(found[0])
 

@@ -7,7 +7,7 @@ from agent_envs.envs.text_games.babyai.hint import CARRIED, LINE, Thing, clauses
 from agent_envs.rollout.policy import Request
 
 _ASTRAY = 0.15  # how often a step is taken by chance
-_PLACE = re.compile(r"(\d+) steps? (?:to the )?(left|right|up|down)")
+_PLACE = re.compile(r"(\d{1,4}) steps? (?:to the )?(left|right|up|down)")
 _THING = re.compile(r"^- (\w+): (.+)$", re.M)
 _TREE = re.compile(r"^- a tree (.+?)(?: \(|$)", re.M)
 _WOOD = re.compile(r"(\d) wood\b")
@@ -16,7 +16,7 @@ _WOOD = re.compile(r"(\d) wood\b")
 def babyai(request: Request) -> str:
     """Return a step in BabyAI: to what the mission is about, or onwards and round corners until it is in sight."""
     prompt, text, chance = _read(request)
-    held, todo = CARRIED.search(text), clauses(prompt)
+    held, todo = CARRIED.search(text), clauses(prompt) or [("go to", Thing("", ""), Thing("", ""))]
     verb, thing, beside = todo[0]
     if held and fits(Thing(held[2], held[1]), thing):
         verb, thing = ("put", beside) if verb == "put" else todo[-1][:2]
@@ -66,8 +66,8 @@ def _towards(places: list[str], chance: random.Random) -> str:
 
 def _read(request: Request) -> tuple[str, str, random.Random]:
     """Return the prompt, the newest observation, and what chance is drawn from."""
-    prompt, newest = (str(request.messages[place]["content"]) for place in (0, -1))
-    return prompt, newest, random.Random(f"heuristic:{request.seed}")
+    texts = [str(row["content"])[:20_000] for row in request.messages] or [""]
+    return texts[0], texts[-1], random.Random(f"heuristic:{request.seed}")
 
 
 def _act(action: str) -> str:

@@ -8,7 +8,8 @@ from agent_envs.base.messages import Message
 from agent_envs.wrappers.scripted_feedback import Hint, Wordings, scripted
 
 WORDINGS = Wordings(__package__)
-_NAME = re.compile(r"(?<![.?!] )(?<!^)\b[A-Z][\w'-]{1,40}(?: (?:of |the )?[A-Z][\w'-]{1,40}){0,4}")
+_PART = r"[A-Z](?:[\w-]|['\u2019](?!(?:s\b|(?!\w))(?! [A-Z]))){1,40}"  # "Ana" of "Ana's son", but "O'Neal", "Grey's Anatomy"
+_NAME = re.compile(rf"(?<![.?!] )(?<!^)\b{_PART}(?: (?:of |the )?{_PART}){{0,4}}")
 _LETTER = re.compile(r"\b[PQR]\b")  # how math_world calls a fact that a calculation needs
 _PAGE = re.compile(r"^Page \d+ \[[^\]\n]{1,200}\] ([^\n]{1,200})\n([^\n]{0,2000})", re.M)
 _FAILED = re.compile(r"^\w*(?:Error|Exception|Timeout)\b|^The program (?:was stopped|ended and printed nothing)", re.M)

@@ -3,10 +3,11 @@ r"""Equations and inequalities are read: names are dropped, and simple inequalit
 - `x = 5`, `f(x) = 5`, `AB = 5`, `(x, y) = 5`, `5 = x` and `x \in 5` are 5. A chain whose other parts are equal is one of them.
   The sign for "about" counts as =.
 - `x > 2` and `2 < x` are `(2, \infty)`, `1 < x \le 3` is `(1, 3]`.
-- Other equations are equal if one is a rational multiple of the other, other inequalities if the factor is positive.
+- Other equations are equal up to a rational factor, other inequalities up to a positive one, chains of them link by link.
 """
 
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 
 from agent_envs.grading.math.limits import Budget, Unreadable
 from agent_envs.grading.math.parsing import INFINITY
@@ -94,9 +95,8 @@ def _inequality(parts: list[list[Token]], signs: list[str], read: Read, budget: 
     values = [lone(read(part)) for part in parts]
     unknown = [place for place, part in enumerate(parts) if name_of(part) and values[place].free]
     if len(unknown) != 1 or sum(value.free for value in values) != 1:
-        if len(parts) != 2:
-            raise Unreadable
-        return _compared(signs[0], values, budget)
+        links = [_compared(sign, pair, budget) for sign, pair in zip(signs, pairwise(values), strict=True)]
+        return Row("<", tuple(links), "<") if len(links) > 1 else links[0]
     if len(parts) == 3 and unknown == [1]:
         low, high = values[0], values[2]
     elif len(parts) == 2:

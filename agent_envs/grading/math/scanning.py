@@ -63,10 +63,10 @@ _REST = re.compile(
     |\\(?P<side>begin|end)\s*\{(?P<environment>[A-Za-z]+)\*?\}
     |\\(?P<command>[A-Za-z]+|.)
     |(?P<letters>[A-Za-z]+)
-    |(?P<sign>\*\*|<=|>=|==|(?<![0-9)])!=|\+/-|.)""",
+    |(?P<sign>\*\*|<=|>=|==|=<|=>|<>|(?<![0-9)])!=|\+/-|.)""",
     re.VERBOSE | re.DOTALL | re.ASCII,
 )
-_LONG_SIGNS = {"**": "^", "==": "="}
+_LONG_SIGNS = {"**": "^", "==": "=", "=<": "<=", "=>": ">=", "<>": "!="}
 _RAISED = re.compile(f"[{RAISED_SIGNS}]+")
 _LOWERED = re.compile(f"[{LOWERED_SIGNS}]+")
 _FUNCTION_OF_LETTER = re.compile(r"(arcsin|arccos|arctan|sqrt|sin|cos|tan|sec|csc|cot|log|ln)([xyz])")
@@ -177,7 +177,7 @@ def _value(number: re.Match[str]) -> Fraction | None:
     part, cycle, power = number["part"] or "", number["cycle"] or "", int(number["power"] or 0)
     if max(len(whole), len(part), len(cycle)) > MAX_DIGITS or abs(power) > _MAX_POWER:
         return None
-    value = Fraction(int(whole + part or "0"), 10 ** len(part))
+    value = Fraction(int(whole + part), 10 ** len(part))
     if cycle:
         value += Fraction(int(cycle), (10 ** len(cycle) - 1) * 10 ** len(part))
     return value * Fraction(10) ** power

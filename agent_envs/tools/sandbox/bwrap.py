@@ -132,7 +132,7 @@ class BwrapInterpreter:
         """
         if watch.verdict:
             return watch.explain()
-        alone = self.process.ended(0.1)
+        alone = self.process.ended(1.0)  # on a busy machine it may close its files well before it is gone
         self.process.send(KILL)
         self.process.ended(ANSWER_SECONDS)
         code = self._reap()

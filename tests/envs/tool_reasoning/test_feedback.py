@@ -1,9 +1,13 @@
 """Scripted feedback of tool reasoning: who follows good hints solves more; it reads nothing but the conversation."""
 
+import random
 import re
 
 import gymnasium as gym
+import pytest
 
+from agent_envs.base.messages import Message
+from agent_envs.envs.tool_reasoning.feedback import Talk, give_feedback
 from agent_envs.envs.tool_reasoning.solver import UNKNOWN
 from tests.hinted import along, counts, half_able
 
@@ -42,3 +46,43 @@ def test_followers_of_good_hints_solve_more():
 def test_what_is_said_along_a_solution():
     told = along(gym.make(ID), 1)
     assert told[0].startswith("Nothing is known of ") and told[-1].startswith("The program printed ")
+
+
+def asked(question, *since):
+    """A conversation about a question of one's own."""
+    prompt = Message("system", f"You may search and run a program. Question: {question}", "environment")
+    return [prompt, *since]
+
+
+@pytest.mark.parametrize(
+    ("question", "names"),
+    [
+        ("Who is the mother of Ana Vilks's brother?", ["Ana Vilks"]),
+        ("Who is the mother of Ana Vilks\u2019s brother?", ["Ana Vilks"]),
+        ("Which medal did James Woods' teacher win in Lund?", ["James Woods", "Lund"]),
+        ("Who acted in Grey's Anatomy beside Tom O'Neal?", ["Grey's Anatomy", "Tom O'Neal"]),
+        ("Who wrote The Hornets' Nest?", ["The Hornets' Nest"]),
+        ("When was NATO's first office opened in L'Aquila?", ["NATO", "L'Aquila"]),
+    ],
+)
+def test_a_possessive_is_no_part_of_a_name(question, names):
+    assert Talk(asked(question)).names() == names
+
+
+def test_a_name_that_was_looked_up_or_shown_is_known_without_its_possessive():
+    def said(*since):
+        return give_feedback(
+            asked("Who is the mother of Ana Vilks's brother?", *since), "exploit", "good", random.Random(0)
+        )
+
+    assert said() == "Nothing is known of Ana Vilks yet. Search for Ana Vilks."
+    query = Message("assistant", "<search>siblings</search>", "policy")
+    found = Message("user", "<result>\nPage 1 [p1] Jon Ek\nJon Ek is a brother of Ana Vilks.\n</result>", "tool")
+    assert said(query, found).startswith("The pages speak of Ana Vilks")
+    query = Message("assistant", "<search>Ana Vilks</search>", "policy")
+    assert "Search for Ana Vilks" not in said(query, found)
+
+
+def test_names_of_hostile_questions_cost_little():
+    for text in ("A'" * 9_000, "A's " * 4_000, "Ab' " * 4_000, "Aa " * 5_000, "A" * 15_000):
+        assert len(Talk(asked(text)).names()) < 2_000

@@ -149,6 +149,44 @@ def test_connections_that_do_not_wait_are_made_to():
         assert session._live.interpreter is interpreter
 
 
+LATER = "import ctypes, os, select, signal\nif ctypes.CDLL(None).time(None) > {now} + 1:\n    "
+# What comes at the second run alone, when a lost session is made again; the cell had ended well before.
+REPLAYED = {
+    "breaks down": "ctypes.string_at(0)",
+    "takes all memory": "kept = []\n    while True: kept.append(bytearray(2 ** 24))",
+    "closes and goes on": "os.close(3)\n    while True: pass",
+    "waits": "select.select([], [], [], 60)",
+    "prints without end": "while True: os.write(1, b'x' * 9_999)",
+    "writes noise": "os.write(3, b'\\xff' * 9_999)",
+    "puts another file in its place": "os.dup2(os.open('/dev/null', os.O_RDWR), 3)",
+    "ends in the next cell": "signal.signal(14, lambda *_: os._exit(0))\n    signal.setitimer(signal.ITIMER_REAL, 0.001)",
+    "ends when it is shown": "class Shown:\n        def __repr__(self): os._exit(4)\nelse: Shown = int\nShown()",
+    "forges its end": f"exec({FORGE!r})\n    answer(mine)\n    os._exit(0)",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("attack", REPLAYED.values(), ids=REPLAYED.keys())
+def test_what_comes_at_the_second_run_alone_makes_no_fault(attack):
+    need("bwrap")
+    with open_sandbox(SPEC) as session:
+        assert session.run(LATER.format(now=int(time.time())) + attack).status == "ok"
+        assert session.run("7").value == "7"
+        time.sleep(2.1)
+        assert set(no_fault(session)) <= {"42", ""}
+
+
+def test_an_end_is_told_alike_however_busy_the_machine_is(monkeypatch):
+    """A process that closes its connection by ending may take a while to be gone: it ended, and misused nothing."""
+    need("bwrap")
+    ended = bwrap_module.Process.ended
+    with open_sandbox(SPEC) as session:
+        session.start()
+        monkeypatch.setattr(
+            bwrap_module.Process, "ended", lambda self, s: ended(self, s) if s == 0.0 or s > 0.5 else False
+        )
+        assert session.run("import os\nos._exit(3)").error == "Killed: the interpreter ended (exit code 3)"
+
+
 def recorded(backend, code, result):
     with open_sandbox(SandboxSpec(backend=backend, limits=SHORT)) as session:
         return restore_session(SessionSnapshot.of(session.spec, (SandboxCell(code, None, result.digest),)))

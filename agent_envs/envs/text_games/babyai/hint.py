@@ -158,7 +158,7 @@ Clause = tuple[str, Thing, Thing]
 
 
 def next_step(messages: Sequence[Message]) -> Hint:
-    """Return the next action, what it is for, and whether that was seen yet; raises ValueError where there is no mission."""
+    """Return the next action, what it is for, and whether that was seen yet; raises IndexError where there is no mission."""
     belief = Belief.of(played(messages, ACTIONS, GO_FORWARD))
     todo = _open(clauses(messages[0].content), belief)
     action, thing, known = _Way(belief).take(todo)
@@ -167,12 +167,10 @@ def next_step(messages: Sequence[Message]) -> Hint:
 
 
 def clauses(prompt: str) -> list[Clause]:
-    """Return what is to be done, in the order in which it is to be done."""
+    """Return what is to be done, in the order in which it is to be done; nothing where there is no mission."""
     mission = _MISSION.search(prompt)
-    if mission is None:
-        raise ValueError("no mission")
     listed = []
-    for part in reversed(mission[1].split(" after you ")):
+    for part in reversed(mission[1].split(" after you ") if mission else []):
         for verb, color, kind, beside_color, beside_kind in _CLAUSE.findall(part):
             listed.append((verb, Thing(kind, color), Thing(beside_kind, beside_color)))
     return listed
