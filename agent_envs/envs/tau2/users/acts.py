@@ -8,23 +8,16 @@ import json
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cache, lru_cache
+from functools import cache, lru_cache, partial
 from importlib.resources import files
+from typing import Any
 
 from agent_envs.envs.tau2.users.agent_words import Words, words
 
 _LONG_STRETCH = re.compile(r"[^.;\n]{300}")  # no pattern looks further: an endless text costs what its length does
-_FILE = "act_words.txt"
-_NAMES = (
-    "denial, plain denial, gone, none, chance, state, purpose, aside, way_back, born, from, apart, switched, money_back, pieces, "
-    "original, again, either_way, lifted, same_cabin, be, main, except, arrow"
-)
-(
-    _DENIAL, _PLAIN_DENIAL, _GONE, _NONE, _CHANCE, _STATE, _PURPOSE, _ASIDE, _WAY_BACK, _BORN, _FROM, _APART, _SWITCHED, _MONEY_BACK, _PIECES,
-    _ORIGINAL, _AGAIN, _EITHER_WAY, _LIFTED, _SAME_CABIN, _BE, _MAIN, _EXCEPT, _ARROW,
-) = (words(name.strip().lower(), _FILE) for name in _NAMES.split(","))  # fmt: skip
+_of = partial(words, file="act_words.txt")
 _PEOPLE = tuple(
-    (who, count, words(f"people {who} {count}", _FILE))
+    (who, count, _of(f"people {who} {count}"))
     for who, count in (("passenger", "1"), ("passenger", "2"), ("party", "all"), ("party", "one"))
 )
 _MONTHS = "jan feb mar apr may jun jul aug sep oct nov dec".split()
@@ -37,7 +30,7 @@ _VALUES = {
         rf"\b({'|'.join(_MONTHS)})[a-z]* (\d{{1,2}})\b|\b\d{{4}}-(\d\d)-(\d\d)\b|\bthe (\d{{1,2}})(?:st|nd|rd|th)\b"
     )
 } | {
-    field: words(f"value {field}", _FILE)
+    field: _of(f"value {field}")
     for field in ("card", "means", "brand", "cabin", "trip", "street", "zip", "unit", "money")
 }
 _BIRTH = Words(
@@ -56,6 +49,12 @@ _TOTAL = Words(
     ("in all", "in total", "altogether", "overall"),
 )
 _STARTS = re.compile(r"\b\w\w")
+# What misleads is left out, and what is said in a roundabout way is put plainly, in this order.
+_REWORDED = (
+    (_of("again"), r" resume \g<0>"), (_of("lifted"), " resume "), (_of("either_way"), "the alternative"),
+    (_of("purpose"), " "), (_of("apart"), r"\1 \3\2"), (_of("switched"), r"turn \2\1"), (_of("money_back"), "refund "),
+    (_of("chance"), " "), (_of("born"), " "), (_BIRTH, " "), (_of("way_back"), "inbound flight"),
+)  # fmt: skip
 _REST = re.compile(r"[a-z]*")
 _PARTICIPLES = ("ed", "sent", "paid", "taken", "given", "bought")
 _LONG = re.compile(r"\b(?!(?:the|and|that|this|your)\b)[a-z]{3,}")
@@ -105,19 +104,16 @@ class Act:
 @lru_cache(maxsize=2048)
 def read_act(text: str, proposing: bool = False) -> Act:
     """Return what a text, in any letters, is about doing; one that proposes does not do what it tells of as it stands."""
-    text = _PURPOSE.sub(
-        " ", _EITHER_WAY.sub("the alternative", _LIFTED.sub(" resume ", _AGAIN.sub(r" resume \g<0>", _plain(text))))
-    )
-    text = _APART.sub(r"\1 \3\2", text)
-    text = _MONEY_BACK.sub("refund ", _SWITCHED.sub(lambda found: f"turn {found[2]}{found[1]}", text))
-    text = _WAY_BACK.sub("inbound flight", _BIRTH.sub(" ", _BORN.sub(" ", _CHANCE.sub(" ", text))))
+    text = _plain(text)
+    for told, new in _REWORDED:
+        text = told.sub(new, text)
     denials = " . ".join(found[0] for found in _denial(text).finditer(text))
     told = _denial(text).sub(" ", text) if denials else text
-    acting = _STATE.sub(" ", _ASIDE.sub(" ", told))
+    acting = _of("state").sub(" ", _of("aside").sub(" ", told))
     verbs, objects, values = _named("verbs", acting, proposing), _named("objects", acting), frozenset(_values(told))
     if any(field == "gb" for field, _ in values):
         objects |= {"data"}
-    denials += " upgrade, downgrade" if _SAME_CABIN.search(told) else ""
+    denials += " upgrade, downgrade" if _of("same_cabin").search(told) else ""
     excluded: frozenset[str | tuple[str, str]] = frozenset(
         (*_named("verbs", denials), *_named("objects", denials), *_values(denials))
     )
@@ -125,42 +121,44 @@ def read_act(text: str, proposing: bool = False) -> Act:
         verbs,
         objects,
         values,
-        frozenset(_values(" . ".join(found[0] for found in _FROM.finditer(text)))),
+        frozenset(_values(" . ".join(found[0] for found in _of("from").finditer(text)))),
         excluded - verbs - objects - values,
         _whole("looks").search(told) is not None,
         _whole("vague").search(told) is not None,
-        frozenset(word for found in _EXCEPT.finditer(text) for word in _LONG.findall(found[1])),
+        frozenset(word for found in _of("except").finditer(text) for word in _LONG.findall(found[1])),
         frozenset(_LONG.findall(told)),
     )
 
 
 def unheard_of(text: str) -> bool:
     """Return whether a text in small letters proposes something by a verb that nothing is known of."""
-    plain = frozenset(str(lexicon()["generic"]).split())
+    plain = frozenset(lexicon()["generic"].split())
     return any(
         found["verb"] not in plain
         and not any(stems.compiled.match(text, found.start("verb")) for stems in _classes("verbs")[1].values())
         and not _whole("looks").compiled.match(found["verb"])
-        for found in _MAIN.finditer(text)
+        for found in _of("main").finditer(text)
     )
 
 
 def _plain(text: str) -> str:
     """Return a text in small letters, with an end where it has none for too long."""
     text = _LONG_STRETCH.sub(r"\g<0>;", text).lower().replace("\u2019", "'").replace("_", " ").replace("gray", "grey")
-    text = _ORIGINAL.sub("original method", _ARROW.sub(lambda found: f" from {found[1].replace(',', ' ')} to ", text))
-    return _NONE.sub(r"no \1;", _PIECES.sub("", text.replace("mail address", "mail")))
+    text = _of("original").sub(
+        "original method", _of("arrow").sub(lambda found: f" from {found[1].replace(',', ' ')} to ", text)
+    )
+    return _of("none").sub(r"no \1;", _of("pieces").sub("", text.replace("mail address", "mail")))
 
 
 @lru_cache(maxsize=1024)
 def granted(text: str) -> str:
     """Return a text in small letters without what it denies, and without what is to be changed from."""
     plain = _plain(text)
-    return _FROM.sub(" ", _denial(plain).sub(" ", plain))
+    return _of("from").sub(" ", _denial(plain).sub(" ", plain))
 
 
 def _denial(text: str) -> Words:
-    return _DENIAL if _GONE.stand(text) else _PLAIN_DENIAL
+    return _of("denial") if _of("gone").stand(text) else _of("plain denial")
 
 
 def births(text: str) -> frozenset[str]:
@@ -179,24 +177,22 @@ def points(text: str) -> bool:
 
 
 @cache
-def lexicon() -> dict[str, object]:
+def lexicon() -> dict[str, Any]:
     """Return the words."""
-    return json.loads(files(__package__).joinpath("acts.json").read_text(encoding="utf-8"))  # type: ignore[no-any-return]
+    words_by_kind: dict[str, Any] = json.loads(files(__package__).joinpath("acts.json").read_text(encoding="utf-8"))
+    return words_by_kind
 
 
 @cache
 def alike() -> dict[str, frozenset[str]]:
     """Return, of each verb of a proposal, the verbs of a want that it may bring about."""
-    same: dict[str, str] = lexicon()["same"]  # type: ignore[assignment]
-    verbs: dict[str, str] = lexicon()["verbs"]  # type: ignore[assignment]
-    return {verb: frozenset({verb, *same.get(verb, "").split()}) for verb in verbs}
+    return {verb: frozenset({verb, *lexicon()["same"].get(verb, "").split()}) for verb in lexicon()["verbs"]}
 
 
 @cache
 def _classes(kind: str) -> tuple[dict[str, list[tuple[str, str]]], dict[str, Words]]:
     """Return, by the two letters that it begins with, each stem of a kind with its class, and the words of each class."""
-    table: dict[str, str] = lexicon()[kind]  # type: ignore[assignment]
-    stems: dict[str, list[tuple[str, str]]] = {}
+    table, stems = lexicon()[kind], dict[str, list[tuple[str, str]]]()
     for name, text in table.items():
         for stem in text.replace("~", "\n").replace(".", "").split(" "):
             stems.setdefault(stem[:2], []).append((stem.replace("\n", " "), name))
@@ -211,7 +207,7 @@ def _bits(text: str) -> tuple[str, ...]:
 
 @cache
 def _whole(kind: str) -> Words:
-    text = str(lexicon()[kind])
+    text = lexicon()[kind]
     return Words(rf"\b(?:{'|'.join(word.replace('~', ' ') for word in text.split())})\b", _bits(text))
 
 
@@ -240,7 +236,10 @@ def _is_act(text: str, found: re.Match[str]) -> bool:
     word = found[0] + (rest[0] if rest else "")
     if word.endswith("s") and not word.endswith("ss"):
         return False
-    return not word.endswith(_PARTICIPLES) or _BE.search(text[max(0, found.start() - 40) : found.start()]) is not None
+    return (
+        not word.endswith(_PARTICIPLES)
+        or _of("be").search(text[max(0, found.start() - 40) : found.start()]) is not None
+    )
 
 
 def _values(text: str) -> Iterator[tuple[str, str]]:
@@ -260,15 +259,12 @@ def _values(text: str) -> Iterator[tuple[str, str]]:
 
 @cache
 def _cities() -> Words:
-    codes: dict[str, str] = lexicon()["cities"]  # type: ignore[assignment]
-    names = (*codes, *codes.values())
+    names = tuple(name for pair in lexicon()["cities"].items() for name in pair)
     return Words(rf"\b(?:{'|'.join(names)})\b", names)
 
 
 def _alias(word: str) -> str:
-    cities: dict[str, str] = lexicon()["cities"]  # type: ignore[assignment]
-    aliases: dict[str, str] = lexicon()["aliases"]  # type: ignore[assignment]
-    return cities.get(word) or aliases.get(word, word)
+    return str(lexicon()["cities"].get(word) or lexicon()["aliases"].get(word, word))
 
 
 def _number(text: str) -> str:

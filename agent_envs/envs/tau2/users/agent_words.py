@@ -11,9 +11,9 @@ _OWN = "agent_words.txt"
 class Words:
     """A pattern that is tried only on a text that has one of its bits, of which one stands in all that it finds."""
 
-    def __init__(self, text: str, bits: tuple[str, ...] = ()) -> None:
+    def __init__(self, text: str, bits: tuple[str, ...] = (), flags: int = 0) -> None:
         """Take a pattern and its bits; without any it is tried on every text."""
-        self.compiled, self.bits = re.compile(text), bits
+        self.compiled, self.bits = re.compile(text, flags), bits
 
     def stand(self, text: str) -> bool:
         """Return whether a text may have them."""
@@ -35,17 +35,15 @@ class Words:
         return self.compiled.sub(new, text) if self.stand(text) else text
 
 
-@cache
-def pattern(name: str, file: str = _OWN, flags: int = 0) -> re.Pattern[str]:
-    """Return the pattern of a section of a file: any of its alternatives."""
-    return re.compile("|".join(_sections(file)[name][1]), flags)
-
-
-@cache
-def words(name: str, file: str = _OWN) -> Words:
+def words(name: str, file: str = _OWN, flags: int = 0) -> Words:
     """Return the words of a section of a file."""
-    bits, lines = _sections(file)[name]
-    return Words("|".join(lines or bits), bits)
+    return _all(file, flags)[name]
+
+
+@cache
+def _all(file: str, flags: int) -> dict[str, Words]:
+    """Return the words of every section of a file; compiled together, so that no conversation waits for them."""
+    return {name: Words("|".join(lines or bits), bits, flags) for name, (bits, lines) in _sections(file).items()}
 
 
 @cache

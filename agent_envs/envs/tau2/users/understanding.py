@@ -140,9 +140,7 @@ def _questions(parts: tuple[Sentence, ...]) -> tuple[tuple[str, ...], tuple[str,
     topics: dict[str, None] = {}
     awaiting, offering = [], []
     for place, part in enumerate(parts):
-        asked = (
-            () if words("extends").search(part.text) and not words("open").search(part.text) else topics_in(part)
-        )
+        asked = () if words("extends").search(part.text) and not words("open").search(part.text) else topics_in(part)
         listed = () if part.question else spoken_of(part.text)
         if len(listed) > 1 and _CHOICES.search(part.text):  # "bags, insurance (yes/no), payment"
             topics |= dict.fromkeys(listed)
