@@ -68,21 +68,23 @@ def state_type(cls: T) -> T:
 
 
 def _make_quickly(cls: Any) -> None:
-    """Give a frozen dataclass with slots an `__init__` in a third of the time: the generated one calls a setter a field.
+    """Give a frozen dataclass with slots a quick `__init__`: the generated one calls a setter a field.
 
-    While it is made, and nobody else has it, a value is of a subclass that is not frozen.
+    While it is made, and nobody else has it, a value is of a subclass that is not frozen (in both ways, or stores go through Python).
     """
     fields = dataclasses.fields(cls)
-    plain = all(field.init and field.default_factory is dataclasses.MISSING for field in fields)
-    if not plain or hasattr(cls, "__post_init__") or "__slots__" not in vars(cls) or cls.__bases__ != (object,):
+    plain = all(field.init and not field.kw_only and field.default_factory is dataclasses.MISSING for field in fields)
+    if not plain or len(fields) < 3 or "__slots__" not in vars(cls) or hasattr(cls, "__post_init__"):
         return
-    stores = "".join(f"\n self.{field.name} = {field.name}" for field in fields)
-    head = f"def __init__(self, {', '.join(field.name for field in fields)}):\n put(self, '__class__', loose)"
-    loose = type(cls.__name__, (cls,), {"__slots__": (), "__setattr__": object.__setattr__})
-    scope = {"cls": cls, "loose": loose, "put": object.__setattr__}
-    exec(f"{head}{stores}\n self.__class__ = cls", scope)
+    put, names = object.__setattr__, ", ".join(field.name for field in fields)
+    stores = "\n ".join(f"self.{field.name} = {field.name}" for field in fields)
+    other = f"if type(self) is not cls:\n  return generated(self, {names})"  # of a subclass
+    loose = type(cls.__name__, (cls,), {"__slots__": (), "__setattr__": put, "__delattr__": object.__delattr__})
+    scope = {"cls": cls, "loose": loose, "put": put, "generated": cls.__init__}
+    body = f"{other}\n put(self, '__class__', loose)\n {stores}\n self.__class__ = cls"
+    exec(f"def __init__(self, {names}):\n {body}", scope)
+    scope["__init__"].__defaults__ = cls.__init__.__defaults__
     cls.__init__ = scope["__init__"]
-    cls.__init__.__defaults__ = tuple(field.default for field in fields if field.default is not dataclasses.MISSING)
 
 
 def encode_state(value: Any) -> Any:

@@ -105,8 +105,8 @@ class Act:
 def read_act(text: str, proposing: bool = False) -> Act:
     """Return what a text, in any letters, is about doing; one that proposes does not do what it tells of as it stands."""
     text = _plain(text)
-    for told, new in _REWORDED:
-        text = told.sub(new, text)
+    for roundabout, new in _REWORDED:
+        text = roundabout.sub(new, text)
     denials = " . ".join(found[0] for found in _denial(text).finditer(text))
     told = _denial(text).sub(" ", text) if denials else text
     acting = _of("state").sub(" ", _of("aside").sub(" ", told))
@@ -144,9 +144,8 @@ def unheard_of(text: str) -> bool:
 def _plain(text: str) -> str:
     """Return a text in small letters, with an end where it has none for too long."""
     text = _LONG_STRETCH.sub(r"\g<0>;", text).lower().replace("\u2019", "'").replace("_", " ").replace("gray", "grey")
-    text = _of("original").sub(
-        "original method", _of("arrow").sub(lambda found: f" from {found[1].replace(',', ' ')} to ", text)
-    )
+    text = _of("arrow").sub(lambda found: f" from {found[1].replace(',', ' ')} to ", text)
+    text = _of("original").sub("original method", text)
     return _of("none").sub(r"no \1;", _of("pieces").sub("", text.replace("mail address", "mail")))
 
 
@@ -179,8 +178,7 @@ def points(text: str) -> bool:
 @cache
 def lexicon() -> dict[str, Any]:
     """Return the words."""
-    words_by_kind: dict[str, Any] = json.loads(files(__package__).joinpath("acts.json").read_text(encoding="utf-8"))
-    return words_by_kind
+    return dict(json.loads(files(__package__).joinpath("acts.json").read_text(encoding="utf-8")))
 
 
 @cache
@@ -218,8 +216,6 @@ def _stems(text: str) -> Words:
 
 
 def _named(kind: str, text: str, acting: bool = False) -> frozenset[str]:
-    if not text:
-        return frozenset()
     stems, classes = _classes(kind)
     starts = set(_STARTS.findall(text))
     likely = {name for start in starts for stem, name in stems.get(start, ()) if stem in text}
@@ -236,10 +232,8 @@ def _is_act(text: str, found: re.Match[str]) -> bool:
     word = found[0] + (rest[0] if rest else "")
     if word.endswith("s") and not word.endswith("ss"):
         return False
-    return (
-        not word.endswith(_PARTICIPLES)
-        or _of("be").search(text[max(0, found.start() - 40) : found.start()]) is not None
-    )
+    before = text[max(0, found.start() - 40) : found.start()]
+    return not word.endswith(_PARTICIPLES) or _of("be").search(before) is not None
 
 
 def _values(text: str) -> Iterator[tuple[str, str]]:
@@ -275,6 +269,5 @@ def _number(text: str) -> str:
 
 
 def _unit(noun: str) -> str:
-    return {"gigabyte": "gb", "gig": "gb", "suitcase": "bag", "seat": "passenger", "ticket": "passenger"}.get(
-        noun, noun
-    )
+    units = {"gigabyte": "gb", "gig": "gb", "suitcase": "bag", "seat": "passenger", "ticket": "passenger"}
+    return units.get(noun, noun)
