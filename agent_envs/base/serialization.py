@@ -70,7 +70,7 @@ def state_type(cls: T) -> T:
 def _make_quickly(cls: Any) -> None:
     """Give a frozen dataclass with slots a quick `__init__`: the generated one calls a setter a field.
 
-    While it is made, and nobody else has it, a value is of a subclass that is not frozen (in both ways, or stores go through Python).
+    While it is made, and nobody else has it, a value is of a subclass that is not frozen (in both hooks, or stores are slow).
     """
     fields = dataclasses.fields(cls)
     plain = all(field.init and not field.kw_only and field.default_factory is dataclasses.MISSING for field in fields)
