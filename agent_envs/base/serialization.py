@@ -63,7 +63,28 @@ def state_type(cls: T) -> T:
     if known is not cls and (known.__module__, known.__qualname__) != (cls.__module__, cls.__qualname__):
         raise ValueError(f"two state types are named {cls.__name__}: {known.__module__} and {cls.__module__}")
     _TYPES[cls.__name__] = cls
+    _make_quickly(cls)
     return cls
+
+
+def _make_quickly(cls: Any) -> None:
+    """Give a frozen dataclass with slots a quick `__init__`: the generated one calls a setter a field.
+
+    While it is made, and nobody else has it, a value is of a subclass that is not frozen (in both hooks, or stores are slow).
+    """
+    fields = dataclasses.fields(cls)
+    plain = all(field.init and not field.kw_only and field.default_factory is dataclasses.MISSING for field in fields)
+    if not plain or len(fields) < 3 or "__slots__" not in vars(cls) or hasattr(cls, "__post_init__"):
+        return
+    put, names = object.__setattr__, ", ".join(field.name for field in fields)
+    stores = "\n ".join(f"self.{field.name} = {field.name}" for field in fields)
+    other = f"if type(self) is not cls:\n  return generated(self, {names})"  # of a subclass
+    loose = type(cls.__name__, (cls,), {"__slots__": (), "__setattr__": put, "__delattr__": object.__delattr__})
+    scope = {"cls": cls, "loose": loose, "put": put, "generated": cls.__init__}
+    body = f"{other}\n put(self, '__class__', loose)\n {stores}\n self.__class__ = cls"
+    exec(f"def __init__(self, {names}):\n {body}", scope)
+    scope["__init__"].__defaults__ = cls.__init__.__defaults__
+    cls.__init__ = scope["__init__"]
 
 
 def encode_state(value: Any) -> Any:
@@ -78,7 +99,7 @@ def encode_state(value: Any) -> Any:
     if kind is tuple:
         return {"$tuple": [item if type(item) in _PLAIN else encode_state(item) for item in value]}
     if _TYPES.get(kind.__name__) is kind and dataclasses.is_dataclass(kind):
-        fields = {name: encode_state(getattr(value, name)) for name in _names(kind)}
+        fields = {name: encode_state(getattr(value, name)) for name in _defaults(kind)}
         return {"$type": kind.__name__, **fields}
     if isinstance(value, bool | str | float):
         return value
@@ -134,11 +155,6 @@ def kept_text(value: Any, write: Callable[[Any], bytes] = stored_text) -> tuple[
         seal = f'"{hashlib.sha256(text).hexdigest()}"'.encode()
         held = _KEPT[key] = (weakref.ref(value, lambda _: _KEPT.pop(key, None)), text, seal)
     return held[1:]
-
-
-@cache
-def _names(kind: Any) -> tuple[str, ...]:
-    return tuple(field.name for field in dataclasses.fields(kind))
 
 
 def decode_state(value: Any, texts: Sequence[str] = ()) -> Any:

@@ -33,14 +33,6 @@ class Utterance(Space[str]):
         """Strings have no fixed-size vector."""
         return False
 
-    def to_jsonable(self, sample_n: Any) -> list[str]:
-        """Return samples as a list."""
-        return list(sample_n)
-
-    def from_jsonable(self, sample_n: list[Any]) -> list[str]:
-        """Return samples from a list."""
-        return [str(text) for text in sample_n]
-
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Utterance)
 

@@ -44,7 +44,7 @@ def _asked(name: str, schema: Any, needed: bool, ask: Ask) -> Any:
         ):  # an object of which nothing is given ends the list
             rows.append(row)
         return rows or None
-    read, form = _TYPES.get(kind, (_json_or_text, ""))
+    read, form = _TYPES.get(kind, (json_or_text, ""))
     hints = [
         form,
         str(schema.get("description", "")),
@@ -75,11 +75,12 @@ def _yes(text: str) -> bool:
 
 
 def _list(text: str) -> list[Any]:
-    found = _json_or_text(text) if text.startswith("[") else None
+    found = json_or_text(text) if text.startswith("[") else None
     return found if isinstance(found, list) else [part.strip() for part in text.split(",")]
 
 
-def _json_or_text(text: str) -> Any:
+def json_or_text(text: str) -> Any:
+    """Return the value of a JSON text, or the text where it is none."""
     try:
         return json.loads(text)
     except (ValueError, RecursionError):

@@ -1,6 +1,10 @@
 """Canonical JSON and the coding of state."""
 
+import copy
+import dataclasses
+import inspect
 import json
+import pickle
 from collections import namedtuple
 from dataclasses import dataclass
 
@@ -158,3 +162,58 @@ def test_arguments_that_can_travel():
     for value in (object(), [object()], {"a": [len]}, np.int64(1), (b"x",), {"object": object()}):
         assert stays_here(value), value
     assert plain_value({"a": (1, len)}) == {"a": [1, {"object": "builtins:builtin_function_or_method"}]}
+
+
+@state_type
+@dataclass(frozen=True, slots=True, weakref_slot=True)
+class Quick:
+    """A record with slots, which `state_type` makes quickly."""
+
+    first: int
+    second: tuple[int, ...] = ()
+    third: str = "c"
+
+
+def test_a_record_that_is_made_quickly_is_the_record_that_it_was():
+    value = Quick(1, third="d")
+    assert (
+        type(value) is Quick
+        and value == Quick(first=1, second=(), third="d")
+        and hash(value) == hash(Quick(1, (), "d"))
+    )
+    assert repr(value) == "Quick(first=1, second=(), third='d')" and not hasattr(value, "__dict__")
+    assert copy.deepcopy(value) == pickle.loads(pickle.dumps(value)) == dataclasses.replace(value, second=()) == value
+    assert str(inspect.signature(Quick)).startswith("(first, second=(), third='c')")
+
+
+def test_a_record_that_is_made_quickly_is_frozen_and_refuses_wrong_arguments():
+    value = Quick(1)
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        value.first = 2
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        del value.first
+    with pytest.raises(TypeError, match="first"):
+        Quick()
+    with pytest.raises(TypeError, match="fourth"):
+        Quick(1, fourth=2)
+
+
+def test_a_subclass_of_a_record_that_is_made_quickly_keeps_its_class():
+    class Other(Quick):
+        pass
+
+    @dataclass(frozen=True, slots=True)
+    class More(Quick):
+        fourth: int = 4
+
+    assert type(Other(1, third="d")) is Other and Other(1, third="d").third == "d"
+    assert type(More(1)) is More and More(1).fourth == 4 and More(1).second == ()
+
+
+def test_records_with_factories_keep_the_constructor_that_they_have():
+    @state_type
+    @dataclass(frozen=True, slots=True)
+    class Slow:
+        first: list[int] = dataclasses.field(default_factory=list)
+
+    assert Slow().first == [] and Slow().first is not Slow().first

@@ -153,6 +153,8 @@ class View:
 
     def commit(self) -> Changes:
         """Return the changes with this call's drafts in them: the same object if nothing became different."""
+        if not self._drafts:
+            return self._changes
         tables = dict(self._changes.tables)
         for table, drafts in self._drafts.items():
             changed = dict(tables.get(table, {}))

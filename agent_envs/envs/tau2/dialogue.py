@@ -10,7 +10,7 @@ lists), and under "recording", where there is one, what both sides said, as `rec
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Literal
 
 from agent_envs.base.errors import UsageError
@@ -89,7 +89,7 @@ class Dialogue:
 
     def but(self, **changes: Any) -> "Dialogue":
         """Return a copy with some attributes changed."""
-        return replace(self, **changes)
+        return Dialogue(**{name: getattr(self, name) for name in Dialogue.__match_args__} | changes)
 
 
 def recording_of(rows: Sequence[Mapping[str, Any]]) -> tuple[Line, ...]:

@@ -17,6 +17,7 @@ from agent_envs.envs.tau2.dialogue import Line, ToolReply, arguments_of
 from agent_envs.envs.tau2.task_schema import FunctionCall, Tau2Task
 from agent_envs.envs.tau2.telecom import for_expected_actions
 from agent_envs.envs.tau2.toolkit import FRESH, Domain, DomainState, FunctionOutcome, World, call, run_function
+from agent_envs.tools.forms import json_or_text
 
 
 def initial_world(domain: Domain, task: Tau2Task) -> DomainState:
@@ -118,14 +119,7 @@ def _answered(lines: tuple[Line, ...]) -> Iterator[tuple[ToolCall, ToolReply]]:
 
 
 def _alike(one: str, other: str) -> bool:
-    return one == other or _parsed(one) == _parsed(other)
-
-
-def _parsed(text: str) -> Any:
-    try:
-        return json.loads(text)
-    except (ValueError, RecursionError):
-        return text
+    return one == other or json_or_text(one) == json_or_text(other)
 
 
 def _with_data(domain: Domain, state: DomainState, data: Mapping[str, Any]) -> DomainState:

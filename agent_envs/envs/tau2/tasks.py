@@ -11,6 +11,7 @@ from random import Random
 from typing import Any
 
 from agent_envs.base.errors import UsageError
+from agent_envs.base.process_cache import Uncopied
 from agent_envs.base.serialization import digest as digest_of
 from agent_envs.core.trajectory import Task
 from agent_envs.envs.tau2.builtin import DOMAINS, builtin_rows, known_domain
@@ -29,7 +30,7 @@ _OURS = {
 }
 
 
-class RowSource:
+class RowSource(Uncopied):
     """A task source over rows, which are parsed only when they are asked for."""
 
     def __init__(
@@ -64,10 +65,6 @@ class RowSource:
     @cached_property
     def _members(self) -> dict[str, frozenset[str]]:
         return {split: frozenset(self.ids(split)) for split in self.splits}
-
-    def __deepcopy__(self, memo: Any) -> "RowSource":
-        """Rows are never written, so a copy of an environment shares them."""
-        return self
 
 
 class BuiltinSource(RowSource):

@@ -8,23 +8,16 @@ import json
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cache, lru_cache
+from functools import cache, lru_cache, partial
 from importlib.resources import files
+from typing import Any
 
-from agent_envs.envs.tau2.users.agent_words import pattern
+from agent_envs.envs.tau2.users.agent_words import Words, words
 
 _LONG_STRETCH = re.compile(r"[^.;\n]{300}")  # no pattern looks further: an endless text costs what its length does
-_FILE = "act_words.txt"
-_NAMES = (
-    "denial, none, chance, state, purpose, aside, way_back, born, from, apart, switched, money_back, pieces, "
-    "original, again, either_way, lifted, same_cabin, be, main, except, arrow"
-)
-(
-    _DENIAL, _NONE, _CHANCE, _STATE, _PURPOSE, _ASIDE, _WAY_BACK, _BORN, _FROM, _APART, _SWITCHED, _MONEY_BACK, _PIECES,
-    _ORIGINAL, _AGAIN, _EITHER_WAY, _LIFTED, _SAME_CABIN, _BE, _MAIN, _EXCEPT, _ARROW,
-) = (pattern(name.strip().lower(), _FILE) for name in _NAMES.split(","))  # fmt: skip
+_of = partial(words, file="act_words.txt")
 _PEOPLE = tuple(
-    (who, count, pattern(f"people {who} {count}", _FILE))
+    (who, count, _of(f"people {who} {count}"))
     for who, count in (("passenger", "1"), ("passenger", "2"), ("party", "all"), ("party", "one"))
 )
 _MONTHS = "jan feb mar apr may jun jul aug sep oct nov dec".split()
@@ -33,23 +26,35 @@ _NUMBERS = {
 } | {"single": "1", "another": "1", "couple": "2", "half": "0.5", "one and a half": "1.5"}
 _COUNT = rf"(\d+(?:\.\d+)?|{'|'.join(sorted(_NUMBERS, key=len, reverse=True))})"
 _VALUES = {
-    "date": re.compile(
+    "date": Words(
         rf"\b({'|'.join(_MONTHS)})[a-z]* (\d{{1,2}})\b|\b\d{{4}}-(\d\d)-(\d\d)\b|\bthe (\d{{1,2}})(?:st|nd|rd|th)\b"
     )
 } | {
-    field: pattern(f"value {field}", _FILE)
+    field: _of(f"value {field}")
     for field in ("card", "means", "brand", "cabin", "trip", "street", "zip", "unit", "money")
 }
-_BIRTH = re.compile(
+_BIRTH = Words(
     rf"\b(?:19\d\d|20[01]\d)-\d\d-\d\d\b"
     rf"|\b(?:(?P<d>\d{{1,2}}) )?(?P<m>{'|'.join(_MONTHS)})[a-z]*"
-    rf"(?: (?P<day>\d{{1,2}})(?:st|nd|rd|th)?,?)? (?P<year>19\d\d|20[01]\d)\b"
+    rf"(?: (?P<day>\d{{1,2}})(?:st|nd|rd|th)?,?)? (?P<year>19\d\d|20[01]\d)\b",
+    ("19", "200", "201"),
 )
-_COUNTED = re.compile(
+_COUNTED = Words(
     rf"(?<![$\d.,-])\b{_COUNT}[- ]?(?:[a-z]+[- ]){{0,2}}?(bag|suitcase|passenger|gb|gig|gigabyte"
-    r"|(?:seat|ticket)(?!s? (?:left|available|free|remain)))"
+    r"|(?:seat|ticket)(?!s? (?:left|available|free|remain)))",
+    ("bag", "suitcase", "passenger", "gb", "gig", "seat", "ticket"),
 )
-_TOTAL = re.compile(rf"(?<![$\d.,-])\b{_COUNT}(?: (?:checked )?bags?)? (?:in all|in total|altogether|overall)\b")
+_TOTAL = Words(
+    rf"(?<![$\d.,-])\b{_COUNT}(?: (?:checked )?bags?)? (?:in all|in total|altogether|overall)\b",
+    ("in all", "in total", "altogether", "overall"),
+)
+_STARTS = re.compile(r"\b\w\w")
+# What misleads is left out, and what is said in a roundabout way is put plainly, in this order.
+_REWORDED = (
+    (_of("again"), r" resume \g<0>"), (_of("lifted"), " resume "), (_of("either_way"), "the alternative"),
+    (_of("purpose"), " "), (_of("apart"), r"\1 \3\2"), (_of("switched"), r"turn \2\1"), (_of("money_back"), "refund "),
+    (_of("chance"), " "), (_of("born"), " "), (_BIRTH, " "), (_of("way_back"), "inbound flight"),
+)  # fmt: skip
 _REST = re.compile(r"[a-z]*")
 _PARTICIPLES = ("ed", "sent", "paid", "taken", "given", "bought")
 _LONG = re.compile(r"\b(?!(?:the|and|that|this|your)\b)[a-z]{3,}")
@@ -99,19 +104,16 @@ class Act:
 @lru_cache(maxsize=2048)
 def read_act(text: str, proposing: bool = False) -> Act:
     """Return what a text, in any letters, is about doing; one that proposes does not do what it tells of as it stands."""
-    text = _PURPOSE.sub(
-        " ", _EITHER_WAY.sub("the alternative", _LIFTED.sub(" resume ", _AGAIN.sub(r" resume \g<0>", _plain(text))))
-    )
-    text = _APART.sub(r"\1 \3\2", text)
-    text = _MONEY_BACK.sub("refund ", _SWITCHED.sub(lambda found: f"turn {found[2]}{found[1]}", text))
-    text = _WAY_BACK.sub("inbound flight", _BIRTH.sub(" ", _BORN.sub(" ", _CHANCE.sub(" ", text))))
-    denials = " . ".join(found[0] for found in _DENIAL.finditer(text))
-    told = _DENIAL.sub(" ", text) if denials else text
-    acting = _STATE.sub(" ", _ASIDE.sub(" ", told))
+    text = _plain(text)
+    for roundabout, new in _REWORDED:
+        text = roundabout.sub(new, text)
+    denials = " . ".join(found[0] for found in _denial(text).finditer(text))
+    told = _denial(text).sub(" ", text) if denials else text
+    acting = _of("state").sub(" ", _of("aside").sub(" ", told))
     verbs, objects, values = _named("verbs", acting, proposing), _named("objects", acting), frozenset(_values(told))
     if any(field == "gb" for field, _ in values):
         objects |= {"data"}
-    denials += " upgrade, downgrade" if _SAME_CABIN.search(told) else ""
+    denials += " upgrade, downgrade" if _of("same_cabin").search(told) else ""
     excluded: frozenset[str | tuple[str, str]] = frozenset(
         (*_named("verbs", denials), *_named("objects", denials), *_values(denials))
     )
@@ -119,37 +121,43 @@ def read_act(text: str, proposing: bool = False) -> Act:
         verbs,
         objects,
         values,
-        frozenset(_values(" . ".join(found[0] for found in _FROM.finditer(text)))),
+        frozenset(_values(" . ".join(found[0] for found in _of("from").finditer(text)))),
         excluded - verbs - objects - values,
-        _stands("looks", told),
-        _stands("vague", told),
-        frozenset(word for found in _EXCEPT.finditer(text) for word in _LONG.findall(found[1])),
+        _whole("looks").search(told) is not None,
+        _whole("vague").search(told) is not None,
+        frozenset(word for found in _of("except").finditer(text) for word in _LONG.findall(found[1])),
         frozenset(_LONG.findall(told)),
     )
 
 
 def unheard_of(text: str) -> bool:
     """Return whether a text in small letters proposes something by a verb that nothing is known of."""
-    plain = frozenset(str(lexicon()["generic"]).split())
+    plain = frozenset(lexicon()["generic"].split())
     return any(
         found["verb"] not in plain
-        and not any(pattern.match(text, found.start("verb")) for _, _, pattern in _classes("verbs"))
-        and not _words("looks").match(found["verb"])
-        for found in _MAIN.finditer(text)
+        and not any(stems.compiled.match(text, found.start("verb")) for stems in _classes("verbs")[1].values())
+        and not _whole("looks").compiled.match(found["verb"])
+        for found in _of("main").finditer(text)
     )
 
 
 def _plain(text: str) -> str:
     """Return a text in small letters, with an end where it has none for too long."""
     text = _LONG_STRETCH.sub(r"\g<0>;", text).lower().replace("\u2019", "'").replace("_", " ").replace("gray", "grey")
-    text = _ORIGINAL.sub("original method", _ARROW.sub(lambda found: f" from {found[1].replace(',', ' ')} to ", text))
-    return _NONE.sub(r"no \1;", _PIECES.sub("", text.replace("mail address", "mail")))
+    text = _of("arrow").sub(lambda found: f" from {found[1].replace(',', ' ')} to ", text)
+    text = _of("original").sub("original method", text)
+    return _of("none").sub(r"no \1;", _of("pieces").sub("", text.replace("mail address", "mail")))
 
 
 @lru_cache(maxsize=1024)
 def granted(text: str) -> str:
     """Return a text in small letters without what it denies, and without what is to be changed from."""
-    return _FROM.sub(" ", _DENIAL.sub(" ", _plain(text)))
+    plain = _plain(text)
+    return _of("from").sub(" ", _denial(plain).sub(" ", plain))
+
+
+def _denial(text: str) -> Words:
+    return _of("denial") if _of("gone").stand(text) else _of("plain denial")
 
 
 def births(text: str) -> frozenset[str]:
@@ -168,67 +176,53 @@ def points(text: str) -> bool:
 
 
 @cache
-def lexicon() -> dict[str, object]:
+def lexicon() -> dict[str, Any]:
     """Return the words."""
-    return json.loads(files(__package__).joinpath("acts.json").read_text(encoding="utf-8"))  # type: ignore[no-any-return]
+    return dict(json.loads(files(__package__).joinpath("acts.json").read_text(encoding="utf-8")))
 
 
 @cache
 def alike() -> dict[str, frozenset[str]]:
     """Return, of each verb of a proposal, the verbs of a want that it may bring about."""
-    same: dict[str, str] = lexicon()["same"]  # type: ignore[assignment]
-    verbs: dict[str, str] = lexicon()["verbs"]  # type: ignore[assignment]
-    return {verb: frozenset({verb, *same.get(verb, "").split()}) for verb in verbs}
+    return {verb: frozenset({verb, *lexicon()["same"].get(verb, "").split()}) for verb in lexicon()["verbs"]}
 
 
 @cache
-def _classes(kind: str) -> tuple[tuple[str, tuple[str, ...], re.Pattern[str]], ...]:
-    """Return the classes of a kind: name, bits of which one stands wherever the pattern is found, and the pattern."""
-    table: dict[str, str] = lexicon()[kind]  # type: ignore[assignment]
-    return tuple((name, _bits(words), _stems(words)) for name, words in table.items())
+def _classes(kind: str) -> tuple[dict[str, list[tuple[str, str]]], dict[str, Words]]:
+    """Return, by the two letters that it begins with, each stem of a kind with its class, and the words of each class."""
+    table, stems = lexicon()[kind], dict[str, list[tuple[str, str]]]()
+    for name, text in table.items():
+        for stem in text.replace("~", "\n").replace(".", "").split(" "):
+            stems.setdefault(stem[:2], []).append((stem.replace("\n", " "), name))
+    return stems, {name: _stems(text) for name, text in table.items()}
 
 
-def _bits(words: str) -> tuple[str, ...]:
+def _bits(text: str) -> tuple[str, ...]:
     """Return the least texts of which one stands in every text that has one of the words: looking for them costs little."""
-    bits = {word.replace("~", " ").rstrip(".") for word in words.split()}
+    bits = {word.replace("~", " ").rstrip(".") for word in text.split()}
     return tuple(sorted(bit for bit in bits if not any(other != bit and other in bit for other in bits)))
 
 
 @cache
-def _words(kind: str) -> re.Pattern[str]:
-    words: str = lexicon()[kind]  # type: ignore[assignment]
-    return re.compile(rf"\b(?:{'|'.join(word.replace('~', ' ') for word in words.split())})\b")
+def _whole(kind: str) -> Words:
+    text = lexicon()[kind]
+    return Words(rf"\b(?:{'|'.join(word.replace('~', ' ') for word in text.split())})\b", _bits(text))
 
 
-def _stands(kind: str, text: str) -> bool:
-    """Return whether one of some words stands in a text."""
-    return _hold(text, _bits_of(kind)) and _words(kind).search(text) is not None
-
-
-def _hold(text: str, bits: tuple[str, ...]) -> bool:
-    for bit in bits:  # half the time of a generator, hundreds of times a sentence
-        if bit in text:
-            return True
-    return False
-
-
-@cache
-def _bits_of(kind: str) -> tuple[str, ...]:
-    return _bits(str(lexicon()[kind]))
-
-
-def _stems(words: str) -> re.Pattern[str]:
-    """Return the pattern of words: each a stem, or with a full stop the whole word."""
-    return re.compile(
-        rf"\b(?:{'|'.join(word.replace('~', ' ').replace('.', chr(92) + 'b') for word in words.split())})"
-    )
+def _stems(text: str) -> Words:
+    """Return words of which each is a stem, or with a full stop a whole word."""
+    stems = (word.replace("~", " ").replace(".", chr(92) + "b") for word in text.split())
+    return Words(rf"\b(?:{'|'.join(stems)})", _bits(text))
 
 
 def _named(kind: str, text: str, acting: bool = False) -> frozenset[str]:
+    stems, classes = _classes(kind)
+    starts = set(_STARTS.findall(text))
+    likely = {name for start in starts for stem, name in stems.get(start, ()) if stem in text}
     return frozenset(
         name
-        for name, bits, pattern in _classes(kind)
-        if _hold(text, bits) and any(not acting or _is_act(text, place) for place in pattern.finditer(text))
+        for name in likely
+        if any(not acting or _is_act(text, place) for place in classes[name].compiled.finditer(text))
     )
 
 
@@ -238,34 +232,33 @@ def _is_act(text: str, found: re.Match[str]) -> bool:
     word = found[0] + (rest[0] if rest else "")
     if word.endswith("s") and not word.endswith("ss"):
         return False
-    return not word.endswith(_PARTICIPLES) or _BE.search(text[max(0, found.start() - 40) : found.start()]) is not None
+    before = text[max(0, found.start() - 40) : found.start()]
+    return not word.endswith(_PARTICIPLES) or _of("be").search(before) is not None
 
 
 def _values(text: str) -> Iterator[tuple[str, str]]:
     if not text:
         return
-    for field, words in _VALUES.items():
-        for found in words.finditer(text):
+    for field, told in _VALUES.items():
+        for found in told.finditer(text):
             value = found[1] if field == "card" else "-".join(_number(one) for one in found.groups() if one)
             yield field, value.replace(" ", "") if field == "brand" else _alias(value)
-    yield from (("city", _alias(word)) for word in _cities().findall(text))
+    yield from (("city", _alias(found[0])) for found in _cities().finditer(text))
     for found in _TOTAL.finditer(text):
         yield "in all", _number(found[1])
     for found in _COUNTED.finditer(_TOTAL.sub(" ", text)):
         yield _unit(found[2]), _number(found[1])
-    yield from ((field, count) for field, count, words in _PEOPLE if words.search(text))
+    yield from ((field, count) for field, count, told in _PEOPLE if told.search(text))
 
 
 @cache
-def _cities() -> re.Pattern[str]:
-    codes: dict[str, str] = lexicon()["cities"]  # type: ignore[assignment]
-    return re.compile(rf"\b(?:{'|'.join((*codes, *codes.values()))})\b")
+def _cities() -> Words:
+    names = tuple(name for pair in lexicon()["cities"].items() for name in pair)
+    return Words(rf"\b(?:{'|'.join(names)})\b", names)
 
 
 def _alias(word: str) -> str:
-    cities: dict[str, str] = lexicon()["cities"]  # type: ignore[assignment]
-    aliases: dict[str, str] = lexicon()["aliases"]  # type: ignore[assignment]
-    return cities.get(word) or aliases.get(word, word)
+    return str(lexicon()["cities"].get(word) or lexicon()["aliases"].get(word, word))
 
 
 def _number(text: str) -> str:
@@ -276,6 +269,5 @@ def _number(text: str) -> str:
 
 
 def _unit(noun: str) -> str:
-    return {"gigabyte": "gb", "gig": "gb", "suitcase": "bag", "seat": "passenger", "ticket": "passenger"}.get(
-        noun, noun
-    )
+    units = {"gigabyte": "gb", "gig": "gb", "suitcase": "bag", "seat": "passenger", "ticket": "passenger"}
+    return units.get(noun, noun)

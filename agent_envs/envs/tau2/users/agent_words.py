@@ -1,46 +1,73 @@
 """Files of patterns are compiled here: `agent_words.txt`, by which agents ask, propose, refuse and report, and two others."""
 
 import re
+from collections.abc import Callable, Iterator
 from functools import cache
 from importlib.resources import files
 
 _OWN = "agent_words.txt"
 
 
-@cache
-def pattern(name: str, file: str = _OWN, flags: int = 0) -> re.Pattern[str]:
-    """Return the pattern of a section of a file: any of its alternatives."""
-    return re.compile("|".join(_sections(file)[name]), flags)
+class Words:
+    """A pattern that is tried only on a text that has one of its bits, of which one stands in all that it finds."""
+
+    def __init__(self, text: str, bits: tuple[str, ...] = (), flags: int = 0) -> None:
+        """Take a pattern and its bits; without any it is tried on every text."""
+        self.compiled, self.bits = re.compile(text, flags), bits
+
+    def stand(self, text: str) -> bool:
+        """Return whether a text may have them."""
+        for bit in self.bits:  # half the time of a generator, hundreds of times a sentence
+            if bit in text:
+                return True
+        return not self.bits
+
+    def search(self, text: str) -> re.Match[str] | None:
+        """Return where they stand first in a text."""
+        return self.compiled.search(text) if self.stand(text) else None
+
+    def finditer(self, text: str) -> Iterator[re.Match[str]]:
+        """Return all places where they stand in a text."""
+        return self.compiled.finditer(text) if self.stand(text) else iter(())
+
+    def sub(self, new: str | Callable[[re.Match[str]], str], text: str) -> str:
+        """Return a text with something else in their place."""
+        return self.compiled.sub(new, text) if self.stand(text) else text
+
+
+def words(name: str, file: str = _OWN, flags: int = 0) -> Words:
+    """Return the words of a section of a file."""
+    return _all(file, flags)[name]
 
 
 @cache
-def topics() -> tuple[tuple[str, tuple[str, ...], re.Pattern[str]], ...]:
-    """Return, of each topic in the file's order: its name, the bits of which one must occur, and its pattern."""
-    found = []
-    for name, lines in _sections(_OWN).items():
-        topic, colon, bits = name.removeprefix("topic ").partition(": ")
-        if colon:
-            named = tuple(bits.split(", "))
-            found.append((topic, named, re.compile("|".join(lines or named))))
-    return tuple(found)
+def _all(file: str, flags: int) -> dict[str, Words]:
+    """Return the words of every section of a file; compiled together, so that no conversation waits for them."""
+    return {name: Words("|".join(lines or bits), bits, flags) for name, (bits, lines) in _sections(file).items()}
+
+
+def topics() -> tuple[tuple[str, Words], ...]:
+    """Return the name and the words of each topic, in the file's order."""
+    return tuple((name[6:], told) for name, told in _all(_OWN, 0).items() if name.startswith("topic "))
 
 
 @cache
-def _sections(file: str) -> dict[str, list[str]]:
-    sections: dict[str, list[str]] = {}
+def _sections(file: str) -> dict[str, tuple[tuple[str, ...], list[str]]]:
+    """Return, by its name, the bits and the alternatives of each section."""
+    sections: dict[str, tuple[tuple[str, ...], list[str]]] = {}
     known: dict[str, list[str]] = {}
     name = ""
     for line in files(__package__).joinpath(file).read_text(encoding="utf-8").splitlines():
         if line.startswith("== "):
-            name = line.removeprefix("== ").partition(" //")[0]
-            sections[name], known[name] = [], []
+            name, _, bits = line.removeprefix("== ").partition(" //")[0].partition(": ")
+            sections[name], known[name] = (tuple(bits.split(", ")) if bits else (), []), []
         elif line.startswith("= "):
             phrases = [phrase.strip().replace("*", "s?") for phrase in line[2:].split(",") if phrase.strip()]
             known[name] += phrases
-            sections[name].append(rf"\b(?:{'|'.join(phrases)})\b")
+            sections[name][1].append(rf"\b(?:{'|'.join(phrases)})\b")
         elif line and not line.startswith("//"):
             for other, alternatives in known.items():
                 line = line.replace(f"{{{other}}}", f"(?:{'|'.join(alternatives)})")
             known[name].append(line)
-            sections[name].append(line)
+            sections[name][1].append(line)
     return sections

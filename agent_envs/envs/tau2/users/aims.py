@@ -14,7 +14,7 @@ _SENT_TO = re.compile(r"\b(?:sent|shipped|delivered) to\b|\b(?:send|ship|deliver
 
 def words_of(name: str) -> list[str]:
     """Return a list of the lexicon."""
-    return lexicon()[name]  # type: ignore[return-value]
+    return lexicon()[name]  # type: ignore[no-any-return]
 
 
 def text_of(want: Want) -> str:
@@ -47,9 +47,8 @@ def aim_of(script: UserScript, want: Want) -> Act:
     act = replace(
         act, verbs=act.verbs | sign.verbs, objects=act.objects | sign.objects, values=act.values | sign.values
     )
-    sought: dict[str, str] = lexicon()["sought"]  # type: ignore[assignment]
     verbs = act.verbs - set(words_of("follows")) or act.verbs
-    verbs = verbs or frozenset(verb for name in act.objects for verb in sought.get(name, "").split())
+    verbs = verbs or frozenset(verb for name in act.objects for verb in lexicon()["sought"].get(name, "").split())
     every = (read_act(text) for text in (*map(text_of, script.wants), *(fact.say for fact in script.facts)))
     if verbs == {"enable"} and not act.verbs and _ENDS_IT.search(want.say.lower()):
         verbs = frozenset({"disable"})

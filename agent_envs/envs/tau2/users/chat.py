@@ -20,7 +20,7 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 from agent_envs.base.errors import EnvFault, UsageError
-from agent_envs.base.process_cache import SharedCache, shared
+from agent_envs.base.process_cache import SharedCache, Uncopied, shared
 from agent_envs.base.protocol import Call, Malformed
 from agent_envs.envs.tau2.actions import read_action
 from agent_envs.envs.tau2.agent_view import SideView, signature
@@ -53,7 +53,7 @@ _OPENINGS_OF: WeakKeyDictionary[ChatModel, SharedCache[Dialogue]] = WeakKeyDicti
 _OPENINGS_LOCK = threading.Lock()
 
 
-class ChatPartner:
+class ChatPartner(Uncopied):
     """Plays either side of a conversation with a chat model."""
 
     def __init__(
@@ -146,10 +146,6 @@ class ChatPartner:
         face = SideView(rules, scene.side, rules.max_agent_turns or rules.max_steps)
         own = _guidelines(scene, self._persona, self._guidelines) if scene.side == "user" else ""
         return [message.as_dict() for message in face.conversation(scene.public, scene.dialogue, own)]
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> "ChatPartner":
-        """Return the partner itself: it holds no state of an episode."""
-        return self
 
 
 def _openings_of(model: ChatModel) -> SharedCache[Dialogue]:

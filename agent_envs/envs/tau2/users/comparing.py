@@ -110,8 +110,8 @@ def _dearer(want: Want, act: Act) -> bool:
 
 def shares_values(script: UserScript, want: Want, text: str) -> bool:
     """Return whether a text has a value that only this want can be about: a date, a street, a count."""
-    shared = read_act(text).values & aim_of(script, want).values
-    return any(field not in ("money", "means", "card", "brand", "city") for field, _ in shared)
+    told = {pair for pair in read_act(text).values if pair[0] not in ("money", "means", "card", "brand", "city")}
+    return bool(told and told & aim_of(script, want).values)
 
 
 def _goods(script: UserScript, want: Want, shelf: Shelf) -> frozenset[str]:

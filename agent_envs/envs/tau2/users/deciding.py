@@ -11,7 +11,7 @@ from typing import Literal
 
 from agent_envs.envs.tau2.user_script import UserScript, Want
 from agent_envs.envs.tau2.users.acts import Act, alike, points, read_act, unheard_of
-from agent_envs.envs.tau2.users.agent_words import pattern
+from agent_envs.envs.tau2.users.agent_words import words
 from agent_envs.envs.tau2.users.aims import abroad, aim_of, of_items, spoken, words_of
 from agent_envs.envs.tau2.users.comparing import Proposal, backed, differs, is_other, names_goods, standing
 from agent_envs.envs.tau2.users.mind import ids_of
@@ -88,7 +88,7 @@ def _trusted(script: UserScript, places: tuple[int, ...], asked: str, proposal: 
 
 def _offers(text: str) -> list[str]:
     """Return the sentences in which an agent says what it would do."""
-    return [part for part in text.split(" . ") if pattern("offers").search(part) and not read_act(part).bare]
+    return [part for part in text.split(" . ") if words("offers").search(part) and not read_act(part).bare]
 
 
 def _held(

@@ -2,7 +2,7 @@
 
 import re
 
-from agent_envs.envs.tau2.users.agent_words import pattern
+from agent_envs.envs.tau2.users.agent_words import words
 
 READING = {
     "airplane": "check_network_status", "data": "check_network_status", "roaming": "check_network_status",
@@ -26,7 +26,7 @@ ACTIONS = {"reboot": "reboot_device", "reseat": "reseat_sim_card", "reset": "res
 
 
 def _words(name: str) -> re.Pattern[str]:
-    return pattern(name, "device_words.txt", re.IGNORECASE)
+    return words(name, "device_words.txt", re.IGNORECASE).compiled
 
 
 _NAMES = (

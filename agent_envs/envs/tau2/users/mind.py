@@ -1,7 +1,7 @@
 """`Mind` is what a scripted user keeps in memory between two lines; with it the user looks things up in its script."""
 
 import re
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass
 from functools import lru_cache
 from operator import attrgetter
 from typing import Any
@@ -66,10 +66,10 @@ class Mind:
 
     def but(self, **changes: Any) -> "Mind":
         """Return a copy with some attributes changed."""
-        return replace(self, **changes)
+        return Mind(**dict(zip(Mind.__match_args__, _VALUES(self), strict=True)) | changes)
 
 
-_VALUES = attrgetter(*(field.name for field in fields(Mind)))
+_VALUES = attrgetter(*Mind.__match_args__)
 _TYPES = list(map(type, _VALUES(Mind())))
 
 

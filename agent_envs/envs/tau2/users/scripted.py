@@ -10,6 +10,7 @@ from random import Random
 from typing import Any
 
 from agent_envs.base.messages import ToolCall
+from agent_envs.base.process_cache import Uncopied
 from agent_envs.envs.tau2.dialogue import Line
 from agent_envs.envs.tau2.scene import Scene
 from agent_envs.envs.tau2.task_schema import Tau2Task
@@ -38,8 +39,8 @@ def _from_scenario(task: Tau2Task) -> UserScript:
     return script_of(task)
 
 
-class ScriptedUser:
-    """Plays the user's side by its script."""
+class ScriptedUser(Uncopied):
+    """Plays the user's side by its script; all that changes travels in the dialogue."""
 
     name, service = "scripted", ""
 
@@ -52,10 +53,6 @@ class ScriptedUser:
         persona_of(persona)
         self._persona, self._fallback = persona, fallback
         self._known: dict[int, tuple[Any, UserScript, Persona]] = {}
-
-    def __deepcopy__(self, memo: Any) -> "ScriptedUser":
-        """All that changes travels in the dialogue, so a copy of an environment shares its user."""
-        return self
 
     def speak(self, scene: Scene) -> tuple[Line | None, Any]:
         """Return the user's next line, and what it keeps in mind."""

@@ -6,7 +6,7 @@ Reading is bounded, whatever the text is.
 import re
 from dataclasses import dataclass
 
-from agent_envs.envs.tau2.users.agent_words import pattern, topics
+from agent_envs.envs.tau2.users.agent_words import topics, words
 
 LONGEST = 20_000  # characters that are read
 MOST = 240  # sentences that are read: the first and the last of a longer text
@@ -19,9 +19,9 @@ _ITEM = re.compile(r"(?:[-+*\u2022\u2023\u25cf>#]+|\(?\d{1,2}[.)]|\(?[a-h][.)])\
 _END = re.compile(r"(?<=[.!?])[\"')\]]*\s+")
 _JOIN = ("or", "and", "or:", "and:", "- or -", "--- or ---")
 _GIVEN = re.compile(r":\s*\S|\bis [#\d]")
-_REQUEST, _NEEDLESS = pattern("request"), pattern("needless")
+_REQUEST, _NEEDLESS = words("request"), words("needless")
 _TOPICS = topics()
-_ASKING_WORD, _PURPOSE, _PROPOSING = map(pattern, ("asking_word", "purpose", "proposing"))
+_ASKING_WORD, _PURPOSE, _PROPOSING = map(words, ("asking_word", "purpose", "proposing"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,9 +93,8 @@ def topics_in(part: Sentence) -> tuple[str, ...]:
 def spoken_of(text: str) -> tuple[str, ...]:
     """Return the topics that a text in small letters touches at all, in its order."""
     found = []
-    for topic, bits, words in _TOPICS:
-        match = words.search(text) if any(bit in text for bit in bits) else None
-        if match is not None:
+    for topic, told in _TOPICS:
+        if (match := told.search(text)) is not None:
             found.append((match.start(), topic))
     return tuple(topic for _, topic in sorted(found))
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from agent_envs.envs.tau2.users.acts import points, read_act
-from agent_envs.envs.tau2.users.agent_words import pattern
+from agent_envs.envs.tau2.users.agent_words import words
 from agent_envs.envs.tau2.users.mind import named_ids
 from agent_envs.envs.tau2.users.sentences import LONGEST, Sentence, sentences, spoken_of, topics_in
 
@@ -104,11 +104,11 @@ def _understood(text: str) -> Understood:
     clauses = [clause for part in parts for clause in _CLAUSE.split(part.text) if clause]
     refused = [clause for clause in clauses if _refused(clause)]
     done = tuple(part.text for part in parts if _completed(part) and not (awaiting and _PLANNED.search(part.text)))
-    closing = any(pattern("closes").search(part.text) for part in parts)
-    extends = any(pattern("extends").search(part.text) for part in parts) and not (done and closing)
+    closing = any(words("closes").search(part.text) for part in parts)
+    extends = any(words("extends").search(part.text) for part in parts) and not (done and closing)
     handed = [part for part in parts if _handed_over(part)]
     transfers = bool(handed)
-    offers = any(part.question and pattern("offer").search(part.text) for part in parts)
+    offers = any(part.question and words("offer").search(part.text) for part in parts)
     return Understood(
         topics=topics,
         confirms=bool(awaiting) or offers,
@@ -117,17 +117,17 @@ def _understood(text: str) -> Understood:
         proposal=" ".join(clause for clause in clauses if clause not in refused),
         told=" . ".join(part.text for part in parts if part.text not in awaiting and not _refused(part.text)),
         completes=done,
-        generic=any(pattern("generic").search(text) for text in done),
+        generic=any(words("generic").search(text) for text in done),
         closes=closing and not (extends or transfers),
         extends=extends,
         refuses=bool(refused),
-        missed=any(pattern("missed").search(part.text) for part in parts),
+        missed=any(words("missed").search(part.text) for part in parts),
         transfers=transfers,
-        announces=transfers and all(pattern("announces").search(part.text) for part in handed),
+        announces=transfers and all(words("announces").search(part.text) for part in handed),
         offers_transfer=offers,
-        waits=any(pattern("waits").search(part.text) for part in parts if not part.question),
-        probes=any(pattern("probes").search(part.text) for part in parts if part.question or part.asking),
-        invites=any(part.question and pattern("invites").search(part.text) for part in parts),
+        waits=any(words("waits").search(part.text) for part in parts if not part.question),
+        probes=any(words("probes").search(part.text) for part in parts if part.question or part.asking),
+        invites=any(part.question and words("invites").search(part.text) for part in parts),
         asks=any(part.question for part in parts),
         statements=tuple(part.text for part in parts if not (part.question or part.asking)),
         ids=named_ids(text),
@@ -140,13 +140,11 @@ def _questions(parts: tuple[Sentence, ...]) -> tuple[tuple[str, ...], tuple[str,
     topics: dict[str, None] = {}
     awaiting, offering = [], []
     for place, part in enumerate(parts):
-        asked = (
-            () if pattern("extends").search(part.text) and not pattern("open").search(part.text) else topics_in(part)
-        )
+        asked = () if words("extends").search(part.text) and not words("open").search(part.text) else topics_in(part)
         listed = () if part.question else spoken_of(part.text)
         if len(listed) > 1 and _CHOICES.search(part.text):  # "bags, insurance (yes/no), payment"
             topics |= dict.fromkeys(listed)
-        elif _confirmed(part, asked, bool(pattern("offers").search(" . ".join(one.text for one in parts[:place])))):
+        elif _confirmed(part, asked, bool(words("offers").search(" . ".join(one.text for one in parts[:place])))):
             awaiting.append(part.text)
         else:
             topics |= dict.fromkeys(asked)
@@ -156,8 +154,8 @@ def _questions(parts: tuple[Sentence, ...]) -> tuple[tuple[str, ...], tuple[str,
 
 def _offers(part: Sentence) -> bool:
     text = part.text
-    offer = part.question and pattern("confirm").search(text)
-    return bool(offer) and not (pattern("open").search(text) or _WHICH.search(text) or _choice(text))
+    offer = part.question and words("confirm").search(text)
+    return bool(offer) and not (words("open").search(text) or _WHICH.search(text) or _choice(text))
 
 
 def _choice(text: str) -> bool:
@@ -167,28 +165,28 @@ def _choice(text: str) -> bool:
 def _confirmed(part: Sentence, asked: tuple[str, ...], offered: bool) -> bool:
     """Return whether a sentence awaits a yes; one that leaves a choice, or confirms what it does not tell, asks for it."""
     text = part.text
-    if pattern("extends").search(text) or (
-        pattern("closes").search(text) and not ("proceed" in text or "go ahead" in text)
+    if words("extends").search(text) or (
+        words("closes").search(text) and not ("proceed" in text or "go ahead" in text)
     ):
         return False
     if part.question and points(text):
         return True
     if part.question and (
-        (pattern("probes").search(text) and not (_SUITS.search(text) or offered and len(text.split()) < 4))
-        or pattern("invites").search(text)
+        (words("probes").search(text) and not (_SUITS.search(text) or offered and len(text.split()) < 4))
+        or words("invites").search(text)
     ):
         return False
-    found = pattern("confirm").search(text) if _AGREEING.search(text) else None
+    found = words("confirm").search(text) if _AGREEING.search(text) else None
     fragment = part.question and not part.asking and (_polar(text) if not asked else _GO.search(text) is not None)
-    if (found and not (pattern("open").search(text[: found.end()]) or _WHICH.search(text))) or fragment:
+    if (found and not (words("open").search(text[: found.end()]) or _WHICH.search(text))) or fragment:
         return not (asked and (_choice(text) or not (read_act(text).verbs - {"pay"} or _WE.search(text))))
-    word = pattern("confirm_word").search(text)
+    word = words("confirm_word").search(text)
     if word is None:
         return False
     return (
         not asked
-        or bool(pattern("identifier").search(text))
-        or bool(pattern("settling").match(text[word.end() :].lstrip()))
+        or bool(words("identifier").search(text))
+        or bool(words("settling").compiled.match(text[word.end() :].lstrip()))
     )
 
 
@@ -196,25 +194,25 @@ def _polar(text: str) -> bool:
     """Return whether a question is about what the agent would do, in whatever words ("Good to go?", "Do I have your OK?")."""
     few = len(text.split()) < 5 and not _YOURS.search(text)
     acts = bool(read_act(" ".join(text.split()[:2])).verbs) or _GO.search(text) is not None
-    return bool((few or acts or _MINE.search(text)) and not (_WHICH.search(text) or pattern("open").search(text)))
+    return bool((few or acts or _MINE.search(text)) and not (_WHICH.search(text) or words("open").search(text)))
 
 
 def _refused(clause: str) -> bool:
-    return bool(pattern("refuses").search(clause)) and not pattern("no_refusal").search(clause)
+    return bool(words("refuses").search(clause)) and not words("no_refusal").search(clause)
 
 
 def _completed(part: Sentence) -> bool:
     if part.question or part.asking:
         return False
-    text = pattern("located").sub(" ", part.text)
-    generic = pattern("generic").search(text)
-    found = generic or pattern("completes").search(text)
-    return found is not None and not pattern("not_yet").search(text[: found.end()] if found is not generic else text)
+    text = words("located").sub(" ", part.text)
+    generic = words("generic").search(text)
+    found = generic or words("completes").search(text)
+    return found is not None and not words("not_yet").search(text[: found.end()] if found is not generic else text)
 
 
 def _handed_over(part: Sentence) -> bool:
     """Return whether a sentence says that a human takes over, without a condition before it."""
-    found = pattern("transfers").search(part.text)
-    if found is None or part.question or pattern("not_handed").search(part.text):
+    found = words("transfers").search(part.text)
+    if found is None or part.question or words("not_handed").search(part.text):
         return False
-    return not pattern("condition").search(part.text[: found.end()])
+    return not words("condition").search(part.text[: found.end()])

@@ -32,7 +32,7 @@ def test_the_table_has_every_topic_and_every_flag():
 
 
 def test_there_are_words_for_every_topic_of_a_script():
-    assert tuple(name for name, _, _ in topics()) == TOPICS
+    assert tuple(name for name, _ in topics()) == TOPICS
 
 
 def test_a_list_is_asked_for_where_words_begin_it_and_told_where_it_has_values():
