@@ -253,7 +253,7 @@ def row_of(env_id: str) -> Row:
     short = env_id.casefold().removeprefix(f"{NAMESPACE}/").removesuffix("-v0")
     if twin := {name.casefold(): row for name, (row, *_) in _DISCRETE.items()}.get(short, ""):
         text = twin.removesuffix("ExpA")
-        raise UsageError(f"{env_id} takes numbers, in which nobody who writes text can act: its tasks as text are {text}")
+        raise UsageError(f"{env_id} takes numbers, not what is written: its tasks as text are {text}")
     near = [rows[name].name for name in get_close_matches(env_id.casefold(), rows, 1)]
     hint = f"; did you mean {near[0]}?" if near else ""
     raise UsageError(f"no environment {env_id!r}{hint}; the ids are {', '.join(env_ids())}")
