@@ -140,13 +140,14 @@ def training_table(folder: Path, is_full: bool) -> Table:
     result = json.loads((folder / "result.json").read_text(encoding="utf-8"))
     rows = (("after imitation", result["before"]), (f"after {result['steps']} steps of GRPO", result["after"]))
     cells = [(name, told(row["success"], row["interval"]), Bar(row["success"], *row["interval"])) for name, row in rows]
-    preset = "the preset tiny-minute" if is_full else f"a shortened preset (tiny-minute at {result['steps']} steps)"
     gain = result["gain"]
     low, high = (f"{100 * bound:+.1f}" for bound in gain["interval"])
+    made = "A model made from nothing imitates" if is_full else "The shipped model has imitated"
+    preset = "the preset tiny-minute" if is_full else f"a shortened preset (tiny-minute at {result['steps']} steps)"
     note = (
-        f"A model made from nothing imitates a solver that errs, then learns by GRPO on small worlds of SearchQA: {preset}, "
-        f"one seed, {result['seed']}, on which no setting was chosen. {result['after']['tasks']} {TEST}; the difference, "
-        f"paired by task, is {100 * gain['difference']:+.1f} points [{low}, {high}]."
+        f"{made} a solver that errs, and learns by GRPO on small worlds of SearchQA: {preset}, one seed, {result['seed']}, on "
+        f"which no setting was chosen. {result['after']['tasks']} {TEST}; the difference, paired by task, is "
+        f"{100 * gain['difference']:+.1f} points [{low}, {high}]."
     )
     return Table("A small model learns", ("model", "success (95 % interval)", ""), tuple(cells), note)
 
@@ -158,14 +159,16 @@ def told(value: float, interval: Sequence[float]) -> str:
 
 
 def training_curve(folder: Path) -> Curve:
-    """Return the success of a training run on held-out tasks over its steps."""
-    before = json.loads((folder / "result.json").read_text(encoding="utf-8"))["before"]
-    rows = [row for row in read_metrics(folder / "metrics.jsonl") if "eval/success" in row]
-    points = [(0.0, before["success"], *before["interval"])]
-    points += [(row["step"], row["eval/success"], row["eval/success_low"], row["eval/success_high"]) for row in rows]
-    scaled = tuple((float(step), 100 * value, 100 * low, 100 * high) for step, value, low, high in points)
-    x_label = "steps of reinforcement; 0: test tasks, the others: dev tasks"
-    return Curve("The same model over the steps of GRPO", x_label, "success on held-out tasks, %", (("GRPO", scaled),))
+    """Return the success of a training run over its steps: of the episodes that it learns from, and on test tasks."""
+    result = json.loads((folder / "result.json").read_text(encoding="utf-8"))
+    rows = [row for row in read_metrics(folder / "metrics.jsonl") if "success" in row]
+    learnt = tuple((float(row["step"]), 100 * row["success"], None, None) for row in rows)
+    ends = ((0.0, result["before"]), (float(result["steps"]), result["after"]))
+    tested = tuple(
+        (step, 100 * row["success"], 100 * row["interval"][0], 100 * row["interval"][1]) for step, row in ends
+    )
+    lines = (("test tasks, before and after", tested), ("episodes of each step, training tasks", learnt))
+    return Curve("The same model over the steps of GRPO", "steps of GRPO", "success, %", lines)
 
 
 def learnt_algorithm(folder: Path) -> Picture:
