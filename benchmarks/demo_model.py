@@ -11,8 +11,6 @@ import shutil
 import tempfile
 from pathlib import Path
 
-from safetensors.torch import load_file, save_file
-
 from benchmarks.training_runs import report_seeds, trained
 
 PRESET = "tiny-minute"
@@ -25,6 +23,8 @@ IMITATION = (
 
 def make(out: Path) -> None:
     """Train the preset, and keep the model as it was before the first step of reinforcement."""
+    from safetensors.torch import load_file, save_file  # torch with it, which the demo's own process does not need
+
     with tempfile.TemporaryDirectory() as place:
         run = Path(place) / "run"
         trained("grpo", ("--preset", PRESET, *IMITATION), report_seeds(PRESET)[0], run)
