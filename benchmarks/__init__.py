@@ -41,7 +41,7 @@ Modules, in reading order:
     discrete_ppo, learning_chart: MaskablePPO on Sort-3 through `DiscreteActions`.
     suites: the tasks of each suite that no two built-in agents tell apart, saturation, headroom.
     all_families, mutations, verifying: a submission over all ids, changed in one field at a time; the cost of verifying it.
-    demo, demo_page, demo_log, demo_board: `make demo`: its steps, page, and log with a budget; a board of built-in agents.
+    demo, demo_page, demo_log, demo_model, demo_board: `make demo`: steps, page, log with a budget, first model, a board.
     reader_agents: baselines with the scripted reader, by names that an evaluation takes.
     board_build: the time that a board of many large submissions, made up, takes to build again.
     peers/: scripts that run in a peer's own virtual environment.

@@ -16,7 +16,7 @@ from agent_envs.base.progress import stage_lines
 
 BUDGET = {"evaluation": 55, "training": 40, "board": 15, "page": 10}  # CPU-seconds of `make demo`, by share
 MEASURED = Path(__file__).parent / "results" / "demo.jsonl"  # the log of a `make demo` on one machine
-TASKS = 100  # a run, in `make demo`
+TASKS = 80  # a run, in `make demo`
 UNMEASURED, UNTRAINED = 0.5, 60.0  # CPU-seconds expected of a step that is not in it: 100 episodes, a training
 Tell = Callable[[float], None]
 

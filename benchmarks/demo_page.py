@@ -3,6 +3,7 @@
 import json
 import os
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 from agent_envs.core.registry import TABLE
@@ -48,9 +49,9 @@ def board_table(site: Path) -> Table:
     cells: list[Row] = []
     for row in sorted(board["rows"], key=lambda row: row["score"]["success"]):
         value, (low, high) = row["score"]["success"], row["score"]["interval"]
-        text = f"{100 * value:.1f} % [{100 * low:.1f}, {100 * high:.1f}]"
         proved = ", ".join(badge["name"] for badge in row["badges"])
-        cells.append((Cell(row["agent"], "site/index.html"), row["kind"], text, Bar(value, low, high), proved))
+        agent, score = Cell(row["agent"], "site/index.html"), told(value, (low, high))
+        cells.append((agent, row["kind"], score, Bar(value, low, high), proved))
     heads = ("agent", "kind", "score (95 % interval)", "", "badges")
     note = (
         "Each run was packed as a submission, and every action of it stepped again before it was put on the board, to which an "
@@ -61,11 +62,12 @@ def board_table(site: Path) -> Table:
 
 
 def ablation_table(result: Result, folder: Path) -> Table:
-    """Return what each retriever is worth to an agent that searches."""
+    """Return what each retriever is worth to an agent that searches, the best first."""
     contrasts, _ = compare_entries(open_run(folder))
     cells: list[Row] = []
     rates = {item.entry.split()[0].removeprefix("retriever="): item.success for item in result.summaries}
-    for (name, rate), contrast in zip(rates.items(), [None, *contrasts], strict=True):
+    rows = sorted(zip(rates.items(), [None, *contrasts], strict=True), key=lambda row: -row[0][1].value)
+    for (name, rate), contrast in rows:
         difference, verdict = "", ""
         if contrast is not None:
             pair = contrast.paired
@@ -74,7 +76,7 @@ def ablation_table(result: Result, folder: Path) -> Table:
             verdict = better if "better" in contrast.verdict else contrast.verdict
         retriever = Cell(name, f"{folder.name}/index.html")
         cells.append((retriever, rate, difference, verdict))
-    heads = ("retriever", "success (95 % interval)", "minus bm25, points", "")
+    heads = ("retriever", "success (95 % interval)", "minus bm25, points", "than bm25")
     return Table("Retrievers: multihop with two free turns, world", heads, tuple(cells), ablation_note(rates))
 
 
@@ -129,30 +131,44 @@ def trials_curve(result: Result) -> Curve:
         (name, tuple((float(k), *rate.percent) for k, rate in rates.items()))
         for name, rates in (("pass@k", item.pass_at), ("pass^k", item.pass_hat))
     )
-    title = f"The trained policy on {TEST}: at least one of k trials (pass@k), all k (pass^k)"
-    return Curve(title, "trials k", "tasks, %", lines)
+    title = "The trained model, four trials a task: at least one of k trials (pass@k), all k (pass^k)"
+    return Curve(title, f"trials k, {TEST}", "tasks, %", lines)
 
 
-def training_curve(folder: Path, is_full: bool) -> Curve:
-    """Return the success of a training run on held-out tasks over its steps; one that is not full has fewer than its preset."""
+def training_table(folder: Path, is_full: bool) -> Table:
+    """Return the success of a training run on test tasks before and after, and the difference."""
     result = json.loads((folder / "result.json").read_text(encoding="utf-8"))
-    before = result["before"]
-    told = [row for row in read_metrics(folder / "metrics.jsonl") if "eval/success" in row]
-    points = [(0.0, before["success"], *before["interval"])]
-    points += [(row["step"], row["eval/success"], row["eval/success_low"], row["eval/success_high"]) for row in told]
-    scaled = tuple((float(step), 100 * value, 100 * low, 100 * high) for step, value, low, high in points)
-    preset = "The preset tiny-minute" if is_full else f"A shortened preset (tiny-minute at {result['steps']} steps)"
-    title = (
-        "GRPO on small worlds of SearchQA, a model made from nothing (step 0: after imitating a solver that errs). "
-        f"{preset}, one seed, {result['seed']}, on which no setting was chosen: on test tasks "
-        f"{100 * before['success']:.0f} % before, {100 * result['after']['success']:.0f} % after (n={result['after']['tasks']})"
+    rows = (("after imitation", result["before"]), (f"after {result['steps']} steps of GRPO", result["after"]))
+    cells = [(name, told(row["success"], row["interval"]), Bar(row["success"], *row["interval"])) for name, row in rows]
+    gain = result["gain"]
+    low, high = (f"{100 * bound:+.1f}" for bound in gain["interval"])
+    made = "A model made from nothing imitates" if is_full else "The shipped model has imitated"
+    preset = "the preset tiny-minute" if is_full else f"a shortened preset (tiny-minute at {result['steps']} steps)"
+    note = (
+        f"{made} a solver that errs, and learns by GRPO on small worlds of SearchQA: {preset}, one seed, {result['seed']}, on "
+        f"which no setting was chosen. {result['after']['tasks']} {TEST}; the difference, paired by task, is "
+        f"{100 * gain['difference']:+.1f} points [{low}, {high}]."
     )
-    return Curve(
-        title,
-        "steps of reinforcement; 0: test tasks, the others: dev tasks",
-        "success on held-out tasks, %",
-        (("tiny-minute", scaled),),
+    return Table("A small model learns", ("model", "success (95 % interval)", ""), tuple(cells), note)
+
+
+def told(value: float, interval: Sequence[float]) -> str:
+    """Return a rate and its interval in per cent."""
+    low, high = interval
+    return f"{100 * value:.1f} % [{100 * low:.1f}, {100 * high:.1f}]"
+
+
+def training_curve(folder: Path) -> Curve:
+    """Return the success of a training run over its steps: of the episodes that it learns from, and on test tasks."""
+    result = json.loads((folder / "result.json").read_text(encoding="utf-8"))
+    rows = [row for row in read_metrics(folder / "metrics.jsonl") if "success" in row]
+    learnt = tuple((float(row["step"]), 100 * row["success"], None, None) for row in rows)
+    ends = ((0.0, result["before"]), (float(result["steps"]), result["after"]))
+    tested = tuple(
+        (step, 100 * row["success"], 100 * row["interval"][0], 100 * row["interval"][1]) for step, row in ends
     )
+    lines = (("test tasks, before and after", tested), ("episodes of each step, training tasks", learnt))
+    return Curve("The same model over the steps of GRPO", "steps of GRPO", "success, %", lines)
 
 
 def learnt_algorithm(folder: Path) -> Picture:
@@ -201,13 +217,10 @@ def intro(results: Results, log: Log) -> str:
 def page_of(results: Results, log: Log, out: Path, pictures: tuple[Picture, ...]) -> Page:
     """Return the page of a demo."""
     success = {name: result for name, result in results.items() if name.count("-") == 2}
-    tables = (
-        success_table(success), board_table(out / "site"), ablation_table(results["retrievers"], out / "runs" / "retrievers"),
-        sorting_table(), cost_table(log),
+    runs = out / "runs"
+    parts = (
+        success_table(success), board_table(out / "site"), ablation_table(results["retrievers"], runs / "retrievers"),
+        turn_curve(results), training_table(runs / "training", is_full=bool(pictures)), training_curve(runs / "training"),
+        trials_curve(results["trained"]), sorting_table(), cost_table(log),
     )  # fmt: skip
-    curves = (
-        turn_curve(results),
-        training_curve(out / "runs" / "training", is_full=bool(pictures)),
-        trials_curve(results["trained"]),
-    )
-    return Page("agent-envs demo", intro(results, log), tables, curves, pictures=pictures)
+    return Page("agent-envs demo", intro(results, log), parts, pictures=pictures)

@@ -1,6 +1,7 @@
 """Code blocks, commands, links and generated pages in the README and the docs run and match the code."""
 
 import json
+import os
 import re
 import shlex
 import subprocess
@@ -23,6 +24,7 @@ PYTHON = [text for language, text in BLOCKS if language == "python"]
 EVALUATION = (ROOT / "docs" / "evaluation.md").read_text(encoding="utf-8")
 GUIDE = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "guide.md").read_text(encoding="utf-8"), flags=re.S)
 PAGE = (ROOT / "docs" / "integrations.md").read_text(encoding="utf-8")
+RETRIEVAL = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "retrieval.md").read_text(encoding="utf-8"), flags=re.S)
 INTEGRATIONS = re.findall(r"```python\n(.*?)```", PAGE, flags=re.S)
 COMMANDS = [line for language, text in BLOCKS if language == "console" for line in text.splitlines() if line.strip()]
 HEADINGS = ("Description", "Task sources", "Action", "Observation", "Tools", "Reward", "Episode end", "Info", "Arguments",
@@ -31,7 +33,7 @@ HEADINGS = ("Description", "Task sources", "Action", "Observation", "Tools", "Re
 
 def test_every_block_is_of_a_kind_that_is_checked():
     assert {language for language, _ in BLOCKS} == {"python", "console", ""}
-    assert (len(PYTHON), len(GUIDE), len(INTEGRATIONS)) == (3, 8, 8)
+    assert (len(PYTHON), len(GUIDE), len(INTEGRATIONS), len(RETRIEVAL)) == (3, 8, 8, 1)
     assert len(COMMANDS) == 13
 
 
@@ -43,6 +45,7 @@ def run_block(block):
         return subprocess.run(
             [sys.executable, "-W", "error", "block.py"],
             cwd=folder,
+            env={**os.environ, "PYTHONPATH": str(ROOT)},  # one uses a module of the checkout
             capture_output=True,
             text=True,
             timeout=300,
@@ -51,7 +54,7 @@ def run_block(block):
 
 
 @pytest.mark.parametrize(
-    "block", [*PYTHON, *GUIDE, *INTEGRATIONS], ids=lambda block: block.strip().splitlines()[0][:40]
+    "block", [*PYTHON, *GUIDE, *INTEGRATIONS, *RETRIEVAL], ids=lambda block: block.strip().splitlines()[0][:40]
 )
 def test_python_blocks_run(block):
     ran = run_block(block)

@@ -245,11 +245,15 @@ def row_of(env_id: str) -> Row:
     """Return the row of an id, with or without namespace and version, in capitals or not.
 
     Raises:
-        UsageError: there is none; the message names the nearest, and lists the ids.
+        UsageError: there is none; the message names the nearest, and lists the ids, or the same tasks as text.
     """
     rows = {name.casefold(): row for row in TABLE for name in (row.id, row.name, row.id.removeprefix(f"{NAMESPACE}/"))}
     if row := rows.get(env_id.casefold()):
         return row
+    short = env_id.casefold().removeprefix(f"{NAMESPACE}/").removesuffix("-v0")
+    if twin := {name.casefold(): row for name, (row, *_) in _DISCRETE.items()}.get(short, ""):
+        text = twin.removesuffix("ExpA")
+        raise UsageError(f"{env_id} takes numbers, not what is written: its tasks as text are {text}")
     near = [rows[name].name for name in get_close_matches(env_id.casefold(), rows, 1)]
     hint = f"; did you mean {near[0]}?" if near else ""
     raise UsageError(f"no environment {env_id!r}{hint}; the ids are {', '.join(env_ids())}")
@@ -262,7 +266,7 @@ def full_id(name: str) -> str:
         name: `SearchQA`, a full id, or `module:namespace/Name-v0`, whose module is imported and registers it.
 
     Raises:
-        UsageError: there is none; the message lists our ids.
+        UsageError: there is none, or it takes numbers; the message lists our ids, or names the same tasks as text.
     """
     module, colon, rest = name.partition(":")
     if colon:
@@ -271,7 +275,7 @@ def full_id(name: str) -> str:
         except ImportError as error:
             raise UsageError(f"{name}: module {module!r} cannot be imported: {error}") from error
         name = rest
-    return name if name in gym.registry else row_of(name).id
+    return name if name in gym.registry and name not in env_ids("discrete") else row_of(name).id
 
 
 def register_all() -> None:

@@ -3,8 +3,10 @@
 import pytest
 
 from agent_envs.base.errors import UsageError
-from benchmarks import demo, demo_board
+from agent_envs.core.registry import TABLE
+from benchmarks import demo, demo_board, demo_model
 from benchmarks.demo_log import BUDGET, MEASURED, TASKS, Log, Step, by_share, expected, read_log
+from benchmarks.demo_model import MODEL
 
 STEPS = [Step("play", "evaluation", 10), Step("learn", "training"), Step("page", "page")]
 HEAD = {"demo": "1"}
@@ -22,6 +24,18 @@ def test_the_measured_demo_is_the_planned_one_and_kept_within_its_budget(monkeyp
     assert sum(expected(plan).values()) == pytest.approx(sum(sums.values()))
     longer = expected(demo.planned(2 * TASKS, full=False))
     assert longer["searchqa-world-random"] == pytest.approx(2 * expected(plan)["searchqa-world-random"])
+
+
+def test_the_model_that_the_demo_begins_with_is_small_and_comes_from_its_command():
+    files = {path.name: path.stat().st_size for path in MODEL.iterdir()}
+    assert {"config.json", "model.safetensors", "tokenizer.json"} <= set(files) and sum(files.values()) < 1_000_000
+    assert "python -m benchmarks.demo_model" in demo_model.__doc__
+
+
+def test_every_environment_is_played_by_random_heuristic_and_solver(monkeypatch):
+    monkeypatch.delenv("AGENT_ENVS_DATA", raising=False)
+    played = {(name.split("-")[0], agent) for name, (agent, _) in demo.runs(TASKS).items()}
+    assert played >= {(row.name.lower(), agent) for row in TABLE for agent in ("random", "heuristic", "solver")}
 
 
 def test_the_full_demo_has_the_rest(monkeypatch):

@@ -178,3 +178,13 @@ def test_an_id_is_known_in_any_case_and_a_misspelt_one_is_told_the_nearest():
             full_id(wrong)
     with pytest.raises(UsageError, match="no environment 'zzz'; the ids are "):
         full_id("zzz")
+
+
+@pytest.mark.parametrize(
+    "name, text", [("BabyAIDiscrete", "BabyAI"), ("SortDiscrete", "Sort"), ("OrderDiscrete", "Order")]
+)
+def test_ids_in_numbers_are_refused_with_the_name_of_the_same_tasks_as_text(name, text):
+    for form in (f"agent_envs/{name}-v0", f"{name}-v0", name.lower(), f"agent_envs:agent_envs/{name}-v0"):
+        with pytest.raises(UsageError, match=f"takes numbers, .* its tasks as text are {text}$"):
+            full_id(form)
+    assert gym.make(f"agent_envs/{name}-v0").reset(seed=0)

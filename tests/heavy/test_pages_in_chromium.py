@@ -320,6 +320,9 @@ def told(tmp_path_factory) -> Path:
             )
     runs = [run_folder.open_run(folder / f"trials-{agent}") for agent in ("random", "heuristic")]
     write_comparison(folder / "out" / "agents.html", *compare_runs(*runs))
+    long = folder / "trials-multihop"  # a name without a space to be broken at
+    evaluate(suites["trials"], run_folder.Settings("baselines.multi_hop:MultiHop"), folder=long)
+    write_comparison(folder / "out" / "long.html", *compare_runs(runs[1], run_folder.open_run(long)))
     write_comparison(
         folder / "out" / "settings.html", *compare_entries(run_folder.open_run(folder / "sweep-heuristic"))
     )
@@ -331,7 +334,7 @@ def test_no_table_is_clipped_on_a_desktop(browser, told):
     with opened(browser, "light") as (page, wrong):
         page.set_viewport_size({"width": 1200, "height": 800})
         files = sorted(told.rglob("*.html"))
-        assert len(files) >= 9
+        assert len(files) >= 10
         for file in files:
             page.goto(file.as_uri())
             over = "[...document.querySelectorAll('.scroll')].filter(node => node.scrollWidth > node.clientWidth + 1)"

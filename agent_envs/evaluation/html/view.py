@@ -29,7 +29,7 @@ from agent_envs.evaluation.report.report import title_of
 from agent_envs.evaluation.runs.episode_numbers import FAILURES, EpisodeNumbers
 from agent_envs.evaluation.runs.evaluate import result_from
 from agent_envs.evaluation.runs.measures import Measures
-from agent_envs.evaluation.runs.run_folder import Run, Spool, open_run
+from agent_envs.evaluation.runs.run_folder import Played, Run, Spool, open_run
 from agent_envs.rollout.episode_runner import EpisodeResult
 from agent_envs.rollout.run_log import result_of
 
@@ -104,16 +104,17 @@ def _read(run: Run, results: Spool, measures: Measures) -> list[Shown]:
     places = {key: place for place, (key, *_) in enumerate(run.suite.episodes(), 1)}
     found: dict[str, Shown] = {}
     for played in run.rows():
-        results.put(played.key, _text_of(played.result))
+        results.put(played.key, _text_of(played))
         numbers = played.numbers(measures)
         texts = ("", _answer(played.result), "")
         found[played.key] = Shown(played.key, places[played.key], labels[played.entry.label], numbers, texts)
     return list(found.values())
 
 
-def _text_of(result: EpisodeResult) -> str:
-    row = {name: getattr(result, name) for name in ("status", "fault", "usage", "attempts", "seconds", "agent_seconds")}
-    return json.dumps({"key": "", **row, "trajectory": result.trajectory.to_json()})
+def _text_of(played: Played) -> str:
+    names = ("status", "fault", "usage", "attempts", "seconds", "agent_seconds")
+    row = {name: getattr(played.result, name) for name in names}
+    return json.dumps({"key": "", **row, "trajectory": played.stored})
 
 
 def _ordered(episodes: list[Shown]) -> list[Shown]:

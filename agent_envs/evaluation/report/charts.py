@@ -228,6 +228,8 @@ def _ticks(values: Sequence[float], whole: bool) -> list[float]:
     rough = (high - low) / 6
     power = 10.0 ** math.floor(math.log10(rough))
     step = next(factor * power for factor in (1, 2, 5, 10, 20) if factor * power >= rough * (1 - 1e-9))
+    if not whole and all(float(value).is_integer() for value in values):
+        step = max(step, 1.0)  # no tick stands between two steps or trials
     first, last = math.floor(low / step + 1e-9), math.ceil(high / step - 1e-9)
     return [number * step for number in range(first, last + 1)]
 

@@ -130,6 +130,7 @@ class Played:
     cluster: str
     trial: int
     result: EpisodeResult
+    stored: Any = None  # its trajectory as the journal has it, where it comes from one
 
     def numbers(self, measures: Measures) -> EpisodeNumbers:
         """Return what counts of it, labels and metrics included."""
@@ -181,7 +182,7 @@ class Run:
             header = result.trajectory.header
             if (header.episode_key, header.task_id) != (key, tasks[key]):
                 raise UsageError(f"{path}: the row of episode {key} holds episode {header.episode_key}")
-            played = Played(key, *places[key], _together(unfinished.pop(key, None), result))
+            played = Played(key, *places[key], _together(unfinished.pop(key, None), result), row["trajectory"])
             if result.status in UNFINISHED:
                 unfinished[key] = played
             else:

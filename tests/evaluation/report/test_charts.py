@@ -49,6 +49,12 @@ def test_ticks_use_one_unit() -> None:
     assert texts == ["0", "0.1", "0.2", "0.3", "0.4", "0.5", "0", "0.2M", "0.4M", "0.6M", "0.8M", "1M"]
 
 
+def test_no_tick_stands_between_whole_numbers() -> None:
+    points = tuple((float(k), 0.1 * k, None, None) for k in (1, 2, 4))
+    texts = [row.text for row in ElementTree.fromstring(curve_svg(Curve("", "", "", (("a", points),)))).findall("text")]
+    assert texts[-4:] == ["1", "2", "3", "4"] and "0.2" in texts
+
+
 def test_a_gap_in_the_interval_parts_the_band() -> None:
     points = ((0.0, 1.0, 0.0, 2.0), (1.0, 1.0, 0.0, 2.0), (2.0, 1.0, None, None), (3.0, 1.0, 0.0, 2.0))
     assert curve_svg(Curve("", "", "", (("a", points),))).count("<polygon") == 2
