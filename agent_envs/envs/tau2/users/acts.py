@@ -31,7 +31,7 @@ _VALUES = {
     )
 } | {
     field: _of(f"value {field}")
-    for field in ("card", "means", "brand", "cabin", "trip", "street", "zip", "unit", "money")
+    for field in ("card", "means", "brand", "cabin", "pick", "trip", "street", "zip", "unit", "money")
 }
 _BIRTH = Words(
     rf"\b(?:19\d\d|20[01]\d)-\d\d-\d\d\b"
@@ -41,9 +41,10 @@ _BIRTH = Words(
 )
 _COUNTED = Words(
     rf"(?<![$\d.,-])\b{_COUNT}[- ]?(?:[a-z]+[- ]){{0,2}}?(bag|suitcase|passenger|gb|gig|gigabyte"
-    r"|(?:seat|ticket)(?!s? (?:left|available|free|remain)))",
+    r"|(?:seat|ticket)(?!s? (?:left|available|free|remain)))s?\b",
     ("bag", "suitcase", "passenger", "gb", "gig", "seat", "ticket"),
 )
+_LISTED = Words(r"\b(bag|suitcase)s?:? (\d+)\b", ("bag", "suitcase"))
 _TOTAL = Words(
     rf"(?<![$\d.,-])\b{_COUNT}(?: (?:checked )?bags?)? (?:in all|in total|altogether|overall)\b",
     ("in all", "in total", "altogether", "overall"),
@@ -144,9 +145,19 @@ def unheard_of(text: str) -> bool:
 def _plain(text: str) -> str:
     """Return a text in small letters, with an end where it has none for too long."""
     text = _LONG_STRETCH.sub(r"\g<0>;", text).lower().replace("\u2019", "'").replace("_", " ").replace("gray", "grey")
-    text = _of("arrow").sub(lambda found: f" from {found[1].replace(',', ' ')} to ", text)
+    text = _of("arrow").sub(_from_to, text)
     text = _of("original").sub("original method", text)
     return _of("none").sub(r"no \1;", _of("pieces").sub("", text.replace("mail address", "mail")))
+
+
+def _from_to(found: re.Match[str]) -> str:
+    """Return "from X to" of "X ->"; behind an earlier arrow, X begins at the last comma."""
+    follows = found.string[: found.start()].rstrip().endswith(("\u2192", ">"))
+    head, _, left = found[1].rpartition(",") if follows else ("", "", found[1])
+    label, _, size = left.strip().partition(" ")  # "size M ->"
+    if size.isalnum() and len(size) < 4 and label.isalpha() and label[:3] not in _MONTHS:
+        head, left = f"{head}, {label}", size
+    return f"{head}, from {left.replace(',', ' ')} to "
 
 
 @lru_cache(maxsize=1024)
@@ -248,6 +259,7 @@ def _values(text: str) -> Iterator[tuple[str, str]]:
         yield "in all", _number(found[1])
     for found in _COUNTED.finditer(_TOTAL.sub(" ", text)):
         yield _unit(found[2]), _number(found[1])
+    yield from ((_unit(found[1]), found[2]) for found in _LISTED.finditer(text))
     yield from ((field, count) for field, count, told in _PEOPLE if told.search(text))
 
 

@@ -6,6 +6,7 @@ from functools import lru_cache
 
 from agent_envs.envs.tau2.user_script import UserScript, Want
 from agent_envs.envs.tau2.users.acts import Act, lexicon, read_act
+from agent_envs.envs.tau2.users.mind import ids_of
 
 _ABROAD = re.compile(r"\b(?:abroad|travell?ing|roaming|france|overseas)\b")
 _ENDS_IT = re.compile(r"n't\b|\b(?:not|no|cannot|never|nobody|nothing|stop|shut|end|without)\b")
@@ -54,6 +55,8 @@ def aim_of(script: UserScript, want: Want) -> Act:
         verbs = frozenset({"disable"})
     elsewhere = frozenset(name for one in every for name in one.denied if isinstance(name, str))
     implied = {"address"} if _SENT_TO.search(text_of(want).lower()) else set[str]()
+    if "address" in act.objects - implied and not (ids_of(want) or "order" in want.say):
+        implied.add("profile")  # "I have moved: please change my address"
     if act.of("means") and verbs & {"charge", "pay"}:
         implied.add("payment")
     if of_items(want):  # then gigabytes are those of a tablet, and bags are of tea

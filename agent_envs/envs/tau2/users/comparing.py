@@ -4,29 +4,19 @@ import re
 from dataclasses import dataclass
 
 from agent_envs.envs.tau2.user_script import UserScript, Want
-from agent_envs.envs.tau2.users.acts import Act, births, granted, read_act
+from agent_envs.envs.tau2.users.acts import Act, births, granted, lexicon, read_act
+from agent_envs.envs.tau2.users.agent_words import words
 from agent_envs.envs.tau2.users.aims import aim_of, of_items, spoken, text_of
 from agent_envs.envs.tau2.users.mind import ids_known, ids_of
-from agent_envs.envs.tau2.users.shelf import NOTHING, Shelf
+from agent_envs.envs.tau2.users.shelf import NOTHING, Shelf, measures
 
-_LIMIT = re.compile(
-    r"\b(?:at most|up to|no more than|less than|under|budget of|maximum of) "
-    r"(?:\$ ?(?P<sign>\d+(?:\.\d+)?)|(?P<word>\d+(?:\.\d+)?) dollars)"
+_LIMIT, _OPEN, _RELATIVE, _STATES, _WHOLE, _ONLY, _EVERYTHING, _SWAPPED_FOR, _ALL, _ALONE, _FURTHER, _GOES = (
+    words(name, "act_words.txt")
+    for name in "limit open_amount relative_day as_it_is whole only everything swapped_for all_mine alone further goes".split()
 )
-_OPEN = re.compile(r"\b(?:at least|just enough|steps?)\b")
-_RELATIVE = re.compile(
-    r"\b(?:days?|weeks?) (?:later|earlier|after|before)\b|\b(?:next|following|any|another|other) (?:day|week|date)\b"
-)
-_STATES = re.compile(
-    r"\b(?:currently|current|at the moment|right now|existing|previous|already|originally|has been|have been)\b"
-)
-_WHOLE = re.compile(r"\b(?:all|both|every\w*|items|two|three|four|five|they|them|these|those)\b")
-_ONLY = re.compile(r"\b(?:only|just)\b")
+_WORD = re.compile(r"[a-z]{2,}")
+_FLIGHT = re.compile(r"\bhat\d{3}\b")
 _IN_PLACE = re.compile(r"([\w' -]+?) in place of ([\w' -]+?)\.")
-_GOES = re.compile(
-    r"\b(?:replac\w+|instead of|in place of|remov\w+|tak\w+|chang\w+|swap\w*)(?: the)?(?: passenger| name)?(?: of)? ~"
-    r"|~ (?:would|will|to|can) be (?:replaced|removed|taken|changed)"
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +56,7 @@ def differs(script: UserScript, want: Want, act: Act, ids: frozenset[str], loose
         fields -= {"means", "card"}
     if _RELATIVE.search(want.say.lower()):
         fields -= {"date"}
-    fields &= {"means", "card", "brand"} if of_items(want) else fields
+    fields &= {"means", "card", "brand", "street", "unit", "zip"} if of_items(want) else fields
     fields -= {"gb"} if _OPEN.search(want.say) else set()
     return _dearer(want, act) or any(_other(script, aim, act, field) for field in fields)
 
@@ -76,6 +66,8 @@ def _other(script: UserScript, aim: Act, act: Act, field: str) -> bool:
     if field == "city" or field == "date" and "book" in aim.verbs:
         return bool(act.of(field) - aim.of(field) and aim.of(field) - act.of(field))
     said, meant = _target(act, field), _target(aim, field)
+    if field == "unit" and not meant:
+        return bool(aim.of("street"))
     if field == "date" and {(field, value) for value in said} <= act.left & aim.left:
         return False  # "I can move you there from May 21"
     if field == "bag":
@@ -92,7 +84,8 @@ def _other(script: UserScript, aim: Act, act: Act, field: str) -> bool:
 
 def _target(act: Act, field: str) -> frozenset[str]:
     """Return the values of a field without those that are left for others."""
-    return act.of(field) - {value for name, value in act.left if name == field} or act.of(field)
+    kept = act.of(field) - {value for name, value in act.left if name == field}
+    return kept if field == "bag" else kept or act.of(field)
 
 
 def _days(dates: frozenset[str], others: frozenset[str]) -> frozenset[str]:
@@ -154,16 +147,46 @@ def _other_goods(script: UserScript, want: Want, text: str, proposal: Proposal) 
     parts = [shelf.named(part, own) for part in whole.split(" . ") if _ONLY.search(part)]
     if said and own - said and not _WHOLE.search(whole) or any(part and own - part for part in parts):
         return True
-    meant, offered = shelf.options(granted(text_of(want)), own), shelf.options(whole, own)
-    both = {field for field, _ in meant} & {field for field, _ in offered}
-    return any(not {pair for pair in meant if pair[0] == field} & offered for field in both)
+    goal = granted(text_of(want))
+    known = {*_WORD.findall(goal), *str(lexicon()["plain"]).split()}
+    for found in _SWAPPED_FOR.finditer(whole):
+        head = found[1].split()[-1]
+        if head not in known and not shelf.options(head, own):
+            return True  # "... for a toaster"
+    if _FURTHER.search(whole) or not said and _EVERYTHING.search(whole) and not _EVERYTHING.search(goal):
+        return True
+    return _unlike(shelf.options(goal, own) | measures(goal), shelf.options(whole, own) | measures(whole))
+
+
+def _other_place(script: UserScript, want: Want, text: str, proposal: Proposal) -> bool:
+    """Return whether a proposal has another number in a street than the address that a want is about ("32 Chapel Hill")."""
+    placed = "address" in aim_of(script, want).objects
+    return placed and _unlike(measures(granted(text_of(want))), measures(granted(_whole(text, proposal))))
+
+
+def _other_day(script: UserScript, want: Want, text: str, proposal: Proposal) -> bool:
+    """Return whether a flight is offered on the day that a want is to be moved from."""
+    aim, whole = aim_of(script, want), _whole(text, proposal)
+    said, left = read_act(whole).of("date"), {value for field, value in aim.left if field == "date"}
+    return bool(_FLIGHT.search(whole) and said and said <= left and aim.of("date") - left)
+
+
+def _part(script: UserScript, want: Want, text: str, proposal: Proposal) -> bool:
+    """Return whether a part is offered of all that a want is about ("on that line only")."""
+    return bool(_ALL.search(want.say) and _ALONE.search(_whole(text, proposal)))
+
+
+def _unlike(meant: frozenset[tuple[str, str]], said: frozenset[tuple[str, str]]) -> bool:
+    """Return whether pairs of a field and its value have a field that others have, too, but with no value in common."""
+    both = {field for field, _ in meant} & {field for field, _ in said}
+    return any(not {pair for pair in meant if pair[0] == field} & said for field in both)
 
 
 def _other_cabin(script: UserScript, want: Want, text: str, proposal: Proposal) -> bool:
     """Return whether a proposal has another cabin than the one that a traveller has booked and wants to keep."""
     kept = {proposal.shelf.cabins[one] for one in ids_of(want) if one in proposal.shelf.cabins}
     said = read_act(_whole(text, proposal)).of("cabin")
-    if "upgrade" not in aim_of(script, want).denied:
+    if "upgrade" not in aim_of(script, want).denied or aim_of(script, want).of("cabin"):
         return False
     return not said & kept if kept and said else "business" in said
 
@@ -192,4 +215,7 @@ def _travellers(want: Want) -> tuple[str, str]:
 
 def is_other(script: UserScript, want: Want, text: str, proposal: Proposal) -> bool:
     """Return whether a message is about other items, another cabin, or another traveller than a want."""
-    return any(other(script, want, text, proposal) for other in (_other_goods, _other_cabin, _other_person))
+    return any(
+        other(script, want, text, proposal)
+        for other in (_other_goods, _other_place, _other_day, _other_cabin, _other_person, _part)
+    )

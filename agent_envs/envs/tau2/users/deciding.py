@@ -14,7 +14,7 @@ from agent_envs.envs.tau2.users.acts import Act, alike, points, read_act, unhear
 from agent_envs.envs.tau2.users.agent_words import words
 from agent_envs.envs.tau2.users.aims import abroad, aim_of, of_items, spoken, words_of
 from agent_envs.envs.tau2.users.comparing import Proposal, backed, differs, is_other, names_goods, standing
-from agent_envs.envs.tau2.users.mind import ids_of
+from agent_envs.envs.tau2.users.mind import ids_known, ids_of
 
 Verdict = Literal["yes", "no", "ask"]
 _NEGATED = re.compile(r"n't\b|\b(?:not|no)\b")
@@ -55,9 +55,12 @@ def _answer(script: UserScript, places: tuple[int, ...], asked: str, proposal: P
     known = frozenset(verb for aim in aims for verb in aim.verbs)
     named = named or any(act.objects & aim.objects for aim in aims)
     named = named or any(names_goods(script, script.wants[place], asked, proposal) for place in places)
-    plain = set(words_of("broad")) | (set(words_of("follows")) - {"resume"})
+    trouble = any(script.wants[place].check is not None for place in places)
+    plain = set(words_of("broad")) | (set(words_of("follows")) - {"resume", *["pay"] * trouble})
     if named or act.verbs & known - set(words_of("broad")) or act.verbs - plain:
         return _held(script, places, act, asked, proposal)
+    if "refund" in act.verbs and not (known & alike()["refund"] or act.of("money") or "difference" in asked):
+        return Decision("no")
     return _pointed(script, places, act, asked, proposal)
 
 
@@ -112,9 +115,10 @@ def _held(
 def _belied(script: UserScript, want: Want, act: Act, context: str, ids: frozenset[str]) -> bool:
     """Return whether what a message tells beside its question has another value than the want ("... Shall I book that?")."""
     told, offered = read_act(context), read_act(" . ".join(_offers(context)))
-    if offered.objects & _EXTRAS - aim_of(script, want).objects - spoken(script).objects:
+    meant = offered.objects if act.verbs else told.objects  # "A plan is $15. Can I put your line on it?"
+    if meant & _EXTRAS - aim_of(script, want).objects - spoken(script).objects:
         return True
-    if act.verbs & _UNDOES:  # then most of what is told is about what is undone
+    if _doing(act, aim_of(script, want)) & _UNDOES:  # then most of what is told is about what is undone
         told = replace(told, values=frozenset(one for one in told.values if one[0] in ("means", "card")))
     return differs(script, want, told, ids, loosely=True)
 
@@ -132,15 +136,17 @@ def _meant(
 def _serves(script: UserScript, want: Want, act: Act, ids: frozenset[str], loosely: bool, named: bool) -> bool:
     aim = aim_of(script, want)
     if want.check is not None:
-        return _mends(script, aim, act)
-    verbs = act.verbs - (set(words_of("follows")) - aim.verbs) or act.verbs
+        return not _of_others(script, ids) and _mends(script, aim, act)
+    verbs = _doing(act, aim)
     if named:
         verbs -= {"add", "keep"}  # "I'd include both of them"
     if want.question and verbs:
         return False
     fit = {verb for verb in verbs if alike()[verb] & aim.verbs}
     if act.of("cabin") & aim.of("cabin"):  # then it is no matter whether that is up or down
-        fit |= verbs & {"upgrade", "downgrade"}
+        fit |= verbs & {"upgrade", "downgrade", "move"}
+    if any(fact.topic == "passengers" for fact in want.facts):  # who travels is changed by taking somebody off
+        fit |= verbs & {"remove"}
     if act.values & aim.values:
         verbs -= {"charge", "pay"} - fit
     others = verbs - fit - set(words_of("follows")) - ({"change"} if fit else set())
@@ -163,11 +169,17 @@ def _allowed(script: UserScript, want: Want, act: Act, loosely: bool) -> bool:
     foreign -= {"bags", "data"} if of_items(want) else set()
     if act.verbs & aim.verbs & _UNDOES:  # "I can cancel it under your insurance"
         foreign -= {"insurance"}
-    if "address" in aim.objects and "profile" not in aim.objects:
+    if "address" in aim.objects and ("profile" not in aim.objects or "order" in want.say):
         foreign -= {"parcel"}
     if loosely:  # it tells of more than what is proposed
         foreign = frozenset() if act.verbs & aim.verbs & _UNDOES else foreign & _EXTRAS
     return not (foreign or aim.excepted & act.words)
+
+
+def _of_others(script: UserScript, ids: frozenset[str]) -> bool:
+    """Return whether numbers of phones are none of the customer's."""
+    phones = frozenset(one for one in ids if one.count("-") == 2)
+    return bool(phones and ids_known(script)) and not phones & ids_known(script)
 
 
 def _mends(script: UserScript, aim: Act, act: Act) -> bool:
@@ -180,6 +192,11 @@ def _mends(script: UserScript, aim: Act, act: Act) -> bool:
     if "add" in act.verbs and not (amount or "data" in act.objects):
         return False
     return not ("add" in act.verbs or amount) or bool(agreed and (not amount or amount & agreed))
+
+
+def _doing(act: Act, aim: Act) -> frozenset[str]:
+    """Return the verbs of an act without those that merely follow from what is wanted ("... and return $31")."""
+    return act.verbs - (set(words_of("follows")) - aim.verbs) or act.verbs
 
 
 def _specific(act: Act) -> frozenset[str]:

@@ -67,6 +67,7 @@ class _Reading:
     action: str = ""
 
 
+_UNKNOWN = Request("", look="location", shows="unknown")  # a condition that is not understood never holds
 Hits = list[tuple[int, Request]]
 
 
@@ -146,6 +147,8 @@ def _conditional(reading: _Reading, sentence: str) -> tuple[str, Request | None]
     """Return a sentence without its condition, and what has to be shown, as a request without a tool."""
     for found in terms.STATED.finditer(sentence):
         condition = _stated(reading, found["what"], sentence)
+        if condition is None and "only" in found["how"].lower():
+            condition = _UNKNOWN
         if condition is None or terms.FAILURE.search(found["what"]):
             continue
         if found["how"].lower().startswith("unless"):

@@ -4,72 +4,21 @@ import re
 from dataclasses import dataclass
 from typing import Literal
 
+from agent_envs.envs.tau2.users.agent_words import words
+
 LONGEST = 20_000
 Kind = Literal["want", "detail", "alternative", "hidden", "unknown"]
 
 
-def _any(*patterns: str) -> re.Pattern[str]:
-    return re.compile("|".join(patterns), re.IGNORECASE)
-
-
+_NAMES = (
+    "parentheses colleague agent staged moods secret unknown condition refused manners wish deed negated anger said "
+    "turns more preference agent_says"
+)
+(
+    _PARENTHESES, _COLLEAGUE, _AGENT, _STAGED, _MOODS, _SECRET, _UNKNOWN, _CONDITION, _REFUSED, _MANNERS, _WISH, _DEED,
+    _NEGATED, _ANGER, _SAID, _TURNS, _MORE, _PREFERENCE, _AGENT_SAYS,
+) = (words(name, "prose_words.txt", re.IGNORECASE) for name in _NAMES.split())  # fmt: skip
 _ENDS = re.compile(r"(?<=[.!?])(?<!\bSt\.)(?<!\be\.g\.)(?<!\bi\.e\.)\s+(?=[\"'(]?[A-Z])|\n\s*\n|\n(?=[A-Z])")
-_PARENTHESES = _any(r"\s?\([^()]{0,400}?\b(?:agent|reveal|mention|share|chat)\b[^()]{0,400}\)")
-_COLLEAGUE = _any(r"\ba customer support representative\b|(?<=approved by )a representative\b|\bhuman agent\b")
-_AGENT = _any(r"\b(?:the |an? |any )?(?:customer )?(?:service |support )?(?:agent|representative)\b")
-# The agent as an actor in the customer's stage directions, and the stage itself.
-_STAGED = _any(
-    r"\bagent(?:'s)? (?:\w+ )?(?:asks?|says?|tells?|mentions?|proposes?|offers?|insists?|finally|confirm(?:s|ed)|gives?"
-    r"|suggests?|provides?|corrects?|doesn't|does|cannot|can't|is not|isn't|figures)\b",
-    r"\b(?:conversation|responds?|repl(?:y|ies)|(?:your|agent|first|all) messages?|rounds? of|final confirmation|asked"
-    r"|role|abruptly|suddenly|in the middle of"
-    r"|meant to test|to test\b|tool calls?|insert typos|make up (?:a story|reasons)|famous poem|trying to make the agent)\b",
-)
-_SECRET = _any(
-    r"\b(?:not|n't|never)\b (?:\w+ ){0,3}?(?:reveal|mention|share|disclose|volunteer|provide (?:it|your)|tell)\b"
-)
-_UNKNOWN = _any(
-    r"\b(?:not|n't|cannot|forgot)\b.{0,25}\b(?:remember|know|recall)\b",
-    r"\bforgot\b",
-    r"\b(?:not|n't) have (?:an? )?e-?mail",
-)
-_CONDITION = _any(r"^\W*(?:and |but |however,? )?(?:if|unless|when|whenever|once|in case|only if|otherwise)\b")
-_REFUSED = _any(
-    r"\bif (?:that|this|it)?(?:'s| is)? ?not\b",
-    r"\b(?:not possible|impossible|cannot|can't|unable|refuses?|not available|not allowed)\b",
-    r"\b(?:isn't|is not|aren't|are not) (?:possible|available|allowed|able)\b", r"\bsays? no\b", r"^\W*otherwise\b",
-)  # fmt: skip
-# A trait is no place.
-_MANNERS = _any(
-    r"^(?:be|always|never|speak|act|make everything|make sure (?:to|you|that you)\b.{0,20}\bmention|mention (?:all|the two)"
-    r"|do not end|provide all"
-    r"|try to)\b",
-    r"^(?:you're|you are) (?:[\w-]+ ){0,12}(?:person|guy|man|woman|customer|student|mood|typer)\b",
-    r"^(?:you're|you are) (?!.*\b(?:currently|abroad|home|in|at|from|on|ok|okay|fine|willing)\b)"
-    r"(?:(?:very|extremely|quite|so|now|also|a bit|not) ){0,3}[\w-]+(?:,? (?:and|but|or|yet)? ?[\w-]+){0,4}\W*$",
-    r"^(?:you're|you are) detail-oriented", r"^your approach\b", r"^\W*$",
-)  # fmt: skip
-_WISH = _any(
-    r"\b(?:want|wish|would like|'d like|need|wonder|hop(?:e|ing)|trying to|decided to|looking (?:to|for)|like to|considering"
-    r"|contact(?:ing)?|have to|intend|first try|unable to|insist)\b",
-    r"^(?:and |but )?(?:ask|check|inquire|get|also|first|then|finally|lastly|next)\b",
-)  # fmt: skip
-_DEED = _any(
-    r"\b(?:cancel|return|exchang|modif|chang|switch|book|know|upgrad|downgrad|remov|add|check|updat|buy|order|undo"
-    r"|find out|figure|refund|swap|replac|send|split|mov|push|fly|reserv|complain|compensat|correct|reorder|track|fix|get"
-    r"|ask|cover|keep|proceed|resume|activat|see|inquire|deliver|work)\w*\b"
-)
-_NEGATED = _any(r"\b(?:not|n't|never)\b (?:want|accept|wish|need|like|ask)")
-_ANGER = _any(
-    r"^(?:you are|be|get) (?:angry|upset)\b[^,]*,? ?(?:and |but )?(?:then |still )?(?=agree|ask|accept|prefer)"
-)
-_SAID = _any(r"\bsay (?:that )?(you(?:r|'re|'ve)?\b.*)")
-# A change of topic that the stage directions ask for: what is said then is a wish of its own.
-_TURNS = _any(
-    r"\b(?:halfway|in the middle|abruptly|suddenly)\b.*?\b(?:saying that|say that|mention that|, (?=you also))\s*"
-    r"((?!.*\bsaying that\b)you\b.*)"
-)
-_MORE = _any(r"\b(?:you )?also (?:want|would like|change|return|cancel|exchange)\b.*")
-_PREFERENCE = _any(r"\b(?:prefer|ok with|okay with|fine with|happy with|willing|flexible|accept|only|instead|agree)\b")
 _OBJECT = (
     r"(?:to|for|with|from|tells?|told|gives?|gave|helps?|asks?|asked|of|by|informs?|lets?|offers?|refunds?|charges?|on|upgrades?"
     r"|at|between|than|allows?|makes?|costs?|saves?|about|without|reminds?|shows?|sends?|cause[ds]?|causing)"
@@ -87,7 +36,6 @@ _PERSONS = tuple(
         (rf"(?<=\b)({_OBJECT}) you\b{_SUBJECT}", r"\1 me"), (r"\byou('ve|'d|'ll)?\b", r"I\1"),
     )
 )  # fmt: skip
-_AGENT_SAYS = _any(r"\bAGENT (ask|say|tell|mention|confirm|find|offer|propose|give|provide|insist|suggest|refuse)s\b")
 _THEN = r"^(?:(?:then|also|finally|and|first),? ){0,3}"
 _OPENINGS = tuple(
     (re.compile(pattern, re.IGNORECASE), said)
@@ -98,11 +46,12 @@ _OPENINGS = tuple(
         (rf"{_THEN}ask (?:AGENT )?for\b", "I would like"),
         (rf"{_THEN}ask (?:AGENT )?to\b", "I want to"),
         (rf"{_THEN}(?:tell AGENT|say|mention|explain|claim)(?: that)?\b\s*", ""),
-        (rf"{_THEN}try to\b", "I want to"),
+        (rf"{_THEN}try to\b|\byou (?:will )?come up with a \w+ idea to\b", "I want to"),
+        (r"\band provide (?=#?\d)", "and it is "),
         (rf"{_THEN}insist that\b\s*", ""),
         (rf"{_THEN}insist\b", "I insist"),
         (r"(?<=, )so insist (?:persistently )?on having\b", "so I want to have"),
-        (r"\b(?<=, )(?:then )?ask AGENT to\b|\b(?<=so )ask AGENT to\b", "please"),
+        (r"\b(?<=, )(?:then )?ask AGENT to\b|\b(?<=so )ask AGENT to\b|\btell AGENT to\b", "please"),
         (r"\b(?<=, )(?:then )?ask AGENT (?=about|what|which|how|whether|if)", "I want to know "),
         (r"^make sure\b", "Please make sure"),
         (r"^do not\b|^don't\b", "Please do not"),
@@ -128,18 +77,18 @@ class Told:
 def told_sentences(text: str) -> list[Told]:
     """Return the sentences of a scenario's part."""
     text = re.sub(r":\s*\n\s*-", ":", text[:LONGEST].replace("’", "'"))
-    text = re.sub(r"\n\s*-\s*", ", ", _PARENTHESES.sub("", text))
+    text = re.sub(r"\n\s*-\s*", ", ", _MOODS.sub("", _PARENTHESES.sub("", text)))
     parts = (re.sub(r"\s+", " ", part).strip(" .\n\t") + "." for part in _ENDS.split(text))
     return [_told(part) for part in parts if re.search(r"\w", part)]
 
 
 def first_person(text: str) -> str:
     """Return a sentence about "you" and "the agent" as the customer says it to the agent."""
-    text = _AGENT.sub("AGENT", _COLLEAGUE.sub("a colleague of yours", text))
-    for pattern, said in _OPENINGS:
-        text = pattern.sub(said, text)
-    for pattern, said in _PERSONS:
-        text = pattern.sub(said, text)
+    text = _AGENT.sub("AGENT", _COLLEAGUE.sub("one of AGENT's colleagues", text))
+    for told, said in _OPENINGS:
+        text = told.sub(said, text)
+    for told, said in _PERSONS:
+        text = told.sub(said, text)
     text = _AGENT_SAYS.sub(r"AGENT \1", text).replace("AGENT is", "you are").replace("AGENT has", "you have")
     text = text.replace("AGENT's", "your").replace("AGENT", "you").strip()
     return text[:1].upper() + text[1:]

@@ -90,7 +90,7 @@ class Reaction:
 
     def _settle(self) -> bool:
         """Mark the wants that the message fulfils; return whether the current one is among them."""
-        done = fulfilled(self.script, self.mind, self.heard, self._gives_way())
+        done = fulfilled(self.script, self.mind, self.heard, self._gives_way(), self._shelf)
         if self.heard.confirms:  # "It is done. Shall I do the same for your other line?"
             many = tuple(place for place in done if _MANY.search(self.script.wants[place].say))
             more = decided(self.script, many, self._proposal(self.heard.awaiting)).places if many else ()

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from agent_envs.envs.tau2.task_schema import Instructions, Tau2Task
 from agent_envs.envs.tau2.user_script import TOPICS, Check, Fact, UserScript, Want
 from agent_envs.envs.tau2.users.acts import read_act
+from agent_envs.envs.tau2.users.agent_words import words
 from agent_envs.envs.tau2.users.prose import LONGEST, Told, told_sentences
 
 _IDENTITY = ("name", "email", "zip", "user_id", "phone", "date_of_birth", "customer_id")
@@ -27,43 +28,14 @@ _VALUES = {
         "My name is {}.",
     ),
 }
-# Words of each topic, in any case but where a name or a code must be one.
-_RETAIL = {
-    "order": r"(?i:\border\b)|#?\bW\d{4,}\b",
-    "options": r"(?i:prefer|colou?r|\bsize|\bsame\b|cheap|expensive|instead|version|variant|material|bright|\binch|piece"
-    r"|compatible)",
-    "payment": r"(?i:paypal|gift ?card|credit card|visa|mastercard|amex|refund|payment|\bpay\b|\bcard\b)",
-    "address": r"\bI live\b|(?i:address|\bstreet\b|\bsuite\b|deliver(?:ed)? to|moved)"
-    r"|\b(?:St|Ave|Avenue|Highway|Drive|Lane|Road)\b",
-    "reason": r"(?i:because|since|no longer|mistake|damaged|broken|not need|n't need|defect|wrong|realiz|changed my mind)",
-}
-_AIRLINE = {
-    "reservation": r"(?i:reservation|booking|confirmation number)|\b(?!HAT)(?=[A-Z]*\d)(?=\d*[A-Z])[A-Z\d]{6}\b",
-    "route": r"\b[Ff]rom\b.{0,120}\bto\b|\b(?!DOB|NOT|USB|AND|IDs)[A-Z]{3}\b(?!\d)|(?i:airport|destination|new york)",
-    "date": r"\bMay\b|(?i:\bdates?\b|\bday\b|today|tomorrow|month|week)|\d{4}-\d\d-\d\d",
-    "flight": r"(?i:flight|non-?stop|direct|depart|arriv|morning|evening|afternoon|\d ?[ap]m\b|earl|cheap|expensive|fastest)",
-    "cabin": r"(?i:economy|business (?:class|cabin)|to business|\bclass\b|cabin|upgrad|downgrad)",
-    "passengers": r"(?i:passenger|friend|myself|alone|wife|husband|\bson\b|daughter|travel(?:l)?ing with|companion"
-    r"|everyone|\bdob\b|people)",
-    "bags": r"(?i:\bbags?\b|baggage|suitcase|luggage)",
-    "insurance": r"(?i:insur)",
-    "payment": r"(?i:\bcards?\b|certificate|\bpay|refund|gift|mastercard|\bvisa\b|voucher)",
-    "trip": r"(?i:one[- ]way|round ?-?trip|return flight)",
-    "reason": r"(?i:because|since|due to|sick|passed away|wedding|weather|health|mistake|delay|plans|money issue|mixup"
-    r"|emergency)",
-    "amount": r"\$ ?\d|(?i:\bbudget|cost|price|how much)",
-}
-_TELECOM = {
-    "location": r"(?i:abroad|at home|in the united states|travell?ing)",
-    "amount": r"(?i:\bGB\b|gigabyte|refuel)",
-    "plan": r"(?i:\bplan\b)",
-    "payment": r"(?i:\bbill\b|\bpay\b)",
-    "device": r"(?i:wi-?fi)",
-}
 _WORDS = {
-    domain: {topic: re.compile(pattern) for topic, pattern in table.items()}
-    for domain, table in (("retail", _RETAIL), ("airline", _AIRLINE), ("telecom", _TELECOM))
-}
+    domain: {topic: words(f"{domain} {topic}", "scenario_words.txt") for topic in topics.split()}
+    for domain, topics in (
+        ("retail", "order options payment address reason"),
+        ("airline", "reservation route date flight cabin passengers bags insurance payment trip reason amount"),
+        ("telecom", "location amount plan payment device"),
+    )
+}  # fmt: skip
 _IDS = {
     "order": re.compile(r"#?\bW\d{4,}\b"),
     "reservation": re.compile(r"\b(?!HAT)(?=[A-Z]*\d)(?=\d*[A-Z])[A-Z\d]{6}\b"),
@@ -128,9 +100,9 @@ def script_of(task: Tau2Task) -> UserScript:
 def _identity(known: str, prose: str) -> tuple[Fact, ...]:
     """Return who the customer is: its own numbers may stand anywhere, a name or a zip code among the known facts alone."""
     facts = []
-    for topic, (pattern, sentence) in _VALUES.items():
+    for topic, (told, sentence) in _VALUES.items():
         text = known if topic in ("name", "zip", "phone") else f"{known}\n{prose}"
-        found = list(dict.fromkeys(re.findall(pattern, text)))
+        found = list(dict.fromkeys(re.findall(told, text)))
         if found:
             said = sentence if len(found) == 1 else sentence.replace(" is ", " is one of these: ")
             facts.append(Fact(topic, said.format(" or ".join(found)), found[0]))
@@ -222,8 +194,8 @@ def _phone_wants(told: Instructions) -> tuple[Want, ...]:
 def _details(domain: str, sentences: Iterable[str]) -> tuple[Fact, ...]:
     """Return facts by topic: of each, the sentences that speak of it."""
     sentences, facts = tuple(dict.fromkeys(sentences)), []
-    for topic, pattern in _WORDS.get(domain, {}).items():
-        said = [sentence for sentence in sentences if pattern.search(sentence)]
+    for topic, told in _WORDS.get(domain, {}).items():
+        said = [sentence for sentence in sentences if told.search(sentence)]
         if said:
             found = _IDS[topic].findall(" ".join(said)) if topic in _IDS else []
             facts.append(Fact(topic, " ".join(said), found[0] if found else ""))

@@ -17,6 +17,7 @@ _PLAIN = str.maketrans({
 _ABBREVIATION = re.compile(r"\b(e\.g\.|i\.e\.|etc\.|no\.|mr\.|mrs\.|ms\.|dr\.|st\.|vs\.|approx\.)(?= )")
 _ITEM = re.compile(r"(?:[-+*\u2022\u2023\u25cf>#]+|\(?\d{1,2}[.)]|\(?[a-h][.)])\s+")
 _END = re.compile(r"(?<=[.!?])[\"')\]]*\s+")
+_RULE = re.compile(r"^[|:\s-]+$")  # below the head of a table
 _JOIN = ("or", "and", "or:", "and:", "- or -", "--- or ---")
 _GIVEN = re.compile(r":\s*\S|\bis [#\d]")
 _REQUEST, _NEEDLESS = words("request"), words("needless")
@@ -48,7 +49,9 @@ def sentences(text: str) -> tuple[Sentence, ...]:
     found: list[Sentence] = []
     listing = False
     for line in text.translate(_PLAIN).lower().split("\n"):
-        line = line.strip()
+        line = _RULE.sub("", line.strip())
+        if line.startswith("|"):
+            line = ": ".join(cell.strip() for cell in line.strip("|").split("|", 1))
         mark = _ITEM.match(line)
         body = (line[mark.end() :] if mark else line).replace("*", "").strip()
         if not body or body in _JOIN:

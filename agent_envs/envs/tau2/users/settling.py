@@ -8,6 +8,7 @@ from agent_envs.envs.tau2.users.acts import read_act
 from agent_envs.envs.tau2.users.comparing import Proposal
 from agent_envs.envs.tau2.users.deciding import decided
 from agent_envs.envs.tau2.users.mind import Mind, ids_known, ids_of, open_wants
+from agent_envs.envs.tau2.users.shelf import NOTHING, Shelf
 from agent_envs.envs.tau2.users.understanding import Understood
 
 # What an agent says on its way to an answer.
@@ -58,7 +59,9 @@ def must_look(script: UserScript, mind: Mind, heard: Understood) -> bool:
     return heard.closes or heard.probes or bool(heard.completes and (final(heard, mind) or heard.generic))
 
 
-def fulfilled(script: UserScript, mind: Mind, heard: Understood, trusting: bool = False) -> tuple[int, ...]:
+def fulfilled(
+    script: UserScript, mind: Mind, heard: Understood, trusting: bool = False, shelf: Shelf = NOTHING
+) -> tuple[int, ...]:
     """Return the places of the wants that a message fulfils, in order; a trusting user takes any report for its want's."""
     current = script.wants[mind.want]
     done: set[int] = set()
@@ -67,18 +70,19 @@ def fulfilled(script: UserScript, mind: Mind, heard: Understood, trusting: bool 
             done.add(mind.want)
     elif current.question and _replied(current, mind, heard):
         done.add(mind.want)
-    done |= _reported(script, mind, heard, trusting)
+    done |= _reported(script, mind, heard, trusting, shelf)
     return tuple(place for place in open_wants(script, mind) if place in done)
 
 
-def _reported(script: UserScript, mind: Mind, heard: Understood, trusting: bool) -> set[int]:
+def _reported(script: UserScript, mind: Mind, heard: Understood, trusting: bool, shelf: Shelf) -> set[int]:
     """Return the wants that are reported to be done, by their signs, by the user's last yes, or all at once."""
     if mind.reports and not heard.closes:
         return set()  # what the user had to do for it shows that the agent is in the middle of something
     done: set[int] = set()
     meant = tuple(open_wants(script, mind))
     for sentence in heard.completes:
-        decision = decided(script, meant, Proposal((_PASSIVE.sub("", sentence),), "", ids=heard.ids, proposing=False))
+        report = Proposal((_PASSIVE.sub("", sentence),), "", ids=heard.ids, shelf=shelf, proposing=False)
+        decision = decided(script, meant, report)
         if not trusting and decision.verdict == "no" and not mind.agreed:
             continue  # what it did is not what is wanted
         by_act = set(decision.places) if read_act(sentence).verbs else set()
@@ -107,7 +111,8 @@ def _replied(want: Want, mind: Mind, heard: Understood) -> bool:
         return any(
             _SUBSTANCE.search(told) and _touches(want, told) and _answers(want, told) for told in heard.statements
         )
-    return heard.closes or any(_answers(want, statement) for statement in heard.statements)
+    answered = any(_answers(want, statement) for statement in heard.statements)
+    return answered or heard.closes and not heard.completes  # nor one that reports something else
 
 
 def _answers(want: Want, statement: str) -> bool:

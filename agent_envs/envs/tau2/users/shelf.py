@@ -17,6 +17,10 @@ _UNITS = {
     "person": "people", "persons": "people", "litre": "liter", "litres": "liter", "liters": "liter", "ft": "feet",
     "millimeter": "mm", "milliliter": "ml", "inches": "inch", "hrs": "hours", "gray": "grey",
 }  # fmt: skip
+_MEASURE = re.compile(
+    r"(?<![$\d.,#/-])\b(\d+(?:\.\d+)?) "
+    r"(?!(?:am|pm|dollars?|items?|products?|business|days?|and|or|to|of)\b)([a-z]+)"
+)
 _UNIT = re.compile(rf"\b(?:{'|'.join(_UNITS)})\b")
 _COMMON = {"set", "case", "stand", "chair"}  # words of which a product's is not the only use
 _TELLING = re.compile(r"[a-z]{3}|\d [a-z]")  # a value that is known wherever it stands, unlike "4", "M" and "yes"
@@ -74,9 +78,17 @@ def _patterns(variants: Collection[Mapping[str, Mapping[str, str]]]) -> Iterator
     for field, option in pairs:
         value, label = normal(str(option)), re.escape(normal(field).removesuffix("s"))
         words = re.escape(value)
-        near = rf"\b{label}s?(?: is|:)? {words}\b|\b{words} {label}" + rf"|\bin (?:an? )?{words}\b" * value.isalpha()
+        near = (
+            rf"\b{label}s?[ :,]*(?:is |to )?{words}\b|\b{words} {label}"
+            + rf"|\bin (?:an? )?{words}\b" * value.isalpha()
+        )
         known = _TELLING.search(value) and value not in ("yes", "none")
         yield field, value, re.compile(rf"\b{words}s?\b" if known else near)
+
+
+def measures(text: str) -> frozenset[tuple[str, str]]:
+    """Return the numbers with a unit in a text, as pairs of unit and number: "32 inch" is another than "34 inches" has."""
+    return frozenset((found[2], found[1]) for found in _MEASURE.finditer(normal(text)))
 
 
 @lru_cache(maxsize=1024)

@@ -16,27 +16,14 @@ from agent_envs.envs.tau2.users.sentences import LONGEST, Sentence, sentences, s
 __all__ = ["Understood", "understood"]
 
 _CLAUSE = re.compile(r"(?:,|;|:)? \b(?:but|however|though|although)\b,? |; ")
-# One of them stands in whatever `confirm` finds.
-_AGREEING = re.compile(
-    r"\?|yes|proceed|go ahead|let me know|approve|authori|the word and|if |once|unless|need|give me|await|waiting|confirm"
-)
-_CHOICES = re.compile(r"\byes ?(?:/|or) ?no\b")
-_NO_CHOICE = re.compile(r"\b(?:yes|no|not) ?(?:or|/)|\bor (?:no|not|if|would|do|is|keep|shall|should|may|can)\b")
-_WHICH = re.compile(
-    r"^(?:(?:and|so|ok|okay|then|now|great|thanks|also|but),? ){0,2}(?:what|which|who|whose|when|where|why|how)\b"
-    r"(?! about\b| would it\b| (?:does|do) (?:that|this|it|you) (?:sound|look|say|think|feel)\b)"
-)
-_WE = re.compile(
-    r"\b(?:i|we|me|us|proceed|go ahead|continue)\b|\b(?:correct|right|ok|okay|that)\?$|^are you \w+ with\b"
-)
-_MINE = re.compile(r"^(?!(?:can|could|will|would|do|did|have|are) you\b).*\b(?:i|we|me|us)\b")
-_GO = re.compile(r"\b(?:go ahead|proceed|is (?:that|it) a (?:yes|deal|go))\b")
-_YOURS = re.compile(
-    r"\b(?:you|your|yours|phone|mode|signal|data|wi-?fi|network|bars?|still|now|there|working|back)\b|\b(?:on|off)\?"
-)
-_PLANNED = re.compile(r"\b(?:is|are) (?!now|all|both|hereby|been|success)\w+ed\b(?!.*\bnow\b)")  # beside a question
+_OR = re.compile(r" or (?!\d{5})")  # Oregon has zip codes
+(
+    _AGREEING, _CHOICES, _NO_CHOICE, _WHICH, _WE, _MINE, _GO, _YOURS, _PLANNED, _SUITS,
+) = (
+    words(name, "asking_words.txt")
+    for name in "agreeing choices no_choice which we mine go yours planned suits".split()
+)  # fmt: skip
 _NAME = re.compile(r"\b(?=([A-Z][a-z'-]+ [A-Z][a-z'-]+)\b)")
-_SUITS = re.compile(r"\bfor you\b|\byou still (?:want|like|wish)\b|\b(?:correct|right|ok|okay)\?$")
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,7 +146,7 @@ def _offers(part: Sentence) -> bool:
 
 
 def _choice(text: str) -> bool:
-    return " or " in text and not _NO_CHOICE.search(text)
+    return _OR.search(text) is not None and not _NO_CHOICE.search(text)
 
 
 def _confirmed(part: Sentence, asked: tuple[str, ...], offered: bool) -> bool:
@@ -177,7 +164,11 @@ def _confirmed(part: Sentence, asked: tuple[str, ...], offered: bool) -> bool:
     ):
         return False
     found = words("confirm").search(text) if _AGREEING.search(text) else None
-    fragment = part.question and not part.asking and (_polar(text) if not asked else _GO.search(text) is not None)
+    fragment = (
+        part.question
+        and not part.asking
+        and (_polar(text) if not asked or _orders(text) else _GO.search(text) is not None)
+    )
     if (found and not (words("open").search(text[: found.end()]) or _WHICH.search(text))) or fragment:
         return not (asked and (_choice(text) or not (read_act(text).verbs - {"pay"} or _WE.search(text))))
     word = words("confirm_word").search(text)
@@ -193,8 +184,13 @@ def _confirmed(part: Sentence, asked: tuple[str, ...], offered: bool) -> bool:
 def _polar(text: str) -> bool:
     """Return whether a question is about what the agent would do, in whatever words ("Good to go?", "Do I have your OK?")."""
     few = len(text.split()) < 5 and not _YOURS.search(text)
-    acts = bool(read_act(" ".join(text.split()[:2])).verbs) or _GO.search(text) is not None
+    acts = _orders(text) or _GO.search(text) is not None
     return bool((few or acts or _MINE.search(text)) and not (_WHICH.search(text) or words("open").search(text)))
+
+
+def _orders(text: str) -> bool:
+    """Return whether a sentence begins with what is to be done ("Cancel it?")."""
+    return bool(read_act(" ".join(text.split()[:2])).verbs)
 
 
 def _refused(clause: str) -> bool:

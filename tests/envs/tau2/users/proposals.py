@@ -1,12 +1,14 @@
 """Tables of proposals are put to the scripted user; the first count of a table, made before anybody saw its answers, measures.
 
-`python -m tests.envs.tau2.users.proposals [seen|unseen|blind|...|thirteenth] [--show]` counts; FIRST lists the tables.
+`python -m tests.envs.tau2.users.proposals [seen|unseen|blind|...|fifteenth|official] [--show]` counts; FIRST lists the tables.
 
 A table holds, of each scene (`proposal_scenes.json`, or a generated task by its domain and id), what an agent says after the
 customer's first words, and which kind of words it is: wanted, unwanted, ambiguous, or closing (then with the answer that it
 should get). The rules were mended by classes of failure after each first count but the last, so that later counts are of
 tables that were read. `seventh` and `sealed` are two halves, by scenes, of one table that was written before its author read
 the reader; `sealed` was counted before the work began (64 of 73 and 15 of 76) and once behind it, and was read only then.
+`fourteenth` and `fifteenth` are such halves, too, in the styles of five language models (the sealed one: 36 of 43 and 10 of 62
+before, 38 and 10 behind the work); their rows on official tasks, counted with them, stand in `official`: they need the data.
 No row was changed after its first count, but six closing rows of the fourth, whose answers its author had noted wrongly.
 """
 
@@ -18,7 +20,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from agent_envs.envs.tau2.database import thawed
+from agent_envs.envs.tau2.official import load_domain
 from agent_envs.envs.tau2.task_generator.source import GeneratedSource, generated_domain, world_of
+from agent_envs.envs.tau2.tasks import OfficialSource
 from tests.envs.tau2.users.scenes import CALLER, SHOPPER, Talk, row
 
 HALVES = ("seen", "unseen")
@@ -27,7 +31,7 @@ FIRST = {
     "unseen": (40, 50, 4, 50), "blind": (23, 26, 1, 31), "fourth": (35, 44, 5, 51), "fifth": (26, 32, 7, 37),
     "sixth": (21, 24, 1, 34), "seventh": (51, 59, 12, 69), "eighth": (32, 39, 8, 54), "ninth": (29, 32, 10, 50),
     "tenth": (22, 27, 2, 41), "eleventh": (25, 30, 2, 31), "sealed": (61, 73, 4, 76), "twelfth": (25, 30, 2, 35),
-    "thirteenth": (24, 27, 1, 27),
+    "thirteenth": (24, 27, 1, 27), "fourteenth": (24, 26, 6, 37), "fifteenth": (38, 43, 10, 62),
 }  # fmt: skip
 READ = (
     *(name for name in FIRST if name != "unseen"),
@@ -46,6 +50,10 @@ _SCENES = json.loads((_HERE / "proposal_scenes.json").read_text(encoding="utf-8"
 
 def scene(name: str, persona: str = "plain") -> Talk:
     """Return a conversation in which the customer of a scene, or of a generated task, has said what it wants."""
+    if name.startswith("official "):
+        _, domain, task_id = name.split(" ", 2)
+        task = thawed(OfficialSource(domain).get("base", task_id).data)
+        return Talk(task, persona, domain=load_domain(domain))
     if name not in _SCENES:
         domain, task_id = name.split()
         kind, split = task_id.split("-")[:2]
@@ -75,10 +83,10 @@ def answered(name: str, text: str, persona: str = "plain") -> tuple[str, str]:
     talk = scene(name, persona)
     wish = talk.answer
     said = talk.say(text)
-    return _kind(said, wish, talk), said
+    return kind_of(said, wish, talk), said
 
 
-def _kind(said: str, wish: str, talk: Talk) -> str:
+def kind_of(said: str, wish: str, talk: Talk) -> str:
     if _YES.search(said):
         return "yes"
     if talk.calls:

@@ -5,6 +5,7 @@ from collections import Counter
 import pytest
 
 from tests.envs.tau2.users.proposals import HALVES, READ, answered, counts, rows
+from tests.envs.tau2.users.rendered import count
 
 
 @pytest.fixture(scope="module", params=HALVES)
@@ -74,6 +75,21 @@ def test_tables_that_were_read_stay_as_they_are_understood(table):
     wanted, unwanted = kinds["wanted"], kinds["unwanted"]
     assert wanted["yes"] >= 0.9 * wanted.total()
     assert unwanted["yes"] <= (0.04 if table in EARLIER else 0.07) * unwanted.total()
+
+
+@pytest.mark.data
+def test_proposals_on_official_tasks_stay_as_they_are_understood():
+    kinds = counts("official")
+    assert kinds["wanted"]["yes"] >= 0.8 * kinds["wanted"].total() and not kinds["unwanted"]["yes"]
+
+
+@pytest.mark.parametrize("domain", ["retail", "airline", "telecom"])
+def test_what_is_rendered_from_expected_actions_is_accepted_and_refused_with_one_value_altered(domain):
+    kinds = count(domain, 38, tasks=6)
+    wanted, unwanted = kinds["wanted"], kinds["unwanted"]
+    assert min(wanted.total(), unwanted.total()) >= 40
+    assert wanted["yes"] >= 0.95 * wanted.total()
+    assert unwanted["yes"] <= 0.03 * unwanted.total()
 
 
 def test_all_tables_together_are_understood_as_they_are_meant():
