@@ -68,21 +68,14 @@ def state_type(cls: T) -> T:
 
 
 def _make_quickly(cls: Any) -> None:
-    """Give a frozen dataclass with slots a quick `__init__`: the generated one calls a setter a field.
-
-    While it is made, and nobody else has it, a value is of a subclass that is not frozen (in both hooks, or stores are slow).
-    """
+    """Give a frozen dataclass with slots a quick `__init__`: the generated one looks a setter up for each field by its name."""
     fields = dataclasses.fields(cls)
     plain = all(field.init and not field.kw_only and field.default_factory is dataclasses.MISSING for field in fields)
-    if not plain or len(fields) < 3 or "__slots__" not in vars(cls) or hasattr(cls, "__post_init__"):
+    if not plain or "__slots__" not in vars(cls) or hasattr(cls, "__post_init__"):
         return
-    put, names = object.__setattr__, ", ".join(field.name for field in fields)
-    stores = "\n ".join(f"self.{field.name} = {field.name}" for field in fields)
-    other = f"if type(self) is not cls:\n  return generated(self, {names})"  # of a subclass
-    loose = type(cls.__name__, (cls,), {"__slots__": (), "__setattr__": put, "__delattr__": object.__delattr__})
-    scope = {"cls": cls, "loose": loose, "put": put, "generated": cls.__init__}
-    body = f"{other}\n put(self, '__class__', loose)\n {stores}\n self.__class__ = cls"
-    exec(f"def __init__(self, {names}):\n {body}", scope)
+    scope = {f"set_{field.name}": getattr(cls, field.name).__set__ for field in fields}
+    stores = "\n ".join(f"set_{field.name}(self, {field.name})" for field in fields) or "pass"
+    exec(f"def __init__(self, {', '.join(field.name for field in fields)}):\n {stores}", scope)
     scope["__init__"].__defaults__ = cls.__init__.__defaults__
     cls.__init__ = scope["__init__"]
 

@@ -107,8 +107,8 @@ def answer(job: dict[str, Any]) -> dict[str, Any]:
     restored = []
     for row in job.get("restore", []):
         restore(env, Snapshot.from_bytes(row["snapshot"].encode("utf-8", "surrogatepass")))
-        for one in (env, pickle.loads(bytes.fromhex(row["pickle"]))):
-            restored.append(play(one, _script(row["script"]), start=row["start"]))
+        both = env, pickle.loads(bytes.fromhex(row["pickle"]))
+        restored += [play(one, _script(row["script"]), start=row["start"]) for one in both]
     return {"play": played, "agents": agents_play(env, job.get("agents", [])), "restore": restored}
 
 

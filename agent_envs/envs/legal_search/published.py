@@ -268,9 +268,8 @@ def unsound(row: LegalRow, library: Library) -> str:
     if quoted is None:
         return ""
     own = library.sections.get(row.sections[0]) if row.sections else None
-    if row.kind == "cross_reference" and own is not None:
-        if len(set(_CITED.findall(own.text)) - {own.number}) != 1:
-            return "it cites several sections, or none"
+    if row.kind == "cross_reference" and own and len(set(_CITED.findall(own.text)) - {own.number}) != 1:
+        return "it cites several sections, or none"
     named = [
         row for row in library.sections.values() if row.heading.strip(" .").lower() == quoted[1].strip(" .").lower()
     ]

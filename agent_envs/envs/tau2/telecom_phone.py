@@ -107,10 +107,7 @@ def mms_works(world: World) -> bool:
 def status_bar(world: World) -> str:
     """Return the line at the top of the phone's screen."""
     device = phone(world)
-    if device["airplane_mode"]:
-        items = ["✈️ Airplane Mode"]
-    else:
-        items = _cellular_items(device)
+    items = ["✈️ Airplane Mode"] if device["airplane_mode"] else _cellular_items(device)
     if device["wifi_enabled"] and device["wifi_connected"]:
         items.append(f"📡 Connected to {device['wifi_ssid']}" if device["wifi_ssid"] else "📡 Enabled")
     if device["vpn_connected"]:

@@ -93,7 +93,7 @@ def _next(talk: Talk) -> Hint:
         return "answer", {"value": talk.output}
     names = talk.names() if talk.may_search else []
     if names:
-        first = sorted(names, key=talk.told_of)[0]
+        first = min(names, key=talk.told_of)
         return ("mentioned" if talk.told_of(first) else "look_up"), {"name": first}
     onward = talk.onward() if talk.may_search else ""
     if onward:

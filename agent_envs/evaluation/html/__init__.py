@@ -2,7 +2,7 @@
 
 Modules, in reading order:
     view: `agent-envs view`: the index and the transcripts of a run, with gold answers, written to a folder.
-    page, page_parts: one page from tables, curves and transcripts; escaping, content security policy, size limits.
+    page: one page from tables, curves and transcripts; escaping, content security policy, size limits.
     page.html, transcript.html, conversation.html: the Jinja2 templates, with the style sheet.
     report_page: `agent-envs report --page` and `compare --page`.
     index_page: a folder of pages that link to each other, the check of their links, and the removal of old pages.

@@ -8,6 +8,7 @@ import base64
 import hashlib
 import os
 import re
+from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -18,10 +19,11 @@ from markupsafe import Markup
 
 from agent_envs.base.errors import UsageError
 from agent_envs.base.terminal import MAX_CHARACTERS, visible
+from agent_envs.core.conversation_view import ConversationView
+from agent_envs.core.trajectory import Trajectory
 from agent_envs.datasets.corpora import write_atomically
 from agent_envs.evaluation.html.conversation_html import Talk
 from agent_envs.evaluation.html.message_html import grouped, passage, stretch
-from agent_envs.evaluation.html.page_parts import Drawn, Page, Picture, Transcript
 from agent_envs.evaluation.html.rendered_states import AROUND, MOST_BYTES, data_url, fitting
 from agent_envs.evaluation.report.charts import Bar, Curve, Stack, bar_svg, curve_svg, stack_svg, swatch_svg
 from agent_envs.evaluation.report.tables import Cell, Table, text_of
@@ -38,6 +40,72 @@ SHORTER = ((20_000, 1_000), (4_000, 400), (1_000, 200), (300, 60))
 _ANCHOR = re.compile(r"[A-Za-z][A-Za-z0-9_.-]{0,79}")
 _LINK = re.compile(r"((?:\.\./)?(?:[a-z0-9_-]{1,80}/)?[a-z0-9_-]{1,80}\.html)?(?:#([A-Za-z][A-Za-z0-9_.-]{0,89}))?")
 _NUMBER = re.compile(r"[-+−]?[0-9][0-9.,]*(e[-+]?[0-9]+)?( ?%)?")
+
+
+@dataclass(frozen=True, slots=True)
+class Picture:
+    """A drawing of our own, as the text of an SVG. It is shown as an image: nothing in it runs or reaches outside.
+
+    Attributes:
+        caption: above it.
+        words: what it shows, for those who do not see it.
+        svg: the text.
+    """
+
+    caption: str
+    words: str
+    svg: str
+
+
+@dataclass(frozen=True, slots=True)
+class Transcript:
+    """An episode to read. Its turns are at `#ANCHOR-t1`, `#ANCHOR-t2`, ...
+
+    `outcome` is its badge; without one it says success or failure, as the environment did. With `conversation` all sides of its
+    conversation are shown, else what the policy saw and did, with `pictures` beside it: the SVG texts of the state after
+    the reset and after each turn, "" for none. `names` are those of expanded actions.
+    """
+
+    anchor: str
+    title: str
+    meta: tuple[tuple[str, str], ...]
+    trajectory: Trajectory
+    note: str = ""
+    outcome: Cell | None = None
+    conversation: ConversationView | None = None
+    pictures: tuple[str, ...] = ()
+    names: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Drawn:
+    """A transcript as HTML, made by `draw`, and what the list of its page tells of it; `picture_bytes` are pictures'."""
+
+    anchor: str
+    title: str
+    outcome: Cell
+    reward: float
+    turns: int
+    html: Markup
+    picture_bytes: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """What a page shows, from top to bottom. A blank line in `intro` starts a paragraph; `links` stand above and below.
+
+    `tables` may have figures between them; those in `curves` follow.
+    """
+
+    title: str
+    intro: str
+    tables: tuple[Table | Curve, ...] = ()
+    curves: tuple[Curve, ...] = ()
+    transcripts: tuple[Transcript | Drawn, ...] = ()
+    facts: tuple[tuple[str, str], ...] = ()
+    notes: tuple[str, ...] = ()
+    links: tuple[Cell, ...] = ()
+    pictures: tuple[Picture, ...] = ()
 
 
 def write_page(path: Path, page: Page) -> None:

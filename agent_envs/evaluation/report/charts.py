@@ -115,8 +115,7 @@ def bar_svg(bar: Bar) -> str:
     middle = BAR_HEIGHT // 2
     ends = [_along(bar, at) for at in (bar.least, (bar.least + bar.most) / 2, bar.most)]
     parts = [f'<line class="grid" x1="{ends[0]}" y1="{middle}" x2="{ends[2]}" y2="{middle}"/>']
-    for at in ends:
-        parts.append(f'<line class="grid" x1="{at}" y1="{middle - 6}" x2="{at}" y2="{middle + 6}"/>')
+    parts += [f'<line class="grid" x1="{at}" y1="{middle - 6}" x2="{at}" y2="{middle + 6}"/>' for at in ends]
     label = "no value"
     if all(map(math.isfinite, (bar.value, bar.low, bar.high))):
         label = f"{bar.value:.3f}, interval {bar.low:.3f} to {bar.high:.3f}"

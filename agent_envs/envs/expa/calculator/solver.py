@@ -39,13 +39,11 @@ def _pending(trajectory: Trajectory) -> str:
 
 
 def _answer(trajectory: Trajectory) -> str:
-    assert trajectory.task is not None
     task = trajectory.task
-    data: CalcData = task.data
-    hidden = task.hidden
-    if isinstance(hidden, Derivation):
-        return f"{MARK} {hidden.answer}"
-    return f"{MARK} {task.gold[0] if task.gold else data.target}"
+    assert task is not None
+    if isinstance(task.hidden, Derivation):
+        return f"{MARK} {task.hidden.answer}"
+    return f"{MARK} {task.gold[0] if task.gold else task.data.target}"
 
 
 def _written_calculation(trajectory: Trajectory, left: int, prefill: str) -> str:

@@ -30,9 +30,8 @@ def known_relations(trajectory: Trajectory) -> frozenset[tuple[int, int]]:
     data: SortData = trajectory.task.data
     told = [(text[0], text[1], text[2]) for text in data.relations]
     for turn in trajectory.turns:
-        for result in turn.results:
-            if result.name == "compare" and not result.error:
-                told.append((result.ids[0], result.content.split()[1], result.ids[1]))
+        compared = [result for result in turn.results if result.name == "compare" and not result.error]
+        told += [(result.ids[0], result.content.split()[1], result.ids[1]) for result in compared]
     pairs = ((SYMBOLS.index(one), sign, SYMBOLS.index(other)) for one, sign, other in told if sign != "=")
     return frozenset((one, other) if sign == "<" else (other, one) for one, sign, other in pairs)
 
