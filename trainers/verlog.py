@@ -192,7 +192,7 @@ def warm_up(
     rows, told = judged(pool, critic, run, settings)
     history = [told["value_loss"]]
     for number in range(max(how.rounds, how.most_rounds)):
-        if number >= how.rounds and (not how.check or settled(history)[0]):
+        if number >= how.rounds and number % how.rounds == 0 and (not how.check or settled(history)[0]):
             break
         chosen = random.Random(f"{settings.seed}/warm-up/{number}").sample(rows, max(1, round(how.share * len(rows))))
         for part in in_parts(chosen, max(1, round(how.batches * how.share * settings.minibatches))):

@@ -16,7 +16,7 @@ import hashlib
 import json
 import weakref
 from collections.abc import Callable, Mapping, Sequence
-from functools import cache
+from functools import cache, update_wrapper
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -68,16 +68,19 @@ def state_type(cls: T) -> T:
 
 
 def _make_quickly(cls: Any) -> None:
-    """Give a frozen dataclass with slots a quick `__init__`: the generated one looks a setter up for each field by its name."""
-    fields = dataclasses.fields(cls)
-    plain = all(field.init and not field.kw_only and field.default_factory is dataclasses.MISSING for field in fields)
-    if not plain or "__slots__" not in vars(cls) or hasattr(cls, "__post_init__"):
+    """Give a frozen dataclass with slots a quick `__init__` in place of the generated one, which looks up a setter a field."""
+    made, fields = cls.__init__, dataclasses.fields(cls)
+    names, code = tuple(field.name for field in fields), getattr(cls.__init__, "__code__", None)
+    generated = code and code.co_filename == "<string>" and code.co_varnames[: code.co_argcount] == ("self", *names)
+    if not generated or hasattr(cls, "__post_init__") or "__slots__" not in vars(cls):
         return
-    scope = {f"set_{field.name}": getattr(cls, field.name).__set__ for field in fields}
-    stores = "\n ".join(f"set_{field.name}(self, {field.name})" for field in fields) or "pass"
-    exec(f"def __init__(self, {', '.join(field.name for field in fields)}):\n {stores}", scope)
-    scope["__init__"].__defaults__ = cls.__init__.__defaults__
-    cls.__init__ = scope["__init__"]
+    if any(field.default_factory is not dataclasses.MISSING for field in fields):
+        return
+    scope = {f"__set_{place}": getattr(cls, name).__set__ for place, name in enumerate(names)}
+    stores = "\n ".join(f"__set_{place}(self, {name})" for place, name in enumerate(names)) or "pass"
+    exec(f"def __init__(self, {', '.join(names)}):\n {stores}", scope)
+    cls.__init__ = update_wrapper(scope["__init__"], made)
+    cls.__init__.__defaults__ = made.__defaults__
 
 
 def encode_state(value: Any) -> Any:

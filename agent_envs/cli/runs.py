@@ -69,7 +69,7 @@ def compare(
         show(f"paired by task: {methods.pop() if len(methods) == 1 else 'of each entry as told there'}")
         for item in contrasts:
             pair, (one, two) = item.paired, item.rates
-            show(f"\n{item.entry}: {item.verdict}" + (f" ({pair.method})" if methods else ""))
+            show(f"\n{item.entry}: {item.verdict()}" + (f" ({pair.method})" if methods else ""))
             show(f"  first   {item.first}: {one.text()}\n  second  {item.second}: {two.text()}")
             show(
                 f"  second minus first {100 * pair.difference:+.1f} points [{100 * pair.low:+.1f}, {100 * pair.high:+.1f}], "

@@ -183,7 +183,10 @@ def test_a_record_that_is_made_quickly_is_the_record_that_it_was():
     )
     assert repr(value) == "Quick(first=1, second=(), third='d')" and not hasattr(value, "__dict__")
     assert copy.deepcopy(value) == pickle.loads(pickle.dumps(value)) == dataclasses.replace(value, second=()) == value
-    assert str(inspect.signature(Quick)).startswith("(first, second=(), third='c')")
+    signature = "(first: int, second: tuple[int, ...] = (), third: str = 'c') -> None"
+    assert str(inspect.signature(Quick)) == signature and Quick.__init__.__qualname__ == "Quick.__init__"
+    assert Quick.__init__.__code__.co_varnames == ("self", "first", "second", "third")
+    assert "__set_0" in Quick.__init__.__code__.co_names
 
 
 def test_a_record_that_is_made_quickly_is_frozen_and_refuses_wrong_arguments():
@@ -208,6 +211,33 @@ def test_a_subclass_of_a_record_that_is_made_quickly_keeps_its_class():
 
     assert type(Other(1, third="d")) is Other and Other(1, third="d").third == "d"
     assert type(More(1)) is More and More(1).fourth == 4 and More(1).second == ()
+
+
+def test_records_that_are_made_in_another_way_keep_it():
+    @state_type
+    @dataclass(frozen=True, slots=True)
+    class OwnWay:
+        first: int
+        second: int
+
+        def __init__(self, both):
+            object.__setattr__(self, "first", both)
+            object.__setattr__(self, "second", both)
+
+    @state_type
+    @dataclass(frozen=True, slots=True, init=False)
+    class NoWay:
+        first: int
+
+    @state_type
+    @dataclass(frozen=True, slots=True)
+    class MoreIn:
+        first: int
+        second: dataclasses.InitVar[int] = 2
+
+    assert OwnWay(3).second == 3 and NoWay() is not None and MoreIn(1, second=3).first == 1
+    named = dataclasses.make_dataclass("NamedSelf", [("self", int), ("set_self", int)], frozen=True, slots=True)
+    assert state_type(named)(1, 2).self == 1
 
 
 def test_records_with_factories_keep_the_constructor_that_they_have():

@@ -18,7 +18,7 @@ from trainers.advantages import DualDiscounts
 from trainers.batching import Row
 from trainers.command_line import parse
 from trainers.fixed_turns import FixedTurns
-from trainers.training.critic import WarmupSettings
+from trainers.training.critic import WarmupSettings, settled
 from trainers.training_run import TrainingRun, open_run
 from trainers.verlog import VerlogSettings
 
@@ -185,18 +185,26 @@ def test_the_check_of_the_warm_up(tmp_path, monkeypatch, capsys, steady, explain
             run(tmp_path / "run", *words, steps=1)
 
 
-@pytest.mark.parametrize(("most", "check", "rounds"), [("9", "--warmup.check", 5), ("4", "--warmup.check", 4),
-                                                       ("9", "--warmup.no-check", 3)])  # fmt: skip
-def test_the_warm_up_goes_on_until_the_loss_has_settled(tmp_path, monkeypatch, most, check, rounds):
-    """Three rounds are the least; a loss that is steady from the fifth on ends it there, and none after `most_rounds`."""
-    monkeypatch.setattr(verlog, "settled", lambda losses: (len(losses) >= 6, f"{len(losses)} losses"))
+@pytest.mark.parametrize(
+    ("most", "check", "rounds", "looks"),
+    [("9", "--warmup.check", 6, [4, 7, 7]), ("4", "--warmup.check", 4, [4, 5]), ("9", "--warmup.no-check", 3, [4])],
+)
+def test_the_warm_up_goes_on_until_the_loss_has_settled(tmp_path, monkeypatch, most, check, rounds, looks):
+    """It is looked at after three rounds and after six, not at every one: a loss that is steady by chance would pass then."""
+    seen = []
+    monkeypatch.setattr(verlog, "settled", lambda losses: (seen.append(len(losses)) or len(losses) >= 6, "losses"))
     monkeypatch.setattr(verlog, "fit", lambda *_: (0.9, 0.5, 7))
     words = [*UNTESTED, check, "--warmup.rounds", "3", "--warmup.most-rounds", most]
-    if check == "--warmup.check" and int(most) < 5:
-        with pytest.raises(AgentEnvsError, match=f"the critic has not settled: {rounds + 1} losses"):
+    if check == "--warmup.check" and rounds < 5:
+        with pytest.raises(AgentEnvsError, match="the critic has not settled: losses"):
             run(tmp_path / "run", *words, steps=1)
     else:
         assert len(run(tmp_path / "run", *words, steps=1)["critic_warm_up"]["value_losses"]) == rounds + 1
+    assert seen == looks
+
+
+def test_a_loss_that_falls_by_a_twentieth_each_round_has_settled_at_no_look():
+    assert not any(settled([0.95**number for number in range(rounds + 1)])[0] for rounds in (40, 80, 120))
 
 
 # Sweeps.

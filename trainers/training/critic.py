@@ -51,7 +51,7 @@ class WarmupSettings:
     Attributes:
         batches: collected for it, each of n_env x e_len turns; 0 for no warm-up.
         rounds: over them, each with advantages of the critic as it stands.
-        most_rounds: with `check`, go on for so many in all until the value loss has settled; 0 for no more than `rounds`.
+        most_rounds: with `check`, go on for `rounds` more, and again, where the loss has not settled, up to so many in all.
         share: of the turns that a round trains on, drawn anew.
         check: stop unless the value loss has settled (`settled`), values explain a part of the returns, which hold the critic's
             own, and rise with what was earned in the episodes that ended, if any did, which holds none.

@@ -35,7 +35,7 @@ def write_comparison(path: Path, contrasts: Sequence[Contrast], notes: Sequence[
         (item.entry, item.first, item.rates[0].share, item.second, item.rates[1].share, points(item.paired),
          forest.bar(item.paired), f"{item.paired.p_value:.4f}", f"{item.adjusted:.4f}",
          f"{100 * item.paired.detectable:.1f}",
-         item.verdict.replace(f"{item.second} is", "second is").replace(f"{item.first} is", "first is"))
+         item.verdict("first", "second"))
         for item in contrasts
     )  # fmt: skip
     heads: tuple[Any, ...] = ("entry", "first", "success", "second", "success", "points", forest.head, "p", "after Holm",

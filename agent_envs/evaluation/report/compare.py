@@ -57,12 +57,11 @@ class Contrast:
     adjusted: float
     metrics: dict[str, MetricContrast] = field(default_factory=dict)
 
-    @property
-    def verdict(self) -> str:
-        """What may be said, in words."""
+    def verdict(self, first: str = "", second: str = "") -> str:
+        """Return what may be said, in words, of the two by their own names or by others."""
         if self.adjusted >= 0.05:
             return "not distinguishable"
-        return f"{self.second if self.paired.difference > 0 else self.first} is better"
+        return f"{second or self.second if self.paired.difference > 0 else first or self.first} is better"
 
     def to_json(self) -> dict[str, Any]:
         """Return plain data."""
@@ -71,7 +70,7 @@ class Contrast:
             for name, rate in zip((self.first, self.second), self.rates, strict=True)
         )
         row = {"entry": self.entry, "first": first, "second": second, **asdict(self.paired)}
-        row |= {"adjusted_p": self.adjusted, "verdict": self.verdict}
+        row |= {"adjusted_p": self.adjusted, "verdict": self.verdict()}
         metrics = {name: item.to_json() for name, item in self.metrics.items()}
         return {**row, "metrics": metrics} if metrics else row
 

@@ -109,9 +109,10 @@ def test_a_comparison_is_paired_and_signed(runs):
 
 def test_verdicts(runs):
     (contrast,), _ = compare_runs(runs("random"), runs("solver"))
-    assert contrast.verdict == "solver is better" and contrast.adjusted < 0.001
+    assert contrast.verdict() == "solver is better" and contrast.adjusted < 0.001
+    assert contrast.verdict("first", "second") == "second is better"
     (same,), _ = compare_runs(runs("heuristic"), runs("again"))
-    assert same.verdict == "not distinguishable" and same.paired.difference == 0 and same.adjusted == 1
+    assert same.verdict() == "not distinguishable" and same.paired.difference == 0 and same.adjusted == 1
     assert same.paired.low < 0 < same.paired.high
     assert same.first == "heuristic (heuristic)" and same.second == "heuristic (again)"
     json.dumps(same.to_json(), allow_nan=False)
