@@ -156,7 +156,7 @@ class Demo:
             self.log.run(name, partial(demo_board.run_here, verb, words))
 
     def train(self, step: str, program: str, preset: str, *options: str) -> Path:
-        """Train a preset on one torch thread, on a seed that no setting was chosen on, and return the run's folder."""
+        """Train a preset on one torch thread, on the first seed that follows from its name, and return the run's folder."""
         folder = self.out / "runs" / step
         job = partial(trained, program, ("--preset", preset, *options), report_seeds(preset)[0], folder)
 

@@ -3,7 +3,7 @@
     python -m benchmarks.demo_model --out benchmarks/results/demo_model
 
 The folder holds 150,000 weights and a tokenizer, under 1 MB. Its seed is the first that follows from the preset's name
-(`report_seeds`), on which no setting was chosen. It takes about a CPU-minute; other versions of torch may give other last bits.
+(`report_seeds`). It takes about a CPU-minute; other versions of torch may give other last bits.
 """
 
 import argparse

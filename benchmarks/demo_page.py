@@ -145,8 +145,8 @@ def training_table(folder: Path, is_full: bool) -> Table:
     made = "A model made from nothing imitates" if is_full else "The shipped model has imitated"
     preset = "the preset tiny-minute" if is_full else f"a shortened preset (tiny-minute at {result['steps']} steps)"
     note = (
-        f"{made} a solver that errs, and learns by GRPO on small worlds of SearchQA: {preset}, one seed, {result['seed']}, on "
-        f"which no setting was chosen. {result['after']['tasks']} {TEST}; the difference, paired by task, is "
+        f"{made} a solver that errs, and learns by GRPO on small worlds of SearchQA: {preset}, one seed, {result['seed']}. "
+        f"{result['after']['tasks']} {TEST}; the difference, paired by task, is "
         f"{100 * gain['difference']:+.1f} points [{low}, {high}]."
     )
     return Table("A small model learns", ("model", "success (95 % interval)", ""), tuple(cells), note)

@@ -1,5 +1,7 @@
 """The demo: its length by the log of a measured one, what a log accounts for, and what a killed demo goes on with."""
 
+import json
+
 import pytest
 
 from agent_envs.base.errors import UsageError
@@ -7,6 +9,8 @@ from agent_envs.core.registry import TABLE
 from benchmarks import demo, demo_board, demo_model
 from benchmarks.demo_log import BUDGET, MEASURED, TASKS, Log, Step, by_share, expected, read_log
 from benchmarks.demo_model import MODEL
+from benchmarks.training_runs import report_seeds
+from tests import ROOT
 
 STEPS = [Step("play", "evaluation", 10), Step("learn", "training"), Step("page", "page")]
 HEAD = {"demo": "1"}
@@ -30,6 +34,14 @@ def test_the_model_that_the_demo_begins_with_is_small_and_comes_from_its_command
     files = {path.name: path.stat().st_size for path in MODEL.iterdir()}
     assert {"config.json", "model.safetensors", "tokenizer.json"} <= set(files) and sum(files.values()) < 1_000_000
     assert "python -m benchmarks.demo_model" in demo_model.__doc__
+
+
+def test_the_training_that_is_told_is_the_demos_own():
+    kept = json.loads((MEASURED.parent / "demo_training.json").read_text(encoding="utf-8"))
+    assert " ".join(demo.SHORTER) in kept["command"] and kept["seed"] == report_seeds(demo.PRESET)[0]
+    before, after = (f"{100 * kept[side]['success']:.1f}" for side in ("before", "after"))
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert f"[{before} to {after} % of {kept['after']['tasks']} test tasks]" in readme
 
 
 def test_every_environment_is_played_by_random_heuristic_and_solver(monkeypatch):
