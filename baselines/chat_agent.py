@@ -86,6 +86,7 @@ class ChatAgent:
         if not isinstance(model, str) and options:
             raise UsageError(f"baseline {self.short}: unknown option {', '.join(sorted(options))}")
         chat: ChatModel = make_chat_model(model, **options) if isinstance(model, str) else model
+        self.model = chat  # `evaluate` sees to it that it answers, before it plays
         self.name = f"{self.short}:{chat.name}"
         self._max_tokens = max_tokens
         self._port = chat_port(chat, recording=recording, wait=wait)

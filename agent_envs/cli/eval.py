@@ -233,7 +233,7 @@ def _alone(context: typer.Context) -> None:
     """Refuse anything beside --resume: a run goes on as it was begun."""
     sources = {name: context.get_parameter_source(name) for name in context.params}
     given = [name for name, source in sources.items() if source is not None and source.name == "COMMANDLINE"]
-    more = [f"--{name.replace('_', '-')}" for name in given if name not in ("resume", "as_json")]
+    more = [param.opts[0] for param in context.command.params if param.name in {*given} - {"resume", "as_json"}]
     if more:
         raised = "; a larger limit goes with the command that began it and --out RUN" if "--max-cost" in more else ""
         raise UsageError(f"--resume goes on with a run as it was begun: leave out {', '.join(more)}{raised}")

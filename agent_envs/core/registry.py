@@ -252,8 +252,7 @@ def row_of(env_id: str) -> Row:
         return row
     short = env_id.casefold().removeprefix(f"{NAMESPACE}/").removesuffix("-v0")
     if twin := {name.casefold(): row for name, (row, *_) in _DISCRETE.items()}.get(short, ""):
-        text = twin.removesuffix("ExpA")
-        raise UsageError(f"{env_id} takes numbers, not what is written: its tasks as text are {text}")
+        raise UsageError(f"{env_id}: its actions are numbers; an agent that writes plays {twin.removesuffix('ExpA')}")
     near = [rows[name].name for name in get_close_matches(env_id.casefold(), rows, 1)]
     hint = f"; did you mean {near[0]}?" if near else ""
     raise UsageError(f"no environment {env_id!r}{hint}; the ids are {', '.join(env_ids())}")
@@ -275,6 +274,8 @@ def full_id(name: str) -> str:
         except ImportError as error:
             raise UsageError(f"{name}: module {module!r} cannot be imported: {error}") from error
         name = rest
+        if name not in gym.registry and "/" in name and not name.startswith(f"{NAMESPACE}/"):
+            raise UsageError(f"{module} registers no {name}: be in the folder of its package, or pip install -e it")
     return name if name in gym.registry and name not in env_ids("discrete") else row_of(name).id
 
 

@@ -185,6 +185,6 @@ def test_an_id_is_known_in_any_case_and_a_misspelt_one_is_told_the_nearest():
 )
 def test_ids_in_numbers_are_refused_with_the_name_of_the_same_tasks_as_text(name, text):
     for form in (f"agent_envs/{name}-v0", f"{name}-v0", name.lower(), f"agent_envs:agent_envs/{name}-v0"):
-        with pytest.raises(UsageError, match=f"takes numbers, .* its tasks as text are {text}$"):
+        with pytest.raises(UsageError, match=f"its actions are numbers; an agent that writes plays {text}$"):
             full_id(form)
     assert gym.make(f"agent_envs/{name}-v0").reset(seed=0)

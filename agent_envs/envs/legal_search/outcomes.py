@@ -18,9 +18,8 @@ _ABSTAINING = ("i dont know", "i do not know", "i don’t know")
 _NUMBER = re.compile(r"\d+(?:,\d+)*(?:\.\d+)?|(?<!\w)\.\d+")
 # What makes another number of the one that is written.
 _CHANGED = re.compile(
-    r"(?:[-\u2212]|\b(?:minus|negative|twice|double|half(?: of)?|(?:third|quarter) of))\s*\$?\d"
-    r"|\d[\s-]?(?:k|(?-i:M)|bn|mn|dozen|hundred|thousand|lakh|squared|(?:m|b|tr)illion)\b",
-    re.IGNORECASE,
+    r"(?i)(?:[-\u2212]|\b(?:minus|negative|twice|double|half(?: of)?|(?:third|quarter) of))\s*\$?\d"
+    r"|\d[\s-]?(?:k|(?-i:M)|bn|mn|dozen|hundred|thousand|lakh|squared|(?:m|b|tr)illion)\b"
 )
 _DENIED = re.compile(
     r"\b(?:not|never|neither|nor|no|isn['’]t|wasn['’]t|cannot|other than|rather than)\b"

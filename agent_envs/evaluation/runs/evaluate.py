@@ -335,9 +335,9 @@ def _own_agent(name: str, options: dict[str, Any]) -> Policy:
         target, option = OF_A_CHECKOUT[module]
         options = {option: attribute, **options} if option else options
         module, colon, attribute = target.format(attribute).partition(":")
-        package = module.partition(".")[0]
-        if find_spec(package) is None:
-            raise UsageError(f"agent {name!r} is of a checkout: run in its folder, where {package}/ is")
+    package = module.partition(".")[0]
+    if package in ("baselines", "trainers") and find_spec(package) is None:
+        raise UsageError(f"agent {name!r} is of a checkout: run in its folder, where {package}/ is")
     if not colon or not attribute.isidentifier():
         hint = "" if colon else f" (a chat model has its provider before it: openai:{name})"
         every = ", ".join((*BUILT_IN, *FORMS))
