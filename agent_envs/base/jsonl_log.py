@@ -147,10 +147,7 @@ def _may_be_torn(path: Path) -> bool:
 
 
 def _sound_length(path: Path) -> int:
-    length = 0
-    for _, end in _rows(path, lambda line: _sealed(line) or _sound_row(line)):
-        length = end
-    return length
+    return max((end for _, end in _rows(path, lambda line: _sealed(line) or _sound_row(line))), default=0)
 
 
 def _rows(path: Path, read: Callable[[bytes], tuple[Any] | None] | None = None) -> Iterator[tuple[Any, int]]:

@@ -72,9 +72,8 @@ def _make_quickly(cls: Any) -> None:
     made, fields = cls.__init__, dataclasses.fields(cls)
     names, code = tuple(field.name for field in fields), getattr(cls.__init__, "__code__", None)
     generated = code and code.co_filename == "<string>" and code.co_varnames[: code.co_argcount] == ("self", *names)
-    if not generated or hasattr(cls, "__post_init__") or "__slots__" not in vars(cls):
-        return
-    if any(field.default_factory is not dataclasses.MISSING for field in fields):
+    factories = any(field.default_factory is not dataclasses.MISSING for field in fields)
+    if not generated or factories or hasattr(cls, "__post_init__") or "__slots__" not in vars(cls):
         return
     scope = {f"__set_{place}": getattr(cls, name).__set__ for place, name in enumerate(names)}
     stores = "\n ".join(f"__set_{place}(self, {name})" for place, name in enumerate(names)) or "pass"

@@ -82,15 +82,14 @@ def _fits(hint: Any) -> Fits | None:
         kinds = tuple({type(part) for part in parts})  # pages show odd roles and authors as they are
         return lambda value: isinstance(value, kinds)
     if origin in (Union, UnionType):
-        return _any_of([_fits(part) for part in parts])
+        known = [test for part in parts if (test := _fits(part)) is not None]
+        return (lambda value: any(test(value) for test in known)) if len(known) == len(parts) else None
     if origin is tuple:
         return _tuple_fits(parts)
-    return _dict_fits(parts) if origin is dict else None
-
-
-def _any_of(tests: list[Fits | None]) -> Fits | None:
-    known = [test for test in tests if test is not None]
-    return (lambda value: any(test(value) for test in known)) if len(known) == len(tests) else None
+    if origin is not dict:
+        return None
+    each = _fits(parts[1])
+    return lambda value: isinstance(value, dict) and (each is None or all(map(each, value.values())))
 
 
 def _tuple_fits(parts: tuple[Any, ...]) -> Fits:
@@ -108,8 +107,3 @@ def _tuple_fits(parts: tuple[Any, ...]) -> Fits:
         return all(test is None or test(item) for test, item in zip(tests, value, strict=True))
 
     return fits
-
-
-def _dict_fits(parts: tuple[Any, ...]) -> Fits:
-    each = _fits(parts[1])
-    return lambda value: isinstance(value, dict) and (each is None or all(map(each, value.values())))
