@@ -73,7 +73,7 @@ def ablation_table(result: Result, folder: Path) -> Table:
             pair = contrast.paired
             difference = f"{100 * pair.difference:+.1f} [{100 * pair.low:+.1f}, {100 * pair.high:+.1f}]"
             better = "better" if pair.difference > 0 else "worse"
-            verdict = better if "better" in contrast.verdict else contrast.verdict
+            verdict = better if "better" in contrast.verdict("first", "second") else contrast.verdict()
         retriever = Cell(name, f"{folder.name}/index.html")
         cells.append((retriever, rate, difference, verdict))
     heads = ("retriever", "success (95 % interval)", "minus bm25, points", "than bm25")
