@@ -4,6 +4,7 @@ import contextlib
 import gc
 import importlib
 import os
+import re
 import tempfile
 from collections.abc import Iterator
 from itertools import accumulate
@@ -73,7 +74,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Hold that a module names the marks of its tests: make test-data and make test-heavy look for modules by these words."""
     for mark in ("data", "heavy"):
         for path in {item.path for item in items if item.get_closest_marker(mark)}:
-            if f"mark.{mark}" not in path.read_text(encoding="utf-8"):
+            if not re.search(rf"mark\.{mark}\b", path.read_text(encoding="utf-8")):
                 raise pytest.UsageError(f"{path}: a test has the mark {mark!r}, which its module does not name")
 
 

@@ -77,7 +77,7 @@ def _make_quickly(cls: Any) -> None:
         return
     scope = {f"__set_{place}": getattr(cls, name).__set__ for place, name in enumerate(names)}
     stores = "\n ".join(f"__set_{place}(self, {name})" for place, name in enumerate(names)) or "pass"
-    exec(f"def __init__(self, {', '.join(names)}):\n {stores}", scope)
+    exec(f"def __init__(self, {', '.join(names)}):\n {stores}", scope)  # of names of fields alone, as dataclasses does
     cls.__init__ = update_wrapper(scope["__init__"], made)
     cls.__init__.__defaults__ = made.__defaults__
 

@@ -1,6 +1,7 @@
 """Every id has a heuristic without gold that is worth more than random play and no more than the solver."""
 
 import random
+from collections import Counter
 
 import gymnasium as gym
 import pytest
@@ -9,6 +10,7 @@ import agent_envs
 from agent_envs.base.protocol import Answer
 from agent_envs.core.env import companion
 from agent_envs.core.registry import TABLE
+from agent_envs.envs.expa.actions import LANGUAGE
 from agent_envs.rollout.policy import CompanionPolicy, Reply, Request
 from agent_envs.wrappers.turns import ForcedAnswer
 
@@ -71,14 +73,16 @@ class Relay:
 
     name, batch, needs_env = "relay", 1, True
 
-    def __init__(self, first, env=None):
-        self.first, self.taken, self.env, self.refused = first, 0, env, 0
+    def __init__(self, first, handed, env=None):
+        self.first, self.handed, self.taken, self.env, self.refused = first, handed, 0, env, 0
 
     def begin(self, env):
-        return Relay(self.first, env)
+        return Relay(self.first, self.handed, env)
 
     def act(self, requests):
         self.taken += 1
+        if self.taken == self.first + 1:
+            self.handed.append(self.env.unwrapped.episode.state.active != LANGUAGE)
         kind = "random" if self.taken <= self.first else "heuristic"
         (reply,) = CompanionPolicy(kind, self.env).act(requests)
         self.refused += isinstance(reply.action, int) and reply.action not in self.env.unwrapped.legal_actions()
@@ -88,9 +92,13 @@ class Relay:
 
 @pytest.mark.parametrize("name", ["CalcBenchExpA", "CountdownExpA", "SortExpA", "OrderExpA"])
 def test_a_heuristic_finishes_calls_that_another_began(name):
+    """Random play hands over open calls; from there the heuristic comes to an end of its own, and not to the limit."""
     env = gym.make(f"agent_envs/{name}-v0", max_actions=64)
-    for seed in range(40):
-        agent_envs.run_episode(env, Relay(1 + seed % 7), seed=seed, task=seed, split="test")
+    handed, ends = [], Counter()
+    for seed in range(200):
+        result = agent_envs.run_episode(env, Relay(1 + seed % 7, handed), seed=seed, task=seed, split="test")
+        ends[result.status] += 1
+    assert sum(handed) >= 10 and ends == {"terminated": 200}
 
 
 ODD = (
