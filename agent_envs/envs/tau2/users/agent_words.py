@@ -9,7 +9,7 @@ _OWN = "agent_words.txt"
 
 
 class Words:
-    """A pattern that is tried only on a text that has one of its bits, of which one stands in all that it finds."""
+    """A pattern that is tried only on a text that has one of its bits; but for topics, one stands in all that it finds."""
 
     def __init__(self, text: str, bits: tuple[str, ...] = (), flags: int = 0) -> None:
         """Take a pattern and its bits; without any it is tried on every text."""
