@@ -30,6 +30,7 @@ LENGTH = struct.Struct("!I")
 MORNING = 1_767_225_600  # 2026-01-01 00:00:00 UTC, where time stands still
 PR_SET_NO_NEW_PRIVS, PR_SET_SECCOMP, SECCOMP_MODE_FILTER = 38, 22, 2
 OPEN_FILES = 64
+PIECE = 1 << 14  # characters of printed text that are encoded at a time
 # What they import at first use, by integrate, solve, simplify and random numbers: 0.5 s that each session would pay for.
 LATE = (
     "numpy.random", "numpy.fft", "numpy.polynomial", "numpy.ma", "sympy.combinatorics.free_groups", "sympy.codegen.ast",
@@ -182,7 +183,7 @@ class Session:
 
     def _open_output(self) -> None:
         raw = io.FileIO(1, "w", closefd=False)
-        self._output = io.TextIOWrapper(io.BufferedWriter(raw), encoding="utf-8", errors="backslashreplace")
+        self._output = _Printed(io.BufferedWriter(raw), encoding="utf-8", errors="backslashreplace")
 
     def serve(self) -> None:
         """Take settings, then run cells."""
@@ -253,6 +254,15 @@ class Session:
             self._output.flush()
         except (ValueError, OSError):  # the cell closed it
             self._open_output()
+
+
+class _Printed(io.TextIOWrapper):
+    """Printed text, handed on in pieces: the host ends a cell that prints too much before all of it is copied."""
+
+    def write(self, text: str, /) -> int:
+        if not isinstance(text, str) or len(text) <= PIECE:
+            return super().write(text)
+        return sum(super(_Printed, self).write(text[place : place + PIECE]) for place in range(0, len(text), PIECE))
 
 
 def _told(error: BaseException) -> str:

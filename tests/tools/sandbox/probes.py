@@ -9,7 +9,7 @@ import socket
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from agent_envs.tools.sandbox import ExecResult, Limits, SandboxSpec, Session
@@ -149,7 +149,8 @@ for family, place in {places}:
 class Probe:
     """One probe: its code (with places for facts of this machine), and the statuses that show it was held, by backend.
 
-    `error` for monty often means that it has no such module at all; `cut` is `ok` with a text that was cut.
+    `error` for monty often means that it has no such module at all; `cut` is `ok` with a text that was cut. Where `timeout` is
+    none of them, the probe has processor time to spare: on a slow machine it would else be held by that limit, not by its own.
     """
 
     name: str
@@ -238,10 +239,13 @@ def spec(backend: str) -> SandboxSpec:
 
 def attack(session: Session, probe: Probe, facts: dict[str, str]) -> tuple[ExecResult, str]:
     """Run one probe; return its result and what went wrong, nothing if it was contained and the next call answers."""
-    result = session.run(fitted(probe, facts))
+    limits, right = session.spec.limits, getattr(probe, session.spec.backend).split()
+    if "timeout" not in right:
+        limits = replace(limits, cpu_seconds=10 * limits.cpu_seconds, wall_seconds=10 * limits.wall_seconds)
+    result = session.run(fitted(probe, facts), limits)
     wrong = []
     status = "cut" if result.status == "ok" and result.truncated else result.status
-    if status not in getattr(probe, session.spec.backend).split():
+    if status not in right:
         wrong.append(f"status {status} ({result.error[:80]})")
     if "LEAK" in result.stdout + result.value or SECRET in result.stdout + result.value + result.error:
         wrong.append("it got through")

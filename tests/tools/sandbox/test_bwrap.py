@@ -302,3 +302,12 @@ def test_nothing_is_left_after_close():
         time.sleep(0.01)
     assert children and not any(os.path.exists(f"/proc/{pid}") for pid in children)
     assert not os.path.exists(f"/proc/{fork_server._bwrap.pid}")
+
+
+def test_a_long_text_ends_its_cell_before_it_is_copied_whole():
+    """300 MB may be held once within 512 MB, not twice: what is printed is encoded piece by piece."""
+    with open_sandbox(SandboxSpec(backend="bwrap", preload=False, limits=Limits(memory_mb=512))) as session:
+        assert session.run("print('x' * (3 * 10**8))").status == "output_limit"
+        assert session.run("import sys\nsys.stdout.write('ab' * 20_000)").value == "40000"
+        assert session.run("print('é' * 20_000)").stdout == "é" * 20_000 + "\n"
+        assert session.run("sys.stdout.write(5)").error.startswith("TypeError: write() argument must be str")
