@@ -14,6 +14,7 @@ from agent_envs.base.progress import progress_bar
 from agent_envs.base.terminal import print_result, print_table, show
 from agent_envs.datasets.corpora import write_atomically
 from agent_envs.evaluation.report.charts import points
+from agent_envs.evaluation.statistics.paired import p_text
 from agent_envs.evaluation.submission.provenance import unanswered
 from agent_envs.evaluation.submission.replay_pool import SECONDS
 from agent_envs.evaluation.suites.suite import load_suite
@@ -207,9 +208,9 @@ def _compare(given: argparse.Namespace) -> int:
             show(
                 f"{place:7} {side.submission.agent.name} ({side.verdict.submission[:16]}): {side.verdict.score.text()}"
             )
-        show(f"second minus first {points(pair)} points, p {pair.p_value:.4f} over clusters of tasks")
+        show(f"second minus first {points(pair)} points, p {p_text(pair.p_value)} over clusters of tasks")
         cells = [
-            [label, points(item), f"{item.p_value:.4f}", f"{100 * item.detectable:.1f}"]
+            [label, points(item), p_text(item.p_value), f"{100 * item.detectable:.1f}"]
             for label, item in entries.items()
         ]
         print_table("Entry by entry, p not corrected", ["entry", "points", "p", "detectable (80 % power)"], cells)

@@ -14,6 +14,7 @@ from agent_envs.datasets.corpora import write_atomically
 from agent_envs.evaluation.html.index_page import LinkedPages
 from agent_envs.evaluation.html.page import Bar, Cell, Drawn, Page, Table
 from agent_envs.evaluation.report.charts import Forest, points
+from agent_envs.evaluation.statistics.paired import p_text
 from agent_envs.evaluation.statistics.rates import Rate
 from leaderboard.badges import BADGES
 from leaderboard.board import Board
@@ -235,13 +236,13 @@ def _against(board: Board, row: Row) -> Table:
         sign = 1 if pair.second == name else -1
         cell = _agent(board, by_name[pair.first if sign == 1 else pair.second])
         apart, page = "yes" if pair.told_apart else "no", Cell("the pair", f"../{_pair_place(board, pair)}")
-        line = (cell, "the suite", points(pair, sign), forest.bar(pair, sign), f"{pair.adjusted:.4f}", apart)
+        line = (cell, "the suite", points(pair, sign), forest.bar(pair, sign), p_text(pair.adjusted), apart)
         rows.append((*line, page) if id(pair) in paged else line)
         if id(pair) in paged:
             items = board.standings.outcomes.entries(
                 *(by_name[side].entrant.verdict for side in (pair.first, pair.second))
             )
-            rows += [(cell, label, points(item, sign), forest.bar(item, sign), f"{item.p_value:.4f}", "")
+            rows += [(cell, label, points(item, sign), forest.bar(item, sign), p_text(item.p_value), "")
                      for label, item in items.items()]  # fmt: skip
     heads = ("this row minus", "over", "points (95 % interval)", forest.head, "p", "told apart", "")
     note = "The p value over the suite is corrected for all pairs of the class; those of entries are not."
@@ -288,7 +289,7 @@ def _pairs(board: Board) -> Table:
     for pair in shown:
         href = f"../{_pair_place(board, pair)}" if id(pair) in paged else ""
         rows.append((Cell(f"{names[pair.second]} minus {names[pair.first]}", href), points(pair), forest.bar(pair),
-                     f"{pair.p_value:.4f}", f"{pair.adjusted:.4f}", "yes" if pair.told_apart else "no"))  # fmt: skip
+                     p_text(pair.p_value), p_text(pair.adjusted), "yes" if pair.told_apart else "no"))  # fmt: skip
     left = len(board.standings.pairs) - len(rows)
     note = (
         "Task by task, at the suite's weights, but for registered rows, which played other tasks each; p values over clusters "

@@ -5,7 +5,7 @@ from typing import Any
 
 from agent_envs.evaluation.html.page import Bar, Cell, Page, Table
 from agent_envs.evaluation.report.charts import Forest, points
-from agent_envs.evaluation.statistics.paired import Paired
+from agent_envs.evaluation.statistics.paired import Paired, p_text
 from agent_envs.evaluation.suites.suite import suite_names
 from leaderboard.standings import Pair, Row, Standings
 
@@ -43,8 +43,8 @@ def pair_page(
     facts = (
         *((f"{place}: {row.entrant.submission.agent.name}", f"{row.score.text()}, place {row.place}")
           for place, row in zip(("first", "second"), rows, strict=True)),
-        ("second minus first, points", points(pair)), ("p value", f"{pair.p_value:.4f}"),
-        ("after Holm's correction", f"{pair.adjusted:.4f}"), ("told apart", "yes" if pair.told_apart else "no"),
+        ("second minus first, points", points(pair)), ("p value", p_text(pair.p_value)),
+        ("after Holm's correction", p_text(pair.adjusted)), ("told apart", "yes" if pair.told_apart else "no"),
     )  # fmt: skip
     verdicts = [row.entrant.verdict for row in rows]
     table: list[tuple[str | Cell | Bar, ...]] = [
@@ -53,13 +53,13 @@ def pair_page(
             *(f"{100 * row.score.value:.1f} %" for row in rows),
             points(pair),
             forest.bar(pair),
-            f"{pair.p_value:.4f}",
+            p_text(pair.p_value),
         )
     ]
     for place, (label, item) in enumerate(entries.items()):
         rates = (f"{100 * verdict.entries[place]['success']:.1f} %" for verdict in verdicts)
         table.append(
-            (label, *rates, points(item), forest.bar(item), f"{item.p_value:.4f}", f"{100 * item.detectable:.1f}")
+            (label, *rates, points(item), forest.bar(item), p_text(item.p_value), f"{100 * item.detectable:.1f}")
         )
     heads = ("over", "first", "second", "second minus first (95 % interval)", forest.head, "p", "detectable")
     note = ("P values are not corrected here. Detectable: the smallest true difference in points that the entry's test would "

@@ -58,6 +58,7 @@ def compare(
     from agent_envs.evaluation.html.report_page import write_comparison
     from agent_envs.evaluation.report.compare import compare_entries, compare_runs
     from agent_envs.evaluation.runs.run_folder import open_run
+    from agent_envs.evaluation.statistics.paired import p_text
 
     first = open_run(run)
     contrasts, notes = compare_entries(first) if other is None else compare_runs(first, open_run(other))
@@ -73,7 +74,7 @@ def compare(
             show(f"  first   {item.first}: {one.text()}\n  second  {item.second}: {two.text()}")
             show(
                 f"  second minus first {100 * pair.difference:+.1f} points [{100 * pair.low:+.1f}, {100 * pair.high:+.1f}], "
-                f"p {pair.p_value:.4f}, after Holm {item.adjusted:.4f}"
+                f"p {p_text(pair.p_value)}, after Holm {p_text(item.adjusted)}"
             )
             show(f"  differences below about {100 * pair.detectable:.1f} points would probably go unseen (80 % power)")
             for name, metric in item.metrics.items():

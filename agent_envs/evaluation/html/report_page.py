@@ -9,6 +9,7 @@ from agent_envs.evaluation.report.charts import Forest, points
 from agent_envs.evaluation.report.compare import Contrast
 from agent_envs.evaluation.report.report import Report, limit_tables
 from agent_envs.evaluation.report.turn_limits import limit_curves
+from agent_envs.evaluation.statistics.paired import p_text
 
 INTRO = "Rates are over the planned episodes, means over those that ended. Intervals and bands are 95 %."
 LIMITED = (
@@ -33,7 +34,7 @@ def write_comparison(path: Path, contrasts: Sequence[Contrast], notes: Sequence[
     forest = Forest.over([item.paired for item in contrasts])
     rows: tuple[tuple[Any, ...], ...] = tuple(
         (item.entry, item.first, item.rates[0].share, item.second, item.rates[1].share, points(item.paired),
-         forest.bar(item.paired), f"{item.paired.p_value:.4f}", f"{item.adjusted:.4f}",
+         forest.bar(item.paired), p_text(item.paired.p_value), p_text(item.adjusted),
          f"{100 * item.paired.detectable:.1f}",
          item.verdict("first", "second"))
         for item in contrasts

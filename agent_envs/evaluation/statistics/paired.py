@@ -98,6 +98,11 @@ def paired_interval(
     return difference, max(-1.0, low), min(1.0, high)
 
 
+def p_text(p: float) -> str:
+    """Return a p value as it is shown; none is 0."""
+    return f"{p:.4f}" if p >= 0.00005 else "< 0.0001"
+
+
 def holm(p_values: Sequence[float]) -> list[float]:
     """Return the p values adjusted for testing all of them, in their order (Holm 1979, step-down)."""
     if not all(0 <= p <= 1 for p in p_values):

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent_envs.base.errors import UsageError
-from agent_envs.evaluation.statistics.paired import compare_paired, holm, minimum_detectable
+from agent_envs.evaluation.statistics.paired import compare_paired, holm, minimum_detectable, p_text
 from benchmarks.coverage import Duel, reject
 from benchmarks.coverage_cases import Design
 
@@ -169,6 +169,12 @@ def test_holm_by_hand() -> None:
     # Sorted .01 .02 .03 .04 times 4 3 2 1 is .04 .06 .06 .04, made monotone: .04 .06 .06 .06.
     assert holm([0.04, 0.01, 0.03, 0.02]) == pytest.approx([0.06, 0.04, 0.06, 0.06])
     assert holm([]) == []
+
+
+def test_a_p_value_is_never_shown_as_nothing() -> None:
+    assert [p_text(p) for p in (1.0, 0.05, 0.0001, 0.00005, 0.000049, 5e-324)] == [
+        "1.0000", "0.0500", "0.0001", "0.0001", "< 0.0001", "< 0.0001",
+    ]  # fmt: skip
 
 
 def test_a_plan_doubles_the_variance() -> None:
