@@ -1,6 +1,7 @@
 """A person's choice becomes a suite here, and a suite becomes the episodes that are played."""
 
 import itertools
+import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -10,6 +11,7 @@ import gymnasium as gym
 from pydantic import ValidationError
 
 from agent_envs.base.errors import AgentEnvsError, DataMissing, MissingExtra, UsageError
+from agent_envs.base.progress import stage_lines
 from agent_envs.base.serialization import canonical_json
 from agent_envs.core.env import TurnEnv, companion
 from agent_envs.core.registry import NAMESPACE, full_id, spec_json
@@ -18,14 +20,9 @@ from agent_envs.evaluation.suites.suite import ADHOC, Entry, Feedback, Suite, fi
 from agent_envs.rollout.run_log import Planned
 from agent_envs.wrappers import ForcedAnswer, TurnLimit, VerbalFeedback
 
-NOT_HERE = (
-    AgentEnvsError,
-    gym.error.Error,
-    OSError,
-    ImportError,
-    AttributeError,
-    KeyError,
-)  # why there is no environment
+# Why no environment is made.
+NOT_HERE = (AgentEnvsError, gym.error.Error, OSError, ImportError, AttributeError, KeyError)
+QUIET_SECONDS = 2.0
 
 
 @dataclass(frozen=True)
@@ -118,9 +115,12 @@ def choose_split(choice: Choice, splits: tuple[str, ...]) -> str:
 def tasks_of(core: TurnEnv, split: str, limit: int | None) -> tuple[tuple[str, str, str], ...]:
     """Return (id, digest, cluster) of the first `limit` tasks of a split, or of all."""
     size = core.source.size(split)
+    most, tell, begun = size if limit is None else min(limit, size), stage_lines(core.env_id), time.monotonic()
     rows: dict[str, tuple[str, str, str]] = {}
-    for index in range(size if limit is None else min(limit, size)):
+    for index in range(most):
         task = core.source.get(split, index)
+        if time.monotonic() - begun > QUIET_SECONDS:  # worlds of Crafter take 40 ms each
+            tell("tasks drawn", (index + 1) / most)
         # A generated world with fewer questions than asked for repeats them.
         rows.setdefault(task.id, (task.id, task.digest, task.cluster or task.id))
     return tuple(rows.values())

@@ -4,11 +4,13 @@ import json
 import subprocess
 import sys
 
+import gymnasium as gym
 import pytest
 
 from agent_envs.base.errors import DataMissing, MissingExtra, UsageError
 from agent_envs.core.registry import TABLE
 from agent_envs.core.trajectory import Header, Trajectory, Turn
+from agent_envs.core.wrapper_stack import core_of
 from agent_envs.evaluation.runs.summary import averages_of
 from agent_envs.evaluation.statistics.rates import Rate, weighted_rate
 from agent_envs.evaluation.suites import plan
@@ -334,3 +336,14 @@ def test_changes_are_named():
     assert changes({"a": 1, "b": [1, 2]}, {"a": 1, "b": [1, 3]}) == ["b[1] (2 -> 3)"]
     assert changes({"a": [1]}, {"a": [1, 2], "c": {}}) == ["a (1 -> 2 of them)", "c (None -> {})"]
     assert changes([1], [1]) == [] and named_changes(dict.fromkeys("abcde", 1), {}).endswith("and 2 more")
+
+
+def test_drawing_many_tasks_tells_how_far_it_is_once_it_takes_long(monkeypatch):
+    told = []
+    monkeypatch.setattr(plan, "stage_lines", lambda title: lambda stage, part: told.append((title, stage, part)))
+    core = core_of(gym.make("agent_envs/Sort-v0"))
+    rows = tasks_of(core, "test", 4)
+    assert (len(rows), told) == (4, []), "nothing is told of what is quick"
+    monkeypatch.setattr(plan, "QUIET_SECONDS", -1.0)
+    assert tasks_of(core, "test", 4) == rows
+    assert told == [("agent_envs/Sort-v0", "tasks drawn", part) for part in (0.25, 0.5, 0.75, 1.0)]
