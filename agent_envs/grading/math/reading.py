@@ -23,7 +23,7 @@ from agent_envs.grading.math.limits import (
 )
 from agent_envs.grading.math.parsing import INFINITY, read_expression
 from agent_envs.grading.math.quotients import negative, times
-from agent_envs.grading.math.relations import SIGNS, related
+from agent_envs.grading.math.relations import RISING, SIGNS, overlap, related
 from agent_envs.grading.math.scanning import Token, scan
 from agent_envs.grading.math.values import Grid, Many, MathValue, Named, Row, Words, distinct, lone
 from agent_envs.grading.math.vocabulary import KEPT_WORDS, MATRICES, MULTIPLES, TRIGONOMETRY, UNITS
@@ -211,7 +211,8 @@ class _Reader:
 
     def answer(self, tokens: list[Token]) -> MathValue:
         """Read a whole answer: one item, or a list with commas, semicolons, "and", "or" between its items."""
-        parts = [part for part in split(tokens, _ends_item)[0] if part]
+        parts, joints = split(tokens, _ends_item)
+        parts = [part for part in parts if part]
         if len(parts) == 1:
             value = self.item(parts[0])[1]
             return value.items[0] if isinstance(value, Many) and len(value.items) == 1 else value
@@ -219,6 +220,9 @@ class _Reader:
             raise Unreadable
         found = [self._item_or_words(part) for part in _limited(parts)]
         names = {name for name, _ in found if name}
+        bounds = all(any(token.text in RISING for token in part) for part in parts)
+        if bounds and len(names) == 1 and "and" in map(str.lower, joints):
+            return overlap(*(value for _, value in found)) if len(found) == 2 else _words(tokens)
         if len(names) > 1:
             return Many(tuple(Named(name, value) if name else value for name, value in found))
         return Many(tuple(_flat(value for _, value in found)))

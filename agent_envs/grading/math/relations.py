@@ -2,7 +2,7 @@ r"""Equations and inequalities are read: names are dropped, and simple inequalit
 
 - `x = 5`, `f(x) = 5`, `AB = 5`, `(x, y) = 5`, `5 = x` and `x \in 5` are 5. A chain whose other parts are equal is one of them.
   The sign for "about" counts as =.
-- `x > 2` and `2 < x` are `(2, \infty)`, `1 < x \le 3` is `(1, 3]`.
+- `x > 2` and `2 < x` are `(2, \infty)`; `1 < x \le 3`, and `x > 1` and `x \le 3` joined by "and", are `(1, 3]`.
 - Other equations are equal up to a rational factor, other inequalities up to a positive one, chains of them link by link.
 """
 
@@ -19,8 +19,9 @@ from agent_envs.grading.math.vocabulary import KEPT_WORDS, SYMBOLS
 
 Read = Callable[[list[Token]], MathValue]
 _EQUAL = frozenset(("=", "approx", "in"))
-_RISING = {"<": "<", "<=": "<=", ">": "<", ">=": "<="}
-SIGNS = _EQUAL | {"!=", *_RISING}
+RISING = {"<": "<", "<=": "<=", ">": "<", ">=": "<="}
+SIGNS = _EQUAL | {"!=", *RISING}
+_ENDS = {INFINITY.key, negative(INFINITY).key}
 _FIGURES = frozenset(("angle", "triangle"))
 _DRESSING = frozenset(("overline", "vec", "hat", "bar", "widehat", "overrightarrow", "{", "}", "'", *_FIGURES))
 
@@ -33,8 +34,8 @@ def related(parts: list[list[Token]], signs: list[str], read: Read, budget: Budg
     """
     if _EQUAL.issuperset(signs):
         return _equation(parts, "in" in signs, read, budget)
-    if _RISING.keys() >= set(signs):
-        return "", _inequality(parts, signs, read, budget)
+    if RISING.keys() >= set(signs):
+        return _inequality(parts, signs, read, budget)
     if signs != ["!="]:
         raise Unreadable
     return "", _compared("!=", [read(part) for part in parts], budget)
@@ -85,18 +86,30 @@ def _equation(parts: list[list[Token]], member: bool, read: Read, budget: Budget
     return "", _compared("=", values, budget)
 
 
-def _inequality(parts: list[list[Token]], signs: list[str], read: Read, budget: Budget) -> MathValue:
+def overlap(one: MathValue, other: MathValue) -> MathValue:
+    """Return the interval that lies in two half-lines, one without an upper end and one without a lower.
+
+    Raises:
+        Unreadable: they are not that.
+    """
+    for low, high in ((one, other), (other, one)):
+        if isinstance(low, Row) and isinstance(high, Row) and {low.items[1].key, high.items[0].key} == _ENDS:
+            return Row(low.opened, (low.items[0], high.items[1]), high.closed)
+    raise Unreadable
+
+
+def _inequality(parts: list[list[Token]], signs: list[str], read: Read, budget: Budget) -> tuple[str, MathValue]:
     falling = [sign.startswith(">") for sign in signs]
     if all(falling):
         parts, signs = parts[::-1], signs[::-1]
     elif any(falling):
         raise Unreadable
-    signs = [_RISING[sign] for sign in signs]
+    signs = [RISING[sign] for sign in signs]
     values = [lone(read(part)) for part in parts]
     unknown = [place for place, part in enumerate(parts) if name_of(part) and values[place].free]
     if len(unknown) != 1 or sum(value.free for value in values) != 1:
         links = [_compared(sign, pair, budget) for sign, pair in zip(signs, pairwise(values), strict=True)]
-        return Row("<", tuple(links), "<") if len(links) > 1 else links[0]
+        return "", Row("<", tuple(links), "<") if len(links) > 1 else links[0]
     if len(parts) == 3 and unknown == [1]:
         low, high = values[0], values[2]
     elif len(parts) == 2:
@@ -104,14 +117,15 @@ def _inequality(parts: list[list[Token]], signs: list[str], read: Read, budget: 
         signs = ["<", signs[0]] if unknown == [0] else [signs[0], "<"]
     else:
         raise Unreadable
-    return Row("[" if signs[0] == "<=" else "(", (low, high), "]" if signs[-1] == "<=" else ")")
+    interval = Row("[" if signs[0] == "<=" else "(", (low, high), "]" if signs[-1] == "<=" else ")")
+    return name_of(parts[unknown[0]]), interval
 
 
 def _compared(sign: str, sides: Sequence[MathValue], budget: Budget) -> MathValue:
     """Return `left sign right` with everything on the right."""
     left, right = map(lone, sides)
     total = plus(right, left, budget, -1)
-    ordered = sign in _RISING
+    ordered = sign in RISING
     if not total.free or (ordered and total.below != ONE):
         raise Unreadable
     lead = total.above.terms[0][1]

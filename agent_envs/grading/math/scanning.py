@@ -61,9 +61,9 @@ _IN_BRACKETS, _OUTSIDE = (
 _REST = re.compile(
     r"""(?P<gap>\s+|\\?\$|\\(?:left|right)\s*\.|\\[hv]space\*?\s*\{[^{}]*\})
     |\\(?P<side>begin|end)\s*\{(?P<environment>[A-Za-z]+)\*?\}
-    |\\(?P<command>[A-Za-z]+|.)
+    |\\(?!not\s*=)(?P<command>[A-Za-z]+|.)
     |(?P<letters>[A-Za-z]+)
-    |(?P<sign>\*\*|<=|>=|==|=<|=>|<>|(?<![0-9)])!=|\+/-|.)""",
+    |(?P<sign>\\not\s*=|\*\*|<=|>=|==|=<|=>|<>|(?<![0-9)])!=|\+/-|.)""",
     re.VERBOSE | re.DOTALL | re.ASCII,
 )
 _LONG_SIGNS = {"**": "^", "==": "=", "=<": "<=", "=>": ">=", "<>": "!="}
@@ -114,7 +114,7 @@ class _Scanner:
         elif found["sign"] == "+/-":
             self._add("command", "pm")
         else:
-            self._sign(_LONG_SIGNS.get(found["sign"], found["sign"]))
+            self._sign("!=" if found["sign"][0] == "\\" else _LONG_SIGNS.get(found["sign"], found["sign"]))
         return found.end()
 
     def _in_prose(self) -> bool:
