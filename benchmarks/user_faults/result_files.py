@@ -9,7 +9,7 @@ from typing import Any
 from agent_envs.base.errors import UsageError
 from agent_envs.envs.tau2.builtin import DOMAINS, builtin_domain
 from agent_envs.envs.tau2.record_schema import Anything, Default, Maybe, SchemaError, shaped
-from agent_envs.envs.tau2.task_schema import Tau2Task, lines_of, read_task
+from agent_envs.envs.tau2.task_schema import MESSAGE, Tau2Task, read_task, spoken
 from benchmarks.user_faults.findings import Findings, Judged
 from benchmarks.user_faults.rules import user_faults
 
@@ -83,12 +83,13 @@ def _simulations(path: Path, head: Mapping[str, Any], found: Findings) -> Iterat
 def _judged(row: Any, where: str, tasks: _Tasks) -> Judged:
     try:
         told = shaped(row, _SIMULATION, where)
+        if len(told["messages"]) > MAX_MESSAGES:
+            raise UsageError(f"{where}: more than {MAX_MESSAGES} messages")
+        task = tasks.get(told["task_id"])
+        parts = [one for message in told["messages"] for one in _parts(message)]
+        lines = spoken(shaped(parts, [MESSAGE], f"{where}.messages"))
     except SchemaError as error:
         raise UsageError(str(error)) from None
-    if len(told["messages"]) > MAX_MESSAGES:
-        raise UsageError(f"{where}: more than {MAX_MESSAGES} messages")
-    task = tasks.get(told["task_id"])
-    lines = lines_of([one for message in told["messages"] for one in _parts(message)], f"{where}.messages")
     reward = (told["reward_info"] or {}).get("reward")
     faults = user_faults(task, lines, told["termination_reason"], builtin_domain(tasks.domain))
     said = tuple(lines[fault.line].text[:2000] for fault in faults)

@@ -37,14 +37,14 @@ _CRITERIA = {
     "reward_basis": Default([COMPONENTS], ["DB", "COMMUNICATE"]),
 }
 _CALL = {"id": Default(str, ""), "name": str, "arguments": _ARGUMENTS}
-_MESSAGE = {
+MESSAGE = {
     "role": ("assistant", "user", "tool"), "content": Maybe(str), "tool_calls": Maybe([_CALL]), "id": Maybe(str),
     "requestor": Default(_SIDE, "assistant"), "error": Default(bool, False),
 }  # fmt: skip
 _START = {
     "initialization_data": Maybe({"agent_data": Maybe(_ARGUMENTS), "user_data": Maybe(_ARGUMENTS)}),
     "initialization_actions": Maybe([_FUNCTION]),
-    "message_history": Maybe([_MESSAGE]),
+    "message_history": Maybe([MESSAGE]),
 }  # fmt: skip
 _ROW = {
     "id": str,
@@ -172,7 +172,7 @@ def read_task(row: Mapping[str, Any], domain: str) -> Tau2Task:
         ticket=task["ticket"] or "",
         initial_data="" if data is None else canonical_json(thawed(data)),
         initial_actions=tuple(_function(action) for action in start["initialization_actions"] or ()),
-        history=_spoken(start["message_history"] or ()),
+        history=spoken(start["message_history"] or ()),
         criteria=_criteria(task["evaluation_criteria"]),
         script=None if task["user_script"] is None else read_script(task["user_script"]),
     )
@@ -242,19 +242,8 @@ def _action(row: Mapping[str, Any]) -> ExpectedAction:
     )  # fmt: skip
 
 
-def lines_of(rows: Sequence[Mapping[str, Any]], where: str = "messages") -> tuple[Line, ...]:
-    """Return published messages, as task rows and result files hold them, as lines.
-
-    Raises UsageError: the rows are something else; the message names the place.
-    """
-    try:
-        return _spoken(shaped(rows, [_MESSAGE], where))
-    except SchemaError as error:
-        raise UsageError(str(error)) from None
-
-
-def _spoken(rows: Sequence[Mapping[str, Any]]) -> tuple[Line, ...]:
-    """Return published messages as lines; the answers to one message's calls make one line."""
+def spoken(rows: Sequence[Mapping[str, Any]]) -> tuple[Line, ...]:
+    """Return published messages, each in the shape of `MESSAGE`, as lines; the answers to one message's calls make one line."""
     lines: list[Line] = []
     names: dict[str, str] = {}
     for row in rows:
