@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from importlib.resources import files
 from string import Template
+from typing import Any
 
 from agent_envs.base.arguments import whole_numbers
 from agent_envs.base.messages import Message
@@ -93,6 +94,8 @@ class ToolReasoning(TurnEnv):
         corpus: of published sets, what is searched: a name or a file; None for nothing; `auto`.
         needs: of math_world, keep tasks that need `python`, `search` or `both`.
         levels: keep these levels.
+        world: of math_world, what its worlds are like: `passages`, `distractors`, `paraphrase`, `vocabulary`, `short`, as in
+            `agent_envs.datasets.world.WorldConfig`.
         tools: which of `search`, `browse`, `python` are offered; `auto` is all, and `python` alone where there is nothing to
             search.
         retriever: what searches, as in SearchQA; or the web: `serper`, `brave` (keys in SERPER_API_KEY, BRAVE_API_KEY) or
@@ -129,6 +132,7 @@ class ToolReasoning(TurnEnv):
         corpus: str | None = "auto",
         needs: Sequence[str] = (),
         levels: Sequence[int | str] = (),
+        world: dict[str, Any] | None = None,
         tools: Sequence[str] | str = "auto",
         retriever: str = "bm25",
         browse: str = "auto",
@@ -171,7 +175,8 @@ class ToolReasoning(TurnEnv):
             output_chars=(output_chars, 100, 100_000),
         )
         limits = check.program_limits(cpu_seconds, output_chars)
-        self.source = make_source(tasks, needs=check.texts("needs", needs), levels=levels, corpus=corpus, path=path)
+        kept = check.texts("needs", needs)
+        self.source = make_source(tasks, needs=kept, levels=levels, corpus=corpus, path=path, world=world)
         here = self.source.corpus(self.source.get(self.source.splits[0], 0)) is not None
         self.offered = check.offered_tools(tools, here or is_outside(retriever))
         place = check.where_to_browse(browse, self.offered, retriever, here)

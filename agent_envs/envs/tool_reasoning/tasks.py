@@ -1,9 +1,9 @@
 """The tasks of tool reasoning come from math_world, or from a published set by name or in a user's own file."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 from agent_envs.base.arguments import choice
 from agent_envs.base.documents import Corpus
@@ -24,11 +24,13 @@ from agent_envs.datasets.published import DATASETS, MIXTURES
 from agent_envs.datasets.readers import Question, read_questions
 from agent_envs.datasets.reasoning_sets import REASONING_SETS, read_reasoning
 from agent_envs.datasets.seeded import SPLITS
+from agent_envs.datasets.world import WorldConfig
 from agent_envs.envs.tool_reasoning.arguments import levels_of
 from agent_envs.envs.tool_reasoning.content import ToolReasoningData, ToolReasoningScenario
 from agent_envs.envs.tool_reasoning.math_world import Link, MathWorldSource
 
 OUTSIDE = "outside"  # in place of a corpus's digest, where what is searched is not here
+WORLD_KNOBS = ("passages", "distractors", "paraphrase", "vocabulary", "short")
 TASKS = ("math_world", *REASONING_SETS, *DATASETS, *MIXTURES)
 
 
@@ -113,6 +115,7 @@ def make_source(
     levels: Sequence[int | str] = (),
     corpus: str | None = "auto",
     path: str = "",
+    world: Mapping[str, Any] | None = None,
 ) -> ReasoningSource:
     """Return the source of a name.
 
@@ -123,6 +126,7 @@ def make_source(
         corpus: what published sets are searched in: a name or path of the catalogue, or None for what is outside. `auto` is
             the catalogue's sample for the question sets of Search QA, and outside for all others.
         path: a file of the set, in place of the catalogue's; the only way for gaia, hle and xbench. It is one test split.
+        world: math_world: what its worlds are like.
 
     Raises:
         DataMissing: the set or the corpus is not on this machine; the message says how to get it.
@@ -133,9 +137,12 @@ def make_source(
     if tasks == "math_world":
         if path or corpus != "auto":
             raise UsageError("ToolReasoning: math_world has its own documents; leave corpus and path out")
-        return MathWorldSource(needs=needs, levels=levels)
-    if needs:
-        raise UsageError(f"ToolReasoning: needs={needs!r} has no meaning with tasks={tasks!r}; leave it out")
+        if unknown := sorted(set(world or {}) - set(WORLD_KNOBS)):
+            raise UsageError(f"ToolReasoning: world: {', '.join(unknown)}: give some of {', '.join(WORLD_KNOBS)}")
+        return MathWorldSource(needs=needs, levels=levels, world=WorldConfig(**(world or {})))
+    if needs or world:
+        name, value = ("needs", needs) if needs else ("world", world)
+        raise UsageError(f"ToolReasoning: {name}={value!r} has no meaning with tasks={tasks!r}; leave it out")
     searched = None if corpus is None or (corpus == "auto" and tasks in REASONING_SETS) else load_corpus(corpus)
     return _file_source(tasks, searched, tuple(map(str, levels)), path, _files(tasks, path))
 

@@ -210,9 +210,9 @@ def _repeats(path: Path) -> bool:
 
 
 @lru_cache(maxsize=64)
-def number_world(split: str, index: int) -> NumberWorld:
-    """Return the world of a split and index with its almanac, keeping the last 64.
+def number_world(split: str, index: int, config: WorldConfig | None = None) -> NumberWorld:
+    """Return the world of a split, index and configuration with its almanac, keeping the last 64.
 
     Raises UsageError: the split is unknown or the index is not an int >= 0.
     """
-    return NumberWorld(tell_world(WorldConfig(), split, index))
+    return NumberWorld(tell_world(config or WorldConfig(), split, index))

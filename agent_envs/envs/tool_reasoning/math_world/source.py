@@ -8,6 +8,7 @@ from agent_envs.base.documents import Corpus
 from agent_envs.base.errors import UsageError
 from agent_envs.core.trajectory import Task
 from agent_envs.datasets.seeded import SeededSource
+from agent_envs.datasets.world import WorldConfig
 from agent_envs.envs.tool_reasoning.content import NEEDS, ToolReasoningData
 from agent_envs.envs.tool_reasoning.math_world import algebra, counting, geometry, number_theory, sequences
 from agent_envs.envs.tool_reasoning.math_world.almanac import Link, NumberWorld, number_world
@@ -47,8 +48,11 @@ class MathWorldSource(SeededSource[Task]):
 
     answerable = True
 
-    def __init__(self, needs: Sequence[str] = (), levels: Sequence[int | str] = ()) -> None:
-        """Take the needs and levels to keep; an empty sequence keeps all; raises UsageError where an unknown name or level."""
+    def __init__(
+        self, needs: Sequence[str] = (), levels: Sequence[int | str] = (), world: WorldConfig | None = None
+    ) -> None:
+        """Take the needs and levels to keep, all for none, and what worlds are like; raises UsageError for an unknown name."""
+        self._world = world or WorldConfig()
         wanted = _chosen("needs", needs, NEEDS)
         kept = {int(level) for level in _chosen("levels", [str(level) for level in levels], tuple(map(str, LEVELS)))}
         cells = (_cell(index) for index in range(_CELLS))
@@ -57,7 +61,7 @@ class MathWorldSource(SeededSource[Task]):
 
     def build(self, split: str, index: int) -> Task:
         """Draw the task of an index; it is kept for all sources."""
-        return _task(split, index)
+        return _task(split, index, self._world)
 
     def index_at(self, split: str, place: int) -> int:
         """Return the index of a place among those that are kept."""
@@ -71,22 +75,21 @@ class MathWorldSource(SeededSource[Task]):
 
     def corpus(self, task: Task) -> Corpus | None:
         """Return the documents that a task is searched in."""
-        return _world_of(task).corpus
+        return self._world_of(task).corpus
 
     def links(self, task: Task, doc_id: str) -> tuple[Link, ...]:
         """Return the documents that a document of a task's corpus leads to; raises KeyError where there is none."""
-        return _world_of(task).links(doc_id)
+        return self._world_of(task).links(doc_id)
 
-
-def _world_of(task: Task) -> NumberWorld:
-    return number_world(task.split, task.data.world)
+    def _world_of(self, task: Task) -> NumberWorld:
+        return number_world(task.split, task.data.world, self._world)
 
 
 @lru_cache(maxsize=4_096)
-def _task(split: str, index: int) -> Task:
+def _task(split: str, index: int, config: WorldConfig) -> Task:
     need, subject, level = _cell(index)
     world_index = index // SIZES[split] * WORLDS + index % WORLDS
-    world = number_world(split, world_index)
+    world = number_world(split, world_index, config)
     task_id = f"{NAME}-{split}-{index}"
     draft = _draft(random.Random(f"{NAME}:v0:{split}:{index}"), split, need, subject, level, world)
     return Task(
