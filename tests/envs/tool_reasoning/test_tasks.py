@@ -2,14 +2,18 @@
 
 import copy
 import json
+import pickle
 import re
 from pathlib import Path
 from typing import Any
 
+import gymnasium as gym
 import pytest
 
+import agent_envs
 from agent_envs.base.errors import DataMissing, UsageError
 from agent_envs.datasets.catalogue import DATASETS
+from agent_envs.datasets.world import closed_vocabulary
 from agent_envs.envs.tool_reasoning.content import ToolReasoningData, ToolReasoningScenario, labels_of
 from agent_envs.envs.tool_reasoning.math_world import MathWorldSource
 from agent_envs.envs.tool_reasoning.tasks import OUTSIDE, TASKS, make_source
@@ -50,6 +54,47 @@ def test_the_default_is_math_world() -> None:
     chosen = make_source(needs=["search"], levels=["2"])
     assert chosen.size("train") == 160
     assert {chosen.get("test", index).data.level for index in range(5)} == {"2"}
+
+
+SMALL = {"passages": 40, "distractors": 0.0, "paraphrase": False, "vocabulary": "closed", "short": True}
+
+
+def test_worlds_can_be_small_and_named_from_one_list() -> None:
+    source, usual = make_source(world=SMALL), make_source()
+    known = set(closed_vocabulary())
+    for task in (source.get(split, index) for split in ("train", "test") for index in range(0, 40, 2)):
+        passages = source.corpus(task).passages
+        told = [passage for passage in passages if not passage.id.startswith("f-")]
+        assert len(told) == 40 and all(set(re.findall(r"\w+", passage.title.lower())) <= known for passage in told)
+        assert task.data.searched == source.corpus(task).digest
+        same = usual.get(task.split, task.id)
+        assert (same.data.needs, same.data.level, same.data.world) == (
+            task.data.needs,
+            task.data.level,
+            task.data.world,
+        )
+        assert len(usual.corpus(same).passages) > len(passages), "one world for both"
+    env = gym.make("agent_envs/ToolReasoning-v0", needs=["search"], tools=["search"], world=SMALL)
+    env.reset(seed=0, options={"task": 3, "split": "test"})
+    again = pickle.loads(pickle.dumps(env))
+    assert again.unwrapped.trajectory == env.unwrapped.trajectory
+    for action in agent_envs.solve(again):
+        *_, info = again.step(action)
+    assert info["success"]
+
+
+@pytest.mark.parametrize(
+    ("tasks", "world", "said"),
+    [
+        ("math_world", {"hops": [1]}, "hops: give some of passages"),
+        ("math_world", {"passages": 1}, "passages"),
+        ("math_world", {"vocabulary": "latin"}, "latin"),
+        ("gsm8k", SMALL, "has no meaning with tasks='gsm8k'"),
+    ],
+)
+def test_worlds_that_cannot_be_are_refused(tasks: str, world: dict[str, Any], said: str) -> None:
+    with pytest.raises(UsageError, match=said):
+        gym.make("agent_envs/ToolReasoning-v0", tasks=tasks, world=world)
 
 
 def test_a_problem_set_of_the_data_folder_has_no_corpus(tmp_path: Path) -> None:
