@@ -194,11 +194,14 @@ def _http(status: int, headers: Mapping[str, str], body: bytes) -> bytes:
 
 
 def _read_request(stream) -> tuple[str, str, dict[str, str], bytes] | None:
+    """Return a request, None where the client ended the connection before it was whole: it gave up, or has no more."""
     start = stream.readline().decode("latin-1").split()
     if len(start) != 3:
         return None
     headers = {}
-    while (line := stream.readline().decode("latin-1").strip()) != "":
+    while (line := stream.readline().decode("latin-1")).strip():
         name, _, value = line.partition(":")
         headers[name.strip().lower()] = value.strip()
-    return start[0], start[1], headers, stream.read(int(headers.get("content-length", "0")))
+    length = int(headers.get("content-length", "0"))
+    body = stream.read(length)
+    return (start[0], start[1], headers, body) if line and len(body) == length else None

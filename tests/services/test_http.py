@@ -120,6 +120,21 @@ def test_a_fault_on_a_kept_connection(client, kind):
         assert ask(client, server, seconds=10) == {"ok": True}
 
 
+@pytest.mark.parametrize(
+    "sent",
+    ["", "POST /v1", "POST /v1/do HTTP/1.1\r\nContent-Le", "POST /v1/do HTTP/1.1\r\nContent-Length: 9\r\n\r\n{}"],
+)
+def test_the_service_never_sees_a_request_that_its_client_gave_up(sent):
+    """On a busy machine a deadline ends between the headers of a request and its body."""
+    seen = []
+    with FaultServer(lambda path, headers, body: seen.append(body) or (200, {}, b"{}")) as server:
+        with socket.create_connection(("127.0.0.1", int(server.url.rpartition(":")[2]))) as connection:
+            connection.sendall(sent.encode())
+            connection.shutdown(socket.SHUT_WR)
+            assert connection.recv(1) == b""
+    assert (server.count, seen) == (0, [])
+
+
 def test_a_lost_connection_is_repeated_once_and_no_more(client):
     with FaultServer(faults=lambda ordinal: "stale_connection" if ordinal else None) as server:
         ask(client, server, seconds=10)

@@ -39,10 +39,11 @@ class Reader(HTMLParser):
         super().__init__()
         self.elements: list[tuple[str, dict[str, str | None]]] = []
         self.open: list[str] = []
-        self.text = ""
-        self.style = ""
+        self._said: list[str] = []
+        self._styled: list[str] = []
         self.feed(html)
         self.close()
+        self.text, self.style = "".join(self._said), "".join(self._styled)
         assert self.open == []
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
@@ -58,10 +59,7 @@ class Reader(HTMLParser):
         assert self.open.pop() == tag
 
     def handle_data(self, data: str) -> None:
-        if self.open and self.open[-1] == "style":
-            self.style += data
-        else:
-            self.text += data
+        (self._styled if self.open and self.open[-1] == "style" else self._said).append(data)
 
     @property
     def shape(self) -> list[tuple[str, tuple[str, ...]]]:
