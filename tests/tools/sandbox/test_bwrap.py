@@ -14,7 +14,7 @@ from agent_envs.tools.sandbox import ExecResult, Limits, SandboxSpec, open_sandb
 from agent_envs.tools.sandbox.bwrap import BwrapBackend
 from agent_envs.tools.sandbox.fork_server import ForkServer, Starter
 from agent_envs.tools.sandbox.mounts import bwrap_command, bwrap_version
-from tests.tools.sandbox.backends import need
+from tests.tools.sandbox.backends import killer_in_use, need
 
 SPEC = SandboxSpec(backend="bwrap", preload=False, limits=Limits(cpu_seconds=0.5, wall_seconds=2.0))
 # Reads the cell's nonce out of the harness's frames, answers in its name, and goes on.
@@ -255,14 +255,6 @@ def test_a_sandbox_outlives_the_thread_that_asked_for_it():
     session.close()
 
 
-def kill_in_use(target, cell):
-    """Kill a process once the cell runs: by the clock alone a busy machine may kill it before, and the cell starts anew."""
-    begun, latest = cell.cpu_seconds(), time.monotonic() + 30
-    while cell.cpu_seconds() < begun + 0.01 and time.monotonic() < latest:
-        time.sleep(0.001)
-    target.send(signal.SIGKILL)
-
-
 def test_fifty_kills_while_idle_and_while_running():
     """The session, and now and then the fork server: a call is right or ends as a fault, and the next one is right."""
     need("bwrap")
@@ -271,7 +263,7 @@ def test_fifty_kills_while_idle_and_while_running():
         for number in range(50):
             target = session._live.interpreter._fork_server.process if number % 10 > 7 else process_of(session)
             if number % 2:
-                killer = threading.Thread(target=kill_in_use, args=(target, process_of(session)))
+                killer = killer_in_use(process_of(session), target)
                 killer.start()
                 with pytest.raises(EnvFault, match="killed from outside|lost"):
                     session.run("x += 100\nwhile True: pass")

@@ -7,7 +7,6 @@ import re
 import signal
 import subprocess
 import sys
-import threading
 import time
 
 import pytest
@@ -29,7 +28,7 @@ from agent_envs.tools.sandbox.monty import MontyBackend
 from agent_envs.tools.sandbox.monty_package import monty_version
 from agent_envs.tools.sandbox.sessions import MOST_SAVED_BYTES
 from docs.divergences import KNOWN_DIVERGENCES, divergence_table
-from tests.tools.sandbox.backends import opened
+from tests.tools.sandbox.backends import killer_in_use, opened
 
 
 @pytest.fixture(scope="module")
@@ -205,7 +204,7 @@ def test_fifty_kills_while_idle_and_while_running():
         for number in range(50):
             process = session._live.interpreter.process
             if number % 2:
-                killer = threading.Timer(0.01, process.send, (signal.SIGKILL,))
+                killer = killer_in_use(process, process)
                 killer.start()
                 with pytest.raises(EnvFault, match="SIGKILL"):
                     session.run("x += 100\nwhile True: pass")
@@ -220,7 +219,7 @@ def test_an_interpreter_that_breaks_down_by_itself_is_the_codes_doing():
     with open_sandbox(SandboxSpec()) as session:
         session.run("x = 1")
         process = session._live.interpreter.process
-        killer = threading.Timer(0.05, process.send, (signal.SIGABRT,))  # as a panic in the worker ends it
+        killer = killer_in_use(process, process, signal.SIGABRT)  # as a panic in the worker ends it
         killer.start()
         result = session.run("while True: pass")
         killer.join()
