@@ -1,7 +1,6 @@
 """Processes of a trainer or a script that begin with torch and the trainers imported: a server that has run nothing forks them.
 
-What every run imports at use, and the table of renamed weights that transformers builds where a model is written, are there
-too. All that costs more than most of the runs here; `python -m trainers.earl` itself, and what torch's launcher makes of
+To import them costs more than most of the runs here; `python -m trainers.earl` itself, and what torch's launcher makes of
 two of it, the heavy tests of test_earl_runs hold.
 """
 
@@ -18,7 +17,11 @@ from multiprocessing.process import BaseProcess
 from pathlib import Path
 
 CONTEXT = get_context("forkserver")
-CONTEXT.set_forkserver_preload(["pytest", "trainers.grpo", "trainers.earl", "trainers.arpo", "tests.trainers.imported_at_use"])
+# What a run imports at its first use, too.
+AT_USE = ["tyro", "trainers.tiny", "trainers.engines.hf", "trainers.imitation.imitating", "trainers.trained_agent"]
+CONTEXT.set_forkserver_preload(
+    ["pytest", "trainers.grpo", "trainers.earl", "trainers.arpo", *AT_USE, "tests.trainers.weight_names"]
+)
 
 
 def started(module: str, *words: object, out: str = os.devnull, err: str = os.devnull, **variables: str) -> BaseProcess:

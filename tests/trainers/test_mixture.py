@@ -28,8 +28,8 @@ BOTH = {
 SMALL = [
     "--env.id", "Order", "--env.mixture", json.dumps(BOTH),
     "--model.name", "tiny:tiny", "--model.tokenizer-plays", "64", "--sampling.max-new-tokens", "8", "--sampling.batch", "16",
-    "--tasks-per-step", "4", "--sampling.max-context", "2048", "--group-size", "2", "--evaluation.every", "1", "--evaluation.tasks", "2",
-    "--evaluation.test-tasks", "4", "--warm-start.demonstrations", "8", "--warm-start.steps", "1",
+    "--tasks-per-step", "4", "--sampling.max-context", "2048", "--group-size", "2", "--evaluation.every", "1",
+    "--evaluation.tasks", "2", "--evaluation.test-tasks", "4", "--warm-start.demonstrations", "8", "--warm-start.steps", "1",
     "--warm-start.rows-per-step", "4", "--log.checkpoint-every", "1",
 ]  # fmt: skip
 
