@@ -83,8 +83,7 @@ def environment_tokenizer(
     for number, (kind, least) in enumerate(tried.items()):
         told(f"vocabulary, {kind}", number / len(tried))
         base = word_tokenizer(texts, digits=kind == "digits")
-        coverage |= {kind: _coverage(base, fresh)} if fresh else {}
-        if coverage.get(kind, 1.0) >= least:
+        if not fresh or coverage.setdefault(kind, _coverage(base, fresh)) >= least:
             constant = [text for part in parts for text in _constant_texts(base, part[0][:256])]
             tags = [tag for env in envs for tag in _opening_tags(env)] if tags_apart else []
             phrases = (*without_tags(constant, tags), *(schema for env in envs for schema in _schemas(env)))
