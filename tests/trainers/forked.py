@@ -17,7 +17,11 @@ from multiprocessing.process import BaseProcess
 from pathlib import Path
 
 CONTEXT = get_context("forkserver")
-CONTEXT.set_forkserver_preload(["pytest", "trainers.grpo", "trainers.earl", "trainers.arpo"])
+# What a run imports at its first use, too.
+AT_USE = ["tyro", "trainers.tiny", "trainers.engines.hf", "trainers.imitation.imitating", "trainers.trained_agent"]
+CONTEXT.set_forkserver_preload(
+    ["pytest", "trainers.grpo", "trainers.earl", "trainers.arpo", *AT_USE, "tests.trainers.weight_names"]
+)
 
 
 def started(module: str, *words: object, out: str = os.devnull, err: str = os.devnull, **variables: str) -> BaseProcess:

@@ -3,6 +3,7 @@
 import math
 import random
 from dataclasses import replace
+from functools import cache, partial
 
 import pytest
 
@@ -27,16 +28,17 @@ def too_much(node):
 
 def wild(seed):
     """Return a script of episodes of any length, with calls and turns without one, entropies and rewards by chance."""
+    return partial(drawn, seed)
 
-    def script(origin, turn):
-        draw = random.Random(f"{seed}:{origin}:{turn}")
-        ends = turn > 6 or draw.random() < 0.25
-        results = (ToolResult("1", draw.choice(["search", "python"]), ""),) if draw.random() < 0.8 else ()
-        entropies = tuple(draw.uniform(0, 3) for _ in range(draw.randint(1, 6)))
-        reward = draw.random()
-        return Turn(0, "", f"{origin}:{turn}", None, (), results, reward, terminated=ends, entropies=entropies)
 
-    return script
+@cache
+def drawn(seed, origin, turn):
+    draw = random.Random(f"{seed}:{origin}:{turn}")
+    ends = turn > 6 or draw.random() < 0.25
+    results = (ToolResult("1", draw.choice(["search", "python"]), ""),) if draw.random() < 0.8 else ()
+    entropies = tuple(draw.uniform(0, 3) for _ in range(draw.randint(1, 6)))
+    reward = draw.random()
+    return Turn(0, "", f"{origin}:{turn}", None, (), results, reward, terminated=ends, entropies=entropies)
 
 
 def trees_of(settings, seed=0, tasks=1, leaves=8, fails=lambda origin, turn: False):

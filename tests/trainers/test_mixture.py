@@ -23,13 +23,13 @@ from trainers.training_run import open_run
 
 BOTH = {
     "Order": {"weight": 1, "arguments": {"size": 2, "max_generations": 3}},
-    "Count": {"weight": 3, "arguments": {"sequences": "digits"}},
+    "Count": {"weight": 3, "arguments": {"sequences": "digits", "max_generations": 4}},
 }
 SMALL = [
     "--env.id", "Order", "--env.mixture", json.dumps(BOTH),
-    "--model.name", "tiny:tiny", "--sampling.max-new-tokens", "8", "--sampling.batch", "16", "--tasks-per-step", "4",
-    "--sampling.max-context", "2048", "--group-size", "2", "--evaluation.every", "1", "--evaluation.tasks", "2",
-    "--evaluation.test-tasks", "4", "--warm-start.demonstrations", "8", "--warm-start.steps", "1",
+    "--model.name", "tiny:tiny", "--model.tokenizer-plays", "64", "--sampling.max-new-tokens", "8", "--sampling.batch", "16",
+    "--tasks-per-step", "4", "--sampling.max-context", "2048", "--group-size", "2", "--evaluation.every", "1",
+    "--evaluation.tasks", "2", "--evaluation.test-tasks", "4", "--warm-start.demonstrations", "8", "--warm-start.steps", "1",
     "--warm-start.rows-per-step", "4", "--log.checkpoint-every", "1",
 ]  # fmt: skip
 
@@ -104,7 +104,7 @@ def test_a_run_on_several_environments_tells_each_and_all_pooled(whole):
 
 def test_a_mixed_run_goes_on_as_it_began(whole, tmp_path):
     _, settings, _ = whole
-    words = [*SMALL, "--steps", "2", "--out", str(tmp_path / "cut")]
+    words = [*SMALL, "--steps", "2", "--log.no-curves", "--out", str(tmp_path / "cut")]
     settings, out = parse(GRPOSettings, words, program="grpo")
     with pytest.raises(KeyboardInterrupt), open_run(settings, out, 2) as run:
         ended, end_step = [], run.end_step

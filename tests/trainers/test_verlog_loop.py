@@ -23,6 +23,7 @@ from trainers.training_run import TrainingRun, open_run
 from trainers.verlog import VerlogSettings
 
 UNTESTED = ("--evaluation.test-tasks", "0", "--evaluation.every", "0")
+UNTAUGHT = ("--warm-start.demonstrations", "0")
 
 
 def weights(module):
@@ -174,7 +175,7 @@ def test_the_check_of_the_warm_up(tmp_path, monkeypatch, capsys, steady, explain
         return batch, stats | {"faults": 2}
 
     monkeypatch.setattr(FixedTurns, "play", faulty)
-    words = [*UNTESTED, "--warmup.check", "--warmup.rounds", "3"]
+    words = [*UNTESTED, *UNTAUGHT, "--warmup.check", "--warmup.rounds", "3"]
     if goes_on:
         warm_up = run(tmp_path / "run", *words, steps=1)["critic_warm_up"]
         assert warm_up["faults"] == 4 and warm_up["in_ended_episodes"]["tokens"] == ended[2]
@@ -194,7 +195,7 @@ def test_the_warm_up_goes_on_until_the_loss_has_settled(tmp_path, monkeypatch, m
     seen = []
     monkeypatch.setattr(verlog, "settled", lambda losses: (seen.append(len(losses)) or len(losses) >= 6, "losses"))
     monkeypatch.setattr(verlog, "fit", lambda *_: (0.9, 0.5, 7))
-    words = [*UNTESTED, check, "--warmup.rounds", "3", "--warmup.most-rounds", most]
+    words = [*UNTESTED, *UNTAUGHT, check, "--warmup.rounds", "3", "--warmup.most-rounds", most]
     if check == "--warmup.check" and rounds < 5:
         with pytest.raises(AgentEnvsError, match="the critic has not settled: losses"):
             run(tmp_path / "run", *words, steps=1)

@@ -31,7 +31,7 @@ class ChosenTokenizer:
     Attributes:
         tokenizer: ready for a model.
         kind: `words` (numbers are words), `digits` (words, and numbers digit by digit) or `bytes`.
-        coverage: the share of words on held-out tasks that are single tokens, by kind that was tried.
+        coverage: the share of words on held-out tasks that are single tokens, by kind that was tried; none where one is given.
         phrases: the constant texts that are single tokens, schemas of tools among them.
         constant: these tokens, and those of a chat template's lines.
     """
@@ -60,7 +60,7 @@ def environment_tokenizer(
 
     Args:
         env_id: an id of `agent_envs`, or any registered one whose class has a solver and a sampler.
-        plays: how many training tasks each of the two plays; as many held-out tasks, but 64 at most, tell the coverage.
+        plays: how many training tasks each of the two plays; for "auto" as many held-out tasks, but 64 at most, are played.
         tags_apart: no constant text reaches over a tool's opening tag. What a counterfactual forces is then the token that
             the policy itself writes, and not one that it has never seen.
         numerals: "words" or "digits", whatever held-out tasks bring: names of theirs that no training task had make "auto"
@@ -75,15 +75,15 @@ def environment_tokenizer(
     played_in = [[wrapped(gym.make(full_id(name), **own), rows) for rows in stacks] for name, own in given]
     parts = [_training_plays(stacked, plays, told) for stacked in played_in]
     solved, strayed = ([play for part in parts for play in part[place]] for place in (0, 1))
-    held_out = [_play(env, "solver", _held_out(env), task) for env in envs for task in range(min(plays, 64))]
+    tried = {kind: least for kind, least in COVERED.items() if numerals in ("auto", kind)}
+    asked = range(min(plays, 64) if numerals == "auto" else 0)
     texts = dict.fromkeys(text for trajectory in (*solved, *strayed) for text in texts_of(trajectory))
-    fresh = [text for trajectory in held_out for text in texts_of(trajectory)]
-    coverage: dict[str, float] = {}
-    for number, (kind, least) in enumerate(COVERED.items()):
-        told(f"vocabulary, {kind}", number / len(COVERED))
+    fresh = [text for env in envs for task in asked for text in texts_of(_play(env, "solver", _held_out(env), task))]
+    coverage = dict[str, float]()
+    for number, (kind, least) in enumerate(tried.items()):
+        told(f"vocabulary, {kind}", number / len(tried))
         base = word_tokenizer(texts, digits=kind == "digits")
-        coverage[kind] = _coverage(base, fresh)
-        if kind == numerals or (numerals == "auto" and coverage[kind] >= least):
+        if not fresh or coverage.setdefault(kind, _coverage(base, fresh)) >= least:
             constant = [text for part in parts for text in _constant_texts(base, part[0][:256])]
             tags = [tag for env in envs for tag in _opening_tags(env)] if tags_apart else []
             phrases = (*without_tags(constant, tags), *(schema for env in envs for schema in _schemas(env)))
