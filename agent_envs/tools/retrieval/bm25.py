@@ -59,7 +59,7 @@ MAX_QUERY_CHARACTERS = 16_384  # what of a query is read: the first characters,
 MAX_QUERY_TERMS = 512  # and of their words (stop words apart) the first ones
 MOST_PASSAGES = 3_000_000
 SMALL_CORPUS = 2_000  # passages; up to here building costs less than reading a file
-QUICK_POSTINGS = 4_000_000  # up to here an index is held in the types that add up most quickly, 16 bytes a posting for 8
+QUICK_POSTINGS = 4_000_000  # up to here in the types that add up most quickly, 16 bytes a posting in place of 8
 SHARED_SMALL = 64  # indexes of small corpora that a process keeps
 
 _WORD = re.compile(r"\w+")
@@ -117,10 +117,6 @@ class BM25Index:
     def terms(self, query: str) -> dict[str, int]:
         """Return the terms of a query that count, in order of appearance, and how often each occurs."""
         return query_terms(query, self._stop)
-
-    def scores(self, query: str) -> Scores | None:
-        """Return the score of every document, or None where no document holds any of the terms."""
-        return self._sum(self._columns(query))
 
     def top(self, query: str, top_k: int) -> tuple[list[int], list[float]]:
         """Return the rows and scores of the best documents, by falling score and then rising row.
