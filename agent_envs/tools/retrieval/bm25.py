@@ -109,7 +109,8 @@ class BM25Index:
         self._stop = frozenset(settings.stop_words)
         self._scores: NDArray[np.floating[Any]] = files.scores
         self._rows: NDArray[np.signedinteger[Any]] = files.rows
-        if len(files.rows) <= QUICK_POSTINGS:  # nothing to convert at each query
+        self._quick = len(files.rows) <= QUICK_POSTINGS
+        if self._quick:  # nothing to convert at each query
             self._scores, self._rows = files.scores.astype(np.float64), files.rows.astype(np.intp)
         self._starts: list[int] = files.starts.tolist()
         self._column_of = {term: column for column, term in enumerate(files.terms)}
@@ -146,10 +147,15 @@ class BM25Index:
     def _sum(self, columns: list[tuple[NDArray[Any], NDArray[Any]]]) -> Scores | None:
         if not columns:
             return None
-        scores = np.zeros(self.documents)
-        for rows, values in columns:  # of these two types alone numpy adds at places quickly
-            np.add.at(scores, rows.astype(np.intp, copy=False), values.astype(np.float64, copy=False))
-        return scores
+        if self._quick:
+            scores = np.zeros(self.documents)
+            for rows, values in columns:
+                np.add.at(scores, rows, values)
+            return scores
+        # One pass over all of them, as they are converted; a document's terms add up in the same order.
+        rows = np.concatenate([rows for rows, _ in columns], dtype=np.intp)
+        values = np.concatenate([values for _, values in columns], dtype=np.float64)
+        return np.bincount(rows, values, self.documents).astype(np.float64, copy=False)
 
 
 def best_rows(scores: Scores, top_k: int, bar: float = 0.0) -> tuple[list[int], list[float]]:
