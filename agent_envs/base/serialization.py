@@ -93,7 +93,7 @@ def encode_state(value: Any) -> Any:
         return value
     if kind is tuple:
         return {"$tuple": [item if type(item) in _PLAIN else encode_state(item) for item in value]}
-    if _TYPES.get(kind.__name__) is kind:
+    if _TYPES.get(kind.__name__) is kind and dataclasses.is_dataclass(kind):
         fields = {name: encode_state(getattr(value, name)) for name in _defaults(kind)}
         return {"$type": kind.__name__, **fields}
     if isinstance(value, bool | str | float):
@@ -114,7 +114,7 @@ def lean_state(value: Any, texts: Mapping[str, int]) -> Any:
     kind = type(value)
     if kind is tuple:
         return {"$tuple": [item if type(item) in _PLAIN else lean_state(item, texts) for item in value]}
-    if _TYPES.get(kind.__name__) is not kind:
+    if _TYPES.get(kind.__name__) is not kind or not dataclasses.is_dataclass(kind):
         return encode_state(value)
     row: dict[str, Any] = {"$type": kind.__name__}
     for name, default in _defaults(kind).items():
