@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import chain, groupby
+from operator import is_
 from typing import Any, Protocol
 
 from agent_envs.base.errors import UsageError
@@ -217,6 +218,7 @@ class TrajectoryTree:
         self.prompt = _common(prompt)
         self.nodes: dict[str, Node] = {}
         self._leaves: dict[str, tuple[Header, tuple[Message, ...], bool]] = {}
+        self._newest: tuple[Turn, ...] = ()  # the path that was added last, all of which is held
 
     def add(self, trajectory: Trajectory) -> None:
         """Merge a trajectory.
@@ -229,8 +231,11 @@ class TrajectoryTree:
             or _common(trajectory.prompt) != self.prompt
         ):
             raise UsageError(f"trajectory of {trajectory.header.task_id} does not start at this tree's root")
-        new, parent = dict[str, Node](), ""
-        for turn in trajectory.turns:
+        # A fork has its trunk's own turns: they are held as they are, and looking at each again made depth cost.
+        new, shared = dict[str, Node](), list(map(is_, self._newest, trajectory.turns))
+        start = shared.index(False) if False in shared else len(shared)
+        parent = trajectory.turns[start - 1].node if start else ""
+        for turn in trajectory.turns[start:]:
             node = Node(turn, parent)
             held = self.nodes.get(turn.node, node)
             if held != node:
@@ -242,6 +247,7 @@ class TrajectoryTree:
             new[turn.node] = node
             parent = turn.node
         self.nodes.update(new)
+        self._newest = trajectory.turns
         self._leaves[parent] = (trajectory.header, trajectory.prompt, trajectory.success)
 
     def children(self, node: str = "") -> list[str]:

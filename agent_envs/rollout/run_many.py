@@ -38,8 +38,7 @@ class _Worker(threading.local):
     def env(self, spec: str) -> gym.Env[Any, Any]:
         if spec not in self.envs:
             env = gym.make(EnvSpec.from_json(spec))
-            core = core_of(env)
-            core.services = self.services
+            core_of(env).services = self.services
             self.envs[spec] = env
         return self.envs[spec]
 

@@ -163,6 +163,20 @@ def test_a_node_id_with_another_turn_is_refused_and_the_tree_is_kept():
     assert tree.nodes == before and len(list(tree.paths())) == 1
 
 
+def test_another_turn_before_shared_ones_is_refused_too():
+    env = reset()
+    path = played(env, "one", "two", "three")
+    first, *rest = path.turns
+    tree = tree_of(path)
+    tree.add(Trajectory.from_json(path.to_json()))  # equal turns are the same nodes, whoever made them
+    tree.add(path)
+    with pytest.raises(UsageError, match=r"k0/:1 already holds a turn with another action"):
+        tree.add(replace(path, turns=(replace(first, action="other"), *rest)))
+    with pytest.raises(UsageError, match=r"k0/:3 already holds a turn with another parent"):
+        tree.add(replace(path, turns=(first, rest[1])))
+    assert len(tree.nodes) == 3 and len(list(tree.paths())) == 1
+
+
 def test_a_trajectory_of_another_root_is_refused():
     tree = tree_of(played(reset()))
     for other in (played(reset(task=1)), played(reset(env=gym.make(ID, turns=3))), replace(played(reset()), prompt=())):
