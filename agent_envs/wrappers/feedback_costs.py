@@ -54,10 +54,6 @@ class FeedbackCost:
         """US dollars for one episode, in the mean."""
         return self.total_usd / max(1, self.episodes)
 
-    def run_usd(self, steps: int, prompts: int, samples: int) -> float:
-        """Return US dollars for a training run of so many steps, prompts a step and samples a prompt."""
-        return self.episode_usd * steps * prompts * samples
-
 
 @dataclass(frozen=True)
 class Limits:
