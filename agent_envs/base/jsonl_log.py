@@ -38,7 +38,7 @@ class Journal:
             self._file.close()
             raise UsageError(f"{path} is being written by another process; wait for it or use another folder")
         try:
-            sound = _sound_length(path)
+            sound = max((end for _, end in _rows(path, lambda line: _sealed(line) or _sound_row(line))), default=0)
             if sound == 0 and not _may_be_torn(path):
                 raise UsageError(f"{path} is no journal; name another file")
             self._file.truncate(sound)
@@ -144,10 +144,6 @@ def _may_be_torn(path: Path) -> bool:
     with path.open("rb") as file:
         found = file.read(len(_HEAD))
     return _HEAD.startswith(found)
-
-
-def _sound_length(path: Path) -> int:
-    return max((end for _, end in _rows(path, lambda line: _sealed(line) or _sound_row(line))), default=0)
 
 
 def _rows(path: Path, read: Callable[[bytes], tuple[Any] | None] | None = None) -> Iterator[tuple[Any, int]]:

@@ -220,7 +220,8 @@ def check_forks(subject: EnvUnderTest) -> str:
     for script in subject.scripts():
         digests = play(env, script)
         subject.reset(env, script.task, script.seed)
-        chosen = _turns(len(script.actions))
+        length = len(script.actions)
+        chosen = set(random.Random(f"turns:{length}").sample(range(length), min(length, MOST_TURNS)))
         for turn, action in enumerate(script.actions):
             if turn in chosen:
                 before = snapshot(env).to_bytes()
@@ -266,12 +267,6 @@ def _pickled(env: gym.Env[Any, Any]) -> gym.Env[Any, Any]:
     if snapshot(copy).to_bytes() != snapshot(env).to_bytes():
         raise CheckFailed("a pickled copy is not where the environment was")
     return copy
-
-
-def _turns(length: int) -> set[int]:
-    if length <= MOST_TURNS:
-        return set(range(length))
-    return set(random.Random(f"turns:{length}").sample(range(length), MOST_TURNS))
 
 
 FORK_CHECKS = {"forks": check_forks, "restore": check_restore, "pickle": check_pickle}

@@ -301,10 +301,6 @@ def _compare(where: str, name: str, old: Any, new: Any) -> None:
         raise ReplayMismatch(f"{where}: {name} was {str(old)[:300]!r}, and is {str(new)[:300]!r}")
 
 
-def _over(env: gym.Env[Any, Any]) -> bool:
-    return core_of(env).episode.over or any(wrapper.over for wrapper in turn_wrappers(env))
-
-
 def solve(env: gym.Env[Any, Any]) -> list[str | int]:
     """Return actions that solve the episode as it stands, or the best still reachable. The environment is not stepped.
 
@@ -312,7 +308,7 @@ def solve(env: gym.Env[Any, Any]) -> list[str | int]:
         Unsolvable: the episode is over, or the solver gains nothing any more.
         UsageError: the class has no solver.
     """
-    if _over(env):
+    if core_of(env).episode.over or any(wrapper.over for wrapper in turn_wrappers(env)):
         raise Unsolvable(f"{core_of(env).env_id}: the episode is over")
     twin = fork(env)
     for wrapper in turn_wrappers(twin):

@@ -205,8 +205,9 @@ def _environment() -> Environment:
         trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True, finalize=_finalize,
     )  # fmt: skip
     environment.globals.update(
-        passage=passage, stretch=stretch, numeric=_numeric, words_of=text_of, reward=_reward, lane=_lane, kind=_kind
-    )
+        passage=passage, stretch=stretch, numeric=_numeric, words_of=text_of, reward=_reward,
+        lane=lambda author: author if author in AUTHORS else "environment", kind=lambda item: type(item).__name__.lower(),
+    )  # fmt: skip
     environment.filters.update(
         digest=_style_digest,
         bar=lambda bar: Markup(bar_svg(bar)),
@@ -245,10 +246,6 @@ def _style_digest(style: str) -> str:
     return base64.b64encode(hashlib.sha256(str(style).encode("utf-8")).digest()).decode("ascii")
 
 
-def _kind(item: object) -> str:
-    return type(item).__name__.lower()
-
-
 def _numeric(table: Table, column: int) -> bool:
     """Return whether a column holds numbers alone; it is then set flush right."""
     cells = [row[column] for row in table.rows if column < len(row)]
@@ -261,7 +258,3 @@ def _reward(value: float, signed: bool = True) -> str:
     if value == 0:
         return "0"
     return f"{value:+.4g}".replace("-", "−") if signed else f"{value:.4g}".replace("-", "−")
-
-
-def _lane(author: str) -> str:
-    return author if author in AUTHORS else "environment"

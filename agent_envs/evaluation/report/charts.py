@@ -140,7 +140,8 @@ def stack_svg(stack: Stack) -> str:
 
 def curve_svg(curve: Curve) -> str:
     """Return axes with ticks, and for each series its band, its line and, where points are few, its dots."""
-    series = [[point for point in points if _drawable(point)] for _, points in curve.series]
+    series = [[point for point in points if all(value is None or abs(value) < GREATEST for value in point)]
+              for _, points in curve.series]  # fmt: skip
     xs = [point[0] for points in series for point in points]
     ys = [value for points in series for point in points for value in point[1:] if value is not None]
     x_ticks, y_ticks = _ticks(xs or [0.0], whole=False), _ticks(ys or [0.0], whole=True)
@@ -231,10 +232,6 @@ def _ticks(values: Sequence[float], whole: bool) -> list[float]:
         step = max(step, 1.0)  # no tick stands between two steps or trials
     first, last = math.floor(low / step + 1e-9), math.ceil(high / step - 1e-9)
     return [number * step for number in range(first, last + 1)]
-
-
-def _drawable(point: Point) -> bool:
-    return all(value is None or abs(value) < GREATEST for value in point)
 
 
 def _along(bar: Bar, at: float) -> str:

@@ -186,7 +186,8 @@ class _Packing:
             for key, _, _, _, _ in self._run.suite.episodes():
                 for attempt, (status, cause) in enumerate(found.get(key, ()), start=1):
                     number += 1
-                    line = row_text(AttemptRow(key=key, attempt=attempt, status=status, cause=_cut(cause)))  # type: ignore[arg-type]
+                    cause = cause[:MOST_CAUSE].encode("utf-8", "replace").decode()  # no halves of characters
+                    line = row_text(AttemptRow(key=key, attempt=attempt, status=status, cause=cause))  # type: ignore[arg-type]
                     self._scan.look("attempts.jsonl", number, line)
                     file.write(line.encode() + b"\n")
 
@@ -256,11 +257,6 @@ def _row(played: Played) -> str:
         return row_text(row_of(played))
     except ValidationError as error:
         raise UsageError(f"episode {played.key} cannot be packed: {first_fault(error)}") from None
-
-
-def _cut(cause: str) -> str:
-    """Return a cause that any reader takes: of bounded length, and without halves of characters."""
-    return cause[:MOST_CAUSE].encode("utf-8", "replace").decode()
 
 
 def _free(target: Path) -> Path:

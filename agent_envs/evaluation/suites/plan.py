@@ -225,7 +225,9 @@ def plan_of(suite: Suite) -> list[Planned]:
 
 def entry_env(entry: Entry) -> gym.Env[Any, Any]:
     """Return the environment of an entry, its turn limit and its feedback around it; files of runs may name any arguments."""
-    env = _limited(_made(entry), entry.turn_limit)
+    env, turns = _made(entry), entry.turn_limit
+    if turns is not None:
+        env = ForcedAnswer(env, free_turns=turns) if core_of(env).answer_tags[0] else TurnLimit(env, turns=turns)
     if entry.feedback is None:
         return env
     told = entry.feedback
@@ -252,9 +254,3 @@ def _made(entry: Entry) -> gym.Env[Any, Any]:
         raise UsageError(
             f"{entry.env_id} cannot be made with {canonical_json(arguments)[:300]}: {what[:300]}"
         ) from error
-
-
-def _limited(env: gym.Env[Any, Any], turn_limit: int | None) -> gym.Env[Any, Any]:
-    if turn_limit is None:
-        return env
-    return ForcedAnswer(env, free_turns=turn_limit) if core_of(env).answer_tags[0] else TurnLimit(env, turns=turn_limit)
