@@ -1,6 +1,6 @@
 """Tables of proposals are put to the scripted user; the first count of a table, made before anybody saw its answers, measures.
 
-`python -m tests.envs.tau2.users.proposals [seen|unseen|blind|...|seventeenth|official] [--show]` counts; FIRST lists the tables.
+`python -m tests.envs.tau2.users.proposals [seen|unseen|...|seventeenth|official] [--show]` counts; FIRST lists the tables.
 
 A table holds, of each scene (`proposal_scenes.json`, or a generated task by its domain and id), what an agent says after the
 customer's first words, and which kind of words it is: wanted, unwanted, ambiguous, or closing (then with the answer that it
