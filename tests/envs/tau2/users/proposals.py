@@ -1,6 +1,6 @@
 """Tables of proposals are put to the scripted user; the first count of a table, made before anybody saw its answers, measures.
 
-`python -m tests.envs.tau2.users.proposals [seen|unseen|blind|...|fifteenth|official] [--show]` counts; FIRST lists the tables.
+`python -m tests.envs.tau2.users.proposals [seen|unseen|...|seventeenth|official] [--show]` counts; FIRST lists the tables.
 
 A table holds, of each scene (`proposal_scenes.json`, or a generated task by its domain and id), what an agent says after the
 customer's first words, and which kind of words it is: wanted, unwanted, ambiguous, or closing (then with the answer that it
@@ -9,6 +9,9 @@ tables that were read. `seventh` and `sealed` are two halves, by scenes, of one 
 the reader; `sealed` was counted before the work began (64 of 73 and 15 of 76) and once behind it, and was read only then.
 `fourteenth` and `fifteenth` are such halves, too, in the styles of five language models (the sealed one: 36 of 43 and 10 of 62
 before, 38 and 10 behind the work); their rows on official tasks, counted with them, stand in `official`: they need the data.
+`sixteenth` and `seventeenth` are the odd and the even scenes of a table that its author wrote from scenarios alone, before
+opening the reader or any table; customers keep their own manners there, and " >> " stands between turns of the agent. The
+seventeenth stayed sealed until the work on the sixteenth was finished.
 No row was changed after its first count, but six closing rows of the fourth, whose answers its author had noted wrongly.
 """
 
@@ -43,6 +46,7 @@ FLIER = [
 ]
 _WHO = {"retail": SHOPPER, "airline": FLIER, "telecom": CALLER}
 _HERE = Path(__file__).parent
+OWN_MANNERS = ("sixteenth", "seventeenth")  # tables whose customers talk as their tasks have it, not plainly
 _YES = re.compile(r"(?:^|[.!?] )(?:Yes|Sure|OK|Okay|All right)\b")
 _NO = re.compile(r"(?:^|[.!?] )No\b")
 _SCENES = json.loads((_HERE / "proposal_scenes.json").read_text(encoding="utf-8"))
@@ -82,6 +86,9 @@ def answered(name: str, text: str, persona: str = "plain") -> tuple[str, str]:
     """Return how the customer of a scene answers: "yes", "no", "back", "more", "look" or "wish", and its words."""
     talk = scene(name, persona)
     wish = talk.answer
+    *before, text = text.split(" >> ")
+    for turn in before:
+        talk.say(turn)
     said = talk.say(text)
     return kind_of(said, wish, talk), said
 
@@ -102,13 +109,21 @@ def kind_of(said: str, wish: str, talk: Talk) -> str:
     return "wish" if said.rstrip(".") in wish else "other"
 
 
+def is_due(due: str, got: str, said: str) -> bool:
+    """Whether the answer is of the kind that is due: "open" neither ends nor agrees, and "holds X" says X."""
+    if due.startswith("holds "):
+        return re.search(due.removeprefix("holds "), said) is not None
+    return got not in ("yes", "stop") if due == "open" else got == due
+
+
 def counts(half: str, show: bool = False) -> dict[str, Counter[str]]:
     """Return, of each kind of words, how often each answer came; of closing ones, whether it was the one that is due."""
     found: dict[str, Counter[str]] = {}
     for name, kind, text, due in rows(half):
-        got, said = answered(name, text)
-        found.setdefault(kind, Counter())[got if kind != "closing" else ("right" if got == due else "wrong")] += 1
-        if show and got != due:
+        got, said = answered(name, text, "task" if half in OWN_MANNERS else "plain")
+        right = is_due(due, got, said)
+        found.setdefault(kind, Counter())[got if kind != "closing" else ("right" if right else "wrong")] += 1
+        if show and not right:
             print(f"[{name}] {kind} -> {got}: {text!r}\n      {said!r}")
     return found
 
