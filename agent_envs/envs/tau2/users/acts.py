@@ -105,7 +105,7 @@ class Act:
 @lru_cache(maxsize=2048)
 def read_act(text: str, proposing: bool = False) -> Act:
     """Return what a text, in any letters, is about doing; one that proposes does not do what it tells of as it stands."""
-    text = _plain(text)
+    text = plainly(text)
     for roundabout, new in _REWORDED:
         text = roundabout.sub(new, text)
     denials = " . ".join(found[0] for found in _denial(text).finditer(text))
@@ -131,18 +131,7 @@ def read_act(text: str, proposing: bool = False) -> Act:
     )
 
 
-def unheard_of(text: str) -> bool:
-    """Return whether a text in small letters proposes something by a verb that nothing is known of."""
-    plain = frozenset(lexicon()["generic"].split())
-    return any(
-        found["verb"] not in plain
-        and not any(stems.compiled.match(text, found.start("verb")) for stems in _classes("verbs")[1].values())
-        and not _whole("looks").compiled.match(found["verb"])
-        for found in _of("main").finditer(text)
-    )
-
-
-def _plain(text: str) -> str:
+def plainly(text: str) -> str:
     """Return a text in small letters, with an end where it has none for too long."""
     text = _LONG_STRETCH.sub(r"\g<0>;", text).lower().replace("\u2019", "'").replace("_", " ").replace("gray", "grey")
     text = _of("arrow").sub(_from_to, text)
@@ -163,7 +152,7 @@ def _from_to(found: re.Match[str]) -> str:
 @lru_cache(maxsize=1024)
 def granted(text: str) -> str:
     """Return a text in small letters without what it denies, and without what is to be changed from."""
-    plain = _plain(text)
+    plain = plainly(text)
     return _of("from").sub(" ", _denial(plain).sub(" ", plain))
 
 
@@ -183,7 +172,7 @@ def births(text: str) -> frozenset[str]:
 def points(text: str) -> bool:
     """Return whether a text points at something that it does not name ("the other one")."""
     act = read_act(text)
-    return act.vague and not (act.objects - {"elsewhere"} or act.valued)
+    return act.vague and not (act.objects - {"elsewhere", *lexicon()["asides"]} or act.valued)
 
 
 @cache
@@ -257,7 +246,7 @@ def _values(text: str) -> Iterator[tuple[str, str]]:
     yield from (("city", _alias(found[0])) for found in _cities().finditer(text))
     for found in _TOTAL.finditer(text):
         yield "in all", _number(found[1])
-    for found in _COUNTED.finditer(_TOTAL.sub(" ", text)):
+    for found in _COUNTED.finditer(_TOTAL.sub(" ", _VALUES["date"].sub(" ", text))):
         yield _unit(found[2]), _number(found[1])
     yield from ((_unit(found[1]), found[2]) for found in _LISTED.finditer(text))
     yield from ((field, count) for field, count, told in _PEOPLE if told.search(text))

@@ -2,20 +2,27 @@
 
 import re
 from dataclasses import dataclass
+from functools import cache, lru_cache, partial
 
 from agent_envs.envs.tau2.user_script import UserScript, Want
-from agent_envs.envs.tau2.users.acts import Act, births, granted, lexicon, read_act
+from agent_envs.envs.tau2.users.acts import Act, births, granted, lexicon, plainly, read_act
 from agent_envs.envs.tau2.users.agent_words import words
 from agent_envs.envs.tau2.users.aims import aim_of, of_items, spoken, text_of
 from agent_envs.envs.tau2.users.mind import ids_known, ids_of
-from agent_envs.envs.tau2.users.shelf import NOTHING, Shelf, measures
+from agent_envs.envs.tau2.users.shelf import NOTHING, Shelf, measures, normal
 
-_LIMIT, _OPEN, _RELATIVE, _STATES, _WHOLE, _ONLY, _EVERYTHING, _SWAPPED_FOR, _ALL, _ALONE, _FURTHER, _GOES = (
-    words(name, "act_words.txt")
-    for name in "limit open_amount relative_day as_it_is whole only everything swapped_for all_mine alone further goes".split()
+_of = partial(words, file="act_words.txt")
+_LIMIT, _OPEN, _RELATIVE, _STATES, _WHOLE, _GOES, _ALL = map(
+    _of, "limit open_amount relative_day as_it_is whole goes all_mine".split()
 )
-_WORD = re.compile(r"[a-z]{2,}")
-_FLIGHT = re.compile(r"\bhat\d{3}\b")
+_PROPOSES, _THING, _ALTERING, _CALCULATED, _FROM, _ASIDE, _PURPOSE = map(
+    _of, "proposes thing altering calculated from aside purpose".split()
+)
+_REASONS = _of("mistake"), _of("needless")
+_MEANS = frozenset({"means", "card", "brand"})
+_COMPARED = _MEANS | {"bag", "in all", "passenger", "date", "city", "cabin", "street", "zip", "unit", "gb"}
+_NUMBER = re.compile(r"(?<![\w.,:/#$-])\d+(?:\.\d+)?(?![\w:/%-]|[.,]\d)")
+_TOKEN = re.compile(r"[a-z][a-z']+|\d+(?:\.\d+)?")
 _IN_PLACE = re.compile(r"([\w' -]+?) in place of ([\w' -]+?)\.")
 
 
@@ -144,51 +151,13 @@ def _other_goods(script: UserScript, want: Want, text: str, proposal: Proposal) 
     said = shelf.named(whole, own)
     if shelf.named(granted(text), own) - own or (said and not said & own):
         return True
-    parts = [shelf.named(part, own) for part in whole.split(" . ") if _ONLY.search(part)]
-    if said and own - said and not _WHOLE.search(whole) or any(part and own - part for part in parts):
+    if said and own - said and not _WHOLE.search(whole):
         return True
     goal = granted(text_of(want))
-    known = {*_WORD.findall(goal), *str(lexicon()["plain"]).split()}
-    for found in _SWAPPED_FOR.finditer(whole):
-        head = found[1].split()[-1]
-        if head not in known and not shelf.options(head, own):
-            return True  # "... for a toaster"
-    if _FURTHER.search(whole) or not said and _EVERYTHING.search(whole) and not _EVERYTHING.search(goal):
-        return True
-    return _unlike(shelf.options(goal, own) | measures(goal), shelf.options(whole, own) | measures(whole))
-
-
-def _other_place(script: UserScript, want: Want, text: str, proposal: Proposal) -> bool:
-    """Return whether a proposal has another number in a street than the address that a want is about ("32 Chapel Hill")."""
-    placed = "address" in aim_of(script, want).objects
-    return placed and _unlike(measures(granted(text_of(want))), measures(granted(_whole(text, proposal))))
-
-
-def _other_day(script: UserScript, want: Want, text: str, proposal: Proposal) -> bool:
-    """Return whether a flight is offered on the day that a want is to be moved from."""
-    aim, whole = aim_of(script, want), _whole(text, proposal)
-    said, left = read_act(whole).of("date"), {value for field, value in aim.left if field == "date"}
-    return bool(_FLIGHT.search(whole) and said and said <= left and aim.of("date") - left)
-
-
-def _part(script: UserScript, want: Want, text: str, proposal: Proposal) -> bool:
-    """Return whether a part is offered of all that a want is about ("on that line only")."""
-    return bool(_ALL.search(want.say) and _ALONE.search(_whole(text, proposal)))
-
-
-def _unlike(meant: frozenset[tuple[str, str]], said: frozenset[tuple[str, str]]) -> bool:
-    """Return whether pairs of a field and its value have a field that others have, too, but with no value in common."""
-    both = {field for field, _ in meant} & {field for field, _ in said}
-    return any(not {pair for pair in meant if pair[0] == field} & said for field in both)
-
-
-def _other_cabin(script: UserScript, want: Want, text: str, proposal: Proposal) -> bool:
-    """Return whether a proposal has another cabin than the one that a traveller has booked and wants to keep."""
-    kept = {proposal.shelf.cabins[one] for one in ids_of(want) if one in proposal.shelf.cabins}
-    said = read_act(_whole(text, proposal)).of("cabin")
-    if "upgrade" not in aim_of(script, want).denied or aim_of(script, want).of("cabin"):
-        return False
-    return not said & kept if kept and said else "business" in said
+    wanted = shelf.options(goal, own) | measures(goal)
+    offered = shelf.options(whole, own) | measures(whole)
+    both = {field for field, _ in wanted} & {field for field, _ in offered}
+    return any(not {pair for pair in wanted if pair[0] == field} & offered for field in both)
 
 
 def _other_person(script: UserScript, want: Want, text: str, proposal: Proposal) -> bool:
@@ -214,8 +183,93 @@ def _travellers(want: Want) -> tuple[str, str]:
 
 
 def is_other(script: UserScript, want: Want, text: str, proposal: Proposal) -> bool:
-    """Return whether a message is about other items, another cabin, or another traveller than a want."""
-    return any(
-        other(script, want, text, proposal)
-        for other in (_other_goods, _other_place, _other_day, _other_cabin, _other_person, _part)
+    """Return whether a message is about other items or another traveller than a want."""
+    return _other_goods(script, want, text, proposal) or _other_person(script, want, text, proposal)
+
+
+def surplus(script: UserScript, wants: tuple[Want, ...], asked: str, proposal: Proposal) -> str:
+    """Return "no" where what an agent would do goes beyond wants, "doubt" where it has a word that nothing is known of."""
+    own, values, fields = _account(script, wants, proposal.shelf)
+    ids = frozenset[str]().union(*map(ids_of, wants))
+    message = f"{proposal.told} . {asked}"
+    told, said = read_act(message), " . ".join(map(text_of, wants)).lower()
+    parts = [_ASIDE.sub(" ", _PURPOSE.sub(" ", part)) for part in message.split(" . ")]
+    clauses = [part[found.end() :] for part in parts if (found := _PROPOSES.search(part))]
+    if (
+        "card" in fields and any(field == "card" for field, _ in told.values - told.left - values)
+        or ids and proposal.ids - ids - ids_known(script)
+        or ids and any(one in clause for clause in clauses for one in proposal.ids - ids)
+        or any(one.search(said) for one in _REASONS) and any(one.search(message) and not one.search(said) for one in _REASONS)
+        or any(_beyond(own, values, fields, clause) for clause in clauses)
+    ):  # fmt: skip
+        return "no"
+    if any(aim_of(script, want).excepted for want in wants):
+        own |= _keys(" ".join(proposal.shelf.named(message)))
+    trade, stems = _trade()
+    heads = (
+        clauses if len(clauses) < 2 or " also " in asked else clauses[:-1]
+    )  # "I can cancel it. Shall I kick it off?"
+    things = [found[found.lastindex or 0] for clause in heads for found in _THING.finditer(_plain(clause))]
+    unknown = [thing for thing in things if not (own | trade).issuperset(map(_key, thing.split("-")))]
+    return "" if all(one.startswith(stems) for one in unknown) else "no" if " also " in asked else "doubt"
+
+
+@lru_cache(maxsize=1024)
+def _account(
+    script: UserScript, wants: tuple[Want, ...], shelf: Shelf
+) -> tuple[frozenset[str], frozenset[tuple[str, str]], frozenset[str]]:
+    """Return what wants account for: words with numbers, values, and the fields in which others differ."""
+    aims, texts = [aim_of(script, want) for want in wants], " . ".join(map(text_of, wants))
+    values = spoken(script).values.union(*(aim.values for aim in aims))
+    described = (shelf.told_of(_goods(script, want, shelf)) for want in wants)
+    own = _keys(" . ".join((texts, *(fact.say for fact in script.facts), *described)))
+    objects = frozenset[str]().union(*(aim.objects for aim in aims))
+    implied = "default " * ("profile" in objects) + "voucher " * ("certificate" in objects)
+    implied += "every each another all " if any(_ALL.search(want.say) for want in wants) else "only "
+    implied += "extra additional another further " * ("more" in own)
+    if not any(aim.of("cabin") for aim in aims):  # then the one that is booked stays
+        values |= {("cabin", shelf.cabins[one]) for want in wants for one in ids_of(want) if one in shelf.cabins}
+    fields = _COMPARED & {field for field, _ in values - spoken(script).values}
+    fields -= _MEANS if ("means", "original") in values else {"means"} if "payment" in objects else set()
+    fields -= {"gb"} if any(_OPEN.search(want.say) for want in wants) else set()
+    total = {("bag", value) for field, value in values if field == "in all"}
+    days = {("date", value.split("-")[-1]) for field, value in values if field == "date"}
+    return own | _keys(implied), values | total | days, fields - (set() if total else {"bag"})
+
+
+def _beyond(own: frozenset[str], values: frozenset[tuple[str, str]], fields: frozenset[str], clause: str) -> bool:
+    """Return whether something that is proposed has a value, a modifier or a number that no want has."""
+    act = read_act(clause)
+    fields -= _MEANS if ("money", "0") in act.denied else set()
+    return (
+        any(field in fields for field, _ in act.values - act.left - values)
+        or any(_key(found[0]) not in own for found in _ALTERING.finditer(clause))
+        or not own.issuperset(_NUMBER.findall(normal(_plain(clause))))
     )
+
+
+def _plain(clause: str) -> str:
+    """Return a clause without amounts, days and the like, and without what is to be changed from."""
+    return _CALCULATED.sub(" ", _FROM.sub(" ", plainly(clause)))
+
+
+@lru_cache(maxsize=1024)
+def _keys(text: str) -> frozenset[str]:
+    return frozenset(map(_key, (*_TOKEN.findall(f"{text.lower()} {normal(text)}"), "0", "1")))
+
+
+def _key(word: str) -> str:
+    """Return a word without its ending."""
+    word = word.removesuffix("'s").strip("'")
+    ending = next((one for one in ("ings", "ing", "ed", "es", "ly", "s", "e") if word.endswith(one)), "")
+    return word.removesuffix(ending) if len(word) - len(ending) >= 4 else word
+
+
+@cache
+def _trade() -> tuple[frozenset[str], tuple[str, ...]]:
+    """Return the words of the trade, of cities, and what else says nothing of a thing; and how those of acts begin."""
+    told = lexicon()
+    stems = " ".join((*told["verbs"].values(), *told["objects"].values())).replace("~", " ").replace(".", "")
+    cities = " ".join((*told["cities"], *told["cities"].values()))
+    plain = _keys(f"{told['plain']} {told['generic']} {told['looks']} {stems} {cities}")
+    return plain, tuple(stem for stem in stems.split() if len(stem) > 3)

@@ -10,20 +10,19 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from agent_envs.envs.tau2.user_script import UserScript, Want
-from agent_envs.envs.tau2.users.acts import Act, alike, points, read_act, unheard_of
+from agent_envs.envs.tau2.users.acts import Act, alike, points, read_act
 from agent_envs.envs.tau2.users.agent_words import words
 from agent_envs.envs.tau2.users.aims import abroad, aim_of, of_items, spoken, words_of
-from agent_envs.envs.tau2.users.comparing import Proposal, backed, differs, is_other, names_goods, standing
+from agent_envs.envs.tau2.users.comparing import Proposal, backed, differs, is_other, names_goods, standing, surplus
 from agent_envs.envs.tau2.users.mind import ids_known, ids_of
 
-Verdict = Literal["yes", "no", "ask"]
+Verdict = Literal["yes", "no", "ask", "doubt"]
 _NEGATED = re.compile(r"n't\b|\b(?:not|no)\b")
 _ENDS = frozenset({"resume", "enable", "pay", "charge", "add"})  # of trouble with a phone, on the agent's side
 _UNDOES = frozenset({"cancel", "return", "refund", "suspend", "resume", "close", "pay", "disable"})
 _EXTRAS = frozenset(
     {"insurance", "extra", "warranty", "plan", "inbound", "profile", "store credit", "phone", "elsewhere"}
 )
-_CHECKED = re.compile(r"\b(?:correct|right|accurate|good|fine|confirm)\b")
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,8 +38,9 @@ def decided(script: UserScript, places: tuple[int, ...], proposal: Proposal) -> 
     plain = tuple(asked for asked in proposal.asked if not read_act(asked).bare)
     answers = [_answer(script, places, asked, proposal) for asked in plain or proposal.asked]
     verdicts = {one.verdict for one in answers}
-    if verdicts & {"no", "ask"} and ("no" in verdicts or "yes" not in verdicts):  # one thing not wanted is enough
-        return Decision("no" if "no" in verdicts else "ask")
+    for verdict in ("no", "doubt", "ask"):  # one thing that is not wanted is enough
+        if verdict in verdicts and (verdict != "ask" or "yes" not in verdicts):
+            return Decision(verdict)
     return Decision("yes", tuple(dict.fromkeys(place for one in answers for place in one.places)))
 
 
@@ -49,8 +49,6 @@ def _answer(script: UserScript, places: tuple[int, ...], asked: str, proposal: P
     named = _specific(act) or act.valued
     if points(asked):
         return Decision("ask")
-    if unheard_of(asked) and (named or "also" in asked or not _offers(proposal.told)):
-        return Decision("no")
     aims = [aim_of(script, script.wants[place]) for place in places]
     known = frozenset(verb for aim in aims for verb in aim.verbs)
     named = named or any(act.objects & aim.objects for aim in aims)
@@ -59,34 +57,25 @@ def _answer(script: UserScript, places: tuple[int, ...], asked: str, proposal: P
     plain = set(words_of("broad")) | (set(words_of("follows")) - {"resume", *["pay"] * trouble})
     if named or act.verbs & known - set(words_of("broad")) or act.verbs - plain:
         return _held(script, places, act, asked, proposal)
-    if "refund" in act.verbs and not (known & alike()["refund"] or act.of("money") or "difference" in asked):
-        return Decision("no")
     return _pointed(script, places, act, asked, proposal)
 
 
 def _pointed(script: UserScript, places: tuple[int, ...], act: Act, asked: str, proposal: Proposal) -> Decision:
     """Return the answer to a sentence that points at what was said before it ("Shall I go ahead?")."""
     for text in (proposal.told, proposal.before):
-        if act.verbs:
-            text = _NEGATED.sub(" ", text)  # "You have no insurance yet. Shall I add it?"
-        told = read_act(text)
-        bare = told.bare and not any(names_goods(script, script.wants[place], text, proposal) for place in places)
+        plain = _NEGATED.sub(" ", text) if act.verbs else text  # "You have no insurance yet. Shall I add it?"
+        told = read_act(plain)
+        bare = told.bare and not any(backed(script, script.wants[place], plain, proposal) for place in places)
         if bare and told.looks:
-            return _trusted(script, places, asked, proposal)
+            return Decision("yes", places[:1])
         if bare:  # "It costs $100 more. Shall I proceed?" is about what was said before
             continue
         offers = _offers(text)
-        whole = " . ".join([*(offers or [text]), asked])
-        return _held(script, places, read_act(whole, proposal.proposing), whole, proposal, loosely=not offers)
-    if act.looks or (_CHECKED.search(asked) and proposal.told):
-        return _trusted(script, places, asked, proposal)
+        act = read_act(" . ".join([*(offers or [plain]), asked]), proposal.proposing)
+        return _held(script, places, act, " . ".join([*(offers or [text]), asked]), proposal, loosely=not offers)
+    if act.looks:
+        return Decision("yes", places[:1])
     return Decision("no" if act.verbs - set(words_of("broad")) else "ask")
-
-
-def _trusted(script: UserScript, places: tuple[int, ...], asked: str, proposal: Proposal) -> Decision:
-    """Return the yes to what says no more of what is done, unless something in the message is another's."""
-    other = any(is_other(script, script.wants[place], asked, proposal) for place in places[:1])
-    return Decision("no") if other else Decision("yes", places[:1])
 
 
 def _offers(text: str) -> list[str]:
@@ -109,7 +98,10 @@ def _held(
         return served and not belied and not is_other(script, want, text, proposal)
 
     found = tuple(place for place in places if meant(script.wants[place]))
-    return Decision("yes", _meant(script, found, act, ids, loosely)) if found else Decision("no")
+    verdict = surplus(script, tuple(script.wants[place] for place in found), text, proposal) if found else "no"
+    if verdict:
+        return Decision(verdict)  # type: ignore[arg-type]
+    return Decision("yes", tuple(place for place in found if ids & ids_of(script.wants[place])) or found[:1])
 
 
 def _belied(script: UserScript, want: Want, act: Act, context: str, ids: frozenset[str]) -> bool:
@@ -119,27 +111,18 @@ def _belied(script: UserScript, want: Want, act: Act, context: str, ids: frozens
     if meant & _EXTRAS - aim_of(script, want).objects - spoken(script).objects:
         return True
     if _doing(act, aim_of(script, want)) & _UNDOES:  # then most of what is told is about what is undone
-        told = replace(told, values=frozenset(one for one in told.values if one[0] in ("means", "card")))
+        told = replace(told, values=frozenset(one for one in told.values if one[0] in ("means", "card", "pick")))
     return differs(script, want, told, ids, loosely=True)
-
-
-def _meant(
-    script: UserScript, places: tuple[int, ...], act: Act, ids: frozenset[str], loosely: bool
-) -> tuple[int, ...]:
-    """Return the wants that a yes is about, of those that an act may serve: by number, by object, else the likeliest."""
-    by_number = tuple(place for place in places if ids & ids_of(script.wants[place]))
-    aims = {place: aim_of(script, script.wants[place]) for place in places}
-    by_object = tuple(place for place in places if act.objects & aims[place].objects)
-    return by_number or by_object or (places if loosely else places[:1])
 
 
 def _serves(script: UserScript, want: Want, act: Act, ids: frozenset[str], loosely: bool, named: bool) -> bool:
     aim = aim_of(script, want)
     if want.check is not None:
-        return not _of_others(script, ids) and _mends(script, aim, act)
+        phones = frozenset(one for one in ids if one.count("-") == 2)  # none of them may be another customer's
+        return not (phones and ids_known(script) and not phones & ids_known(script)) and _mends(script, aim, act)
     verbs = _doing(act, aim)
-    if named:
-        verbs -= {"add", "keep"}  # "I'd include both of them"
+    if named and not any(fact.topic == "passengers" for fact in want.facts):
+        verbs -= {"add"}  # "I'd include both of them"
     if want.question and verbs:
         return False
     fit = {verb for verb in verbs if alike()[verb] & aim.verbs}
@@ -174,12 +157,6 @@ def _allowed(script: UserScript, want: Want, act: Act, loosely: bool) -> bool:
     if loosely:  # it tells of more than what is proposed
         foreign = frozenset() if act.verbs & aim.verbs & _UNDOES else foreign & _EXTRAS
     return not (foreign or aim.excepted & act.words)
-
-
-def _of_others(script: UserScript, ids: frozenset[str]) -> bool:
-    """Return whether numbers of phones are none of the customer's."""
-    phones = frozenset(one for one in ids if one.count("-") == 2)
-    return bool(phones and ids_known(script)) and not phones & ids_known(script)
 
 
 def _mends(script: UserScript, aim: Act, act: Act) -> bool:

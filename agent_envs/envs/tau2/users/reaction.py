@@ -6,7 +6,7 @@ from random import Random
 from agent_envs.envs.tau2.user_script import Check, UserScript, Want
 from agent_envs.envs.tau2.users.comparing import Proposal, shares_values
 from agent_envs.envs.tau2.users.deciding import decided
-from agent_envs.envs.tau2.users.mind import Mind, facts_about, following, ids_of, open_wants
+from agent_envs.envs.tau2.users.mind import Mind, following, ids_of, open_wants
 from agent_envs.envs.tau2.users.persona import Persona
 from agent_envs.envs.tau2.users.settling import about, focus, fulfilled, must_look
 from agent_envs.envs.tau2.users.shelf import NOTHING, Shelf
@@ -113,28 +113,12 @@ class Reaction:
 
     def _tell(self) -> bool:
         """Tell the facts that are asked for; return whether anything was told."""
-        if self._offers_answered():
-            return True
         place = focus(self.script, self.mind, self.heard)
         telling = Telling(self.script, self.persona, self.random, self.heard, place, self.mind)
         parts = telling.parts()
         self.mind, self._news = telling.mind, self._news or telling.news
         self._parts += parts
         return bool(parts)
-
-    def _offers_answered(self) -> bool:
-        """Say yes or no to an offer of something of which the customer has no fact ("Would you like travel insurance?")."""
-        place = focus(self.script, self.mind, self.heard)
-        if not self.heard.offering or any(
-            facts_about(self.script, self.mind, topic, place) for topic in self.heard.topics
-        ):
-            return False
-        decision = decided(self.script, self._meant(), self._proposal(self.heard.offering))
-        if decision.verdict == "no":
-            self._no(self.want.say)
-        elif decision.places:
-            self._yes(decision.places)
-        return decision.verdict == "no" or bool(decision.places)
 
     def _decide(self, settled: bool, told: bool) -> None:
         """Add what is neither a fact nor a report: a yes, a no, a protest, or the want once more."""
@@ -167,9 +151,9 @@ class Reaction:
             if decision.verdict == "no":
                 self._say("no_thanks")
             self._go_on(refused=False)
-        elif decision.verdict == "yes" or (decision.verdict == "ask" and self.mind.doubted) or self._gives_way():
+        elif decision.verdict == "yes" or (decision.verdict == "doubt" and self.mind.doubted) or self._gives_way():
             self._yes(decision.places)
-        elif decision.verdict == "ask":
+        elif decision.verdict in ("ask", "doubt"):
             self._say("unclear")
             self._parts.append(self.want.say)
             self.mind = self.mind.but(doubted=True)

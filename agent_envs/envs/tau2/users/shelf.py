@@ -69,6 +69,12 @@ class Shelf:
             if pattern.search(text)
         )
 
+    def told_of(self, products: frozenset[str]) -> str:
+        """Return the words and numbers in which items of products are described."""
+        fields = frozenset[str]().union(*(self._fields[name] for name in products))
+        described = (f"{field} {value}" for field in fields for value in self._options[field])
+        return " ".join(sorted((*products, *described)))
+
 
 NOTHING = Shelf()
 

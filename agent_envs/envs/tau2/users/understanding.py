@@ -34,7 +34,6 @@ class Understood:
         topics: what it asks for, of `user_script.TOPICS`, in its order.
         confirms: it wants a yes or a no to what it proposes.
         awaiting: the sentences, in small letters, that await it.
-        offering: those that ask for a topic by offering something ("Would you like travel insurance?").
         proposal: its sentences without refusals, in small letters: what a yes would stand for.
         told: the sentences that neither refuse nor await that yes.
         completes: the sentences, in small letters, that report that something was brought about.
@@ -58,7 +57,6 @@ class Understood:
     topics: tuple[str, ...] = ()
     confirms: bool = False
     awaiting: tuple[str, ...] = ()
-    offering: tuple[str, ...] = ()
     proposal: str = ""
     told: str = ""
     completes: tuple[str, ...] = ()
@@ -87,7 +85,7 @@ def understood(text: str) -> Understood:
 @lru_cache(maxsize=256)
 def _understood(text: str) -> Understood:
     parts = sentences(text)
-    topics, awaiting, offering = _questions(parts)
+    topics, awaiting = _questions(parts)
     clauses = [clause for part in parts for clause in _CLAUSE.split(part.text) if clause]
     refused = [clause for clause in clauses if _refused(clause)]
     done = tuple(part.text for part in parts if _completed(part) and not (awaiting and _PLANNED.search(part.text)))
@@ -100,7 +98,6 @@ def _understood(text: str) -> Understood:
         topics=topics,
         confirms=bool(awaiting) or offers,
         awaiting=awaiting,
-        offering=offering,
         proposal=" ".join(clause for clause in clauses if clause not in refused),
         told=" . ".join(part.text for part in parts if part.text not in awaiting and not _refused(part.text)),
         completes=done,
@@ -122,10 +119,10 @@ def _understood(text: str) -> Understood:
     )
 
 
-def _questions(parts: tuple[Sentence, ...]) -> tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]:
-    """Return the topics that are asked for, the sentences that await a yes, and those that offer what they ask for."""
+def _questions(parts: tuple[Sentence, ...]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return the topics that are asked for, and the sentences that await a yes."""
     topics: dict[str, None] = {}
-    awaiting, offering = [], []
+    awaiting = []
     for place, part in enumerate(parts):
         asked = () if words("extends").search(part.text) and not words("open").search(part.text) else topics_in(part)
         listed = () if part.question else spoken_of(part.text)
@@ -135,14 +132,7 @@ def _questions(parts: tuple[Sentence, ...]) -> tuple[tuple[str, ...], tuple[str,
             awaiting.append(part.text)
         else:
             topics |= dict.fromkeys(asked)
-            offering += [part.text] if asked and _offers(part) else []
-    return tuple(topics), tuple(awaiting), tuple(offering)
-
-
-def _offers(part: Sentence) -> bool:
-    text = part.text
-    offer = part.question and words("confirm").search(text)
-    return bool(offer) and not (words("open").search(text) or _WHICH.search(text) or _choice(text))
+    return tuple(topics), tuple(awaiting)
 
 
 def _choice(text: str) -> bool:

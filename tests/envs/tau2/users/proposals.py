@@ -11,7 +11,8 @@ the reader; `sealed` was counted before the work began (64 of 73 and 15 of 76) a
 before, 38 and 10 behind the work); their rows on official tasks, counted with them, stand in `official`: they need the data.
 `sixteenth` and `seventeenth` are the odd and the even scenes of a table that its author wrote from scenarios alone, before
 opening the reader or any table; customers keep their own manners there, and " >> " stands between turns of the agent. The
-seventeenth stayed sealed until the work on the sixteenth was finished.
+seventeenth stayed sealed: it was counted before the work (30 of 34 and 7 of 50) and once behind it; its answers are unread.
+`eighteenth` was written by the same author after reading the reader, to practise on.
 No row was changed after its first count, but six closing rows of the fourth, whose answers its author had noted wrongly.
 """
 
@@ -35,9 +36,10 @@ FIRST = {
     "sixth": (21, 24, 1, 34), "seventh": (51, 59, 12, 69), "eighth": (32, 39, 8, 54), "ninth": (29, 32, 10, 50),
     "tenth": (22, 27, 2, 41), "eleventh": (25, 30, 2, 31), "sealed": (61, 73, 4, 76), "twelfth": (25, 30, 2, 35),
     "thirteenth": (24, 27, 1, 27), "fourteenth": (24, 26, 6, 37), "fifteenth": (38, 43, 10, 62),
+    "sixteenth": (38, 42, 4, 52), "seventeenth": (28, 34, 4, 50), "eighteenth": (37, 39, 31, 90),
 }  # fmt: skip
 READ = (
-    *(name for name in FIRST if name != "unseen"),
+    *(name for name in FIRST if name not in ("unseen", "seventeenth")),
     "practice",
 )  # tables whose answers were read after the first count
 FLIER = [
@@ -46,7 +48,11 @@ FLIER = [
 ]
 _WHO = {"retail": SHOPPER, "airline": FLIER, "telecom": CALLER}
 _HERE = Path(__file__).parent
-OWN_MANNERS = ("sixteenth", "seventeenth")  # tables whose customers talk as their tasks have it, not plainly
+OWN_MANNERS = (
+    "sixteenth",
+    "seventeenth",
+    "eighteenth",
+)  # tables whose customers talk as their tasks have it, not plainly
 _YES = re.compile(r"(?:^|[.!?] )(?:Yes|Sure|OK|Okay|All right)\b")
 _NO = re.compile(r"(?:^|[.!?] )No\b")
 _SCENES = json.loads((_HERE / "proposal_scenes.json").read_text(encoding="utf-8"))
@@ -85,11 +91,9 @@ def rows(half: str) -> Iterator[tuple[str, str, str, str]]:
 def answered(name: str, text: str, persona: str = "plain") -> tuple[str, str]:
     """Return how the customer of a scene answers: "yes", "no", "back", "more", "look" or "wish", and its words."""
     talk = scene(name, persona)
-    wish = talk.answer
-    *before, text = text.split(" >> ")
-    for turn in before:
-        talk.say(turn)
-    said = talk.say(text)
+    wish = said = talk.answer
+    for turn in text.split(" >> "):
+        said = said if talk.dialogue.ended else talk.say(turn)
     return kind_of(said, wish, talk), said
 
 
