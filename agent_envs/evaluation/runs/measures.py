@@ -109,7 +109,10 @@ class _Measured:
         return self._equal.setdefault(tuple(found.items()), found)  # ten thousand tasks have few different ones
 
     def _metrics_of(self, trajectory: Trajectory, task: Task) -> dict[str, float]:
-        found = self._asked("metrics", self._metrics, trajectory, task.id, _is_number, "finite numbers")
+        def number(value: Any) -> bool:
+            return isinstance(value, int | float) and math.isfinite(value)
+
+        found = self._asked("metrics", self._metrics, trajectory, task.id, number, "finite numbers")
         return {name: float(value) for name, value in found.items()}
 
     def _asked(
@@ -162,10 +165,6 @@ class EntryTasks:
             # The message may name folders of this machine, and pages are passed on.
             self._unknown(f"its environment cannot be made here ({type(error).__name__})")
             return None
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and math.isfinite(value)
 
 
 LEAST = 1_000  # episodes: a smaller run is read in less than the start of a process takes

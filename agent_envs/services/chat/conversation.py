@@ -7,7 +7,7 @@ sent as the text that they are.
 
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -57,7 +57,7 @@ def conversation(request: ChatRequest) -> list[Spoken]:
                 surplus.append(Spoken("user", result.text))
         turns += [replace(answers[old], call_id=ids[old]) for old in wanted]
         turns += surplus
-    return _opened(turns, request.prefill)
+    return [*turns, Spoken("user", f"Begin your reply with {clean(request.prefill)}")] if request.prefill else turns
 
 
 def read_native_call(call_id: str, name: str, arguments: Any) -> ToolCall | str:
@@ -132,9 +132,3 @@ def _prose(text: str) -> str:
 def _as_text(head: Spoken) -> Spoken:
     text = "\n".join(part for part in (head.text, ToolCallProtocol.render(head.calls)) if part)
     return replace(head, text=text, calls=())
-
-
-def _opened(turns: Sequence[Spoken], prefill: str) -> list[Spoken]:
-    if not prefill:
-        return list(turns)
-    return [*turns, Spoken("user", f"Begin your reply with {clean(prefill)}")]
