@@ -19,7 +19,7 @@ from agent_envs.base.terminal import print_table
 from agent_envs.evaluation.report.compare import compare_entries
 from agent_envs.evaluation.runs.evaluate import evaluate
 from agent_envs.evaluation.runs.run_folder import Settings, open_run
-from agent_envs.evaluation.statistics.paired import Paired
+from agent_envs.evaluation.statistics.paired import Paired, p_text
 from agent_envs.evaluation.suites.plan import Choice, adhoc_suite
 
 RETRIEVERS = ("bm25", "random", "empty", "oracle")
@@ -71,7 +71,7 @@ def main() -> None:
     ]
     cells = [
         [row["source"], row["split"], row["agent"], row["retriever"], row["success"], f"{row['searches']:.2f}",
-         row["difference"], "" if row["p_holm"] is None else f"{row['p_holm']:.4f}"]
+         row["difference"], "" if row["p_holm"] is None else p_text(row["p_holm"])]
         for row in table
     ]  # fmt: skip
     print_table("Retriever ablations", heads, cells)

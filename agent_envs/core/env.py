@@ -20,7 +20,7 @@ import json
 from collections.abc import Mapping
 from copy import deepcopy
 from dataclasses import dataclass
-from functools import cache, partial
+from functools import lru_cache, partial
 from operator import index
 from typing import Any, ClassVar, NoReturn
 
@@ -42,7 +42,7 @@ __all__ = [
     "INFO_KEYS", "Episode", "InfoKey", "Outcome", "Task", "TaskSource", "TurnEnv", "TurnWrapper", "companion",
     "register_companions",
 ]  # fmt: skip
-_signature = cache(inspect.signature)  # of a constructor: to find it anew takes a fifth of a `make`
+_signature = lru_cache(maxsize=64)(inspect.signature)  # of a constructor: to find it takes a fifth of a `make`
 RESET_OPTIONS = ("task", "split", "episode_key")
 _PICKLED = ("spec", "render_mode", "services", "action_space", "observation_space", "np_random", "_np_random_seed")
 

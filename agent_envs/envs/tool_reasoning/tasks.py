@@ -137,8 +137,8 @@ def make_source(
     if tasks == "math_world":
         if path or corpus != "auto":
             raise UsageError("ToolReasoning: math_world has its own documents; leave corpus and path out")
-        if unknown := sorted(set(world or {}) - set(WORLD_KNOBS)):
-            raise UsageError(f"ToolReasoning: world: {', '.join(unknown)}: give some of {', '.join(WORLD_KNOBS)}")
+        if world is not None and not (isinstance(world, Mapping) and set(world) <= set(WORLD_KNOBS)):
+            raise UsageError(f"ToolReasoning: world={world!r}: give a mapping of some of {', '.join(WORLD_KNOBS)}")
         return MathWorldSource(needs=needs, levels=levels, world=WorldConfig(**(world or {})))
     if needs or world:
         name, value = ("needs", needs) if needs else ("world", world)

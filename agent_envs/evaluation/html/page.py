@@ -39,7 +39,7 @@ SHORTER = ((20_000, 1_000), (4_000, 400), (1_000, 200), (300, 60))
 
 _ANCHOR = re.compile(r"[A-Za-z][A-Za-z0-9_.-]{0,79}")
 _LINK = re.compile(r"((?:\.\./)?(?:[a-z0-9_-]{1,80}/)?[a-z0-9_-]{1,80}\.html)?(?:#([A-Za-z][A-Za-z0-9_.-]{0,89}))?")
-_NUMBER = re.compile(r"[-+−]?[0-9][0-9.,]*(e[-+]?[0-9]+)?( ?%)?")
+_NUMBER = re.compile(r"(?:< )?[-+−]?[0-9][0-9.,]*(e[-+]?[0-9]+)?( ?%)?")
 
 
 @dataclass(frozen=True, slots=True)

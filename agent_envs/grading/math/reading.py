@@ -221,8 +221,8 @@ class _Reader:
         found = [self._item_or_words(part) for part in _limited(parts)]
         names = {name for name, _ in found if name}
         bounds = all(any(token.text in RISING for token in part) for part in parts)
-        if bounds and len(names) == 1 and "and" in map(str.lower, joints):
-            return overlap(*(value for _, value in found)) if len(found) == 2 else _words(tokens)
+        if bounds and [name for name, _ in found] == 2 * [*names] and "and" in map(str.lower, joints):
+            return overlap(found[0][1], found[1][1])
         if len(names) > 1:
             return Many(tuple(Named(name, value) if name else value for name, value in found))
         return Many(tuple(_flat(value for _, value in found)))

@@ -12,7 +12,7 @@ from itertools import pairwise
 from agent_envs.grading.math.limits import Budget, Unreadable
 from agent_envs.grading.math.parsing import INFINITY
 from agent_envs.grading.math.polynomials import ONE, multiply, number
-from agent_envs.grading.math.quotients import negative, plus
+from agent_envs.grading.math.quotients import negative, plus, rational_value
 from agent_envs.grading.math.scanning import Token
 from agent_envs.grading.math.values import MathValue, Quotient, Relation, Row, lone, same
 from agent_envs.grading.math.vocabulary import KEPT_WORDS, SYMBOLS
@@ -90,11 +90,13 @@ def overlap(one: MathValue, other: MathValue) -> MathValue:
     """Return the interval that lies in two half-lines, one without an upper end and one without a lower.
 
     Raises:
-        Unreadable: they are not that.
+        Unreadable: they are not that, or no number lies in both.
     """
     for low, high in ((one, other), (other, one)):
         if isinstance(low, Row) and isinstance(high, Row) and {low.items[1].key, high.items[0].key} == _ENDS:
-            return Row(low.opened, (low.items[0], high.items[1]), high.closed)
+            ends = [rational_value(end) for end in map(lone, (low.items[0], high.items[1]))]
+            if None in ends or ends[0] < ends[1] or (ends[0] == ends[1] and low.opened + high.closed == "[]"):  # type: ignore[operator]
+                return Row(low.opened, (low.items[0], high.items[1]), high.closed)
     raise Unreadable
 
 

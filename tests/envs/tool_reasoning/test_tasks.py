@@ -86,7 +86,9 @@ def test_worlds_can_be_small_and_named_from_one_list() -> None:
 @pytest.mark.parametrize(
     ("tasks", "world", "said"),
     [
-        ("math_world", {"hops": [1]}, "hops: give some of passages"),
+        ("math_world", {"hops": [1]}, "hops.*give a mapping of some of passages"),
+        ("math_world", ["passages"], "give a mapping"),
+        ("math_world", {1: 2}, "give a mapping"),
         ("math_world", {"passages": 1}, "passages"),
         ("math_world", {"vocabulary": "latin"}, "latin"),
         ("gsm8k", SMALL, "has no meaning with tasks='gsm8k'"),

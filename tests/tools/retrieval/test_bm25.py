@@ -10,6 +10,7 @@ import sys
 import threading
 from collections import Counter
 from collections.abc import Callable
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -81,8 +82,12 @@ def test_equals_the_formula_in_corpora_wide_enough_for_blocks(seed: int, k1: flo
     rng = random.Random(f"wide {seed}")
     texts = [" ".join(rng.choices(WORDS, k=rng.randint(1, 9))) for _ in range(2_100)]
     query = " ".join(rng.choices(WORDS, k=3))
-    rows, _ = index_of(texts, k1=k1, b=b).top(query, 10)
+    rows, scores = index_of(texts, k1=k1, b=b).top(query, 10)
     assert rows == expected_top(reference(texts, query, k1, b), 10)
+    with mock.patch.object(bm25, "QUICK_POSTINGS", 0):
+        large = index_of(texts, k1=k1, b=b)
+    assert large.top(query, 10) == (rows, scores), "large indexes add up in another way, to the bit the same"
+    assert large._rows.dtype == np.int32, "else it is not the other way"
 
 
 @settings(max_examples=60)

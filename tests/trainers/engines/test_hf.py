@@ -486,6 +486,7 @@ def test_stop_texts_are_of_their_row(tokenizer):
 def test_stop_texts_stay_with_their_row_when_slots_move(tokenizer):
     engine = HFEngine(qwen2(), tokenizer, eos_ids=())
     stops = [tuple(random.Random(i).sample(string.ascii_letters, 8)) for i in range(26)]
+    stops[1] = ("it never says so much",)  # a long row, to its end
     prefixes = [Prefix((i, 2, 3), 1 if i % 3 == 0 else 200, stop=stop, seed=i) for i, stop in enumerate(stops)]
     together = engine.generate(prefixes, PLAIN)
     for prefix, result in zip(prefixes, together, strict=True):

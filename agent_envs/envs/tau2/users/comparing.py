@@ -243,7 +243,7 @@ def _beyond(own: frozenset[str], values: frozenset[tuple[str, str]], fields: fro
     fields -= _MEANS if ("money", "0") in act.denied else set()
     return (
         any(field in fields for field, _ in act.values - act.left - values)
-        or any(_key(found[0]) not in own for found in _ALTERING.finditer(clause))
+        or any(_key(found[0]) not in own for found in _ALTERING.finditer(granted(clause)))
         or not own.issuperset(_NUMBER.findall(normal(_plain(clause))))
     )
 

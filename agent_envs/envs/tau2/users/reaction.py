@@ -151,14 +151,17 @@ class Reaction:
             if decision.verdict == "no":
                 self._say("no_thanks")
             self._go_on(refused=False)
-        elif decision.verdict == "yes" or (decision.verdict == "doubt" and self.mind.doubted) or self._gives_way():
+        elif decision.verdict == "yes" or self._doubted(decision.verdict) or self._gives_way():
             self._yes(decision.places)
         elif decision.verdict in ("ask", "doubt"):
             self._say("unclear")
             self._parts.append(self.want.say)
-            self.mind = self.mind.but(doubted=True)
+            self.mind = self.mind.but(doubted=self.heard.awaiting if decision.verdict == "doubt" else ())
         else:
             self._no(self.want.say)
+
+    def _doubted(self, verdict: str) -> bool:
+        return verdict == "doubt" and self.mind.doubted == self.heard.awaiting
 
     def _gives_way(self) -> bool:
         return bool(self.persona.agrees) and self.random.random() < self.persona.agrees
