@@ -205,7 +205,9 @@ def write(found: Found, out: Path, runs: Path) -> None:
     told["intervals"] = (
         "of a run: over its test tasks; of means and differences: Student's over seeds, None for one seed or equal ones"
     )
-    table = {"about": told, "starts": STARTS, "script_as_agent": scripts, "experiments": tables}
+    old = json.loads(out.read_text(encoding="utf-8")) if out.exists() else {"script_as_agent": {}, "experiments": {}}
+    kept = {name: {**old[name], **new} for name, new in (("script_as_agent", scripts), ("experiments", tables))}
+    table = {"about": told, "starts": STARTS, **kept}
     out.write_text(with_points_on_a_line(json.dumps(table, indent=1)) + "\n", encoding="utf-8")
     for group, picture in PICTURES.items():
         lines = {name: rows for name, rows in found.items() if KNOWN[name].group == group}
@@ -221,7 +223,9 @@ def main() -> None:
     parser.add_argument("--runs", type=Path, default=Path("runs/veg-learn"), help="where the runs are kept")
     parser.add_argument("--jobs", type=int, default=1, help="runs at a time, each on one core")
     parser.add_argument("--finished", action="store_true", help="start nothing: take the runs that have ended")
-    parser.add_argument("--out", type=Path, help="write the figures here, and the curves beside it")
+    parser.add_argument(
+        "--out", type=Path, help="write the figures here (its other experiments stay), curves beside it"
+    )
     args = parser.parse_args()
     chosen = [experiment for experiment in EXPERIMENTS if experiment.name in (args.only or KNOWN)]
     wanted = [
