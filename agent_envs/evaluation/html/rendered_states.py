@@ -5,7 +5,7 @@ reaches outside, whatever it says.
 """
 
 import base64
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import gymnasium as gym
@@ -67,7 +67,8 @@ def fitting(pictures: Sequence[str], turns: Sequence[int], room: int) -> tuple[d
     """Return turn -> URL of the pictures that fit into so many bytes, from both ends, and how many of the turns lack one."""
     room = min(room, MOST_BYTES)
     shown: dict[int, Markup] = {}
-    for turn in _from_both_ends([turn for turn in turns if turn < len(pictures)]):
+    drawn = [turn for turn in turns if turn < len(pictures)]
+    for turn in (drawn[place // 2] if place % 2 == 0 else drawn[-1 - place // 2] for place in range(len(drawn))):
         if pictures[turn]:
             url = data_url(pictures[turn])
             room -= len(url) + AROUND
@@ -75,8 +76,3 @@ def fitting(pictures: Sequence[str], turns: Sequence[int], room: int) -> tuple[d
                 break
             shown[turn] = url
     return shown, len(turns) - len(shown) if any(pictures) else 0
-
-
-def _from_both_ends(turns: Sequence[int]) -> Iterator[int]:
-    for place in range(len(turns)):
-        yield turns[place // 2] if place % 2 == 0 else turns[-1 - place // 2]

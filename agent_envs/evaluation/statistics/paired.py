@@ -167,12 +167,9 @@ def _spread(
     """Return the clustered standard error of the mean, the clusters' sums, and whether (nearly) all show one mean."""
     sums = np.asarray(np.bincount(homes, weights=values), dtype=np.float64)
     error = math.sqrt(clustered_variance(values, homes)[0])
-    return error, sums, _departures(sums / np.bincount(homes)) < _needed(level)
-
-
-def _departures(means: NDArray[np.float64]) -> int:
-    """Return how many clusters differ from the commonest mean."""
-    return len(means) - int(np.unique(means.round(9), return_counts=True)[1].max())
+    means = (sums / np.bincount(homes)).round(9)
+    others = len(means) - int(np.unique(means, return_counts=True)[1].max())  # than the commonest
+    return error, sums, others < _needed(level)
 
 
 def _needed(level: float) -> int:
