@@ -42,7 +42,7 @@ class Mind:
         checking: the last call was its own check.
         checked: whether the current want's check "passed" or "failed" since the agent spoke; "" before it was made.
         announced: the agent said that it will hand the user over.
-        doubted: what was proposed with a word that the user asked back about.
+        doubted: the user asked back about a word of what was proposed.
     """
 
     want: int = 0
@@ -62,7 +62,7 @@ class Mind:
     checking: bool = False
     checked: str = ""
     announced: bool = False
-    doubted: tuple[str, ...] = ()
+    doubted: bool = False
 
     def but(self, **changes: Any) -> "Mind":
         """Return a copy with some attributes changed."""

@@ -156,12 +156,12 @@ class Reaction:
         elif decision.verdict in ("ask", "doubt"):
             self._say("unclear")
             self._parts.append(self.want.say)
-            self.mind = self.mind.but(doubted=self.heard.awaiting if decision.verdict == "doubt" else ())
+            self.mind = self.mind.but(doubted=decision.verdict == "doubt")
         else:
             self._no(self.want.say)
 
     def _doubted(self, verdict: str) -> bool:
-        return verdict == "doubt" and self.mind.doubted == self.heard.awaiting
+        return verdict == "doubt" and self.mind.doubted and self._repeated
 
     def _gives_way(self) -> bool:
         return bool(self.persona.agrees) and self.random.random() < self.persona.agrees
