@@ -53,6 +53,7 @@ def test_a_stored_snapshot_plays_on_as_it_did(row):
 
 def test_the_second_layout_of_a_snapshot_is_read_and_written_as_it_was():
     data = (STORED / "snapshot-2.json").read_bytes()
+    gym.make(ROWS[0]["id"])  # which brings its types
     assert b"agent-envs/snapshot@2" in data and Snapshot.from_bytes(data).to_bytes() == data
     assert Snapshot.from_bytes(data) == Snapshot.from_bytes(ROWS[0]["snapshot"].encode())
 
