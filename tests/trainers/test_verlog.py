@@ -231,17 +231,8 @@ def test_a_killed_run_goes_on_to_the_same_curve(whole, tmp_path):
 def test_it_runs_under_verbal_feedback_as_it_stands(tmp_path, capsys):
     """VEG's wrapper around Memory: nothing changes in the trainer, and the policy reads feedback before its turns."""
     stack = json.dumps([{"Memory": {}}, {"VerbalFeedback": {"feedback": "scripted:good", "epsilon": 1.0}}])
-    words = [
-        "--env.wrappers",
-        stack,
-        "--warm-start.stacks",
-        f"[{stack}]",
-        "--examine",
-        "--sampling.batch",
-        "64",
-        "--warmup.batches",
-        "1",
-    ]
+    words = ["--env.wrappers", stack, "--warm-start.stacks", f"[{stack}]", "--examine"]
+    words += ["--sampling.batch", "64", "--warmup.batches", "1"]
     result = run(tmp_path / "veg", *words, steps=1)
     assert result["after"]["feedback/messages"] > 0 and set(result["examined"]) == {"before", "after"}
     assert "before training: 64 episodes" in capsys.readouterr().err

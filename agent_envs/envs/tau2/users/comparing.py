@@ -3,6 +3,7 @@
 import re
 from dataclasses import dataclass
 from functools import cache, lru_cache, partial
+from typing import Literal
 
 from agent_envs.envs.tau2.user_script import UserScript, Want
 from agent_envs.envs.tau2.users.acts import Act, births, granted, lexicon, plainly, read_act
@@ -18,6 +19,7 @@ _LIMIT, _OPEN, _RELATIVE, _STATES, _WHOLE, _GOES, _ALL = map(
 _PROPOSES, _THING, _ALTERING, _CALCULATED, _FROM, _ASIDE, _PURPOSE = map(
     _of, "proposes thing altering calculated from aside purpose".split()
 )
+Surplus = Literal["", "no", "doubt"]
 _REASONS = _of("mistake"), _of("needless")
 _MEANS = frozenset({"means", "card", "brand"})
 _COMPARED = _MEANS | {"bag", "in all", "passenger", "date", "city", "cabin", "street", "zip", "unit", "gb"}
@@ -187,7 +189,7 @@ def is_other(script: UserScript, want: Want, text: str, proposal: Proposal) -> b
     return _other_goods(script, want, text, proposal) or _other_person(script, want, text, proposal)
 
 
-def surplus(script: UserScript, wants: tuple[Want, ...], asked: str, proposal: Proposal) -> str:
+def surplus(script: UserScript, wants: tuple[Want, ...], asked: str, proposal: Proposal) -> Surplus:
     """Return "no" where what an agent would do goes beyond wants, "doubt" where it has a word that nothing is known of."""
     own, values, fields = _account(script, wants, proposal.shelf)
     ids = frozenset[str]().union(*map(ids_of, wants))
@@ -206,9 +208,8 @@ def surplus(script: UserScript, wants: tuple[Want, ...], asked: str, proposal: P
     if any(aim_of(script, want).excepted for want in wants):
         own |= _keys(" ".join(proposal.shelf.named(message)))
     trade, stems = _trade()
-    heads = (
-        clauses if len(clauses) < 2 or " also " in asked else clauses[:-1]
-    )  # "I can cancel it. Shall I kick it off?"
+    # "I can cancel it. Shall I kick it off?": what awaits the yes names nothing more.
+    heads = clauses if len(clauses) < 2 or " also " in asked else clauses[:-1]
     things = [found[found.lastindex or 0] for clause in heads for found in _THING.finditer(_plain(clause))]
     unknown = [thing for thing in things if not (own | trade).issuperset(map(_key, thing.split("-")))]
     return "" if all(one.startswith(stems) for one in unknown) else "no" if " also " in asked else "doubt"

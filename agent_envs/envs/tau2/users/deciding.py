@@ -98,9 +98,9 @@ def _held(
         return served and not belied and not is_other(script, want, text, proposal)
 
     found = tuple(place for place in places if meant(script.wants[place]))
-    verdict = surplus(script, tuple(script.wants[place] for place in found), text, proposal) if found else "no"
-    if verdict:
-        return Decision(verdict)  # type: ignore[arg-type]
+    beyond = surplus(script, tuple(script.wants[place] for place in found), text, proposal) if found else "no"
+    if beyond:
+        return Decision(beyond)
     return Decision("yes", tuple(place for place in found if ids & ids_of(script.wants[place])) or found[:1])
 
 

@@ -38,21 +38,15 @@ FIRST = {
     "thirteenth": (24, 27, 1, 27), "fourteenth": (24, 26, 6, 37), "fifteenth": (38, 43, 10, 62),
     "sixteenth": (38, 42, 4, 52), "seventeenth": (28, 34, 4, 50), "eighteenth": (37, 39, 31, 90),
 }  # fmt: skip
-READ = (
-    *(name for name in FIRST if name not in ("unseen", "seventeenth")),
-    "practice",
-)  # tables whose answers were read after the first count
+# Tables whose answers were read after the first count.
+READ = (*(name for name in FIRST if name not in ("unseen", "seventeenth")), "practice")
 FLIER = [
     {"topic": "name", "say": "My name is Kai Winter.", "value": "Kai Winter"},
     {"topic": "user_id", "say": "My user id is kai_winter_1234.", "value": "kai_winter_1234"},
 ]
 _WHO = {"retail": SHOPPER, "airline": FLIER, "telecom": CALLER}
 _HERE = Path(__file__).parent
-OWN_MANNERS = (
-    "sixteenth",
-    "seventeenth",
-    "eighteenth",
-)  # tables whose customers talk as their tasks have it, not plainly
+OWN_MANNERS = ("sixteenth", "seventeenth", "eighteenth")  # customers talk as their tasks have it, not plainly
 _YES = re.compile(r"(?:^|[.!?] )(?:Yes|Sure|OK|Okay|All right)\b")
 _NO = re.compile(r"(?:^|[.!?] )No\b")
 _SCENES = json.loads((_HERE / "proposal_scenes.json").read_text(encoding="utf-8"))
