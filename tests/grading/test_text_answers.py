@@ -143,5 +143,5 @@ def test_a_long_number_is_still_exact():
 
 @given(TEXTS | st.text("0123456789,./eE+-$% ", max_size=12))
 def test_parsing_never_raises(text):
-    parse_number(text)
-    contains_answer_characters(text, [text])
+    assert isinstance(parse_number(text), Fraction | None)
+    assert contains_answer_characters(text, [text]) in (True, False)
