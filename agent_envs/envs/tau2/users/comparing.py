@@ -6,15 +6,15 @@ from functools import cache, lru_cache, partial
 from typing import Literal
 
 from agent_envs.envs.tau2.user_script import UserScript, Want
-from agent_envs.envs.tau2.users.acts import Act, births, granted, lexicon, plainly, read_act
+from agent_envs.envs.tau2.users.acts import Act, alike, births, granted, lexicon, plainly, read_act
 from agent_envs.envs.tau2.users.agent_words import words
 from agent_envs.envs.tau2.users.aims import aim_of, of_items, spoken, text_of
 from agent_envs.envs.tau2.users.mind import ids_known, ids_of
-from agent_envs.envs.tau2.users.shelf import NOTHING, Shelf, measures, normal
+from agent_envs.envs.tau2.users.shelf import NOTHING, Shelf, digits, measures, normal
 
 _of = partial(words, file="act_words.txt")
-_LIMIT, _OPEN, _RELATIVE, _STATES, _WHOLE, _GOES, _ALL = map(
-    _of, "limit open_amount relative_day as_it_is whole goes all_mine".split()
+_LIMIT, _OPEN, _RELATIVE, _STATES, _TO_BE_HAD, _WHOLE, _PART, _GOES, _ALL = map(
+    _of, "limit open_amount relative_day as_it_is to_be_had whole part goes all_mine".split()
 )
 _PROPOSES, _THING, _ALTERING, _CALCULATED, _FROM, _ASIDE, _PURPOSE = map(
     _of, "proposes thing altering calculated from aside purpose".split()
@@ -56,6 +56,9 @@ def differs(script: UserScript, want: Want, act: Act, ids: frozenset[str], loose
     aim, own, known = aim_of(script, want), ids_of(want), ids & ids_known(script)
     strange = bool(ids) and not (known if loosely else known == ids)
     elsewhere = not ids & own and (known and not loosely or ids & frozenset().union(*map(ids_of, script.wants)))
+    apart = not own and any(fact.topic == "line" and "in my phone" not in fact.say for fact in want.facts)
+    if apart and ids & {fact.value for fact in script.facts if fact.topic == "phone"}:
+        return True  # that is the number of the phone, and not of its owner's tablet
     if own and (strange or elsewhere) or ids and "profile" in aim.objects and "order" not in want.say:
         return True
     if "book" in aim.verbs and {"insurance", "bags"} & (act.denied & aim.objects | act.objects & aim.denied):
@@ -116,6 +119,12 @@ def shares_values(script: UserScript, want: Want, text: str) -> bool:
     return bool(told and told & aim_of(script, want).values)
 
 
+def proposes(script: UserScript, want: Want, text: str) -> bool:
+    """Return whether a text is about doing what a want is about, with a value of its own."""
+    verbs = (alike()[verb] for verb in read_act(text).verbs)
+    return shares_values(script, want, text) and bool(aim_of(script, want).verbs & frozenset[str]().union(*verbs))
+
+
 def _goods(script: UserScript, want: Want, shelf: Shelf) -> frozenset[str]:
     """Return the products that a want is about, if it is about items."""
     meant = of_items(want) or aim_of(script, want).verbs & {"return", "exchange"}
@@ -141,7 +150,7 @@ def _whole(text: str, proposal: Proposal) -> str:
 
 def standing(told: str) -> str:
     """Return what a message tells, but for how things are now."""
-    return " . ".join(part for part in told.split(" . ") if not _STATES.search(part))
+    return " . ".join(part for part in told.split(" . ") if not _STATES.search(part) or _TO_BE_HAD.search(part))
 
 
 def _other_goods(script: UserScript, want: Want, text: str, proposal: Proposal) -> bool:
@@ -153,7 +162,8 @@ def _other_goods(script: UserScript, want: Want, text: str, proposal: Proposal) 
     said = shelf.named(whole, own)
     if shelf.named(granted(text), own) - own or (said and not said & own):
         return True
-    if said and own - said and not _WHOLE.search(whole):
+    part = own & shelf.named(" . ".join(found[0] for found in _PART.finditer(granted(text))), own)
+    if part and own - part or said and own - said and not _WHOLE.search(whole):
         return True
     goal = granted(text_of(want))
     wanted = shelf.options(goal, own) | measures(goal)
@@ -193,12 +203,13 @@ def surplus(script: UserScript, wants: tuple[Want, ...], asked: str, proposal: P
     """Return "no" where what an agent would do goes beyond wants, "doubt" where it has a word that nothing is known of."""
     own, values, fields = _account(script, wants, proposal.shelf)
     ids = frozenset[str]().union(*map(ids_of, wants))
-    message = f"{proposal.told} . {asked}"
+    message = f"{standing(proposal.told)} . {asked}"
     told, said = read_act(message), " . ".join(map(text_of, wants)).lower()
+    stays = {"cabin"} if any("upgrade" in aim_of(script, want).denied for want in wants) else frozenset[str]()
     parts = [_ASIDE.sub(" ", _PURPOSE.sub(" ", part)) for part in message.split(" . ")]
     clauses = [part[found.end() :] for part in parts if (found := _PROPOSES.search(part))]
     if (
-        "card" in fields and any(field == "card" for field, _ in told.values - told.left - values)
+        any(field in fields & (stays | {"card"}) for field, _ in told.values - told.left - values)
         or ids and proposal.ids - ids - ids_known(script)
         or ids and any(one in clause for clause in clauses for one in proposal.ids - ids)
         or any(one.search(said) for one in _REASONS) and any(one.search(message) and not one.search(said) for one in _REASONS)
@@ -229,7 +240,8 @@ def _account(
     implied += "every each another all " if any(_ALL.search(want.say) for want in wants) else "only "
     implied += "extra additional another further " * ("more" in own)
     if not any(aim.of("cabin") for aim in aims):  # then the one that is booked stays
-        values |= {("cabin", shelf.cabins[one]) for want in wants for one in ids_of(want) if one in shelf.cabins}
+        who = {fact.value for fact in script.facts if fact.topic == "user_id"}
+        values |= {("cabin", cabin) for want, aim in zip(wants, aims, strict=True) for cabin in shelf.booked(ids_of(want), who, aim)}
     fields = _COMPARED & {field for field, _ in values - spoken(script).values}
     fields -= _MEANS if ("means", "original") in values else {"means"} if "payment" in objects else set()
     fields -= {"gb"} if any(_OPEN.search(want.say) for want in wants) else set()
@@ -251,7 +263,7 @@ def _beyond(own: frozenset[str], values: frozenset[tuple[str, str]], fields: fro
 
 def _plain(clause: str) -> str:
     """Return a clause without amounts, days and the like, and without what is to be changed from."""
-    return _CALCULATED.sub(" ", _FROM.sub(" ", plainly(clause)))
+    return _CALCULATED.sub(" ", _FROM.sub(" ", digits(plainly(clause))))
 
 
 @lru_cache(maxsize=1024)

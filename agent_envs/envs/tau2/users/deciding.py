@@ -17,6 +17,7 @@ from agent_envs.envs.tau2.users.comparing import Proposal, backed, differs, is_o
 from agent_envs.envs.tau2.users.mind import ids_known, ids_of
 
 Verdict = Literal["yes", "no", "ask", "doubt"]
+_UNNAMED = re.compile(r"\b(?:some|any)thing\b")
 _NEGATED = re.compile(r"n't\b|\b(?:not|no)\b")
 _ENDS = frozenset({"resume", "enable", "pay", "charge", "add"})  # of trouble with a phone, on the agent's side
 _UNDOES = frozenset({"cancel", "return", "refund", "suspend", "resume", "close", "pay", "disable"})
@@ -56,7 +57,7 @@ def _answer(script: UserScript, places: tuple[int, ...], asked: str, proposal: P
     trouble = any(script.wants[place].check is not None for place in places)
     plain = set(words_of("broad")) | (set(words_of("follows")) - {"resume", *["pay"] * trouble})
     if named or act.verbs & known - set(words_of("broad")) or act.verbs - plain:
-        return _held(script, places, act, asked, proposal)
+        return _held(script, places, act, asked, asked, proposal)
     return _pointed(script, places, act, asked, proposal)
 
 
@@ -71,8 +72,10 @@ def _pointed(script: UserScript, places: tuple[int, ...], act: Act, asked: str, 
         if bare:  # "It costs $100 more. Shall I proceed?" is about what was said before
             continue
         offers = _offers(text)
+        if offers and all(points(offer) and _UNNAMED.search(offer) for offer in offers):
+            return Decision("ask")
         act = read_act(" . ".join([*(offers or [plain]), asked]), proposal.proposing)
-        return _held(script, places, act, " . ".join([*(offers or [text]), asked]), proposal, loosely=not offers)
+        return _held(script, places, act, " . ".join([*(offers or [text]), asked]), asked, proposal, loosely=not offers)
     if act.looks:
         return Decision("yes", places[:1])
     return Decision("no" if act.verbs - set(words_of("broad")) else "ask")
@@ -84,12 +87,15 @@ def _offers(text: str) -> list[str]:
 
 
 def _held(
-    script: UserScript, places: tuple[int, ...], act: Act, text: str, proposal: Proposal, loosely: bool = False
+    script: UserScript, places: tuple[int, ...], act: Act, text: str, asked: str, proposal: Proposal, loosely: bool = False
 ) -> Decision:
     """Return the answer to an act; `loosely` where the text tells more than what is proposed."""
     if act.looks and not act.verbs - {"keep"} and not _specific(act):
         return Decision("yes", places[:1])
     ids = frozenset(found for found in proposal.ids if found in text)
+    if text != asked and not (ids or loosely):
+        ids = frozenset(found for found in proposal.ids if found in proposal.told)
+        ids &= ids_known(script)
     context = "" if loosely else standing(proposal.told)
 
     def meant(want: Want) -> bool:
@@ -128,6 +134,8 @@ def _serves(script: UserScript, want: Want, act: Act, ids: frozenset[str], loose
     fit = {verb for verb in verbs if alike()[verb] & aim.verbs}
     if act.of("cabin") & aim.of("cabin"):  # then it is no matter whether that is up or down
         fit |= verbs & {"upgrade", "downgrade", "move"}
+    if act.of("bag") & aim.of("bag"):
+        fit |= verbs & {"add"}
     if any(fact.topic == "passengers" for fact in want.facts):  # who travels is changed by taking somebody off
         fit |= verbs & {"remove"}
     if act.values & aim.values:

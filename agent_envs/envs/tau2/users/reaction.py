@@ -4,7 +4,7 @@ import re
 from random import Random
 
 from agent_envs.envs.tau2.user_script import Check, UserScript, Want
-from agent_envs.envs.tau2.users.comparing import Proposal, shares_values
+from agent_envs.envs.tau2.users.comparing import Proposal, proposes
 from agent_envs.envs.tau2.users.deciding import decided
 from agent_envs.envs.tau2.users.mind import Mind, following, ids_of, open_wants
 from agent_envs.envs.tau2.users.persona import Persona
@@ -175,7 +175,7 @@ class Reaction:
         coming = (
             place for place in range(self.mind.want + 1, len(wants))
             if not wants[place].only_if_refused and place not in self.mind.settled
-            and (ids & ids_of(wants[place]) or shares_values(self.script, wants[place], self.heard.proposal))
+            and (ids & ids_of(wants[place]) or proposes(self.script, wants[place], self.heard.proposal))
         )  # fmt: skip
         gone = (place for place in self.mind.asked if place < self.mind.want and place not in self.mind.settled)
         return tuple(dict.fromkeys((*open_wants(self.script, self.mind), *gone, *coming)))

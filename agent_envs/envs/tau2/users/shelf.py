@@ -9,10 +9,11 @@ from collections.abc import Collection, Iterator, Mapping
 from functools import lru_cache
 
 from agent_envs.envs.tau2.database import Database
+from agent_envs.envs.tau2.users.acts import Act, lexicon
 
 _DIGITS = {word: str(value) for value, word in enumerate("one two three four five six seven eight nine ten".split(), 1)}
 _WORDS = re.compile(rf"\b(?:{'|'.join(_DIGITS)})\b")
-_JOINED = re.compile(r"(?<=\d)(?=[a-z])|-")
+_JOINED = re.compile(r"(?<=\d)(?=[a-z])|-|(?<=\bwith) an? |(?<=\bwithout) an? ")
 _UNITS = {
     "person": "people", "persons": "people", "litre": "liter", "litres": "liter", "liters": "liter", "ft": "feet",
     "millimeter": "mm", "milliliter": "ml", "inches": "inch", "hrs": "hours", "gray": "grey",
@@ -46,6 +47,13 @@ class Shelf:
                 fields.add(field)
                 self._options.setdefault(field, {})[value] = pattern
             self._fields[name] = frozenset(fields)
+
+    def booked(self, ids: Collection[str], who: Collection[str], aim: Act) -> Iterator[str]:
+        """Yield the cabins of reservations by their numbers, or of travellers between the cities of an act on one of its days."""
+        yield from (self.cabins[one] for one in ids if one in self.cabins)
+        if not ids:
+            trips = (f"{user} {' '.join(sorted(aim.of('city')))} {day}" for user in who for day in aim.of("date"))
+            yield from (self.cabins[one] for one in trips if one in self.cabins)
 
     def named(self, text: str, own: frozenset[str] = frozenset()) -> frozenset[str]:
         """Return the products that a text in small letters names in full or by the last word ("the lamp"); own ones first."""
@@ -97,10 +105,15 @@ def measures(text: str) -> frozenset[tuple[str, str]]:
     return frozenset((found[2], found[1]) for found in _MEASURE.finditer(normal(text)))
 
 
+def digits(text: str) -> str:
+    """Return a text in small letters with digits for number words."""
+    return _WORDS.sub(lambda found: _DIGITS[found[0]], text)
+
+
 @lru_cache(maxsize=1024)
 def normal(text: str) -> str:
     """Return a text with digits for number words, spaces for hyphens, and one name of each unit, in small letters."""
-    text = _JOINED.sub(" ", _WORDS.sub(lambda found: _DIGITS[found[0]], text.lower()))
+    text = _JOINED.sub(" ", digits(text.lower()))
     return _UNIT.sub(lambda found: _UNITS[found[0]], text)
 
 
@@ -108,5 +121,10 @@ def normal(text: str) -> str:
 def shelf_of(database: Database) -> Shelf:
     """Return what the shop of a database sells."""
     tables = database.tables
-    cabins = {key.lower(): row["cabin"].replace("_", " ") for key, row in tables.get("reservations", {}).items()}
+    cabins = dict[str, str]()
+    for key, row in tables.get("reservations", {}).items():
+        names = sorted(str(lexicon()["cities"].get(row[end].lower())) for end in ("origin", "destination"))
+        days = {"-".join(str(int(part)) for part in leg["date"].split("-")[1:]) for leg in row["flights"]}
+        trips = (f"{row['user_id']} {' '.join(names)} {day}" for day in days)
+        cabins |= dict.fromkeys((key.lower(), *trips), row["cabin"].replace("_", " "))
     return Shelf(tuple(tables.get("products", {}).values()), cabins)
