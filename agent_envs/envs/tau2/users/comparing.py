@@ -13,8 +13,8 @@ from agent_envs.envs.tau2.users.mind import ids_known, ids_of
 from agent_envs.envs.tau2.users.shelf import NOTHING, Shelf, digits, measures, normal
 
 _of = partial(words, file="act_words.txt")
-_LIMIT, _OPEN, _RELATIVE, _STATES, _TO_BE_HAD, _WHOLE, _PART, _GOES, _ALL = map(
-    _of, "limit open_amount relative_day as_it_is to_be_had whole part goes all_mine".split()
+_LIMIT, _OPEN, _RELATIVE, _STATES, _TO_BE_HAD, _WHOLE, _WHOLE_ORDER, _PART, _GOES, _ALL = map(
+    _of, "limit open_amount relative_day as_it_is to_be_had whole whole_order part goes all_mine".split()
 )
 _PROPOSES, _THING, _ALTERING, _CALCULATED, _FROM, _ASIDE, _PURPOSE = map(
     _of, "proposes thing altering calculated from aside purpose".split()
@@ -56,8 +56,8 @@ def differs(script: UserScript, want: Want, act: Act, ids: frozenset[str], loose
     aim, own, known = aim_of(script, want), ids_of(want), ids & ids_known(script)
     strange = bool(ids) and not (known if loosely else known == ids)
     elsewhere = not ids & own and (known and not loosely or ids & frozenset().union(*map(ids_of, script.wants)))
-    apart = not own and any(fact.topic == "line" and "in my phone" not in fact.say for fact in want.facts)
-    if apart and ids & {fact.value for fact in script.facts if fact.topic == "phone"}:
+    lines = [{fact.value for fact in facts if fact.topic == "line"} for facts in (script.facts, want.facts)]
+    if all(lines) and lines[0] != lines[1] and ids & {fact.value for fact in script.facts if fact.topic == "phone"}:
         return True  # that is the number of the phone, and not of its owner's tablet
     if own and (strange or elsewhere) or ids and "profile" in aim.objects and "order" not in want.say:
         return True
@@ -162,14 +162,21 @@ def _other_goods(script: UserScript, want: Want, text: str, proposal: Proposal) 
     said = shelf.named(whole, own)
     if shelf.named(granted(text), own) - own or (said and not said & own):
         return True
+    if _WHOLE_ORDER.search(granted(text)) and not _WHOLE_ORDER.search(text_of(want).lower()):
+        return True
     part = own & shelf.named(" . ".join(found[0] for found in _PART.finditer(granted(text))), own)
     if part and own - part or said and own - said and not _WHOLE.search(whole):
         return True
-    goal = granted(text_of(want))
-    wanted = shelf.options(goal, own) | measures(goal)
-    offered = shelf.options(whole, own) | measures(whole)
+    wanted, offered = _chosen(text_of(want), own, shelf), _chosen(_whole(text, proposal), own, shelf)
     both = {field for field, _ in wanted} & {field for field, _ in offered}
     return any(not {pair for pair in wanted if pair[0] == field} & offered for field in both)
+
+
+def _chosen(text: str, own: frozenset[str], shelf: Shelf) -> frozenset[tuple[str, str]]:
+    """Return the options and measures that a text grants; "without stand" is one, though it denies something."""
+    said = granted(text)
+    without = {pair for pair in shelf.options(_FROM.sub(" ", plainly(text)), own) if pair[1].startswith("without")}
+    return shelf.options(said, own) | measures(said) | without
 
 
 def _other_person(script: UserScript, want: Want, text: str, proposal: Proposal) -> bool:

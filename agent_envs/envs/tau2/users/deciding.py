@@ -94,8 +94,8 @@ def _held(
         return Decision("yes", places[:1])
     ids = frozenset(found for found in proposal.ids if found in text)
     if text != asked and not (ids or loosely):
-        ids = frozenset(found for found in proposal.ids if found in proposal.told)
-        ids &= ids_known(script)
+        told = frozenset(found for found in proposal.ids if found in proposal.told)
+        ids = told if told <= ids_known(script) else ids
     context = "" if loosely else standing(proposal.told)
 
     def meant(want: Want) -> bool:

@@ -16,7 +16,7 @@ _PLAIN = str.maketrans({
 })  # fmt: skip
 _ABBREVIATION = re.compile(r"\b(e\.g\.|i\.e\.|etc\.|no\.|mr\.|mrs\.|ms\.|dr\.|st\.|vs\.|approx\.)(?= )")
 _ITEM = re.compile(r"(?:[-+*\u2022\u2023\u25cf>#]+|\(?\d{1,2}[.)]|\(?[a-h][.)])\s+")
-_END = re.compile(r"(?<=[.!?])[\"')\]]*\s+")
+_END = re.compile(r"(?<=[.!?;])[\"')\]]*\s+")
 _RULE = re.compile(r"^[|:\s-]+$")  # below the head of a table
 _JOIN = ("or", "and", "or:", "and:", "- or -", "--- or ---")
 _GIVEN = re.compile(r":\s*\S|\bis [#\d]")

@@ -115,7 +115,7 @@ def _understood(text: str) -> Understood:
         asks=any(part.question for part in parts),
         statements=tuple(part.text for part in parts if not (part.question or part.asking)),
         ids=named_ids(text),
-        names=frozenset(found[1].lower() for found in _NAME.finditer(text)),
+        names=frozenset(found[1].lower().removesuffix("'s") for found in _NAME.finditer(text)),
     )
 
 
