@@ -59,7 +59,8 @@ def differs(script: UserScript, want: Want, act: Act, ids: frozenset[str], loose
     lines = [{fact.value for fact in facts if fact.topic == "line"} for facts in (script.facts, want.facts)]
     if all(lines) and lines[0] != lines[1] and ids & {fact.value for fact in script.facts if fact.topic == "phone"}:
         return True  # that is the number of the phone, and not of its owner's tablet
-    if own and (strange or elsewhere) or ids and "profile" in aim.objects and "order" not in want.say:
+    both = len(ids & own) > 1 and "one of two" in want.say
+    if own and (strange or elsewhere or both) or ids and "profile" in aim.objects and "order" not in want.say:
         return True
     if "book" in aim.verbs and {"insurance", "bags"} & (act.denied & aim.objects | act.objects & aim.denied):
         return True
@@ -203,7 +204,10 @@ def _travellers(want: Want) -> tuple[str, str]:
 
 def is_other(script: UserScript, want: Want, text: str, proposal: Proposal) -> bool:
     """Return whether a message is about other items or another traveller than a want."""
-    return _other_goods(script, want, text, proposal) or _other_person(script, want, text, proposal)
+    part = read_act(" . ".join(found[0] for found in _PART.finditer(granted(text)))).of("date")
+    rest = frozenset[str]() if "move" in aim_of(script, want).verbs else aim_of(script, want).of("date") - part
+    other = _other_goods(script, want, text, proposal) or _other_person(script, want, text, proposal)
+    return other or bool(part and rest)  # "just the flight of May 23"
 
 
 def surplus(script: UserScript, wants: tuple[Want, ...], asked: str, proposal: Proposal) -> Surplus:

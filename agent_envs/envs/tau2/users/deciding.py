@@ -56,6 +56,7 @@ def _answer(script: UserScript, places: tuple[int, ...], asked: str, proposal: P
     named = named or any(names_goods(script, script.wants[place], asked, proposal) for place in places)
     trouble = any(script.wants[place].check is not None for place in places)
     plain = set(words_of("broad")) | (set(words_of("follows")) - {"resume", *["pay"] * trouble})
+    plain |= {"exchange"} if "change" in act.verbs else set()  # "Do you want to switch?"
     if named or act.verbs & known - set(words_of("broad")) or act.verbs - plain:
         return _held(script, places, act, asked, asked, proposal)
     return _pointed(script, places, act, asked, proposal)
@@ -100,6 +101,9 @@ def _held(
 
     def meant(want: Want) -> bool:
         served = _serves(script, want, act, ids, loosely, backed(script, want, text, proposal))
+        first = want is script.wants[places[0]] or not (act.objects or act.valued)
+        if not (first or ids & ids_of(want) or _shares(script, want, act) or backed(script, want, text, proposal)):
+            return False
         belied = bool(context) and _belied(script, want, act, context, proposal.ids)
         return served and not belied and not is_other(script, want, text, proposal)
 
@@ -108,6 +112,11 @@ def _held(
     if beyond:
         return Decision(beyond)
     return Decision("yes", tuple(place for place in found if ids & ids_of(script.wants[place])) or found[:1])
+
+
+def _shares(script: UserScript, want: Want, act: Act) -> bool:
+    aim = aim_of(script, want)
+    return bool(act.objects & aim.objects or act.values & aim.values)
 
 
 def _belied(script: UserScript, want: Want, act: Act, context: str, ids: frozenset[str]) -> bool:
