@@ -52,9 +52,10 @@ _TOTAL = Words(
 _STARTS = re.compile(r"\b\w\w")
 # What misleads is left out, and what is said in a roundabout way is put plainly, in this order.
 _REWORDED = (
-    (_of("again"), r" resume \g<0>"), (_of("lifted"), " resume "), (_of("halted"), " suspend "), (_of("either_way"), "the alternative"),
-    (_of("purpose"), " "), (_of("apart"), r"\1 \3\2"), (_of("switched"), r"turn \2\1"), (_of("money_back"), "refund "),
-    (_of("chance"), " "), (_of("born"), " "), (_BIRTH, " "), (_of("way_back"), "inbound flight"),
+    (_of("again"), r" resume \g<0>"), (_of("lifted"), " resume "), (_of("halted"), " suspend "), (_of("roams"), "roaming"),
+    (_of("either_way"), "the alternative"), (_of("purpose"), " "), (_of("apart"), r"\1 \3\2"), (_of("born"), " "),
+    (_of("switched"), r"turn \2\1"), (_of("money_back"), "refund "), (_of("chance"), " "), (_BIRTH, " "),
+    (_of("way_back"), "inbound flight"),
 )  # fmt: skip
 _REST = re.compile(r"[a-z]*")
 _PARTICIPLES = ("ed", "sent", "paid", "taken", "given", "bought")
@@ -133,7 +134,7 @@ def read_act(text: str, proposing: bool = False) -> Act:
 
 def plainly(text: str) -> str:
     """Return a text in small letters, with an end where it has none for too long."""
-    text = _LONG_STRETCH.sub(r"\g<0>;", text).lower().replace("\u2019", "'").replace("_", " ").replace("gray", "grey").replace("data roaming", "roaming")
+    text = _LONG_STRETCH.sub(r"\g<0>;", text).lower().replace("\u2019", "'").replace("_", " ").replace("gray", "grey")
     text = _of("arrow").sub(_from_to, text)
     text = _of("original").sub("original method", text)
     return _of("none").sub(r"no \1;", _of("pieces").sub("", text.replace("mail address", "mail")))

@@ -6,7 +6,7 @@ from functools import cache, lru_cache, partial
 from typing import Literal
 
 from agent_envs.envs.tau2.user_script import UserScript, Want
-from agent_envs.envs.tau2.users.acts import Act, alike, births, granted, lexicon, plainly, read_act
+from agent_envs.envs.tau2.users.acts import Act, births, granted, lexicon, plainly, read_act
 from agent_envs.envs.tau2.users.agent_words import words
 from agent_envs.envs.tau2.users.aims import aim_of, of_items, spoken, text_of
 from agent_envs.envs.tau2.users.mind import ids_known, ids_of
@@ -118,12 +118,6 @@ def shares_values(script: UserScript, want: Want, text: str) -> bool:
     """Return whether a text has a value that only this want can be about: a date, a street, a count."""
     told = {pair for pair in read_act(text).values if pair[0] not in ("money", "means", "card", "brand", "city")}
     return bool(told and told & aim_of(script, want).values)
-
-
-def proposes(script: UserScript, want: Want, text: str) -> bool:
-    """Return whether a text is about doing what a want is about, with a value of its own."""
-    verbs = (alike()[verb] for verb in read_act(text).verbs)
-    return shares_values(script, want, text) and bool(aim_of(script, want).verbs & frozenset[str]().union(*verbs))
 
 
 def _goods(script: UserScript, want: Want, shelf: Shelf) -> frozenset[str]:
@@ -251,8 +245,8 @@ def _account(
     implied += "every each another all " if any(_ALL.search(want.say) for want in wants) else "only "
     implied += "extra additional another further " * ("more" in own)
     if not any(aim.of("cabin") for aim in aims):  # then the one that is booked stays
-        who = {fact.value for fact in script.facts if fact.topic == "user_id"}
-        values |= {("cabin", cabin) for want, aim in zip(wants, aims, strict=True) for cabin in shelf.booked(ids_of(want), who, aim)}
+        trips = zip(map(ids_of, wants), aims, strict=True)
+        values |= {("cabin", cabin) for ids, aim in trips for cabin in shelf.booked(ids, script.facts, aim)}
     fields = _COMPARED & {field for field, _ in values - spoken(script).values}
     fields -= _MEANS if ("means", "original") in values else {"means"} if "payment" in objects else set()
     fields -= {"gb"} if any(_OPEN.search(want.say) for want in wants) else set()

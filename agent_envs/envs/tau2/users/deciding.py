@@ -56,9 +56,9 @@ def _answer(script: UserScript, places: tuple[int, ...], asked: str, proposal: P
     named = named or any(names_goods(script, script.wants[place], asked, proposal) for place in places)
     trouble = any(script.wants[place].check is not None for place in places)
     plain = set(words_of("broad")) | (set(words_of("follows")) - {"resume", *["pay"] * trouble})
-    plain |= {"exchange"} if "change" in act.verbs else set()  # "Do you want to switch?"
-    if named or act.verbs & known - set(words_of("broad")) or act.verbs - plain:
-        return _held(script, places, act, asked, asked, proposal)
+    switch = {"exchange"} if "change" in act.verbs else set()  # "Do you want to switch?"
+    if named or act.verbs & known - set(words_of("broad")) - switch or act.verbs - plain - switch:
+        return _held(script, places, act, asked, proposal)
     return _pointed(script, places, act, asked, proposal)
 
 
@@ -76,7 +76,10 @@ def _pointed(script: UserScript, places: tuple[int, ...], act: Act, asked: str, 
         if offers and all(points(offer) and _UNNAMED.search(offer) for offer in offers):
             return Decision("ask")
         act = read_act(" . ".join([*(offers or [plain]), asked]), proposal.proposing)
-        return _held(script, places, act, " . ".join([*(offers or [text]), asked]), asked, proposal, loosely=not offers)
+        known = [one for one in proposal.ids if one in text]
+        if offers and set(known) <= ids_known(script) and not any(one in " ".join(offers) for one in known):
+            offers += known  # "#W1 is pending. I can stop it."
+        return _held(script, places, act, " . ".join([*(offers or [text]), asked]), proposal, loosely=not offers)
     if act.looks:
         return Decision("yes", places[:1])
     return Decision("no" if act.verbs - set(words_of("broad")) else "ask")
@@ -88,22 +91,20 @@ def _offers(text: str) -> list[str]:
 
 
 def _held(
-    script: UserScript, places: tuple[int, ...], act: Act, text: str, asked: str, proposal: Proposal, loosely: bool = False
+    script: UserScript, places: tuple[int, ...], act: Act, text: str, proposal: Proposal, loosely: bool = False
 ) -> Decision:
     """Return the answer to an act; `loosely` where the text tells more than what is proposed."""
     if act.looks and not act.verbs - {"keep"} and not _specific(act):
         return Decision("yes", places[:1])
     ids = frozenset(found for found in proposal.ids if found in text)
-    if text != asked and not (ids or loosely):
-        told = frozenset(found for found in proposal.ids if found in proposal.told)
-        ids = told if told <= ids_known(script) else ids
     context = "" if loosely else standing(proposal.told)
+
+    unsaid = not (act.verbs - {"change", "exchange", "add"} or ids) and bool(act.objects or act.valued)
 
     def meant(want: Want) -> bool:
         served = _serves(script, want, act, ids, loosely, backed(script, want, text, proposal))
-        first = want is script.wants[places[0]] or not (act.objects or act.valued)
-        if not (first or ids & ids_of(want) or _shares(script, want, act) or backed(script, want, text, proposal)):
-            return False
+        if unsaid and want is not script.wants[places[0]] and not _shares(script, want, act, text, proposal):
+            return False  # "Basic economy costs less. Do you want to switch?" means no other wish
         belied = bool(context) and _belied(script, want, act, context, proposal.ids)
         return served and not belied and not is_other(script, want, text, proposal)
 
@@ -114,9 +115,9 @@ def _held(
     return Decision("yes", tuple(place for place in found if ids & ids_of(script.wants[place])) or found[:1])
 
 
-def _shares(script: UserScript, want: Want, act: Act) -> bool:
+def _shares(script: UserScript, want: Want, act: Act, text: str, proposal: Proposal) -> bool:
     aim = aim_of(script, want)
-    return bool(act.objects & aim.objects or act.values & aim.values)
+    return bool(act.objects & aim.objects or act.values & aim.values) or backed(script, want, text, proposal)
 
 
 def _belied(script: UserScript, want: Want, act: Act, context: str, ids: frozenset[str]) -> bool:
@@ -136,17 +137,16 @@ def _serves(script: UserScript, want: Want, act: Act, ids: frozenset[str], loose
         phones = frozenset(one for one in ids if one.count("-") == 2)  # none of them may be another customer's
         return not (phones and ids_known(script) and not phones & ids_known(script)) and _mends(script, aim, act)
     verbs = _doing(act, aim)
-    if named and not any(fact.topic == "passengers" for fact in want.facts):
+    travellers = any(fact.topic == "passengers" for fact in want.facts)
+    if named and not travellers:
         verbs -= {"add"}  # "I'd include both of them"
     if want.question and verbs:
         return False
     fit = {verb for verb in verbs if alike()[verb] & aim.verbs}
     if act.of("cabin") & aim.of("cabin"):  # then it is no matter whether that is up or down
         fit |= verbs & {"upgrade", "downgrade", "move"}
-    if act.of("bag") & aim.of("bag"):
-        fit |= verbs & {"add"}
-    if any(fact.topic == "passengers" for fact in want.facts):  # who travels is changed by taking somebody off
-        fit |= verbs & {"remove"}
+    fit |= verbs & {"add"} if act.of("bag") & aim.of("bag") else set()
+    fit |= verbs & {"remove"} if travellers else set()  # who travels is changed by taking somebody off
     if act.values & aim.values:
         verbs -= {"charge", "pay"} - fit
     others = verbs - fit - set(words_of("follows")) - ({"change"} if fit else set())

@@ -1,8 +1,10 @@
 """A published scenario's prose is read sentence by sentence: what each is for, and how its customer would say it."""
 
+import json
 import re
 from dataclasses import dataclass
-from typing import Literal
+from importlib.resources import files
+from typing import Any, Literal
 
 from agent_envs.envs.tau2.users.agent_words import words
 
@@ -18,46 +20,12 @@ _NAMES = (
     _PARENTHESES, _COLLEAGUE, _AGENT, _STAGED, _MOODS, _SECRET, _UNKNOWN, _CONDITION, _REFUSED, _MANNERS, _WISH, _DEED,
     _NEGATED, _ANGER, _SAID, _TURNS, _MORE, _PREFERENCE, _AGENT_SAYS,
 ) = (words(name, "prose_words.txt", re.IGNORECASE) for name in _NAMES.split())  # fmt: skip
+SCENARIO: dict[str, Any] = json.loads(files(__package__).joinpath("scenario.json").read_text(encoding="utf-8"))
 _ENDS = re.compile(r"(?<=[.!?])(?<!\bSt\.)(?<!\be\.g\.)(?<!\bi\.e\.)\s+(?=[\"'(]?[A-Z])|\n\s*\n|\n(?=[A-Z])")
-_OBJECT = (
-    r"(?:to|for|with|from|tells?|told|gives?|gave|helps?|asks?|asked|of|by|informs?|lets?|offers?|refunds?|charges?|on|upgrades?"
-    r"|at|between|than|allows?|makes?|costs?|saves?|about|without|reminds?|shows?|sends?|cause[ds]?|causing)"
+# What is said to a customer is put into its own mouth: other persons, and openings such as "ask the agent to".
+_PERSONS, _OPENINGS = (
+    [(re.compile(pattern, re.IGNORECASE), said) for pattern, said in SCENARIO[name]] for name in ("persons", "openings")
 )
-_SUBJECT = (
-    r"(?!\s(?:want|are|were|have|had|do|did|need|would|will|can|could|like|wish|prefer|ordered|received|just|also|only"
-    r"|don't|made|bought|paid|live|think|know|might|should|may|placed|get|got|purchased|originally|initially|previously"
-    r"|recently|already|plan)\b)"
-)
-_PERSONS = tuple(
-    (re.compile(pattern, re.IGNORECASE), said)
-    for pattern, said in (
-        (r"\byou (?=name is\b|mobile\b)", "my "), (r"\byourself\b", "myself"), (r"\byours\b", "mine"),
-        (r"\byour\b", "my"), (r"\byou(?:'re| are)\b", "I am"), (r"\byou were\b", "I was"), (r"\bare you\b", "am I"),
-        (rf"(?<=\b)({_OBJECT}) you\b{_SUBJECT}", r"\1 me"), (r"\byou('ve|'d|'ll)?\b", r"I\1"),
-    )
-)  # fmt: skip
-_THEN = r"^(?:(?:then|also|finally|and|first),? ){0,3}"
-_OPENINGS = tuple(
-    (re.compile(pattern, re.IGNORECASE), said)
-    for pattern, said in (
-        (rf"{_THEN}(?:ask|inquire|check with) (?:AGENT )?(?:explicitly )?(?=how|what|if|whether|which|when|about)",
-         "I want to know "),
-        (rf"{_THEN}ask AGENT (?:explicitly )?to\b", "Please"),
-        (rf"{_THEN}ask (?:AGENT )?for\b", "I would like"),
-        (rf"{_THEN}ask (?:AGENT )?to\b", "I want to"),
-        (rf"{_THEN}(?:tell AGENT|say|mention|explain|claim)(?: that)?\b\s*", ""),
-        (rf"{_THEN}try to\b|\byou (?:will )?come up with a \w+ idea to\b", "I want to"),
-        (r"\band provide (?=#?\d)", "and it is "),
-        (rf"{_THEN}insist that\b\s*", ""),
-        (rf"{_THEN}insist\b", "I insist"),
-        (r"(?<=, )so insist (?:persistently )?on having\b", "so I want to have"),
-        (r"\b(?<=, )(?:then )?ask AGENT to\b|\b(?<=so )ask AGENT to\b|\btell AGENT to\b", "please"),
-        (r"\b(?<=, )(?:then )?ask AGENT (?=about|what|which|how|whether|if)", "I want to know "),
-        (r"^make sure\b", "Please make sure"),
-        (r"^do not\b|^don't\b", "Please do not"),
-        (r"^(agree|accept|prefer|return|exchange|cancel)\b", r"I want to \1"),
-    )
-)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)

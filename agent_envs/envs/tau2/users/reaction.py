@@ -4,7 +4,8 @@ import re
 from random import Random
 
 from agent_envs.envs.tau2.user_script import Check, UserScript, Want
-from agent_envs.envs.tau2.users.comparing import Proposal, proposes
+from agent_envs.envs.tau2.users.acts import read_act
+from agent_envs.envs.tau2.users.comparing import Proposal, shares_values
 from agent_envs.envs.tau2.users.deciding import decided
 from agent_envs.envs.tau2.users.mind import Mind, following, ids_of, open_wants
 from agent_envs.envs.tau2.users.persona import Persona
@@ -171,11 +172,11 @@ class Reaction:
 
     def _meant(self) -> tuple[int, ...]:
         """Return the places of the wants that a proposal may be about: those that the agent knows, or names by number."""
-        wants, ids = self.script.wants, self.heard.ids
+        wants, ids, acts = self.script.wants, self.heard.ids, read_act(self.heard.proposal).verbs
         coming = (
             place for place in range(self.mind.want + 1, len(wants))
             if not wants[place].only_if_refused and place not in self.mind.settled
-            and (ids & ids_of(wants[place]) or proposes(self.script, wants[place], self.heard.proposal))
+            and (ids & ids_of(wants[place]) or acts and shares_values(self.script, wants[place], self.heard.proposal))
         )  # fmt: skip
         gone = (place for place in self.mind.asked if place < self.mind.want and place not in self.mind.settled)
         return tuple(dict.fromkeys((*open_wants(self.script, self.mind), *gone, *coming)))

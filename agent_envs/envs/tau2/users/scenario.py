@@ -12,68 +12,25 @@ from agent_envs.envs.tau2.task_schema import Instructions, Tau2Task
 from agent_envs.envs.tau2.user_script import TOPICS, Check, Fact, UserScript, Want
 from agent_envs.envs.tau2.users.acts import read_act
 from agent_envs.envs.tau2.users.agent_words import words
-from agent_envs.envs.tau2.users.prose import LONGEST, Told, told_sentences
+from agent_envs.envs.tau2.users.prose import LONGEST, SCENARIO, Told, told_sentences
 
 _IDENTITY = ("name", "email", "zip", "user_id", "phone", "date_of_birth", "customer_id")
-_VALUES = {
-    "email": (r"(?<![\w.+-])[\w.+-]{1,64}@[\w-]{1,64}(?:\.[\w-]{1,64}){1,4}", "My e-mail address is {}."),
-    "user_id": (r"\b[a-z]+_[a-z]+_\d{2,}\b", "My user ID is {}."),
-    "phone": (r"\b\d{3}-\d{3}-\d{4}\b", "My phone number is {}."),
-    "customer_id": (r"\bC\d{3,}\b", "My customer ID is {}."),
-    "date_of_birth": (r"(?:date of birth|birthday|dob|born)\D{0,12}(\d{4}-\d\d-\d\d)", "My date of birth is {}."),
-    "zip": (r"(?<![\d#$.-])\b\d{5}\b(?![\d-])", "My zip code is {}."),
-    "name": (
-        r"(?:\b[Yy]ou are|\b[Yy]ou're|\b[Yy]ou(?:r)? name is|\bcalled|\b[Nn]amed|\bName:)\s+"
-        r"((?!An? )[A-Z][\w'-]*(?: [A-Z][\w'-]+){0,3})",
-        "My name is {}.",
-    ),
-}
+# How values look and are told; stems of a wish, and the word by which the customer knows that it was granted.
+_VALUES, _SIGNS, _PLAN_CHANGES = SCENARIO["values"], SCENARIO["signs"], tuple(SCENARIO["plan changes"])
 _WORDS = {
     domain: {topic: words(f"{domain} {topic}", "scenario_words.txt") for topic in topics.split()}
-    for domain, topics in (
-        ("retail", "order options payment address reason"),
-        ("airline", "reservation route date flight cabin passengers bags insurance payment trip reason amount"),
-        ("telecom", "location amount plan payment device"),
-    )
-}  # fmt: skip
-_IDS = {
-    "order": re.compile(r"#?\bW\d{4,}\b"),
-    "reservation": re.compile(r"\b(?!HAT)(?=[A-Z]*\d)(?=\d*[A-Z])[A-Z\d]{6}\b"),
+    for domain, topics in SCENARIO["topics"].items()
 }
+_IDS = {topic: re.compile(pattern) for topic, pattern in SCENARIO["ids"].items()}
 _LIVES = re.compile(r"(?:live|living|residing|from|located) (?:in |at )?((?:\d+ )?[A-Z][^.]*?)(?:, and\b|\.|$)")
-_PERSONAS = (
-    ("piecemeal", r"private|mysterious|reluctant|minimal|one thing at a time|only share information when"),
-    ("terse", r"brief|terse|concise|few words"),
-    ("talkative", r"talk a lot|lonely|jokes|talkative"),
-    ("insistent", r"insist|persist|do not take no"),
-    ("typing", r"typos"),
-)
 _INSISTS = re.compile(r"insist|persist|not take no|demand", re.IGNORECASE)
-# Stems of a wish, and the word by which the customer knows that it was granted.
-_SIGNS = {
-    "cancel": "cancel", "return": "return", "exchang": "exchange", "modif": "modif", "chang": "change", "switch": "change",
-    "book": "book", "upgrad": "upgrade", "downgrad": "downgrade", "add": "added", "remov": "remove", "refund": "refund",
-}  # fmt: skip
 _STEM = re.compile(rf"\b({'|'.join(_SIGNS)})(?!ress|ing code|ed by)(?! (?:flight|trip)s?\b)", re.IGNORECASE)
 _NEXT = re.compile(
     r"^(?:\w+ ){0,2}?(?:also|then|finally|lastly|next|addition|after(?:wards| this| that))\b", re.IGNORECASE
 )
-# Of each trouble with a phone: its words, the look that shows that it is gone, and how it is asked for after another one.
-_CHECKS = (
-    (r"\bmms\b|picture messag", Check("can_send_mms", "{}", "can send"), "I want to be able to send picture messages."),
-    (r"mobile data|internet|\bslow\b", Check("run_speed_test", "{}", "(Excellent)"), "My internet must be fast, too."),
-    (r"service|signal", Check("check_status_bar", "{}", "📶"), "I want to have service again, too."),
-)
 _IDENTIFIES = re.compile(r"^(?:I am (?!currently)|My (?:name|user id|e-?mail)\b)|@", re.IGNORECASE)
-_UNKNOWN_WORDS = {
-    "email": r"e-?mail", "order": r"\border", "reservation": r"reservation", "payment": r"payment", "cabin": r"cabin",
-    "flight": r"flight", "user_id": r"user id", "zip": r"\bzip", "date_of_birth": r"\bdob\b|birth",
-}  # fmt: skip
 _NO_CHANGE = "I do not want to change my mobile data plan."
 _NO_PLAN = re.compile(r"not want to change (?:your|my) (?:mobile data |data )?plan", re.IGNORECASE)
-_PLAN_CHANGES = (
-    "change your plan", "new plan", "different plan", "upgrade your plan", "plan change", "switch plans", "another plan"
-)  # fmt: skip
 
 
 def script_of(task: Tau2Task) -> UserScript:
@@ -181,10 +138,12 @@ def _phone_wants(told: Instructions) -> tuple[Want, ...]:
     """Return a want for each kind of trouble with a phone, each with the look that shows that it is gone."""
     spoken = [part.text for part in told_sentences(told.reason_for_call) if part.kind != "hidden"]
     reason = " ".join(spoken) or "I need help with my phone."
-    kinds = [row[1:] for row in _CHECKS if re.search(row[0], told.reason_for_call, re.IGNORECASE)]
+    kinds = [row[1:] for row in SCENARIO["checks"] if re.search(row[0], told.reason_for_call, re.IGNORECASE)]
     declines, objection = (_PLAN_CHANGES, _NO_CHANGE) if _NO_PLAN.search(told.task_instructions) else ((), "")
     want = Want(reason, (Fact("problem", reason),), insists=1, declines=declines, objection=objection)
-    wants = [replace(want, say=say if number else reason, check=check) for number, (check, say) in enumerate(kinds)]
+    wants = [
+        replace(want, say=say if number else reason, check=Check(*check)) for number, (check, say) in enumerate(kinds)
+    ]
     return tuple(wants) or (want,)
 
 
@@ -206,9 +165,11 @@ def _unknown(sentences: Sequence[Told], facts: Sequence[Fact]) -> tuple[str, ...
     """Return the topics about which the customer says that it knows nothing, and what it was not told about itself."""
     text = " ".join(part.text for part in sentences).lower()
     known = {fact.topic for fact in facts}
-    named = {topic for topic, pattern in _UNKNOWN_WORDS.items() if re.search(pattern, text)}
+    named = {topic for topic, pattern in SCENARIO["unknown"].items() if re.search(pattern, text)}
     return tuple(topic for topic in TOPICS if topic not in known and (topic in named or topic in _IDENTITY))
 
 
 def _persona(text: str) -> str:
-    return next((name for name, pattern in _PERSONAS if re.search(pattern, text, re.IGNORECASE)), "plain")
+    return next(
+        (name for name, pattern in SCENARIO["personas"].items() if re.search(pattern, text, re.IGNORECASE)), "plain"
+    )

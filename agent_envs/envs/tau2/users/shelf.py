@@ -9,15 +9,13 @@ from collections.abc import Collection, Iterator, Mapping
 from functools import lru_cache
 
 from agent_envs.envs.tau2.database import Database
+from agent_envs.envs.tau2.user_script import Fact
 from agent_envs.envs.tau2.users.acts import Act, lexicon
 
 _DIGITS = {word: str(value) for value, word in enumerate("one two three four five six seven eight nine ten".split(), 1)}
 _WORDS = re.compile(rf"\b(?:{'|'.join(_DIGITS)})\b")
 _JOINED = re.compile(r"(?<=\d)(?=[a-z])|-|(?<=\bwith) an? |(?<=\bwithout) an? ")
-_UNITS = {
-    "person": "people", "persons": "people", "litre": "liter", "litres": "liter", "liters": "liter", "ft": "feet",
-    "millimeter": "mm", "milliliter": "ml", "inches": "inch", "hrs": "hours", "gray": "grey",
-}  # fmt: skip
+_UNITS: dict[str, str] = lexicon()["units"]
 _MEASURE = re.compile(
     r"(?<![$\d.,#/-])\b(\d+(?:\.\d+)?) "
     r"(?!(?:am|pm|dollars?|items?|products?|business|days?|and|or|to|of)\b)([a-z]+)"
@@ -48,11 +46,11 @@ class Shelf:
                 self._options.setdefault(field, {})[value] = pattern
             self._fields[name] = frozenset(fields)
 
-    def booked(self, ids: Collection[str], who: Collection[str], aim: Act) -> Iterator[str]:
-        """Yield the cabins of reservations by their numbers, or of travellers between the cities of an act on one of its days."""
+    def booked(self, ids: Collection[str], who: Collection[Fact], aim: Act) -> Iterator[str]:
+        """Yield the cabins of reservations by their numbers, or by who flies where on which day."""
         yield from (self.cabins[one] for one in ids if one in self.cabins)
         if not ids:
-            trips = (f"{user} {' '.join(sorted(aim.of('city')))} {day}" for user in who for day in aim.of("date"))
+            trips = (f"{one.value} {' '.join(sorted(aim.of('city')))} {day}" for one in who for day in aim.of("date"))
             yield from (self.cabins[one] for one in trips if one in self.cabins)
 
     def named(self, text: str, own: frozenset[str] = frozenset()) -> frozenset[str]:
