@@ -16,8 +16,8 @@ _of = partial(words, file="act_words.txt")
 _LIMIT, _OPEN, _RELATIVE, _STATES, _TO_BE_HAD, _WHOLE, _WHOLE_ORDER, _PART, _GOES, _ALL = map(
     _of, "limit open_amount relative_day as_it_is to_be_had whole whole_order part goes all_mine".split()
 )
-_PROPOSES, _THING, _ALTERING, _CALCULATED, _FROM, _ASIDE, _PURPOSE = map(
-    _of, "proposes thing altering calculated from aside purpose".split()
+_RECURS, _ALL_PAID, _UNEXPLAINED, _PROPOSES, _THING, _ALTERING, _CALCULATED, _FROM, _ASIDE, _PURPOSE = map(
+    _of, "recurs all_paid unexplained proposes thing altering calculated from aside purpose".split()
 )
 Surplus = Literal["", "no", "doubt"]
 _REASONS = _of("mistake"), _of("needless")
@@ -59,8 +59,13 @@ def differs(script: UserScript, want: Want, act: Act, ids: frozenset[str], loose
     lines = [{fact.value for fact in facts if fact.topic == "line"} for facts in (script.facts, want.facts)]
     if all(lines) and lines[0] != lines[1] and ids & {fact.value for fact in script.facts if fact.topic == "phone"}:
         return True  # that is the number of the phone, and not of its owner's tablet
-    both = len(ids & own) > 1 and "one of two" in want.say
-    if own and (strange or elsewhere or both) or ids and "profile" in aim.objects and "order" not in want.say:
+    if (
+        own
+        and (strange or elsewhere or len(ids & own) > 1 and "one of two" in want.say)
+        or ids
+        and "profile" in aim.objects
+        and "order" not in want.say
+    ):
         return True
     if "book" in aim.verbs and {"insurance", "bags"} & (act.denied & aim.objects | act.objects & aim.denied):
         return True
@@ -157,6 +162,8 @@ def _other_goods(script: UserScript, want: Want, text: str, proposal: Proposal) 
     said = shelf.named(whole, own)
     if shelf.named(granted(text), own) - own or (said and not said & own):
         return True
+    if own & shelf.named(" ".join(read_act(_whole(text, proposal)).excepted), own):
+        return True  # "all but the kettle"
     if _WHOLE_ORDER.search(granted(text)) and not _WHOLE_ORDER.search(text_of(want).lower()):
         return True
     part = own & shelf.named(" . ".join(found[0] for found in _PART.finditer(granted(text))), own)
@@ -208,6 +215,7 @@ def surplus(script: UserScript, wants: tuple[Want, ...], asked: str, proposal: P
     """Return "no" where what an agent would do goes beyond wants, "doubt" where it has a word that nothing is known of."""
     own, values, fields = _account(script, wants, proposal.shelf)
     ids = frozenset[str]().union(*map(ids_of, wants))
+    own |= {"too", "as well"} if proposal.ids and proposal.ids <= ids else set()  # "Then I'd cancel #W1, too"
     message = f"{standing(proposal.told)} . {asked}"
     told, said = read_act(message), " . ".join(map(text_of, wants)).lower()
     stays = {"cabin"} if any("upgrade" in aim_of(script, want).denied for want in wants) else frozenset[str]()
@@ -218,6 +226,8 @@ def surplus(script: UserScript, wants: tuple[Want, ...], asked: str, proposal: P
         or ids and proposal.ids - ids - ids_known(script)
         or ids and any(one in clause for clause in clauses for one in proposal.ids - ids)
         or any(one.search(said) for one in _REASONS) and any(one.search(message) and not one.search(said) for one in _REASONS)
+        or _RECURS.search(message)
+        or len({pair for pair in values if pair[0] == "means"}) > 1 and any(map(_ALL_PAID.search, clauses))
         or any(_beyond(own, values, fields, clause) for clause in clauses)
     ):  # fmt: skip
         return "no"
@@ -227,6 +237,9 @@ def surplus(script: UserScript, wants: tuple[Want, ...], asked: str, proposal: P
     # "I can cancel it. Shall I kick it off?": what awaits the yes names nothing more.
     heads = clauses if len(clauses) < 2 or " also " in asked else clauses[:-1]
     things = [found[found.lastindex or 0] for clause in heads for found in _THING.finditer(_plain(clause))]
+    back = any(aim_of(script, want).verbs & {"cancel", "return"} for want in wants)
+    if back and any(map(_UNEXPLAINED.search, clauses)):
+        return "doubt"
     unknown = [thing for thing in things if not (own | trade).issuperset(map(_key, thing.split("-")))]
     return "" if all(one.startswith(stems) for one in unknown) else "no" if " also " in asked else "doubt"
 

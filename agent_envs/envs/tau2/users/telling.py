@@ -109,6 +109,8 @@ class Telling:
         if self.heard.confirms:  # what is proposed is answered, and what is left open in it is left to the agent
             topics = tuple(topic for topic in topics if topic in self.script.unknown or topic in IDENTITY)
         words = unknown(tuple(topic for topic in topics if topic not in about_it or topic not in covered))
+        if "insurance" in topics and self.heard.asks:  # nobody wants what it has nothing to tell of
+            words = say("no_thanks", self.persona, self.random)
         again = at_length(want, self.mind, self.persona) if about_it and not self.heard.confirms else []
         return [*([words] if words else []), *again]
 

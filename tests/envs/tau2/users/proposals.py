@@ -46,16 +46,10 @@ FLIER = [
 ]
 _WHO = {"retail": SHOPPER, "airline": FLIER, "telecom": CALLER}
 _HERE = Path(__file__).parent
-OWN_MANNERS = (
-    "sixteenth",
-    "seventeenth",
-    "eighteenth",
-    "nineteenth",
-    "twentieth",
-    "twentyfirst",
-    "twentysecond",
-    "twentythird",
-)  # customers talk as their tasks have it
+OWN_MANNERS = (  # customers talk as their tasks have it
+    *("sixteenth", "seventeenth", "eighteenth", "nineteenth"),
+    *("twentieth", "twentyfirst", "twentysecond", "twentythird"),
+)
 _YES = re.compile(r"(?:^|[.!?] )(?:Yes|Sure|OK|Okay|All right)\b")
 _NO = re.compile(r"(?:^|[.!?] )No\b")
 _SCENES = json.loads((_HERE / "proposal_scenes.json").read_text(encoding="utf-8"))
