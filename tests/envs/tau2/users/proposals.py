@@ -1,6 +1,6 @@
 """Tables of proposals are put to the scripted user; the first count of a table, made before anybody saw its answers, measures.
 
-`python -m tests.envs.tau2.users.proposals [seen|unseen|...|seventeenth|official] [--show]` counts; FIRST lists the tables.
+`python -m tests.envs.tau2.users.proposals [seen|unseen|...|twentyfourth|official] [--show]` counts; FIRST lists the tables.
 
 A table holds, of each scene (`proposal_scenes.json`, or a generated task by its domain and id), what an agent says after the
 customer's first words, and which kind of words it is: wanted, unwanted, ambiguous, or closing (then with the answer that it
@@ -13,6 +13,10 @@ before, 38 and 10 behind the work); their rows on official tasks, counted with t
 opening the reader or any table; customers keep their own manners there, and " >> " stands between turns of the agent. The
 seventeenth stayed sealed: it was counted before the work (30 of 34 and 7 of 50) and once behind it; its answers are unread.
 `eighteenth` was written by the same author after reading the reader, to practise on.
+`nineteenth` and `twentieth` are halves, by scenes, of a table that another author wrote from scenarios and databases alone; the
+twentieth stayed sealed: 20 of 24 and 3 of 33 before the work on the others, and the same behind it. `twentyfirst` to
+`twentyfourth` were written one after the other, each before its author saw any answer to it, and read at once to mend the rules.
+`nineteenth_official` has the nineteenth's rows on official tasks.
 No row was changed after its first count, but six closing rows of the fourth, whose answers its author had noted wrongly.
 """
 
@@ -37,9 +41,11 @@ FIRST = {
     "tenth": (22, 27, 2, 41), "eleventh": (25, 30, 2, 31), "sealed": (61, 73, 4, 76), "twelfth": (25, 30, 2, 35),
     "thirteenth": (24, 27, 1, 27), "fourteenth": (24, 26, 6, 37), "fifteenth": (38, 43, 10, 62),
     "sixteenth": (38, 42, 4, 52), "seventeenth": (28, 34, 4, 50), "eighteenth": (37, 39, 31, 90),
+    "nineteenth": (19, 20, 5, 28), "twentieth": (20, 24, 3, 33), "twentyfirst": (39, 47, 2, 52),
+    "twentysecond": (33, 39, 4, 40), "twentythird": (27, 31, 6, 34), "twentyfourth": (25, 28, 4, 18),
 }  # fmt: skip
 # Tables whose answers were read after the first count.
-READ = (*(name for name in FIRST if name not in ("unseen", "seventeenth")), "practice")
+READ = (*(name for name in FIRST if name not in ("unseen", "seventeenth", "twentieth")), "practice")
 FLIER = [
     {"topic": "name", "say": "My name is Kai Winter.", "value": "Kai Winter"},
     {"topic": "user_id", "say": "My user id is kai_winter_1234.", "value": "kai_winter_1234"},

@@ -117,3 +117,41 @@ def test_a_question_about_what_the_agent_would_do_asks_for_a_yes_in_any_words(cl
     assert kind == "yes"
     kind, _ = answered("retail cancel", f"I'd exchange the machine in order #W7765351 for a newer one. {closer}")
     assert kind == "no"
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "due"),
+    [
+        ("airline cancel", "Would you like travel insurance?", "no"),
+        ("airline move", "Would you like travel insurance?", "no"),
+        ("telecom easy-test-12-w12", "It renews every month. Shall I add 1 GB to 696-555-0107 for $5?", "no"),
+        ("telecom easy-test-6-w12", "There is something I could activate for your travels. Shall I?", "back"),
+        (
+            "airline easy-test-0-w51",
+            "I'd take HAT099 on May 27, and pay everything with the card ending in 5421. Fine?",
+            "no",
+        ),
+        ("airline easy-test-0-w14", "I'd make it 5 bags; 2 free. $100 on the card ending in 6601. Okay?", "yes"),
+        ("retail easy-test-0-w14", "I'll have #W2759366 cancelled too. OK?", "yes"),
+        ("retail easy-test-0-w14", "Shall I cancel order #W2759366 and x y z a b?", "back"),
+        ("retail easy-test-0-w14", "Shall I cancel order #W2759366 and $1 $1 $1?", "back"),
+        ("retail easy-test-0-w14", "Shall I cancel order #W2759366 and charge you $20?", "back"),
+        ("retail easy-test-18-w12", "You can return all but the kettle. Do you want to go ahead?", "no"),
+        ("airline easy-test-9-w14", "Shall I cancel just the flight of May 23 on WYT7Y8?", "no"),
+        ("airline hard-test-2-w11", "Shall I book HAT007 in economy for both of you on May 21?", "no"),
+        ("telecom hard-test-5-w14", "I'd suspend both 492-555-0152 and 754-555-0116. Is that alright?", "no"),
+        ("telecom hard-test-2-w11", "I'd put 2 GB on the line 302-555-0186 for $6. Shall I?", "no"),
+        (
+            "retail easy-test-3-w11",
+            "The black silicone case only comes with a stand right now. Should I switch to it?",
+            "no",
+        ),
+        (
+            "telecom easy-test-0-w12",
+            "I can switch off data roaming for 462-555-0134, so that it can't be used. Shall I?",
+            "yes",
+        ),
+    ],
+)
+def test_holes_that_were_known_or_found_stay_closed(name, text, due):
+    assert answered(name, text, "task")[0] == due
