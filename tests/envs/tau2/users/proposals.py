@@ -15,7 +15,7 @@ seventeenth stayed sealed: it was counted before the work (30 of 34 and 7 of 50)
 `eighteenth` was written by the same author after reading the reader, to practise on.
 `nineteenth` and `twentieth` are halves, by scenes, of a table that another author wrote from scenarios and databases alone; the
 twentieth stayed sealed: 20 of 24 and 3 of 33 before the work on the others, and the same behind it. `twentyfirst` to
-`twentyfourth` were written one after the other, each before its author saw any answer to it, and read at once to mend the rules.
+`twentyfourth` were written one after the other, each counted before its author saw an answer, then read to mend the rules.
 `nineteenth_official` has the nineteenth's rows on official tasks.
 No row was changed after its first count, but six closing rows of the fourth, whose answers its author had noted wrongly.
 """
