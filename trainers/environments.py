@@ -198,6 +198,5 @@ def further_tests(settings: Settings) -> dict[str, tuple[Specs, str]]:
 
 def _check_split(env_id: str, spec: str, split: str) -> None:
     source = _source(spec)
-    if split not in source.splits:
-        has = ", ".join(source.splits)
-        raise UsageError(f"{env_id}: {source.name} has no split {split!r}, but {has}; see env.test_arguments")
+    if split not in (has := source.splits):
+        raise UsageError(f"{env_id}: {source.name} has no split {split!r}, but {', '.join(has)} (env.test_arguments)")

@@ -223,10 +223,9 @@ def _sampled_tokens(groups: Sequence[Group]) -> list[int]:
 
 def _terms(episodes: Sequence[Trajectory]) -> dict[str, float]:
     """Return the mean of each named term of the reward, under TRL's names."""
-    totals: dict[str, float] = {}
+    totals = Counter[str]()
     for turn in (turn for episode in episodes for turn in episode.turns):
-        for name, value in turn.terms:
-            totals[name] = totals.get(name, 0.0) + value
+        totals.update(dict(turn.terms))
     return {f"rewards/{name}/mean": total / len(episodes) for name, total in totals.items()}
 
 
