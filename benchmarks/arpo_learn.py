@@ -10,6 +10,9 @@ the bound and the simulation (`benchmarks.arpo_bound`), and two comparisons: doe
 the rate that ARPO's rule would have had at its last nodes; `random` has one rate from beginning to end)? The unit is the seed;
 tasks only narrow a seed's own figure. The half-width of an interval is the smallest difference that could have been shown.
 
+`hard` and `weighted`, `weight-W` and `roots-N` are cells of the sweeps `credit`, `entropy` and `roots` of trainers.arpo, from
+one start; soft credit, weight 4 and 8 roots are `arpo` itself.
+
 Before all that stands the power of the second question: how far the chance of a fork differs between nodes at the start, and
 how many decisions ARPO and chance take alike. Settings were chosen on seed 0; the seeds follow from the preset's name, and are
 the fourth to the eighth: three were played before there was `matched`. Seeds of a file that is there stay beside new ones where
@@ -56,12 +59,17 @@ ARMS: dict[str, tuple[str, ...]] = {
     "top": ("arpo", "--branching.rule", "top"),
     "value": ("arpo", "--branching.rule", "value"),
     "random": ("arpo", "--branching.rule", "random", "--branching.chance", str(CHANCE)),
+    "hard": ("arpo", "--shared", "hard"),
+    "weighted": ("arpo", "--weighted"),
+    **{f"weight-{weight}": ("arpo", "--branching.weight", weight) for weight in ("0", "2", "6", "8", "10")},
+    **{f"roots-{roots}": ("arpo", "--branching.roots", roots) for roots in ("1", "2", "4", "12")},
     "grpo": ("grpo",),  # with the preset's own number of rollouts
     "dapo": ("grpo", "--eps-high", "0.28", "--drop-flat-groups", "--loss", "token_mean"),
     "reinforce-pp": ("grpo", "--credit", "turn", "--turn-baseline", "batch", "--beta", "0.001", "--kl", "k1",
                      "--kl-in", "reward"),
 }  # fmt: skip
 PEERS = ("dapo", "reinforce-pp")
+ASKED = ("arpo", "matched", "grpo-16", "grpo-11", "late")  # what the two questions need
 FRESH = report_seeds(PRESET, 8)[3:]
 COMPARED = {
     "sharing, ARPO": ("grpo-16", "arpo"),
@@ -71,6 +79,8 @@ COMPARED = {
     "entropy against chance": ("random", "arpo"),
     "entropy against chance at its rate": ("matched", "arpo"),
     "the best places against chance": ("random", "value"),
+    "`hard` against `soft` credit": ("arpo", "hard"),
+    "`weighted` against `soft` credit": ("arpo", "weighted"),
     "DAPO against GRPO": ("grpo-16", "dapo"),
     "REINFORCE++ against GRPO": ("grpo-16", "reinforce-pp"),
     "DAPO against GRPO with as many rollouts": ("grpo", "dapo"),
@@ -244,7 +254,9 @@ def draw(found: Mapping[str, Sequence[Run]], path: Path) -> None:
 def main() -> None:
     """Train, print, write the figures, and draw the curves."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--only", action="append", choices=list(ARMS), help="default: all; may be repeated")
+    parser.add_argument(
+        "--only", action="append", choices=list(ARMS), help=f"default: {', '.join(ASKED)}; may be repeated"
+    )
     parser.add_argument("--seeds", type=int, nargs="+", help="default: five that follow from the preset's name")
     parser.add_argument(
         "--preset", default=PRESET, help=f"of start and trees (default {PRESET}); tiny-minute costs a quarter"
@@ -257,7 +269,7 @@ def main() -> None:
     found: dict[str, list[Run]] = {}
     seeds = args.seeds or (FRESH if args.preset == PRESET else report_seeds(args.preset))
     for seed in seeds:
-        for arm in args.only or ARMS:
+        for arm in args.only or ASKED:
             folder = args.runs / f"{arm}-{seed}"
             if args.finished and not (folder / "result.json").exists():
                 continue

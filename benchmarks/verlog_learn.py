@@ -99,7 +99,7 @@ def built_in(agent: str, limit: int, tasks: int, preset: str = PRESET) -> dict[s
     """Return the success of a built-in agent on the test tasks that runs of a preset are measured on."""
     where = load_preset(VerlogSettings, "verlog", preset).env
     env: Any = gym.make(full_id(where.id), **json.loads(where.arguments) | {"max_turns": limit})
-    played = tasks_measured(env.unwrapped.source.size("test"), tasks)
+    played = tasks_measured(env.unwrapped.source, "test", tasks)
     ends = [run_episode(env, CompanionPolicy(agent), seed=task, split="test", task=task) for task in played]
     rate = success_rate([float(end.success) for end in ends], list(map(str, played)), list(map(str, played)))
     turns = statistics.mean(len(end.trajectory.turns) for end in ends)

@@ -214,10 +214,8 @@ def stage(settings: EARLSettings, run: TrainingRun) -> tuple[str, int]:
 
 def rewards_of(groups: Sequence[Group]) -> tuple[list[float], list[int]]:
     """Return the reward of every episode and the number of its group."""
-    episodes = [
-        (result.trajectory.total_reward, number) for number, group in enumerate(groups) for result in group.results
-    ]
-    return [reward for reward, _ in episodes], [number for _, number in episodes]
+    rewards = [result.trajectory.total_reward for group in groups for result in group.results]
+    return rewards, [number for number, group in enumerate(groups) for _ in group.results]
 
 
 def counterfactuals(

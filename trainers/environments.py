@@ -124,7 +124,7 @@ def _contents(spec: str, split: str, count: int) -> dict[Any, str]:
     """
     source = _source(spec)
     found = dict[Any, str]()
-    for place in tasks_measured(source.size(split), count):
+    for place in tasks_measured(source, split, count):
         task = source.get(split, place)
         content = replace(task, split="", cluster="", id="" if source.digest else task.id)
         found[(task.question, task.gold) if source.digest and task.gold else content.digest] = task.id
@@ -155,7 +155,7 @@ def _ceiling(name: str, spec: str, split: str, count: int | None) -> str:
     env = core_of(gym.make(EnvSpec.from_json(spec)))
     played = None
     if count is not None:
-        played = [env.source.get(split, place).id for place in tasks_measured(env.source.size(split), count)]
+        played = [env.source.get(split, place).id for place in tasks_measured(env.source, split, count)]
     note = ceiling_note(env, split, played)
     return note and f"{name}, {split}: {note}"
 
@@ -198,6 +198,5 @@ def further_tests(settings: Settings) -> dict[str, tuple[Specs, str]]:
 
 def _check_split(env_id: str, spec: str, split: str) -> None:
     source = _source(spec)
-    if split not in source.splits:
-        has = ", ".join(source.splits)
-        raise UsageError(f"{env_id}: {source.name} has no split {split!r}, but {has}; see env.test_arguments")
+    if split not in (has := source.splits):
+        raise UsageError(f"{env_id}: {source.name} has no split {split!r}, but {', '.join(has)} (env.test_arguments)")

@@ -12,7 +12,7 @@ from gymnasium.envs.registration import EnvSpec
 from agent_envs.base.errors import UsageError
 from agent_envs.core.builtin_agents import companion
 from agent_envs.core.env import TurnEnv
-from agent_envs.core.trajectory import Trajectory
+from agent_envs.core.trajectory import TaskSource, Trajectory
 from agent_envs.core.wrapper_stack import core_of
 from agent_envs.evaluation.runs.episode_numbers import tool_calls, valid_turn
 from agent_envs.evaluation.statistics.paired import compare_paired
@@ -22,6 +22,7 @@ from agent_envs.rollout.run_log import Planned
 from agent_envs.wrappers.feedback_costs import feedback_usage
 from trainers.mixture import Specs
 from trainers.sampling import Group, Player, plan_groups, play_groups, tasks_of_step
+from trainers.spread_tasks import has_task
 from trainers.training.pooling import Ratio
 
 
@@ -83,7 +84,7 @@ def measure_all(policy: Player, specs: Specs, split: str, count: int, key: str) 
         policy: who plays.
         specs: of the environments, with their names, which are the kinds of tasks where there are several.
         split: of their tasks.
-        count: in each, at most; a split may have fewer. They are drawn from all of it.
+        count: in each, at most; a split that ends may have fewer. They are drawn from all of it.
         key: names the draws: equal keys, equal samples.
 
     Raises:
@@ -94,7 +95,7 @@ def measure_all(policy: Player, specs: Specs, split: str, count: int, key: str) 
         core = core_of(gym.make(EnvSpec.from_json(spec)))
         if split not in core.source.splits:
             raise UsageError(f"{core.env_id}: no split {split!r}; the splits are {', '.join(core.source.splits)}")
-        tasks = tasks_measured(core.source.size(split), count)
+        tasks = tasks_measured(core.source, split, count)
         own = key if len(specs) == 1 else f"{key}/{name}"
         plan += plan_groups(spec, split, tasks, 1, own)
         cores[core.env_id], planned[name] = (name, core), len(tasks)
@@ -116,9 +117,14 @@ def measure_all(policy: Player, specs: Specs, split: str, count: int, key: str) 
     )
 
 
-def tasks_measured(size: int, count: int) -> list[int]:
-    """Return which tasks of a split of this size a measurement plays: at most `count`, always the same ones."""
-    return tasks_of_step(0, min(count, size), size, seed=0)
+def tasks_measured(source: TaskSource, split: str, count: int) -> list[int]:
+    """Return which tasks of a split a measurement plays, always the same ones: all where it has not so many.
+
+    A source without end has as many as are asked for: beyond its size lie its next tasks.
+    """
+    size = source.size(split)
+    drawn = tasks_of_step(0, min(count, size), size, seed=0)
+    return drawn + [*range(size, count)] if count > size and has_task(source, split, size) else drawn
 
 
 def _measured(
@@ -217,10 +223,9 @@ def _sampled_tokens(groups: Sequence[Group]) -> list[int]:
 
 def _terms(episodes: Sequence[Trajectory]) -> dict[str, float]:
     """Return the mean of each named term of the reward, under TRL's names."""
-    totals: dict[str, float] = {}
+    totals = Counter[str]()
     for turn in (turn for episode in episodes for turn in episode.turns):
-        for name, value in turn.terms:
-            totals[name] = totals.get(name, 0.0) + value
+        totals.update(dict(turn.terms))
     return {f"rewards/{name}/mean": total / len(episodes) for name, total in totals.items()}
 
 

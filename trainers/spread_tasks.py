@@ -13,8 +13,13 @@ def spread_task(source: TaskSource, split: str, number: int) -> int:
     size = source.size(split)
     stretch = min(STRETCH, size)
     index = number // stretch * size + number % stretch
+    return index if has_task(source, split, index) else number % size
+
+
+def has_task(source: TaskSource, split: str, index: int) -> bool:
+    """Return whether a split has a task at an index: sources without end have, beyond their size too."""
     try:
         source.get(split, index)
     except (KeyError, IndexError):
-        return number % size
-    return index
+        return False
+    return True

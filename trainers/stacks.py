@@ -56,17 +56,16 @@ def stacks_of(text: str, name: str) -> list[Stack]:
         UsageError: this is no such list, or an empty one.
     """
     try:
-        parts = [part if isinstance(part, dict) else {"wrappers": part} for part in json.loads(text)]
-        sound = bool(parts) and all({"wrappers"} <= set(part) <= {"wrappers", "flaws"} for part in parts)
+        parts = [{"flaws": "", **(part if isinstance(part, dict) else {"wrappers": part})} for part in json.loads(text)]
+        sound = bool(parts) and all(set(part) == {"wrappers", "flaws"} for part in parts)
     except (ValueError, TypeError):
         sound = False
     if not sound:
         raise UsageError(f'{name}={text!r}: a JSON list of lists is needed, as [[], [{{"TurnLimit": {{"turns": 4}}}}]]')
-    return [Stack(wrapper_rows(json.dumps(part["wrappers"]), name), _flaws(part.get("flaws", ""))) for part in parts]
-
-
-def _flaws(value: Any) -> str:
-    return value if isinstance(value, str) else json.dumps(value)
+    flaws = [part["flaws"] if isinstance(part["flaws"], str) else json.dumps(part["flaws"]) for part in parts]
+    return [
+        Stack(wrapper_rows(json.dumps(part["wrappers"]), name), own) for part, own in zip(parts, flaws, strict=True)
+    ]
 
 
 def wrapped(env: gym.Env[Any, Any], rows: Sequence[WrapperRow]) -> gym.Env[Any, Any]:

@@ -5,11 +5,12 @@ from dataclasses import replace
 import pytest
 
 from agent_envs.base.messages import ToolResult
+from agent_envs.envs.tool_reasoning.tasks import make_source
 from tests.trainers.players import player
 from trainers.command_line import parse
 from trainers.examining import Examiner
 from trainers.grpo import GRPOSettings
-from trainers.measuring import group_stats
+from trainers.measuring import group_stats, tasks_measured
 from trainers.sampling import plan_groups, play_groups
 
 
@@ -29,6 +30,28 @@ def with_ends(groups, truncated):
         return replace(result, trajectory=replace(result.trajectory, turns=(*turns, last)))
 
     return [replace(group, results=tuple(map(ended, group.results))) for group in groups]
+
+
+class Ends:
+    """A source of as many tasks as it says, as published sets are."""
+
+    def size(self, split):
+        return 5
+
+    def get(self, split, key):
+        if not 0 <= key < 5:
+            raise KeyError(key)
+        return key
+
+
+def test_a_measurement_goes_beyond_the_size_of_a_source_without_end():
+    """ToolReasoning's tasks of level 1 that need a search: 40 by its size, and as many as are asked for behind it."""
+    source = make_source(needs=["search"], levels=[1])
+    inside, beyond = tasks_measured(source, "test", 40), tasks_measured(source, "test", 50)
+    assert sorted(inside) == list(range(40)) and beyond == [*inside, *range(40, 50)]
+    assert len({source.get("test", task).id for task in beyond}) == 50
+    assert set(tasks_measured(source, "test", 7)) < set(inside)
+    assert sorted(tasks_measured(Ends(), "test", 50)) == list(range(5))
 
 
 def test_lengths_of_terminated_episodes_leave_out_those_that_a_limit_ended():

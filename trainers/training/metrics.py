@@ -9,8 +9,9 @@ import math
 import sys
 from collections import deque
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, ExitStack
+from importlib import import_module
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 from agent_envs.base.errors import MissingExtra, UsageError
@@ -25,7 +26,7 @@ _LIVE_ROWS = 12
 Sink = Callable[[int, dict[str, float]], None]
 
 
-class Metrics:
+class Metrics(AbstractContextManager["Metrics"]):
     """Where a run's metrics go. In a distributed run only the first process has one that writes."""
 
     def __init__(
@@ -51,7 +52,7 @@ class Metrics:
         Raises:
             UsageError: trackio or wandb is asked for and not installed, or another process writes the file.
         """
-        self._closers: list[Callable[[], None]] = []
+        self._open = ExitStack()
         self._sinks: list[Sink] = []
         if not enabled:
             return
@@ -79,19 +80,14 @@ class Metrics:
 
     def close(self) -> None:
         """Put everything on disk; a second call does nothing."""
-        while self._closers:
-            self._closers.pop()()
+        self._open.close()
         self._sinks.clear()
 
     def _add(self, sink: Sink, closer: Callable[[], None]) -> None:
         self._sinks.append(sink)
-        self._closers.append(closer)
+        self._open.callback(closer)
 
-    def __enter__(self) -> "Metrics":
-        """Return the metrics."""
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
+    def __exit__(self, *error: object) -> None:
         """Close them."""
         self.close()
 
@@ -135,10 +131,8 @@ def _tensorboard(folder: Path) -> tuple[Sink, Callable[[], None]]:
 
 def _service(name: str, project: str, folder: Path) -> tuple[Sink, Callable[[], None]]:
     """Return how trackio or wandb is written to: both have the same three calls."""
-    import importlib
-
     try:
-        module: Any = importlib.import_module(name)
+        module: Any = import_module(name)
     except ImportError as error:
         raise UsageError(f"--log.{name} needs {name}: pip install {name}") from error
     module.init(project=project, name=folder.name)
