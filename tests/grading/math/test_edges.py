@@ -80,6 +80,13 @@ EQUAL = {
     ],
     "products": [
         ("2*-3", "-6"),
+        (r"2\binom{5}{2}", "20"),
+        (r"2\lfloor 5/2\rfloor", "4"),
+        (r"2\lceil 5/2\rceil", "6"),
+        (r"3\frac1{2}", "7/2"),
+        (r"\langle 1,2\rangle", r"\langle 1.0,2\rangle"),
+        (r"\mathbb R", r"(-\infty,\infty)"),
+        ("5¢", "5"),
         (r"2\vec a", r"\vec a\cdot 2"),
         ("pi7", "7pi"),
         ("n0.75", "0.75n"),
