@@ -169,8 +169,8 @@ def searched(subject: Subject, seed: int) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def subjects(names: list[str], episodes: int | None) -> list[Subject]:
-    """Return every id with its default reward, then every text id with each of its other rewards."""
+def subjects(names: list[str], episodes: int | None, other_rewards: bool = True) -> list[Subject]:
+    """Return every id with its default reward, then, where asked for, every text id with each of its other rewards."""
     defaults, variants = [], []
     for row in TABLE:
         if names and row.name not in names:
@@ -179,7 +179,7 @@ def subjects(names: list[str], episodes: int | None) -> list[Subject]:
         slow = SLOW.get(row.name)
         tests = SLOW_TEST_TASKS if slow else TEST_TASKS
         defaults.append(Subject(row.id, given, episodes or slow or EPISODES, tests))
-        for reward in () if row.twin else row.variants.get("reward", ())[1:]:
+        for reward in () if row.twin or not other_rewards else row.variants.get("reward", ())[1:]:
             fewer = episodes or min(slow or EPISODES, VARIANT_EPISODES)
             variants.append(Subject(row.id, {"reward": reward, **given}, fewer, tests))
     return defaults + variants
@@ -190,11 +190,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--only", nargs="*", default=[], metavar="NAME", help="ids by their short names (default: all)")
     parser.add_argument("--episodes", type=int, help="a subject (default: 10,000; slow ids and other rewards fewer)")
+    parser.add_argument("--defaults", action="store_true", help="leave out rewards that are not an id's default")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--out", type=Path, help="write rows here as they are done; a killed search goes on")
     options = parser.parse_args()
     rows = json.loads(options.out.read_text("utf-8"))["rows"] if options.out and options.out.is_file() else []
-    for subject in subjects(options.only, options.episodes):
+    for subject in subjects(options.only, options.episodes, not options.defaults):
         known = [row for row in rows if (row["id"], row["arguments"], row["seed"]) == (*subject.searched, options.seed)]
         if any(row["episodes"] >= subject.episodes for row in known):
             continue

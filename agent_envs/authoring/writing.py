@@ -108,7 +108,12 @@ def _write_package(name: str, out: Path | None, kind: str) -> list[str]:
     }
     _write(f"new {name}", texts)
     do = f"cd {folder} && agent-envs check {snake}:{env_id} && python -m pytest"
-    return [*(f"wrote {path}" for path in texts), f"now: {do}", f"read {folder / 'README.md'}, then change the game"]
+    pytest = '(pip install -e ".[dev]" brings pytest)'
+    return [
+        *(f"wrote {path}" for path in texts),
+        f"now: {do} {pytest}",
+        f"read {folder / 'README.md'}, then change the game",
+    ]
 
 
 def _write_family(name: str, family: Path) -> list[str]:

@@ -10,6 +10,8 @@ AgentEnvsError
 └── EnvFault         infrastructure failed (a retriever, judge or user model): never a reward
 """
 
+_WITH_TORCH = ("dense", "discrete", "train", "train-gpu", "trl")
+
 
 class AgentEnvsError(Exception):
     """Base of everything this package raises on purpose."""
@@ -27,7 +29,13 @@ class MissingExtra(AgentEnvsError, ImportError):
     """An optional package is missing."""
 
     def __init__(self, package: str, extra: str, purpose: str) -> None:
-        super().__init__(f'{purpose} needs {package}: pip install "agent-envs[{extra}]"')
+        super().__init__(f"{purpose} needs {package}: {install_line(extra)}")
+
+
+def install_line(extra: str) -> str:
+    """Return what brings an extra; torch comes first and by name, as pip would take the largest build for any machine."""
+    first = "pip install torch, from the index of your machine (CPU or GPU); then " if extra in _WITH_TORCH else ""
+    return f'{first}pip install "agent-envs[{extra}]"'
 
 
 class Unsolvable(AgentEnvsError):

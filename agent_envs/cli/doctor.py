@@ -12,7 +12,7 @@ from pathlib import Path
 
 import typer
 
-from agent_envs.base.errors import AgentEnvsError
+from agent_envs.base.errors import AgentEnvsError, install_line
 from agent_envs.base.terminal import print_result, print_table
 from agent_envs.cli.options import Json
 
@@ -81,7 +81,7 @@ def _extras() -> Iterator[Row]:
         lacking = [package for package in packages if not _version(package)]
         told = ", ".join(f"{package} {_version(package)}" for package in packages)
         if lacking:
-            told = f'{", ".join(lacking)} missing: pip install "agent-envs[{extra}]"'
+            told = f"{', '.join(lacking)} missing: {install_line(extra)}"
         if other := [system for system in packages.values() if system not in ("", sys.platform)]:
             told = f"cannot be had here: it is for {other[0]} only"
         yield "extras", extra, not (lacking or other), f"{ids and f'for {ids}: '}{told}"

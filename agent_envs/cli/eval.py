@@ -114,6 +114,7 @@ def evaluate_agent(
         raise UsageError("--epsilon is how often feedback is to explore: name who gives it with --feedback")
     chosen = _suite(suite, limit, choice, feedback_named(feedback, epsilon, feedback_templates, options))
     _check_pack(pack, limit)
+    _check_out(out)
     paths = [str(prices) if prices else "", str(pack.absolute()) if pack else ""]
     who = agent, named_values(agent_arg, "--agent-arg")
     settings = Settings(*who, concurrency, max_cost, paths[0], limit is not None, paths[1])
@@ -169,6 +170,14 @@ def _check_pack(pack: Path | None, limit: int | None) -> None:
         raise UsageError("--pack: a run with -n is a smoke run and cannot be packed; leave -n out")
     if pack is not None and pack.exists() and any(pack.iterdir()):
         raise UsageError(f"--pack {pack}: the folder is not empty; name a new one")
+
+
+def _check_out(out: Path | None) -> None:
+    """Refuse a folder of other things, where a run would lie among them; hidden files are nobody's."""
+    if out is not None and out.is_dir() and not (out / "config.json").exists():
+        for path in out.iterdir():
+            if not path.name.startswith((".", "suite.json", "journal.jsonl")):  # those of a run that was killed early
+                raise UsageError(f"--out {out}: the folder holds {path.name} and no run; name a new one")
 
 
 def _suite(name: str, limit: int | None, choice: tuple[Any, ...], feedback: "Advice") -> "Suite":

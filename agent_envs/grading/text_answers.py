@@ -10,6 +10,7 @@ _PUNCTUATION = str.maketrans("", "", string.punctuation)
 _ARTICLES = re.compile(r"\b(a|an|the)\b")
 _ABSTAINS = re.compile(r"(unknown|unanswerable|i (dont|don’t|do not) know\b.*)", re.S)  # after normalisation
 _NUMBER = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d{1,3})?")
+_SIGNED_MONEY = re.compile(r"^([-+])\$")
 # A whole part in groups of three. "0,125" is a decimal comma, "1,23,456" and "12,34" are lists or slips.
 _GROUPED = re.compile(r"(?<![\d.,])[1-9]\d{0,2}(?:,\d{3})+(?![\d,])", re.ASCII)
 
@@ -70,12 +71,12 @@ def without_thousands(text: str) -> str:
 
 
 def parse_number(text: str) -> Fraction | None:
-    """Return the exact value of "1,234.5", "-3/4", "$20", "12%" (as 12) or "1e-3"; None for anything else.
+    """Return the exact value of "1,234.5", "-3/4", "-$20", "12%" (as 12) or "1e-3"; None for anything else.
 
     A comma separates thousands and nothing else: "1,2" and "12,34" are no numbers. Texts above 400 characters are none
     either, which bounds the work on hostile input.
     """
-    trimmed = text.strip().strip("$%").strip().rstrip(".")
+    trimmed = _SIGNED_MONEY.sub(r"\1", text.strip()).strip("$%").strip().rstrip(".")
     if len(trimmed) > 400 or not trimmed.isascii():
         return None
     parts = [without_thousands(part.strip()) for part in trimmed.split("/")]

@@ -37,6 +37,9 @@ def in_a_shell(block, folder, root=ROOT):
 def test_a_package_passes_the_check_and_its_own_tests_at_once(tmp_path):
     printed = in_a_shell(OWN, tmp_path)
     assert not re.search("^(failed|skipped)", printed, flags=re.M) and "passed  hidden gold" in printed
+    assert 'python -m pytest (pip install -e ".[dev]" brings pytest)' in printed
+    wanted = tomllib.loads((tmp_path / "number_guess" / "pyproject.toml").read_text("utf-8"))["project"]
+    assert wanted["optional-dependencies"]["dev"] == ["pytest"]
     assert " passed" in printed.partition("hostile text")[2] and "success 100.0 %" in printed
     by_hand = "printf 'compare\\n1\\n' | agent-envs play number_guess:number_guess/NumberGuess-v0"
     told = in_a_shell(by_hand, tmp_path / "number_guess")

@@ -87,12 +87,13 @@ def test_ids_are_searched_with_each_of_their_rewards():
     assert found["SortExpA-v0 max_actions=64"] == 10_000 and found["LegalSearch-v0"] == 1_000
     assert len(found) == len(subjects([], None)) > 50
     assert {subject.episodes for subject in subjects(["Sort"], 70)} == {70}
+    assert [subject.label for subject in subjects(["Tau2Retail"], 70, other_rewards=False)] == ["Tau2Retail-v0"]
 
 
 def test_a_killed_search_goes_on(tmp_path, monkeypatch, capsys):
     out, asked = tmp_path / "rows.json", []
     first, second = Subject(ID, {}, 20, 4), Subject(ID, {}, 30, 4)
-    monkeypatch.setattr(reward_search, "subjects", lambda only, episodes: [first, second][: 1 + bool(asked)])
+    monkeypatch.setattr(reward_search, "subjects", lambda *chosen: [first, second][: 1 + bool(asked)])
     real = reward_search.searched
     monkeypatch.setattr(reward_search, "searched", lambda subject, seed: asked.append(subject) or real(subject, seed))
     monkeypatch.setattr("sys.argv", ["reward_search", "--out", str(out)])

@@ -41,13 +41,15 @@ def test_it_names_every_extra_and_the_ids_that_need_it(told, run):
 
 def test_what_is_missing_is_named_with_what_brings_it(told, monkeypatch):
     def version(package):
-        if package in ("minigrid", "httpx"):
+        if package in ("minigrid", "httpx", "faiss-cpu"):
             raise importlib.metadata.PackageNotFoundError(package)
         return "1.0"
 
     monkeypatch.setattr(module, "version", version)
     code, rows = told()
     assert rows["extras", "babyai"]["what"] == 'for BabyAI: minigrid missing: pip install "agent-envs[babyai]"'
+    first = "pip install torch, from the index of your machine (CPU or GPU); then pip install"
+    assert rows["extras", "dense"]["what"] == f'faiss-cpu missing: {first} "agent-envs[dense]"'
     assert rows["extras", "babyai"]["ok"] is False and rows["extras", "crafter"]["ok"] is True
     assert code == 1 and rows["packages", "all"]["ok"] is False and "httpx MISSING" in rows["packages", "all"]["what"]
 

@@ -41,6 +41,27 @@ def test_eval_prints_a_rate_with_its_interval(run, tmp_path):
     assert (out_folder / "journal.jsonl").read_bytes() == before
 
 
+def test_a_folder_of_other_things_is_no_place_for_a_run(run, tmp_path):
+    command = ("eval", "SearchQA", "-n", "1", "--out", tmp_path)
+    (tmp_path / ".gitkeep").touch()
+    (tmp_path / "suite.json.x1").touch()  # of a run that was killed as it began
+    (tmp_path / "thesis.txt").touch()
+    code, out, err = run(*command)
+    assert code == 2 and out == "" and "thesis.txt and no run" in err
+    assert len(list(tmp_path.iterdir())) == 3
+    (tmp_path / "thesis.txt").unlink()
+    assert run(*command)[0] == 0 and run(*command)[0] == 0, "and a second time it goes on"
+
+
+def test_who_stops_a_run_as_it_begins_leaves_no_folder(run, tmp_path, monkeypatch):
+    def stopped(suite):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("agent_envs.evaluation.runs.run_folder.suite_text", stopped)
+    assert run("eval", "SearchQA", "-n", "1", "--out", tmp_path / "run")[0] == 3
+    assert not (tmp_path / "run").exists()
+
+
 def test_eval_in_words(run, agents):
     code, out, err = run("eval", "SearchQA", "--agent", "solver", "-n", "3", "--split", "dev")
     assert code == 0 and "success 100.0 % [" in out and "on dev" in out

@@ -19,14 +19,14 @@ _NUMBER = re.compile(r"\d+(?:,\d+)*(?:\.\d+)?|(?<!\w)\.\d+")
 # What makes another number of the one that is written.
 _CHANGED = re.compile(
     r"(?i)(?:[-\u2212]|\b(?:minus|negative|twice|double|half(?: of)?|(?:third|quarter) of))\s*\$?\d"
-    r"|\d[\s-]?(?:k|(?-i:M)|bn|mn|dozen|hundred|thousand|lakh|squared|(?:m|b|tr)illion)\b"
+    r"|\d[\s-]?(?:k|(?-i:M)|bn|mn|dozen|hundred|thousand|lakh|squared|(?:m|b|tr)illion)\b|\d[\u00b2\u00b3]"
 )
 _DENIED = re.compile(
     r"\b(?:not|never|neither|nor|no|isn['’]t|wasn['’]t|cannot|other than|rather than)\b"
     r"(?! (?:more|less|fewer|later|earlier|longer|over|under)\b)",
     re.IGNORECASE,
 )
-_UNIT = re.compile(r"\b(?:hour|day|week|month|year|dollar|percent)|per cent|[$%]")
+_UNIT = re.compile(r"\b(?:(?:business|working) day|hour|day|week|month|year|dollar|percent)|per cent|[$%]")
 _SIGNS = {"$": "dollar", "%": "percent", "per cent": "percent"}
 _NAME = "outcome"
 _LONGEST = 10_000  # characters of an answer that are compared
@@ -70,7 +70,7 @@ def matches(answer: str, golds: tuple[str, ...], metric: str) -> bool:
         answer = answer.rpartition("=")[2]
     if metric == "numeric" and _NUMBER.search(answer):
         number, units = _only_number(answer), _units(" ".join(golds))
-        known = [parse_number(gold) for gold in golds]
+        known = map(_only_number, golds)
         return number is not None and number in known and (not units or _units(answer) <= units)
     if metric == "f1" and token_f1(answer, golds) >= F1_RIGHT:
         return True

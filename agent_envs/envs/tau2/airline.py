@@ -10,6 +10,7 @@ from agent_envs.envs.tau2.shared_tools import add_shared_tools
 from agent_envs.envs.tau2.toolkit import Domain, Kit, Record, ToolFailure, World
 
 NOW = "2024-05-15T15:00:00"
+_MOST_PAYMENTS = 1_000  # of a reservation that can still be cancelled
 _NEW_RESERVATIONS = ("HATHAT", "HATHAU", "HATHAV")
 _NEW_CERTIFICATES = ("certificate_3221322", "certificate_3221323", "certificate_3221324")
 _AIRPORTS = (
@@ -335,7 +336,9 @@ def _booked(world: World, reservation: dict[str, Any], size: int) -> dict[str, A
 @kit.tool("write")
 def cancel_reservation(world: World, reservation_id: str) -> Record:
     """Cancel a whole reservation; what was paid is refunded to where it came from."""
-    _found(world, "reservations", reservation_id)
+    # As in the original, who cancels again doubles the history. Ours ends that, before a few turns fill the memory.
+    if len(_found(world, "reservations", reservation_id)["payment_history"]) > _MOST_PAYMENTS:
+        raise ToolFailure("Too many payments")
     reservation = world.agent.edit("reservations", reservation_id)
     refunds = [{**payment, "amount": -payment["amount"]} for payment in reservation["payment_history"]]
     reservation["payment_history"] += refunds

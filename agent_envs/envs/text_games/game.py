@@ -160,14 +160,7 @@ class TextGame(TurnEnv):
     game: Game
 
     def play_game(
-        self,
-        game: Game,
-        source: TaskSource,
-        *,
-        max_turns: int | None,
-        reward: str,
-        on_invalid: str,
-        prompt_role: str,
+        self, game: Game, source: TaskSource, *, max_turns: int | None, reward: str, on_invalid: str, prompt_role: str
     ) -> None:
         """Take the rules, the tasks, and the arguments that all games have (see `TextAdapter`)."""
         name = type(self).__name__

@@ -294,6 +294,7 @@ def claim(folder: Path, suite: Suite, settings: Settings, prices: Prices) -> Run
         price=prices.agent, prices_date=prices.date, pack=settings.pack, feedback_prices=dict(prices.feedback),
         notes=settings.notes or Notes(),
     )  # fmt: skip
+    text = suite_text(suite)  # before there is a folder: who stops a run here has none to remove
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -307,7 +308,7 @@ def claim(folder: Path, suite: Suite, settings: Settings, prices: Prices) -> Run
             raise UsageError(f"{folder} holds a run with another {', '.join(what[:3])}{more}: choose another --out")
         Journal(folder / "journal.jsonl").close()  # refuses while another process plays this run
     else:
-        _write(folder / "suite.json", suite_text(suite))
+        _write(folder / "suite.json", text)
     _write(folder / "config.json", canonical_json(config.model_dump(mode="json")) + "\n")
     return Run(folder, config, suite)
 

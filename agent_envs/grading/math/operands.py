@@ -21,12 +21,7 @@ _OPERAND_COMMANDS = FUNCTIONS | SYMBOLS | ACCENTS | {"frac", "binom", "lfloor", 
 _END = Token("sign", "")
 _BRACKETS = {"(": ")", "[": "]", "{": "}"}
 # The fraction of a mixed number; N is a run of digits, and without braces \\frac12 is a half.
-_PROPER = (
-    ("frac", "{", "N", "}", "{", "N", "}"),
-    ("frac", "N", "{", "N", "}"),
-    ("frac", "N"),
-    ("N", "/", "N"),
-)
+_PROPER = (("frac", "{", "N", "}", "{", "N", "}"), ("frac", "N", "{", "N", "}"), ("frac", "N"), ("N", "/", "N"))
 _ROUNDED = {"lfloor": ("floor", "rfloor"), "lceil": ("ceil", "rceil")}
 
 
@@ -150,11 +145,11 @@ class Operands(TokenReader, ABC):
         return whole(Fraction(int(digits[0]), int(digits[1])))
 
     def _word(self, token: Token) -> Quotient:
-        """Read a power of ten, or a word in a formula as the product of its letters."""
+        """Read a word that is a number, or a word in a formula as the product of its letters."""
         lower = token.text.lower()
         if lower in MULTIPLES:
             self.place += 1
-            return whole(10 ** MULTIPLES[lower])
+            return whole(MULTIPLES[lower])
         after = [t for t in self.tokens[self.place + 1 : self.place + 2] if t.kind in ("number", "letter", "word")]
         if token.prose or lower in KEPT_WORDS or any(t.spaced for t in after):
             raise Unreadable

@@ -2,7 +2,7 @@ r"""An answer is read from its text into its value: lists, plus-minus, relations
 
 Units are taken away and not compared: 5 cm is 5 and is 5 m, 50% is 50 and not 1/2. A unit is a word in `\text{...}`, a word
 that is known as a unit, a word of four letters or more that stands apart, %, a degree sign; with a power, and joined by / or *.
-Words that change a number (million, am, mod, or) are no units.
+Words that change a number (million, squared, tenths, am, mod, or) are no units.
 """
 
 import re
@@ -26,7 +26,7 @@ from agent_envs.grading.math.quotients import negative, times
 from agent_envs.grading.math.relations import RISING, SIGNS, overlap, related
 from agent_envs.grading.math.scanning import Token, scan
 from agent_envs.grading.math.values import Grid, Many, MathValue, Named, Row, Words, distinct, lone
-from agent_envs.grading.math.vocabulary import KEPT_WORDS, MATRICES, MULTIPLES, TRIGONOMETRY, UNITS
+from agent_envs.grading.math.vocabulary import CHANGING, KEPT_WORDS, MATRICES, MULTIPLES, TRIGONOMETRY, UNITS
 
 _SIGNS = frozenset(("%", "¢"))
 # A half-open interval may close its bracket with the other sign.
@@ -46,11 +46,7 @@ _MARK = re.compile(r"\\boxed\s*\{|\\.|[{}]", re.DOTALL)
 T = TypeVar("T")
 _BRACKETS = frozenset(("(", "[", "{", "\\{", "langle"))
 _ALL_REAL = Row("(", (negative(INFINITY), INFINITY), ")")
-_WHOLE = {
-    ("emptyset",): Many(()),
-    ("mathbb", "R"): _ALL_REAL,
-    ("mathbb", "{", "R", "}"): _ALL_REAL,
-}
+_WHOLE = {("emptyset",): Many(()), ("mathbb", "R"): _ALL_REAL, ("mathbb", "{", "R", "}"): _ALL_REAL}
 
 
 def unit_begin(tokens: list[Token]) -> int:
@@ -74,14 +70,14 @@ def _without_unit(tokens: list[Token], cut: int) -> int:
     """Return where the last unit begins; `cut` if there is none."""
     texts = [token.text for token in tokens[max(0, cut - 5) : cut]]
     last = tokens[cut - 1]
-    if last.text in _SIGNS and last.kind == "sign":
+    if last.text in _SIGNS:
         return cut - 1
     if texts[-1] in ("C", "F") and (degree := _degree(texts[:-1])):
         return cut - 1 - degree
     if degree := _degree(texts):
         return cut - degree
     power = _power(texts)
-    if power < cut and _is_unit(tokens, cut - power - 1):
+    if _is_unit(tokens, cut - power - 1):
         return cut - power - 1
     joined = texts[-1] in ("/", "*") and cut < len(tokens)
     return cut - 1 if joined else cut
@@ -110,6 +106,9 @@ def _is_unit(tokens: list[Token], place: int) -> bool:
         behind_unit = place > 1 and tokens[place - 1].text == "/" and _is_unit(tokens, place - 2)
         return token.prose or behind_unit
     if token.kind not in ("word", "command") or lower in KEPT_WORDS or lower in MULTIPLES:
+        return False
+    before = tokens[place - 1]
+    if lower in CHANGING and not (before.kind == "word" or (before.kind == "letter" and before.prose)):
         return False
     known = token.prose or token.text in UNITS or lower in UNITS
     # Nothing is before the first word that it could stand apart from, whatever layout is there, such as a dollar sign.
@@ -305,7 +304,7 @@ class _Reader:
         values = [self.item(part)[1] for part in _limited(parts)]
         if braces:
             return Many(distinct(_flat(values), self.budget))
-        return Row("<" if opened == "langle" else opened, tuple(values), closed) if commas else values[0]
+        return Row(opened, tuple(values), closed) if commas else values[0]
 
     def _matrix(self, tokens: list[Token]) -> MathValue:
         """Read a matrix, and a factor before it."""
@@ -334,7 +333,7 @@ def _is_comma(token: Token) -> bool:
 
 
 def _ends_item(token: Token) -> bool:
-    return _is_comma(token) or (token.kind == "word" and token.text.lower() in ("and", "or"))
+    return _is_comma(token) or token.text.lower() in ("and", "or")
 
 
 def _flat(values: Iterable[MathValue]) -> list[MathValue]:

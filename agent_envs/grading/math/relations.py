@@ -71,7 +71,7 @@ def _without_subscripts(tokens: list[Token]) -> list[Token]:
 
 
 def _equation(parts: list[list[Token]], member: bool, read: Read, budget: Budget) -> tuple[str, MathValue]:
-    if not parts[0] and not member:  # "= 5"
+    if not parts[0]:  # "= 5"
         parts = parts[1:]
     name, last = name_of(parts[0]) if len(parts) > 1 else "", name_of(parts[-1])
     if member and not (name and len(parts) == 2):

@@ -121,7 +121,14 @@ UNITS = frozenset(
         "years gram grams liter liters pound pounds ounce ounces gallon gallons euro euros radian radians"
     ).split()
 )
-MULTIPLES = {"hundred": 2, "thousand": 3, "million": 6, "billion": 9, "trillion": 12}
+MULTIPLES = {"dozen": 12, "hundred": 10**2, "thousand": 10**3, "million": 10**6, "billion": 10**9, "trillion": 10**12}
+# Words that change the number or the formula right before them: "5 squared" is not 5, while "5 feet squared" is.
+CHANGING = frozenset(
+    (
+        "dozens squared cubed factorial doubled tripled halved halves thirds fourths fifths sixths sevenths eighths ninths "
+        "tenths hundredths thousandths lakh crore"
+    ).split()
+)
 # Words that change what stands before them: never a unit, never a factor.
 KEPT_WORDS = frozenset("and or not if mod am pm except without but base modulo to from of than is are no yes".split())
 # Words of two or three letters; other such runs are products of variables.

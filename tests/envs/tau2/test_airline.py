@@ -90,6 +90,17 @@ def test_booking_pays_takes_seats_and_spends_the_certificate():
     assert do("book_reservation", state, **again)[0] == "Error: Payment method voucher not found"
 
 
+def test_cancelling_over_and_over_comes_to_an_end():
+    """Each time doubles the payments, as in the original: 30 calls would have made 10^9 of them."""
+    state, results = FRESH, []
+    for _ in range(30):
+        result, state = do("cancel_reservation", state, reservation_id="R1")
+        results.append(result)
+    assert [len(result["payment_history"]) for result in results[:10]] == [2**n for n in range(1, 11)]
+    assert set(results[10:]) == {"Error: Too many payments"}
+    assert state.agent.tables["reservations"]["R1"]["status"] == "cancelled"
+
+
 def test_ids_run_out_after_three():
     state, booking = FRESH, BOOKING | {"flights": [], "nonfree_baggages": 0, "insurance": "no", "payment_methods": []}
     for number in ("HATHAT", "HATHAU", "HATHAV"):

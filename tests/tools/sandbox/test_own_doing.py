@@ -83,6 +83,15 @@ ATTACKS = {
     "nests deep": "kept = []\nfor _ in range(200_000): kept = [kept]",
     "prints without end": "import os\nwhile True: os.write(2, b'x' * 65_536)",
     "traces": "import sys\nsys.settrace(lambda *_: 1 / 0)\nsys.setprofile(lambda *_: 1 / 0)",
+    "answers with a status of its own": "import sys\nnames = sys._getframe(2).f_globals\nreal = names['framed']\n"
+    "names['framed'] = lambda answer: real({**answer, 'status': 'timeout', 'error': 'x'})",
+    "answers with deep JSON": "import sys\n"
+    "sys._getframe(2).f_globals['framed'] = lambda answer: (10**5).to_bytes(4, 'big') + b'[' * 50_000 + b']' * 50_000",
+    "is no text": "class Odd(str):\n    def __getitem__(self, key): return 5\n"
+    "class Shown:\n    def __repr__(self): return Odd('a')\nShown()",
+    "listens to the audit": "import sys\ndef heard(event, given): raise BaseException\nsys.addaudithook(heard)",
+    "asks the true clock for a parity": "import ctypes, os\n"
+    "if ctypes.CDLL(None).time(None) % 2: os._exit(0)\nkept = 1",
     "counts its lives": "import ctypes, os\nif ctypes.CDLL(None).getpid() % 2: os._exit(0)",
 }  # fmt: skip
 

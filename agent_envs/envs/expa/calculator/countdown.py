@@ -33,11 +33,7 @@ class CountdownSource(SeededSource[Task]):
     """Four numbers of up to four digits and three operations. No two splits share a set of numbers, whatever the target."""
 
     def __init__(
-        self,
-        *,
-        numbers: int = 4,
-        digits: int = 4,
-        targets: Literal["any", "integers", "natural"] = "any",
+        self, *, numbers: int = 4, digits: int = 4, targets: Literal["any", "integers", "natural"] = "any"
     ) -> None:
         name = "countdown"
         super().__init__(name, split_sizes(name))
@@ -85,12 +81,7 @@ def _kind_of_target(value: Fraction) -> str:
 
 
 def check(
-    answer: str,
-    given: Sequence[str],
-    target: str,
-    tolerance: Fraction = Fraction(0),
-    *,
-    tail: bool = False,
+    answer: str, given: Sequence[str], target: str, tolerance: Fraction = Fraction(0), *, tail: bool = False
 ) -> str:
     """Return "" if an answer reaches the target with every given number exactly once, else the reason why not.
 

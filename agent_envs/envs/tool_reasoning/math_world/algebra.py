@@ -71,10 +71,5 @@ KINDS = (
         more=_rest_of_terms,
         shown=lambda a, b, c, rest: {"rest": ", ".join(map(str, rest))},
     ),
-    kind(
-        "coefficient of a power",
-        _multinomial,
-        lambda a, b, n, k: n * k,
-        sound=lambda a, b, n, k: k <= 2 * n,
-    ),
+    kind("coefficient of a power", _multinomial, lambda a, b, n, k: n * k, sound=lambda a, b, n, k: k <= 2 * n),
 )

@@ -71,18 +71,11 @@ _POWERS = {1: "all", 2: "the squares of all", 3: "the cubes of all"}
 KINDS = (
     kind("power modulo", lambda a, e, m: pow(a, e, m), lambda a, e, m: 2 * e.bit_length() * len(str(m))),
     kind(
-        "powers of divisors",
-        _divisors_by_primes,
-        lambda n, k: isqrt(n) * k,
-        shown=lambda n, k: {"powers": _POWERS[k]},
+        "powers of divisors", _divisors_by_primes, lambda n, k: isqrt(n) * k, shown=lambda n, k: {"powers": _POWERS[k]}
     ),
     kind("coprime numbers", _coprime_by_sieve, lambda n, m: n),
     kind(
-        "congruences",
-        _by_inverses,
-        lambda r, s, rest, moduli: sum(moduli),
-        more=_congruences,
-        shown=_congruence_text,
+        "congruences", _by_inverses, lambda r, s, rest, moduli: sum(moduli), more=_congruences, shown=_congruence_text
     ),
     kind("sum of digits", _digits_of_text, lambda a, e: e * len(str(a))),
 )
