@@ -19,6 +19,7 @@ from agent_envs.envs.tau2.users.comparing import Proposal
 from agent_envs.envs.tau2.users.deciding import decided
 from agent_envs.envs.tau2.users.persona import PERSONAS, persona_of
 from agent_envs.envs.tau2.users.scenario import script_of
+from agent_envs.envs.tau2.users.shelf import shelf_of
 from agent_envs.envs.tau2.users.understanding import understood
 from benchmarks.user_faults.claims import LONGEST, Known, claims
 from benchmarks.user_faults.device_claims import refers, unasked, ungrounded
@@ -89,7 +90,7 @@ def _faults(task: Tau2Task, lines: tuple[Line, ...], ended: str, domain: Domain,
     yield from _said(task, lines, domain, slips)
     yield from _called(task, lines, domain)
     yield from _looped(lines)
-    yield from _agreed(task, lines)
+    yield from _agreed(task, lines, domain)
     last = max((place for place, line in enumerate(lines) if line.sender == "user"), default=0)
     if ended != "user_stop" or not lines or lines[last].calls:
         return
@@ -182,17 +183,17 @@ def _looped(lines: tuple[Line, ...]) -> Iterator[UserFault]:
             yield UserFault("looped", place, f"says the same for the third time running: {_short(line.text)!r}")
 
 
-def _agreed(task: Tau2Task, lines: tuple[Line, ...]) -> Iterator[UserFault]:
+def _agreed(task: Tau2Task, lines: tuple[Line, ...], domain: Domain) -> Iterator[UserFault]:
     """Yield each yes to a proposal that no want of the scenario has."""
     spoken = [(place, line) for place, line in enumerate(lines) if line.text and not line.calls]
-    script = task.script or script_of(task)
+    script, shelf = task.script or script_of(task), shelf_of(domain.agent_database)
     before = ""
     for (_, agent), (place, user) in pairwise(spoken):
         if (agent.sender, user.sender) != ("assistant", "user") or place < _begins(task, lines):
             continue
         heard = understood(agent.text)
         agrees = _AGREES.match(_plain(_without_stops(user.text))) or _YES.search(user.text[:LONGEST])
-        proposal = Proposal(heard.awaiting, heard.told, before, heard.ids, heard.names)
+        proposal = Proposal(heard.awaiting, heard.told, before, heard.ids, heard.names, shelf)
         before = agent.text[-LONGEST:].lower()
         if agrees and heard.awaiting and not (heard.completes or heard.offers_transfer):
             if decided(script, tuple(range(len(script.wants))), proposal).verdict == "no":

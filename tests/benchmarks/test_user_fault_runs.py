@@ -2,14 +2,17 @@
 
 import json
 
+import gymnasium as gym
 import pytest
 
 from agent_envs.base.errors import UsageError
 from agent_envs.evaluation.runs.evaluate import evaluate
 from agent_envs.evaluation.runs.run_folder import Settings
 from agent_envs.evaluation.suites.plan import Choice, adhoc_suite
+from agent_envs.rollout.episode_runner import run_episode
+from agent_envs.rollout.policy import CompanionPolicy
 from benchmarks.user_faults.__main__ import main
-from benchmarks.user_faults.runs import findings
+from benchmarks.user_faults.runs import episode_faults, findings
 from tests.services.chat.faulty import FaultyServer
 from tests.services.chat.wire import OpenAIWire, Said
 
@@ -35,6 +38,15 @@ def test_scripted_users_of_a_run_are_without_faults(tmp_path, capsys):
     assert main([str(folder), "--json"]) == 0
     told = json.loads(capsys.readouterr().out)[0]
     assert (told["simulations"], told["failures"], told["kinds"]["agreed_to_unwanted"]) == (2, 0, [0, 0])
+
+
+@pytest.mark.parametrize("task", ["hard-test-14", "medium-test-40"])
+def test_a_scripted_yes_to_what_stands_on_the_shelf_is_none_to_something_unwanted(task):
+    """What an option is called, the customer reads off the shelf, so the rules do, too."""
+    env = gym.make(RETAIL)
+    played = run_episode(env, CompanionPolicy("heuristic"), seed=0, split="test", task=task)
+    assert any("go ahead" in message.content for turn in played.trajectory.turns for message in turn.observation)
+    assert episode_faults(env.unwrapped) == ()
 
 
 def test_a_models_faults_are_found_in_the_runs_recording(tmp_path, capsys):
