@@ -5,7 +5,7 @@
 A figure is the median of the rounds, all in CPU time but for the rows that say wall. Peers play where their virtual
 environment is (`python -m benchmarks.steps` makes it), 52,082 passages where `AGENT_ENVS_DATA` names the data; else the row
 says so. Exit code 1: a goal that the kept figures (`benchmarks/results/goals.json`) meet, or those before them met, is missed
-by more than this run's rounds lie apart.
+by more than this run's rounds lie apart. Such a run is written too, its row marked `lost`, and is lost again until it is met.
 """
 
 import argparse
@@ -288,10 +288,11 @@ def main() -> int:
     print(table(rows))
     gone = lost(before, rows)
     for name in gone:
+        rows[name]["lost"] = True
         print(f"LOST: {name}", file=sys.stderr)
     for name, row in rows.items():  # a miss within the noise does not end a promise
         row["once met"] = once_met(row) or once_met(before.get(name, {}))
-    if options.out and not gone:
+    if options.out:
         found = {"command": f"python -m benchmarks.goals --out {options.out}", "load": os.getloadavg(), "rows": rows}
         options.out.write_text(json.dumps(found, indent=1) + "\n", "utf-8")
     return 1 if gone else 0

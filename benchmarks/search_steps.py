@@ -92,7 +92,8 @@ class Unrecorded(SearchQA):
         episode.state = outcome.state
         turn = episode.turns = LastTurn(len(episode.turns) + 1, action, outcome, self.max_turns)
         reward = self.reward_spec(episode)
-        info = _info(self, episode) | {"reward_terms": dict(reward.terms)}
+        info = _info(self, episode)
+        info["reward_terms"] = dict(reward.terms)
         if episode.over:
             info["success"] = outcome.success
         text = "".join([message.content for message in turn.observation])

@@ -72,4 +72,4 @@ def text_of(messages: tuple[Message, ...]) -> str:
     """Return the contents of messages as one text, separated by blank lines."""
     if len(messages) == 1:
         return messages[0].content
-    return "\n\n".join(message.content for message in messages)
+    return "\n\n".join([message.content for message in messages])

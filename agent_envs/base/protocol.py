@@ -9,13 +9,14 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
-from typing import Any, NamedTuple
+from functools import cached_property, lru_cache
+from typing import Any
 
 from agent_envs.base.messages import ToolCall
 from agent_envs.base.serialization import canonical_json, state_type
 
 MAX_CALL_CHARACTERS = 100_000
+_Tag = tuple[str, str, str]  # a name, and how its tag opens and closes
 
 
 @state_type
@@ -76,16 +77,18 @@ class TagProtocol:
 
     def parse(self, text: str) -> Parsed:
         """Return the first complete action of the text, else its last unclosed one, else Malformed."""
-        found = _first_tag(text, (*self.tools, self.answer))
+        found = _first_tag(text, self._tags)
         if found is None:
             names = " or ".join(f"<{name}>...</{name}>" for name in (*self.tools, self.answer))
             return Malformed(f"no action found: write {names}")
-        return self._action(found.name, found.body)
-
-    def _action(self, name: str, body: str) -> Parsed:
+        _, name, body, _ = found
         if name == self.answer:
             return Answer(body.strip())
         return _tag_call(self.tools[name], body if name in self.verbatim else body.strip())
+
+    @cached_property
+    def _tags(self) -> tuple[_Tag, ...]:
+        return _tags(*self.tools, self.answer)
 
 
 @dataclass(frozen=True)
@@ -112,14 +115,18 @@ class MarkedAnswerProtocol:
 
     def parse(self, text: str) -> Parsed:
         """Return the first complete call, else the last answer, else the last unclosed call, else Malformed."""
-        found = _first_tag(text, tuple(self.tools))
+        found = _first_tag(text, self._tags)
         place, answer = marked_answer(text, self.mark)
-        if found is not None and (place < 0 or (found.complete and found.start < place)):
-            return _tag_call(self.tools[found.name], found.body.strip())
+        if found is not None and (place < 0 or (found[3] and found[0] < place)):
+            return _tag_call(self.tools[found[1]], found[2].strip())
         if place >= 0:
             return Answer(answer)
         names = " or ".join(f"<{name}>...</{name}>" for name in self.tools)
         return Malformed(f"no action found: write {names}, or the answer after {self.mark}")
+
+    @cached_property
+    def _tags(self) -> tuple[_Tag, ...]:
+        return _tags(*self.tools)
 
 
 def marked_answer(text: str, mark: str = "####") -> tuple[int, str]:
@@ -136,31 +143,26 @@ def _marked(mark: str) -> re.Pattern[str]:
     return re.compile(re.escape(mark) + r"([-+($ \t]*+\.?[0-9][^\n]{0,2000})")
 
 
-class _Tag(NamedTuple):
-    start: int
-    name: str
-    body: str
-    complete: bool
+def _tags(*names: str) -> tuple[_Tag, ...]:
+    return tuple((name, f"<{name}>", f"</{name}>") for name in names)
 
 
-def _first_tag(text: str, names: Sequence[str]) -> _Tag | None:
-    """Return the first complete tag of the names, else the last unclosed one."""
-    best: _Tag | None = None
-    opened: _Tag | None = None
-    for name in names:
-        opening = f"<{name}>"
+def _first_tag(text: str, tags: tuple[_Tag, ...]) -> tuple[int, str, str, bool] | None:
+    """Return where the first complete tag starts, else the last unclosed one; its name and body, and whether it is complete."""
+    best = opened = None
+    for name, opening, closing in tags:
         # If the first opening tag has no closing tag after it, no later one has: one search a name is enough.
         start = text.find(opening)
         if start < 0:
             continue
-        end = text.find(f"</{name}>", start)
+        end = text.find(closing, start)
         if end >= 0:
-            if best is None or start < best.start:
-                best = _Tag(start, name, text[start + len(opening) : end], True)
+            if best is None or start < best[0]:
+                best = (start, name, text[start + len(opening) : end], True)
         else:
             last = text.rfind(opening)
-            if opened is None or last > opened.start:
-                opened = _Tag(last, name, text[last + len(opening) :], False)
+            if opened is None or last > opened[0]:
+                opened = (last, name, text[last + len(opening) :], False)
     return best or opened
 
 

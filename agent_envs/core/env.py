@@ -157,22 +157,26 @@ class TurnEnv(gym.Env[str, Any]):
         options = _checked(self, options or {})
         task = self._pick(options.get("task"), options.get("split", self.source.splits[0]))
         seed = -1 if seed is None else int(seed)
-        key = options.get("episode_key", digest([self.spec_digest, task.split, task.id, seed])[:16])
+        key = options.get("episode_key") or digest([self.spec_digest, task.split, task.id, seed])[:16]
         state, messages = self._begin(task, key)
         header = Header(self.env_id, self.spec_digest, task.id, task.split, task.digest, seed, key)
         episode = self._episode = Episode(task, header, messages, state)
-        return text_of(messages), _info(self, episode) | {"tools": _own(list(self.tools))}
+        info = _info(self, episode)
+        info["tools"] = _own(list(self.tools))
+        return text_of(messages), info
 
     def step(self, action: Any) -> tuple[str, float, bool, bool, dict[str, Any]]:
         """Take one turn; see the class of the environment for what an action is."""
-        if self.episode.over:
+        episode = self.episode
+        if episode.over:
             self._refuse("the episode is over", "call reset() before the next step")
         action, notes = self._read(action)
-        outcome = self._advance(self.episode, action)
-        episode = self._episode = extended(self.episode, action, outcome, self.reward_spec, self.max_turns, notes)
+        outcome = self._advance(episode, action)
+        episode = self._episode = extended(episode, action, outcome, self.reward_spec, self.max_turns, notes)
         turn = episode.turns[-1]
-        info = _info(self, episode) | {"reward_terms": dict(turn.terms)}
-        if episode.over:
+        info = _info(self, episode)
+        info["reward_terms"] = dict(turn.terms)
+        if turn.terminated or turn.truncated:
             info["success"] = episode.success
         return text_of(turn.observation), turn.reward, turn.terminated, turn.truncated, info
 
@@ -266,9 +270,9 @@ def _checked(env: TurnEnv, options: dict[str, Any]) -> dict[str, Any]:
 
 def _own(value: Any) -> Any:
     """Return plain data as a copy that its reader may spoil; `copy.deepcopy` takes many times as long."""
-    if isinstance(value, Mapping):
-        return {key: _own(item) for key, item in value.items()}
-    return type(value)(map(_own, value)) if isinstance(value, list | tuple) else value
+    if isinstance(value, (list, tuple)):
+        return type(value)(map(_own, value))
+    return {key: _own(item) for key, item in value.items()} if isinstance(value, Mapping) else value
 
 
 def _constructor_arguments(
@@ -300,9 +304,9 @@ def _constructor_arguments(
 
 def _info(env: TurnEnv, episode: Episode) -> dict[str, Any]:
     turns = episode.turns
-    shown = turns[-1].observation if turns else episode.prompt
+    shown, events = (turns[-1].observation, turns[-1].events) if turns else (episode.prompt, ())
     return {
         "task_id": episode.task.id, "turn": len(turns), "turns_left": 0 if episode.over else env.max_turns - len(turns),
         "messages": [message.as_dict() for message in shown], "context": env.context, "prefill": "",
-        "stop": list(env.stop), "events": list(turns[-1].events) if turns else [], **env._extras(episode),
+        "stop": list(env.stop), "events": list(events), **env._extras(episode),
     }  # fmt: skip

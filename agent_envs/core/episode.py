@@ -59,10 +59,12 @@ def extended(
     episode: Episode, action: Any, outcome: Outcome, spec: RewardSpec, max_turns: int, notes: tuple[str, ...]
 ) -> Episode:
     """Return the episode with one more turn, rewarded; truncated when it was the last of `max_turns`."""
-    index = len(episode.turns) + 1
-    ended = (outcome.terminated, not outcome.terminated and (outcome.truncated or index >= max_turns))
-    head = (index, episode.header.origin, action, outcome.parsed, outcome.observation, outcome.results)
-    turn = Turn(*head, 0.0, (), *ended, notes + outcome.events)
+    index, ended = len(episode.turns) + 1, outcome.terminated
+    cut = not ended and (outcome.truncated or index >= max_turns)
+    turn = Turn(
+        index, episode.header.origin, action, outcome.parsed, outcome.observation, outcome.results, 0.0, (), ended, cut,
+        notes + outcome.events,
+    )  # fmt: skip
     drafted = episode.trajectory(turn)
     reward = spec(drafted)
     # Nobody but the reward has seen this turn yet, so it may still be completed; a second one would cost microseconds.

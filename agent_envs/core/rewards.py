@@ -23,7 +23,7 @@ class Term:
     value: Callable[[Trajectory], float]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)  # read once and not kept, as `Outcome`
 class Reward:
     """A step's reward: the total is the sum of the terms."""
 

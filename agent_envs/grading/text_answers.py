@@ -5,6 +5,7 @@ import string
 from collections import Counter
 from collections.abc import Iterable
 from fractions import Fraction
+from functools import lru_cache
 
 _PUNCTUATION = str.maketrans("", "", string.punctuation)
 _ARTICLES = re.compile(r"\b(a|an|the)\b")
@@ -25,6 +26,9 @@ def normalise_answer(text: str) -> str:
     return " ".join(_ARTICLES.sub(" ", lowered).split())
 
 
+_normal_gold = lru_cache(maxsize=1_024)(normalise_answer)  # a gold is met again in each rollout of its task
+
+
 def exact_match(prediction: str, golds: Iterable[str]) -> bool:
     """Return whether the prediction equals any gold answer after normalisation.
 
@@ -33,7 +37,7 @@ def exact_match(prediction: str, golds: Iterable[str]) -> bool:
     """
     wanted = normalise_answer(prediction)
     for gold in golds:
-        normal = normalise_answer(gold)
+        normal = _normal_gold(gold)
         if normal:
             if normal == wanted:
                 return True

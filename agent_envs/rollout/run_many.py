@@ -31,13 +31,15 @@ FAULT_ATTEMPTS = 3
 class _Worker(threading.local):
     """Environments of one thread, by spec: made once, used for many episodes."""
 
-    def __init__(self, log: RunJournal | None, services: Services, pause_seconds: float) -> None:
+    def __init__(self, log: RunJournal | None, services: Services, pause_seconds: float, made: set[str]) -> None:
         self.envs: dict[str, gym.Env[Any, Any]] = {}
-        self.log, self.services, self.pause_seconds = log, services, pause_seconds
+        self.log, self.services, self.pause_seconds, self.made = log, services, pause_seconds, made
 
     def env(self, spec: str) -> gym.Env[Any, Any]:
         if spec not in self.envs:
-            env = gym.make(EnvSpec.from_json(spec))
+            # Gymnasium's checker takes longer than the making: it sees the first environment of a spec, whose others are alike.
+            env = gym.make(EnvSpec.from_json(spec), disable_env_checker=True if spec in self.made else None)
+            self.made.add(spec)
             core_of(env).services = self.services
             self.envs[spec] = env
         return self.envs[spec]
@@ -137,7 +139,7 @@ def run_many(
         given = services or Services()
         if place is not None and place.recording is not None:
             given = replace(given, recording=place.recording)
-        worker = _Worker(log, given, pause_seconds)
+        worker = _Worker(log, given, pause_seconds, set())
         with contextlib.closing(_played(left, policy, concurrency, worker)) as played:
             yield from played
     finally:

@@ -7,6 +7,8 @@ import json
 import pickle
 from collections import namedtuple
 from dataclasses import dataclass
+from enum import IntEnum
+from typing import Any
 
 import numpy as np
 import pytest
@@ -149,6 +151,31 @@ def test_canonical_json_is_one_text():
             canonical_json(value)
     with pytest.raises(TypeError):
         canonical_json({"a": {1}})
+    endless: list[Any] = []
+    endless.append(endless)
+    with pytest.raises(RecursionError):
+        canonical_json(endless)
+    assert canonical_json([[], []]) == "[[],[]]"  # nothing is left of the values that were refused
+
+
+class Flag(IntEnum):
+    UP = 1
+
+
+class Word(str):
+    pass
+
+
+@given(
+    st.recursive(
+        st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text()
+        | st.sampled_from([Flag.UP, Word("é\"\ud800")]),
+        lambda part: st.lists(part) | st.tuples(part, part) | st.dictionaries(st.text(), part),
+    )
+)  # fmt: skip
+def test_canonical_json_is_what_the_standard_encoder_writes(value):
+    wanted = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+    assert canonical_json(value) == wanted
 
 
 def test_digests_take_lone_surrogates_and_tell_values_apart():
