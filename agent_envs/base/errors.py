@@ -10,8 +10,6 @@ AgentEnvsError
 └── EnvFault         infrastructure failed (a retriever, judge or user model): never a reward
 """
 
-_WITH_TORCH = ("dense", "discrete", "train", "train-gpu", "trl")
-
 
 class AgentEnvsError(Exception):
     """Base of everything this package raises on purpose."""
@@ -34,8 +32,8 @@ class MissingExtra(AgentEnvsError, ImportError):
 
 def install_line(extra: str) -> str:
     """Return what brings an extra; torch comes first and by name, as pip would take the largest build for any machine."""
-    first = "pip install torch, from the index of your machine (CPU or GPU); then " if extra in _WITH_TORCH else ""
-    return f'{first}pip install "agent-envs[{extra}]"'
+    line, torch = f'pip install "agent-envs[{extra}]"', extra in {"dense", "discrete", "train", "train-gpu", "trl"}
+    return f"pip install torch, from the index of your machine (CPU or GPU); then {line}" if torch else line
 
 
 class Unsolvable(AgentEnvsError):

@@ -13,7 +13,6 @@ from collections.abc import Callable, Iterator
 from hashlib import sha256
 from math import isfinite
 from pathlib import Path
-from types import TracebackType
 from typing import IO, Any, NoReturn
 
 from agent_envs.base.errors import AgentEnvsError, UsageError
@@ -23,7 +22,7 @@ _HEAD = b'{"row":'
 _LINE = re.compile(rb'\{"row":(.*),"sha":"([0-9a-f]{16})"\}\n', re.DOTALL)
 
 
-class Journal:
+class Journal(contextlib.AbstractContextManager["Journal"]):
     """One file, one writer at a time (`try_lock`), any number of readers."""
 
     def __init__(self, path: Path) -> None:
@@ -74,10 +73,7 @@ class Journal:
             why = f"{self.path} cannot be written: {error.strerror or error}"
             raise AgentEnvsError(f"{why}; the rows before this one are kept, so make room and go on") from error
 
-    def __enter__(self) -> "Journal":
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
+    def __exit__(self, *error: object) -> None:
         self.close()
 
 

@@ -28,11 +28,10 @@ _SAFE_INTEGER = 2**53
 _PLAIN = frozenset((type(None), bool, str, float))
 _SCALAR = _PLAIN | {int}
 _ENCODER = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
-# `_ENCODER.encode` makes this anew for each value, which takes longer than a small value itself.
+# `_ENCODER.encode` makes this anew for each value, which takes longer than a small value itself. A Python may have none in C.
 _quoted = json.encoder.encode_basestring
-_parts = json.encoder.c_make_encoder(  # type: ignore[attr-defined]
-    None, _ENCODER.default, _quoted, None, _ENCODER.key_separator, _ENCODER.item_separator, True, False, False
-)
+_make: Any = getattr(json.encoder, "c_make_encoder", None) or (lambda *_: lambda value, _: _ENCODER.iterencode(value))
+_parts = _make(None, _ENCODER.default, _quoted, None, ":", ",", True, False, False)
 T = TypeVar("T", bound=type)
 
 
@@ -42,7 +41,7 @@ def canonical_json(value: Any) -> str:
     Raises:
         TypeError: the value holds something that JSON has no form for.
         ValueError: it holds NaN or an infinity.
-        RecursionError: it holds itself, or very many levels.
+        RecursionError: it holds itself (a Python without C: ValueError), or very many levels.
     """
     return _quoted(value) if type(value) is str else "".join(_parts(value, 0))
 

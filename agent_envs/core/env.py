@@ -132,8 +132,7 @@ class TurnEnv(gym.Env[str, Any]):
     def spec_digest(self) -> str:
         """sha256 over id, arguments that are not defaults, the reward's declaration and the digest of outside data."""
         if not self._digest:
-            parts = [self.env_id, plain_value(self._chosen), self.reward_spec.digest, self.source.digest]
-            self._digest = digest(parts)
+            self._digest = digest([self.env_id, plain_value(self._chosen), self.reward_spec.digest, self.source.digest])
         return self._digest
 
     @property
@@ -161,9 +160,7 @@ class TurnEnv(gym.Env[str, Any]):
         state, messages = self._begin(task, key)
         header = Header(self.env_id, self.spec_digest, task.id, task.split, task.digest, seed, key)
         episode = self._episode = Episode(task, header, messages, state)
-        info = _info(self, episode)
-        info["tools"] = _own(list(self.tools))
-        return text_of(messages), info
+        return text_of(messages), {**_info(self, episode), "tools": _own(list(self.tools))}
 
     def step(self, action: Any) -> tuple[str, float, bool, bool, dict[str, Any]]:
         """Take one turn; see the class of the environment for what an action is."""

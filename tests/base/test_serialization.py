@@ -5,6 +5,8 @@ import dataclasses
 import inspect
 import json
 import pickle
+import subprocess
+import sys
 from collections import namedtuple
 from dataclasses import dataclass
 from enum import IntEnum
@@ -176,6 +178,16 @@ class Word(str):
 def test_canonical_json_is_what_the_standard_encoder_writes(value):
     wanted = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
     assert canonical_json(value) == wanted
+
+
+def test_a_python_whose_json_has_no_c_writes_the_same():
+    values = [{"b": [1, 2.5, None], "a": "\u00e9"}, [True], 1.0, 7, "x"]
+    code = "import json, sys; json.encoder.c_make_encoder = None; from agent_envs.base.serialization import canonical_json; "
+    code += "print(json.dumps([canonical_json(value) for value in json.load(sys.stdin)]))"
+    told = subprocess.run(
+        [sys.executable, "-c", code], input=json.dumps(values), capture_output=True, text=True, check=True
+    )
+    assert json.loads(told.stdout) == [canonical_json(value) for value in values]
 
 
 def test_digests_take_lone_surrogates_and_tell_values_apart():
