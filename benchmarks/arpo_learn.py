@@ -79,6 +79,7 @@ COMPARED = {
     "entropy against chance": ("random", "arpo"),
     "entropy against chance at its rate": ("matched", "arpo"),
     "the best places against chance": ("random", "value"),
+    "the best places against chance at ARPO's rate": ("matched", "value"),
     "`hard` against `soft` credit": ("arpo", "hard"),
     "`weighted` against `soft` credit": ("arpo", "weighted"),
     "DAPO against GRPO": ("grpo-16", "dapo"),
@@ -175,13 +176,16 @@ def told(arm: str, run: Run) -> str:
     return f"{arm:8} seed {run['seed']}: {sides}; {run['steps']} steps, {cost}{spared}"
 
 
-def beside(rows: Sequence[Run]) -> dict[str, Any]:
-    """Return what an arm's trees saved beside the bound, and beside scripted trees with its share of forks."""
+def beside(arm: str, rows: Sequence[Run]) -> dict[str, Any]:
+    """Return what an arm's trees saved; with half as many roots as leaves beside the bound, and scripted trees of its forks."""
     if "tools/saved" not in rows[0]:
         return {}
     own, forked = (statistics.fmean(run[name] for run in rows) for name in ("tools/saved", "branching/forked"))
-    simulated = {str(calls): round(saved(calls, forked, tasks=300), 3) for calls in (1, 2)}
-    return {"saved": {"measured": round(own, 3), "bound": 0.5, "simulated_by_calls_an_episode": simulated}}
+    told: dict[str, Any] = {"measured": round(own, 3)}
+    if "--branching.roots" not in ARMS[arm]:
+        simulated = {str(calls): round(saved(calls, forked, tasks=300), 3) for calls in (1, 2)}
+        told |= {"bound": 0.5, "simulated_by_calls_an_episode": simulated}
+    return {"saved": told}
 
 
 def command_of(arm: str, calls: int, preset: str) -> str:
@@ -216,7 +220,7 @@ def tables_of(
         whole = told_over_seeds({run["seed"]: over_calls(run) for run in rows})
         tables["arms"][arm] = {
             "command": command_of(arm, calls, preset),
-            **beside(rows),
+            **beside(arm, rows),
             "after": after,
             "over_calls": whole,
             "seeds": list(rows),
@@ -233,10 +237,13 @@ def tables_of(
 
 def draw(found: Mapping[str, Sequence[Run]], path: Path) -> None:
     """Draw held-out success over calls and over sampled tokens: a thin line a seed of each arm."""
+    from matplotlib import colormaps
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    colours = ("#0072B2", "#E69F00", "#000000", "#999999", "#009E73", "#D55E00", "#CC79A7")
+    colours: Sequence[Any] = ("#0072B2", "#E69F00", "#000000", "#999999", "#009E73", "#D55E00", "#CC79A7")
+    if len(found) > len(colours):
+        colours = colormaps["viridis"](range(0, 256, 256 // len(found)))
     figure = Figure(figsize=(11, 4.2), layout="constrained")
     FigureCanvasAgg(figure)
     for axis, name in zip(figure.subplots(1, 2), ("tool_calls", "sampled_tokens"), strict=True):
