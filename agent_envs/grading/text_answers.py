@@ -11,7 +11,7 @@ _PUNCTUATION = str.maketrans("", "", string.punctuation)
 _ARTICLES = re.compile(r"\b(a|an|the)\b")
 _ABSTAINS = re.compile(r"(unknown|unanswerable|i (dont|don’t|do not) know\b.*)", re.S)  # after normalisation
 _NUMBER = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d{1,3})?")
-_SIGNED_MONEY = re.compile(r"^([-+])\$")
+_SIGNED_MONEY = re.compile(r"^([-+]) ?\$ ?")
 # A whole part in groups of three. "0,125" is a decimal comma, "1,23,456" and "12,34" are lists or slips.
 _GROUPED = re.compile(r"(?<![\d.,])[1-9]\d{0,2}(?:,\d{3})+(?![\d,])", re.ASCII)
 

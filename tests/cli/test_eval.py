@@ -50,6 +50,11 @@ def test_a_folder_of_other_things_is_no_place_for_a_run(run, tmp_path):
     assert code == 2 and out == "" and "thesis.txt and no run" in err
     assert len(list(tmp_path.iterdir())) == 3
     (tmp_path / "thesis.txt").unlink()
+    (tmp_path / "suite.json").write_text("of somebody else")
+    code, out, err = run(*command)
+    assert code == 2 and out == "" and "of another run, or of none" in err
+    assert (tmp_path / "suite.json").read_text() == "of somebody else"
+    (tmp_path / "suite.json").unlink()
     assert run(*command)[0] == 0 and run(*command)[0] == 0, "and a second time it goes on"
 
 

@@ -19,14 +19,14 @@ _NUMBER = re.compile(r"\d+(?:,\d+)*(?:\.\d+)?|(?<!\w)\.\d+")
 # What makes another number of the one that is written.
 _CHANGED = re.compile(
     r"(?i)(?:[-\u2212]|\b(?:minus|negative|twice|double|half(?: of)?|(?:third|quarter) of))\s*\$?\d"
-    r"|\d[\s-]?(?:k|(?-i:M)|bn|mn|dozen|hundred|thousand|lakh|squared|(?:m|b|tr)illion)\b|\d[\u00b2\u00b3]"
+    r"|\d[\s-]?(?:k|(?-i:M)|bn|mn|squared|cubed|(?:dozen|hundred|thousand|lakh|crore|(?:m|b|tr)illion)s?)\b|\d[\u00b2\u00b3]"
 )
 _DENIED = re.compile(
     r"\b(?:not|never|neither|nor|no|isn['’]t|wasn['’]t|cannot|other than|rather than)\b"
     r"(?! (?:more|less|fewer|later|earlier|longer|over|under)\b)",
     re.IGNORECASE,
 )
-_UNIT = re.compile(r"\b(?:(?:business|working) day|hour|day|week|month|year|dollar|percent)|per cent|[$%]")
+_UNIT = re.compile(r"\b(?:(?:business|working|court)[\s-]day|hour|day|week|month|year|dollar|percent)|per cent|[$%]")
 _SIGNS = {"$": "dollar", "%": "percent", "per cent": "percent"}
 _NAME = "outcome"
 _LONGEST = 10_000  # characters of an answer that are compared
@@ -85,7 +85,7 @@ def _only_number(answer: str) -> Fraction | None:
 
 
 def _units(text: str) -> frozenset[str]:
-    return frozenset(_SIGNS.get(unit, unit) for unit in _UNIT.findall(text.lower()))
+    return frozenset(_SIGNS.get(unit, unit.replace("-", " ")) for unit in _UNIT.findall(text.lower()))
 
 
 def scenario_of(task: Task | None) -> LegalScenario:

@@ -307,8 +307,10 @@ def claim(folder: Path, suite: Suite, settings: Settings, prices: Prices) -> Run
             more = f" and {len(what) - 3} more" if len(what) > 3 else ""
             raise UsageError(f"{folder} holds a run with another {', '.join(what[:3])}{more}: choose another --out")
         Journal(folder / "journal.jsonl").close()  # refuses while another process plays this run
+    elif (left := folder / "suite.json").exists() and left.read_bytes() != text.encode():
+        raise UsageError(f"{left} is of another run, or of none: choose another --out")
     else:
-        _write(folder / "suite.json", text)
+        _write(left, text)
     _write(folder / "config.json", canonical_json(config.model_dump(mode="json")) + "\n")
     return Run(folder, config, suite)
 

@@ -102,13 +102,17 @@ def _power(texts: list[str]) -> int:
 def _is_unit(tokens: list[Token], place: int) -> bool:
     token = tokens[place]
     lower = token.text.lower()
+    stem, after = lower.removesuffix("s"), tokens[place + 1].text.lower() if place + 1 < len(tokens) else ""
     if token.kind == "letter":
         behind_unit = place > 1 and tokens[place - 1].text == "/" and _is_unit(tokens, place - 2)
         return token.prose or behind_unit
-    if token.kind not in ("word", "command") or lower in KEPT_WORDS or lower in MULTIPLES:
+    if token.kind not in ("word", "command") or lower in KEPT_WORDS or stem in MULTIPLES:
         return False
     before = tokens[place - 1]
-    if lower in CHANGING and not (before.kind == "word" or (before.kind == "letter" and before.prose)):
+    behind = (
+        before.kind == "word" or (before.kind == "letter" and before.prose) or after in UNITS
+    )  # feet squared, squared feet
+    if stem in CHANGING and not behind:
         return False
     known = token.prose or token.text in UNITS or lower in UNITS
     # Nothing is before the first word that it could stand apart from, whatever layout is there, such as a dollar sign.

@@ -122,12 +122,10 @@ UNITS = frozenset(
     ).split()
 )
 MULTIPLES = {"dozen": 12, "hundred": 10**2, "thousand": 10**3, "million": 10**6, "billion": 10**9, "trillion": 10**12}
-# Words that change the number or the formula right before them: "5 squared" is not 5, while "5 feet squared" is.
+# Words that change the number or formula right before them, an s at their end left out: 5 squared is not 5, 5 feet squared is.
 CHANGING = frozenset(
-    (
-        "dozens squared cubed factorial doubled tripled halved halves thirds fourths fifths sixths sevenths eighths ninths "
-        "tenths hundredths thousandths lakh crore"
-    ).split()
+    """squared cubed factorial doubled tripled quadrupled halved half halve third fourth fifth sixth seventh eighth ninth
+    tenth hundredth thousandth lakh crore""".split()
 )
 # Words that change what stands before them: never a unit, never a factor.
 KEPT_WORDS = frozenset("and or not if mod am pm except without but base modulo to from of than is are no yes".split())
