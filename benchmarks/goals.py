@@ -292,6 +292,8 @@ def main() -> int:
         print(f"LOST: {name}", file=sys.stderr)
     for name, row in rows.items():  # a miss within the noise does not end a promise
         row["once met"] = once_met(row) or once_met(before.get(name, {}))
+    if options.only:  # what was not measured now stays as it was kept
+        rows = {**before, **rows}
     if options.out:
         found = {"command": f"python -m benchmarks.goals --out {options.out}", "load": os.getloadavg(), "rows": rows}
         options.out.write_text(json.dumps(found, indent=1) + "\n", "utf-8")

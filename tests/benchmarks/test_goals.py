@@ -53,6 +53,16 @@ def test_a_lost_goal_is_told_by_the_exit_code_and_written_until_it_is_met_again(
         assert kept["value"] == value and kept.get("lost", False) == bool(code) and kept["once met"]
 
 
+def test_rows_that_are_left_out_stay_as_they_were_kept(tmp_path, monkeypatch):
+    out = tmp_path / "goals.json"
+    monkeypatch.setattr(goals, "KEPT", out)
+    monkeypatch.setattr(goals, "GOALS", (Goal("fast", 100, True, lambda: 120.0), SMALL))
+    for words in ([], ["--only", "small"]):
+        monkeypatch.setattr("sys.argv", ["goals", "--rounds", "1", "--out", str(out), *words])
+        assert goals.main() == 0
+        assert list(json.loads(out.read_text())["rows"]) == ["fast", "small"]
+
+
 def test_a_goal_that_was_missed_by_noise_once_can_still_be_lost(tmp_path, monkeypatch):
     out = tmp_path / "goals.json"
     monkeypatch.setattr(goals, "KEPT", out)

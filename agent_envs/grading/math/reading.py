@@ -108,11 +108,10 @@ def _is_unit(tokens: list[Token], place: int) -> bool:
         return token.prose or behind_unit
     if token.kind not in ("word", "command") or lower in KEPT_WORDS or stem in MULTIPLES:
         return False
-    before = tokens[place - 1]
-    behind = (
-        before.kind == "word" or (before.kind == "letter" and before.prose) or after in UNITS
-    )  # feet squared, squared feet
-    if stem in CHANGING and not behind:
+    before = tokens[place - 1] if place else token
+    # A unit's power: feet squared, squared feet.
+    power = before.kind == "word" or (before.kind == "letter" and before.prose) or after in UNITS
+    if stem in CHANGING and not power:
         return False
     known = token.prose or token.text in UNITS or lower in UNITS
     # Nothing is before the first word that it could stand apart from, whatever layout is there, such as a dollar sign.

@@ -59,13 +59,8 @@ def differs(script: UserScript, want: Want, act: Act, ids: frozenset[str], loose
     lines = [{fact.value for fact in facts if fact.topic == "line"} for facts in (script.facts, want.facts)]
     if all(lines) and lines[0] != lines[1] and ids & {fact.value for fact in script.facts if fact.topic == "phone"}:
         return True  # that is the number of the phone, and not of its owner's tablet
-    if (
-        own
-        and (strange or elsewhere or len(ids & own) > 1 and "one of two" in want.say)
-        or ids
-        and "profile" in aim.objects
-        and "order" not in want.say
-    ):
+    both = len(ids & own) > 1 and "one of two" in want.say
+    if own and (strange or elsewhere or both) or (ids and "profile" in aim.objects and "order" not in want.say):
         return True
     if "book" in aim.verbs and {"insurance", "bags"} & (act.denied & aim.objects | act.objects & aim.denied):
         return True
